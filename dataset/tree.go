@@ -19,7 +19,9 @@ type arrangement struct {
 	ignored map[string]int
 }
 
-// arrange finds the samples among n names of files, of which empty ones do not count, and classes. folders are paths of some that may hold none. If lift is set and everything is in one folder of folders, that folder is the dataset.
+// arrange finds the samples among n names of files, of which empty ones do not count, and the classes. The paths of folders
+// need not name all of them, but those without samples, which are classes, too. If lift is set and everything is in one folder
+// of folders, that folder is the dataset.
 func arrange(n int, name func(i int) string, folders map[string]bool, lift bool) arrangement {
 	a := arrangement{label: make([]int32, n), ignored: map[string]int{}}
 	common := ""
