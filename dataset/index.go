@@ -19,7 +19,7 @@ import (
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "7"
+const indexVersion = "8"
 
 const indexExtension = ".parquet"
 
@@ -52,10 +52,11 @@ type facts struct {
 	Objects      []objectFact   `json:"objects,omitempty"`
 
 	// Of the index of a part:
-	Part     Share  `json:"part,omitzero"`
-	Listing  string `json:"listing,omitempty"`  // digest of all that was listed
-	Ordered  bool   `json:"ordered,omitempty"`  // archives have an order of their own,
-	Numbered bool   `json:"numbered,omitempty"` // and labels that are numbers of their own classes
+	Part     Share    `json:"part,omitzero"`
+	Listing  string   `json:"listing,omitempty"`  // digest of all that was listed
+	Ordered  bool     `json:"ordered,omitempty"`  // archives have an order of their own,
+	Numbered bool     `json:"numbered,omitempty"` // and labels that are numbers of their own classes
+	Folders  [][]byte `json:"folders,omitempty"`  // in archives without an order
 }
 
 // objectFact is an object that holds samples.

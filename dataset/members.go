@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"path"
 	"runtime"
@@ -41,7 +42,7 @@ func namesOf(objects []object) (names []string) {
 // addArchives fills an index that has no samples with those of objects.
 func (p *opening) addArchives(x *index, objects []object) error {
 	contents, headers := make([]*archive.Contents, len(objects)), make([]map[int64]Header, len(objects))
-	report := p.listing(objects)
+	report, now := p.listing(objects), time.Now()
 	err := parallel.Each(p.ctx, p.requests(), len(objects), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for i := range items {
 			var err error
@@ -54,7 +55,7 @@ func (p *opening) addArchives(x *index, objects []object) error {
 	if err != nil {
 		return err
 	}
-	if err := p.addContents(x, objects, contents); err != nil {
+	if err := p.addContents(x, objects, contents, now); err != nil {
 		return err
 	}
 	for i := range x.table.row {
@@ -66,11 +67,11 @@ func (p *opening) addArchives(x *index, objects []object) error {
 	return nil
 }
 
-// addContents is addArchives for objects that were searched.
-func (p *opening) addContents(x *index, objects []object, contents []*archive.Contents) error {
+// addContents is addArchives for objects that were searched, from a time on.
+func (p *opening) addContents(x *index, objects []object, contents []*archive.Contents, now time.Time) error {
 	for _, o := range objects {
 		if p.src.remote == nil {
-			s := newStamp(time.Unix(0, o.id.ModTime), time.Now())
+			s := newStamp(time.Unix(0, o.id.ModTime), now)
 			x.Stamp.Unsettled = x.Stamp.Unsettled || s.Unsettled
 		}
 		x.Stamp.Time = max(x.Stamp.Time, o.id.ModTime)
@@ -185,6 +186,12 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents, withi
 	t, all := x.table, flatten(contents)
 	t.objects = objects
 	x.ignoreAll(contents)
+	if x.raw() {
+		x.Folders = nil
+		for _, name := range foldersOf(contents) {
+			x.Folders = append(x.Folders, []byte(name))
+		}
+	}
 	if len(all.sample) == 0 {
 		return nil
 	}
@@ -198,7 +205,7 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents, withi
 	switch {
 	case x.raw():
 	case !x.Ordered:
-		return x.addTree(&all, within)
+		return x.addTree(&all, foldersOf(contents), within)
 	case within != "":
 		return fmt.Errorf("there are no folders, such as %s, in files of this kind", within)
 	}
@@ -218,8 +225,23 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents, withi
 	return nil
 }
 
+// foldersOf are the folders in archives without an order of their own, sorted.
+func foldersOf(contents []*archive.Contents) []string {
+	all := map[string]bool{}
+	for _, c := range contents {
+		maps.Copy(all, c.Folders)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 // addTree adds samples in the order, and with the labels, of a directory of their names, or of a directory in that.
-func (x *index) addTree(all *members, within string) error {
+func (x *index) addTree(all *members, known []string, within string) error {
+	folders := map[string]bool{}
+	for _, name := range known {
+		if name, inside := strings.CutPrefix(name, within); inside {
+			folders[name] = true
+		}
+	}
 	name := func(i int) string {
 		n, ok := strings.CutPrefix(all.sample[i].Name, within)
 		if !ok {
@@ -227,7 +249,7 @@ func (x *index) addTree(all *members, within string) error {
 		}
 		return n
 	}
-	a := arrange(len(all.sample), name, nil, within == "")
+	a := arrange(len(all.sample), name, folders, within == "")
 	if err := a.duplicate(name); err != nil {
 		return err
 	}
@@ -300,7 +322,10 @@ func joinContents(objects []object, parts []*index) (all []*archive.Contents, er
 			all = append(all, &archive.Contents{Ordered: x.Ordered})
 		}
 		if first < len(all) {
-			all[first].Ignored = x.Ignored
+			all[first].Ignored, all[first].Folders = x.Ignored, map[string]bool{}
+			for _, name := range x.Folders {
+				all[first].Folders[string(name)] = true
+			}
 		}
 		for i, m := range t.members {
 			if i > 0 && m.object < t.members[i-1].object {

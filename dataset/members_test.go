@@ -2,13 +2,20 @@ package dataset
 
 import (
 	"archive/tar"
+	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -129,6 +136,82 @@ func TestArchiveChanges(t *testing.T) {
 	if _, _, err := d.Load(0, nil, nil, nil); !errors.Is(err, ErrMissing) {
 		t.Errorf("without the archive: %v", err)
 	}
+}
+
+// TestClassesWithoutImages: a folder without images is a class in an archive as it is in a directory, so that labels
+// are the same.
+func TestClassesWithoutImages(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/b/1.jpg", "d/d/sub/2.jpg", "d/.hidden/3.jpg")
+	p.mkdir("d/a")
+	p.write("d/c/sub/readme.txt", "")
+	p.write("outside/readme.txt", "")
+	want := p.open("d")
+	for _, root := range []string{"d", "."} {
+		for name, add := range map[string]func(w io.Writer, files fs.FS) error{
+			"x.tar": func(w io.Writer, files fs.FS) error {
+				t := tar.NewWriter(w)
+				return errors.Join(t.AddFS(files), t.Close())
+			},
+			"x.zip": func(w io.Writer, files fs.FS) error {
+				z := zip.NewWriter(w)
+				return errors.Join(z.AddFS(files), z.Close())
+			},
+		} {
+			var archive bytes.Buffer
+			if err := add(&archive, os.DirFS(p.path(root))); err != nil {
+				t.Fatal(err)
+			}
+			p.write("../"+name, archive.String())
+			d := p.open("../" + name)
+			if !slices.Equal(d.Classes(), want.Classes()) || !slices.Equal(labels(d), labels(want)) {
+				t.Errorf("%s of %s: classes %q, labels %v; those of the directory are %q, %v", name, root, d.Classes(), labels(d), want.Classes(), labels(want))
+			}
+		}
+	}
+	if d := p.open("../x.tar/d"); !slices.Equal(d.Classes(), want.Classes()) {
+		t.Errorf("a folder of the archive has classes %q", d.Classes())
+	}
+}
+
+// TestArchiveOfTheSameTime: nothing that is known of an archive is used for another one, even if that has the same time,
+// and its first sample the same place.
+func TestArchiveOfTheSameTime(t *testing.T) {
+	p := newPlace(t)
+	p.images("1.jpg", "2.jpg")
+	p.pack("x.tar", "", "1.jpg")
+	p.settle()
+	p.open("x.tar")
+	p.write("1.jpg", image("jpeg", 30, 40, 1))
+	p.pack("x.tar", "", "1.jpg", "2.jpg")
+	p.settle()
+	if height, width := p.open("x.tar").Size(0, false); height != 30 || width != 40 {
+		t.Errorf("the first image is said to be %dx%d", height, width)
+	}
+}
+
+// TestArchiveWrittenWhileSearched: an archive that was written just before it was searched may be written again at the
+// same time, however long the search takes.
+func TestArchiveWrittenWhileSearched(t *testing.T) {
+	p := newPlace(t)
+	p.images("1.jpg", "2.jpg")
+	p.pack("x.tar", "", "1.jpg")
+	synctest.Test(t, func(t *testing.T) {
+		written := time.Now()
+		same := func() {
+			if err := os.Chtimes(p.path("x.tar"), written, written); err != nil {
+				t.Fatal(err)
+			}
+		}
+		same()
+		once := sync.OnceFunc(func() { time.Sleep(time.Minute) })
+		p.open("x.tar", func(o *Options) { o.Listing = func(int64, int64) { once() } })
+		p.pack("x.tar", "", "2.jpg")
+		same()
+		if name := p.open("x.tar").Path(0); name != "2.jpg" {
+			t.Errorf("the image is said to be %s", name)
+		}
+	})
 }
 
 // TestFolderInAnArchive: a folder of an archive is a dataset like a folder.

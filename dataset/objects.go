@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math/rand/v2"
 
 	"github.com/batchfs/batchfs/dataset/archive"
 	"github.com/batchfs/batchfs/store"
@@ -28,11 +29,16 @@ type member struct {
 const nsPerSecond = 1e9
 
 // identityOf is the identity of an object of a store. Stores say when an object was written to the
-// second at best, so that the fraction of the time is taken to tell versions apart.
+// second at best, so that the fraction of the time is taken to tell versions apart. An object with neither
+// version nor time may have changed since it was last asked for, so that it never has the same identity again.
 func identityOf(o store.Object) Identity {
 	h := fnv.New64a()
 	io.WriteString(h, o.Version)
-	return Identity{Size: o.Size, ModTime: o.ModTime/nsPerSecond*nsPerSecond + int64(h.Sum64()%nsPerSecond)}
+	fraction := h.Sum64()
+	if o.Version == "" && o.ModTime == 0 {
+		fraction = rand.Uint64()
+	}
+	return Identity{Size: o.Size, ModTime: o.ModTime/nsPerSecond*nsPerSecond + int64(fraction%nsPerSecond)}
 }
 
 // stored is the object of a store that has an identity.

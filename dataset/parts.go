@@ -189,7 +189,10 @@ func (p *opening) join(x *index, parts []*index) error {
 	if packed {
 		contents, err := joinContents(x.packed, parts)
 		if err == nil {
-			err = p.addContents(x, x.packed, contents)
+			err = p.addContents(x, x.packed, contents, time.Now())
+		}
+		for _, part := range parts {
+			x.Stamp.Unsettled = x.Stamp.Unsettled || part.Stamp.Unsettled
 		}
 		if err != nil {
 			return err

@@ -28,7 +28,8 @@ func kinds(p *place) (names []string, s3 func(*Options)) {
 	p.write("m.csv", "path,label,height,width,format\n\"a\nb/a\nb.jpg\",x,,,\né/é.jpg,y,5,6,png\n\xff/\xff.jpg,\xff,,,\ngone,,,,\n")
 	p.mkdir("trees")
 	p.pack("trees/0.tar", "./", files[:3]...)
-	p.pack("trees/1.tar", "./", append(files[3:], "d/a/readme.txt")...)
+	p.write("d/aa/readme.txt", "x")
+	p.pack("trees/1.tar", "./", append(files[3:], "d/a/readme.txt", "d/aa/readme.txt")...) // a class without images
 	for k := range 5 {
 		var group []string
 		for i := range k { // the first is empty

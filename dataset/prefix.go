@@ -15,10 +15,17 @@ func (p *opening) listPrefix() (*index, error) {
 	folders := map[string]bool{}
 	err := p.src.remote.List(p.ctx, p.src.prefix, func(o store.Object) error {
 		name := strings.TrimPrefix(o.Name, p.src.prefix)
+		file, isFolder := strings.CutSuffix(name, "/")
+		switch err := checkName(file); {
+		case err != nil && isImage(name) && !hidden(name):
+			return fmt.Errorf("%s: %w; rename the object", p.src.remote.URL(o.Name), err)
+		case err != nil:
+			return nil
+		}
 		if top, _, nested := strings.Cut(name, "/"); nested && !hidden(top) {
 			folders[top] = true
 		}
-		if checkName(name) == nil { // a name that ends with a slash stands for a folder
+		if !isFolder {
 			found = append(found, object{name, o.Version, identityOf(o)})
 		}
 		return nil

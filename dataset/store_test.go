@@ -97,6 +97,37 @@ func TestStoreIsItsDirectory(t *testing.T) {
 	}
 }
 
+// TestKeys: keys that cannot be paths are no folders, which would be classes, and an image with such a key is not left
+// out in silence.
+func TestKeys(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/a/1.jpg")
+	s, how := p.serve()
+	odd := ""
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		if !r.URL.Query().Has("prefix") {
+			return false
+		}
+		fmt.Fprint(w, "<ListBucketResult>")
+		for _, key := range slices.Sorted(slices.Values([]string{odd, "d/", "d/a/1.jpg", "d/b/"})) {
+			fmt.Fprintf(w, "<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>", key)
+		}
+		fmt.Fprint(w, "</ListBucketResult>")
+		return true
+	}
+	for _, odd = range []string{"d//", "d//readme.txt", "d/../c/x"} {
+		d, err := p.tryOpenURL("s3://data/d", how)
+		if err != nil || !slices.Equal(d.Classes(), []string{"a", "b"}) {
+			t.Errorf("%s: %v", odd, err)
+		}
+	}
+	for _, odd = range []string{"d//1.jpg", "d/a//1.jpg", "d/a/../1.jpg"} {
+		if _, err := p.tryOpenURL("s3://data/d", how); err == nil || !strings.Contains(err.Error(), odd) {
+			t.Errorf("%s: %v", odd, err)
+		}
+	}
+}
+
 // TestWithoutVersions: web servers that name no version have the time when a file was written.
 func TestWithoutVersions(t *testing.T) {
 	p := newPlace(t)
@@ -115,6 +146,31 @@ func TestWithoutVersions(t *testing.T) {
 	if _, _, _, err := d.LoadPart(0, nil, func(n int) []byte { return make([]byte, n) }, nil, nil); !errors.Is(err, ErrChanged) {
 		t.Errorf("written anew: %v", err)
 	}
+}
+
+// TestWithoutVersionsOrTimes: an archive of which nobody can tell whether it has changed is searched again each time.
+func TestWithoutVersionsOrTimes(t *testing.T) {
+	p := newPlace(t)
+	files := http.FileServer(http.Dir(p.path(".")))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { files.ServeHTTP(timeless{w}, r) }))
+	t.Cleanup(server.Close)
+	p.images("d/a/1.jpg", "d/b/2.jpg")
+	p.pack("x.tar", "", "d/a/1.jpg")
+	p.openURL(server.URL + "/x.tar")
+	p.write("d/b/2.jpg", image("jpeg", 30, 40, 1))
+	p.pack("x.tar", "", "d/b/2.jpg") // of the same size
+	d := p.openURL(server.URL + "/x.tar")
+	if height, width := d.Size(0, false); d.Path(0) != "b/2.jpg" || height != 30 || width != 40 {
+		t.Errorf("the index has %s, %dx%d", d.Path(0), height, width)
+	}
+}
+
+// timeless is an answer that does not say when the object was written.
+type timeless struct{ http.ResponseWriter }
+
+func (w timeless) WriteHeader(status int) {
+	w.Header().Del("Last-Modified")
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // TestStoreFails: what becomes of an object is the sample's fault; what becomes of the store is not.

@@ -115,12 +115,13 @@ func (s *table) place(i int) (p *archive.Place, whole Identity) {
 	return &m.Place, s.objects[m.object].id
 }
 
-// samePlace says whether row i is where row k of another table is.
+// samePlace says whether row i is where row k of another table is, in the same version.
 func (s *table) samePlace(i int, other *table, k int) bool {
 	if s.members == nil || other.members == nil {
-		return s.members == nil && other.members == nil
+		return s.members == nil && other.members == nil && s.versions.get(i) == other.versions.get(k)
 	}
-	return s.file(i) == other.file(k) && s.members[i].Place == other.members[k].Place
+	m, n := &s.members[i], &other.members[k]
+	return m.Place == n.Place && s.objects[m.object] == other.objects[n.object]
 }
 
 // byPath returns the rows by their paths.

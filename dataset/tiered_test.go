@@ -105,14 +105,6 @@ func TestLocalCacheWithoutVersions(t *testing.T) {
 	}
 }
 
-// timeless is an answer that does not say when the object was written.
-type timeless struct{ http.ResponseWriter }
-
-func (w timeless) WriteHeader(status int) {
-	w.Header().Del("Last-Modified")
-	w.ResponseWriter.WriteHeader(status)
-}
-
 func TestLocalCacheRefused(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg")

@@ -19,15 +19,24 @@ type arrangement struct {
 	ignored map[string]int
 }
 
-// arrange finds the samples among n names of files, of which empty ones do not count, and classes, which are the names of folders that may hold
-// none. If lift is set and everything is in one folder of folders, that folder is the dataset.
+// arrange finds the samples among n names of files, of which empty ones do not count, and the classes. The paths of folders
+// need not name all of them, but those without samples, which are classes, too. If lift is set and everything is in one folder
+// of folders, that folder is the dataset.
 func arrange(n int, name func(i int) string, folders map[string]bool, lift bool) arrangement {
 	a := arrangement{label: make([]int32, n), ignored: map[string]int{}}
+	common := ""
 	if lift {
-		a.strip = commonFolder(n, name)
+		common = commonFolder(n, name)
 	}
+	a.strip = len(common)
 	rest := func(i int32) string { return name(int(i))[a.strip:] }
-	inFolders := false
+	classes, inFolders := map[string]bool{}, false
+	for folder := range folders {
+		if inside, is := strings.CutPrefix(folder, common); is && inside != "" {
+			class, _, _ := strings.Cut(inside, "/")
+			classes[class] = true
+		}
+	}
 	for i := range int32(n) {
 		p := rest(i)
 		class, _, nested := strings.Cut(p, "/")
@@ -38,10 +47,7 @@ func arrange(n int, name func(i int) string, folders map[string]bool, lift bool)
 			a.ignored["."]++
 			continue
 		case nested:
-			if folders == nil {
-				folders = map[string]bool{}
-			}
-			folders[class] = true
+			classes[class] = true
 		}
 		if !isImage(p) {
 			a.ignored[extensionKey(path.Base(p))]++
@@ -51,7 +57,7 @@ func arrange(n int, name func(i int) string, folders map[string]bool, lift bool)
 		a.order = append(a.order, i)
 	}
 	if inFolders {
-		a.classes = slices.SortedFunc(maps.Keys(folders), CompareNames)
+		a.classes = slices.SortedFunc(maps.Keys(classes), CompareNames)
 		a.order = slices.DeleteFunc(a.order, func(i int32) bool {
 			flat := !strings.Contains(rest(i), "/")
 			if flat {
@@ -78,9 +84,9 @@ func arrange(n int, name func(i int) string, folders map[string]bool, lift bool)
 	return a
 }
 
-// commonFolder is the length of the path, with its slash, of the folder that is the dataset if all
+// commonFolder is the path, with its slash, of the folder that is the dataset if all
 // folders of images are in it, or if it has all images and is named like a part of a dataset.
-func commonFolder(n int, name func(i int) string) int {
+func commonFolder(n int, name func(i int) string) string {
 	only, above, found := "", "", false // the folder of all images, and what the folders of images have in common
 	for i := range n {
 		p := name(i)
@@ -100,9 +106,9 @@ func commonFolder(n int, name func(i int) string) int {
 		}
 	}
 	if only != "" && len(partOf(path.Base(only))) > 0 {
-		return len(only)
+		return only
 	}
-	return len(above)
+	return above
 }
 
 // duplicate returns an error for a path that occurs twice in an order.

@@ -41,8 +41,13 @@ func (r *room) open(alone bool) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.Truncate(counterBytes); err != nil {
-		return err
+	// Without a block on the disk, writing to the mapping would end the process once the disk is full.
+	err = unix.Fallocate(int(f.Fd()), 0, 0, counterBytes)
+	if err == unix.EOPNOTSUPP {
+		err = f.Truncate(counterBytes)
+	}
+	if err != nil {
+		return &os.PathError{Op: "allocate", Path: f.Name(), Err: err}
 	}
 	if r.page, err = unix.Mmap(int(f.Fd()), 0, counterBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return err

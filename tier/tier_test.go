@@ -258,6 +258,21 @@ func TestFullDisk(t *testing.T) {
 	tier.Close()
 }
 
+// A disk that is full from the start is an error, not the end of the process.
+func TestOpenOnFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
+		t.Skip("SKIPPED: cannot mount a tmpfs:", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := os.WriteFile(filepath.Join(dir, "full"), make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{Limit: 1 << 20}); !errors.Is(err, unix.ENOSPC) {
+		t.Error(err)
+	}
+}
+
 // A store that is away while extents are filled is no reader's problem.
 func TestStoreAway(t *testing.T) {
 	o := newOrigin(ExtentBytes + 5)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 )
 
@@ -20,10 +21,11 @@ type Contents struct {
 	// directories, whose order and labels follow from their names as in a file system.
 	Ordered bool
 
-	Classes  []string       // in the order of labels, where the format names them
-	Samples  []Sample       // in the archive's order
-	Ignored  map[string]int // files that are no samples, counted by extension as [ExtensionKey] returns it
-	Problems map[int]string // why a sample cannot be read, by its position in Samples; its Place is empty
+	Classes  []string        // in the order of labels, where the format names them
+	Samples  []Sample        // in the archive's order
+	Ignored  map[string]int  // files that are no samples, counted by extension as [ExtensionKey] returns it
+	Folders  map[string]bool // that are not hidden, which may hold no sample; not of what is Ordered
+	Problems map[int]string  // why a sample cannot be read, by its position in Samples; its Place is empty
 }
 
 // Sample is an image in an archive.
@@ -117,7 +119,7 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 	}
 	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10)}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
-	s.Ignored, s.Problems = map[string]int{}, map[int]string{}
+	s.Ignored, s.Folders, s.Problems = map[string]int{}, map[string]bool{}, map[int]string{}
 	err := scan(s)
 	if err == nil {
 		err = s.check()
@@ -158,6 +160,18 @@ func (s *scanner) add(name string, at Place) {
 	}
 	data := s.buf[at.Offset-s.at:]
 	s.Seen(at, data[:min(at.Length, int64(len(data)))])
+}
+
+// ignore counts a file that is no sample; its folder is there all the same.
+func (s *scanner) ignore(name string) {
+	s.Ignored[ExtensionKey(name)]++
+	s.addFolder(path.Dir(name))
+}
+
+func (s *scanner) addFolder(name string) {
+	if name, err := clean(name); err == nil && !hidden(name) {
+		s.Folders[name] = true
+	}
 }
 
 // addProblem appends a sample that cannot be read.

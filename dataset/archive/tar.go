@@ -15,6 +15,10 @@ func (s *scanner) tar() error {
 	}
 	g := &groups{scanner: s, image: -1}
 	if err := s.eachEntry(0, s.size, func(h *tar.Header, at int64) error {
+		if h.Typeflag == tar.TypeDir {
+			s.addFolder(h.Name)
+			return nil
+		}
 		name, err := clean(h.Name)
 		switch {
 		case err != nil:
@@ -22,7 +26,7 @@ func (s *scanner) tar() error {
 		case !hidden(name) && strings.HasSuffix(strings.ToLower(name), ".tar") && plain(h):
 			return s.inner(name[:len(name)-len(".tar")], at, h.Size)
 		case hidden(name):
-			s.Ignored[ExtensionKey(name)]++
+			s.ignore(name)
 			return nil
 		}
 		return g.add(name, h, at)
@@ -34,7 +38,11 @@ func (s *scanner) tar() error {
 
 // inner scans a tar in a tar.
 func (s *scanner) inner(dir string, from, size int64) error {
+	s.addFolder(dir)
 	return s.eachEntry(from, size, func(h *tar.Header, at int64) error {
+		if h.Typeflag == tar.TypeDir {
+			return nil
+		}
 		name, err := clean(h.Name)
 		if err != nil {
 			return err
@@ -43,7 +51,7 @@ func (s *scanner) inner(dir string, from, size int64) error {
 			return fmt.Errorf("%s.tar: a name is longer than %d bytes", dir, maxName)
 		}
 		if hidden(name) || !isImage(name) {
-			s.Ignored[ExtensionKey(name)]++
+			s.ignore(name)
 			return nil
 		}
 		s.addFile(name, h, at)
@@ -72,7 +80,7 @@ func plain(h *tar.Header) bool {
 	return h.Typeflag == tar.TypeReg && !sparse
 }
 
-// eachEntry calls f for the entries of a tar, except for directories and devices, with the offset of each one's
+// eachEntry calls f for the entries of a tar, except for devices, with the offset of each one's
 // data. A tar may be several, one after the other.
 func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) error) error {
 	end := from + size
@@ -90,7 +98,7 @@ func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) er
 				return fmt.Errorf("entry %d, at %d: %w", entries, at, err)
 			}
 			switch h.Typeflag {
-			case tar.TypeReg, tar.TypeLink, tar.TypeSymlink, tar.TypeGNUSparse:
+			case tar.TypeReg, tar.TypeDir, tar.TypeLink, tar.TypeSymlink, tar.TypeGNUSparse:
 				if at > end || h.Size > end-at && plain(h) {
 					return fmt.Errorf("entry %d, %q, is cut short", entries, h.Name)
 				}

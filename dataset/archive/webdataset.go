@@ -35,7 +35,7 @@ type groups struct {
 func (g *groups) add(name string, h *tar.Header, at int64) error {
 	stem, field, found := strings.Cut(base(name), ".")
 	if !found {
-		g.Ignored[ExtensionKey(name)]++
+		g.ignore(name)
 		return nil
 	}
 	key, field := name[:len(name)-len(base(name))+len(stem)], strings.ToLower(field)
@@ -56,7 +56,7 @@ func (g *groups) add(name string, h *tar.Header, at int64) error {
 		g.addImage(name, field, h, at)
 		return nil
 	}
-	g.Ignored[ExtensionKey(name)]++
+	g.ignore(name)
 	return g.readLabel(name, field, h, at)
 }
 

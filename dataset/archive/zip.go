@@ -23,13 +23,14 @@ func (s *scanner) zip() error {
 			name = strings.ReplaceAll(name, `\`, "/")
 		}
 		if strings.HasSuffix(name, "/") {
+			s.addFolder(name)
 			continue
 		}
 		if name, err = clean(name); err != nil {
 			return err
 		}
 		if hidden(name) || !isImage(name) {
-			s.Ignored[ExtensionKey(name)]++
+			s.ignore(name)
 			continue
 		}
 		if err := s.addZipped(name, f); err != nil {
