@@ -2,6 +2,7 @@ package tier
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,8 +27,8 @@ func (o *Object) piecesOf(offset, n int64) (all []piece) {
 	return all
 }
 
-// Read reads a part of an object: from the tier, or else with fetch, which after that is also
-// called to fill the tier, possibly later and until Close returns. The error is fetch's.
+// Read reads a part of an object: from the tier, or else with fetch, which may also be called later
+// to fill the tier, until Close returns. The error is fetch's.
 func (t *Tier) Read(ctx context.Context, o *Object, p []byte, offset int64, fetch Fetch) error {
 	var missing []piece
 	for _, x := range o.piecesOf(offset, int64(len(p))) {
@@ -46,14 +47,14 @@ func (t *Tier) Read(ctx context.Context, o *Object, p []byte, offset int64, fetc
 		return err
 	}
 	for _, x := range missing {
-		if x.from >= offset && x.to <= offset+int64(len(p)) {
-			t.keep(x, func(to []byte) error {
-				copy(to, p[x.from-offset:x.to-offset])
-				return nil
-			})
-		} else {
-			t.fetchLater(x, fetch)
+		fill := func(to []byte) error { return fetch(t.ctx, to, x.from) }
+		size := int64(0)
+		if x.from >= offset && x.to <= offset+int64(len(p)) && t.hasRoom(x) {
+			size = x.to - x.from
+			data := slices.Clone(p[x.from-offset : x.to-offset])
+			fill = func(to []byte) error { copy(to, data); return nil }
 		}
+		t.keepLater(x, size, fill)
 	}
 	return nil
 }
@@ -67,11 +68,13 @@ type filling struct {
 	mu      sync.Mutex
 	idle    *sync.Cond // pending has become smaller
 	pending map[Key]bool
+	waiting int64     // bytes that are to be written
 	resting time.Time // nothing is kept until then
 }
 
 const (
 	queueLength = 1024 // extents; what does not fit is asked for again in the next epoch
+	mostWaiting = 4 * ExtentBytes
 	rest        = time.Minute
 )
 
@@ -110,23 +113,32 @@ func (t *Tier) Settle() {
 	}
 }
 
-// fetchLater has an extent fetched and kept.
-func (t *Tier) fetchLater(x piece, fetch Fetch) {
+// hasRoom says whether the bytes of one more extent may wait until they are written. If not, it is fetched again.
+func (t *Tier) hasRoom(x piece) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.pending[x.key] && t.waiting+x.to-x.from <= mostWaiting
+}
+
+// keepLater has an extent filled and kept, by fill, which holds some bytes until then. No reader waits for that.
+func (t *Tier) keepLater(x piece, holds int64, fill func([]byte) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pending[x.key] || t.ctx.Err() != nil || time.Now().Before(t.resting) {
 		return
 	}
 	job := func() {
-		t.keep(x, func(to []byte) error { return fetch(t.ctx, to, x.from) })
+		t.keep(x, fill)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.pending, x.key)
+		t.waiting -= holds
 		t.idle.Broadcast()
 	}
 	select {
 	case t.queue <- job:
 		t.pending[x.key] = true
+		t.waiting += holds
 	default:
 	}
 }

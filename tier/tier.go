@@ -156,8 +156,8 @@ func (t *Tier) Stats() Stats {
 	}
 }
 
-// MemoryBytes is the most memory that the tier's fillers take.
-func (t *Tier) MemoryBytes() int64 { return int64(t.opts.Fillers) * (ExtentBytes + 2*unit) }
+// MemoryBytes is the most memory that filling the tier takes.
+func (t *Tier) MemoryBytes() int64 { return int64(t.opts.Fillers)*(ExtentBytes+2*unit) + mostWaiting }
 
 // openFile opens a file in the dataset's directory for direct reads or writes, or normal ones where
 // the file system has no direct ones.

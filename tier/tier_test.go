@@ -58,8 +58,14 @@ func open(t *testing.T, dir string, o Options) *Tier {
 	return tier
 }
 
-// read reads a part of the object, and reports whether it was right.
+// read reads a part of the object, checks it, and waits for what is to be kept.
 func (o *origin) read(t *testing.T, tier *Tier, version string, offset, n int) {
+	t.Helper()
+	o.readOnly(t, tier, version, offset, n)
+	tier.Settle()
+}
+
+func (o *origin) readOnly(t *testing.T, tier *Tier, version string, offset, n int) {
 	t.Helper()
 	p := make([]byte, n)
 	if err := tier.Read(t.Context(), o.object(version), p, int64(offset), o.fetch); err != nil {
@@ -333,7 +339,7 @@ func TestManyReaders(t *testing.T) {
 		wait.Go(func() {
 			for range 60 {
 				offset := rand.IntN(len(o.data))
-				o.read(t, tiers[k%2], "", offset, 1+rand.IntN(min(len(o.data)-offset, 100_000)))
+				o.readOnly(t, tiers[k%2], "", offset, 1+rand.IntN(min(len(o.data)-offset, 100_000)))
 			}
 		})
 	}
