@@ -12,16 +12,15 @@ import json
 import os
 import queue
 import threading
-import time
 import weakref
 
 _DEVICE_TYPE = 2  # kDLCUDA
 _DTYPES = {"uint8": (1, 8), "float16": (2, 16), "bfloat16": (4, 16), "float32": (2, 32)}  # DLPack's code, bits
 _HINTS = {  # what an error of a call mostly means
     "cuInit": "is there a GPU (nvidia-smi), and does CUDA_VISIBLE_DEVICES show it?",
-    "cuIpcOpenMemHandle_v2": "this process must run in the PID namespace of batchfs (docker run --pid host), "
-    "the GPU must not be divided by MIG, and the mount must still be alive",
+    "cuIpcOpenMemHandle_v2": "is this the PID namespace of batchfs (docker run --pid host), the GPU not divided by MIG, and the mount alive?",
 }
+_Callback = C.CFUNCTYPE(None, C.c_void_p)
 _lock, _slabs, _driver = threading.Lock(), {}, None
 _process, _contexts, _dropped = None, set(), queue.SimpleQueue()  # who uses the driver, and where; files to be closed
 
@@ -69,7 +68,7 @@ def _close_dropped(driver):
         for context in tuple(_contexts):
             driver.cuCtxSetCurrent(C.c_void_p(context))
             while 900 <= driver.cuCtxSynchronize() < 909:  # not while a graph is captured; after other errors, nothing runs
-                time.sleep(0.01)
+                threading.Event().wait(0.01)
         for fd in files:
             os.closerange(fd, fd + 1)  # whatever comes of it: the mount may be gone
 
@@ -109,9 +108,6 @@ class _Tensor(C.Structure):  # DLTensor
                 ("lanes", C.c_uint16), ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64)), ("byte_offset", C.c_uint64)]
 
 
-_Callback = C.CFUNCTYPE(None, C.c_void_p)
-
-
 class _Managed(C.Structure):  # DLManagedTensor
     _fields_ = [("tensor", _Tensor), ("context", C.c_void_p), ("deleter", _Callback)]
 
@@ -130,15 +126,10 @@ def _delete(managed, pop=_handed_out.pop):  # may be called when this module's n
 @_Callback
 def _unused(capsule):
     try:
-        _take_back(capsule)
-    except Exception:  # the capsule goes while an exception is raised, at which the first call here stops
-        _take_back(capsule)
-        raise
-
-
-def _take_back(capsule):
-    if _is_valid(capsule, b"dltensor"):  # otherwise a consumer took it, and calls _delete
-        _handed_out.pop(_pointer(capsule, b"dltensor"), None)
+        _is_valid(capsule, b"dltensor")  # stops if the capsule goes while an exception is raised, of a consumer that refused it
+    finally:
+        if _is_valid(capsule, b"dltensor"):  # otherwise a consumer took it, and calls _delete
+            _handed_out.pop(_pointer(capsule, b"dltensor"), None)
 
 
 class Batch:
