@@ -65,23 +65,7 @@ func metrics(s Stats, refused int64) []byte {
 			use("batches", m.Batches), use("cache", m.Cache), use("index", m.Index), use("scratch", m.Scratch),
 		}},
 	}
-	if g := s.GPU; g != nil {
-		families = append(families,
-			metric{"gpu_memory_bytes", "Memory of the GPU: allocated for batches, in use by all processes, and in all.", []sample{
-				use("batches", g.Batches), use("all", g.MemoryUsed), use("total", g.MemoryTotal),
-			}},
-			metric{"gpu_busy_ratio", "Share of the last moment in which the GPU ran a kernel; -1 if not known.", one(g.Busy)})
-	}
-	if r := s.Storage.Store; r != nil {
-		families = append(families, storeMetrics(r)...)
-	}
-	if l := s.Storage.Local; l != nil {
-		families = append(families,
-			metric{"local_cache_bytes", "What the local cache holds of all datasets, and what it may hold.", []sample{use("used", l.Used), use("limit", l.Limit)}},
-			metric{"local_cache_hits_total", "Reads of the object store that the local cache served.", count(l.Hits)},
-			metric{"local_cache_misses_total", "Reads that the local cache did not serve.", count(l.Misses)},
-			metric{"local_cache_damaged_total", "Parts of objects that failed their check, and were fetched again.", count(l.Damaged)})
-	}
+	families = append(families, optionalMetrics(s)...)
 	epochs := [4]metric{
 		{name: "epoch_batches_total", help: "Batches made, by epoch."},
 		{name: "epoch_cache_hits_total", help: "Samples that came from the cache, by epoch."},
@@ -98,6 +82,30 @@ func metrics(s Stats, refused int64) []byte {
 		m.write(&out)
 	}
 	return out.Bytes()
+}
+
+// optionalMetrics are those of what not every mount has: a GPU, a store, a local cache.
+func optionalMetrics(s Stats) (families []metric) {
+	count := func(n int64) []sample { return []sample{{value: float64(n)}} }
+	use := func(name string, n int64) sample { return sample{"use", name, float64(n)} }
+	if g := s.GPU; g != nil {
+		families = append(families,
+			metric{"gpu_memory_bytes", "Memory of the GPU: allocated for batches, in use by all processes, and in all.", []sample{
+				use("batches", g.Batches), use("all", g.MemoryUsed), use("total", g.MemoryTotal),
+			}},
+			metric{"gpu_busy_ratio", "Share of the last moment in which the GPU ran a kernel; -1 if not known.", []sample{{value: g.Busy}}})
+	}
+	if r := s.Storage.Store; r != nil {
+		families = append(families, storeMetrics(r)...)
+	}
+	if l := s.Storage.Local; l != nil {
+		families = append(families,
+			metric{"local_cache_bytes", "What the local cache holds of all datasets, and what it may hold.", []sample{use("used", l.Used), use("limit", l.Limit)}},
+			metric{"local_cache_hits_total", "Reads of the object store that the local cache served.", count(l.Hits)},
+			metric{"local_cache_misses_total", "Reads that the local cache did not serve.", count(l.Misses)},
+			metric{"local_cache_damaged_total", "Parts of objects that failed their check, and were fetched again.", count(l.Damaged)})
+	}
+	return families
 }
 
 // storeMetrics are those of the requests to an object store.
