@@ -42,10 +42,14 @@ func NVJPEGVersion() (string, error) {
 		return "", fmt.Errorf("%w: %w", ErrNoNVJPEG, err)
 	}
 	var version [3]C.int
-	for i, part := range []C.libraryPropertyType{C.MAJOR_VERSION, C.MINOR_VERSION, C.PATCH_LEVEL} {
-		if err := jpegError("nvjpegGetProperty", C.nvjpegGetProperty(part, &version[i])); err != nil {
-			return "", err
-		}
+	const name = "nvjpegGetProperty"
+	err := cmp.Or(
+		jpegError(name, C.nvjpegGetProperty(C.MAJOR_VERSION, &version[0])),
+		jpegError(name, C.nvjpegGetProperty(C.MINOR_VERSION, &version[1])),
+		jpegError(name, C.nvjpegGetProperty(C.PATCH_LEVEL, &version[2])),
+	)
+	if err != nil {
+		return "", err
 	}
 	text := fmt.Sprintf("%d.%d.%d", version[0], version[1], version[2])
 	if version[0]*1000+version[1] < oldestNVJPEG {

@@ -20,8 +20,8 @@ import (
 // ErrIndexAt: the index that Options.IndexAt names cannot be used.
 var ErrIndexAt = errors.New("the index cannot be used")
 
-// findIndex determines where the index is kept. It is an error if that is nowhere, only for those who
-// rely on an index.
+// findIndex determines where the index is kept. It may be nowhere, which is an error only where the
+// options rely on an index.
 func (p *opening) findIndex() (err error) {
 	dir := p.CacheDir
 	if p.IndexAt != "" && !store.IsURL(p.IndexAt) {

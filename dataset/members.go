@@ -162,7 +162,7 @@ func (p *opening) seen(at archive.Place, data []byte) (h Header, ok bool) {
 	return h, err == nil && h.check() == nil
 }
 
-// scanBlock is how much of an object in a store is read at a time by those who pass over it, in bytes.
+// scanBlock is how many bytes of an object in a store are read at a time to pass over it.
 const scanBlock = 8 << 20
 
 // openWhole opens an object in the version that was found.

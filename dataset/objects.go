@@ -161,7 +161,7 @@ func (s *storage) fetch(f *file, p []byte, offset int64, stop <-chan struct{}) (
 	return n, ofStore(err)
 }
 
-// section reads an object of a dataset, for those who look for its samples.
+// section reads an object of a dataset while it is searched for samples.
 type section struct {
 	storage *storage
 	file    file

@@ -185,7 +185,7 @@ func TestExpired(t *testing.T) {
 	})
 }
 
-// TestTokenCannotBeHad: those who wait for a token share one attempt, and can stop waiting.
+// TestTokenCannotBeHad: requests that wait for a token share one attempt, and can stop waiting.
 func TestTokenCannotBeHad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, fetched := make(chan struct{}), 0
