@@ -36,11 +36,11 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 		select {
 		case answer <- err:
 		case why := <-left:
-			if late != nil {
-				late(err)
-			}
 			if why == errHangs {
 				all.share.hanging.Add(-1)
+			}
+			if late != nil {
+				late(err)
 			}
 		}
 	})

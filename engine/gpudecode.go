@@ -209,9 +209,10 @@ func (w *worker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, lef
 		made.tensor, made.left, err = all.opts.Device.Make(plan, staging.Bytes())
 		return err
 	}, func(err error) {
-		if !errors.Is(err, gpu.ErrLost) {
-			all.memory.freeBuffer(staging)
+		if errors.Is(err, gpu.ErrLost) {
+			<-all.closing
 		}
+		all.memory.freeBuffer(staging)
 	})
 	if err == errHangs || err == ErrClosed {
 		return nil, nil, err

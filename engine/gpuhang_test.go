@@ -32,14 +32,16 @@ func (g *gate) shut(hangs func(what any) bool) {
 	g.hangs = hangs
 }
 
-func (g *gate) pass(what any) {
+// pass reports whether the call has hung.
+func (g *gate) pass(what any) (hangs bool) {
 	g.mu.Lock()
-	hangs := g.hangs != nil && g.hangs(what)
+	hangs = g.hangs != nil && g.hangs(what)
 	g.mu.Unlock()
 	if hangs {
 		g.begun <- struct{}{}
 		<-g.open
 	}
+	return hangs
 }
 
 // impatient makes host forms wait for the GPU for less time than it needs now and then.
@@ -133,24 +135,32 @@ func TestHostFormsDoNotHangWithTheGPU(t *testing.T) {
 	}
 }
 
-// TestAnyCallToTheGPUHangs for good: host forms and Close go on, and an Open on the GPU can be interrupted.
+// TestAnyCallToTheGPUHangs for good: host forms and Close go on, and an Open on the GPU can be interrupted. What hung is freed in the
+// end, even if the answer is that the GPU is lost.
 func TestAnyCallToTheGPUHangs(t *testing.T) {
 	dir := mixedDir(t, 20, 4)
 	want := tensors(t, start(t, dir, mixed))
 	for call, times := range map[string]int{"Free": 1, "Alloc": 1, "Register": 2, "Unregister": 1, "Run": 2} {
 		for skip := range times {
-			t.Run(fmt.Sprint(call, " ", skip), func(t *testing.T) {
-				t.Parallel()
-				hangAt(t, dir, want, call, skip)
-			})
+			for _, answer := range []error{nil, gpu.ErrLost} {
+				t.Run(fmt.Sprint(call, " ", skip, " ", answer), func(t *testing.T) {
+					t.Parallel()
+					hangAt(t, dir, want, call, skip, answer)
+				})
+			}
 		}
 	}
 }
 
-// hangAt has all calls of a kind hang but some of the first.
-func hangAt(t *testing.T, dir string, want map[Key][]byte, call string, skip int) {
+// hangAt has all calls of a kind hang but some of the first. The answer comes in the end.
+func hangAt(t *testing.T, dir string, want map[Key][]byte, call string, skip int, answer error) {
 	hanging := newGate()
-	g := &fakegpu.GPU{Fail: func(c string) error { hanging.pass(c); return nil }}
+	g := &fakegpu.GPU{Fail: func(c string) error {
+		if hanging.pass(c) {
+			return answer
+		}
+		return nil
+	}}
 	e := decodingOn(t, dir, g, mixed)
 	impatient(e)
 	calls := 0
