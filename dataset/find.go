@@ -132,8 +132,8 @@ func packed(files []object) (all []object) {
 	counts := map[string]int{}
 	most := ""
 	for _, f := range files {
-		kind := extensionKey(path.Base(f.name))
-		if !archive.Is(f.name) || hidden(path.Base(f.name)) {
+		kind := archive.ExtensionKey(f.name)
+		if !archive.Is(f.name) || archive.Hidden(f.name) {
 			continue
 		}
 		counts[kind]++
@@ -142,7 +142,7 @@ func packed(files []object) (all []object) {
 		}
 	}
 	for _, f := range files {
-		if archive.Is(f.name) && !hidden(path.Base(f.name)) && extensionKey(path.Base(f.name)) == most {
+		if archive.Is(f.name) && !archive.Hidden(f.name) && archive.ExtensionKey(f.name) == most {
 			all = append(all, f)
 		}
 	}

@@ -109,7 +109,7 @@ func (s *source) takeFile(name string, images func() (bool, error)) error {
 	packed := archive.Is(name)
 	if manifestReader(name) != nil {
 		var err error
-		if packed = packed && extensionKey(name) == "parquet"; packed {
+		if packed = packed && archive.ExtensionKey(name) == "parquet"; packed {
 			packed, err = images()
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func (s *source) takeFile(name string, images func() (bool, error)) error {
 			return nil
 		}
 	}
-	if !packed && slices.Contains(packedKinds, extensionKey(name)) {
+	if !packed && slices.Contains(packedKinds, archive.ExtensionKey(name)) {
 		return fmt.Errorf("%w: files of this kind are not supported", ErrArchive)
 	}
 	if !packed {
@@ -161,7 +161,7 @@ func (s *source) locateObject(ctx context.Context, url string, o *Options) error
 	switch {
 	case isPattern(name):
 		s.prefix, s.archives = splitPattern(name)
-	case strings.HasSuffix(name, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, extensionKey(base)):
+	case strings.HasSuffix(name, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, archive.ExtensionKey(base)):
 		if s.prefix = strings.TrimRight(name, "/"); s.prefix != "" {
 			s.prefix += "/"
 		}

@@ -7,8 +7,8 @@
 //
 // In a tar or a zip, samples are the files with the extension of an image. Their order and labels
 // follow from their names, as in a directory. Where a tar holds tars, as ImageNet's does, the name of
-// an inner one is a directory. Files that begin with a dot, or are in such a directory, are ignored.
-// Of files with one name the last one counts, as when the archive is extracted.
+// an inner one is a directory. Files that begin with a dot, or are in such a directory
+// or in __MACOSX, are ignored. Of files with one name the last one counts, as when the archive is extracted.
 //
 // In a WebDataset, files that are named alike up to the first dot are one sample. A tar counts as a
 // WebDataset if images have other files beside them which hold labels, or if they have other files

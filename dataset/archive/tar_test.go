@@ -99,6 +99,28 @@ func TestBadTar(t *testing.T) {
 	}
 }
 
+// TestKindsOfNames: what names say, whatever they are.
+func TestKindsOfNames(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		hidden, image bool
+		kind          string
+	}{
+		{"", false, false, ""}, {".", true, false, "."}, {"a", false, false, ""}, {"a.", false, false, "other"}, {"/", false, false, ""},
+		{"a.JPG", false, true, "jpg"}, {".jpg", true, true, "."}, {"a/.b/c.png", true, true, "."}, {"a.b/c", false, false, ""},
+		{"__MACOSX", true, false, "."}, {"a/__MACOSX/x.jpg", true, true, "."}, {"a__MACOSX/x.jpg", false, true, "jpg"},
+		{"x.tfrecord-00000-of-01024", false, false, "tfrecord"}, {"a.\x00", false, false, "other"}, {"a.verylongone", false, false, "other"},
+	} {
+		if h, i, k := Hidden(c.name), IsImage(c.name), ExtensionKey(c.name); h != c.hidden || i != c.image || k != c.kind {
+			t.Errorf("%q: %v, %v, %q", c.name, h, i, k)
+		}
+	}
+	b := tarOf(t, "c/a.jpg", "1", "__MACOSX/x.jpg", "2", "c/__MACOSX/y.jpg", "3")
+	if got, err := scan("x.tar", b, Options{}); err != nil || len(got.Samples) != 1 || got.Folders["__MACOSX"] {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // many are the files of one sample.
 func many(n int) (files []string) {
 	for i := range n {
