@@ -32,7 +32,9 @@
 //
 // A tar or a TFRecord has no table of contents: all headers are read, one after the other, and the
 // fields with labels. Over a network, [Options].Block should be the size of many samples, so that there
-// are few reads. An index that somebody put beside the archive would not save them: it has no labels.
+// are few reads. DALI's .idx beside a WebDataset would not save them, and is not read: it has neither labels nor the sizes
+// of images, so what lies between the headers is needed anyway, and after one file was replaced by another of its
+// length, an old one would give images the labels of others. The offsets in it are those that Scan finds.
 //
 // In Parquet, the lengths of images that are not compressed are read, but not the images; compressed
 // pages are read and unpacked. So is a shard of MDS that is compressed as a whole, and to read one of
