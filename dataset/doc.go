@@ -1,7 +1,7 @@
 // Package dataset knows which samples exist and where their bytes are.
 //
-// A dataset is a directory of class directories, a flat directory, a manifest, or archives, on this
-// machine or in a store. Opening one yields a table of samples in a fixed order: path, label, pixel
+// A dataset is a directory of class directories, a flat directory, a manifest, or archives, which a
+// list may name (list.go), on this machine or in a store. Opening one yields a table of samples in a fixed order: path, label, pixel
 // size, format, and the identity (byte size and modification time) the file had when its header was
 // read; for a sample that is not a file, also the object that holds it, and where. The engine plans
 // batches from this table without any I/O, and calls [Dataset.LoadPart] for a sample's encoded
