@@ -11,7 +11,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/store"
 )
 
 // datasetFlags say how a dataset is opened. Those that o has set are the defaults of a command.
@@ -93,7 +92,7 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		listing.close()
 		bar.report(done, total)
 	}
-	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(path)
+	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(dataset.StoreURL(path))
 	ds, err := dataset.Open(ctx, path, o)
 	path = publicName(path)
 	if splits, ok := errors.AsType[*dataset.SplitsError](err); ok {
@@ -156,8 +155,8 @@ const remoteRequests = 64
 
 // remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
 // answers most of the time.
-func remoteWorkers(f *flagSet, dataset string, workers *int) {
-	if store.IsURL(dataset) && !f.Changed("workers") {
+func remoteWorkers(f *flagSet, path string, workers *int) {
+	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
 		*workers = max(*workers, remoteRequests)
 	}
 }
