@@ -57,5 +57,5 @@ func putSample(w *tar.Writer, object, name, file string) error {
 
 // tagObject gives a file the ETag that VersityGW would have given it when it was uploaded.
 func tagObject(path string, content []byte) error {
-	return unix.Setxattr(path, "user.etag", fmt.Appendf(nil, "%x", md5.Sum(content)), 0)
+	return unix.Setxattr(path, "user.etag", fmt.Appendf(nil, `"%x"`, md5.Sum(content)), 0)
 }

@@ -109,8 +109,8 @@ func startGateway(dir, gateway string) (*exec.Cmd, http.Handler, error) {
 			r.Out.Host = r.In.Host // it is signed
 		},
 		Transport: &http.Transport{
-			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
-			MaxIdleConnsPerHost: 1024, DisableCompression: true,
+			DialContext:  func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
+			MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, DisableCompression: true,
 		},
 	}
 	return cmd, proxy, nil
