@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -108,6 +109,7 @@ func startGateway(dir, gateway string) (*exec.Cmd, http.Handler, error) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "gateway"
 			r.Out.Host = r.In.Host // it is signed
 		},
+		ErrorLog: log.New(io.Discard, "", 0), // of clients that do not wait
 		Transport: &http.Transport{
 			DialContext:  func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
 			MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, DisableCompression: true,
