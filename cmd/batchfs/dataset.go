@@ -93,7 +93,7 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		listing.close()
 		bar.report(done, total)
 	}
-	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(path)
+	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(dataset.StoreURL(path))
 	ds, err := dataset.Open(ctx, path, o)
 	path = publicName(path)
 	if splits, ok := errors.AsType[*dataset.SplitsError](err); ok {
@@ -156,8 +156,8 @@ const remoteRequests = 64
 
 // remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
 // answers most of the time.
-func remoteWorkers(f *flagSet, dataset string, workers *int) {
-	if store.IsURL(dataset) && !f.Changed("workers") {
+func remoteWorkers(f *flagSet, path string, workers *int) {
+	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
 		*workers = max(*workers, remoteRequests)
 	}
 }

@@ -137,7 +137,7 @@ func printBad(out io.Writer, bad []badFile) {
 
 const (
 	toTry    = "to make one to try: batchfs gen --out photos --images 100"
-	aDataset = "a folder of images, a folder of such folders, a manifest, or archives; " + toTry
+	aDataset = "a folder of images, a folder of such folders, a manifest, archives, or a list of archives (.txt); " + toTry
 )
 
 // datasetError adds a hint to an error from opening a dataset.
@@ -167,6 +167,7 @@ func datasetError(path string, err error) error {
 		advice{dataset.ErrKind, try},
 		advice{dataset.ErrOutside, "if that is intended: --allow-outside"},
 		advice{dataset.ErrManifest, manifest},
+		advice{dataset.ErrList, "a list names an archive, or a pattern of archives, in each line: paths relative to it, or URLs in one store"},
 		advice{dataset.ErrManifests, "name the one that is meant, as in " + shellWord(filepath.Join(path, "metadata.csv")) + ", or --metadata ignore"},
 		advice{dataset.ErrClasses, "see which classes there are: batchfs index " + shellWord(path)},
 		advice{dataset.ErrAway, "see what is mounted there: findmnt -T " + shellWord(path)},
