@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,13 +19,14 @@ func TestPassingConnectionFaults(t *testing.T) {
 	fails := func(err error) func(context.Context) (net.Conn, error) {
 		return func(context.Context) (net.Conn, error) { return nil, err }
 	}
-	// says is a server that sends a text, one byte each second, and then waits.
+	// says is a server that answers with a text, one byte each second, and then waits.
 	says := func(text string) func(context.Context) (net.Conn, error) {
 		return func(context.Context) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			gone := make(chan struct{})
-			go func() { defer close(gone); _, _ = io.Copy(io.Discard, theirs) }()
 			go func() {
+				_, _ = theirs.Read(make([]byte, 4<<10)) // the request
+				go func() { defer close(gone); _, _ = io.Copy(io.Discard, theirs) }()
 				for i := range len(text) {
 					_, _ = theirs.Write([]byte(text[i : i+1]))
 					select {
@@ -55,9 +57,9 @@ func TestPassingConnectionFaults(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			w := newWire(t, serve)
 			s := w.open(t, "http://host/", Options{})
-			dials := 0
+			var dials atomic.Int64
 			s.pool.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-				if dials++; dials == 1 {
+				if dials.Add(1) == 1 {
 					return test.first(ctx)
 				}
 				return w.dial(ctx, network, address)
@@ -66,8 +68,8 @@ func TestPassingConnectionFaults(t *testing.T) {
 			if err := read(t, s, 0, 1000); err != nil {
 				t.Fatal(err)
 			}
-			if d := time.Since(start); d < test.from || d > test.to || dials != 2 || s.Stats().Retries != 1 {
-				t.Errorf("after %v and %d connections, %+v", d, dials, s.Stats())
+			if d := time.Since(start); d < test.from || d > test.to || dials.Load() != 2 || s.Stats().Retries != 1 {
+				t.Errorf("after %v and %d connections, %+v", d, dials.Load(), s.Stats())
 			}
 		})
 	}
