@@ -84,10 +84,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		return err
 	}
 	defer ds.Close()
-	if err := onlyFiles(ds); err != nil {
-		return err
-	}
-	o, source := r.options, cmp.Or(ds.Manifest(), ds.Root())
+	o, source := r.options, ds.Name()
 	o.Manifest = ds.Manifest()
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {

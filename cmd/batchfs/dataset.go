@@ -148,11 +148,3 @@ func publicName(dataset string) string {
 	host, name, _ := strings.Cut(rest, "/")
 	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + name
 }
-
-// onlyFiles refuses a dataset whose samples are no files of this machine.
-func onlyFiles(ds *dataset.Dataset) error {
-	if !ds.Packed() && !ds.Remote() {
-		return nil
-	}
-	return hint(fmt.Errorf("%s: this command needs image files in a directory of this machine", ds.Name()), "mount it as it is: batchfs mount DATASET MOUNTPOINT")
-}

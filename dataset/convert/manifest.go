@@ -9,19 +9,32 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/dataset"
 )
 
 // labels are the rows of a manifest: each sample's path and label. A label is a string if the
-// dataset has classes, else an int64, or nil if there is none. Sizes are left out: reading them
+// dataset has classes and a manifest would number them in the same way, else an int64, or nil if there is none. Sizes are left out: reading them
 // again is quick, and they are then the files' own.
 type labels iter.Seq2[string, any]
 
 func (c *conversion) labels(yield func(string, any) bool) {
 	classes := c.ds.Classes()
+	without := map[int]bool{}
+	for label := range classes {
+		without[label] = true
+	}
+	for i := range c.ds.Len() {
+		delete(without, c.ds.Label(i))
+	}
+	if len(without) > 0 || !slices.IsSortedFunc(classes, dataset.CompareNames) {
+		classes = nil
+	}
 	for i := range c.ds.Len() {
 		var label any
 		if l := c.ds.Label(i); l >= 0 && classes != nil {
