@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -217,19 +218,24 @@ func (s *source) locateObject(ctx context.Context, url string, o *Options) error
 	return nil
 }
 
-// remoteMetadata is metadata in a store.
+// remoteMetadata is metadata in a store, in one round trip.
 func (s *source) remoteMetadata(ctx context.Context, o *Options) (found string, err error) {
-	for _, n := range manifests {
-		if o.IgnoreMetadata {
-			break
-		}
-		_, err := s.remote.Stat(ctx, s.prefix+n)
-		switch {
+	if o.IgnoreMetadata {
+		return "", nil
+	}
+	errs := make([]error, len(manifests))
+	var asked sync.WaitGroup
+	for i, n := range manifests {
+		asked.Go(func() { _, errs[i] = s.remote.Stat(ctx, s.prefix+n) })
+	}
+	asked.Wait()
+	for i, n := range manifests {
+		switch err := errs[i]; {
 		case errors.Is(err, store.ErrNotExist):
 		case err != nil:
 			return "", err
 		case found != "":
-			return "", fmt.Errorf("%s: %w: %s and %s", s.dir, ErrManifests, found, n)
+			return "", fmt.Errorf("%s: %w: %s and %s", s.remote.URL(s.prefix), ErrManifests, found, n)
 		default:
 			found = n
 		}
