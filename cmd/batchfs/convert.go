@@ -171,6 +171,9 @@ func (r convertResult) print(out io.Writer) {
 	if r.Manifest != "" {
 		t.row("manifest", "%s", shown(r.Manifest))
 	}
+	if r.Classes != "" {
+		t.row("classes", "%s; mount with --classes and this file", shown(r.Classes))
+	}
 	t.row("images", "%d", r.Samples)
 	t.row("raw", "%d, %d of them already", r.Raw, r.AlreadyRaw)
 	if r.Finished {

@@ -85,6 +85,9 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	c.report.Out, c.report.Staging, c.report.Samples = c.tree.out, c.tree.path, c.ds.Len()
 	if c.names.manifest != "" {
 		c.report.Manifest = filepath.Join(c.tree.out, c.names.manifest)
+		if !c.named() {
+			c.report.Classes = filepath.Join(c.tree.out, classesName)
+		}
 	}
 	if err := c.survey(ctx); err != nil {
 		return err

@@ -19,7 +19,8 @@
 //
 // Samples in archives or in a store are copied out of them instead; the link of one that cannot be read then leads
 // nowhere. What has an order of its own, as a WebDataset has, becomes a directory with a manifest of that order,
-// metadata.parquet. Its labels are class names only if sorting these numbers them as in the dataset.
+// metadata.parquet. Its labels are class names only if sorting these numbers them as in the dataset; if not, the names are
+// in classes.txt.
 //
 // # Which samples are raw
 //

@@ -88,7 +88,7 @@ func (n *names) listed() (map[string]int, error) {
 	for i := 0; n.manifest != "" && i < n.ds.Len(); i++ {
 		name := n.kept(i)
 		switch first, _, _ := strings.Cut(name, "/"); first {
-		case markerName, scratchName, n.manifest:
+		case markerName, scratchName, classesName, n.manifest:
 			return nil, fmt.Errorf("%s: %w: %s is reserved", name, ErrName, first)
 		}
 		if k, taken := listed[name]; taken && n.source(i) != n.source(k) {

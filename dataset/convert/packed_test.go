@@ -144,8 +144,13 @@ func TestConvertOrdered(t *testing.T) {
 		}
 		defer was.Close()
 		out := filepath.Join(t.TempDir(), "out")
-		if _, err := Write(context.Background(), was, out, Options{}); err != nil {
+		r, err := Write(context.Background(), was, out, Options{})
+		if err != nil {
 			t.Fatal(err)
+		}
+		text, err := os.ReadFile(r.Classes)
+		if names, _ := dataset.ParseClasses(text); err != nil || !slices.Equal(names, classes) {
+			t.Errorf("%s holds %q, %v", r.Classes, names, err)
 		}
 		labelsSurvive(t, was, open(t, out))
 	}
