@@ -106,7 +106,7 @@ func partOf(folder string) []string {
 
 // checkFolders refuses classes that seem to be something else: then every label would be wrong.
 func (p *opening) checkFolders(x *index) error {
-	if p.AsClasses || p.src.manifest != "" || x.classes == nil {
+	if p.AsClasses || p.src.manifest != "" || x.Ordered || x.classes == nil {
 		return nil
 	}
 	with := make([]bool, len(x.classes)) // which folders have images

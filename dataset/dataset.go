@@ -20,6 +20,7 @@ type Dataset struct {
 	modTime   int64
 	report    Report
 	indexFile string
+	ordered   bool
 	closed    atomic.Bool
 }
 
@@ -47,6 +48,10 @@ func (d *Dataset) Requests() *store.Stats {
 
 // Packed says whether the samples are inside files that hold many.
 func (d *Dataset) Packed() bool { return d.table.members != nil }
+
+// Ordered says whether the samples have an order of their own, like those of a manifest or of a WebDataset. Otherwise order
+// and labels are those of a directory of their paths.
+func (d *Dataset) Ordered() bool { return d.ordered }
 
 // Root is the directory that paths are relative to: absolute, with symbolic links resolved. In a store, it
 // is a URL.

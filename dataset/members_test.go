@@ -109,6 +109,18 @@ func TestArchiveIsItsDirectory(t *testing.T) {
 	}
 }
 
+// TestNamedLabels: a WebDataset's classes are no folders, so they may have any names, and a sample may have none.
+func TestNamedLabels(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/1.jpg", "d/2.jpg", "d/3.jpg")
+	p.write("d/1.cls", "train")
+	p.write("d/3.cls", "images")
+	p.pack("x.tar", "", "d/1.jpg", "d/1.cls", "d/2.jpg", "d/3.jpg", "d/3.cls")
+	if d := p.open("x.tar"); !slices.Equal(labels(d), []int{1, -1, 0}) || !slices.Equal(d.Classes(), []string{"images", "train"}) {
+		t.Errorf("%d of %q", labels(d), d.Classes())
+	}
+}
+
 // TestArchiveChanges: an archive that was replaced is a changed file for each of its samples, until it is indexed.
 func TestArchiveChanges(t *testing.T) {
 	p := newPlace(t)

@@ -113,6 +113,7 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	return &Dataset{
 		source: src, storage: p.storage, table: x.table, classes: x.classes,
 		digest: x.Digest, indexed: indexed, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
+		ordered: src.manifest != "" || x.Ordered,
 	}, nil
 }
 

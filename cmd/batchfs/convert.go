@@ -84,10 +84,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		return err
 	}
 	defer ds.Close()
-	if err := onlyFiles(ds); err != nil {
-		return err
-	}
-	o, source := r.options, cmp.Or(ds.Manifest(), ds.Root())
+	o, source := r.options, ds.Name()
 	o.Manifest = ds.Manifest()
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {
@@ -173,6 +170,9 @@ func (r convertResult) print(out io.Writer) {
 	}
 	if r.Manifest != "" {
 		t.row("manifest", "%s", shown(r.Manifest))
+	}
+	if r.Classes != "" {
+		t.row("classes", "%s; mount with --classes and this file", shown(r.Classes))
 	}
 	t.row("images", "%d", r.Samples)
 	t.row("raw", "%d, %d of them already", r.Raw, r.AlreadyRaw)

@@ -88,12 +88,13 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	defer bar.close()
 	listing := c.progress("searching", "B")
 	defer listing.close()
+	url := dataset.StoreURL(path)
 	o.CacheDir, o.Prober, o.Listing = c.env.cacheDir, engine.Probe, listing.report
 	o.Progress = func(done, total int64) {
 		listing.close()
 		bar.report(done, total)
 	}
-	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(dataset.StoreURL(path))
+	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(url)
 	ds, err := dataset.Open(ctx, path, o)
 	path = publicName(path)
 	if splits, ok := errors.AsType[*dataset.SplitsError](err); ok {
@@ -103,7 +104,7 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		return nil, hint(err, "batchfs %s %s ...; if they are classes, add --as-classes", c.command, shellWord(strings.TrimRight(path, "/")+"/"+folders.Meant))
 	}
 	if errors.Is(err, store.ErrDenied) {
-		return nil, hint(err, "%s", deniedHint(path, o.Store.Anonymous))
+		return nil, hint(err, "%s", deniedHint(url, o.Store.Anonymous))
 	}
 	if err != nil {
 		return nil, datasetError(path, err)
@@ -180,12 +181,4 @@ func publicName(dataset string) string {
 	rest, _, _ = strings.Cut(rest, "?")
 	host, name, _ := strings.Cut(rest, "/")
 	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + name
-}
-
-// onlyFiles refuses a dataset whose samples are no files of this machine.
-func onlyFiles(ds *dataset.Dataset) error {
-	if !ds.Packed() && !ds.Remote() {
-		return nil
-	}
-	return hint(fmt.Errorf("%s: this command needs image files in a directory of this machine", ds.Name()), "mount it as it is: batchfs mount DATASET MOUNTPOINT")
 }

@@ -52,9 +52,6 @@ func profileCommand(c *console) *cobra.Command {
 				return err
 			}
 			defer ds.Close()
-			if err := onlyFiles(ds); err != nil {
-				return err
-			}
 			result, err := c.runProfile(ctx, args[0], ds, o)
 			if err != nil {
 				return err
@@ -218,6 +215,8 @@ func (s profileSummary) noteWords(n profile.Note) string {
 	switch n {
 	case profile.OtherStorage:
 		return fmt.Sprintf("the raw copies were in %s, on different storage than the dataset; choose another place with --work DIR", filepath.Dir(s.Work))
+	case profile.CopiedOut:
+		return fmt.Sprintf("the images were copied out of the dataset to %s: the rates are those of image files there, as batchfs convert makes them", filepath.Dir(s.Work))
 	case profile.PageCache:
 		return "the page cache of --io buffered is left out of account: it holds all measured images, but not a larger dataset"
 	case profile.Noisy:

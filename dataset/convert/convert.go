@@ -74,13 +74,20 @@ type conversion struct {
 }
 
 func (c *conversion) write(ctx context.Context, out string) (err error) {
-	if c.tree, err = findTree(out, c.ds.Root(), c.names.manifest != ""); err != nil {
+	source := c.ds.Root()
+	if c.ds.Remote() {
+		source = ""
+	}
+	if c.tree, err = findTree(out, source, c.names.manifest != "" || !c.names.local); err != nil {
 		return err
 	}
 	c.tree.step, c.tree.part = c.o.step, c.o.Part
 	c.report.Out, c.report.Staging, c.report.Samples = c.tree.out, c.tree.path, c.ds.Len()
 	if c.names.manifest != "" {
 		c.report.Manifest = filepath.Join(c.tree.out, c.names.manifest)
+		if !c.named() {
+			c.report.Classes = filepath.Join(c.tree.out, classesName)
+		}
 	}
 	if err := c.survey(ctx); err != nil {
 		return err
@@ -90,7 +97,7 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	}
 	if !c.tree.finished {
 		defer c.tree.close()
-		if err := c.tree.open(c.ds.Root()); err != nil {
+		if err := c.tree.open(source); err != nil {
 			return err
 		}
 	}
@@ -245,6 +252,9 @@ func (c *conversion) plan() (Plan, error) {
 // tryKeeping finds out with one readable sample how files can be kept. If the dataset spans
 // devices, others may be kept in another way.
 func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
+	if !c.names.local {
+		return &p.Copied, nil
+	}
 	for i, k := range c.kinds {
 		if k == unreadable {
 			continue

@@ -17,6 +17,11 @@
 // one changes the other. A file that is corrupt is kept and reported; one that cannot even be
 // read becomes a symbolic link to the original, so that it still counts.
 //
+// Samples in archives or in a store are copied out of them instead; the link of one that cannot be read then leads
+// nowhere. What has an order of its own, as a WebDataset has, becomes a directory with a manifest of that order,
+// metadata.parquet. Its labels are class names only if sorting these numbers them as in the dataset; if not, the names are
+// in classes.txt.
+//
 // # Which samples are raw
 //
 // Of n samples, floor(R·n + 1/2) are raw for a share R, including those that already were; more

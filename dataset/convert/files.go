@@ -47,7 +47,7 @@ func (c *conversion) directories() []string {
 func (c *conversion) makeFiles(ctx context.Context, samples []int32) error {
 	for _, dir := range c.directories() {
 		mode := fs.FileMode(0o755)
-		if info, err := os.Stat(filepath.Join(c.ds.Root(), dir)); err == nil && info.IsDir() {
+		if info, err := os.Stat(filepath.Join(c.ds.Root(), dir)); c.names.local && err == nil && info.IsDir() {
 			mode = info.Mode().Perm() | 0o700
 		}
 		if err := c.tree.root.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -95,7 +95,7 @@ func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) 
 		if ext, err = c.makeRaw(ctx, m, i); err != nil || ext == "" { // unreadable, so it is kept later
 			return err
 		}
-	} else if how, err = c.keep(i); err != nil {
+	} else if how, err = c.keep(ctx, m, i); err != nil {
 		return err
 	}
 	if err := c.tree.place(c.tree.temporary(i), c.names.kept(i)+ext); err != nil {
@@ -183,11 +183,15 @@ func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, 
 	case err != nil:
 		return "", err
 	}
-	info, err := os.Stat(c.names.source(i))
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrSource, err)
+	mode := fs.FileMode(0o644)
+	if c.names.local {
+		info, err := os.Stat(c.names.source(i))
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", ErrSource, err)
+		}
+		mode = info.Mode().Perm()
 	}
-	return raw.Ext, c.tree.create(c.tree.temporary(i), info.Mode().Perm(), func(out *os.File) (time.Time, error) {
+	return raw.Ext, c.tree.create(c.tree.temporary(i), mode, func(out *os.File) (time.Time, error) {
 		return time.Unix(0, c.ds.Stat(i).ModTime), raw.Write(out)
 	})
 }
@@ -195,13 +199,28 @@ func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, 
 // keep keeps sample i as it is, under its temporary name: as a link, a clone or a copy, whichever
 // works first, or as a symbolic link if it can be neither linked nor read. It returns the number
 // in the report that counts this.
-func (c *conversion) keep(i int) (how *int, err error) {
+func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err error) {
 	temp, source := c.tree.temporary(i), c.names.source(i)
-	how, err = c.tree.keep(temp, source, &c.report.Plan)
+	if c.names.local {
+		how, err = c.tree.keep(temp, source, &c.report.Plan)
+	} else {
+		defer m.Done()
+		var data []byte
+		if data, err = c.fetch(ctx, m, i); err == nil {
+			return &c.report.Copied, c.tree.create(temp, 0o644, func(out *os.File) (time.Time, error) {
+				_, err := out.Write(data)
+				return time.Unix(0, c.ds.Stat(i).ModTime), err
+			})
+		}
+	}
 	if sample.OfFile(err) {
 		if c.kinds[i] != unreadable {
-			if _, err := c.ds.Check(i); err != nil && !spoils(err) {
-				return nil, err // it is not what it was, or the storage is away
+			now := err
+			if c.names.local {
+				_, now = c.ds.Check(i)
+			}
+			if now != nil && !spoils(now) {
+				return nil, now // it is not what it was, or the storage is away
 			}
 			if err := c.spoil(i, err); err != nil {
 				return nil, err
@@ -217,6 +236,14 @@ func (c *conversion) keep(i int) (how *int, err error) {
 		err = errors.Join(&dataset.FileError{Path: c.ds.Path(i), Err: dataset.ErrChanged}, c.tree.root.Remove(temp))
 	}
 	return how, err
+}
+
+// fetch returns the bytes of sample i, which is in an archive or a store. They belong to m until Done.
+func (c *conversion) fetch(ctx context.Context, m *Maker, i int) ([]byte, error) {
+	if problem := c.ds.Problem(i); problem != "" && c.ds.Stat(i).Size == 0 { // as of a link in a tar
+		return nil, sample.Problem(problem)
+	}
+	return m.Fetch(ctx, i)
 }
 
 // keep makes a link, a clone or a copy of a file under a temporary name, and returns the number in

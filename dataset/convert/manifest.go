@@ -9,19 +9,41 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/dataset"
 )
 
+// classesName is where the names of classes are if the labels are numbers because of named.
+const classesName = "classes.txt"
+
+// named says whether names as labels would be numbered as the dataset's classes are: by name, and only those that appear.
+func (c *conversion) named() bool {
+	classes := c.ds.Classes()
+	without := map[int]bool{}
+	for label := range classes {
+		without[label] = true
+	}
+	for i := range c.ds.Len() {
+		delete(without, c.ds.Label(i))
+	}
+	return len(without) == 0 && slices.IsSortedFunc(classes, dataset.CompareNames)
+}
+
 // labels are the rows of a manifest: each sample's path and label. A label is a string if the
-// dataset has classes, else an int64, or nil if there is none. Sizes are left out: reading them
-// again is quick, and they are then the files' own.
+// dataset has classes and a manifest would number them in the same way, else an int64, or nil if
+// there is none. Sizes are left out: reading them again is quick, and they are then the files' own.
 type labels iter.Seq2[string, any]
 
 func (c *conversion) labels(yield func(string, any) bool) {
 	classes := c.ds.Classes()
+	if c.report.Classes != "" {
+		classes = nil
+	}
 	for i := range c.ds.Len() {
 		var label any
 		if l := c.ds.Label(i); l >= 0 && classes != nil {
@@ -44,10 +66,23 @@ func (c *conversion) writeManifest() error {
 	}
 	formats := map[string]func(io.Writer, labels) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}
 	write := formats[strings.ToLower(filepath.Ext(name))]
+	if c.report.Classes != "" {
+		if err := c.writeWhole(classesName, func(w io.Writer) error {
+			_, err := w.Write(dataset.ClassesText(c.ds.Classes()))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return c.writeWhole(name, func(w io.Writer) error { return write(w, c.labels) })
+}
+
+// writeWhole writes a file of the result that is no sample.
+func (c *conversion) writeWhole(name string, write func(w io.Writer) error) error {
 	temp := c.tree.temporary(c.ds.Len())
 	err := c.tree.create(temp, 0o644, func(out *os.File) (time.Time, error) {
 		b := bufio.NewWriterSize(out, 1<<20)
-		if err := write(b, c.labels); err != nil {
+		if err := write(b); err != nil {
 			return time.Time{}, err
 		}
 		return c.ds.ModTime(), b.Flush()

@@ -34,16 +34,15 @@ const (
 )
 
 func newMark(ds *dataset.Dataset, o Options, ratio float64, fingerprint string) *mark {
-	source, manifest := ds.Root(), ""
+	manifest := ""
 	if o.Manifest != "" {
 		manifest = filepath.Base(o.Manifest)
-		source = filepath.Join(source, manifest)
 	}
 	size := "none"
 	if o.Height > 0 {
 		size = fmt.Sprintf("%dx%d", o.Height, o.Width)
 	}
-	return &mark{markVersion, strings.ToValidUTF8(source, "?"), fingerprint, map[string]string{
+	return &mark{markVersion, strings.ToValidUTF8(ds.Name(), "?"), fingerprint, map[string]string{
 		ratioSetting: fmt.Sprint(ratio), "raw format": o.Format.String(), "raw size": size, "raw resize": o.Resize.String(),
 		"seed": fmt.Sprint(o.Seed), "ignore orientation": fmt.Sprint(o.IgnoreOrientation), "max pixels": fmt.Sprint(o.MaxPixels),
 		"manifest": strings.ToValidUTF8(manifest, "?"), "decoder": decode.Version(), "resampling": resample.Version,

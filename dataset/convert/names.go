@@ -14,20 +14,24 @@ type names struct {
 	ds       *dataset.Dataset
 	exts     []string // that raw names can have
 	manifest string   // name of the manifest to write, "" for a directory dataset
+	local    bool     // the samples are files of this machine
 }
 
 func newNames(ds *dataset.Dataset, o Options) names {
-	n := names{ds: ds, exts: []string{".bmp"}}
+	n := names{ds: ds, exts: []string{".bmp"}, local: !ds.Packed() && !ds.Remote()}
 	if o.Format == PPM {
 		n.exts = []string{".ppm", ".pgm"}
 	}
-	if o.Manifest != "" {
+	switch {
+	case o.Manifest != "":
 		n.manifest = filepath.Base(o.Manifest)
+	case ds.Ordered():
+		n.manifest = "metadata.parquet" // which makes a dataset of the directory
 	}
 	return n
 }
 
-// source is the absolute path of sample i's file.
+// source is the absolute path of sample i's file; of one that is in an archive or a store, a name for people.
 func (n *names) source(i int) string {
 	if p := n.ds.Path(i); !filepath.IsAbs(p) {
 		return filepath.Join(n.ds.Root(), p)
@@ -84,7 +88,7 @@ func (n *names) listed() (map[string]int, error) {
 	for i := 0; n.manifest != "" && i < n.ds.Len(); i++ {
 		name := n.kept(i)
 		switch first, _, _ := strings.Cut(name, "/"); first {
-		case markerName, scratchName, n.manifest:
+		case markerName, scratchName, classesName, n.manifest:
 			return nil, fmt.Errorf("%s: %w: %s is reserved", name, ErrName, first)
 		}
 		if k, taken := listed[name]; taken && n.source(i) != n.source(k) {

@@ -85,6 +85,8 @@ type Report struct {
 	Unreadable []Unreadable `json:"-"`
 	// Manifest is the absolute path of the result's manifest; "" for a directory dataset.
 	Manifest string `json:"manifest,omitempty"`
+	// Classes is the absolute path of a file of class names that a mount of the result needs; "" if it finds them itself.
+	Classes string `json:"classes,omitempty"`
 }
 
 // Unreadable is a sample that cannot be read, and why.

@@ -45,8 +45,9 @@ func (t *tree) scratch() string {
 	return dataset.PartPath(scratchName+"/part", t.part, "")
 }
 
-// findTree checks that a dataset may appear at out. A manifest's directory may well be a home
-// directory: its dataset is only what it lists, so the result may lie in that directory.
+// findTree checks that a dataset may appear at out. The directory of a manifest, or of archives, may well be a home
+// directory: the dataset is only what is listed or in them, so the result may lie in that directory. source is empty if the
+// dataset is in a store.
 func findTree(out, source string, manifest bool) (*tree, error) {
 	abs, err := filepath.Abs(out)
 	if err != nil {
@@ -54,7 +55,7 @@ func findTree(out, source string, manifest bool) (*tree, error) {
 	}
 	t := &tree{out: resolve.Links(abs)}
 	t.path = t.out + stagingSuffix
-	if !manifest && resolve.Within(t.out, source) || resolve.Within(source, t.path) {
+	if source != "" && (!manifest && resolve.Within(t.out, source) || resolve.Within(source, t.path)) {
 		return nil, fmt.Errorf("%s %w %s", out, ErrInside, source)
 	}
 	first, err := firstEntry(t.out)
@@ -103,16 +104,21 @@ func notMounted(dir string) error {
 // open makes or finds the unfinished tree, locks it, and finds out what an earlier run began. The
 // result gets no more permissions than source.
 func (t *tree) open(source string) error {
-	info, err := os.Stat(source)
-	if err != nil {
-		return err
+	mode := fs.FileMode(0o755)
+	if source != "" {
+		info, err := os.Stat(source)
+		if err != nil {
+			return err
+		}
+		mode = info.Mode().Perm() | 0o700
 	}
-	err = os.MkdirAll(filepath.Dir(t.path), 0o755)
+	err := os.MkdirAll(filepath.Dir(t.path), 0o755)
 	if err == nil {
-		err = os.Mkdir(t.path, info.Mode().Perm()|0o700)
+		err = os.Mkdir(t.path, mode)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		if info, err = os.Stat(t.path); err == nil && !info.IsDir() {
+		info, e := os.Stat(t.path)
+		if err = e; err == nil && !info.IsDir() {
 			err = fmt.Errorf("%s %w", t.path, ErrForeign)
 		}
 	}

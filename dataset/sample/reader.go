@@ -90,16 +90,7 @@ func (r *Reader) Read(ctx context.Context, i int, output int64) (Image, error) {
 	if problem := r.ds.Problem(i); problem != "" {
 		return Image{}, Problem(problem)
 	}
-	n, err := r.estimate(i)
-	if err != nil {
-		return Image{}, err
-	}
-	n = min(n+output, r.memory.size)
-	if err := r.memory.space.Acquire(ctx, n); err != nil {
-		return Image{}, err
-	}
-	r.taken = n
-	data, seen, err := r.load(ctx, i)
+	data, seen, err := r.fetch(ctx, i, output)
 	if err != nil {
 		return Image{}, err
 	}
@@ -111,6 +102,26 @@ func (r *Reader) Read(ctx context.Context, i int, output int64) (Image, error) {
 		return Image{}, &dataset.FileError{Path: r.ds.Path(i), Err: err}
 	}
 	return Image{data, head, h, w, seen}, nil
+}
+
+// Fetch is Read without judging the file, which belongs to the Reader.
+func (r *Reader) Fetch(ctx context.Context, i int) ([]byte, error) {
+	r.Done()
+	data, _, err := r.fetch(ctx, i, 0)
+	return data, err
+}
+
+func (r *Reader) fetch(ctx context.Context, i int, output int64) ([]byte, dataset.Identity, error) {
+	n, err := r.estimate(i)
+	if err != nil {
+		return nil, dataset.Identity{}, err
+	}
+	n = min(n+output, r.memory.size)
+	if err := r.memory.space.Acquire(ctx, n); err != nil {
+		return nil, dataset.Identity{}, err
+	}
+	r.taken = n
+	return r.load(ctx, i)
 }
 
 func (r *Reader) load(ctx context.Context, i int) ([]byte, dataset.Identity, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"math/rand/v2"
@@ -35,7 +36,7 @@ type file struct {
 }
 
 // makeWorkspace makes the directory for all files of the profiler, under a name that a dataset
-// scan ignores.
+// scan ignores. root is empty if there is no directory of the dataset's files.
 func makeWorkspace(parent, root string) (dir string, err error) {
 	if parent == "" {
 		parent = beside(root)
@@ -46,7 +47,7 @@ func makeWorkspace(parent, root string) (dir string, err error) {
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
 		return "", err
 	}
-	if resolve.Within(parent, root) {
+	if root != "" && resolve.Within(parent, root) {
 		return "", fmt.Errorf("%s %w", parent, ErrInside)
 	}
 	return os.MkdirTemp(parent, ".batchfs-profile-")
@@ -56,7 +57,7 @@ func makeWorkspace(parent, root string) (dir string, err error) {
 // or else the directory for temporary files.
 func beside(root string) string {
 	parent := filepath.Dir(root)
-	if parent == root || !sameDevice(parent, root) || unix.Access(parent, unix.W_OK|unix.X_OK) != nil {
+	if root == "" || parent == root || !sameDevice(parent, root) || unix.Access(parent, unix.W_OK|unix.X_OK) != nil {
 		return os.TempDir()
 	}
 	return parent
@@ -69,12 +70,15 @@ func sameDevice(a, b string) bool {
 
 // choose takes samples evenly from the whole dataset: the number requested, or as many as
 // take reasonable space. It shuffles them, so that any prefix is representative. rawBytes is the
-// space that their raw copies take.
+// space that their copies take.
 func (p *profiler) choose() (chosen []int, rawBytes int64) {
 	evenly := func(n int) (bytes int64) {
 		chosen = make([]int, min(n, p.ds.Len()))
 		for k := range chosen {
 			chosen[k] = k * p.ds.Len() / len(chosen)
+			if rootOf(p.ds) == "" {
+				bytes += p.ds.Stat(chosen[k]).Size
+			}
 			if h, w := p.ds.Size(chosen[k], p.o.Raw.IgnoreOrientation); h > 0 && !sample.IsRaw(p.ds, chosen[k]) {
 				bytes += p.o.Raw.FileBytes(h, w)
 			}
@@ -133,29 +137,41 @@ func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number
 	if err != nil {
 		return picture{}, err
 	}
-	original := file{filepath.Join(p.ds.Root(), p.ds.Path(i)), p.ds.Stat(i).Size}
-	if sample.IsRaw(p.ds, i) {
-		return picture{original, original, true}, nil
+	img := picture{file{filepath.Join(p.ds.Root(), p.ds.Path(i)), p.ds.Stat(i).Size}, file{}, sample.IsRaw(p.ds, i)}
+	if !img.already {
+		img.raw = file{filepath.Join(p.work, strconv.Itoa(number)+raw.Ext), raw.Size()}
+		err = writeThrough(img.raw.path, raw.Write)
 	}
-	to := file{filepath.Join(p.work, strconv.Itoa(number)+raw.Ext), raw.Size()}
-	err = writeThrough(to.path, raw)
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		err = fmt.Errorf("%w: %w", ErrSpace, err)
+	if rootOf(p.ds) == "" && err == nil {
+		img.encoded.path = filepath.Join(p.work, strconv.Itoa(number)+".encoded")
+		var data []byte
+		if data, err = maker.Fetch(ctx, i); err == nil {
+			err = writeThrough(img.encoded.path, func(to io.Writer) error {
+				_, err := to.Write(data)
+				return err
+			})
+		}
 	}
-	return picture{original, to, false}, err
+	if img.already {
+		img.raw = img.encoded
+	}
+	return img, err
 }
 
 // writeThrough writes a file to disk, so that no measurement waits for the write-back
 // later.
-func writeThrough(path string, raw *convert.Raw) error {
+func writeThrough(path string, write func(to io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	if err = raw.Write(f); err == nil {
+	if err = write(f); err == nil {
 		err = unix.Fdatasync(int(f.Fd()))
 	}
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = fmt.Errorf("%w: %w", ErrSpace, err)
+	}
+	return err
 }
 
 // hasSpace checks for free space and leaves a tenth of it to others.

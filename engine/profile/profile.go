@@ -50,7 +50,7 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	work, err := makeWorkspace(o.Work, ds.Root())
+	work, err := makeWorkspace(o.Work, rootOf(ds))
 	if err != nil {
 		return Result{}, err
 	}
@@ -73,6 +73,14 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	}, nil)
 }
 
+// rootOf is the directory of a dataset of files of this machine, "" for others.
+func rootOf(ds *dataset.Dataset) string {
+	if ds.Packed() || ds.Remote() {
+		return ""
+	}
+	return ds.Root()
+}
+
 // prepare makes the raw copies and fills in everything known without measuring.
 func (p *profiler) prepare(ctx context.Context) error {
 	rate, err := p.makeCopies(ctx)
@@ -86,11 +94,12 @@ func (p *profiler) prepare(ctx context.Context) error {
 	p.few = p.enough(rate, 3*p.o.Least.Seconds())
 	p.hits = newHitTable(p.catalog, p.o.Raw, mean(encoded), p.o.Samples)
 	r := &p.result
-	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Root(), p.work, p.ds.Len(), len(p.images)
+	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Name(), p.work, p.ds.Len(), len(p.images)
 	r.AlreadyRaw, r.CacheBytes, r.Workers = p.hits.already, p.hits.limit, p.o.Engine.Workers
 	r.Encoded.Bytes, r.Raw.Bytes = mean(encoded), mean(raw)
 	r.Notes = []Note{}
-	p.noteIf(!sameDevice(p.work, r.Dataset), OtherStorage)
+	p.noteIf(rootOf(p.ds) == "", CopiedOut)
+	p.noteIf(rootOf(p.ds) != "" && !sameDevice(p.work, p.ds.Root()), OtherStorage)
 	p.noteIf(!p.o.Storage.Direct, PageCache)
 	p.o.Storage.Direct = true
 	p.noteIf(p.hits.left, SmallDataset)

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -274,7 +275,7 @@ func TestCacheOfARun(t *testing.T) {
 // prepared returns a profiler that has made its copies.
 func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) {
 	t.Helper()
-	work, err := makeWorkspace(o.Work, ds.Root())
+	work, err := makeWorkspace(o.Work, rootOf(ds))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,6 +412,35 @@ func TestBadImagesArePassedOver(t *testing.T) {
 	defer done()
 	if len(p.images) != 4 || p.result.Skipped != 3 {
 		t.Errorf("%d images, %d skipped", len(p.images), p.result.Skipped)
+	}
+}
+
+// TestArchive: of an archive, the encoded images are measured as files, too, and as the bytes that they are.
+func TestArchive(t *testing.T) {
+	from, path := photos(t, 6, "jpeg"), filepath.Join(t.TempDir(), "photos.tar")
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := errors.Join(w.AddFS(os.DirFS(from.Root())), w.Close(), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	o := options(t)
+	o.Work = filepath.Dir(path)
+	p, done := prepared(t, open(t, path), o)
+	defer done()
+	seen := 0
+	for _, img := range p.images {
+		got, err := os.ReadFile(img.encoded.path)
+		if err != nil || int64(len(got)) != img.encoded.size || filepath.Dir(img.encoded.path) != p.work || img.raw.path == img.encoded.path {
+			t.Errorf("%+v: %v", img, err)
+		}
+		for i := range from.Len() {
+			if want, err := os.ReadFile(filepath.Join(from.Root(), from.Path(i))); err == nil && bytes.Equal(want, got) {
+				seen++
+			}
+		}
+	}
+	if seen != 6 || p.result.Dataset != path || !slices.Contains(p.result.Notes, CopiedOut) || slices.Contains(p.result.Notes, OtherStorage) {
+		t.Errorf("%d images, %+v", seen, p.result)
 	}
 }
 

@@ -100,6 +100,8 @@ type Note string
 const (
 	// OtherStorage means that the raw copies were on another device than the dataset.
 	OtherStorage Note = "other_storage"
+	// CopiedOut means that the dataset is in archives or in a store, and that the measured images were copied out of it.
+	CopiedOut Note = "copied_out"
 	// PageCache means that the mount would read through the page cache. It holds all measured
 	// images but not a whole larger dataset, so files were read past it.
 	PageCache Note = "page_cache"
