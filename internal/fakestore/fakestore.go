@@ -95,10 +95,11 @@ type entry struct {
 
 func (s *Server) list(w http.ResponseWriter, r *http.Request, bucket string) {
 	root, query := filepath.Join(s.Dir, bucket), r.URL.Query()
+	after := cmp.Or(query.Get("continuation-token"), query.Get("start-after"))
 	var keys []string
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		key, _ := filepath.Rel(root, path)
-		if err == nil && !d.IsDir() && strings.HasPrefix(key, query.Get("prefix")) && key > query.Get("continuation-token") {
+		if err == nil && !d.IsDir() && strings.HasPrefix(key, query.Get("prefix")) && key > after {
 			keys = append(keys, key)
 		}
 		return nil
