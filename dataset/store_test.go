@@ -56,6 +56,7 @@ func (p *place) several() []string {
 		p.write(n, image(format, 10+k, 20+k, 1)+strings.Repeat(n, 1000*k))
 	}
 	p.write("d/a/readme.txt", "x")
+	p.write("d/__MACOSX/x.jpg", "no sample, and no class")
 	return names
 }
 

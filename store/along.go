@@ -62,8 +62,7 @@ var errPast = errors.New("past the end of a part")
 // between lists the objects after a name, to and with another; "" is no bound. What a store adds that does not know how
 // to begin after a name is left out.
 func (s *site) between(ctx context.Context, prefix, after, to string) (part listed) {
-	pages := func(prefix string) pager { return s.pagesAfter(prefix, after) }
-	part.err = s.list(ctx, prefix, pages, s.inOrder(prefix, func(o Object) error {
+	part.err = s.list(ctx, prefix, s.pagesAfter(prefix, after), s.inOrder(prefix, func(o Object) error {
 		if to != "" && o.Name > to {
 			return errPast
 		}

@@ -25,7 +25,7 @@ func (s *site) List(ctx context.Context, prefix string, yield func(Object) error
 	if s.sorts {
 		return s.listSorted(ctx, prefix, yield)
 	}
-	return s.list(ctx, prefix, s.pages, s.inOrder(prefix, yield))
+	return s.list(ctx, prefix, s.pages(prefix), s.inOrder(prefix, yield))
 }
 
 // inOrder makes a list an error that is not in order.
@@ -43,7 +43,7 @@ func (s *site) inOrder(prefix string, yield func(Object) error) func(Object) err
 // listSorted has the whole list in memory before it yields any of it.
 func (s *site) listSorted(ctx context.Context, prefix string, yield func(Object) error) error {
 	var objects []Object
-	if err := s.list(ctx, prefix, s.pages, func(o Object) error { objects = append(objects, o); return nil }); err != nil {
+	if err := s.list(ctx, prefix, s.pages(prefix), func(o Object) error { objects = append(objects, o); return nil }); err != nil {
 		return err
 	}
 	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
@@ -56,9 +56,9 @@ func (s *site) listSorted(ctx context.Context, prefix string, yield func(Object)
 }
 
 // list lists in the store's own order.
-func (s *site) list(ctx context.Context, prefix string, pages func(prefix string) pager, yield func(Object) error) error {
-	page := pages(prefix)
-	for token := ""; ; {
+func (s *site) list(ctx context.Context, prefix string, page pager, yield func(Object) error) error {
+	token, mark := "", ""
+	for n := 1; ; n++ {
 		objects, next, err := page(ctx, token)
 		if err != nil {
 			return err
@@ -71,8 +71,11 @@ func (s *site) list(ctx context.Context, prefix string, pages func(prefix string
 		if next == "" {
 			return nil
 		}
-		if next == token {
-			return fmt.Errorf("%s: the store's list does not end", s.URL(prefix))
+		if next == mark {
+			return fmt.Errorf("%s: the store's list does not end: it goes on with a page that it had before", s.URL(prefix))
+		}
+		if n&(n-1) == 0 { // at twice the distance each time, so that a circle of any length is found
+			mark = next
 		}
 		token = next
 	}
