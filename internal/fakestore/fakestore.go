@@ -102,7 +102,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, bucket string) {
 	var keys []string // and what ends in the delimiter
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		key, _ := filepath.Rel(root, path)
-		if err != nil || d.IsDir() || !strings.HasPrefix(key, prefix) {
+		if err != nil || d.IsDir() || !strings.HasPrefix(key, prefix) || key <= query.Get("start-after") {
 			return nil
 		}
 		if before, _, below := strings.Cut(key[len(prefix):], delimiter); below && delimiter != "" {
