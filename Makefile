@@ -44,7 +44,7 @@ bench-peers:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
 	@scripts/ceiling.sh bin/ceiling
-	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers)
+	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers dali)
 	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling -only peers -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
 # Measures the cache, and mixes of encoded and raw images, on storage of several speeds.
@@ -55,14 +55,16 @@ bench-liquid:
 	@scripts/ceiling.sh bin/ceiling
 	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling -only hits,uncached,mixes -images 4096 -cityscapes 128 -rounds 3 -work bin $(BENCH)
 
-# Measures datasets in an object store, with added delays. Its files are in bin, which must not be on a tmpfs. BENCH='-gateway
+# Measures datasets in an object store, with added delays, also against other loaders, which are installed into bin/peers
+# (100 MB) unless PEERS_PYTHON has them. Its files are in bin, which must not be on a tmpfs. BENCH='-gateway
 # bin/servers/versitygw' puts a real store behind the proxy that delays; it takes the processors that are measured.
 bench-remote:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
 	@scripts/build.sh bin/bench ./cmd/bench
 	@scripts/ceiling.sh bin/ceiling
-	bin/bench -only remote -work bin $(BENCH)
+	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers stores)
+	bin/bench -only remote -work bin -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
 # Checks a GPU, and measures on it, in less than 10 minutes. On another machine: bin/bench -only gpu -batchfs bin/batchfs,
 # with only these two files. PEERS_PYTHON is the Python that has PyTorch, CuPy or JAX.

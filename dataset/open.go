@@ -123,7 +123,8 @@ type opening struct {
 	ctx       context.Context
 	src       *source
 	storage   *storage
-	indexFile string // "": none
+	indexFile string   // "": none
+	marks     []string // names that are probably in the list of objects
 	places    []int32
 	report    Report
 }
@@ -142,6 +143,7 @@ func (p *opening) run() (*index, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.marks = p.marksOf(old)
 	if old != nil && !p.Rescan && p.current(old) {
 		if err := p.check(old); err != nil {
 			return nil, err

@@ -3,18 +3,32 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset/archive"
 	"github.com/batchfs/batchfs/store"
 )
 
+// marksOf are some of the names that an index of a folder in a store has, as [store.Store.ListAlong] wants them.
+func (p *opening) marksOf(x *index) (marks []string) {
+	const between = 950 // so that a few new objects do not fill another page
+	if x == nil || p.src.remote == nil || len(x.table.objects) > 0 {
+		return nil
+	}
+	for i := between; i < x.table.rows(); i += between {
+		marks = append(marks, p.src.prefix+x.table.file(i))
+	}
+	slices.Sort(marks) // the samples are in another order
+	return slices.Compact(marks)
+}
+
 // listPrefix lists the objects below a prefix of keys as if they were the files of a directory.
 func (p *opening) listPrefix() (*index, error) {
 	x := &index{table: newTable(0, 0)}
 	var found []object
 	folders := map[string]bool{}
-	err := p.src.remote.List(p.ctx, p.src.prefix, func(o store.Object) error {
+	err := p.src.remote.ListAlong(p.ctx, p.src.prefix, p.marks, func(o store.Object) error {
 		name := strings.TrimPrefix(o.Name, p.src.prefix)
 		file, isFolder := strings.CutSuffix(name, "/")
 		switch err := checkName(file); {

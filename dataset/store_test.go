@@ -124,6 +124,39 @@ func TestMetadataInAStore(t *testing.T) {
 	}
 }
 
+// TestListOfALargeFolder: with an index, a folder is listed in parts at once, which are the same list, of what is there now.
+func TestListOfALargeFolder(t *testing.T) {
+	p := newPlace(t)
+	const many, parts = 960, 2
+	for i := range many {
+		p.write(fmt.Sprintf("d/%d/%d.x.jpg", i%3, i), image("jpeg", 10, 10, 1))
+	}
+	s, how := p.serve()
+	s.PerPage = 1000
+	d := p.openURL("s3://data/d", how)
+	p.write("d/0/zz.jpg", image("jpeg", 10, 10, 1))
+	before := s.Requests.Load()
+	again := p.openURL("s3://data/d", how)
+	if n := s.Requests.Load() - before; n > int64(len(manifests)+parts+1) {
+		t.Errorf("%d requests", n)
+	}
+	if d.Len() != many || again.Len() != many+1 || again.Report().Scanned != 1 {
+		t.Errorf("%d and %d samples, %d of which were looked at", d.Len(), again.Len(), again.Report().Scanned)
+	}
+	var missing sync.WaitGroup
+	missing.Add(parts)
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Has("list-type") { // nobody gets an answer before all have asked
+			missing.Done()
+			missing.Wait()
+		}
+		return false
+	}
+	if third := p.openURL("s3://data/d", how); third.Digest() != again.Digest() {
+		t.Error("another dataset")
+	}
+}
+
 // TestKeys: keys that cannot be paths are no folders, which would be classes, and an image with such a key is not left
 // out in silence.
 func TestKeys(t *testing.T) {

@@ -25,20 +25,25 @@ func (s *site) List(ctx context.Context, prefix string, yield func(Object) error
 	if s.sorts {
 		return s.listSorted(ctx, prefix, yield)
 	}
+	return s.list(ctx, prefix, s.pages(prefix), s.inOrder(prefix, yield))
+}
+
+// inOrder makes a list an error that is not in order.
+func (s *site) inOrder(prefix string, yield func(Object) error) func(Object) error {
 	last := ""
-	return s.list(ctx, prefix, func(o Object) error {
+	return func(o Object) error {
 		if o.Name <= last && last != "" {
 			return fmt.Errorf("%s: the store lists %q after %q, which is not in order", s.URL(prefix), o.Name, last)
 		}
 		last = o.Name
 		return yield(o)
-	})
+	}
 }
 
 // listSorted has the whole list in memory before it yields any of it.
 func (s *site) listSorted(ctx context.Context, prefix string, yield func(Object) error) error {
 	var objects []Object
-	if err := s.list(ctx, prefix, func(o Object) error { objects = append(objects, o); return nil }); err != nil {
+	if err := s.list(ctx, prefix, s.pages(prefix), func(o Object) error { objects = append(objects, o); return nil }); err != nil {
 		return err
 	}
 	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
@@ -51,8 +56,8 @@ func (s *site) listSorted(ctx context.Context, prefix string, yield func(Object)
 }
 
 // list lists in the store's own order.
-func (s *site) list(ctx context.Context, prefix string, yield func(Object) error) error {
-	page, token, mark := s.pages(prefix), "", ""
+func (s *site) list(ctx context.Context, prefix string, page pager, yield func(Object) error) error {
+	token, mark := "", ""
 	for n := 1; ; n++ {
 		objects, next, err := page(ctx, token)
 		if err != nil {
@@ -129,11 +134,16 @@ type s3Page struct {
 }
 
 // s3Pages lists with ListObjectsV2, which Google has, too.
-func (s *site) s3Pages(prefix string) pager {
+func (s *site) s3Pages(prefix string) pager { return s.s3PagesAfter(prefix, "") }
+
+// s3PagesAfter begins after a name.
+func (s *site) s3PagesAfter(prefix, after string) pager {
 	return func(ctx context.Context, token string) ([]Object, string, error) {
 		query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}}
 		if token != "" {
 			query.Set("continuation-token", token)
+		} else if after != "" {
+			query.Set("start-after", after)
 		}
 		var page s3Page
 		if err := s.ask(ctx, prefix, nil, query, func(r io.Reader, _ http.Header) error {

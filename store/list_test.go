@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
+	"sort"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +90,63 @@ func TestListS3(t *testing.T) {
 			t.Errorf("%s, %v", got, err)
 		}
 	})
+}
+
+// TestListAlong: a list in parts, which are asked for side by side, is the list, whether or not the marks are still names,
+// and the store can begin after one.
+func TestListAlong(t *testing.T) {
+	const parts = 4
+	for _, able := range []bool{true, false} {
+		all := []string{"d/a", "d/b", "d/b/c", "d/b0", "d/c", "d/d", "d/e", "d/f", "d/g"}
+		var missing sync.WaitGroup
+		missing.Add(parts)
+		w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
+			after := r.URL.Query().Get("continuation-token")
+			if after == "" {
+				missing.Done() // nobody gets an answer before all have asked
+				missing.Wait()
+				if able {
+					after = r.URL.Query().Get("start-after")
+				}
+			}
+			rest := all[sort.SearchStrings(all, after+"\x00"):]
+			next := ""
+			if len(rest) > 2 {
+				rest, next = rest[:2], rest[1]
+			}
+			_, _ = w.Write([]byte(s3List(next, rest...)))
+		})
+		s := w.open(t, "gs://bucket/", Options{Endpoint: "http://host", Anonymous: true})
+		var got []string
+		err := s.ListAlong(t.Context(), "d/", []string{"d/b", "d/bx", "d/e"}, func(o Object) error { got = append(got, o.Name); return nil })
+		if err != nil || !slices.Equal(got, all) {
+			t.Errorf("%q, %v", got, err)
+		}
+		missing.Add(parts)
+		all = []string{"d/d", "d/c"}
+		if err := s.ListAlong(t.Context(), "d/", []string{"d/b", "d/x", "d/y"}, func(Object) error { return nil }); err == nil || !strings.Contains(err.Error(), "not in order") {
+			t.Errorf("a list that is not in order: %v", err)
+		}
+	}
+}
+
+// TestListAlongIsEnded: an error of the caller, or of its context, ends it.
+func TestListAlongIsEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("start-after") == "" {
+			_, _ = w.Write([]byte(s3List("", "a")))
+			return
+		}
+		<-r.Context().Done()
+	})
+	s := w.open(t, "gs://bucket/", Options{Endpoint: "http://host", Anonymous: true})
+	if err := s.ListAlong(ctx, "", []string{"b"}, func(Object) error { return io.EOF }); err != io.EOF {
+		t.Errorf("error %v", err)
+	}
+	if err := s.ListAlong(ctx, "", []string{"b"}, func(Object) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestListAzure(t *testing.T) {

@@ -49,7 +49,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	}
 	place(cmp.Or(o.Region, c.Region, "us-east-1"))
 	s.move = place
-	s.pages = s.s3Pages
+	s.pages, s.pagesAfter = s.s3Pages, s.s3PagesAfter
 	if o.RequesterPays {
 		s.header.Set("X-Amz-Request-Payer", "requester")
 	}

@@ -22,9 +22,11 @@ type site struct {
 	signer signer                  // nil: anonymous
 	hint   string                  // where access is denied
 	pages  func(prefix string) pager
-	sorts  bool                // pages are not in order
-	move   func(region string) // the bucket is elsewhere; nil: it cannot move
-	pinned bool                // base names a version of all objects, so that If-Match is not needed
+	sorts  bool // pages are not in order
+	// pagesAfter has the pages from after a name on; nil: the store cannot begin there.
+	pagesAfter func(prefix, after string) pager
+	move       func(region string) // the bucket is elsewhere; nil: it cannot move
+	pinned     bool                // base names a version of all objects, so that If-Match is not needed
 }
 
 // A signer shows credentials to the store.

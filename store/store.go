@@ -26,6 +26,9 @@ type Store interface {
 	// List calls yield for every object whose name begins with prefix, in byte order of the names.
 	// What yield returns ends it. The error is [ErrNoList] where objects cannot be listed.
 	List(ctx context.Context, prefix string, yield func(Object) error) error
+	// ListAlong is List for a caller that knows some of the names, and wants the list in few round trips: the parts between
+	// marks, which are in order, are asked for side by side. That is best if there is almost a page (1,000) between two.
+	ListAlong(ctx context.Context, prefix string, marks []string, yield func(Object) error) error
 	// Stat returns the present version of an object.
 	Stat(ctx context.Context, name string) (Object, error)
 	// ReadAt reads exactly len(p) bytes at offset, of exactly the version that o names. It returns

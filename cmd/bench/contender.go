@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,8 +36,7 @@ type contender struct {
 // run here, the error is the one it reports.
 func (s *setup) startContender(ctx context.Context, name, script string, args ...string) (*contender, error) {
 	c := &contender{name: name}
-	c.cmd = exec.CommandContext(ctx, s.python, append([]string{filepath.Join(s.peers, script)}, args...)...)
-	c.cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
+	c.cmd = s.script(ctx, script, args...)
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.cmd.Cancel = func() error { return syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) }
 	var err error
@@ -65,6 +65,13 @@ func (s *setup) startContender(ctx context.Context, name, script string, args ..
 	return c, nil
 }
 
+// script is a command that runs one of the peers' scripts.
+func (s *setup) script(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.python, append([]string{filepath.Join(s.peers, name)}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
+	return cmd
+}
+
 // An answer is one line of output: a description first, then measurements, or why there are
 // none.
 type answer struct {
@@ -89,11 +96,13 @@ func (c *contender) answer() (a answer, err error) {
 
 // lastWords is the last line it wrote to standard error.
 func (c *contender) lastWords() string {
-	text, err := os.ReadFile(c.log.Name())
-	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); err == nil && lines[0] != "" {
-		return lines[len(lines)-1]
-	}
-	return "it printed nothing"
+	text, _ := os.ReadFile(c.log.Name())
+	return lastLine(text)
+}
+
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return cmp.Or(lines[len(lines)-1], "it printed nothing")
 }
 
 // measure consumes the given number of batches during training and returns images per

@@ -92,6 +92,7 @@ var measurements = []measurement{
 	{name: onStore + "epoch", measure: remoteEpochs, images: photos, asked: true},
 	{name: onStore + "tier", measure: remoteTier, images: photos, asked: true},
 	{name: onStore + "traffic", measure: remoteTraffic, images: photos, asked: true},
+	{name: onStore + "peers", measure: remotePeers, images: photos, asked: true},
 	{name: onStore + "first", measure: remoteFirst, images: photos, asked: true},
 	{name: onGPU + "exact", measure: exactness, images: photos, asked: true},
 	{name: onGPU + "sanitizer", measure: sanitized, asked: true},

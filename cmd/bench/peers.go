@@ -40,28 +40,53 @@ func (s *setup) allPeers() []peer {
 // peers measures batchfs and the peers in turns.
 func peers(ctx context.Context, s *setup) ([]row, error) {
 	batches := max(s.photos.images/peerBatch, 4*runtime.NumCPU())
-	ours, err := s.startMounted(ctx)
+	ours, err := s.startMounted(ctx, s.photos.Root(), warm(shuffled(peerBatch, trainingCrop...)...))
 	if err != nil {
 		return nil, fmt.Errorf("batchfs: %w", err)
 	}
 	defer ours.mount.Unmount(ctx)
 	defer ours.stop()
-	var rows []row
-	contenders := []*contender{ours}
-	for _, p := range s.allPeers() {
-		c, err := s.bestOf(ctx, p, batches/2)
+	contenders, skipped, err := s.opponents(ctx, ours, s.allPeers(), batches/2)
+	defer stopAll(contenders)
+	if err != nil {
+		return nil, err
+	}
+	sides := append([]side{s.c(runtime.NumCPU(), s.photos.files)}, consuming(contenders, batches)...)
+	rates, err := s.turns(ctx, "side by side", s.rounds, sides...)
+	if err != nil {
+		return nil, err
+	}
+	return append(peerRows(contenders, rates), skipped...), nil
+}
+
+// opponents starts the peers that can run here and adds them to batchfs; there is a row for each of the others. Those
+// returned are to be stopped, all but batchfs, also after an error.
+func (s *setup) opponents(ctx context.Context, ours *contender, list []peer, batches int) (contenders []*contender, skipped []row, err error) {
+	contenders = []*contender{ours}
+	for _, p := range list {
+		c, err := s.bestOf(ctx, p, batches)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return contenders, nil, ctx.Err()
 		}
 		if err != nil {
-			rows = append(rows, row{what: "batchfs / " + p.name, skipped: err.Error()})
+			skipped = append(skipped, row{what: "batchfs / " + p.name, skipped: err.Error()})
 			continue
 		}
-		defer c.stop()
 		c.wanted = p.wanted
 		contenders = append(contenders, c)
 	}
-	sides := []side{s.c(runtime.NumCPU(), s.photos.files)}
+	return contenders, skipped, nil
+}
+
+// stopAll stops all but the first, which is batchfs.
+func stopAll(contenders []*contender) {
+	for _, c := range contenders[1:] {
+		c.stop()
+	}
+}
+
+// consuming are the rates at which contenders get batches.
+func consuming(contenders []*contender, batches int) (sides []side) {
 	for _, c := range contenders {
 		sides = append(sides, func(context.Context) (float64, error) {
 			rate, err := c.measure(batches)
@@ -71,11 +96,7 @@ func peers(ctx context.Context, s *setup) ([]row, error) {
 			return rate, err
 		})
 	}
-	rates, err := s.turns(ctx, "side by side", s.rounds, sides...)
-	if err != nil {
-		return nil, err
-	}
-	return append(peerRows(contenders, rates), rows...), nil
+	return sides
 }
 
 // peerRows are the rows of C, batchfs and the others, whose rates are in this order.
@@ -95,9 +116,9 @@ func peerRows(contenders []*contender, rates [][]float64) []row {
 	return rows
 }
 
-// startMounted mounts the photos and starts the process that reads the mount.
-func (s *setup) startMounted(ctx context.Context) (*contender, error) {
-	m, err := s.start(ctx, s.photos.Root(), warm(shuffled(peerBatch, trainingCrop...)...))
+// startMounted mounts a dataset and starts the process that reads the mount.
+func (s *setup) startMounted(ctx context.Context, dataset string, flags []string) (*contender, error) {
+	m, err := s.start(ctx, dataset, flags)
 	if err != nil {
 		return nil, err
 	}

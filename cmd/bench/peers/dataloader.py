@@ -27,6 +27,42 @@ def crop_of_tensors(size):
     return v2.Compose([v2.RandomResizedCrop(size, antialias=True), v2.RandomHorizontalFlip(0.5)]), "transforms.v2"
 
 
+def of_bytes(size):
+    """What makes a crop of the bytes of a JPEG file, by torchvision's decoder, and how."""
+    import torch
+    import torchvision
+    from torchvision import io
+
+    transform, which = crop_of_tensors(size)
+
+    def crop(data):
+        encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        return transform(io.decode_jpeg(encoded, mode=io.ImageReadMode.RGB))
+
+    return crop, f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}, its decode_jpeg and {which}"
+
+
+def endless(dataset, batch, workers):
+    """How many batches are made ahead, and full batches of a new permutation after another."""
+    import torch
+
+    class Endless(torch.utils.data.Sampler):
+        def __init__(self):
+            pass
+
+        def __iter__(self):
+            rest = []
+            while True:
+                rest += torch.randperm(len(dataset)).tolist()
+                while len(rest) >= batch:
+                    yield rest[:batch]
+                    rest = rest[batch:]
+
+    prefetch = 2
+    loader = torch.utils.data.DataLoader(dataset, batch_sampler=Endless(), num_workers=workers, prefetch_factor=prefetch)
+    return prefetch * workers, ((images.numpy(), labels.numpy()) for images, labels in loader)
+
+
 def main():
     flags = argparse.ArgumentParser(description=__doc__)
     flags.add_argument("--dataset", required=True)
@@ -54,28 +90,8 @@ def main():
             o.dataset, transform, loader=lambda path: io.decode_jpeg(io.read_file(path), mode=io.ImageReadMode.RGB)
         )
     dataset[0]  # fail here if it cannot work, not in a worker
-
-    class Endless(torch.utils.data.Sampler):
-        """Full batches of a new permutation after another."""
-
-        def __init__(self):
-            pass
-
-        def __iter__(self):
-            rest = []
-            while True:
-                rest += torch.randperm(len(dataset)).tolist()
-                while len(rest) >= o.batch_size:
-                    yield rest[: o.batch_size]
-                    rest = rest[o.batch_size :]
-
-    prefetch = 2
-    loader = torch.utils.data.DataLoader(dataset, batch_sampler=Endless(), num_workers=o.workers, prefetch_factor=prefetch)
-    contender.serve(
-        f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}, {how}, {o.workers} workers",
-        prefetch * o.workers,
-        ((images.numpy(), labels.numpy()) for images, labels in loader),
-    )
+    what = f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}, {how}, {o.workers} workers"
+    contender.serve(what, *endless(dataset, o.batch_size, o.workers))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// partsAhead is how many parts of a list are asked for before they are wanted.
+const partsAhead = 64
+
+// A listed is a part of a list, as far as there is no error.
+type listed struct {
+	objects []Object
+	err     error
+}
+
+// ListAlong implements [Store].
+func (s *site) ListAlong(ctx context.Context, prefix string, marks []string, yield func(Object) error) error {
+	if s.pagesAfter == nil || len(marks) == 0 {
+		return s.List(ctx, prefix, yield)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	bounds := slices.Concat([]string{""}, marks, []string{""})
+	parts := make([]chan listed, len(bounds)-1)
+	for i := range parts {
+		parts[i] = make(chan listed, 1)
+	}
+	ahead := make(chan struct{}, partsAhead)
+	go func() {
+		for i := range parts {
+			select {
+			case ahead <- struct{}{}:
+				go func() { parts[i] <- s.between(ctx, prefix, bounds[i], bounds[i+1]) }()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for _, part := range parts {
+		select {
+		case p := <-part:
+			<-ahead
+			for _, o := range p.objects {
+				if err := yield(o); err != nil {
+					return err
+				}
+			}
+			if p.err != nil {
+				return p.err
+			}
+		case <-ctx.Done():
+			return ended(ctx, s.URL(prefix))
+		}
+	}
+	return nil
+}
+
+var errPast = errors.New("past the end of a part")
+
+// between lists the objects after a name, to and with another; "" is no bound. What a store adds that does not know how
+// to begin after a name is left out.
+func (s *site) between(ctx context.Context, prefix, after, to string) (part listed) {
+	part.err = s.list(ctx, prefix, s.pagesAfter(prefix, after), s.inOrder(prefix, func(o Object) error {
+		if to != "" && o.Name > to {
+			return errPast
+		}
+		if o.Name > after {
+			part.objects = append(part.objects, o)
+		}
+		if o.Name == to {
+			return errPast
+		}
+		return nil
+	}))
+	if part.err == errPast {
+		part.err = nil
+	}
+	return part
+}
