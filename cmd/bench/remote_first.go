@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
@@ -39,8 +40,9 @@ func (s *setup) trafficOf(ctx context.Context, o *objectStore, name string, dela
 	if err := errors.Join(err, err1); err != nil {
 		return nil, err
 	}
-	var mount traffic
-	flags := o.flags(remoteFlags("--epochs", "1", "--memory-limit", fmt.Sprint(remoteLimit))...)
+	var mount, all traffic
+	var least traffic // one request for each sample that was needed, and its bytes
+	flags := o.flags(remoteFlags("--memory-limit", fmt.Sprint(remoteLimit))...)
 	most, err := mounted(ctx, s, o.url(name), flags, func(m *daemon.Mount) (float64, error) {
 		if mount, err = o.count(ctx); err != nil {
 			return 0, err
@@ -49,23 +51,42 @@ func (s *setup) trafficOf(ctx context.Context, o *objectStore, name string, dela
 		if err == nil {
 			_, err = t.Take(ctx, t.Batches)
 		}
+		if err == nil {
+			all, err = o.idle(ctx)
+		}
+		var document fusefs.Stats
+		if err == nil {
+			err = m.Document(".batchfs/stats.json", &document)
+		}
+		for _, e := range document.Epochs { // the second one has begun
+			least.Requests, least.Bytes = least.Requests+e.Misses, least.Bytes+e.StorageBytes
+		}
 		if err != nil {
 			return 0, err
 		}
 		return peak(m)
 	})
-	after, err1 := o.count(ctx)
-	if err := errors.Join(err, err1); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	what := fmt.Sprintf("%s, %s: ", name, delay)
-	requests, size := after.Requests-mount.Requests, after.Bytes-mount.Bytes
-	note := fmt.Sprintf("%d, and %d of the mount", requests, mount.Requests-before.Requests)
+	requests, size := all.Requests-mount.Requests, all.Bytes-mount.Bytes
+	note := fmt.Sprintf("%d for %d images, and %d of the mount", requests, least.Requests, mount.Requests-before.Requests)
 	return []row{
-		once(what+"requests of an epoch / images", "x", float64(requests)/float64(s.photos.images), note),
-		once(what+"bytes of an epoch / their sizes", "x", float64(size)/float64(s.photos.Report().Bytes), fmt.Sprintf("%.1f MB", float64(size)/1e6)),
+		once(what+"requests / images", "x", float64(requests)/float64(least.Requests), note),
+		once(what+"bytes / their sizes", "x", float64(size)/float64(least.Bytes), fmt.Sprintf("%.1f MB", float64(size)/1e6)),
 		once(what+"peak memory of the daemon / --memory-limit", "x", most/remoteLimit, fmt.Sprintf("%.0f MiB", most/(1<<20))).atMost(1),
 	}, nil
+}
+
+// idle waits until nobody asks for anything any more, and returns the traffic so far.
+func (o *objectStore) idle(ctx context.Context) (now traffic, err error) {
+	for before := (traffic{-1, 0}); now != before && err == nil; {
+		time.Sleep(5 * slow)
+		before = now
+		now, err = o.count(ctx)
+	}
+	return now, err
 }
 
 // remoteFirst measures the first batch after a mount in round trips: what it takes longer where each request takes
