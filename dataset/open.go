@@ -34,6 +34,10 @@ type Options struct {
 	Merge bool
 	// Workers is how many files are scanned at once; below 1: one per usable CPU.
 	Workers int
+	// Memory is how many bytes Open may hold of what it reads while it looks for samples and their headers, however
+	// many Workers there are; below 1: 128 MiB. What needs more is read alone. Samples take about 200 bytes each
+	// besides.
+	Memory int64
 	// AsClasses takes folders as classes even if they are named like parts of a dataset; see
 	// FoldersError.
 	AsClasses bool
@@ -95,6 +99,10 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, src, o.Logger)}
+	if o.Memory < 1 {
+		o.Memory = usualMemory
+	}
+	p.memory = newAllowance(o.Memory)
 	err = p.openTier()
 	var x *index
 	if err == nil {
@@ -121,6 +129,7 @@ type opening struct {
 	ctx       context.Context
 	src       *source
 	storage   *storage
+	memory    *allowance
 	indexFile string // "": none
 	places    []int32
 	report    Report
