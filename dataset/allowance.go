@@ -6,8 +6,8 @@ import (
 )
 
 // usualMemory is how many bytes opening a dataset may hold of what it reads, unless Options.Memory says
-// otherwise: enough to search 16 objects of a store at a time.
-const usualMemory = 16 * scanBlock
+// less: enough to search 12 objects of a store at a time.
+const usualMemory = 12 * scanBlock
 
 // An allowance is memory that the goroutines which open a dataset share: whoever finds too little of it left
 // waits. One at a time may take more than there is. So nothing is too large to be read, and nobody who

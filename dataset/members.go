@@ -125,7 +125,7 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 		}
 	}}
 	if p.src.remote != nil {
-		how.Block = scanBlock
+		how.Block = int(p.block())
 		how.Seen = func(at archive.Place, data []byte) {
 			if h, ok := p.seen(at, data); ok {
 				headers = append(headers, h)
@@ -163,8 +163,10 @@ func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
 	return header{at.Offset, s.height, s.width, s.orient, s.format}, ok
 }
 
-// scanBlock is how many bytes of an object in a store are read at a time to pass over it.
+// scanBlock is how many bytes of an object in a store are read at a time to pass over it, unless memory is scarce.
 const scanBlock = 8 << 20
+
+func (p *opening) block() int64 { return min(scanBlock, max(1<<20, p.Memory/12)) }
 
 // openWhole opens an object in the version that was found.
 func (p *opening) openWhole(o object) (file, error) {

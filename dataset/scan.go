@@ -109,7 +109,7 @@ func (s *scanner) spans(rows []int) (spans [][]int) {
 	for i := 1; i <= len(rows); i++ {
 		if i < len(rows) {
 			from, before, m := &t.members[rows[first]], &t.members[rows[i-1]], &t.members[rows[i]]
-			near := m.Offset <= before.headEnd()+nearRows && m.headEnd()-from.Offset <= scanBlock
+			near := m.Offset <= before.headEnd()+nearRows && m.headEnd()-from.Offset <= s.block()
 			if m.object == from.object && (near || m.Coding != archive.Plain && m.Offset == before.Offset) {
 				continue
 			}
@@ -162,7 +162,7 @@ func (w *scanWorker) span(rows []int) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), w.reuse)
 	if len(rows) > 1 {
 		if f, err := w.storage.openRow(w.src, w.table, rows[0], w.stop); err == nil {
-			w.at = w.table.members[rows[0]].Offset
+			w.at = f.at // where rows are read from
 			end := w.table.members[rows[len(rows)-1]].headEnd()
 			if err := w.take(int(end - w.at)); err != nil {
 				return err
