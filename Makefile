@@ -1,7 +1,7 @@
 # `make demo` shows batchfs at work, `make test` tests it. On Debian and Ubuntu both install
 # what they need; elsewhere they say what is missing.
 
-.PHONY: build deps demo test wheel bench bench-peers bench-liquid gpucheck clean
+.PHONY: build deps demo test wheel bench bench-peers bench-liquid bench-remote gpucheck clean
 
 build: bin/batchfs
 
@@ -54,6 +54,15 @@ bench-liquid:
 	@scripts/build.sh bin/batchfs
 	@scripts/ceiling.sh bin/ceiling
 	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling -only hits,uncached,mixes -images 4096 -cityscapes 128 -rounds 3 -work bin $(BENCH)
+
+# Measures datasets in an object store, with added delays. Its files are in bin, which must not be on a tmpfs. BENCH='-gateway
+# bin/servers/versitygw' puts a real store behind the proxy that delays; it takes the processors that are measured.
+bench-remote:
+	@scripts/deps.sh build mount
+	@scripts/build.sh bin/batchfs
+	@scripts/build.sh bin/bench ./cmd/bench
+	@scripts/ceiling.sh bin/ceiling
+	bin/bench -only remote -work bin $(BENCH)
 
 # Checks a GPU, and measures on it, in less than 10 minutes. On another machine: bin/bench -only gpu -batchfs bin/batchfs,
 # with only these two files. PEERS_PYTHON is the Python that has PyTorch, CuPy or JAX.

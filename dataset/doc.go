@@ -1,7 +1,7 @@
 // Package dataset knows which samples exist and where their bytes are.
 //
-// A dataset is a directory of class directories, a flat directory, a manifest, or archives, on this
-// machine or in a store. Opening one yields a table of samples in a fixed order: path, label, pixel
+// A dataset is a directory of class directories, a flat directory, a manifest, or archives, which a
+// list may name (list.go), on this machine or in a store. Opening one yields a table of samples in a fixed order: path, label, pixel
 // size, format, and the identity (byte size and modification time) the file had when its header was
 // read; for a sample that is not a file, also the object that holds it, and where. The engine plans
 // batches from this table without any I/O, and calls [Dataset.LoadPart] for a sample's encoded
@@ -23,7 +23,7 @@
 //
 // In a directory, order and labels are those of torchvision's ImageFolder: classes sorted by
 // name, within a class the directories sorted by their full path, then the files by name
-// ([CompareNames]). Unlike torchvision, names that start with a dot are neither samples nor
+// ([CompareNames]). Unlike torchvision, names that start with a dot, and __MACOSX, are neither samples nor
 // classes, TIFF is not supported, a class without images keeps its label instead of being an
 // error, and a directory that cannot be listed is an error instead of being skipped. A manifest
 // defines its own order; in a directory, a file named like the metadata of Hugging Face's image

@@ -11,11 +11,12 @@ import (
 // Errors of opening a dataset.
 var (
 	ErrNotExist  = errors.New("dataset does not exist")
-	ErrKind      = errors.New("neither a directory, nor a manifest (.csv, .jsonl, .parquet), nor an archive of images (.tar, .zip, .parquet)")
+	ErrKind      = errors.New("neither a directory, nor a manifest (.csv, .jsonl, .parquet), nor an archive of images (.tar, .zip, .parquet), nor a list of archives (.txt)")
 	ErrEmpty     = errors.New("no images found")
 	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
 	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
 	ErrArchive   = errors.New("cannot be used as an archive of images")
+	ErrList      = errors.New("bad list of archives") // the text names the line
 	ErrManifests = errors.New("has more than one manifest")
 	ErrClasses   = errors.New("labels do not fit the list of classes")
 	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")

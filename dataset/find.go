@@ -25,12 +25,12 @@ const asked = 64
 // archives returns the objects that the source's patterns name, in the order of the patterns, and by name
 // where a pattern has no order of its own.
 func (p *opening) archives() (all []object, err error) {
+	var names []string
 	for _, pattern := range p.src.archives {
 		list, err := expand(pattern)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.src.name(), err)
 		}
-		var names []string
 		for _, one := range list {
 			if name, ok := literal(one); ok {
 				names = append(names, name)
@@ -41,17 +41,19 @@ func (p *opening) archives() (all []object, err error) {
 				return nil, err
 			}
 			if len(found) == 0 {
-				return nil, fmt.Errorf("%s: %w", p.src.dir+"/"+one, ErrNotExist)
+				return nil, fmt.Errorf("%s: %w", p.src.nameOf(one), ErrNotExist)
 			}
 			names = append(names, found...)
 		}
-		objects, err := p.stat(names)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, objects...)
 	}
-	return all, nil
+	known := map[string]bool{}
+	for _, name := range names {
+		if known[name] {
+			return nil, fmt.Errorf("%s: %s is named twice", p.src.name(), p.src.nameOf(name))
+		}
+		known[name] = true
+	}
+	return p.stat(names)
 }
 
 // glob returns the names that match a pattern, sorted.
@@ -132,8 +134,8 @@ func packed(files []object) (all []object) {
 	counts := map[string]int{}
 	most := ""
 	for _, f := range files {
-		kind := extensionKey(path.Base(f.name))
-		if !archive.Is(f.name) || hidden(path.Base(f.name)) {
+		kind := archive.ExtensionKey(f.name)
+		if !archive.Is(f.name) || archive.Hidden(f.name) {
 			continue
 		}
 		counts[kind]++
@@ -142,7 +144,7 @@ func packed(files []object) (all []object) {
 		}
 	}
 	for _, f := range files {
-		if archive.Is(f.name) && !hidden(path.Base(f.name)) && extensionKey(path.Base(f.name)) == most {
+		if archive.Is(f.name) && !archive.Hidden(f.name) && archive.ExtensionKey(f.name) == most {
 			all = append(all, f)
 		}
 	}

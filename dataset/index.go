@@ -19,7 +19,7 @@ import (
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "8"
+const indexVersion = "9"
 
 const indexExtension = ".parquet"
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +31,7 @@ func locate(ctx context.Context, path string, o *Options) (src *source, err erro
 	if store.IsURL(path) {
 		err = src.locateObject(ctx, path, o)
 	} else {
-		err = src.locateFile(path, o)
+		err = src.locateFile(ctx, path, o)
 	}
 	if err == nil && o.LabelColumn != "" && src.manifest == "" {
 		err = &option.Error{Field: "label column", Rule: "left out: the dataset has no manifest", Value: o.LabelColumn}
@@ -41,7 +42,7 @@ func locate(ctx context.Context, path string, o *Options) (src *source, err erro
 	return src, err
 }
 
-func (s *source) locateFile(path string, o *Options) error {
+func (s *source) locateFile(ctx context.Context, path string, o *Options) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -68,6 +69,16 @@ func (s *source) locateFile(path string, o *Options) error {
 		}
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s: %w", path, ErrKind)
+	case isList(abs):
+		text, err := readListFile(abs)
+		if err == nil {
+			s.list = abs
+			err = s.takeList(ctx, "", filepath.Dir(abs)+"/", text, o)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return nil
 	default:
 		// Resolve only the directory: paths are relative to the directory of the given name,
 		// even if that name is a link.
@@ -84,15 +95,23 @@ func (s *source) locateFile(path string, o *Options) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
+	return s.setDirectory(dir)
+}
+
+// setDirectory sets the directory that paths are relative to.
+func (s *source) setDirectory(dir string) (err error) {
 	if s.dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
 	}
-	if info, err = os.Stat(s.dir); err != nil {
-		return err
+	info, err := os.Stat(s.dir)
+	if err == nil {
+		s.seen.Store(&info)
 	}
-	s.seen.Store(&info)
-	return nil
+	return err
 }
+
+// setURL sets it for a store.
+func (s *source) setURL() { s.dir = strings.TrimRight(s.remote.URL(s.prefix), "/") + "/" }
 
 // splitArchive divides the path of a folder in an archive into that of the archive and that in it.
 func splitArchive(name string) (file, within string) {
@@ -109,7 +128,7 @@ func (s *source) takeFile(name string, images func() (bool, error)) error {
 	packed := archive.Is(name)
 	if manifestReader(name) != nil {
 		var err error
-		if packed = packed && extensionKey(name) == "parquet"; packed {
+		if packed = packed && archive.ExtensionKey(name) == "parquet"; packed {
 			packed, err = images()
 		}
 		if err != nil {
@@ -120,7 +139,7 @@ func (s *source) takeFile(name string, images func() (bool, error)) error {
 			return nil
 		}
 	}
-	if !packed && slices.Contains(packedKinds, extensionKey(name)) {
+	if !packed && slices.Contains(packedKinds, archive.ExtensionKey(name)) {
 		return fmt.Errorf("%w: files of this kind are not supported", ErrArchive)
 	}
 	if !packed {
@@ -159,9 +178,26 @@ func (s *source) locateObject(ctx context.Context, url string, o *Options) error
 	name, s.within = splitArchive(name)
 	base := path.Base(name)
 	switch {
+	case isList(name):
+		var text []byte
+		object, err := remote.Stat(ctx, name)
+		if err == nil {
+			text, err = readList(&objectAt{ctx, remote, object}, object.Size)
+		}
+		if errors.Is(err, store.ErrNotExist) {
+			err = fmt.Errorf("%w: %w", ErrNotExist, err)
+		}
+		if err == nil {
+			s.list = remote.URL(name)
+			place, _ := store.Split(url)
+			err = s.takeList(ctx, place, name[:len(name)-len(base)], text, o)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", remote.URL(name), err)
+		}
 	case isPattern(name):
 		s.prefix, s.archives = splitPattern(name)
-	case strings.HasSuffix(name, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, extensionKey(base)):
+	case strings.HasSuffix(name, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, archive.ExtensionKey(base)):
 		if s.prefix = strings.TrimRight(name, "/"); s.prefix != "" {
 			s.prefix += "/"
 		}
@@ -178,23 +214,28 @@ func (s *source) locateObject(ctx context.Context, url string, o *Options) error
 			return err
 		}
 	}
-	s.dir = strings.TrimRight(remote.URL(s.prefix), "/") + "/"
+	s.setURL()
 	return nil
 }
 
-// remoteMetadata is metadata in a store.
+// remoteMetadata is metadata in a store, in one round trip.
 func (s *source) remoteMetadata(ctx context.Context, o *Options) (found string, err error) {
-	for _, n := range manifests {
-		if o.IgnoreMetadata {
-			break
-		}
-		_, err := s.remote.Stat(ctx, s.prefix+n)
-		switch {
+	if o.IgnoreMetadata {
+		return "", nil
+	}
+	errs := make([]error, len(manifests))
+	var asked sync.WaitGroup
+	for i, n := range manifests {
+		asked.Go(func() { _, errs[i] = s.remote.Stat(ctx, s.prefix+n) })
+	}
+	asked.Wait()
+	for i, n := range manifests {
+		switch err := errs[i]; {
 		case errors.Is(err, store.ErrNotExist):
 		case err != nil:
 			return "", err
 		case found != "":
-			return "", fmt.Errorf("%s: %w: %s and %s", s.dir, ErrManifests, found, n)
+			return "", fmt.Errorf("%s: %w: %s and %s", s.remote.URL(s.prefix), ErrManifests, found, n)
 		default:
 			found = n
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/store"
 )
 
 // record is one row of a manifest as written. The strings are valid only until the next record,
@@ -133,7 +135,14 @@ func (p *opening) openManifest() (r *io.SectionReader, close func(), st stamp, e
 // size is checked when the file is read; otherwise the scan checks it. The given size is the one
 // batchfs reports, which is upright.
 func (m *manifest) add() error {
-	name, outside, err := cleanPath(m.path)
+	path := m.path
+	if m.src.remote != nil {
+		path = strings.TrimPrefix(path, m.src.dir)
+	}
+	if store.IsURL(path) {
+		return errors.New("the path is a URL, and not one below the folder of the manifest; put the manifest into the store, into a folder above all images")
+	}
+	name, outside, err := cleanPath(path)
 	if err != nil {
 		return err
 	}

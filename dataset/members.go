@@ -23,7 +23,7 @@ func (p *opening) lookAtPacked(x *index) (err error) {
 		return err
 	}
 	for _, o := range x.packed {
-		x.ignore(extensionKey(o.name), -1)
+		x.ignore(archive.ExtensionKey(o.name), -1)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package dataset
 import (
 	"cmp"
 	"encoding/base64"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -43,38 +42,4 @@ func PathBytes(path string) string {
 		return ""
 	}
 	return base64.StdEncoding.EncodeToString([]byte(path))
-}
-
-// hidden says whether a name is skipped because of its leading dot.
-func hidden(name string) bool { return strings.HasPrefix(name, ".") }
-
-// extension is a name's extension in lower case, without the dot; found is false if it has none.
-func extension(name string) (ext string, found bool) {
-	dot := strings.LastIndexByte(name, '.')
-	return strings.ToLower(name[dot+1:]), dot >= 0
-}
-
-// isImage says whether a name has the extension of a supported format.
-func isImage(name string) bool {
-	ext, found := extension(name)
-	return found && slices.Contains([]string{"jpg", "jpeg", "png", "ppm", "pgm", "bmp", "webp"}, ext)
-}
-
-// extensionKey names the kind of an ignored file for counting: its extension in lower case, "."
-// for a hidden file, "" for no extension, "other" for anything but up to 8 letters and digits.
-// The set stays printable whatever the names are.
-func extensionKey(name string) string {
-	ext, found := extension(name)
-	strange := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }
-	switch {
-	case hidden(name):
-		return "."
-	case !found:
-		return ""
-	case strings.HasPrefix(ext, "tfrecord"): // also .tfrecord-00000-of-01024
-		return "tfrecord"
-	case ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange):
-		return "other"
-	}
-	return ext
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/batchfs/batchfs/dataset/archive"
 	"github.com/batchfs/batchfs/store"
 )
 
@@ -17,12 +18,12 @@ func (p *opening) listPrefix() (*index, error) {
 		name := strings.TrimPrefix(o.Name, p.src.prefix)
 		file, isFolder := strings.CutSuffix(name, "/")
 		switch err := checkName(file); {
-		case err != nil && isImage(name) && !hidden(name):
+		case err != nil && archive.IsImage(name) && !strings.HasPrefix(name, "."):
 			return fmt.Errorf("%s: %w; rename the object", p.src.remote.URL(o.Name), err)
 		case err != nil:
 			return nil
 		}
-		if top, _, nested := strings.Cut(name, "/"); nested && !hidden(top) {
+		if top, _, nested := strings.Cut(name, "/"); nested && !archive.Hidden(top) {
 			folders[top] = true
 		}
 		if !isFolder {

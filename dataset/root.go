@@ -23,6 +23,7 @@ type source struct {
 	manifest string   // file name in it; "" for a directory
 	archives []string // patterns of the files in it that hold the samples; nil for a directory
 	within   string   // the folder in the archives that is the dataset, with a slash at its end; "": what they hold
+	list     string   // the path or the URL of the list that names the archives; "" if there is none
 	labels   string   // the manifest's column of labels; "" for the usual one
 	remote   store.Store
 	prefix   string // of keys, empty or with a slash at its end
@@ -33,6 +34,9 @@ type source struct {
 
 // name is the path of the dataset's directory, manifest or archives.
 func (s *source) name() string {
+	if s.list != "" {
+		return s.list
+	}
 	file := cmp.Or(s.manifest, strings.Join(s.archives, ","))
 	if s.within != "" {
 		file += "/" + strings.TrimSuffix(s.within, "/")
@@ -55,10 +59,11 @@ func (s *source) folder() bool { return s.manifest == "" && s.archives == nil }
 
 // identity distinguishes what can be read from the datasets that this machine can reach.
 func (s *source) identity() string {
-	if s.labels == "" && s.store == "" {
-		return s.name()
+	name := s.name()
+	if s.list != "" {
+		name += "\x00" + s.dir // which follows from what is in the list
 	}
-	return strings.TrimRight(s.name()+"\x00"+s.labels+"\x00"+s.store, "\x00")
+	return strings.TrimRight(name+"\x00"+s.labels+"\x00"+s.store, "\x00")
 }
 
 // examine finds out whether the storage is the reason why a file could not be reached. again means

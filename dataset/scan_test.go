@@ -262,7 +262,7 @@ func TestRootThroughALink(t *testing.T) {
 func TestNoDataset(t *testing.T) {
 	p := newPlace(t)
 	p.images("some/1.jpg", "file.jpg")
-	p.write("file.txt", "")
+	p.write("file.log", "")
 	p.write("words/a.txt", "")
 	p.write("words/b/c.tif", "")
 	p.write("words/b/d.tif", "")
@@ -286,7 +286,7 @@ func TestNoDataset(t *testing.T) {
 		"file.jpg/x":   {ErrNotExist, "x"},
 		"broken":       {ErrNotExist, "broken"},
 		"file.jpg":     {ErrKind, "file.jpg"},
-		"file.txt":     {ErrKind, ".jsonl"},
+		"file.log":     {ErrKind, ".jsonl"},
 		"fifo.csv":     {ErrKind, "fifo.csv"},
 		"void":         {ErrEmpty, "void"},
 		"d.csv":        {ErrEmpty, "d.csv"},

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,6 +56,7 @@ func (p *place) several() []string {
 		p.write(n, image(format, 10+k, 20+k, 1)+strings.Repeat(n, 1000*k))
 	}
 	p.write("d/a/readme.txt", "x")
+	p.write("d/__MACOSX/x.jpg", "no sample, and no class")
 	return names
 }
 
@@ -94,6 +96,31 @@ func TestStoreIsItsDirectory(t *testing.T) {
 	}
 	if again := p.openURL("s3://data/d.csv", how); again.Report().Scanned != 0 {
 		t.Errorf("manifest: %d headers were read again", again.Report().Scanned)
+	}
+}
+
+// TestMetadataInAStore: which manifest a folder has is asked in one round trip. The store does not answer before it has all
+// the questions.
+func TestMetadataInAStore(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/a/1.jpg")
+	s, how := p.serve()
+	var missing sync.WaitGroup
+	missing.Add(len(manifests))
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/metadata.") {
+			missing.Done()
+			missing.Wait()
+		}
+		return false
+	}
+	p.openURL("s3://data/d", how)
+	s.Before = nil
+	p.write("d/metadata.csv", "")
+	p.write("d/metadata.parquet", "")
+	_, err := p.tryOpenURL("s3://data/d", how)
+	if !errors.Is(err, ErrManifests) || !strings.Contains(err.Error(), "s3://data/d/: ") || !strings.Contains(err.Error(), "metadata.csv and metadata.parquet") {
+		t.Errorf("two of them: %v", err)
 	}
 }
 

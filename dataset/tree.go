@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // An arrangement is the order and the labels that names have as the paths of files in a directory;
@@ -43,14 +45,14 @@ func arrange(n int, name func(i int) string, folders map[string]bool, lift bool)
 		switch {
 		case p == "": // outside
 			continue
-		case strings.HasPrefix(p, ".") || strings.Contains(p, "/."):
+		case archive.Hidden(p):
 			a.ignored["."]++
 			continue
 		case nested:
 			classes[class] = true
 		}
-		if !isImage(p) {
-			a.ignored[extensionKey(path.Base(p))]++
+		if !archive.IsImage(p) {
+			a.ignored[archive.ExtensionKey(p)]++
 			continue
 		}
 		inFolders = inFolders || nested
@@ -61,7 +63,7 @@ func arrange(n int, name func(i int) string, folders map[string]bool, lift bool)
 		a.order = slices.DeleteFunc(a.order, func(i int32) bool {
 			flat := !strings.Contains(rest(i), "/")
 			if flat {
-				a.ignored[extensionKey(rest(i))]++
+				a.ignored[archive.ExtensionKey(rest(i))]++
 			}
 			return flat
 		})
@@ -90,7 +92,7 @@ func commonFolder(n int, name func(i int) string) string {
 	only, above, found := "", "", false // the folder of all images, and what the folders of images have in common
 	for i := range n {
 		p := name(i)
-		if strings.HasPrefix(p, ".") || strings.Contains(p, "/.") || !isImage(p) {
+		if archive.Hidden(p) || !archive.IsImage(p) {
 			continue
 		}
 		dir, _ := path.Split(p)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // readBatch is how many directory entries are read at a time.
@@ -64,7 +66,7 @@ func listDirectory(ctx context.Context, src *source) (*index, error) {
 	}
 	w.out.classes = top.dirs
 	for _, name := range top.images {
-		w.out.ignore(extensionKey(name), 1)
+		w.out.ignore(archive.ExtensionKey(name), 1)
 	}
 	return w.out, nil
 }
@@ -162,14 +164,14 @@ func (w *walker) place(f *folder, e fs.DirEntry) error {
 		dir = err == nil && info.IsDir()
 	}
 	switch {
-	case dir && hidden(name):
+	case dir && archive.Hidden(name):
 	case dir:
 		f.dirs = append(f.dirs, name)
-	case isImage(name) && !hidden(name):
+	case archive.IsImage(name) && !archive.Hidden(name):
 		f.images = append(f.images, name)
 	default:
-		w.out.ignore(extensionKey(name), 1)
-		if !hidden(name) {
+		w.out.ignore(archive.ExtensionKey(name), 1)
+		if !archive.Hidden(name) {
 			w.others = append(w.others, object{name: path.Join(f.path, name)})
 		}
 	}

@@ -2,6 +2,8 @@ package fusefs
 
 import (
 	"encoding/json"
+	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	jpegs "github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/tier"
 )
 
 // TestMetricsFormat checks the text against Prometheus's grammar: HELP and TYPE before the
@@ -80,5 +84,50 @@ func TestStatsKeys(t *testing.T) {
 	}
 	if doc.ReadPath != "passthrough" || doc.FUSE.Opens != 3 || doc.FUSE.Reads != 4 || text[len(text)-1] != '\n' {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestStatisticsAreDocumented: the document about files has a row for every object of stats.json, with
+// all its keys, and every metric.
+func TestStatisticsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/files.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Statistics\n")
+	row := func(object string) string {
+		for line := range strings.Lines(table) {
+			if cells := strings.Split(line, "|"); len(cells) == 5 && (strings.Contains(cells[1], "`"+object+"`") || object == "" && strings.Contains(cells[1], "the document")) {
+				return cells[2]
+			}
+		}
+		return ""
+	}
+	var visit func(object string, of reflect.Type)
+	visit = func(object string, of reflect.Type) {
+		for _, field := range reflect.VisibleFields(of) {
+			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if key == "" || key == "-" {
+				continue
+			}
+			path, inner := strings.TrimPrefix(object+"."+key, "."), field.Type
+			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+				inner = inner.Elem()
+			}
+			if inner.Kind() == reflect.Struct {
+				visit(path, inner)
+			}
+			if !strings.Contains(row(object), "`"+key+"`") && row(path) == "" {
+				t.Errorf("docs/files.md says nothing of %s in stats.json", path)
+			}
+		}
+	}
+	visit("", reflect.TypeFor[Stats]())
+	s := Stats{}
+	s.GPU, s.Storage.Store, s.Storage.Local = new(engine.GPUStats), new(store.Stats), new(tier.Stats)
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE batchfs_(\w+)`).FindAllStringSubmatch(string(metrics(s, 0)), -1) {
+		if !strings.Contains(table, "`"+m[1]+"`") {
+			t.Errorf("docs/files.md says nothing of batchfs_%s in metrics", m[1])
+		}
 	}
 }

@@ -44,16 +44,17 @@ func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if o.Token != "" || o.Anonymous {
 		return name, nil
 	}
-	const source = "Azure's default credentials"
 	credential, err := azidentity.NewDefaultAzureCredential(nil)
 	if err != nil {
-		return "", withURL(noCredentials(source, err), s.shown)
+		return "", withURL(noCredentials(azureSource, err), s.shown)
 	}
-	return name, s.useBearer(ctx, source, func(ctx context.Context) (string, time.Time, error) {
+	return name, s.useBearer(ctx, azureSource, func(ctx context.Context) (string, time.Time, error) {
 		token, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{"https://storage.azure.com/.default"}})
 		return token.Token, token.ExpiresOn, err
 	})
 }
+
+const azureSource = "Azure's default credentials"
 
 // azureHost is where the blobs of an account are, whose name may be that of another of its
 // services.

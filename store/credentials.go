@@ -3,12 +3,15 @@ package store
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
 // A bearer shows a token that expires.
@@ -23,14 +26,16 @@ type bearer struct {
 
 // granted is what fetch returned last.
 type granted struct {
-	header []string // nil: none, or not accepted any more
-	until  time.Time
+	header []string  // nil: none, or not accepted any more
+	renew  time.Time // when it should be replaced
+	until  time.Time // its end
 	err    error
 }
 
 const (
-	tokenMargin = 2 * time.Minute // before its end, a token is not used any more
-	tokenLife   = time.Hour       // of those that do not say
+	tokenMargin = 2 * time.Minute  // before its end, a token is replaced
+	tokenPause  = 10 * time.Second // between attempts at that, as long as it serves
+	tokenLife   = time.Hour        // of those that do not say
 )
 
 // useBearer sets the signer, and gets the first token.
@@ -62,7 +67,7 @@ func (b *bearer) sign(ctx context.Context, r *http.Request) error {
 func (b *bearer) token(ctx context.Context) ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.last.header != nil && time.Until(b.last.until) > tokenMargin {
+	if b.last.header != nil && time.Now().Before(b.last.renew) {
 		return b.last.header, nil
 	}
 	if b.fetching == nil {
@@ -87,14 +92,19 @@ func (b *bearer) token(ctx context.Context) ([]string, error) {
 
 func (b *bearer) refresh(ctx context.Context) {
 	token, until, err := b.fetch(ctx)
+	now := time.Now()
 	if until.IsZero() {
-		until = time.Now().Add(tokenLife)
+		until = now.Add(tokenLife)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last = granted{until: until, err: err}
-	if err == nil {
-		b.last.header = []string{"Bearer " + token}
+	switch {
+	case err == nil:
+		b.last = granted{header: []string{"Bearer " + token}, renew: until.Add(-min(tokenMargin, until.Sub(now)/2)), until: until}
+	case b.last.header != nil && now.Add(tokenPause).Before(b.last.until):
+		b.last.renew = now.Add(tokenPause)
+	default:
+		b.last = granted{err: err}
 	}
 	close(b.fetching)
 	b.fetching = nil
@@ -121,9 +131,29 @@ func basic(u *url.Userinfo) signer {
 	return &fixed{"the URL", []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password))}}
 }
 
-// noCredentials is the failure to get credentials, which may be passing.
+// noCredentials is the failure to get credentials. That there are none is said in our words, as the
+// libraries list all that they tried; why a login or a service refused, which may pass, in theirs.
 func noCredentials(source string, err error) error {
-	words := strings.Fields(clean(err.Error()))
-	why := strings.Join(slices.DeleteFunc(words, func(word string) bool { return strings.Trim(word, "-") == "" }), " ")
-	return &failure{kind: ErrDenied, why: "no credentials from " + source + ": " + why, again: true}
+	f := &failure{kind: ErrDenied, why: "no credentials in " + source, again: true}
+	var azure *azidentity.AuthenticationFailedError
+	switch said := err.Error(); {
+	case strings.Contains(said, "no EC2 IMDS role found"), strings.Contains(said, "could not find default credentials"):
+	case source == azureSource && !errors.As(err, &azure):
+	default:
+		f.why = "no credentials from " + source + ": " + oneLine(err)
+	}
+	return f
+}
+
+// longestReason is more than a library needs to say why it failed.
+const longestReason = 300
+
+// oneLine is the text of an error of a library: without credentials, rules of dashes and what is repeated.
+func oneLine(err error) string {
+	words := slices.DeleteFunc(strings.Fields(clean(err.Error())), func(word string) bool { return strings.Trim(word, "-") == "" })
+	text := strings.TrimPrefix(strings.Join(words, " "), "failed to refresh cached credentials, ")
+	if len(text) > longestReason {
+		text = strings.ToValidUTF8(text[:longestReason], "") + " ..."
+	}
+	return text
 }

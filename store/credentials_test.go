@@ -216,26 +216,32 @@ func TestTokenCannotBeHad(t *testing.T) {
 	})
 }
 
-// TestGoogleCredentials: the key of a service account becomes a token.
-func TestGoogleCredentials(t *testing.T) {
+// serviceAccount has Google's library find the key of an account whose tokens are at a URL.
+func serviceAccount(t *testing.T, tokens string) {
+	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"access_token":"granted","token_type":"Bearer","expires_in":3600}`)
-	}))
-	defer google.Close()
 	file := filepath.Join(t.TempDir(), "key.json")
 	text, _ := json.Marshal(map[string]string{
-		"type": "service_account", "client_email": "a@b", "project_id": "p", "private_key_id": "1", "token_uri": google.URL,
+		"type": "service_account", "client_email": "a@b", "project_id": "p", "private_key_id": "1", "token_uri": tokens,
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
 	})
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+}
+
+// TestGoogleCredentials: the key of a service account becomes a token.
+func TestGoogleCredentials(t *testing.T) {
+	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"granted","token_type":"Bearer","expires_in":3600}`)
+	}))
+	defer google.Close()
+	serviceAccount(t, google.URL)
 	w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer granted" || r.Header.Get("X-Goog-User-Project") != "p" || r.URL.Path != "/bucket/a" {
 			t.Errorf("%s %v", r.URL, r.Header)
@@ -276,7 +282,7 @@ func TestOpenEnds(t *testing.T) {
 	}
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
-	if _, _, err := Open(t.Context(), "s3://b/", Options{}); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "s3://b/: access denied: no credentials from the environment") {
+	if _, _, err := Open(t.Context(), "s3://b/", Options{}); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "s3://b/: access denied: no credentials in the environment") {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -39,9 +39,10 @@
 // configuration files and the machine's metadata: AWS's for s3 (with region, endpoint and
 // AWS_CA_BUNDLE), Google's default credentials for gs, Azure's for az. Go itself reads the
 // variables of proxies, SSL_CERT_FILE and SSL_CERT_DIR. This package reads no environment.
-// Credentials that are not accepted any more are renewed once. They are shown to the store's
-// host only, and appear in no error, no log and no [Object]: of what a server says about an
-// error, only the code is repeated, and queries are cut off URLs.
+// A token is replaced before it ends, and serves to its end if that fails. Credentials that are
+// not accepted any more are renewed once for a request, from what files and services have then.
+// They are shown to the store's host only, and appear in no error, no log and no [Object]: of
+// what a server says about an error, only the code is repeated, and queries are cut off URLs.
 //
 // # Resources
 //

@@ -52,8 +52,8 @@ func (s *site) listSorted(ctx context.Context, prefix string, yield func(Object)
 
 // list lists in the store's own order.
 func (s *site) list(ctx context.Context, prefix string, yield func(Object) error) error {
-	page := s.pages(prefix)
-	for token := ""; ; {
+	page, token, mark := s.pages(prefix), "", ""
+	for n := 1; ; n++ {
 		objects, next, err := page(ctx, token)
 		if err != nil {
 			return err
@@ -66,8 +66,11 @@ func (s *site) list(ctx context.Context, prefix string, yield func(Object) error
 		if next == "" {
 			return nil
 		}
-		if next == token {
-			return fmt.Errorf("%s: the store's list does not end", s.URL(prefix))
+		if next == mark {
+			return fmt.Errorf("%s: the store's list does not end: it goes on with a page that it had before", s.URL(prefix))
+		}
+		if n&(n-1) == 0 { // at twice the distance each time, so that a circle of any length is found
+			mark = next
 		}
 		token = next
 	}

@@ -46,6 +46,9 @@ func TestListS3(t *testing.T) {
 			"p 2+":  s3List("p3"),
 			"p3":    s3List("", "b&amp;+%41"),
 			"twice": s3List("twice"),
+			"x":     s3List("y"),
+			"y":     s3List("z"),
+			"z":     s3List("x"),
 		}
 		s, w := lister(t, "gs://bucket/", "continuation-token", pages)
 		serve := w.handler
@@ -67,6 +70,7 @@ func TestListS3(t *testing.T) {
 			s3List("", "b", "a"): `"a" after "b"`,
 			s3List("", "a", "a"): `"a" after "a"`,
 			s3List("twice"):      "does not end",
+			s3List("x"):          "does not end",
 			s3List("", "a")[:99]: "not a list",
 			"<html>x</html>":     "not a list",
 			strings.Replace(s3List("", "a"), "false", "true", 1):                                "cuts its list off",
@@ -97,6 +101,14 @@ func TestListAzure(t *testing.T) {
 		want := fmt.Sprint(Object{"d.\ufffe", 7, `"0x8"`, int64(time.Second)}, " ", Object{"d/x", 7, `"0x8"`, int64(time.Second)})
 		if got, err := names(s, "d"); err != nil || got != want {
 			t.Errorf("%s, %v", got, err)
+		}
+		s, w := lister(t, "az://c@account/", "marker", map[string]string{
+			"":  begin + blob(">a", "") + `</Blobs><NextMarker>m</NextMarker>` + end,
+			"m": begin + blob(">b", "") + `</Blobs><NextMarker>n</NextMarker>` + end,
+			"n": begin + blob(">c", "") + `</Blobs><NextMarker>m</NextMarker>` + end,
+		})
+		if got, err := names(s, ""); err == nil || got != "" || !strings.Contains(err.Error(), "does not end") || w.requests.Load() > 8 {
+			t.Errorf("a circle: %s, %v, %d requests", got, err, w.requests.Load())
 		}
 	})
 }

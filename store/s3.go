@@ -27,9 +27,9 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if strings.HasSuffix(bucket, "--x-s3") {
 		return "", &failure{url: s.shown, kind: ErrDenied, why: "directory buckets (S3 Express One Zone) are not supported"}
 	}
-	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}))
+	c, err := awsConfig(ctx)
 	if err != nil {
-		return "", &failure{url: s.shown, kind: ErrDenied, why: "the AWS configuration: " + clean(err.Error())}
+		return "", &failure{url: s.shown, kind: ErrDenied, why: "the AWS configuration: " + oneLine(err)}
 	}
 	if h, ok := c.HTTPClient.(*awshttp.BuildableClient); ok { // it may trust other authorities
 		s.pool.TLSClientConfig = h.GetTransport().TLSClientConfig.Clone()
@@ -40,7 +40,8 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 			return "", err
 		}
 	}
-	signer := &awsSigner{credentials: c.Credentials}
+	signer := &awsSigner{}
+	signer.credentials = aws.NewCredentialsCache(signer.provider(c))
 	signer.v4 = v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 	place := func(region string) {
 		signer.region.Store(&region)
@@ -58,9 +59,16 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	s.signer = signer
 	// Now, as the answer cannot be better later, and takes seconds where there are none.
 	if _, err := c.Credentials.Retrieve(ctx); err != nil {
-		return "", withURL(noCredentials("the environment, the AWS configuration or the machine", err), s.shown)
+		return "", withURL(noCredentials(awsSource, err), s.shown)
 	}
 	return name, nil
+}
+
+const awsSource = "the environment, the AWS configuration or the machine"
+
+func awsConfig(ctx context.Context) (aws.Config, error) {
+	early := func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = tokenMargin }
+	return config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}), config.WithCredentialsCacheOptions(early))
 }
 
 // awsEndpoint is the endpoint that the AWS configuration names for S3; "" if none.
@@ -96,10 +104,27 @@ func s3Base(endpoint *url.URL, region, bucket string) *url.URL {
 
 // An awsSigner signs as AWS's Signature Version 4.
 type awsSigner struct {
-	credentials aws.CredentialsProvider
+	credentials *aws.CredentialsCache
+	refused     atomic.Bool // those of the configuration that was read last
 	region      atomic.Pointer[string]
 	v4          *v4.Signer // keeps keys by their ids
 	last        atomic.Pointer[aws.Credentials]
+}
+
+// provider returns the credentials of a configuration. Those that the store refuses may have been
+// replaced in a file since, which the library would not notice.
+func (a *awsSigner) provider(c aws.Config) aws.CredentialsProviderFunc {
+	return func(ctx context.Context) (aws.Credentials, error) { // never called twice at once
+		if a.refused.Load() {
+			again, err := awsConfig(ctx)
+			if err != nil {
+				return aws.Credentials{}, err
+			}
+			c = again
+			a.refused.Store(false)
+		}
+		return c.Credentials.Retrieve(ctx)
+	}
 }
 
 // nothing is the SHA-256 of no body.
@@ -108,7 +133,7 @@ const nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b85
 func (a *awsSigner) sign(ctx context.Context, r *http.Request) error {
 	credentials, err := a.credentials.Retrieve(ctx)
 	if err != nil {
-		return noCredentials("AWS", err)
+		return noCredentials(awsSource, err)
 	}
 	if last := a.last.Load(); last == nil || last.AccessKeyID != credentials.AccessKeyID {
 		kept := credentials
@@ -119,8 +144,9 @@ func (a *awsSigner) sign(ctx context.Context, r *http.Request) error {
 }
 
 func (a *awsSigner) renew(expired string) {
-	if cache, ok := a.credentials.(*aws.CredentialsCache); ok && strings.Contains(expired, "Credential="+a.last.Load().AccessKeyID+"/") {
-		cache.Invalidate()
+	if strings.Contains(expired, "Credential="+a.last.Load().AccessKeyID+"/") {
+		a.refused.Store(true)
+		a.credentials.Invalidate()
 	}
 }
 

@@ -125,10 +125,10 @@ func TestClockSkew(t *testing.T) {
 // TestAWSExpired: of many requests that a key no longer serves, the first one renews it.
 func TestAWSExpired(t *testing.T) {
 	keys := 0
-	a := &awsSigner{credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+	a := &awsSigner{v4: v4.NewSigner(), credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		keys++
 		return aws.Credentials{AccessKeyID: "K" + strconv.Itoa(keys), SecretAccessKey: "s"}, nil
-	})), v4: v4.NewSigner()}
+	}))}
 	region := "r"
 	a.region.Store(&region)
 	for range 3 {

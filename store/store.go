@@ -103,6 +103,28 @@ func IsURL(s string) bool {
 	return found && openers[strings.ToLower(scheme)] != nil
 }
 
+// Split divides a URL into that of its store and the name in it.
+func Split(address string) (place, name string) {
+	scheme, rest, _ := strings.Cut(address, "://")
+	switch strings.ToLower(scheme) {
+	case "http", "https":
+		u, err := url.Parse(address)
+		if err != nil {
+			return address, ""
+		}
+		name = strings.TrimPrefix(u.Path, "/")
+		u.Path, u.RawPath = "/", ""
+		return u.String(), name
+	case "hf":
+		if parts := hubURL.FindStringSubmatch(rest); parts != nil {
+			name = parts[3]
+		}
+	default:
+		_, name, _ = strings.Cut(rest, "/")
+	}
+	return strings.TrimSuffix(address, name), name
+}
+
 // Open returns the store that a URL is about, and the name of the object, or the prefix, that it
 // names there; "" for the whole store. It looks for credentials, and talks to the network only
 // for those, and to find the commit of a revision (hf). The errors are [*option.Error] for a

@@ -169,3 +169,19 @@ func benchmarkServer(b *testing.B) (url string) {
 	}
 	return strings.TrimSpace(string(line[:n]))
 }
+
+func TestSplit(t *testing.T) {
+	for url, want := range map[string][2]string{
+		"s3://b/a/x-{0..9}.tar":          {"s3://b/", "a/x-{0..9}.tar"},
+		"s3://b":                         {"s3://b", ""},
+		"az://c@account/x":               {"az://c@account/", "x"},
+		"hf://datasets/o/n@main/d/x.tar": {"hf://datasets/o/n@main/", "d/x.tar"},
+		"hf://models":                    {"hf://models", ""},
+		"https://u:p@h:1/a%20b/x?k=/v":   {"https://u:p@h:1/?k=/v", "a b/x"},
+		"https://h\x7f/x":                {"https://h\x7f/x", ""},
+	} {
+		if place, name := Split(url); place != want[0] || name != want[1] {
+			t.Errorf("%s: %q, %q", url, place, name)
+		}
+	}
+}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // A runner runs a command whose flags were parsed.
@@ -218,8 +220,11 @@ func arguments(names ...string) cobra.PositionalArgs {
 		if len(args) == len(names) {
 			return nil
 		}
-		return surplus(cmd, args, usage("too many arguments at %q: %s takes %s",
-			args[len(names)], cmd.Name(), cmp.Or(strings.Join(names, " and "), "no arguments")))
+		err := usage("too many arguments at %q: %s takes %s", args[len(names)], cmd.Name(), cmp.Or(strings.Join(names, " and "), "no arguments"))
+		if len(names) > 0 && names[0] == "DATASET" && archive.Is(args[0]) {
+			err = hint(err, "several archives are one DATASET: a pattern in quotes, such as 'train-*.tar', or a .txt file with one in each line")
+		}
+		return surplus(cmd, args, err)
 	}
 }
 

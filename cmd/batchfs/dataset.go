@@ -62,6 +62,26 @@ func classFile(to *[]string) parser {
 	}
 }
 
+// deniedHint says how to give a store credentials that it may accept.
+func deniedHint(url string, anonymous bool) string {
+	if anonymous {
+		return "if it needs credentials, leave out --anonymous"
+	}
+	switch scheme, _, _ := strings.Cut(strings.ToLower(url), "://"); scheme {
+	case "s3":
+		return "name a profile in AWS_PROFILE, or log in: aws sso login; to read it without credentials: --anonymous"
+	case "gs":
+		return "log in: gcloud auth application-default login; or name a key file in GOOGLE_APPLICATION_CREDENTIALS; to read it without credentials: --anonymous"
+	case "az", "abfs", "abfss":
+		return "log in: az login; or set AZURE_STORAGE_SAS_TOKEN; to read it without credentials: --anonymous"
+	case "hf":
+		return "log in: hf auth login; or set HF_TOKEN"
+	case "http", "https":
+		return "put what the server wants into the URL: https://USER:PASSWORD@HOST/..., or a signed query"
+	}
+	return "to read it without credentials: --anonymous"
+}
+
 // openDataset opens a dataset through its index and scans what the index lacks, with
 // progress on a terminal.
 func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
@@ -74,7 +94,7 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		listing.close()
 		bar.report(done, total)
 	}
-	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(path)
+	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(dataset.StoreURL(path))
 	// Nearly all of the heap is buffers and the index, neither of which takes long to mark. Most of the memory would
 	// otherwise be garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
@@ -85,6 +105,9 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	}
 	if folders, ok := errors.AsType[*dataset.FoldersError](err); ok {
 		return nil, hint(err, "batchfs %s %s ...; if they are classes, add --as-classes", c.command, shellWord(strings.TrimRight(path, "/")+"/"+folders.Meant))
+	}
+	if errors.Is(err, store.ErrDenied) {
+		return nil, hint(err, "%s", deniedHint(path, o.Store.Anonymous))
 	}
 	if err != nil {
 		return nil, datasetError(path, err)
@@ -137,8 +160,8 @@ const remoteRequests = 64
 
 // remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
 // answers most of the time.
-func remoteWorkers(f *flagSet, dataset string, workers *int) {
-	if store.IsURL(dataset) && !f.Changed("workers") {
+func remoteWorkers(f *flagSet, path string, workers *int) {
+	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
 		*workers = max(*workers, remoteRequests)
 	}
 }

@@ -162,7 +162,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	write(t, "shards", map[string]string{"train-0.tar": "", "val-0.tar": ""})
 	for path, want := range map[string][2]string{
 		away.URL + "/p.tar":      {"cannot be reached", "--endpoint"},
-		"s3://bucket/photos":     {"access denied", "--anonymous"},
+		"s3://bucket/photos":     {"access denied: no credentials in the environment", "AWS_PROFILE"},
 		"hf://datasets/cats":     {"hf://datasets/ORG/DATASET/NAME", ""},
 		"gone.tar":               {"gone.tar: dataset does not exist", "ls ."},
 		"train-{000..255}.tar":   {"train-000.tar: dataset does not exist", "ls ."},
@@ -185,6 +185,30 @@ func TestWhatCannotBeOpened(t *testing.T) {
 			if got.status != statusFailed || !strings.Contains(got.err, want[0]) || !strings.Contains(got.err, want[1]) {
 				t.Errorf("%s: status %d, %s", path, got.status, got.err)
 			}
+		}
+	}
+}
+
+// TestDenied: a store that denies access is said once, with what to do about it.
+func TestDenied(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sig=1")
+	denies := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer denies.Close()
+	for args, want := range map[string]string{
+		"s3://bucket/x.tar":              "AWS_PROFILE",
+		"s3://bucket/x.tar --anonymous":  "leave out --anonymous",
+		"gs://bucket/x.tar --anonymous":  "leave out --anonymous",
+		"az://c/x.tar":                   "AZURE_STORAGE_SAS_TOKEN",
+		"hf://datasets/org/cats/x.tar":   "HF_TOKEN",
+		denies.URL + "/x.tar":            "https://USER:PASSWORD@HOST/",
+		"S3://bucket/x.tar --region x-1": "AWS_PROFILE",
+	} {
+		got := batchfs(t, append([]string{"index", "--endpoint", denies.URL}, strings.Fields(args)...)...)
+		message, hint, _ := strings.Cut(got.err, "\nbatchfs: hint: ")
+		if got.status != statusFailed || strings.Count(message, "access denied: 403, with") != 1 || strings.Contains(message, "\n") || !strings.Contains(hint, want) {
+			t.Errorf("%s: status %d, %s", args, got.status, got.err)
 		}
 	}
 }

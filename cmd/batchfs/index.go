@@ -137,7 +137,7 @@ func printBad(out io.Writer, bad []badFile) {
 
 const (
 	toTry    = "to make one to try: batchfs gen --out photos --images 100"
-	aDataset = "a folder of images, a folder of such folders, a manifest, or archives; " + toTry
+	aDataset = "a folder of images, a folder of such folders, a manifest, archives, or a list of archives (.txt); " + toTry
 )
 
 // datasetError adds a hint to an error from opening a dataset.
@@ -159,7 +159,6 @@ func datasetError(path string, err error) error {
 		manifest = "to read the folders instead of that manifest: --metadata ignore"
 	}
 	return advise(err,
-		advice{store.ErrDenied, "to read it without credentials: --anonymous"},
 		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
 		advice{dataset.ErrIndexAt, "make one: batchfs index " + shellWord(path) + " --index-at DIRECTORY; to do without, leave out --index-at"},
 		advice{dataset.ErrArchive, "unpack it, or write its images to files, in one folder for each class"},
@@ -168,6 +167,7 @@ func datasetError(path string, err error) error {
 		advice{dataset.ErrKind, try},
 		advice{dataset.ErrOutside, "if that is intended: --allow-outside"},
 		advice{dataset.ErrManifest, manifest},
+		advice{dataset.ErrList, "a list names an archive, or a pattern of archives, in each line: paths relative to it, or URLs in one store"},
 		advice{dataset.ErrManifests, "name the one that is meant, as in " + shellWord(filepath.Join(path, "metadata.csv")) + ", or --metadata ignore"},
 		advice{dataset.ErrClasses, "see which classes there are: batchfs index " + shellWord(path)},
 		advice{dataset.ErrAway, "see what is mounted there: findmnt -T " + shellWord(path)},

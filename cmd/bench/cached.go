@@ -68,19 +68,21 @@ func uncached(ctx context.Context, s *setup) ([]row, error) {
 	return []row{measured("processor time an image, --cache-size 0 / no cache", "x", ratios(costs[0], costs[1]), note).atMost(1.01)}, nil
 }
 
+// measuredBatches is over how many batches processor time is taken.
+const measuredBatches = 64
+
 // processorTime is the daemon's processor time per image, in seconds, over some batches.
 func processorTime(ctx context.Context, t *throughput.Training) (cost float64, err error) {
-	const batches = 64
 	err = t.Turn(ctx, func() error {
 		before, err := clock(t.Mount.Cmd.Process.Pid)
 		if err != nil {
 			return err
 		}
-		if _, err := t.Take(ctx, batches); err != nil {
+		if _, err := t.Take(ctx, measuredBatches); err != nil {
 			return err
 		}
 		after, err := clock(t.Mount.Cmd.Process.Pid)
-		cost = (after - before) / (batches * float64(t.Samples) / float64(t.Batches))
+		cost = (after - before) / (measuredBatches * float64(t.Samples) / float64(t.Batches))
 		return err
 	})
 	return cost, err

@@ -9,8 +9,11 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine/affinity"
@@ -87,4 +90,19 @@ func onCPUs(cpus affinity.Set, f side) side {
 		figure, err := f(ctx)
 		return figure, errors.Join(err, affinity.Pin(before))
 	}
+}
+
+// pinProcess moves a process, with all its threads, to these CPUs.
+func pinProcess(pid int, cpus affinity.Set) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, thread := range threads {
+		if id, err := strconv.Atoi(thread.Name()); err == nil {
+			_ = unix.SchedSetaffinity(id, &set) // fails for threads that have ended
+		}
+	}
+	return err
 }

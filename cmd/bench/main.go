@@ -10,7 +10,8 @@
 // it is not its turn.
 //
 // -only peers measures the alternatives to batchfs, see peers.go; -only mixes,hits,uncached
-// the cache and mixes of formats, see liquid.go; -only gpu a GPU, see gpu.go.
+// the cache and mixes of formats, see liquid.go; -only gpu a GPU, see gpu.go; -only remote
+// datasets in an object store, see remote.go.
 package main
 
 import (
@@ -46,14 +47,16 @@ type setup struct {
 	python, peers    string // an interpreter, and the directory of its scripts
 	photos           imageSet
 	cityscapes       imageSet
-	plots            string // output directory for pictures
-	realPhotos       string // directory that scripts/photos.sh made
-	work             string // temporary directory
-	planned          int    // samples of the dataset whose cache is planned
-	rounds           int    // how often each ratio is measured; the median counts
-	gpu              *card  // where something is measured on it
-	cases            int    // samples that are compared with those of a GPU
-	repeat           int    // how often a copy or a kernel is repeated before the GPU is waited for
+	plots            string       // output directory for pictures
+	realPhotos       string       // directory that scripts/photos.sh made
+	work             string       // temporary directory
+	planned          int          // samples of the dataset whose cache is planned
+	rounds           int          // how often each ratio is measured; the median counts
+	gpu              *card        // where something is measured on it
+	store            *objectStore // once something is measured on it
+	gateway          string       // binary
+	cases            int          // samples that are compared with those of a GPU
+	repeat           int          // how often a copy or a kernel is repeated before the GPU is waited for
 	progress         progress
 }
 
@@ -86,6 +89,10 @@ var measurements = []measurement{
 	{name: "mixes", measure: mixes, asked: true},
 	{name: "hits", measure: constantHits, images: photos, asked: true},
 	{name: "uncached", measure: uncached, images: photos, asked: true},
+	{name: onStore + "epoch", measure: remoteEpochs, images: photos, asked: true},
+	{name: onStore + "tier", measure: remoteTier, images: photos, asked: true},
+	{name: onStore + "traffic", measure: remoteTraffic, images: photos, asked: true},
+	{name: onStore + "first", measure: remoteFirst, images: photos, asked: true},
 	{name: onGPU + "exact", measure: exactness, images: photos, asked: true},
 	{name: onGPU + "sanitizer", measure: sanitized, asked: true},
 	{name: onGPU + "copies", measure: copies, asked: true},
@@ -113,11 +120,16 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
 	flag.IntVar(&s.cases, "cases", 20000, "samples that are made on a GPU and compared")
 	flag.IntVar(&s.repeat, "repeat", 50, "copies or kernels of each measurement on a GPU")
-	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements)+"; gpu for all of that kind")
+	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements)+"; gpu or remote for all of that kind")
+	flag.StringVar(&s.gateway, "gateway", "", "measure with this `binary` of VersityGW behind the object store of this program")
+	served := flag.String("serve", "", "only serve this `directory` as an object store until standard input ends")
 	held := flag.String("hold", "", "only read this .cuda `file` on the GPU until killed")
 	flag.Parse()
 	if *held != "" {
 		return hold(*held)
+	}
+	if *served != "" {
+		return serveStore(*served, s.gateway)
 	}
 	wanted, err := chosen(*only)
 	if err != nil {
@@ -136,6 +148,7 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(s.work)
 
+	defer s.endStore()
 	s.describeMachine(ctx)
 	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", s.rounds)
 	failed := 0

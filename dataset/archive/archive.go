@@ -174,7 +174,7 @@ func (s *scanner) ignore(name string) {
 }
 
 func (s *scanner) addFolder(name string) {
-	if name, err := clean(name); err == nil && !hidden(name) {
+	if name, err := clean(name); err == nil && !Hidden(name) {
 		s.Folders[name] = true
 	}
 }

@@ -181,7 +181,7 @@ func TestOverlap(t *testing.T) {
 	for at := bytes.Index(b, []byte("PK\x01\x02")); at >= 0; {
 		entry := b[at:]
 		switch name := string(entry[46:][:le16(entry[28:])]); {
-		case !isImage(name) || hidden(name):
+		case !IsImage(name) || Hidden(name):
 		case first == nil:
 			first = entry
 		default:

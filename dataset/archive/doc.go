@@ -7,8 +7,8 @@
 //
 // In a tar or a zip, samples are the files with the extension of an image. Their order and labels
 // follow from their names, as in a directory. Where a tar holds tars, as ImageNet's does, the name of
-// an inner one is a directory. Files that begin with a dot, or are in such a directory, are ignored.
-// Of files with one name the last one counts, as when the archive is extracted.
+// an inner one is a directory. Files that begin with a dot, or are in such a directory
+// or in __MACOSX, are ignored. Of files with one name the last one counts, as when the archive is extracted.
 //
 // In a WebDataset, files that are named alike up to the first dot are one sample. A tar counts as a
 // WebDataset if images have other files beside them which hold labels, or if they have other files
@@ -32,7 +32,9 @@
 //
 // A tar or a TFRecord has no table of contents: all headers are read, one after the other, and the
 // fields with labels. Over a network, [Options].Block should be the size of many samples, so that there
-// are few reads. An index that somebody put beside the archive would not save them: it has no labels.
+// are few reads. DALI's .idx beside a WebDataset would not save them, and is not read: it has neither labels nor the sizes
+// of images, so what lies between the headers is needed anyway, and after one file was replaced by another of its
+// length, an old one would give images the labels of others. The offsets in it are those that Scan finds.
 //
 // In Parquet, the lengths of images that are not compressed are read, but not the images; compressed
 // pages are read and unpacked. So is a shard of MDS that is compressed as a whole, and to read one of

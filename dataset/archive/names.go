@@ -39,18 +39,18 @@ func clean(name string) (string, error) {
 	return name, nil
 }
 
-// hidden says whether a file would be skipped in a directory: some part of its name begins with a dot, or
-// it is what macOS adds to archives.
-func hidden(name string) bool {
-	return name[0] == '.' || strings.Contains(name, "/.") || strings.HasPrefix(name, "__MACOSX/")
+// Hidden says whether a file or a folder is skipped: some part of its path begins with a dot, or is the folder that
+// macOS adds to archives.
+func Hidden(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") || strings.Contains("/"+name+"/", "/__MACOSX/")
 }
 
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // ExtensionKey names the kind of an ignored file for counting: its extension in lower case, "." for a hidden
-// file, "" for no extension, "other" for anything but up to 8 letters and digits.
+// file, "" for no extension, "other" for anything but up to 8 letters and digits, so that it is printable whatever the name is.
 func ExtensionKey(name string) string {
-	if hidden(name) {
+	if Hidden(name) {
 		return "."
 	}
 	ext, found := extension(name)
@@ -58,7 +58,7 @@ func ExtensionKey(name string) string {
 	switch {
 	case !found:
 		return ""
-	case strings.HasPrefix(ext, "tfrecord"):
+	case strings.HasPrefix(ext, "tfrecord"): // also .tfrecord-00000-of-01024
 		return "tfrecord"
 	case ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange):
 		return "other"
@@ -73,7 +73,8 @@ func extension(name string) (ext string, found bool) {
 	return strings.ToLower(name[dot+1:]), dot >= 0
 }
 
-func isImage(name string) bool {
+// IsImage says whether a name has the extension of a supported format.
+func IsImage(name string) bool {
 	ext, found := extension(name)
 	return found && slices.Contains(images, ext)
 }

@@ -23,9 +23,9 @@ func (s *scanner) tar() error {
 		switch {
 		case err != nil:
 			return err
-		case !hidden(name) && strings.HasSuffix(strings.ToLower(name), ".tar") && plain(h):
+		case !Hidden(name) && strings.HasSuffix(strings.ToLower(name), ".tar") && plain(h):
 			return s.inner(name[:len(name)-len(".tar")], at, h.Size)
-		case hidden(name):
+		case Hidden(name):
 			s.ignore(name)
 			return nil
 		}
@@ -50,7 +50,7 @@ func (s *scanner) inner(dir string, from, size int64) error {
 		if name = dir + "/" + name; len(name) > maxName {
 			return fmt.Errorf("%s.tar: a name is longer than %d bytes", dir, maxName)
 		}
-		if hidden(name) || !isImage(name) {
+		if Hidden(name) || !IsImage(name) {
 			s.ignore(name)
 			return nil
 		}

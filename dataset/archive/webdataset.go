@@ -52,7 +52,7 @@ func (g *groups) add(name string, h *tar.Header, at int64) error {
 	default:
 		g.fields = append(g.fields, field)
 	}
-	if isImage(name) {
+	if IsImage(name) {
 		g.addImage(name, field, h, at)
 		return nil
 	}
@@ -153,7 +153,7 @@ func (g *groups) end() {
 	sample := &g.Samples[g.image]
 	sample.Label, sample.Class = g.label.Label, g.label.Class
 	g.member = append(g.member, int32(g.image))
-	other := func(field string) bool { return !isImage("." + field) }
+	other := func(field string) bool { return !IsImage("." + field) }
 	g.paired = g.paired || slices.ContainsFunc(g.fields, other)
 	g.inDirs = g.inDirs || strings.Contains(g.key, "/")
 }

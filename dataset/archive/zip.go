@@ -29,7 +29,7 @@ func (s *scanner) zip() error {
 		if name, err = clean(name); err != nil {
 			return err
 		}
-		if hidden(name) || !isImage(name) {
+		if Hidden(name) || !IsImage(name) {
 			s.ignore(name)
 			continue
 		}

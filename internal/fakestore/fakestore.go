@@ -1,8 +1,9 @@
-// Package fakestore is, for tests, an object store that speaks S3's language, with a directory for each
+// Package fakestore is, for tests and benchmarks, an object store that speaks S3's language, with a directory for each
 // bucket and no credentials. It lists, answers for parts of objects, and minds If-Match.
 package fakestore
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/xml"
 	"fmt"
@@ -22,14 +23,14 @@ type Server struct {
 	Dir string
 	// Before, if not nil, is called for each request; true means that it has answered.
 	Before func(w http.ResponseWriter, r *http.Request) bool
+	// PerPage is how many objects a page of a listing has; 0 means so few that tests see several pages.
+	PerPage int
 
 	Requests atomic.Int64 // so far
 
 	mu   sync.Mutex
 	tags map[string]string // of contents, by path, size and time
 }
-
-const perPage = 100 // few, so that tests see several pages
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -103,6 +104,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, bucket string) {
 		return nil
 	})
 	slices.Sort(keys)
+	perPage := cmp.Or(s.PerPage, 100)
 	out := listing{IsTruncated: len(keys) > perPage}
 	if out.IsTruncated {
 		keys = keys[:perPage]
