@@ -32,7 +32,8 @@ type Options struct {
 	// Merge makes the index of its parts, instead of the dataset. The error is a [PartsError] if one is
 	// missing or the dataset has changed since.
 	Merge bool
-	// Workers is how many files are scanned at once; below 1: one per usable CPU.
+	// Workers is how many files are scanned at once; below 1: one per usable CPU. A store gets at least so many requests at once, now
+	// and later.
 	Workers int
 	// Memory is how many bytes Open may hold of what it reads while it looks for samples and their headers, however
 	// many Workers there are: 96 MiB at most, also if it is below 1. What needs more is read alone. Samples take up to
@@ -93,7 +94,7 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 func open(ctx context.Context, path string, o Options) (*Dataset, error) {
-	o.Store.Logger = o.Logger
+	o.Store.Logger, o.Store.MaxRequests = o.Logger, max(o.Store.MaxRequests, o.Workers, asked)
 	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
 	if err != nil {
 		return nil, err

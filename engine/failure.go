@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/store"
 )
 
 var (
@@ -119,6 +120,8 @@ func Remedy(err error) string {
 		return "see dmesg and nvidia-smi; --gpu-decode exact and off do without nvJPEG"
 	case errors.Is(err, ErrNoMemory):
 		return "raise --memory-limit, hold fewer batches open, or make batches smaller"
+	case errors.Is(err, store.ErrDenied):
+		return "renew the credentials for the dataset's store where they are kept; the batch is tried again at its next open"
 	case errors.As(err, new(*panicError)):
 		return "this is a bug in batchfs; please report it with the stack"
 	}

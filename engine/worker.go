@@ -100,11 +100,14 @@ func (all *batches) startWorker(cpus affinity.Set) {
 	all.wait.Go(w.run)
 }
 
-// run decodes slots until the engine closes or has a surplus worker. It locks its OS thread, to
-// which CPU affinity belongs, and which ends with it, so that no other goroutine inherits that.
+// run decodes slots until the engine closes or has a surplus worker. A worker with CPU affinity locks its OS thread, to which that
+// belongs, and which ends with it, so that no other goroutine inherits it. Others do not, as each answer of an object store
+// would cost two switches of threads.
 func (w *worker) run() {
 	all := w.batches
-	runtime.LockOSThread()
+	if len(w.cpus) > 0 {
+		runtime.LockOSThread()
+	}
 	defer w.free()
 	if err := affinity.Pin(w.cpus); err != nil {
 		all.log.Warn("a worker stays where it is", "reason", err)

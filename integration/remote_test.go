@@ -185,6 +185,8 @@ func TestStoreFaults(t *testing.T) {
 		switch kind {
 		case "503":
 			w.WriteHeader(http.StatusServiceUnavailable)
+		case "403":
+			w.WriteHeader(http.StatusForbidden)
 		case "reset":
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
@@ -221,6 +223,15 @@ func TestStoreFaults(t *testing.T) {
 	fault.Store("")
 	if err := read(2, 0); err != nil {
 		t.Errorf("after an outage: %v", err)
+	}
+	fault.Store("403")
+	expectOpen(t, m.path(0, 5, 0, layout.NHWCForm), unix.EIO)
+	if why := m.run(t, suite.binary, "why", m.path(0, 5, 0, layout.NHWCForm)); !strings.Contains(why, "access denied: 403, without credentials") || !strings.Contains(why, "renew the credentials") {
+		t.Errorf("access denied: %s", why)
+	}
+	fault.Store("")
+	if err := read(5, 0); err != nil {
+		t.Errorf("once access is granted: %v", err)
 	}
 	if lines := m.badLines(t); len(lines) > 0 {
 		t.Errorf("the outage was blamed on %+v", lines)

@@ -43,7 +43,7 @@ func newWire(t *testing.T, handler http.HandlerFunc) *wire {
 		switch state {
 		case http.StateNew:
 			w.serving.Add(1)
-		case http.StateClosed:
+		case http.StateClosed, http.StateHijacked:
 			w.serving.Done()
 		}
 	}

@@ -155,14 +155,23 @@ func summary(path string, ds *dataset.Dataset) string {
 	return text
 }
 
-// remoteRequests is how many samples are worked on at once by default where reading one takes tens of milliseconds.
-const remoteRequests = 64
+// remoteRequests is how many samples are worked on at once by default where reading one takes tens of milliseconds: with 100 of
+// them, 2,500 samples a second.
+const remoteRequests = 256
 
 // remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
 // answers most of the time.
 func remoteWorkers(f *flagSet, path string, workers *int) {
 	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
 		*workers = max(*workers, remoteRequests)
+	}
+}
+
+// remoteDefaults raises the number of workers, and has them know enough samples of batches ahead.
+func remoteDefaults(f *flagSet, path string, o *engine.Options) {
+	remoteWorkers(f, path, &o.Workers)
+	if dataset.StoreURL(path) != "" && !f.Changed("prefetch-queue-depth") {
+		o.PrefetchDepth = max(o.PrefetchDepth, (o.Workers+o.BatchSize-1)/o.BatchSize)
 	}
 }
 
