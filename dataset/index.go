@@ -29,7 +29,6 @@ type index struct {
 	table   *table
 	classes []string // in label order; nil if there are none
 	packed  []object // the archives that hold the samples, where they do
-	origin  []int32  // by row, which of the samples that were found in archives it is
 	lifted  string   // the folder of an archive that the paths are relative to
 	facts
 }

@@ -149,8 +149,8 @@ func (s *storage) openObject(t *table, i int, stop <-chan struct{}) (file, error
 
 // fetch reads exactly len(p) bytes of an object.
 func (s *storage) fetch(f *file, p []byte, offset int64, stop <-chan struct{}) (int, error) {
-	if from := offset - f.aheadAt; from >= 0 && from+int64(len(p)) <= int64(len(f.ahead)) {
-		return copy(p, f.ahead[from:]), nil
+	if b := f.has(offset, len(p)); b != nil {
+		return copy(p, b), nil
 	}
 	for left := len(p); left > 0 && s.limit != nil; left -= s.limit.piece {
 		if err := s.limit.take(min(left, s.limit.piece), stop); err != nil {
@@ -159,6 +159,14 @@ func (s *storage) fetch(f *file, p []byte, offset int64, stop <-chan struct{}) (
 	}
 	n, err := s.remote.ReadAt(until{context.Background(), stop}, f.object, p, offset)
 	return n, ofStore(err)
+}
+
+// has returns n bytes of the object if they were read ahead.
+func (f *file) has(offset int64, n int) []byte {
+	if from := offset - f.aheadAt; from >= 0 && from+int64(n) <= int64(len(f.ahead)) {
+		return f.ahead[from:][:n:n]
+	}
+	return nil
 }
 
 // section reads an object of a dataset while it is searched for samples.

@@ -35,6 +35,10 @@ type Options struct {
 	// Workers is how many files are scanned at once; below 1: one per usable CPU. A store gets at least so many requests at once, now
 	// and later.
 	Workers int
+	// Memory is how many bytes Open may hold of what it reads while it looks for samples and their headers, however
+	// many Workers there are: 96 MiB at most, also if it is below 1. What needs more is read alone. Samples take up to
+	// 200 bytes each besides.
+	Memory int64
 	// AsClasses takes folders as classes even if they are named like parts of a dataset; see
 	// FoldersError.
 	AsClasses bool
@@ -96,6 +100,10 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, src, o.Logger)}
+	if o.Memory < 1 || o.Memory > usualMemory {
+		p.Memory = usualMemory
+	}
+	p.memory = newAllowance(p.Memory)
 	err = p.openTier()
 	var x *index
 	if err == nil {
@@ -123,6 +131,7 @@ type opening struct {
 	ctx       context.Context
 	src       *source
 	storage   *storage
+	memory    *allowance
 	indexFile string   // "": none
 	marks     []string // names that are probably in the list of objects
 	places    []int32

@@ -185,62 +185,33 @@ func (p *opening) merge() (*index, error) {
 
 // join completes an outline with the parts of its index.
 func (p *opening) join(x *index, parts []*index) error {
-	packed := x.packed != nil
-	if packed {
-		contents, err := joinContents(x.packed, parts)
+	if x.packed != nil {
+		all, err := foundInParts(x.packed, parts)
 		if err == nil {
-			err = p.addContents(x, x.packed, contents, time.Now())
+			err = p.addFound(x, x.packed, all, time.Now())
 		}
 		for _, part := range parts {
 			x.Stamp.Unsettled = x.Stamp.Unsettled || part.Stamp.Unsettled
 		}
-		if err != nil {
-			return err
-		}
-	}
-	rowOf := make([]int32, x.table.rows()) // by where it is in the parts together
-	for i := range rowOf {
-		rowOf[i] = int32(i)
-	}
-	if packed {
-		rowOf = x.positions(parts)
+		return err
 	}
 	at := 0
 	for _, part := range parts {
 		for k := range part.table.rows() {
-			if at+k >= len(rowOf) {
+			if at+k >= x.table.rows() {
 				return errCounts
 			}
-			if i := int(rowOf[at+k]); i >= 0 {
-				if !packed && x.table.path(i) != part.table.path(k) {
-					return errListing
-				}
-				x.table.take(i, part.table, k)
+			if x.table.path(at+k) != part.table.path(k) {
+				return errListing
 			}
+			x.table.take(at+k, part.table, k)
 		}
 		at += part.table.rows()
 	}
-	if at != len(rowOf) {
+	if at != x.table.rows() {
 		return errCounts
 	}
 	return nil
-}
-
-// positions inverts origin.
-func (x *index) positions(parts []*index) []int32 {
-	n := 0
-	for _, part := range parts {
-		n += part.table.rows()
-	}
-	rowOf := make([]int32, n)
-	for k := range rowOf {
-		rowOf[k] = -1
-	}
-	for i, k := range x.origin {
-		rowOf[k] = int32(i)
-	}
-	x.origin = nil
-	return rowOf
 }
 
 // kept is what is kept of the work on a part of a dataset.

@@ -28,10 +28,10 @@ type Header struct {
 type Prober func(head, tail []byte, size int64) (Header, error)
 
 const (
-	firstProbe = 8 << 10  // bytes; enough for the header of most files
-	probeStep  = 4        // growth while the prober asks for more
-	maxProbe   = 64 << 20 // bytes; a header must lie within them
-	keepProbe  = 1 << 20  // bytes of buffer kept between files
+	firstProbe = 8 << 10   // bytes; enough for the header of most files
+	probeStep  = 4         // growth while the prober asks for more
+	maxProbe   = 64 << 20  // bytes; a header must lie within them
+	keepProbe  = 256 << 10 // bytes of buffer that a worker keeps between files
 )
 
 // probe reads as much of an open file as the prober needs. bad is the prober's verdict on the
@@ -48,7 +48,9 @@ func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
 	for want := int64(firstProbe); ; want *= probeStep {
 		want = min(want, maxProbe)
 		next := min(f.room(f.skew+int(want)), f.skew+int(size))
-		w.grow(have, f.room(next))
+		if err := w.grow(have, f.room(next)); err != nil {
+			return h, nil, err
+		}
 		if _, err := w.storage.fill(f, w.buf[have:], int64(have), next-have, w.stop); err != nil {
 			return h, nil, err
 		}
@@ -108,12 +110,22 @@ func (w *scanWorker) unpack(f *file) (data []byte, bad, err error) {
 	}
 	if b.data == nil || b.place != p || b.whole != f.whole {
 		n, room := f.skew+int(p.Length), int(p.Room())
+		_ = w.memory.take(-int64(cap(b.data))) // giving up does not fail
 		b.data = nil
-		w.grow(0, n)
-		if _, err := w.storage.fill(f, w.buf, 0, n, w.stop); err != nil {
+		if err := w.take(room); err != nil {
 			return nil, nil, err
 		}
-		if data, bad = p.Unpack(make([]byte, 0, room), w.buf[f.skew:n]); bad != nil {
+		stored := f.has(f.at, n)
+		if stored == nil {
+			if err := w.grow(0, n); err != nil {
+				return nil, nil, err
+			}
+			if _, err := w.storage.fill(f, w.buf, 0, n, w.stop); err != nil {
+				return nil, nil, err
+			}
+			stored = w.buf[:n]
+		}
+		if data, bad = p.Unpack(make([]byte, 0, room), stored[f.skew:]); bad != nil {
 			return nil, bad, nil
 		}
 		b.place, b.whole, b.data = p, f.whole, data
@@ -130,7 +142,9 @@ func (w *scanWorker) probeTail(f *file, n, have int) (h Header, bad, err error) 
 	size := f.skew + int(f.id.Size)
 	from, at := f.floor(size-min(n, int(f.id.Size))), f.room(have)
 	end := at + size - from
-	w.grow(have, at+f.room(size-from))
+	if err := w.grow(have, at+f.room(size-from)); err != nil {
+		return h, nil, err
+	}
 	if _, err := w.storage.fill(f, w.buf[at:], int64(from), size-from, w.stop); err != nil {
 		return h, nil, err
 	}
@@ -139,8 +153,13 @@ func (w *scanWorker) probeTail(f *file, n, have int) (h Header, bad, err error) 
 }
 
 // grow makes the buffer at least n bytes long; it keeps the first have bytes.
-func (w *scanWorker) grow(have, n int) {
-	if n > len(w.buf) {
-		w.buf = append(make([]byte, 0, n), w.buf[:have]...)[:n]
+func (w *scanWorker) grow(have, n int) error {
+	if n <= len(w.buf) {
+		return nil
 	}
+	if err := w.take(n - len(w.buf)); err != nil {
+		return err
+	}
+	w.buf = append(make([]byte, 0, n), w.buf[:have]...)[:n]
+	return nil
 }

@@ -60,7 +60,7 @@ func (p *opening) scan(x *index, old []*index, rows []int) error {
 			n = firstRows(spans, max(savedRows, len(rows)/16))
 		}
 		err = parallel.Each(p.ctx, p.requests(), n, progress, func(ctx context.Context, items iter.Seq[int]) error {
-			w := &scanWorker{scanner: s, stop: ctx.Done()}
+			w := &scanWorker{scanner: s, stop: ctx.Done(), memory: p.memory.holding(ctx)}
 			for i := range items {
 				if err := w.span(spans[i]); err != nil {
 					return cmp.Or(ctx.Err(), err)
@@ -109,7 +109,8 @@ func (s *scanner) spans(rows []int) (spans [][]int) {
 	for i := 1; i <= len(rows); i++ {
 		if i < len(rows) {
 			from, before, m := &t.members[rows[first]], &t.members[rows[i-1]], &t.members[rows[i]]
-			if m.object == from.object && m.Offset <= before.headEnd()+nearRows && m.headEnd()-from.Offset <= scanBlock {
+			near := m.Offset <= before.headEnd()+nearRows && m.headEnd()-from.Offset <= s.block()
+			if m.object == from.object && (near || m.Coding != archive.Plain && m.Offset == before.Offset) {
 				continue
 			}
 		}
@@ -130,25 +131,45 @@ func (m *member) headEnd() int64 {
 // scanWorker is one goroutine's part of a scan.
 type scanWorker struct {
 	*scanner
-	stop  <-chan struct{}
-	buf   []byte
-	ahead []byte // what was read of an object from aheadAt on; of the present span
-	at    int64
-	block block
+	stop   <-chan struct{}
+	memory *holding // what the following take, except for keepProbe
+	buf    []byte
+	ahead  []byte // what was read of an object from aheadAt on; of the present span
+	at     int64
+	block  block
+}
+
+// drop ends a span.
+func (w *scanWorker) drop() {
+	if w.ahead, w.block = nil, (block{}); len(w.buf) > keepProbe {
+		w.buf = nil
+	}
+	w.memory.release()
+}
+
+// take is called before n bytes are allocated.
+func (w *scanWorker) take(n int) error {
+	if w.memory.take(int64(n)) != nil {
+		return ErrStopped
+	}
+	return nil
 }
 
 // span fills in the rows of a span.
 func (w *scanWorker) span(rows []int) error {
-	defer func() { w.done.Add(int64(len(rows))) }()
+	defer func(n int) { w.done.Add(int64(n)) }(len(rows))
+	defer w.drop()
 	rows = slices.DeleteFunc(slices.Clone(rows), w.reuse)
-	w.ahead = w.ahead[:0]
 	if len(rows) > 1 {
 		if f, err := w.storage.openRow(w.src, w.table, rows[0], w.stop); err == nil {
-			w.at = w.table.members[rows[0]].Offset
+			w.at = f.at // where rows are read from
 			end := w.table.members[rows[len(rows)-1]].headEnd()
-			w.ahead = slices.Grow(w.ahead, int(end-w.at))[:end-w.at]
+			if err := w.take(int(end - w.at)); err != nil {
+				return err
+			}
+			w.ahead = make([]byte, end-w.at)
 			if _, err := w.storage.fetch(&f, w.ahead, w.at, w.stop); err != nil {
-				w.ahead = w.ahead[:0] // each row will find out for itself
+				w.ahead = nil // each row will find out for itself
 			}
 		}
 	}
@@ -202,9 +223,6 @@ func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
 	defer w.storage.close(&f)
 	f.ahead, f.aheadAt = w.ahead, w.at
 	h, bad, err = w.probe(&f)
-	if len(w.buf) > keepProbe {
-		w.buf = nil
-	}
 	return h, f.id, bad, err
 }
 

@@ -357,7 +357,7 @@ func TestHeadersAreReadTogether(t *testing.T) {
 	if r := d.Report(); r.Scanned != 200 || r.Reused != 0 {
 		t.Errorf("%d headers were read, %d were known", r.Scanned, r.Reused)
 	}
-	scan := &scanner{opening: &opening{src: d.source}, table: d.table}
+	scan := &scanner{opening: &opening{Options: Options{Memory: usualMemory}, src: d.source}, table: d.table}
 	rows := make([]int, d.Len())
 	for i := range rows {
 		rows[i] = d.Len() - 1 - i

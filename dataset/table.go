@@ -83,8 +83,15 @@ func (s *table) appendRow(path string, label int32) error {
 
 // clip frees excess capacity left by growing.
 func (s *table) clip() {
-	s.paths, s.row, s.members = slices.Clone(s.paths), slices.Clone(s.row), slices.Clone(s.members)
-	s.versions = versions{slices.Clone(s.versions.at), slices.Clone(s.versions.text)}
+	s.paths, s.row, s.members = clipped(s.paths), clipped(s.row), clipped(s.members)
+	s.versions = versions{clipped(s.versions.at), clipped(s.versions.text)}
+}
+
+func clipped[T any](s []T) []T {
+	if cap(s) == len(s) {
+		return s
+	}
+	return slices.Clone(s)
 }
 
 func (s *table) rows() int { return len(s.row) }

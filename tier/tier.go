@@ -32,12 +32,13 @@ type Options struct {
 
 // Tier is the extents of one dataset. Its methods may be called concurrently, until Close.
 type Tier struct {
-	opts   Options
-	room   *room
-	dir    *os.File // of the dataset
-	lock   *os.File
-	direct atomic.Bool
-	files  sync.Pool // of []byte: memory for direct reads
+	opts    Options
+	room    *room
+	dir     *os.File // of the dataset
+	lock    *os.File
+	direct  atomic.Bool
+	files   sync.Pool   // of []byte: memory for direct writes
+	readers chan []byte // memory for direct reads; nil: not made yet
 	filling
 	counts
 }
@@ -77,7 +78,10 @@ func Open(dir string, o Options) (*Tier, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tier{opts: o}
+	t := &Tier{opts: o, readers: make(chan []byte, mostReaders)}
+	for range mostReaders {
+		t.readers <- nil
+	}
 	t.direct.Store(true)
 	if t.room, err = openRoom(dir); err != nil {
 		return nil, err
@@ -156,8 +160,16 @@ func (t *Tier) Stats() Stats {
 	}
 }
 
-// MemoryBytes is the most memory that filling the tier takes.
-func (t *Tier) MemoryBytes() int64 { return int64(t.opts.Fillers)*(ExtentBytes+2*unit) + mostWaiting }
+// As many reads run at a time, with as much memory each. More is read in several steps.
+const (
+	mostReaders = 32
+	readBytes   = 512 << 10
+)
+
+// MemoryBytes is the most memory that filling the tier, and reading it, takes.
+func (t *Tier) MemoryBytes() int64 {
+	return int64(t.opts.Fillers)*(ExtentBytes+2*unit) + mostWaiting + mostReaders*(readBytes+2*unit)
+}
 
 // openFile opens a file in the dataset's directory for direct reads or writes, or normal ones where
 // the file system has no direct ones.
@@ -193,13 +205,14 @@ func (t *Tier) read(fd int, k Key, p []byte, offset int64) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	first := offset / chunkBytes
-	from, to := first*chunkBytes, roundUp(offset+int64(len(p)), chunkBytes)
-	file := t.memory(int(unit + to - from))
-	defer t.files.Put(&file)
+	file := <-t.readers
+	defer func() { t.readers <- file }()
+	if file == nil {
+		file = aligned(unit + readBytes)
+	}
 	header, data := file[:unit], file[unit:]
-	if first == 0 { // one read for both
-		header = file[:min(int64(len(file)), st.Size)]
+	if offset < chunkBytes { // one read for both
+		header = file[:min(unit+readBytes, unit+roundUp(offset+int64(len(p)), chunkBytes), st.Size)]
 	}
 	if err := readFull(fd, header, 0); err != nil {
 		return err
@@ -211,15 +224,20 @@ func (t *Tier) read(fd int, k Key, p []byte, offset int64) error {
 	if offset+int64(len(p)) > n {
 		return errDamaged
 	}
-	if to = min(to, n); first > 0 {
-		if err := readFull(fd, data[:roundUp(to-from, unit)], unit+from); err != nil {
+	for len(p) > 0 {
+		from := offset / chunkBytes * chunkBytes
+		to := min(from+readBytes, roundUp(offset+int64(len(p)), chunkBytes), n)
+		if from > 0 {
+			if err := readFull(fd, data[:roundUp(to-from, unit)], unit+from); err != nil {
+				return err
+			}
+		}
+		if err := checkChunks(file[:unit], data[:to-from], int(from/chunkBytes)); err != nil {
 			return err
 		}
+		got := copy(p, data[offset-from:to-from])
+		p, offset = p[got:], offset+int64(got)
 	}
-	if err := checkChunks(file[:unit], data[:to-from], int(first)); err != nil {
-		return err
-	}
-	copy(p, data[offset-from:])
 	return nil
 }
 
@@ -302,11 +320,16 @@ func (t *Tier) write(k Key, file []byte) error {
 	return err
 }
 
-// memory returns n bytes at an address that is good for direct reads and writes.
+// memory returns n bytes of aligned memory.
 func (t *Tier) memory(n int) []byte {
 	if p, ok := t.files.Get().(*[]byte); ok && cap(*p) >= n {
 		return (*p)[:n]
 	}
+	return aligned(n)
+}
+
+// aligned makes n bytes at an address that is good for direct reads and writes.
+func aligned(n int) []byte {
 	b := make([]byte, n+unit)
 	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (unit - 1)
 	return b[skip:][:n]

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -95,6 +96,9 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		bar.report(done, total)
 	}
 	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(url)
+	// Nearly all of the heap is buffers and the index, neither of which takes long to mark. Most of the memory would
+	// otherwise be garbage.
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	ds, err := dataset.Open(ctx, path, o)
 	path = publicName(path)
 	if splits, ok := errors.AsType[*dataset.SplitsError](err); ok {

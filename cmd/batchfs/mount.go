@@ -106,6 +106,7 @@ func (r *mountRequest) complete(f *flagSet, args []string) error {
 	if err := r.finish(); err != nil {
 		return err
 	}
+	r.source.Memory = r.engine.MemoryLimit / 4
 	if !f.Changed("list") { // the tensor whose shape is that of .json
 		if err := f.Lookup("list").Value.Set(f.text("layout") + ",labels.npy,json"); err != nil {
 			return err

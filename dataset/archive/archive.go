@@ -46,6 +46,11 @@ type Options struct {
 	// network it should be some MiB.
 	Block int
 
+	// Memory, if not nil, is called before that many bytes are allocated to read into, and with a negative number
+	// after they were given up. It may wait. Its error ends the scan, and is returned as it is. What is
+	// still held when Scan returns is given up then, without a call.
+	Memory func(n int64) error
+
 	// Seen, if not nil, is shown what a sample begins with, as far as that is in memory, so that it need
 	// not be read again: up to Length bytes, valid during the call. It is for samples that are Plain, some
 	// of which it may not be called for, and it may be called for files that turn out to be no samples.
@@ -117,7 +122,7 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 	if scan == nil {
 		return nil, fmt.Errorf("%w: its name has no extension of an archive", ErrBad)
 	}
-	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10)}
+	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), memory: o.Memory}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
 	s.Ignored, s.Folders, s.Problems = map[string]int{}, map[string]bool{}, map[int]string{}
 	err := scan(s)

@@ -22,7 +22,7 @@ type block struct {
 	size  int64
 }
 
-// unpack reads a compressed block of size bytes into room, which grows if it has to.
+// unpack reads a compressed block of size bytes into room, which is made larger if it has to be.
 func (b *block) unpack(size int64, room *[]byte) error {
 	b.size, b.place.Block, b.place.Size = size, size, size
 	if size < 0 || !b.place.Within(b.w.size) {
@@ -32,7 +32,10 @@ func (b *block) unpack(size int64, room *[]byte) error {
 	if err != nil {
 		return err
 	}
-	if int64(cap(*room)) < size {
+	if more := size - int64(cap(*room)); more > 0 {
+		if err := b.w.take(more); err != nil {
+			return err
+		}
 		*room = make([]byte, size)
 	}
 	b.body, err = b.place.Unpack((*room)[:0], stored)

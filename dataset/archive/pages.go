@@ -29,6 +29,15 @@ type chunk struct {
 	room       []byte // for the unpacked page
 }
 
+// close gives up the memory of the dictionary and of the last page.
+func (c *chunk) close() {
+	held := int64(cap(c.room))
+	if c.dictionary != nil {
+		held += int64(cap(c.dictionary.body))
+	}
+	_ = c.take(-held) // it can only fail if the scan has
+}
+
 // chunk prepares the reading of a column.
 func (t *table) chunk(leaf *parquet.LeafColumn, f *format.ColumnChunk) (*chunk, error) {
 	data := &f.MetaData

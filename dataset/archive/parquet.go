@@ -81,6 +81,7 @@ func (t *table) group(g *format.RowGroup) error {
 		k, err := t.chunk(c.leaf, &g.Columns[c.leaf.ColumnIndex])
 		if err == nil {
 			err = k.eachRow(g.NumRows, c.row)
+			k.close()
 		}
 		if err != nil {
 			return fmt.Errorf("column %q: %w", strings.Join(c.leaf.Path, "."), err)

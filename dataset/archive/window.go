@@ -15,9 +15,10 @@ type window struct {
 	size  int64
 	block int
 
-	buf []byte
-	at  int64 // where buf begins
-	err error // of ctx or r, rather than of what was read
+	memory func(n int64) error // see Options; nil: nobody counts
+	buf    []byte
+	at     int64 // where buf begins
+	err    error // of ctx, r or memory, rather than of what was read
 }
 
 // bytes returns n bytes, which are valid until the next call. They are in memory all at once, so the caller
@@ -43,6 +44,9 @@ func (w *window) fill(off int64, n int) error {
 	}
 	n = int(min(max(int64(n), int64(w.block)), w.size-off))
 	if n > cap(w.buf) {
+		if err := w.take(int64(n - cap(w.buf))); err != nil {
+			return err
+		}
 		w.buf = make([]byte, n)
 	}
 	w.buf, w.at = w.buf[:n], off
@@ -51,6 +55,14 @@ func (w *window) fill(off int64, n int) error {
 			err = io.ErrUnexpectedEOF
 		}
 		w.buf, w.err = nil, fmt.Errorf("reading %d bytes at %d: %w", n, off, err)
+	}
+	return w.err
+}
+
+// take counts n bytes that are going to be allocated, or, if n is negative, that were given up.
+func (w *window) take(n int64) error {
+	if w.memory != nil && w.err == nil {
+		w.err = w.memory(n)
 	}
 	return w.err
 }

@@ -1,0 +1,305 @@
+package dataset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/batchfs/batchfs/dataset/archive"
+)
+
+// found is what an object, or several that follow one another, hold. The rows of its table have the names that
+// samples have there, and are in the order of the objects.
+type found struct {
+	archive.Contents          // without the samples, and their problems
+	names            []string // of the classes that labels are numbers of, where Classes does not say that
+	table            *table   // numbers objects from 0
+	first            int32    // the number of the first object
+}
+
+// header is that of the sample at an offset in an object, as a row has it.
+type header struct {
+	at             int64
+	height, width  int32
+	orient, format uint8
+}
+
+// foundIn is what an object holds that was searched. Hundreds of millions of samples may be found before the index can be put
+// together, so it takes little more memory than they will there.
+func foundIn(o object, c *archive.Contents, headers []header) found {
+	bytes := 0
+	for i := range c.Samples {
+		bytes += len(c.Samples[i].Name)
+	}
+	slices.SortFunc(headers, func(a, b header) int { return cmp.Compare(a.at, b.at) })
+	t := newTable(len(c.Samples), int64(bytes))
+	t.members = make([]member, 0, len(c.Samples))
+	f, numbers := found{Contents: *c, table: t}, map[string]int32{}
+	for i := range c.Samples {
+		s := &c.Samples[i]
+		row := sample{start: int64(len(t.paths)), id: Identity{Size: s.Size, ModTime: o.id.ModTime}, label: int32(s.Label)}
+		if s.Class != "" && c.Classes == nil {
+			number, known := numbers[s.Class]
+			if !known {
+				number = int32(len(f.names))
+				numbers[s.Class], f.names = number, append(f.names, s.Class)
+			}
+			row.label = number
+		}
+		k, seen := slices.BinarySearchFunc(headers, s.Offset, func(h header, at int64) int { return cmp.Compare(h.at, at) })
+		if problem := c.Problems[i]; problem != "" {
+			t.addBad(i, reason(errors.New(problem)), false)
+		} else if seen && s.Coding == archive.Plain {
+			h := &headers[k]
+			row.height, row.width, row.orient, row.format = h.height, h.width, h.orient, h.format
+		}
+		t.row, t.paths, t.members = append(t.row, row), append(t.paths, s.Name...), append(t.members, member{0, s.Place})
+	}
+	f.Samples, f.Problems = nil, nil
+	return f
+}
+
+// foundInParts is what the parts of an index found in objects.
+func foundInParts(objects []object, parts []*index) (all []found, err error) {
+	for _, x := range parts {
+		t := x.table
+		lo, hi := x.Part.Span(len(objects))
+		if !slices.Equal(t.objects, objects[lo:hi]) {
+			return nil, errListing
+		}
+		f := found{Contents: archive.Contents{Ordered: x.Ordered, Ignored: x.Ignored, Folders: map[string]bool{}}, table: t, first: int32(lo)}
+		for _, name := range x.Folders {
+			f.Folders[string(name)] = true
+		}
+		if f.names = x.classes; x.Numbered {
+			f.Classes, f.names = x.classes, nil
+		}
+		if !slices.IsSortedFunc(t.members, func(a, b member) int { return cmp.Compare(a.object, b.object) }) {
+			return nil, errCounts
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// addMembers makes the table of the samples in objects. Of what was found, it keeps nothing in all.
+func (x *index) addMembers(objects []object, all []found, within string) error {
+	var first *found
+	folders := map[string]bool{}
+	for k := range all {
+		f := &all[k]
+		for kind, n := range f.Ignored {
+			x.ignore(kind, n)
+		}
+		maps.Copy(folders, f.Folders)
+		if f.table.rows() == 0 {
+			continue
+		}
+		if first == nil {
+			first = f
+		}
+		if f.Ordered != first.Ordered {
+			return fmt.Errorf("%s has an order of its own, unlike other files", objects[f.first+f.table.members[0].object].name)
+		}
+	}
+	if x.raw() {
+		x.Folders = nil
+		for _, name := range slices.Sorted(maps.Keys(folders)) {
+			x.Folders = append(x.Folders, []byte(name))
+		}
+	}
+	x.table.objects = objects
+	if first == nil {
+		return nil
+	}
+	x.Ordered, x.Numbered = first.Ordered, first.Classes != nil
+	if err := x.number(all, first.Classes); err != nil {
+		return err
+	}
+	x.table = joined(all)
+	x.table.objects = objects
+	switch {
+	case x.raw():
+		return nil
+	case !x.Ordered:
+		return x.arrangeRows(folders, within)
+	case within != "":
+		return fmt.Errorf("there are no folders, such as %s, in files of this kind", within)
+	}
+	t, order := x.table, make([]int32, x.table.rows())
+	for i := range order {
+		order[i] = int32(i)
+	}
+	return t.arrange(order, func(i int) string {
+		if len(objects) == 1 {
+			return t.path(i)
+		}
+		return t.file(i) + "/" + t.path(i)
+	})
+}
+
+// number sets the classes of the index, and gives samples the labels that they have among these. fixed are the classes
+// that all objects have to have.
+func (x *index) number(all []found, fixed []string) error {
+	var names []string
+	for _, f := range all {
+		names = append(names, f.names...)
+	}
+	slices.SortFunc(names, CompareNames)
+	names = slices.Compact(names)
+	if x.classes = fixed; fixed == nil && names != nil {
+		x.classes = names
+	}
+	numbers := map[string]int32{}
+	for k, name := range names {
+		numbers[name] = int32(k)
+	}
+	for _, f := range all {
+		t := f.table
+		for i := range t.row {
+			label := &t.row[i].label
+			switch {
+			case *label >= 0 && *label < int32(len(f.names)):
+				*label = numbers[f.names[*label]]
+			case *label >= 0 && fixed == nil && names != nil:
+				return fmt.Errorf("%s: some labels are numbers, others are names", t.path(i))
+			}
+			if *label < -1 || x.classes != nil && int(*label) >= len(x.classes) {
+				return fmt.Errorf("%s: label %d is not one of the %d classes", t.path(i), *label, len(x.classes))
+			}
+		}
+		if t.rows() > 0 && !slices.Equal(f.Classes, fixed) {
+			return errors.New("the files do not have the same classes")
+		}
+	}
+	return nil
+}
+
+// joined is one table of all that was found. It drops each column of the others as soon as it has it.
+func joined(all []found) *table {
+	if len(all) == 1 {
+		return all[0].table
+	}
+	rows, bytes := 0, 0
+	for _, f := range all {
+		rows, bytes = rows+f.table.rows(), bytes+len(f.table.paths)
+	}
+	t := newTable(rows, 0)
+	at := int64(0)
+	for _, f := range all {
+		for i, b := range f.table.bad {
+			t.bad[uint32(len(t.row))+i] = b
+		}
+		for _, row := range f.table.row {
+			row.start += at
+			t.row = append(t.row, row)
+		}
+		at += int64(len(f.table.paths))
+		f.table.row = nil
+	}
+	t.members = make([]member, 0, rows)
+	for _, f := range all {
+		for _, m := range f.table.members {
+			m.object += f.first
+			t.members = append(t.members, m)
+		}
+		f.table.members = nil
+	}
+	t.paths = make([]byte, 0, bytes)
+	for _, f := range all {
+		t.paths = append(t.paths, f.table.paths...)
+		f.table.paths = nil
+	}
+	return t
+}
+
+// arrangeRows gives rows the order, and the labels, of a directory of their paths, or of a directory in that.
+func (x *index) arrangeRows(known map[string]bool, within string) error {
+	t, folders := x.table, map[string]bool{}
+	for name := range known {
+		if name, inside := strings.CutPrefix(name, within); inside {
+			folders[name] = true
+		}
+	}
+	name := func(i int) string {
+		n, ok := strings.CutPrefix(t.path(i), within)
+		if !ok {
+			return ""
+		}
+		return n
+	}
+	a := arrange(t.rows(), name, folders, within == "")
+	if err := a.duplicate(name); err != nil {
+		return err
+	}
+	x.classes = a.classes
+	if len(a.order) > 0 {
+		x.lifted = strings.Clone(name(int(a.order[0]))[:a.strip])
+	}
+	for kind, n := range a.ignored {
+		x.ignore(kind, n)
+	}
+	for _, i := range a.order {
+		t.row[i].label = a.label[i]
+	}
+	return t.arrange(a.order, func(i int) string { return name(i)[a.strip:] })
+}
+
+// arrange leaves the rows in order, with other paths.
+func (s *table) arrange(order []int32, name func(i int) string) error {
+	n, bytes, wanted := len(order), 0, make([]bool, s.rows())
+	for _, i := range order {
+		bytes += len(name(int(i)))
+		wanted[i] = true
+	}
+	paths, starts, bad := make([]byte, 0, bytes), make([]int64, n), map[uint32]badRow{}
+	for k, i := range order {
+		path := name(int(i))
+		clean, outside, err := cleanPath(path)
+		if err == nil && (outside || clean != path) {
+			err = fmt.Errorf("%q: %w", path, ErrOutside)
+		}
+		if err != nil {
+			return err
+		}
+		starts[k] = int64(len(paths))
+		paths = append(paths, path...)
+		if b, is := s.bad[uint32(i)]; is {
+			bad[uint32(k)] = b
+		}
+	}
+	for i, wanted := range wanted {
+		if !wanted {
+			order = append(order, int32(i))
+		}
+	}
+	permute(s.row, order)
+	permute(s.members, order)
+	s.row, s.members, s.paths, s.bad = s.row[:n], s.members[:n], paths, bad
+	for k := range s.row {
+		s.row[k].start = starts[k]
+	}
+	return nil
+}
+
+// permute moves the item at order[k] to k, for all k. order has each position once.
+func permute[T any](s []T, order []int32) {
+	for first := range order {
+		if order[first] < 0 { // it was moved
+			continue
+		}
+		item, k := s[first], int32(first)
+		for order[k] != int32(first) {
+			from := order[k]
+			s[k], order[k] = s[from], ^from
+			k = from
+		}
+		s[k], order[k] = item, ^order[k]
+	}
+	for k := range order {
+		order[k] = ^order[k]
+	}
+}
