@@ -4,10 +4,11 @@
 // # Extents
 //
 // What is kept at once is an extent: an object of at most [ExtentBytes], or one of the pieces of
-// that size of a larger one. Its [Key] names the object, its version and the piece. The file has the
-// name of the piece and the version is within, so that when an object has changed, what is read of it
-// takes the place of what was kept of the version before, once the store has delivered it. A program that reads small parts of large objects fetches each
-// part once more when it needs it early; the rest comes from the disk ([Tier.Read]).
+// that size of a larger one. Its [Key] names the piece, which is the name of the file, and the
+// object's version, which is within. So when an object has changed, each extent of the new version
+// takes the place of one of the old version, once the store has delivered it. A program that reads
+// small parts of large objects fetches each part once more when it needs it early; the rest comes
+// from the disk ([Tier.Read]).
 //
 //	DIR/used             8 bytes: how much all extents take; shared by the processes that use DIR
 //	DIR/lock             locked by each of them
