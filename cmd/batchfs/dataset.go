@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/store"
 )
 
 // datasetFlags say how a dataset is opened. Those that o has set are the defaults of a command.
