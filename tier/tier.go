@@ -122,12 +122,7 @@ func (t *Tier) open(own string) (err error) {
 	if t.dir, err = os.Open(own); err != nil {
 		return err
 	}
-	// Otherwise processes that are killed would leave incomplete files.
-	fd, err := unix.Openat(t.fd(), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return fmt.Errorf("%s: its file system makes no unnamed files; choose a directory on ext4, xfs, btrfs or tmpfs (%w)", own, err)
-	}
-	return unix.Close(fd)
+	return makesUnnamed(t.dir, 0)
 }
 
 // Close ends filling, and closes the tier.
