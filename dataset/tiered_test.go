@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 
+	"github.com/batchfs/batchfs/dataset/archive"
 	"github.com/batchfs/batchfs/internal/option"
 )
 
@@ -75,6 +78,54 @@ func TestLocalCache(t *testing.T) {
 	}
 	if _, _, err := d.Load(0, nil, func(n int) []byte { return make([]byte, n) }, nil); err != nil {
 		t.Errorf("without the local cache's files: %v", err)
+	}
+}
+
+// TestLocalCacheOfPages: a compressed page holds many samples and is fetched once, whichever of them is read first;
+// it is kept as it is in the store.
+func TestLocalCacheOfPages(t *testing.T) {
+	type row struct {
+		Image struct {
+			Bytes []byte `parquet:"bytes,plain,zstd"`
+			Path  string `parquet:"path,plain,zstd"`
+		} `parquet:"image"`
+	}
+	const images = 50
+	p := newPlace(t)
+	rows := make([]row, images)
+	for i := range rows {
+		rows[i].Image.Bytes, rows[i].Image.Path = []byte(image("jpeg", 10, 20+i, 1)), fmt.Sprintf("%02d.jpg", i)
+	}
+	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
+		t.Fatal(err)
+	}
+	s, how := p.serve()
+	var reads atomic.Int64
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
+			reads.Add(1)
+		}
+		return false
+	}
+	want := contentsOf(t, p.openURL("s3://data/pages.parquet", how)) // and indexes it
+	d := p.openURL("s3://data/pages.parquet", how, func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 1 << 30} })
+	first, last := d.table.members[0], d.table.members[images-1]
+	if first.Coding != archive.Zstd || first.Offset != last.Offset {
+		t.Fatalf("the samples are not in one compressed page: %+v, %+v", first, last)
+	}
+	reads.Store(0)
+	if _, err := d.Read(30, nil, func(n int) []byte { return make([]byte, n) }); err != nil {
+		t.Fatal(err)
+	}
+	d.remote.(*tiered).tier.Settle()
+	if n := reads.Load(); n != 2 {
+		t.Errorf("%d reads of the store, not 2: of the page, and of the extent that it lies in", n)
+	}
+	if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
+		t.Errorf("(-store +local cache):\n%s", diff)
+	}
+	if n := reads.Load(); n != 2 {
+		t.Errorf("the page went over the network again: %d reads", n)
 	}
 }
 

@@ -15,30 +15,34 @@ const ExtentBytes = 8 << 20
 const (
 	unit       = 4096 // of direct reads and writes
 	chunkBytes = 16 << 10
-	mark       = "batchfs extent 1\n"
-	crcsAt     = 64 // in the header
+	mark       = "batchfs extent 2\n"
+	crcsAt     = 80 // in the header
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Key names an extent.
-type Key [16]byte
+// Key names an extent: a piece of an object, which names its file, and the object's version.
+type Key struct {
+	piece, version [16]byte
+}
 
 // NewKey returns the key of a piece of an object, counted from 0. The object's name and its version
 // are any texts that no other version has.
 func NewKey(object, version string, piece int64) Key {
-	b := binary.LittleEndian.AppendUint64(nil, uint64(len(object)))
-	b = append(append(b, object...), version...)
-	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, uint64(piece)))
-	return Key(sum[:16])
+	p := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte(object), uint64(piece)))
+	v := sha256.Sum256([]byte(version))
+	return Key{[16]byte(p[:16]), [16]byte(v[:16])}
 }
 
 func (k Key) name() string {
-	s := hex.EncodeToString(k[:])
+	s := hex.EncodeToString(k.piece[:])
 	return s[:2] + "/" + s[2:]
 }
 
-var errDamaged = errors.New("extent is damaged")
+var (
+	errDamaged = errors.New("extent is damaged")
+	errVersion = errors.New("extent is of another version")
+)
 
 // fileBytes is the size of the file of an extent of n bytes.
 func fileBytes(n int64) int64 { return unit + roundUp(n, unit) }
@@ -50,8 +54,9 @@ func seal(file []byte, k Key, n int) {
 	clear(file[:unit])
 	clear(file[unit+n:])
 	copy(file, mark)
-	copy(file[32:], k[:])
-	binary.LittleEndian.PutUint64(file[48:], uint64(n))
+	copy(file[32:], k.piece[:])
+	copy(file[48:], k.version[:])
+	binary.LittleEndian.PutUint64(file[64:], uint64(n))
 	data := file[unit:][:n]
 	for at := crcsAt; len(data) > 0; at += 4 {
 		size := min(chunkBytes, len(data))
@@ -61,13 +66,17 @@ func seal(file []byte, k Key, n int) {
 	binary.LittleEndian.PutUint32(file[unit-4:], crc32.Checksum(file[:unit-4], castagnoli))
 }
 
-// check returns the size of the extent that a header describes.
+// check returns the size of the extent that a header describes. The error is errVersion if that is
+// intact, but of another version.
 func check(header []byte, k Key, fileSize int64) (int64, error) {
-	n := int64(binary.LittleEndian.Uint64(header[48:]))
+	n := int64(binary.LittleEndian.Uint64(header[64:]))
 	if crc32.Checksum(header[:unit-4], castagnoli) != binary.LittleEndian.Uint32(header[unit-4:]) ||
-		!bytes.HasPrefix(header, []byte(mark)) || Key(header[32:48]) != k ||
+		!bytes.HasPrefix(header, []byte(mark)) || [16]byte(header[32:48]) != k.piece ||
 		n < 1 || n > ExtentBytes || fileBytes(n) != fileSize {
 		return 0, errDamaged
+	}
+	if [16]byte(header[48:64]) != k.version {
+		return 0, errVersion
 	}
 	return n, nil
 }

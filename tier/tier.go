@@ -126,12 +126,7 @@ func (t *Tier) open(own string) (err error) {
 	if t.dir, err = os.Open(own); err != nil {
 		return err
 	}
-	// Otherwise processes that are killed would leave incomplete files.
-	fd, err := unix.Openat(t.fd(), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return fmt.Errorf("%s: its file system makes no unnamed files; choose a directory on ext4, xfs, btrfs or tmpfs (%w)", own, err)
-	}
-	return unix.Close(fd)
+	return makesUnnamed(t.dir, 0)
 }
 
 // Close ends filling, and closes the tier.
@@ -191,7 +186,11 @@ func (t *Tier) get(k Key, p []byte, offset int64) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	if err := t.read(fd, k, p, offset); err != nil {
+	err = t.read(fd, k, p, offset)
+	if err == errVersion {
+		return false // it stays until the store has shown which version is the present one
+	}
+	if err != nil {
 		t.damaged.Add(1)
 		t.opts.Logger.Debug("extent removed", "extent", k.name(), "reason", err)
 		t.drop(fd, k)
@@ -268,8 +267,22 @@ func (t *Tier) drop(fd int, k Key) {
 	}
 }
 
-// put adds an extent of n bytes, which fill writes. It is left out if there is no room.
+// dropOther removes the extent that has a key's place if it is of another version.
+func (t *Tier) dropOther(k Key) {
+	fd, err := t.openFile(k.name(), unix.O_RDONLY)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if t.read(fd, k, nil, 0) == errVersion {
+		t.drop(fd, k)
+	}
+}
+
+// put adds an extent of n bytes, which fill writes, in the place of one of another version: the store
+// has just delivered this one. It is left out if there is no room.
 func (t *Tier) put(k Key, n int, fill func(p []byte) error) error {
+	t.dropOther(k)
 	size := fileBytes(int64(n))
 	for !t.room.take(size, t.opts.Limit) {
 		if size > t.opts.Limit || !t.room.evict() {

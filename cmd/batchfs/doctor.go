@@ -21,13 +21,19 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/tier"
 )
 
 func doctorCommand(c *console) *cobra.Command {
 	return command("doctor", func(f *flagSet) runner {
+		cache := ""
+		f.derived("local-cache", "none", "look at `DIR`, which is or will be a local cache", anything(&cache))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, _ []string) error {
 			report := c.examine(ctx)
+			if cache != "" {
+				report.addLocalCache(cache)
+			}
 			if err := c.show(report); err != nil {
 				return err
 			}
@@ -77,6 +83,22 @@ func (c *console) examine(ctx context.Context) doctorReport {
 	}
 	r.add("indexes", "kept in "+c.env.cacheDir, indexes, "every mount scans its dataset again; to keep indexes: export XDG_CACHE_HOME=DIRECTORY")
 	return r
+}
+
+// addLocalCache adds what a directory is good for as a --local-cache.
+func (r *doctorReport) addLocalCache(dir string) {
+	const name = "local cache"
+	p, err := tier.Examine(dir)
+	if err != nil {
+		r.add(name, "", err.Error(), "use a directory of your own on a local disk, which nobody else may write to: mkdir -p DIR; chmod 700 DIR")
+		return
+	}
+	found := fmt.Sprintf("%s, %s free, %s used", p.FileSystem, formatBytes(p.Free), formatBytes(p.Used))
+	if !p.Direct {
+		found += ", through the page cache"
+	}
+	r.add(name, dir+": "+found, unless(p.Local, dir+": "+found+": not a local disk"),
+		"a tmpfs takes memory that --memory-limit does not count, and a network is no faster than the store: use a local disk")
 }
 
 // unless is the problem, unless all is well.

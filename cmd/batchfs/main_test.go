@@ -569,7 +569,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
-	got := batchfs(t, "doctor", "--json")
+	got := batchfs(t, "doctor", "--json", "--local-cache", t.TempDir())
 	var r doctorReport
 	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.status != statusDone {
 		t.Fatalf("status %d, %v: %s", got.status, err, got.err)
@@ -581,9 +581,20 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, name := range []string{"FUSE", "mounting", "passthrough", "huge pages", "memory locking", "decoders", "CPUs", "memory", "GPU"} {
+	for _, name := range []string{"FUSE", "mounting", "passthrough", "huge pages", "memory locking", "decoders", "CPUs", "memory", "GPU", "local cache"} {
 		if !seen[name] {
 			t.Errorf("%s was not looked at", name)
+		}
+	}
+	dir := t.TempDir()
+	for cache, mode := range map[string]os.FileMode{dir: 0o777, filepath.Join(dir, "none"): 0o700} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		var r doctorReport
+		r.addLocalCache(cache)
+		if f := r.Findings[0]; f.OK || f.Advice == "" || !strings.Contains(f.Found, cache) {
+			t.Errorf("%+v", f)
 		}
 	}
 	for ok, want := range map[bool]int{true: statusDone, false: statusFailed} {
