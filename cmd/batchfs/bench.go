@@ -40,7 +40,7 @@ func benchCommand(c *console) *cobra.Command {
 		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.batches, 0, 1<<30))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			remoteDefaults(f, args[0], &b.engine)
+			remoteWorkers(f, args[0], &b.engine.Workers)
 			if err := finish(); err != nil {
 				return err
 			}

@@ -168,14 +168,6 @@ func remoteWorkers(f *flagSet, path string, workers *int) {
 	}
 }
 
-// remoteDefaults raises the number of workers, and has them know enough samples of batches ahead.
-func remoteDefaults(f *flagSet, path string, o *engine.Options) {
-	remoteWorkers(f, path, &o.Workers)
-	if dataset.StoreURL(path) != "" && !f.Changed("prefetch-queue-depth") {
-		o.PrefetchDepth = max(o.PrefetchDepth, (o.Workers+o.BatchSize-1)/o.BatchSize)
-	}
-}
-
 // publicName is a dataset's name without a password or signature in it.
 func publicName(dataset string) string {
 	scheme, rest, _ := strings.Cut(dataset, "://")

@@ -97,7 +97,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 // complete checks the flags together.
 func (r *mountRequest) complete(f *flagSet, args []string) error {
 	r.dataset, r.mountpoint = args[0], args[1]
-	remoteDefaults(f, r.dataset, &r.engine)
+	remoteWorkers(f, r.dataset, &r.engine.Workers)
 	r.shares, r.strictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
 	r.source.Workers = r.engine.Workers
 	if r.readyFD >= 0 {

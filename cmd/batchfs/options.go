@@ -47,6 +47,8 @@ var commonFlags = []string{
 const (
 	maxCount  = 1 << 20
 	maxEpochs = 1_000_000
+	// mostQueued is how many batches are made ahead of a reader at most.
+	mostQueued = 1024
 )
 
 // engineFlags are the flags of order, pixels and pipeline: what a mount, a benchmark and a
@@ -58,14 +60,18 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 	pixelFlags(f, o)
 	pipelineFlags(c, f, o)
 	return func() error {
-		if !f.Changed("batch-workers") {
-			o.BatchWorkers = max(1, o.PrefetchDepth, (o.Workers+o.BatchSize-1)/o.BatchSize)
-		}
-		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
-		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
 		if err := finishOrder(); err != nil {
 			return err
 		}
+		busy := (o.Workers + o.BatchSize - 1) / o.BatchSize // batches that all workers together are at work on
+		if !f.Changed("prefetch-queue-depth") {
+			o.PrefetchDepth = max(o.PrefetchDepth, min(busy, mostQueued))
+		}
+		if !f.Changed("batch-workers") {
+			o.BatchWorkers = max(1, o.PrefetchDepth, busy)
+		}
+		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
+		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
 		return cmp.Or(checkPixels(f, o), setNormalization(f, o), setCache(f, o), c.place(f, o), c.env.setKernels(o))
 	}
 }
@@ -110,7 +116,8 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 		cacheSize(&o.CacheSize))
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
 		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero))
-	f.add("prefetch-queue-depth", "2", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, 1024))
+	o.PrefetchDepth = 2
+	f.derived("prefetch-queue-depth", "2, or more if workers would be idle", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, mostQueued))
 	f.derived("batch-workers", "the queue depth, or more if workers would be idle", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
 	f.add("memory-wait", "10s", "if the memory limit is used up, an open waits up to `TIME` for its turn, then fails with ENOMEM",
 		duration(&o.MemoryWait, 0))
