@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs all tests with the race detector; then, at once, those that depend on scheduling on one
-# processor, the wheel and the examples, the JPEG decoder with sanitizers, and without cgo what has C in it, and one
-# mount. Fuzz targets run their seeds, and FUZZTIME=30s fuzzes each of them for that long. The
-# first run includes the stress program, for a minute; integration/stress/doc.go says how to
-# run it for longer. Skipped tests are listed with the reason. Every failure of a stage is
+# Runs all tests with the race detector, those of real mounts in two halves beside the others;
+# then, at once, those that depend on scheduling on one processor, the wheel and the examples, the
+# JPEG decoder with sanitizers, and without cgo what has C in it, and one mount. Fuzz targets run
+# their seeds, and FUZZTIME=30s fuzzes each of them for that long. The first run includes the
+# stress program, for a minute; integration/stress/doc.go says how to run it for longer. Skipped tests are listed with the reason. Every failure of a stage is
 # shown, and the stages after it do not run. No network is needed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -89,10 +89,18 @@ check formatted
 check go vet ./...
 check without_cgo go vet ./...
 
-# The longest ones first, so that none of them is left to run alone at the end, and more than there
-# are processors, as those of integration wait for one another much of the time.
-stage 'all tests, with the race detector'
-check tests -race -p "$(($(nproc) + 1))" ./integration ./integration/stress ./...
+say 'all tests, with the race detector'
+
+# Tests of real mounts wait for one another much of the time.
+mounts_first() { check tests -race -run "$first_half" ./integration; }
+mounts_second() { check tests -race -skip "$first_half" ./integration; }
+first_half='^Test[A-M]'
+
+# The longest first, so that it is not left to run alone at the end.
+# shellcheck disable=SC2046 # a list of words
+others() { check tests -race -p "$(nproc)" ./integration/stress $(go list ./... | grep -v '/integration$'); }
+
+together mounts_first mounts_second others
 
 one_processor() {
 	say 'on one processor'
