@@ -129,6 +129,36 @@ func TestLocalCacheOfPages(t *testing.T) {
 	}
 }
 
+// TestLocalCacheOfChanged: once a changed object is indexed again, what is read of it takes the place of what was kept.
+func TestLocalCacheOfChanged(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/1.jpg", "d/2.jpg")
+	_, how := p.serve()
+	dir := t.TempDir()
+	for _, height := range []int{0, 33, 44} {
+		if height > 0 {
+			p.write("d/1.jpg", image("jpeg", height, 20, 1))
+		}
+		want := contentsOf(t, p.open("d", func(o *Options) { o.Rescan = true }))
+		d := p.openURL("s3://data/d", how, func(o *Options) {
+			o.Rescan, o.Storage.LocalCache = true, LocalCache{Dir: dir, Size: 1 << 30}
+		})
+		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
+			t.Errorf("(-directory +store):\n%s", diff)
+		}
+		d.remote.(*tiered).tier.Settle()
+		files, err := filepath.Glob(filepath.Join(dir, "*", "??", "*"))
+		if err != nil || len(files) != 2 {
+			t.Errorf("there are %d extents of 2 objects, %v", len(files), err)
+		}
+		before := d.LocalCache().Misses
+		if contentsOf(t, d); d.LocalCache().Misses != before {
+			t.Errorf("the new version is not there: %+v", *d.LocalCache())
+		}
+		d.Close()
+	}
+}
+
 // TestLocalCacheWithoutVersions: the time of an object is as good as a version; without one, nothing is kept, which the
 // log says once.
 func TestLocalCacheWithoutVersions(t *testing.T) {
