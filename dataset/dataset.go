@@ -120,8 +120,8 @@ func (d *Dataset) Report() Report { return d.report }
 // MemoryBytes is how much memory the dataset holds.
 func (d *Dataset) MemoryBytes() int64 {
 	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
-	if s, ok := d.remote.(*tiered); ok {
-		n += s.tier.MemoryBytes()
+	if d.remote != nil {
+		n += d.remote.MemoryBytes()
 	}
 	for _, c := range d.classes {
 		n += int64(len(c)) + int64(unsafe.Sizeof(c))

@@ -66,6 +66,9 @@ func (s *tiered) ReadAt(ctx context.Context, o store.Object, p []byte, offset in
 	return len(p), nil
 }
 
+// MemoryBytes implements [store.Store].
+func (s *tiered) MemoryBytes() int64 { return s.Store.MemoryBytes() + s.tier.MemoryBytes() }
+
 func (s *tiered) Close() error { return errors.Join(s.tier.Close(), s.Store.Close()) }
 
 // LocalCache returns what the local cache did; nil if there is none.

@@ -66,6 +66,12 @@ func newClient(o Options) *client {
 	return c
 }
 
+// requestBytes is what the connection of a request takes, and the goroutines of both: their buffers and stacks.
+const requestBytes = 64 << 10
+
+// MemoryBytes implements [Store].
+func (c *client) MemoryBytes() int64 { return int64(cap(c.slots)) * requestBytes }
+
 // Close implements [Store].
 func (c *client) Close() error {
 	c.pool.CloseIdleConnections()

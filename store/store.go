@@ -38,6 +38,8 @@ type Store interface {
 	URL(name string) string
 	// Stats returns what the store has done so far.
 	Stats() Stats
+	// MemoryBytes is about how much memory the store takes while as many requests as may be are under way.
+	MemoryBytes() int64
 	// Close gives idle connections back. Reads that are under way end with their contexts.
 	Close() error
 }
