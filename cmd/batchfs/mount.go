@@ -139,7 +139,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		r.closeDevice()
 		return ds.Close()
 	}
-	limitHeap(ds.MemoryBytes(), r.engine.MemoryLimit)
+	limitHeap(ds, r.engine.MemoryLimit)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
 		return errors.Join(unfit(r.dataset, err), closeData())
@@ -234,11 +234,15 @@ stop   batchfs umount %s%s
 
 // limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index
 // does; collecting only at twice its size would double it.
-func limitHeap(index, limit int64) {
+func limitHeap(ds *dataset.Dataset, limit int64) {
 	// For requests, scratch memory of Go's own decoders, and documents. Below least, the
-	// collector would run all the time.
+	// collector would run all the time. Of a store, each request leaves garbage, so that it would take all of this; what
+	// requests need is in the dataset's bytes.
 	const least, most = 24 << 20, 96 << 20
-	rest := min(max(limit/4, least), most)
+	index, rest := ds.MemoryBytes(), min(max(limit/4, least), most)
+	if ds.Remote() {
+		rest = max(0, least-index)
+	}
 	debug.SetMemoryLimit(min(math.MaxInt64/2, index+index/8+rest))
 	debug.FreeOSMemory() // garbage from reading the index
 }
