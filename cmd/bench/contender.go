@@ -105,9 +105,11 @@ func lastLine(text []byte) string {
 	return cmp.Or(lines[len(lines)-1], "it printed nothing")
 }
 
-// measure consumes the given number of batches during training and returns images per
-// second.
+// measure consumes the given number of batches during training, or more, and returns images per
+// second. Many workers finish their batches at about the same time: fewer batches than they make
+// ahead would be a part of a burst, or of the wait for one.
 func (c *contender) measure(batches int) (float64, error) {
+	batches = max(batches, c.ahead)
 	c.signal(syscall.SIGCONT)
 	defer c.signal(syscall.SIGSTOP)
 	if _, err := fmt.Fprintln(c.in, c.ahead, batches); err != nil {
