@@ -14,7 +14,7 @@ import (
 )
 
 // Other loaders, side by side with batchfs. All read the same images from the store in every epoch; those that want shards
-// find what their own writers made. mountpoint-s3 is in no package registry; s3torchconnector contains its client.
+// find what their own writers made. mountpoint-s3 is not among them; s3torchconnector contains its client.
 
 // remotePeers measures batchfs and the loaders in turns.
 func remotePeers(ctx context.Context, s *setup) (rows []row, err error) {
