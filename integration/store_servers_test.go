@@ -188,8 +188,7 @@ func TestHuggingFaceHub(t *testing.T) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(contents[name]))
 	}))
 	defer cdn.Close()
-	var hub *httptest.Server
-	hub = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -203,7 +202,7 @@ func TestHuggingFaceHub(t *testing.T) {
 			if r.URL.Query().Get("cursor") == "rest" {
 				page = files[5:]
 			} else {
-				w.Header().Set("Link", "<"+hub.URL+r.URL.Path+`?recursive=true&cursor=rest>; rel="next"`)
+				w.Header().Set("Link", "<http://"+r.Host+r.URL.Path+`?recursive=true&cursor=rest>; rel="next"`)
 			}
 			_ = json.NewEncoder(w).Encode(page)
 			return
