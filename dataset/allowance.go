@@ -9,9 +9,9 @@ import (
 // less: enough to search 12 objects of a store at a time.
 const usualMemory = 12 * scanBlock
 
-// An allowance is memory that the goroutines which open a dataset share: whoever finds too little of it left
-// waits. One at a time may take more than there is. So nothing is too large to be read, and nobody who
-// waits is needed for others to go on.
+// An allowance is memory that the goroutines which open a dataset share. A goroutine that finds too little of it
+// left waits. One at a time may take more than there is, so that nothing is too large to be read, and the others
+// never depend on one that waits.
 type allowance struct {
 	mu     sync.Mutex
 	back   sync.Cond

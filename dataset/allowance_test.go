@@ -62,7 +62,7 @@ func TestAllowance(t *testing.T) {
 	})
 }
 
-// TestAllowanceIsInterrupted: whoever waits gives up with the context.
+// TestAllowanceIsInterrupted: a goroutine that waits gives up with the context.
 func TestAllowanceIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAllowance(10)

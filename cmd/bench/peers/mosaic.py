@@ -17,7 +17,7 @@ import contender
 COPIES = 16
 
 
-def library():
+def package():
     """Imports streaming, which imports transformers, large and not used here: without it, empty modules do."""
     if not importlib.util.find_spec("transformers"):
         for name, classes in {
@@ -47,7 +47,7 @@ def main():
     o = flags.parse_args()
 
     os.environ["S3_ENDPOINT_URL"] = o.endpoint
-    streaming = library()
+    streaming = package()
 
     import torch
     from dataloader import of_bytes

@@ -31,7 +31,7 @@ def wds(folder, out):
 
 
 def mds(folder, out):
-    with mosaic.library().MDSWriter(out=out, columns={"jpg": "bytes", "class": "int"}, size_limit=SHARD) as shards:
+    with mosaic.package().MDSWriter(out=out, columns={"jpg": "bytes", "class": "int"}, size_limit=SHARD) as shards:
         for _, data, label in images(folder):
             shards.write({"jpg": data, "class": label})
 
