@@ -117,13 +117,16 @@ func (d *Device) Slot(n int64) (*Slot, error) {
 	}
 	d.growing.Lock()
 	defer d.growing.Unlock()
-	if s, err := d.take(n); s != nil || err != nil { // another caller may have made room
-		return s, err
+	for { // other callers make room, and take it, at any time
+		if s, err := d.take(n); s != nil || err != nil {
+			return s, err
+		}
+		if err := d.grow(n); err != nil {
+			if err = d.refusal(n, err); err != nil {
+				return nil, err
+			}
+		}
 	}
-	if err := d.grow(n); err != nil {
-		return nil, d.refusal(n, err)
-	}
-	return d.take(n)
 }
 
 // Room is Slot without a call to the driver: nil if slots in use take all that is allocated.
@@ -218,7 +221,7 @@ func (d *Device) note(err error) error {
 	return err
 }
 
-// refusal says whether a slot for which there is no room will ever have some.
+// refusal says whether a slot for which there was no room will ever have some; nil: there is some now.
 func (d *Device) refusal(n int64, err error) error {
 	if !errors.Is(err, ErrFull) && !errors.Is(err, ErrMemory) {
 		return err
@@ -230,7 +233,9 @@ func (d *Device) refusal(n int64, err error) error {
 		fits = fits || s.size >= roundUp(max(n, 1), slotUnit)
 	}
 	switch {
-	case fits && d.used > 0:
+	case fits && d.used == 0:
+		return nil
+	case fits:
 		return ErrFull
 	case errors.Is(err, ErrMemory):
 		return err

@@ -242,3 +242,20 @@ func TestLost(t *testing.T) {
 		t.Error(err, d.Stats())
 	}
 }
+
+// TestRoomWhileTheDriverIsAsked: a slot that is released just before a request is refused serves that request.
+func TestRoomWhileTheDriverIsAsked(t *testing.T) {
+	var held *gpu.Slot
+	g := &fakegpu.GPU{Memory: 5 << 20, Fail: func(call string) error {
+		if call == "Free" && held != nil {
+			held.Release()
+			held = nil
+		}
+		return nil
+	}}
+	d := gpu.New(g, gpu.Options{})
+	defer d.Close()
+	first := slot(t, d, 2<<20)
+	held = first
+	slot(t, d, 2<<20).Release()
+}

@@ -230,9 +230,12 @@ func (g *GPU) Register(m []byte) error {
 	return nil
 }
 
-// Unregister implements gpu.Driver.
+// Unregister implements gpu.Driver. Memory counts as released even if that fails, as with a real driver.
 func (g *GPU) Unregister(m []byte) error {
 	if err := g.enter("Unregister"); err != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.registered, &m[0])
 		return err
 	}
 	defer g.mu.Unlock()
