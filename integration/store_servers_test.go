@@ -10,43 +10,19 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-)
 
-// serverBinary returns the path of an object store, or skips the test.
-func serverBinary(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../bin/servers", name))
-	check(t, err)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: %s is not installed; scripts/servers.sh does that", name)
-	}
-	return path
-}
+	"github.com/batchfs/batchfs/internal/servers"
+)
 
 // serverProcess runs an object store until the end of the test. It returns when it answers at the port.
 func serverProcess(t *testing.T, port, path string, args ...string) {
 	t.Helper()
-	cmd := exec.Command(path, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	check(t, cmd.Start())
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Logf("%s says:\n%s", path, out.Bytes())
-		}
-	})
+	ended := servers.Start(t, path, args...)
 	eventually(t, path+" answers", func() bool {
 		select {
 		case <-ended:
@@ -107,7 +83,7 @@ func sameFromStore(t *testing.T, folder, url string, flags ...string) {
 func TestGoogleCloudStorage(t *testing.T) {
 	skipWithoutFUSE(t)
 	once(t)
-	path, port, parent := serverBinary(t, "fake-gcs-server"), freePort(t), smallClasses(t)
+	path, port, parent := servers.Binary(t, "fake-gcs-server"), freePort(t), smallClasses(t)
 	serverProcess(t, port, path, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", "127.0.0.1:"+port, "-backend", "memory", "-data", parent)
 	sameFromStore(t, filepath.Join(parent, "bucket", "photos"), "gs://bucket/photos", "--anonymous", "--endpoint", "http://127.0.0.1:"+port)
 }
@@ -119,7 +95,7 @@ const azuriteToken = "sv=2020-12-06&ss=b&srt=sco&sp=rwlac&se=2199-01-01T00:00:00
 func TestAzureBlobStorage(t *testing.T) {
 	skipWithoutFUSE(t)
 	once(t)
-	path, port, parent := serverBinary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t), smallClasses(t)
+	path, port, parent := servers.Binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t), smallClasses(t)
 	serverProcess(t, port, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
 	endpoint := "http://127.0.0.1:" + port + "/devstoreaccount1"
 	put := func(name, query string, data []byte) {

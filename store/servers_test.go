@@ -10,49 +10,21 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/servers"
 )
 
 // Tests against real servers, which scripts/servers.sh installs.
 
-// binary returns the path of an installed server, or skips the test.
-func binary(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../bin/servers", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not installed; scripts/servers.sh does that", name)
-	}
-	return path
-}
-
 // start runs a server until the end of the test. It waits for its first answer.
 func start(t *testing.T, place string, o Options, path string, arguments ...string) {
 	t.Helper()
-	c := exec.Command(path, arguments...)
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
-	var output bytes.Buffer
-	c.Stdout, c.Stderr = &output, &output
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = c.Wait() }()
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Logf("%s says:\n%s", path, output.Bytes())
-		}
-	})
+	ended := servers.Start(t, path, arguments...)
 	for answered := false; !answered; {
 		select {
 		case <-ended:
@@ -90,7 +62,7 @@ func send(ctx context.Context, s *site, make func() (*http.Request, error)) erro
 }
 
 func TestVersityGateway(t *testing.T) {
-	path, dir := binary(t, "versitygw"), t.TempDir()
+	path, dir := servers.Binary(t, "versitygw"), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "data", "bucket"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +125,7 @@ func TestVersityGateway(t *testing.T) {
 
 func TestFakeGCSServer(t *testing.T) {
 	t.Parallel()
-	path, dir, port := binary(t, "fake-gcs-server"), t.TempDir(), freePort(t)
+	path, dir, port := servers.Binary(t, "fake-gcs-server"), t.TempDir(), freePort(t)
 	if err := os.Mkdir(filepath.Join(dir, "bucket"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +139,7 @@ func TestFakeGCSServer(t *testing.T) {
 
 func TestAzurite(t *testing.T) {
 	t.Parallel()
-	path, port := binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t)
+	path, port := servers.Binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t)
 	o := Options{Endpoint: "http://127.0.0.1:" + port + "/devstoreaccount1", Token: azuriteToken}
 	start(t, "az://container/", o, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
 	change := func(s *site, name, query string, content []byte) (*http.Request, error) {

@@ -1,18 +1,13 @@
 """PyTorch's DataLoader and AWS's connector for it, which is made of mountpoint-s3's client: an object for each image."""
 
-import argparse
 import posixpath
 
 import contender
 
 
 def main():
-    flags = argparse.ArgumentParser(description=__doc__)
-    flags.add_argument("--dataset", required=True)
+    flags = contender.flags(__doc__)
     flags.add_argument("--endpoint", required=True)
-    flags.add_argument("--workers", type=int, required=True)
-    flags.add_argument("--batch-size", type=int, required=True)
-    flags.add_argument("--size", type=int, required=True)
     o = flags.parse_args()
 
     import s3torchconnector

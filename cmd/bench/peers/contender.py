@@ -9,11 +9,22 @@ so that as much is in the making when the clock starts as when it stops: a rate 
 the midst of training, for which no epoch begins or ends.
 """
 
+import argparse
 import json
 import sys
 import time
 
 import numpy as np
+
+
+def flags(description):
+    """The flags of every contender that makes batches itself; add those of this one."""
+    flags = argparse.ArgumentParser(description=description)
+    flags.add_argument("--dataset", required=True)
+    flags.add_argument("--workers", type=int, required=True)
+    flags.add_argument("--batch-size", type=int, required=True)
+    flags.add_argument("--size", type=int, required=True)
+    return flags
 
 
 def touch(images):

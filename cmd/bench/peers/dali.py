@@ -1,17 +1,10 @@
 """NVIDIA DALI on the CPU: its file reader, region decoder and resize."""
 
-import argparse
-
 import contender
 
 
 def main():
-    flags = argparse.ArgumentParser(description=__doc__)
-    flags.add_argument("--dataset", required=True)
-    flags.add_argument("--workers", type=int, required=True)
-    flags.add_argument("--batch-size", type=int, required=True)
-    flags.add_argument("--size", type=int, required=True)
-    o = flags.parse_args()
+    o = contender.flags(__doc__).parse_args()
 
     import numpy as np
     from nvidia import dali

@@ -5,8 +5,6 @@ It is made of Pillow's images (--decoder pillow), or of tensors that torchvision
 own decoder makes (--decoder torchvision).
 """
 
-import argparse
-
 import contender
 
 
@@ -64,12 +62,8 @@ def endless(dataset, batch, workers):
 
 
 def main():
-    flags = argparse.ArgumentParser(description=__doc__)
-    flags.add_argument("--dataset", required=True)
+    flags = contender.flags(__doc__)
     flags.add_argument("--decoder", choices=["pillow", "torchvision"], required=True)
-    flags.add_argument("--workers", type=int, required=True)
-    flags.add_argument("--batch-size", type=int, required=True)
-    flags.add_argument("--size", type=int, required=True)
     o = flags.parse_args()
 
     import PIL

@@ -4,7 +4,6 @@ It keeps every shard on the local disk, where it finds it in the second epoch. T
 first, an epoch consists of many streams that read the same shards, each into a directory of its own.
 """
 
-import argparse
 import importlib.util
 import itertools
 import os
@@ -37,13 +36,9 @@ def package():
 
 
 def main():
-    flags = argparse.ArgumentParser(description=__doc__)
-    flags.add_argument("--dataset", required=True)
+    flags = contender.flags(__doc__)
     flags.add_argument("--endpoint", required=True)
     flags.add_argument("--local", required=True)
-    flags.add_argument("--workers", type=int, required=True)
-    flags.add_argument("--batch-size", type=int, required=True)
-    flags.add_argument("--size", type=int, required=True)
     o = flags.parse_args()
 
     os.environ["S3_ENDPOINT_URL"] = o.endpoint

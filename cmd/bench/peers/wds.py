@@ -1,17 +1,10 @@
 """webdataset and PyTorch's DataLoader: tars, each read from an object store as one stream."""
 
-import argparse
-
 import contender
 
 
 def main():
-    flags = argparse.ArgumentParser(description=__doc__)
-    flags.add_argument("--dataset", required=True)
-    flags.add_argument("--workers", type=int, required=True)
-    flags.add_argument("--batch-size", type=int, required=True)
-    flags.add_argument("--size", type=int, required=True)
-    o = flags.parse_args()
+    o = contender.flags(__doc__).parse_args()
 
     import torch
     import webdataset

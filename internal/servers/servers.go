@@ -1,0 +1,48 @@
+// Package servers runs, for tests, the object stores that scripts/servers.sh installs.
+package servers
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Binary returns the path of an installed server, or skips the test. It is for tests of packages whose directory is
+// in that of the module.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../bin/servers", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: %s is not installed; scripts/servers.sh does that", name)
+	}
+	return path
+}
+
+// Start runs a server until the end of the test. What it says is logged if the test fails. The channel is closed when the
+// server has ended.
+func Start(t testing.TB, path string, args ...string) (ended <-chan struct{}) {
+	t.Helper()
+	cmd := exec.Command(path, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+		if t.Failed() {
+			t.Logf("%s says:\n%s", path, output.Bytes())
+		}
+	})
+	return done
+}
