@@ -165,7 +165,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		return errors.Join(err, end())
 	}
 	r.log.state(summary(r.dataset, ds))
-	c.machine.addProcessors(r.engine.Workers)
+	c.machine.addProcessors(r.engine.Workers, ds.Remote())
 	if err := c.announce(r, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
 	}
