@@ -57,6 +57,11 @@ type batches struct {
 }
 
 func (all *batches) start() {
+	all.schedule.processors.each(func(p *processor) {
+		if err := p.presize(all.opts.Hints.Scratch); err != nil {
+			all.log.Warn("scratch memory could not be allocated beforehand", "reason", err)
+		}
+	})
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for i := range all.opts.Workers {

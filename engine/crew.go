@@ -25,6 +25,32 @@ type crew struct {
 	began   time.Time // times of reads count from here
 	workers []*worker
 	stalled atomic.Int32 // number of workers whose reads hang
+
+	// Samples come from a store. Then size is as many requests as keep the processors busy, of which limit is the most.
+	limit  int // 0: size stays
+	excess int // samples that found more than enough others waiting for a processor
+}
+
+const (
+	enoughReady = 16 // samples that wait for each processor: those of answers that come unevenly
+	leastRemote = 32 // workers, so that a batch that was not made ahead does not begin with few
+	slowly      = 64 // excess samples for each worker less
+)
+
+// adapt is called for each sample that is ready to be decoded, and adds a worker if a processor waits for it, or ends one after
+// many samples if others wait as well: what waits takes memory, and is no longer in the processors' caches when its turn comes. Both are as fast as
+// answers come, since those to one more request are missed one answer later. The lock is held.
+func (c *crew) adapt(processors, ready int, idle, wanting bool) {
+	switch {
+	case idle && wanting && c.size < c.limit:
+		c.size++
+		c.start(nil)
+	case ready > enoughReady*processors:
+		if c.excess++; c.excess >= slowly && c.size > leastRemote {
+			c.size--
+			c.excess = 0
+		}
+	}
 }
 
 // surplus is how many more workers there are than needed, as a stalled one is back; below 0:

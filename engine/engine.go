@@ -13,7 +13,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -65,12 +64,15 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		size: o.Workers, most: 2*o.Workers + 6, start: all.startWorker,
 		log: o.Logger, path: func(id int64) string { return ds.Path(int(id)) }, began: time.Now(),
 	}
-	all.schedule = &schedule{
-		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers,
-		processors: newProcessors(runtime.NumCPU(), o.Decoding, all.rest, m.ledger),
-	}
 	if o.Device != nil && (o.DecodeOnDevice || o.NVJPEG != "") {
 		all.share = &share{whole: o.NVJPEG != ""}
+	}
+	if ds.Remote() && o.Affinity == nil {
+		all.crew.limit = o.Workers
+	}
+	all.schedule = &schedule{
+		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers,
+		processors: all.newProcessors(runtime.NumCPU()),
 	}
 	m.batches = all // before the cache, which takes its memory from batches
 	all.cache, all.keeper = openCache(c, m, all.meter.stalled)
@@ -146,7 +148,7 @@ func (e *Engine) free() {
 		}
 	}
 	e.mu.Unlock()
-	e.schedule.processors.each((*decode.Decoder).Close)
+	e.schedule.processors.each((*processor).close)
 	e.cache.Close()
 	e.memory.close()
 }

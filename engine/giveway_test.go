@@ -163,7 +163,7 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 	defer w.free()
 	for what, ask := range map[string]func() error{
 		"a batch":  func() error { _, err := e.memory.buffer(&batch{}, tooMuch); return err },
-		"a worker": func() error { _, err := w.grow(&w.input, tooMuch); return err },
+		"a worker": func() error { _, err := w.grow(&w.input, tooMuch, &w.charged); return err },
 	} {
 		read(t, e, Key{}, layout.NHWCForm)
 		if e.batchBytes() == 0 {

@@ -35,7 +35,7 @@ func (all *batches) deviceWorkers() int {
 	case all.opts.NVJPEG != "":
 		return all.crew.size
 	}
-	return min(all.crew.size, max(2, cap(all.schedule.processors)/processorsPerGPU))
+	return min(all.crew.size, max(2, cap(all.schedule.processors.free)/processorsPerGPU))
 }
 
 // claimPortion claims further slots of the worker's batch for its mates, and returns all hands that have a slot; nil: the
@@ -50,7 +50,7 @@ func (all *batches) claimPortion(w *worker) []*worker {
 	if all.closed || !w.item.isCurrent() || b.refused || all.crew.stalled.Load() > 0 || w.lone == b {
 		return nil
 	}
-	n := min(all.share.portion(1+len(b.todo), cap(all.schedule.processors)), len(w.hands))
+	n := min(all.share.portion(1+len(b.todo), cap(all.schedule.processors.free)), len(w.hands))
 	if n == 0 {
 		return nil
 	}
@@ -94,9 +94,6 @@ func (w *worker) makePortion(hands []*worker) {
 			errs[i] = draw(h.hands[:1])[0]
 		}
 		h.conclude(errs[i])
-		if i > 1 {
-			h.pixels.Free()
-		}
 	}
 }
 

@@ -146,7 +146,7 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 	if b.finished++; b.finished == 1 && all.crew.stalled.Load() > 0 {
 		all.itemWork.Broadcast() // its storage answers
 	}
-	if b.items-b.finished == cap(all.schedule.processors) {
+	if b.items-b.finished == cap(all.schedule.processors.free) {
 		all.takeWork.Broadcast() // the next batch may start now
 	}
 	all.completeIfDone(b)
@@ -169,4 +169,18 @@ func (all *batches) storageAnswered(w *worker) {
 	all.crew.stalled.Add(-1)
 	all.itemWork.Broadcast() // its batch hands out slots again
 	all.takeWork.Broadcast()
+}
+
+// adapt lets the crew know that a sample is ready to be decoded.
+func (all *batches) adapt() {
+	p := all.schedule.processors
+	ready, idle := int(p.ready.Load()), len(p.free) > 0
+	if all.crew.limit == 0 || !idle && ready <= enoughReady*cap(p.free) {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !all.closed {
+		all.crew.adapt(cap(p.free), ready, idle, all.schedule.idleItems == 0)
+	}
 }

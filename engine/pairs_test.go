@@ -161,6 +161,7 @@ func handWorker(t *testing.T, change ...func(*Options)) (*Engine, *worker, *batc
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
+	e.batches.schedule.processors = e.newProcessors(1)
 	w := newWorker(e.batches, nil)
 	w.addMate()
 	t.Cleanup(w.free)
@@ -186,14 +187,11 @@ func TestNoMemoryForASecondSample(t *testing.T) {
 		if !decoder {
 			mate.giveBack()
 		}
-		p := <-e.schedule.processors // the first image's decoder needs so much
+		p := <-e.schedule.processors.free // the first image's decoder needs so much
 		p.decoders[1].Trim()
 		p.settle()
 		needs := p.decoders[0].Needs(mate.sample.head)
-		e.schedule.processors <- p
-		for len(e.schedule.processors) > 1 { // the others have allocated nothing yet
-			<-e.schedule.processors
-		}
+		e.schedule.processors.free <- p
 		if _, ok := e.claim(w); !ok {
 			t.Fatal("nothing to claim")
 		}
@@ -235,17 +233,14 @@ func TestFirstSampleGoesFirst(t *testing.T) {
 	foreseen := own(t, e)
 	w.make() // the buffers for both
 	mate := w.hands[1]
-	mate.pixels.Free()
-	p := <-e.schedule.processors
+	p := <-e.schedule.processors.free
+	p.pixels[1].Free()
 	p.decoders[0].Trim()
 	p.settle()
 	needs := p.decoders[0].Needs(mate.sample.head)
-	for len(e.schedule.processors) > 0 {
-		<-e.schedule.processors
-	}
-	e.schedule.processors <- p
+	e.schedule.processors.free <- p
 	w.chargeActual()
-	leave(e, max(needs, mate.pixels.Plan(mate.sample.job.Memory)))
+	leave(e, max(needs, p.pixels[1].Plan(mate.sample.job.Memory)))
 	if _, ok := e.claim(w); !ok {
 		t.Fatal("nothing to claim")
 	}
@@ -276,7 +271,7 @@ func TestPairOfADroppedBatch(t *testing.T) {
 func TestPairsLeaveSlotsToOthers(t *testing.T) {
 	e, w, b := handWorker(t)
 	e.batches.crew.size = 4
-	e.batches.schedule.processors = make(processors, 3)
+	e.batches.schedule.processors = &processors{free: make(chan *processor, 3)}
 	for left, want := range []bool{false, false, false, true} {
 		e.batches.mu.Lock()
 		b.todo = b.order[8-left:]
@@ -291,5 +286,5 @@ func TestPairsLeaveSlotsToOthers(t *testing.T) {
 		t.Error("a second slot is claimed while a read hangs")
 	}
 	e.batches.crew.stalled.Store(0)
-	e.batches.schedule.processors = newProcessors(1, decode.Options{}, e.rest, e.memory.ledger)
+	e.batches.schedule.processors = e.newProcessors(1)
 }

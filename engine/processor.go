@@ -1,74 +1,184 @@
 package engine
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
 
 // processors are the rights to decode an image, one for each processor of the machine. Workers
 // beyond that number overlap their waits for storage, but take no time slices from one another,
-// and the memory of decoders does not grow with them.
-type processors chan *processor
+// and the memory that decoding takes does not grow with them, nor does that leave the caches.
+type processors struct {
+	free chan *processor
+	took func(began time.Time, samples int) // is told how long a processor was used
 
-// A processor has two decoders, the second one for the second image of a pair, and accounts for their memory.
+	ready atomic.Int32 // workers that wait for a processor
+
+	mu      sync.Mutex
+	waiting []*worker // each with one sample that may gain from being decoded together with another one
+}
+
+// A processor has two of everything that an image needs until it is in its slot, the second for the second image of
+// a pair, and accounts for their memory.
 type processor struct {
 	decoders [2]*decode.Decoder
+	pixels   [2]pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
+	writers  [2]*layout.Writer
 	options  decode.Options
-	account  *pinned.Account
+	account  *pinned.Account // of decoders
 	ledger   *ledger
-	held     pinned.Use // as the account has it
-	charged  int64      // the part that the ledger has
+	held     pinned.Use // by decoders, as the account has it
+	charged  int64      // the part of all memory that the ledger has
 }
 
 func (p *processor) equip() {
 	p.decoders = [2]*decode.Decoder{decode.NewDecoder(p.options), decode.NewDecoder(p.options)}
 }
 
-func newProcessors(n int, o decode.Options, a *pinned.Account, l *ledger) processors {
-	all := make(processors, n)
+func (all *batches) newProcessors(n int) *processors {
+	list := &processors{free: make(chan *processor, n), took: all.share.processorTook}
 	for range n {
-		p := &processor{options: o, account: a, ledger: l}
+		p := &processor{options: all.opts.Decoding, account: all.rest, ledger: all.memory.ledger}
 		p.equip()
-		all <- p
-	}
-	return all
-}
-
-// use waits for a processor and calls f with it. After a panic the decoders' state is
-// unknown, and others take their place.
-func (all processors) use(f func(p *processor) error) error {
-	p, returned := <-all, false
-	defer func() {
-		if !returned {
-			p.equip()
+		for i := range p.writers {
+			p.pixels[i] = pinned.NewHost(all.opts.Memory, all.rest)
+			p.writers[i] = layout.NewWriter(all.converter, all.opts.Kernels.Writing)
 		}
-		p.settle()
-		all <- p
-	}()
-	err := f(p)
-	returned = true
-	return err
+		list.free <- p
+	}
+	return list
 }
 
-// each calls f with the decoders that nobody uses.
-func (all processors) each(f func(d *decode.Decoder)) {
-	for range cap(all) {
+// presize allocates what each image took in an earlier run.
+func (p *processor) presize(bytes int64) error {
+	return errors.Join(p.pixels[0].Presize(int(bytes)), p.pixels[1].Presize(int(bytes)))
+}
+
+// draw waits for a processor, and has it draw the samples of a worker and of its mate, if there are two. One that waits
+// alone may be drawn by another worker, which gets a processor before, together with its own. What came of each is in
+// sample.drawn.
+func (all *processors) draw(hands []*worker) {
+	p, alone := (*processor)(nil), len(hands) == 1 && hands[0].pairable()
+	select {
+	case p = <-all.free:
+	default:
+		if p = all.wait(hands[0], alone); p == nil {
+			return
+		}
+	}
+	if other := all.next(alone); other != nil {
+		all.use(p, hands[0], other)
+		other.drawnByOther <- struct{}{}
+		return
+	}
+	all.use(p, hands...)
+}
+
+// wait waits for a processor; nil: another worker has drawn the sample.
+func (all *processors) wait(w *worker, alone bool) *processor {
+	all.ready.Add(1)
+	defer all.ready.Add(-1)
+	if alone {
+		all.mu.Lock()
+		all.waiting = append(all.waiting, w)
+		all.mu.Unlock()
+	}
+	select {
+	case p := <-all.free:
+		if !alone || all.leave(w) {
+			return p
+		}
+		all.free <- p
+		<-w.drawnByOther
+	case <-w.drawnByOther:
+	}
+	return nil
+}
+
+// leave reports whether a worker still waits, and ends that.
+func (all *processors) leave(w *worker) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	n := len(all.waiting)
+	all.waiting = without(all.waiting, w)
+	return len(all.waiting) < n
+}
+
+// next takes the worker that has waited longest with one sample, if that can go with another one.
+func (all *processors) next(alone bool) *worker {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !alone || len(all.waiting) == 0 {
+		return nil
+	}
+	w := all.waiting[0]
+	all.waiting = slices.Delete(all.waiting, 0, 1)
+	return w
+}
+
+// use has a processor draw the samples of one or two workers. A panic is the error of both. After it the decoders' state is
+// unknown, and others take their place.
+func (all *processors) use(p *processor, hands ...*worker) {
+	err, began, drawn := error(nil), time.Now(), 0
+	func() {
+		defer catch(&err)
+		p.draw(hands)
+	}()
+	for _, h := range hands {
+		if h.sample.drawn = cmp.Or(err, h.sample.drawn); h.sample.drawn == nil {
+			drawn++
+		}
+	}
+	if err != nil {
+		p.equip()
+	}
+	p.settle()
+	all.free <- p
+	all.took(began, drawn)
+}
+
+// each calls f with the processors that nobody uses.
+func (all *processors) each(f func(p *processor)) {
+	for range cap(all.free) {
 		select {
-		case p := <-all:
-			f(p.decoders[0])
-			f(p.decoders[1])
+		case p := <-all.free:
+			f(p)
 			p.settle()
-			all <- p
+			all.free <- p
 		default:
 			return
 		}
 	}
 }
 
-// reserve charges what decoding a worker's image by one of the decoders takes at most. How much of that is kept
+// trim frees what is kept for the next image.
+func (p *processor) trim() {
+	for i := range p.decoders {
+		p.decoders[i].Trim()
+		p.pixels[i].Free()
+	}
+}
+
+func (p *processor) close() {
+	p.trim()
+	for i := range p.decoders {
+		p.decoders[i].Close()
+		p.writers[i].Close()
+	}
+}
+
+// reserve charges what decoding a worker's image, the first or second of its pair, takes at most. How much of that is kept
 // is known when the processor is given back.
-func (p *processor) reserve(decoder int, w *worker) error {
-	n := p.decoders[decoder].Needs(w.sample.head)
+func (p *processor) reserve(i int, w *worker) error {
+	n := p.decoders[i].Needs(w.sample.head)
 	err := w.room(n)
 	if err == nil {
 		p.charged += n
@@ -76,12 +186,13 @@ func (p *processor) reserve(decoder int, w *worker) error {
 	return err
 }
 
-// settle brings the accounts in line with what the decoders hold between images.
+// settle brings the accounts in line with what is held between images.
 func (p *processor) settle() {
 	scratch := p.decoders[0].ScratchBytes() + p.decoders[1].ScratchBytes()
 	held := pinned.Use{Real: scratch, Reserved: scratch}
 	p.account.Change(p.held, held)
 	p.held = held
+	scratch += p.pixels[0].Bytes() + p.pixels[1].Bytes()
 	p.ledger.correct(useScratch, scratch-p.charged)
 	p.charged = scratch
 }

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
@@ -12,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
@@ -29,6 +28,7 @@ type fetched struct {
 	transform resample.Transform
 	job       pixels.Job
 	memory    []byte    // for the job
+	drawn     error     // what became of the pixels
 	made      bool      // on the GPU
 	at        *gpu.Slot // where it is there alone; nil: it is in the batch's host memory
 	instead   string    // the path of the bad file that it replaces, and what is wrong with that
@@ -219,37 +219,22 @@ func (w *worker) fetch(id int64, st Status, whole bool) (err error) {
 }
 
 // draw makes the pixels of samples that were fetched, one or two of a batch, in their slots: transformed, mirrored,
-// normalised, and in the slots' order of axes. Of two, the second may be left without memory (errNoRoom).
+// normalised, and in the slots' order of axes. Of two, either may be left without memory (errNoRoom).
 func draw(hands []*worker) (errs [2]error) {
-	w := hands[0]
-	all, b := w.batches, w.item.b
-	err := all.beginWriting(w.item)
-	if err != nil {
+	all, b := hands[0].batches, hands[0].item.b
+	if err := all.beginWriting(hands[0].item); err != nil {
 		return [2]error{err, err}
 	}
 	defer all.endWriting(b)
-	defer func() {
-		for i, h := range hands {
-			if errs[i] = cmp.Or(err, errs[i]); errs[i] == nil {
-				h.record()
-			} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
-				errs[i] = partError{errs[i], b.slots[h.item.slot].Epoch}
-			}
+	all.adapt()
+	all.schedule.processors.draw(hands)
+	for i, h := range hands {
+		if errs[i] = h.sample.drawn; errs[i] == nil {
+			h.record()
+		} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
+			errs[i] = partError{errs[i], b.slots[h.item.slot].Epoch}
 		}
-	}()
-	defer catch(&err)
-	err = all.schedule.processors.use(func(p *processor) error {
-		began := time.Now()
-		err := p.draw(hands, &errs)
-		drawn := 0
-		for i := range hands {
-			if err == nil && errs[i] == nil {
-				drawn++
-			}
-		}
-		all.share.processorTook(began, drawn)
-		return err
-	})
+	}
 	return errs
 }
 
@@ -260,61 +245,59 @@ func (w *worker) record() {
 	s.Status, s.Reason = p.status, p.instead
 }
 
-// plan decides how the sample's pixels are made, and finds memory for that.
-func (w *worker) plan() (err error) {
-	it, p := w.item, &w.sample
-	target := pixels.Target{Sink: w.writer}
-	if w.batches.converter.Direct(it.b.spec.Order, p.transform.Flip) {
-		target.Pix, target.Stride = it.b.slotBytes(it.slot), it.b.spec.W*it.b.spec.C
+// plan decides how a worker's sample, the first or second of its pair, is made, and finds memory for that.
+func (p *processor) plan(i int, w *worker) (err error) {
+	f, target := &w.sample, pixels.Target{Sink: p.writers[i]}
+	if b := w.item.b; w.batches.converter.Direct(b.spec.Order, f.transform.Flip) {
+		target.Pix, target.Stride = b.slotBytes(w.item.slot), b.spec.W*b.spec.C
 	}
-	p.job = w.pixelOptions.Plan(p.head, p.transform, target)
-	if p.job.Memory > 0 {
-		p.memory, err = w.grow(&w.pixels, p.job.Memory)
+	f.job = w.pixelOptions.Plan(f.head, f.transform, target)
+	if f.job.Memory > 0 {
+		f.memory, err = w.grow(&p.pixels[i], f.job.Memory, &p.charged)
+	}
+	if err == nil {
+		err = p.reserve(i, w)
 	}
 	return err
 }
 
-// draw decodes the samples of one or two workers, and then makes the pixels of each. An error is that of all of them.
-// The second sample gets what memory the first one leaves.
-func (p *processor) draw(hands []*worker, errs *[2]error) error {
+// draw decodes the samples of one or two workers, and then makes the pixels of each. The second sample gets what memory the
+// first one leaves.
+func (p *processor) draw(hands []*worker) {
 	var tasks [2]decode.Task
-	for i, h := range hands {
-		err := h.plan()
-		if err == nil {
-			err = p.reserve(i, h)
-		}
-		if i == 0 && err != nil {
-			return err
-		} else if err != nil {
-			errs[i] = err
-			hands = hands[:i]
-			break
+	var errs [2]error
+	var able [2]*worker
+	n := 0
+	for _, h := range hands {
+		if h.sample.drawn = p.plan(n, h); h.sample.drawn != nil {
+			continue
 		}
 		if h.sample.entries {
-			h.entries.Begin(p.decoders[i])
+			h.entries.Begin(p.decoders[n])
 		}
-		tasks[i] = h.sample.job.Task(h.sample.data, h.sample.memory)
+		tasks[n], able[n] = h.sample.job.Task(h.sample.data, h.sample.memory), h
+		n++
 	}
-	if len(hands) > 1 {
-		*errs = decode.DecodePair(&p.decoders, &tasks)
-	} else {
+	switch n {
+	case 1:
 		t := &tasks[0]
 		errs[0] = p.decoders[0].DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale)
+	case 2:
+		errs = decode.DecodePair(&p.decoders, &tasks)
 	}
-	for i, h := range hands {
-		errs[i] = h.finish(p.decoders[i], errs[i])
+	for i, h := range able[:n] {
+		h.sample.drawn = h.finish(p.decoders[i], p.writers[i], errs[i])
 	}
-	return nil
 }
 
 // finish makes the slot's pixels of what was decoded, and takes from the decoder what else came of that.
-func (w *worker) finish(d *decode.Decoder, err error) error {
+func (w *worker) finish(d *decode.Decoder, writer *layout.Writer, err error) error {
 	all, it, p := w.batches, w.item, &w.sample
 	if err == nil {
 		height, width := p.transform.Size()
-		w.writer.Begin(it.b.slotBytes(it.slot), it.b.spec, height, width, p.transform.Flip, all.opts.Fill)
+		writer.Begin(it.b.slotBytes(it.slot), it.b.spec, height, width, p.transform.Flip, all.opts.Fill)
 		err = p.job.Finish(p.memory)
-		w.writer.End()
+		writer.End()
 	}
 	if p.head.Format == decode.JPEG {
 		jpegs := JPEGStats{JPEGs: d.TakeJPEGs()}

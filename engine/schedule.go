@@ -10,7 +10,7 @@ type schedule struct {
 	streams      *streams
 	crew         *crew
 	batchWorkers int // maximum number of batches in the making
-	processors   processors
+	processors   *processors
 
 	queue     []*batch // to be laid out, or waiting for memory
 	layingOut int      // batches, except copies, that are being laid out
@@ -60,11 +60,11 @@ func (s *schedule) busy(wanted bool) int {
 // processors busy: it has more samples left than there are processors, and either all
 // processors are decoding or every item worker has a sample.
 func (s *schedule) tooEarly() bool {
-	if s.idleItems > 0 && len(s.processors) > 0 {
+	if s.idleItems > 0 && len(s.processors.free) > 0 {
 		return false
 	}
 	return slices.ContainsFunc(s.making, func(b *batch) bool {
-		return b.waiting > 0 && b.items-b.finished > cap(s.processors) && !s.crew.hangs(b)
+		return b.waiting > 0 && b.items-b.finished > cap(s.processors.free) && !s.crew.hangs(b)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -23,7 +22,7 @@ func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.batches.schedule.processors = newProcessors(2, decode.Options{}, e.rest, e.memory.ledger) // independent of the machine
+	e.batches.schedule.processors = e.newProcessors(2) // independent of the machine
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -126,7 +125,7 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 		}
 		items = append(items, it)
 	}
-	for _, it := range items[:8-cap(e.batches.schedule.processors)] {
+	for _, it := range items[:8-cap(e.batches.schedule.processors.free)] {
 		e.batches.itemDone(it, nil, nil)
 	}
 	// ...and are started as soon as it does not.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/engine/affinity"
-	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -30,12 +28,11 @@ type worker struct {
 	batches      *batches
 	pixelOptions pixels.Options
 	loader       loader
-	writer       *layout.Writer
 	entries      *sample.Entries // nil: none are used
 	input        pinned.Host     // the encoded sample
-	pixels       pinned.Host     // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
 	noParts      bool            // JPEGs are read as a whole, for the GPU
 	staging      *pinned.Buffer  // what the GPU reads and writes; nil: none yet
+	drawnByOther chan struct{}   // another worker has drawn the sample
 	charged      int64           // the part of all these that the ledger has
 	cpus         affinity.Set
 
@@ -66,12 +63,10 @@ func newWorker(all *batches, cpus affinity.Set) *worker {
 	}
 	w := &worker{
 		batches: all, pixelOptions: o, loader: all.newLoader(o, entries), entries: entries,
-		writer: layout.NewWriter(all.converter, all.opts.Kernels.Writing),
-		input:  pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
-		cpus: cpus,
+		input: pinned.NewHost(all.opts.Memory, all.inputs), cpus: cpus, drawnByOther: make(chan struct{}, 1),
 	}
 	w.growInput = func(n int) (p []byte) {
-		p, w.refused = w.grow(&w.input, n)
+		p, w.refused = w.grow(&w.input, n, &w.charged)
 		return p
 	}
 	w.hands = []*worker{w}
@@ -84,8 +79,13 @@ func (w *worker) addMate() {
 	w.hands = append(w.hands, mate)
 }
 
-// pairing is the number of workers that may have a mate.
-func (all *batches) pairing() int { return min(all.crew.size, cap(all.schedule.processors)) }
+// pairing is the number of workers that may have a mate. Of a store, no worker has one, as it would wait for two answers in turn.
+func (all *batches) pairing() int {
+	if all.ds.Remote() {
+		return 0
+	}
+	return min(all.crew.size, cap(all.schedule.processors.free))
+}
 
 // startWorker adds an item worker. The lock is held.
 func (all *batches) startWorker(cpus affinity.Set) {
@@ -112,16 +112,15 @@ func (w *worker) run() {
 	if err := affinity.Pin(w.cpus); err != nil {
 		all.log.Warn("a worker stays where it is", "reason", err)
 	}
-	hints := all.opts.Hints
 	for _, h := range w.hands[:min(2, len(w.hands))] {
-		if err := errors.Join(h.input.Presize(int(hints.Input)), h.pixels.Presize(int(hints.Scratch))); err != nil {
-			all.log.Warn("a worker could not allocate its buffers beforehand", "reason", err)
+		if err := h.input.Presize(int(all.opts.Hints.Input)); err != nil {
+			all.log.Warn("a worker could not allocate its buffer beforehand", "reason", err)
 		}
 	}
 	w.chargeActual()
 	for it, ok := all.claim(w); ok; it, ok = all.claim(w) {
 		if it.b == nil {
-			all.schedule.processors.each((*decode.Decoder).Trim)
+			all.schedule.processors.each((*processor).trim)
 			w.giveBack()
 			continue
 		}
@@ -134,7 +133,6 @@ func (w *worker) run() {
 func (w *worker) giveBack() {
 	for _, h := range w.hands {
 		h.input.Free()
-		h.pixels.Free()
 	}
 	if all := w.batches; all.share == nil || !all.share.off.Load() {
 		w.freeStaging()
@@ -149,9 +147,6 @@ func (w *worker) free() {
 	all.mu.Unlock()
 	w.giveBack()
 	w.freeStaging()
-	for _, h := range w.hands {
-		h.writer.Close()
-	}
 }
 
 // room takes n bytes out of the memory limit for the worker's item. For a mate, nothing has to give way: its sample
@@ -167,24 +162,15 @@ func (w *worker) room(n int64) error {
 	return nil
 }
 
-// charge charges n bytes, if that many are needed at all, for the worker's item.
-func (w *worker) charge(n int64) error {
-	if n <= 0 {
-		return nil
-	}
-	err := w.room(n)
-	if err == nil {
-		w.charged += n
-	}
-	return err
-}
-
-// grow makes one of the worker's buffers n bytes long, charging it before the allocation.
+// grow makes a buffer for the worker's item n bytes long, charging it, in an account, before the allocation.
 // If the kernel refuses, everything idle is given back and the kernel is asked once more.
-func (w *worker) grow(buf *pinned.Host, n int) ([]byte, error) {
+func (w *worker) grow(buf *pinned.Host, n int, charged *int64) ([]byte, error) {
 	m, more := w.batches.memory, max(0, buf.Plan(n)-buf.Bytes())
-	if err := w.charge(more); err != nil {
-		return nil, err
+	if more > 0 {
+		if err := w.room(more); err != nil {
+			return nil, err
+		}
+		*charged += more
 	}
 	p, err := buf.Grow(n)
 	if err != nil && m.giveBackIdle() {
@@ -192,7 +178,7 @@ func (w *worker) grow(buf *pinned.Host, n int) ([]byte, error) {
 	}
 	if err != nil {
 		m.ledger.cancel(useScratch, more)
-		w.charged -= more
+		*charged -= more
 		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
 	return p, nil
@@ -202,7 +188,7 @@ func (w *worker) grow(buf *pinned.Host, n int) ([]byte, error) {
 // shrink.
 func (w *worker) chargeActual() {
 	for _, h := range w.hands {
-		held := h.input.Bytes() + h.pixels.Bytes()
+		held := h.input.Bytes()
 		w.batches.memory.ledger.correct(useScratch, held-h.charged)
 		h.charged = held
 	}

@@ -236,12 +236,11 @@ stop   batchfs umount %s%s
 // does; collecting only at twice its size would double it.
 func limitHeap(ds *dataset.Dataset, limit int64) {
 	// For requests, scratch memory of Go's own decoders, and documents. Below least, the
-	// collector would run all the time. Of a store, each request leaves garbage, so that it would take all of this; what
-	// requests need is in the dataset's bytes.
+	// collector would run all the time. Each request to a store leaves garbage, which would fill all of most.
 	const least, most = 24 << 20, 96 << 20
 	index, rest := ds.MemoryBytes(), min(max(limit/4, least), most)
 	if ds.Remote() {
-		rest = max(0, least-index)
+		rest = least
 	}
 	debug.SetMemoryLimit(min(math.MaxInt64/2, index+index/8+rest))
 	debug.FreeOSMemory() // garbage from reading the index
