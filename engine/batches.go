@@ -64,7 +64,7 @@ func (all *batches) start() {
 	})
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for i := range all.opts.Workers {
+	for i := range all.crew.size {
 		var cpus affinity.Set
 		if all.opts.Affinity != nil {
 			cpus = all.opts.Affinity[i]

@@ -4,6 +4,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/shard/keep"
+	"runtime"
 )
 
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.
@@ -53,13 +54,13 @@ func (c *Catalog) encodedSize(i int) int64 {
 // spareMemory is what the memory limit leaves for a cache after the process, the index, the
 // plan, the batches of one reader per shard read here, and the workers' buffers.
 func (c *Catalog) spareMemory() int64 {
-	const worker = 4 << 20
+	const processor, worker = 4 << 20, 256 << 10
 	o := &c.Options
 	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes()
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.tensorSize()))
 	const plans = 4 // plans of four epochs at least
 	planning := min(keep.Needs(c.Plan, o.keepConfig(1))+plans*keep.Size(c.Plan), o.MemoryLimit/2)
-	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)
+	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(runtime.NumCPU())*processor-int64(o.Workers)*worker)
 }
 
 // LocalShards is the number of shards read here.

@@ -26,27 +26,29 @@ type crew struct {
 	workers []*worker
 	stalled atomic.Int32 // number of workers whose reads hang
 
-	// Samples come from a store. Then size is as many requests as keep the processors busy, of which limit is the most.
-	limit  int // 0: size stays
-	excess int // samples that found more than enough others waiting for a processor
+	// Of a store, size is how many requests keep the processors busy, and limit the most; 0: size stays.
+	limit  int
+	excess int // samples that found too many others waiting for a processor
 }
 
 const (
-	enoughReady = 16 // samples that wait for each processor: those of answers that come unevenly
-	leastRemote = 32 // workers, so that a batch that was not made ahead does not begin with few
-	slowly      = 64 // excess samples for each worker less
+	firstRemote = 256 // size, until it is known how long answers take
+	leastRemote = 32  // so that a batch that was not made ahead does not begin with few
+	enoughReady = 16  // samples that wait for each processor: those of answers that come unevenly
+	manyExcess  = 64  // samples for each worker less
 )
 
-// adapt is called for each sample that is ready to be decoded, and adds a worker if a processor waits for it, or ends one after
-// many samples if others wait as well: what waits takes memory, and is no longer in the processors' caches when its turn comes. Both are as fast as
-// answers come, since those to one more request are missed one answer later. The lock is held.
-func (c *crew) adapt(processors, ready int, idle, wanting bool) {
+// adapt is called with how many samples wait for the processors when another one is ready to be decoded. If a processor
+// waits for it, a worker is added: as one comes with each answer, their number doubles in the time
+// of an answer. While too many wait, workers end, slowly, as to end and start them takes time, too: waiting samples take
+// memory, and have left the processors' caches when their turn comes. The lock is held.
+func (c *crew) adapt(processors, ready int, idle bool) {
 	switch {
-	case idle && wanting && c.size < c.limit:
+	case idle && c.size < c.limit:
 		c.size++
 		c.start(nil)
 	case ready > enoughReady*processors:
-		if c.excess++; c.excess >= slowly && c.size > leastRemote {
+		if c.excess++; c.excess >= manyExcess && c.size > leastRemote {
 			c.size--
 			c.excess = 0
 		}

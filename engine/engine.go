@@ -68,7 +68,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		all.share = &share{whole: o.NVJPEG != ""}
 	}
 	if ds.Remote() && o.Affinity == nil {
-		all.crew.limit = o.Workers
+		all.crew.limit, all.crew.size = o.Workers, min(o.Workers, firstRemote)
 	}
 	all.schedule = &schedule{
 		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers,

@@ -181,6 +181,6 @@ func (all *batches) adapt() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !all.closed {
-		all.crew.adapt(cap(p.free), ready, idle, all.schedule.idleItems == 0)
+		all.crew.adapt(cap(p.free), ready, idle && all.schedule.idleItems == 0)
 	}
 }

@@ -19,8 +19,8 @@ import (
 // on the batches.
 //
 // As many workers as there are processors have a mate, which is another set of everything that a sample needs: two
-// JPEGs are decoded faster together. More workers only overlap their waits for storage, and need none. Workers that
-// use a GPU have many mates.
+// JPEGs are decoded faster together. More workers only overlap their waits for storage, and need none: samples that wait
+// for a processor go together (processor.go). Workers that use a GPU have many mates.
 type worker struct {
 	hands        []*worker // the worker, and its mate if it has one
 	mateOf       *worker   // nil: it is a worker of its own

@@ -40,11 +40,11 @@ func benchCommand(c *console) *cobra.Command {
 		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.batches, 0, 1<<30))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			remoteWorkers(f, args[0], &b.engine.Workers)
+			c.remoteReaders(f, args[0], &b.engine, &b.source)
 			if err := finish(); err != nil {
 				return err
 			}
-			b.path, b.source.Workers = args[0], b.engine.Workers
+			b.path = args[0]
 			b.flags = slices.DeleteFunc(spelled(f.FlagSet), func(word string) bool {
 				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 				return slices.Contains([]string{"rounds", "batches", "json"}, name)

@@ -156,9 +156,15 @@ func summary(path string, ds *dataset.Dataset) string {
 	return text
 }
 
-// remoteRequests is how many samples are worked on at once by default where reading one takes tens of milliseconds: with 100 of
-// them, 2,500 samples a second.
-const remoteRequests = 256
+// Where reading a sample takes tens of milliseconds, so many are worked on at once by default: while a dataset is looked through,
+// and by a mount for each processor, which decodes about 3,000 images in the 100 ms that a slow answer takes. A
+// mount uses as many as it finds to help. For each it needs a connection and memory.
+const (
+	remoteRequests  = 256
+	requestsPerCPU  = 320
+	mostRequests    = 1024
+	bytesPerRequest = 1 << 20 // of the memory limit
+)
 
 // remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
 // answers most of the time.
@@ -166,6 +172,17 @@ func remoteWorkers(f *flagSet, path string, workers *int) {
 	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
 		*workers = max(*workers, remoteRequests)
 	}
+}
+
+// remoteReaders does the same for the workers of an engine.
+func (c *console) remoteReaders(f *flagSet, path string, o *engine.Options, source *dataset.Options) {
+	remoteWorkers(f, path, &o.Workers)
+	source.Workers = o.Workers
+	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
+		most := c.memoryLimit(o.MemoryLimit) / bytesPerRequest
+		o.Workers = max(c.machine.cpus, int(min(most, mostRequests, int64(requestsPerCPU*c.machine.cpus))))
+	}
+	source.Store.MaxRequests = o.Workers
 }
 
 // publicName is a dataset's name without a password or signature in it.

@@ -30,7 +30,7 @@ func mountCommand(c *console) *cobra.Command {
 	return command("mount DATASET MOUNTPOINT", func(f *flagSet) runner {
 		r := newMountRequest(c, f)
 		return func(ctx context.Context, args []string) error {
-			if err := r.complete(f, args); err != nil {
+			if err := r.complete(c, f, args); err != nil {
 				return err
 			}
 			switch {
@@ -95,11 +95,10 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 }
 
 // complete checks the flags together.
-func (r *mountRequest) complete(f *flagSet, args []string) error {
+func (r *mountRequest) complete(c *console, f *flagSet, args []string) error {
 	r.dataset, r.mountpoint = args[0], args[1]
-	remoteWorkers(f, r.dataset, &r.engine.Workers)
+	c.remoteReaders(f, r.dataset, &r.engine, &r.source)
 	r.shares, r.strictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
-	r.source.Workers = r.engine.Workers
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
 	}

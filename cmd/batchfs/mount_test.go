@@ -48,7 +48,7 @@ func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	if err := arguments("DATASET", "MOUNTPOINT")(cmd, f.Args()); err != nil {
 		return r, err
 	}
-	err = q.complete(f, f.Args())
+	err = q.complete(c, f, f.Args())
 	return *q, err
 }
 
