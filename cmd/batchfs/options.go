@@ -64,8 +64,8 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 			return err
 		}
 		busy := (o.Workers + o.BatchSize - 1) / o.BatchSize // batches that all workers together are at work on
-		if !f.Changed("prefetch-queue-depth") {
-			o.PrefetchDepth = max(o.PrefetchDepth, min(busy, mostQueued))
+		if !f.Changed("prefetch-queue-depth") && busy > 1 { // and one that is all but done, and one that is about to begin
+			o.PrefetchDepth = min(busy+2, mostQueued)
 		}
 		if !f.Changed("batch-workers") {
 			o.BatchWorkers = max(1, o.PrefetchDepth, busy)
