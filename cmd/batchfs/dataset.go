@@ -163,7 +163,7 @@ const (
 	remoteRequests  = 256
 	requestsPerCPU  = 320
 	mostRequests    = 1024
-	bytesPerRequest = 1 << 20 // of the memory limit
+	bytesPerRequest = 512 << 10 // of the memory limit
 )
 
 // remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
