@@ -51,6 +51,14 @@ func (d *Dataset) Close() error {
 // Name is where the dataset is: the path or the URL of its directory, its manifest or its archives.
 func (d *Dataset) Name() string { return d.name() }
 
+// Entries are where the datasets of a list of several are, as Name is of one.
+func (d *Dataset) Entries() (names []string) {
+	for _, e := range d.entries {
+		names = append(names, e.name())
+	}
+	return names
+}
+
 // Remote says whether samples are in a store.
 func (d *Dataset) Remote() bool { return len(d.stores) > 0 }
 
