@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -89,8 +90,8 @@ type group struct {
 	known map[string]bool // those
 }
 
-// groupsOf are the datasets that a list names. Archives of one kind in one place that follow one another are one. Names are
-// relative to a folder of a place; paths may only be absolute in a list on this machine.
+// groupsOf are the datasets that a list names. Archives that follow one another, and whose names differ in numbers only, are
+// one. Names are relative to a folder of a place; paths may only be absolute in a list on this machine.
 func groupsOf(text []byte, place, folder string) (groups []group, err error) {
 	for _, line := range listLines(text) {
 		g := group{line.number, place, []string{folder + line.name}, map[string]bool{}}
@@ -111,8 +112,8 @@ func groupsOf(text []byte, place, folder string) (groups []group, err error) {
 			err = errors.New("an image; list images in a .csv file with a column path")
 		case g.place == "":
 			g.names[0] = filepath.Clean(name)
-		case archive.Is(name):
-			err = checkPattern(name)
+		case name != "":
+			err = checkPattern(strings.TrimRight(name, "/"))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: line %d: %w", ErrList, line.number, err)
@@ -130,11 +131,13 @@ func groupsOf(text []byte, place, folder string) (groups []group, err error) {
 	return groups, nil
 }
 
+var digits = regexp.MustCompile("[0-9]+")
+
 // takes says whether another dataset is part of this one. What is named twice is there twice, which one dataset cannot do.
 func (g *group) takes(next group) bool {
 	first, name := g.names[0], next.names[0]
-	return g.place == next.place && archive.Is(first) && archive.Is(name) && !g.known[name] &&
-		archive.ExtensionKey(first) == archive.ExtensionKey(name)
+	return g.place == next.place && archive.Is(name) && !isPattern(first+name) && !g.known[name] &&
+		digits.ReplaceAllString(first, "0") == digits.ReplaceAllString(name, "0")
 }
 
 // takeList sets the source to what a list names that is in a folder of this machine, or, where place is not empty, of that
@@ -145,7 +148,10 @@ func (s *source) takeList(ctx context.Context, place, folder string, text []byte
 		return err
 	}
 	s.remote = nil
-	if len(groups) == 1 && archive.Is(groups[0].names[0]) {
+	if len(groups) == 1 {
+		if len(groups[0].names) == 1 {
+			s.list = "" // that dataset is all there is
+		}
 		return s.locateGroup(ctx, &groups[0], o)
 	}
 	amazon := func(g group) bool { return strings.HasPrefix(strings.ToLower(g.place), "s3:") }
@@ -182,14 +188,14 @@ func (s *source) locateGroup(ctx context.Context, g *group, o *Options) (err err
 		}
 	}
 	switch {
-	case len(g.names) == 1 && s.line > 0 && remote == nil:
+	case len(g.names) == 1 && remote == nil:
 		return s.locateFile(ctx, g.names[0], o)
-	case len(g.names) == 1 && s.line > 0:
+	case len(g.names) == 1:
 		return s.locateIn(ctx, remote, g.names[0], g.place, o)
 	}
 	common := commonDirectory(g.names)
 	for _, name := range g.names {
-		s.archives = append(s.archives, name[len(common):])
+		s.archives = append(s.archives, escapePattern(name[len(common):]))
 	}
 	if remote == nil {
 		return s.setDirectory(common)
