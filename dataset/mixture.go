@@ -1,20 +1,29 @@
 package dataset
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
 
 // A list of several datasets is opened by opening each of them, with an index of its own, which also serves that
 // dataset alone. Their samples are put into one table, in the order of the list.
+
+// entriesAtOnce is how many datasets of a list are opened at a time: to find out that nothing has changed in a store takes a few
+// round trips for each.
+const entriesAtOnce = 8
 
 // runEntries is run for a list of several datasets.
 func (p *opening) runEntries() (*index, error) {
@@ -24,31 +33,48 @@ func (p *opening) runEntries() (*index, error) {
 	if err := p.findIndex(); err != nil {
 		return nil, err
 	}
-	all := make([]*index, len(p.src.entries))
-	listed, scanned := follow(p.Listing), follow(p.Progress)
+	n := len(p.src.entries)
+	all, opened, busy := make([]*index, n), make([]opening, n), map[string]*sync.Mutex{}
+	listed, scanned := joint{report: p.Listing}, joint{report: p.Progress}
 	for k, e := range p.src.entries {
 		q := *p
 		q.src, q.storage, q.report = e, p.entryStorage(e), Report{}
-		q.Listing, q.Progress = listed(), scanned()
-		if n := p.Part.N; n > 0 {
-			q.Part.K = (p.Part.K + k) % n // each part has some of the datasets that are single objects
+		q.Listing, q.Progress = listed.part(), scanned.part()
+		if p.Part.N > 0 {
+			q.Part.K = (p.Part.K + k) % p.Part.N // each part has some of the datasets that are single objects
 		}
-		x, err := q.run()
-		if parts, ok := errors.AsType[*PartsError](err); ok {
-			for i := range parts.Parts {
-				part := &parts.Parts[i]
-				part.K = (part.K - k%part.N + part.N) % part.N
+		opened[k], busy[e.identity()] = q, &sync.Mutex{}
+	}
+	err := parallel.Each(p.ctx, entriesAtOnce, n, nil, func(ctx context.Context, items iter.Seq[int]) (err error) {
+		for k := range items {
+			e := p.src.entries[k]
+			index := busy[e.identity()] // if it is named twice, the second finds the index of the first
+			index.Lock()
+			opened[k].ctx = ctx
+			all[k], err = opened[k].run()
+			index.Unlock()
+			if parts, ok := errors.AsType[*PartsError](err); ok {
+				for i := range parts.Parts {
+					part := &parts.Parts[i]
+					part.K = (part.K - k%part.N + part.N) % part.N
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.src.list, &EntryError{e.line, e.name(), err})
 			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.src.list, &EntryError{e.line, e.name(), err})
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for k := range opened {
+		q := &opened[k]
 		if p.Classes != nil && p.Part.N == 0 {
-			q.fix(x)
+			q.fix(all[k])
 		}
 		p.report.Scanned, p.report.Reused = p.report.Scanned+q.report.Scanned, p.report.Reused+q.report.Reused
-		p.report.IndexProblem = q.report.IndexProblem
-		all[k] = x
+		p.report.IndexProblem = cmp.Or(p.report.IndexProblem, q.report.IndexProblem)
 	}
 	return p.joinEntries(all)
 }
@@ -60,18 +86,25 @@ func (p *opening) entryStorage(e *source) *storage {
 	return s
 }
 
-// follow returns a function that makes functions which report the progress of one thing after another, as that of one.
-func follow(report func(done, total int64)) (next func() func(done, total int64)) {
-	var before, now int64
-	return func() func(done, total int64) {
-		before, now = before+now, 0
-		if report == nil {
-			return nil
-		}
-		return func(done, total int64) {
-			now = total
-			report(before+done, before+total)
-		}
+// joint is the progress of several things as that of one.
+type joint struct {
+	report      func(done, total int64) // nil: nobody asks
+	mu          sync.Mutex
+	done, total int64
+}
+
+// part returns what one of them reports to.
+func (j *joint) part() func(done, total int64) {
+	if j.report == nil {
+		return nil
+	}
+	var before, all int64
+	return func(done, total int64) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.done, j.total = j.done+done-before, j.total+total-all
+		before, all = done, total
+		j.report(j.done, j.total)
 	}
 }
 
