@@ -153,11 +153,12 @@ func TestLabelsOfAMixture(t *testing.T) {
 		classes []string
 		labels  []int
 	}{
-		"two\nthree\nflat":   {[]string{"a", "b", "d"}, []int{1, 2, 0, 1, 2, -1}},
-		"flat\ntwo":          {[]string{"b", "d"}, []int{-1, 0, 1}},
-		"numbers.csv\nflat":  {nil, []int{2, -1}},
-		"two\nnumbers.csv":   {[]string{"d", "b", "a"}, []int{1, 0, 2}},
-		"numbers.csv\nthree": {[]string{"d", "b", "a"}, []int{2, 2, 1, 0}},
+		"two\nthree\nflat":       {[]string{"a", "b", "d"}, []int{1, 2, 0, 1, 2, -1}},
+		"flat\ntwo":              {[]string{"b", "d"}, []int{-1, 0, 1}},
+		"numbers.csv\nflat":      {nil, []int{2, -1}},
+		"flat\nnumbers.csv\ntwo": {[]string{"d", "b", "a"}, []int{-1, 2, 1, 0}},
+		"two\nnumbers.csv":       {[]string{"d", "b", "a"}, []int{1, 0, 2}},
+		"numbers.csv\nthree":     {[]string{"d", "b", "a"}, []int{2, 2, 1, 0}},
 	} {
 		p.write("list.txt", list)
 		d, err := p.tryOpen("list.txt")
