@@ -75,7 +75,7 @@ func listLines(text []byte) (lines []listLine) {
 	number := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF"))) {
 		number++
-		if name := string(bytes.TrimSpace(line)); name != "" && name[0] != '#' {
+		if name := string(bytes.TrimPrefix(bytes.TrimSpace(line), []byte("file://"))); name != "" && name[0] != '#' {
 			lines = append(lines, listLine{number, name})
 		}
 	}
