@@ -1,8 +1,8 @@
 package main
 
 import (
-	"errors"
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
