@@ -35,6 +35,8 @@ func (p *opening) runEntries() (*index, error) {
 	}
 	n := len(p.src.entries)
 	all, opened, busy := make([]*index, n), make([]opening, n), map[string]*sync.Mutex{}
+	var mu sync.Mutex
+	missing := &PartsError{}
 	listed, scanned := joint{report: p.Listing}, joint{report: p.Progress}
 	for k, e := range p.src.entries {
 		q := *p
@@ -53,18 +55,24 @@ func (p *opening) runEntries() (*index, error) {
 			opened[k].ctx = ctx
 			all[k], err = opened[k].run()
 			index.Unlock()
-			if parts, ok := errors.AsType[*PartsError](err); ok {
-				for i := range parts.Parts {
-					part := &parts.Parts[i]
-					part.K = (part.K - k%part.N + part.N) % part.N
+			if parts, ok := errors.AsType[*PartsError](err); ok && len(parts.Parts) > 0 {
+				mu.Lock()
+				for _, part := range parts.Parts {
+					missing.Parts = append(missing.Parts, Share{(part.K - k%part.N + part.N) % part.N, part.N})
 				}
-			}
-			if err != nil {
+				missing.Err = parts.Err
+				mu.Unlock()
+			} else if err != nil {
 				return fmt.Errorf("%s: %w", p.src.list, &EntryError{e.line, e.name(), err})
 			}
 		}
 		return nil
 	})
+	if err == nil && len(missing.Parts) > 0 {
+		slices.SortFunc(missing.Parts, func(a, b Share) int { return cmp.Compare(a.K, b.K) })
+		missing.Parts = slices.Compact(missing.Parts)
+		err = missing
+	}
 	if err != nil {
 		return nil, err
 	}
