@@ -152,7 +152,7 @@ func (p *opening) check(x *index) error {
 			return fail("%s has label %d, but there are %d classes", x.table.path(i), row.label, len(p.Classes))
 		}
 	}
-	if !labeled {
+	if !labeled && p.src.line == 0 { // of a list, others may have some
 		return fail("the images have no labels")
 	}
 	place := map[string]int32{}

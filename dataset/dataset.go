@@ -1,6 +1,8 @@
 package dataset
 
 import (
+	"path/filepath"
+	"sort"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -13,6 +15,7 @@ import (
 type Dataset struct {
 	*source
 	storage   *storage
+	origins   []origin // of a list of several, in order; nil otherwise
 	table     *table
 	classes   []string
 	digest    string
@@ -22,6 +25,20 @@ type Dataset struct {
 	indexFile string
 	ordered   bool
 	closed    atomic.Bool
+}
+
+// An origin is where some of the samples are, and how they are read.
+type origin struct {
+	*source
+	storage *storage
+}
+
+// origin is that of sample i.
+func (d *Dataset) origin(i int) origin {
+	if d.origins == nil {
+		return origin{d.source, d.storage}
+	}
+	return d.origins[sort.Search(len(d.origins)-1, func(k int) bool { return i < d.origins[k].end })]
 }
 
 // Close ends the use of the dataset. A read still in progress, for example on a hung storage,
@@ -34,19 +51,30 @@ func (d *Dataset) Close() error {
 // Name is where the dataset is: the path or the URL of its directory, its manifest or its archives.
 func (d *Dataset) Name() string { return d.name() }
 
-// Remote says whether the samples are in a store.
-func (d *Dataset) Remote() bool { return d.remote != nil }
-
-// Requests counts what a store was asked; nil if the samples are in none.
-func (d *Dataset) Requests() *store.Stats {
-	if d.remote == nil {
-		return nil
+// Entries are where the datasets of a list of several are, as Name is of one.
+func (d *Dataset) Entries() (names []string) {
+	for _, e := range d.entries {
+		names = append(names, e.name())
 	}
-	s := d.remote.Stats()
-	return &s
+	return names
 }
 
-// Packed says whether the samples are inside files that hold many.
+// Remote says whether samples are in a store.
+func (d *Dataset) Remote() bool { return len(d.stores) > 0 }
+
+// Requests counts what stores were asked; nil if the samples are in none.
+func (d *Dataset) Requests() *store.Stats {
+	if !d.Remote() {
+		return nil
+	}
+	var all store.Stats
+	for _, s := range d.stores {
+		all.Add(s.Stats())
+	}
+	return &all
+}
+
+// Packed says whether samples are inside files that hold many.
 func (d *Dataset) Packed() bool { return d.table.members != nil }
 
 // Ordered says whether the samples have an order of their own, like those of a manifest or of a WebDataset. Otherwise order
@@ -54,7 +82,7 @@ func (d *Dataset) Packed() bool { return d.table.members != nil }
 func (d *Dataset) Ordered() bool { return d.ordered }
 
 // Root is the directory that paths are relative to: absolute, with symbolic links resolved. In a store, it
-// is a URL.
+// is a URL, or the beginning of one; for a list of datasets that have nothing in common it is empty.
 func (d *Dataset) Root() string { return d.dir }
 
 // Manifest is the absolute path of the dataset's manifest, "" if it has none.
@@ -120,8 +148,11 @@ func (d *Dataset) Report() Report { return d.report }
 // MemoryBytes is how much memory the dataset holds.
 func (d *Dataset) MemoryBytes() int64 {
 	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
-	if d.remote != nil {
-		n += d.remote.MemoryBytes()
+	for _, s := range d.stores {
+		n += s.MemoryBytes()
+	}
+	if d.tier != nil {
+		n += d.tier.MemoryBytes()
 	}
 	for _, c := range d.classes {
 		n += int64(len(c)) + int64(unsafe.Sizeof(c))
@@ -129,5 +160,10 @@ func (d *Dataset) MemoryBytes() int64 {
 	return n
 }
 
-// IndexPath is the path of the index file, "" if none is kept.
-func (d *Dataset) IndexPath() string { return d.indexFile }
+// IndexPath is the path of the index file, "" if none is kept; for a list of several datasets, the directory of theirs.
+func (d *Dataset) IndexPath() string {
+	if d.entries != nil && d.indexFile != "" {
+		return filepath.Dir(d.indexFile)
+	}
+	return d.indexFile
+}

@@ -1,7 +1,7 @@
 // Package dataset knows which samples exist and where their bytes are.
 //
-// A dataset is a directory of class directories, a flat directory, a manifest, or archives, which a
-// list may name (list.go), on this machine or in a store. Opening one yields a table of samples in a fixed order: path, label, pixel
+// A dataset is a directory of class directories, a flat directory, a manifest, or archives, on this machine or in a
+// store, or a list of such. Opening one yields a table of samples in a fixed order: path, label, pixel
 // size, format, and the identity (byte size and modification time) the file had when its header was
 // read; for a sample that is not a file, also the object that holds it, and where. The engine plans
 // batches from this table without any I/O, and calls [Dataset.LoadPart] for a sample's encoded
@@ -18,6 +18,13 @@
 // The identity of a sample in an archive has its own size and the time of the archive, whose size and
 // time are compared before and after each read. A store is read in the version that the index names
 // or not at all, so [Dataset.Check] does not ask it.
+//
+// # Lists
+//
+// A list names datasets of any kind (list.go). Each of them is opened as if it were alone, with an index of its own, and
+// then its rows are moved into one table, with labels among the classes of all (mixture.go). So nothing else knows
+// of lists, except that a read asks which of the datasets a row is of ([Dataset.origin]): each has its own directory, which
+// may be away while others are there, or its own store. Lists of lists are refused, so that none leads back to itself.
 //
 // # Order and links
 //

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 
@@ -11,16 +12,28 @@ import (
 // Errors of opening a dataset.
 var (
 	ErrNotExist  = errors.New("dataset does not exist")
-	ErrKind      = errors.New("neither a directory, nor a manifest (.csv, .jsonl, .parquet), nor an archive of images (.tar, .zip, .parquet), nor a list of archives (.txt)")
+	ErrKind      = errors.New("neither a directory, nor a manifest (.csv, .jsonl, .parquet), nor an archive of images (.tar, .zip, .parquet), nor a list of datasets (.txt)")
 	ErrEmpty     = errors.New("no images found")
 	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
 	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
 	ErrArchive   = errors.New("cannot be used as an archive of images")
-	ErrList      = errors.New("bad list of archives") // the text names the line
+	ErrList      = errors.New("bad list of datasets") // the text names the line
+	ErrLabels    = errors.New("the labels of some are numbers, those of others names of classes")
 	ErrManifests = errors.New("has more than one manifest")
 	ErrClasses   = errors.New("labels do not fit the list of classes")
 	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
 )
+
+// An EntryError is the error of opening a dataset that a list names.
+type EntryError struct {
+	Line int
+	Name string // of the dataset; as it is in the list, a password included
+	Err  error
+}
+
+func (e *EntryError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+func (e *EntryError) Unwrap() error { return e.Err }
 
 // ErrShort is what a Prober returns, possibly wrapped, when it needs more of a file's beginning.
 var ErrShort = errors.New("more bytes are needed")

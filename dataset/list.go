@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +18,7 @@ import (
 	"github.com/batchfs/batchfs/store"
 )
 
-// A list is a text file that names archives, one in a line: by paths, patterns or URLs. Paths are relative to it.
+// A list is a text file that names datasets, one in a line: by paths, patterns or URLs. Paths are relative to it.
 
 const (
 	listExtension = ".txt"
@@ -73,66 +75,132 @@ func listLines(text []byte) (lines []listLine) {
 	number := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF"))) {
 		number++
-		if name := string(bytes.TrimSpace(line)); name != "" && name[0] != '#' {
+		if name := string(bytes.TrimPrefix(bytes.TrimSpace(line), []byte("file://"))); name != "" && name[0] != '#' {
 			lines = append(lines, listLine{number, name})
 		}
 	}
 	return lines
 }
 
+// group is a dataset that a list names, in lines that follow one another.
+type group struct {
+	line  int
+	place string // the beginning of its store's URL; "" for files of this machine
+	names []string
+	known map[string]bool // those
+}
+
+// groupsOf are the datasets that a list names. Archives that follow one another, and whose names differ in numbers only, are
+// one. Names are relative to a folder of a place; paths may only be absolute in a list on this machine.
+func groupsOf(text []byte, place, folder string) (groups []group, err error) {
+	for _, line := range listLines(text) {
+		g := group{line.number, place, []string{folder + line.name}, map[string]bool{}}
+		switch {
+		case store.IsURL(line.name):
+			g.place, g.names[0] = store.Split(line.name)
+		case filepath.IsAbs(line.name) && place != "":
+			err = errors.New("a path of this machine, in a list that is elsewhere")
+		case filepath.IsAbs(line.name):
+			g.names[0] = line.name
+		}
+		name := g.names[0]
+		switch {
+		case err != nil:
+		case isList(name):
+			err = errors.New("a list of its own; write here what it names")
+		case archive.IsImage(name):
+			err = errors.New("an image; list images in a .csv file with a column path")
+		case g.place == "":
+			g.names[0] = filepath.Clean(name)
+		case name != "":
+			err = checkPattern(strings.TrimRight(name, "/"))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: line %d: %w", ErrList, line.number, err)
+		}
+		if last := len(groups) - 1; last >= 0 && groups[last].takes(g) {
+			g.names, g.line, g.known = append(groups[last].names, g.names[0]), groups[last].line, groups[last].known
+			groups = groups[:last]
+		}
+		g.known[g.names[len(g.names)-1]] = true
+		groups = append(groups, g)
+	}
+	if groups == nil {
+		return nil, fmt.Errorf("%w: it names nothing", ErrList)
+	}
+	return groups, nil
+}
+
+var digits = regexp.MustCompile("[0-9]+")
+
+// takes says whether another dataset is part of this one. What is named twice is there twice, which one dataset cannot do.
+func (g *group) takes(next group) bool {
+	first, name := g.names[0], next.names[0]
+	return g.place == next.place && archive.Is(name) && !isPattern(first+name) && !g.known[name] &&
+		digits.ReplaceAllString(first, "0") == digits.ReplaceAllString(name, "0")
+}
+
 // takeList sets the source to what a list names that is in a folder of this machine, or, where place is not empty, of that
 // store.
 func (s *source) takeList(ctx context.Context, place, folder string, text []byte, o *Options) error {
-	first, names := "", []string(nil)
-	for _, line := range listLines(text) {
-		in, name := place, folder+line.name
-		switch {
-		case store.IsURL(line.name):
-			in, name = store.Split(line.name)
-		case place == "" && filepath.IsAbs(line.name):
-			name = line.name
-		}
-		var err error
-		switch {
-		case names == nil:
-			first = in
-		case in != first:
-			err = errors.New("it is not in the same store as the first one, or not on this machine as well")
-		}
-		switch {
-		case err != nil:
-		case !archive.Is(name):
-			err = errors.New("neither an archive nor a pattern of archives, such as train-*.tar; list images in a .csv file with a column path")
-		case in == "":
-			name = filepath.Clean(name)
-		default:
-			err = checkPattern(name)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: line %d: %w", ErrList, line.number, err)
-		}
-		names = append(names, name)
+	groups, err := groupsOf(text, place, folder)
+	if err != nil {
+		return err
 	}
-	if names == nil {
-		return fmt.Errorf("%w: it names nothing", ErrList)
+	s.remote = nil
+	if len(groups) == 1 {
+		if len(groups[0].names) == 1 {
+			s.list = "" // that dataset is all there is
+		}
+		return s.locateGroup(ctx, &groups[0], o)
 	}
-	common := commonDirectory(names)
-	for i := range names {
-		names[i] = names[i][len(common):]
+	amazon := func(g group) bool { return strings.HasPrefix(strings.ToLower(g.place), "s3:") }
+	var leads []string
+	for _, g := range groups {
+		e, how := &source{labels: o.LabelColumn, line: g.line}, *o
+		if !amazon(g) && slices.ContainsFunc(groups, amazon) {
+			how.Store.Endpoint = "" // which is about s3
+		}
+		if err := e.locateGroup(ctx, &g, &how); err != nil {
+			return &EntryError{g.line, g.place + g.names[0], err}
+		}
+		if e.manifest == "" {
+			e.labels = ""
+		}
+		s.entries, leads = append(s.entries, e), append(leads, e.lead)
 	}
-	s.archives = names
-	if first == "" {
-		return s.setDirectory(common)
+	s.store, s.dir = o.Store.Endpoint, commonDirectory(leads)
+	for _, e := range s.entries {
+		e.lead = e.lead[len(s.dir):]
 	}
-	if s.remote == nil || first != place {
-		remote, _, err := store.Open(ctx, first, o.Store)
-		if err != nil {
+	if filepath.IsAbs(s.dir) {
+		return s.setDirectory(s.dir)
+	}
+	return nil
+}
+
+// locateGroup is locate for a dataset that a list names.
+func (s *source) locateGroup(ctx context.Context, g *group, o *Options) (err error) {
+	var remote store.Store
+	if g.place != "" {
+		if remote, _, err = o.openStore(ctx, g.place); err != nil {
 			return err
 		}
-		_ = s.close()
-		s.remote = remote
 	}
-	s.store, s.prefix = o.Store.Endpoint, common
+	switch {
+	case len(g.names) == 1 && remote == nil:
+		return s.locateFile(ctx, g.names[0], o)
+	case len(g.names) == 1:
+		return s.locateIn(ctx, remote, g.names[0], g.place, o)
+	}
+	common := commonDirectory(g.names)
+	for _, name := range g.names {
+		s.archives = append(s.archives, escapePattern(name[len(common):]))
+	}
+	if remote == nil {
+		return s.setDirectory(common)
+	}
+	s.remote, s.store, s.prefix = remote, o.Store.Endpoint, common
 	s.setURL()
 	return nil
 }

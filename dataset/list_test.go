@@ -14,36 +14,44 @@ import (
 // shards packs the images of several as class folders in three places, and as WebDatasets with labels.
 func (p *place) shards() {
 	names := p.several()
-	p.mkdir("s/more")
-	p.mkdir("t")
-	p.pack("s/0.tar", "", names[:3]...)
-	p.pack("s/more/1.tar", "", names[3:5]...)
-	p.pack("t/2.tar", "", names[5:]...)
-	for k, name := range []string{"s/a.tar", "s/more/b.tar", "t/c.tar"} {
+	p.mkdir("s/more1")
+	p.mkdir("s/more2")
+	p.pack("s/more1/0.tar", "", names[:3]...)
+	p.pack("s/more1/1.tar", "", names[3:5]...)
+	p.pack("s/more2/1.tar", "", names[5:]...)
+	for k, name := range []string{"s/a1.tar", "s/more1/a2.tar", "s/a10.tar"} {
 		label := strings.TrimSuffix(names[k], filepath.Ext(names[k])) + ".cls"
 		p.write(label, "3")
 		p.pack(name, "", names[k], label)
 	}
 }
 
-// TestList: a list is the archives that it names, in its order; those of class folders are one dataset. It is read again at
-// each Open, and what is indexed is of the archives that it named then.
+// TestList: shards that a list names are one dataset, in its order. It is read again at each Open, and what is indexed is of the
+// archives that it named then.
 func TestList(t *testing.T) {
 	p := newPlace(t)
 	p.shards()
-	p.write("s/classes.txt", "\xEF\xBB\xBF# train\r\n\r\nmore/1.tar\r\n"+p.path("t/2.tar")+"\r\n  [0].tar ")
+	p.write("s/classes.txt", "\xEF\xBB\xBF# train\r\n\r\nmore1/1.tar\r\n"+p.path("s/more2/1.tar")+"\r\n  more1/0.tar ")
 	want, got := p.open("d"), p.open("s/classes.txt")
 	if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, got)); diff != "" || got.Digest() != want.Digest() || got.Name() != p.path("s/classes.txt") {
 		t.Errorf("%s (-directory +list):\n%s", got.Name(), diff)
 	}
-	p.write("s/ordered.txt", "../t/c.tar\nmore/b.tar\n../s/{a,a}.tar")
-	if _, err := p.tryOpen("s/ordered.txt"); err == nil || !strings.Contains(err.Error(), p.path("s/a.tar")+" is named twice") {
+	p.write("s/one.txt", "{a,a}1.tar")
+	if _, err := p.tryOpen("s/one.txt"); err == nil || !strings.Contains(err.Error(), p.path("s/a1.tar")+" is named twice") {
 		t.Error(err)
 	}
-	p.write("s/ordered.txt", "../t/c.tar\nmore/b.tar\n../s/a.tar")
+	p.write("s/one.txt", "../d")
+	if one := p.open("s/one.txt"); one.Digest() != want.Digest() || one.Name() != p.path("d") {
+		t.Errorf("a list of one dataset is %s", one.Name())
+	}
+	p.write("s/ordered.txt", "a10.tar\na1.tar\n../s/a2.tar")
+	if _, err := p.tryOpen("s/ordered.txt"); !errors.Is(err, ErrNotExist) {
+		t.Error(err)
+	}
+	p.write("s/ordered.txt", "a10.tar\na1.tar")
 	d := p.open("s/ordered.txt")
-	first := []string{"t/c.tar/b/1.jpg", "s/more/b.tar/b/2.png", "s/a.tar/b-1/z.jpg"}
-	if !slices.Equal(paths(d), first) || !slices.Equal(d.Blocks(), []int64{1, 1, 1}) || d.Root() != p.path("") {
+	first := []string{"a10.tar/b/1.jpg", "a1.tar/b-1/z.jpg"}
+	if !slices.Equal(paths(d), first) || !slices.Equal(d.Blocks(), []int64{1, 1}) || d.Root() != p.path("s") {
 		t.Errorf("%s: %q, %d", d.Root(), paths(d), d.Blocks())
 	}
 	p.settle()
@@ -51,32 +59,32 @@ func TestList(t *testing.T) {
 	if again := p.open("s/ordered.txt"); again.Report().Scanned != 0 || !slices.Equal(paths(again), first) {
 		t.Errorf("%d headers were read again: %q", again.Report().Scanned, paths(again))
 	}
-	p.write("s/ordered.txt", "a.tar\nmore/b.tar")
-	if d = p.open("s/ordered.txt"); !slices.Equal(paths(d), []string{"a.tar/b-1/z.jpg", "more/b.tar/b/2.png"}) {
-		t.Errorf("%q", paths(d))
+	p.write("s/ordered.txt", "a1.tar\nmore1/a2.tar\na1.tar")
+	if d = p.open("s/ordered.txt"); !slices.Equal(paths(d), []string{"a1.tar/b-1/z.jpg", "more1/a2.tar/b/2.png", "a1.tar/b-1/z.jpg"}) || !slices.Equal(d.Blocks(), []int64{1, 1, 1}) {
+		t.Errorf("%q, %d", paths(d), d.Blocks())
 	}
 }
 
-// TestListOfStore: lines are URLs of one store, or relative to a list that is there.
+// TestListOfStore: lines are URLs, or relative to a list that is in a store.
 func TestListOfStore(t *testing.T) {
 	p := newPlace(t)
 	p.shards()
 	_, how := p.serve()
-	p.write("here.txt", "s3://data/s/more/*.tar\ns3://data/{s/0,t/2}.tar\n")
-	p.write("s/there.txt", "more/1.tar\n0.tar\ns3://data/t/2.tar")
-	p.write("s/classes.txt", "more/1.tar\n0.tar\n../t/2.tar")
-	if _, err := p.tryOpen("here.txt", how); err == nil || !strings.Contains(err.Error(), "order of its own") {
-		t.Errorf("both kinds: %v", err)
-	}
-	p.write("here.txt", "s3://data/s/more/1*.tar\ns3://data/{s/0,t/2}.tar\n")
-	want := p.open("s/classes.txt")
+	p.write("here.txt", "s3://data/s/more1/1.tar\ns3://data/s/more1/0.tar\ns3://data/s/more2/1.tar\n")
+	p.write("s/there.txt", "more1/1.tar\nmore1/0.tar\ns3://data/s/more2/1.tar")
+	want := p.open("d")
 	for _, d := range []*Dataset{p.open("here.txt", how), p.openURL("s3://data/s/there.txt", how)} {
 		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" || d.Digest() != want.Digest() || !d.Remote() {
 			t.Errorf("%s (-here +store):\n%s", d.Name(), diff)
 		}
 	}
-	if url := StoreURL(p.path("here.txt")); url != "s3://data/s/more/1*.tar" || StoreURL(url) != url || StoreURL(p.path("s/classes.txt")) != "" {
+	if url := StoreURL(p.path("here.txt")); url != "s3://data/s/more1/1.tar" || StoreURL(url) != url || StoreURL(p.path("s/none.txt")) != "" {
 		t.Error(url)
+	}
+	p.write("s/mixed.txt", "more2\nmore1/0.tar\n")
+	want = p.open("s/mixed.txt")
+	if d := p.openURL("s3://data/s/mixed.txt", how); !slices.Equal(paths(d), paths(want)) || d.Digest() != want.Digest() || want.Len() != 5 {
+		t.Errorf("%q, not %q", paths(d), paths(want))
 	}
 	if _, err := p.tryOpenURL("s3://data/no.txt", how); !errors.Is(err, ErrNotExist) {
 		t.Error(err)
@@ -86,21 +94,31 @@ func TestListOfStore(t *testing.T) {
 func TestBadList(t *testing.T) {
 	p := newPlace(t)
 	p.shards()
+	p.mkdir("empty")
+	p.write("d/a/readme", "x")
+	p.images("parts/train/1.jpg", "parts/val/1.jpg")
 	_, how := p.serve()
 	for text, want := range map[string]string{
-		"# nothing\n\n":                      "names nothing",
-		"s/0.tar\n\nd\n":                     "line 3: neither an archive",
-		"d/a/9.jpg":                          "list images in a .csv",
-		"s3://data/s/0.tar\ns/0.tar":         "line 2: it is not in the same store",
-		"s/0.tar\ns3://data/s/0.tar":         "line 2: it is not in the same store",
-		"s3://data/s/0.tar\ns3://b/x.tar":    "line 2: it is not in the same store",
-		"https://u:word@h/x.tar\nhttps://h/": "line 2: it is not in the same store",
-		"s3://data/../x.tar":                 "line 1: no name of an object",
-		"s3://data//x.tar":                   "line 1: no name of an object",
-		"s/0.tar/d":                          "line 1: neither an archive",
-		"no/*.tar":                           "no such file or directory",
-		"s/no.tar":                           "does not exist",
-		"s/{0.tar":                           "without its pair",
+		"# nothing\n\n":                "names nothing",
+		"s/more1/0.tar\n\nnone\n":      "line 3: " + p.path("none") + ": dataset does not exist",
+		"s/more1/0.tar\nempty":         "line 2: " + p.path("empty") + ": no images found",
+		"d/a/9.jpg":                    "line 1: an image; list images in a .csv",
+		"s/more1/0.tar\nlist.txt":      "line 2: a list of its own",
+		"d\ns3://data/other.txt":       "line 2: a list of its own",
+		"d\nd/a/readme":                "line 2: " + p.path("d/a/readme") + ": neither a directory",
+		"s3://data/d\ns3://b/x/":       "line 2: s3://b/x/: dataset does not exist",
+		"d\nhttps://u:word@h/x/":       "line 2: https://h/x/metadata.csv: the store cannot be reached",
+		"s3://data/../x.tar":           "line 1: no name of an object",
+		"s3://data//x.tar":             "line 1: no name of an object",
+		"s/more1/0.tar/none\nd":        "line 1: " + p.path("s/more1/0.tar/none") + ": no images found",
+		"no/*.tar":                     "no such file or directory",
+		"s/no.tar":                     "does not exist",
+		"s/{0.tar":                     "without its pair",
+		"d\ns3://data/s/{0.tar":        "without its pair",
+		"d\ns/*.tar\ns/more1/*.tar":    "line 3: " + p.path("s/more1/*.tar") + ": cannot be used as an archive of images: a2.tar has an order of its own",
+		"s/more1/1.tar\ns/more1/9.tar": "does not exist",
+		"d\ns3://data/s/../d/":         "line 2: no name of an object",
+		"parts\nd":                     "line 1: " + p.path("parts") + ": its folders are named like parts of a dataset",
 	} {
 		p.write("list.txt", text)
 		_, err := p.tryOpen("list.txt", how)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,21 +26,35 @@ var packedKinds = strings.Fields("tgz gz bz2 xz zst 7z rar rec lmdb h5 hdf5 arro
 // manifests are the names that a directory's manifest may have, as in Hugging Face's image folders.
 var manifests = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 
-// locate determines what path is. The caller closes the store, if there is one.
+// locate determines what path is. The caller closes the stores, if there are any.
 func locate(ctx context.Context, path string, o *Options) (src *source, err error) {
-	src = &source{labels: o.LabelColumn}
+	src, o.opened = &source{labels: o.LabelColumn}, map[string]store.Store{}
 	if store.IsURL(path) {
 		err = src.locateObject(ctx, path, o)
 	} else {
 		err = src.locateFile(ctx, path, o)
 	}
-	if err == nil && o.LabelColumn != "" && src.manifest == "" {
+	manifest := func(s *source) bool { return s.manifest != "" }
+	if err == nil && o.LabelColumn != "" && !manifest(src) && !slices.ContainsFunc(src.entries, manifest) {
 		err = &option.Error{Field: "label column", Rule: "left out: the dataset has no manifest", Value: o.LabelColumn}
 	}
+	src.stores = slices.Collect(maps.Values(o.opened))
 	if err != nil {
 		_ = src.close()
 	}
 	return src, err
+}
+
+// openStore is store.Open, which it calls once for each store.
+func (o *Options) openStore(ctx context.Context, url string) (remote store.Store, name string, err error) {
+	place, name := store.Split(url)
+	if remote = o.opened[place]; remote != nil {
+		return remote, name, nil
+	}
+	if remote, name, err = store.Open(ctx, url, o.Store); err == nil {
+		o.opened[place] = remote
+	}
+	return remote, name, err
 }
 
 func (s *source) locateFile(ctx context.Context, path string, o *Options) error {
@@ -100,6 +115,7 @@ func (s *source) locateFile(ctx context.Context, path string, o *Options) error 
 
 // setDirectory sets the directory that paths are relative to.
 func (s *source) setDirectory(dir string) (err error) {
+	s.lead = strings.TrimRight(dir, "/") + "/"
 	if s.dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
 	}
@@ -111,7 +127,10 @@ func (s *source) setDirectory(dir string) (err error) {
 }
 
 // setURL sets it for a store.
-func (s *source) setURL() { s.dir = strings.TrimRight(s.remote.URL(s.prefix), "/") + "/" }
+func (s *source) setURL() {
+	s.dir = strings.TrimRight(s.remote.URL(s.prefix), "/") + "/"
+	s.lead = s.dir
+}
 
 // splitArchive divides the path of a folder in an archive into that of the archive and that in it.
 func splitArchive(name string) (file, within string) {
@@ -170,10 +189,15 @@ func metadata(dir string, o *Options) (name string, err error) {
 
 // locateObject is locate for a URL.
 func (s *source) locateObject(ctx context.Context, url string, o *Options) error {
-	remote, name, err := store.Open(ctx, url, o.Store)
+	remote, name, err := o.openStore(ctx, url)
 	if err != nil {
 		return err
 	}
+	return s.locateIn(ctx, remote, name, url, o)
+}
+
+// locateIn is locate for a name in a store, of which url has the beginning.
+func (s *source) locateIn(ctx context.Context, remote store.Store, name, url string, o *Options) (err error) {
 	s.remote, s.store = remote, o.Store.Endpoint
 	name, s.within = splitArchive(name)
 	base := path.Base(name)
@@ -193,8 +217,9 @@ func (s *source) locateObject(ctx context.Context, url string, o *Options) error
 			err = s.takeList(ctx, place, name[:len(name)-len(base)], text, o)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", remote.URL(name), err)
+			err = fmt.Errorf("%s: %w", remote.URL(name), err)
 		}
+		return err
 	case isPattern(name):
 		s.prefix, s.archives = splitPattern(name)
 	case strings.HasSuffix(name, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, archive.ExtensionKey(base)):

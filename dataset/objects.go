@@ -118,8 +118,8 @@ func ofStore(err error) error {
 }
 
 // openObject is openRow in a store. It asks the store only for what the index does not know.
-func (s *storage) openObject(t *table, i int, stop <-chan struct{}) (file, error) {
-	name, version := s.prefix+t.file(i), ""
+func (s *storage) openObject(src *source, t *table, i int, stop <-chan struct{}) (file, error) {
+	name, version := src.prefix+src.file(t, i), ""
 	place, whole := t.place(i)
 	if place == nil {
 		t.mu.Lock()

@@ -61,6 +61,8 @@ type Options struct {
 	Store store.Options
 	// Prober reads image headers.
 	Prober Prober
+
+	opened map[string]store.Store // by the beginnings of their URLs
 	// Progress, if not nil, reports how many of the files to scan are done. Calls do not
 	// overlap, done never decreases, and the last call has done == total. There is no call if
 	// there is nothing to scan.
@@ -106,7 +108,11 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	p.memory = newAllowance(p.Memory)
 	err = p.openTier()
 	var x *index
-	if err == nil {
+	switch {
+	case err != nil:
+	case src.entries != nil:
+		x, err = p.runEntries()
+	default:
 		x, err = p.run()
 	}
 	if err != nil {
@@ -114,12 +120,19 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	indexed := x.Digest
-	if o.Classes != nil && o.Part.N == 0 {
+	switch {
+	case src.entries != nil:
+		x.Digest = digest(x.table, x.classes)
+	case o.Classes != nil && o.Part.N == 0:
 		p.fix(x)
 	}
 	p.report.count(x)
+	var origins []origin
+	for _, e := range src.entries {
+		origins = append(origins, origin{e, p.entryStorage(e)})
+	}
 	return &Dataset{
-		source: src, storage: p.storage, table: x.table, classes: x.classes,
+		source: src, storage: p.storage, origins: origins, table: x.table, classes: x.classes,
 		digest: x.Digest, indexed: indexed, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
 		ordered: src.manifest != "" || x.Ordered,
 	}, nil

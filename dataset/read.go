@@ -29,7 +29,7 @@ const HeadBytes = 4096
 // LeastSaved is how many bytes must be skipped for two reads to beat one: of a store, which takes
 // tens of milliseconds to answer, as many as it sends in that time.
 func (d *Dataset) LeastSaved() int64 {
-	if d.storage.remote != nil {
+	if d.Remote() {
 		return 4 << 20
 	}
 	return 64 << 10
@@ -39,10 +39,10 @@ func (d *Dataset) LeastSaved() int64 {
 // suffices, else the memory that grow(n) returns: at least n bytes, or less to refuse
 // ([ErrTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
 //
-// If part is not nil, it is shown HeadBytes from the file's beginning and the file's size, and
+// If need is not nil, it is shown HeadBytes from the file's beginning and the file's size, and
 // decides which other bytes are needed: those between two offsets, or all if ok is false. If
 // that would skip less than LeastSaved bytes, the whole file is read; for a small file, without
-// calling part. The returned slice, which lies in the caller's memory, has the file's length,
+// calling need. The returned slice, which lies in the caller's memory, has the file's length,
 // but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
 // of the memory, and on an error all of it, may hold anything.
 //
@@ -54,16 +54,16 @@ func (d *Dataset) LeastSaved() int64 {
 // differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be unpacked,
 // [ErrAway], [ErrStopped] if stop was closed while the read waited for bandwidth or for a store, and
 // others; [OfFile] tells them apart.
-func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
-	err = d.attempt(i, func() error {
-		f, err := d.storage.openRow(d.source, d.table, i, stop)
+func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, need Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
+	err = d.attempt(i, func(p origin) error {
+		f, err := p.storage.openRow(p.source, d.table, i, stop)
 		if id = f.id; err != nil {
 			return err
 		}
-		defer d.storage.close(&f)
+		defer p.storage.close(&f)
 		var n int64
-		data, n, err = d.load(i, &f, buf, grow, part, stop)
-		if read += n; d.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
+		data, n, err = d.load(i, p.storage, &f, buf, grow, need, stop)
+		if read += n; p.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
 			id = unknown // as of a file that cannot be opened
 		}
 		return err
@@ -73,18 +73,19 @@ func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part
 
 // attempt calls f, and once more if the storage was mounted again meanwhile, as far as can be told:
 // the same directory may have been away and be back. Errors come as those of sample i.
-func (d *Dataset) attempt(i int, f func() error) error {
+func (d *Dataset) attempt(i int, f func(p origin) error) error {
+	p := d.origin(i)
 	for again := true; ; again = false {
 		if d.closed.Load() {
 			return d.fail(i, unix.EBADF)
 		}
-		seen := d.seen.Load()
-		err := f()
+		seen := p.seen.Load()
+		err := f(p)
 		if err == nil {
 			return nil
 		}
-		if d.storage.remote == nil && isStorage(err) {
-			replaced, why := d.examine(seen, d.table)
+		if p.remote == nil && isStorage(err) {
+			replaced, why := p.examine(seen, d.table)
 			if again && why == nil && (replaced || OfFile(err)) {
 				continue // it may have been away only until it was examined
 			}
@@ -94,12 +95,12 @@ func (d *Dataset) attempt(i int, f func() error) error {
 	}
 }
 
-func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) ([]byte, int64, error) {
+func (d *Dataset) load(i int, s *storage, f *file, buf []byte, grow func(n int) []byte, need Part, stop <-chan struct{}) ([]byte, int64, error) {
 	if !d.Same(i, f.id) {
 		return nil, 0, ErrChanged
 	}
 	if f.coded() {
-		return d.unpack(i, f, buf, grow, stop)
+		return d.unpack(i, s, f, buf, grow, stop)
 	}
 	n := f.skew + int(f.id.Size)
 	if room := f.room(n); cap(buf) < room && grow != nil {
@@ -110,9 +111,9 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	if cap(buf) < n {
 		return nil, 0, ErrTooLarge
 	}
-	read, err := d.fill(f, buf[:n], part, stop)
+	read, err := s.fillPart(f, buf[:n], need, int(d.LeastSaved()), stop)
 	if err == nil {
-		err = d.settled(i, f)
+		err = d.settled(i, s, f)
 	}
 	if err != nil {
 		return nil, read, err
@@ -122,8 +123,8 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 
 // settled returns ErrChanged if a file that was read is not the one that was opened, or another reader
 // has learned of another one.
-func (d *Dataset) settled(i int, f *file) error {
-	err := d.storage.unchanged(f)
+func (d *Dataset) settled(i int, s *storage, f *file) error {
+	err := s.unchanged(f)
 	if err == nil && !d.learn(i, f.id) {
 		err = ErrChanged
 	}
@@ -132,7 +133,7 @@ func (d *Dataset) settled(i int, f *file) error {
 
 // unpack reads a sample that is stored in a coding. The sample is unpacked into the beginning of the memory, and
 // what is stored is read into the rest of it.
-func (d *Dataset) unpack(i int, f *file, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, int64, error) {
+func (d *Dataset) unpack(i int, s *storage, f *file, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, int64, error) {
 	n := f.skew + int(f.place.Length)
 	from := (int(f.place.Room()) + directUnit - 1) &^ (directUnit - 1)
 	if room := from + f.room(n); cap(buf) < room && grow != nil {
@@ -144,9 +145,9 @@ func (d *Dataset) unpack(i int, f *file, buf []byte, grow func(n int) []byte, st
 		return nil, 0, ErrTooLarge
 	}
 	buf = buf[:cap(buf)]
-	got, err := d.storage.fill(f, buf[from:], 0, n, stop)
+	got, err := s.fill(f, buf[from:], 0, n, stop)
 	if err == nil {
-		err = d.settled(i, f)
+		err = d.settled(i, s, f)
 	}
 	if err != nil {
 		return nil, int64(got), err
@@ -155,22 +156,21 @@ func (d *Dataset) unpack(i int, f *file, buf []byte, grow func(n int) []byte, st
 	return data, int64(got), err
 }
 
-// fill reads a file, or the part that is needed.
-func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (read int64, err error) {
-	least := int(d.LeastSaved())
+// fillPart reads a file, or the part that is needed if that saves at least so many bytes.
+func (s *storage) fillPart(f *file, data []byte, need Part, least int, stop <-chan struct{}) (read int64, err error) {
 	n := len(data) - f.skew
 	from, to := 0, len(data)
-	if head := f.room(f.skew + HeadBytes); part != nil && len(data) >= head+least {
-		got, err := d.storage.fill(f, data, 0, head, stop)
+	if head := f.room(f.skew + HeadBytes); need != nil && len(data) >= head+least {
+		got, err := s.fill(f, data, 0, head, stop)
 		if read = int64(got); err != nil {
 			return read, err
 		}
-		a, b, ok := part(data[f.skew:f.skew+HeadBytes], int64(n))
+		a, b, ok := need(data[f.skew:f.skew+HeadBytes], int64(n))
 		if from = head; ok && a >= 0 && a < b && b <= int64(n) && n-int(b-a) >= least {
 			from, to = f.floor(max(head, f.skew+int(a))), max(head, f.skew+int(b))
 		}
 	}
-	got, err := d.storage.fill(f, data[from:], int64(from), to-from, stop)
+	got, err := s.fill(f, data[from:], int64(from), to-from, stop)
 	return read + int64(got), err
 }
 
@@ -178,12 +178,12 @@ func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (r
 // not the indexed one, or cannot be determined. It is Load without the reading. A store is not asked: it
 // is read in the indexed version or not at all.
 func (d *Dataset) Check(i int) (id Identity, err error) {
-	err = d.attempt(i, func() (err error) {
-		if d.storage.remote != nil {
+	err = d.attempt(i, func(p origin) (err error) {
+		if p.remote != nil {
 			id = d.Stat(i)
 			return nil
 		}
-		if id, err = d.storage.look(d.dir, d.table.file(i)); err != nil {
+		if id, err = p.storage.look(p.dir, p.file(d.table, i)); err != nil {
 			return err
 		}
 		if place, whole := d.table.place(i); place != nil {

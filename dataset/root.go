@@ -14,22 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/tier"
 )
 
-// source is a dataset's location: a directory, a manifest in one, or archives in one. The
+// source is a dataset's location: a directory, a manifest in one, archives in one, or a list of such. The
 // directory may be a prefix of keys in a store.
 type source struct {
-	dir      string   // that paths are relative to: absolute, links resolved. In a store, a URL that ends with a slash
-	manifest string   // file name in it; "" for a directory
-	archives []string // patterns of the files in it that hold the samples; nil for a directory
-	within   string   // the folder in the archives that is the dataset, with a slash at its end; "": what they hold
-	list     string   // the path or the URL of the list that names the archives; "" if there is none
-	labels   string   // the manifest's column of labels; "" for the usual one
+	dir      string    // that paths are relative to: absolute, links resolved. In a store, a URL that ends with a slash
+	manifest string    // file name in it; "" for a directory
+	archives []string  // patterns of the files in it that hold the samples; nil for a directory
+	within   string    // the folder in the archives that is the dataset, with a slash at its end; "": what they hold
+	list     string    // the path or the URL of the list that names the archives, or the entries; "" if there is none
+	entries  []*source // the datasets of a list of several, in its order
+	labels   string    // the manifest's column of labels; "" for the usual one
 	remote   store.Store
-	prefix   string // of keys, empty or with a slash at its end
-	store    string // which of the stores that have such URLs it is
+	prefix   string        // of keys, empty or with a slash at its end
+	store    string        // which of the stores that have such URLs it is
+	stores   []store.Store // that are in use, entries' too; of an entry, none
+	tier     *tier.Tier    // before the stores; nil: none
 	seen     atomic.Pointer[fs.FileInfo]
 	mu       sync.Mutex // held while the directory is examined
+
+	// Of an entry:
+	line       int    // of the list
+	lead       string // what paths begin with in the table of all entries, without which they are relative to dir
+	first, end int    // which rows of that table are its samples; both 0 as long as it has a table of its own
 }
 
 // name is the path of the dataset's directory, manifest or archives.
@@ -37,7 +46,13 @@ func (s *source) name() string {
 	if s.list != "" {
 		return s.list
 	}
-	file := cmp.Or(s.manifest, strings.Join(s.archives, ","))
+	file := s.manifest
+	switch n := len(s.archives); {
+	case n > 1:
+		file = s.archives[0] + ",...," + s.archives[n-1]
+	case n == 1:
+		file = s.archives[0]
+	}
 	if s.within != "" {
 		file += "/" + strings.TrimSuffix(s.within, "/")
 	}
@@ -47,21 +62,35 @@ func (s *source) name() string {
 	return filepath.Join(s.dir, file)
 }
 
-func (s *source) close() error {
-	if s.remote == nil {
-		return nil
+func (s *source) close() (err error) {
+	if s.tier != nil {
+		err = s.tier.Close()
 	}
-	return s.remote.Close()
+	for _, remote := range s.stores {
+		err = errors.Join(err, remote.Close())
+	}
+	return err
 }
 
 // folder says whether the dataset is whatever its directory holds.
-func (s *source) folder() bool { return s.manifest == "" && s.archives == nil }
+func (s *source) folder() bool { return s.manifest == "" && s.archives == nil && s.entries == nil }
+
+// file is the name of the file that holds row i of a table, relative to the directory.
+func (s *source) file(t *table, i int) string {
+	name := t.file(i)
+	if s.end > 0 && !t.isMember(i) {
+		name = strings.TrimPrefix(name, s.lead)
+	}
+	return name
+}
 
 // identity distinguishes what can be read from the datasets that this machine can reach.
 func (s *source) identity() string {
 	name := s.name()
 	if s.list != "" {
 		name += "\x00" + s.dir // which follows from what is in the list
+	} else if len(s.archives) > 1 {
+		name += "\x00" + strings.Join(s.archives, "\x00")
 	}
 	return strings.TrimRight(name+"\x00"+s.labels+"\x00"+s.store, "\x00")
 }
@@ -100,9 +129,10 @@ func (s *source) examine(seen *fs.FileInfo, table *table) (again bool, err error
 // holds says whether any of a few samples, spread evenly over all, exists below the directory.
 // Their identities do not matter here; each read checks its own.
 func (s *source) holds(t *table) bool {
-	n := min(16, t.rows())
+	rows := cmp.Or(s.end, t.rows()) - s.first
+	n := min(16, rows)
 	for k := range n {
-		if _, err := (kernel{}).look(s.dir, t.file(k*t.rows()/n)); err == nil || err == ErrNotFile {
+		if _, err := (kernel{}).look(s.dir, s.file(t, s.first+k*rows/n)); err == nil || err == ErrNotFile {
 			return true
 		}
 	}

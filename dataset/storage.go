@@ -34,11 +34,10 @@ type storage struct {
 	log    *slog.Logger
 	refuse sync.Once   // logs that direct reads are not possible
 	remote store.Store // nil: files of this machine
-	prefix string      // of names in the store
 }
 
 func newStorage(o Storage, src *source, log *slog.Logger) *storage {
-	s := &storage{system: o.system, direct: o.Direct, log: log, remote: src.remote, prefix: src.prefix}
+	s := &storage{system: o.system, direct: o.Direct, log: log, remote: src.remote}
 	if s.system == nil {
 		s.system = kernel{}
 	}
@@ -116,9 +115,9 @@ func (s *storage) open(dir, path string) (file, error) {
 // that was searched for samples.
 func (s *storage) openRow(src *source, t *table, i int, stop <-chan struct{}) (file, error) {
 	if s.remote != nil {
-		return s.openObject(t, i, stop)
+		return s.openObject(src, t, i, stop)
 	}
-	f, err := s.open(src.dir, t.file(i))
+	f, err := s.open(src.dir, src.file(t, i))
 	place, whole := t.place(i)
 	switch {
 	case place == nil:

@@ -43,7 +43,7 @@ type table struct {
 	bad   map[uint32]badRow // by row
 
 	objects  []object // that hold the samples; none: each is a file, or an object, of its own
-	members  []member // by row, if there are objects
+	members  []member // by row, if there are objects; those of rows that are files of their own have no object (-1)
 	versions versions // of samples that are objects of a store
 }
 
@@ -107,15 +107,18 @@ func (s *table) path(i int) string {
 
 // file is the path of the file that holds row i.
 func (s *table) file(i int) string {
-	if s.members != nil {
+	if s.isMember(i) {
 		return s.objects[s.members[i].object].name
 	}
 	return s.path(i)
 }
 
+// isMember says whether row i is in a file that holds many.
+func (s *table) isMember(i int) bool { return s.members != nil && s.members[i].object >= 0 }
+
 // place says where row i is in its file, whose identity is not that of the sample; nil: it is all of it.
 func (s *table) place(i int) (p *archive.Place, whole Identity) {
-	if s.members == nil {
+	if !s.isMember(i) {
 		return nil, unknown
 	}
 	m := &s.members[i]
@@ -144,12 +147,20 @@ func (s *table) byPath() map[string]int {
 func (s *table) span(lo, hi int) *table {
 	t := newTable(hi-lo, 0)
 	for i := lo; i < hi; i++ {
-		start, path := int64(len(t.paths)), s.path(i)
-		t.paths, t.row = append(t.paths, path...), append(t.row, s.row[i])
-		t.row[i-lo].start = start
-		t.takeRest(i-lo, s, i)
+		t.extend(s, i, s.path(i))
 	}
 	return t
+}
+
+// extend appends row i of another table, with a path that is put together. It leaves out where it is in an object.
+func (s *table) extend(from *table, i int, path ...string) {
+	k := len(s.row)
+	s.row = append(s.row, from.row[i])
+	s.row[k].start = int64(len(s.paths))
+	for _, part := range path {
+		s.paths = append(s.paths, part...)
+	}
+	s.takeRest(k, from, i)
 }
 
 // take fills in what another table knows of row i, as its row k.

@@ -2,9 +2,9 @@ package dataset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/batchfs/batchfs/internal/option"
@@ -34,14 +34,19 @@ func (p *opening) openTier() error {
 		return &option.Error{Field: "local cache size", Rule: "0 or more bytes, of a local cache", Value: fmt.Sprint(o.Size)}
 	case o.Dir == "":
 		return nil
-	case p.src.remote == nil:
+	case len(p.src.stores) == 0:
 		return &option.Error{Field: "local cache", Rule: "left out: the dataset is not in an object store", Value: o.Dir}
 	}
 	t, err := tier.Open(o.Dir, tier.Options{Limit: o.Size, Dataset: p.src.identity(), Logger: p.Logger})
 	if err != nil {
 		return err
 	}
-	p.src.remote = &tiered{Store: p.src.remote, tier: t, log: p.Logger}
+	p.src.tier = t
+	for _, s := range append(slices.Clone(p.src.entries), p.src) {
+		if s.remote != nil {
+			s.remote = &tiered{Store: s.remote, tier: t, log: p.Logger}
+		}
+	}
 	p.storage.remote = p.src.remote
 	return nil
 }
@@ -66,17 +71,11 @@ func (s *tiered) ReadAt(ctx context.Context, o store.Object, p []byte, offset in
 	return len(p), nil
 }
 
-// MemoryBytes implements [store.Store].
-func (s *tiered) MemoryBytes() int64 { return s.Store.MemoryBytes() + s.tier.MemoryBytes() }
-
-func (s *tiered) Close() error { return errors.Join(s.tier.Close(), s.Store.Close()) }
-
 // LocalCache returns what the local cache did; nil if there is none.
 func (d *Dataset) LocalCache() *tier.Stats {
-	s, ok := d.remote.(*tiered)
-	if !ok {
+	if d.tier == nil {
 		return nil
 	}
-	stats := s.tier.Stats()
+	stats := d.tier.Stats()
 	return &stats
 }

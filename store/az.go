@@ -36,12 +36,12 @@ func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, 
 	base = base.JoinPath(container + "/")
 	s.header.Set("X-Ms-Version", "2023-11-03")
 	s.pages, s.sorts = s.azPages, true
-	if o.Token != "" && !o.Anonymous {
-		base.RawQuery = strings.TrimPrefix(o.Token, "?")
+	if o.Signature != "" && !o.Anonymous {
+		base.RawQuery = strings.TrimPrefix(o.Signature, "?")
 		s.hint = " but the shared access signature"
 	}
 	s.base.Store(base)
-	if o.Token != "" || o.Anonymous {
+	if o.Signature != "" || o.Anonymous {
 		return name, nil
 	}
 	credential, err := azidentity.NewDefaultAzureCredential(nil)

@@ -60,7 +60,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 	places := map[string]Options{
 		"http://user:" + canary + "@host/a?X-Amz-Signature=" + canary: {},
 		"s3://bucket/a":         {Endpoint: "http://host"},
-		"az://container/a":      {Endpoint: "http://host", Token: "?sv=1&sig=" + canary},
+		"az://container/a":      {Endpoint: "http://host", Signature: "?sv=1&sig=" + canary},
 		"hf://datasets/org/d/a": {Endpoint: "http://host", Token: "hf" + canary},
 	}
 	for name, handler := range handlers {

@@ -24,7 +24,7 @@ func lister(t *testing.T, place string, token string, pages map[string]string) (
 		}
 		_, _ = w.Write([]byte(page))
 	})
-	return w.open(t, place, Options{Endpoint: "http://host", Token: "sv=1", Anonymous: strings.HasPrefix(place, "gs")}), w
+	return w.open(t, place, Options{Endpoint: "http://host", Signature: "sv=1", Anonymous: strings.HasPrefix(place, "gs")}), w
 }
 
 func names(s *site, prefix string) (string, error) {

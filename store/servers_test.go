@@ -140,7 +140,7 @@ func TestFakeGCSServer(t *testing.T) {
 func TestAzurite(t *testing.T) {
 	t.Parallel()
 	path, port := servers.Binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t)
-	o := Options{Endpoint: "http://127.0.0.1:" + port + "/devstoreaccount1", Token: azuriteToken}
+	o := Options{Endpoint: "http://127.0.0.1:" + port + "/devstoreaccount1", Signature: azuriteToken}
 	start(t, "az://container/", o, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
 	change := func(s *site, name, query string, content []byte) (*http.Request, error) {
 		r := s.request(t.Context(), s.base.Load(), name, nil)
@@ -162,7 +162,7 @@ func TestAzurite(t *testing.T) {
 	conform(t, "az://container/", o, func(s *site, name string, content []byte) (*http.Request, error) {
 		return change(s, name, "", content)
 	})
-	o.Token = strings.Replace(o.Token, "sig=", "sig=canary", 1)
+	o.Signature = strings.Replace(o.Signature, "sig=", "sig=canary", 1)
 	s, _, err = Open(t.Context(), "az://container/", o)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,15 @@ type Stats struct {
 	FirstByte Percentiles `json:"first_byte"`
 }
 
+// Add makes the counts those of two stores, and the percentiles those of the slower one.
+func (s *Stats) Add(t Stats) {
+	s.Requests, s.Bytes, s.Retries = s.Requests+t.Requests, s.Bytes+t.Bytes, s.Retries+t.Retries
+	s.Hedges, s.Throttled, s.Errors = s.Hedges+t.Hedges, s.Throttled+t.Throttled, s.Errors+t.Errors
+	if t.FirstByte.P50 > s.FirstByte.P50 {
+		s.FirstByte = t.FirstByte
+	}
+}
+
 // Percentiles are of the time from a request to the first byte of its answer, in seconds, over
 // the last requests (up to 8,192), to within 7 %. All are 0 before the first answer.
 type Percentiles struct {

@@ -51,7 +51,8 @@ type Options struct {
 	Account       string        // of az, where the URL does not name it
 	Anonymous     bool          // use no credentials
 	RequesterPays bool          // pay for requests, where the bucket asks for that (s3, gs)
-	Token         string        // an access token (hf), or a shared access signature (az)
+	Token         string        // an access token (hf)
+	Signature     string        // a shared access signature (az)
 	MaxRequests   int           // in flight at once; 0: 64
 	Timeout       time.Duration // without progress; 0: 20 s
 	Tries         int           // of one request; 0: 5

@@ -13,8 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // A runner runs a command whose flags were parsed.
@@ -221,8 +219,8 @@ func arguments(names ...string) cobra.PositionalArgs {
 			return nil
 		}
 		err := usage("too many arguments at %q: %s takes %s", args[len(names)], cmd.Name(), cmp.Or(strings.Join(names, " and "), "no arguments"))
-		if len(names) > 0 && names[0] == "DATASET" && archive.Is(args[0]) {
-			err = hint(err, "several archives are one DATASET: a pattern in quotes, such as 'train-*.tar', or a .txt file with one in each line")
+		if len(names) > 0 && names[0] == "DATASET" {
+			err = hint(err, "several datasets are one DATASET: a .txt file with one in each line, or a pattern in quotes, such as 'train-*.tar'")
 		}
 		return surplus(cmd, args, err)
 	}

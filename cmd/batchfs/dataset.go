@@ -95,17 +95,21 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		listing.close()
 		bar.report(done, total)
 	}
-	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(url)
+	c.env.tokens(&o.Store)
 	// Nearly all of the heap is buffers and the index, neither of which takes long to mark. Most of the memory would
 	// otherwise be garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	ds, err := dataset.Open(ctx, path, o)
+	before, after := "batchfs "+c.command, " ..."
+	if entry, ok := errors.AsType[*dataset.EntryError](err); ok {
+		path, url, before, after = entry.Name, entry.Name, fmt.Sprintf("name in line %d:", entry.Line), ""
+	}
 	path = publicName(path)
 	if splits, ok := errors.AsType[*dataset.SplitsError](err); ok {
-		return nil, hint(err, "batchfs %s %s ...", c.command, shellWord(strings.TrimRight(path, "/")+"/"+splits.Meant))
+		return nil, hint(err, "%s %s%s", before, shellWord(strings.TrimRight(path, "/")+"/"+splits.Meant), after)
 	}
 	if folders, ok := errors.AsType[*dataset.FoldersError](err); ok {
-		return nil, hint(err, "batchfs %s %s ...; if they are classes, add --as-classes", c.command, shellWord(strings.TrimRight(path, "/")+"/"+folders.Meant))
+		return nil, hint(err, "%s %s%s; if they are classes, add --as-classes", before, shellWord(strings.TrimRight(path, "/")+"/"+folders.Meant), after)
 	}
 	if errors.Is(err, store.ErrDenied) {
 		return nil, hint(err, "%s", deniedHint(url, o.Store.Anonymous))

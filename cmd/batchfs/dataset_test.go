@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -96,6 +97,43 @@ func TestNoClasses(t *testing.T) {
 	}
 	if got := batchfs(t, "verify", root); got.out != "4 images, 0 bad\n" {
 		t.Errorf("verify: %+v", got)
+	}
+}
+
+// TestListsOfDatasets: what is wrong with one dataset of a list is said with its line, and the hint is about that dataset.
+func TestListsOfDatasets(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"one", "two", "set/train", "set/val"} {
+		path := filepath.Join(root, dir)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Rename(photos(t, 2), path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, inside := filepath.Join(root, "all.txt"), filepath.Join(root, "two", "mnt")
+	if err := os.Mkdir(inside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, root, map[string]string{"numbers.csv": "path,label\none/a/0.png,1\n", "names": "a\nb\nc\n"})
+	for text, c := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"one\n# again\none\ntwo\n":     {[]string{"index", list}, statusDone, "all.txt: 12 images in 3 classes (a, b, mnt)"},
+		"one\ntwo":                     {[]string{"mount", list, inside}, statusFailed, "lies inside the dataset " + root + "/two\nbatchfs: hint: choose a directory elsewhere"},
+		"one\n\nset":                   {[]string{"index", list}, statusFailed, "line 3: " + root + "/set: its folders are named like parts of a dataset or kinds of files, not like classes: train, val\nbatchfs: hint: name in line 3: " + root + "/set/train; if"},
+		"one\nthree":                   {[]string{"index", list}, statusFailed, "line 2: " + root + "/three: dataset does not exist\nbatchfs: hint: ls " + root + " shows"},
+		"one\nnumbers.csv":             {[]string{"index", list}, statusFailed, "those of line 2 are numbers, those of line 1 names such as a\nbatchfs: hint: if the numbers"},
+		"numbers.csv\none":             {[]string{"index", list, "--classes", filepath.Join(root, "names")}, statusDone, "5 images in 3 classes (a, b, c)"},
+		"one\nall.txt":                 {[]string{"index", list}, statusFailed, "line 2: a list of its own; write here what it names\nbatchfs: hint: a list names a dataset in each line"},
+		"one\nfile://" + root + "/two": {[]string{"index", list}, statusDone, "8 images in 3 classes"},
+		"":                             {[]string{"index", root + "/one", root + "/two"}, statusUsage, "hint: several datasets are one DATASET: a .txt file"},
+		"# ":                           {[]string{"mount", root + "/one", root + "/two", inside}, statusUsage, "hint: several datasets are one DATASET: a .txt file"},
+	} {
+		write(t, root, map[string]string{"all.txt": text})
+		if got := batchfs(t, c.args...); got.status != c.status || !strings.Contains(got.out+got.err, c.want) {
+			t.Errorf("%q: status %d, %s%s", text, got.status, got.out, got.err)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/store"
 )
 
 // environment holds everything taken from environment variables. They are read here and
@@ -67,19 +68,13 @@ func readEnvironment(lookup func(string) (value string, set bool), uid int) envi
 	return e
 }
 
-// token is what is shown to the store of a URL, besides what the vendors' libraries find.
-func (e environment) token(url string) string {
-	switch scheme, _, _ := strings.Cut(strings.ToLower(url), "://"); scheme {
-	case "az", "abfs", "abfss":
-		return e.azureToken
-	case "hf":
-		if e.hubToken == "" {
-			text, _ := os.ReadFile(e.hubTokenFile) // most datasets are public
-			return strings.TrimSpace(string(text))
-		}
-		return e.hubToken
+// tokens sets what is shown to stores, besides what the vendors' libraries find.
+func (e environment) tokens(o *store.Options) {
+	o.Account, o.Signature, o.Token = e.azureAccount, e.azureToken, e.hubToken
+	if o.Token == "" {
+		text, _ := os.ReadFile(e.hubTokenFile) // most datasets are public
+		o.Token = strings.TrimSpace(string(text))
 	}
-	return ""
 }
 
 // cacheDir follows the XDG base directory specification. Under fstab and systemd, HOME may

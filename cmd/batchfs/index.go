@@ -137,7 +137,7 @@ func printBad(out io.Writer, bad []badFile) {
 
 const (
 	toTry    = "to make one to try: batchfs gen --out photos --images 100"
-	aDataset = "a folder of images, a folder of such folders, a manifest, archives, or a list of archives (.txt); " + toTry
+	aDataset = "a folder of images, a folder of such folders, a manifest, archives, or a list of datasets (.txt); " + toTry
 )
 
 // datasetError adds a hint to an error from opening a dataset.
@@ -167,7 +167,8 @@ func datasetError(path string, err error) error {
 		advice{dataset.ErrKind, try},
 		advice{dataset.ErrOutside, "if that is intended: --allow-outside"},
 		advice{dataset.ErrManifest, manifest},
-		advice{dataset.ErrList, "a list names an archive, or a pattern of archives, in each line: paths relative to it, or URLs in one store"},
+		advice{dataset.ErrList, "a list names a dataset in each line: a path relative to it, a pattern of archives, or a URL"},
+		advice{dataset.ErrLabels, "if the numbers are places in a list of class names, counted from 0, give that list: --classes FILE"},
 		advice{dataset.ErrManifests, "name the one that is meant, as in " + shellWord(filepath.Join(path, "metadata.csv")) + ", or --metadata ignore"},
 		advice{dataset.ErrClasses, "see which classes there are: batchfs index " + shellWord(path)},
 		advice{dataset.ErrAway, "see what is mounted there: findmnt -T " + shellWord(path)},

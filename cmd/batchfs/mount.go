@@ -129,6 +129,11 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range ds.Entries() {
+		if err := apart(name, r.mountpoint); err != nil {
+			return errors.Join(err, ds.Close())
+		}
+	}
 	if err := c.openDevice(&r); err != nil {
 		return errors.Join(err, ds.Close())
 	}

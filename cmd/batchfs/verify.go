@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,7 +159,7 @@ func (v *verification) note(i int, err error) {
 
 // verdict is the error that ends the command if not all files are good.
 func (v *verification) verdict() error {
-	remedy := "check that the storage is there, and try again: ls " + shellWord(v.ds.Root())
+	remedy := "check that the storage is there, and try again: ls " + shellWord(cmp.Or(v.ds.Root(), v.ds.Name()))
 	if v.noMemory {
 		remedy = "allow more: --memory-limit SIZE"
 	}

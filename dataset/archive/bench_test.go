@@ -2,13 +2,17 @@ package archive
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 // largeTar is a WebDataset whose images take no memory: the n-th of them begins at n times stride.
@@ -138,6 +142,62 @@ func TestMemory(t *testing.T) {
 		t.Logf("%d bytes for each of %d entries", per, n)
 	}
 	runtime.KeepAlive(got)
+}
+
+// TestTablesOfContentsAreCharged: what libraries keep of directories and footers is counted before it is read, as about
+// what it is. (A race detector adds some of its own.)
+func TestTablesOfContentsAreCharged(t *testing.T) {
+	const entries = 20_000
+	var zipped, rows bytes.Buffer
+	z := zip.NewWriter(&zipped)
+	p := parquet.NewGenericWriter[struct {
+		Image []byte `parquet:"image"`
+		A, B  string
+	}](&rows)
+	for i := range entries {
+		if _, err := z.CreateHeader(&zip.FileHeader{Name: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+		if i%20 == 0 {
+			if err := p.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := p.Write(make([]struct {
+			Image []byte `parquet:"image"`
+			A, B  string
+		}, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(z.Close(), p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		open func(r *bytes.Reader) (any, error)
+	}{
+		"a.zip":     {zipped.Bytes(), func(r *bytes.Reader) (any, error) { return zip.NewReader(r, r.Size()) }},
+		"a.parquet": {rows.Bytes(), func(r *bytes.Reader) (any, error) { return parquet.OpenFile(r, r.Size()) }},
+	} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		opened, err := c.open(bytes.NewReader(c.data))
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(opened)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used, charged := int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(0)
+		if _, err := scan(name, c.data, Options{Memory: func(n int64) error { charged += n; return nil }}); err != nil {
+			t.Fatal(err)
+		}
+		if charged < used*2/3 || charged > 4*used+(1<<20) {
+			t.Errorf("%s: %d bytes were charged, %d are used", name, charged, used)
+		}
+	}
 }
 
 func BenchmarkTar(b *testing.B) {

@@ -45,8 +45,9 @@ func (s *scanner) parquet() error {
 	}
 	t := &table{scanner: s}
 	if err := caught(func() (err error) {
-		t.file, err = parquet.OpenFile(s, s.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-		if err == nil {
+		footer := &kept{s.window, 14}
+		t.file, err = parquet.OpenFile(footer, s.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+		if footer.times = 0; err == nil {
 			err = t.columns()
 		}
 		return err

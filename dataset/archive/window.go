@@ -79,3 +79,17 @@ func (w *window) ReadAt(p []byte, off int64) (int, error) {
 	}
 	return copy(p, b), err
 }
+
+// kept is for libraries that keep what they read, in some times as many bytes.
+type kept struct {
+	*window
+	times int64
+}
+
+// ReadAt is that of [io.ReaderAt].
+func (k *kept) ReadAt(p []byte, off int64) (int, error) {
+	if err := k.take(k.times * int64(len(p))); err != nil {
+		return 0, err
+	}
+	return k.window.ReadAt(p, off)
+}

@@ -13,7 +13,9 @@ import (
 // zip scans a zip of files in directories.
 func (s *scanner) zip() error {
 	s.Kind = "zip"
-	r, err := zip.NewReader(s, s.size)
+	table := &kept{s.window, 4}
+	r, err := zip.NewReader(table, s.size)
+	table.times = 0
 	if err != nil {
 		return err
 	}

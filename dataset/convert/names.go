@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/store"
 )
 
 // names are the paths of the result's files, relative to it.
@@ -41,7 +42,11 @@ func (n *names) source(i int) string {
 
 // kept is the path of sample i if it is kept as it is; with an extension, that of its raw copy.
 func (n *names) kept(i int) string {
-	if p := n.ds.Path(i); n.manifest == "" || filepath.IsLocal(p) {
+	p := n.ds.Path(i)
+	if store.IsURL(p) {
+		p = filepath.Clean(strings.Replace(p, ":", "", 1))
+	}
+	if n.manifest == "" || filepath.IsLocal(p) {
 		return p
 	}
 	return "outside" + n.source(i)
