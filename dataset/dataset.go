@@ -148,9 +148,11 @@ func (d *Dataset) Report() Report { return d.report }
 // MemoryBytes is how much memory the dataset holds.
 func (d *Dataset) MemoryBytes() int64 {
 	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
+	requests := int64(0) // of all stores together there are not more than of one
 	for _, s := range d.stores {
-		n += s.MemoryBytes()
+		requests = max(requests, s.MemoryBytes())
 	}
+	n += requests
 	if d.tier != nil {
 		n += d.tier.MemoryBytes()
 	}
