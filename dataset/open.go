@@ -109,6 +109,9 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err == nil {
 		x, err = p.run()
 	}
+	if err == nil {
+		err = p.keepSamples(x.table)
+	}
 	if err != nil {
 		_ = src.close()
 		return nil, err

@@ -52,7 +52,7 @@ type Stats struct {
 	Misses    int64 `json:"misses"`     // reads that went to the store
 	Kept      int64 `json:"kept"`       // extents added
 	KeptBytes int64 `json:"kept_bytes"` // bytes of these
-	NotKept   int64 `json:"not_kept"`   // extents for which there was no room
+	NotKept   int64 `json:"not_kept"`   // extents for which there was no room, or objects that came faster than the disk writes
 	Damaged   int64 `json:"damaged"`    // extents that failed their check, or that the disk did not deliver
 }
 
@@ -267,6 +267,14 @@ func (t *Tier) drop(fd int, k Key) {
 	}
 }
 
+// remove removes the extent of a key, if there is one.
+func (t *Tier) remove(k Key) {
+	if fd, err := t.openFile(k.name(), unix.O_RDONLY); err == nil {
+		t.drop(fd, k)
+		unix.Close(fd)
+	}
+}
+
 // dropOther removes the extent that has a key's place if it is of another version.
 func (t *Tier) dropOther(k Key) {
 	fd, err := t.openFile(k.name(), unix.O_RDONLY)
@@ -284,11 +292,9 @@ func (t *Tier) dropOther(k Key) {
 func (t *Tier) put(k Key, n int, fill func(p []byte) error) error {
 	t.dropOther(k)
 	size := fileBytes(int64(n))
-	for !t.room.take(size, t.opts.Limit) {
-		if size > t.opts.Limit || !t.room.evict() {
-			t.notKept.Add(1)
-			return nil
-		}
+	if !t.room.makeRoom(size, t.opts.Limit) {
+		t.notKept.Add(1)
+		return nil
 	}
 	file := t.memory(int(size))
 	defer t.files.Put(&file)

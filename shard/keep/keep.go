@@ -132,7 +132,12 @@ func (k *Choice) Kept(id int64) bool {
 }
 
 // Count is the number of samples kept.
-func (k *Choice) Count() int64 { return k.kept }
+func (k *Choice) Count() int64 {
+	if k == nil {
+		return 0
+	}
+	return k.kept
+}
 
 // Candidates is the number of samples that could be kept at any ratio, because both epochs read
 // them here.
