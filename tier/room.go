@@ -92,15 +92,15 @@ func (r *room) take(n, limit int64) bool {
 	return false
 }
 
-// makeRoom is take, after others have given way if that is needed.
-func (r *room) makeRoom(n, limit int64) bool {
+// makeRoom is take, after others have given way if that is needed. more removes something else; false: there is nothing.
+func (r *room) makeRoom(n, limit int64, more func() bool) bool {
 	if n > limit || r.take(n, limit) {
 		return n <= limit
 	}
 	r.evicting.Lock()
 	defer r.evicting.Unlock()
 	for !r.take(n, limit) {
-		if !r.evict() {
+		if !r.evict() && !more() {
 			return false
 		}
 	}

@@ -28,6 +28,7 @@ type Options struct {
 	Dataset string       // names the dataset among those that use the directory
 	Fillers int          // how many extents are fetched at once, each in memory of its own; below 1: 4
 	Logger  *slog.Logger // nil: none
+	Renew   bool         // what nobody has used since Open gives way to what is added
 }
 
 // Tier is the extents of one dataset. Its methods may be called concurrently, until Close.
@@ -39,6 +40,8 @@ type Tier struct {
 	direct  atomic.Bool
 	files   sync.Pool   // of []byte: memory for direct writes
 	readers chan []byte // memory for direct reads; nil: not made yet
+	opened  time.Time
+	old     old
 	filling
 	counts
 }
@@ -119,8 +122,8 @@ func (t *Tier) open(own string) (err error) {
 		}
 		t.lock.Close()
 	}
-	now := time.Now()
-	if err := os.Chtimes(t.lock.Name(), now, now); err != nil {
+	t.opened = time.Now()
+	if err := os.Chtimes(t.lock.Name(), t.opened, t.opened); err != nil {
 		return err
 	}
 	if t.dir, err = os.Open(own); err != nil {
@@ -275,24 +278,28 @@ func (t *Tier) remove(k Key) {
 	}
 }
 
-// dropOther removes the extent that has a key's place if it is of another version.
-func (t *Tier) dropOther(k Key) {
+// has says whether there is an extent for a key. It removes one of another version.
+func (t *Tier) has(k Key) bool {
 	fd, err := t.openFile(k.name(), unix.O_RDONLY)
 	if err != nil {
-		return
+		return false
 	}
 	defer unix.Close(fd)
-	if t.read(fd, k, nil, 0) == errVersion {
+	err = t.read(fd, k, nil, 0)
+	if err == errVersion {
 		t.drop(fd, k)
 	}
+	return err == nil
 }
 
 // put adds an extent of n bytes, which fill writes, in the place of one of another version: the store
 // has just delivered this one. It is left out if there is no room.
 func (t *Tier) put(k Key, n int, fill func(p []byte) error) error {
-	t.dropOther(k)
+	if t.has(k) {
+		return nil
+	}
 	size := fileBytes(int64(n))
-	if !t.room.makeRoom(size, t.opts.Limit) {
+	if !t.room.makeRoom(size, t.opts.Limit, t.giveWay) {
 		t.notKept.Add(1)
 		return nil
 	}
