@@ -69,7 +69,10 @@ type old struct {
 	names  []string
 }
 
-const directories = 256
+const (
+	directories = 256
+	tick        = 100 * time.Millisecond // by which the time of a file may be late
+)
 
 // giveWay removes an old extent; false: there is none. The caller holds room.evicting.
 func (t *Tier) giveWay() bool {
@@ -100,7 +103,7 @@ func (t *Tier) isOld(name string) (size int64, is bool) {
 	if unix.Fstatat(t.fd(), name, &st, 0) != nil {
 		return 0, false
 	}
-	return st.Size, time.Unix(st.Mtim.Unix()).Before(t.opened)
+	return st.Size, time.Unix(st.Mtim.Unix()).Before(t.opened.Add(-tick))
 }
 
 // use notes that an extent is used.
