@@ -6,10 +6,10 @@ import (
 	"github.com/batchfs/batchfs/tier"
 )
 
-// keepSamples makes a local cache that not everything fits into one of samples, if it may.
-func (p *opening) keepSamples(t *table) (err error) {
+// chooseLocal makes a local cache that not everything fits into one of samples, if it may.
+func (p *opening) chooseLocal(t *table) (err error) {
 	s, ok := p.src.remote.(*tiered)
-	if !ok || !p.Storage.LocalCache.Samples {
+	if !ok {
 		return nil
 	}
 	all := int64(0)
@@ -20,6 +20,10 @@ func (p *opening) keepSamples(t *table) (err error) {
 		all += tier.Cost(max(0, t.row[i].id.Size))
 	}
 	if all <= s.tier.Stats().Limit {
+		s.tier.Renew()
+		return nil
+	}
+	if !p.Storage.LocalCache.Samples {
 		return nil
 	}
 	s.samples = true

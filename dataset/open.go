@@ -110,7 +110,7 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		x, err = p.run()
 	}
 	if err == nil {
-		err = p.keepSamples(x.table)
+		err = p.chooseLocal(x.table)
 	}
 	if err != nil {
 		_ = src.close()

@@ -60,6 +60,7 @@ func (c *Catalog) spareMemory() int64 {
 	kept := shares{memory: 1}
 	if c.Dataset.KeepsSamples() {
 		kept.disk = 1
+		used += o.Samples // see local.waits
 	}
 	planning := min(kept.needs(c)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)

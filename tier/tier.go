@@ -28,7 +28,7 @@ type Options struct {
 	Dataset string       // names the dataset among those that use the directory
 	Fillers int          // how many extents are fetched at once, each in memory of its own; below 1: 4
 	Logger  *slog.Logger // nil: none
-	Renew   bool         // what nobody has used since Open gives way to what is added
+	Renew   bool         // see Tier.Renew
 }
 
 // Tier is the extents of one dataset. Its methods may be called concurrently, until Close.
@@ -41,6 +41,7 @@ type Tier struct {
 	files   sync.Pool   // of []byte: memory for direct writes
 	readers chan []byte // memory for direct reads; nil: not made yet
 	opened  time.Time
+	renew   atomic.Bool
 	old     old
 	filling
 	counts
@@ -86,6 +87,7 @@ func Open(dir string, o Options) (*Tier, error) {
 		t.readers <- nil
 	}
 	t.direct.Store(true)
+	t.renew.Store(o.Renew)
 	if t.room, err = openRoom(dir); err != nil {
 		return nil, err
 	}
@@ -199,6 +201,7 @@ func (t *Tier) get(k Key, p []byte, offset int64) bool {
 		t.drop(fd, k)
 		return false
 	}
+	t.use(k)
 	return true
 }
 
@@ -270,11 +273,15 @@ func (t *Tier) drop(fd int, k Key) {
 	}
 }
 
-// remove removes the extent of a key, if there is one.
+// remove removes the extent of a key, if there is one. One of another version stays.
 func (t *Tier) remove(k Key) {
-	if fd, err := t.openFile(k.name(), unix.O_RDONLY); err == nil {
+	fd, err := t.openFile(k.name(), unix.O_RDONLY)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if t.read(fd, k, nil, 0) != errVersion {
 		t.drop(fd, k)
-		unix.Close(fd)
 	}
 }
 
