@@ -104,13 +104,11 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		p.Memory = usualMemory
 	}
 	p.memory = newAllowance(p.Memory)
-	err = p.openTier()
-	var x *index
+	x, err := (*index)(nil), p.openTier()
 	if err == nil {
-		x, err = p.run()
-	}
-	if err == nil {
-		err = p.chooseLocal(x.table)
+		if x, err = p.run(); err == nil {
+			err = p.chooseLocal(x.table)
+		}
 	}
 	if err != nil {
 		_ = src.close()
