@@ -9,10 +9,10 @@ import (
 	"github.com/batchfs/batchfs/shard/keep"
 )
 
-// A keeper tells the cache which samples to keep from one epoch to the next, and which of the others
-// to keep in the local cache, if that is known yet: no caller ever waits for it. A plan covers one epoch. A single goroutine
-// computes one plan at a time, when its epoch or the epoch before is first read. All
-// readers of an epoch share its plan, which is held while there is room: the plan that was
+// A keeper tells the cache which samples to keep from one epoch to the next, and the local cache
+// which of the others, if that is known yet: no caller ever waits for it. A plan covers one epoch.
+// A single goroutine computes one plan at a time, when its epoch or the epoch before is first read.
+// All readers of an epoch share its plan, which is held while there is room: the plan that was
 // used least recently goes first, and a plan in use is never dropped. If more epochs are
 // being read than plans can be held, the remaining epochs keep nothing, so that plans are
 // not computed over and over.

@@ -27,7 +27,11 @@ const epochsKnown = 255
 // openLocal returns nil if the dataset's local cache keeps no samples, or there is no memory to plan that.
 func openLocal(c *Catalog, k *keeper, m *memory) *local {
 	n := int64(c.Dataset.Len())
-	if k == nil || !k.shares.local() || !m.ledger.reserve(useIndex, n) {
+	if k == nil || !k.shares.local() {
+		return nil
+	}
+	if !m.ledger.reserve(useIndex, n) {
+		c.Options.Logger.Warn("the local cache keeps nothing: there is too little memory to plan that", "bytes", n)
 		return nil
 	}
 	return &local{ds: c.Dataset, keeper: k, waits: make([]uint8, n)}

@@ -21,7 +21,7 @@ func beside(t testing.TB, p *shard.Plan, epoch int, c Config, second float64) (o
 func TestTwoCaches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	level := 0
-	for range 200 {
+	for range 120 {
 		p, epoch, r, c := randomKeep(t, rng, func(cfg *shard.Config, _ *Config) {
 			cfg.PadLastBatch, cfg.LastBatch = true, shard.Fill
 			if rng.IntN(2) == 0 {
@@ -57,7 +57,7 @@ func TestTwoCaches(t *testing.T) {
 			}
 		}
 	}
-	if level < 20 {
+	if level < 12 {
 		t.Errorf("only %d plans had samples to spare", level)
 	}
 }
