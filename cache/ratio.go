@@ -13,13 +13,24 @@ const spreads = 3
 // samples may arrive before the samples they replace have left; they count as samples of the
 // costlier kind, if there are two.
 func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64, apart bool), inFlight int) float64 {
-	mean, most, variance := costs(samples, sample)
-	room := float64(Room(Constant, limit, samples))
+	cost := func(id int64) (int64, bool) {
+		size, apart := sample(id)
+		if size >= 0 {
+			size = Cost(size)
+		}
+		return size, apart
+	}
+	return Share(Room(Constant, limit, samples), samples, read, cost, inFlight)
+}
+
+// Share is Ratio for any place that has room, where each sample has a cost.
+func Share(room, samples int64, read float64, cost func(id int64) (cost int64, apart bool), inFlight int) float64 {
+	mean, most, variance := costs(samples, cost)
 	fits := func(r float64) bool {
 		kept := r * read * float64(samples)
 		spread := spreads * math.Sqrt(kept*(1-r)*variance)
 		extra := min(float64(inFlight), read*float64(samples)-kept)
-		return kept*mean+spread+extra*most <= room
+		return kept*mean+spread+extra*most <= float64(room)
 	}
 	if fits(1) {
 		return 1
@@ -37,11 +48,11 @@ func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64
 
 // costs returns the mean cost of all samples, the mean of the costlier kind, and the variance
 // left to chance: that between samples of one kind.
-func costs(samples int64, sample func(id int64) (int64, bool)) (mean, most, variance float64) {
+func costs(samples int64, of func(id int64) (cost int64, apart bool)) (mean, most, variance float64) {
 	var kinds [2]struct{ n, mean, squares float64 }
 	for id := range samples {
-		size, apart := sample(id)
-		if size < 0 {
+		cost, apart := of(id)
+		if cost < 0 {
 			continue
 		}
 		k := &kinds[0]
@@ -49,10 +60,9 @@ func costs(samples int64, sample func(id int64) (int64, bool)) (mean, most, vari
 			k = &kinds[1]
 		}
 		k.n++
-		cost := float64(Cost(size))
-		d := cost - k.mean
+		d := float64(cost) - k.mean
 		k.mean += d / k.n
-		k.squares += d * (cost - k.mean)
+		k.squares += d * (float64(cost) - k.mean)
 	}
 	n := max(kinds[0].n+kinds[1].n, 1)
 	mean = (kinds[0].n*kinds[0].mean + kinds[1].n*kinds[1].mean) / n

@@ -46,6 +46,16 @@ func (l *limiter) take(n int, stop <-chan struct{}) error {
 	}
 }
 
+// takeAll is take for any number of bytes. A nil limiter never waits.
+func (l *limiter) takeAll(n int, stop <-chan struct{}) error {
+	for ; n > 0 && l != nil; n -= l.piece {
+		if err := l.take(min(n, l.piece), stop); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // book reserves n bytes, or returns them if n is negative, and says how long to wait for them.
 func (l *limiter) book(n int) time.Duration {
 	l.mu.Lock()

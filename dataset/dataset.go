@@ -153,8 +153,8 @@ func (d *Dataset) MemoryBytes() int64 {
 		requests = max(requests, s.MemoryBytes())
 	}
 	n += requests
-	if d.tier != nil {
-		n += d.tier.MemoryBytes()
+	if d.local != nil {
+		n += d.local.tier.MemoryBytes()
 	}
 	for _, c := range d.classes {
 		n += int64(len(c)) + int64(unsafe.Sizeof(c))

@@ -271,7 +271,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: 1 << 30} }
 	d := p.open("all.txt", how, cached)
 	want := contentsOf(t, d)
-	d.tier.Settle()
+	d.local.tier.Settle()
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}

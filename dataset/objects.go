@@ -117,9 +117,9 @@ func ofStore(err error) error {
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// openObject is openRow in a store. It asks the store only for what the index does not know.
-func (s *storage) openObject(src *source, t *table, i int, stop <-chan struct{}) (file, error) {
-	name, version := src.prefix+src.file(t, i), ""
+// objectOf is row i in a store, as far as the index knows it.
+func (s *source) objectOf(t *table, i int) file {
+	name, version := s.prefix+s.file(t, i), ""
 	place, whole := t.place(i)
 	if place == nil {
 		t.mu.Lock()
@@ -128,23 +128,33 @@ func (s *storage) openObject(src *source, t *table, i int, stop <-chan struct{})
 	} else {
 		version = t.objects[t.members[i].object].version
 	}
-	if !whole.Known() {
-		o, err := s.remote.Stat(until{context.Background(), stop}, name)
-		if err != nil {
-			return noFile, ofStore(err)
-		}
-		whole, version = identityOf(o), o.Version
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if err := t.versions.set(i, o.Version); err != nil {
-			return noFile, err
-		}
-	}
 	f := stored(name, version, whole)
 	if place != nil {
 		f.begin(place)
 	}
-	return f, nil
+	return f
+}
+
+// openObject is openRow in a store. It asks the store only for what the index does not know.
+func (s *storage) openObject(src *source, t *table, i int, stop <-chan struct{}) (file, error) {
+	f := src.objectOf(t, i)
+	if f.whole.Known() {
+		return f, nil
+	}
+	o, err := s.remote.Stat(until{context.Background(), stop}, f.object.Name)
+	if err != nil {
+		return noFile, ofStore(err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.versions.set(i, o.Version); err != nil {
+		return noFile, err
+	}
+	there := stored(f.object.Name, o.Version, identityOf(o))
+	if f.place != nil {
+		there.begin(f.place)
+	}
+	return there, nil
 }
 
 // fetch reads exactly len(p) bytes of an object.
@@ -152,10 +162,8 @@ func (s *storage) fetch(f *file, p []byte, offset int64, stop <-chan struct{}) (
 	if b := f.has(offset, len(p)); b != nil {
 		return copy(p, b), nil
 	}
-	for left := len(p); left > 0 && s.limit != nil; left -= s.limit.piece {
-		if err := s.limit.take(min(left, s.limit.piece), stop); err != nil {
-			return 0, err
-		}
+	if err := s.limit.takeAll(len(p), stop); err != nil {
+		return 0, err
 	}
 	n, err := s.remote.ReadAt(until{context.Background(), stop}, f.object, p, offset)
 	return n, ofStore(err)

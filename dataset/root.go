@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/store"
-	"github.com/batchfs/batchfs/tier"
 )
 
 // source is a dataset's location: a directory, a manifest in one, archives in one, or a list of such. The
@@ -31,7 +30,7 @@ type source struct {
 	prefix   string        // of keys, empty or with a slash at its end
 	store    string        // which of the stores that have such URLs it is
 	stores   []store.Store // that are in use, entries' too; of an entry, none
-	tier     *tier.Tier    // before the stores; nil: none
+	local    *localCache   // before the stores; nil: none
 	seen     atomic.Pointer[fs.FileInfo]
 	mu       sync.Mutex // held while the directory is examined
 
@@ -63,8 +62,8 @@ func (s *source) name() string {
 }
 
 func (s *source) close() (err error) {
-	if s.tier != nil {
-		err = s.tier.Close()
+	if s.local != nil {
+		err = s.local.tier.Close()
 	}
 	for _, remote := range s.stores {
 		err = errors.Join(err, remote.Close())

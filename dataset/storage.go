@@ -28,12 +28,13 @@ type Storage struct {
 
 // storage reads files as a Storage says.
 type storage struct {
-	system system
-	direct bool
-	limit  *limiter // nil: none
-	log    *slog.Logger
-	refuse sync.Once   // logs that direct reads are not possible
-	remote store.Store // nil: files of this machine
+	system  system
+	direct  bool
+	limit   *limiter // nil: none
+	log     *slog.Logger
+	refuse  sync.Once   // logs that direct reads are not possible
+	remote  store.Store // nil: files of this machine
+	flights flights
 }
 
 func newStorage(o Storage, src *source, log *slog.Logger) *storage {
@@ -187,7 +188,10 @@ func (s *storage) drop(fd int) {
 // bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
 // Closing stop ends a wait for bandwidth.
 func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan struct{}) (int, error) {
-	if f.fd < 0 {
+	switch {
+	case f.fd < 0 && f.coded():
+		return s.fetchOnce(f, buf[:n], f.at+offset, stop)
+	case f.fd < 0:
 		return s.fetch(f, buf[:n], f.at+offset, stop)
 	}
 	if f.direct() && (cap(buf) < f.room(n) || !aligned(buf)) {

@@ -16,12 +16,21 @@ import (
 type LocalCache struct {
 	Dir  string // is made if needed
 	Size int64  // bytes that everything in Dir may take; 0: most of the disk's free space
+	// Samples leaves it to Keep and Drop what is kept of a dataset that does not fit, sample by sample. Without it,
+	// whatever is read first is kept.
+	Samples bool
 }
 
-// tiered is a store of which parts are kept on a local disk.
+// A localCache is what keeps parts of a dataset's objects on a local disk, or samples.
+type localCache struct {
+	tier    *tier.Tier
+	samples bool
+}
+
+// tiered is a store before which there is a local cache.
 type tiered struct {
 	store.Store
-	tier        *tier.Tier
+	*localCache
 	log         *slog.Logger
 	unversioned sync.Once
 }
@@ -41,26 +50,34 @@ func (p *opening) openTier() error {
 	if err != nil {
 		return err
 	}
-	p.src.tier = t
+	p.src.local = &localCache{tier: t}
 	for _, s := range append(slices.Clone(p.src.entries), p.src) {
 		if s.remote != nil {
-			s.remote = &tiered{Store: s.remote, tier: t, log: p.Logger}
+			s.remote = &tiered{Store: s.remote, localCache: p.src.local, log: p.Logger}
 		}
 	}
 	p.storage.remote = p.src.remote
 	return nil
 }
 
-// ReadAt is that of [store.Store]. What has neither version nor time is not kept, as nobody could tell
+// object is an object of the store in the tier. What has neither version nor time is not kept, as nobody could tell
 // whether it has changed.
-func (s *tiered) ReadAt(ctx context.Context, o store.Object, p []byte, offset int64) (int, error) {
+func (s *tiered) object(o store.Object) (object tier.Object, ok bool) {
 	if o.Version == "" && o.ModTime == 0 {
 		s.unversioned.Do(func() {
 			s.log.Warn("the local cache keeps nothing of objects whose server gives them neither version nor time", "object", s.URL(o.Name))
 		})
+		return object, false
+	}
+	return tier.Object{Name: s.URL(o.Name), Version: fmt.Sprint(o.Version, o.ModTime, o.Size), Size: o.Size}, true
+}
+
+// ReadAt is that of [store.Store].
+func (s *tiered) ReadAt(ctx context.Context, o store.Object, p []byte, offset int64) (int, error) {
+	object, ok := s.object(o)
+	if s.samples || !ok {
 		return s.Store.ReadAt(ctx, o, p, offset)
 	}
-	object := tier.Object{Name: s.URL(o.Name), Version: fmt.Sprint(o.Version, o.ModTime, o.Size), Size: o.Size}
 	err := s.tier.Read(ctx, &object, p, offset, func(ctx context.Context, p []byte, offset int64) error {
 		_, err := s.Store.ReadAt(ctx, o, p, offset)
 		return err
@@ -73,9 +90,9 @@ func (s *tiered) ReadAt(ctx context.Context, o store.Object, p []byte, offset in
 
 // LocalCache returns what the local cache did; nil if there is none.
 func (d *Dataset) LocalCache() *tier.Stats {
-	if d.tier == nil {
+	if d.local == nil {
 		return nil
 	}
-	stats := d.tier.Stats()
+	stats := d.local.tier.Stats()
 	return &stats
 }

@@ -80,6 +80,7 @@ type batch struct {
 	writers  int     // users of the buffer: batch workers, and item workers writing into it
 
 	hits  atomic.Int64 // samples served from the cache
+	local atomic.Int64 // samples served from the local cache, as planned
 	bytes atomic.Int64 // bytes read from storage for this batch
 }
 

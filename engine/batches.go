@@ -29,7 +29,8 @@ type batches struct {
 	bad       *badSamples
 	meter     *meter
 	cache     *cache.Cache // nil: no cache
-	keeper    *keeper      // the cache's plan; nil: none
+	keeper    *keeper      // the plan of both; nil: none
+	local     *local       // what is kept on a local disk; nil: nothing that is planned
 	converter *layout.Converter
 	inputs    *pinned.Account // encoded samples
 	rest      *pinned.Account // other worker buffers

@@ -7,12 +7,20 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
-// decodingOrder is the order in which a batch's samples are handed out. Samples that leave the
-// cache, samples that enter it and all others are spread evenly, raw and encoded ones
-// separately. If equally many enter and leave, each one that enters follows one that leaves.
-// This keeps both the size of the cache and the load on storage level within the batch.
+// Where a sample can wait for its next reader.
+const (
+	nowhere = iota
+	inMemory
+	onDisk
+	places
+)
+
+// decodingOrder is the order in which a batch's samples are handed out. Samples that leave a cache, samples that enter
+// it and all others are spread evenly, raw and encoded ones separately. If equally many enter and leave, each one that
+// enters follows one that leaves. This keeps both the size of the caches and the load on storage level within the batch.
 func (all *batches) decodingOrder(b *batch) []int32 {
 	order := make([]int32, b.items)
 	for i := range order {
@@ -21,34 +29,57 @@ func (all *batches) decodingOrder(b *batch) []int32 {
 	if all.keeper == nil {
 		return order
 	}
-	const leaves, others, comes, kindsOf = 0, 1, 2, 3
-	kinds, counts := make([]uint8, b.items), [2 * kindsOf]int{}
+	const moves = places * places
+	kinds, counts := make([]uint8, b.items), [2 * moves]int{}
 	for i, s := range b.slots[:b.items] {
-		kept, known := all.keeper.Keep(s.Epoch, s.ID)
+		from, to, known := all.move(s)
 		if !known {
 			return order // the plan comes too late for this batch
 		}
-		kinds[i] = others
-		if held := all.cache.Holds(s.ID); held && !kept {
-			kinds[i] = leaves
-		} else if kept && !held {
-			kinds[i] = comes
-		}
+		kinds[i] = uint8(places*from + to)
 		if sample.IsRaw(all.ds, int(s.ID)) {
-			kinds[i] += kindsOf
+			kinds[i] += moves
 		}
 		counts[kinds[i]]++
 	}
-	if counts[leaves]+counts[kindsOf+leaves] == 0 || counts[comes]+counts[kindsOf+comes] == 0 {
-		return order
-	}
-	places, next := make([]float64, b.items), [2 * kindsOf]int{}
+	at, next := make([]float64, b.items), [2 * moves]int{}
 	for i, kind := range kinds {
-		places[i] = (float64(next[kind]) + 0.25*float64(1+kind%kindsOf)) / float64(counts[kind])
+		at[i] = (float64(next[kind]) + turnOf(int(kind)%moves/places, int(kind)%places)) / float64(counts[kind])
 		next[kind]++
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(places[a], places[b]) })
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(at[a], at[b]) })
 	return order
+}
+
+// move says where a sample waits for a slot, and where it will wait after that, if that is planned already.
+func (all *batches) move(s shard.Slot) (from, to int, known bool) {
+	p, last := all.keeper.planOf(s.Epoch)
+	switch {
+	case p == nil:
+	case p.memory.Kept(s.ID):
+		to = inMemory
+	case p.disk.Kept(s.ID):
+		to = onDisk
+	}
+	switch {
+	case all.cache.Holds(s.ID):
+		from = inMemory
+	case all.local.has(s.ID):
+		from = onDisk
+	}
+	return from, to, p != nil || last
+}
+
+// turnOf is when, of its share of a batch, a sample has its turn: one that leaves the memory, or else the disk, before one
+// that enters it.
+func turnOf(from, to int) float64 {
+	switch {
+	case from == to:
+		return 0.5
+	case from == inMemory, from == onDisk && to == nowhere:
+		return 0.25
+	}
+	return 0.75
 }
 
 // unknownIdentity is the identity of a file that could not be opened.
@@ -63,39 +94,62 @@ func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]
 	all, b := w.batches, it.b
 	w.refused = nil
 	w.entries.AllowParts(!whole && !replacement && !w.noParts)
+	first, a := !replacement && !whole, aim{}
+	if first {
+		a = all.local.aim(epoch, id)
+	}
 	if data, seen, hit := w.cached(epoch, id, replacement); hit {
 		if !replacement {
 			b.hits.Add(1)
 		}
 		all.meter.hit(b.key.Epoch)
+		all.local.settle(a, epoch, id, seen, data, all.local.has(id))
 		return data, seen, nil
 	}
 	if w.refused != nil {
 		return nil, unknownIdentity, w.refused
 	}
-	parts := w.entries != nil || sample.IsRaw(all.ds, int(id))
-	kept := all.cache != nil && !replacement && !whole && (!parts || all.cache.Wants(epoch, id))
-	data, read, seen, err := w.loader.Load(epoch, id, kept, w.growInput, all.closing)
-	if outOfDescriptors(err) && all.memory.giveBackIdle() {
-		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)
+	data, seen, here := all.local.load(id, w)
+	if w.refused != nil {
+		return nil, seen, w.refused
 	}
-	if err != nil && kept && w.refused == nil && causeOf(err) == ofMachine && parts {
-		// Reading only the crop, as without a cache, may avoid the part that failed.
-		kept = false
-		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)
+	read, entire, err := int64(len(data)), here && first, error(nil)
+	if !here {
+		data, read, seen, entire, err = w.read(epoch, id, first, a.disk)
+	} else if !replacement {
+		b.local.Add(1)
 	}
-	if err = cmp.Or(w.refused, err); err != nil {
+	if err != nil {
 		return nil, seen, err
 	}
 	b.bytes.Add(read)
-	all.meter.read(b.key.Epoch, read, whole)
+	all.meter.read(b.key.Epoch, read, whole, here)
 	switch {
-	case kept:
+	case entire:
 		all.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
-	case !replacement && !whole:
+		all.local.settle(a, epoch, id, seen, data, here)
+	case first:
 		all.cache.Missed(epoch, id)
 	}
 	return data, seen, nil
+}
+
+// read is load from storage. What a cache may keep is read entirely: first says that the sample is read as the
+// epoch's plan has it, and disk that the plan wants it in the local cache.
+func (w *worker) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
+	all := w.batches
+	parts := w.entries != nil || sample.IsRaw(all.ds, int(id))
+	entire = first && (!parts || disk || all.cache != nil && all.cache.Wants(epoch, id))
+	data, read, seen, err = w.loader.Load(epoch, id, entire, w.growInput, all.closing)
+	if outOfDescriptors(err) && all.memory.giveBackIdle() {
+		data, read, seen, err = w.loader.Load(epoch, id, entire, w.growInput, all.closing)
+	}
+	if err != nil && entire && w.refused == nil && causeOf(err) == ofMachine && parts {
+		// Reading only the crop, as without a cache, may avoid the part that failed.
+		entire = false
+		data, read, seen, err = w.loader.Load(epoch, id, entire, w.growInput, all.closing)
+	}
+	return data, read, seen, entire, cmp.Or(w.refused, err)
 }
 
 // cached looks for the sample in the cache under the identity that its file has now. A

@@ -29,8 +29,7 @@ func (c *Catalog) CacheSize(file func(id int64) (size int64, raw bool)) (limit i
 		size, raw := file(id)
 		return size, raw && o.Shuffle // in order, raw samples are not kept as evenly as others
 	}
-	read := float64(o.LocalShards()) / float64(o.Shards)
-	return limit, cache.Ratio(limit, o.Samples, read, sizes, o.InFlight())
+	return limit, cache.Ratio(limit, o.Samples, o.readHere(), sizes, o.InFlight())
 }
 
 // InFlight is how many samples may enter the cache before those they replace have left: of
@@ -59,7 +58,12 @@ func (c *Catalog) spareMemory() int64 {
 	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes()
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.tensorSize()))
 	const plans = 4 // plans of four epochs at least
-	planning := min(keep.Needs(c.Plan, o.keepConfig(1))+plans*keep.Size(c.Plan), o.MemoryLimit/2)
+	kept := shares{memory: 1}
+	if c.Dataset.KeepsSamples() {
+		kept.disk = 1
+		used += o.Samples // see local.waits
+	}
+	planning := min(kept.needs(c)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(runtime.NumCPU())*processor-int64(o.Workers)*worker)
 }
 
@@ -71,31 +75,45 @@ func (o *Options) LocalShards() int {
 	return o.LocalTo - o.LocalFrom
 }
 
+// readHere is the share of the samples that an epoch reads here.
+func (o *Options) readHere() float64 { return float64(o.LocalShards()) / float64(o.Shards) }
+
 func (o *Options) keepConfig(ratio float64) keep.Config {
 	return keep.Config{Ratio: ratio, LocalFrom: o.LocalFrom, LocalTo: o.LocalTo}
 }
 
-// openCache creates the cache that the options ask for, and its keeper; nil: there is none.
+// openCache creates the cache that the options ask for, and the keeper of what it and a local cache
+// keep; nil: there is none.
 func openCache(c *Catalog, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 	o := &c.Options
 	limit, ratio := c.cacheSize()
-	if limit == 0 {
-		return nil, nil
-	}
-	options := cache.Options{Policy: o.CachePolicy, Limit: limit, Samples: o.Samples, Budget: cacheBudget{m}}
-	var k *keeper
-	if o.CachePolicy == cache.Constant {
+	s, planned := shares{}, limit > 0 && o.CachePolicy == cache.Constant
+	if planned {
+		s.memory = ratio
 		if ratio == 0 {
 			o.Logger.Warn("the cache keeps nothing: it is too small for samples of these sizes", "cache", limit)
 		}
-		k = newKeeper(c, ratio, m.ledger, busy)
+	}
+	s.disk = c.localShare(s.memory)
+	var k *keeper
+	if planned || s.local() {
+		k = newKeeper(c, s, m.ledger, busy)
+	}
+	if limit == 0 {
+		return nil, k
+	}
+	options := cache.Options{Policy: o.CachePolicy, Limit: limit, Samples: o.Samples, Budget: cacheBudget{m}}
+	if planned {
 		options.Plan = k
 	}
 	opened, err := cache.New(options)
 	if err != nil {
 		// Everything works without a cache, but the user should know.
 		o.Logger.Warn("there is no cache", "reason", err)
-		return nil, nil
+		if s.memory = 0; !s.local() {
+			return nil, nil
+		}
+		return nil, newKeeper(c, s, m.ledger, busy)
 	}
 	return opened, k
 }

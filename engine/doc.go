@@ -19,8 +19,8 @@
 //   - memory: the one allocator. Everything is charged to its ledger; reclaim says what gives
 //     way to what.
 //   - badSamples: what became of samples that could not be read.
-//   - keeper: what the cache keeps of each epoch, computed in the background. Nothing waits for
-//     it.
+//   - keeper, local: what the cache and a local disk keep of each epoch, planned in the background.
+//     Nothing waits for it.
 //
 // Work on a batch belongs to a turn of that batch. Dropping the batch or taking its memory
 // back ends the turn, and results still in flight are discarded when they arrive. Only writing

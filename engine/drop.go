@@ -22,6 +22,7 @@ func (all *batches) startOver(b *batch) {
 	}
 	b.bad = nil
 	b.hits.Store(0)
+	b.local.Store(0)
 	b.bytes.Store(0)
 	all.waitForMemory(b)
 }

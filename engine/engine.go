@@ -77,6 +77,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	m.batches = all // before the cache, which takes its memory from batches
 	all.cache, all.keeper = openCache(c, m, all.meter.stalled)
 	m.cache, m.keeper = all.cache, all.keeper
+	all.local = openLocal(c, all.keeper, m)
 	m.presize(c)
 	return &Engine{all, &readers{all, map[Key]*check{}}}, nil
 }

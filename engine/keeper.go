@@ -9,10 +9,10 @@ import (
 	"github.com/batchfs/batchfs/shard/keep"
 )
 
-// A keeper tells the cache which samples to keep from one epoch to the next, if that is
-// known yet: no caller ever waits for it. A plan covers one epoch. A single goroutine
-// computes one plan at a time, when its epoch or the epoch before is first read. All
-// readers of an epoch share its plan, which is held while there is room: the plan that was
+// A keeper tells the cache which samples to keep from one epoch to the next, and the local cache
+// which of the others, if that is known yet: no caller ever waits for it. A plan covers one epoch.
+// A single goroutine computes one plan at a time, when its epoch or the epoch before is first read.
+// All readers of an epoch share its plan, which is held while there is room: the plan that was
 // used least recently goes first, and a plan in use is never dropped. If more epochs are
 // being read than plans can be held, the remaining epochs keep nothing, so that plans are
 // not computed over and over.
@@ -21,9 +21,10 @@ import (
 type keeper struct {
 	window int64 // in calls of Keep: a plan that was not asked about for this many calls is not in use
 	most   int   // maximum number of plans held
+	shares shares
 	bytes  int64 // size of a plan
 	needs  int64 // approximate upper bound of the bytes that computing a plan takes
-	choose func(epoch int, w keep.Workspace) (*keep.Choice, error)
+	choose func(epoch int, w keep.Workspace) (*plan, error)
 	busy   func() bool // an Open is waiting for a batch
 	pause  time.Duration
 	ledger *ledger
@@ -44,10 +45,10 @@ type keeper struct {
 // A keptEpoch is the plan for one epoch, requested or computed.
 type keptEpoch struct {
 	epoch int
-	keep  *keep.Choice // nil until computed
-	used  int64        // keeper.asked at its last use or request
-	read  bool         // the epoch is being read
-	said  bool         // the log says that its plan is unavailable for now
+	plan  *plan // nil until computed
+	used  int64 // keeper.asked at its last use or request
+	read  bool  // the epoch is being read
+	said  bool  // the log says that its plan is unavailable for now
 }
 
 const (
@@ -63,12 +64,12 @@ const (
 
 // newKeeper creates a keeper that, once started, begins with epoch 0, where most readers
 // begin.
-func newKeeper(c *Catalog, ratio float64, l *ledger, busy func() bool) *keeper {
-	o, config := &c.Options, c.Options.keepConfig(ratio)
+func newKeeper(c *Catalog, s shares, l *ledger, busy func() bool) *keeper {
+	o := &c.Options
 	readHere := o.Samples * int64(o.LocalShards()) / int64(o.Shards)
 	k := &keeper{
-		window: readHere / 2, bytes: keep.Size(c.Plan), needs: keep.Needs(c.Plan, config),
-		choose: func(epoch int, w keep.Workspace) (*keep.Choice, error) { return keep.Choose(c.Plan, epoch, config, w) },
+		window: readHere / 2 * s.choices(), shares: s, bytes: s.choices() * keep.Size(c.Plan), needs: s.needs(c),
+		choose: func(epoch int, w keep.Workspace) (*plan, error) { return s.choose(c, epoch, w) },
 		busy:   busy, pause: firstPause, ledger: l, log: o.Logger,
 		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1), closing: make(chan struct{}),
 	}
@@ -83,13 +84,27 @@ func (k *keeper) start() {
 	}
 }
 
-// Keep reports whether a sample that is read in an epoch is kept for the next. known is false
-// if the epoch's plan has not been computed yet.
+// Keep reports whether a sample that is read in an epoch is kept in memory for the next. known is
+// false if the epoch's plan has not been computed yet.
 func (k *keeper) Keep(epoch int, id int64) (keep, known bool) {
+	p, last := k.planOf(epoch)
+	return p != nil && p.memory.Kept(id), p != nil || last
+}
+
+// OnDisk is Keep for the local cache. Of the last epoch it knows nothing, so that what is on the disk
+// stays there for a later mount.
+func (k *keeper) OnDisk(epoch int, id int64) (keep, known bool) {
+	p, _ := k.planOf(epoch)
+	return p != nil && p.disk.Kept(id), p != nil
+}
+
+// planOf is the plan of an epoch that is being read, nil if it has not been computed yet or no epoch
+// follows.
+func (k *keeper) planOf(epoch int) (p *plan, last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if epoch >= k.last {
-		return false, true // no epoch follows
+		return nil, true
 	}
 	k.asked++
 	e := k.epochs[epoch]
@@ -99,7 +114,7 @@ func (k *keeper) Keep(epoch int, id int64) (keep, known bool) {
 		k.want(epoch + 1)
 	}
 	e.used = k.asked
-	return e.keep != nil && e.keep.Kept(id), e.keep != nil
+	return e.plan, false
 }
 
 // want requests the plan of an epoch. k.mu is held.
@@ -127,7 +142,7 @@ func (k *keeper) want(epoch int) *keptEpoch {
 // of the others. k.mu is held.
 func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	for _, e := range k.epochs {
-		if (e.keep != nil) == there && (least == nil || e.used < least.used) {
+		if (e.plan != nil) == there && (least == nil || e.used < least.used) {
 			least = e
 		}
 	}
@@ -140,7 +155,7 @@ func (k *keeper) next() (best *keptEpoch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, e := range k.epochs {
-		if e.keep == nil && (best == nil || e.read && !best.read || e.read == best.read && e.used > best.used) {
+		if e.plan == nil && (best == nil || e.read && !best.read || e.read == best.read && e.used > best.used) {
 			best = e
 		}
 	}
@@ -208,9 +223,9 @@ func (k *keeper) run() {
 // compute makes a plan in k.working, and reports whether another may be tried at once.
 func (k *keeper) compute(e *keptEpoch) bool {
 	w, began := k.working, time.Now()
-	choice, err := (*keep.Choice)(nil), error(errNoPlanMemory)
+	made, err := (*plan)(nil), error(errNoPlanMemory)
 	if k.ledger.reserve(useIndex, k.bytes) {
-		if choice, err = k.choose(e.epoch, w); err != nil {
+		if made, err = k.choose(e.epoch, w); err != nil {
 			k.ledger.release(useIndex, k.bytes)
 		}
 	}
@@ -220,9 +235,9 @@ func (k *keeper) compute(e *keptEpoch) bool {
 	close(w.done)
 	switch {
 	case err == nil && !k.closed && k.epochs[e.epoch] == e:
-		e.keep = choice
+		e.plan = made
 		k.held++
-		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", choice.Count(), "seconds", time.Since(began).Seconds())
+		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", made.memory.Count(), "on disk", made.disk.Count(), "seconds", time.Since(began).Seconds())
 	case err == nil: // no longer wanted
 		k.ledger.release(useIndex, k.bytes)
 	case errors.Is(err, errNoPlanMemory):

@@ -47,7 +47,7 @@ func testKeeper(t *testing.T, n int64, l *ledger) *keeper {
 		t.Fatal(err)
 	}
 	c := &Catalog{Plan: plan, Options: Options{Config: order, Epochs: 1000}.withDefaults()}
-	k := newKeeper(c, 0.3, l, func() bool { return false })
+	k := newKeeper(c, shares{memory: 0.3}, l, func() bool { return false })
 	k.pause = time.Millisecond
 	t.Cleanup(func() {
 		k.close()
@@ -70,7 +70,7 @@ type watched struct {
 
 func (k *keeper) watch() *watched {
 	w, choose := &watched{}, k.choose
-	k.choose = func(epoch int, space keep.Workspace) (*keep.Choice, error) {
+	k.choose = func(epoch int, space keep.Workspace) (*plan, error) {
 		w.mu.Lock()
 		w.epochs = append(w.epochs, epoch)
 		w.now++
@@ -106,7 +106,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate, choose := make(chan struct{}), e.keeper.choose
-	e.keeper.choose = func(epoch int, w keep.Workspace) (*keep.Choice, error) {
+	e.keeper.choose = func(epoch int, w keep.Workspace) (*plan, error) {
 		<-gate
 		return choose(epoch, w)
 	}
@@ -219,7 +219,7 @@ func TestPlansInOrder(t *testing.T) {
 	w := k.watch()
 	begun, gate, choose := make(chan struct{}), make(chan struct{}), k.choose
 	var first sync.Once
-	k.choose = func(epoch int, space keep.Workspace) (*keep.Choice, error) {
+	k.choose = func(epoch int, space keep.Workspace) (*plan, error) {
 		first.Do(func() { close(begun); <-gate })
 		return choose(epoch, space)
 	}
@@ -289,7 +289,7 @@ func (s *stopper) Err() error {
 func (k *keeper) stopAt(step int64) *stopper {
 	s, choose := &stopper{at: step, there: make(chan struct{})}, k.choose
 	var first sync.Once
-	k.choose = func(epoch int, w keep.Workspace) (*keep.Choice, error) {
+	k.choose = func(epoch int, w keep.Workspace) (*plan, error) {
 		first.Do(func() { s.workspace, _ = w.(*workspace); w = s })
 		return choose(epoch, w)
 	}
@@ -393,7 +393,7 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	e.memory.pool.Trim()
 	full, choose := make(chan struct{}), e.keeper.choose
 	var first sync.Once
-	e.keeper.choose = func(epoch int, w keep.Workspace) (k *keep.Choice, err error) {
+	e.keeper.choose = func(epoch int, w keep.Workspace) (k *plan, err error) {
 		first.Do(func() {
 			for n := int64(32 << 20); n > 1<<10; {
 				memory, refused := w.Take(n)

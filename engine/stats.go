@@ -84,7 +84,9 @@ type EpochStats struct {
 	Batches       int64        `json:"batches"`
 	Hits          int64        `json:"hits"`
 	Misses        int64        `json:"misses"`
+	LocalHits     int64        `json:"local_hits"` // misses that the local cache served as planned
 	HitsPerBatch  Distribution `json:"hits_per_batch"`
+	LocalPerBatch Distribution `json:"local_hits_per_batch"`
 	BytesPerBatch Distribution `json:"storage_bytes_per_batch"`
 	StorageBytes  int64        `json:"storage_bytes"`
 	Kept          int64        `json:"kept"`
@@ -150,6 +152,7 @@ func (m *meter) batch(b *batch, full bool) {
 	s.Batches++
 	if full {
 		s.HitsPerBatch.add(b.hits.Load())
+		s.LocalPerBatch.add(b.local.Load())
 		s.BytesPerBatch.add(b.bytes.Load())
 	}
 	now := int64(time.Since(m.start).Seconds())
@@ -167,8 +170,8 @@ func (m *meter) hit(epoch int) {
 	m.epoch(epoch).Hits++
 }
 
-// read notes a read. A sample that is read again was missed once.
-func (m *meter) read(epoch int, bytes int64, again bool) {
+// read notes a read, which the local cache may have served. A sample that is read again was missed once.
+func (m *meter) read(epoch int, bytes int64, again, local bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.storage.Reads++
@@ -176,6 +179,9 @@ func (m *meter) read(epoch int, bytes int64, again bool) {
 	s := m.epoch(epoch)
 	if !again {
 		s.Misses++
+	}
+	if local {
+		s.LocalHits++
 	}
 	s.StorageBytes += bytes
 }

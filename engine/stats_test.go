@@ -11,7 +11,7 @@ func TestEpochStatsAreBounded(t *testing.T) {
 	m := meter{start: time.Now()}
 	const epochs = 10 * maxEpochStats
 	for epoch := range epochs {
-		m.read(epoch, 10, false)
+		m.read(epoch, 10, false, epoch%2 == 0)
 		m.hit(epoch)
 	}
 	s := m.snapshot(time.Now())
@@ -22,6 +22,9 @@ func TestEpochStatsAreBounded(t *testing.T) {
 		if e.Epoch != epochs-maxEpochStats+i || e.Hits != 1 || e.Misses != 1 || e.StorageBytes != 10 {
 			t.Errorf("%+v", e)
 		}
+	}
+	if s.Epochs[0].LocalHits != 1 || s.Epochs[1].LocalHits != 0 {
+		t.Errorf("%d and %d hits of the local cache", s.Epochs[0].LocalHits, s.Epochs[1].LocalHits)
 	}
 	if s.Storage.Reads != epochs {
 		t.Errorf("%d reads in all", s.Storage.Reads)

@@ -66,14 +66,15 @@ func metrics(s Stats, refused int64) []byte {
 		}},
 	}
 	families = append(families, optionalMetrics(s)...)
-	epochs := [4]metric{
+	epochs := [5]metric{
 		{name: "epoch_batches_total", help: "Batches made, by epoch."},
 		{name: "epoch_cache_hits_total", help: "Samples that came from the cache, by epoch."},
 		{name: "epoch_cache_misses_total", help: "Samples that came from storage, by epoch."},
+		{name: "epoch_local_cache_hits_total", help: "Samples that came from the local cache as planned, by epoch."},
 		{name: "epoch_storage_bytes_total", help: "Bytes read from the dataset, by epoch."},
 	}
 	for _, e := range s.Epochs {
-		for i, v := range [4]int64{e.Batches, e.Hits, e.Misses, e.StorageBytes} {
+		for i, v := range [5]int64{e.Batches, e.Hits, e.Misses, e.LocalHits, e.StorageBytes} {
 			epochs[i].samples = append(epochs[i].samples, sample{"epoch", strconv.Itoa(e.Epoch), float64(v)})
 		}
 	}

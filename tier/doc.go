@@ -1,5 +1,17 @@
-// Package tier keeps parts of remote objects on a local disk, between an object store and the
+// Package tier keeps what comes from an object store on a local disk, between the store and the
 // cache in memory.
+//
+// # Two ways
+//
+// A tier with room for all of a dataset keeps parts of its objects: whatever a read ([Tier.Read])
+// does not find, and what lies around it, is there from then on.
+//
+// With less room, which parts are there would be chance. Then its user says what is kept and what
+// is not, object by object ([Tier.Get], [Tier.Put], [Tier.Drop]). To the tier, a sample is an object
+// then, with a name of its own, even if it lies in a larger one. The engine follows a plan that has
+// every batch find equally many samples in memory, and equally many others here, so that the store
+// has to send equally many for each; no sample is in both places. What came from the memory moves
+// to the disk if it is next needed there, and the other way round.
 //
 // # Extents
 //
@@ -29,11 +41,14 @@
 // # Room
 //
 // The limit is for all of DIR. Extents of a dataset that nobody uses give way to those of one in
-// use, least recently used dataset first. Within a dataset nothing gives way: in a random order,
-// each epoch needs every sample once, and an extent is worth as much as any other. So each epoch after
-// the first has the same hits. A batch's share of them varies as chance has it: with a share s of a
-// dataset of single objects, a batch of b has b*s on average and a standard deviation of at most
-// sqrt(b*s*(1-s)).
+// use, least recently used dataset first; the two ways count as two datasets. Within a dataset,
+// what nobody has used since the tier was opened gives way if there is no other room
+// ([Tier.Renew]): it is of objects that are no longer in the dataset, or of another plan. Only where
+// parts of objects are kept without room for all does nothing give way: any part is worth as much as
+// another.
+//
+// Objects are written in the background. No reader waits for that: what comes faster than the disk
+// takes it is not kept, and counted.
 //
 // A process that is killed while it adds an extent may leave up to that much counted too often.
 // The first process to use DIR counts anew.

@@ -66,10 +66,10 @@ type filling struct {
 	wait    sync.WaitGroup
 	queue   chan func()
 	mu      sync.Mutex
-	idle    *sync.Cond // pending has become smaller
-	pending map[Key]bool
-	waiting int64     // bytes that are to be written
-	resting time.Time // nothing is kept until then
+	idle    *sync.Cond   // pending has become smaller
+	pending map[Key]bool // whether they are still wanted
+	waiting int64        // bytes that are to be written
+	resting time.Time    // nothing is kept until then
 }
 
 const (
@@ -117,20 +117,28 @@ func (t *Tier) Settle() {
 func (t *Tier) hasRoom(x piece) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.pending[x.key] && t.waiting+x.to-x.from <= mostWaiting
+	_, pending := t.pending[x.key]
+	return !pending && t.waiting+x.to-x.from <= mostWaiting
 }
 
 // keepLater has an extent filled and kept, by fill, which holds some bytes until then. No reader waits for that.
-func (t *Tier) keepLater(x piece, holds int64, fill func([]byte) error) {
+// It says whether the extent will be tried.
+func (t *Tier) keepLater(x piece, holds int64, fill func([]byte) error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.pending[x.key] || t.ctx.Err() != nil || time.Now().Before(t.resting) {
-		return
+	if _, pending := t.pending[x.key]; pending {
+		return true
+	}
+	if t.ctx.Err() != nil || time.Now().Before(t.resting) {
+		return false
 	}
 	job := func() {
 		t.keep(x, fill)
 		t.mu.Lock()
 		defer t.mu.Unlock()
+		if !t.pending[x.key] {
+			t.remove(x.key)
+		}
 		delete(t.pending, x.key)
 		t.waiting -= holds
 		t.idle.Broadcast()
@@ -139,8 +147,20 @@ func (t *Tier) keepLater(x piece, holds int64, fill func([]byte) error) {
 	case t.queue <- job:
 		t.pending[x.key] = true
 		t.waiting += holds
+		return true
 	default:
+		return false
 	}
+}
+
+// want says of an extent that waits to be kept whether it is still wanted; pending is false if it does not wait.
+func (t *Tier) want(k Key, wanted bool) (pending bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, pending = t.pending[k]; pending {
+		t.pending[k] = wanted
+	}
+	return pending
 }
 
 // keep adds an extent. After a failure nothing is added for a while: neither a full disk nor a

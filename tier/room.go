@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -17,6 +18,8 @@ type room struct {
 	dir  string
 	lock *os.File
 	page []byte // of the file used, mapped
+
+	evicting sync.Mutex
 }
 
 const counterBytes = 8
@@ -87,6 +90,21 @@ func (r *room) take(n, limit int64) bool {
 	}
 	r.give(n)
 	return false
+}
+
+// makeRoom is take, after others have given way if that is needed. more removes something else; false: there is nothing.
+func (r *room) makeRoom(n, limit int64, more func() bool) bool {
+	if n > limit || r.take(n, limit) {
+		return n <= limit
+	}
+	r.evicting.Lock()
+	defer r.evicting.Unlock()
+	for !r.take(n, limit) {
+		if !r.evict() && !more() {
+			return false
+		}
+	}
+	return true
 }
 
 // evict removes the dataset that was used least recently, of those that nobody uses.

@@ -28,6 +28,7 @@ type Options struct {
 	Dataset string       // names the dataset among those that use the directory
 	Fillers int          // how many extents are fetched at once, each in memory of its own; below 1: 4
 	Logger  *slog.Logger // nil: none
+	Renew   bool         // see Tier.Renew
 }
 
 // Tier is the extents of one dataset. Its methods may be called concurrently, until Close.
@@ -39,6 +40,9 @@ type Tier struct {
 	direct  atomic.Bool
 	files   sync.Pool   // of []byte: memory for direct writes
 	readers chan []byte // memory for direct reads; nil: not made yet
+	opened  time.Time
+	renew   atomic.Bool
+	old     old
 	filling
 	counts
 }
@@ -52,7 +56,7 @@ type Stats struct {
 	Misses    int64 `json:"misses"`     // reads that went to the store
 	Kept      int64 `json:"kept"`       // extents added
 	KeptBytes int64 `json:"kept_bytes"` // bytes of these
-	NotKept   int64 `json:"not_kept"`   // extents for which there was no room
+	NotKept   int64 `json:"not_kept"`   // extents for which there was no room, or objects that came faster than the disk writes
 	Damaged   int64 `json:"damaged"`    // extents that failed their check, or that the disk did not deliver
 }
 
@@ -83,6 +87,7 @@ func Open(dir string, o Options) (*Tier, error) {
 		t.readers <- nil
 	}
 	t.direct.Store(true)
+	t.renew.Store(o.Renew)
 	if t.room, err = openRoom(dir); err != nil {
 		return nil, err
 	}
@@ -119,8 +124,8 @@ func (t *Tier) open(own string) (err error) {
 		}
 		t.lock.Close()
 	}
-	now := time.Now()
-	if err := os.Chtimes(t.lock.Name(), now, now); err != nil {
+	t.opened = time.Now()
+	if err := os.Chtimes(t.lock.Name(), t.opened, t.opened); err != nil {
 		return err
 	}
 	if t.dir, err = os.Open(own); err != nil {
@@ -196,6 +201,7 @@ func (t *Tier) get(k Key, p []byte, offset int64) bool {
 		t.drop(fd, k)
 		return false
 	}
+	t.use(k)
 	return true
 }
 
@@ -267,28 +273,42 @@ func (t *Tier) drop(fd int, k Key) {
 	}
 }
 
-// dropOther removes the extent that has a key's place if it is of another version.
-func (t *Tier) dropOther(k Key) {
+// remove removes the extent of a key, if there is one. One of another version stays.
+func (t *Tier) remove(k Key) {
 	fd, err := t.openFile(k.name(), unix.O_RDONLY)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if t.read(fd, k, nil, 0) == errVersion {
+	if t.read(fd, k, nil, 0) != errVersion {
 		t.drop(fd, k)
 	}
+}
+
+// has says whether there is an extent for a key. It removes one of another version.
+func (t *Tier) has(k Key) bool {
+	fd, err := t.openFile(k.name(), unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	err = t.read(fd, k, nil, 0)
+	if err == errVersion {
+		t.drop(fd, k)
+	}
+	return err == nil
 }
 
 // put adds an extent of n bytes, which fill writes, in the place of one of another version: the store
 // has just delivered this one. It is left out if there is no room.
 func (t *Tier) put(k Key, n int, fill func(p []byte) error) error {
-	t.dropOther(k)
+	if t.has(k) {
+		return nil
+	}
 	size := fileBytes(int64(n))
-	for !t.room.take(size, t.opts.Limit) {
-		if size > t.opts.Limit || !t.room.evict() {
-			t.notKept.Add(1)
-			return nil
-		}
+	if !t.room.makeRoom(size, t.opts.Limit, t.giveWay) {
+		t.notKept.Add(1)
+		return nil
 	}
 	file := t.memory(int(size))
 	defer t.files.Put(&file)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
@@ -106,6 +107,8 @@ func (r *mountRequest) complete(c *console, f *flagSet, args []string) error {
 		return err
 	}
 	r.source.Memory = r.engine.MemoryLimit / 4
+	policy := r.engine.CachePolicy
+	r.source.Storage.LocalCache.Samples = policy == cache.Constant || policy == cache.None
 	if !f.Changed("list") { // the tensor whose shape is that of .json
 		if err := f.Lookup("list").Value.Set(f.text("layout") + ",labels.npy,json"); err != nil {
 			return err

@@ -150,7 +150,7 @@ func (v statsView) print(out io.Writer) {
 	t.Flush()
 }
 
-// hitRatio returns the share of reads in the latest epoch that the cache served.
+// hitRatio returns the shares of reads in the latest epoch that the cache served, and the local cache as planned.
 func hitRatio(epochs []engine.EpochStats) string {
 	var last engine.EpochStats
 	for i, e := range epochs {
@@ -162,7 +162,11 @@ func hitRatio(epochs []engine.EpochStats) string {
 	if all == 0 {
 		return "nothing read yet"
 	}
-	return fmt.Sprintf("%.1f %% hits in epoch %d", 100*float64(last.Hits)/float64(all), last.Epoch)
+	local := ""
+	if last.LocalHits > 0 {
+		local = fmt.Sprintf(" and %.1f %% in the local cache", 100*float64(last.LocalHits)/float64(all))
+	}
+	return fmt.Sprintf("%.1f %% hits%s in epoch %d", 100*float64(last.Hits)/float64(all), local, last.Epoch)
 }
 
 // perSecond is how fast a figure has grown.

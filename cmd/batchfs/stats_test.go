@@ -16,7 +16,7 @@ func TestStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	const text = `{"read_path":"passthrough","uptime":2,"images":64,"images_per_second":32,"errors":1,
-"jpegs":{"baseline":3,"kind":1,"entry_points":{"used":4,"made":5,"none":6,"wrong":7}},"more":{"than":"known"}}`
+"epochs":[{"epoch":4,"batches":1,"hits":30,"misses":70,"local_hits":50}],"jpegs":{"baseline":3,"kind":1,"entry_points":{"used":4,"made":5,"none":6,"wrong":7}},"more":{"than":"known"}}`
 	if err := os.WriteFile(filepath.Join(mnt, ".batchfs", "stats.json"), []byte(text+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("prints %q", got.out)
 	}
 	got := batchfs(t, "stats", mnt)
-	for _, want := range []string{"passthrough, up 2s", "32 images/s", "errors.jsonl", "4, 75.0 % by batchfs itself", "4 JPEGs used them, 5 got them, 6 can have none, 7 had wrong ones"} {
+	for _, want := range []string{"passthrough, up 2s", "32 images/s", "errors.jsonl", "30.0 % hits and 50.0 % in the local cache in epoch 4", "4, 75.0 % by batchfs itself", "4 JPEGs used them, 5 got them, 6 can have none, 7 had wrong ones"} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("does not print %q:\n%s", want, got.out)
 		}

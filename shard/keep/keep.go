@@ -27,6 +27,14 @@
 // size still keep and hit equally often, unless r is so large that some of them have too few
 // candidates: those keep nearly all they have.
 //
+// # Two caches
+//
+// A second choice, for another cache, is of the samples that the first one leaves
+// ([Config.Except]). Its batches lack those as candidates, so that the same holds for it: with a
+// ratio s, no set has more than ceil(s·d). In a shuffled order full batches also have floor(s·d),
+// unless they are very small or r+s is nearly 1. What neither cache keeps of them then differs
+// from (1-r-s)·d by less than 2. With s = 1, the second keeps all that is left.
+//
 // # Why that is possible
 //
 // Consider a network in which the edges are arcs that carry r each, from the batches of the
@@ -77,6 +85,8 @@ type Config struct {
 	// LocalFrom and LocalTo are the range of shards that are read here, excluding LocalTo. Both
 	// 0: all shards.
 	LocalFrom, LocalTo int
+	// Except is what another cache keeps of the same epoch: no candidates. nil: nothing.
+	Except *Choice
 }
 
 // Choice is the set of samples to keep of one epoch. It is immutable, and its memory is one bit
@@ -108,17 +118,26 @@ func Choose(p *shard.Plan, epoch int, c Config, w Workspace) (k *Choice, err err
 		}
 	}()
 	g := newGraph(p, epoch, c, s)
-	g.choose(c.Ratio, newCoin(p.Config().Seed, epoch))
+	tosses := epoch
+	if c.Except != nil {
+		tosses = ^epoch // others than those that decided what to except
+	}
+	g.choose(c.Ratio, newCoin(p.Config().Seed, tosses))
 	return g.collect(), nil
 }
 
-// Kept says whether a sample is kept; false if there is no such sample.
+// Kept says whether a sample is kept; false if there is no such sample. A nil Choice keeps nothing.
 func (k *Choice) Kept(id int64) bool {
-	return id >= 0 && id < k.samples && has(k.words, int(id))
+	return k != nil && id >= 0 && id < k.samples && has(k.words, int(id))
 }
 
 // Count is the number of samples kept.
-func (k *Choice) Count() int64 { return k.kept }
+func (k *Choice) Count() int64 {
+	if k == nil {
+		return 0
+	}
+	return k.kept
+}
 
 // Candidates is the number of samples that could be kept at any ratio, because both epochs read
 // them here.
@@ -129,14 +148,14 @@ func Size(p *shard.Plan) int64 { return int64(words(int(p.Config().Samples))) * 
 
 // Needs is approximately the most memory that Choose takes from its workspace at a time, in
 // bytes: 14 per sample unless batches are small, up to four times that if batches lack
-// candidates, and much more for the smallest batches. It is 0 for what Choose rejects.
+// candidates, as they do beside another choice, and much more for the smallest batches. It is 0 for what Choose rejects.
 func Needs(p *shard.Plan, c Config) int64 {
 	if c.check(p, 0) != nil {
 		return 0
 	}
 	cfg := p.Config()
 	some := 1<<16 + 24*int64(cfg.BatchSize) + 12*min(cfg.Samples, leastChunk) + 104*c.nodes(p)
-	if cfg.PadLastBatch && cfg.LastBatch != shard.Drop && c.LocalTo-c.LocalFrom == cfg.Shards {
+	if c.Except == nil && cfg.PadLastBatch && cfg.LastBatch != shard.Drop && c.LocalTo-c.LocalFrom == cfg.Shards {
 		return some + 14*cfg.Samples
 	}
 	return some + 56*cfg.Samples

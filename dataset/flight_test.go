@@ -1,0 +1,130 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// paged opens a dataset of images in one compressed page in a store. Reads of the store are counted, and answered with what
+// answer returns: true means that it has answered.
+func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *atomic.Int64) {
+	t.Helper()
+	type row struct {
+		Image struct {
+			Bytes []byte `parquet:"bytes,plain,zstd"`
+			Path  string `parquet:"path,plain,zstd"`
+		} `parquet:"image"`
+	}
+	p := newPlace(t)
+	rows := make([]row, images)
+	for i := range rows {
+		rows[i].Image.Bytes, rows[i].Image.Path = []byte(image("jpeg", 10, 20+i, 1)), fmt.Sprintf("%02d.jpg", i)
+	}
+	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
+		t.Fatal(err)
+	}
+	s, how := p.serve()
+	d = p.openURL("s3://data/pages.parquet", how)
+	want, reads = contentsOf(t, d), new(atomic.Int64)
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || r.Header.Get("Range") == "" {
+			return false
+		}
+		reads.Add(1)
+		return answer(w)
+	}
+	return d, want, reads
+}
+
+// joined waits until so many readers have joined the read that is under way.
+func (d *Dataset) joined(n int) {
+	for l, now := &d.storage.flights, -1; now != n; runtime.Gosched() {
+		l.mu.Lock()
+		for _, x := range l.all {
+			now = x.joined
+		}
+		l.mu.Unlock()
+	}
+}
+
+// one is what contentsOf has of a sample.
+func (d *Dataset) one(i int, stop <-chan struct{}) (string, error) {
+	data, _, _, err := d.LoadPart(i, nil, func(n int) []byte { return make([]byte, n) }, nil, stop)
+	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
+}
+
+// TestAPageIsFetchedOnce: samples of a page that are read at the same time cost one request, and all of them fail with it.
+func TestAPageIsFetchedOnce(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		const images = 8
+		gate := make(chan struct{})
+		d, want, reads := paged(t, images, func(w http.ResponseWriter) bool {
+			<-gate
+			if fails {
+				w.WriteHeader(http.StatusForbidden)
+			}
+			return fails
+		})
+		var wait sync.WaitGroup
+		for i := range images {
+			wait.Go(func() {
+				if got, err := d.one(i, nil); (err != nil) != fails || !fails && got != want[i] {
+					t.Errorf("failing: %t, sample %d: %q, %v", fails, i, got, err)
+				}
+			})
+		}
+		d.joined(images - 1)
+		close(gate)
+		wait.Wait()
+		if n := reads.Load(); n != 1 {
+			t.Errorf("failing: %t: the page was asked for %d times", fails, n)
+		}
+		if got, err := d.one(0, nil); (err != nil) != fails || !fails && got != want[0] || reads.Load() != 2 {
+			t.Errorf("failing: %t: later: %q, %v, %d reads", fails, got, err, reads.Load())
+		}
+	}
+}
+
+// TestAStoppedReaderStopsNobody: if the reader that asks the store for a page is stopped, another one asks.
+func TestAStoppedReaderStopsNobody(t *testing.T) {
+	asked, gate := make(chan struct{}, 9), make(chan struct{})
+	d, want, reads := paged(t, 3, func(http.ResponseWriter) bool {
+		asked <- struct{}{}
+		<-gate
+		return false
+	})
+	stop := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	var wait sync.WaitGroup
+	stopped := func(i int) {
+		wait.Go(func() {
+			if _, err := d.one(i, stop[i]); !errors.Is(err, ErrStopped) {
+				t.Errorf("sample %d: %v", i, err)
+			}
+		})
+		d.joined(i)
+	}
+	stopped(0)
+	<-asked
+	stopped(1)
+	wait.Go(func() {
+		if got, err := d.one(2, nil); err != nil || got != want[2] {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+	d.joined(2)
+	close(stop[1])
+	close(stop[0])
+	<-asked
+	close(gate)
+	wait.Wait()
+	if n := reads.Load(); n != 2 {
+		t.Errorf("the page was asked for %d times", n)
+	}
+}

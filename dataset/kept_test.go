@@ -1,0 +1,144 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/tier"
+)
+
+// noise is bytes that cannot be compressed.
+func noise(n int, seed uint64) []byte {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	p := make([]byte, n)
+	_, _ = rand.NewChaCha8(key).Read(p) // never fails
+	return p
+}
+
+func extents(t *testing.T, dir string) []string {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "??", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestLocalCacheOfSamples: what does not fit is kept sample by sample, wherever the samples are, and only if asked for; what
+// is not kept comes from the store alone.
+func TestLocalCacheOfSamples(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.pack("one.tar", "", names...)
+	type row struct {
+		Image struct {
+			Bytes []byte `parquet:"bytes,plain,zstd"`
+			Path  string `parquet:"path,plain,zstd"`
+		} `parquet:"image"`
+	}
+	rows := make([]row, 20)
+	for i := range rows {
+		rows[i].Image.Bytes, rows[i].Image.Path = append([]byte(image("jpeg", 10, 20+i, 1)), noise(500, uint64(i))...), fmt.Sprintf("%02d.jpg", i)
+	}
+	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
+		t.Fatal(err)
+	}
+	s, how := p.serve()
+	var reads atomic.Int64
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
+			reads.Add(1)
+		}
+		return false
+	}
+	for _, url := range []string{"s3://data/d", "s3://data/one.tar", "s3://data/pages.parquet"} {
+		want := contentsOf(t, p.openURL(url, how)) // and indexes it
+		if p.openURL(url, how).KeepsSamples() {
+			t.Errorf("%s: without a local cache, samples are kept", url)
+		}
+		dir := t.TempDir()
+		cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: tier.Cost(1), Samples: true} }
+		d := p.openURL(url, how, cached)
+		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" || !d.KeepsSamples() {
+			t.Errorf("%s, keeping samples: %t (-store +local cache):\n%s", url, d.KeepsSamples(), diff)
+		}
+		memory := func(n int) []byte { return make([]byte, n) }
+		i := 0
+		for d.Stat(i).Size > 4096 {
+			i++
+		}
+		data, _, seen, err := d.LoadPart(i, nil, memory, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = bytes.Clone(data)
+		if d.Settle(); d.LocalCache().Kept > 0 {
+			t.Errorf("%s: %+v without Keep", url, *d.LocalCache())
+		}
+		d.Keep(i, Identity{Size: seen.Size, ModTime: seen.ModTime + 1}, data)
+		if _, _, ok := d.LoadKept(i, memory, nil); ok {
+			t.Errorf("%s: another version was kept", url)
+		}
+		d.Keep(i, seen, data)
+		d.Settle()
+		before := reads.Load()
+		got, id, ok := d.LoadKept(i, memory, nil)
+		if !ok || !bytes.Equal(got, data) || id != seen || reads.Load() != before {
+			t.Errorf("%s: %t, %d bytes of %d, %+v", url, ok, len(got), len(data), id)
+		}
+		if _, _, ok := d.LoadKept(i+1, memory, nil); ok {
+			t.Errorf("%s: a sample is taken for another", url)
+		}
+		if _, _, ok := d.LoadKept(i, func(int) []byte { return nil }, nil); ok {
+			t.Errorf("%s: a sample without memory for it", url)
+		}
+		if d.Drop(i); d.LocalCache().Used != 0 {
+			t.Errorf("%s: %+v after Drop", url, *d.LocalCache())
+		}
+	}
+}
+
+// TestLocalCacheOfRemovedObjects: what is left of objects that are no longer in the dataset gives way to new ones.
+func TestLocalCacheOfRemovedObjects(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/1.jpg", "d/2.jpg")
+	_, how := p.serve()
+	dir := t.TempDir()
+	for _, change := range []func(){func() {}, func() {
+		p.images("d/3.jpg")
+		if err := os.Remove(p.path("d/1.jpg")); err != nil {
+			t.Fatal(err)
+		}
+	}} {
+		change()
+		d := p.openURL("s3://data/d", how, func(o *Options) {
+			o.Rescan, o.Storage.LocalCache = true, LocalCache{Dir: dir, Size: 2 * tier.Cost(4096)}
+		})
+		for range 2 { // the first time, the old one may give way before the other is used
+			contentsOf(t, d)
+			d.Settle()
+		}
+		before := d.LocalCache().Misses
+		if contentsOf(t, d); d.LocalCache().Misses != before {
+			t.Errorf("not everything is there: %+v", *d.LocalCache())
+		}
+		d.Close()
+		for _, f := range extents(t, dir) {
+			long := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(f, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

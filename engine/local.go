@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/batchfs/batchfs/dataset"
+)
+
+// local has the plan followed by a local cache that keeps single samples. After a sample was read, from wherever it
+// was, it is on the disk or not as the plan says of the next epoch.
+//
+// As in the memory cache, a sample waits for one epoch: readers of those around it leave it alone. After a start,
+// nothing is known of what is there; then what an epoch reads and the next one need not find there is removed.
+//
+// A nil local does nothing.
+type local struct {
+	ds     *dataset.Dataset
+	keeper *keeper
+
+	mu    sync.Mutex
+	waits []uint8 // by sample: the epoch that it waits for, modulo epochsKnown, plus 1; 0: not known
+}
+
+// epochsKnown is how many epochs are told apart.
+const epochsKnown = 255
+
+// openLocal returns nil if the dataset's local cache keeps no samples, or there is no memory to plan that.
+func openLocal(c *Catalog, k *keeper, m *memory) *local {
+	n := int64(c.Dataset.Len())
+	if k == nil || !k.shares.local() {
+		return nil
+	}
+	if !m.ledger.reserve(useIndex, n) {
+		c.Options.Logger.Warn("the local cache keeps nothing: there is too little memory to plan that", "bytes", n)
+		return nil
+	}
+	return &local{ds: c.Dataset, keeper: k, waits: make([]uint8, n)}
+}
+
+// An aim is where the plan wants a sample after a read. The zero value leaves it where it is.
+type aim struct{ disk, known bool }
+
+// aim is what the plan says of a sample.
+func (l *local) aim(epoch int, id int64) (a aim) {
+	if l != nil {
+		a.disk, a.known = l.keeper.OnDisk(epoch, id)
+	}
+	return a
+}
+
+// load reads a sample from the disk; false: it is not there.
+func (l *local) load(id int64, w *worker) ([]byte, dataset.Identity, bool) {
+	if l == nil {
+		return nil, unknownIdentity, false
+	}
+	return l.ds.LoadKept(int(id), w.growInput, w.batches.closing)
+}
+
+// settle puts a sample where the plan wants it. All of it is in data. there says whether it is on the disk.
+func (l *local) settle(a aim, epoch int, id int64, seen dataset.Identity, data []byte, there bool) {
+	if !a.known {
+		return
+	}
+	mine := l.mark(epoch, id, a.disk)
+	if a.disk && !there {
+		l.ds.Keep(int(id), seen, data)
+	} else if !a.disk && there && mine {
+		l.ds.Drop(int(id))
+	}
+}
+
+// mark notes where a sample waits after an epoch has read it. It says whether it waited for no other epoch.
+func (l *local) mark(epoch int, id int64, disk bool) (mine bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	later := 0 // than this epoch
+	if was := int(l.waits[id]); was > 0 {
+		later = (was - 1 + epochsKnown - epoch%epochsKnown) % epochsKnown
+	}
+	mine = later != 1 && later != 2 && later != epochsKnown-1
+	switch {
+	case disk && later != 2:
+		l.waits[id] = uint8((epoch+1)%epochsKnown + 1)
+	case mine:
+		l.waits[id] = 0
+	}
+	return mine
+}
+
+// has says whether a sample is on the disk, as far as is known.
+func (l *local) has(id int64) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waits[id] > 0
+}

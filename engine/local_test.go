@@ -1,0 +1,300 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/tier"
+)
+
+const (
+	farSamples, farSide = 192, 64
+	farBytes            = farSide*farSide*3 + 13 // of a file
+)
+
+// A farDataset is one of images in a store.
+type farDataset struct {
+	dir    string // of the files
+	index  string
+	cache  string
+	server string
+
+	mu   sync.Mutex
+	read map[string]bool // objects that parts of were sent; a slow request is sent twice
+}
+
+func (d *farDataset) reads() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return int64(len(d.read))
+}
+
+func newFar(t *testing.T) *farDataset {
+	t.Helper()
+	root := t.TempDir()
+	d := &farDataset{dir: filepath.Join(root, "data", "d"), index: t.TempDir(), cache: t.TempDir(), read: map[string]bool{}}
+	if err := errors.Join(os.Mkdir(filepath.Dir(d.dir), 0o755), os.Rename(evenDir(t, farSamples, farSide), d.dir)); err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(&fakestore.Server{Dir: root, Before: func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.read[r.URL.Path] = true
+		}
+		return false
+	}})
+	t.Cleanup(s.Close)
+	d.server = s.URL
+	d.open(t, 0).Close() // the index is made without a local cache
+	return d
+}
+
+// open opens it with room for a share of its samples on the disk.
+func (d *farDataset) open(t *testing.T, share float64) *dataset.Dataset {
+	t.Helper()
+	local := dataset.LocalCache{Dir: d.cache, Size: int64(share * farSamples * float64(tier.Cost(farBytes))), Samples: true}
+	if share == 0 {
+		local = dataset.LocalCache{}
+	}
+	ds, err := dataset.Open(t.Context(), "s3://data/d", dataset.Options{
+		Prober: Probe, CacheDir: d.index, Store: store.Options{Endpoint: d.server, Anonymous: true, Tries: 1},
+		Storage: dataset.Storage{LocalCache: local},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	return ds
+}
+
+// engine starts an engine with room for a share of the samples in memory. No batch is made before it is read.
+func (d *farDataset) engine(t *testing.T, ds *dataset.Dataset, memory float64, change ...func(*Options)) *Engine {
+	t.Helper()
+	o := testOptions()
+	caching(cache.Constant, int64(memory*farSamples*farBytes))(&o)
+	o.PrefetchDepth, o.Epochs, o.MemoryLimit = 0, 20, 256<<20
+	for _, f := range change {
+		f(&o)
+	}
+	e, err := New(ds, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// epoch reads an epoch and returns how many samples of each batch came from the store.
+func (d *farDataset) epoch(t *testing.T, e *Engine, epoch int) (fetched []int64, all [][]byte) {
+	t.Helper()
+	return d.batches(t, e, epoch, 0, e.catalog.Plan.Batches(0, epoch))
+}
+
+// batches reads those from one number to another of an epoch.
+func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetched []int64, all [][]byte) {
+	t.Helper()
+	d.mu.Lock()
+	d.read = map[string]bool{}
+	d.mu.Unlock()
+	if e.keeper != nil {
+		e.keeper.planOf(epoch)
+		e.keeper.settled()
+	}
+	for batch := from; batch < to; batch++ {
+		for s := range e.catalog.Options.Shards {
+			before := d.reads()
+			all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
+			fetched = append(fetched, d.reads()-before)
+			e.ds.Settle()
+		}
+	}
+	return fetched, all
+}
+
+// kept counts the samples on the disk.
+func (d *farDataset) kept(t *testing.T) int64 {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(d.cache, "*", "??", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(len(files))
+}
+
+func epochStats(e *Engine, epoch int) EpochStats {
+	all := e.Stats().Epochs
+	return all[slices.IndexFunc(all, func(s EpochStats) bool { return s.Epoch == epoch })]
+}
+
+// checkEpoch compares what was counted of an epoch, which has just been read, with what its keeper plans.
+func (d *farDataset) checkEpoch(t *testing.T, what string, e *Engine, epoch int, fetched []int64) {
+	t.Helper()
+	s, size := epochStats(e, epoch), float64(e.opts.BatchSize)
+	if p, _ := e.keeper.planOf(epoch); p.disk.Count() != d.kept(t) {
+		t.Errorf("%s, epoch %d: %d samples are on the disk, want %d", what, epoch, d.kept(t), p.disk.Count())
+	}
+	for _, d := range []struct {
+		Distribution
+		share float64
+	}{{s.HitsPerBatch, e.keeper.shares.memory}, {s.LocalPerBatch, e.keeper.shares.disk}} {
+		if lo, hi := math.Floor(size*d.share), math.Ceil(size*d.share); float64(d.Min) < lo || float64(d.Max) > hi {
+			t.Errorf("%s, epoch %d: batches have %d to %d hits, want %v to %v: %+v", what, epoch, d.Min, d.Max, lo, hi, s)
+		}
+	}
+	rest := size * (1 - e.keeper.shares.memory - e.keeper.shares.disk)
+	for i, n := range fetched {
+		if float64(n) <= rest-2 || float64(n) >= rest+2 {
+			t.Errorf("%s, epoch %d: batch %d fetched %d samples, want about %.1f", what, epoch, i, n, rest)
+		}
+	}
+	if s.Hits+s.Misses != farSamples || s.NotKept != 0 || s.Unplanned != 0 {
+		t.Errorf("%s: %+v", what, s)
+	}
+	if l := e.Stats().Storage.Local; l.NotKept != 0 || l.Damaged != 0 || l.Used > l.Limit {
+		t.Errorf("%s: %+v", what, *l)
+	}
+}
+
+// TestLocalHitsAreTheSameForEachBatch: from the second epoch on, every batch finds as many samples in memory, on the
+// disk and in the store as any other, and shows the same pixels.
+func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
+	for _, c := range []struct {
+		memory, disk float64
+		shards       int
+	}{{0.25, 0.5, 1}, {0.25, 0.5, 3}, {0, 0.5, 1}} {
+		what := fmt.Sprintf("%v in memory, %v on disk, %d shards", c.memory, c.disk, c.shards)
+		d := newFar(t)
+		shards := func(o *Options) { o.Shards = c.shards }
+		plain := start(t, d.dir, caching(cache.None, 0), shards)
+		e := d.engine(t, d.open(t, c.disk), c.memory, shards)
+		if s := e.keeper.shares; s.disk < c.disk-0.1 || s.disk > c.disk || c.memory > 0 != (s.memory > 0.1) {
+			t.Fatalf("%s: shares are %+v", what, s)
+		}
+		for epoch := range 5 {
+			fetched, got := d.epoch(t, e, epoch)
+			if epoch > 0 {
+				d.checkEpoch(t, what, e, epoch, fetched)
+			}
+			if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
+			}
+		}
+	}
+}
+
+// TestLocalCacheAcrossRestarts: a mount that goes on where another one ended finds as much on the disk, and one that
+// starts elsewhere does so after an epoch.
+func TestLocalCacheAcrossRestarts(t *testing.T) {
+	d := newFar(t)
+	ds := d.open(t, 0.5)
+	e := d.engine(t, ds, 0.25)
+	d.epoch(t, e, 0)
+	half := e.catalog.Plan.Batches(0, 1) / 2
+	d.batches(t, e, 1, 0, half)
+	e.Close()
+	ds.Close()
+
+	ds = d.open(t, 0.5)
+	e = d.engine(t, ds, 0.25)
+	d.batches(t, e, 1, half, 2*half)
+	d.epoch(t, e, 2)
+	size := float64(e.opts.BatchSize) * e.keeper.shares.disk
+	for epoch := 1; epoch <= 2; epoch++ {
+		if n := epochStats(e, epoch).LocalPerBatch; float64(n.Min) < math.Floor(size) || float64(n.Max) > math.Ceil(size) {
+			t.Errorf("epoch %d: %+v hits on the disk, want %v", epoch, n, size)
+		}
+	}
+	fetched, _ := d.epoch(t, e, 3)
+	d.checkEpoch(t, "after a restart", e, 3, fetched)
+	e.Close()
+	ds.Close()
+
+	e = d.engine(t, d.open(t, 0.5), 0.25, func(o *Options) { o.Seed = 7 })
+	d.epoch(t, e, 0)
+	fetched, _ = d.epoch(t, e, 1)
+	d.checkEpoch(t, "in another order", e, 1, fetched)
+}
+
+// TestLocalCacheOfEverything: what all fits into is no matter of a plan.
+func TestLocalCacheOfEverything(t *testing.T) {
+	d := newFar(t)
+	ds := d.open(t, 1)
+	e := d.engine(t, ds, 0.25)
+	if ds.KeepsSamples() || e.local != nil || e.keeper.shares.local() {
+		t.Error("it is planned")
+	}
+	d.epoch(t, e, 0)
+	if fetched, _ := d.epoch(t, e, 1); slices.Max(fetched) > 0 {
+		t.Errorf("fetched again: %v", fetched)
+	}
+	if s := epochStats(e, 1); s.LocalHits != 0 || s.Hits == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestLocalCacheOnAFullDisk: samples for which there is no room come from the store.
+func TestLocalCacheOnAFullDisk(t *testing.T) {
+	d := newFar(t)
+	if err := unix.Mount("tmpfs", d.cache, "tmpfs", 0, "size=300k,mode=0700"); err != nil {
+		t.Skip("SKIPPED: cannot mount a tmpfs:", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(d.cache, unix.MNT_DETACH) })
+	e, plain := d.engine(t, d.open(t, 0.5), 0.25), start(t, d.dir, caching(cache.None, 0))
+	for epoch := range 3 {
+		_, got := d.epoch(t, e, epoch)
+		if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Fatalf("epoch %d has other pixels", epoch)
+		}
+	}
+	if s := e.Stats().Storage.Local; s.NotKept == 0 || s.Hits == 0 {
+		t.Errorf("%+v", *s)
+	}
+}
+
+// TestSamplesWaitForOneEpoch: a reader leaves samples on the disk alone that wait for readers of the epochs around its own.
+func TestSamplesWaitForOneEpoch(t *testing.T) {
+	for _, c := range []struct {
+		waits, reads int // epochs; waits is below 0 if it is not known
+		disk         bool
+		mine         bool
+		next         int // what it waits for then, below 0 if it is not known
+	}{
+		{-1, 300, true, true, 301}, {-1, 300, false, true, -1},
+		{300, 300, true, true, 301}, {300, 300, false, true, -1},
+		{301, 300, true, false, 301}, {301, 300, false, false, 301},
+		{302, 300, true, false, 302}, {302, 300, false, false, 302},
+		{299, 300, true, false, 301}, {299, 300, false, false, 299},
+		{290, 300, false, true, -1}, {310, 300, false, true, -1}, {310, 300, true, true, 301},
+		{255, 254, false, false, 255}, {254, 255, false, false, 254}, {0, 0, false, true, -1}, {254, 254, true, true, 255},
+	} {
+		label := func(epoch int) uint8 { return uint8((epoch+epochsKnown)%epochsKnown + 1) }
+		l := &local{waits: make([]uint8, 3)}
+		if c.waits >= 0 {
+			l.waits[1] = label(c.waits)
+		}
+		want := uint8(0)
+		if c.next >= 0 {
+			want = label(c.next)
+		}
+		if mine := l.mark(c.reads, 1, c.disk); mine != c.mine || l.waits[1] != want || l.has(1) != (want > 0) || l.has(0) {
+			t.Errorf("%+v: mine is %t, and it waits for %d, not %d", c, mine, l.waits[1], want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package tier
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Renew has extents that nobody has used since the tier was opened give way to what is added, if there is no other
+// room. It is for tiers that have room for all that is wanted: what is not used then is what is no longer wanted.
+func (t *Tier) Renew() { t.renew.Store(true) }
+
+// old finds the extents that nobody has used since a tier was opened, one directory after another.
+type old struct {
+	passed int // directories
+	names  []string
+}
+
+const (
+	directories = 256
+	tick        = 100 * time.Millisecond // by which the time of a file may be late
+)
+
+// giveWay removes an old extent; false: there is none. The caller holds room.evicting.
+func (t *Tier) giveWay() bool {
+	o := &t.old
+	for t.renew.Load() && (len(o.names) > 0 || o.passed < directories) {
+		if len(o.names) == 0 {
+			dir := fmt.Sprintf("%02x", o.passed)
+			o.passed++
+			entries, _ := os.ReadDir(filepath.Join(t.dir.Name(), dir))
+			for _, e := range entries {
+				o.names = append(o.names, dir+"/"+e.Name())
+			}
+			continue
+		}
+		name := o.names[len(o.names)-1]
+		o.names = o.names[:len(o.names)-1]
+		if size, is := t.isOld(name); is && unix.Unlinkat(t.fd(), name, 0) == nil {
+			t.room.give(size)
+			return true
+		}
+	}
+	return false
+}
+
+// isOld says whether an extent has not been used since the tier was opened.
+func (t *Tier) isOld(name string) (size int64, is bool) {
+	var st unix.Stat_t
+	if unix.Fstatat(t.fd(), name, &st, 0) != nil {
+		return 0, false
+	}
+	return st.Size, time.Unix(st.Mtim.Unix()).Before(t.opened.Add(-tick))
+}
+
+// use notes that an extent is used.
+func (t *Tier) use(k Key) {
+	if !t.renew.Load() {
+		return
+	}
+	if _, is := t.isOld(k.name()); is {
+		_ = unix.UtimesNanoAt(t.fd(), k.name(), nil, 0)
+	}
+}

@@ -1,0 +1,73 @@
+package tier
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Cost is what an object of n bytes takes of the limit.
+func Cost(n int64) int64 {
+	cost := n / ExtentBytes * fileBytes(ExtentBytes)
+	if rest := n % ExtentBytes; rest > 0 {
+		cost += fileBytes(rest)
+	}
+	return cost
+}
+
+// Get reads all of an object into p, which has its size; false: the tier does not have it.
+func (t *Tier) Get(o *Object, p []byte) bool {
+	for _, x := range o.piecesOf(0, o.Size) {
+		if t.get(x.key, p[x.from:x.to], 0) {
+			continue
+		}
+		if t.misses.Add(1); o.Size > ExtentBytes {
+			t.Drop(o) // without this part, the others are of no use
+		}
+		return false
+	}
+	t.hits.Add(1)
+	t.hitBytes.Add(o.Size)
+	return true
+}
+
+// Put has an object kept. Its bytes are copied, and written later; if too many wait for that, it is not kept.
+func (t *Tier) Put(o *Object, data []byte) {
+	for _, x := range o.piecesOf(0, o.Size) {
+		if t.want(x.key, true) {
+			continue
+		}
+		kept := t.hasRoom(x)
+		if kept {
+			from := slices.Clone(data[x.from:x.to])
+			kept = t.keepLater(x, x.to-x.from, func(to []byte) error { copy(to, from); return nil })
+		}
+		if !kept {
+			t.notKept.Add(1)
+			return
+		}
+	}
+}
+
+// Drop removes an object, even if it still waits to be written.
+func (t *Tier) Drop(o *Object) {
+	for _, x := range o.piecesOf(0, o.Size) {
+		if !t.want(x.key, false) {
+			t.remove(x.key)
+		}
+	}
+}
+
+// Instead closes the tier and returns that of another dataset in the same directory, with the same options and Renew.
+// What is in this one gives way before any other.
+func (t *Tier) Instead(dataset string) (*Tier, error) {
+	o := t.opts
+	o.Dataset, o.Renew = dataset, true
+	other, err := Open(filepath.Dir(t.dir.Name()), o)
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Chtimes(t.lock.Name(), time.Time{}, time.Unix(0, 0))
+	return other, t.Close()
+}

@@ -1,0 +1,169 @@
+package tier
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func (o *origin) put(tier *Tier, id string) {
+	tier.Put(o.object(id), o.data)
+	tier.Settle()
+}
+
+// got says whether the tier has the object, and checks its bytes.
+func (o *origin) got(t *testing.T, tier *Tier, id string) bool {
+	t.Helper()
+	p := make([]byte, len(o.data))
+	if !tier.Get(o.object(id), p) {
+		return false
+	}
+	if !bytes.Equal(p, o.data) {
+		t.Errorf("%s has other bytes", id)
+	}
+	return true
+}
+
+func TestWholeObjects(t *testing.T) {
+	for _, size := range []int{1, 100_000, ExtentBytes, 2*ExtentBytes + 77} {
+		dir := t.TempDir()
+		o, tier := newOrigin(size), open(t, dir, Options{Limit: 1 << 30})
+		if o.got(t, tier, "a@1") {
+			t.Error("it is there before it was put")
+		}
+		if o.put(tier, "a@1"); !o.got(t, tier, "a@1") || o.got(t, tier, "a@2") || o.got(t, tier, "b@1") {
+			t.Errorf("%d bytes: %+v", size, tier.Stats())
+		}
+		if used := tier.Stats().Used; used != sizeBelow(dir) || used != Cost(int64(size)) {
+			t.Errorf("%d bytes take %d, Cost says %d", size, used, Cost(int64(size)))
+		}
+		kept := tier.Stats().Kept
+		if o.put(tier, "a@1"); tier.Stats().Kept != kept {
+			t.Error("it was written again")
+		}
+		if s := tier.Stats(); s.Hits != 1 || s.Misses != 3 || s.HitBytes != int64(size) {
+			t.Errorf("%+v", s)
+		}
+		if tier.Drop(o.object("a@1")); o.got(t, tier, "a@1") || tier.Stats().Used != 0 || sizeBelow(dir) != 0 {
+			t.Errorf("%d bytes are not gone: %+v", size, tier.Stats())
+		}
+	}
+}
+
+// TestIncompleteObject: of an object that lacks a part, nothing stays.
+func TestIncompleteObject(t *testing.T) {
+	o, tier := newOrigin(2*ExtentBytes+77), open(t, t.TempDir(), Options{Limit: 2 * Cost(ExtentBytes)})
+	if o.put(tier, "a"); tier.Stats().Kept != 2 || tier.Stats().NotKept != 1 {
+		t.Errorf("%+v", tier.Stats())
+	}
+	if o.got(t, tier, "a") || tier.Stats().Used != 0 {
+		t.Errorf("%+v", tier.Stats())
+	}
+}
+
+// TestDropOfWhatWaits: an object that is dropped before it was written does not appear, unless it is put again.
+func TestDropOfWhatWaits(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
+		gate := make(chan struct{})
+		tier.queue <- func() { <-gate }
+		tier.Put(o.object("a"), o.data)
+		tier.Drop(o.object("a"))
+		if again {
+			tier.Put(o.object("a"), o.data)
+		}
+		close(gate)
+		tier.Settle()
+		if o.got(t, tier, "a") != again {
+			t.Errorf("put again: %t, but it is there: %t", again, !again)
+		}
+	}
+}
+
+// TestDiskIsBehind: what may wait to be written is bounded, and the rest is counted.
+func TestDiskIsBehind(t *testing.T) {
+	o, tier := newOrigin(ExtentBytes), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
+	gate := make(chan struct{})
+	tier.queue <- func() { <-gate }
+	const most, all = mostWaiting / ExtentBytes, 7
+	for k := range all {
+		tier.Put(o.object(fmt.Sprint(k)), o.data)
+	}
+	close(gate)
+	tier.Settle()
+	if s := tier.Stats(); s.Kept != most || s.NotKept != all-most {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestRenewal: what nobody has used since the tier was opened gives way, and only that.
+func TestRenewal(t *testing.T) {
+	const most = 20
+	o, dir := newOrigin(1000), t.TempDir()
+	limit := most * Cost(1000)
+	before := open(t, dir, Options{Limit: limit})
+	for k := range most {
+		o.put(before, fmt.Sprint("old", k))
+	}
+	before.Close()
+	long := unix.NsecToTimespec(time.Now().Add(-time.Hour).UnixNano())
+	for _, f := range files(t, dir) {
+		if err := unix.UtimesNano(f, []unix.Timespec{long, long}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tier := open(t, dir, Options{Limit: limit}); true {
+		if o.put(tier, "new"); tier.Stats().NotKept != 1 {
+			t.Errorf("without Renew: %+v", tier.Stats())
+		}
+		tier.Close()
+	}
+	tier := open(t, dir, Options{Limit: limit, Renew: true})
+	if !o.got(t, tier, "old3") || !o.got(t, tier, "old7") {
+		t.Error("what was there is not")
+	}
+	for k := range most {
+		o.put(tier, fmt.Sprint("new", k))
+	}
+	if s := tier.Stats(); s.Kept != most-2 || s.NotKept != 2 || s.Used != limit || s.Used != sizeBelow(dir) {
+		t.Errorf("%+v", s)
+	}
+	if !o.got(t, tier, "old3") || !o.got(t, tier, "old7") || !o.got(t, tier, "new0") {
+		t.Error("what is used gave way")
+	}
+}
+
+// TestInstead: what the tier of another dataset had gives way at once, before older datasets, and to all who add.
+func TestInstead(t *testing.T) {
+	const many = 8
+	o, dir := newOrigin(1000), t.TempDir()
+	limit := (1 + many) * Cost(1000)
+	other := open(t, dir, Options{Limit: limit, Dataset: "other"})
+	o.put(other, "a")
+	other.Close()
+	blocks := open(t, dir, Options{Limit: limit, Dataset: "blocks"})
+	for k := range many {
+		o.put(blocks, fmt.Sprint(k))
+	}
+	tier, err := blocks.Instead("samples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tier.Close() })
+	var wait sync.WaitGroup
+	for k := range many {
+		wait.Go(func() { tier.Put(o.object(fmt.Sprint(k)), o.data) })
+	}
+	wait.Wait()
+	tier.Settle()
+	if s := tier.Stats(); s.Kept != many || s.NotKept != 0 || s.Used != limit || s.Used != sizeBelow(dir) {
+		t.Errorf("%+v", s)
+	}
+	if !o.got(t, open(t, dir, Options{Limit: limit, Dataset: "other"}), "a") {
+		t.Error("another dataset gave way first")
+	}
+}
