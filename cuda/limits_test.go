@@ -26,12 +26,7 @@ func partLater([]string) (any, error) {
 			return err
 		}
 		undo(func() error { return t.Unregister(staging[:2*page]) })
-		m, err := t.Load(testPTX)
-		if err != nil {
-			return err
-		}
-		undo(m.Close)
-		hold, err := m.Function("hold")
+		_, hold, err := testFunction(t, undo, "hold")
 		if err != nil {
 			return err
 		}
@@ -44,6 +39,15 @@ func partLater([]string) (any, error) {
 		}
 		return later(held, other, hold, p, staging)
 	})
+}
+
+// testFunction is a kernel of testPTX, in its module.
+func testFunction(t *Thread, undo func(func() error), name string) (m *Module, f Function, err error) {
+	if m, err = t.Load(testPTX); err == nil {
+		undo(m.Close)
+		f, err = m.Function(name)
+	}
+	return m, f, err
 }
 
 // later has four pages of the host, of which two are registered, and of the device.
@@ -108,12 +112,7 @@ func partLimits([]string) (any, error) {
 			return err
 		}
 		undo(s.Close)
-		m, err := t.Load(testPTX)
-		if err != nil {
-			return err
-		}
-		undo(m.Close)
-		fill, err := m.Function("fill")
+		m, fill, err := testFunction(t, undo, "fill")
 		if err != nil {
 			return err
 		}
@@ -161,12 +160,7 @@ func partFault([]string) (any, error) {
 			return err
 		}
 		undo(s.Close)
-		m, err := t.Load(testPTX)
-		if err != nil {
-			return err
-		}
-		undo(m.Close)
-		fill, err := m.Function("fill")
+		_, fill, err := testFunction(t, undo, "fill")
 		if err != nil {
 			return err
 		}

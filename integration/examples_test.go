@@ -52,7 +52,7 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd.Env = append(thisUser().environment(), "PYTHONPATH="+modules+":"+examples, "KERAS_BACKEND=jax", "JAX_PLATFORMS=cpu", "OMP_NUM_THREADS=2", "PYTHONDONTWRITEBYTECODE=1")
+		cmd.Env = append(thisUser().environment(), "PYTHONPATH="+modules+":"+examples, "KERAS_BACKEND=jax", "JAX_PLATFORMS=cpu", "PYTHONDONTWRITEBYTECODE=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)

@@ -91,7 +91,12 @@ func prepareSuite() error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	if err := buildBinary(suite.binary, "./cmd/batchfs"); err != nil {
+	if built := os.Getenv("BATCHFS_BINARY"); built != "" { // by make test, once for several runs
+		err = copyFile(suite.binary, built, 0o755)
+	} else {
+		err = buildBinary(suite.binary, "./cmd/batchfs")
+	}
+	if err != nil {
 		return err
 	}
 	self, err := os.Executable()

@@ -97,13 +97,13 @@ var ordinaryUserReason = sync.OnceValue(func() string {
 func fuseDevice() string { return filepath.Join(suite.dir, "fuse") }
 
 // environment sets the account's own home, which contains a cache for indexes. It disables
-// the race detector's one-second sleep at exit.
+// the race detector's one-second sleep at exit, and PyTorch's threads, which spin while they wait.
 func (a account) environment() []string {
 	home := a.home
 	if home == "" {
 		home = suite.dir
 	}
-	return append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "NOTIFY_SOCKET=", "GORACE=atexit_sleep_ms=0")
+	return append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "NOTIFY_SOCKET=", "GORACE=atexit_sleep_ms=0", "OMP_NUM_THREADS=1")
 }
 
 // own gives a file to the account.

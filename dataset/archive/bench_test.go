@@ -122,10 +122,7 @@ func TestReads(t *testing.T) {
 
 // TestMemory: an entry takes less than 200 bytes.
 func TestMemory(t *testing.T) {
-	n := int64(200_000)
-	if testing.Short() {
-		n = 20_000
-	}
+	const n = 20_000
 	l := newLargeTar(n, 1)
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -90,6 +90,9 @@ func runSuite(m *testing.M) (code int) {
 		return 1
 	}
 	suite.dir, suite.binary = dir, filepath.Join(dir, "batchfs")
+	if built := os.Getenv("BATCHFS_BINARY"); built != "" { // by make test, once for several runs
+		suite.binary = built
+	}
 	if suite.self, err = os.Executable(); err != nil {
 		suite.self = os.Args[0]
 	}
