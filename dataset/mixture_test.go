@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -285,6 +286,34 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	}
 	if d.LocalCache() == nil || d.Requests() == nil || d.Requests().Requests == 0 {
 		t.Errorf("%+v, %+v", d.LocalCache(), d.Requests())
+	}
+	s.Before = nil
+	d = p.open("all.txt", how, func(o *Options) {
+		o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 1 << 16, Samples: true}
+	})
+	if !d.KeepsSamples() {
+		t.Fatal("everything fits into 64 KiB")
+	}
+	memory := func(n int) []byte { return make([]byte, n) }
+	var kept []string
+	for i := range d.Len() {
+		data, _, seen, err := d.LoadPart(i, nil, memory, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Keep(i, seen, data)
+		d.Settle()
+		if got, id, ok := d.LoadKept(i, memory, nil); ok {
+			kept = append(kept, d.Path(i))
+			if id != seen || !bytes.Equal(got, data) {
+				t.Errorf("%s: %d bytes of %d, %+v", d.Path(i), len(got), len(data), id)
+			}
+		}
+		d.Drop(i)
+	}
+	remote := slices.DeleteFunc(paths(d), func(path string) bool { return !strings.HasPrefix(path, "s3://") })
+	if diff := cmp.Diff(remote, kept); diff != "" || len(kept) == 0 || len(kept) == d.Len() {
+		t.Errorf("-in a store +kept:\n%s", diff)
 	}
 	p.write("all.txt", "flat\nd")
 	if _, err := p.tryOpen("all.txt", cached); err == nil || !isOption(err, "local cache") {
