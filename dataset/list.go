@@ -152,7 +152,7 @@ func (s *source) takeList(ctx context.Context, place, folder string, text []byte
 		if len(groups[0].names) == 1 {
 			s.list = "" // that dataset is all there is
 		}
-		return s.locateGroup(ctx, &groups[0], o)
+		return groups[0].error(s.locateGroup(ctx, &groups[0], o))
 	}
 	amazon := func(g group) bool { return strings.HasPrefix(strings.ToLower(g.place), "s3:") }
 	var leads []string
@@ -161,8 +161,8 @@ func (s *source) takeList(ctx context.Context, place, folder string, text []byte
 		if !amazon(g) && slices.ContainsFunc(groups, amazon) {
 			how.Store.Endpoint = "" // which is about s3
 		}
-		if err := e.locateGroup(ctx, &g, &how); err != nil {
-			return &EntryError{g.line, g.place + g.names[0], err}
+		if err := g.error(e.locateGroup(ctx, &g, &how)); err != nil {
+			return err
 		}
 		if e.manifest == "" {
 			e.labels = ""
@@ -177,6 +177,14 @@ func (s *source) takeList(ctx context.Context, place, folder string, text []byte
 		return s.setDirectory(s.dir)
 	}
 	return nil
+}
+
+// error says that an error is of this dataset.
+func (g *group) error(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &EntryError{g.line, g.place + g.names[0], err}
 }
 
 // locateGroup is locate for a dataset that a list names.

@@ -58,7 +58,11 @@ type batches struct {
 }
 
 func (all *batches) start() {
+	used := 0
 	all.schedule.processors.each(func(p *processor) {
+		if used++; used > all.opts.Workers {
+			return
+		}
 		if err := p.presize(all.opts.Hints.Scratch); err != nil {
 			all.log.Warn("scratch memory could not be allocated beforehand", "reason", err)
 		}

@@ -59,7 +59,11 @@ func (all *batches) newProcessors(n int) *processors {
 
 // presize allocates what each image took in an earlier run.
 func (p *processor) presize(bytes int64) error {
-	return errors.Join(p.pixels[0].Presize(int(bytes)), p.pixels[1].Presize(int(bytes)))
+	err := p.pixels[0].Presize(int(bytes))
+	if p.options.Pairs(decode.Header{Format: decode.JPEG}) {
+		err = errors.Join(err, p.pixels[1].Presize(int(bytes)))
+	}
+	return err
 }
 
 // draw waits for a processor, and has it draw the samples of a worker and of its mate, if there are two. One that waits

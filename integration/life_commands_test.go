@@ -94,7 +94,7 @@ func TestRefusedPlaces(t *testing.T) {
 		{bare, dir, []string{"no images found", "batchfs gen"}},
 		{hollow, dir, []string{"no.parquet: cannot be used as an archive", "unpack it"}},
 		{file, dir, []string{"neither a directory, nor a manifest", "batchfs gen"}},
-		{filepath.Join(hollow, "other.txt"), dir, []string{"bad list of archives: line 1", "URLs in one store"}},
+		{filepath.Join(hollow, "other.txt"), dir, []string{"line 1: ", "does not exist", "ls " + hollow}},
 		{filepath.Join(hollow, "empty.csv"), dir, []string{"manifest"}},
 		{filepath.Join(hollow, "header.csv"), dir, []string{"no images found"}},
 		{filepath.Join(hollow, "column.csv"), dir, []string{"path"}},

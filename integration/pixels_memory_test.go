@@ -211,7 +211,8 @@ func TestBytesPerSample(t *testing.T) {
 	skipWithoutFUSE(t)
 	dir := sized(t, 300, 300, 300, 300, 40*kib, 300, 300, 300)
 	const workers, depth, batch = 3, 2, 4
-	buffers := int64(workers + min(workers, runtime.NumCPU())) // those that decode pairs have two
+	used := min(workers, runtime.NumCPU())
+	inputs, scratch := int64(workers+used), int64(2*used) // the processors in use decode pairs
 	for _, test := range []struct {
 		hint                  string
 		batch, input, scratch int64 // per sample, in KiB
@@ -231,14 +232,14 @@ func TestBytesPerSample(t *testing.T) {
 			}
 			eventually(t, "buffers have their sizes", func() bool {
 				b, i, s := have()
-				return (test.batch == 0 || b == (depth+2)*batch*test.batch*kib) && i == buffers*test.input*kib && s >= buffers*test.scratch*kib
+				return (test.batch == 0 || b == (depth+2)*batch*test.batch*kib) && i == inputs*test.input*kib && s >= scratch*test.scratch*kib
 			})
 			if all := m.buffers(t); all["input"].MaxReal != 0 || all["batch"].Real != 0 {
 				t.Errorf("nothing was asked for by now: %+v", all)
 			}
 			m.readAll(t, 0, layout.NHWCForm)
 			m.readAll(t, 1, layout.NHWCForm)
-			if b, i, s := have(); b < test.batch*batch*kib || i < workers*test.input*kib || s < workers*test.scratch*kib {
+			if b, i, s := have(); b < test.batch*batch*kib || i < workers*test.input*kib || s < scratch*test.scratch*kib {
 				t.Errorf("after two epochs there are %d, %d and %d bytes", b, i, s)
 			}
 		})
