@@ -58,7 +58,7 @@ def main():
 
     def batches():
         while True:
-            with tempfile.TemporaryDirectory(dir=o.local) as local:
+            with tempfile.TemporaryDirectory(dir=o.local, ignore_cleanup_errors=True) as local:
                 streams = [streaming.Stream(remote=o.dataset, local=f"{local}/{i}") for i in range(COPIES)]
                 # Shuffled within as many samples as the whole bucket has, so that shards are fetched all through the epoch, not
                 # most of them at its beginning.
