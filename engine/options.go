@@ -55,7 +55,7 @@ type Options struct {
 	Layout      layout.Order
 
 	// How batches are made. None of these changes their bytes.
-	Workers       int           // item workers
+	Workers       int           // item workers; of a store, as many of them as help
 	BatchWorkers  int           // maximum number of batches in the making
 	PrefetchDepth int           // batches made ahead, per stream
 	MemoryLimit   int64         // bytes

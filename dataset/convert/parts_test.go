@@ -47,7 +47,11 @@ func TestPartsMakeTheSame(t *testing.T) {
 			ds := open(t, path)
 			group.Go(func() {
 				r, err := Write(context.Background(), ds, out, part(k))
-				if made := r.Converted + r.Linked + r.Copied + r.Cloned + r.Symlinked; err != nil || (made == 0) != (k == 1) {
+				made := r.Converted + r.Linked + r.Copied + r.Cloned + r.Symlinked
+				if k == 0 && o.Manifest != "" && err == nil && made == 0 {
+					return // its one file is also in part 2, which came first
+				}
+				if err != nil || (made == 0) != (k == 1) {
 					t.Errorf("part %d made %d files, %v", k, made, err)
 				}
 			})
