@@ -50,7 +50,8 @@ func killCases(t *testing.T, test func(t *testing.T, path, dir string, o Options
 	})
 	t.Run("manifest", func(t *testing.T) {
 		path := filepath.Join(filepath.Dir(small(t)), "list.csv")
-		write(t, path, []byte("path,label\nsmall/a/1.png,x\nsmall/b/0.png,y\nsmall/a/1.jpg,x\nsmall/a/1.png,y\nsmall/a/3.png,x\n"))
+		// a/1.png is in two of three parts, each of which also has a file of its own.
+		write(t, path, []byte("path,label\nsmall/a/1.png,x\nsmall/a/0.png,x\nsmall/b/0.png,y\nsmall/a/1.jpg,x\nsmall/a/1.png,y\nsmall/a/3.png,x\n"))
 		test(t, path, t.TempDir(), Options{Ratio: 0.5, Seed: 1, Workers: 2, Manifest: path})
 	})
 }

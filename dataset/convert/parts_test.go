@@ -47,24 +47,69 @@ func TestPartsMakeTheSame(t *testing.T) {
 			ds := open(t, path)
 			group.Go(func() {
 				r, err := Write(context.Background(), ds, out, part(k))
-				made := r.Converted + r.Linked + r.Copied + r.Cloned + r.Symlinked
-				if k == 0 && o.Manifest != "" && err == nil && made == 0 {
-					return // its one file is also in part 2, which came first
-				}
-				if err != nil || (made == 0) != (k == 1) {
-					t.Errorf("part %d made %d files, %v", k, made, err)
+				first, end := part(k).Part.Span(ds.Len())
+				if n := made(r); err != nil || (n == 0) != (k == 1) || n+r.Reused != end-first {
+					t.Errorf("part %d made %d files and found %d of %d, %v", k, n, r.Reused, end-first, err)
 				}
 			})
 		}
 		group.Wait()
 		r := again(t, path, out, merge, want, "in parts")
-		if made := r.Converted + r.Linked; made > 2 {
-			t.Errorf("joining the parts made %d files", made)
+		if n := r.Converted + r.Linked; n > 2 {
+			t.Errorf("joining the parts made %d files", n)
 		}
 		if r := again(t, path, out, merge, want, "joined again"); !r.Finished {
 			t.Errorf("%+v", r)
 		}
 	})
+}
+
+// made is how many files a run made.
+func made(r Report) int { return r.Converted + r.Linked + r.Copied + r.Cloned + r.Symlinked }
+
+// TestPartsShareFile: a file that a manifest lists in two parts is made by whichever comes to it first. The other one
+// uses it, or makes it too if it has looked for it before. To see all of that, one part runs within each step of the
+// other in turn.
+func TestPartsShareFile(t *testing.T) {
+	path := filepath.Join(filepath.Dir(small(t)), "list.csv")
+	write(t, path, []byte("path,label\nsmall/a/1.png,x\nsmall/a/1.jpg,y\nsmall/a/1.png,y\n"))
+	for _, ratio := range []float64{0, 1} { // kept, raw
+		o := Options{Ratio: ratio, Workers: 1, Manifest: path}
+		whole, _ := convert(t, path, o)
+		want, seen := contents(t, whole), map[[2]int]bool{}
+		for at, more := 1, true; more; at++ {
+			out := filepath.Join(t.TempDir(), "out")
+			part := func(k int, step func()) (r Report) {
+				o := o
+				o.Part, o.step = dataset.Share{K: k, N: 3}, step
+				r, err := Write(context.Background(), open(t, path), out, o)
+				if n := made(r); err != nil || n+r.Reused != 1 {
+					t.Fatalf("at step %d: part %d made %d files and found %d, %v", at, k, n, r.Reused, err)
+				}
+				return r
+			}
+			part(1, nil) // the tree is there
+			var first, second Report
+			steps := 0
+			first = part(0, func() {
+				if steps++; steps == at {
+					second = part(2, nil)
+				}
+			})
+			if more = steps >= at; !more {
+				second = part(2, nil)
+			}
+			seen[[2]int{made(first), made(second)}] = true
+			merge := o
+			merge.Merge = true
+			if r := again(t, path, out, merge, want, "joined"); r.Reused != 3 {
+				t.Errorf("at step %d: %+v", at, r)
+			}
+		}
+		if diff := cmp.Diff(map[[2]int]bool{{0, 1}: true, {1, 0}: true, {1, 1}: true}, seen); diff != "" {
+			t.Errorf("ratio %v: files that each part made: %s", ratio, diff)
+		}
+	}
 }
 
 // TestPartsAndOthers: a run of everything and one of a part do not work in the same tree at the same time, and
