@@ -17,7 +17,7 @@ import (
 // A client sends requests: a bounded number at once, again where that may help, and the
 // slowest ones twice.
 type client struct {
-	pool      *http.Transport
+	pool      *connections
 	transport http.RoundTripper // pool, perhaps with redirects
 	slots     chan struct{}     // one for each request in flight
 	timeout   time.Duration
@@ -52,15 +52,14 @@ func newClient(o Options) *client {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second}).DialContext
 	}
-	c.pool = &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         dial,
-		TLSHandshakeTimeout: o.Timeout,
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: o.MaxRequests + hedges,
-		IdleConnTimeout:     90 * time.Second,
-		// HTTP/1.1: a connection for each request, as HTTP/2 would put all of them on one.
-		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	c.pool = &connections{
+		dial: dial, timeout: o.Timeout, most: o.MaxRequests + hedges, hosts: map[origin]*host{},
+		proxied: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSHandshakeTimeout: o.Timeout,
+			DisableCompression: true, MaxIdleConnsPerHost: o.MaxRequests + hedges, IdleConnTimeout: idleTime,
+			// HTTP/1.1: a connection for each request, as HTTP/2 would put all of them on one.
+			TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+		},
 	}
 	c.transport = c.pool
 	return c
@@ -157,8 +156,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-var errStalled = errors.New("no data came in time")
-
 // try makes one request and has its answer used.
 func (c *client) try(ctx context.Context, q *call) error {
 	select {
@@ -167,21 +164,18 @@ func (c *client) try(ctx context.Context, q *call) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	alarm := time.AfterFunc(c.timeout, func() { cancel(errStalled) })
-	defer alarm.Stop()
-	answer, err := c.first(ctx, q)
+	a := c.attempt(ctx)
+	defer a.end()
+	answer, err := a.first(q)
 	if err != nil {
-		return network(ctx, err)
+		return network(err, a.end())
 	}
-	body := &watched{ReadCloser: answer.Body, alarm: alarm, timeout: c.timeout}
-	alarm.Reset(c.timeout)
+	body := &watched{ReadCloser: answer.Body, alarm: a.timer, timeout: c.timeout}
 	answer.Body = body
 	defer body.Close()
 	err = q.use(answer)
 	if body.failed != nil { // whatever use made of that
-		return network(ctx, body.failed)
+		return network(body.failed, a.end())
 	}
 	return err
 }
@@ -211,7 +205,7 @@ func (w *watched) Read(p []byte) (int, error) {
 }
 
 // network returns the failure for an error of the transport; that of another function stays.
-func network(ctx context.Context, err error) error {
+func network(err error, stalled bool) error {
 	var (
 		f       *failure
 		dns     *net.DNSError
@@ -221,8 +215,8 @@ func network(ctx context.Context, err error) error {
 		plain   tls.RecordHeaderError
 	)
 	switch {
-	case context.Cause(ctx) == errStalled:
-		return &failure{kind: ErrAway, why: errStalled.Error(), again: true}
+	case stalled:
+		return &failure{kind: ErrAway, why: "no data came in time", again: true}
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &dns) && dns.IsNotFound, errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid), errors.As(err, &plain):

@@ -58,7 +58,7 @@ func TestPassingConnectionFaults(t *testing.T) {
 			w := newWire(t, serve)
 			s := w.open(t, "http://host/", Options{})
 			var dials atomic.Int64
-			s.pool.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			s.pool.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if dials.Add(1) == 1 {
 					return test.first(ctx)
 				}
@@ -202,7 +202,7 @@ func TestHealthyReadsGoOn(t *testing.T) {
 func TestCancelConnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWire(t, serve).open(t, "http://host/", Options{})
-		s.pool.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		s.pool.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}

@@ -3,67 +3,125 @@ package store
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
-// first returns the first answer to a request, or to the one that is sent beside it if that
-// takes long. What it returns, and reads of its body, end with ctx.
-func (c *client) first(ctx context.Context, q *call) (*http.Response, error) {
-	slow := time.Duration(c.latencies.slow.Load())
-	if !q.hedge || slow == 0 {
-		request, err := q.ask(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return c.send(request)
+// An attempt is one try of a call: a request and, if its answer takes long, a second one beside it.
+type attempt struct {
+	*client
+	caller  context.Context
+	request *http.Request
+	// The timer ends when the second request is to be sent, and then whenever no data has come for too long.
+	timer *time.Timer
+
+	mu      sync.Mutex
+	hedge   bool                  // a second request may still be sent
+	decided bool                  // one of the answers is used, or none any more
+	stalled bool                  // no data came in time
+	cancel  [2]context.CancelFunc // of the requests
+	second  chan *http.Response   // if it won
+}
+
+func (c *client) attempt(caller context.Context) *attempt {
+	a := &attempt{client: c, caller: caller}
+	a.timer = time.AfterFunc(c.timeout, a.fire)
+	return a
+}
+
+// first returns the first answer. Reading its body ends with the attempt, or when no data comes.
+func (a *attempt) first(q *call) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(a.caller)
+	a.mu.Lock()
+	a.cancel[0] = cancel
+	if a.stalled {
+		cancel()
 	}
-	c.hedges.earn(hedgesEarned)
-	ours, endFirst := context.WithCancel(ctx)
-	request, err := q.ask(ours)
+	a.mu.Unlock()
+	request, err := q.ask(ctx)
 	if err != nil {
-		endFirst()
 		return nil, err
 	}
-	theirs, endSecond := context.WithCancel(ctx)
-	r := &race{second: make(chan *http.Response, 1), endFirst: endFirst, endSecond: endSecond}
-	timer := time.AfterFunc(slow, func() {
-		if c.hedges.spend() {
-			c.count.hedges.Add(1)
-			answer, err := c.send(request.Clone(theirs))
-			r.arrive(answer, err)
-		}
-	})
-	answer, err := c.send(request)
-	if r.decided.CompareAndSwap(false, true) {
-		timer.Stop()
-		r.endSecond()
+	if slow := time.Duration(a.latencies.slow.Load()); q.hedge && slow != 0 {
+		a.hedges.earn(hedgesEarned)
+		a.mu.Lock()
+		a.request, a.hedge = request, !a.stalled
+		a.timer.Reset(slow)
+		a.mu.Unlock()
+	}
+	answer, err := a.send(request)
+	if a.decide(0) {
 		return answer, err
 	}
 	if err == nil {
 		answer.Body.Close()
 	}
-	return <-r.second, nil
+	return <-a.second, nil
 }
 
-// A race is between a request and the one beside it.
-type race struct {
-	decided             atomic.Bool
-	second              chan *http.Response // if it won
-	endFirst, endSecond func()
-}
-
-// arrive is called with the answer to the second request. Only a good one wins.
-func (r *race) arrive(answer *http.Response, err error) {
+// fire is called when the timer ends.
+func (a *attempt) fire() {
+	a.mu.Lock()
+	if !a.hedge {
+		a.stalled = true
+		a.cancelAll()
+		a.mu.Unlock()
+		return
+	}
+	a.hedge = false
+	a.timer.Reset(a.timeout)
+	if !a.hedges.spend() {
+		a.mu.Unlock()
+		return
+	}
+	a.second = make(chan *http.Response, 1)
+	ctx, cancel := context.WithCancel(a.caller)
+	a.cancel[1] = cancel
+	a.mu.Unlock()
+	a.count.hedges.Add(1)
+	answer, err := a.send(a.request.Clone(ctx))
 	if err != nil {
 		return
 	}
-	if answer.StatusCode/100 != 2 || !r.decided.CompareAndSwap(false, true) {
+	if answer.StatusCode/100 != 2 || !a.decide(1) { // only a good answer wins
 		answer.Body.Close()
 		return
 	}
-	r.second <- answer
-	r.endFirst()
+	a.second <- answer
+}
+
+// decide reports whether an answer, to the first or second request, is the one that is used, and ends the other request.
+func (a *attempt) decide(which int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.decided {
+		return false
+	}
+	a.decided, a.hedge = true, false
+	a.timer.Reset(a.timeout)
+	if end := a.cancel[1-which]; end != nil {
+		end()
+	}
+	return true
+}
+
+// end ends the requests. It reports whether no data came in time.
+func (a *attempt) end() (stalled bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.decided, a.hedge = true, false
+	a.timer.Stop()
+	a.cancelAll()
+	return a.stalled
+}
+
+// cancelAll ends both requests. The lock is held.
+func (a *attempt) cancelAll() {
+	for _, end := range a.cancel {
+		if end != nil {
+			end()
+		}
+	}
 }
 
 // send makes one request and measures its first byte.

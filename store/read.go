@@ -17,9 +17,11 @@ func (s *site) Stat(ctx context.Context, name string) (Object, error) {
 	err := s.do(ctx, &call{
 		url: s.URL(name), mend: s.mend,
 		ask: func(ctx context.Context) (*http.Request, error) {
-			r := s.request(ctx, s.base.Load(), name, nil)
-			r.Header["Range"] = []string{"bytes=0-0"}
-			return s.finish(r)
+			r, err := s.finish(s.request(ctx, s.base.Load(), name, nil))
+			if err == nil {
+				r.Header["Range"] = []string{"bytes=0-0"}
+			}
+			return r, err
 		},
 		use: func(answer *http.Response) (err error) {
 			o, err = s.stat(name, answer)
@@ -87,7 +89,10 @@ type reading struct {
 }
 
 func (r *reading) ask(ctx context.Context) (*http.Request, error) {
-	q := r.request(ctx, r.base.Load(), r.object.Name, nil)
+	q, err := r.finish(r.request(ctx, r.base.Load(), r.object.Name, nil))
+	if err != nil {
+		return nil, err
+	}
 	buffer := append(make([]byte, 0, 48), "bytes="...)
 	buffer = append(strconv.AppendInt(buffer, r.offset, 10), '-')
 	buffer = strconv.AppendInt(buffer, r.offset+int64(len(r.left))-1, 10)
@@ -99,7 +104,7 @@ func (r *reading) ask(ctx context.Context) (*http.Request, error) {
 	case version == "" && r.object.ModTime != 0:
 		q.Header["If-Unmodified-Since"] = []string{time.Unix(0, r.object.ModTime).UTC().Format(http.TimeFormat)}
 	}
-	return r.finish(q)
+	return q, nil
 }
 
 // strong reports whether If-Match can be given an ETag.

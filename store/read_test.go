@@ -244,7 +244,7 @@ func TestNameIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, serve)
 		s := w.open(t, "http://nowhere/", Options{})
-		s.pool.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		s.pool.dial = func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.DNSError{Err: "no such host", Name: "nowhere", IsNotFound: true}
 		}
 		if err := read(t, s, 0, 10); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), "lookup nowhere: no such host") || s.Stats().Requests != 1 {

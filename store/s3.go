@@ -32,7 +32,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 		return "", &failure{url: s.shown, kind: ErrDenied, why: "the AWS configuration: " + oneLine(err)}
 	}
 	if h, ok := c.HTTPClient.(*awshttp.BuildableClient); ok { // it may trust other authorities
-		s.pool.TLSClientConfig = h.GetTransport().TLSClientConfig.Clone()
+		s.pool.trust(h.GetTransport().TLSClientConfig)
 	}
 	var endpoint *url.URL // nil: Amazon's
 	if at := cmp.Or(o.Endpoint, awsEndpoint(ctx, c)); at != "" {
