@@ -38,6 +38,12 @@ func (p *opening) chooseLocal(t *table) (err error) {
 // KeepsSamples says whether there is a local cache that keeps what Keep is given.
 func (d *Dataset) KeepsSamples() bool { return d.local != nil && d.local.samples }
 
+// PlanKept says by which plan samples are given to Keep, and how many bytes all that it chooses from would take.
+func (d *Dataset) PlanKept(plan string, bytes int64) error { return d.local.tier.Follow(plan, bytes) }
+
+// RoomForKept is how many bytes there are for the plan now. The rest is for those that other mounts follow.
+func (d *Dataset) RoomForKept() int64 { return d.local.tier.PlanRoom() }
+
 // kept is sample i in the local cache; nil: it cannot be there.
 func (d *Dataset) kept(i int) (t *tier.Tier, sample tier.Object, id Identity) {
 	p := d.origin(i)

@@ -94,7 +94,7 @@ func openCache(c *Catalog, m *memory, busy func() bool) (*cache.Cache, *keeper) 
 			o.Logger.Warn("the cache keeps nothing: it is too small for samples of these sizes", "cache", limit)
 		}
 	}
-	s.disk = c.localShare(s.memory)
+	s.addLocal(c)
 	var k *keeper
 	if planned || s.local() {
 		k = newKeeper(c, s, m.ledger, busy)

@@ -128,14 +128,14 @@ func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetc
 	return fetched, all
 }
 
-// kept counts the samples on the disk.
-func (d *farDataset) kept(t *testing.T) int64 {
+// files are those of the samples on the disk.
+func (d *farDataset) files(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.cache, "*", "??", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return int64(len(files))
+	return files
 }
 
 func epochStats(e *Engine, epoch int) EpochStats {
@@ -147,8 +147,8 @@ func epochStats(e *Engine, epoch int) EpochStats {
 func (d *farDataset) checkEpoch(t *testing.T, what string, e *Engine, epoch int, fetched []int64) {
 	t.Helper()
 	s, size := epochStats(e, epoch), float64(e.opts.BatchSize)
-	if p, _ := e.keeper.planOf(epoch); p.disk.Count() != d.kept(t) {
-		t.Errorf("%s, epoch %d: %d samples are on the disk, want %d", what, epoch, d.kept(t), p.disk.Count())
+	if p, _ := e.keeper.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
+		t.Errorf("%s, epoch %d: %d samples are on the disk, want %d", what, epoch, len(d.files(t)), p.disk.Count())
 	}
 	for _, d := range []struct {
 		Distribution

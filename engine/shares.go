@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/shard/keep"
@@ -11,7 +13,10 @@ import (
 type plan struct{ memory, disk *keep.Choice } // nil: nothing
 
 // shares are how much of what an epoch reads each of them may keep.
-type shares struct{ memory, disk float64 }
+type shares struct {
+	memory, disk float64
+	room         int64 // on the disk, for that share
+}
 
 // local says whether there is a plan for the local cache.
 func (s shares) local() bool { return s.disk > 0 }
@@ -37,6 +42,9 @@ func (s shares) choose(c *Catalog, epoch int, w keep.Workspace) (p *plan, err er
 		}
 	}
 	if s.local() {
+		if now := c.Dataset.RoomForKept(); now != s.room { // other mounts came or went
+			s.setDisk(c, now)
+		}
 		config := c.Options.keepConfig(s.disk)
 		config.Except = p.memory
 		if p.disk, err = keep.Choose(c.Plan, epoch, config, w); err != nil {
@@ -55,19 +63,35 @@ func (s shares) needs(c *Catalog) int64 {
 	return keep.Needs(c.Plan, config)
 }
 
-// localShare is how much of what an epoch reads the local cache can keep beside the memory, which has a share of it;
-// 0 if it does not follow a plan.
-func (c *Catalog) localShare(memory float64) float64 {
-	o := &c.Options
+// addLocal adds what the local cache can keep beside the memory, if it follows a plan.
+func (s *shares) addLocal(c *Catalog) {
 	if !c.Dataset.KeepsSamples() {
-		return 0
+		return
 	}
-	cost := func(id int64) (int64, bool) {
-		return tier.Cost(c.encodedSize(int(id))), sample.IsRaw(c.Dataset, int(id)) && o.Shuffle
+	o, all := &c.Options, 0.0
+	for id := range o.Samples {
+		cost, _ := c.localCost(id)
+		all += float64(cost)
 	}
-	r := cache.Share(c.Dataset.LocalCache().Limit, o.Samples, o.readHere(), cost, o.InFlight())
-	if r >= 1-memory {
-		return 1 // all that is left
+	order := c.Plan.Config()
+	order.Blocks, order.Raw = nil, nil // which follow from the dataset
+	plan := fmt.Sprintf("%+v, shards %d to %d, %v in memory", order, o.LocalFrom, o.LocalTo, s.memory)
+	if err := c.Dataset.PlanKept(plan, int64(all*o.readHere())); err != nil {
+		o.Logger.Warn("other mounts leave no room in the local cache for this one", "reason", err)
 	}
-	return r
+	s.setDisk(c, c.Dataset.RoomForKept())
+}
+
+// setDisk finds out which share a room on the disk is for.
+func (s *shares) setDisk(c *Catalog, room int64) {
+	o := &c.Options
+	s.room, s.disk = room, cache.Share(room, o.Samples, o.readHere(), c.localCost, o.InFlight())
+	if s.disk >= 1-s.memory {
+		s.disk = 1 // all that is left
+	}
+}
+
+// localCost is what a sample takes of the local cache, and whether it is ordered apart from others.
+func (c *Catalog) localCost(id int64) (int64, bool) {
+	return tier.Cost(c.encodedSize(int(id))), sample.IsRaw(c.Dataset, int(id)) && c.Options.Shuffle
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -59,23 +60,11 @@ func command(t *testing.T, args ...string) (string, error) {
 // python runs a program with arguments and returns its standard output.
 func python(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	out, err := command(t, append([]string{needPython(t), "-c", program}, args...)...)
+	out, err := command(t, append([]string{pythons.Need(t), "-c", program}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(out)
-}
-
-// needPython finds a python3, preferably one that every user may run.
-func needPython(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"/usr/bin/python3", "python3"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("SKIPPED: this test reads the mount with python3, which is not installed")
-	return ""
 }
 
 // needMounts skips a test, with a message, if mounting is impossible.

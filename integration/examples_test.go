@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/pythons"
 )
 
 // imageFolder trains the network of examples/pytorch.py with torchvision's ImageFolder, for as
@@ -39,7 +40,7 @@ print(f"accuracy {accuracy(model, load('val')):.4f}")
 // loader teaches them; linear classifiers cannot quite.
 func TestExamples(t *testing.T) {
 	inStageOfItsOwn(t)
-	python := needFrameworks(t, "torch", "torchvision", "sklearn", "PIL")
+	python := pythons.Need(t, "torch", "torchvision", "sklearn", "PIL")
 	digits := filepath.Join(scratch(t), "digits")
 	run := func(t *testing.T, name string, args ...string) string {
 		t.Helper()
@@ -101,7 +102,7 @@ func TestExamples(t *testing.T) {
 		{"keras_fit", trainHWC, valHWC, nil, []string{"keras", "jax"}},
 	} {
 		t.Run(strings.Join(append([]string{e.name}, e.args...), ""), func(t *testing.T) {
-			python := needFrameworks(t, append(e.modules, "torch")...)
+			python := pythons.Need(t, append(e.modules, "torch")...)
 			if e.name == "pytorch_lightning_loop" { // Debian's PyTorch 1.13 is too old for parts of it in Python 3.11
 				if out, err := exec.Command(python, "-c", "import pytorch_lightning").CombinedOutput(); err != nil {
 					t.Skipf("SKIPPED: Lightning cannot be imported: %s", out[max(0, len(out)-200):])
@@ -162,19 +163,4 @@ func everySampleOnce(t *testing.T, dir string, epochs, samples int) {
 			t.Errorf("epoch %d has %d samples, of %d", epoch, len(ids), samples)
 		}
 	}
-}
-
-// needFrameworks finds the Python that has what examples import, or skips the test. `make test`
-// installs what it can into bin/frameworks.
-func needFrameworks(t *testing.T, modules ...string) string {
-	t.Helper()
-	path, err := filepath.Abs("../bin/frameworks/bin/python3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err == nil && exec.Command(path, append([]string{"-c", hasModules}, modules...)...).Run() == nil {
-		return path
-	}
-	t.Skipf("SKIPPED: bin/frameworks has no %s", strings.Join(modules, ", "))
-	return ""
 }

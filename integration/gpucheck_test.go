@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/pythons"
 )
 
 // Programs that the check uses where they are installed, each the least that it can be. CuPy here is NumPy, for which the
@@ -72,7 +73,7 @@ func TestGPUCheck(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(tools, "cupy.py"), []byte(stubCuPy))
 	env := append(driver.Env(fakecuda.Config{Shared: true}), "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools)
-	out, err := gpuCheck(t, env, "-only", "gpu", "-cases", "40", "-python", needPython(t, "numpy"))
+	out, err := gpuCheck(t, env, "-only", "gpu", "-cases", "40", "-python", pythons.Need(t, "numpy"))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

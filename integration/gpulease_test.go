@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -59,7 +60,7 @@ func (h *keeper) step(t *testing.T) {
 // TestCUDALease: memory on the GPU is kept for as long as an array, a duplicate or a child has the
 // file open, and comes back after that, also from a process that is killed.
 func TestCUDALease(t *testing.T) {
-	needPython(t, "numpy")
+	pythons.Need(t, "numpy")
 	const program = `
 import gc, os, signal, numpy as np
 batch = batchfs_cuda.open(sys.argv[2])
@@ -176,7 +177,7 @@ assert all((copied == want).all() for want, copied, _ in kept[slots:]), "of many
 // TestCUDALeaseEnds: a fork gives back what it has without the GPU, an error of the driver's ends a wait, and a program ends
 // whatever the GPU does.
 func TestCUDALeaseEnds(t *testing.T) {
-	needPython(t, "numpy")
+	pythons.Need(t, "numpy")
 	const forks = `
 batch = batchfs_cuda.open(sys.argv[2]); copy_later(batch)
 if (child := os.fork()) == 0:

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/pythons"
 )
 
 // A partner is a program that runs during a test. It communicates in lines, and ends when
@@ -31,7 +33,7 @@ func (m *mounted) partner(t testing.TB, program string, args ...string) *partner
 // plainPython finds a Python, once for all tests, since many of them start many.
 func plainPython(t testing.TB) string {
 	t.Helper()
-	pythonOnce.Do(func() { pythonPath = needPython(t) })
+	pythonOnce.Do(func() { pythonPath = pythons.Need(t) })
 	if pythonPath == "" {
 		t.Skip("SKIPPED: python3 is not installed")
 	}

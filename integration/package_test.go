@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset/gen"
+	"github.com/batchfs/batchfs/internal/pythons"
 )
 
 var makePackagePhotos = sync.OnceValues(func() (string, error) {
@@ -36,14 +37,14 @@ func TestPythonPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runPackageTests(t, needPython(t, "numpy", "torch"), filepath.Dir(suite.binary), modules)
+	runPackageTests(t, pythons.Need(t, "numpy", "torch"), filepath.Dir(suite.binary), modules)
 }
 
 // TestWheel: what `make wheel` builds needs no glibc after 2.17, and passes the same tests where
 // nothing but it and NumPy is installed.
 func TestWheel(t *testing.T) {
 	inStageOfItsOwn(t)
-	python := needPython(t, "numpy", "ensurepip")
+	python := pythons.Need(t, "numpy", "ensurepip")
 	dir := scratch(t)
 	if out, err := exec.Command("../scripts/wheel.sh", dir).CombinedOutput(); err != nil {
 		if strings.Contains(string(out), "could not install") {

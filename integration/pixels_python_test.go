@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -114,8 +115,9 @@ for d, v, bits in each("bfloat16"):
     x = np.load(d["Path"] + ".npy", mmap_mode="r").view(ml_dtypes.bfloat16)
     assert x.shape == v.shape and np.array_equal(x, v.astype(ml_dtypes.bfloat16)), d["Path"]
 `},
-		{"torch", []string{"numpy", "torch"}, `
+		{"torch", []string{"numpy", "torch", "safetensors"}, `
 import torch
+from safetensors.torch import load_file
 for d, v, bits in each("uint8", "float16", "float32"):
     x = torch.from_numpy(np.load(d["Path"] + ".npy", mmap_mode="c"))
     kind = getattr(torch, d["DType"])
@@ -123,13 +125,10 @@ for d, v, bits in each("uint8", "float16", "float32"):
 for d, v, bits in each("bfloat16"):
     x = torch.from_numpy(np.load(d["Path"] + ".npy", mmap_mode="c").view(np.int16)).view(torch.bfloat16)
     assert torch.equal(x, torch.from_numpy(v).to(torch.bfloat16)), d["Path"]
-try: from safetensors.torch import load_file
-except ImportError: sys.exit()
 for d, v, bits in each("uint8", "float16", "bfloat16", "float32"):
     x, kind = load_file(d["Path"] + ".safetensors"), getattr(torch, d["DType"])
     assert x["images"].dtype == kind and torch.equal(x["images"], torch.from_numpy(v).to(kind)), d["Path"]
     assert x["ids"].tolist() == d["IDs"] and x["sizes"].tolist() == d["Sizes"], d["Path"]
-print("safetensors")
 `},
 		{"safetensors", []string{"numpy", "safetensors"}, `
 from safetensors import safe_open
@@ -148,9 +147,7 @@ for d, v, bits in each("bfloat16"):
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if said := m.run(t, needPython(t, test.modules...), "-c", readTyped+test.program, told); test.name == "torch" && said == "" {
-				t.Run("safetensors", func(t *testing.T) { t.Skip("SKIPPED: safetensors.torch is not installed") })
-			}
+			m.run(t, pythons.Need(t, test.modules...), "-c", readTyped+test.program, told)
 		})
 	}
 }
@@ -182,7 +179,7 @@ for name in sorted(os.listdir(epoch)):
 print(seen)
 `
 	skipWithoutFUSE(t)
-	python := needPython(t, "numpy", "PIL")
+	python := pythons.Need(t, "numpy", "PIL")
 	for _, test := range []struct {
 		name, dir     string
 		modes         []string
@@ -238,7 +235,7 @@ for slot, s in enumerate(json.load(open(path + ".json"))["samples"]):
 `
 	skipWithoutFUSE(t)
 	t.Parallel()
-	python := needPython(t, "numpy", "torch", "torchvision", "PIL")
+	python := pythons.Need(t, "numpy", "torch", "torchvision", "PIL")
 	l := look{mode: "random-resized-crop", flip: 0.5, dtype: layout.Float32, settings: settings{batch: 6, height: 160, width: 128, nchw: true, shuffle: true}}
 	m := mountBatchfs(t, photos(t), l.flags("--normalize", "imagenet")...)
 	m.run(t, python, "-c", program, photos(t), filepath.Join(m.epochDir(0, 2), layout.BatchName(1)), m.likeLibjpeg(t))

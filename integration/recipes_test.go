@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/pythons"
 )
 
 // TestRecipes runs what a new user copies: the commands at the top of docs/getting-started.md, then
 // the README's program, word for word.
 func TestRecipes(t *testing.T) {
-	python := needPython(t, "numpy", "torch")
+	python := pythons.Need(t, "numpy", "torch")
 	modules, err := filepath.Abs("../python")
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,10 @@ package layout
 
 import (
 	"fmt"
-	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/pythons"
 )
 
 // elementSpecs returns all dtypes in both orders, in files that contain every value.
@@ -52,7 +52,7 @@ def brain(x):
 `
 
 func TestNumPyReadsElements(t *testing.T) {
-	interpreter := python(t, "numpy")
+	interpreter := pythons.Need(t, "numpy")
 	const script = expectElements + `
 for k in range(n):
     p, dtype, order = about(k)
@@ -78,53 +78,29 @@ print("all good")
 	runPython(t, interpreter, script, dir, strconv.Itoa(len(elementSpecs())))
 }
 
-// PyTorch reads the tensor files directly and, if the library is installed, the safetensors
-// files, and rounds to the same elements. Importing it takes so long that the script itself
-// checks whether it can.
+// TestTorchReadsElements: PyTorch reads the tensor files directly, and the safetensors files with that library, and rounds
+// to the same elements.
 func TestTorchReadsElements(t *testing.T) {
+	interpreter := pythons.Need(t, "numpy", "torch", "safetensors")
 	const script = `
-try:
-    import numpy, torch
-    torch.from_numpy(numpy.zeros(1)) # one built for another NumPy imports, and no more
-except Exception:
-    print("no torch")
-    raise SystemExit
-try:
-    from safetensors.torch import load_file
-except ImportError:
-    load_file = None
+import torch
+from safetensors.torch import load_file
 ` + expectElements + `
 for k in range(n):
     p, dtype, order = about(k)
     want = torch.from_numpy(np.ascontiguousarray(expected(k))).to(getattr(torch, dtype))
     got = torch.from_numpy(np.fromfile(p + "." + order, np.uint8)).view(getattr(torch, dtype)).reshape(want.shape)
     assert torch.equal(got, want), (k, dtype, order)
-    if load_file:
-        got = load_file(p + ".safetensors")["images"]
-        assert got.dtype == want.dtype and got.shape == want.shape and torch.equal(got, want), (k, dtype, order)
-print("all good" if load_file else "all good, but no safetensors")
+    got = load_file(p + ".safetensors")["images"]
+    assert got.dtype == want.dtype and got.shape == want.shape and torch.equal(got, want), (k, dtype, order)
+print("all good")
 `
 	dir := t.TempDir()
 	for k, s := range elementSpecs() {
 		writeElements(t, dir, k, formOf(s.Order), s)
 		writeElements(t, dir, k, SafeTensors, s)
 	}
-	for _, name := range []string{"python3", "/usr/bin/python3"} {
-		if _, err := exec.LookPath(name); err != nil {
-			continue
-		}
-		out, err := exec.Command(name, "-c", script, dir, strconv.Itoa(len(elementSpecs()))).CombinedOutput()
-		switch said := string(out); {
-		case strings.Contains(said, "no torch"):
-		case err != nil, !strings.Contains(said, "all good"):
-			t.Fatalf("%s: %v\n%s", name, err, said)
-		case strings.Contains(said, "no safetensors"):
-			t.Skip("SKIPPED, in part: PyTorch read the tensor files, but there is no module safetensors for the others")
-		default:
-			return
-		}
-	}
-	t.Skip("SKIPPED: no python3 with the modules torch and numpy; elements are checked against this package's own reference only")
+	runPython(t, interpreter, script, dir, strconv.Itoa(len(elementSpecs())))
 }
 
 func formOf(o Order) Form {

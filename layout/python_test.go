@@ -7,19 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-)
 
-// python finds an interpreter that has the module; without one it skips the test.
-func python(t *testing.T, module string) string {
-	t.Helper()
-	for _, name := range []string{"python3", "/usr/bin/python3"} {
-		if path, err := exec.LookPath(name); err == nil && exec.Command(path, "-c", "import numpy, "+module).Run() == nil {
-			return path
-		}
-	}
-	t.Skipf("SKIPPED: no python3 with the modules numpy and %s; files are checked by this package's own reader only", module)
-	return ""
-}
+	"github.com/batchfs/batchfs/internal/pythons"
+)
 
 func runPython(t *testing.T, interpreter, script string, args ...string) {
 	t.Helper()
@@ -40,7 +30,7 @@ var pythonSpecs = []Spec{
 }
 
 func TestNumPyReads(t *testing.T) {
-	interpreter := python(t, "numpy")
+	interpreter := pythons.Need(t, "numpy")
 	const script = `
 import sys, os, numpy as np
 dir, n = sys.argv[1], int(sys.argv[2])
@@ -83,7 +73,7 @@ print("all good")
 }
 
 func TestSafeTensorsReads(t *testing.T) {
-	interpreter := python(t, "safetensors")
+	interpreter := pythons.Need(t, "numpy", "safetensors")
 	const script = `
 import sys, os, numpy as np
 from safetensors import safe_open, deserialize

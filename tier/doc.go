@@ -24,6 +24,7 @@
 //
 //	DIR/used             8 bytes: how much all extents take; shared by the processes that use DIR
 //	DIR/lock             locked by each of them
+//	DIR/plans/<plan>     8 bytes: what it chooses from; locked by those that follow this plan
 //	DIR/<dataset>/lock   locked by those that use this dataset
 //	DIR/<dataset>/<2 digits>/<piece>
 //
@@ -42,10 +43,13 @@
 //
 // The limit is for all of DIR. Extents of a dataset that nobody uses give way to those of one in
 // use, least recently used dataset first; the two ways count as two datasets. Within a dataset,
-// what nobody has used since the tier was opened gives way if there is no other room
-// ([Tier.Renew]): it is of objects that are no longer in the dataset, or of another plan. Only where
-// parts of objects are kept without room for all does nothing give way: any part is worth as much as
-// another.
+// what nobody has used since the tier was opened ([Tier.Renew]), or since somebody else left room
+// ([Tier.PlanRoom]), gives way if there is no other room: it is of objects that are no longer in the
+// dataset, or of another plan. Only where parts of objects are kept without room for all does
+// nothing give way: any part is worth as much as another.
+//
+// Those who keep objects by a plan must know how many there is room for. Each plan that is
+// followed gets room for the same share of what it chooses from ([Tier.Follow], [Tier.PlanRoom]).
 //
 // Objects are written in the background. No reader waits for that: what comes faster than the disk
 // takes it is not kept, and counted.

@@ -13,7 +13,7 @@ import (
 // room. It is for tiers that have room for all that is wanted: what is not used then is what is no longer wanted.
 func (t *Tier) Renew() { t.renew.Store(true) }
 
-// old finds the extents that nobody has used since a tier was opened, one directory after another.
+// old finds the extents that nobody has used since some time, one directory after another.
 type old struct {
 	passed int // directories
 	names  []string
@@ -47,13 +47,13 @@ func (t *Tier) giveWay() bool {
 	return false
 }
 
-// isOld says whether an extent has not been used since the tier was opened.
+// isOld says whether an extent has not been used since then.
 func (t *Tier) isOld(name string) (size int64, is bool) {
 	var st unix.Stat_t
 	if unix.Fstatat(t.fd(), name, &st, 0) != nil {
 		return 0, false
 	}
-	return st.Size, time.Unix(st.Mtim.Unix()).Before(t.opened.Add(-tick))
+	return st.Size, st.Mtim.Nano() < t.since.Load()-int64(tick)
 }
 
 // use notes that an extent is used.

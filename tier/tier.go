@@ -38,11 +38,12 @@ type Tier struct {
 	dir     *os.File // of the dataset
 	lock    *os.File
 	direct  atomic.Bool
-	files   sync.Pool   // of []byte: memory for direct writes
-	readers chan []byte // memory for direct reads; nil: not made yet
-	opened  time.Time
+	files   sync.Pool    // of []byte: memory for direct writes
+	readers chan []byte  // memory for direct reads; nil: not made yet
+	since   atomic.Int64 // nanoseconds since 1970: what nobody has used since then is old
 	renew   atomic.Bool
 	old     old
+	follows following
 	filling
 	counts
 }
@@ -106,26 +107,12 @@ func Open(dir string, o Options) (*Tier, error) {
 }
 
 func (t *Tier) open(own string) (err error) {
-	for {
-		if err := os.MkdirAll(own, 0o700); err != nil {
-			return err
-		}
-		if t.lock, err = os.OpenFile(filepath.Join(own, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-			return err
-		}
-		if err := flock(t.lock, unix.LOCK_SH); err != nil {
-			return err
-		}
-		// Another process may have evicted the dataset before it was locked.
-		now, err := os.Stat(t.lock.Name())
-		was, same := t.lock.Stat()
-		if err == nil && same == nil && os.SameFile(now, was) {
-			break
-		}
-		t.lock.Close()
+	if t.lock, err = openShared(filepath.Join(own, "lock")); err != nil {
+		return err
 	}
-	t.opened = time.Now()
-	if err := os.Chtimes(t.lock.Name(), t.opened, t.opened); err != nil {
+	now := time.Now()
+	t.since.Store(now.UnixNano())
+	if err := os.Chtimes(t.lock.Name(), now, now); err != nil {
 		return err
 	}
 	if t.dir, err = os.Open(own); err != nil {
@@ -147,6 +134,7 @@ func (t *Tier) closeFiles() {
 			f.Close()
 		}
 	}
+	t.follows.close()
 	t.room.close()
 }
 

@@ -119,6 +119,9 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	if c.o.Part.N > 0 {
 		return c.tree.finishPart()
 	}
+	if err := c.clear(ctx); err != nil {
+		return err
+	}
 	if err := c.writeManifest(); err != nil {
 		return err
 	}
@@ -132,15 +135,14 @@ func (c *conversion) survey(ctx context.Context) error {
 			err := c.examine(i)
 			switch {
 			case sample.OfFile(err):
-				err = c.spoil(i, err)
-			case err == nil && sample.IsRaw(c.ds, i):
+				c.spoil(i, err)
+			case err != nil:
+				return err
+			case sample.IsRaw(c.ds, i):
 				c.mu.Lock()
 				c.kinds[i] = alreadyRaw
 				c.report.AlreadyRaw++
 				c.mu.Unlock()
-			}
-			if err != nil {
-				return err
 			}
 		}
 		return nil
@@ -329,14 +331,13 @@ func (c *conversion) choose() (added []int32) {
 
 // spoil marks a sample as unreadable because of err. It was not made raw, even if an earlier run
 // could read it.
-func (c *conversion) spoil(i int, err error) error {
+func (c *conversion) spoil(i int, err error) {
 	err = dataset.Reason(err)
 	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		err = errno // without the path, which is printed before it
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.kinds[i] = unreadable
 	c.report.Unreadable = append(c.report.Unreadable, Unreadable{i, c.ds.Path(i), err.Error()})
-	c.mu.Unlock()
-	return c.clear(i, "")
 }

@@ -55,5 +55,5 @@
 //
 // Several machines can make parts of it at the same time: they share the lock, each has a
 // directory for its unfinished files, and leaves a mark when it is done. A run of everything then
-// continues the tree, and finds little left to do.
+// continues the tree, finds little left to do, and removes what parts or earlier runs made of other choices.
 package convert

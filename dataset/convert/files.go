@@ -88,7 +88,8 @@ func (t *tree) temporary(i int) string { return path.Join(t.scratch(), strconv.I
 // makeFile makes sample i's file, unless an earlier run did.
 func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) {
 	if ext, there := c.found(i); there {
-		return c.placed(i, ext, &c.report.Reused)
+		c.placed(i, ext, &c.report.Reused)
+		return nil
 	}
 	ext, how := "", &c.report.Converted
 	if c.kinds[i] == chosen {
@@ -101,7 +102,8 @@ func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) 
 	if err := c.tree.place(c.tree.temporary(i), c.names.kept(i)+ext); err != nil {
 		return err
 	}
-	return c.placed(i, ext, how)
+	c.placed(i, ext, how)
+	return nil
 }
 
 // found looks for the file that an earlier run made of sample i, under each name it may have now.
@@ -138,38 +140,44 @@ func identityOf(info fs.FileInfo) dataset.Identity {
 }
 
 // placed counts a sample whose file is in place, in the number how.
-func (c *conversion) placed(i int, ext string, how *int) error {
+func (c *conversion) placed(i int, ext string, how *int) {
 	c.exts[i] = ext
-	if c.kinds[i] == encoded || c.kinds[i] == chosen { // others never had another name
-		if err := c.clear(i, ext); err != nil {
-			return err
-		}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*how++
 	if c.done++; c.o.Progress != nil {
 		c.o.Progress(int64(c.done), int64(c.end-c.first))
 	}
-	return nil
 }
 
-// clear removes what an earlier run made of sample i under other names than with ext, while other
-// samples were readable. To a manifest such a file does not matter, and it may belong to another
-// of its rows.
-func (c *conversion) clear(i int, ext string) error {
-	if !c.report.Resumed || c.names.manifest != "" {
+// clear removes what earlier runs and parts made under names that nothing has in the end: they chose
+// others while other samples were readable. Only now is it known that no other row of a manifest has the name.
+func (c *conversion) clear(ctx context.Context) error {
+	if !c.report.Resumed {
 		return nil
 	}
-	for _, other := range append([]string{""}, c.names.exts...) {
-		if other == ext {
-			continue
-		}
-		if err := c.tree.root.Remove(c.names.kept(i) + other); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	used := map[string]bool{}
+	for _, dir := range c.directories() {
+		used[dir] = true
 	}
-	return nil
+	for i, ext := range c.exts {
+		used[c.names.kept(i)+ext] = true
+	}
+	exts := append([]string{""}, c.names.exts...)
+	return parallel.Each(ctx, c.o.Workers, len(c.exts), nil, func(_ context.Context, items iter.Seq[int]) error {
+		for i := range items {
+			for _, ext := range exts {
+				name := c.names.kept(i) + ext
+				if used[name] {
+					continue
+				}
+				if err := c.tree.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // makeRaw makes the raw copy of sample i under its temporary name and returns the extension that
@@ -179,7 +187,8 @@ func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, 
 	raw, err := m.Make(ctx, i)
 	switch {
 	case spoils(err):
-		return "", c.spoil(i, err)
+		c.spoil(i, err)
+		return "", nil
 	case err != nil:
 		return "", err
 	}
@@ -222,9 +231,7 @@ func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err e
 			if now != nil && !spoils(now) {
 				return nil, now // it is not what it was, or the storage is away
 			}
-			if err := c.spoil(i, err); err != nil {
-				return nil, err
-			}
+			c.spoil(i, err)
 		}
 		return &c.report.Symlinked, c.tree.root.Symlink(source, temp)
 	}

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/pythons"
 )
 
 // pillow runs the cases listed in a file: a source, its crop before resizing, the size, and the
@@ -38,7 +40,7 @@ type pillowCase struct {
 
 // TestAgainstPillow: within 2 levels of Image.resize(BILINEAR), on noise, in every mode.
 func TestAgainstPillow(t *testing.T) {
-	python := pythonWithPillow(t)
+	python := pythons.Need(t, "PIL")
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(13, 14))
 	var cases []*pillowCase
@@ -108,15 +110,4 @@ func newPillowCase(r *rand.Rand, h, w, channels int, o Options) *pillowCase {
 		c.Size, c.After = [2]int{rw, rh}, [4]int{x, y, x + width, y + height}
 	}
 	return c
-}
-
-func pythonWithPillow(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"python3", "/usr/bin/python3"} {
-		if path, err := exec.LookPath(name); err == nil && exec.Command(path, "-c", "from PIL import Image").Run() == nil {
-			return path
-		}
-	}
-	t.Skip("SKIPPED: no python3 with Pillow (python3-pil); pixels are checked against this package's own reference only")
-	return ""
 }

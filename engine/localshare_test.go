@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// together reads an epoch with engines for one shard each, batch by batch.
+func (d *farDataset) together(t *testing.T, mounts []*Engine, epoch int) (all [][]byte) {
+	t.Helper()
+	for _, e := range mounts {
+		e.keeper.planOf(epoch)
+		e.keeper.settled()
+	}
+	for batch := range mounts[0].catalog.Plan.Batches(0, epoch) {
+		for s, e := range mounts {
+			all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
+			e.ds.Settle()
+			if l := e.Stats().Storage.Local; l.Used > l.Limit {
+				t.Errorf("epoch %d: %+v", epoch, *l)
+			}
+		}
+	}
+	return all
+}
+
+// age has what is on the disk look as if it had been used last an hour ago.
+func (d *farDataset) age(t *testing.T) {
+	t.Helper()
+	then := time.Now().Add(-time.Hour)
+	for _, name := range d.files(t) {
+		if err := os.Chtimes(name, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestMountsShareTheLocalCache: mounts of different shards, which keep different samples, each get their share of the
+// room. Soon after one has come or gone, every batch of every mount finds equally many samples on the disk again, and
+// at no time do they take more than there is room for.
+func TestMountsShareTheLocalCache(t *testing.T) {
+	const room = 0.3 // for all
+	for _, n := range []int{2, 4} {
+		d := newFar(t)
+		one := func(s int) func(*Options) {
+			return func(o *Options) {
+				o.Shards, o.LocalFrom, o.LocalTo, o.Partition, o.Nodes = n, s, s+1, shard.Local, n
+			}
+		}
+		plain := start(t, d.dir, caching(cache.None, 0), one(0), func(o *Options) { o.LocalFrom, o.LocalTo, o.Epochs = 0, 0, 20 })
+		var mounts []*Engine
+		epoch := 0
+		join := func(s int) {
+			mounts = append(mounts, d.engine(t, d.open(t, room), 0, one(s)))
+		}
+		settled := func(what string, room float64) {
+			t.Helper()
+			for range 3 { // what was planned before, and what is read without being there yet
+				d.together(t, mounts, epoch)
+				epoch++
+			}
+			missed := make([]int64, len(mounts))
+			for i, e := range mounts {
+				missed[i] = e.Stats().Storage.Local.NotKept
+			}
+			got := d.together(t, mounts, epoch)
+			for i, e := range mounts {
+				p, _ := e.keeper.planOf(epoch)
+				per, local := epochStats(e, epoch).LocalPerBatch, e.Stats().Storage.Local
+				share := float64(p.disk.Count()) * float64(n) / farSamples
+				if share > room || share < room-0.15 || float64(per.Min) < math.Floor(share*16)-1 || per.Max > per.Min+1 {
+					t.Errorf("%d mounts, %s, mount %d: batches find %d to %d samples on the disk, the plan keeps %v, there is room for %v", n, what, i, per.Min, per.Max, share, room)
+				}
+				if local.NotKept != missed[i] {
+					t.Errorf("%d mounts, %s, mount %d: %+v", n, what, i, *local)
+				}
+			}
+			_, want := d.epoch(t, plain, epoch)
+			if len(mounts) == n && !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Errorf("%d mounts, %s: other pixels", n, what)
+			}
+			epoch++
+		}
+		for s := range n - 1 {
+			join(s)
+		}
+		settled("all but one", room*float64(n)/float64(n-1))
+		join(n - 1)
+		settled("all", room)
+		last := mounts[n-1]
+		mounts = mounts[:n-1]
+		last.Close()
+		last.ds.Close()
+		d.age(t)
+		settled("one has gone", room*float64(n)/float64(n-1))
+	}
+}

@@ -1,0 +1,105 @@
+package tier
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// following is the plan by which a tier's user keeps objects.
+type following struct {
+	file  *os.File // locked, as long as the plan is followed; nil: none is
+	bytes int64
+	room  int64 // when it was last asked for
+}
+
+// Follow says by which plan objects of the dataset are kept, and what all that it chooses from would take. Those who follow
+// the same one, in any process, share its room. It must not be called at the same time as PlanRoom.
+func (t *Tier) Follow(plan string, bytes int64) error {
+	t.follows.close()
+	sum := sha256.Sum256([]byte(t.opts.Dataset + "\n" + plan))
+	f, err := openShared(filepath.Join(t.room.plans(), hex.EncodeToString(sum[:8])))
+	if err != nil {
+		return err
+	}
+	t.follows = following{file: f, bytes: bytes}
+	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(bytes)), 0)
+	return err
+}
+
+func (f *following) close() {
+	if f.file != nil {
+		f.file.Close()
+	}
+}
+
+// PlanRoom is how much of the limit is for the plan that is followed: all plans that are, for any dataset in the directory,
+// can keep the same share of what they choose from. If there is more of it than before, somebody is gone, and what nobody uses
+// from now on gives way.
+func (t *Tier) PlanRoom() int64 {
+	f := &t.follows
+	if f.file == nil {
+		return t.opts.Limit
+	}
+	all := float64(f.bytes)
+	entries, _ := os.ReadDir(t.room.plans())
+	for _, e := range entries {
+		if path := filepath.Join(t.room.plans(), e.Name()); path != f.file.Name() {
+			all += float64(followed(path))
+		}
+	}
+	was := f.room
+	if f.room = int64(float64(t.opts.Limit) * float64(f.bytes) / max(all, 1)); f.room > was {
+		t.room.evicting.Lock()
+		defer t.room.evicting.Unlock()
+		t.old = old{}
+		t.since.Store(time.Now().UnixNano())
+	}
+	return f.room
+}
+
+// followed is what a plan chooses from. One that nobody follows is removed.
+func followed(path string) (bytes int64) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		_ = os.Remove(path)
+		return 0
+	}
+	var b [counterBytes]byte
+	_, _ = f.ReadAt(b[:], 0) // 0 until it has been written
+	return int64(binary.NativeEndian.Uint64(b[:]))
+}
+
+func (r *room) plans() string { return filepath.Join(r.dir, "plans") }
+
+// openShared opens a file and shares its lock. Who finds it unlocked may remove it, with the directory that it is in.
+func openShared(path string) (*os.File, error) {
+	for {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(f, unix.LOCK_SH); err != nil {
+			f.Close()
+			return nil, err
+		}
+		now, err := os.Stat(path)
+		was, same := f.Stat()
+		if err == nil && same == nil && os.SameFile(now, was) {
+			return f, nil
+		}
+		f.Close()
+	}
+}
