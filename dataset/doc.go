@@ -79,8 +79,11 @@
 // Beside the index there may be entry points of JPEGs; see package entries and
 // [Dataset.OpenEntries]. They follow when the index is made anew.
 //
-// An index of a store is saved while it is made (scan.go), so that an interruption does not cost the requests
-// again.
+// An index of a store is saved while it is made (unfinished.go), so that an interruption does not cost the requests
+// again: rows whose headers were read, and before that, what was found in archives. That is saved like the index of a
+// part, and a search takes from it, as from the index of a part, what is known of the same version of an object. A
+// complete index serves as well if its archives have an order, because only then its rows are still those of
+// the archives.
 //
 // # Errors and reading
 //

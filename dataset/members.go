@@ -35,28 +35,44 @@ func namesOf(objects []object) (names []string) {
 	return names
 }
 
-// addArchives fills an index that has no samples with those of objects.
-func (p *opening) addArchives(x *index, objects []object) error {
-	all := make([]found, len(objects))
+// addArchives fills an index that has no samples with those of objects. What earlier ones say about the same
+// versions of them is not searched for again.
+func (p *opening) addArchives(x *index, objects []object, earlier ...*index) error {
+	all, known := make([]found, len(objects)), p.known(earlier)
 	report, now := p.listing(objects), time.Now()
-	err := parallel.Each(p.ctx, p.requests(), len(objects), nil, func(ctx context.Context, items iter.Seq[int]) error {
-		for i := range items {
+	var left []int
+	again := make([]bool, len(objects))
+	for i, o := range objects {
+		if all[i], again[i] = known[o]; again[i] {
+			report(o.id.Size)
+		} else {
+			left = append(left, i)
+		}
+	}
+	keep := p.keepFound(objects)
+	err := parallel.Each(p.ctx, p.requests(), len(left), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		for k := range items {
+			i := left[k]
 			var err error
 			if all[i], err = p.search(ctx, objects[i], report); err != nil {
 				return err
 			}
-			all[i].first = int32(i)
+			keep.add(objects[i], all[i])
 		}
 		return nil
 	})
 	if err != nil {
+		keep.save()
 		return err
 	}
 	if err := p.addFound(x, objects, all, now); err != nil {
 		return err
 	}
-	for _, row := range x.table.row {
-		if row.format != 0 {
+	for i, row := range x.table.row {
+		switch _, bad := x.table.bad[uint32(i)]; {
+		case again[x.table.members[i].object] && (bad && row.id.Known() || row.format != 0):
+			p.report.Reused++
+		case row.format != 0:
 			p.report.Scanned++
 		}
 	}
