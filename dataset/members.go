@@ -1,12 +1,15 @@
 package dataset
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"path"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -141,7 +144,8 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 		}
 	}}
 	if p.src.remote != nil {
-		how.Block = int(p.block())
+		how.Block, how.Ahead = int(p.block()), p.ahead(ctx, o)
+		how.Unfit = func() { p.Logger.Warn("DALI's index is of another tar and was not used", "tar", p.src.nameOf(o.name)) }
 		how.Seen = func(at archive.Place, data []byte) {
 			if h, ok := p.seen(at, data); ok {
 				headers = append(headers, h)
@@ -163,6 +167,31 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 	}
 	report(o.id.Size - passed)
 	return foundIn(o, c, headers), nil
+}
+
+// ahead is what a search of a tar is going to read, as DALI's index beside it has that.
+func (p *opening) ahead(ctx context.Context, o object) []archive.Span {
+	name, is := strings.CutSuffix(o.name, ".tar")
+	if !is || o.id.Size <= p.block() {
+		return nil
+	}
+	idx, err := p.src.remote.Stat(ctx, p.src.prefix+name+".idx")
+	if err != nil {
+		return nil // there is none, or if the store has failed, the tar will show that
+	}
+	text := io.NewSectionReader(&objectAt{ctx, p.src.remote, idx}, 0, idx.Size)
+	spans, err := archive.ReadDALI(bufio.NewReaderSize(text, 1<<20), o.id.Size, firstProbe, nearRows, p.block()/8)
+	if err != nil && ctx.Err() == nil {
+		p.Logger.Warn("DALI's index cannot be used", "index", p.src.nameOf(name+".idx"), "reason", err)
+	}
+	wanted := int64(0)
+	for _, s := range spans {
+		wanted += s.To - s.From
+	}
+	if wanted > o.id.Size/2 {
+		return nil // to read it as a whole takes fewer requests
+	}
+	return spans
 }
 
 // seen reads the header of a sample of which there is data in memory. What is not clear from that is left to the scan.
