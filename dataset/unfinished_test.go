@@ -19,7 +19,7 @@ import (
 // archives writes tars of samples with labels, of folders, and Parquet files, n of each.
 func (p *place) archives(n int) {
 	for k := range n {
-		p.web(k, fmt.Sprintf("name%d", k%3), 2+k%4)
+		p.web(k, 2+k%4, "name2", fmt.Sprintf("name%d", k%3))
 		var files []string
 		for i := range 3 {
 			name := fmt.Sprintf("d/class%d/%d-%d.jpg", (i+k)%4, k, i)
@@ -38,10 +38,10 @@ func (p *place) archives(n int) {
 }
 
 // web writes a WebDataset.
-func (p *place) web(k int, class string, samples int) {
+func (p *place) web(k, samples int, classes ...string) {
 	var files []string
 	for i := range samples {
-		for field, text := range map[string]string{"jpg": image("jpeg", 3+i, 4+k, 6), "cls": class, "txt": "x"} {
+		for field, text := range map[string]string{"jpg": image("jpeg", 3+i, 4+k, 6), "cls": classes[i%len(classes)], "txt": "x"} {
 			files = append(files, fmt.Sprintf("w%02d/%d.%s", k, i, field))
 			p.write(files[len(files)-1], text)
 		}
@@ -114,8 +114,8 @@ func eventually(t testing.TB, what string, holds func() bool) {
 // TestSearchGoesOn: wherever the search of archives is interrupted, by an outage or by its caller, it goes on with those of which
 // nothing was saved, and the index is the one that a single run makes, to the byte.
 func TestSearchGoesOn(t *testing.T) {
-	defer func(n int64) { foundStep = n }(foundStep)
-	foundStep = 1
+	usual := foundStep
+	defer func() { foundStep = usual }()
 	const archives = 12
 	p := newPlace(t)
 	p.archives(archives)
@@ -136,7 +136,9 @@ func TestSearchGoesOn(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s after %d", c.url, c.after), func(t *testing.T) {
 			share := func(o *Options) { o.Part, o.Rescan = c.part, true }
+			foundStep = usual // nothing is saved
 			want := p.openURL(c.url, how, share, at(t.TempDir()))
+			foundStep = 1
 			dir := t.TempDir()
 			r.names()
 			first := p.interrupt(r, c.url, c.after, c.ctrlC, how, share, at(dir))
@@ -232,7 +234,7 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	if _, err := fmt.Sscanf(changed, "web-%d.tar", &k); err != nil {
 		t.Fatal(err)
 	}
-	p.web(k, "another", 3)
+	p.web(k, 3, "another")
 	d = p.openURL("s3://data/web-*.tar", how, at(dir))
 	if got := r.names(); len(got) != 2 || !slices.Contains(got, changed) { // and the one that had not been searched
 		t.Errorf("read after %s had changed: %q", changed, got)
@@ -245,7 +247,7 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 func TestOneArchiveChanges(t *testing.T) {
 	p := newPlace(t)
 	p.archives(6)
-	p.web(1, "gone", 3)
+	p.web(1, 3, "gone")
 	r, how := p.serveNoting()
 	rescan := func(o *Options) { o.Rescan = true }
 	for _, url := range []string{"s3://data/web-*.tar", "s3://data/tree-*.tar", "s3://data/rows-*.parquet", "s3://data/web-03.tar"} {
@@ -256,8 +258,8 @@ func TestOneArchiveChanges(t *testing.T) {
 			t.Errorf("%s: read again: %q", url, again)
 		}
 	}
-	p.web(1, "new", 4)
-	p.web(7, "name0", 2)
+	p.web(1, 4, "new")
+	p.web(7, 2, "name0", "name1")
 	if err := os.Remove(p.path("web-05.tar")); err != nil {
 		t.Fatal(err)
 	}
@@ -277,4 +279,18 @@ func TestOneArchiveChanges(t *testing.T) {
 		t.Errorf("read: %q", got)
 	}
 	sameIndex(t, p.openURL("s3://data/rows-*.parquet", how, at(t.TempDir())), d)
+}
+// TestArchiveOfThisMoment: an archive that is so new that its time proves nothing is searched again.
+func TestArchiveOfThisMoment(t *testing.T) {
+	p := newPlace(t)
+	later := time.Now().Add(time.Hour)
+	for _, class := range []string{"one", "two"} {
+		p.web(0, 3, class)
+		if err := os.Chtimes(p.path("web-00.tar"), later, later); err != nil {
+			t.Fatal(err)
+		}
+		if d := p.open("web-00.tar"); !slices.Equal(d.Classes(), []string{class}) {
+			t.Errorf("classes %q, want %s", d.Classes(), class)
+		}
+	}
 }
