@@ -57,7 +57,8 @@
 // read last time, which are tried again. Otherwise the dataset is listed again, and only files
 // whose size or time changed are read again. A file that was rewritten in place leaves no trace
 // in its directory, so Options.Rescan forces that second path, at the cost of one stat per file.
-// The index command sets it. A mount does not, and reports such a file as [ErrChanged].
+// The index command sets it. A mount does not, and reports such a file as [ErrChanged]. Archives are compared
+// in any case.
 //
 // An index is untrusted input. It is ignored if it is damaged (a checksum covers the whole
 // file), has another version, belongs to another dataset, or if users other than the caller and

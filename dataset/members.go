@@ -181,8 +181,11 @@ func (p *opening) ahead(ctx context.Context, o object) []archive.Span {
 	}
 	text := io.NewSectionReader(&objectAt{ctx, p.src.remote, idx}, 0, idx.Size)
 	spans, err := archive.ReadDALI(bufio.NewReaderSize(text, 1<<20), o.id.Size, firstProbe, nearRows, p.block()/8)
-	if err != nil && ctx.Err() == nil {
-		p.Logger.Warn("DALI's index cannot be used", "index", p.src.nameOf(name+".idx"), "reason", err)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.Logger.Warn("DALI's index cannot be used", "index", p.src.nameOf(name+".idx"), "reason", err)
+		}
+		return nil
 	}
 	wanted := int64(0)
 	for _, s := range spans {
