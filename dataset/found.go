@@ -60,9 +60,9 @@ func foundIn(o object, c *archive.Contents, headers []header) found {
 	return f
 }
 
-// remember adds what an index says about its objects to what is known of objects, as if each had been searched by
-// itself. The index is not needed for it any more.
-func (x *index) remember(known map[object]found) {
+// remember adds what an index says about objects to what is known of them, as if each had been searched by itself. The keys are the
+// objects that matter, with nil if nothing is known. The index is not needed for it any more.
+func (x *index) remember(known map[object]*found) {
 	t := x.table
 	byObject := func(a, b member) int { return cmp.Compare(a.object, b.object) }
 	if !x.raw() && !x.Ordered || !slices.IsSortedFunc(t.members, byObject) {
@@ -74,7 +74,10 @@ func (x *index) remember(known map[object]found) {
 		for end < t.rows() && int(t.members[end].object) == k {
 			end++
 		}
-		known[o] = x.foundAgain(k, at, end)
+		if f, wanted := known[o]; wanted && f == nil {
+			f := x.foundAgain(k, at, end)
+			known[o] = &f
+		}
 		at = end
 	}
 }

@@ -41,12 +41,13 @@ func namesOf(objects []object) (names []string) {
 // addArchives fills an index that has no samples with those of objects. What earlier ones say about the same
 // versions of them is not searched for again.
 func (p *opening) addArchives(x *index, objects []object, earlier ...*index) error {
-	all, known := make([]found, len(objects)), p.known(earlier)
+	all, known := make([]found, len(objects)), p.known(objects, earlier)
 	report, now := p.listing(objects), time.Now()
 	var left []int
 	again := make([]bool, len(objects))
 	for i, o := range objects {
-		if all[i], again[i] = known[o]; again[i] {
+		if f := known[o]; f != nil {
+			all[i], again[i] = *f, true
 			report(o.id.Size)
 		} else {
 			left = append(left, i)

@@ -186,17 +186,17 @@ func (p *opening) merge() (*index, error) {
 // join completes an outline with the parts of its index.
 func (p *opening) join(x *index, parts []*index) error {
 	if x.packed != nil {
-		known, all := map[object]found{}, make([]found, len(x.packed))
+		known, all := nothingOf(x.packed), make([]found, len(x.packed))
 		for k, part := range parts {
 			x.Stamp.Unsettled = x.Stamp.Unsettled || part.Stamp.Unsettled
 			part.remember(known)
 			parts[k] = nil
 		}
 		for i, o := range x.packed {
-			var is bool
-			if all[i], is = known[o]; !is {
+			if known[o] == nil {
 				return errListing
 			}
+			all[i] = *known[o]
 		}
 		return p.addFound(x, x.packed, all, time.Now())
 	}

@@ -37,9 +37,18 @@ func (p *opening) removeUnfinished() {
 	}
 }
 
-// known is what earlier indexes, and files of an interrupted search, say about objects.
-func (p *opening) known(earlier []*index) map[object]found {
-	known := map[object]found{}
+// nothingOf is for [index.remember] before anything is known.
+func nothingOf(objects []object) map[object]*found {
+	known := make(map[object]*found, len(objects))
+	for _, o := range objects {
+		known[o] = nil
+	}
+	return known
+}
+
+// known is what earlier indexes, and files of an interrupted search, say about objects; nil for those of which they say nothing.
+func (p *opening) known(objects []object, earlier []*index) map[object]*found {
+	known := nothingOf(objects)
 	for _, x := range earlier {
 		if x != nil && !x.Stamp.Unsettled {
 			x.remember(known)

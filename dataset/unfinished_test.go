@@ -280,6 +280,7 @@ func TestOneArchiveChanges(t *testing.T) {
 	}
 	sameIndex(t, p.openURL("s3://data/rows-*.parquet", how, at(t.TempDir())), d)
 }
+
 // TestArchiveOfThisMoment: an archive that is so new that its time proves nothing is searched again.
 func TestArchiveOfThisMoment(t *testing.T) {
 	p := newPlace(t)
