@@ -47,7 +47,7 @@ func TestIndexOfDALI(t *testing.T) {
 	}{
 		{"none", "", false, ""},
 		{"true", idx, true, ""},
-		{"old", old, false, "is of another tar"},
+		{"old", old, false, "that of another tar"},
 		{"cut", idx[:len(idx)-20], false, "a line ends within a file"},
 		{"another file", "x", false, "its version"},
 	} {
@@ -59,6 +59,10 @@ func TestIndexOfDALI(t *testing.T) {
 		d := p.openURL("s3://data/x.tar", how, at(t.TempDir()), func(o *Options) {
 			o.Memory, o.Logger = 12<<20, slog.New(slog.NewTextHandler(&log, nil))
 		})
+		if got := d.Report().DALIProblem; !strings.Contains(got, c.log) || (got == "") != (c.log == "") {
+			t.Errorf("%s: the report is %q", c.name, got)
+		}
+		d.report.DALIProblem = ""
 		if got := strings.Join(describe(d), "\n"); want == "" {
 			want = got
 		} else if got != want {

@@ -16,6 +16,7 @@ type found struct {
 	archive.Contents          // without the samples, and their problems
 	names            []string // of the classes that labels are numbers of, where Classes does not say that
 	table            *table
+	dali             string // why DALI's index beside it was not used; "": it was, or there is none
 }
 
 // header is that of the sample at an offset in an object, as a row has it.

@@ -69,6 +69,12 @@ func (p *opening) addArchives(x *index, objects []object, earlier ...*index) err
 		keep.save()
 		return err
 	}
+	for i, f := range all {
+		if f.dali != "" && p.report.DALIProblem == "" { // one is enough to know
+			p.report.DALIProblem = p.src.nameOf(objects[i].name) + ": " + f.dali
+			p.Logger.Warn("DALI's index was not used", "tar", p.src.nameOf(objects[i].name), "reason", f.dali)
+		}
+	}
 	if err := p.addFound(x, objects, all, now); err != nil {
 		return err
 	}
@@ -137,6 +143,7 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 	memory := p.memory.holding(ctx)
 	defer memory.release()
 	var headers []header
+	dali := ""
 	passed := int64(0)
 	how := archive.Options{Memory: memory.take, Progress: func(done, _ int64) {
 		if done > passed {
@@ -145,8 +152,9 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 		}
 	}}
 	if p.src.remote != nil {
-		how.Block, how.Ahead = int(p.block()), p.ahead(ctx, o)
-		how.Unfit = func() { p.Logger.Warn("DALI's index is of another tar and was not used", "tar", p.src.nameOf(o.name)) }
+		how.Block = int(p.block())
+		how.Ahead, dali = p.ahead(ctx, o)
+		how.Unfit = func() { dali = "it is that of another tar" }
 		how.Seen = func(at archive.Place, data []byte) {
 			if h, ok := p.seen(at, data); ok {
 				headers = append(headers, h)
@@ -167,35 +175,34 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 		return found{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
 	report(o.id.Size - passed)
-	return foundIn(o, c, headers), nil
+	has := foundIn(o, c, headers)
+	has.dali = dali
+	return has, nil
 }
 
-// ahead is what a search of a tar is going to read, as DALI's index beside it has that.
-func (p *opening) ahead(ctx context.Context, o object) []archive.Span {
+// ahead is what a search of a tar is going to read, as DALI's index beside it has that, or what is wrong with that.
+func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, problem string) {
 	name, is := strings.CutSuffix(o.name, ".tar")
 	if !is || o.id.Size <= p.block() {
-		return nil
+		return nil, ""
 	}
 	idx, err := p.src.remote.Stat(ctx, p.src.prefix+name+".idx")
 	if err != nil {
-		return nil // there is none, or if the store has failed, the tar will show that
+		return nil, "" // there is none, or if the store has failed, the tar will show that
 	}
 	text := io.NewSectionReader(&objectAt{ctx, p.src.remote, idx}, 0, idx.Size)
-	spans, err := archive.ReadDALI(bufio.NewReaderSize(text, 1<<20), o.id.Size, firstProbe, nearRows, p.block()/8)
+	spans, err = archive.ReadDALI(bufio.NewReaderSize(text, 1<<20), o.id.Size, firstProbe, nearRows, p.block()/8)
 	if err != nil {
-		if ctx.Err() == nil {
-			p.Logger.Warn("DALI's index cannot be used", "index", p.src.nameOf(name+".idx"), "reason", err)
-		}
-		return nil
+		return nil, err.Error()
 	}
 	wanted := int64(0)
 	for _, s := range spans {
 		wanted += s.To - s.From
 	}
 	if wanted > o.id.Size/2 {
-		return nil // to read it as a whole takes fewer requests
+		return nil, "" // to read it as a whole takes fewer requests
 	}
-	return spans
+	return spans, ""
 }
 
 // seen reads the header of a sample of which there is data in memory. What is not clear from that is left to the scan.

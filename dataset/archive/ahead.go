@@ -47,7 +47,7 @@ func ReadDALI(r io.Reader, size, head, near, most int64) (spans []Span, err erro
 			at, wrong := strconv.ParseInt(words[1], 10, 64)
 			n, wrong2 := strconv.ParseInt(words[2], 10, 64)
 			if wrong != nil || wrong2 != nil || at < end || n < 0 || n > size || at > size-n {
-				return nil, fmt.Errorf("a file %s, at %s, is not after the one before, or not in the tar", words[2], words[1])
+				return nil, fmt.Errorf("a file of %s bytes, at %s, is not after the one before, or not in the tar", words[2], words[1])
 			}
 			add(max(0, end-1, at-maxHeaders), at+min(n, head)) // from the last byte of the file before, which package tar reads
 			end = at + n
