@@ -101,6 +101,10 @@ func (s *gatedStore) ReadAt(_ context.Context, _ store.Object, p []byte, offset 
 	return copy(p, s.object[offset:]), nil
 }
 
+func (s *gatedStore) Stat(context.Context, string) (store.Object, error) {
+	return store.Object{}, store.ErrNotExist
+}
+
 func (s *gatedStore) add(n int) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

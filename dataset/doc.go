@@ -57,7 +57,8 @@
 // read last time, which are tried again. Otherwise the dataset is listed again, and only files
 // whose size or time changed are read again. A file that was rewritten in place leaves no trace
 // in its directory, so Options.Rescan forces that second path, at the cost of one stat per file.
-// The index command sets it. A mount does not, and reports such a file as [ErrChanged].
+// The index command sets it. A mount does not, and reports such a file as [ErrChanged]. Archives are compared
+// in any case.
 //
 // An index is untrusted input. It is ignored if it is damaged (a checksum covers the whole
 // file), has another version, belongs to another dataset, or if users other than the caller and
@@ -79,8 +80,11 @@
 // Beside the index there may be entry points of JPEGs; see package entries and
 // [Dataset.OpenEntries]. They follow when the index is made anew.
 //
-// An index of a store is saved while it is made (scan.go), so that an interruption does not cost the requests
-// again.
+// An index of a store is saved while it is made (unfinished.go), so that an interruption does not cost the requests
+// again: rows whose headers were read, and before that, what was found in archives. That is saved like the index of a
+// part, and a search takes from it, as from the index of a part, what is known of the same version of an object. A
+// complete index serves as well if its archives have an order, because only then its rows are still those of
+// the archives.
 //
 // # Errors and reading
 //

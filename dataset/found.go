@@ -11,13 +11,12 @@ import (
 	"github.com/batchfs/batchfs/dataset/archive"
 )
 
-// found is what an object, or several that follow one another, hold. The rows of its table have the names that
-// samples have there, and are in the order of the objects.
+// found is what an object holds. The rows of its table have the names that samples have there.
 type found struct {
 	archive.Contents          // without the samples, and their problems
 	names            []string // of the classes that labels are numbers of, where Classes does not say that
-	table            *table   // numbers objects from 0
-	first            int32    // the number of the first object
+	table            *table
+	dali             string // why DALI's index beside it was not used; "": it was, or there is none
 }
 
 // header is that of the sample at an offset in an object, as a row has it.
@@ -62,35 +61,79 @@ func foundIn(o object, c *archive.Contents, headers []header) found {
 	return f
 }
 
-// foundInParts is what the parts of an index found in objects.
-func foundInParts(objects []object, parts []*index) (all []found, err error) {
-	for _, x := range parts {
-		t := x.table
-		lo, hi := x.Part.Span(len(objects))
-		if !slices.Equal(t.objects, objects[lo:hi]) {
-			return nil, errListing
-		}
-		f := found{Contents: archive.Contents{Ordered: x.Ordered, Ignored: x.Ignored, Folders: map[string]bool{}}, table: t, first: int32(lo)}
-		for _, name := range x.Folders {
-			f.Folders[string(name)] = true
-		}
-		if f.names = x.classes; x.Numbered {
-			f.Classes, f.names = x.classes, nil
-		}
-		if !slices.IsSortedFunc(t.members, func(a, b member) int { return cmp.Compare(a.object, b.object) }) {
-			return nil, errCounts
-		}
-		all = append(all, f)
+// remember adds what an index says about objects to what is known of them, as if each had been searched by itself. The keys are the
+// objects that matter, with nil if nothing is known. The index is not needed for it any more.
+func (x *index) remember(known map[object]*found) {
+	t := x.table
+	byObject := func(a, b member) int { return cmp.Compare(a.object, b.object) }
+	if !x.raw() && !x.Ordered || !slices.IsSortedFunc(t.members, byObject) {
+		return // other rows do not have the names, nor the order, of archives
 	}
-	return all, nil
+	at := 0
+	for k, o := range t.objects {
+		end := at
+		for end < t.rows() && int(t.members[end].object) == k {
+			end++
+		}
+		if f, wanted := known[o]; wanted && f == nil {
+			f := x.foundAgain(k, at, end)
+			known[o] = &f
+		}
+		at = end
+	}
+}
+
+// foundAgain is what object k holds, of which an index has the rows from lo to hi-1.
+func (x *index) foundAgain(k, lo, hi int) found {
+	f := found{Contents: archive.Contents{Ordered: x.Ordered, Ignored: x.Objects[k].Ignored, Folders: map[string]bool{}}}
+	for _, name := range x.Objects[k].Folders {
+		f.Folders[string(name)] = true
+	}
+	if x.Numbered {
+		f.Classes = x.classes
+	}
+	lead := ""
+	if !x.raw() && len(x.table.objects) > 1 {
+		lead = x.table.objects[k].name + "/"
+	}
+	bytes := 0
+	for i := lo; i < hi; i++ {
+		bytes += len(x.table.path(i)) - len(lead)
+	}
+	f.table = newTable(hi-lo, int64(max(0, bytes)))
+	f.table.members = make([]member, 0, hi-lo)
+	numbers := map[int32]int32{}
+	for i := lo; i < hi; i++ {
+		f.table.extend(x.table, i, strings.TrimPrefix(x.table.path(i), lead))
+		f.table.members = append(f.table.members, member{0, x.table.members[i].Place})
+		label := &f.table.row[i-lo].label
+		if x.Numbered || x.classes == nil || *label < 0 {
+			continue
+		}
+		number, known := numbers[*label]
+		if !known {
+			number = int32(len(f.names))
+			numbers[*label], f.names = number, append(f.names, x.classes[*label])
+		}
+		*label = number
+	}
+	return f
 }
 
 // addMembers makes the table of the samples in objects. Of what was found, it keeps nothing in all.
 func (x *index) addMembers(objects []object, all []found, within string) error {
 	var first *found
 	folders := map[string]bool{}
-	for k := range all {
+	x.table.objects, x.Objects = objects, nil
+	for k, o := range objects {
 		f := &all[k]
+		fact := objectFact{Name: []byte(o.name), Version: o.version, Size: o.id.Size, ModTime: o.id.ModTime, Ignored: f.Ignored}
+		if x.raw() {
+			for _, name := range slices.Sorted(maps.Keys(f.Folders)) {
+				fact.Folders = append(fact.Folders, []byte(name))
+			}
+		}
+		x.Objects = append(x.Objects, fact)
 		for kind, n := range f.Ignored {
 			x.ignore(kind, n)
 		}
@@ -102,16 +145,9 @@ func (x *index) addMembers(objects []object, all []found, within string) error {
 			first = f
 		}
 		if f.Ordered != first.Ordered {
-			return fmt.Errorf("%s has an order of its own, unlike other files", objects[f.first+f.table.members[0].object].name)
+			return fmt.Errorf("%s has an order of its own, unlike other files", o.name)
 		}
 	}
-	if x.raw() {
-		x.Folders = nil
-		for _, name := range slices.Sorted(maps.Keys(folders)) {
-			x.Folders = append(x.Folders, []byte(name))
-		}
-	}
-	x.table.objects = objects
 	if first == nil {
 		return nil
 	}
@@ -201,9 +237,9 @@ func joined(all []found) *table {
 		f.table.row = nil
 	}
 	t.members = make([]member, 0, rows)
-	for _, f := range all {
+	for k, f := range all {
 		for _, m := range f.table.members {
-			m.object += f.first
+			m.object = int32(k)
 			t.members = append(t.members, m)
 		}
 		f.table.members = nil

@@ -19,7 +19,7 @@ import (
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "9"
+const indexVersion = "10"
 
 const indexExtension = ".parquet"
 
@@ -50,12 +50,13 @@ type facts struct {
 	Dirs         []dirStamp     `json:"directories"` // of this machine that were listed
 	Objects      []objectFact   `json:"objects,omitempty"`
 
-	// Of the index of a part:
-	Part     Share    `json:"part,omitzero"`
-	Listing  string   `json:"listing,omitempty"`  // digest of all that was listed
-	Ordered  bool     `json:"ordered,omitempty"`  // archives have an order of their own,
-	Numbered bool     `json:"numbered,omitempty"` // and labels that are numbers of their own classes
-	Folders  [][]byte `json:"folders,omitempty"`  // in archives without an order
+	// Of archives:
+	Ordered  bool `json:"ordered,omitempty"`  // they have an order of their own,
+	Numbered bool `json:"numbered,omitempty"` // and labels that are numbers of their own classes
+
+	// Of the index of a part, and of some archives that were searched (as of part 0 of 1):
+	Part    Share  `json:"part,omitzero"`
+	Listing string `json:"listing,omitempty"` // digest of all that was listed
 }
 
 // objectFact is an object that holds samples.
@@ -64,6 +65,9 @@ type objectFact struct {
 	Version string `json:"version,omitempty"`
 	Size    int64  `json:"size"`
 	ModTime int64  `json:"mtime_ns"`
+
+	Ignored map[string]int `json:"ignored,omitempty"` // files in it that are not samples
+	Folders [][]byte       `json:"folders,omitempty"` // in it; only if paths are names as they are in archives
 }
 
 // raw says whether paths are names as they are in archives.
@@ -93,14 +97,11 @@ func (x *index) complete(src *source) {
 
 // describe computes what follows from a listing.
 func (x *index) describe(src *source) {
-	x.Classes, x.Objects = nil, nil
+	x.Classes = nil
 	x.Version, x.Source = indexVersion, []byte(src.identity())
 	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), int64(len(x.table.paths)), x.Stamp.Time
 	for _, name := range x.classes {
 		x.Classes = append(x.Classes, []byte(name))
-	}
-	for _, o := range x.table.objects {
-		x.Objects = append(x.Objects, objectFact{[]byte(o.name), o.version, o.id.Size, o.id.ModTime})
 	}
 	for i, d := range x.Dirs {
 		if i == 0 || d.Time > x.ModTime {
@@ -162,7 +163,7 @@ func (p *opening) current(x *index) bool {
 		info, err := os.Stat(src.name())
 		return err == nil && info.Size() == x.ManifestSize && x.Stamp.proves(info.ModTime())
 	case src.folder() && src.remote != nil:
-		if p.IndexAt != "" || len(x.table.objects) == 0 {
+		if len(x.table.objects) == 0 || p.IndexAt != "" && !p.Rescan {
 			return p.IndexAt != ""
 		}
 		now, err := p.listPrefix()

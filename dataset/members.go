@@ -1,12 +1,15 @@
 package dataset
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"path"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,28 +38,51 @@ func namesOf(objects []object) (names []string) {
 	return names
 }
 
-// addArchives fills an index that has no samples with those of objects.
-func (p *opening) addArchives(x *index, objects []object) error {
-	all := make([]found, len(objects))
+// addArchives fills an index that has no samples with those of objects. What earlier ones say about the same
+// versions of them is not searched for again.
+func (p *opening) addArchives(x *index, objects []object, earlier ...*index) error {
+	all, known := make([]found, len(objects)), p.known(objects, earlier)
 	report, now := p.listing(objects), time.Now()
-	err := parallel.Each(p.ctx, p.requests(), len(objects), nil, func(ctx context.Context, items iter.Seq[int]) error {
-		for i := range items {
+	var left []int
+	again := make([]bool, len(objects))
+	for i, o := range objects {
+		if f := known[o]; f != nil {
+			all[i], again[i] = *f, true
+			report(o.id.Size)
+		} else {
+			left = append(left, i)
+		}
+	}
+	keep := p.keepFound(objects)
+	err := parallel.Each(p.ctx, p.requests(), len(left), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		for k := range items {
+			i := left[k]
 			var err error
 			if all[i], err = p.search(ctx, objects[i], report); err != nil {
 				return err
 			}
-			all[i].first = int32(i)
+			keep.add(objects[i], all[i])
 		}
 		return nil
 	})
 	if err != nil {
+		keep.save()
 		return err
+	}
+	for i, f := range all {
+		if f.dali != "" && p.report.DALIProblem == "" { // one is enough to know
+			p.report.DALIProblem = p.src.nameOf(objects[i].name) + ": " + f.dali
+			p.Logger.Warn("DALI's index was not used", "tar", p.src.nameOf(objects[i].name), "reason", f.dali)
+		}
 	}
 	if err := p.addFound(x, objects, all, now); err != nil {
 		return err
 	}
-	for _, row := range x.table.row {
-		if row.format != 0 {
+	for i, row := range x.table.row {
+		switch _, bad := x.table.bad[uint32(i)]; {
+		case again[x.table.members[i].object] && (bad && row.id.Known() || row.format != 0):
+			p.report.Reused++
+		case row.format != 0:
 			p.report.Scanned++
 		}
 	}
@@ -117,6 +143,7 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 	memory := p.memory.holding(ctx)
 	defer memory.release()
 	var headers []header
+	dali := ""
 	passed := int64(0)
 	how := archive.Options{Memory: memory.take, Progress: func(done, _ int64) {
 		if done > passed {
@@ -126,6 +153,8 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 	}}
 	if p.src.remote != nil {
 		how.Block = int(p.block())
+		how.Ahead, dali = p.ahead(ctx, o)
+		how.Unfit = func() { dali = "it is that of another tar" }
 		how.Seen = func(at archive.Place, data []byte) {
 			if h, ok := p.seen(at, data); ok {
 				headers = append(headers, h)
@@ -146,7 +175,34 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 		return found{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
 	report(o.id.Size - passed)
-	return foundIn(o, c, headers), nil
+	has := foundIn(o, c, headers)
+	has.dali = dali
+	return has, nil
+}
+
+// ahead is what a search of a tar is going to read, as DALI's index beside it has that, or what is wrong with that.
+func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, problem string) {
+	name, is := strings.CutSuffix(o.name, ".tar")
+	if !is || o.id.Size <= p.block() {
+		return nil, ""
+	}
+	idx, err := p.src.remote.Stat(ctx, p.src.prefix+name+".idx")
+	if err != nil {
+		return nil, "" // there is none, or if the store has failed, the tar will show that
+	}
+	text := io.NewSectionReader(&objectAt{ctx, p.src.remote, idx}, 0, idx.Size)
+	spans, err = archive.ReadDALI(bufio.NewReaderSize(text, 1<<20), o.id.Size, firstProbe, nearRows, p.block()/8)
+	if err != nil {
+		return nil, err.Error()
+	}
+	wanted := int64(0)
+	for _, s := range spans {
+		wanted += s.To - s.From
+	}
+	if wanted > o.id.Size/2 {
+		return nil, "" // to read it as a whole takes fewer requests
+	}
+	return spans, ""
 }
 
 // seen reads the header of a sample of which there is data in memory. What is not clear from that is left to the scan.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -168,7 +167,7 @@ func (p *opening) run() (*index, error) {
 		return nil, err
 	}
 	p.marks = p.marksOf(old)
-	if old != nil && !p.Rescan && p.current(old) {
+	if old != nil && (!p.Rescan || old.table.objects != nil) && p.current(old) { // archives are always compared
 		if err := p.check(old); err != nil {
 			return nil, err
 		}
@@ -177,7 +176,7 @@ func (p *opening) run() (*index, error) {
 	if err := p.ctx.Err(); err != nil {
 		return nil, err
 	}
-	x, err := p.list()
+	x, err := p.list(old, part)
 	if err != nil {
 		return nil, err
 	}
@@ -213,20 +212,6 @@ func indexBase(indexFile string) string { return strings.TrimSuffix(indexFile, i
 
 func (p *opening) indexBase() string { return indexBase(p.indexFile) }
 
-// unfinished is where the index is while it is made; see savedRows.
-func (p *opening) unfinished() string { return p.indexBase() + ".part" }
-
-// saveUnfinished saves what is known of an index that is not complete.
-func (p *opening) saveUnfinished(x *index) {
-	if p.indexFile == "" {
-		return
-	}
-	x.describe(p.src)
-	if err := saveIndex(p.ctx, p.unfinished(), x); err != nil && p.ctx.Err() == nil {
-		p.Logger.Warn("an interruption would lose what was read", "reason", err)
-	}
-}
-
 func (p *opening) loadFile(path string) *index {
 	x, err := loadIndex(p.ctx, path, p.src)
 	switch {
@@ -257,11 +242,11 @@ func (p *opening) retry(x *index) error {
 	return nil
 }
 
-// list lists the dataset, in an index without headers.
-func (p *opening) list() (*index, error) {
+// list lists the dataset, in an index without headers, except for those that are met with in archives.
+func (p *opening) list(earlier ...*index) (*index, error) {
 	x, err := p.outline()
 	if err == nil && x.packed != nil {
-		err = p.addArchives(x, x.packed)
+		err = p.addArchives(x, x.packed, earlier...)
 	}
 	if err == nil {
 		err = p.nonempty(x)
@@ -318,7 +303,7 @@ func (p *opening) save(x *index) {
 	err := saveIndex(p.ctx, p.indexFile, x)
 	switch {
 	case err == nil:
-		_ = os.Remove(p.unfinished())
+		p.removeUnfinished()
 	case p.ctx.Err() == nil:
 		p.keepNone(err)
 	}

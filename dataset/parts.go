@@ -128,7 +128,7 @@ func (p *opening) makePart() (*index, error) {
 	} else {
 		lo, hi := p.Part.Span(len(all.packed))
 		x.table = newTable(0, 0)
-		err = p.addArchives(x, all.packed[lo:hi])
+		err = p.addArchives(x, all.packed[lo:hi], earlier...)
 	}
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (p *opening) makePart() (*index, error) {
 	if err := saveIndex(p.ctx, p.indexFile, x); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(p.unfinished())
+	p.removeUnfinished()
 	return x, nil
 }
 
@@ -186,14 +186,19 @@ func (p *opening) merge() (*index, error) {
 // join completes an outline with the parts of its index.
 func (p *opening) join(x *index, parts []*index) error {
 	if x.packed != nil {
-		all, err := foundInParts(x.packed, parts)
-		if err == nil {
-			err = p.addFound(x, x.packed, all, time.Now())
-		}
-		for _, part := range parts {
+		known, all := nothingOf(x.packed), make([]found, len(x.packed))
+		for k, part := range parts {
 			x.Stamp.Unsettled = x.Stamp.Unsettled || part.Stamp.Unsettled
+			part.remember(known)
+			parts[k] = nil
 		}
-		return err
+		for i, o := range x.packed {
+			if known[o] == nil {
+				return errListing
+			}
+			all[i] = *known[o]
+		}
+		return p.addFound(x, x.packed, all, time.Now())
 	}
 	at := 0
 	for _, part := range parts {

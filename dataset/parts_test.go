@@ -245,6 +245,27 @@ func TestIndexAtURL(t *testing.T) {
 	p.openURL("s3://data/d", s3, at(url))
 }
 
+// TestIndexAtURLOfArchives: what is in a folder of archives is listed only if that is asked for, and then a new one is found.
+func TestIndexAtURLOfArchives(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/a/1.jpg", "d/b/2.jpg")
+	p.mkdir("shards")
+	p.pack("shards/0.tar", "", "d/a/1.jpg")
+	_, s3 := p.serve()
+	text, err := os.ReadFile(p.openURL("s3://data/shards", s3, at(t.TempDir())).IndexPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("at.parquet", string(text))
+	p.pack("shards/1.tar", "", "d/b/2.jpg")
+	for rescan, want := range map[bool]int{false: 1, true: 2} {
+		d := p.openURL("s3://data/shards", s3, at("s3://data/at.parquet"), func(o *Options) { o.Rescan = rescan })
+		if d.Len() != want {
+			t.Errorf("rescan %v: %d samples", rescan, d.Len())
+		}
+	}
+}
+
 // TestIndexInsideTheDataset: an index that is wanted inside of the folder of images is refused.
 func TestIndexInsideTheDataset(t *testing.T) {
 	p := newPlace(t)

@@ -27,6 +27,8 @@ type Report struct {
 
 	// IndexProblem says why no index is kept, "" if one is kept or none was requested.
 	IndexProblem string `json:"index_problem,omitempty"`
+	// DALIProblem says of which tar DALI's index could not be used, and why; "" if there is none.
+	DALIProblem string `json:"dali_problem,omitempty"`
 }
 
 // IgnoredKinds describes how many files of which kinds are not samples, most frequent first: "3

@@ -68,8 +68,8 @@ func (p *opening) scan(x *index, old []*index, rows []int) error {
 			}
 			return nil
 		})
-		if spans = spans[n:]; len(spans) > 0 && err == nil {
-			p.saveUnfinished(x)
+		if spans = spans[n:]; len(spans) > 0 && err == nil && p.indexFile != "" {
+			p.saveUnfinished(x, p.unfinished())
 		}
 	}
 	read := int(s.scanned.Load())

@@ -98,6 +98,9 @@ func (r indexResult) print(out io.Writer) {
 	} else {
 		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "there is no directory for it; see batchfs doctor"))
 	}
+	if r.DALIProblem != "" {
+		t.row("DALI's index", "not used: %s", shown(r.DALIProblem))
+	}
 	if r.Entries != nil {
 		r.Entries.print(t)
 	}

@@ -51,6 +51,12 @@ type Options struct {
 	// still held when Scan returns is given up then, without a call.
 	Memory func(n int64) error
 
+	// Ahead, if not nil, is what is probably going to be read, in order and within the archive; see [ReadDALI]. It is read before it is
+	// needed, several spans at a time, as far as Block is enough for. Whatever it is, Scan finds the same. Unfit, if not
+	// nil, is called when little of it was needed.
+	Ahead []Span
+	Unfit func()
+
 	// Seen, if not nil, is shown what a sample begins with, as far as that is in memory, so that it need
 	// not be read again: up to Length bytes, valid during the call. It is for samples that are Plain, some
 	// of which it may not be called for, and it may be called for files that turn out to be no samples.
@@ -125,6 +131,8 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), memory: o.Memory}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
 	s.Ignored, s.Folders, s.Problems = map[string]int{}, map[string]bool{}, map[int]string{}
+	w.readAhead(o.Ahead, o.Unfit)
+	defer w.close()
 	err := scan(s)
 	if err == nil {
 		err = s.check()

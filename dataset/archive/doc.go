@@ -32,9 +32,10 @@
 //
 // A tar or a TFRecord has no table of contents: all headers are read, one after the other, and the
 // fields with labels. Over a network, [Options].Block should be the size of many samples, so that there
-// are few reads. DALI's .idx beside a WebDataset would not save them, and is not read: it has neither labels nor the sizes
-// of images, so what lies between the headers is needed anyway, and after one file was replaced by another of its
-// length, an old one would give images the labels of others. The offsets in it are those that Scan finds.
+// are few reads. DALI's .idx beside a WebDataset ([ReadDALI]) says where the headers are, so that they can be read ahead, and
+// large files between them be left out. It is not believed: it has neither labels nor the sizes of images, and after one file was
+// replaced by another of its length, an old one would give images the labels of others. So the tar is read as without it,
+// header by header, and an .idx that is not true only costs reads.
 //
 // In Parquet, the lengths of images that are not compressed are read, but not the images; compressed
 // pages are read and unpacked. So is a shard of MDS that is compressed as a whole, and to read one of

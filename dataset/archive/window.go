@@ -17,8 +17,11 @@ type window struct {
 
 	memory func(n int64) error // see Options; nil: nobody counts
 	buf    []byte
-	at     int64 // where buf begins
-	err    error // of ctx, r or memory, rather than of what was read
+	at     int64  // where buf begins
+	own    []byte // what buf is in, unless it was read ahead
+	ahead  *ahead // nil: nothing is read ahead
+	unfit  func() // see Options; may be nil
+	err    error  // of ctx, r or memory, rather than of what was read
 }
 
 // bytes returns n bytes, which are valid until the next call. They are in memory all at once, so the caller
@@ -42,14 +45,24 @@ func (w *window) fill(off int64, n int) error {
 	if w.err != nil { // the same again, should a library have gone on
 		return w.err
 	}
-	n = int(min(max(int64(n), int64(w.block)), w.size-off))
-	if n > cap(w.buf) {
-		if err := w.take(int64(n - cap(w.buf))); err != nil {
+	block := w.block
+	if w.ahead != nil {
+		if r := w.ahead.get(off, n); r != nil {
+			w.buf, w.at = r.buf, r.From
+			return nil
+		}
+		if block = missBlock; w.ahead.wrong() {
+			w.endAhead()
+		}
+	}
+	n = int(min(max(int64(n), int64(block)), w.size-off))
+	if n > cap(w.own) {
+		if err := w.take(int64(n - cap(w.own))); err != nil {
 			return err
 		}
-		w.buf = make([]byte, n)
+		w.own = make([]byte, n)
 	}
-	w.buf, w.at = w.buf[:n], off
+	w.buf, w.at = w.own[:n], off
 	if got, err := w.r.ReadAt(w.buf, off); got < n {
 		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -57,6 +70,30 @@ func (w *window) fill(off int64, n int) error {
 		w.buf, w.err = nil, fmt.Errorf("reading %d bytes at %d: %w", n, off, err)
 	}
 	return w.err
+}
+
+// readAhead begins to read spans. What it holds of them is what a block would take.
+func (w *window) readAhead(spans []Span, unfit func()) {
+	if len(spans) > 0 && w.take(int64(w.block)) == nil {
+		w.ahead, w.unfit = &ahead{r: w.r, spans: spans, room: int64(w.block)}, unfit
+	}
+}
+
+// endAhead is for when the spans are not those of the archive.
+func (w *window) endAhead() {
+	w.ahead.all.Wait()
+	w.ahead, w.buf = nil, nil
+	_ = w.take(-int64(w.block))
+	if w.unfit != nil {
+		w.unfit()
+	}
+}
+
+// close ends what is under way.
+func (w *window) close() {
+	if w.ahead != nil {
+		w.ahead.all.Wait()
+	}
 }
 
 // take counts n bytes that are going to be allocated, or, if n is negative, that were given up.

@@ -1,0 +1,120 @@
+package archive
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A Span is a range of an archive's bytes.
+type Span struct{ From, To int64 }
+
+const (
+	maxHeaders   = 64 << 10 // bytes between files of a tar that are their headers
+	spansAtOnce  = 64
+	missesAtOnce = 8 // more than so many, and most of all, and the spans are those of another archive
+	missBlock    = 64 << 10
+)
+
+// ReadDALI reads the index that DALI's wds2idx makes of a tar of size bytes. The spans are what [Scan] is going to read
+// of the tar: headers, and what files begin with, up to head bytes. Spans that are at most near bytes apart are one, as
+// long as that has no more than most bytes. They say only what is worth reading ahead, so they need not be true.
+func ReadDALI(r io.Reader, size, head, near, most int64) (spans []Span, err error) {
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 1<<20)
+	in.Scan()
+	version, _, _ := strings.Cut(in.Text(), " ")
+	fields := map[string]int{"v1.1": 3, "v1.2": 4}[version] // of a file: its extension, where it begins, how long it is, its name
+	if fields == 0 {
+		return nil, fmt.Errorf("its version is %.20q, rather than v1.1 or v1.2", version)
+	}
+	end := int64(0) // of the file before
+	add := func(from, to int64) {
+		if k := len(spans) - 1; k >= 0 && from-spans[k].To <= near && to-spans[k].From <= most {
+			spans[k].To = to
+			return
+		}
+		spans = append(spans, Span{from, to})
+	}
+	for in.Scan() {
+		words := strings.Fields(in.Text())
+		for ; len(words) >= fields; words = words[fields:] {
+			at, wrong := strconv.ParseInt(words[1], 10, 64)
+			n, wrong2 := strconv.ParseInt(words[2], 10, 64)
+			if wrong != nil || wrong2 != nil || at < end || n < 0 || n > size || at > size-n {
+				return nil, fmt.Errorf("a file of %s bytes, at %s, is not after the one before, or not in the tar", words[2], words[1])
+			}
+			add(max(0, end-1, at-maxHeaders), at+min(n, head)) // from the last byte of the file before, which package tar reads
+			end = at + n
+		}
+		if len(words) > 0 {
+			return nil, errors.New("a line ends within a file")
+		}
+	}
+	add(max(0, end-1), min(size, end+maxHeaders))
+	return spans, in.Err()
+}
+
+// An ahead reads spans of an archive before they are needed, some of them at a time. What is read elsewhere only costs
+// more.
+type ahead struct {
+	r      io.ReaderAt
+	spans  []Span     // that are left
+	reads  []*reading // that are under way, or done, in order
+	room   int64      // how many more bytes may be
+	all    sync.WaitGroup
+	hits   int
+	misses int
+}
+
+type reading struct {
+	Span
+	buf  []byte
+	err  error
+	done chan struct{}
+}
+
+// get returns what is read of a span that has n bytes at an offset, nil if none has.
+func (a *ahead) get(off int64, n int) *reading {
+	for len(a.reads) > 0 && a.reads[0].To <= off {
+		r := a.reads[0]
+		<-r.done // so that no more is in memory than there is room for
+		a.reads, a.room = a.reads[1:], a.room+r.To-r.From
+	}
+	for len(a.spans) > 0 && a.spans[0].To <= off {
+		a.spans = a.spans[1:]
+	}
+	for len(a.spans) > 0 && len(a.reads) < spansAtOnce {
+		s := a.spans[0]
+		if len(a.reads) > 0 && s.To-s.From > a.room {
+			break
+		}
+		a.spans, a.room = a.spans[1:], a.room-(s.To-s.From)
+		r := &reading{Span: s, done: make(chan struct{})}
+		a.reads = append(a.reads, r)
+		a.all.Go(func() {
+			defer close(r.done)
+			r.buf = make([]byte, s.To-s.From)
+			if n, err := a.r.ReadAt(r.buf, s.From); n < len(r.buf) {
+				r.err = cmp.Or(err, io.ErrUnexpectedEOF)
+			}
+		})
+	}
+	if len(a.reads) > 0 && a.reads[0].From <= off && off+int64(n) <= a.reads[0].To {
+		r := a.reads[0]
+		if <-r.done; r.err == nil {
+			a.hits++
+			return r
+		} // the window meets with the error itself
+	}
+	a.misses++
+	return nil
+}
+
+// wrong says whether the spans are of no use.
+func (a *ahead) wrong() bool { return a.misses > missesAtOnce && a.misses > a.hits }

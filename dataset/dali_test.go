@@ -1,0 +1,81 @@
+package dataset
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestIndexOfDALI: of a tar of large images in a store, only what DALI's index beside it names is read. An index that is damaged, or of
+// another tar, changes nothing but how much is read, and is named in one line.
+func TestIndexOfDALI(t *testing.T) {
+	const samples, size = 20, 400_000
+	p := newPlace(t)
+	var files []string
+	idx, old, place := fmt.Sprintf("v1.2 %d\n", samples), fmt.Sprintf("v1.2 %d\n", samples), 512
+	for i := range samples {
+		files = append(files, fmt.Sprintf("w/%02d.jpg", i), fmt.Sprintf("w/%02d.cls", i))
+		image := image("jpeg", 10+i, 20, 1)
+		p.write(files[2*i], image+strings.Repeat("x", size-len(image)))
+		p.write(files[2*i+1], fmt.Sprint(i))
+		idx += fmt.Sprintf("jpg %d %d %s ", place, size, files[2*i])
+		old += fmt.Sprintf("jpg %d %d %s\n", place+size/2, size/2, files[2*i])
+		place += (size+511)/512*512 + 512
+		idx += fmt.Sprintf("cls %d %d %s\n", place, len(fmt.Sprint(i)), files[2*i+1])
+		place += 1024
+	}
+	p.pack("x.tar", "", files...)
+	s, how := p.serve()
+	var sum atomic.Int64
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		var from, to int64
+		if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); n == 2 && strings.HasSuffix(r.URL.Path, ".tar") {
+			sum.Add(to + 1 - from)
+		}
+		return false
+	}
+	const all = samples * size
+	var want string
+	for _, c := range []struct {
+		name, idx string
+		less      bool
+		log       string
+	}{
+		{"none", "", false, ""},
+		{"true", idx, true, ""},
+		{"old", old, false, "that of another tar"},
+		{"cut", idx[:len(idx)-20], false, "a line ends within a file"},
+		{"another file", "x", false, "its version"},
+	} {
+		if c.idx != "" {
+			p.write("x.idx", c.idx)
+		}
+		var log bytes.Buffer
+		sum.Store(0)
+		d := p.openURL("s3://data/x.tar", how, at(t.TempDir()), func(o *Options) {
+			o.Memory, o.Logger = 12<<20, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		if got := d.Report().DALIProblem; !strings.Contains(got, c.log) || (got == "") != (c.log == "") {
+			t.Errorf("%s: the report is %q", c.name, got)
+		}
+		d.report.DALIProblem = ""
+		if got := strings.Join(describe(d), "\n"); want == "" {
+			want = got
+		} else if got != want {
+			t.Errorf("%s: another dataset:\n%s", c.name, got)
+		}
+		if n := sum.Load(); (n < all/10) != c.less || n > 2*all {
+			t.Errorf("%s: %d bytes were asked for, of %d", c.name, n, all)
+		}
+		if lines := strings.Count(log.String(), "DALI"); !strings.Contains(log.String(), c.log) || (lines == 1) != (c.log != "") {
+			t.Errorf("%s: the log is %s", c.name, log.String())
+		}
+		if r := d.Report(); r.Scanned != samples {
+			t.Errorf("%s: %d headers were read", c.name, r.Scanned)
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// archives writes tars of samples with labels, of folders, and Parquet files, n of each.
+func (p *place) archives(n int) {
+	for k := range n {
+		p.web(k, 2+k%4, "name2", fmt.Sprintf("name%d", k%3))
+		var files []string
+		for i := range 3 {
+			name := fmt.Sprintf("d/class%d/%d-%d.jpg", (i+k)%4, k, i)
+			p.write(name, image("jpeg", 10+k, 20+i, 1))
+			files = append(files, name)
+		}
+		p.write(fmt.Sprintf("d/only%d/readme.txt", k), "x") // a class without images
+		p.pack(fmt.Sprintf("tree-%02d.tar", k), "", append(files, fmt.Sprintf("d/only%d/readme.txt", k))...)
+		rows := make([]rowImage, 3)
+		for i := range rows {
+			rows[i] = rowImage{[]byte(image("png", 5+k, 6+i, 1)), int64(k)}
+		}
+		p.writePages(fmt.Sprintf("rows-%02d.parquet", k), &parquet.Uncompressed, rows)
+	}
+	p.settle()
+}
+
+// web writes a WebDataset.
+func (p *place) web(k, samples int, classes ...string) {
+	var files []string
+	for i := range samples {
+		for field, text := range map[string]string{"jpg": image("jpeg", 3+i, 4+k, 6), "cls": classes[i%len(classes)], "txt": "x"} {
+			files = append(files, fmt.Sprintf("w%02d/%d.%s", k, i, field))
+			p.write(files[len(files)-1], text)
+		}
+	}
+	slices.Sort(files)
+	p.pack(fmt.Sprintf("web-%02d.tar", k), "", files...)
+}
+
+// reads is a store's Before that notes which archives are read. If there is a last, it lets n such requests pass, and calls that for
+// the others.
+type reads struct {
+	mu   sync.Mutex
+	n    int
+	last func(w http.ResponseWriter)
+	all  []string
+}
+
+func (r *reads) before(w http.ResponseWriter, q *http.Request) bool {
+	if q.URL.Query().Has("list-type") || q.Header.Get("Range") == "bytes=0-0" { // which asks for the version
+		return false
+	}
+	r.mu.Lock()
+	r.n--
+	over, last := r.n < 0 && r.last != nil, r.last
+	if !over {
+		r.all = append(r.all, filepath.Base(q.URL.Path))
+	}
+	r.mu.Unlock()
+	if over {
+		last(w)
+	}
+	return over
+}
+
+// serveNoting is serve with a reads before the store.
+func (p *place) serveNoting() (*reads, func(*Options)) {
+	r := &reads{}
+	s, how := p.serve()
+	s.Before = r.before
+	return r, how
+}
+
+// until has n more requests pass, and last called for those after them.
+func (r *reads) until(n int, last func(w http.ResponseWriter)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n, r.last = n, last
+}
+
+// names are the archives that were read since the last call, each once.
+func (r *reads) names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := slices.Compact(slices.Sorted(slices.Values(r.all)))
+	r.all = nil
+	return all
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("never: %s", what)
+			return
+		}
+	}
+}
+
+// TestSearchGoesOn: wherever the search of archives is interrupted, by an outage or by its caller, it goes on with those of which
+// nothing was saved, and the index is the one that a single run makes, to the byte.
+func TestSearchGoesOn(t *testing.T) {
+	usual := foundStep
+	defer func() { foundStep = usual }()
+	const archives = 12
+	p := newPlace(t)
+	p.archives(archives)
+	r, how := p.serveNoting()
+	for _, c := range []struct {
+		url   string
+		after int // requests
+		ctrlC bool
+		part  Share
+		of    int // archives
+	}{
+		{"s3://data/web-*.tar", 5, false, Share{}, archives},
+		{"s3://data/web-*.tar", 11, true, Share{}, archives},
+		{"s3://data/web-*.tar", 0, false, Share{}, archives},
+		{"s3://data/tree-*.tar", 1, true, Share{}, archives},
+		{"s3://data/tree-*.tar", 7, false, Share{}, archives},
+		{"s3://data/web-*.tar", 3, false, Share{1, 2}, archives / 2},
+	} {
+		t.Run(fmt.Sprintf("%s after %d", c.url, c.after), func(t *testing.T) {
+			share := func(o *Options) { o.Part, o.Rescan = c.part, true }
+			foundStep = usual // nothing is saved
+			want := p.openURL(c.url, how, share, at(t.TempDir()))
+			foundStep = 1
+			dir := t.TempDir()
+			r.names()
+			first := p.interrupt(r, c.url, c.after, c.ctrlC, how, share, at(dir))
+			d := p.openURL(c.url, how, share, at(dir))
+			second := r.names()
+			if len(first) != c.after || len(second) != c.of-c.after || slices.ContainsFunc(second, func(name string) bool { return slices.Contains(first, name) }) {
+				t.Errorf("read %q, and then %q", first, second)
+			}
+			if r := d.Report(); r.Scanned+r.Reused != d.Len() || (r.Reused > 0) != (c.after > 0) {
+				t.Errorf("%d headers were read, %d were known, of %d", r.Scanned, r.Reused, d.Len())
+			}
+			sameIndex(t, want, d)
+			if left := searched(dir); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
+	}
+}
+
+func sameIndex(t *testing.T, want, got *Dataset) {
+	t.Helper()
+	a, errA := os.ReadFile(want.IndexPath())
+	b, errB := os.ReadFile(got.IndexPath())
+	if errA != nil || errB != nil || string(a) != string(b) {
+		t.Errorf("another index: %v, %v", errA, errB)
+	}
+}
+
+// searched are the files in which the findings of an interrupted search are.
+func searched(dir string) []string {
+	files, _ := filepath.Glob(dir + "/*.found-[0-9][0-9][0-9][0-9][0-9]")
+	return files
+}
+
+// interrupt opens a dataset of archives until some of them were searched, which it returns. Then the store is away; or
+// the caller has had enough.
+func (p *place) interrupt(r *reads, url string, after int, enough bool, change ...func(*Options)) []string {
+	p.t.Helper()
+	o := p.options()
+	for _, f := range change {
+		f(&o)
+	}
+	ctx, cancel := context.WithCancel(p.t.Context())
+	defer cancel()
+	r.until(after, func(w http.ResponseWriter) {
+		eventually(p.t, "everything that was found is saved", func() bool { return len(searched(o.IndexAt)) == after })
+		if enough {
+			cancel()
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	defer r.until(0, nil)
+	want := ErrAway
+	if enough {
+		want = context.Canceled
+	}
+	if _, err := Open(ctx, url, o); !errors.Is(err, want) {
+		p.t.Fatalf("interrupted: %v", err)
+	}
+	return r.names()
+}
+
+// TestSearchGoesOnWithWhatIsTrue: of what an interrupted search has left, what is damaged, or of an archive that has changed since,
+// is not used.
+func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
+	defer func(n int64) { foundStep = n }(foundStep)
+	foundStep = 1
+	p := newPlace(t)
+	p.archives(6)
+	r, how := p.serveNoting()
+	dir := t.TempDir()
+	p.interrupt(r, "s3://data/web-*.tar", 4, false, how, at(dir))
+	files := searched(dir)
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[50] ^= 1
+	if err := errors.Join(os.WriteFile(files[0], text, 0o600), os.Truncate(files[1], 100)); err != nil {
+		t.Fatal(err)
+	}
+	d := p.openURL("s3://data/web-*.tar", how, at(dir))
+	if n := len(r.names()); n != 4 {
+		t.Errorf("%d archives were read, of which nothing usable was saved of 4", n)
+	}
+	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
+
+	r.names()
+	dir = t.TempDir()
+	done := p.interrupt(r, "s3://data/web-*.tar", 5, false, how, at(dir))
+	changed := done[2]
+	var k int
+	if _, err := fmt.Sscanf(changed, "web-%d.tar", &k); err != nil {
+		t.Fatal(err)
+	}
+	p.web(k, 3, "another")
+	d = p.openURL("s3://data/web-*.tar", how, at(dir))
+	if got := r.names(); len(got) != 2 || !slices.Contains(got, changed) { // and the one that had not been searched
+		t.Errorf("read after %s had changed: %q", changed, got)
+	}
+	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
+}
+
+// TestOneArchiveChanges: of archives with an order, only those that are new are searched; the classes of others go with them. If
+// nothing has changed, none of any kind is.
+func TestOneArchiveChanges(t *testing.T) {
+	p := newPlace(t)
+	p.archives(6)
+	p.web(1, 3, "gone")
+	r, how := p.serveNoting()
+	rescan := func(o *Options) { o.Rescan = true }
+	for _, url := range []string{"s3://data/web-*.tar", "s3://data/tree-*.tar", "s3://data/rows-*.parquet", "s3://data/web-03.tar"} {
+		want := p.openURL(url, how)
+		r.names()
+		got := p.openURL(url, how, rescan)
+		if again := r.names(); len(again) > 0 || got.Digest() != want.Digest() || got.Report().Reused != got.Len() {
+			t.Errorf("%s: read again: %q", url, again)
+		}
+	}
+	p.web(1, 4, "new")
+	p.web(7, 2, "name0", "name1")
+	if err := os.Remove(p.path("web-05.tar")); err != nil {
+		t.Fatal(err)
+	}
+	d := p.openURL("s3://data/web-*.tar", how, rescan)
+	if got := r.names(); !slices.Equal(got, []string{"web-01.tar", "web-07.tar"}) {
+		t.Errorf("read: %q", got)
+	}
+	if got := strings.Join(d.Classes(), " "); got != "name0 name1 name2 new" {
+		t.Errorf("classes: %s", got)
+	}
+	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
+
+	r.names()
+	p.writePages("rows-02.parquet", &parquet.Uncompressed, []rowImage{{[]byte(image("png", 7, 8, 1)), 3}})
+	d = p.openURL("s3://data/rows-*.parquet", how)
+	if got := r.names(); !slices.Equal(got, []string{"rows-02.parquet"}) {
+		t.Errorf("read: %q", got)
+	}
+	sameIndex(t, p.openURL("s3://data/rows-*.parquet", how, at(t.TempDir())), d)
+}
+
+// TestArchiveOfThisMoment: an archive that is so new that its time proves nothing is searched again.
+func TestArchiveOfThisMoment(t *testing.T) {
+	p := newPlace(t)
+	later := time.Now().Add(time.Hour)
+	for _, class := range []string{"one", "two"} {
+		p.web(0, 3, class)
+		if err := os.Chtimes(p.path("web-00.tar"), later, later); err != nil {
+			t.Fatal(err)
+		}
+		if d := p.open("web-00.tar"); !slices.Equal(d.Classes(), []string{class}) {
+			t.Errorf("classes %q, want %s", d.Classes(), class)
+		}
+	}
+}
