@@ -96,7 +96,7 @@ func TestSecondIsEven(t *testing.T) {
 func TestMemoryOfSecond(t *testing.T) {
 	for _, b := range []int{2, 32, 256} {
 		for name, change := range kinds {
-			cfg := shard.Config{Samples: 40_000, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
+			cfg := shard.Config{Samples: 8_000, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
 			c, m := Config{Ratio: 0.3}, &metered{}
 			change(&cfg, &c)
 			p := mustPlan(t, cfg)
