@@ -135,9 +135,7 @@ func (all *batches) takeTask(t task) (b *batch, isDone bool) {
 			b.state = laying
 			s.atWork++
 			b.beginWork()
-			if t == toMake {
-				s.layingOut++
-			}
+			s.layingOut = append(s.layingOut, b)
 			return b, false
 		}
 		all.takeWork.Wait()
@@ -182,9 +180,7 @@ func (all *batches) layOut(b *batch) (err error) {
 func (all *batches) finishLayout(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if b.source == nil {
-		all.schedule.layingOut--
-	}
+	all.schedule.layingOut = without(all.schedule.layingOut, b)
 	all.schedule.atWork--
 	all.endWork(b)
 	all.takeWork.Broadcast() // there may be room for the next one, or Quiet has waited for this

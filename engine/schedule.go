@@ -13,7 +13,7 @@ type schedule struct {
 	processors   *processors
 
 	queue     []*batch // to be laid out, or waiting for memory
-	layingOut int      // batches, except copies, that are being laid out
+	layingOut []*batch // given to batch workers for that
 	making    []*batch // their slots are handed out
 	completed []*batch // to be assembled
 	atWork    int      // batch workers that lay out or assemble a batch
@@ -21,9 +21,10 @@ type schedule struct {
 }
 
 // nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short;
-// returns is the ledger's count. Only the most important batch is ever considered: no later one
-// takes the memory that it waits for. Copies are picked on their own, but one that waits for
-// memory holds batches back, too. What waits for memory on a GPU holds up nothing else.
+// returns is the ledger's count. Only the most important batch is ever considered, and only once those
+// before it were laid out or refused: no later one takes the memory that they wait for. Copies are picked
+// on their own, but one that waits for memory holds batches back, too. What waits for memory on a GPU
+// holds up nothing else.
 func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
 	b := s.mostImportant(s.queue, sameMemory(t))
 	if b != nil && b.source != nil && !b.refused {
@@ -32,6 +33,7 @@ func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
 	switch {
 	case b == nil || b.task() != t,
 		b.refused && b.refusedAt == returns,
+		slices.ContainsFunc(s.layingOut, func(l *batch) bool { return sameMemory(t)(l) && s.goesBefore(l, b) }),
 		t == toMake && s.busy(b.waiting > 0) >= s.batchWorkers,
 		t == toMake && b.waiting == 0 && s.tooEarly():
 		return nil
@@ -47,7 +49,12 @@ func sameMemory(t task) func(*batch) bool {
 // busy counts the batches that keep item workers busy and go before a new wanted or
 // prefetched batch. A batch whose storage does not answer does not count.
 func (s *schedule) busy(wanted bool) int {
-	n := s.layingOut
+	n := 0
+	for _, b := range s.layingOut {
+		if b.source == nil {
+			n++
+		}
+	}
 	for _, b := range s.making {
 		if (s.hasSlots(b) || b.inFlight > 0 && !s.crew.hangs(b)) && (b.waiting > 0 || !wanted) {
 			n++
@@ -115,5 +122,5 @@ func (s *schedule) remove(b *batch) {
 
 // count counts the batches that are not complete.
 func (s *schedule) count() int64 {
-	return int64(len(s.queue) + s.layingOut + len(s.making) + len(s.completed))
+	return int64(len(s.queue) + len(s.layingOut) + len(s.making) + len(s.completed))
 }

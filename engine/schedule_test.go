@@ -100,8 +100,36 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 			t.Errorf("taken as number %d: %v, want %v", i, b.key, want.key)
 		}
 		e.batches.mu.Lock()
-		e.batches.schedule.layingOut, b.writers = 0, 0 // so that the test never runs out of batch workers
+		e.batches.schedule.layingOut, b.writers = nil, 0 // so that the test never runs out of batch workers
 		e.batches.mu.Unlock()
+	}
+}
+
+// TestLayoutsKeepTheirOrder: while a batch is laid out, no batch after it is, which could get the memory that it is refused. One
+// before it is, at once.
+func TestLayoutsKeepTheirOrder(t *testing.T) {
+	e := unstarted(t, 80, alone, func(o *Options) { o.BatchWorkers = 4 })
+	s := e.batches.schedule
+	later := func() *batch {
+		e.batches.mu.Lock()
+		defer e.batches.mu.Unlock()
+		return s.nextToLayOut(e.memory.ledger.returns(), toMake)
+	}
+	first, second := e.ask(Key{Batch: 3}), e.ask(Key{Batch: 9})
+	if b, _ := e.batches.takeTask(toMake); b != first {
+		t.Fatalf("took %v", b.key)
+	}
+	if b := later(); b != nil {
+		t.Errorf("%v is laid out beside one that was asked for before", b.key)
+	}
+	first.waiting = 0 // as if it were only prefetched
+	if b := later(); b != second {
+		t.Error("a batch that is only prefetched holds up one that is wanted")
+	}
+	first.waiting = 1
+	e.batches.finishLayout(first, e.batches.layOut(first))
+	if b := later(); b != second {
+		t.Error("the next batch is not laid out")
 	}
 }
 
