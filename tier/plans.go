@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -71,6 +73,9 @@ func followed(path string) (bytes int64) {
 	}
 	defer f.Close()
 	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if !isThere(f) {
+			return followed(path) // by somebody else, since then
+		}
 		_ = os.Remove(path)
 		return 0
 	}
@@ -88,6 +93,9 @@ func openShared(path string) (*os.File, error) {
 			return nil, err
 		}
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the directory is gone already
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -95,11 +103,17 @@ func openShared(path string) (*os.File, error) {
 			f.Close()
 			return nil, err
 		}
-		now, err := os.Stat(path)
-		was, same := f.Stat()
-		if err == nil && same == nil && os.SameFile(now, was) {
+		if isThere(f) {
 			return f, nil
 		}
 		f.Close()
 	}
+}
+
+// isThere says whether a file that was opened is still the one at its path. Whoever has locked it finds out whether another
+// process removed it before that.
+func isThere(f *os.File) bool {
+	now, err := os.Stat(f.Name())
+	was, same := f.Stat()
+	return err == nil && same == nil && os.SameFile(now, was)
 }

@@ -128,9 +128,9 @@ func (r *room) evict() (more bool) {
 			continue
 		}
 		err = flock(lock, unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
+		if err == nil && isThere(lock) {
 			n := sizeBelow(d.path)
-			err = os.RemoveAll(d.path)
+			err = remove(d.path)
 			r.give(n - sizeBelow(d.path))
 		}
 		lock.Close()
@@ -139,6 +139,25 @@ func (r *room) evict() (more bool) {
 		}
 	}
 	return false
+}
+
+// remove removes a dataset. Its lock goes last: without it, nobody would look at what is left by a process that is killed here.
+func remove(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == "lock" {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	err = os.Remove(filepath.Join(dir, "lock"))
+	_ = os.Remove(dir) // unless it is in use again
+	return err
 }
 
 func flock(f *os.File, how int) error {
