@@ -47,14 +47,11 @@ func (t *Tier) Read(ctx context.Context, o *Object, p []byte, offset int64, fetc
 		return err
 	}
 	for _, x := range missing {
-		fill := func(to []byte) error { return fetch(t.ctx, to, x.from) }
-		size := int64(0)
-		if x.from >= offset && x.to <= offset+int64(len(p)) && t.hasRoom(x) {
-			size = x.to - x.from
-			data := slices.Clone(p[x.from-offset : x.to-offset])
-			fill = func(to []byte) error { copy(to, data); return nil }
+		var data []byte
+		if x.from >= offset && x.to <= offset+int64(len(p)) {
+			data = p[x.from-offset : x.to-offset]
 		}
-		t.keepLater(x, size, fill)
+		t.keepLater(x, data, func(to []byte) error { return fetch(t.ctx, to, x.from) })
 	}
 	return nil
 }
@@ -113,26 +110,27 @@ func (t *Tier) Settle() {
 	}
 }
 
-// hasRoom says whether the bytes of one more extent may wait until they are written. If not, it is fetched again.
-func (t *Tier) hasRoom(x piece) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, pending := t.pending[x.key]
-	return !pending && t.waiting+x.to-x.from <= mostWaiting
-}
-
-// keepLater has an extent filled and kept, by fill, which holds some bytes until then. No reader waits for that.
-// It says whether the extent will be tried.
-func (t *Tier) keepLater(x piece, holds int64, fill func([]byte) error) bool {
+// keepLater has an extent kept: data, which is copied, or else what fill writes, if there is no data or too much of it waits
+// already. No reader waits for that. It says whether the extent will be tried; fill may be nil.
+func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, pending := t.pending[x.key]; pending {
 		return true
 	}
-	if t.ctx.Err() != nil || time.Now().Before(t.resting) {
+	if t.ctx.Err() != nil || time.Now().Before(t.resting) || len(t.queue) == cap(t.queue) {
 		return false
 	}
-	job := func() {
+	holds := int64(0)
+	if n := int64(len(data)); n > 0 && t.waiting+n <= mostWaiting {
+		holds, data = n, slices.Clone(data)
+		fill = func(to []byte) error { copy(to, data); return nil }
+	} else if fill == nil {
+		return false
+	}
+	t.pending[x.key] = true
+	t.waiting += holds
+	t.queue <- func() { // does not block: others only take from it
 		t.keep(x, fill)
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -143,14 +141,7 @@ func (t *Tier) keepLater(x piece, holds int64, fill func([]byte) error) bool {
 		t.waiting -= holds
 		t.idle.Broadcast()
 	}
-	select {
-	case t.queue <- job:
-		t.pending[x.key] = true
-		t.waiting += holds
-		return true
-	default:
-		return false
-	}
+	return true
 }
 
 // want says of an extent that waits to be kept whether it is still wanted; pending is false if it does not wait.

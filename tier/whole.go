@@ -3,7 +3,6 @@ package tier
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -38,12 +37,7 @@ func (t *Tier) Put(o *Object, data []byte) {
 		if t.want(x.key, true) {
 			continue
 		}
-		kept := t.hasRoom(x)
-		if kept {
-			from := slices.Clone(data[x.from:x.to])
-			kept = t.keepLater(x, x.to-x.from, func(to []byte) error { copy(to, from); return nil })
-		}
-		if !kept {
+		if !t.keepLater(x, data[x.from:x.to], nil) {
 			t.notKept.Add(1)
 			return
 		}

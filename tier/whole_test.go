@@ -167,3 +167,22 @@ func TestInstead(t *testing.T) {
 		t.Error("another dataset gave way first")
 	}
 }
+
+// TestWaitingIsBounded: what waits for the disk takes no more memory than was planned for, however many put something at once.
+func TestWaitingIsBounded(t *testing.T) {
+	o, tier := newOrigin(ExtentBytes/4), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
+	gate := make(chan struct{})
+	tier.queue <- func() { <-gate }
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() { tier.Put(o.object(fmt.Sprint(i)), o.data) })
+	}
+	all.Wait()
+	tier.mu.Lock()
+	waiting := tier.waiting
+	tier.mu.Unlock()
+	close(gate)
+	if waiting != mostWaiting {
+		t.Errorf("%d bytes wait, want %d", waiting, mostWaiting)
+	}
+}
