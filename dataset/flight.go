@@ -32,9 +32,7 @@ func (s *storage) fetchOnce(f *file, p []byte, offset int64, stop <-chan struct{
 	for {
 		x, mine := s.flights.join(key, p)
 		if mine {
-			n, err := s.fetch(f, p, offset, stop)
-			s.flights.land(key, x, err)
-			return n, err
+			return s.fly(key, x, f, offset, stop)
 		}
 		select {
 		case <-x.done:
@@ -51,6 +49,13 @@ func (s *storage) fetchOnce(f *file, p []byte, offset int64, stop <-chan struct{
 			return 0, ErrStopped
 		}
 	}
+}
+
+// fly reads for all that have joined a flight. If that panics, the others ask the store themselves.
+func (s *storage) fly(key flightKey, x *flight, f *file, offset int64, stop <-chan struct{}) (n int, err error) {
+	err = ErrStopped
+	defer func() { s.flights.land(key, x, err) }()
+	return s.fetch(f, x.p, offset, stop)
 }
 
 // join returns the flight of a key, which the caller has to land if it is its own.

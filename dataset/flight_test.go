@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/store"
 )
 
 // paged opens a dataset of images in one compressed page in a store. Reads of the store are counted, and answered with what
@@ -127,4 +130,45 @@ func TestAStoppedReaderStopsNobody(t *testing.T) {
 	if n := reads.Load(); n != 2 {
 		t.Errorf("the page was asked for %d times", n)
 	}
+}
+
+// brokenStore panics once.
+type brokenStore struct {
+	store.Store
+	asked, gate chan struct{}
+	once        sync.Once
+}
+
+func (s *brokenStore) ReadAt(ctx context.Context, o store.Object, p []byte, offset int64) (int, error) {
+	s.once.Do(func() {
+		close(s.asked)
+		<-s.gate
+		panic("a bug")
+	})
+	return s.Store.ReadAt(ctx, o, p, offset)
+}
+
+// TestAPanicStopsNobody: if the reader that asks the store for a page panics, another one asks.
+func TestAPanicStopsNobody(t *testing.T) {
+	d, want, _ := paged(t, 2, func(http.ResponseWriter) bool { return false })
+	broken := &brokenStore{Store: d.storage.remote, asked: make(chan struct{}), gate: make(chan struct{})}
+	d.storage.remote = broken
+	panicked := make(chan any)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_, _ = d.one(0, nil)
+	}()
+	<-broken.asked
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if got, err := d.one(1, nil); err != nil || got != want[1] {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+	d.joined(1)
+	close(broken.gate)
+	if <-panicked == nil {
+		t.Error("there was no panic")
+	}
+	wait.Wait()
 }
