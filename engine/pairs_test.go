@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
@@ -171,6 +173,50 @@ func handWorker(t *testing.T, change ...func(*Options)) (*Engine, *worker, *batc
 		t.Fatal("nothing to claim")
 	}
 	return e, w, b
+}
+
+// TestSamplesOfTwoWorkers: those that wait for a processor are decoded together, also if they are of different batches. A panic
+// costs the batch of the sample that causes it, and not the other one.
+func TestSamplesOfTwoWorkers(t *testing.T) {
+	for panics := range 3 {
+		e, first, b := handWorker(t)
+		first.hands = first.hands[:1]
+		e.ask(Key{Epoch: 1})
+		other, all, second := own(t, e), e.schedule.processors, newWorker(e.batches, nil)
+		t.Cleanup(second.free)
+		var drawn []int
+		all.took = func(_ time.Time, samples int) { drawn = append(drawn, samples) }
+		e.batches.mu.Lock()
+		second.take(other)
+		e.batches.mu.Unlock()
+		batches := []*batch{b, other}
+		if panics > 0 {
+			batches[panics-1].pixels = nil
+		}
+		p := <-all.free
+		var wait sync.WaitGroup
+		for i, w := range []*worker{first, second} {
+			wait.Go(w.make)
+			eventually(t, "it waits", func() bool {
+				all.mu.Lock()
+				defer all.mu.Unlock()
+				return len(all.waiting) == i+1
+			})
+		}
+		all.free <- p
+		wait.Wait()
+		if want := 2 - min(panics, 1); !slices.Equal(drawn, []int{want}) {
+			t.Errorf("%d: samples were drawn in turns of %v", panics, drawn)
+		}
+		for i, b := range batches {
+			switch failed := i == panics-1; {
+			case failed && !errors.Is(b.err, ErrMachine), !failed && (b.finished != 1 || b.inFlight != 0 || b.writers != 0):
+				t.Errorf("%d: batch %d: %d finished, %v", panics, i, b.finished, b.err)
+			case !failed && bytes.Count(b.slotBytes(int(b.order[0])), []byte{0}) == len(b.slotBytes(0)):
+				t.Errorf("%d: batch %d has no pixels", panics, i)
+			}
+		}
+	}
 }
 
 // TestNoMemoryForASecondSample, wherever it is asked for: the first is decoded alone, nothing gives way, and the slot is

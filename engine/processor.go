@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -128,25 +127,38 @@ func (all *processors) next(alone bool) *worker {
 	return w
 }
 
-// use has a processor draw the samples of one or two workers. A panic is the error of both. After it the decoders' state is
-// unknown, and others take their place.
+// use has a processor draw the samples of one or two workers.
 func (all *processors) use(p *processor, hands ...*worker) {
-	err, began, drawn := error(nil), time.Now(), 0
+	began, drawn := time.Now(), 0
+	if !p.try(hands...) && len(hands) > 1 { // one of them is at fault, and the other may be of another batch
+		p.try(hands[0])
+		p.try(hands[1])
+	}
+	for _, h := range hands {
+		if h.sample.drawn == nil {
+			drawn++
+		}
+	}
+	all.free <- p
+	all.took(began, drawn)
+}
+
+// try draws samples, and reports whether there was no panic, which is the error of all of them. After it the decoders' state
+// is unknown, and others take their place.
+func (p *processor) try(hands ...*worker) bool {
+	var err error
 	func() {
 		defer catch(&err)
 		p.draw(hands)
 	}()
-	for _, h := range hands {
-		if h.sample.drawn = cmp.Or(err, h.sample.drawn); h.sample.drawn == nil {
-			drawn++
-		}
-	}
 	if err != nil {
 		p.equip()
+		for _, h := range hands {
+			h.sample.drawn = err
+		}
 	}
 	p.settle()
-	all.free <- p
-	all.took(began, drawn)
+	return err == nil
 }
 
 // each calls f with the processors that nobody uses.
