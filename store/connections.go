@@ -19,9 +19,8 @@ import (
 
 // connections sends requests without a body over HTTP/1.1, one at a time on each connection, and keeps connections for the
 // next ones. [http.Transport] has two goroutines for each connection, and hands each request from one to the other and
-// back; here the caller's goroutine writes the request and reads the answer, which takes a fifth less processor time in
-// BenchmarkReadAt. Messages are still written and read by net/http. Requests that have to go through a proxy are left to
-// the transport.
+// back; here the caller's goroutine writes the request and reads the answer. Messages are still written and read by
+// net/http. Requests that have to go through a proxy are left to the transport.
 type connections struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config   // nil: Go's defaults
@@ -167,7 +166,8 @@ func (h *host) expire(after time.Duration) {
 }
 
 func (h *host) connect(ctx context.Context) (*connection, error) {
-	name, port := (&url.URL{Host: h.origin.host}).Hostname(), (&url.URL{Host: h.origin.host}).Port()
+	address := url.URL{Host: h.origin.host}
+	name, port := address.Hostname(), address.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[h.scheme]
 	}

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLockGoesLast: whoever is killed while a dataset gives way leaves its lock, without which nobody would look at the rest again.
+// TestLockGoesLast: a process that is killed while a dataset gives way leaves the dataset's lock, without which the rest would never
+// be looked at again.
 func TestLockGoesLast(t *testing.T) {
 	dir := t.TempDir()
 	o, unused := newOrigin(100), open(t, dir, Options{Limit: 1 << 30, Dataset: "unused"})

@@ -110,8 +110,8 @@ func openShared(path string) (*os.File, error) {
 	}
 }
 
-// isThere says whether a file that was opened is still the one at its path. Whoever has locked it finds out whether another
-// process removed it before that.
+// isThere says whether a file that was opened is still the one at its path. Asked once the file is locked, it tells whether
+// another process removed it before that.
 func isThere(f *os.File) bool {
 	now, err := os.Stat(f.Name())
 	was, same := f.Stat()
