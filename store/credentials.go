@@ -56,7 +56,7 @@ func (b *bearer) renew(expired string) {
 	}
 }
 
-func (b *bearer) sign(ctx context.Context, r *http.Request) error {
+func (b *bearer) sign(ctx context.Context, r *http.Request, _ bool) error {
 	header, err := b.token(ctx)
 	r.Header["Authorization"] = header
 	return err
@@ -116,7 +116,7 @@ type fixed struct {
 	header []string
 }
 
-func (f *fixed) sign(_ context.Context, r *http.Request) error {
+func (f *fixed) sign(_ context.Context, r *http.Request, _ bool) error {
 	r.Header["Authorization"] = f.header
 	return nil
 }

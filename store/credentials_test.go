@@ -197,7 +197,7 @@ func TestTokenCannotBeHad(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error)
 		for _, ctx := range []context.Context{ctx, t.Context(), t.Context()} {
-			go func() { errs <- b.sign(ctx, &http.Request{Header: http.Header{}}) }()
+			go func() { errs <- b.sign(ctx, &http.Request{Header: http.Header{}}, false) }()
 		}
 		synctest.Wait()
 		cancel()

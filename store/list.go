@@ -103,9 +103,9 @@ func (s *site) ask(ctx context.Context, shown string, place *url.URL, query url.
 		url: s.URL(shown), mend: s.mend,
 		ask: func(ctx context.Context) (*http.Request, error) {
 			if place == nil {
-				return s.finish(s.request(ctx, s.base.Load(), "", query))
+				return s.finish(s.request(ctx, s.base.Load(), "", query), false)
 			}
-			return s.finish(s.request(ctx, place, "", query))
+			return s.finish(s.request(ctx, place, "", query), false)
 		},
 		use: func(answer *http.Response) error {
 			if answer.StatusCode != http.StatusOK {

@@ -17,7 +17,7 @@ func (s *site) Stat(ctx context.Context, name string) (Object, error) {
 	err := s.do(ctx, &call{
 		url: s.URL(name), mend: s.mend,
 		ask: func(ctx context.Context) (*http.Request, error) {
-			r, err := s.finish(s.request(ctx, s.base.Load(), name, nil))
+			r, err := s.finish(s.request(ctx, s.base.Load(), name, nil), false)
 			if err == nil {
 				r.Header["Range"] = []string{"bytes=0-0"}
 			}
@@ -89,7 +89,8 @@ type reading struct {
 }
 
 func (r *reading) ask(ctx context.Context) (*http.Request, error) {
-	q, err := r.finish(r.request(ctx, r.base.Load(), r.object.Name, nil))
+	part := int64(len(r.left)) < r.object.Size
+	q, err := r.finish(r.request(ctx, r.base.Load(), r.object.Name, nil), part)
 	if err != nil {
 		return nil, err
 	}

@@ -145,7 +145,7 @@ func TestTokenServesToItsEnd(t *testing.T) {
 			t.Helper()
 			time.Sleep(after) // of the bubble
 			r := &http.Request{Header: http.Header{}}
-			if err := b.sign(t.Context(), r); r.Header.Get("Authorization") != header || (err == nil) != (header != "") || fetched != fetches {
+			if err := b.sign(t.Context(), r, false); r.Header.Get("Authorization") != header || (err == nil) != (header != "") || fetched != fetches {
 				t.Errorf("%q, %v, fetched %d times", r.Header.Get("Authorization"), err, fetched)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -109,6 +110,7 @@ type awsSigner struct {
 	region      atomic.Pointer[string]
 	v4          *v4.Signer // keeps keys by their ids
 	last        atomic.Pointer[aws.Credentials]
+	signatures  signatures
 }
 
 // provider returns the credentials of a configuration. Those that the store refuses may have been
@@ -130,17 +132,26 @@ func (a *awsSigner) provider(c aws.Config) aws.CredentialsProviderFunc {
 // nothing is the SHA-256 of no body.
 const nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-func (a *awsSigner) sign(ctx context.Context, r *http.Request) error {
+func (a *awsSigner) sign(ctx context.Context, r *http.Request, repeated bool) error {
 	credentials, err := a.credentials.Retrieve(ctx)
 	if err != nil {
 		return noCredentials(awsSource, err)
 	}
-	if last := a.last.Load(); last == nil || last.AccessKeyID != credentials.AccessKeyID {
-		kept := credentials
-		a.last.Store(&kept)
+	key, region := a.last.Load(), a.region.Load()
+	if key == nil || *key != credentials {
+		key = new(aws.Credentials)
+		*key = credentials
+		a.last.Store(key)
+	}
+	if repeated && a.signatures.show(r, key, region) {
+		return nil
 	}
 	r.Header["X-Amz-Content-Sha256"] = []string{nothing}
-	return a.v4.SignHTTP(ctx, credentials, r, nothing, "s3", *a.region.Load(), time.Now())
+	err = a.v4.SignHTTP(ctx, credentials, r, nothing, "s3", *region, time.Now())
+	if repeated && err == nil {
+		a.signatures.keep(r, maps.Clone(r.Header), key, region)
+	}
+	return err
 }
 
 func (a *awsSigner) renew(expired string) {

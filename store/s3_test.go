@@ -76,7 +76,7 @@ func TestAWSConfiguration(t *testing.T) {
 	if err != nil || name != "a/b c?.jpg" {
 		t.Fatal(name, err)
 	}
-	r, err := s.(*site).finish(s.(*site).request(t.Context(), s.(*site).base.Load(), name, nil))
+	r, err := s.(*site).finish(s.(*site).request(t.Context(), s.(*site).base.Load(), name, nil), false)
 	if err != nil || r.URL.String() != "http://configured:1/bucket/a/b%20c%3F.jpg" || r.Header.Get("X-Amz-Request-Payer") != "requester" ||
 		!strings.Contains(r.Header.Get("Authorization"), "/xx-test-1/s3/aws4_request") {
 		t.Errorf("%s %v %v", r.URL, r.Header, err)
@@ -133,7 +133,7 @@ func TestAWSExpired(t *testing.T) {
 	a.region.Store(&region)
 	for range 3 {
 		r, err := http.NewRequest(http.MethodGet, "http://host/", nil)
-		if err := errors.Join(err, a.sign(t.Context(), r)); err != nil {
+		if err := errors.Join(err, a.sign(t.Context(), r, false)); err != nil {
 			t.Fatal(err)
 		}
 		a.renew("AWS4-HMAC-SHA256 Credential=K1/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")

@@ -31,7 +31,8 @@ type site struct {
 
 // A signer shows credentials to the store.
 type signer interface {
-	sign(ctx context.Context, r *http.Request) error
+	// sign is told whether more requests with the same URL are likely to follow soon.
+	sign(ctx context.Context, r *http.Request, repeated bool) error
 	renew(expired string) // forgets the credentials that made this Authorization
 	String() string       // where the credentials come from
 }
@@ -65,9 +66,9 @@ func (s *site) request(ctx context.Context, place *url.URL, name string, extra u
 // finish signs a request. Headers that say what part of an object is wanted, and in which version, are added later: that need
 // not be signed, as the answer is checked. The one that says that bytes are wanted as they are is not signed either, as
 // proxies change it.
-func (s *site) finish(r *http.Request) (*http.Request, error) {
+func (s *site) finish(r *http.Request, repeated bool) (*http.Request, error) {
 	if s.signer != nil {
-		if err := s.signer.sign(r.Context(), r); err != nil {
+		if err := s.signer.sign(r.Context(), r, repeated); err != nil {
 			return nil, err
 		}
 	}
