@@ -42,10 +42,13 @@ func shares() ([]share, error) {
 	return list, err
 }
 
+// stored are what the photos are in the store: a folder, and a tar.
+var stored = []string{"photo", "photo.tar"}
+
 // remoteEpochs compares epochs from the store with those from the same folder on this machine, whose files are in the page
 // cache, as those of the server are.
 func remoteEpochs(ctx context.Context, s *setup) (rows []row, err error) {
-	o, err := s.indexed(ctx, "photo")
+	o, err := s.indexed(ctx, stored...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +97,10 @@ func (s *setup) epochsWith(ctx context.Context, o *objectStore, p share) ([]row,
 	}()
 	err := add(0, s.photos.Root(), remoteFlags("--io", "buffered"))
 	for _, delay := range delays { // a mount each, as it adapts to what it finds
-		if err == nil {
-			err = add(delay, o.url("photo"), o.flags(remoteFlags()...))
+		for _, name := range stored {
+			if err == nil {
+				err = add(delay, o.url(name), o.flags(remoteFlags()...))
+			}
 		}
 	}
 	if err != nil {
@@ -106,13 +111,14 @@ func (s *setup) epochsWith(ctx context.Context, o *objectStore, p share) ([]row,
 		return nil, err
 	}
 	rows := []row{measured("local folder, page cache; "+p.what, "images/s", rates[0], "")}
-	for i, delay := range delays {
-		cost, err := o.cost(ctx, delay, all[1+i])
+	for i, t := range all[1:] {
+		delay, name := delays[i/len(stored)], stored[i%len(stored)]
+		cost, err := o.cost(ctx, delay, t)
 		if err != nil {
 			return rows, err
 		}
 		note := fmt.Sprintf("%.0f images/s; %s", median(rates[1+i]), cost)
-		rows = append(rows, measured(fmt.Sprintf("    from S3, %s a request / local folder", delay), "x", ratios(rates[1+i], rates[0]), note).atLeast(0.9))
+		rows = append(rows, measured(fmt.Sprintf("    %s from S3, %s a request / local folder", name, delay), "x", ratios(rates[1+i], rates[0]), note).atLeast(0.9))
 	}
 	own, err := processorTime(ctx, all[0])
 	rows[0].note = fmt.Sprintf("processor time an image %.2f ms", 1e3*own)

@@ -17,11 +17,11 @@ const remoteLimit = 256 << 20
 
 // remoteTraffic counts what one epoch asks of the store, and what memory it takes.
 func remoteTraffic(ctx context.Context, s *setup) (rows []row, err error) {
-	o, err := s.indexed(ctx, "photo", "photo.tar")
+	o, err := s.indexed(ctx, stored...)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"photo", "photo.tar"} {
+	for _, name := range stored {
 		for _, delay := range delays[1:] {
 			more, err := s.trafficOf(ctx, o, name, delay)
 			if err != nil {
@@ -94,7 +94,7 @@ func (o *objectStore) idle(ctx context.Context) (now traffic, err error) {
 // is said to be up to date.
 func remoteFirst(ctx context.Context, s *setup) (rows []row, err error) {
 	kept := []string{"--index-at", filepath.Join(s.work, "index")}
-	o, err := s.indexed(ctx, "photo", "photo.tar")
+	o, err := s.indexed(ctx, stored...)
 	if err == nil {
 		_, err = s.command(ctx, append([]string{"index", o.url("photo")}, o.flags(kept...)...)...)
 	}
