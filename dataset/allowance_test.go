@@ -224,12 +224,12 @@ func TestUnpackingIsCharged(t *testing.T) {
 		d := p.open(name + ".parquet")
 		asked := 0
 		load := func(limit int) error {
-			data, _, _, err := d.LoadPart(3, nil, func(n int) []byte {
+			data, _, _, err := d.LoadPart(context.Background(), 3, nil, func(n int) []byte {
 				if asked = n; n > limit {
 					return nil
 				}
 				return memory[:n]
-			}, nil, nil)
+			}, nil)
 			if err == nil && !bytes.Equal(data, rows[3].Image) {
 				err = errors.New("it is another image")
 			}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -31,8 +32,8 @@ func newLimiter(rate int64) *limiter {
 	return &limiter{rate: rate, piece: int(min(max(rate/50&^(minPiece-1), minPiece), maxPiece))}
 }
 
-// take waits until n bytes may be read. It returns ErrStopped if stop is closed first.
-func (l *limiter) take(n int, stop <-chan struct{}) error {
+// take waits until n bytes may be read. It returns ErrStopped if the context ends first.
+func (l *limiter) take(ctx context.Context, n int) error {
 	wait := l.book(n)
 	if wait <= 0 {
 		return nil
@@ -40,16 +41,16 @@ func (l *limiter) take(n int, stop <-chan struct{}) error {
 	select {
 	case <-time.After(wait):
 		return nil
-	case <-stop:
+	case <-ctx.Done():
 		l.book(-n)
 		return ErrStopped
 	}
 }
 
 // takeAll is take for any number of bytes. A nil limiter never waits.
-func (l *limiter) takeAll(n int, stop <-chan struct{}) error {
+func (l *limiter) takeAll(ctx context.Context, n int) error {
 	for ; n > 0 && l != nil; n -= l.piece {
-		if err := l.take(min(n, l.piece), stop); err != nil {
+		if err := l.take(ctx, min(n, l.piece)); err != nil {
 			return err
 		}
 	}

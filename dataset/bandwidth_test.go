@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -37,7 +38,7 @@ func overASecond(t *testing.T, rate int64, readers int) {
 		group.Go(func() {
 			for {
 				n := l.piece - r%2*l.piece/3
-				if err := l.take(n, nil); err != nil {
+				if err := l.take(context.Background(), n); err != nil {
 					t.Error(err)
 				}
 				at := time.Since(start)
@@ -78,7 +79,7 @@ func TestIdleStorageIsNoCredit(t *testing.T) {
 		<-time.After(time.Hour) // on the test's fake clock
 		start := time.Now()
 		for range 100 {
-			l.take(10_000, nil)
+			l.take(context.Background(), 10_000)
 		}
 		if d := time.Since(start); d < 990*time.Millisecond || d > time.Second {
 			t.Errorf("a second's bytes took %v", d)
@@ -86,28 +87,29 @@ func TestIdleStorageIsNoCredit(t *testing.T) {
 	})
 }
 
-// TestStoppedWait: closing stop releases a waiting reader, and its reserved bandwidth becomes
+// TestStoppedWait: the end of its context releases a waiting reader, and its reserved bandwidth becomes
 // available to others.
 func TestStoppedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(1000)
-		l.take(1000, nil)
-		start, stop := time.Now(), make(chan struct{})
+		l.take(context.Background(), 1000)
+		ctx, stop := context.WithCancel(context.Background())
+		start := time.Now()
 		var group sync.WaitGroup
 		for range 10 {
 			group.Go(func() {
-				if err := l.take(100_000, stop); !errors.Is(err, ErrStopped) {
+				if err := l.take(ctx, 100_000); !errors.Is(err, ErrStopped) {
 					t.Errorf("error %v", err)
 				}
 			})
 		}
 		synctest.Wait()
-		close(stop)
+		stop()
 		group.Wait()
 		if d := time.Since(start); d > 0 {
 			t.Errorf("it took %v", d)
 		}
-		if l.take(1000, nil); time.Since(start) > 1100*time.Millisecond {
+		if l.take(context.Background(), 1000); time.Since(start) > 1100*time.Millisecond {
 			t.Errorf("who comes next waits %v", time.Since(start))
 		}
 	})
@@ -149,14 +151,14 @@ func TestLimitedReads(t *testing.T) {
 			group.Wait()
 			expect("an epoch", start, files*size)
 
-			stop := make(chan struct{})
+			ctx, stop := context.WithCancel(context.Background())
 			group.Go(func() {
-				if _, _, err := d.Load(0, nil, grow, stop); !errors.Is(err, ErrStopped) {
+				if _, _, err := d.Load(ctx, 0, nil, grow); !errors.Is(err, ErrStopped) {
 					t.Errorf("a read that was called off: %v", err)
 				}
 			})
 			synctest.Wait()
-			close(stop)
+			stop()
 			group.Wait()
 		})
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,7 +83,7 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 		d := p.open("")
 		want := d.Stat(0)
 		load := func() (Identity, error) {
-			got, id, err := d.Load(0, nil, pages, nil)
+			got, id, err := d.Load(context.Background(), 0, nil, pages)
 			if err == nil && string(got) != content {
 				t.Errorf("%d other bytes", len(got))
 			}
@@ -152,7 +153,7 @@ func TestIdentityOfWhatWasFound(t *testing.T) {
 		d := p.open("")
 		c.change(p)
 		now, _ := d.Check(0)
-		_, id, err := d.Load(0, nil, grow, nil)
+		_, id, err := d.Load(context.Background(), 0, nil, grow)
 		if !errors.Is(err, c.want) || !id.Known() || id != now {
 			t.Errorf("%s: %+v, now %+v, %v", name, id, now, err)
 		}
@@ -161,7 +162,7 @@ func TestIdentityOfWhatWasFound(t *testing.T) {
 	p.images("a.jpg")
 	d := p.open("")
 	// Memory refused, read stopped, and file repaired during the read.
-	if _, id, err := d.Load(0, nil, nil, nil); !errors.Is(err, ErrTooLarge) || id != d.Stat(0) {
+	if _, id, err := d.Load(context.Background(), 0, nil, nil); !errors.Is(err, ErrTooLarge) || id != d.Stat(0) {
 		t.Errorf("refused: %+v, %v", id, err)
 	}
 	bad := d.Stat(0)
@@ -170,7 +171,7 @@ func TestIdentityOfWhatWasFound(t *testing.T) {
 		os.Rename(p.path("b.jpg"), p.path("a.jpg"))
 		return grow(n)
 	}
-	if _, id, err := d.Load(0, nil, part, nil); err != nil || id != bad {
+	if _, id, err := d.Load(context.Background(), 0, nil, part); err != nil || id != bad {
 		t.Errorf("repaired meanwhile: %+v instead of %+v, %v", id, bad, err)
 	}
 }
@@ -255,7 +256,10 @@ func TestStorageThatIsAway(t *testing.T) {
 	}
 }
 
-func loadError(d *Dataset, i int) error  { _, _, err := d.Load(i, nil, grow, nil); return err }
+func loadError(d *Dataset, i int) error {
+	_, _, err := d.Load(context.Background(), i, nil, grow)
+	return err
+}
 func checkError(d *Dataset, i int) error { _, err := d.Check(i); return err }
 
 // TestStorageMountedAnew: remounted storage is used from the first read that needs it, by all
@@ -445,7 +449,7 @@ func TestLoadAllocatesNothing(t *testing.T) {
 	d := p.open("")
 	buf := slices.Grow([]byte(nil), 4096)
 	if n := testing.AllocsPerRun(100, func() {
-		if _, _, err := d.Load(0, buf, nil, nil); err != nil {
+		if _, _, err := d.Load(context.Background(), 0, buf, nil); err != nil {
 			t.Fatal(err)
 		}
 	}); n > 0 {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"sync"
 )
@@ -27,12 +28,12 @@ type flight struct {
 }
 
 // fetchOnce is fetch for bytes that others may want at the same time: one of them asks the store.
-func (s *storage) fetchOnce(f *file, p []byte, offset int64, stop <-chan struct{}) (int, error) {
+func (s *storage) fetchOnce(ctx context.Context, f *file, p []byte, offset int64) (int, error) {
 	key := flightKey{f.object.Name, f.object.Version, offset, len(p)}
 	for {
 		x, mine := s.flights.join(key, p)
 		if mine {
-			return s.fly(key, x, f, offset, stop)
+			return s.fly(ctx, key, x, f, offset)
 		}
 		select {
 		case <-x.done:
@@ -44,7 +45,7 @@ func (s *storage) fetchOnce(f *file, p []byte, offset int64, stop <-chan struct{
 			} else if !errors.Is(err, ErrStopped) {
 				return 0, err
 			} // only the other one was stopped
-		case <-stop:
+		case <-ctx.Done():
 			x.copied.Done()
 			return 0, ErrStopped
 		}
@@ -52,10 +53,10 @@ func (s *storage) fetchOnce(f *file, p []byte, offset int64, stop <-chan struct{
 }
 
 // fly reads for all that have joined a flight. If that panics, the others ask the store themselves.
-func (s *storage) fly(key flightKey, x *flight, f *file, offset int64, stop <-chan struct{}) (n int, err error) {
+func (s *storage) fly(ctx context.Context, key flightKey, x *flight, f *file, offset int64) (n int, err error) {
 	err = ErrStopped
 	defer func() { s.flights.land(key, x, err) }()
-	return s.fetch(f, x.p, offset, stop)
+	return s.fetch(ctx, f, x.p, offset)
 }
 
 // join returns the flight of a key, which the caller has to land if it is its own.

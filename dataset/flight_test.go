@@ -58,8 +58,8 @@ func (d *Dataset) joined(n int) {
 }
 
 // one is what contentsOf has of a sample.
-func (d *Dataset) one(i int, stop <-chan struct{}) (string, error) {
-	data, _, _, err := d.LoadPart(i, nil, func(n int) []byte { return make([]byte, n) }, nil, stop)
+func (d *Dataset) one(ctx context.Context, i int) (string, error) {
+	data, _, _, err := d.LoadPart(ctx, i, nil, func(n int) []byte { return make([]byte, n) }, nil)
 	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
 }
 
@@ -78,7 +78,7 @@ func TestAPageIsFetchedOnce(t *testing.T) {
 		var wait sync.WaitGroup
 		for i := range images {
 			wait.Go(func() {
-				if got, err := d.one(i, nil); (err != nil) != fails || !fails && got != want[i] {
+				if got, err := d.one(context.Background(), i); (err != nil) != fails || !fails && got != want[i] {
 					t.Errorf("failing: %t, sample %d: %q, %v", fails, i, got, err)
 				}
 			})
@@ -89,7 +89,7 @@ func TestAPageIsFetchedOnce(t *testing.T) {
 		if n := reads.Load(); n != 1 {
 			t.Errorf("failing: %t: the page was asked for %d times", fails, n)
 		}
-		if got, err := d.one(0, nil); (err != nil) != fails || !fails && got != want[0] || reads.Load() != 2 {
+		if got, err := d.one(context.Background(), 0); (err != nil) != fails || !fails && got != want[0] || reads.Load() != 2 {
 			t.Errorf("failing: %t: later: %q, %v, %d reads", fails, got, err, reads.Load())
 		}
 	}
@@ -103,11 +103,15 @@ func TestAStoppedReaderStopsNobody(t *testing.T) {
 		<-gate
 		return false
 	})
-	stop := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	var ctx [2]context.Context
+	var stop [2]context.CancelFunc
+	for i := range ctx {
+		ctx[i], stop[i] = context.WithCancel(t.Context())
+	}
 	var wait sync.WaitGroup
 	stopped := func(i int) {
 		wait.Go(func() {
-			if _, err := d.one(i, stop[i]); !errors.Is(err, ErrStopped) {
+			if _, err := d.one(ctx[i], i); !errors.Is(err, ErrStopped) {
 				t.Errorf("sample %d: %v", i, err)
 			}
 		})
@@ -117,13 +121,13 @@ func TestAStoppedReaderStopsNobody(t *testing.T) {
 	<-asked
 	stopped(1)
 	wait.Go(func() {
-		if got, err := d.one(2, nil); err != nil || got != want[2] {
+		if got, err := d.one(context.Background(), 2); err != nil || got != want[2] {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
 	d.joined(2)
-	close(stop[1])
-	close(stop[0])
+	stop[1]()
+	stop[0]()
 	<-asked
 	close(gate)
 	wait.Wait()
@@ -156,12 +160,12 @@ func TestAPanicStopsNobody(t *testing.T) {
 	panicked := make(chan any)
 	go func() {
 		defer func() { panicked <- recover() }()
-		_, _ = d.one(0, nil)
+		_, _ = d.one(context.Background(), 0)
 	}()
 	<-broken.asked
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		if got, err := d.one(1, nil); err != nil || got != want[1] {
+		if got, err := d.one(context.Background(), 1); err != nil || got != want[1] {
 			t.Errorf("%q, %v", got, err)
 		}
 	})

@@ -178,13 +178,13 @@ func labels(d *Dataset) []int {
 func problemOf(s *table, i int) string { return s.problem(i, false) }
 
 // Load is LoadPart of a whole file.
-func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {
-	data, _, id, err := d.LoadPart(i, buf, grow, nil, stop)
+func (d *Dataset) Load(ctx context.Context, i int, buf []byte, grow func(n int) []byte) ([]byte, Identity, error) {
+	data, _, id, err := d.LoadPart(ctx, i, buf, grow, nil)
 	return data, id, err
 }
 
 // Read is Load without cancellation and without the identity that was read.
 func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, error) {
-	data, _, err := d.Load(i, buf, grow, nil)
+	data, _, err := d.Load(context.Background(), i, buf, grow)
 	return data, err
 }

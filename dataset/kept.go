@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/batchfs/batchfs/tier"
@@ -64,13 +65,13 @@ func (d *Dataset) kept(i int) (t *tier.Tier, sample tier.Object, id Identity) {
 }
 
 // LoadKept is LoadPart of a whole sample from the local cache; false: that does not have it.
-func (d *Dataset) LoadKept(i int, grow func(n int) []byte, stop <-chan struct{}) (data []byte, id Identity, ok bool) {
+func (d *Dataset) LoadKept(ctx context.Context, i int, grow func(n int) []byte) (data []byte, id Identity, ok bool) {
 	t, sample, id := d.kept(i)
 	if t == nil {
 		return nil, id, false
 	}
 	n := int(sample.Size)
-	if data = grow(n); cap(data) < n || !t.Get(&sample, data[:n]) || d.storage.limit.takeAll(n, stop) != nil {
+	if data = grow(n); cap(data) < n || !t.Get(&sample, data[:n]) || d.storage.limit.takeAll(ctx, n) != nil {
 		return nil, unknown, false
 	}
 	return data[:n], id, true

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -78,7 +79,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 		for d.Stat(i).Size > 4096 {
 			i++
 		}
-		data, _, seen, err := d.LoadPart(i, nil, memory, nil, nil)
+		data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,20 +88,20 @@ func TestLocalCacheOfSamples(t *testing.T) {
 			t.Errorf("%s: %+v without Keep", url, *d.LocalCache())
 		}
 		d.Keep(i, Identity{Size: seen.Size, ModTime: seen.ModTime + 1}, data)
-		if _, _, ok := d.LoadKept(i, memory, nil); ok {
+		if _, _, ok := d.LoadKept(context.Background(), i, memory); ok {
 			t.Errorf("%s: another version was kept", url)
 		}
 		d.Keep(i, seen, data)
 		d.Settle()
 		before := reads.Load()
-		got, id, ok := d.LoadKept(i, memory, nil)
+		got, id, ok := d.LoadKept(context.Background(), i, memory)
 		if !ok || !bytes.Equal(got, data) || id != seen || reads.Load() != before {
 			t.Errorf("%s: %t, %d bytes of %d, %+v", url, ok, len(got), len(data), id)
 		}
-		if _, _, ok := d.LoadKept(i+1, memory, nil); ok {
+		if _, _, ok := d.LoadKept(context.Background(), i+1, memory); ok {
 			t.Errorf("%s: a sample is taken for another", url)
 		}
-		if _, _, ok := d.LoadKept(i, func(int) []byte { return nil }, nil); ok {
+		if _, _, ok := d.LoadKept(context.Background(), i, func(int) []byte { return nil }); ok {
 			t.Errorf("%s: a sample without memory for it", url)
 		}
 		if d.Drop(i); d.LocalCache().Used != 0 {

@@ -112,7 +112,7 @@ func (p *opening) openManifest() (r *io.SectionReader, close func(), st stamp, e
 			return nil, nil, st, err
 		}
 		f, _ := p.openWhole(o)
-		s := &section{p.storage, f, p.ctx.Done()}
+		s := &section{p.ctx, p.storage, f}
 		return io.NewSectionReader(s, 0, o.id.Size), func() {}, stamp{Time: o.id.ModTime}, nil
 	}
 	f, err := os.OpenFile(p.src.name(), os.O_RDONLY|unix.O_NONBLOCK, 0)

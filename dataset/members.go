@@ -161,7 +161,7 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 			}
 		}
 	}
-	c, err := archive.Scan(ctx, o.name, &section{p.storage, f, ctx.Done()}, o.id.Size, how)
+	c, err := archive.Scan(ctx, o.name, &section{ctx, p.storage, f}, o.id.Size, how)
 	if err == nil {
 		err = p.storage.unchanged(&f)
 	}

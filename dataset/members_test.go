@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -130,7 +131,7 @@ func TestArchiveChanges(t *testing.T) {
 	p.write("d/a/1.jpg", image("jpeg", 10, 20, 1)+"more")
 	p.pack("x.tar", "", "d/b/2.jpg", "d/a/1.jpg")
 	for i := range d.Len() {
-		_, id, err := d.Load(i, nil, func(n int) []byte { return make([]byte, n) }, nil)
+		_, id, err := d.Load(context.Background(), i, nil, func(n int) []byte { return make([]byte, n) })
 		if !errors.Is(err, ErrChanged) || !OfFile(err) || id.Known() {
 			t.Errorf("Load: %+v, %v", id, err)
 		}
@@ -145,7 +146,7 @@ func TestArchiveChanges(t *testing.T) {
 	if err := os.Remove(p.path("x.tar")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Load(0, nil, nil, nil); !errors.Is(err, ErrMissing) {
+	if _, _, err := d.Load(context.Background(), 0, nil, nil); !errors.Is(err, ErrMissing) {
 		t.Errorf("without the archive: %v", err)
 	}
 }

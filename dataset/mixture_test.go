@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -297,13 +298,13 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	memory := func(n int) []byte { return make([]byte, n) }
 	var kept []string
 	for i := range d.Len() {
-		data, _, seen, err := d.LoadPart(i, nil, memory, nil, nil)
+		data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Keep(i, seen, data)
 		d.Settle()
-		if got, id, ok := d.LoadKept(i, memory, nil); ok {
+		if got, id, ok := d.LoadKept(context.Background(), i, memory); ok {
 			kept = append(kept, d.Path(i))
 			if id != seen || !bytes.Equal(got, data) {
 				t.Errorf("%s: %d bytes of %d, %+v", d.Path(i), len(got), len(data), id)

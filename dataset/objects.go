@@ -82,23 +82,6 @@ func (v *versions) get(row int) string {
 	return string(v.text[at+1 : at+1+int64(v.text[at])])
 }
 
-// until is a context that ends when a channel is closed.
-type until struct {
-	context.Context
-	stop <-chan struct{}
-}
-
-func (u until) Done() <-chan struct{} { return u.stop }
-
-func (u until) Err() error {
-	select {
-	case <-u.stop:
-		return context.Canceled
-	default:
-		return nil
-	}
-}
-
 // ofStore makes an error of a store one of this package. What is neither about the object nor an
 // outage, such as a refusal of access, says nothing about the sample.
 func ofStore(err error) error {
@@ -136,12 +119,12 @@ func (s *source) objectOf(t *table, i int) file {
 }
 
 // openObject is openRow in a store. It asks the store only for what the index does not know.
-func (s *storage) openObject(src *source, t *table, i int, stop <-chan struct{}) (file, error) {
+func (s *storage) openObject(ctx context.Context, src *source, t *table, i int) (file, error) {
 	f := src.objectOf(t, i)
 	if f.whole.Known() {
 		return f, nil
 	}
-	o, err := s.remote.Stat(until{context.Background(), stop}, f.object.Name)
+	o, err := s.remote.Stat(ctx, f.object.Name)
 	if err != nil {
 		return noFile, ofStore(err)
 	}
@@ -158,14 +141,14 @@ func (s *storage) openObject(src *source, t *table, i int, stop <-chan struct{})
 }
 
 // fetch reads exactly len(p) bytes of an object.
-func (s *storage) fetch(f *file, p []byte, offset int64, stop <-chan struct{}) (int, error) {
+func (s *storage) fetch(ctx context.Context, f *file, p []byte, offset int64) (int, error) {
 	if b := f.has(offset, len(p)); b != nil {
 		return copy(p, b), nil
 	}
-	if err := s.limit.takeAll(len(p), stop); err != nil {
+	if err := s.limit.takeAll(ctx, len(p)); err != nil {
 		return 0, err
 	}
-	n, err := s.remote.ReadAt(until{context.Background(), stop}, f.object, p, offset)
+	n, err := s.remote.ReadAt(ctx, f.object, p, offset)
 	return n, ofStore(err)
 }
 
@@ -179,15 +162,15 @@ func (f *file) has(offset int64, n int) []byte {
 
 // section reads an object of a dataset while it is searched for samples.
 type section struct {
+	ctx     context.Context
 	storage *storage
 	file    file
-	stop    <-chan struct{}
 }
 
 // ReadAt is that of [io.ReaderAt].
 func (s *section) ReadAt(p []byte, offset int64) (int, error) {
 	n := int(max(0, min(int64(len(p)), s.file.whole.Size-offset)))
-	got, err := s.storage.fill(&s.file, p, offset, n, s.stop)
+	got, err := s.storage.fill(s.ctx, &s.file, p, offset, n)
 	if err == nil && n < len(p) {
 		err = io.EOF
 	}

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -51,7 +52,7 @@ func testLoadPart(t *testing.T, how Storage) {
 			return c.from, c.to, c.ok
 		}
 		buf := alignedRoom(len(content) + 2*directUnit)
-		data, read, id, err := d.LoadPart(0, buf, grow, part, nil)
+		data, read, id, err := d.LoadPart(context.Background(), 0, buf, grow, part)
 		if err != nil || int64(len(data)) != n || id.Size != n || calls != 1 {
 			t.Fatalf("%s: %d bytes, %d calls, %v", c.name, len(data), calls, err)
 		}
@@ -67,7 +68,7 @@ func testLoadPart(t *testing.T, how Storage) {
 		}
 	}
 	never := func([]byte, int64) (int64, int64, bool) { t.Error("a small file has no parts"); return 0, 0, false }
-	if data, _, _, err := d.LoadPart(1, nil, grow, never, nil); err != nil || string(data) != content[:HeadBytes+100] {
+	if data, _, _, err := d.LoadPart(context.Background(), 1, nil, grow, never); err != nil || string(data) != content[:HeadBytes+100] {
 		t.Errorf("small: %d bytes, %v", len(data), err)
 	}
 	// A file that shrinks between the reads of its head and its part.
@@ -75,7 +76,7 @@ func testLoadPart(t *testing.T, how Storage) {
 		os.Truncate(p.path("a.jpg"), 10_000)
 		return 50_000, 60_000, true
 	}
-	if _, _, _, err := d.LoadPart(0, nil, grow, shrink, nil); !errors.Is(err, ErrChanged) {
+	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, grow, shrink); !errors.Is(err, ErrChanged) {
 		t.Errorf("shrunk: %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
 		if err := w.grow(have, f.room(next)); err != nil {
 			return h, nil, err
 		}
-		if _, err := w.storage.fill(f, w.buf[have:], int64(have), next-have, w.stop); err != nil {
+		if _, err := w.storage.fill(w.ctx, f, w.buf[have:], int64(have), next-have); err != nil {
 			return h, nil, err
 		}
 		have = next
@@ -120,7 +120,7 @@ func (w *scanWorker) unpack(f *file) (data []byte, bad, err error) {
 			if err := w.grow(0, n); err != nil {
 				return nil, nil, err
 			}
-			if _, err := w.storage.fill(f, w.buf, 0, n, w.stop); err != nil {
+			if _, err := w.storage.fill(w.ctx, f, w.buf, 0, n); err != nil {
 				return nil, nil, err
 			}
 			stored = w.buf[:n]
@@ -145,7 +145,7 @@ func (w *scanWorker) probeTail(f *file, n, have int) (h Header, bad, err error) 
 	if err := w.grow(have, at+f.room(size-from)); err != nil {
 		return h, nil, err
 	}
-	if _, err := w.storage.fill(f, w.buf[at:], int64(from), size-from, w.stop); err != nil {
+	if _, err := w.storage.fill(w.ctx, f, w.buf[at:], int64(from), size-from); err != nil {
 		return h, nil, err
 	}
 	h, bad = w.Prober(w.buf[f.skew:have], w.buf[max(at, end-n):end], f.id.Size)

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -52,17 +53,17 @@ func (d *Dataset) LeastSaved() int64 {
 // The identity is that of the file that was opened, even if the read fails after that; it is not
 // Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
 // differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be unpacked,
-// [ErrAway], [ErrStopped] if stop was closed while the read waited for bandwidth or for a store, and
+// [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or for a store, and
 // others; [OfFile] tells them apart.
-func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, need Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
+func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part) (data []byte, read int64, id Identity, err error) {
 	err = d.attempt(i, func(p origin) error {
-		f, err := p.storage.openRow(p.source, d.table, i, stop)
+		f, err := p.storage.openRow(ctx, p.source, d.table, i)
 		if id = f.id; err != nil {
 			return err
 		}
 		defer p.storage.close(&f)
 		var n int64
-		data, n, err = d.load(i, p.storage, &f, buf, grow, need, stop)
+		data, n, err = d.load(ctx, i, p.storage, &f, buf, grow, need)
 		if read += n; p.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
 			id = unknown // as of a file that cannot be opened
 		}
@@ -95,12 +96,12 @@ func (d *Dataset) attempt(i int, f func(p origin) error) error {
 	}
 }
 
-func (d *Dataset) load(i int, s *storage, f *file, buf []byte, grow func(n int) []byte, need Part, stop <-chan struct{}) ([]byte, int64, error) {
+func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte, need Part) ([]byte, int64, error) {
 	if !d.Same(i, f.id) {
 		return nil, 0, ErrChanged
 	}
 	if f.coded() {
-		return d.unpack(i, s, f, buf, grow, stop)
+		return d.unpack(ctx, i, s, f, buf, grow)
 	}
 	n := f.skew + int(f.id.Size)
 	if room := f.room(n); cap(buf) < room && grow != nil {
@@ -111,7 +112,7 @@ func (d *Dataset) load(i int, s *storage, f *file, buf []byte, grow func(n int) 
 	if cap(buf) < n {
 		return nil, 0, ErrTooLarge
 	}
-	read, err := s.fillPart(f, buf[:n], need, int(d.LeastSaved()), stop)
+	read, err := s.fillPart(ctx, f, buf[:n], need, int(d.LeastSaved()))
 	if err == nil {
 		err = d.settled(i, s, f)
 	}
@@ -133,7 +134,7 @@ func (d *Dataset) settled(i int, s *storage, f *file) error {
 
 // unpack reads a sample that is stored in a coding. The sample is unpacked into the beginning of the memory, and
 // what is stored is read into the rest of it.
-func (d *Dataset) unpack(i int, s *storage, f *file, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, int64, error) {
+func (d *Dataset) unpack(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte) ([]byte, int64, error) {
 	n := f.skew + int(f.place.Length)
 	from := (int(f.place.Room()) + directUnit - 1) &^ (directUnit - 1)
 	if room := from + f.room(n); cap(buf) < room && grow != nil {
@@ -145,7 +146,7 @@ func (d *Dataset) unpack(i int, s *storage, f *file, buf []byte, grow func(n int
 		return nil, 0, ErrTooLarge
 	}
 	buf = buf[:cap(buf)]
-	got, err := s.fill(f, buf[from:], 0, n, stop)
+	got, err := s.fill(ctx, f, buf[from:], 0, n)
 	if err == nil {
 		err = d.settled(i, s, f)
 	}
@@ -157,11 +158,11 @@ func (d *Dataset) unpack(i int, s *storage, f *file, buf []byte, grow func(n int
 }
 
 // fillPart reads a file, or the part that is needed if that saves at least so many bytes.
-func (s *storage) fillPart(f *file, data []byte, need Part, least int, stop <-chan struct{}) (read int64, err error) {
+func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part, least int) (read int64, err error) {
 	n := len(data) - f.skew
 	from, to := 0, len(data)
 	if head := f.room(f.skew + HeadBytes); need != nil && len(data) >= head+least {
-		got, err := s.fill(f, data, 0, head, stop)
+		got, err := s.fill(ctx, f, data, 0, head)
 		if read = int64(got); err != nil {
 			return read, err
 		}
@@ -170,7 +171,7 @@ func (s *storage) fillPart(f *file, data []byte, need Part, least int, stop <-ch
 			from, to = f.floor(max(head, f.skew+int(a))), max(head, f.skew+int(b))
 		}
 	}
-	got, err := s.fill(f, data[from:], int64(from), to-from, stop)
+	got, err := s.fill(ctx, f, data[from:], int64(from), to-from)
 	return read + int64(got), err
 }
 

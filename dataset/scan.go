@@ -60,7 +60,7 @@ func (p *opening) scan(x *index, old []*index, rows []int) error {
 			n = firstRows(spans, max(savedRows, len(rows)/16))
 		}
 		err = parallel.Each(p.ctx, p.requests(), n, progress, func(ctx context.Context, items iter.Seq[int]) error {
-			w := &scanWorker{scanner: s, stop: ctx.Done(), memory: p.memory.holding(ctx)}
+			w := &scanWorker{scanner: s, ctx: ctx, memory: p.memory.holding(ctx)}
 			for i := range items {
 				if err := w.span(spans[i]); err != nil {
 					return cmp.Or(ctx.Err(), err)
@@ -131,7 +131,7 @@ func (m *member) headEnd() int64 {
 // scanWorker is one goroutine's part of a scan.
 type scanWorker struct {
 	*scanner
-	stop   <-chan struct{}
+	ctx    context.Context
 	memory *holding // what the following take, except for keepProbe
 	buf    []byte
 	ahead  []byte // what was read of an object from aheadAt on; of the present span
@@ -161,14 +161,14 @@ func (w *scanWorker) span(rows []int) error {
 	defer w.drop()
 	rows = slices.DeleteFunc(slices.Clone(rows), w.reuse)
 	if len(rows) > 1 {
-		if f, err := w.storage.openRow(w.src, w.table, rows[0], w.stop); err == nil {
+		if f, err := w.storage.openRow(w.ctx, w.src, w.table, rows[0]); err == nil {
 			w.at = f.at // where rows are read from
 			end := w.table.members[rows[len(rows)-1]].headEnd()
 			if err := w.take(int(end - w.at)); err != nil {
 				return err
 			}
 			w.ahead = make([]byte, end-w.at)
-			if _, err := w.storage.fetch(&f, w.ahead, w.at, w.stop); err != nil {
+			if _, err := w.storage.fetch(w.ctx, &f, w.ahead, w.at); err != nil {
 				w.ahead = nil // each row will find out for itself
 			}
 		}
@@ -216,7 +216,7 @@ func (w *scanWorker) row(i int) error {
 
 // header opens row i's file and reads its header; see probe.
 func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
-	f, err := w.storage.openRow(w.src, w.table, i, w.stop)
+	f, err := w.storage.openRow(w.ctx, w.src, w.table, i)
 	if err != nil {
 		return h, unknown, nil, err
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"unsafe"
@@ -114,9 +115,9 @@ func (s *storage) open(dir, path string) (file, error) {
 
 // openRow opens the file that holds row i of a table. It fails with ErrChanged if that is no longer the one
 // that was searched for samples.
-func (s *storage) openRow(src *source, t *table, i int, stop <-chan struct{}) (file, error) {
+func (s *storage) openRow(ctx context.Context, src *source, t *table, i int) (file, error) {
 	if s.remote != nil {
-		return s.openObject(src, t, i, stop)
+		return s.openObject(ctx, src, t, i)
 	}
 	f, err := s.open(src.dir, src.file(t, i))
 	place, whole := t.place(i)
@@ -186,13 +187,13 @@ func (s *storage) drop(fd int) {
 // fill reads n bytes at an offset into buf; fewer are left if the file changed. If f is read
 // directly, the offset must be a multiple of its unit, and fill may overwrite buf beyond the n
 // bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
-// Closing stop ends a wait for bandwidth.
-func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan struct{}) (int, error) {
+// The end of the context ends a wait for bandwidth.
+func (s *storage) fill(ctx context.Context, f *file, buf []byte, offset int64, n int) (int, error) {
 	switch {
 	case f.fd < 0 && f.coded():
-		return s.fetchOnce(f, buf[:n], f.at+offset, stop)
+		return s.fetchOnce(ctx, f, buf[:n], f.at+offset)
 	case f.fd < 0:
-		return s.fetch(f, buf[:n], f.at+offset, stop)
+		return s.fetch(ctx, f, buf[:n], f.at+offset)
 	}
 	if f.direct() && (cap(buf) < f.room(n) || !aligned(buf)) {
 		if err := s.setDirect(f, false); err != nil {
@@ -204,7 +205,7 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 		ask := n - got
 		if s.limit != nil {
 			ask = min(ask, f.room(s.limit.piece))
-			if err := s.limit.take(ask, stop); err != nil {
+			if err := s.limit.take(ctx, ask); err != nil {
 				return got, err
 			}
 		}

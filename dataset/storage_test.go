@@ -247,7 +247,7 @@ func testFailingStorage(t *testing.T, from int) {
 				if c.read != nil {
 					f.read = c.read(p)
 				}
-				got, _, id, err := d.LoadPart(0, nil, pages, func([]byte, int64) (int64, int64, bool) { return int64(from), size, from > 0 }, nil)
+				got, _, id, err := d.LoadPart(context.Background(), 0, nil, pages, func([]byte, int64) (int64, int64, bool) { return int64(from), size, from > 0 })
 				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Fatalf("error %v, want %v", err, c.want)
 				}
@@ -320,13 +320,13 @@ func TestLoadSaysWhatItRead(t *testing.T) {
 	if d.Stat(0).Known() {
 		t.Fatal("known before the first read")
 	}
-	_, id, err := d.Load(0, nil, grow, nil)
+	_, id, err := d.Load(context.Background(), 0, nil, grow)
 	now, _ := d.Check(0)
 	if err != nil || !id.Known() || id != now || id != d.Stat(0) {
 		t.Errorf("%+v, %+v, %v", id, now, err)
 	}
 	os.Remove(p.path("a.jpg"))
-	if _, id, err := d.Load(0, nil, grow, nil); id.Known() || !errors.Is(err, ErrMissing) {
+	if _, id, err := d.Load(context.Background(), 0, nil, grow); id.Known() || !errors.Is(err, ErrMissing) {
 		t.Errorf("%+v, %v", id, err)
 	}
 }

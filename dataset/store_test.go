@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -203,7 +204,7 @@ func TestWithoutVersions(t *testing.T) {
 	if err := os.Chtimes(p.path("one.tar"), later, later); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := d.LoadPart(0, nil, func(n int) []byte { return make([]byte, n) }, nil, nil); !errors.Is(err, ErrChanged) {
+	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, func(n int) []byte { return make([]byte, n) }, nil); !errors.Is(err, ErrChanged) {
 		t.Errorf("written anew: %v", err)
 	}
 }
@@ -248,7 +249,7 @@ func TestStoreFails(t *testing.T) {
 	}
 	d := p.openURL("s3://data/d", how)
 	load := func(i int) (Identity, error) {
-		_, id, err := d.Load(i, nil, func(n int) []byte { return make([]byte, n) }, nil)
+		_, id, err := d.Load(context.Background(), i, nil, func(n int) []byte { return make([]byte, n) })
 		return id, err
 	}
 	p.write("d/a/1.jpg", image("jpeg", 10, 21, 1))
@@ -293,13 +294,14 @@ func TestReadEndsWithoutTheStore(t *testing.T) {
 		<-end
 		return true
 	}
-	stop, result := make(chan struct{}), make(chan error)
+	ctx, stop := context.WithCancel(t.Context())
+	result := make(chan error)
 	go func() {
-		_, _, err := d.Load(0, nil, func(n int) []byte { return make([]byte, n) }, stop)
+		_, _, err := d.Load(ctx, 0, nil, func(n int) []byte { return make([]byte, n) })
 		result <- err
 	}()
 	<-asked
-	close(stop)
+	stop()
 	if err := <-result; !errors.Is(err, ErrStopped) {
 		t.Error(err)
 	}

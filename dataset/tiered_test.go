@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,7 +77,7 @@ func TestLocalCache(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := d.Load(0, nil, func(n int) []byte { return make([]byte, n) }, nil); err != nil {
+	if _, _, err := d.Load(context.Background(), 0, nil, func(n int) []byte { return make([]byte, n) }); err != nil {
 		t.Errorf("without the local cache's files: %v", err)
 	}
 }

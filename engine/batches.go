@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,10 +46,11 @@ type batches struct {
 	opens        uint64    // counts Opens
 	scratchAsked time.Time // when idle workers were last asked for their memory
 	closed       bool
-	deviceLost   bool      // and that was reported
-	itemWork     sync.Cond // a slot may be waiting to be decoded
-	takeWork     sync.Cond // a batch may be waiting for a batch worker
-	closing      chan struct{}
+	deviceLost   bool            // and that was reported
+	itemWork     sync.Cond       // a slot may be waiting to be decoded
+	takeWork     sync.Cond       // a batch may be waiting for a batch worker
+	ctx          context.Context // of reads; it ends when the engine closes
+	cancel       context.CancelFunc
 	wait         sync.WaitGroup
 	asking       []*batch      // that the GPU's driver is at work for
 	deviceWait   time.Duration // how long host forms wait for it
@@ -95,7 +97,7 @@ func (all *batches) beginClosing() bool {
 		return false
 	}
 	all.closed = true
-	close(all.closing)
+	all.cancel()
 	all.itemWork.Broadcast()
 	all.takeWork.Broadcast()
 	return true

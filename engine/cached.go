@@ -140,14 +140,14 @@ func (w *worker) read(epoch int, id int64, first, disk bool) (data []byte, read 
 	all := w.batches
 	parts := w.entries != nil || sample.IsRaw(all.ds, int(id))
 	entire = first && (!parts || disk || all.cache != nil && all.cache.Wants(epoch, id))
-	data, read, seen, err = w.loader.Load(epoch, id, entire, w.growInput, all.closing)
+	data, read, seen, err = w.loader.Load(all.ctx, epoch, id, entire, w.growInput)
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {
-		data, read, seen, err = w.loader.Load(epoch, id, entire, w.growInput, all.closing)
+		data, read, seen, err = w.loader.Load(all.ctx, epoch, id, entire, w.growInput)
 	}
 	if err != nil && entire && w.refused == nil && causeOf(err) == ofMachine && parts {
 		// Reading only the crop, as without a cache, may avoid the part that failed.
 		entire = false
-		data, read, seen, err = w.loader.Load(epoch, id, entire, w.growInput, all.closing)
+		data, read, seen, err = w.loader.Load(all.ctx, epoch, id, entire, w.growInput)
 	}
 	return data, read, seen, entire, cmp.Or(w.refused, err)
 }

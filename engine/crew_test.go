@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -46,8 +47,8 @@ func TestCrewAdapts(t *testing.T) {
 // cutLoader loads the first half of each sample.
 type cutLoader struct{ loader }
 
-func (l cutLoader) Load(epoch int, id int64, whole bool, grow func(int) []byte, stop <-chan struct{}) ([]byte, int64, dataset.Identity, error) {
-	data, read, seen, err := l.loader.Load(epoch, id, whole, grow, stop)
+func (l cutLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(int) []byte) ([]byte, int64, dataset.Identity, error) {
+	data, read, seen, err := l.loader.Load(ctx, epoch, id, whole, grow)
 	return data[:len(data)/2], read, seen, err
 }
 

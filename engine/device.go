@@ -51,7 +51,7 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 	select {
 	case err := <-answer:
 		return err
-	case <-all.closing:
+	case <-all.ctx.Done():
 		left <- ErrClosed
 		return ErrClosed
 	case <-timer:

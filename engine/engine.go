@@ -56,8 +56,9 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
 		inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
 		newLoader: func(p pixels.Options, e *sample.Entries) loader { return sample.NewLoader(ds, o.Transform, p, e) },
-		table:     map[Key]*batch{}, tried: map[Key]bool{}, closing: make(chan struct{}), deviceWait: deviceWait,
+		table:     map[Key]*batch{}, tried: map[Key]bool{}, deviceWait: deviceWait,
 	}
+	all.ctx, all.cancel = context.WithCancel(context.Background())
 	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu
 	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}}
 	all.crew = &crew{

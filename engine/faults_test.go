@@ -27,11 +27,11 @@ type faultyLoader struct {
 	fault func(id int64) error
 }
 
-func (l faultyLoader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) ([]byte, int64, dataset.Identity, error) {
+func (l faultyLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) ([]byte, int64, dataset.Identity, error) {
 	if err := l.fault(id); err != nil {
 		return nil, 0, unknownIdentity, err
 	}
-	return l.loader.Load(epoch, id, whole, grow, stop)
+	return l.loader.Load(ctx, epoch, id, whole, grow)
 }
 
 // startFaulty is start with storage that calls fault before each read.
@@ -279,8 +279,8 @@ type repairingLoader struct {
 	repair func()
 }
 
-func (l repairingLoader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) ([]byte, int64, dataset.Identity, error) {
-	data, read, seen, err := l.loader.Load(epoch, id, whole, grow, stop)
+func (l repairingLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) ([]byte, int64, dataset.Identity, error) {
+	data, read, seen, err := l.loader.Load(ctx, epoch, id, whole, grow)
 	if id == 1 {
 		l.once.Do(l.repair)
 	}

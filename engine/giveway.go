@@ -174,7 +174,7 @@ func (all *batches) watch() {
 	retry.Stop()
 	for {
 		select {
-		case <-all.closing:
+		case <-all.ctx.Done():
 			return
 		case now := <-storage.C:
 			all.replaceStalled(now)

@@ -207,7 +207,7 @@ func (w *worker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, lef
 		return err
 	}, func(err error) {
 		if errors.Is(err, gpu.ErrLost) {
-			<-all.closing
+			<-all.ctx.Done()
 		}
 		all.memory.freeBuffer(staging)
 	})

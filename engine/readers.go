@@ -73,7 +73,7 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 			return b.err
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-r.closing:
+		case <-r.ctx.Done():
 			return ErrClosed
 		case <-timer.C:
 		}
@@ -113,7 +113,7 @@ func (r *readers) checkKnown(ctx context.Context, k Key) error {
 		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-r.closing:
+	case <-r.ctx.Done():
 		return ErrClosed
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -51,7 +52,7 @@ type worker struct {
 
 // A loader reads samples from storage and judges them. *sample.Loader is one.
 type loader interface {
-	Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) (data []byte, read int64, seen dataset.Identity, err error)
+	Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) (data []byte, read int64, seen dataset.Identity, err error)
 	Judge(id int64, data []byte) (head decode.Header, height, width int, err error)
 }
 

@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -33,18 +34,18 @@ func NewLoader(ds *dataset.Dataset, transform resample.Options, o pixels.Options
 // Load reads a sample into the result of grow(n), like [dataset.Dataset.LoadPart]. Unless
 // whole is true, it may read only the part that is decoded in this epoch. read is the
 // number of bytes read from storage.
-func (l *Loader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) (data []byte, read int64, seen dataset.Identity, err error) {
+func (l *Loader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) (data []byte, read int64, seen dataset.Identity, err error) {
 	l.epoch, l.id = epoch, id
 	var part dataset.Part
 	indexed := l.ds.Stat(int(id))
 	if !whole && l.saves(epoch, id, indexed) {
 		part = l.part
 	}
-	data, read, seen, err = l.ds.LoadPart(int(id), nil, grow, part, stop)
+	data, read, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, part)
 	if err == nil && seen != indexed && l.entries.Partial() { // the entry points are of an earlier file
 		l.entries.whole()
 		var again int64
-		data, again, seen, err = l.ds.LoadPart(int(id), nil, grow, nil, stop)
+		data, again, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, nil)
 		read += again
 	}
 	return data, read, seen, err

@@ -132,7 +132,7 @@ func (r *Reader) load(ctx context.Context, i int) ([]byte, dataset.Identity, err
 		}
 		return p
 	}
-	data, _, seen, err := r.loader.Load(0, int64(i), true, grow, ctx.Done())
+	data, _, seen, err := r.loader.Load(ctx, 0, int64(i), true, grow)
 	switch {
 	case refused != nil:
 		err = &dataset.FileError{Path: r.ds.Path(i), Err: refused}
