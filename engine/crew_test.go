@@ -16,7 +16,7 @@ import (
 func TestCrewAdapts(t *testing.T) {
 	const limit, processors = 300, 2
 	started := 0
-	c := &crew{size: firstRemote, limit: limit, start: func(affinity.Set) { started++ }}
+	c := &crew{size: firstRemote, limit: limit, most: limit, start: func(affinity.Set) { started++ }}
 	for range 2 * limit {
 		c.adapt(processors, 0, true)
 	}
@@ -40,6 +40,22 @@ func TestCrewAdapts(t *testing.T) {
 	}
 	if c.size != leastRemote {
 		t.Errorf("%d workers in the end", c.size)
+	}
+}
+
+// TestCrewAdaptsBesideReadsThatHang: with those that stand in for workers whose reads hang, there are never more than the most.
+func TestCrewAdaptsBesideReadsThatHang(t *testing.T) {
+	c := &crew{size: 20, limit: 40, most: 50}
+	c.start = func(affinity.Set) { c.workers = append(c.workers, &worker{}) }
+	for range c.size + 15 {
+		c.start(nil)
+	}
+	c.stalled.Store(15)
+	for range 2 * c.limit {
+		c.adapt(2, 0, true)
+	}
+	if len(c.workers) != c.most || c.surplus() != 0 {
+		t.Errorf("%d workers, at most %d; %d too many", len(c.workers), c.most, c.surplus())
 	}
 }
 
