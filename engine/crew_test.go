@@ -116,3 +116,45 @@ func TestWaitingSamplesGoTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestUnwantedSamplesAreNotDecoded: what waits for a processor is not decoded once its batch was dropped, or the engine closes.
+func TestUnwantedSamplesAreNotDecoded(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		e, w, b := handWorker(t)
+		workers := []*worker{w, newWorker(e.batches, nil), newWorker(e.batches, nil)}
+		w.hands = w.hands[:1]
+		for _, w := range workers[1:] {
+			t.Cleanup(w.free)
+			if _, ok := e.claim(w); !ok {
+				t.Fatal("nothing to claim")
+			}
+		}
+		all := e.schedule.processors
+		drawn := 0
+		all.took = func(_ time.Time, samples int) { drawn += samples }
+		p := <-all.free
+		done := make(chan struct{})
+		for _, w := range workers {
+			go func() { w.make(); done <- struct{}{} }()
+		}
+		eventually(t, "all wait", func() bool { return all.ready.Load() == 3 })
+		e.batches.mu.Lock()
+		b.refs, b.waiting = 0, 0
+		if closes {
+			e.batches.closed = true
+		} else {
+			e.discard(b)
+		}
+		e.batches.mu.Unlock()
+		all.free <- p
+		for range workers {
+			<-done
+		}
+		if drawn != 0 || b.buf != nil || b.writers != 0 {
+			t.Errorf("closing: %t: %d samples were decoded, memory is kept: %t, %d writers", closes, drawn, b.buf != nil, b.writers)
+		}
+		e.batches.mu.Lock()
+		e.batches.closed = false // so that Close frees everything
+		e.batches.mu.Unlock()
+	}
+}
