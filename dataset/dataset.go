@@ -24,6 +24,7 @@ type Dataset struct {
 	report    Report
 	indexFile string
 	ordered   bool
+	earlier   []uint32 // by sample, how many before it have its bytes; nil: none have, or the local cache has room for all
 	closed    atomic.Bool
 }
 
@@ -61,6 +62,9 @@ func (d *Dataset) Entries() (names []string) {
 
 // Remote says whether samples are in a store.
 func (d *Dataset) Remote() bool { return len(d.stores) > 0 }
+
+// InStore says whether sample i is in a store.
+func (d *Dataset) InStore(i int) bool { return d.origin(i).remote != nil }
 
 // Requests counts what stores were asked; nil if the samples are in none.
 func (d *Dataset) Requests() *store.Stats {
@@ -147,7 +151,7 @@ func (d *Dataset) Report() Report { return d.report }
 
 // MemoryBytes is how much memory the dataset holds.
 func (d *Dataset) MemoryBytes() int64 {
-	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
+	n := int64(unsafe.Sizeof(*d)) + d.table.memory() + 4*int64(len(d.earlier))
 	requests := int64(0) // of all stores together there are not more than of one
 	for _, s := range d.stores {
 		requests = max(requests, s.MemoryBytes())

@@ -1,39 +1,83 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
+	"slices"
 
 	"github.com/batchfs/batchfs/tier"
 )
 
 // chooseLocal makes a local cache that not everything fits into one of samples, if it may.
-func (p *opening) chooseLocal(t *table) (err error) {
-	c := p.src.local
+func (d *Dataset) chooseLocal(samples bool) (err error) {
+	c := d.local
 	if c == nil {
 		return nil
 	}
-	all := int64(0)
-	for _, o := range t.objects {
-		all += tier.Cost(o.id.Size)
+	fits := func() bool { return d.costOfStores() <= c.tier.Stats().Limit }
+	if !fits() {
+		d.earlier = d.countEarlier()
 	}
-	for i := range t.rows() {
-		if !t.isMember(i) {
-			all += tier.Cost(max(0, t.row[i].id.Size))
-		}
-	}
-	if all <= c.tier.Stats().Limit {
+	if fits() {
 		c.tier.Renew()
 		return nil
 	}
-	if !p.Storage.LocalCache.Samples {
+	if !samples {
 		return nil
 	}
-	kept, err := c.tier.Instead(p.src.identity() + " by sample")
+	kept, err := c.tier.Instead(d.identity() + " by sample")
 	if err == nil {
 		c.tier, c.samples = kept, true
 	}
 	return err
+}
+
+// costOfStores is what all that is in stores takes of the local cache. What is known to be there twice is counted once.
+func (d *Dataset) costOfStores() (all int64) {
+	counted := make([]bool, len(d.table.objects))
+	for i := range d.Len() {
+		if !d.InStore(i) || d.earlier != nil && d.earlier[i] > 0 {
+			continue
+		}
+		size := max(0, d.table.row[i].id.Size)
+		if d.table.isMember(i) {
+			k := d.table.members[i].object
+			if counted[k] {
+				continue
+			}
+			counted[k], size = true, d.table.objects[k].id.Size
+		}
+		all += tier.Cost(size)
+	}
+	return all
+}
+
+// countEarlier counts, for each sample, those before it that have the same bytes; nil: no bytes are there twice. (If others are
+// taken for the same, which is improbable, that does no harm.)
+func (d *Dataset) countEarlier() (earlier []uint32) {
+	sums, order, seed := make([]uint64, d.Len()), make([]int32, d.Len()), maphash.MakeSeed()
+	for i := range sums {
+		p := d.origin(i)
+		sums[i], order[i] = maphash.String(seed, p.nameOf(p.file(d.table, i))), int32(i)
+		if at, _ := d.table.place(i); at != nil {
+			sums[i] ^= maphash.Comparable(seed, *at)
+		}
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(sums[a], sums[b]), cmp.Compare(a, b)) })
+	n := uint32(0)
+	for k := 1; k < len(order); k++ {
+		if n++; sums[order[k]] != sums[order[k-1]] {
+			n = 0
+			continue
+		}
+		if earlier == nil {
+			earlier = make([]uint32, d.Len())
+		}
+		earlier[order[k]] = n
+	}
+	return earlier
 }
 
 // KeepsSamples says whether there is a local cache that keeps what Keep is given.
@@ -59,6 +103,9 @@ func (d *Dataset) kept(i int) (t *tier.Tier, sample tier.Object, id Identity) {
 	}
 	if at := f.place; at != nil {
 		sample.Name = fmt.Sprint(sample.Name, "\n", at.Offset, at.Length, at.From, at.Size, at.Coding)
+	}
+	if d.earlier != nil && d.earlier[i] > 0 { // the plan has each on its own
+		sample.Name += fmt.Sprint("\n+", d.earlier[i])
 	}
 	sample.Size = f.id.Size
 	return s.tier, sample, f.id

@@ -110,6 +110,94 @@ func TestLocalCacheOfSamples(t *testing.T) {
 	}
 }
 
+// TestLocalCacheOfSamplesThatAreThereTwice: each of them is kept and dropped on its own, as the plan has each on its own.
+func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.pack("one.tar", "", names...)
+	p.write("m.csv", "path\nd/b/1.jpg\nd/a/9.jpg\nd/b/1.jpg\nd/b/1.jpg\nd/c/1.jpg\nd/a/x.bmp\n")
+	p.write("same.txt", "s3://data/d\ns3://data/d\n")
+	p.write("part.txt", "s3://data/d\ns3://data/d/b/\n")
+	p.write("tar.txt", "s3://data/one.tar\ns3://data/one.tar\n")
+	_, how := p.serve()
+	memory := func(n int) []byte { return make([]byte, n) }
+	for name, pairs := range map[string]int{"s3://data/m.csv": 3, p.path("same.txt"): 7, p.path("part.txt"): 2, p.path("tar.txt"): 7} {
+		d := p.openURL(name, how, func(o *Options) {
+			o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 2 * tier.Cost(60_000), Samples: true}
+		})
+		if !d.KeepsSamples() {
+			t.Fatalf("%s: everything fits", name)
+		}
+		there := func(i int) bool {
+			_, _, ok := d.LoadKept(context.Background(), i, memory)
+			return ok
+		}
+		for i := range d.Len() {
+			data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range i {
+				if other, err := d.Read(k, nil, memory); err != nil || !bytes.Equal(data, other) {
+					continue
+				}
+				pairs--
+				d.Keep(i, seen, data)
+				if d.Settle(); there(k) {
+					t.Errorf("%s: sample %d is kept instead of %d", name, k, i)
+				}
+				d.Keep(k, seen, data)
+				d.Settle()
+				if d.Drop(i); there(i) || !there(k) {
+					t.Errorf("%s: after %d was dropped, it is there: %t, and %d: %t", name, i, there(i), k, there(k))
+				}
+				d.Drop(k)
+			}
+		}
+		if pairs != 0 {
+			t.Errorf("%s: %d pairs are missing", name, pairs)
+		}
+	}
+}
+
+// TestLocalCacheBesideFiles: what is on this machine anyway takes no room in the local cache, and what is named twice takes it
+// once, if everything fits.
+func TestLocalCacheBesideFiles(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.pack("one.tar", "", names...)
+	p.write("list.txt", "d\none.tar\ns3://data/d\ns3://data/one.tar\ns3://data/d\ns3://data/d/b/\n")
+	_, how := p.serve()
+	room := int64(0)
+	for _, name := range []string{"s3://data/d", "s3://data/one.tar"} {
+		d := p.openURL(name, how)
+		if d.Packed() {
+			room += tier.Cost(d.table.objects[0].id.Size)
+			continue
+		}
+		for i := range d.Len() {
+			room += tier.Cost(d.Stat(i).Size)
+		}
+	}
+	for _, fits := range []bool{true, false} {
+		size := room
+		if !fits {
+			size--
+		}
+		d := p.open("list.txt", how, func(o *Options) {
+			o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: size, Samples: true}
+		})
+		if d.KeepsSamples() == fits {
+			t.Errorf("with %d of %d bytes, samples are kept: %t", size, room, fits)
+		}
+		for i := range d.Len() {
+			if d.InStore(i) != (i >= 2*len(names)) {
+				t.Errorf("sample %d of %d, in a store: %t", i, d.Len(), d.InStore(i))
+			}
+		}
+	}
+}
+
 // TestLocalCacheOfRemovedObjects: what is left of objects that are no longer in the dataset gives way to new ones.
 func TestLocalCacheOfRemovedObjects(t *testing.T) {
 	p := newPlace(t)

@@ -62,6 +62,11 @@ func (v *versions) set(row int, version string) error {
 		return fmt.Errorf("the store names a version in %d bytes, more than the %d that can be", len(version), maxVersion)
 	}
 	v.add(row)
+	if at := v.at[row]; at >= 0 && len(version) <= int(v.text[at]) { // in the place of the one before
+		v.text[at] = byte(len(version))
+		copy(v.text[at+1:], version)
+		return nil
+	}
 	v.at[row] = int64(len(v.text))
 	v.text = append(append(v.text, byte(len(version))), version...)
 	return nil

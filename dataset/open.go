@@ -113,9 +113,6 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	default:
 		x, err = p.run()
 	}
-	if err == nil {
-		err = p.chooseLocal(x.table)
-	}
 	if err != nil {
 		_ = src.close()
 		return nil, err
@@ -132,11 +129,16 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	for _, e := range src.entries {
 		origins = append(origins, origin{e, p.entryStorage(e)})
 	}
-	return &Dataset{
+	d := &Dataset{
 		source: src, storage: p.storage, origins: origins, table: x.table, classes: x.classes,
 		digest: x.Digest, indexed: indexed, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
 		ordered: src.manifest != "" || x.Ordered,
-	}, nil
+	}
+	if err := d.chooseLocal(o.Storage.LocalCache.Samples); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
 }
 
 // opening is the state of one Open.

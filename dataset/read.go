@@ -126,7 +126,7 @@ func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []by
 // has learned of another one.
 func (d *Dataset) settled(i int, s *storage, f *file) error {
 	err := s.unchanged(f)
-	if err == nil && !d.learn(i, f.id) {
+	if err == nil && !d.learn(i, f.id, f.object.Version) {
 		err = ErrChanged
 	}
 	return err
@@ -194,7 +194,7 @@ func (d *Dataset) Check(i int) (id Identity, err error) {
 			}
 			id.Size = place.Size
 		}
-		if !d.learn(i, id) {
+		if !d.learn(i, id, "") {
 			err = ErrChanged
 		}
 		return err
@@ -209,14 +209,16 @@ func (d *Dataset) Same(i int, id Identity) bool {
 	return !want.Known() || want == id
 }
 
-// learn is Same, and records an identity that the index lacked, so that changes after the first
-// read are noticed.
-func (d *Dataset) learn(i int, id Identity) bool {
+// learn is Same, and records an identity that the index lacked, with the version that has it in a store, so that changes
+// after the first read are noticed.
+func (d *Dataset) learn(i int, id Identity, version string) bool {
 	d.table.mu.Lock()
 	defer d.table.mu.Unlock()
 	want := &d.table.row[i].id
 	if !want.Known() {
-		*want = id
+		if *want = id; version != "" {
+			_ = d.table.versions.set(i, version) // its length was checked before
+		}
 	}
 	return *want == id
 }

@@ -281,6 +281,44 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
+// TestVersionOfWhatWasMissing: an object that the index knows nothing of is read from then on in the version that was read
+// first, whatever others were told meanwhile. Reads that fail take no memory.
+func TestVersionOfWhatWasMissing(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/1.jpg")
+	p.write("m.csv", "path\nd/1.jpg\nd/2.jpg\n")
+	_, how := p.serve()
+	d := p.openURL("s3://data/m.csv", how)
+	const i = 1
+	opened := func(height int) file {
+		t.Helper()
+		p.write("d/2.jpg", image("jpeg", height, 20, 1))
+		f, err := d.storage.openRow(context.Background(), d.source, d.table, i)
+		if err != nil || f.object.Version == "" {
+			t.Fatal(f.object, err)
+		}
+		return f
+	}
+	first := opened(10)
+	before := d.MemoryBytes()
+	var last file
+	for k := range 1000 {
+		last = opened(20 + k%2)
+	}
+	if n := d.MemoryBytes() - before; n > 0 {
+		t.Errorf("%d bytes more after reads that failed", n)
+	}
+	if err := d.settled(i, d.storage, &first); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.settled(i, d.storage, &last); !errors.Is(err, ErrChanged) {
+		t.Errorf("two versions were read: %v", err)
+	}
+	if f := d.objectOf(d.table, i); f.id != first.id || f.object.Version != first.object.Version {
+		t.Errorf("version %s is read with the identity of %s", f.object.Version, first.object.Version)
+	}
+}
+
 // TestReadEndsWithoutTheStore: closing the channel ends a read that waits for the store.
 func TestReadEndsWithoutTheStore(t *testing.T) {
 	p := newPlace(t)

@@ -44,7 +44,7 @@ const (
 // memory, and have left the processors' caches when their turn comes. The lock is held.
 func (c *crew) adapt(processors, ready int, idle bool) {
 	switch {
-	case idle && c.size < c.limit:
+	case idle && c.size < c.limit && len(c.workers) < c.most:
 		c.size++
 		c.start(nil)
 	case ready > enoughReady*processors:

@@ -17,7 +17,7 @@ import (
 func TestCrewAdapts(t *testing.T) {
 	const limit, processors = 300, 2
 	started := 0
-	c := &crew{size: firstRemote, limit: limit, start: func(affinity.Set) { started++ }}
+	c := &crew{size: firstRemote, limit: limit, most: limit, start: func(affinity.Set) { started++ }}
 	for range 2 * limit {
 		c.adapt(processors, 0, true)
 	}
@@ -41,6 +41,22 @@ func TestCrewAdapts(t *testing.T) {
 	}
 	if c.size != leastRemote {
 		t.Errorf("%d workers in the end", c.size)
+	}
+}
+
+// TestCrewAdaptsBesideReadsThatHang: with those that stand in for workers whose reads hang, there are never more than the most.
+func TestCrewAdaptsBesideReadsThatHang(t *testing.T) {
+	c := &crew{size: 20, limit: 40, most: 50}
+	c.start = func(affinity.Set) { c.workers = append(c.workers, &worker{}) }
+	for range c.size + 15 {
+		c.start(nil)
+	}
+	c.stalled.Store(15)
+	for range 2 * c.limit {
+		c.adapt(2, 0, true)
+	}
+	if len(c.workers) != c.most || c.surplus() != 0 {
+		t.Errorf("%d workers, at most %d; %d too many", len(c.workers), c.most, c.surplus())
 	}
 }
 
@@ -99,5 +115,47 @@ func TestWaitingSamplesGoTogether(t *testing.T) {
 		if n := all.ready.Load(); n != 0 || len(all.waiting) != 0 {
 			t.Errorf("%d and %d wait", n, len(all.waiting))
 		}
+	}
+}
+
+// TestUnwantedSamplesAreNotDecoded: what waits for a processor is not decoded once its batch was dropped, or the engine closes.
+func TestUnwantedSamplesAreNotDecoded(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		e, w, b := handWorker(t)
+		workers := []*worker{w, newWorker(e.batches, nil), newWorker(e.batches, nil)}
+		w.hands = w.hands[:1]
+		for _, w := range workers[1:] {
+			t.Cleanup(w.free)
+			if _, ok := e.claim(w); !ok {
+				t.Fatal("nothing to claim")
+			}
+		}
+		all := e.schedule.processors
+		drawn := 0
+		all.took = func(_ time.Time, samples int) { drawn += samples }
+		p := <-all.free
+		done := make(chan struct{})
+		for _, w := range workers {
+			go func() { w.make(); done <- struct{}{} }()
+		}
+		eventually(t, "all wait", func() bool { return all.ready.Load() == 3 })
+		e.batches.mu.Lock()
+		b.refs, b.waiting = 0, 0
+		if closes {
+			e.batches.closed = true
+		} else {
+			e.discard(b)
+		}
+		e.batches.mu.Unlock()
+		all.free <- p
+		for range workers {
+			<-done
+		}
+		if drawn != 0 || b.buf != nil || b.writers != 0 {
+			t.Errorf("closing: %t: %d samples were decoded, memory is kept: %t, %d writers", closes, drawn, b.buf != nil, b.writers)
+		}
+		e.batches.mu.Lock()
+		e.batches.closed = false // so that Close frees everything
+		e.batches.mu.Unlock()
 	}
 }

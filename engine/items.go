@@ -82,13 +82,22 @@ func (all *batches) handBack(mate *worker) {
 	all.parkIfRefused(b)
 }
 
-// stillWanted returns nil while the result of an item may be wanted.
-func (all *batches) stillWanted(it item) error {
-	err := all.beginWriting(it)
-	if err == nil {
-		all.endWriting(it.b)
+// wants returns nil while the result of an item may be wanted. The lock is held.
+func (all *batches) wants(it item) error {
+	switch {
+	case all.closed:
+		return ErrClosed
+	case !it.isCurrent():
+		return errDropped
 	}
-	return err
+	return nil
+}
+
+// stillWanted is wants for those that do not hold the lock.
+func (all *batches) stillWanted(it item) error {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.wants(it)
 }
 
 // beginWriting requests permission to write into the item's slot. On success the batch's
@@ -96,14 +105,11 @@ func (all *batches) stillWanted(it item) error {
 func (all *batches) beginWriting(it item) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	switch {
-	case all.closed:
-		return ErrClosed
-	case !it.isCurrent():
-		return errDropped
+	err := all.wants(it)
+	if err == nil {
+		it.b.writers++
 	}
-	it.b.writers++
-	return nil
+	return err
 }
 
 func (all *batches) endWriting(b *batch) {

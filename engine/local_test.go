@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -34,6 +35,7 @@ type farDataset struct {
 	index  string
 	cache  string
 	server string
+	url    string // of the dataset, or the path of a list
 
 	mu   sync.Mutex
 	read map[string]bool // objects that parts of were sent; a slow request is sent twice
@@ -48,7 +50,7 @@ func (d *farDataset) reads() int64 {
 func newFar(t *testing.T) *farDataset {
 	t.Helper()
 	root := t.TempDir()
-	d := &farDataset{dir: filepath.Join(root, "data", "d"), index: t.TempDir(), cache: t.TempDir(), read: map[string]bool{}}
+	d := &farDataset{dir: filepath.Join(root, "data", "d"), index: t.TempDir(), cache: t.TempDir(), url: "s3://data/d", read: map[string]bool{}}
 	if err := errors.Join(os.Mkdir(filepath.Dir(d.dir), 0o755), os.Rename(evenDir(t, farSamples, farSide), d.dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,7 @@ func (d *farDataset) open(t *testing.T, share float64) *dataset.Dataset {
 	if share == 0 {
 		local = dataset.LocalCache{}
 	}
-	ds, err := dataset.Open(t.Context(), "s3://data/d", dataset.Options{
+	ds, err := dataset.Open(t.Context(), d.url, dataset.Options{
 		Prober: Probe, CacheDir: d.index, Store: store.Options{Endpoint: d.server, Anonymous: true, Tries: 1},
 		Storage: dataset.Storage{LocalCache: local},
 	})
@@ -82,6 +84,16 @@ func (d *farDataset) open(t *testing.T, share float64) *dataset.Dataset {
 	}
 	t.Cleanup(func() { ds.Close() })
 	return ds
+}
+
+// list has open open a list of datasets.
+func (d *farDataset) list(t *testing.T, names ...string) {
+	t.Helper()
+	d.url = filepath.Join(t.TempDir(), "list.txt")
+	if err := os.WriteFile(d.url, []byte(strings.Join(names, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.open(t, 0).Close()
 }
 
 // engine starts an engine with room for a share of the samples in memory. No batch is made before it is read.
@@ -195,6 +207,29 @@ func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
 			if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
 				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
 			}
+		}
+	}
+}
+
+// TestLocalHitsOfLists: a dataset that a list names twice is in the local cache as if it were two. What a list names that is on
+// this machine leaves the room to the rest, of which every batch finds equally many there.
+func TestLocalHitsOfLists(t *testing.T) {
+	for _, other := range []string{"s3://data/d", evenDir(t, farSamples/2, farSide)} {
+		d := newFar(t)
+		for i := farSamples / 2; i < farSamples; i++ {
+			if err := os.Remove(filepath.Join(d.dir, fmt.Sprintf("%04d.ppm", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.list(t, other, "s3://data/d")
+		e := d.engine(t, d.open(t, 0.25), 0.125)
+		if s := e.keeper.shares; s.disk < 0.2 || s.disk > 0.25 {
+			t.Errorf("%s: shares are %+v", other, s)
+		}
+		d.epoch(t, e, 0)
+		for epoch := 1; epoch < 4; epoch++ {
+			d.epoch(t, e, epoch)
+			d.checkEpoch(t, other, e, epoch, nil) // an object may be two samples, so what is fetched says little
 		}
 	}
 }

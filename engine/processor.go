@@ -140,7 +140,9 @@ func (all *processors) use(p *processor, hands ...*worker) {
 		}
 	}
 	all.free <- p
-	all.took(began, drawn)
+	if drawn > 0 {
+		all.took(began, drawn)
+	}
 }
 
 // try draws samples, and reports whether there was no panic, which is the error of all of them. After it the decoders' state

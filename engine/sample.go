@@ -247,6 +247,9 @@ func (w *worker) record() {
 
 // plan decides how a worker's sample, the first or second of its pair, is made, and finds memory for that.
 func (p *processor) plan(i int, w *worker) (err error) {
+	if err := w.batches.stillWanted(w.item); err != nil { // it may have waited long for the processor
+		return err
+	}
 	f, target := &w.sample, pixels.Target{Sink: p.writers[i]}
 	if b := w.item.b; w.batches.converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(w.item.slot), b.spec.W*b.spec.C

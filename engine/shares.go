@@ -16,6 +16,7 @@ type plan struct{ memory, disk *keep.Choice } // nil: nothing
 type shares struct {
 	memory, disk float64
 	room         int64 // on the disk, for that share
+	files        bool  // some samples are files of this machine, of which the disk keeps nothing
 }
 
 // local says whether there is a plan for the local cache.
@@ -46,7 +47,7 @@ func (s shares) choose(c *Catalog, epoch int, w keep.Workspace) (p *plan, err er
 			s.setDisk(c, now)
 		}
 		config := c.Options.keepConfig(s.disk)
-		config.Except = p.memory
+		config.Except = s.except(c, p.memory)
 		if p.disk, err = keep.Choose(c.Plan, epoch, config, w); err != nil {
 			return nil, err
 		}
@@ -54,11 +55,22 @@ func (s shares) choose(c *Catalog, epoch int, w keep.Workspace) (p *plan, err er
 	return p, nil
 }
 
+// except says which samples the local cache does not keep, whatever its share; nil: any may be kept.
+func (s shares) except(c *Catalog, memory *keep.Choice) func(id int64) bool {
+	switch {
+	case s.files:
+		return func(id int64) bool { return memory.Kept(id) || !c.Dataset.InStore(int(id)) }
+	case s.cached():
+		return memory.Kept
+	}
+	return nil
+}
+
 // needs is about the most memory that choose takes.
 func (s shares) needs(c *Catalog) int64 {
 	config := c.Options.keepConfig(1)
-	if s.cached() && s.local() {
-		config.Except = &keep.Choice{}
+	if s.local() {
+		config.Except = s.except(c, nil)
 	}
 	return keep.Needs(c.Plan, config)
 }
@@ -71,7 +83,8 @@ func (s *shares) addLocal(c *Catalog) {
 	o, all := &c.Options, 0.0
 	for id := range o.Samples {
 		cost, _ := c.localCost(id)
-		all += float64(cost)
+		s.files = s.files || cost < 0
+		all += float64(max(cost, 0))
 	}
 	order := c.Plan.Config()
 	order.Blocks, order.Raw = nil, nil // which follow from the dataset
@@ -91,7 +104,11 @@ func (s *shares) setDisk(c *Catalog, room int64) {
 	}
 }
 
-// localCost is what a sample takes of the local cache, and whether it is ordered apart from others.
-func (c *Catalog) localCost(id int64) (int64, bool) {
+// localCost is what a sample takes of the local cache, below 0 if it is a file of this machine, and whether it is ordered
+// apart from others.
+func (c *Catalog) localCost(id int64) (cost int64, apart bool) {
+	if !c.Dataset.InStore(int(id)) {
+		return -1, false
+	}
 	return tier.Cost(c.encodedSize(int(id))), sample.IsRaw(c.Dataset, int(id)) && c.Options.Shuffle
 }

@@ -47,7 +47,7 @@ func (t *Tier) giveWay() bool {
 	return false
 }
 
-// isOld says whether an extent has not been used since then.
+// isOld says whether nobody has used an extent since then.
 func (t *Tier) isOld(name string) (size int64, is bool) {
 	var st unix.Stat_t
 	if unix.Fstatat(t.fd(), name, &st, 0) != nil {
@@ -56,12 +56,19 @@ func (t *Tier) isOld(name string) (size int64, is bool) {
 	return st.Size, st.Mtim.Nano() < t.since.Load()-int64(tick)
 }
 
-// use notes that an extent is used.
-func (t *Tier) use(k Key) {
-	if !t.renew.Load() {
-		return
-	}
-	if _, is := t.isOld(k.name()); is {
+// renewed has what nobody uses from now on be old. The time of the dataset's lock tells that to all who use it.
+func (t *Tier) renewed() error {
+	now := time.Now()
+	t.since.Store(now.UnixNano())
+	return os.Chtimes(t.lock.Name(), now, now)
+}
+
+// use notes that an extent is used, unless that was noted since the time from which anybody who uses the dataset looks for
+// what is old.
+func (t *Tier) use(k Key, noted int64) {
+	var st unix.Stat_t
+	_ = unix.Fstat(int(t.lock.Fd()), &st)
+	if noted < max(t.since.Load(), st.Mtim.Nano())-int64(tick) {
 		_ = unix.UtimesNanoAt(t.fd(), k.name(), nil, 0)
 	}
 }

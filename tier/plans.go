@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,7 +59,7 @@ func (t *Tier) PlanRoom() int64 {
 		t.room.evicting.Lock()
 		defer t.room.evicting.Unlock()
 		t.old = old{}
-		t.since.Store(time.Now().UnixNano())
+		_ = t.renewed()
 	}
 	return f.room
 }

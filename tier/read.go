@@ -13,6 +13,9 @@ type Object struct {
 	Size          int64  // bytes
 }
 
+// Fetch reads a part of an object from where it comes from.
+type Fetch func(ctx context.Context, p []byte, offset int64) error
+
 // piece is a part of a read that lies in one extent.
 type piece struct {
 	key      Key

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,22 +56,23 @@ func (r *room) open(alone bool) error {
 	if r.page, err = unix.Mmap(int(f.Fd()), 0, counterBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return err
 	}
+	runtime.AddCleanup(r, func(page []byte) { _ = unix.Munmap(page) }, r.page)
 	if alone {
-		r.counter().Store(sizeBelow(r.dir))
+		r.add(sizeBelow(r.dir) - r.used())
 	}
 	return flock(r.lock, unix.LOCK_SH) // waits for a process that counts
 }
 
-func (r *room) close() {
-	if r.page != nil {
-		unix.Munmap(r.page)
-	}
-	r.lock.Close()
+// close ends the use of the directory. The page stays for reads that a disk answers later.
+func (r *room) close() { r.lock.Close() }
+
+// add adds to what extents take, and returns that.
+func (r *room) add(n int64) int64 {
+	defer runtime.KeepAlive(r)
+	return (*atomic.Int64)(unsafe.Pointer(&r.page[0])).Add(n)
 }
 
-func (r *room) counter() *atomic.Int64 { return (*atomic.Int64)(unsafe.Pointer(&r.page[0])) }
-
-func (r *room) used() int64 { return r.counter().Load() }
+func (r *room) used() int64 { return r.add(0) }
 
 // most is what extents may take if nobody says so: others need some of the disk, too.
 func (r *room) most() (int64, error) {
@@ -81,11 +83,11 @@ func (r *room) most() (int64, error) {
 	return r.used() + int64(st.Bavail)*st.Bsize/10*9, nil
 }
 
-func (r *room) give(n int64) { r.counter().Add(-n) }
+func (r *room) give(n int64) { r.add(-n) }
 
 // take reports whether there is room for n bytes more.
 func (r *room) take(n, limit int64) bool {
-	if r.counter().Add(n) <= limit {
+	if r.add(n) <= limit {
 		return true
 	}
 	r.give(n)

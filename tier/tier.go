@@ -2,7 +2,6 @@ package tier
 
 import (
 	"cmp"
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"crypto/sha256"
@@ -110,9 +108,7 @@ func (t *Tier) open(own string) (err error) {
 	if t.lock, err = openShared(filepath.Join(own, "lock")); err != nil {
 		return err
 	}
-	now := time.Now()
-	t.since.Store(now.UnixNano())
-	if err := os.Chtimes(t.lock.Name(), now, now); err != nil {
+	if err := t.renewed(); err != nil {
 		return err
 	}
 	if t.dir, err = os.Open(own); err != nil {
@@ -179,7 +175,7 @@ func (t *Tier) get(k Key, p []byte, offset int64) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	err = t.read(fd, k, p, offset)
+	noted, err := t.read(fd, k, p, offset)
 	if err == errVersion {
 		return false // it stays until the store has shown which version is the present one
 	}
@@ -189,15 +185,20 @@ func (t *Tier) get(k Key, p []byte, offset int64) bool {
 		t.drop(fd, k)
 		return false
 	}
-	t.use(k)
+	t.use(k, noted)
 	return true
 }
 
-func (t *Tier) read(fd int, k Key, p []byte, offset int64) error {
+// read reads a part of an extent, and returns when its use was noted last.
+func (t *Tier) read(fd int, k Key, p []byte, offset int64) (noted int64, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return err
+		return 0, err
 	}
+	return st.Mtim.Nano(), t.readPart(fd, k, p, offset, st.Size)
+}
+
+func (t *Tier) readPart(fd int, k Key, p []byte, offset, size int64) error {
 	file := <-t.readers
 	defer func() { t.readers <- file }()
 	if file == nil {
@@ -205,12 +206,12 @@ func (t *Tier) read(fd int, k Key, p []byte, offset int64) error {
 	}
 	header, data := file[:unit], file[unit:]
 	if offset < chunkBytes { // one read for both
-		header = file[:min(unit+readBytes, unit+roundUp(offset+int64(len(p)), chunkBytes), st.Size)]
+		header = file[:min(unit+readBytes, unit+roundUp(offset+int64(len(p)), chunkBytes), size)]
 	}
 	if err := readFull(fd, header, 0); err != nil {
 		return err
 	}
-	n, err := check(file[:unit], k, st.Size)
+	n, err := check(file[:unit], k, size)
 	if err != nil {
 		return err
 	}
@@ -268,20 +269,23 @@ func (t *Tier) remove(k Key) {
 		return
 	}
 	defer unix.Close(fd)
-	if t.read(fd, k, nil, 0) != errVersion {
+	if _, err := t.read(fd, k, nil, 0); err != errVersion {
 		t.drop(fd, k)
 	}
 }
 
-// has says whether there is an extent for a key. It removes one of another version.
+// has says whether there is an extent for a key, which is then used. It removes one of another version.
 func (t *Tier) has(k Key) bool {
 	fd, err := t.openFile(k.name(), unix.O_RDONLY)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	err = t.read(fd, k, nil, 0)
-	if err == errVersion {
+	noted, err := t.read(fd, k, nil, 0)
+	switch err {
+	case nil:
+		t.use(k, noted)
+	case errVersion:
 		t.drop(fd, k)
 	}
 	return err == nil
@@ -355,6 +359,3 @@ func aligned(n int) []byte {
 	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (unit - 1)
 	return b[skip:][:n]
 }
-
-// Fetch reads a part of an object from where it comes from.
-type Fetch func(ctx context.Context, p []byte, offset int64) error

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -382,6 +383,23 @@ func TestCloseEndsFetch(t *testing.T) {
 	}
 	<-asked
 	tier.Close()
+}
+
+// TestAfterClose: a read that the disk answers late, and a question about what was done, find a tier that is closed.
+func TestAfterClose(t *testing.T) {
+	o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30})
+	o.put(tier, "a")
+	fd, err := tier.openFile(o.object("a").piecesOf(0, 1)[0].key.name(), unix.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	tier.Close()
+	runtime.GC()
+	tier.drop(fd, o.object("a").piecesOf(0, 1)[0].key)
+	if s := tier.Stats(); s.Kept != 1 || s.Used != Cost(1000) || o.got(t, tier, "a") {
+		t.Errorf("%+v", s)
+	}
 }
 
 func TestManyReaders(t *testing.T) {

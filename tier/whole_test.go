@@ -3,6 +3,7 @@ package tier
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -134,6 +135,57 @@ func TestRenewal(t *testing.T) {
 	}
 	if !o.got(t, tier, "old3") || !o.got(t, tier, "old7") || !o.got(t, tier, "new0") {
 		t.Error("what is used gave way")
+	}
+}
+
+// TestUseByOthers: what another process uses does not give way, however long ago that has opened the dataset, or has added
+// what it uses.
+func TestUseByOthers(t *testing.T) {
+	const most = 10
+	o, dir := newOrigin(1000), t.TempDir()
+	limit := most * Cost(1000)
+	long := open(t, dir, Options{Limit: limit, Renew: true})
+	for k := range most {
+		o.put(long, fmt.Sprint(k))
+	}
+	ago := func(hours int) int64 { return time.Now().Add(-time.Duration(hours) * time.Hour).UnixNano() }
+	hour := []unix.Timespec{unix.NsecToTimespec(ago(1)), unix.NsecToTimespec(ago(1))}
+	long.since.Store(ago(2))
+	for _, f := range files(t, dir) { // added after that
+		if err := unix.UtimesNano(f, hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := open(t, dir, Options{Limit: limit, Renew: true})
+	if o.put(long, "7"); !o.got(t, long, "3") || long.Stats().Kept != most { // which is there
+		t.Fatal("what was put is not there")
+	}
+	for k := range most {
+		o.put(late, fmt.Sprint("new", k))
+	}
+	if s := late.Stats(); s.Kept != most-2 || s.NotKept != 2 || s.Used != limit {
+		t.Errorf("%+v", s)
+	}
+	if !o.got(t, long, "3") || !o.got(t, long, "7") {
+		t.Error("what is in use gave way")
+	}
+	// A time to look for old ones that is not noted in the directory any more still counts for those who look.
+	if err := os.Chtimes(late.lock.Name(), time.Time{}, time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files(t, dir) {
+		if err := unix.UtimesNano(f, hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if late.old = (old{}); !o.got(t, late, "3") {
+		t.Fatal("what was kept is not there")
+	}
+	for k := range most {
+		o.put(late, fmt.Sprint("newer", k))
+	}
+	if !o.got(t, late, "3") || o.got(t, late, "7") {
+		t.Error("what is in use gave way, or what is not did not")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 func beside(t testing.TB, p *shard.Plan, epoch int, c Config, second float64) (one, two *Choice, with Config) {
 	t.Helper()
 	one = mustKeep(t, p, epoch, c)
-	c.Ratio, c.Except = second, one
+	c.Ratio, c.Except = second, one.Kept
 	return one, mustKeep(t, p, epoch, c), c
 }
 
@@ -100,7 +100,7 @@ func TestMemoryOfSecond(t *testing.T) {
 			c, m := Config{Ratio: 0.3}, &metered{}
 			change(&cfg, &c)
 			p := mustPlan(t, cfg)
-			c.Except = mustKeep(t, p, 1, c)
+			c.Except = mustKeep(t, p, 1, c).Kept
 			if _, err := Choose(p, 1, c, m); err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestMemoryOfSecond(t *testing.T) {
 
 func BenchmarkKeepSecond(b *testing.B) {
 	p := imageNet(b, func(*shard.Config) {})
-	c := Config{Ratio: 0.4, Except: mustKeep(b, p, 0, Config{Ratio: 0.3})}
+	c := Config{Ratio: 0.4, Except: mustKeep(b, p, 0, Config{Ratio: 0.3}).Kept}
 	for b.Loop() {
 		mustKeep(b, p, 0, c)
 	}

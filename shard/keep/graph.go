@@ -91,7 +91,7 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 	g.tail, g.head = take[int32](s, reads)[:0], take[int32](s, reads)[:0]
 	g.eachRead(now, func(leaf int32, id int64) {
 		head := reader[id] - 1
-		if c.Except.Kept(id) {
+		if c.Except != nil && c.Except(id) {
 			head = -1
 		}
 		if head >= 0 {

@@ -85,8 +85,8 @@ type Config struct {
 	// LocalFrom and LocalTo are the range of shards that are read here, excluding LocalTo. Both
 	// 0: all shards.
 	LocalFrom, LocalTo int
-	// Except is what another cache keeps of the same epoch: no candidates. nil: nothing.
-	Except *Choice
+	// Except says which samples are no candidates, such as those that another cache keeps of the same epoch. nil: none.
+	Except func(id int64) bool
 }
 
 // Choice is the set of samples to keep of one epoch. It is immutable, and its memory is one bit
