@@ -303,7 +303,7 @@ func TestDecodeDamaged(t *testing.T) {
 	hosts, threads := startAll(t)
 	r, others, n, inThreads := rand.New(rand.NewPCG(3, 3)), jpegs(t), counts{}, counts{}
 	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.Gray, false)}
-	for i := 0; n.files-n.unsuited < 10000; i++ {
+	for i := 0; n.files-n.unsuited < 3000; i++ {
 		files := some(r, others, 4)
 		for range 60 {
 			files = append(files, forge(r, samplings[r.IntN(len(samplings))], 1+r.IntN(8), []int{9, 17, 33, 60}[r.IntN(4)]))

@@ -41,6 +41,8 @@
 // variables of proxies, SSL_CERT_FILE and SSL_CERT_DIR. This package reads no environment.
 // A token is replaced before it ends, and serves to its end if that fails. Credentials that are
 // not accepted any more are renewed once for a request, from what files and services have then.
+// Amazon's signatures name neither the range nor the version that is wanted; those of parts of an object are used for a minute
+// (signatures.go).
 // They are shown to the store's host only, and appear in no error, no log and no [Object]: of
 // what a server says about an error, only the code is repeated, and queries are cut off URLs.
 //
@@ -48,6 +50,6 @@
 //
 // Each request has a connection of its own (HTTP/1.1), which is kept for the next one:
 // Options.MaxRequests, and a few for hedges. The goroutine that wants the bytes writes the request and reads the answer
-// (connections.go): net/http's transport, which has two goroutines for each connection, is used only where there is a proxy.
+// (connections.go, heads.go): net/http's transport, which has two goroutines for each connection, is used only where there is a proxy.
 // No goroutine outlives a call by more than the time that cancelling takes. Bytes are read into the caller's memory.
 package store
