@@ -152,6 +152,11 @@ func run(ctx context.Context) error {
 	defer s.endStore()
 	s.describeMachine(ctx)
 	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", s.rounds)
+	return s.measureAll(ctx, wanted)
+}
+
+// measureAll prints what each measurement finds. One that fails does not stop the others.
+func (s *setup) measureAll(ctx context.Context, wanted []measurement) error {
 	failed := 0
 	for _, m := range wanted {
 		s.progress.title = m.name
@@ -160,7 +165,7 @@ func run(ctx context.Context) error {
 		for _, one := range rows {
 			fmt.Println(one)
 		}
-		if err != nil { // the others go on
+		if err != nil {
 			failed++
 			fmt.Printf("%-66s FAILED: %v\n", m.name, err)
 		}
