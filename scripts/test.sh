@@ -38,11 +38,14 @@ stage() {
 # check COMMAND...: remembers a failure.
 check() { "$@" || failed=1; }
 
-# tests ARGUMENT...: runs go test and shortens its output.
+# Compiling takes an eighth less processor time if Go collects garbage less often; tests keep what they are used to.
+export GOGC=400
+
+# tests ARGUMENT...: runs go test and shortens its output. RUN_WITH are variables of the tests.
 tests() (
 	status=0
 	log=$(mktemp -p "$logs")
-	go test -v -vet=off -timeout 60m "$@" >"$log" 2>&1 || status=$?
+	go test -v -vet=off -timeout 60m -exec "env -u GOGC ${RUN_WITH:-}" "$@" >"$log" 2>&1 || status=$?
 	awk -f scripts/testlog.awk "$log"
 	exit $status
 )
@@ -96,7 +99,8 @@ formatted() {
 stage 'gofmt and vet'
 check formatted
 check go vet ./...
-check without_cgo go vet ./...
+# shellcheck disable=SC2046 # a list of words
+check without_cgo go vet $(go list -f '{{if or .CgoFiles .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 say 'all tests, with the race detector'
 
@@ -114,8 +118,9 @@ together mounts_first mounts_second others
 
 one_processor() {
 	say 'on one processor'
-	check tests -exec 'env GOMAXPROCS=1' ./engine ./fusefs ./cache ./pinned
-	check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+	RUN_WITH='GOMAXPROCS=1'
+	check tests ./engine ./fusefs ./cache ./pinned
+	check tests -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
 }
 
 wheel_and_examples() {
