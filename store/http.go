@@ -57,6 +57,9 @@ func follow(next http.RoundTripper, r *http.Request, see func(*http.Response)) (
 }
 
 func redirected(answer *http.Response) bool {
+	if answer.Header.Get("X-Amz-Bucket-Region") != "" {
+		return false // the request is signed for that region instead
+	}
 	switch answer.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return answer.Header.Get("Location") != ""
@@ -78,6 +81,7 @@ func redirect(r *http.Request, answer *http.Response) (*http.Request, error) {
 	next.URL, next.Host = to, to.Host
 	if to.Host != r.URL.Host || to.Scheme != r.URL.Scheme {
 		next.Header.Del("Authorization")
+		next.Header.Del("X-Amz-Security-Token")
 	}
 	return next, nil
 }

@@ -40,6 +40,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 		if endpoint, err = service(at); err != nil {
 			return "", err
 		}
+		s.transport = &redirects{next: s.pool} // as AIStore's gateways send readers to the machine that has an object
 	}
 	signer := &awsSigner{}
 	signer.credentials = aws.NewCredentialsCache(signer.provider(c))

@@ -104,6 +104,55 @@ func TestAWSConfiguration(t *testing.T) {
 	}
 }
 
+// TestRedirectingGateway: a gateway that sends readers to other machines, as AIStore's do, is followed there, but a bucket that is
+// in another region is asked for with a signature for that. The other machine is shown no credentials.
+func TestRedirectingGateway(t *testing.T) {
+	awsKeys(t)
+	t.Setenv("AWS_SESSION_TOKEN", "canary")
+	asked := make(chan *http.Request, 8)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r
+		serve(w, r)
+	}))
+	defer target.Close()
+	moves := false
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch signedFor := r.Header.Get("Authorization"); {
+		case signedFor == "" || r.Header.Get("X-Amz-Security-Token") != "canary":
+			t.Error("the gateway was shown no credentials")
+		case moves && strings.Contains(signedFor, "/xx-east-1/"):
+			serve(w, r)
+			return
+		case moves:
+			w.Header().Set("X-Amz-Bucket-Region", "xx-east-1")
+		}
+		w.Header().Set("Location", target.URL+r.URL.Path+"?pid=p1&utm=1")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}))
+	defer gateway.Close()
+	s, _, err := Open(t.Context(), "s3://bucket/", Options{Endpoint: gateway.URL + "/s3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := read(t, s, 5, 10); err != nil {
+		t.Fatal(err)
+	}
+	r := <-asked
+	for name, want := range map[string]string{"Authorization": "", "X-Amz-Security-Token": "", "Range": "bytes=5-14", "If-Match": object.Version} {
+		if got := r.Header.Get(name); got != want {
+			t.Errorf("%s is %q, not %q", name, got, want)
+		}
+	}
+	if r.URL.Path != "/s3/bucket/a" || r.URL.RawQuery != "pid=p1&utm=1" {
+		t.Error(r.URL)
+	}
+	moves = true
+	if err := read(t, s, 5, 10); err != nil || len(asked) != 0 {
+		t.Error(err, len(asked))
+	}
+}
+
 // TestClockSkew: a wrong clock is named.
 func TestClockSkew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
