@@ -100,7 +100,7 @@ stage 'gofmt and vet'
 check formatted
 check go vet ./...
 # shellcheck disable=SC2046 # a list of words
-check without_cgo go vet $(go list -f '{{if or .CgoFiles .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
+check without_cgo go vet $(without_cgo go list -e -f '{{if and .GoFiles .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 say 'all tests, with the race detector'
 
