@@ -14,7 +14,7 @@ type sample struct {
 	rows, columns              int32
 	tapsY, tapsX               int32
 	shiftY, shiftX             int32
-	decoded, flip, copies, pad int32
+	decoded, flip, copies, pad int32 //nolint:unused // the kernels have it, too
 }
 
 type encoded struct{ packed, work uint64 }
@@ -23,13 +23,13 @@ type batch struct {
 	staging, work, slots uint64
 	samples, encoded     uint64
 	elements             uint64
-	verdicts             uint64
+	verdicts             uint64 //nolint:unused // the kernels write there
 	count, jpegs         int32
 	slotHeight           int32
 	slotWidth            int32
 	channels, size       int32
 	planar, tile         int32
-	fill, pad            int32
+	fill, pad            int32 //nolint:unused // the kernels have it, too
 }
 
 const (

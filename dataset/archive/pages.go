@@ -177,7 +177,7 @@ func (c *chunk) dataPage(n, most int64, encoding format.Encoding, f func(i int, 
 	switch {
 	case encoding == format.Plain:
 		next = (&walk{block: p, at: from, width: c.width}).next
-	case (encoding == format.RLEDictionary || encoding == format.PlainDictionary) && c.dictionary != nil:
+	case (encoding == format.RLEDictionary || encoding == format.PlainDictionary) && c.dictionary != nil: //nolint:staticcheck // files of older writers have the latter
 		v.block = c.dictionary
 		next, err = c.indexes(p, from)
 	case encoding == format.DeltaBinaryPacked && c.width > 0, encoding == format.DeltaLengthByteArray && c.width == 0:
