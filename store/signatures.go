@@ -39,7 +39,7 @@ func (s *signatures) show(r *http.Request, key *aws.Credentials, region *string)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, found := s.kept[signedOf(r)]
-	if !found || was.key != key || was.region != region || time.Since(was.made) >= signatureLife {
+	if age := now().Sub(was.made); !found || was.key != key || was.region != region || age < 0 || age >= signatureLife {
 		return false
 	}
 	for name, values := range was.header {
@@ -55,5 +55,9 @@ func (s *signatures) keep(r *http.Request, header http.Header, key *aws.Credenti
 	if s.kept == nil || len(s.kept) >= mostSignatures {
 		s.kept = map[signed]signature{}
 	}
-	s.kept[signedOf(r)] = signature{header, time.Now(), key, region}
+	s.kept[signedOf(r)] = signature{header, now(), key, region}
 }
+
+// now is the time of day, which a signature has: other than Go's usual measure of time, it goes on while a machine sleeps, and
+// may be set back.
+func now() time.Time { return time.Now().Round(0) }
