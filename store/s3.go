@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -150,7 +149,7 @@ func (a *awsSigner) sign(ctx context.Context, r *http.Request, repeated bool) er
 	r.Header["X-Amz-Content-Sha256"] = []string{nothing}
 	err = a.v4.SignHTTP(ctx, credentials, r, nothing, "s3", *region, time.Now())
 	if repeated && err == nil {
-		a.signatures.keep(r, maps.Clone(r.Header), key, region)
+		a.signatures.keep(r, key, region)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -8,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// signatures are those of objects of which many parts are read, such as archives: a request shows the same one, whatever part
-// it wants. To sign takes about a twentieth of the processor time of an image of 100 KB.
+// signatures are those of objects that are read in many parts, such as archives. They do not name the part, so that requests
+// can share them. Making one takes about a twentieth of the processor time of an image of 100 KB.
 type signatures struct {
 	mu   sync.Mutex
 	kept map[signed]signature
@@ -20,7 +21,7 @@ type signed struct{ host, path, query string }
 
 func signedOf(r *http.Request) signed { return signed{r.URL.Host, r.URL.RawPath, r.URL.RawQuery} }
 
-// A signature is what a request with it has as headers, but for those that say what part is wanted.
+// A signature is the header of a signed request, before it says which part is wanted.
 type signature struct {
 	header http.Header // not changed any more
 	made   time.Time
@@ -42,22 +43,20 @@ func (s *signatures) show(r *http.Request, key *aws.Credentials, region *string)
 	if age := now().Sub(was.made); !found || was.key != key || was.region != region || age < 0 || age >= signatureLife {
 		return false
 	}
-	for name, values := range was.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, was.header)
 	return true
 }
 
-// keep remembers the signature of a request, which has these headers.
-func (s *signatures) keep(r *http.Request, header http.Header, key *aws.Credentials, region *string) {
+// keep remembers the signature of a request.
+func (s *signatures) keep(r *http.Request, key *aws.Credentials, region *string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil || len(s.kept) >= mostSignatures {
 		s.kept = map[signed]signature{}
 	}
-	s.kept[signedOf(r)] = signature{header, now(), key, region}
+	s.kept[signedOf(r)] = signature{maps.Clone(r.Header), now(), key, region}
 }
 
-// now is the time of day, which a signature has: other than Go's usual measure of time, it goes on while a machine sleeps, and
-// may be set back.
+// now is the time of day, by which the store judges a signature. Unlike the monotonic clock, it goes on while the machine sleeps,
+// and it may be set back.
 func now() time.Time { return time.Now().Round(0) }

@@ -169,7 +169,7 @@ func TestUseByOthers(t *testing.T) {
 	if !o.got(t, long, "3") || !o.got(t, long, "7") {
 		t.Error("what is in use gave way")
 	}
-	// A time to look for old ones that is not noted in the directory any more still counts for those who look.
+	// Even if the lock has lost the time since which extents count as old, the tier that looks for them goes by its own.
 	if err := os.Chtimes(late.lock.Name(), time.Time{}, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
