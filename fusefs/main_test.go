@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/batchfs/batchfs/internal/ownmounts"
 	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(0)
 		}
+	}
+	if err := ownmounts.Enter(); err != nil {
+		fmt.Fprintln(os.Stderr, "fusefs:", err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -101,18 +105,7 @@ func mounted(t *testing.T, src *fakeSource, o Options) *Session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		err := s.Unmount()
-		if held, is := errors.AsType[*HeldError](err); is && held.Holders[0].PID != 0 {
-			// A test of another package, which runs at the same time, has copied all mounts into a namespace of its own.
-			ended := make(chan struct{})
-			go func() { s.Wait(); close(ended) }()
-			select {
-			case <-ended:
-				err = nil
-			case <-time.After(time.Minute):
-			}
-		}
-		if err != nil {
+		if err := s.Unmount(); err != nil {
 			t.Errorf("at the end of the test: %v", err)
 			if err := s.Detach(); err != nil {
 				t.Error(err)

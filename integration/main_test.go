@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/ownmounts"
 )
 
 // suite is shared by all tests. TestMain creates and removes it.
@@ -46,7 +47,7 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	if err := makePrivate(); err != nil {
+	if err := ownmounts.Enter(); err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		os.Exit(1)
 	}

@@ -1,7 +1,6 @@
 package stress
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/ownmounts"
 )
 
 var (
@@ -42,9 +43,6 @@ var parts = map[string]func(args []string) error{
 	"part-inject":  partInject,
 }
 
-// privateMark marks a process with a separate mount namespace, as an environment variable.
-const privateMark = "BATCHFS_STRESS_PRIVATE"
-
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if part, ok := parts[os.Args[1]]; ok {
@@ -55,29 +53,11 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	flag.Parse()
-	if os.Getuid() == 0 && os.Getenv(privateMark) == "" {
-		os.Exit(privately())
+	if err := ownmounts.Enter(); err != nil {
+		fmt.Fprintln(os.Stderr, "stress:", err)
+		os.Exit(1)
 	}
 	os.Exit(runSuite(m))
-}
-
-// privately runs this test in a separate mount namespace.
-func privately() int {
-	cmd := exec.Command(os.Args[0], os.Args[1:]...)
-	cmd.Env = append(os.Environ(), privateMark+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGTERM}
-	err := cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return max(exit.ExitCode(), 1)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "stress: a mount namespace:", err)
-		return 1
-	}
-	return 0
 }
 
 func runSuite(m *testing.M) (code int) {
