@@ -82,7 +82,7 @@ fi
 
 # Debian does not package the safetensors library. It is installed in a virtual environment
 # beside the binary, which can also use Debian's modules.
-case " $* " in *' test '*)
+modules() {
 	if [ ! -x bin/python/bin/python3 ] || ! bin/python/bin/python3 -c 'import safetensors' >/dev/null 2>&1; then
 		if ! { /usr/bin/python3 -m venv --system-site-packages bin/python && bin/python/bin/python3 -m pip install -q --retries 1 safetensors; } >/dev/null 2>&1; then
 			rm -rf bin/python
@@ -91,19 +91,6 @@ case " $* " in *' test '*)
 	fi
 	if ! scripts/wheel.sh >/dev/null 2>&1; then
 		echo 'deps: could not install what builds a wheel; its test will be skipped' >&2
-	fi
-	if [ ! -x bin/frameworks/bin/python3 ]; then
-		echo 'installing the frameworks of examples/ into bin/frameworks: 1 GB'
-		if ! scripts/frameworks.sh bin/frameworks >/dev/null 2>&1; then
-			rm -rf bin/frameworks
-			echo 'deps: could not install them; the examples will not be run' >&2
-		fi
-	fi
-	if [ ! -x bin/servers/versitygw ] || [ ! -x bin/servers/fake-gcs-server ]; then
-		echo 'installing object stores to test against into bin/servers: 260 MB, a few minutes'
-		if ! scripts/servers.sh bin/servers >/dev/null 2>&1; then
-			echo 'deps: could not install all of them; some tests will be skipped' >&2
-		fi
 	fi
 	# NVIDIA's headers, which ours are compared with, and its assembler, 100 MB, which need no GPU. None of them is compiled
 	# into anything.
@@ -115,5 +102,33 @@ case " $* " in *' test '*)
 			echo "deps: could not install CUDA's headers and assembler; their tests will be skipped" >&2
 		fi
 	fi
+}
+
+frameworks() {
+	[ ! -e bin/frameworks/complete ] || return 0
+	rm -rf bin/frameworks
+	echo 'installing the frameworks of examples/ into bin/frameworks: 1 GB'
+	if ! scripts/frameworks.sh bin/frameworks >/dev/null 2>&1; then
+		rm -rf bin/frameworks
+		echo 'deps: could not install them; the examples will not be run' >&2
+	fi
+}
+
+servers() {
+	[ ! -x bin/servers/versitygw ] || [ ! -x bin/servers/fake-gcs-server ] || return 0
+	echo 'installing object stores to test against into bin/servers: 260 MB, a few minutes'
+	if ! scripts/servers.sh bin/servers >/dev/null 2>&1; then
+		echo 'deps: could not install all of them; some tests will be skipped' >&2
+	fi
+}
+
+case " $* " in *' test '*)
+	# At once: some wait for the network, others for a processor. The terminal's interrupt does not reach commands in the
+	# background, so they are ended here.
+	trap 'trap "" TERM; kill 0; exit 130' INT
+	modules &
+	frameworks &
+	servers &
+	wait
 	;;
 esac
