@@ -161,13 +161,18 @@ type rowImage struct {
 	Label int64  `parquet:"label"`
 }
 
+// writePages writes a Parquet file with all rows in one page, which its writer makes room for at once.
 func (p *place) writePages(name string, codec compress.Codec, rows []rowImage) {
 	p.t.Helper()
 	f, err := os.Create(p.path(name))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	w := parquet.NewGenericWriter[rowImage](f, parquet.Compression(codec), parquet.PageBufferSize(1<<30))
+	size := 4 << 10
+	for _, row := range rows {
+		size += 2 * len(row.Image)
+	}
+	w := parquet.NewGenericWriter[rowImage](f, parquet.Compression(codec), parquet.PageBufferSize(size))
 	_, err = w.Write(rows)
 	if err := errors.Join(err, w.Close(), f.Close()); err != nil {
 		p.t.Fatal(err)
