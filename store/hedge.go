@@ -17,6 +17,7 @@ type attempt struct {
 
 	mu      sync.Mutex
 	hedge   bool                  // a second request may still be sent
+	late    bool                  // the timer had ended, but an answer came before fire was called
 	decided bool                  // one of the answers is used, or none any more
 	stalled bool                  // no data came in time
 	cancel  [2]context.CancelFunc // of the requests
@@ -62,6 +63,11 @@ func (a *attempt) first(q *call) (*http.Response, error) {
 // fire is called when the timer ends.
 func (a *attempt) fire() {
 	a.mu.Lock()
+	if a.late {
+		a.late = false
+		a.mu.Unlock()
+		return
+	}
 	if !a.hedge {
 		a.stalled = true
 		a.cancelAll()
@@ -97,8 +103,8 @@ func (a *attempt) decide(which int) bool {
 	if a.decided {
 		return false
 	}
-	a.decided, a.hedge = true, false
-	a.timer.Reset(a.timeout)
+	running := a.timer.Reset(a.timeout)
+	a.decided, a.hedge, a.late = true, false, a.hedge && !running
 	if end := a.cancel[1-which]; end != nil {
 		end()
 	}
