@@ -27,14 +27,14 @@ has_archive() {
 	case $("$CC" -print-file-name="lib$1.a") in /*) return 0 ;; *) return 1 ;; esac
 }
 
-# static_tags: the build tags that link the image libraries statically, and leave the names of hosts to Go's own resolver,
-# so that libc is all that remains; none if an archive is missing.
+# static_tags: the build tags that link the image libraries statically; none if an archive is
+# missing.
 static_tags() {
 	has_compiler || return 0
 	for library in jpeg png16 webp deflate z; do
 		has_archive $library || return 0
 	done
-	printf 'static netgo'
+	printf static
 	# From version 1.3 on, libwebp's encoder needs it.
 	if has_archive sharpyuv; then printf ' sharpyuv'; fi
 }

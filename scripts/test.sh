@@ -18,12 +18,13 @@ trap 'rm -rf "$logs"; trap "" TERM; kill 0; exit 130' INT
 export PATH
 
 # As scripts/build.sh builds batchfs. With other flags, the race stage would compile every package
-# twice: once for the tests and once for the batchfs that they run.
-TAGS=$(static_tags)
+# twice: once for the tests and once for the batchfs that they run. netgo, as in the wheel: Go's network is then compiled
+# once for it, for all others, and for what is without cgo.
+TAGS="netgo $(static_tags)"
 use_cuda
 # shellcheck disable=SC2086 # a list of words
 GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(echo $TAGS | tr ' ' ,)"
-export GOFLAGS
+export GOFLAGS TAGS=netgo # to which scripts/build.sh adds the rest
 
 failed=
 

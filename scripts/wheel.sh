@@ -39,7 +39,8 @@ exec "$tools/bin/python3" -m ziglang cc -target $(uname -m)-linux-gnu.2.17 -L"$(
 EOF
 chmod +x "$work/linker"
 
-LINKER="$work/linker" scripts/build.sh "$work/batchfs"
+# Go resolves the names of hosts itself (netgo), as zig has no libresolv.
+TAGS=netgo LINKER="$work/linker" scripts/build.sh "$work/batchfs"
 # A tag v1.2.3 is version 1.2.3; the fifth commit after it 1.2.3.post5.
 version=$(git describe --tags --match 'v[0-9]*' 2>/dev/null | sed -E 's/^v//; s/-([0-9]+)-g[0-9a-f]+$/.post\1/' || true)
 version=${version:-0.dev$(git rev-list --count HEAD 2>/dev/null || echo 0)}
