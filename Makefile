@@ -22,7 +22,7 @@ demo:
 
 # FUZZTIME=30s also fuzzes every target for that long.
 test:
-	@scripts/deps.sh build test
+	@scripts/deps.sh build
 	@scripts/test.sh
 
 # A wheel for Python with batchfs in it, into bin/wheels.

@@ -2,6 +2,8 @@ module github.com/batchfs/batchfs
 
 go 1.26.0
 
+ignore ./bin // what scripts install
+
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0

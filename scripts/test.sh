@@ -4,7 +4,7 @@
 # JPEG decoder with sanitizers, and without cgo what has C in it, and one mount. Fuzz targets run
 # their seeds, and FUZZTIME=30s fuzzes each of them for that long. The first run includes the
 # stress program, for a minute; integration/stress/doc.go says how to run it for longer. Skipped tests are listed with the reason. Every failure of a stage is
-# shown, and the stages after it do not run. No network is needed.
+# shown, and the stages after it do not run. Installs first what tests need, as scripts/deps.sh says; no network is needed if it is there.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -14,8 +14,6 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT TERM
 # Commands in the background do not get the terminal's interrupt, so they are ended here.
 trap 'rm -rf "$logs"; trap "" TERM; kill 0; exit 130' INT
-[ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
-export PATH
 
 # As scripts/build.sh builds batchfs. With other flags, the race stage would compile every package
 # twice: once for the tests and once for the batchfs that they run. netgo, as in the wheel: Go's network is then compiled
@@ -92,10 +90,14 @@ initialized() (
 )
 
 formatted() {
-	unformatted=$(gofmt -l ./*/ | grep -v '^bin/' || true)
+	unformatted=$(find . -path ./bin -prune -o -name '*.go' -exec gofmt -l {} +)
 	[ -z "$unformatted" ] || printf 'not formatted by gofmt:\n%s\n' "$unformatted"
 	[ -z "$unformatted" ]
 }
+
+# What only tests need is installed while Go compiles.
+scripts/deps.sh test &
+dependencies=$!
 
 stage 'gofmt and vet'
 check formatted
@@ -115,6 +117,9 @@ first_half='^Test[A-P]'
 others() { check tests -race -p "$(nproc)" ./integration/stress $(go list ./... | grep -v '/integration$'); }
 
 check binary race -race
+check wait "$dependencies"
+[ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
+export PATH
 together mounts_first mounts_second others
 
 one_processor() {
