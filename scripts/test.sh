@@ -1,10 +1,12 @@
 #!/bin/sh
 # Runs all tests with the race detector, those of real mounts in two halves beside the others;
 # then, at once, those that depend on scheduling on one processor, the wheel and the examples, the
-# JPEG decoder with sanitizers, and without cgo what has C in it, and one mount. Fuzz targets run
-# their seeds, and FUZZTIME=30s fuzzes each of them for that long. The first run includes the
-# stress program, for a minute; integration/stress/doc.go says how to run it for longer. Skipped tests are listed with the reason. Every failure of a stage is
-# shown, and the stages after it do not run. Installs first what tests need, as scripts/deps.sh says; no network is needed if it is there.
+# JPEG decoder with sanitizers, and without cgo what has C in it, and one mount. The first run
+# includes the stress program, for a minute; integration/stress/doc.go says how to run it for
+# longer. Fuzz targets run their seeds, and FUZZTIME=30s fuzzes each of them for that long. Skipped
+# tests are listed with the reason. Every failure of a stage is shown, and the stages after it do
+# not run. What tests need is installed first, as scripts/deps.sh says, and no network is needed if
+# it is there.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -16,8 +18,8 @@ trap 'rm -rf "$logs"' EXIT TERM
 trap 'rm -rf "$logs"; trap "" TERM; kill 0; exit 130' INT
 
 # As scripts/build.sh builds batchfs. With other flags, the race stage would compile every package
-# twice: once for the tests and once for the batchfs that they run. netgo, as in the wheel: Go's network is then compiled
-# once for it, for all others, and for what is without cgo.
+# twice: once for the tests and once for the batchfs that they run. netgo, as in the wheel: Go's
+# network is then compiled once for it, for all others, and for what is without cgo.
 TAGS="netgo $(static_tags)"
 use_cuda
 # shellcheck disable=SC2086 # a list of words
