@@ -58,7 +58,7 @@ func (p *opening) addArchives(x *index, objects []object, earlier ...*index) err
 		for k := range items {
 			i := left[k]
 			var err error
-			if all[i], err = p.search(ctx, objects[i], report); err != nil {
+			if all[i], err = p.search(ctx, objects[i], len(left), report); err != nil {
 				return err
 			}
 			keep.add(objects[i], all[i])
@@ -133,8 +133,8 @@ func (p *opening) requests() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// search finds the samples in an object, and the headers of those that it comes by.
-func (p *opening) search(ctx context.Context, o object, report func(n int64)) (found, error) {
+// search finds the samples in an object, one of n, and the headers of those that it comes by.
+func (p *opening) search(ctx context.Context, o object, n int, report func(n int64)) (found, error) {
 	f, err := p.openWhole(o)
 	if err != nil {
 		return found{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
@@ -153,6 +153,7 @@ func (p *opening) search(ctx context.Context, o object, report func(n int64)) (f
 	}}
 	if p.src.remote != nil {
 		how.Block = int(p.block())
+		how.Room = p.Memory/int64(n) - p.block() // of few objects, each has the memory that many would
 		how.Ahead, dali = p.ahead(ctx, o)
 		how.Unfit = func() { dali = "it is that of another tar" }
 		how.Seen = func(at archive.Place, data []byte) {

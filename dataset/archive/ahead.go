@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,10 @@ const (
 	spansAtOnce  = 64
 	missesAtOnce = 8 // more than so many, and most of all, and the spans are those of another archive
 	missBlock    = 64 << 10
+
+	// Spans of an archive that is read from front to back have so much in common, so that what begins in one of them does not
+	// end in the next one: headers, and most labels.
+	overlap = 4 << 10
 )
 
 // ReadDALI reads the index that DALI's wds2idx makes of a tar of size bytes. The spans are what [Scan] is going to read
@@ -65,8 +70,12 @@ func ReadDALI(r io.Reader, size, head, near, most int64) (spans []Span, err erro
 type ahead struct {
 	r      io.ReaderAt
 	spans  []Span     // that are left
+	rest   Span       // what comes after them, in steps
+	step   int64      // bytes
 	reads  []*reading // that are under way, or done, in order
 	room   int64      // how many more bytes may be
+	held   int64      // room, before anything was read
+	unfit  func()     // see Options; may be nil
 	all    sync.WaitGroup
 	hits   int
 	misses int
@@ -81,25 +90,27 @@ type reading struct {
 
 // get returns what is read of a span that has n bytes at an offset, nil if none has.
 func (a *ahead) get(off int64, n int) *reading {
-	for len(a.reads) > 0 && a.reads[0].To <= off {
+	var idle [][]byte // what the window had until now, and what it has passed over
+	for len(a.reads) > 0 && (a.reads[0].To <= off || len(a.reads) > 1 && a.reads[0].To < off+int64(n) && a.reads[1].From <= off) {
 		r := a.reads[0]
 		<-r.done // so that no more is in memory than there is room for
 		a.reads, a.room = a.reads[1:], a.room+r.To-r.From
+		idle = append(idle, r.buf)
 	}
-	for len(a.spans) > 0 && a.spans[0].To <= off {
-		a.spans = a.spans[1:]
-	}
-	for len(a.spans) > 0 && len(a.reads) < spansAtOnce {
+	for a.more(off) && len(a.reads) < spansAtOnce {
 		s := a.spans[0]
 		if len(a.reads) > 0 && s.To-s.From > a.room {
 			break
 		}
 		a.spans, a.room = a.spans[1:], a.room-(s.To-s.From)
 		r := &reading{Span: s, done: make(chan struct{})}
+		if k := len(idle) - 1; k >= 0 {
+			r.buf, idle = idle[k], idle[:k]
+		}
 		a.reads = append(a.reads, r)
 		a.all.Go(func() {
 			defer close(r.done)
-			r.buf = make([]byte, s.To-s.From)
+			r.buf = slices.Grow(r.buf[:0], int(s.To-s.From))[:s.To-s.From]
 			if n, err := a.r.ReadAt(r.buf, s.From); n < len(r.buf) {
 				r.err = cmp.Or(err, io.ErrUnexpectedEOF)
 			}
@@ -114,6 +125,18 @@ func (a *ahead) get(off int64, n int) *reading {
 	}
 	a.misses++
 	return nil
+}
+
+// more reports whether spans are left after an offset.
+func (a *ahead) more(off int64) bool {
+	for len(a.spans) > 0 && a.spans[0].To <= off {
+		a.spans = a.spans[1:]
+	}
+	if from := max(a.rest.From, off); len(a.spans) == 0 && from < a.rest.To {
+		a.spans = append(a.spans, Span{from, min(from+a.step, a.rest.To)})
+		a.rest.From = from + a.step - overlap
+	}
+	return len(a.spans) > 0
 }
 
 // wrong says whether the spans are of no use.

@@ -2,11 +2,14 @@ package archive
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -125,6 +128,89 @@ func TestAnythingAhead(t *testing.T) {
 			t.Fatalf("seed %d, %v:\n%s", seed, spans, diff)
 		}
 	}
+}
+
+// A slowReader answers after the time that a store takes.
+type slowReader struct{ tracedReader }
+
+const answerTime = 100 * time.Millisecond
+
+func (r *slowReader) ReadAt(p []byte, off int64) (int, error) {
+	time.Sleep(answerTime)
+	return r.tracedReader.ReadAt(p, off)
+}
+
+// TestReadsBlocksAhead: an archive that is read from front to back takes the time of one read for several blocks, which
+// are read about once, in the memory that there is.
+func TestReadsBlocksAhead(t *testing.T) {
+	const block, room = 64 << 10, 8 * 64 << 10
+	tar, _ := photos(t, 200, 30_000)
+	want, _, _, _ := scanAhead(t, tar, nil)
+	synctest.Test(t, func(t *testing.T) {
+		r := &slowReader{tracedReader{Reader: bytes.NewReader(tar)}}
+		held, began := int64(0), time.Now()
+		got, err := Scan(t.Context(), "x.tar", r, int64(len(tar)), Options{Block: block, Room: room, Memory: func(n int64) error {
+			held += n
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		sum := int64(0)
+		for _, s := range r.reads {
+			sum += s.To - s.From
+		}
+		if sum > int64(len(tar))*108/100 {
+			t.Errorf("%d bytes of %d were read", sum, len(tar))
+		}
+		if took := time.Since(began) / answerTime; int(took) > len(r.reads)/5 {
+			t.Errorf("%d reads took the time of %d", len(r.reads), took)
+		}
+		if held > block+room {
+			t.Errorf("%d bytes were held", held)
+		}
+	})
+}
+
+// TestAnyBlocksAhead: whatever the sizes of files and blocks, what is found is the same, and a read that fails ends the scan.
+func TestAnyBlocksAhead(t *testing.T) {
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		var files []string
+		for i := range 60 {
+			files = append(files, fmt.Sprintf("%04d.jpg", i), strings.Repeat("x", random.IntN(1+random.IntN(100_000))),
+				fmt.Sprintf("%04d.cls", i), strings.Repeat(" ", random.IntN(3000))+"1")
+		}
+		tar := tarOf(t, files...)
+		want, _, _, _ := scanAhead(t, tar, nil)
+		o := Options{Block: 9000 + random.IntN(100_000), Room: random.Int64N(2 << 20)}
+		got, err := Scan(t.Context(), "x.tar", bytes.NewReader(tar), int64(len(tar)), o)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Fatalf("seed %d, %v: %v\n%s", seed, o, err, diff)
+		}
+		broken := &brokenReader{bytes.NewReader(tar), random.Int64N(int64(len(tar) - 1<<10))}
+		if _, err := Scan(t.Context(), "x.tar", broken, int64(len(tar)), o); !errors.Is(err, errBroken) || errors.Is(err, ErrBad) {
+			t.Fatalf("seed %d, broken at %d: %v", seed, broken.at, err)
+		}
+	}
+}
+
+// A brokenReader cannot read what comes after an offset.
+type brokenReader struct {
+	*bytes.Reader
+	at int64
+}
+
+var errBroken = errors.New("broken")
+
+func (r *brokenReader) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > r.at {
+		return 0, errBroken
+	}
+	return r.Reader.ReadAt(p, off)
 }
 
 // FuzzReadDALI: spans of whatever index are within the tar and in order.

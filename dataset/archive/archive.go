@@ -51,6 +51,10 @@ type Options struct {
 	// still held when Scan returns is given up then, without a call.
 	Memory func(n int64) error
 
+	// Room is how many more bytes may be held of what is read before it is needed, in blocks, where the archive is read
+	// from front to back. Less than two blocks: nothing is.
+	Room int64
+
 	// Ahead, if not nil, is what is probably going to be read, in order and within the archive; see [ReadDALI]. It is read before it is
 	// needed, several spans at a time, as far as Block is enough for. Whatever it is, Scan finds the same. Unfit, if not
 	// nil, is called when little of it was needed.
@@ -128,7 +132,7 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 	if scan == nil {
 		return nil, fmt.Errorf("%w: its name has no extension of an archive", ErrBad)
 	}
-	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), memory: o.Memory}
+	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), room: o.Room, memory: o.Memory}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
 	s.Ignored, s.Folders, s.Problems = map[string]int{}, map[string]bool{}, map[int]string{}
 	w.readAhead(o.Ahead, o.Unfit)

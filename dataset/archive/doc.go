@@ -32,7 +32,7 @@
 //
 // A tar or a TFRecord has no table of contents: all headers are read, one after the other, and the
 // fields with labels. Over a network, [Options].Block should be the size of many samples, so that there
-// are few reads. DALI's .idx beside a WebDataset ([ReadDALI]) says where the headers are, so that they can be read ahead, and
+// are few reads; where blocks are read one after the other, several are at once, as [Options].Room allows. DALI's .idx beside a WebDataset ([ReadDALI]) says where the headers are, so that they can be read ahead, and
 // large files between them be left out. It is not believed: it has neither labels nor the sizes of images, and after one file was
 // replaced by another of its length, an old one would give images the labels of others. So the tar is read as without it,
 // header by header, and an .idx that is not true only costs reads.

@@ -20,7 +20,8 @@ type window struct {
 	at     int64  // where buf begins
 	own    []byte // what buf is in, unless it was read ahead
 	ahead  *ahead // nil: nothing is read ahead
-	unfit  func() // see Options; may be nil
+	room   int64  // see Options
+	steps  int    // reads, up to now, of which each went on where the one before had ended
 	err    error  // of ctx, r or memory, rather than of what was read
 }
 
@@ -46,6 +47,9 @@ func (w *window) fill(off int64, n int) error {
 		return w.err
 	}
 	block := w.block
+	if w.ahead == nil && w.goesOn(off) {
+		w.begin(&ahead{rest: Span{off, w.size}, step: int64(block), room: w.room})
+	}
 	if w.ahead != nil {
 		if r := w.ahead.get(off, n); r != nil {
 			w.buf, w.at = r.buf, r.From
@@ -74,18 +78,35 @@ func (w *window) fill(off int64, n int) error {
 
 // readAhead begins to read spans. What it holds of them is what a block would take.
 func (w *window) readAhead(spans []Span, unfit func()) {
-	if len(spans) > 0 && w.take(int64(w.block)) == nil {
-		w.ahead, w.unfit = &ahead{r: w.r, spans: spans, room: int64(w.block)}, unfit
+	if len(spans) > 0 {
+		w.begin(&ahead{spans: spans, room: int64(w.block), unfit: unfit})
 	}
 }
 
-// endAhead is for when the spans are not those of the archive.
+// goesOn reports whether it is worth to read ahead from an offset on, as several reads in a row went on about where the one
+// before had ended. It is called once for each.
+func (w *window) goesOn(off int64) bool {
+	const several = 3
+	if w.steps++; off < w.at || off > w.at+int64(len(w.buf)+w.block/2) {
+		w.steps = 0
+	}
+	return w.steps >= several && w.room >= 2*int64(w.block) && w.block > 2*overlap
+}
+
+func (w *window) begin(a *ahead) {
+	if a.r = w.r; w.take(a.room) == nil {
+		a.held, w.ahead = a.room, a
+	}
+}
+
+// endAhead is for when what is read ahead is not what is needed.
 func (w *window) endAhead() {
-	w.ahead.all.Wait()
-	w.ahead, w.buf = nil, nil
-	_ = w.take(-int64(w.block))
-	if w.unfit != nil {
-		w.unfit()
+	a := w.ahead
+	a.all.Wait()
+	w.ahead, w.buf, w.steps = nil, nil, 0
+	_ = w.take(-a.held)
+	if a.unfit != nil {
+		a.unfit()
 	}
 }
 
