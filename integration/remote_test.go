@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -158,9 +160,37 @@ func TestSameBatchesFromAnywhere(t *testing.T) {
 				if len(got) != len(want) || len(want) == 0 {
 					t.Errorf("%d files, and %d of the directory", len(got), len(want))
 				}
+				policy := uint32(unix.SCHED_NORMAL)
+				if where == "s3://bucket/" {
+					policy = unix.SCHED_BATCH
+				}
+				for id, has := range policies(t, m.pid()) {
+					if has != policy {
+						t.Errorf("thread %d has the scheduling policy %d, not %d", id, has, policy)
+					}
+				}
 			})
 		}
 	}
+}
+
+// policies are the scheduling policies of a process's threads, by their ids.
+func policies(t *testing.T, pid int) map[int]uint32 {
+	t.Helper()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	check(t, err)
+	all := map[int]uint32{}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		check(t, err)
+		attr, err := unix.SchedGetAttr(id, 0)
+		if errors.Is(err, unix.ESRCH) { // it has ended
+			continue
+		}
+		check(t, err)
+		all[id] = attr.Policy
+	}
+	return all
 }
 
 // TestStoreFaults: a store that fails delays or fails the opens that need it, is tried again, and leaves no trace. An object that

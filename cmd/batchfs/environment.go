@@ -101,26 +101,6 @@ type machine struct {
 
 func thisMachine() machine { return machine{files: os.DirFS("/"), cpus: runtime.GOMAXPROCS(0)} }
 
-// addProcessors makes Go's scheduler run more goroutines at a time than there are CPUs. It
-// counts a goroutine that is in C, where item workers nearly always are, or in a system call,
-// where readers of requests are, until its monitor looks, up to 10 ms later. Without spare
-// processors, a complete batch waited for that: an open took 50 ms instead of 37 with 2 CPUs.
-//
-// Workers that wait for a store do so in Go, and only as many as there are CPUs decode. There, spare processors have
-// answers read while images are decoded, which takes time slices and caches from them: on one CPU, an image took 0.49 ms
-// with three processors, 0.48 with two and 0.46 with one.
-//
-// A GOMAXPROCS that the user set is left alone.
-func (m machine) addProcessors(workers int, remote bool) {
-	n := 2*m.cpus + workers
-	if remote {
-		n = m.cpus + m.cpus/2
-	}
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(n)
-	}
-}
-
 // host returns the machine's memory accounting.
 func (m machine) host() *headroom.Host { return headroom.New(m.files) }
 

@@ -173,6 +173,11 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	r.log.state(summary(r.dataset, ds))
 	c.machine.addProcessors(r.engine.Workers, ds.Remote())
+	if ds.Remote() {
+		if err := finishSlices(); err != nil {
+			r.log.Debug("answers of the store interrupt the decoders", "reason", err)
+		}
+	}
 	if err := c.announce(r, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
 	}
