@@ -183,17 +183,11 @@ func (c *Catalog) Steps(from, to Key, most int) int {
 	if from.Shard != to.Shard {
 		return 0
 	}
-	if to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch < from.Batch {
-		return -c.Steps(to, from, most)
-	}
-	n := to.Batch - from.Batch
-	for e := from.Epoch; e < to.Epoch && n <= most; e++ {
-		n += c.Plan.Batches(from.Shard, e)
-	}
-	if n > most {
+	n := c.Plan.BatchesBefore(to.Epoch) + int64(to.Batch) - c.Plan.BatchesBefore(from.Epoch) - int64(from.Batch)
+	if n > int64(most) || n < int64(-most) {
 		return 0
 	}
-	return n
+	return int(n)
 }
 
 // Spec is the exact shape of a batch, in the mount's layout. If it has an Err, Open returns

@@ -48,13 +48,20 @@ func (p *Plan) Batches(shard, epoch int) int {
 	if !p.exists(shard, epoch) {
 		return 0
 	}
+	return int(p.BatchesBefore(epoch+1) - p.BatchesBefore(epoch))
+}
+
+// BatchesBefore is the number of batches that a shard has before an epoch, which is the same for all shards. The epoch is
+// from 0 to MaxEpochs.
+func (p *Plan) BatchesBefore(epoch int) int64 {
+	e := int64(epoch)
 	switch {
 	case p.cfg.LastBatch == Drop:
-		return int(p.least / p.batch)
+		return e * (p.least / p.batch)
 	case p.cfg.LastBatch == Fill && !p.cfg.PadLastBatch:
-		return int(p.filledBefore(int64(epoch)+1) - p.filledBefore(int64(epoch)))
+		return p.filledBefore(e)
 	}
-	return int(ceilDiv(p.largest, p.batch))
+	return e * ceilDiv(p.largest, p.batch)
 }
 
 // Range is the range of positions [lo, hi) that a shard reads in an epoch, with Elastic and
