@@ -78,7 +78,7 @@ func (all *batches) start() {
 		}
 		all.crew.start(cpus)
 	}
-	for range all.opts.BatchWorkers {
+	for range min(all.opts.BatchWorkers, cap(all.schedule.processors.free)) { // what they do takes a processor
 		all.wait.Go(func() { all.batchWorker(toMake) })
 		all.wait.Go(func() { all.batchWorker(toCopy) })
 	}
@@ -195,7 +195,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 		}
 		b.state, b.refused = making, false
 		all.schedule.making = append(all.schedule.making, b)
-		all.itemWork.Broadcast()
+		all.wakeItemWorkers(len(b.todo))
 		all.completeIfDone(b)
 	case causeOf(err) == ofTurn:
 		all.waitForMemory(b)

@@ -25,6 +25,7 @@ func (all *batches) claim(w *worker) (item, bool) {
 	for !all.closed {
 		if all.crew.surplus() > 0 && len(w.hands) < 2 {
 			all.crew.workers = without(all.crew.workers, w) // now, or the next worker that checks would end as well
+			all.itemWork.Signal()                           // it may have been the one that was woken for a slot
 			break
 		}
 		if b := all.schedule.mostImportant(all.schedule.making, all.schedule.hasSlots); b != nil {
@@ -36,11 +37,20 @@ func (all *batches) claim(w *worker) (item, bool) {
 			return item{}, true
 		}
 		all.schedule.idleItems++
-		all.takeWork.Broadcast() // it may no longer be too early for the next batch
+		if len(all.schedule.queue) > 0 {
+			all.takeWork.Broadcast() // it may no longer be too early for the next batch
+		}
 		all.itemWork.Wait()
 		all.schedule.idleItems--
 	}
 	return item{}, false
+}
+
+// wakeItemWorkers wakes as many as there are new slots. There may be hundreds of workers.
+func (all *batches) wakeItemWorkers(slots int) {
+	for range min(slots, all.schedule.idleItems) {
+		all.itemWork.Signal()
+	}
 }
 
 // take hands out the next slot of a batch.
@@ -161,7 +171,7 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 // again hands a slot out once more.
 func (all *batches) again(b *batch, slot int) {
 	b.todo = append(b.todo, int32(slot))
-	all.itemWork.Broadcast()
+	all.wakeItemWorkers(1)
 }
 
 // storageAnswered notes that a worker's read has returned.

@@ -26,6 +26,11 @@ type schedule struct {
 // on their own, but one that waits for memory holds batches back, too. What waits for memory on a GPU
 // holds up nothing else.
 func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
+	// First what is known at once: there may be hundreds of batches.
+	wanted := slices.ContainsFunc(s.queue, func(b *batch) bool { return b.waiting > 0 })
+	if len(s.queue) == 0 || t == toMake && (s.busy(wanted) >= s.batchWorkers || !wanted && s.tooEarly()) {
+		return nil
+	}
 	b := s.mostImportant(s.queue, sameMemory(t))
 	if b != nil && b.source != nil && !b.refused {
 		b = s.mostImportant(s.queue, func(b *batch) bool { return b.task() == t })

@@ -303,6 +303,42 @@ func TestOneSurplusWorkerEnds(t *testing.T) {
 	}
 }
 
+// TestSlotsWakeWorkers: a new slot wakes a worker, and another one if that ends instead; several slots wake several.
+func TestSlotsWakeWorkers(t *testing.T) {
+	e := unstarted(t, 16, func(o *Options) { o.Workers, o.PrefetchDepth, o.BatchSize, o.Epochs = 4, 0, 3, 1 })
+	all := e.batches
+	claimed, ended := 0, 0
+	for range 4 {
+		all.crew.workers = append(all.crew.workers, &worker{batches: all})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, w := range all.crew.workers {
+			go func() {
+				_, ok := all.claim(w)
+				all.mu.Lock()
+				defer all.mu.Unlock()
+				if ok {
+					claimed++
+				} else {
+					ended++
+				}
+			}()
+		}
+		synctest.Wait()
+		all.mu.Lock()
+		all.crew.size = 2 // two of the four have to end, and do so only when they wake
+		all.mu.Unlock()
+		e.ask(Key{})
+		b := own(t, e)
+		synctest.Wait()
+		if claimed != 2 || ended != 2 || len(b.todo) != 1 {
+			t.Errorf("%d workers have slots, and %d have ended; %d slots are left", claimed, ended, len(b.todo))
+			all.itemWork.Broadcast()
+		}
+	})
+	all.crew.workers = nil
+}
+
 // TestWantedBatchWakesAWorkerWhileOthersHang: a batch that was only prefetched had no worker, since
 // reads of its shard hang, and has one as soon as it is opened.
 func TestWantedBatchWakesAWorkerWhileOthersHang(t *testing.T) {
