@@ -13,6 +13,7 @@ import (
 // TestRecipes runs what a new user copies: the commands at the top of docs/getting-started.md, then
 // the README's program, word for word.
 func TestRecipes(t *testing.T) {
+	inStageOfItsOwn(t)
 	python := pythons.Need(t, "numpy", "torch")
 	modules, err := filepath.Abs("../python")
 	if err != nil {

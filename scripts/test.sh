@@ -133,7 +133,7 @@ one_processor() {
 
 wheel_and_examples() {
 	say 'the wheel for Python, and the examples'
-	check tests -run 'TestWheel|TestExamples' ./integration
+	check tests -run 'TestWheel|TestExamples|TestRecipes' ./integration
 }
 
 sanitizers() {
