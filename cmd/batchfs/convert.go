@@ -186,5 +186,5 @@ func (r convertResult) print(out io.Writer) {
 	}
 	t.row("unreadable", "%d", len(r.Unreadable))
 	t.Flush()
-	printBad(out, r.Unreadable)
+	printFirstBad(out, r.Unreadable)
 }

@@ -105,7 +105,7 @@ func (r indexResult) print(out io.Writer) {
 		r.Entries.print(t)
 	}
 	t.Flush()
-	printBad(out, r.Unreadable)
+	printFirstBad(out, r.Unreadable)
 }
 
 // formatCounts lists the formats, most frequent first.
@@ -129,6 +129,15 @@ type badFile struct {
 
 func newBadFile(path string, id int, reason string) badFile {
 	return badFile{path, dataset.PathBytes(path), id, reason}
+}
+
+// printFirstBad lists some of the files that cannot be read, so that a million of them do not hide what was said before.
+func printFirstBad(out io.Writer, bad []badFile) {
+	const most = 20
+	printBad(out, bad[:min(len(bad), most)])
+	if len(bad) > most {
+		fmt.Fprintf(out, "and %d more: --json names all of them\n", len(bad)-most)
+	}
 }
 
 // printBad lists files that cannot be read, one per line.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -633,5 +634,20 @@ func TestGen(t *testing.T) {
 	}
 	if got := batchfs(t, "gen", "--out", dir, "--images", "10"); got.status != statusFailed || !strings.Contains(got.err, "--out DIR") {
 		t.Errorf("into a directory with something in it: %+v", got)
+	}
+}
+
+// TestFirstBad: of many bad files, the first are named, and how many more there are.
+func TestFirstBad(t *testing.T) {
+	for n, want := range map[int]string{0: "", 1: "0.jpg: bad\n", 20: "19.jpg: bad\n", 1000: "and 980 more: --json names all of them\n"} {
+		var bad []badFile
+		for i := range n {
+			bad = append(bad, newBadFile(fmt.Sprintf("%d.jpg", i), i, "bad"))
+		}
+		var out strings.Builder
+		printFirstBad(&out, bad)
+		if lines := strings.Count(out.String(), "\n"); lines != min(n, 21) || !strings.HasSuffix(out.String(), want) {
+			t.Errorf("%d bad files: %d lines, %q", n, lines, out.String())
+		}
 	}
 }
