@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/jpeg"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,24 +21,18 @@ import (
 // jpegDir writes n baseline JPEGs of 200x280 pixels.
 func jpegDir(t testing.TB, n int) string {
 	t.Helper()
-	dir := t.TempDir()
-	for i := range n {
-		img := image.NewRGBA(image.Rect(0, 0, 280, 200))
-		for y := range 200 {
-			for x := range 280 {
-				img.SetRGBA(x, y, color.RGBA{byte(3*x + i), byte(7*y - x), byte(x ^ y), 255})
-			}
-		}
-		var out bytes.Buffer
-		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 90}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), out.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
+	return written(t, n, smallJPEG)
+}
+
+var smallJPEG = madeOnce(func(i int) image.Image {
+	img := image.NewRGBA(image.Rect(0, 0, 280, 200))
+	for y := range 200 {
+		for x := range 280 {
+			img.SetRGBA(x, y, color.RGBA{byte(3*x + i), byte(7*y - x), byte(x ^ y), 255})
 		}
 	}
-	return dir
-}
+	return img
+})
 
 // entryPoints opens a dataset with an index in a directory, and its entry points.
 func entryPoints(t testing.TB, dir, cacheDir string) (*dataset.Dataset, *entries.Store) {

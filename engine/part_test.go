@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/batchfs/batchfs/cache"
@@ -22,19 +23,47 @@ import (
 // largeJPEGs writes n JPEGs of about 700 KB each.
 func largeJPEGs(t *testing.T, n int) string {
 	t.Helper()
-	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 2))
-	for i := range n {
-		img := image.NewRGBA(image.Rect(0, 0, 1200, 900))
-		for y := range 900 {
-			for x := range 1200 {
-				img.SetRGBA(x, y, color.RGBA{byte(x + i), byte(y), byte(random.IntN(256)), 255})
+	return written(t, n, largeJPEG)
+}
+
+var largeJPEG = madeOnce(func(i int) image.Image {
+	img, random := image.NewRGBA(image.Rect(0, 0, 1200, 900)), rand.New(rand.NewPCG(1, uint64(i)))
+	for y := range 900 {
+		for x := range 1200 {
+			img.SetRGBA(x, y, color.RGBA{byte(x + i), byte(y), byte(random.IntN(256)), 255})
+		}
+	}
+	return img
+})
+
+// madeOnce encodes each picture once for all tests, as that takes long with the race detector.
+func madeOnce(picture func(i int) image.Image) func(i int) ([]byte, error) {
+	var mu sync.Mutex
+	made := map[int][]byte{}
+	return func(i int) ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if made[i] == nil {
+			var out bytes.Buffer
+			if err := jpeg.Encode(&out, picture(i), &jpeg.Options{Quality: 90}); err != nil {
+				return nil, err
 			}
+			made[i] = out.Bytes()
 		}
-		var out bytes.Buffer
-		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 90}); err != nil {
-			t.Fatal(err)
+		return made[i], nil
+	}
+}
+
+// written writes n pictures into a new directory.
+func written(t testing.TB, n int, picture func(i int) ([]byte, error)) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range n {
+		data, err := picture(i)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), data, 0o600)
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), out.Bytes(), 0o600); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
