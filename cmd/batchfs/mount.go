@@ -172,11 +172,8 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		return errors.Join(err, end())
 	}
 	r.log.state(summary(r.dataset, ds))
-	c.machine.addProcessors(r.engine.Workers, ds.Remote())
-	if ds.Remote() {
-		if err := finishSlices(); err != nil {
-			r.log.Debug("answers of the store interrupt the decoders", "reason", err)
-		}
+	if err := c.machine.prepareThreads(r.engine.Workers, ds.Remote()); err != nil {
+		r.log.Debug("answers of the store interrupt the decoders", "reason", err)
 	}
 	if err := c.announce(r, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())

@@ -10,6 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// prepareThreads has the threads of a mount run as suits its workers. Nothing depends on its error but speed.
+func (m machine) prepareThreads(workers int, remote bool) error {
+	m.addProcessors(workers, remote)
+	if !remote {
+		return nil
+	}
+	return finishSlices()
+}
+
 // addProcessors makes Go's scheduler run more goroutines at a time than there are CPUs. It
 // counts a goroutine that is in C, where item workers nearly always are, or in a system call,
 // where readers of requests are, until its monitor looks, up to 10 ms later. Without spare
