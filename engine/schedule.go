@@ -26,9 +26,9 @@ type schedule struct {
 // on their own, but one that waits for memory holds batches back, too. What waits for memory on a GPU
 // holds up nothing else.
 func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
-	// First what is known at once: there may be hundreds of batches.
-	wanted := slices.ContainsFunc(s.queue, func(b *batch) bool { return b.waiting > 0 })
-	if len(s.queue) == 0 || t == toMake && (s.busy(wanted) >= s.batchWorkers || !wanted && s.tooEarly()) {
+	// This comes first, as it is known at once, and there may be hundreds of batches in the queue.
+	wanted := slices.ContainsFunc(s.queue, func(b *batch) bool { return b.waiting > 0 && b.task() == t })
+	if t == toMake && (s.busy(wanted) >= s.batchWorkers || !wanted && s.tooEarly()) {
 		return nil
 	}
 	b := s.mostImportant(s.queue, sameMemory(t))
@@ -38,9 +38,7 @@ func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
 	switch {
 	case b == nil || b.task() != t,
 		b.refused && b.refusedAt == returns,
-		slices.ContainsFunc(s.layingOut, func(l *batch) bool { return sameMemory(t)(l) && s.goesBefore(l, b) }),
-		t == toMake && s.busy(b.waiting > 0) >= s.batchWorkers,
-		t == toMake && b.waiting == 0 && s.tooEarly():
+		slices.ContainsFunc(s.layingOut, func(l *batch) bool { return sameMemory(t)(l) && s.goesBefore(l, b) }):
 		return nil
 	}
 	return b
