@@ -5,8 +5,8 @@
 # includes the stress program, for a minute; integration/stress/doc.go says how to run it for
 # longer. Fuzz targets run their seeds, and FUZZTIME=30s fuzzes each of them for that long. Skipped
 # tests are listed with the reason. Every failure of a stage is shown, and the stages after it do
-# not run. What tests need is installed first, as scripts/deps.sh says, and no network is needed if
-# it is there.
+# not run. What tests need is installed while Go compiles, as scripts/deps.sh says, and no network
+# is needed if it is there.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh

@@ -25,7 +25,8 @@ func (m machine) prepareThreads(workers int, remote bool) error {
 // processors, a complete batch waited for that: an open took 50 ms instead of 37 with 2 CPUs.
 //
 // Workers that wait for a store do so in Go, and only as many as there are CPUs decode, so fewer
-// are enough there: on one CPU, as many images a second with three processors as with two, and 2 % fewer with one.
+// are enough there: on one CPU, as many images a second with three processors as with two; with one, 2 % fewer where answers
+// come within 20 ms.
 //
 // A GOMAXPROCS that the user set is left alone.
 func (m machine) addProcessors(workers int, remote bool) {
@@ -39,7 +40,7 @@ func (m machine) addProcessors(workers int, remote bool) {
 }
 
 // finishSlices gives all threads of this process, and those that they start, the policy SCHED_BATCH: a thread that wakes up does
-// not take the CPU from one that runs, but waits for the end of its time slice, 3 ms or so. In a mount of a store, a thread wakes
+// not take the CPU from one that runs, but waits for the end of its time slice, a few ms. In a mount of a store, a thread wakes
 // up at each answer, and often took the CPU from the decoder, whose caches it then emptied: of 1,024 images on one CPU, there
 // were 2,942 changes of threads, and 517 since; a second has 4 to 6 % more images, and 9 to 15 % more on CPUs that the store uses, too.
 //

@@ -133,8 +133,11 @@ func (a *ahead) more(off int64) bool {
 		a.spans = a.spans[1:]
 	}
 	if from := max(a.rest.From, off); len(a.spans) == 0 && from < a.rest.To {
-		a.spans = append(a.spans, Span{from, min(from+a.step, a.rest.To)})
-		a.rest.From = from + a.step - overlap
+		to := min(from+a.step, a.rest.To)
+		a.spans = append(a.spans, Span{from, to})
+		if a.rest.From = to; to < a.rest.To {
+			a.rest.From -= overlap
+		}
 	}
 	return len(a.spans) > 0
 }
