@@ -130,9 +130,9 @@ def _owner_pipe() -> tuple[int, int]:
 def _end(program: str, path: str, made: bool, ours: int, owner: int) -> None:
     if os.getpid() != owner:  # a forked worker
         return
-    with contextlib.suppress(FileNotFoundError):  # unmounted already, and the daemon removed its directory
-        os.lstat(path)
-        subprocess.run([program, "umount", "--lazy", path])  # says itself what is wrong, such as that it was unmounted already
+    done = subprocess.run([program, "umount", "--lazy", path], stderr=subprocess.PIPE, text=True)
+    if not made or done.returncode == 0 or os.path.basename(path) in os.listdir(os.path.dirname(path)):
+        sys.stderr.write(done.stderr)  # else it was unmounted already, and the daemon removed the directory
     _let_go(path, made, ours)
 
 
@@ -170,9 +170,9 @@ def rank() -> tuple[int, int]:
 
 
 # What the loops of one Batches share, here and in the workers of a DataLoader: the epoch and batch that the next loop begins with;
-# which loop the workers are in, by the seed that the DataLoader gave them and how many they have been in; where that began;
-# and for each worker, 1 more than how many batches it was given, 0 before the first.
-_NEXT, _LOOP, _BEGAN, _GIVEN = slice(0, 2), slice(2, 4), slice(4, 6), 6
+# which loop the workers are in, by the seed that the DataLoader gave them and how many they have been in, where that began, and
+# the number that multiprocessing gave to worker 0; and for each worker, 1 more than how many batches it was given, 0 before the first.
+_NEXT, _LOOP, _BEGAN, _PROCESS, _GIVEN = slice(0, 2), slice(2, 4), slice(4, 6), 6, 7
 _MOST_WORKERS = 1024
 
 
@@ -216,7 +216,7 @@ class Batches:
             raise ValueError(f"style must be iterable or map, but is {style!r}")
         self._shared: typing.Any = multiprocessing.RawArray("q", _GIVEN + _MOST_WORKERS)
         self._at: tuple[int, int] | None = None  # after the last batch that a loop of this process was given
-        self._loops, self._warned = 0, False
+        self._loops, self._warned, self._seen = 0, False, None  # what stats.json said of shards
 
     @property
     def keys(self) -> _Keys:
@@ -355,7 +355,7 @@ class Batches:
         if first >= n:
             self._complete(began)
         for i in range(first + (worker.id if worker else 0), n, step):
-            if i == n // 2:
+            if (not worker or worker.id == 0) and (i < first + step or i - step < n // 2 <= i):
                 self._compare(epoch, i, n, 2 + 2 * (step if worker else 0))
             if not worker:
                 self._at, complete = (epoch, i + 1), i + 1 == n
@@ -373,12 +373,15 @@ class Batches:
     def _begin(self, worker: typing.Any) -> tuple[int, ...]:
         """Where a loop of a DataLoader's workers begins. The first of them that comes decides for all."""
         self._loops += 1
-        loop = [worker.seed - worker.id, self._loops]
+        loop, process = [worker.seed - worker.id, self._loops], (multiprocessing.current_process()._identity or (0,))[-1] - worker.id  # type: ignore[attr-defined]
         try:
             with open(os.path.join(self.path, "dataset.json")) as f:
                 fcntl.flock(f, fcntl.LOCK_EX)  # which the end of a process releases, unlike a lock in shared memory
-                if loop != self._shared[_LOOP] or self._shared[_GIVEN + worker.id]:
-                    self._shared[:] = [*self._shared[_NEXT], *loop, *self._shared[_NEXT], *[0] * _MOST_WORKERS]
+                # After torch.manual_seed the seed may be that of a loop which was given up before all of its workers came. Processes
+                # are numbered one after the other; that other threads start some meanwhile makes less of a difference than a loop.
+                other = loop != self._shared[_LOOP] or abs(process - self._shared[_PROCESS]) >= worker.num_workers
+                if other or self._shared[_GIVEN + worker.id]:
+                    self._shared[:] = [*self._shared[_NEXT], *loop, *self._shared[_NEXT], process, *[0] * _MOST_WORKERS]
                 self._shared[_GIVEN + worker.id] = 1
                 return tuple(self._shared[_BEGAN])
         except OSError as e:
@@ -386,8 +389,8 @@ class Batches:
             raise
 
     def _compare(self, epoch: int, i: int, n: int, ahead: int) -> None:
-        """Warns if another shard reads another epoch. In the middle of an epoch, processes that are about as far, up to what their
-        workers read ahead, are in the same one."""
+        """Warns if another shard that has been read since the last time is in another epoch, and not just because processes are
+        not equally far at the end of one, or their workers read ahead."""
         if self._warned or self._shards == 1:
             return
         try:
@@ -395,7 +398,8 @@ class Batches:
                 shards = json.load(f)["shards"]
         except (OSError, KeyError):
             return
-        for s in shards:
+        before, self._seen = self._seen, shards
+        for s in [s for s in shards if before is not None and s not in before]:
             if s["shard"] != self.shard and s["epoch"] != epoch and abs((s["epoch"] - epoch) * n + s["batch"] - i) > max(n / 2, ahead):
                 self._warned = True
                 warnings.warn(f"shard {self.shard} of {self.path} reads epoch {epoch}, but shard {s['shard']} epoch {s['epoch']}: if they are of one job, "
