@@ -154,8 +154,13 @@ func TestShardsSayWhereTheyAreRead(t *testing.T) {
 	if got := e.Stats().Shards; !slices.Equal(got, []ShardStats{{0, 2, 1}, {1, 1, 0}}) {
 		t.Errorf("read: %v", got)
 	}
+	f, err := e.Open(t.Context(), Key{Shard: 1, Epoch: 2}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
 	read(t, e, Key{Shard: 1, Batch: 5}, layout.NHWCForm) // who goes back within reach is no other reader
 	read(t, e, Key{Shard: 1}, layout.NHWCForm)
+	f.Close() // late, by an earlier reader
 	if got := e.Stats().Shards; !slices.Equal(got, []ShardStats{{0, 2, 1}, {1, 0, 0}}) {
 		t.Errorf("read: %v", got)
 	}

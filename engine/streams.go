@@ -22,7 +22,8 @@ type stream struct {
 	ahead   []*batch    // prefetched, not opened
 	recent  []*batch    // opened, most recent last: kept for a second form or a late rank
 	lag     int         // maximum number of batches that a read was behind the head
-	used    time.Time
+	used    time.Time   // a batch was opened, or closed
+	opened  time.Time   // a batch was
 	ended   bool
 	begun   bool // it holds the batches of a shard that were begun by name: nobody reads it in order
 }
@@ -66,7 +67,8 @@ func (all *streams) follow(b *batch, form layout.Form) {
 	} else {
 		s.lag = max(s.lag, -steps)
 	}
-	s.at, s.form, s.used = b.key, form, time.Now()
+	s.at, s.form, s.opened = b.key, form, time.Now()
+	s.used = s.opened
 	b.leaveStream()
 	b.stream, b.opened = s, true
 	all.keepOpened(s, b)
@@ -281,13 +283,13 @@ func (all *streams) count() (streams, ahead int64) {
 	return streams, ahead
 }
 
-// places says where each shard is read, by the stream used last that has shown an order.
+// places says where each shard is read, by the stream opened from last that has shown an order.
 func (all *streams) places() []ShardStats {
 	places := []ShardStats{}
 	for _, shard := range slices.Sorted(maps.Keys(all.byShard)) {
 		var latest *stream
 		for _, s := range all.byShard[shard] {
-			if s.inOrder && (latest == nil || !s.used.Before(latest.used)) {
+			if s.inOrder && (latest == nil || !s.opened.Before(latest.opened)) {
 				latest = s
 			}
 		}

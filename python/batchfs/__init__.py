@@ -55,7 +55,7 @@ class mount:
         if path is not None:
             for earlier in [m for m in _mounts if m.path == os.path.abspath(path)]:
                 earlier.close()
-        self.path = tempfile.mkdtemp(prefix="batchfs-") if path is None else os.path.abspath(path)
+        self.path: str = tempfile.mkdtemp(prefix="batchfs-") if path is None else os.path.abspath(path)
         theirs, ours = _owner_pipe()
         # From here on the daemon ends with ours, even if this is interrupted.
         self._end = weakref.finalize(self, _end, self._program, self.path, path is None, ours, os.getpid())
@@ -187,7 +187,7 @@ class Batches:
     transform(batch) makes what both return, for example batchfs.to_torch.
     With style="map", a DataLoader takes it as a map: DataLoader(batches, batch_size=None, sampler=batches.keys, num_workers=2)."""
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> typing.Any:  # by its class a DataLoader knows that it is to iterate, rather than to count to len() in epoch 0 for ever
         data = sys.modules.get("torch.utils.data")
         return data.IterableDataset if data and self.style == "iterable" else type(self)
@@ -216,7 +216,8 @@ class Batches:
             raise ValueError(f"style must be iterable or map, but is {style!r}")
         self._shared: typing.Any = multiprocessing.RawArray("q", _GIVEN + _MOST_WORKERS)
         self._at: tuple[int, int] | None = None  # after the last batch that a loop of this process was given
-        self._loops, self._warned, self._seen = 0, False, None  # what stats.json said of shards
+        self._loops, self._warned = 0, False
+        self._seen: list[dict[str, int]] | None = None  # what stats.json said of shards
 
     @property
     def keys(self) -> _Keys:
@@ -373,7 +374,7 @@ class Batches:
     def _begin(self, worker: typing.Any) -> tuple[int, ...]:
         """Where a loop of a DataLoader's workers begins. The first of them that comes decides for all."""
         self._loops += 1
-        loop, process = [worker.seed - worker.id, self._loops], (multiprocessing.current_process()._identity or (0,))[-1] - worker.id  # type: ignore[attr-defined]
+        loop, process = [worker.seed - worker.id, self._loops], (multiprocessing.current_process()._identity or (0,))[-1] - worker.id
         try:
             with open(os.path.join(self.path, "dataset.json")) as f:
                 fcntl.flock(f, fcntl.LOCK_EX)  # which the end of a process releases, unlike a lock in shared memory
