@@ -13,7 +13,7 @@ The files of a mount need no package. This one saves the lines around them: whic
 """
 from __future__ import annotations
 
-import contextlib, errno, fcntl, json, multiprocessing, os, shutil, subprocess, sys, sysconfig, tempfile, threading, typing, warnings, weakref
+import contextlib, errno, fcntl, gc, json, multiprocessing, os, shutil, subprocess, sys, sysconfig, tempfile, threading, typing, warnings, weakref
 import numpy as np
 
 __all__ = ["Batch", "Batches", "Unmounted", "mount", "rank", "to_device", "to_torch"]
@@ -52,6 +52,8 @@ class mount:
     def __init__(self, dataset: str | os.PathLike[str], path: str | os.PathLike[str] | None = None, **flags: typing.Any) -> None:
         options = [f"--{k.replace('_', '-')}={_value(v, 'x' if k == 'size' else ',')}" for k, v in flags.items() if v is not None]
         self._program, self._dataset = _program(), os.fspath(dataset)
+        if _mounts:
+            gc.collect()  # so that a mount that only garbage refers to takes no memory from this one
         if path is not None:
             for earlier in [m for m in _mounts if m.path == os.path.abspath(path)]:
                 earlier.close()
