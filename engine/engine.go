@@ -58,7 +58,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	}
 	all.ctx, all.cancel = context.WithCancel(context.Background())
 	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu
-	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}}
+	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}, begun: map[int]*stream{}}
 	all.crew = &crew{
 		size: o.Workers, most: 2*o.Workers + 6, start: all.startWorker,
 		log: o.Logger, path: func(id int64) string { return ds.Path(int(id)) }, began: time.Now(),
@@ -256,6 +256,27 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 		return nil, err
 	}
 	return &File{batches: e.batches, batch: b}, nil
+}
+
+// Begin has a batch made for an Open that will follow, in that form, and reports whether it is made
+// already, without waiting. It takes only memory that reading ahead may take. A batch that does not fit, or
+// that failed before, is not made; nor is one of too many that were begun and not opened.
+func (e *Engine) Begin(k Key, form layout.Form) (made bool) {
+	c := e.catalog
+	if !c.Exists(k) {
+		return false
+	}
+	if !form.Large() || form == layout.CUDA && e.opts.Device == nil {
+		form = c.tensorForm()
+	}
+	fits := c.Size(k, c.madeIn(form)) <= e.memory.forBatches()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := e.table[k]
+	if b == nil && fits {
+		e.streams.beginNamed(k, form)
+	}
+	return b != nil && b.state == ready
 }
 
 // A File is an open complete batch in one form. Its bytes stay valid and unchanged until

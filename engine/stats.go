@@ -29,6 +29,7 @@ type Stats struct {
 	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs.
 	Epochs        []EpochStats `json:"epochs"`
 	EpochsOmitted int64        `json:"epochs_omitted"`
+	Shards        []ShardStats `json:"shards"` // that are being read
 
 	Buffers []pinned.BufferStats `json:"-"` // of each kind, as in memory.json
 }
@@ -93,6 +94,13 @@ type EpochStats struct {
 	KeptBytes     int64        `json:"kept_bytes"`
 	NotKept       int64        `json:"not_kept"`
 	Unplanned     int64        `json:"unplanned"` // samples read before the plan said whether to keep them
+}
+
+// ShardStats says where a shard is read in order.
+type ShardStats struct {
+	Shard int `json:"shard"`
+	Epoch int `json:"epoch"`
+	Batch int `json:"batch"` // the one opened last
 }
 
 // Distribution describes a count over full batches.
@@ -267,6 +275,7 @@ func (e *Engine) Stats() Stats {
 	defer e.mu.Unlock()
 	s.Batches.Making = e.schedule.count()
 	s.Batches.Streams, s.Batches.Ahead = e.streams.count()
+	s.Shards = e.streams.places()
 	return s
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,13 +16,16 @@ const maxStreams = 16
 // share the work. It continues from one epoch into the next.
 type stream struct {
 	head    Key         // the farthest batch opened
+	at      Key         // the batch opened last
 	form    layout.Form // the form opened last; prefetched batches are made in it
 	inOrder bool        // it has shown an order worth reading ahead for
 	ahead   []*batch    // prefetched, not opened
 	recent  []*batch    // opened, most recent last: kept for a second form or a late rank
 	lag     int         // maximum number of batches that a read was behind the head
-	used    time.Time
+	used    time.Time   // a batch was opened, or closed
+	opened  time.Time   // a batch was
 	ended   bool
+	begun   bool // it holds the batches of a shard that were begun by name: nobody reads it in order
 }
 
 // streams says who reads what next: which batches to read ahead, and which of those that
@@ -31,7 +35,11 @@ type streams struct {
 	depth   int // batches made ahead, per stream
 	shelf   shelf
 	byShard map[int][]*stream // the one begun last at the end
+	begun   map[int]*stream   // of batches that were begun by name
 }
+
+// maxBegun bounds the batches per shard that were begun by name and not opened yet.
+const maxBegun = 16
 
 // A shelf holds the batches of streams.
 type shelf interface {
@@ -48,7 +56,7 @@ type shelf interface {
 // ahead.
 func (all *streams) follow(b *batch, form layout.Form) {
 	s := b.stream
-	if s == nil || s.ended || b.key != s.head && all.catalog.Steps(s.head, b.key, all.window()) == 0 {
+	if s == nil || s.ended || s.begun || b.key != s.head && all.catalog.Steps(s.head, b.key, all.window()) == 0 {
 		s = all.find(b.key)
 	}
 	if s == nil {
@@ -59,7 +67,8 @@ func (all *streams) follow(b *batch, form layout.Form) {
 	} else {
 		s.lag = max(s.lag, -steps)
 	}
-	s.form, s.used = form, time.Now()
+	s.at, s.form, s.opened = b.key, form, time.Now()
+	s.used = s.opened
 	b.leaveStream()
 	b.stream, b.opened = s, true
 	all.keepOpened(s, b)
@@ -105,6 +114,24 @@ func (all *streams) begin(k Key) *stream {
 	s := &stream{head: k, inOrder: k.Batch == 0}
 	all.byShard[k.Shard] = append(all.byShard[k.Shard], s)
 	return s
+}
+
+// beginNamed has a batch made that a reader will open, wherever it reads, unless many such
+// batches are waiting to be opened already. They are the first to give way among those made ahead.
+func (all *streams) beginNamed(k Key, form layout.Form) {
+	s := all.begun[k.Shard]
+	if s == nil {
+		s = &stream{head: k, begun: true}
+		all.begun[k.Shard] = s
+	}
+	if len(s.ahead) >= max(maxBegun, all.depth) {
+		return
+	}
+	s.form, s.used = form, time.Now()
+	if b := all.shelf.prefetch(k, s); b != nil {
+		b.stream = s
+		s.ahead = append(s.ahead, b)
+	}
 }
 
 // keepOpened makes b the newest batch that s keeps. A stream keeps as many batches as its
@@ -175,7 +202,7 @@ func (all *streams) distance(b *batch) int {
 	if b.stream == nil {
 		return farthest
 	}
-	if n := all.catalog.Steps(b.stream.head, b.key, all.window()+all.depth); n > 0 {
+	if n := all.catalog.Steps(b.stream.head, b.key, all.window()+all.depth); n > 0 && !b.stream.begun {
 		return n
 	}
 	return farthest - 1
@@ -198,6 +225,10 @@ func (all *streams) end(s *stream) {
 	all.giveUpBatches(s)
 	s.ended = true
 	shard := s.head.Shard
+	if s.begun {
+		delete(all.begun, shard)
+		return
+	}
 	if all.byShard[shard] = without(all.byShard[shard], s); len(all.byShard[shard]) == 0 {
 		delete(all.byShard, shard)
 	}
@@ -207,20 +238,27 @@ func (all *streams) end(s *stream) {
 // ended, and the time until the next could be.
 func (all *streams) endIdle(now time.Time, after time.Duration) (ended int, wait time.Duration) {
 	wait = after
-	for _, list := range all.byShard {
-		for _, s := range slices.Clone(list) {
-			rest := after - now.Sub(s.used)
-			switch newest := s.newest(); {
-			case newest != nil && newest.refs > 0: // it is open
-			case rest <= 0:
-				all.end(s)
-				ended++
-			default:
-				wait = min(wait, rest)
-			}
+	for _, s := range all.list() {
+		rest := after - now.Sub(s.used)
+		switch newest := s.newest(); {
+		case newest != nil && newest.refs > 0: // it is open
+		case rest <= 0:
+			all.end(s)
+			ended++
+		default:
+			wait = min(wait, rest)
 		}
 	}
 	return ended, wait
+}
+
+// list is all streams.
+func (all *streams) list() []*stream {
+	list := slices.Collect(maps.Values(all.begun))
+	for _, of := range all.byShard {
+		list = append(list, of...)
+	}
+	return list
 }
 
 // latest is the stream begun last in a shard; nil: there is none.
@@ -236,13 +274,30 @@ func (all *streams) usualForm(shard int) layout.Form {
 
 // count counts the streams and what they have read ahead.
 func (all *streams) count() (streams, ahead int64) {
-	for _, list := range all.byShard {
-		streams += int64(len(list))
-		for _, s := range list {
-			ahead += int64(len(s.ahead))
+	for _, s := range all.list() {
+		ahead += int64(len(s.ahead))
+		if !s.begun {
+			streams++
 		}
 	}
 	return streams, ahead
+}
+
+// places says where each shard is read, by the stream opened from last that has shown an order.
+func (all *streams) places() []ShardStats {
+	places := []ShardStats{}
+	for _, shard := range slices.Sorted(maps.Keys(all.byShard)) {
+		var latest *stream
+		for _, s := range all.byShard[shard] {
+			if s.inOrder && (latest == nil || !s.opened.Before(latest.opened)) {
+				latest = s
+			}
+		}
+		if latest != nil {
+			places = append(places, ShardStats{shard, latest.at.Epoch, latest.at.Batch})
+		}
+	}
+	return places
 }
 
 // newest is the batch opened last; nil: it is no longer kept.

@@ -39,6 +39,7 @@ type fakeSource struct {
 	opened  int
 	live    int
 	twice   bool // a file was closed twice
+	begun   []engine.Key
 }
 
 func newFake() *fakeSource {
@@ -125,6 +126,14 @@ func (s *fakeSource) content(k engine.Key, f layout.Form) []byte {
 	data := make([]byte, s.Size(k, f))
 	_, _ = rand.NewChaCha8(seed).Read(data)
 	return data
+}
+
+// Begin finds batch 0 of each epoch made.
+func (s *fakeSource) Begin(k engine.Key, _ layout.Form) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = append(s.begun, k)
+	return k.Batch == 0
 }
 
 func (s *fakeSource) Describe(ctx context.Context, k engine.Key) (engine.Description, error) {

@@ -261,6 +261,10 @@ func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.Statf
 // xattrNames are the extended attributes that every batch file has, as listxattr returns them.
 const xattrNames = "user.batchfs.shape\x00user.batchfs.dtype\x00user.batchfs.layout\x00user.batchfs.valid\x00"
 
+// readyAttribute begins the batch, so that an open that follows need not wait as long, and is 1 if the batch is
+// made already, else 0. It is not listed: what copies all attributes must not make every batch.
+const readyAttribute = "user.batchfs.ready"
+
 // GetXAttr reads an attribute. ErrorAttribute exists only where an open has failed. The others
 // describe the batch's tensor: in the file's own layout if the file holds the tensor, otherwise in
 // the mount's. They are formatted as in the batch's .json, except the shape: "32,375,500,3".
@@ -273,6 +277,10 @@ func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name str
 		if failure := f.failures.of(n.key); failure != "" {
 			return put(dest, failure)
 		}
+	}
+	if name == readyAttribute {
+		made := len(dest) > 0 && f.src.Begin(n.key, n.form) // without room for it, only its length is asked for
+		return put(dest, strconv.Itoa(map[bool]int{true: 1}[made]))
 	}
 	if !strings.Contains(xattrNames, name+"\x00") {
 		return 0, fuse.ENOATTR

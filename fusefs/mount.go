@@ -74,6 +74,7 @@ func (o Options) withDefaults() (Options, error) {
 type source interface {
 	Catalog() *engine.Catalog
 	Open(context.Context, engine.Key, layout.Form) (file, error)
+	Begin(engine.Key, layout.Form) (made bool)
 	Describe(context.Context, engine.Key) (engine.Description, error)
 	Errors() []engine.BadSample
 	Stats() engine.Stats

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -420,6 +421,35 @@ func TestExtendedAttributes(t *testing.T) {
 	}
 	if n, st := f.ListXAttr(nil, &fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}, nil); n != 0 || !st.Ok() {
 		t.Errorf("the root's names: %d, %v", n, st)
+	}
+}
+
+// TestReadyAttribute: it begins the batch of whatever form, and no other request does; asking for its
+// length or the names of all attributes is no wish for the batch.
+func TestReadyAttribute(t *testing.T) {
+	src := newFake()
+	f := fakeFilesystem(t, src, direct)
+	dest := make([]byte, 100)
+	for _, c := range []struct{ path, want string }{
+		{"shard-0/epoch-1/batch-00000.npy", "1"}, {"shard-2/epoch-3/batch-00004.nchw", "0"}, {"shard-1/epoch-0/batch-00001.json", "0"},
+	} {
+		header := &fuse.InHeader{NodeId: findPath(t, f, c.path).NodeId}
+		if n, st := f.GetXAttr(nil, header, readyAttribute, nil); st != fuse.ERANGE || n != 1 {
+			t.Errorf("%s: its length is %d, %v", c.path, n, st)
+		}
+		if n, st := f.GetXAttr(nil, header, readyAttribute, dest); !st.Ok() || string(dest[:n]) != c.want {
+			t.Errorf("%s: %q, %v", c.path, dest[:n], st)
+		}
+		if n, st := f.ListXAttr(nil, header, dest); !st.Ok() || strings.Contains(string(dest[:n]), readyAttribute) {
+			t.Errorf("%s: names %q, %v", c.path, dest[:n], st)
+		}
+	}
+	if _, st := f.GetXAttr(nil, &fuse.InHeader{NodeId: findPath(t, f, "dataset.json").NodeId}, readyAttribute, dest); st != fuse.Status(syscall.ENODATA) {
+		t.Errorf("a document: %v", st)
+	}
+	want := []engine.Key{{Epoch: 1}, {Shard: 2, Epoch: 3, Batch: 4}, {Shard: 1, Batch: 1}}
+	if !slices.Equal(src.begun, want) || src.opened != 0 {
+		t.Errorf("begun: %v, opened: %d", src.begun, src.opened)
 	}
 }
 

@@ -47,7 +47,7 @@ version=${version:-0.dev$(git rev-list --count HEAD 2>/dev/null || echo 0)}
 
 root=$work/batchfs-$version
 mkdir -p "$root/batchfs" "$root/batchfs-$version.data/scripts" "$root/batchfs-$version.dist-info"
-cp python/batchfs/__init__.py "$root/batchfs/"
+cp python/batchfs/__init__.py python/batchfs/py.typed "$root/batchfs/"
 mv "$work/batchfs" "$root/batchfs-$version.data/scripts/batchfs"
 strip "$root/batchfs-$version.data/scripts/batchfs"
 cat >"$root/batchfs-$version.dist-info/METADATA" <<EOF

@@ -21,8 +21,17 @@ const (
 	liveWord  = "live\n"
 )
 
-// spawn starts the daemon of a mount command and waits until it is live.
-func (c *console) spawn(ctx context.Context, flags, args []string) error {
+// A program that owns a mount, as batchfs.mount of the package for Python, passes on the read
+// end of a pipe whose write end nobody else has. The mount is asked to end when that closes,
+// however the program ends; a mountpoint that was made for the mount is removed with it.
+const (
+	ownerFlag     = "owner-fd"
+	temporaryFlag = "temporary-mountpoint"
+)
+
+// spawn starts the daemon of a mount command and waits until it is live. The daemon gets the
+// pipe of its owner; nil: it has none.
+func (c *console) spawn(ctx context.Context, owner *os.File, flags, args []string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program to run it as a daemon: %w", err)
@@ -33,11 +42,16 @@ func (c *console) spawn(ctx context.Context, flags, args []string) error {
 	}
 	defer ready.Close()
 	const firstExtraFile = 3
-	words := slices.Concat([]string{"mount"}, flags, []string{"--daemon=false", fmt.Sprintf("--%s=%d", readyFlag, firstExtraFile), "--"}, args)
-	child := exec.Command(program, words...)
+	words := slices.Concat([]string{"mount"}, flags, []string{"--daemon=false", fmt.Sprintf("--%s=%d", readyFlag, firstExtraFile)})
+	extra := []*os.File{live}
+	if owner != nil {
+		words = append(words, fmt.Sprintf("--%s=%d", ownerFlag, firstExtraFile+len(extra)))
+		extra = append(extra, owner)
+	}
+	child := exec.Command(program, slices.Concat(words, []string{"--"}, args)...)
 	child.Args[0] = "batchfs"
 	child.Stdout, child.Stderr = c.out, c.err
-	child.ExtraFiles = []*os.File{live}
+	child.ExtraFiles = extra
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = child.Start()
 	live.Close()

@@ -38,7 +38,9 @@ func mountCommand(c *console) *cobra.Command {
 			case r.fake:
 				return nil
 			case r.daemon:
-				return c.spawn(ctx, spelled(f.FlagSet), args)
+				return c.spawn(ctx, r.owner, spelled(f.FlagSet), args)
+			case r.owner != nil:
+				c.signals.follow(r.owner)
 			}
 			var err error
 			if r.log, err = c.openLog(r.logs); err != nil {
@@ -65,6 +67,9 @@ type mountRequest struct {
 	shares              bool // the memory limit is shared with other mounts, since no flag sets it
 	daemon              bool
 	readyFD             int          // -1: no parent waits
+	ownerFD             int          // -1: it has no owner
+	owner               *os.File     // with whose end the mount is asked to end; nil: it has none
+	temporary           bool         // the mountpoint is removed with the mount
 	fake, sloppy        bool         // set by mount(8): do nothing; ignore unknown options
 	finish              func() error // completes engine
 }
@@ -87,9 +92,11 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: KEY=VALUE,KEY,...")
 	f.mark(optionFlag)
 	f.IntVar(&r.readyFD, readyFlag, -1, "")
+	f.IntVar(&r.ownerFD, ownerFlag, -1, "")
+	f.BoolVar(&r.temporary, temporaryFlag, false, "")
 	f.BoolVar(&r.fake, fakeFlag, false, "")
 	f.BoolVar(&r.sloppy, sloppyFlag, false, "")
-	for _, name := range []string{readyFlag, fakeFlag, sloppyFlag} {
+	for _, name := range []string{readyFlag, ownerFlag, temporaryFlag, fakeFlag, sloppyFlag} {
 		f.Lookup(name).Hidden = true
 	}
 	return r
@@ -102,6 +109,10 @@ func (r *mountRequest) complete(c *console, f *flagSet, args []string) error {
 	r.shares, r.strictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
+	}
+	if r.ownerFD >= 0 {
+		unix.CloseOnExec(r.ownerFD)
+		r.owner = os.NewFile(uintptr(r.ownerFD), "owner")
 	}
 	if err := r.finish(); err != nil {
 		return err
@@ -122,6 +133,9 @@ func (r *mountRequest) complete(c *console, f *flagSet, args []string) error {
 // mount runs one mount, from checking its mountpoint to its end.
 func (c *console) mount(ctx context.Context, r mountRequest) error {
 	defer r.log.close()
+	if r.temporary { // a daemon leaves the directory that the path may be relative to
+		defer os.Remove(absolute(r.mountpoint))
+	}
 	c.signals.serve(syscall.SIGHUP, r.log.reopen)
 	c.signals.serve(syscall.SIGPIPE, func() {}) // the reader of the log may be gone
 

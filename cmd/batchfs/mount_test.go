@@ -321,6 +321,7 @@ func TestAttend(t *testing.T) {
 		name    string
 		mount   fakeMount
 		signals int
+		owner   bool // which ends after the signals
 		ended   bool // from outside
 		closed  bool
 		fails   bool
@@ -336,6 +337,11 @@ func TestAttend(t *testing.T) {
 		{name: "unmounted, and in another namespace", mount: fakeMount{held: holder}, signals: 1, did: "unmount", told: []string{held}},
 		{name: "unmounted from outside, and in another namespace", mount: fakeMount{held: holder, unlisted: closed}, ended: true, closed: true, told: []string{held}},
 		{name: "unmounted from outside, in another namespace, and one signal", mount: fakeMount{held: holder, unlisted: closed}, signals: 1, told: []string{held}},
+		{name: "the owner ends", owner: true, closed: true, did: "unmount"},
+		{name: "in use when the owner ends", mount: fakeMount{busy: 3}, owner: true, closed: true, did: "unmount unmount unmount unmount", told: []string{inUse}},
+		{name: "ending when the owner ends", mount: fakeMount{busy: 3}, signals: 1, owner: true, closed: true, did: "unmount unmount unmount unmount", told: []string{inUse}},
+		{name: "detached when the owner ends", mount: fakeMount{busy: forEver, readPath: "direct"}, signals: 2, owner: true, ended: true, closed: true, did: "unmount detach",
+			told: []string{inUse, "detached /my mnt; serving what is still open until a third signal"}},
 		{name: "cannot be unmounted", mount: fakeMount{broken: unix.EPERM}, signals: 1, fails: true, did: "unmount"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -347,8 +353,11 @@ func TestAttend(t *testing.T) {
 					for range test.signals {
 						signals <- syscall.SIGTERM
 					}
+					if test.owner {
+						signals <- ownerEnded{}
+					}
 					if test.ended {
-						close(m.gone)
+						time.AfterFunc(time.Millisecond, func() { close(m.gone) })
 					}
 				})
 				var told []string

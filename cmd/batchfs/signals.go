@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"sync"
@@ -22,6 +23,29 @@ type signals struct {
 	mu    sync.Mutex
 	asked int            // number of signals received to end the command
 	taken chan os.Signal // the mount's channel, if there is one
+	came  chan<- os.Signal
+}
+
+// ownerEnded counts as a signal that asks a mount to end, but only as the first one: what its
+// owner's other processes still read must not be detached from them.
+type ownerEnded struct{}
+
+func (ownerEnded) Signal()        {}
+func (ownerEnded) String() string { return "the end of the owner" }
+
+// follow has the end of the process that owns this one count like a signal. The owner alone
+// holds the other end of the pipe owner, and writes nothing to it. A death signal
+// (PR_SET_PDEATHSIG) would not do: it comes when the owner's thread ends, which may be one of
+// many, and the parent of a daemon is not its owner.
+func (s *signals) follow(owner *os.File) {
+	s.mu.Lock()
+	came := s.came
+	s.mu.Unlock()
+	go func() {
+		defer owner.Close()
+		_, _ = io.Copy(io.Discard, owner)
+		came <- ownerEnded{}
+	}()
 }
 
 // stopTime is how long a cancelled command may take to stop.
@@ -38,6 +62,9 @@ func (s *signals) supervise(command func(context.Context) error) error {
 		signal.Notify(came, syscall.SIGHUP)
 	}
 	defer signal.Stop(came)
+	s.mu.Lock()
+	s.came = came
+	s.mu.Unlock()
 	ended := make(chan error, 1)
 	go func() { ended <- command(ctx) }()
 	var late <-chan time.Time
@@ -144,8 +171,8 @@ func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (
 			a.try()
 		case result := <-a.tried:
 			over, err = a.result(result)
-		case <-next:
-			over, err = a.signal()
+		case sig := <-next:
+			over, err = a.signal(sig)
 		}
 	}
 	return false, err
@@ -164,7 +191,10 @@ type attendance struct {
 }
 
 // signal handles one signal; over reports that attend is done.
-func (a *attendance) signal() (over bool, err error) {
+func (a *attendance) signal(sig os.Signal) (over bool, err error) {
+	if sig == (ownerEnded{}) && (a.gone || a.asked > 0) {
+		return false, nil // it is ending
+	}
 	a.asked++
 	switch {
 	case a.gone || a.asked > 2:
