@@ -12,6 +12,9 @@ import (
 // one, they are unpacked for each sample.
 func (d *Dataset) KeepPages(c *pages.Cache) { d.pages.Store(c) }
 
+// KeepsPages says whether there is such a cache.
+func (d *Dataset) KeepsPages() bool { return d.pages.Load() != nil }
+
 // DropPages has nothing more kept in a cache, unless that is another one by now. Reads under way may still use it.
 func (d *Dataset) DropPages(c *pages.Cache) { d.pages.CompareAndSwap(c, nil) }
 
