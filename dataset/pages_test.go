@@ -5,38 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/cache/pages"
+	"github.com/batchfs/batchfs/dataset/archive"
 	"github.com/batchfs/batchfs/store"
 )
 
-// paged opens a dataset of images in one compressed page in a store. Reads of the store are counted, and answered with what
-// answer returns: true means that it has answered.
-func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *atomic.Int64) {
-	t.Helper()
+// writePage writes images into one compressed page.
+func (p *place) writePage(images int) {
+	p.t.Helper()
 	type row struct {
 		Image struct {
 			Bytes []byte `parquet:"bytes,plain,zstd"`
 			Path  string `parquet:"path,plain,zstd"`
 		} `parquet:"image"`
 	}
-	p := newPlace(t)
 	rows := make([]row, images)
 	for i := range rows {
 		rows[i].Image.Bytes, rows[i].Image.Path = []byte(image("jpeg", 10, 20+i, 1)), fmt.Sprintf("%02d.jpg", i)
 	}
 	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	s, how := p.serve()
-	d = p.openURL("s3://data/pages.parquet", how)
-	want, reads = contentsOf(t, d), new(atomic.Int64)
+}
+
+// keepPages has a dataset keep its pages. At the end of the test everything has to be released.
+func keepPages(t *testing.T, d *Dataset) {
+	t.Helper()
 	var budget account
 	budget.left.Store(64 << 20)
 	c, err := pages.New(pages.Options{Limit: 64 << 20, Pages: 1, Budget: &budget})
@@ -49,6 +52,18 @@ func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d
 			t.Errorf("%d bytes are charged at the end", 64<<20-budget.left.Load())
 		}
 	})
+}
+
+// paged opens a dataset of images in one compressed page in a store. Reads of the store are counted, and answered with what
+// answer returns: true means that it has answered.
+func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *atomic.Int64) {
+	t.Helper()
+	p := newPlace(t)
+	p.writePage(images)
+	s, how := p.serve()
+	d = p.openURL("s3://data/pages.parquet", how)
+	want, reads = contentsOf(t, d), new(atomic.Int64)
+	keepPages(t, d)
 	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || r.Header.Get("Range") == "" {
 			return false
@@ -198,4 +213,59 @@ func TestAPanicStopsNobody(t *testing.T) {
 		t.Error("there was no panic")
 	}
 	wait.Wait()
+}
+
+// TestPagesAreOfTheIndexedFile: a page that is kept does not hide that its file has changed, or is gone.
+func TestPagesAreOfTheIndexedFile(t *testing.T) {
+	p := newPlace(t)
+	p.writePage(3)
+	p.settle()
+	d := p.open("pages.parquet")
+	want := contentsOf(t, d)
+	keepPages(t, d)
+	for i := range 2 {
+		if got, err := d.one(t.Context(), i); err != nil || got != want[i] {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if s := d.pages.Load().Stats(); s.Loaded != 1 || s.Served != 1 {
+		t.Errorf("%+v", s)
+	}
+	if err := os.Chtimes(p.path("pages.parquet"), settled.Add(time.Second), settled.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.one(t.Context(), 1); !errors.Is(err, ErrChanged) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.Remove(p.path("pages.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.one(t.Context(), 1); !errors.Is(err, ErrMissing) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestRowsOfAPage: the rows of a page are found from any of them, however many it has.
+func TestRowsOfAPage(t *testing.T) {
+	var table table
+	var want [][2]int
+	for page, rows := range []int{1, 2, 3, 4, 5, 7, 8, 9, 100, 1, 33} {
+		first := len(table.members)
+		for range rows {
+			m := member{object: int32(page / 3)}
+			m.Offset, m.Length, m.Block, m.Coding = int64(page)*10, 10, 100, archive.Zstd
+			table.members = append(table.members, m)
+			want = append(want, [2]int{first, first + rows})
+		}
+	}
+	table.members[len(want)-1].Coding = archive.Plain
+	want[len(want)-1] = [2]int{len(want) - 1, len(want)}
+	for i := range want[:len(want)-33] {
+		if first, end := table.page(i); first != want[i][0] || end != want[i][1] {
+			t.Errorf("row %d: from %d to %d, not %d", i, first, end, want[i])
+		}
+	}
+	if first, end := table.page(len(want) - 1); end-first != 1 {
+		t.Errorf("what is not packed is in a page of %d", end-first)
+	}
 }

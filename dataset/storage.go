@@ -29,12 +29,12 @@ type Storage struct {
 
 // storage reads files as a Storage says.
 type storage struct {
-	system  system
-	direct  bool
-	limit   *limiter // nil: none
-	log     *slog.Logger
-	refuse  sync.Once   // logs that direct reads are not possible
-	remote  store.Store // nil: files of this machine
+	system system
+	direct bool
+	limit  *limiter // nil: none
+	log    *slog.Logger
+	refuse sync.Once   // logs that direct reads are not possible
+	remote store.Store // nil: files of this machine
 }
 
 func newStorage(o Storage, src *source, log *slog.Logger) *storage {
