@@ -306,7 +306,7 @@ func absolute(path string) string {
 // itself. It only warns if the limit was not given, since that depends on the machine.
 func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
 	memory := e.Stats().Memory
-	itself, batch := memory.Used-memory.Batches-memory.Cache, e.Catalog().Size(engine.Key{}, layout.NHWCForm)
+	itself, batch := memory.Used-memory.Batches-memory.Cache-memory.Pages, e.Catalog().Size(engine.Key{}, layout.NHWCForm)
 	if batch <= memory.Limit-itself || batch > math.MaxInt64/2 { // a batch beyond all limits is EFBIG
 		return nil
 	}
