@@ -50,9 +50,9 @@ func (c *Catalog) pageNeedsIn(window int) int64 {
 	if p.Count == 0 || o.Shuffle && window == 0 {
 		return p.Unpacked
 	}
-	// Of each shard: the batches in the making, and pages that go on before and after those.
+	// Of each shard: the batches in the making, and the page that goes on after those.
 	perSample := p.Unpacked/o.Samples + 1
-	needs := saturating(o.PrefetchDepth+2, saturating(o.BatchSize, perSample)) + 2*p.Largest
+	needs := saturating(o.PrefetchDepth+1, saturating(o.BatchSize, perSample)) + p.Largest
 	if window > 0 {
 		count := (c.Plan.Blocks() + int64(window) - 1) / int64(window)
 		needs += p.Unpacked / count * 5 / 4 // the next one begins before the last page of one is done with
@@ -71,7 +71,7 @@ func (c *Catalog) pageMemory() int64 {
 
 // Repeats say how often compressed pages, which several samples are read from, are read in an epoch.
 type Repeats struct {
-	Factor float64 // bytes read to bytes stored, about; 1: each page is read once
+	Factor float64 // bytes read to bytes stored, about and at most; 1: each page is read once
 	Needs  int64   // bytes of memory for that to be 1
 	Memory int64   // bytes that the memory limit leaves for pages
 	Window int     // the largest of a shuffle for which Memory would be enough; 0: none

@@ -213,7 +213,7 @@ func warnOfRepeats(r mountRequest, p engine.Repeats) {
 	if w := fmt.Sprintf("--%s window=%d", "shuffle", p.Window); p.Window > 0 {
 		advice += ", or use " + w + ", whose pages fit"
 	}
-	r.log.tell(fmt.Sprintf("an epoch reads the compressed pages of the dataset about %.0f times: unpacked, those in use take %s, and the memory limit leaves %s for them",
+	r.log.tell(fmt.Sprintf("an epoch may read the compressed pages of the dataset %.0f times over: unpacked, those in use take %s, and the memory limit leaves %s for them",
 		max(2, p.Factor), formatBytes(p.Needs), formatBytes(p.Memory)), advice)
 }
 

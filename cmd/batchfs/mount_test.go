@@ -134,9 +134,9 @@ func TestWarnOfRepeats(t *testing.T) {
 	}{
 		{"--memory-limit 256MiB", nil},
 		{"--memory-limit 256MiB --shuffle", nil},
-		{"--memory-limit 26MiB", []string{"compressed pages", fmt.Sprintf("about %d times", ds.Len()), "the memory limit leaves 0 B", "hint: convert the dataset once (batchfs convert)\n"}},
-		{"--memory-limit 26MiB --shuffle", []string{fmt.Sprintf("about %d times", ds.Len()), "batchfs convert"}},
-		{"--memory-limit 256MiB --shuffle --cache-size 255MiB", []string{fmt.Sprintf("about %d times", ds.Len())}},
+		{"--memory-limit 26MiB", []string{"compressed pages", fmt.Sprintf(" %d times over", ds.Len()), "the memory limit leaves 0 B", "hint: convert the dataset once (batchfs convert)\n"}},
+		{"--memory-limit 26MiB --shuffle", []string{fmt.Sprintf(" %d times over", ds.Len()), "batchfs convert"}},
+		{"--memory-limit 256MiB --shuffle --cache-size 255MiB", []string{fmt.Sprintf(" %d times over", ds.Len())}},
 	} {
 		r, err := requested(t, append([]string{"photos", "mnt", "--workers", "1", "--batch-size", "2"}, strings.Fields(test.flags)...)...)
 		if err != nil {
@@ -170,7 +170,7 @@ func TestWarnOfRepeats(t *testing.T) {
 	r.log.watched = true
 	warnOfRepeats(r, engine.Repeats{Factor: 89.6, Needs: 3 << 30, Memory: 1 << 30, Window: 4})
 	r.log.close()
-	want := "batchfs: an epoch reads the compressed pages of the dataset about 90 times: unpacked, those in use take 3.0 GiB, and the memory limit leaves 1.0 GiB for them\n" +
+	want := "batchfs: an epoch may read the compressed pages of the dataset 90 times over: unpacked, those in use take 3.0 GiB, and the memory limit leaves 1.0 GiB for them\n" +
 		"batchfs: hint: convert the dataset once (batchfs convert), or use --shuffle window=4, whose pages fit\n"
 	if words.String() != want {
 		t.Errorf("says %q, want %q", words.String(), want)
