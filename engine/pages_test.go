@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -231,4 +233,66 @@ func TestPagesGiveWay(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAWindowThatFits: where memory is too short for a full shuffle, the window that is proposed reads each page once.
+func TestAWindowThatFits(t *testing.T) {
+	dirs, stored := pagedDatasets(t)
+	proposed := 0
+	for mib := int64(30); mib < 44; mib += 2 {
+		settings := func(o *Options) {
+			o.BatchSize, o.Workers, o.PrefetchDepth, o.MemoryLimit, o.Shuffle = 4, 2, 0, mib<<20, true
+		}
+		r := start(t, dirs["mds"], settings).Catalog().Repeats()
+		if r.Window == 0 || r.Factor == 1 {
+			continue
+		}
+		proposed++
+		e := start(t, dirs["mds"], settings, func(o *Options) { o.Window = r.Window })
+		if r := e.Catalog().Repeats(); r.Factor != 1 {
+			t.Errorf("%d MiB: what was proposed does not fit: %+v", mib, r)
+		}
+		epochOf(t, e, 0)
+		if read := e.Stats().Storage.Bytes; read > stored["mds"]*11/10 {
+			t.Errorf("%d MiB, windows of %d: %d bytes were read of files of %d bytes", mib, r.Window, read, stored["mds"])
+		}
+	}
+	if proposed == 0 {
+		t.Error("no window was proposed")
+	}
+}
+
+// TestDeflatedMembersAreKept: what only one sample is in is kept for the next epoch, as far as there is memory, also without
+// a cache.
+func TestDeflatedMembersAreKept(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "photos.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := zip.NewWriter(f)
+	for i := range photos {
+		member, err := w.Create(fmt.Sprintf("%03d.ppm", i))
+		if err == nil {
+			_, err = member.Write(photo(i))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	settings := func(o *Options) { o.BatchSize, o.MemoryLimit, o.Shuffle = 12, 160<<20, true }
+	plain := start(t, plainPhotos(t), settings)
+	e := start(t, filepath.Join(dir, "photos.zip"), settings)
+	for epoch := range 2 {
+		sameBatches(t, epochOf(t, e, epoch), epochOf(t, plain, epoch))
+	}
+	s := e.Stats()
+	t.Logf("%+v", *s.Storage.Pages)
+	if s.Storage.Pages.Loaded > photos*11/10 || s.Epochs[1].StorageBytes > s.Epochs[0].StorageBytes/10 {
+		t.Errorf("%+v, %+v", *s.Storage.Pages, s.Epochs)
+	}
+	nothingLeft(t, e)
 }
