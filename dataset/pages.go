@@ -94,7 +94,7 @@ func (d *Dataset) fromPage(ctx context.Context, c *pages.Cache, i, first, uses i
 	switch own := errors.Is(err, ErrStopped) || errors.Is(err, ErrTooLarge); {
 	case errors.Is(err, pages.ErrNoRoom), errors.Is(err, pages.ErrGivenUp), own && !mine:
 		return nil, 0, errAlone
-	case err == ctx.Err() && err != nil: //nolint:errorlint // while it waited
+	case err == ctx.Err() && err != nil: // while it waited
 		return nil, 0, ErrStopped
 	case err != nil:
 		return nil, read, err

@@ -141,7 +141,7 @@ type Page struct {
 	bytes  []byte
 	mapped []byte
 	loaded chan struct{} // closed when bytes or err is there
-	err    error
+	err    error         // is written before
 
 	// Guarded by cache.mu.
 	holders int
@@ -180,7 +180,7 @@ func (c *Cache) Get(ctx context.Context, k Key, size int64, uses int, load func(
 	return p, true, err
 }
 
-// NoUse is for who has not read any sample from a page.
+// NoUse is the use of a page by whom no sample was read.
 const NoUse = -1
 
 // wait returns the page once it is loaded.
@@ -189,13 +189,8 @@ func (p *Page) wait(ctx context.Context) (*Page, error) {
 	select {
 	case <-p.loaded:
 		err = p.err
-	default:
-		select {
-		case <-p.loaded:
-			err = p.err
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	if err != nil {
 		p.release(NoUse)
@@ -208,8 +203,8 @@ func (p *Page) wait(ctx context.Context) (*Page, error) {
 func (p *Page) load(size int64, load func(to []byte) error) {
 	c, err := p.cache, ErrGivenUp // unless it returns
 	defer func() {
-		p.err = err
 		c.mu.Lock()
+		p.err = err
 		switch {
 		case err == nil:
 			c.stats.Loaded++
@@ -221,7 +216,7 @@ func (p *Page) load(size int64, load func(to []byte) error) {
 		}
 		c.mu.Unlock()
 		close(p.loaded)
-		if panics := err == ErrGivenUp; panics { //nolint:errorlint // its caller does not come to that
+		if panics := err == ErrGivenUp; panics { // its caller does not come to that
 			p.release(NoUse)
 		}
 	}()

@@ -122,7 +122,7 @@ func TestLoadsAreShared(t *testing.T) {
 					copy(to, content(3))
 					return fails
 				})
-				if err != fails { //nolint:errorlint // the very one
+				if err != fails { // the very one
 					t.Errorf("%v, not %v", err, fails)
 				}
 				if err == nil {
@@ -215,7 +215,7 @@ func TestWaitingEnds(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, mine, err := c.Get(ctx, key(1), size, 1, nil); err != context.Canceled || mine { //nolint:errorlint // the very one
+	if _, mine, err := c.Get(ctx, key(1), size, 1, nil); err != context.Canceled || mine { // the very one
 		t.Errorf("%t, %v", mine, err)
 	}
 	close(gate)
