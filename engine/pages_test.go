@@ -225,6 +225,9 @@ func TestPagesGiveWay(t *testing.T) {
 				if r := e.Catalog().Repeats(); r.Factor < 1.1 {
 					t.Errorf("foretold: %+v", r)
 				}
+				if err := e.Quiet(t.Context()); err != nil { // what is read ahead holds pages
+					t.Fatal(err)
+				}
 				e.SetMemoryLimit(1 << 20)
 				if used, _ := e.memory.ledger.usage(usePages); used > 1<<20 {
 					t.Errorf("%d bytes of pages are left", used)
