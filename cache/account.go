@@ -24,10 +24,10 @@ func mostSamples(limit, samples int64) int64 {
 	return max(1, min(samples, limit/smallest))
 }
 
-// fixedBytes is the memory of an empty cache: the beginning of its table, and the first page of
-// each region, which may be used in part.
+// fixedBytes is the memory of an empty cache: the beginning of its table, the first page of
+// each region, which may be used in part, and what ristretto takes.
 func fixedBytes(p Policy, limit, samples int64) int64 {
-	return 3*int64(systemPage) + tableStart(mostSamples(limit, samples), countersFor(p, limit, samples))
+	return 3*int64(systemPage) + tableStart(mostSamples(limit, samples)) + lfuBytes(p, limit, samples)
 }
 
 // charge asks the limit and the budget for n more bytes, or returns some if n is negative. The
@@ -54,7 +54,7 @@ func (c *Cache) place(size int64) uint32 {
 	}
 	more := int64(short) * pageCost
 	if fresh {
-		more += entryBytes
+		more += entryBytes + c.lfu.entryCost()
 	}
 	if !c.charge(more) {
 		return 0

@@ -48,10 +48,10 @@ type Cache struct {
 	mu      sync.Mutex
 	arena   arena
 	table   table
-	lfu     lfu
-	reading int   // the most recently read epoch
-	charged int64 // bytes, also charged to the budget
-	held    int64 // bytes of the held samples
+	lfu     *tinylfu // nil: the policy is another one
+	reading int      // the most recently read epoch
+	charged int64    // bytes, also charged to the budget
+	held    int64    // bytes of the held samples
 	meter   meter
 }
 
@@ -77,10 +77,14 @@ func (c *Cache) build(o Options) (err error) {
 	if fixed := fixedBytes(o.Policy, o.Limit, o.Samples); !c.charge(fixed) {
 		return fmt.Errorf("%w: %d bytes are too few for its tables, which take %d", ErrNoMemory, o.Limit, fixed)
 	}
-	if c.table, err = newTable(mostSamples(o.Limit, o.Samples), countersFor(o.Policy, o.Limit, o.Samples)); err != nil {
+	if c.table, err = newTable(mostSamples(o.Limit, o.Samples)); err != nil {
 		return err
 	}
-	c.lfu.counters = c.table.counters
+	if o.Policy == TinyLFU {
+		if c.lfu, err = newTinyLFU(c, countersFor(o.Limit, o.Samples)); err != nil {
+			return err
+		}
+	}
 	c.arena, err = newArena(int(o.Limit/int64(systemPage))+1, systemPage)
 	return err
 }
@@ -110,11 +114,11 @@ func (c *Cache) Close() {
 	if c == nil {
 		return
 	}
+	c.lfu.close() // whose samples leave
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.table.close()
 	c.arena.close()
-	c.lfu.counters = nil
 	c.charge(-c.charged)
 	c.held = 0
 }
@@ -197,10 +201,12 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 		panic("cache: a sample whose length is not that of its stamp")
 	}
 	keep, known := c.asks(epoch, id)
+	stored := c.lfu != nil && c.lfu.put(uint32(id), s, data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lfu.ask(uint32(id))
-	stored := keep && c.store(epoch, uint32(id), s, data)
+	if c.lfu == nil {
+		stored = keep && c.store(epoch, uint32(id), s, data)
+	}
 	count := c.read(epoch, known)
 	count.Misses++
 	if stored {

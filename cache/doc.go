@@ -17,8 +17,8 @@
 // being read gives way to samples that are wanted now.
 //
 // Static is CoorDL's policy: the first samples read are kept until the cache is full, and stay.
-// TinyLFU is for reads that follow no plan: a sample takes the place of one that is requested
-// less often (lfu.go).
+// TinyLFU is for reads that follow no plan: ristretto decides whose place a sample takes, among those that are requested
+// less often (tinylfu.go).
 //
 // All policies store samples in the same way; they differ in what they keep and in what gives
 // way if there is no room.
@@ -34,11 +34,11 @@
 // no allocation per sample.
 //
 // Everything is charged to the limit and to the [Budget]: pages, their links, the table of
-// samples, and TinyLFU's counters. Only [Cache.Trim] returns pages to the system.
+// samples, and an estimate of what ristretto takes. Only [Cache.Trim] returns pages to the system.
 //
 // # Concurrency
 //
 // One lock is held for look-ups and for linking pages; bytes are copied outside it. A sample
 // counts its readers while it is being copied. If it is evicted meanwhile, its last reader
-// releases it, so its pages are never reused during a copy.
+// releases it, so its pages are never reused during a copy. With TinyLFU, one sample at a time is stored.
 package cache

@@ -224,7 +224,7 @@ func check(c *Cache) error {
 			return fmt.Errorf("page %d is lost", p)
 		}
 	}
-	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.cold.n)*pageCost + int64(t.fresh-1)*entryBytes
+	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.cold.n)*pageCost + int64(t.fresh-1)*(entryBytes+c.lfu.entryCost())
 	if c.charged != want || c.charged > c.limit {
 		return fmt.Errorf("%d bytes charged, %d are held, the limit is %d", c.charged, want, c.limit)
 	}
@@ -233,7 +233,11 @@ func check(c *Cache) error {
 
 // samples is a number of samples for which the tables have the same size as the cache's.
 func (c *Cache) samples() int64 {
-	return int64(max(len(c.table.entries)-1, len(c.lfu.counters)))
+	n := int64(len(c.table.entries) - 1)
+	if c.lfu != nil {
+		n = max(n, c.lfu.counters)
+	}
+	return n
 }
 
 func mustCheck(t testing.TB, c *Cache) {

@@ -36,9 +36,9 @@ func (c *Cache) read(epoch int, known bool) *EpochStats {
 // an epoch far away is treated as new.
 func (c *Cache) served(epoch int, id int64, s Stamp) {
 	keep, known := c.asks(epoch, id)
+	c.lfu.ask(uint32(id))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lfu.ask(uint32(id))
 	count := c.read(epoch, known)
 	count.Hits++
 	n := c.current(uint32(id), s)
@@ -67,23 +67,30 @@ func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
 	if c.again(id, s, waits) {
 		return true
 	}
-	n := c.makeRoom(epoch, id, s.Size)
+	n := c.makeRoom(epoch, s.Size)
 	if n == 0 {
 		return false
 	}
+	c.write(n, id, s, waits, data)
+	return true
+}
+
+// write copies a sample into an entry and has it held from then on, unless another reader has stored it first. The caller
+// holds c.mu, which write releases while it copies.
+func (c *Cache) write(n, id uint32, s Stamp, waits int, data []byte) {
 	where := c.table.entries[n].chain
 	c.mu.Unlock()
 	c.arena.write(where, data)
 	c.mu.Lock()
-	if c.again(id, s, waits) { // another reader stored it first
+	if c.again(id, s, waits) {
 		c.release(n)
-		return true
+		return
 	}
 	e := &c.table.entries[n]
 	e.id, e.stamp, e.waits = id, s, int32(waits)
 	c.table.insert(n)
 	c.held += s.Size
-	return true
+	c.lfu.came(s.Size)
 }
 
 // current returns the entry of a sample, 0 if it is not held. A sample with another stamp is
@@ -112,7 +119,7 @@ func (c *Cache) again(id uint32, s Stamp, waits int) bool {
 
 // makeRoom allocates memory for a sample, and evicts samples for it if the policy agrees; 0 if
 // there is none. The caller holds c.mu.
-func (c *Cache) makeRoom(epoch int, id uint32, size int64) uint32 {
+func (c *Cache) makeRoom(epoch int, size int64) uint32 {
 	for {
 		if n := c.place(size); n != 0 {
 			return n
@@ -122,8 +129,6 @@ func (c *Cache) makeRoom(epoch int, id uint32, size int64) uint32 {
 		case Cost(size) > c.limit: // do not evict everything for nothing
 		case c.policy == Constant:
 			victim = c.table.expendable(epoch, true)
-		case c.policy == TinyLFU:
-			victim = c.colder(id)
 		}
 		if victim == 0 {
 			return 0
@@ -134,7 +139,9 @@ func (c *Cache) makeRoom(epoch int, id uint32, size int64) uint32 {
 
 // evict removes a sample: at once, or when its last reader is done. The caller holds c.mu.
 func (c *Cache) evict(n uint32) {
-	c.held -= c.table.entries[n].stamp.Size
+	e := &c.table.entries[n]
+	c.held -= e.stamp.Size
+	c.lfu.leaves(e.id, e.stamp.Size)
 	c.table.remove(n)
 	if c.table.entries[n].readers == 0 {
 		c.release(n)

@@ -31,31 +31,29 @@ type queue struct {
 // A table finds entries by sample and by the epoch they wait for. It is not safe for concurrent
 // use.
 type table struct {
-	memory   region   // backs the following slices
-	buckets  []uint32 // by hash; the length is a power of two
-	counters []uint8  // not the table's
-	entries  []entry
-	free     uint32 // head of the list of free entries
-	fresh    int    // entries from here on were never used
-	held     int
-	queues   []queue // none is empty
+	memory  region   // backs the following slices
+	buckets []uint32 // by hash; the length is a power of two
+	entries []entry
+	free    uint32 // head of the list of free entries
+	fresh   int    // entries from here on were never used
+	held    int
+	queues  []queue // none is empty
 }
 
-// newTable makes a table for up to n entries, and an lfu's counters.
-func newTable(n, counters int64) (t table, err error) {
-	start := tableStart(n, counters)
+// newTable makes a table for up to n entries.
+func newTable(n int64) (t table, err error) {
+	start := tableStart(n)
 	if t.memory, err = reserve(start + entryBytes*(n+1)); err != nil {
 		return t, err
 	}
 	t.buckets = values[uint32](t.memory, 0, bucketsFor(n))
-	t.counters = values[uint8](t.memory, 4*bucketsFor(n), counters)
 	t.entries = values[entry](t.memory, start, n+1)
 	t.fresh = 1
 	return t, t.memory.use(int64(len(t.memory.mapping)))
 }
 
 // tableStart is how many bytes of a table do not depend on how many entries were used.
-func tableStart(n, counters int64) int64 { return roundUp(4*bucketsFor(n)+counters, int64(systemPage)) }
+func tableStart(n int64) int64 { return roundUp(4*bucketsFor(n), int64(systemPage)) }
 
 // bucketsFor keeps the mean length of a full table's buckets between 1 and 2. Sample numbers
 // are dense, so their low bits are as good as any hash.

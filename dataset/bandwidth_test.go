@@ -140,7 +140,7 @@ func TestLimitedReads(t *testing.T) {
 			var group sync.WaitGroup
 			for w := range 4 {
 				group.Go(func() {
-					buf := pages(1 << 16)
+					buf := wholePages(1 << 16)
 					for i := w; i < files; i += 4 {
 						if _, err := d.Read(i, buf, nil); err != nil {
 							t.Error(err)

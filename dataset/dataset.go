@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/batchfs/batchfs/cache/pages"
 	"github.com/batchfs/batchfs/store"
 )
 
@@ -26,6 +27,7 @@ type Dataset struct {
 	ordered   bool
 	earlier   []uint32 // by sample, how many before it have its bytes; nil: none have, or the local cache has room for all
 	closed    atomic.Bool
+	pages     atomic.Pointer[pages.Cache] // see KeepPages
 }
 
 // An origin is where some of the samples are, and how they are read.

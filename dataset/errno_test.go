@@ -83,7 +83,7 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 		d := p.open("")
 		want := d.Stat(0)
 		load := func() (Identity, error) {
-			got, id, err := d.Load(context.Background(), 0, nil, pages)
+			got, id, err := d.Load(context.Background(), 0, nil, wholePages)
 			if err == nil && string(got) != content {
 				t.Errorf("%d other bytes", len(got))
 			}

@@ -118,7 +118,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 			}
 			readAll := func() {
 				for i, n := range sizes {
-					got, err := d.Read(i, nil, pages)
+					got, err := d.Read(i, nil, wholePages)
 					if err != nil || string(got) != pattern(n) {
 						t.Errorf("%d of %d bytes, %v", len(got), n, err)
 					}
@@ -151,7 +151,7 @@ func TestFreshlyWrittenFiles(t *testing.T) {
 	p.write("0.jpg", pattern(300_000))
 	readsDirectly(t, p.path("0.jpg"))
 	d := p.open("")
-	got, err := d.Read(0, nil, pages)
+	got, err := d.Read(0, nil, wholePages)
 	if err != nil || string(got) != pattern(300_000) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -182,7 +182,7 @@ func TestDirectReadsLeaveNothing(t *testing.T) {
 		kernel{}.advise(int(f.Fd()), unix.FADV_DONTNEED)
 		p.how = Storage{Direct: direct, system: undropping{}}
 		d := p.open("", func(o *Options) { o.CacheDir = "" })
-		got, err := d.Read(0, nil, pages)
+		got, err := d.Read(0, nil, wholePages)
 		if err != nil || string(got) != pattern(300_000) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}

@@ -132,9 +132,23 @@ func (d *Dataset) settled(i int, s *storage, f *file) error {
 	return err
 }
 
-// unpack reads a sample that is stored in a coding. The sample is unpacked into the beginning of the memory, and
-// what is stored is read into the rest of it.
+// unpack reads a sample that is stored in a coding: from a page that several samples share, where such are kept and there is
+// room, or else by itself.
 func (d *Dataset) unpack(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte) ([]byte, int64, error) {
+	if c := d.pages.Load(); f.place.Packed() {
+		if first, end := d.table.page(i); c.Keeps(end - first) {
+			data, read, err := d.fromPage(ctx, c, i, first, end-first, s, f, buf, grow)
+			if !errors.Is(err, errAlone) {
+				return data, read, err
+			}
+		}
+	}
+	return d.unpackAlone(ctx, i, s, f, buf, grow)
+}
+
+// unpackAlone is unpack in the caller's memory. The sample is unpacked into the beginning of the memory, and
+// what is stored is read into the rest of it.
+func (d *Dataset) unpackAlone(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte) ([]byte, int64, error) {
 	n := f.skew + int(f.place.Length)
 	from := (int(f.place.Room()) + directUnit - 1) &^ (directUnit - 1)
 	if room := from + f.room(n); cap(buf) < room && grow != nil {

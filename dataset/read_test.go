@@ -249,7 +249,7 @@ func BenchmarkRead(b *testing.B) {
 			p.how = way.how
 			p.write("1.jpg", pattern(100_000))
 			d := p.open("")
-			buf := pages(200_000)
+			buf := wholePages(200_000)
 			b.SetBytes(100_000)
 			b.ReportAllocs()
 			for b.Loop() {

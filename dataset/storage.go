@@ -29,13 +29,12 @@ type Storage struct {
 
 // storage reads files as a Storage says.
 type storage struct {
-	system  system
-	direct  bool
-	limit   *limiter // nil: none
-	log     *slog.Logger
-	refuse  sync.Once   // logs that direct reads are not possible
-	remote  store.Store // nil: files of this machine
-	flights flights
+	system system
+	direct bool
+	limit  *limiter // nil: none
+	log    *slog.Logger
+	refuse sync.Once   // logs that direct reads are not possible
+	remote store.Store // nil: files of this machine
 }
 
 func newStorage(o Storage, src *source, log *slog.Logger) *storage {
@@ -189,10 +188,7 @@ func (s *storage) drop(fd int) {
 // bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
 // The end of the context ends a wait for bandwidth.
 func (s *storage) fill(ctx context.Context, f *file, buf []byte, offset int64, n int) (int, error) {
-	switch {
-	case f.fd < 0 && f.coded():
-		return s.fetchOnce(ctx, f, buf[:n], f.at+offset)
-	case f.fd < 0:
+	if f.fd < 0 {
 		return s.fetch(ctx, f, buf[:n], f.at+offset)
 	}
 	if f.direct() && (cap(buf) < f.room(n) || !aligned(buf)) {

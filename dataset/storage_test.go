@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pages returns n bytes of memory that suits direct reads.
-func pages(n int) []byte {
+// wholePages returns n bytes of memory that suits direct reads.
+func wholePages(n int) []byte {
 	b := make([]byte, n+directUnit)
 	for !aligned(b) {
 		b = b[1:]
@@ -59,7 +59,7 @@ func TestDirectReadsAreAligned(t *testing.T) {
 		f.ordinary.Store(0)
 		for i, n := range append(sizes, 0) {
 			want := 0
-			got, err := d.Read(i, nil, func(n int) []byte { want = n; return pages(n) })
+			got, err := d.Read(i, nil, func(n int) []byte { want = n; return wholePages(n) })
 			if err != nil || n > 0 && string(got) != pattern(n) || len(got) != n {
 				t.Fatalf("%d of %d bytes, error %v", len(got), n, err)
 			}
@@ -112,15 +112,15 @@ func TestMemoryThatDoesNotSuit(t *testing.T) {
 		grow   func(int) []byte
 		direct bool
 	}{
-		"pages":             {nil, pages, true},
-		"own pages":         {pages(12288), nil, true},
-		"capacity counts":   {pages(12288)[:0], nil, true},
-		"crooked":           {nil, func(n int) []byte { return pages(n + 1)[1:] }, false},
-		"own, crooked":      {pages(20_000)[1:], nil, false},
-		"no room at end":    {nil, func(int) []byte { return pages(size) }, false},
-		"own, no room":      {pages(size), nil, false},
-		"own, grow refuses": {pages(size), func(int) []byte { return nil }, false},
-		"own, grow gives":   {pages(size), pages, true},
+		"pages":             {nil, wholePages, true},
+		"own pages":         {wholePages(12288), nil, true},
+		"capacity counts":   {wholePages(12288)[:0], nil, true},
+		"crooked":           {nil, func(n int) []byte { return wholePages(n + 1)[1:] }, false},
+		"own, crooked":      {wholePages(20_000)[1:], nil, false},
+		"no room at end":    {nil, func(int) []byte { return wholePages(size) }, false},
+		"own, no room":      {wholePages(size), nil, false},
+		"own, grow refuses": {wholePages(size), func(int) []byte { return nil }, false},
+		"own, grow gives":   {wholePages(size), wholePages, true},
 	} {
 		f := &fault{}
 		p := newPlace(t)
@@ -155,7 +155,7 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 		p.how = Storage{Direct: true, system: f}
 		d := p.open("", func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		for i := range d.Len() {
-			got, err := d.Read(i, nil, pages)
+			got, err := d.Read(i, nil, wholePages)
 			if err != nil || string(got) != pattern(9000+i) {
 				t.Errorf("%s: %d bytes, %v", name, len(got), err)
 			}
@@ -247,7 +247,7 @@ func testFailingStorage(t *testing.T, from int) {
 				if c.read != nil {
 					f.read = c.read(p)
 				}
-				got, _, id, err := d.LoadPart(context.Background(), 0, nil, pages, func([]byte, int64) (int64, int64, bool) { return int64(from), size, from > 0 })
+				got, _, id, err := d.LoadPart(context.Background(), 0, nil, wholePages, func([]byte, int64) (int64, int64, bool) { return int64(from), size, from > 0 })
 				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Fatalf("error %v, want %v", err, c.want)
 				}

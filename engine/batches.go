@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/cache/pages"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode/pixels"
@@ -29,6 +30,7 @@ type batches struct {
 	memory    *memory
 	bad       *badSamples
 	meter     *meter
+	pages     *pages.Cache // nil: there are no compressed pages
 	cache     *cache.Cache // nil: no cache
 	keeper    *keeper      // the plan of both; nil: none
 	local     *local       // what is kept on a local disk; nil: nothing that is planned

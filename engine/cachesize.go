@@ -23,7 +23,8 @@ func (c *Catalog) CacheSize(file func(id int64) (size int64, raw bool)) (limit i
 		return 0, 0
 	}
 	if limit = o.CacheSize; limit == AutoCache {
-		limit = c.spareMemory()
+		spare := c.spareMemory()
+		limit = spare - min(c.pageNeeds(), spare)
 	}
 	sizes := func(id int64) (int64, bool) {
 		size, raw := file(id)

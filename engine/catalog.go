@@ -40,6 +40,7 @@ type Catalog struct {
 	MaxBatches  int    // upper bound of the batches of any shard in any epoch
 	Fingerprint string // covers everything that the bytes of batches depend on
 
+	pages dataset.Pages
 	sized bool // the index knows the size of at least one sample
 }
 
@@ -65,7 +66,7 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	}
 	// No epoch has more batches than the first: unpadded reading credits what it has read
 	// ahead to later epochs.
-	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0)}
+	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), pages: ds.Pages()}
 	if err := c.checkSizes(); err != nil {
 		return nil, err
 	}

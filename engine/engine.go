@@ -74,6 +74,8 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		processors: all.newProcessors(runtime.NumCPU()),
 	}
 	m.batches = all // before the cache, which takes its memory from batches
+	all.pages = openPages(c, m)
+	m.pages = all.pages
 	all.cache, all.keeper = openCache(c, m, all.meter.stalled)
 	m.cache, m.keeper = all.cache, all.keeper
 	all.local = openLocal(c, all.keeper, m)
@@ -150,6 +152,8 @@ func (e *Engine) free() {
 	e.mu.Unlock()
 	e.schedule.processors.each((*processor).close)
 	e.cache.Close()
+	e.ds.DropPages(e.pages)
+	e.pages.Close()
 	e.memory.close()
 }
 

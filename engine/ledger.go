@@ -12,6 +12,7 @@ const (
 	useBatches use = iota // batch memory, seen by readers
 	useScratch            // encoded input, codecs, conversion
 	useCache              // encoded samples between epochs
+	usePages              // unpacked pages that several samples are read from
 	useIndex              // the dataset's index, the cache's plan, rendered documents
 	useRuntime            // the process itself: code, stacks, tables
 	uses

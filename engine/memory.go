@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/cache/pages"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -23,8 +24,9 @@ type memory struct {
 	fixed  atomic.Int64 // bytes that never give way: the process, the index, what others reserved
 	warned sync.Once    // that batch memory is not page-locked
 
-	// What gives way. The cache and the keeper may be nil.
+	// What gives way. The caches and the keeper may be nil.
 	batches residents
+	pages   *pages.Cache
 	cache   *cache.Cache
 	keeper  *keeper
 
@@ -118,7 +120,7 @@ func (m *memory) scratch(b *batch, n int64) error {
 
 // reclaim frees some memory for a batch that was refused n bytes when the ledger had counted
 // before returns. It returns false if nothing may give way, or what does is not free yet. Idle
-// memory and batches that were read give way to any batch; plans being computed, the cache and
+// memory, batches that were read and unpacked pages give way to any batch; plans being computed, the cache and
 // prefetched batches only to a batch that an Open waits for.
 func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pool.Trim() > 0 || m.ledger.returns() != before {
@@ -126,6 +128,9 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	}
 	if found, free := m.batches.takeFrom(b, before, worthSpent); found {
 		return free
+	}
+	if m.pages.Trim(n) > 0 {
+		return true
 	}
 	if m.batches.isWanted(b) && (m.keeper.giveWay() > 0 || m.cache.Trim(n) > 0) {
 		return true
@@ -144,7 +149,7 @@ func (m *memory) giveBackIdle() bool {
 func (m *memory) setLimit(n int64) {
 	m.ledger.setLimit(min(n, m.most))
 	for excess := m.ledger.excess(); excess > 0; excess = m.ledger.excess() {
-		if m.pool.Trim() == 0 && m.keeper.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle() {
+		if m.pool.Trim() == 0 && m.pages.Trim(excess) == 0 && m.keeper.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle() {
 			return
 		}
 	}
@@ -154,7 +159,7 @@ func (m *memory) setLimit(n int64) {
 func (m *memory) reserve(u use, bytes int64) {
 	m.fixed.Add(bytes)
 	for !m.ledger.reserve(u, bytes) {
-		if m.pool.Trim() == 0 && m.keeper.giveWay() == 0 {
+		if m.pool.Trim() == 0 && m.pages.Trim(bytes) == 0 && m.keeper.giveWay() == 0 {
 			m.ledger.force(u, bytes)
 			return
 		}
@@ -198,13 +203,13 @@ func (m *memory) warnUnlocked() {
 }
 
 // cacheBudget lets the cache draw on memory. Batches that were read and are kept for a late
-// reader give way to it, because the cache's plan relies on its memory. The cache asks under
+// reader give way to it, because the cache's plan relies on its memory, and so do pages. The cache asks under
 // its lock.
 type cacheBudget struct{ *memory }
 
 func (m cacheBudget) Reserve(n int64) bool {
 	for !m.ledger.reserve(useCache, n) {
-		if !m.freeRead() {
+		if !m.freeRead() && m.pages.Trim(n) == 0 {
 			return false
 		}
 	}

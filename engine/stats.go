@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfs/batchfs/cache/pages"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
@@ -54,6 +55,7 @@ type MemoryStats struct {
 	Peak    int64 `json:"peak"`
 	Batches int64 `json:"batches"`
 	Cache   int64 `json:"cache"`
+	Pages   int64 `json:"pages"`
 	Index   int64 `json:"index"`
 	Scratch int64 `json:"scratch"`
 
@@ -67,6 +69,7 @@ type MemoryStats struct {
 type StorageStats struct {
 	Reads int64        `json:"reads"`
 	Bytes int64        `json:"bytes"`
+	Pages *pages.Stats `json:"pages,omitempty"`       // of compressed pages; nil: there are none
 	Store *store.Stats `json:"store,omitempty"`       // that the dataset is in; nil: none
 	Local *tier.Stats  `json:"local_cache,omitempty"` // of what the store has; nil: none
 }
@@ -259,6 +262,10 @@ func (e *Engine) Stats() Stats {
 	}
 	s.Plans = e.keeper.stats()
 	s.Storage.Store, s.Storage.Local = e.ds.Requests(), e.ds.LocalCache()
+	if e.pages != nil {
+		p := e.pages.Stats()
+		s.Storage.Pages = &p
+	}
 	if e.cache != nil {
 		c := e.cache.Stats()
 		for _, c := range c.Epochs {
@@ -285,7 +292,7 @@ func (m *memory) stats() MemoryStats {
 	defer l.mu.Unlock()
 	s := MemoryStats{
 		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
-		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch], Locked: p.LockedBytes,
+		Cache: l.used[useCache], Pages: l.used[usePages], Index: l.used[useIndex], Scratch: l.used[useScratch], Locked: p.LockedBytes,
 	}
 	if p.LockError != nil {
 		s.LockError = p.LockError.Error()

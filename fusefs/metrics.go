@@ -62,7 +62,7 @@ func metrics(s Stats, refused int64) []byte {
 		{"memory_used_bytes", "Memory in use.", count(m.Used)},
 		{"memory_peak_bytes", "Most memory ever in use.", count(m.Peak)},
 		{"memory_bytes", "Memory in use, by purpose.", []sample{
-			use("batches", m.Batches), use("cache", m.Cache), use("index", m.Index), use("scratch", m.Scratch),
+			use("batches", m.Batches), use("cache", m.Cache), use("pages", m.Pages), use("index", m.Index), use("scratch", m.Scratch),
 		}},
 	}
 	families = append(families, optionalMetrics(s)...)
@@ -85,7 +85,7 @@ func metrics(s Stats, refused int64) []byte {
 	return out.Bytes()
 }
 
-// optionalMetrics are those of what not every mount has: a GPU, a store, a local cache.
+// optionalMetrics are those of what not every mount has: a GPU, compressed pages, a store, a local cache.
 func optionalMetrics(s Stats) (families []metric) {
 	count := func(n int64) []sample { return []sample{{value: float64(n)}} }
 	use := func(name string, n int64) sample { return sample{"use", name, float64(n)} }
@@ -95,6 +95,12 @@ func optionalMetrics(s Stats) (families []metric) {
 				use("batches", g.Batches), use("all", g.MemoryUsed), use("total", g.MemoryTotal),
 			}},
 			metric{"gpu_busy_ratio", "Share of the last moment in which the GPU ran a kernel; -1 if not known.", []sample{{value: g.Busy}}})
+	}
+	if p := s.Storage.Pages; p != nil {
+		families = append(families,
+			metric{"pages_loaded_total", "Compressed pages that were read and unpacked.", count(p.Loaded)},
+			metric{"pages_served_total", "Reads of samples that found their page unpacked.", count(p.Served)},
+			metric{"pages_refused_total", "Unpacked pages that the policy did not keep.", count(p.Refused)})
 	}
 	if r := s.Storage.Store; r != nil {
 		families = append(families, storeMetrics(r)...)

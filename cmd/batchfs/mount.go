@@ -170,6 +170,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
+	warnOfRepeats(r, e.Catalog().Repeats())
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
 		stopWatching()
@@ -215,6 +216,19 @@ func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
 	}
 	r.log.tell(fmt.Sprintf("every epoch has 0 batches: %s has %s, fewer than %s %d, and --last-batch drop drops them",
 		who, count(has, "sample"), flag, size), fmt.Sprintf("use a smaller %s, or --last-batch fill", flag))
+}
+
+// warnOfRepeats warns that compressed pages have to be read again and again, for want of memory.
+func warnOfRepeats(r mountRequest, p engine.Repeats) {
+	if p.Factor <= 1.1 {
+		return
+	}
+	advice := "convert the dataset once (batchfs convert)"
+	if w := fmt.Sprintf("--%s window=%d", "shuffle", p.Window); p.Window > 0 {
+		advice += ", or use " + w + ", whose pages fit"
+	}
+	r.log.tell(fmt.Sprintf("an epoch may read the compressed pages of the dataset %.0f times over: unpacked, those in use take %s, and the memory limit leaves %s for them",
+		max(2, p.Factor), formatBytes(p.Needs), formatBytes(p.Memory)), advice)
 }
 
 // serve makes the mount live.
@@ -306,7 +320,7 @@ func absolute(path string) string {
 // itself. It only warns if the limit was not given, since that depends on the machine.
 func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
 	memory := e.Stats().Memory
-	itself, batch := memory.Used-memory.Batches-memory.Cache, e.Catalog().Size(engine.Key{}, layout.NHWCForm)
+	itself, batch := memory.Used-memory.Batches-memory.Cache-memory.Pages, e.Catalog().Size(engine.Key{}, layout.NHWCForm)
 	if batch <= memory.Limit-itself || batch > math.MaxInt64/2 { // a batch beyond all limits is EFBIG
 		return nil
 	}

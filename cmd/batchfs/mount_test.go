@@ -119,6 +119,64 @@ func TestWarnOfNothing(t *testing.T) {
 	}
 }
 
+// TestWarnOfRepeats: a mount whose memory is too short for the compressed pages of its dataset says how often they will be read,
+// and what to do; with enough memory it says nothing.
+func TestWarnOfRepeats(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), "../../dataset/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	for _, test := range []struct {
+		flags string
+		want  []string
+	}{
+		{"--memory-limit 256MiB", nil},
+		{"--memory-limit 256MiB --shuffle", nil},
+		{"--memory-limit 26MiB", []string{"compressed pages", fmt.Sprintf(" %d times over", ds.Len()), "the memory limit leaves 0 B", "hint: convert the dataset once (batchfs convert)\n"}},
+		{"--memory-limit 26MiB --shuffle", []string{fmt.Sprintf(" %d times over", ds.Len()), "batchfs convert"}},
+		{"--memory-limit 256MiB --shuffle --cache-size 255MiB", []string{fmt.Sprintf(" %d times over", ds.Len())}},
+	} {
+		r, err := requested(t, append([]string{"photos", "mnt", "--workers", "1", "--batch-size", "2"}, strings.Fields(test.flags)...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		catalog, err := engine.NewCatalog(ds, r.engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var words bytes.Buffer
+		if r.log, err = (&console{err: &words}).openLog(logOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.log.watched = true
+		warnOfRepeats(r, catalog.Repeats())
+		r.log.close()
+		for _, want := range test.want {
+			if !strings.Contains(words.String(), want) {
+				t.Errorf("%s: says %q, without %q", test.flags, words.String(), want)
+			}
+		}
+		if len(test.want) == 0 && words.Len() > 0 {
+			t.Errorf("%s: says %q", test.flags, words.String())
+		}
+	}
+	var words bytes.Buffer
+	r := mountRequest{}
+	if r.log, err = (&console{err: &words}).openLog(logOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.log.watched = true
+	warnOfRepeats(r, engine.Repeats{Factor: 89.6, Needs: 3 << 30, Memory: 1 << 30, Window: 4})
+	r.log.close()
+	want := "batchfs: an epoch may read the compressed pages of the dataset 90 times over: unpacked, those in use take 3.0 GiB, and the memory limit leaves 1.0 GiB for them\n" +
+		"batchfs: hint: convert the dataset once (batchfs convert), or use --shuffle window=4, whose pages fit\n"
+	if words.String() != want {
+		t.Errorf("says %q, want %q", words.String(), want)
+	}
+}
+
 // anyCPU returns a CPU that this process may use.
 func anyCPU(t *testing.T) int {
 	t.Helper()

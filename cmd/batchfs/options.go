@@ -112,7 +112,7 @@ func decodeFlags(f *flagSet, maxPixels *int64, ignoreOrientation *bool) {
 func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	workerFlag(c, f, &o.Workers)
 	memoryFlag(c, f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
-	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves",
+	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves beside unpacked pages",
 		cacheSize(&o.CacheSize))
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
 		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero))

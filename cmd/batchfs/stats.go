@@ -123,6 +123,9 @@ func (v statsView) print(out io.Writer) {
 	}
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
+	if p := now.Storage.Pages; p != nil {
+		t.row("pages", "%s, %d unpacked for %d reads, %d refused, %d without room", formatBytes(now.Memory.Pages), p.Loaded, p.Loaded+p.Served, p.Refused, p.NoRoom)
+	}
 	if r := now.Storage.Store; r != nil {
 		t.row("store", "%d requests (%d sent again, %d twice, %d throttled), first byte in %.0f ms, 99 %% in %.0f ms", r.Requests, r.Retries, r.Hedges, r.Throttled,
 			1000*r.FirstByte.P50, 1000*r.FirstByte.P99)

@@ -13,14 +13,14 @@ import (
 )
 
 // constantHits shows that the constant cache hits equally often in every batch and that
-// CoorDL's static cache does not, with the batch size typical for ImageNet.
+// CoorDL's static cache and ristretto's TinyLFU do not, with the batch size typical for ImageNet.
 func constantHits(ctx context.Context, s *setup) ([]row, error) {
 	const batch, epochs = 256, 4
 	total := s.photos.Report().Bytes
 	size := int64(cachedShare * float64(total))
-	var spreads [2]spread
-	for i, policy := range []string{"constant", "static"} {
-		s.progress.step(policy+" cache", i, 2)
+	var spreads [3]spread
+	for i, policy := range []string{"constant", "static", "tinylfu"} {
+		s.progress.step(policy+" cache", i, len(spreads))
 		flags := append(shuffled(batch, trainingCrop...), "--cache-policy", policy, "--cache-size", fmt.Sprint(size))
 		var err error
 		spreads[i], err = mounted(ctx, s, s.photos.Root(), flags, func(m *daemon.Mount) (spread, error) {
@@ -37,7 +37,7 @@ func constantHits(ctx context.Context, s *setup) ([]row, error) {
 			return nil, err
 		}
 	}
-	ours, static := spreads[0], spreads[1]
+	ours, static, lfu := spreads[0], spreads[1], spreads[2]
 	share := float64(size) / float64(total)
 	const what = "JPEG, batches of 256, 30 % cached: "
 	return []row{
@@ -45,6 +45,7 @@ func constantHits(ctx context.Context, s *setup) ([]row, error) {
 		once(what+"standard deviation of hits a batch", "hits", ours.hits.StdDev, ours.String()).atMost(0.5),
 		once(what+"variation of samples loaded a batch", "cv", variation(ours.samples), "").atMost(0.01),
 		once(what+"the same with a static cache (CoorDL)", "cv", variation(static.samples), static.String()),
+		once(what+"the same with TinyLFU (ristretto)", "cv", variation(lfu.samples), lfu.String()),
 	}, nil
 }
 

@@ -62,6 +62,15 @@ func (p Place) Within(size int64) bool {
 		p.From <= p.Block-p.Size
 }
 
+// Packed says whether the sample is in a block that has to be unpacked as a whole.
+func (p Place) Packed() bool { return p.Coding > Pixels }
+
+// Whole is the place of all that unpacking yields.
+func (p Place) Whole() Place {
+	p.From, p.Size = 0, p.Block
+	return p
+}
+
 // Room is the capacity that Unpack needs, in bytes.
 func (p Place) Room() int64 {
 	if p.Coding == Plain || p.Coding == Pixels {

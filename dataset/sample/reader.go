@@ -23,14 +23,17 @@ type Memory struct {
 	size  int64 // for samples being processed
 	keep  int64 // what a Reader may keep of each kind between samples
 	space *semaphore.Weighted
+	pages sharedPages
 }
 
 // NewMemory returns a Memory of limit bytes, but at least 64 MiB, for the given number of
-// Readers. A quarter of it is for what they keep between samples.
+// Readers. A quarter of it is for what they keep between samples, and for pages that they share.
 func NewMemory(limit int64, readers int) *Memory {
 	limit = max(limit, leastMemory)
 	size := limit - limit/4
-	return &Memory{size: size, keep: min(32<<20, limit/4/int64(max(readers, 1))/3), space: semaphore.NewWeighted(size)}
+	m := &Memory{size: size, keep: min(32<<20, limit/8/int64(max(readers, 1))/3), space: semaphore.NewWeighted(size)}
+	m.pages.budget.left.Store(limit / 8)
+	return m
 }
 
 // fits returns an error if n bytes can never be available.
@@ -56,6 +59,7 @@ type Reader struct {
 
 // NewReader returns a Reader of whole samples. MaxPixels must be set.
 func NewReader(ds *dataset.Dataset, o decode.Options, memory *Memory) *Reader {
+	memory.pages.begin(ds)
 	host := func() pinned.Host { return pinned.NewHost(pinned.DefaultPolicy(), nil) }
 	return &Reader{
 		ds: ds, options: pixels.Options{Options: o}, loader: NewLoader(ds, resample.Options{}, pixels.Options{Options: o}, nil), decoder: decode.NewDecoder(o),
@@ -66,6 +70,7 @@ func NewReader(ds *dataset.Dataset, o decode.Options, memory *Memory) *Reader {
 // Close frees the Reader's memory.
 func (r *Reader) Close() {
 	r.Done()
+	r.memory.pages.end()
 	r.decoder.Close()
 	for _, p := range r.buffers() {
 		p.Free()

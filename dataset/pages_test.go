@@ -5,37 +5,65 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/batchfs/batchfs/cache/pages"
+	"github.com/batchfs/batchfs/dataset/archive"
 	"github.com/batchfs/batchfs/store"
 )
 
-// paged opens a dataset of images in one compressed page in a store. Reads of the store are counted, and answered with what
-// answer returns: true means that it has answered.
-func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *atomic.Int64) {
-	t.Helper()
+// writePage writes images into one compressed page.
+func (p *place) writePage(images int) {
+	p.t.Helper()
 	type row struct {
 		Image struct {
 			Bytes []byte `parquet:"bytes,plain,zstd"`
 			Path  string `parquet:"path,plain,zstd"`
 		} `parquet:"image"`
 	}
-	p := newPlace(t)
 	rows := make([]row, images)
 	for i := range rows {
 		rows[i].Image.Bytes, rows[i].Image.Path = []byte(image("jpeg", 10, 20+i, 1)), fmt.Sprintf("%02d.jpg", i)
 	}
 	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// keepPages has a dataset keep its pages. At the end of the test everything has to be released.
+func keepPages(t *testing.T, d *Dataset) {
+	t.Helper()
+	var budget account
+	budget.left.Store(64 << 20)
+	c, err := pages.New(pages.Options{Limit: 64 << 20, Pages: 1, Budget: &budget})
+	if err != nil {
 		t.Fatal(err)
 	}
+	d.KeepPages(c)
+	t.Cleanup(func() {
+		if c.Close(); budget.left.Load() != 64<<20 {
+			t.Errorf("%d bytes are charged at the end", 64<<20-budget.left.Load())
+		}
+	})
+}
+
+// paged opens a dataset of images in one compressed page in a store. Reads of the store are counted, and answered with what
+// answer returns: true means that it has answered.
+func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *atomic.Int64) {
+	t.Helper()
+	p := newPlace(t)
+	p.writePage(images)
 	s, how := p.serve()
 	d = p.openURL("s3://data/pages.parquet", how)
 	want, reads = contentsOf(t, d), new(atomic.Int64)
+	keepPages(t, d)
 	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || r.Header.Get("Range") == "" {
 			return false
@@ -46,16 +74,25 @@ func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d
 	return d, want, reads
 }
 
-// joined waits until so many readers have joined the read that is under way.
+// joined waits until so many readers have come to a page that is there, or that another one loads.
 func (d *Dataset) joined(n int) {
-	for l, now := &d.storage.flights, -1; now != n; runtime.Gosched() {
-		l.mu.Lock()
-		for _, x := range l.all {
-			now = x.joined
-		}
-		l.mu.Unlock()
+	for d.pages.Load().Stats().Served != int64(n) {
+		runtime.Gosched()
 	}
 }
+
+// account is a budget with a limit.
+type account struct{ left atomic.Int64 }
+
+func (a *account) Reserve(n int64) bool {
+	if a.left.Add(-n) < 0 {
+		a.left.Add(n)
+		return false
+	}
+	return true
+}
+
+func (a *account) Release(n int64) { a.left.Add(n) }
 
 // one is what contentsOf has of a sample.
 func (d *Dataset) one(ctx context.Context, i int) (string, error) {
@@ -63,7 +100,7 @@ func (d *Dataset) one(ctx context.Context, i int) (string, error) {
 	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
 }
 
-// TestAPageIsFetchedOnce: samples of a page that are read at the same time cost one request, and all of them fail with it.
+// TestAPageIsFetchedOnce: samples of a page cost one request, those that are read at the same time as well as later ones, and all that wait for it fail with it.
 func TestAPageIsFetchedOnce(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		const images = 8
@@ -89,7 +126,8 @@ func TestAPageIsFetchedOnce(t *testing.T) {
 		if n := reads.Load(); n != 1 {
 			t.Errorf("failing: %t: the page was asked for %d times", fails, n)
 		}
-		if got, err := d.one(context.Background(), 0); (err != nil) != fails || !fails && got != want[0] || reads.Load() != 2 {
+		again := map[bool]int64{true: 2, false: 1}[fails]
+		if got, err := d.one(context.Background(), 0); (err != nil) != fails || !fails && got != want[0] || reads.Load() != again {
 			t.Errorf("failing: %t: later: %q, %v, %d reads", fails, got, err, reads.Load())
 		}
 	}
@@ -175,4 +213,59 @@ func TestAPanicStopsNobody(t *testing.T) {
 		t.Error("there was no panic")
 	}
 	wait.Wait()
+}
+
+// TestPagesAreOfTheIndexedFile: a page that is kept does not hide that its file has changed, or is gone.
+func TestPagesAreOfTheIndexedFile(t *testing.T) {
+	p := newPlace(t)
+	p.writePage(3)
+	p.settle()
+	d := p.open("pages.parquet")
+	want := contentsOf(t, d)
+	keepPages(t, d)
+	for i := range 2 {
+		if got, err := d.one(t.Context(), i); err != nil || got != want[i] {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if s := d.pages.Load().Stats(); s.Loaded != 1 || s.Served != 1 {
+		t.Errorf("%+v", s)
+	}
+	if err := os.Chtimes(p.path("pages.parquet"), settled.Add(time.Second), settled.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.one(t.Context(), 1); !errors.Is(err, ErrChanged) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.Remove(p.path("pages.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.one(t.Context(), 1); !errors.Is(err, ErrMissing) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestRowsOfAPage: the rows of a page are found from any of them, however many it has.
+func TestRowsOfAPage(t *testing.T) {
+	var table table
+	var want [][2]int
+	for page, rows := range []int{1, 2, 3, 4, 5, 7, 8, 9, 100, 1, 33} {
+		first := len(table.members)
+		for range rows {
+			m := member{object: int32(page / 3)}
+			m.Offset, m.Length, m.Block, m.Coding = int64(page)*10, 10, 100, archive.Zstd
+			table.members = append(table.members, m)
+			want = append(want, [2]int{first, first + rows})
+		}
+	}
+	table.members[len(want)-1].Coding = archive.Plain
+	want[len(want)-1] = [2]int{len(want) - 1, len(want)}
+	for i := range want[:len(want)-33] {
+		if first, end := table.page(i); first != want[i][0] || end != want[i][1] {
+			t.Errorf("row %d: from %d to %d, not %d", i, first, end, want[i])
+		}
+	}
+	if first, end := table.page(len(want) - 1); end-first != 1 {
+		t.Errorf("what is not packed is in a page of %d", end-first)
+	}
 }

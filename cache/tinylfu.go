@@ -1,0 +1,174 @@
+package cache
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/dgraph-io/ristretto/v2"
+)
+
+// A tinylfu has ristretto decide which samples are held, for the policy TinyLFU. Ristretto sees numbers and costs
+// only; the samples are where those of the other policies are.
+//
+// Ristretto applies later what it is told, and drops some of it when much is said at once, so that by itself it neither keeps a
+// budget nor says what it holds. Here it decides on one sample at a time, and is waited for. Its own limit is
+// set anew for each decision: to what is held, and to the new sample if there is memory for it, as
+// whoever grants memory may grant less from one moment to the next.
+type tinylfu struct {
+	cache    *Cache
+	counters int64
+	sets     *ristretto.Cache[uint64, struct{}]
+
+	mu       sync.Mutex // held while ristretto decides; before Cache.mu
+	rejected bool       // the sample that it decides on
+
+	// Guarded by Cache.mu.
+	costs int64    // of the samples that are held
+	left  []uint32 // samples that are not held any more, of which ristretto does not know yet
+}
+
+const (
+	// countersPerHeld bounds ristretto's counters by how many samples the cache can hold: a large
+	// dataset must not fill a small cache with them.
+	countersPerHeld = 8
+	// counterCost is what a counter takes: four of half a byte, and its share of a filter, rounded up to powers of two.
+	counterCost = 5
+	// lfuBase is what ristretto takes whatever it holds, its queue above all.
+	lfuBase = 400 << 10
+	// lfuEntryCost is what it takes for each sample, in two of Go's maps, which double.
+	lfuEntryCost = 200
+)
+
+func countersFor(limit, samples int64) int64 {
+	return max(1, min(samples, countersPerHeld*mostSamples(limit, samples)))
+}
+
+// lfuBytes is the memory of an empty tinylfu.
+func lfuBytes(p Policy, limit, samples int64) int64 {
+	if p != TinyLFU {
+		return 0
+	}
+	return lfuBase + counterCost*countersFor(limit, samples)
+}
+
+func newTinyLFU(c *Cache, counters int64) (*tinylfu, error) {
+	l := &tinylfu{cache: c, counters: counters}
+	var err error
+	l.sets, err = ristretto.NewCache(&ristretto.Config[uint64, struct{}]{
+		NumCounters: counters, MaxCost: 1, BufferItems: 64, IgnoreInternalCost: true,
+		OnReject: func(*ristretto.Item[struct{}]) { l.rejected = true },
+		OnEvict:  func(i *ristretto.Item[struct{}]) { l.evicted(uint32(i.Key)) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	return l, nil
+}
+
+func (l *tinylfu) close() {
+	if l != nil {
+		l.sets.Close()
+	}
+}
+
+// ask records a request for a sample.
+func (l *tinylfu) ask(id uint32) {
+	if l != nil {
+		l.sets.Get(uint64(id))
+	}
+}
+
+// entryCost is what is charged for the entry of a sample beside the table's.
+func (l *tinylfu) entryCost() int64 {
+	if l == nil {
+		return 0
+	}
+	return lfuEntryCost
+}
+
+// came and leaves note what is held, and what ristretto has to be told of. The caller holds Cache.mu.
+func (l *tinylfu) came(size int64) {
+	if l != nil {
+		l.costs += Cost(size)
+	}
+}
+
+func (l *tinylfu) leaves(id uint32, size int64) {
+	if l != nil {
+		l.costs -= Cost(size)
+		l.left = append(l.left, id)
+	}
+}
+
+// evicted makes a sample leave that had to make room. Ristretto calls it while put waits.
+func (l *tinylfu) evicted(id uint32) {
+	c := l.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.table.find(id); n != 0 {
+		c.evict(n)
+	}
+}
+
+// put keeps a sample if ristretto wants it, and reports whether it did.
+func (l *tinylfu) put(id uint32, s Stamp, data []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.cache
+	l.ask(id)
+	c.mu.Lock()
+	held := c.again(id, s, forever)
+	n, most := uint32(0), l.costs
+	if !held {
+		if n = c.place(s.Size); n != 0 {
+			most += Cost(s.Size)
+		}
+	}
+	left := l.left
+	l.left = nil
+	c.mu.Unlock()
+	for _, id := range left {
+		l.sets.Del(uint64(id))
+	}
+	if held {
+		return true
+	}
+	admitted := Cost(s.Size) <= c.limit && l.admits(id, Cost(s.Size), most)
+	if c.settle(n, admitted, id, s, data) {
+		return true
+	}
+	if admitted {
+		l.sets.Del(uint64(id))
+	}
+	return false
+}
+
+// admits asks ristretto whether a sample shall be held, when all of them may cost so much. When it returns, those
+// that make room for it have left.
+func (l *tinylfu) admits(id uint32, cost, most int64) bool {
+	l.rejected = false
+	l.sets.UpdateMaxCost(max(most, 1))
+	if !l.sets.Set(uint64(id), struct{}{}, cost) {
+		return false
+	}
+	l.sets.Wait()
+	return !l.rejected
+}
+
+// settle stores a sample that was admitted, in entry n or, if that is 0, in what has become free, and reports whether it did.
+func (c *Cache) settle(n uint32, admitted bool, id uint32, s Stamp, data []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case admitted && n == 0:
+		n = c.place(s.Size)
+	case !admitted && n != 0:
+		c.release(n)
+		return false
+	}
+	if !admitted || n == 0 {
+		return false
+	}
+	c.write(n, id, s, forever, data)
+	return true
+}

@@ -1,0 +1,125 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"sort"
+
+	"github.com/batchfs/batchfs/cache/pages"
+)
+
+// KeepPages has compressed pages, from which samples are read, kept in a cache, until DropPages or another one is named. Without
+// one, they are unpacked for each sample.
+func (d *Dataset) KeepPages(c *pages.Cache) { d.pages.Store(c) }
+
+// KeepsPages says whether there is such a cache.
+func (d *Dataset) KeepsPages() bool { return d.pages.Load() != nil }
+
+// DropPages has nothing more kept in a cache, unless that is another one by now. Reads under way may still use it.
+func (d *Dataset) DropPages(c *pages.Cache) { d.pages.CompareAndSwap(c, nil) }
+
+// Pages sums up the compressed pages, or blocks, that several samples are read from. A dataset without any has the zero value.
+type Pages struct {
+	Count    int64 // of pages
+	Stored   int64 // bytes, as they are stored
+	Unpacked int64 // bytes
+	Largest  int64 // bytes of one, unpacked
+	Single   int64 // bytes of storage that an epoch reads if each sample reads its page
+	Packed   int64 // all compressed pages, also those of one sample
+}
+
+// Pages looks at all samples.
+func (d *Dataset) Pages() (p Pages) {
+	t := d.table
+	for i := 0; i < len(t.members); {
+		first, end := t.page(i)
+		if m := &t.members[i]; m.object >= 0 && m.Packed() {
+			p.Packed++
+			if uses := int64(end - first); uses > 1 {
+				p.Count++
+				p.Stored, p.Unpacked, p.Single = p.Stored+m.Length, p.Unpacked+m.Block, p.Single+uses*m.Length
+				p.Largest = max(p.Largest, m.Block)
+			}
+		}
+		i = end
+	}
+	return p
+}
+
+// page is the rows around row i that are in the same stored bytes, if it is packed. A page may have thousands of them.
+func (s *table) page(i int) (first, end int) {
+	m := &s.members[i]
+	if m.object < 0 || !m.Packed() {
+		return i, i + 1
+	}
+	same := func(k int) bool {
+		if k < 0 || k >= len(s.members) {
+			return false
+		}
+		o := &s.members[k]
+		return m.object == o.object && m.Offset == o.Offset && m.Length == o.Length
+	}
+	return i - run(func(n int) bool { return same(i - n) }), i + 1 + run(func(n int) bool { return same(i + n) })
+}
+
+// run is the largest n for which is(n) holds, and before which it holds too; 0 if there is none.
+func run(is func(n int) bool) int {
+	most := 1
+	for is(most) {
+		most *= 2
+	}
+	return most/2 + sort.Search(most-most/2, func(n int) bool { return !is(most/2 + n + 1) })
+}
+
+// errAlone says that a sample has to be read without a page that others share.
+var errAlone = errors.New("no shared page")
+
+// fromPage reads a sample from a page, which the first of those that want it reads and unpacks.
+func (d *Dataset) fromPage(ctx context.Context, c *pages.Cache, i, first, uses int, s *storage, f *file, buf []byte, grow func(n int) []byte) (data []byte, read int64, err error) {
+	size := int(f.place.Size)
+	p, mine, err := c.Get(ctx, pages.Key{Object: d.table.members[i].object, Offset: f.place.Offset}, f.place.Block, uses, func(to []byte) error {
+		n := f.skew + int(f.place.Length)
+		if buf = roomFor(max(size, f.room(n)), max(size, n), buf, grow); cap(buf) < n {
+			return ErrTooLarge
+		}
+		got, err := s.fill(ctx, f, buf[:cap(buf)], 0, n)
+		if read = int64(got); err == nil {
+			err = d.settled(i, s, f)
+		}
+		if err == nil {
+			_, err = f.place.Whole().Unpack(to, buf[f.skew:n])
+		}
+		return err
+	})
+	switch own := errors.Is(err, ErrStopped) || errors.Is(err, ErrTooLarge); {
+	case errors.Is(err, pages.ErrNoRoom), errors.Is(err, pages.ErrGivenUp), own && !mine:
+		return nil, 0, errAlone
+	case err == ctx.Err() && err != nil: // while it waited
+		return nil, 0, ErrStopped
+	case err != nil:
+		return nil, read, err
+	}
+	use := i - first
+	defer func() { p.Release(use) }()
+	if !mine {
+		err = d.settled(i, s, f)
+	}
+	if buf = roomFor(size, size, buf, grow); err == nil && cap(buf) < size {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		use = pages.NoUse
+		return nil, read, err
+	}
+	return append(buf[:0], p.Bytes()[f.place.From:][:size]...), read, nil
+}
+
+// roomFor returns memory of n bytes, or of least bytes if there is not more: buf, or what grow returns.
+func roomFor(n, least int, buf []byte, grow func(n int) []byte) []byte {
+	if cap(buf) < n && grow != nil {
+		if p := grow(n); cap(p) >= least {
+			return p
+		}
+	}
+	return buf
+}

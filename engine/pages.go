@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"math"
+	"sort"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/cache/pages"
+)
+
+// pageBudget lets the cache of unpacked pages draw on memory. Batches that were read give way to it.
+type pageBudget struct{ *memory }
+
+func (m pageBudget) Reserve(n int64) bool {
+	for !m.ledger.reserve(usePages, n) {
+		if !m.freeRead() {
+			return false
+		}
+	}
+	return true
+}
+
+func (m pageBudget) Release(n int64) { m.ledger.release(usePages, n) }
+
+// openPages returns nil if no samples are in compressed pages, or there is no memory for any.
+func openPages(c *Catalog, m *memory) *pages.Cache {
+	if c.pages.Packed == 0 {
+		return nil
+	}
+	opened, err := pages.New(pages.Options{
+		// The account has the last word. Where little is left, some pages are worth more than prefetched batches.
+		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.pages.Packed, Budget: pageBudget{m},
+		// In order and in windows, all samples of a page are read soon after one another.
+		Once: !c.Options.Shuffle || c.Options.Window > 0,
+	})
+	if err != nil {
+		c.Options.Logger.Warn("compressed pages are unpacked for each sample", "reason", err)
+		return nil
+	}
+	c.Dataset.KeepPages(opened)
+	return opened
+}
+
+// pageNeeds is the memory of the pages that are read again before an epoch is done with them, in the order that the options
+// say, or with windows of so many blocks instead.
+func (c *Catalog) pageNeeds() int64 { return c.pageNeedsIn(c.Options.Window) }
+
+func (c *Catalog) pageNeedsIn(window int) int64 {
+	o, p := &c.Options, &c.pages
+	if p.Count == 0 || o.Shuffle && window == 0 {
+		return p.Unpacked
+	}
+	// Of each shard: the batches in the making, and the page that goes on after those.
+	perSample := p.Unpacked/o.Samples + 1
+	needs := saturating(o.PrefetchDepth+1, saturating(o.BatchSize, perSample)) + p.Largest
+	if window > 0 {
+		count := (c.Plan.Blocks() + int64(window) - 1) / int64(window)
+		needs += p.Unpacked / count * 5 / 4 // the next one begins before the last page of one is done with
+	}
+	return min(saturating(o.LocalShards(), needs), p.Unpacked)
+}
+
+// pageMemory is what the memory limit leaves for pages beside a cache whose size was given.
+func (c *Catalog) pageMemory() int64 {
+	spare := c.spareMemory()
+	if o := &c.Options; o.CachePolicy != cache.None && o.CacheSize > 0 {
+		spare -= o.CacheSize
+	}
+	return max(0, spare)
+}
+
+// Repeats say how often compressed pages, which several samples are read from, are read in an epoch.
+type Repeats struct {
+	Factor float64 // bytes read to bytes stored, about and at most; 1: each page is read once
+	Needs  int64   // bytes of memory for that to be 1
+	Memory int64   // bytes that the memory limit leaves for pages
+	Window int     // the largest of a shuffle for which Memory would be enough; 0: none
+}
+
+// Repeats estimates what an epoch reads again. It is more than nothing only if memory is too short.
+func (c *Catalog) Repeats() Repeats {
+	p, r := &c.pages, Repeats{Factor: 1, Needs: c.pageNeeds(), Memory: c.pageMemory()}
+	if r.Needs <= r.Memory {
+		return r
+	}
+	found := float64(r.Memory) / float64(r.Needs)
+	r.Factor = found + (1-found)*float64(p.Single)/float64(p.Stored)
+	if c.Options.Shuffle {
+		most := int(min(c.Plan.Blocks(), math.MaxInt32))
+		r.Window = sort.Search(most, func(w int) bool { return c.pageNeedsIn(w+1) > r.Memory })
+	}
+	return r
+}
