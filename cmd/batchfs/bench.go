@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -29,7 +29,7 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-func benchCommand(c *console) *cobra.Command {
+func benchCommand(c *console) *cli.Command {
 	return command("bench DATASET", func(f *flagSet) runner {
 		b := &bench{c: c}
 		finish := engineFlags(c, f, &b.engine)
@@ -45,7 +45,7 @@ func benchCommand(c *console) *cobra.Command {
 				return err
 			}
 			b.path = args[0]
-			b.flags = slices.DeleteFunc(spelled(f.FlagSet), func(word string) bool {
+			b.flags = slices.DeleteFunc(f.spelled(), func(word string) bool {
 				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 				return slices.Contains([]string{"rounds", "batches", "json"}, name)
 			})

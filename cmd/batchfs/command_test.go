@@ -1,33 +1,41 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 )
 
-// testCommand is a small command with two switches, two values, and -o, below a root.
-func testCommand() (root *cobra.Command, f *flagSet) {
-	root, cmd := &cobra.Command{Use: "batchfs"}, &cobra.Command{Use: "try"}
-	root.AddCommand(cmd)
-	f = flagsOf(cmd)
-	f.BoolP("help", "h", false, "")
+// parse runs a command line of a command with some flags, and returns its arguments.
+func parse(f *flagSet, words ...string) (args []string, err error) {
+	app := &cli.App{Name: "batchfs", ExitErrHandler: func(*cli.Context, error) {}, Commands: []*cli.Command{{
+		Name: "try", Flags: append(f.flags, cli.HelpFlag), HideHelpCommand: true,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return cmp.Or(f.refused, err) },
+		Action: func(cmd *cli.Context) error {
+			args = cmd.Args().Slice()
+			return nil
+		},
+	}}}
+	_, words, err = choose(app, append([]string{"try"}, words...))
+	if err == nil {
+		err = app.Run(words)
+	}
+	return args, err
+}
+
+// parsed returns the flags and arguments of a command line of a small command with two switches,
+// two values, and -o.
+func parsed(line string) (flags, args string, err error) {
+	f := &flagSet{}
 	f.toggle(new(bool), "shuffle", false, "")
 	f.toggle(new(bool), "json", false, "")
 	f.derived("seed", "", "`N`", anything(new(string)))
 	f.derived("list", "", "`N`", anything(new(string)))
-	f.VarP(fstabOptions{f.FlagSet, new(bool)}, optionFlag, "o", "")
-	return root, f
-}
-
-// parsed returns the flags and arguments of a command line.
-func parsed(line string) (flags, args string, err error) {
-	root, f := testCommand()
-	if err := f.Parse(longDashes(root, strings.Fields(line))); err != nil {
-		return "", "", flagError(f.FlagSet, err)
-	}
-	return strings.Join(spelled(f.FlagSet), " "), strings.Join(f.Args(), " "), nil
+	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: fstabOptions{f, new(bool)}})
+	words, err := parse(f, strings.Fields(line)...)
+	return strings.Join(f.spelled(), " "), strings.Join(words, " "), err
 }
 
 func TestCommandLines(t *testing.T) {

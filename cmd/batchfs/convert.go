@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/convert"
@@ -17,7 +17,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-func convertCommand(c *console) *cobra.Command {
+func convertCommand(c *console) *cli.Command {
 	return command("convert DATASET OUT", func(f *flagSet) runner {
 		r := &convertRequest{source: dataset.Options{Rescan: true}}
 		o := &r.options

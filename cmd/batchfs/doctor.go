@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -24,7 +24,7 @@ import (
 	"github.com/batchfs/batchfs/tier"
 )
 
-func doctorCommand(c *console) *cobra.Command {
+func doctorCommand(c *console) *cli.Command {
 	return command("doctor", func(f *flagSet) runner {
 		cache := ""
 		f.derived("local-cache", "none", "look at `DIR`, which is or will be a local cache", anything(&cache))

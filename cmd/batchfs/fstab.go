@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/urfave/cli/v2"
 )
 
 const (
@@ -27,12 +27,11 @@ var ignoredOptions = []string{
 // fstabOptions is the value of -o: each option sets the flag of its name. Underscores count
 // as dashes, since fstab's own options have them (allow_other).
 type fstabOptions struct {
-	flags  *pflag.FlagSet
+	flags  *flagSet
 	sloppy *bool // drop unknown options, as mount -s requires
 }
 
 func (o fstabOptions) String() string { return "" }
-func (o fstabOptions) Type() string   { return "KEY=VALUE,KEY,..." }
 
 func (o fstabOptions) Set(list string) error {
 	last := "" // the previous option, if it has a value
@@ -42,20 +41,20 @@ func (o fstabOptions) Set(list string) error {
 			continue
 		}
 		name := strings.ReplaceAll(key, "_", "-")
-		flag := o.flags.Lookup(name)
+		s := o.flags.settings[name]
 		switch {
-		case flag == nil || flag.Hidden || slices.Contains([]string{optionFlag, "help", helpAllFlag}, name):
+		case s == nil || !slices.Contains(flagNames(o.flags.flags), name):
 			if *o.sloppy {
 				continue
 			}
-			return o.unknown(key, hasValue, last)
-		case !hasValue && flag.NoOptDefVal == "":
-			return usage("-o %s needs a value, as in -o %s=...", key, key)
+			return o.flags.refuse(o.unknown(key, hasValue, last))
+		case !hasValue && !s.isSwitch:
+			return o.flags.refuse(usage("-o %s needs a value, as in -o %s=...", key, key))
 		case !hasValue:
-			value = flag.NoOptDefVal
+			value = "true"
 		}
-		if err := o.flags.Set(name, value); err != nil {
-			return flagError(o.flags, err)
+		if err := s.Set(value); err != nil {
+			return err
 		}
 		if last = ""; hasValue {
 			last = strings.ReplaceAll(option, ",", `\,`)
@@ -66,7 +65,7 @@ func (o fstabOptions) Set(list string) error {
 
 // unknown refuses an option, which may be the rest of the previous option's value.
 func (o fstabOptions) unknown(key string, hasValue bool, last string) error {
-	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(o.flags))
+	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(o.flags.flags))
 	if near == "" && !hasValue && last != "" {
 		return hint(wrong, `a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
 	}
@@ -104,30 +103,30 @@ func asMountHelper(args []string) bool {
 
 // mountWords turns the arguments of a call by mount(8) into a command line.
 func mountWords(args []string) ([]string, error) {
-	flags := pflag.NewFlagSet("mount.batchfs", pflag.ContinueOnError)
-	fake, sloppy := flags.BoolP("fake", "f", false, ""), flags.BoolP("sloppy", "s", false, "")
-	options := flags.StringArrayP("options", "o", nil, "")
-	for _, letter := range []string{"n", "v", "r", "w"} { // these mean nothing here
-		flags.BoolP("ignored-"+letter, letter, false, "")
+	var flags []cli.Flag
+	for letter := range strings.SplitSeq("fsnvrw", "") {
+		flags = append(flags, &cli.BoolFlag{Name: letter})
 	}
-	for _, letter := range []string{"t", "N"} {
-		flags.StringP("ignored-"+letter, letter, "", "")
+	for letter := range strings.SplitSeq("otN", "") {
+		flags = append(flags, &cli.StringFlag{Name: letter})
 	}
-	if err := flags.Parse(args); err != nil {
-		return nil, flagError(flags, err)
+	options, arguments, err := arrange(flags, args)
+	if err != nil {
+		return nil, err
 	}
-	if flags.NArg() != 2 {
-		return nil, usage("mount.batchfs takes a dataset and a mountpoint, but got %s", count(flags.NArg(), "argument"))
+	if len(arguments) != 2 {
+		return nil, usage("mount.batchfs takes a dataset and a mountpoint, but got %s", count(len(arguments), "argument"))
 	}
 	words := []string{"mount", "--daemon"}
-	if *fake {
-		words = append(words, "--"+fakeFlag)
+	for _, option := range options { // the others mean nothing here
+		switch name, value, _ := strings.Cut(option, "="); name {
+		case "--f":
+			words = append(words, "--"+fakeFlag)
+		case "--s": // before the options
+			words = slices.Insert(words, 2, "--"+sloppyFlag)
+		case "--o":
+			words = append(words, "-o", value)
+		}
 	}
-	if *sloppy { // before the options
-		words = append(words, "--"+sloppyFlag)
-	}
-	for _, list := range *options {
-		words = append(words, "-o", list)
-	}
-	return append(append(words, "--"), flags.Args()...), nil
+	return append(append(words, "--"), arguments...), nil
 }

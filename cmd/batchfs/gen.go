@@ -7,12 +7,12 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset/gen"
 )
 
-func genCommand(c *console) *cobra.Command {
+func genCommand(c *console) *cli.Command {
 	return command("gen", func(f *flagSet) runner {
 		var o gen.Options
 		f.derived("out", "none, it is required", "write to `DIR`, which must be missing or empty", anything(&o.Dir))

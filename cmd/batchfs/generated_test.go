@@ -3,20 +3,18 @@ package main
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"github.com/urfave/cli/v2"
 )
 
 var update = flag.Bool("update", false, "write docs/commands.md and the man pages anew")
 
-// commandsFile and manDir are generated from the command tree.
+// commandsFile and manDir are generated from the commands.
 var (
 	commandsFile = filepath.Join("..", "..", "docs", "commands.md")
 	manDir       = filepath.Join("..", "..", "packaging", "man")
@@ -25,20 +23,24 @@ var (
 // TestGeneratedDocuments: docs/commands.md and the man pages say what the commands say, and there is
 // nothing else among the man pages.
 func TestGeneratedDocuments(t *testing.T) {
-	root := newRoot(&console{})
-	pages := map[string][]byte{commandsFile: reference(root)}
-	for _, cmd := range append(root.Commands(), root) {
-		if !cmd.Hidden {
-			pages[filepath.Join(manDir, manName(cmd)+".1")] = manPage(cmd)
+	reference := "# Commands\n\nWhat `batchfs COMMAND --help-all` says; made by `go test ./cmd/batchfs -run TestGeneratedDocuments -update`.\n"
+	pages := map[string]string{}
+	for _, app := range documents() {
+		text, err := app.ToMarkdown()
+		if err != nil {
+			t.Fatal(err)
 		}
+		reference += "\n" + text
+		pages[filepath.Join(manDir, app.Name+".1")] = manPage(t, app)
 	}
+	pages[commandsFile] = reference
 	for path, want := range pages {
 		if *update {
-			if err := os.WriteFile(path, want, 0o644); err != nil {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s is stale (%v): go test ./cmd/batchfs -run %s -update", path, err, t.Name())
 		}
 	}
@@ -54,119 +56,75 @@ func TestManPages(t *testing.T) {
 	if err != nil {
 		t.Skip("groff is not installed")
 	}
-	root := newRoot(&console{})
-	for _, cmd := range append(root.Commands(), root) {
+	for _, app := range documents() {
 		check := exec.Command(groff, "-man", "-ww", "-z", "-Tutf8")
-		check.Stdin = bytes.NewReader(manPage(cmd))
-		if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("%s: %v: %s", cmd.Name(), err, out)
+		check.Stdin = strings.NewReader(manPage(t, app))
+		if out, err := check.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+			t.Errorf("%s: %v: %s", app.Name, err, out)
 		}
 	}
 }
 
-// reference is docs/commands.md.
-func reference(root *cobra.Command) []byte {
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Commands\n\nWhat `batchfs COMMAND --help-all` says; made by `go test ./cmd/batchfs -run TestGeneratedDocuments -update`.\n\n%s\n\n", root.Long)
-	for _, cmd := range root.Commands() {
-		if !cmd.Hidden {
-			fmt.Fprintf(&out, "- [%s](#%s): %s\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
-		}
+func manPage(t *testing.T, app *cli.App) string {
+	t.Helper()
+	page, err := app.ToManWithSection(1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, cmd := range root.Commands() {
-		if cmd.Hidden {
-			continue
-		}
-		fmt.Fprintf(&out, "\n## %s\n\n`%s`: %s\n", cmd.CommandPath(), cmd.UseLine(), cmd.Short)
-		if cmd.Long != "" {
-			fmt.Fprintf(&out, "\n%s\n", cmd.Long)
-		}
-		fmt.Fprintf(&out, "\n```\n%s\n```\n", unindented(cmd.Example))
-		eachGroup(cmd, func(heading string, flags []*pflag.Flag) {
-			fmt.Fprintf(&out, "\n| %s | |\n|---|---|\n", heading)
-			for _, f := range flags {
-				name, usage := described(f)
-				fmt.Fprintf(&out, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(usage))
-			}
-		})
-	}
-	return out.Bytes()
+	return page
 }
 
-func manName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
-
-// manPage is a command's page in section 1.
-func manPage(cmd *cobra.Command) []byte {
-	var out bytes.Buffer
-	fmt.Fprintf(&out, ".TH %s 1\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n%s\n", strings.ToUpper(manName(cmd)), roff(manName(cmd)), roff(cmd.Short), roff(cmd.UseLine()))
-	out.WriteString(".SH DESCRIPTION\n" + strings.ReplaceAll(roff(cmd.Long), "\n\n", "\n.PP\n") + "\n")
-	if cmd.HasSubCommands() {
-		out.WriteString(".SH COMMANDS\n")
-		for _, sub := range cmd.Commands() {
-			if !sub.Hidden {
-				fmt.Fprintf(&out, ".TP\n.BR %s (1)\n%s\n", manName(sub), roff(sub.Short))
-			}
-		}
-		out.WriteString(".SH EXIT STATUS\n0: done. 1: failed. 2: wrong usage.\n")
+// documents are batchfs and its commands, each as an app of its own, of which package cli makes a
+// page by the template below.
+func documents() []*cli.App {
+	root := newApp(&console{}, true)
+	apps := []*cli.App{root}
+	for _, cmd := range root.VisibleCommands() {
+		app := &cli.App{Name: "batchfs-" + cmd.Name, HelpName: cmd.HelpName, Usage: cmd.Usage, ArgsUsage: cmd.ArgsUsage, Description: cmd.Description,
+			Flags: cmd.Flags, HideHelp: true, HideVersion: true}
+		app.Setup()
+		apps = append(apps, app)
 	}
-	fmt.Fprintf(&out, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(unindented(cmd.Example)))
-	out.WriteString(".SH OPTIONS\n")
-	eachGroup(cmd, func(heading string, flags []*pflag.Flag) {
-		fmt.Fprintf(&out, ".SS %s\n", roff(heading))
-		for _, f := range flags {
-			name, usage := described(f)
-			fmt.Fprintf(&out, ".TP\n.B %s\n%s\n", roff(name), roff(usage))
-		}
-	})
-	if cmd.HasParent() {
-		fmt.Fprintf(&out, ".SH SEE ALSO\n.BR %s (1)\n", manName(cmd.Parent()))
-	}
-	return out.Bytes()
+	return apps
 }
 
-// roff escapes text: backslashes, dashes, and points and quotes at the beginning of a line.
-func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-			lines[i] = `\&` + line
-		}
-	}
-	return strings.Join(lines, "\n")
-}
+func init() {
+	cli.MarkdownDocTemplate = `{{$man := .SectionNum}}{{with .App -}}
+{{if $man}}% {{.Name}} {{$man}}
 
-// eachGroup visits the flags of a command by heading.
-func eachGroup(cmd *cobra.Command, visit func(heading string, flags []*pflag.Flag)) {
-	groups, _ := flagGroups(cmd, true)
-	for _, heading := range headings {
-		if groups[heading] == nil {
-			continue
-		}
-		var flags []*pflag.Flag
-		groups[heading].VisitAll(func(f *pflag.Flag) { flags = append(flags, f) })
-		visit(heading, flags)
-	}
-}
+# NAME
 
-// described is a flag with the word for its value, and what it means with its default.
-func described(f *pflag.Flag) (name, usage string) {
-	name, usage = "--"+f.Name, f.Usage
-	if f.Shorthand != "" {
-		name = "-" + f.Shorthand + ", " + name
-	}
-	if f.Value.Type() != "bool" {
-		name += " " + f.Value.Type()
-	} else if f.DefValue == "true" {
-		name += "=false"
-	}
-	if f.DefValue != "" && f.DefValue != "false" && !strings.Contains(usage, "(default") {
-		usage += " (default " + f.DefValue + ")"
-	}
-	return name, usage
-}
+{{.Name}} - {{.Usage}}
 
-// unindented removes the indentation of examples.
-func unindented(text string) string {
-	return strings.TrimSpace(strings.ReplaceAll("\n"+text, "\n  ", "\n"))
+# SYNOPSIS
+
+{{else}}## {{.HelpName}}
+
+{{end}}` + "`{{.HelpName}}{{if .VisibleCommands}} COMMAND{{else}} [flags]{{end}}{{with .ArgsUsage}} {{.}}{{end}}`" + `{{if not $man}}: {{.Usage}}{{end}}
+
+{{if $man}}# DESCRIPTION
+
+{{end}}{{.Description}}
+{{if .VisibleCommands}}
+{{if $man}}# COMMANDS
+{{end}}{{range .VisibleCommands}}
+- {{if $man}}**batchfs-{{.Name}}(1)**{{else}}[{{.HelpName}}](#batchfs-{{.Name}}){{end}}: {{.Usage}}{{end}}
+{{end}}
+{{range .VisibleFlagCategories}}
+{{if $man}}# {{else}}### {{end}}{{or .Name "Flags"}}
+{{template "flags" .Flags}}{{else}}
+{{if $man}}# {{else}}### {{end}}Flags
+{{template "flags" .VisibleFlags}}{{end}}
+{{- if $man}}
+# EXIT STATUS
+
+0: done. 1: failed. 2: wrong usage.
+
+# SEE ALSO
+
+**{{if .VisibleCommands}}batchfs-mount{{else}}batchfs{{end}}(1)**
+{{end}}{{end}}{{define "flags"}}{{range .}}
+- **{{range $i, $name := .Names}}{{if $i}}, {{end}}{{if eq (len $name) 1}}-{{else}}--{{end}}{{$name}}{{end}}**: {{.GetUsage}}
+{{- if .TakesValue}}{{with .GetDefaultText}} (default: {{.}}){{end}}{{else}}{{with .DefaultText}} (default: {{.}}){{end}}{{end}}{{end}}
+{{end}}`
 }

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -21,7 +21,7 @@ import (
 	"github.com/batchfs/batchfs/store"
 )
 
-func indexCommand(c *console) *cobra.Command {
+func indexCommand(c *console) *cli.Command {
 	return command("index DATASET", func(f *flagSet) runner {
 		var o dataset.Options
 		datasetFlags(f, &o)

@@ -4,14 +4,15 @@
 // (dataset, engine, mount), waits, and owns every word a user reads. The packages below
 // never print, read the environment or exit.
 //
-// main.go runs one command line. command.go defines commands, their flags and their help from
-// the texts in help/; options.go and order.go have the flags that commands share, dataset.go those of datasets
+// main.go runs one command line. command.go defines commands, their help from the texts in help/ and
+// their completion; flagset.go defines flags. options.go and order.go have the flags that commands share, dataset.go those of datasets
 // and what is said about them, values.go what flags accept. fstab.go translates calls by mount(8).
 // words.go shows errors and makes exit statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
 // are what goes on around it.
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"runtime"
@@ -19,7 +20,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 )
 
 // The kernel hands a signal to the main thread if it can, where it stays unseen until the end
@@ -37,74 +38,92 @@ func main() {
 
 // run executes one command line; args[0] is the name the program was called by.
 func (c *console) run(ctx context.Context, args []string) error {
-	root := newRoot(c)
 	words := args[1:]
 	if asMountHelper(args) {
 		var err error
 		if words, err = mountWords(words); err != nil {
-			mount, _, _ := root.Find([]string{"mount"}) // it exists
-			return withHelp(err, mount)
+			return withHelp(err, "batchfs mount")
 		}
 	}
-	root.SetArgs(withWindow(longDashes(root, words)))
-	cmd, err := root.ExecuteContextC(ctx)
-	return withHelp(withFlag(err, cmd.Flags()), cmd)
+	if n := len(words) - 1; n >= 0 && words[n] == completionFlag {
+		c.words = words[:n]
+		return newApp(c, true).RunContext(ctx, append([]string{"batchfs"}, words...))
+	}
+	app := newApp(c, slices.ContainsFunc(words, func(word string) bool { return strings.TrimLeft(word, "-") == helpAllFlag }))
+	cmd, words, err := choose(app, words)
+	if c.command = cmd.Name; err == nil {
+		err = app.RunContext(ctx, words)
+	}
+	return withHelp(withFlag(err, cmd.Flags), cmd.HelpName)
 }
 
-func newRoot(c *console) *cobra.Command {
-	cobra.EnableCommandSorting = false
-	root := describe(&cobra.Command{
-		Use:     "batchfs COMMAND",
-		Version: version(),
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return noCommand(cmd, "", args[0])
-			}
-			if err := cmd.Help(); err != nil {
+// choose finds the command of a command line, and puts its words into the order of package cli.
+func choose(app *cli.App, words []string) (cmd *cli.Command, ordered []string, err error) {
+	cmd = &cli.Command{HelpName: app.HelpName, Flags: app.Flags}
+	for _, word := range words {
+		if named := app.Command(word); named != nil {
+			cmd = named
+			break
+		}
+	}
+	flags, args, err := arrange(cmd.Flags, words)
+	before := ""
+	switch {
+	case len(args) == 0:
+		return cmd, append([]string{app.Name}, flags...), err
+	case args[0] == "version":
+		return cmd, []string{app.Name, "--version"}, nil
+	case args[0] == "help":
+		before, flags, args = "help ", []string{"--help"}, args[1:]
+	}
+	if slices.Contains(flags, "--help") { // of a topic, to package cli
+		args = args[:min(1, len(args))]
+	}
+	if len(args) > 0 && app.Command(args[0]) == nil {
+		err = noCommand(app, before, args[0])
+	} else if len(args) > 0 {
+		flags = slices.Concat(args[:1], flags, []string{"--"}, args[1:])
+	}
+	return cmd, append([]string{app.Name}, flags...), err
+}
+
+// newApp makes the commands. Their help shows all flags, or those that most people set.
+func newApp(c *console, all bool) *cli.App {
+	app := &cli.App{
+		Name: "batchfs", Version: version(), Writer: c.out, ErrWriter: c.err, HideHelpCommand: true, EnableBashCompletion: true,
+		Commands: []*cli.Command{
+			mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
+			genCommand(c), benchCommand(c), statsCommand(c), whyCommand(c), doctorCommand(c), completionCommand(c),
+		},
+		CustomAppHelpTemplate: helpTemplate,
+		ExitErrHandler:        func(*cli.Context, error) {}, // main exits
+		Action: func(app *cli.Context) error {
+			if err := cli.ShowAppHelp(app); err != nil {
 				return err
 			}
 			return said(statusUsage)
 		},
-		SilenceErrors: true, SilenceUsage: true, // report prints them
-		DisableFlagsInUseLine: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-	})
-	helpFlags(root.Flags())
-	root.Flags().BoolP("version", "v", false, "print the version")
-	root.SetOut(c.out)
-	root.SetErr(c.err)
-	root.SetHelpFunc(help)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd.Flags(), err) })
-	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { c.command = cmd.Name() }
-	root.AddCommand(
-		mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
-		genCommand(c), benchCommand(c), statsCommand(c), whyCommand(c), doctorCommand(c), completionCommand(c, root))
-	root.SetHelpCommand(helpCommand())
-	return root
+	}
+	app.Usage, app.Description = helpText(app.Name)
+	for _, cmd := range app.Commands {
+		if cmd.BashComplete == nil {
+			cmd.BashComplete = func(ctx *cli.Context) { c.complete(ctx, cmd) }
+		}
+		if !all {
+			hideRare(cmd)
+		}
+	}
+	app.Setup()
+	return app
 }
 
-func noCommand(root *cobra.Command, before, name string) error {
+func noCommand(app *cli.App, before, name string) error {
 	var names []string
-	for _, cmd := range root.Commands() {
-		names = append(names, cmd.Name())
+	for _, cmd := range app.Commands {
+		names = append(names, cmd.Name)
 	}
-	return didYouMean(withHelp(usage("there is no command %q", name), root), "batchfs "+before, nearest(name, names))
-}
-
-// longDashes lets long flags be written with one dash, as Go programs usually do.
-func longDashes(root *cobra.Command, words []string) []string {
-	words = slices.Clone(words)
-	for i, word := range words {
-		if word == "--" {
-			break
-		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
-		if strings.HasPrefix(word, "-") && len(name) > 1 && name[0] != '-' &&
-			slices.ContainsFunc(root.Commands(), func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(name) != nil }) {
-			words[i] = "-" + word
-		}
-	}
-	return words
+	meant := cmp.Or(strings.TrimPrefix(otherWords["batchfs "+plain(name)], "batchfs "), nearest(name, names))
+	return didYouMean(withHelp(usage("there is no command %q", name), app.HelpName), "batchfs "+before, meant)
 }
 
 // version is the tag that this program was built from or, in Go's notation, the date and the

@@ -91,21 +91,21 @@ func writeImage(t *testing.T, path string, height, width int) {
 }
 
 func TestEveryCommandHelps(t *testing.T) {
-	for _, c := range newRoot(&console{}).Commands() {
-		got := batchfs(t, c.Name(), "--help")
+	for _, c := range newApp(&console{}, true).Commands {
+		got := batchfs(t, c.Name, "--help")
 		if got.status != statusDone || got.err != "" {
-			t.Errorf("%s --help: status %d, %s", c.Name(), got.status, got.err)
+			t.Errorf("%s --help: status %d, %s", c.Name, got.status, got.err)
 		}
-		for _, want := range []string{"batchfs " + c.Name(), "Examples:", "Usage:", c.Long} {
+		for _, want := range []string{"batchfs " + c.Name, "Examples:", "Usage:", c.Description} {
 			if !strings.Contains(got.out, want) {
-				t.Errorf("%s --help does not say %q", c.Name(), want)
+				t.Errorf("%s --help does not say %q", c.Name, want)
 			}
 		}
-		if all := batchfs(t, c.Name(), "--help-all"); !c.Hidden && (all.status != statusDone || !strings.Contains(all.out, "Usage:")) {
-			t.Errorf("%s --help-all: status %d, %s%s", c.Name(), all.status, all.out, all.err)
+		if all := batchfs(t, c.Name, "--help-all"); !c.Hidden && (all.status != statusDone || !strings.Contains(all.out, "Usage:")) {
+			t.Errorf("%s --help-all: status %d, %s%s", c.Name, all.status, all.out, all.err)
 		}
-		if !c.Hidden && !strings.Contains(batchfs(t, "--help").out, c.Short) {
-			t.Errorf("--help does not list %s", c.Name())
+		if !c.Hidden && !strings.Contains(batchfs(t, "--help").out, c.Usage) {
+			t.Errorf("--help does not list %s", c.Name)
 		}
 	}
 }
@@ -115,13 +115,13 @@ func TestEveryCommandHelps(t *testing.T) {
 func TestHelpOfMount(t *testing.T) {
 	few, all := batchfs(t, "mount", "--help").out, batchfs(t, "mount", "--help-all").out
 	for text, inBoth := range map[string]bool{
-		"--seed N": true, "probability P (default 0)": true, "--batch-size": true, "--max-pixels": false, "--memory-wait": false, "-o, --options": false,
+		"--seed N": true, "(default: 0)": true, "--batch-size": true, "--max-pixels": false, "--memory-wait": false, "--options LIST, -o LIST": false,
 	} {
 		if !strings.Contains(all, text) || strings.Contains(few, text) != inBoth {
 			t.Errorf("%q: --help %v, --help-all %v", text, strings.Contains(few, text), strings.Contains(all, text))
 		}
 	}
-	if n := strings.Count(few, "\n      --"); n > 17 || !strings.Contains(few, "more flags: batchfs mount --help-all\n") {
+	if n := strings.Count(few, "\n  --"); n > 18 || !strings.Contains(few, "more flags: batchfs mount --help-all\n") {
 		t.Errorf("--help shows %d flags:\n%s", n, few)
 	}
 	if strings.Contains(all, "more flags") {
@@ -129,30 +129,34 @@ func TestHelpOfMount(t *testing.T) {
 	}
 }
 
-// TestCompletions: descriptions of flags are plain text.
+// TestCompletions: what the scripts are told to offer, and that shells can read the scripts.
 func TestCompletions(t *testing.T) {
-	got := batchfs(t, "__complete", "mount", "--")
-	if !strings.Contains(got.out, "--batch-size\tN samples per batch\n") || !strings.Contains(got.out, "--options\t") || strings.Contains(got.out, "`") {
-		t.Errorf("completes with %s", got.out)
-	}
 	for line, want := range map[string]string{
-		"mount --resize":     "none stretch not-larger not-smaller random-resized-crop :4",
-		"mount --last-batch": "fill partial drop :4",
-		"bench --dtype":      "uint8 float16 bfloat16 float32 :4",
-		"mount --cache-size": "auto :4",
-		"mount --seed":       ":4", // nothing, not even files
-		"mount --log-file":   ":0", // files
-		"mount":              ":0",
-		"completion":         "bash zsh fish :4",
+		"mount --resize":        "none stretch not-larger not-smaller random-resized-crop",
+		"mount --resize =":      "none stretch not-larger not-smaller random-resized-crop", // in bash
+		"mount --resize=not":    "--resize=none --resize=stretch --resize=not-larger --resize=not-smaller --resize=random-resized-crop",
+		"mount --last-batch":    "fill partial drop",
+		"bench a b --dtype":     "uint8 float16 bfloat16 float32",
+		"mount --cache-size":    "auto",
+		"mount --seed":          "",
+		"mount --log-file":      "", // files
+		"mount photos":          "",
+		"mount --ba":            "--batch-size --batch-workers",
+		"mount --shuffle --ful": "",
+		"mount --ready":         "", // internal
+		"completion":            "bash zsh fish",
+		"--vers":                "--version",
+		"":                      "mount umount index plan verify profile convert gen bench stats why doctor completion",
 	} {
-		got := batchfs(t, append(strings.Fields("__complete "+line), "")...)
-		if words := strings.Join(strings.Fields(got.out), " "); words != want {
-			t.Errorf("%s: completes with %s, want %s", line, words, want)
+		self := exec.Command(os.Args[0], append(strings.Fields(line), completionFlag)...) // package cli reads os.Args
+		out, err := self.CombinedOutput()
+		if words := strings.Join(strings.Fields(string(out)), " "); words != want || err != nil {
+			t.Errorf("%s: completes with %s, want %s; %v", line, words, want, err)
 		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		got := batchfs(t, "completion", shell)
-		if got.status != statusDone || !strings.Contains(got.out, "__complete") {
+		if got.status != statusDone || !strings.Contains(got.out, completionFlag) {
 			t.Errorf("%s: status %d: %s", shell, got.status, got.out)
 		}
 		program, err := exec.LookPath(shell)

@@ -9,10 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/cache"
@@ -27,7 +28,7 @@ import (
 	"github.com/batchfs/batchfs/store"
 )
 
-func mountCommand(c *console) *cobra.Command {
+func mountCommand(c *console) *cli.Command {
 	return command("mount DATASET MOUNTPOINT", func(f *flagSet) runner {
 		r := newMountRequest(c, f)
 		return func(ctx context.Context, args []string) error {
@@ -38,7 +39,7 @@ func mountCommand(c *console) *cobra.Command {
 			case r.fake:
 				return nil
 			case r.daemon:
-				return c.spawn(ctx, r.owner, spelled(f.FlagSet), args)
+				return c.spawn(ctx, r.owner, f.spelled(), args)
 			case r.owner != nil:
 				c.signals.follow(r.owner)
 			}
@@ -89,16 +90,14 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	treeFlags(f, &r.tree)
 	logFlags(f, &r.logs)
 	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
-	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: KEY=VALUE,KEY,...")
-	f.mark(optionFlag)
-	f.IntVar(&r.readyFD, readyFlag, -1, "")
-	f.IntVar(&r.ownerFD, ownerFlag, -1, "")
-	f.BoolVar(&r.temporary, temporaryFlag, false, "")
-	f.BoolVar(&r.fake, fakeFlag, false, "")
-	f.BoolVar(&r.sloppy, sloppyFlag, false, "")
-	for _, name := range []string{readyFlag, ownerFlag, temporaryFlag, fakeFlag, sloppyFlag} {
-		f.Lookup(name).Hidden = true
-	}
+	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: fstabOptions{f, &r.sloppy},
+		Usage: "flags as in fstab, `LIST`: KEY=VALUE,KEY,...", Category: f.group})
+	f.group = internal
+	f.add(readyFlag, "-1", "`FD`", number(&r.readyFD, -1, math.MaxInt32))
+	f.add(ownerFlag, "-1", "`FD`", number(&r.ownerFD, -1, math.MaxInt32))
+	f.toggle(&r.temporary, temporaryFlag, false, "")
+	f.toggle(&r.fake, fakeFlag, false, "")
+	f.toggle(&r.sloppy, sloppyFlag, false, "")
 	return r
 }
 
@@ -121,9 +120,7 @@ func (r *mountRequest) complete(c *console, f *flagSet, args []string) error {
 	policy := r.engine.CachePolicy
 	r.source.Storage.LocalCache.Samples = policy == cache.Constant || policy == cache.None
 	if !f.Changed("list") { // the tensor whose shape is that of .json
-		if err := f.Lookup("list").Value.Set(f.text("layout") + ",labels.npy,json"); err != nil {
-			return err
-		}
+		f.settings["list"].store(f.text("layout") + ",labels.npy,json")
 	}
 	r.tree.OnlyLocal = f.Changed("rank")
 	r.settings = mountSettings(f, r)
@@ -288,14 +285,15 @@ func limitHeap(ds *dataset.Dataset, limit int64) {
 // mountSettings is the content of config.json: the settings given and the ones derived.
 func mountSettings(f *flagSet, r *mountRequest) map[string]any {
 	flags := map[string]any{}
-	for _, name := range flagNames(f.FlagSet) {
-		flags[name] = f.text(name)
-		if on, err := f.GetBool(name); err == nil {
+	for _, name := range flagNames(f.flags) {
+		s := f.settings[name]
+		if s == nil || name == "daemon" {
+			continue
+		}
+		flags[name] = s.text
+		if on, err := strconv.ParseBool(s.text); err == nil && s.isSwitch {
 			flags[name] = on
 		}
-	}
-	for _, name := range []string{"help", helpAllFlag, "daemon", optionFlag} {
-		delete(flags, name)
 	}
 	flags["workers"], flags["batch-workers"] = r.engine.Workers, r.engine.BatchWorkers
 	flags["memory-limit"] = r.engine.MemoryLimit

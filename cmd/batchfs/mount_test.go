@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/cache"
@@ -39,16 +38,15 @@ import (
 func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	t.Helper()
 	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) (string, bool) { return "", false }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 4194304 kB\nMemAvailable: 1024 kB\n"})}
-	cmd := &cobra.Command{Use: "mount"}
-	f := flagsOf(cmd)
+	f := &flagSet{}
 	q := newMountRequest(c, f)
-	if err := cmd.ParseFlags(args); err != nil {
-		return r, flagError(f.FlagSet, err)
-	}
-	if err := arguments("DATASET", "MOUNTPOINT")(cmd, f.Args()); err != nil {
+	if args, err = parse(f, args...); err != nil {
 		return r, err
 	}
-	err = q.complete(c, f, f.Args())
+	if err := f.arguments("mount", args, "DATASET", "MOUNTPOINT"); err != nil {
+		return r, err
+	}
+	err = q.complete(c, f, args)
 	return *q, err
 }
 

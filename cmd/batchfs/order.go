@@ -66,7 +66,11 @@ func (s *steps) complete(f *flagSet, o *shard.Config) error {
 		wrong, advice = []string{"global-batch", "world-size", "placement", "nodes", "rank"}, "elastic"
 	}
 	if i := slices.IndexFunc(wrong, f.Changed); i >= 0 {
-		return usage("--%s is for --partition %s", wrong[i], advice)
+		err := usage("--%s is for --partition %s", wrong[i], advice)
+		if ours := otherWords[plain(wrong[i])]; !s.elastic && ours != "" {
+			return hint(err, "%s", ours)
+		}
+		return err
 	}
 	switch {
 	case !s.elastic:
@@ -132,16 +136,4 @@ func checkLocalShards(f *flagSet, to, shards int) error {
 		return badValue("local-shards", fmt.Sprintf("the first and the last of shards 0 to %d", shards-1), f.text("local-shards"))
 	}
 	return nil
-}
-
-// withWindow joins --shuffle and window=W, since a switch takes a value only after an equals sign.
-func withWindow(words []string) (joined []string) {
-	for i, word := range words {
-		if i > 0 && words[i-1] == "--shuffle" && strings.HasPrefix(word, "window=") && !slices.Contains(words[:i], "--") {
-			joined[len(joined)-1] += "=" + word
-		} else {
-			joined = append(joined, word)
-		}
-	}
-	return joined
 }

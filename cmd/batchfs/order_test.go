@@ -49,15 +49,17 @@ func TestOrderFlags(t *testing.T) {
 // argument may.
 func TestWindowIsAValue(t *testing.T) {
 	for words, want := range map[string]string{
-		"plan --shuffle window=4 data":      "plan --shuffle=window=4 data",
-		"plan --shuffle data window=4":      "plan --shuffle data window=4",
-		"plan window=4 --shuffle":           "plan window=4 --shuffle",
+		"plan --shuffle window=4 data":      "plan --shuffle=window=4 -- data",
+		"plan -shuffle window=4 data":       "plan --shuffle=window=4 -- data",
+		"plan --shuffle data window=4":      "plan --shuffle -- data window=4",
+		"plan window=4 --shuffle":           "plan --shuffle -- window=4",
 		"plan -- --shuffle window=4":        "plan -- --shuffle window=4",
-		"plan --shuffle window=4 window=5":  "plan --shuffle=window=4 window=5",
-		"plan --seed 3 --shuffle window=64": "plan --seed 3 --shuffle=window=64",
+		"plan --shuffle window=4 window=5":  "plan --shuffle=window=4 -- window=5",
+		"plan --seed 3 --shuffle window=64": "plan --seed=3 --shuffle=window=64 --",
 	} {
-		if got := withWindow(strings.Fields(words)); !slices.Equal(got, strings.Fields(want)) {
-			t.Errorf("%s: %q", words, got)
+		_, got, err := choose(newApp(&console{}, true), strings.Fields(words))
+		if err != nil || !slices.Equal(got[1:], strings.Fields(want)) {
+			t.Errorf("%s: %q, %v", words, got, err)
 		}
 	}
 	const plan = "plan --samples 4000 --json "

@@ -40,7 +40,7 @@ func (c *console) partsHint(err error, f *flagSet, args []string) error {
 		return err
 	}
 	words := []string{"batchfs", c.command}
-	for _, word := range append(spelled(f.FlagSet), args...) {
+	for _, word := range append(f.spelled(), args...) {
 		flag, value, given := strings.Cut(word, "=")
 		switch {
 		case word == "--merge=true":

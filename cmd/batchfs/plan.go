@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
@@ -19,9 +19,9 @@ import (
 	"github.com/batchfs/batchfs/shard/keep"
 )
 
-func planCommand(c *console) *cobra.Command {
+func planCommand(c *console) *cli.Command {
 	r := &planRequest{}
-	cmd := command("plan [DATASET | --samples N]", func(f *flagSet) runner {
+	return command("plan [DATASET | --samples N]", func(f *flagSet) runner {
 		finish := orderFlags(f, &r.order)
 		datasetFlags(f, &r.source)
 		f.group = ""
@@ -36,9 +36,16 @@ func planCommand(c *console) *cobra.Command {
 		rankFlag(f, &r.cache.LocalFrom, &r.cache.LocalTo)
 		jsonFlag(c, f, "print JSON, one object per line")
 		return func(ctx context.Context, args []string) error {
-			if r.source.Workers = c.machine.cpus; len(args) > 0 {
+			switch {
+			case !f.Changed("samples"):
+				if err := f.arguments("plan", args, "DATASET (or --samples N)"); err != nil {
+					return err
+				}
 				r.dataset = args[0]
+			case len(args) > 0:
+				return f.surplus(args, usage("DATASET and --samples exclude each other: plan for one of them"))
 			}
+			r.source.Workers = c.machine.cpus
 			if err := finish(); err != nil {
 				return err
 			}
@@ -52,16 +59,6 @@ func planCommand(c *console) *cobra.Command {
 			return err
 		}
 	})
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case !cmd.Flags().Changed("samples"):
-			return arguments("DATASET (or --samples N)")(cmd, args)
-		case len(args) > 0:
-			return surplus(cmd, args, usage("DATASET and --samples exclude each other: plan for one of them"))
-		}
-		return nil
-	}
-	return cmd
 }
 
 type planRequest struct {

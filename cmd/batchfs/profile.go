@@ -14,13 +14,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine/profile"
 )
 
-func profileCommand(c *console) *cobra.Command {
+func profileCommand(c *console) *cli.Command {
 	return command("profile DATASET", func(f *flagSet) runner {
 		var o profile.Options
 		var source dataset.Options
@@ -75,7 +75,7 @@ func plotFormat(path string) string {
 func (c *console) defaultProfile(r convertRequest) (profile.Options, error) {
 	o := profile.Options{Storage: r.source.Storage, Raw: r.options, Work: existing(filepath.Dir(filepath.Clean(r.out)))}
 	e := &o.Engine
-	finish := engineFlags(c, flagsOf(&cobra.Command{}), e)
+	finish := engineFlags(c, &flagSet{}, e)
 	e.Workers, e.MemoryLimit = r.options.Workers, r.options.Memory
 	e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation = r.options.MaxPixels, r.options.IgnoreOrientation
 	err := finish()

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
-func statsCommand(c *console) *cobra.Command {
+func statsCommand(c *console) *cli.Command {
 	return command("stats MOUNTPOINT", func(f *flagSet) runner {
 		var interval time.Duration
 		f.add("interval", "1s", "refresh the live view every `TIME`", duration(&interval, 50*time.Millisecond))

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/fusefs"
@@ -18,7 +18,7 @@ import (
 	"github.com/batchfs/batchfs/store"
 )
 
-func umountCommand(c *console) *cobra.Command {
+func umountCommand(c *console) *cli.Command {
 	return command("umount MOUNTPOINT", func(f *flagSet) runner {
 		var lazy bool
 		f.toggle(&lazy, "lazy", false, "detach a mount that is in use: it disappears now and ends with its last reader")

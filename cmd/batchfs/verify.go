@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
@@ -21,7 +21,7 @@ import (
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
-func verifyCommand(c *console) *cobra.Command {
+func verifyCommand(c *console) *cli.Command {
 	return command("verify DATASET", func(f *flagSet) runner {
 		o := dataset.Options{Rescan: true, AsClasses: true} // labels do not matter here
 		var v verification

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
@@ -27,7 +27,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-func whyCommand(c *console) *cobra.Command {
+func whyCommand(c *console) *cli.Command {
 	return command("why PATH", func(f *flagSet) runner {
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {

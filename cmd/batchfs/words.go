@@ -10,8 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"github.com/urfave/cli/v2"
 	"github.com/xrash/smetrics"
 
 	"github.com/batchfs/batchfs/internal/option"
@@ -63,9 +62,9 @@ func badValue(flag, rule, value string) error {
 }
 
 // withHelp gives a usage error without a hint one: the help of the command.
-func withHelp(err error, cmd *cobra.Command) error {
+func withHelp(err error, command string) error {
 	if exitStatus(err) == statusUsage && hintOf(err) == "" && !errors.Is(err, errSaid) {
-		return hint(err, "%s --help", cmd.CommandPath())
+		return hint(err, "%s --help", command)
 	}
 	return err
 }
@@ -80,7 +79,7 @@ func didYouMean(err error, before, meant string) error {
 
 // withFlag names the flag that belongs to an option that a package below rejected: the one
 // of that name, or else the nearest.
-func withFlag(err error, flags *pflag.FlagSet) error {
+func withFlag(err error, flags []cli.Flag) error {
 	bad, ok := errors.AsType[*option.Error](err)
 	if !ok {
 		return err
@@ -198,7 +197,7 @@ func count[T int | int64](n T, noun string) string {
 // close words it takes the first in the alphabet. A word that would have to be replaced
 // altogether is not close.
 func nearest(typed string, words []string) string {
-	best, found := 1+len(typed)/3, ""
+	best, found := 1+len(typed)/4, ""
 	for _, w := range slices.Sorted(slices.Values(words)) {
 		if d := smetrics.WagnerFischer(typed, w, 1, 1, 1); d < len(w) && (d < best || d == best && found == "") {
 			best, found = d, w

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"testing"
-
-	"github.com/spf13/cobra"
 )
 
 func TestReport(t *testing.T) {
-	root, plan := &cobra.Command{Use: "batchfs"}, &cobra.Command{Use: "plan"}
-	root.AddCommand(plan)
 	for _, test := range []struct {
 		err    error
 		want   string
@@ -24,8 +20,8 @@ func TestReport(t *testing.T) {
 		{hint(fs.ErrExist, "rm %s", "x"), "batchfs: error: file already exists\nbatchfs: hint: rm x\n", 1},
 		{fmt.Errorf("outer: %w", hint(fs.ErrExist, "rm")), "batchfs: error: outer: file already exists\nbatchfs: hint: rm\n", 1},
 		{badValue("seed", "small", "7"), "batchfs: error: --seed must be small, but is \"7\"\n", 2},
-		{withHelp(badValue("seed", "small", "7"), plan), "batchfs: error: --seed must be small, but is \"7\"\nbatchfs: hint: batchfs plan --help\n", 2},
-		{withHelp(fs.ErrExist, plan), "batchfs: error: file already exists\n", 1},
+		{withHelp(badValue("seed", "small", "7"), "batchfs plan"), "batchfs: error: --seed must be small, but is \"7\"\nbatchfs: hint: batchfs plan --help\n", 2},
+		{withHelp(fs.ErrExist, "batchfs plan"), "batchfs: error: file already exists\n", 1},
 		{said(7), "", 7},
 		{fmt.Errorf("late: %w", usage("wrong")), "batchfs: error: late: wrong\n", 2},
 	} {

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"flag"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/urfave/cli/v2"
+)
+
+// flagSet defines a command's flags. Each flag parses its value straight into a field of an
+// option struct, so that name, default, rule and field stand in one place.
+type flagSet struct {
+	flags    []cli.Flag
+	settings map[string]*setting
+	given    []string // names, in the order of their first use
+	refused  error    // the error of the value that ended parsing
+	group    string   // heading of the flags that are added, in the help; "" for the command's own
+}
+
+// internal is the heading of flags that are no business of users.
+const internal = "internal"
+
+// A parser stores a value. It returns the rule if the value breaks it, and "" otherwise.
+type parser func(text string) (rule string)
+
+// setting is the value of a flag.
+type setting struct {
+	of         *flagSet
+	name, text string
+	usage      string
+	isSwitch   bool // it needs no value
+	parse      parser
+}
+
+func (s *setting) String() string   { return s.text }
+func (s *setting) IsBoolFlag() bool { return s.isSwitch }
+
+// Set is for values that users give.
+func (s *setting) Set(text string) error {
+	if rule := s.parse(text); rule != "" {
+		return s.of.refuse(s.instead(badValue(s.name, rule, text), text))
+	}
+	s.text = text
+	if !s.of.Changed(s.name) {
+		s.of.given = append(s.of.given, s.name)
+	}
+	return nil
+}
+
+// store is for defaults.
+func (s *setting) store(text string) {
+	if rule := s.parse(text); rule != "" {
+		panic(badValue(s.name, rule, text)) // a mistake in this program
+	}
+	s.text = text
+}
+
+// words are those of the flag's help that it accepts.
+func (s *setting) words() (words []string) {
+	if s.parse("\x00") == "" {
+		return nil // it accepts everything
+	}
+	for word := range strings.FieldsFuncSeq(s.usage, func(r rune) bool { return strings.ContainsRune(" ,:;|()`", r) }) {
+		if s.parse(word) == "" && !unicode.IsDigit(rune(word[0])) && !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// switchFlag is a flag that needs no value.
+type switchFlag struct {
+	cli.BoolFlag // its words
+	value        *setting
+}
+
+// Apply implements cli.Flag.
+func (f *switchFlag) Apply(set *flag.FlagSet) error {
+	set.Var(f.value, f.Name, f.Usage)
+	return nil
+}
+
+// add defines a flag that takes a value, and stores its default. In usage, backquotes enclose
+// the word that stands for the value.
+func (f *flagSet) add(name, fallback, usage string, parse parser) {
+	f.derived(name, "", usage, parse)
+	f.settings[name].store(fallback)
+}
+
+// derived defines a flag whose default is determined later; the help describes it.
+func (f *flagSet) derived(name, fallback, usage string, parse parser) {
+	_, word, _ := strings.Cut(usage, "`")
+	word, _, _ = strings.Cut(word, "`")
+	f.flags = append(f.flags, &cli.GenericFlag{
+		Name: name, Usage: usage, DefaultText: fallback, Category: f.group, Hidden: f.group == internal,
+		Value: f.define(name, usage, parse), TakesFile: slices.Contains([]string{"FILE", "DIR", "PLACE"}, word),
+	})
+}
+
+func (f *flagSet) define(name, usage string, parse parser) *setting {
+	if f.settings == nil {
+		f.settings = map[string]*setting{}
+	}
+	s := &setting{of: f, name: name, usage: usage, parse: parse}
+	f.settings[name] = s
+	return s
+}
+
+// toggle defines a flag that is on or off.
+func (f *flagSet) toggle(to *bool, name string, fallback bool, usage string) {
+	f.switchable(name, usage, value(to, "true or false", func(text string) (bool, bool) {
+		on, err := strconv.ParseBool(text)
+		return on, err == nil
+	}))
+	f.settings[name].store(strconv.FormatBool(fallback))
+	if s := f.flags[len(f.flags)-1].(*switchFlag); fallback {
+		s.DisableDefaultText, s.DefaultText = false, "true"
+	}
+}
+
+// switchable defines a flag that is off, on, or something else that parse accepts.
+func (f *flagSet) switchable(name, usage string, parse parser) {
+	s := f.define(name, usage, parse)
+	s.isSwitch, s.text = true, "false"
+	words := cli.BoolFlag{Name: name, Usage: usage, Category: f.group, Hidden: f.group == internal, DisableDefaultText: true}
+	f.flags = append(f.flags, &switchFlag{words, s})
+}
+
+// Changed says whether a flag was given.
+func (f *flagSet) Changed(name string) bool { return slices.Contains(f.given, name) }
+
+// text returns a flag's value as given.
+func (f *flagSet) text(name string) string { return f.settings[name].text }
+
+// refuse remembers an error, of which package flag would only leave the text.
+func (f *flagSet) refuse(err error) error {
+	f.refused = cmp.Or(f.refused, err)
+	return err
+}
+
+// spelled returns the flags that were given, in one normal form.
+func (f *flagSet) spelled() (words []string) {
+	for _, name := range f.given {
+		words = append(words, "--"+name+"="+f.text(name))
+	}
+	return words
+}
+
+// group returns the heading of a flag.
+func group(f cli.Flag) string { return f.(cli.CategorizableFlag).GetCategory() }
+
+func flagNames(flags []cli.Flag) (names []string) {
+	for _, f := range flags {
+		if group(f) != internal {
+			names = append(names, f.Names()[0])
+		}
+	}
+	return names
+}
+
+// find returns the flag of a name; nil: there is none.
+func find(flags []cli.Flag, name string) cli.DocGenerationFlag {
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			return f.(cli.DocGenerationFlag)
+		}
+	}
+	return nil
+}
+
+// arrange separates the flags of a command line, as --name or --name=value, from its arguments.
+// Package flag wants the flags first, and letters alone.
+func arrange(flags []cli.Flag, words []string) (options, args []string, err error) {
+	for len(words) > 0 {
+		word := words[0]
+		words = words[1:]
+		if word == "--" {
+			return options, append(args, words...), nil
+		}
+		if word == "-" || !strings.HasPrefix(word, "-") {
+			args = append(args, word)
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+		f := find(flags, name)
+		if letter, rest := word[1:2], word[2:]; f == nil && rest != "" && find(flags, letter) != nil {
+			if name, f = letter, find(flags, letter); f.TakesValue() { // -oshuffle
+				value, given = rest, true
+			} else { // -hv
+				value, given, words = "", false, append([]string{"-" + rest}, words...)
+			}
+		}
+		switch {
+		case f == nil:
+			return options, args, unknownFlag(flags, word, name)
+		case f.TakesValue() && !given && len(words) == 0:
+			return options, args, usage("%s needs a value", word)
+		case !given && (f.TakesValue() || name == "shuffle" && len(words) > 0 && strings.HasPrefix(words[0], "window=")):
+			value, given, words = words[0], true, words[1:]
+		}
+		option := "--" + f.Names()[0]
+		if given {
+			option += "=" + value
+		}
+		options = append(options, option)
+	}
+	return options, args, nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// otherWords are words of other programs and what was probably meant: words of ours, or advice.
+var otherWords = func() map[string]string {
+	meant := map[string]string{}
+	for line := range strings.Lines(otherWordsText) {
+		words, ours, _ := strings.Cut(strings.TrimSpace(line), " => ")
+		for word := range strings.SplitSeq(words, ", ") {
+			meant[plain(word)] = ours
+		}
+	}
+	return meant
+}()
+
+//go:embed otherwords.txt
+var otherWordsText string
+
+// plain writes words without what their spellings differ in.
+func plain(words string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(words))
+}
+
+// instead adds what was probably meant to the error about a value.
+func (s *setting) instead(err error, text string) error {
+	meant := otherWords[plain(s.name+" "+text)]
+	for _, word := range s.words() {
+		if plain(word) == plain(text) {
+			meant = "--" + s.name + " " + word
+		}
+	}
+	if square := strings.Trim(text, "()[] "); s.name == "size" { // 224, or (224, 224)
+		height, width, two := strings.Cut(square, ",")
+		if square = height + "x" + strings.TrimSpace(width); !two {
+			square = height + "x" + height
+		}
+		if s.parse(square) == "" {
+			meant = "--size " + square
+		}
+	}
+	return didYouMean(err, "", meant)
+}
+
+// unknownFlag refuses a flag, and says what was probably meant, if that is a flag of the command.
+func unknownFlag(flags []cli.Flag, word, name string) error {
+	if name != "" {
+		word, _, _ = strings.Cut(word, "=")
+	}
+	err, names := usage("unknown flag %s", word), flagNames(flags)
+	ours := otherWords[plain(name)]
+	flag, isFlag := strings.CutPrefix(ours, "--")
+	flag, _, _ = strings.Cut(strings.ReplaceAll(flag, "=", " "), " ")
+	positive, negated := strings.CutPrefix(name, "no-")
+	switch {
+	case ours != "" && !isFlag:
+		return hint(err, "%s", ours)
+	case slices.Contains(names, flag):
+		return didYouMean(err, "", ours)
+	case negated && slices.Contains(names, positive) && !find(flags, positive).TakesValue():
+		return didYouMean(err, "--", positive+"=false")
+	}
+	return didYouMean(err, "--", nearest(name, names))
+}
