@@ -98,7 +98,7 @@ const (
 	helpAllFlag    = "help-all"
 	completionFlag = "--generate-bash-completion" // of package cli
 	helpWidth      = 79                           // columns
-	flagWidth      = 26                           // of them, for the name of a flag
+	flagWidth      = 27                           // of them, for the name of a flag
 )
 
 // helpTemplate is the help of every command, and of batchfs itself.
@@ -116,7 +116,7 @@ func init() {
 		name, usage, _ := strings.Cut(asTabs(f), "\t")
 		indent := "\n" + strings.Repeat(" ", flagWidth)
 		name = fmt.Sprintf("  %-*s", flagWidth-2, name)
-		if len(name) > flagWidth || !strings.HasSuffix(name, " ") {
+		if !strings.HasSuffix(name, "  ") {
 			name += indent
 		}
 		return name + strings.ReplaceAll(wrapped(usage, helpWidth-flagWidth), "\n", indent)
@@ -180,7 +180,7 @@ func completionCommand(c *console) *cli.Command {
 				if err != nil {
 					return err
 				}
-				script = strings.ReplaceAll(flags, "`", "") + script
+				script = strings.NewReplacer("`", "", " -r -d", " -r -a '(__batchfs_values)' -d").Replace(flags) + script
 			}
 			c.printf("%s", script)
 			return nil
@@ -205,6 +205,10 @@ func (c *console) complete(ctx *cli.Context, cmd *cli.Command) {
 		cli.DefaultCompleteWithFlags(&cli.Command{Flags: cmd.VisibleFlags()})(ctx)
 		return
 	}
+	if flag.TakesFile {
+		return
+	}
+	c.printf(" \n") // no files
 	if s, ok := flag.Value.(*setting); ok {
 		for _, word := range s.words() {
 			if joined {

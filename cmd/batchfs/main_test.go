@@ -138,7 +138,7 @@ func TestCompletions(t *testing.T) {
 		"mount --last-batch":    "fill partial drop",
 		"bench a b --dtype":     "uint8 float16 bfloat16 float32",
 		"mount --cache-size":    "auto",
-		"mount --seed":          "",
+		"mount --seed":          "", // not even files
 		"mount --log-file":      "", // files
 		"mount photos":          "",
 		"mount --ba":            "--batch-size --batch-workers",
@@ -152,6 +152,9 @@ func TestCompletions(t *testing.T) {
 		out, err := self.CombinedOutput()
 		if words := strings.Join(strings.Fields(string(out)), " "); words != want || err != nil {
 			t.Errorf("%s: completes with %s, want %s; %v", line, words, want, err)
+		}
+		if files := len(out) == 0; files != slices.Contains([]string{"mount --log-file", "mount photos", "mount --shuffle --ful", "mount --ready"}, line) {
+			t.Errorf("%s: completes with files: %v", line, files)
 		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
@@ -362,6 +365,11 @@ func TestDidYouMean(t *testing.T) {
 	} {
 		got := batchfs(t, strings.Fields(line)...)
 		if got.status != statusUsage || !strings.HasSuffix(got.err, "\nbatchfs: hint: did you mean: "+want+"\n") {
+			t.Errorf("%s: status %d, %s", line, got.status, got.err)
+		}
+	}
+	for _, line := range []string{"mount p m --crop-sise 9", "mount p m --foo", "index --drop-last p", "frobnicate", "mount p m --no-seed"} { // nothing is close
+		if got := batchfs(t, strings.Fields(line)...); got.status != statusUsage || strings.Contains(got.err, "did you mean") || !strings.Contains(got.err, "--help\n") {
 			t.Errorf("%s: status %d, %s", line, got.status, got.err)
 		}
 	}

@@ -81,9 +81,9 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r.finish = engineFlags(c, f, &r.engine)
 	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
 	r.entries = decode.EntryRows
-	f.derived(entryFlag, "as they are kept, else rows", "keep places where decoding of JPEGs can start, so that later epochs are faster: `rows|N|off`, one for each row of MCUs, "+
+	f.derived(entryFlag, "as they are kept, else rows", "keep entry points, places where decoding of JPEGs can start, so that later epochs are faster: `rows|N|off`, one for each row of MCUs, "+
 		"or every N MCUs", entryRule(&r.entries))
-	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use such a place only if the bytes of its file are the same as when it was found")
+	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use an entry point only if the bytes of its file are the same as when it was found")
 	readPathFlag(f, &r.tree.ReadPath)
 	gpuFlags(f, &r.gpu)
 	datasetFlags(f, &r.source)

@@ -88,7 +88,7 @@ func pixelFlags(f *flagSet, o *engine.Options) {
 	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`", oneOf(new(string), "none", "imagenet"))
 	f.add("layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`", choice(&o.Layout, layout.NHWC, layout.NCHW))
 	f.derived("mean", "0", "subtract `R,G,B` from the 8-bit values", perChannel(&o.Normalize.Mean))
-	f.derived("std", "1", "then divide by `R,G,B`", perChannel(&o.Normalize.Std))
+	f.derived("std", "1", "and divide what is left by `R,G,B`", perChannel(&o.Normalize.Std))
 	f.add("crop-area", "0.08,1", "random-resized-crop shows `MIN,MAX` of an image's area", interval(&o.Transform.CropArea, 1))
 	f.add("crop-ratio", "3/4,4/3", "and a window whose width/height is `MIN,MAX`", interval(&o.Transform.CropRatio, math.MaxFloat64))
 	f.add("pad-multiple", "1", "if images keep their size, round a batch's height and width up to a multiple of `M`",

@@ -1,0 +1,96 @@
+package integration
+
+import (
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset/gen"
+	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/pythons"
+)
+
+// TestExamplesOfHelp runs the examples in the help of every command, word for word, in a directory with
+// what they speak of: generated datasets, empty directories for mounts, and a mount for the commands
+// that look at one. s3:// is a store on this machine. Everything is run, but on far smaller datasets than meant:
+// nothing here is as large as ImageNet, and the parts of an array job run one after another on one machine.
+func TestExamplesOfHelp(t *testing.T) {
+	inStageOfItsOwn(t)
+	skipWithoutFUSE(t)
+	commands := 0
+	for line := range strings.Lines(between(t, helpOf(t), "\nCommands:\n", "\n\n")) {
+		commands++
+		name := strings.Fields(line)[0]
+		t.Run(name, func(t *testing.T) { runExamples(t, helpOf(t, name), name) })
+	}
+	if commands < 13 {
+		t.Errorf("the help names %d commands", commands)
+	}
+	t.Run("batchfs", func(t *testing.T) { runExamples(t, helpOf(t), "batchfs") })
+}
+
+func runExamples(t *testing.T, help, name string) {
+	script := strings.ReplaceAll("\n"+between(t, help, "\nExamples:\n\n", "\n\n"), "\n    ", "\n")
+	if !strings.Contains(script, "\nbatchfs ") && !strings.Contains(script, "(batchfs ") {
+		t.Fatalf("no examples in\n%s", help)
+	}
+	for line := range strings.Lines(help) {
+		if len(line) > 80 {
+			t.Errorf("longer than 79 columns: %s", line)
+		}
+	}
+	dir := scratch(t)
+	for _, empty := range []string{"mnt", "eval", "rank3", "files", "shared", "bucket"} {
+		check(t, os.Mkdir(filepath.Join(dir, empty), 0o755))
+	}
+	for _, dataset := range []string{"photos", "train", "val", "bucket/train"} {
+		if name != "gen" && name != "batchfs" { // they make their own
+			check(t, gen.Write(t.Context(), gen.Options{Dir: filepath.Join(dir, dataset), Images: 40, Classes: 4, Format: "jpeg", Workers: 2}))
+		}
+	}
+	store := httptest.NewServer(&fakestore.Server{Dir: dir})
+	defer store.Close()
+	path := filepath.Dir(suite.binary)
+	if strings.Contains(script, "numpy") {
+		python := filepath.Join(scratch(t), "python3")
+		check(t, os.Symlink(pythons.Need(t, "numpy"), python))
+		path += string(os.PathListSeparator) + filepath.Dir(python)
+	}
+	run := func(script string) {
+		t.Helper()
+		cmd := exec.Command(needTool(t, "bash"), "-euc", script)
+		cmd.Dir = dir
+		cmd.Env = append(thisUser().environment(), "PATH="+path+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+dir,
+			"XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "AWS_ENDPOINT_URL_S3="+store.URL, "AWS_REGION=nowhere", "AWS_ACCESS_KEY_ID=me", "AWS_SECRET_ACCESS_KEY=secret")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v:\n%s\n%s", err, script, out)
+		}
+	}
+	t.Cleanup(func() { run("for mnt in mnt eval rank3 files; do if mountpoint -q $mnt; then batchfs umount $mnt; fi; done") })
+	if name == "stats" || name == "umount" || name == "why" {
+		run("batchfs mount --daemon --batch-size 2 photos mnt")
+	}
+	run(script)
+}
+
+// helpOf is what a command prints with --help.
+func helpOf(t *testing.T, command ...string) string {
+	t.Helper()
+	out, err := exec.Command(suite.binary, append(command, "--help")...).Output()
+	check(t, err)
+	return string(out)
+}
+
+// between is the part of a text between two others.
+func between(t *testing.T, text, from, to string) string {
+	t.Helper()
+	_, text, found := strings.Cut(text, from)
+	text, _, ended := strings.Cut(text, to)
+	if !found || !ended {
+		t.Fatalf("no %q, or no %q behind it, in\n%s", from, to, text)
+	}
+	return text
+}
