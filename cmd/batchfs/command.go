@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -190,16 +191,11 @@ func completionCommand(c *console) *cli.Command {
 	return cmd
 }
 
-// complete prints what may follow the words of a command line, for the scripts: the values of the
-// last, if it is a flag that takes one, or else what package cli finds.
-func (c *console) complete(ctx *cli.Context, cmd *cli.Command) {
-	last := ""
-	for _, word := range c.words {
-		if word != "=" { // as bash takes --flag=value apart
-			last = word
-		}
-	}
-	name, _, joined := strings.Cut(last, "=")
+// complete prints what may follow a command line, for the scripts: the values of its last word, if
+// that is a flag that takes one, or else what package cli finds.
+func complete(ctx *cli.Context, cmd *cli.Command) {
+	words := slices.DeleteFunc(slices.Clone(os.Args), func(word string) bool { return word == "=" }) // bash takes --flag=value apart
+	name, _, joined := strings.Cut(words[len(words)-2], "=")
 	flag, _ := find(cmd.Flags, strings.TrimLeft(name, "-")).(*cli.GenericFlag)
 	if flag == nil || !strings.HasPrefix(name, "-") {
 		cli.DefaultCompleteWithFlags(&cli.Command{Flags: cmd.VisibleFlags()})(ctx)
@@ -208,13 +204,13 @@ func (c *console) complete(ctx *cli.Context, cmd *cli.Command) {
 	if flag.TakesFile {
 		return
 	}
-	c.printf(" \n") // no files
+	fmt.Fprintln(ctx.App.Writer, " ") // no files
 	if s, ok := flag.Value.(*setting); ok {
 		for _, word := range s.words() {
 			if joined {
 				word = name + "=" + word
 			}
-			c.printf("%s\n", word)
+			fmt.Fprintln(ctx.App.Writer, word)
 		}
 	}
 }

@@ -18,9 +18,8 @@ import (
 // err. It also holds the process's environment, machine and signals.
 type console struct {
 	out, err io.Writer
-	command  string   // that runs
-	words    []string // to complete
-	asJSON   bool     // results, by --json
+	command  string // that runs
+	asJSON   bool   // results, by --json
 	env      environment
 	machine  machine
 	signals  *signals

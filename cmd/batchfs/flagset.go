@@ -112,14 +112,14 @@ func (f *flagSet) define(name, usage string, parse parser) *setting {
 
 // toggle defines a flag that is on or off.
 func (f *flagSet) toggle(to *bool, name string, fallback bool, usage string) {
+	if fallback {
+		usage += " (default: true)"
+	}
 	f.switchable(name, usage, value(to, "true or false", func(text string) (bool, bool) {
 		on, err := strconv.ParseBool(text)
 		return on, err == nil
 	}))
 	f.settings[name].store(strconv.FormatBool(fallback))
-	if s := f.flags[len(f.flags)-1].(*switchFlag); fallback {
-		s.DisableDefaultText, s.DefaultText = false, "true"
-	}
 }
 
 // switchable defines a flag that is off, on, or something else that parse accepts.

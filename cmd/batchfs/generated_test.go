@@ -125,6 +125,6 @@ func init() {
 **{{if .VisibleCommands}}batchfs-mount{{else}}batchfs{{end}}(1)**
 {{end}}{{end}}{{define "flags"}}{{range .}}
 - **{{range $i, $name := .Names}}{{if $i}}, {{end}}{{if eq (len $name) 1}}-{{else}}--{{end}}{{$name}}{{end}}**: {{.GetUsage}}
-{{- if .TakesValue}}{{with .GetDefaultText}} (default: {{.}}){{end}}{{else}}{{with .DefaultText}} (default: {{.}}){{end}}{{end}}{{end}}
+{{- if .TakesValue}}{{with .GetDefaultText}} (default: {{.}}){{end}}{{end}}{{end}}
 {{end}}`
 }

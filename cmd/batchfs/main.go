@@ -45,9 +45,8 @@ func (c *console) run(ctx context.Context, args []string) error {
 			return withHelp(err, "batchfs mount")
 		}
 	}
-	if n := len(words) - 1; n >= 0 && words[n] == completionFlag {
-		c.words = words[:n]
-		return newApp(c, true).RunContext(ctx, append([]string{"batchfs"}, words...))
+	if len(words) > 0 && words[len(words)-1] == completionFlag {
+		return newApp(c, true).RunContext(ctx, args)
 	}
 	app := newApp(c, slices.ContainsFunc(words, func(word string) bool { return strings.TrimLeft(word, "-") == helpAllFlag }))
 	cmd, words, err := choose(app, words)
@@ -107,7 +106,7 @@ func newApp(c *console, all bool) *cli.App {
 	app.Usage, app.Description = helpText(app.Name)
 	for _, cmd := range app.Commands {
 		if cmd.BashComplete == nil {
-			cmd.BashComplete = func(ctx *cli.Context) { c.complete(ctx, cmd) }
+			cmd.BashComplete = func(ctx *cli.Context) { complete(ctx, cmd) }
 		}
 		if !all {
 			hideRare(cmd)
