@@ -37,11 +37,6 @@ func runExamples(t *testing.T, help, name string) {
 	if !strings.Contains(script, "\nbatchfs ") && !strings.Contains(script, "(batchfs ") {
 		t.Fatalf("no examples in\n%s", help)
 	}
-	for line := range strings.Lines(help) {
-		if len(line) > 80 {
-			t.Errorf("longer than 79 columns: %s", line)
-		}
-	}
 	dir := scratch(t)
 	for _, empty := range []string{"mnt", "eval", "rank3", "files", "shared", "bucket"} {
 		check(t, os.Mkdir(filepath.Join(dir, empty), 0o755))

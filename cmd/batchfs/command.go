@@ -43,7 +43,7 @@ func command(use string, define func(f *flagSet) runner) *cli.Command {
 	run := define(f)
 	cmd := &cli.Command{
 		Name: name, ArgsUsage: names, Flags: append(f.flags, cli.HelpFlag), HideHelpCommand: true, CustomHelpTemplate: helpTemplate,
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return cmp.Or(f.refused, err) },
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return cmp.Or(f.refused, wrongUsage(err)) },
 		Action: func(cmd *cli.Context) error {
 			args := cmd.Args().Slice()
 			if !strings.HasPrefix(names, "[") { // else they are optional

@@ -12,7 +12,7 @@ import (
 func parse(f *flagSet, words ...string) (args []string, err error) {
 	app := &cli.App{Name: "batchfs", ExitErrHandler: func(*cli.Context, error) {}, Commands: []*cli.Command{{
 		Name: "try", Flags: append(f.flags, cli.HelpFlag), HideHelpCommand: true,
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return cmp.Or(f.refused, err) },
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return cmp.Or(f.refused, wrongUsage(err)) },
 		Action: func(cmd *cli.Context) error {
 			args = cmd.Args().Slice()
 			return nil

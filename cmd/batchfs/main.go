@@ -96,6 +96,7 @@ func newApp(c *console, all bool) *cli.App {
 		},
 		CustomAppHelpTemplate: helpTemplate,
 		ExitErrHandler:        func(*cli.Context, error) {}, // main exits
+		OnUsageError:          func(_ *cli.Context, err error, _ bool) error { return wrongUsage(err) },
 		Action: func(app *cli.Context) error {
 			if err := cli.ShowAppHelp(app); err != nil {
 				return err

@@ -101,10 +101,16 @@ func TestEveryCommandHelps(t *testing.T) {
 				t.Errorf("%s --help does not say %q", c.Name, want)
 			}
 		}
-		if all := batchfs(t, c.Name, "--help-all"); !c.Hidden && (all.status != statusDone || !strings.Contains(all.out, "Usage:")) {
+		all := batchfs(t, c.Name, "--help-all")
+		if all.status != statusDone || !strings.Contains(all.out, "Usage:") {
 			t.Errorf("%s --help-all: status %d, %s%s", c.Name, all.status, all.out, all.err)
 		}
-		if !c.Hidden && !strings.Contains(batchfs(t, "--help").out, c.Usage) {
+		for line := range strings.Lines(got.out + all.out) {
+			if len(line) > len("\n")+79 {
+				t.Errorf("%s: longer than 79 columns: %s", c.Name, line)
+			}
+		}
+		if !strings.Contains(batchfs(t, "--help").out, c.Usage) {
 			t.Errorf("--help does not list %s", c.Name)
 		}
 	}
@@ -204,6 +210,8 @@ func TestWrongUsage(t *testing.T) {
 	}{
 		{[]string{"mout"}, `there is no command "mout"`},
 		{[]string{"--shuffle"}, "unknown flag --shuffle"},
+		{[]string{"--help=maybe"}, `invalid boolean value "maybe" for -help`},
+		{mount("--help=maybe"), `invalid boolean value "maybe" for -help`},
 		{[]string{"mount"}, "DATASET is missing"},
 		{[]string{"mount", "a"}, "MOUNTPOINT is missing"},
 		{[]string{"mount", "a", "b", "c"}, `too many arguments at "c": mount takes DATASET and MOUNTPOINT`},
@@ -377,7 +385,7 @@ func TestDidYouMean(t *testing.T) {
 	if got := batchfs(t, "index", "--json", "true"); got.status != statusFailed || strings.Contains(got.err, "did you mean") {
 		t.Errorf("status %d, %s", got.status, got.err)
 	}
-	for _, line := range []string{"help", "help mount", "help --help", "help plan extra", "-h", "--help mount", "-v"} {
+	for _, line := range []string{"help", "help mount", "help --help", "help plan extra", "-h", "--help mount", "-v", "mount p m --help", "mount -h p"} {
 		if got := batchfs(t, strings.Fields(line)...); got.status != statusDone || got.out == "" || got.err != "" {
 			t.Errorf("%s: status %d, %s", line, got.status, got.err)
 		}
