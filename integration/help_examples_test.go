@@ -37,6 +37,9 @@ func runExamples(t *testing.T, help, name string) {
 	if !strings.Contains(script, "\nbatchfs ") && !strings.Contains(script, "(batchfs ") {
 		t.Fatalf("no examples in\n%s", help)
 	}
+	if strings.Contains(script, "&\n") {
+		t.Fatalf("the shell would not say how a command in the background ended:\n%s", script)
+	}
 	dir := scratch(t)
 	for _, empty := range []string{"mnt", "eval", "rank3", "files", "shared", "bucket"} {
 		check(t, os.Mkdir(filepath.Join(dir, empty), 0o755))
