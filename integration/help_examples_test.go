@@ -13,10 +13,11 @@ import (
 	"github.com/batchfs/batchfs/internal/pythons"
 )
 
-// TestExamplesOfHelp runs the examples in the help of every command, word for word, in a directory with
-// what they speak of: generated datasets, empty directories for mounts, and a mount for the commands
-// that look at one. s3:// is a store on this machine. Everything is run, but on far smaller datasets than meant:
-// nothing here is as large as ImageNet, and the parts of an array job run one after another on one machine.
+// TestExamplesOfHelp runs the examples in the help of every command, word for word, in a directory
+// with what they speak of: generated datasets, empty directories for mounts, and a mount for the
+// commands that look at one. s3:// is a store on this machine. Everything is run, but not at its
+// real size: no dataset is as large as ImageNet, and the parts of an array job run one after
+// another on one machine.
 func TestExamplesOfHelp(t *testing.T) {
 	inStageOfItsOwn(t)
 	skipWithoutFUSE(t)

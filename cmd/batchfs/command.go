@@ -162,7 +162,7 @@ func hideRare(cmd *cli.Command) {
 	}
 }
 
-// completions are the scripts of bash and zsh, and what fish needs beside the script of package cli.
+// completions are the scripts of bash and zsh, and what fish needs beside that of package cli.
 //
 //go:embed completion
 var completions embed.FS

@@ -4,11 +4,12 @@
 // (dataset, engine, mount), waits, and owns every word a user reads. The packages below
 // never print, read the environment or exit.
 //
-// main.go runs one command line. command.go defines commands, their help from the texts in help/ and
-// their completion; flagset.go defines flags. options.go and order.go have the flags that commands share, dataset.go those of datasets
-// and what is said about them, values.go what flags accept. fstab.go translates calls by mount(8).
-// words.go shows errors and makes exit statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
-// are what goes on around it.
+// main.go runs one command line. command.go defines commands, their help from the texts in help/
+// and their completion; flagset.go defines flags. options.go and order.go have the flags that
+// commands share, dataset.go those of datasets and what is said about them, values.go what flags
+// accept. fstab.go translates calls by mount(8). words.go shows errors and makes exit statuses,
+// and otherwords.go answers words of other programs with ours. Every command has its own file;
+// beside a mount, daemon.go, log.go and signals.go are what goes on around it.
 package main
 
 import (

@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestOtherWords: words that users of DataLoader, DALI, FFCV, webdataset and MosaicML Streaming type are answered
-// with ours.
+// TestOtherWords: what users of DataLoader, DALI, FFCV, webdataset and Streaming type is answered
+// with our words.
 func TestOtherWords(t *testing.T) {
 	const (
 		elsewhere = "crop and flip are all the augmentations here: make others in the training program, from the batch that it reads"
