@@ -68,7 +68,9 @@ func runExamples(t *testing.T, help, name string) {
 			t.Errorf("%v:\n%s\n%s", err, script, out)
 		}
 	}
-	t.Cleanup(func() { run("for mnt in mnt eval rank3 files; do if mountpoint -q $mnt; then batchfs umount $mnt; fi; done") })
+	t.Cleanup(func() {
+		run("for mnt in mnt eval rank3 files; do if mountpoint -q $mnt; then batchfs umount $mnt; fi; done")
+	})
 	if name == "stats" || name == "umount" || name == "why" {
 		run("batchfs mount --daemon --batch-size 2 photos mnt")
 	}
