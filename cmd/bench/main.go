@@ -11,7 +11,8 @@
 //
 // -only peers measures the alternatives to batchfs, see peers.go; -only mixes,hits,uncached
 // the cache and mixes of formats, see liquid.go; -only gpu a GPU, see gpu.go; -only remote
-// datasets in an object store, see remote.go.
+// datasets in an object store, see remote.go; -only cold files that are in no cache, see cold.go.
+// -compare COMMIT measures whether anything became slower since that commit, see compare.go.
 package main
 
 import (
@@ -44,6 +45,7 @@ func main() {
 // A setup is shared by all measurements.
 type setup struct {
 	batchfs, ceiling string // binaries
+	older            string // the batchfs of an older commit, where it is compared with that
 	python, peers    string // an interpreter, and the directory of its scripts
 	photos           imageSet
 	cityscapes       imageSet
@@ -85,6 +87,11 @@ var measurements = []measurement{
 	{name: "memory", measure: memoryByWorkers, images: photos},
 	{name: "manifest", measure: manifest},
 	{name: "planning", measure: planning, images: photos},
+	{name: "cold/epoch", measure: coldEpochs, images: photos, asked: true},
+	{name: "cold/workers", measure: coldWorkers, images: photos, asked: true},
+	{name: "cold/throttled", measure: coldThrottled, images: photos, asked: true},
+	{name: "cold/memory", measure: coldMemory, images: photos, asked: true},
+	{name: compares, measure: compareCommits, asked: true},
 	{name: "peers", measure: peers, images: photos, asked: true},
 	{name: "mixes", measure: mixes, asked: true},
 	{name: "hits", measure: constantHits, images: photos, asked: true},
@@ -121,7 +128,8 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
 	flag.IntVar(&s.cases, "cases", 20000, "samples that are made on a GPU and compared")
 	flag.IntVar(&s.repeat, "repeat", 50, "copies or kernels of each measurement on a GPU")
-	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements)+"; gpu or remote for all of that kind")
+	commit := flag.String("compare", "", "build batchfs as of this `commit`, and compare with that alone")
+	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements)+"; gpu, remote or cold for all of that kind")
 	flag.StringVar(&s.gateway, "gateway", "", "measure with this `binary` of VersityGW behind the object store of this program")
 	served := flag.String("serve", "", "only serve this `directory` as an object store until standard input ends")
 	held := flag.String("hold", "", "only read this .cuda `file` on the GPU until killed")
@@ -131,6 +139,9 @@ func run(ctx context.Context) error {
 	}
 	if *served != "" {
 		return serveStore(*served, s.gateway)
+	}
+	if *commit != "" {
+		*only = compares
 	}
 	wanted, err := chosen(*only)
 	if err != nil {
@@ -149,6 +160,11 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(s.work)
 
+	if *commit != "" {
+		if s.older, err = s.build(ctx, *commit); err != nil {
+			return err
+		}
+	}
 	defer s.endStore()
 	s.describeMachine(ctx)
 	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", s.rounds)
