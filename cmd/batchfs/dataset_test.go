@@ -72,6 +72,27 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestEmptyClasses: the line that says what a dataset is says that class folders have no images,
+// since they have labels all the same, and other loaders may refuse them.
+func TestEmptyClasses(t *testing.T) {
+	data := photos(t, 1)
+	for n, want := range []string{
+		"2 images in 2 classes (a, b)",
+		"2 images in 3 classes (a, b, c), 1 of them without images (c)",
+		"2 images in 4 classes (a, b, c, ...), 2 of them without images (c, d)",
+	} {
+		if n > 0 {
+			if err := os.Mkdir(filepath.Join(data, string(rune('b'+n))), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := batchfs(t, "index", data)
+		if got.status != statusDone || !strings.HasPrefix(got.out, data+": "+want+"; ") {
+			t.Errorf("status %d, says %s%s, want %q", got.status, got.out, got.err, want)
+		}
+	}
+}
+
 // TestNoClasses: every command that shows labels refuses folders that are no classes, and names
 // the one that is meant.
 func TestNoClasses(t *testing.T) {
