@@ -30,6 +30,9 @@ func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := p.findEntries(ctx, m); err != nil {
+		return 0, err
+	}
 	o := &p.o.Engine
 	if o.CachePolicy == cache.Static || o.CachePolicy == cache.TinyLFU {
 		kept = 1 // these policies may keep any sample
@@ -45,7 +48,11 @@ func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds 
 				p, _ := buf.Grow(n) // without memory, Load fails
 				return p
 			}
-			loader := sample.NewLoader(m.Dataset, o.Transform, pixels.Options{Options: o.Decoding}, nil)
+			var known *sample.Entries
+			if m.entries != nil && o.NVJPEG == "" {
+				known = sample.NewEntries(m.Dataset, m.entries, o.VerifyReads)
+			}
+			loader := sample.NewLoader(m.Dataset, o.Transform, pixels.Options{Options: o.Decoding, FullJPEGs: o.FullJPEGs}, known)
 			for k := next.Add(1) - 1; ctx.Err() == nil && (k < leastLoads || time.Since(started) < p.o.Least); k = next.Add(1) - 1 {
 				data, _, _, err := loader.Load(ctx, int(k/n), k%n, among(k, kept), grow)
 				if err != nil {
@@ -117,6 +124,7 @@ type reading struct {
 	mix    *mix
 	engine *engine.Engine
 	ahead  int // batches it makes while nothing reads
+	form   layout.Form
 	next   engine.Key
 	turns  []float64 // seconds per image, for each measurement
 	first  float64   // seconds per image in the first epoch
@@ -135,6 +143,7 @@ func (p *profiler) start(ctx context.Context, raw float64, n int, storage datase
 	// One reader reads everything: sharding does not change the cost.
 	o.Shards, o.Nodes, o.LocalFrom, o.LocalTo = 1, 0, 0, 0
 	o.Anonymous, o.Lock = true, false // nothing maps these batches
+	o.Entries = m.entries
 	o.IdleAfter = time.Hour
 	if o.OnError == engine.Fail {
 		o.OnError = engine.Zero // every image was readable before
@@ -150,7 +159,10 @@ func (p *profiler) start(ctx context.Context, raw float64, n int, storage datase
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	r := &reading{mix: m, engine: e, ahead: o.PrefetchDepth + 1}
+	r := &reading{mix: m, engine: e, ahead: o.PrefetchDepth + 1, form: layout.NPY}
+	if o.DecodeOnDevice || o.NVJPEG != "" {
+		r.form = layout.CUDA // batches stay where they are made
+	}
 	images, began := 0, time.Now()
 	for r.next.Epoch == 0 {
 		some, err := r.read(ctx)
@@ -173,7 +185,7 @@ func (r *reading) close() {
 // read reads a batch and returns its number of images.
 func (r *reading) read(ctx context.Context) (images int, err error) {
 	k := r.next
-	f, err := r.engine.Open(ctx, k, layout.NPY)
+	f, err := r.engine.Open(ctx, k, r.form)
 	if err != nil {
 		return 0, err
 	}

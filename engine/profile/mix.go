@@ -4,20 +4,30 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/entries"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
 
 // mix is a dataset of the first of the images, some of them raw.
 type mix struct {
 	*dataset.Dataset
-	sizes []int64 // of the files, in order
-	isRaw []bool
+	entries *entries.Store // nil: none
+	sizes   []int64        // of the files, in order
+	isRaw   []bool
 }
+
+// Close closes the entry points and the dataset.
+func (m *mix) Close() error { return errors.Join(m.entries.Close(), m.Dataset.Close()) }
 
 // spread says which images of a mix are raw. Any range of images has its share of raw ones.
 func spread(images []picture, raw float64) []bool {
@@ -70,8 +80,39 @@ func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage data
 			ds, err = dataset.Open(ctx, manifest, o)
 		}
 	}
-	m.Dataset = ds
-	return m, err
+	if m.Dataset = ds; err != nil || p.o.EntryPoints == decode.EntryOff {
+		return m, err
+	}
+	if m.entries, err = ds.OpenEntries(entries.Options{Rule: int32(p.o.EntryPoints), Strict: true, Wait: true}); err != nil {
+		return nil, errors.Join(err, ds.Close())
+	}
+	return m, nil
+}
+
+// findEntries makes the entry points of a mix, as the first epoch of a mount does.
+func (p *profiler) findEntries(ctx context.Context, m *mix) error {
+	if m.entries == nil || p.o.Engine.NVJPEG != "" {
+		return nil
+	}
+	memory := sample.NewMemory(p.o.Engine.MemoryLimit, p.o.Engine.Workers)
+	return parallel.Each(ctx, p.o.Engine.Workers, m.Len(), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		r := sample.NewReader(m.Dataset, p.o.Engine.Decoding, memory)
+		defer r.Close()
+		e := sample.NewEntries(m.Dataset, m.entries, false)
+		for i := range items {
+			if m.Format(i) != decode.JPEG.String() {
+				continue
+			}
+			img, err := r.Read(ctx, i, 0)
+			if err == nil {
+				_, _ = r.MakeEntries(i, img, e) // every image was readable before
+			}
+			if r.Done(); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
 }
 
 func mean(sizes []int64) float64 {
