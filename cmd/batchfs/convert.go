@@ -110,7 +110,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	o.Manifest = ds.Manifest()
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {
-			result, err := c.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.pipeline.gpu)
+			result, err := c.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.pipeline)
 			if err == nil && result.AsItIs {
 				err = errBestAsItIs
 			}

@@ -133,9 +133,9 @@ func summary(path string, ds *dataset.Dataset) string {
 		text += fmt.Sprintf(" with labels up to %d", r.MaxLabel)
 	default:
 		text += fmt.Sprintf(" in %s (%s)", count(len(classes), "class"), someOf(classes))
-	}
-	if n := len(r.EmptyClasses); n > 0 {
-		text += fmt.Sprintf(", %d of them without images (%s)", n, someOf(r.EmptyClasses))
+		if n := len(r.EmptyClasses); n > 0 {
+			text += fmt.Sprintf(", %d of them without images (%s)", n, someOf(r.EmptyClasses))
+		}
 	}
 	if formats := formatCounts(r.Formats); formats != "" {
 		text += "; " + formats

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/entries"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine/profile"
 )
 
@@ -51,7 +53,7 @@ func profileCommand(c *console) *cobra.Command {
 				return err
 			}
 			defer ds.Close()
-			result, err := c.runProfile(ctx, args[0], ds, o, pipeline.gpu)
+			result, err := c.runProfile(ctx, args[0], ds, o, pipeline)
 			if err != nil {
 				return err
 			}
@@ -68,12 +70,17 @@ func profileCommand(c *console) *cobra.Command {
 // pipelineRequest is how a mount would make batches.
 type pipelineRequest struct {
 	gpu    gpuRequest
+	asKept bool         // no flag says which entry points there are
 	finish func() error // completes the options
 }
 
 // newPipelineRequest defines the flags of a mount that a profile depends on, but for those of its dataset.
 func newPipelineRequest(c *console, f *flagSet, o *profile.Options) *pipelineRequest {
-	r := &pipelineRequest{finish: engineFlags(c, f, &o.Engine)}
+	finish, r := engineFlags(c, f, &o.Engine), &pipelineRequest{}
+	r.finish = func() error {
+		r.asKept = !f.Changed(entryFlag)
+		return finish()
+	}
 	rankFlag(f, &o.Engine.LocalFrom, &o.Engine.LocalTo)
 	entryFlags(f, &o.EntryPoints, &o.Engine.VerifyReads)
 	readPathFlag(f, new(string)) // irrelevant here, but a mount has it
@@ -96,8 +103,14 @@ func existing(dir string) string {
 }
 
 // runProfile profiles, with progress on a terminal.
-func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Dataset, o profile.Options, gpu gpuRequest) (profile.Result, error) {
-	if _, err := gpu.open(&o.Engine, nil); err != nil {
+func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Dataset, o profile.Options, r *pipelineRequest) (profile.Result, error) {
+	if r.asKept {
+		if store, err := ds.OpenEntries(entries.Options{Rule: int32(o.EntryPoints)}); err == nil {
+			o.EntryPoints = decode.EntryRule(store.Rule())
+			_ = store.Close() // nothing was written
+		}
+	}
+	if _, err := r.gpu.open(&o.Engine, nil); err != nil {
 		return profile.Result{}, err
 	}
 	defer closeDevice(&o.Engine)

@@ -143,7 +143,7 @@ func TestDefaultProfile(t *testing.T) {
 	defer ds.Close()
 	o := r.forMount(ds)
 	o.Least = 20 * time.Millisecond
-	result, err := c.runProfile(t.Context(), path, ds, o, r.pipeline.gpu)
+	result, err := c.runProfile(t.Context(), path, ds, o, r.pipeline)
 	if err != nil || filepath.Dir(result.Work) != parent || result.RawRatio < 0 || result.RawRatio > 1 || result.Verified <= 0 {
 		t.Errorf("%+v, %v", result, err)
 	}

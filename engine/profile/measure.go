@@ -25,14 +25,11 @@ const leastLoads = 8
 // as the mount, which do nothing else. A share of kept of the images is cached and therefore
 // read whole.
 func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds float64, err error) {
-	m, err := p.openMix(ctx, raw, len(p.images), p.o.Storage)
+	m, err := p.openMix(ctx, raw, len(p.images), p.o.Storage, true)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if err := p.findEntries(ctx, m); err != nil {
-		return 0, err
-	}
 	o := &p.o.Engine
 	if o.CachePolicy == cache.Static || o.CachePolicy == cache.TinyLFU {
 		kept = 1 // these policies may keep any sample
@@ -49,7 +46,7 @@ func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds 
 				return p
 			}
 			var known *sample.Entries
-			if m.entries != nil && o.NVJPEG == "" {
+			if m.entries != nil {
 				known = sample.NewEntries(m.Dataset, m.entries, o.VerifyReads)
 			}
 			loader := sample.NewLoader(m.Dataset, o.Transform, pixels.Options{Options: o.Decoding, FullJPEGs: o.FullJPEGs}, known)
@@ -135,7 +132,7 @@ type reading struct {
 // instead of the whole dataset and to a cache for a share of hits, and reads the first epoch, which
 // fills the cache.
 func (p *profiler) start(ctx context.Context, raw float64, n int, storage dataset.Storage, hits float64) (*reading, error) {
-	m, err := p.openMix(ctx, raw, n, storage)
+	m, err := p.openMix(ctx, raw, n, storage, false)
 	if err != nil {
 		return nil, err
 	}

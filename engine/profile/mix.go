@@ -48,9 +48,10 @@ func spread(images []picture, raw float64) []bool {
 	return isRaw
 }
 
-// openMix makes a mix of the first n images and reads it as the mount would. Scanning its
-// headers is never subject to the bandwidth limit.
-func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage dataset.Storage) (*mix, error) {
+// openMix makes a mix of the first n images and reads it as the mount would; if later, as in
+// an epoch after the first, which has found the entry points. Scanning its headers and finding
+// those is never subject to the bandwidth limit.
+func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage dataset.Storage, later bool) (*mix, error) {
 	m := &mix{isRaw: spread(p.images[:n], raw)}
 	var text bytes.Buffer
 	lines := json.NewEncoder(&text)
@@ -74,33 +75,48 @@ func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage data
 		Logger: p.o.Engine.Logger, Storage: dataset.Storage{Direct: storage.Direct},
 	}
 	ds, err := dataset.Open(ctx, manifest, o)
+	if err == nil && later {
+		if err = p.findEntries(ctx, ds); err != nil {
+			return nil, errors.Join(err, ds.Close())
+		}
+	}
 	if err == nil && storage.MaxBandwidth > 0 { // the index is complete now
 		o.Storage = storage
 		if err = ds.Close(); err == nil {
 			ds, err = dataset.Open(ctx, manifest, o)
 		}
 	}
-	if m.Dataset = ds; err != nil || p.o.EntryPoints == decode.EntryOff {
-		return m, err
+	if err != nil {
+		return nil, err
 	}
-	if m.entries, err = ds.OpenEntries(entries.Options{Rule: int32(p.o.EntryPoints), Strict: true, Wait: true}); err != nil {
+	m.Dataset = ds
+	if m.entries, err = p.openEntries(ds); err != nil {
 		return nil, errors.Join(err, ds.Close())
 	}
 	return m, nil
 }
 
+// openEntries opens the entry points of a mix, nil if the mount has none.
+func (p *profiler) openEntries(ds *dataset.Dataset) (*entries.Store, error) {
+	if p.o.EntryPoints == decode.EntryOff || p.o.Engine.NVJPEG != "" {
+		return nil, nil
+	}
+	return ds.OpenEntries(entries.Options{Rule: int32(p.o.EntryPoints), Strict: true, Wait: true})
+}
+
 // findEntries makes the entry points of a mix, as the first epoch of a mount does.
-func (p *profiler) findEntries(ctx context.Context, m *mix) error {
-	if m.entries == nil || p.o.Engine.NVJPEG != "" {
-		return nil
+func (p *profiler) findEntries(ctx context.Context, ds *dataset.Dataset) error {
+	store, err := p.openEntries(ds)
+	if store == nil || err != nil {
+		return err
 	}
 	memory := sample.NewMemory(p.o.Engine.MemoryLimit, p.o.Engine.Workers)
-	return parallel.Each(ctx, p.o.Engine.Workers, m.Len(), nil, func(ctx context.Context, items iter.Seq[int]) error {
-		r := sample.NewReader(m.Dataset, p.o.Engine.Decoding, memory)
+	err = parallel.Each(ctx, p.o.Engine.Workers, ds.Len(), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		r := sample.NewReader(ds, p.o.Engine.Decoding, memory)
 		defer r.Close()
-		e := sample.NewEntries(m.Dataset, m.entries, false)
+		e := sample.NewEntries(ds, store, false)
 		for i := range items {
-			if m.Format(i) != decode.JPEG.String() {
+			if ds.Format(i) != decode.JPEG.String() {
 				continue
 			}
 			img, err := r.Read(ctx, i, 0)
@@ -113,6 +129,7 @@ func (p *profiler) findEntries(ctx context.Context, m *mix) error {
 		}
 		return ctx.Err()
 	})
+	return errors.Join(err, store.Close())
 }
 
 func mean(sizes []int64) float64 {
