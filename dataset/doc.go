@@ -28,11 +28,11 @@
 //
 // # Order and links
 //
-// In a directory, order and labels are those of torchvision's ImageFolder: classes sorted by
+// In a directory, order and labels are those of torchvision's ImageFolder with allow_empty: classes sorted by
 // name, within a class the directories sorted by their full path, then the files by name
 // ([CompareNames]). Unlike torchvision, names that start with a dot, and __MACOSX, are neither samples nor
-// classes, TIFF is not supported, a class without images keeps its label instead of being an
-// error, and a directory that cannot be listed is an error instead of being skipped. A manifest
+// classes, TIFF is not supported, a class without images keeps its label even without allow_empty,
+// and a directory that cannot be listed is an error instead of being skipped. A manifest
 // defines its own order; in a directory, a file named like the metadata of Hugging Face's image
 // folders is its manifest.
 //

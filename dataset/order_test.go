@@ -64,12 +64,21 @@ func FuzzCompareNames(f *testing.F) {
 const torchvisionScript = `
 import os, sys
 try:
-    from torchvision.datasets import ImageFolder
+    from torchvision.datasets.folder import ImageFolder, find_classes, make_dataset, IMG_EXTENSIONS
 except ImportError:
     sys.exit(77)
 for root in sys.argv[1:]:
     root = os.fsdecode(os.fsencode(root))
-    data = ImageFolder(root)
+    try:
+        data = ImageFolder(root)
+    except FileNotFoundError as e:
+        # With allow_empty, which some versions lack, labels are those of find_classes.
+        classes, labels = find_classes(root)
+        print("refused", *[os.fsencode(c).hex() for c in classes])
+        full = {c: l for c, l in labels.items() if c != "empty"}
+        for path, label in make_dataset(root, full, IMG_EXTENSIONS):
+            print(os.fsencode(os.path.relpath(path, root)).hex(), label)
+        continue
     print("root", *[os.fsencode(c).hex() for c in data.classes])
     for path, label in data.samples:
         print(os.fsencode(os.path.relpath(path, root)).hex(), label)
@@ -84,6 +93,9 @@ func TestOrderIsTorchvisions(t *testing.T) {
 	for seed := range trees {
 		p := newPlace(t)
 		growTree(p, rand.New(rand.NewPCG(uint64(seed), 1)))
+		if seed == trees-1 {
+			p.write("empty/readme.txt", "") // refused, unless allow_empty is given
+		}
 		places = append(places, p)
 		args = append(args, p.root)
 	}
@@ -102,7 +114,11 @@ func TestOrderIsTorchvisions(t *testing.T) {
 	samples := 0
 	for _, p := range places {
 		d := p.open("")
-		got.WriteString("root")
+		if slices.Equal(d.Report().EmptyClasses, []string{"empty"}) {
+			got.WriteString("refused")
+		} else {
+			got.WriteString("root")
+		}
 		for _, c := range d.Classes() {
 			got.WriteString(" " + hex.EncodeToString([]byte(c)))
 		}
@@ -168,6 +184,7 @@ func TestLayouts(t *testing.T) {
 		labels  []int
 		classes []string
 		ignored map[string]int
+		empty   []string
 	}{
 		"classes": {
 			files:   []string{"b/1.jpg", "a/2.PNG", "a/10.webp", "a/1.tif", "x.jpg", "a/.h.jpg", ".git/y.jpg", "a/.d/z.jpg"},
@@ -182,6 +199,7 @@ func TestLayouts(t *testing.T) {
 			labels:  []int{0, 2},
 			classes: []string{"a", "b", "c"},
 			ignored: map[string]int{"": 1},
+			empty:   []string{"b"},
 		},
 		"directories by path, before their files by name": {
 			files:   []string{"a/b/1.jpg", "a/b-c/1.jpg", "a/z.jpg", "a/b/c/1.jpg"},
@@ -211,6 +229,9 @@ func TestLayouts(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.ignored, d.Report().IgnoredBy); diff != "" {
 				t.Errorf("ignored (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.empty, d.Report().EmptyClasses); diff != "" {
+				t.Errorf("classes without samples (-want +got):\n%s", diff)
 			}
 			if d.Report().Samples != len(c.paths) || d.Report().Classes != len(c.classes) {
 				t.Errorf("report %+v", d.Report())

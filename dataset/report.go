@@ -10,17 +10,19 @@ import (
 
 // Report gives the numbers of a dataset and of opening it.
 type Report struct {
-	Samples    int            `json:"samples"`
-	Classes    int            `json:"classes"`    // class names; 0 if labels are numbers or absent
-	Formats    map[string]int `json:"formats"`    // readable samples by format
-	Bytes      int64          `json:"bytes"`      // total of the known file sizes
-	Ignored    int            `json:"ignored"`    // files in the directories that are not samples
-	IgnoredBy  map[string]int `json:"ignored_by"` // those by extension; "." hidden, "" none, "other" the rest
-	Unreadable int            `json:"-"`          // samples with a Problem, or Unread
-	Unlabeled  int            `json:"unlabeled"`  // samples without a label
-	MaxLabel   int            `json:"max_label"`  // -1: no sample has a label
-	MaxHeight  int            `json:"max_height"` // pixels, after orientation
-	MaxWidth   int            `json:"max_width"`
+	Samples int `json:"samples"`
+	Classes int `json:"classes"` // class names; 0 if labels are numbers or absent
+	// EmptyClasses are those without samples, by label. torchvision's ImageFolder refuses them.
+	EmptyClasses []string       `json:"empty_classes,omitempty"`
+	Formats      map[string]int `json:"formats"`    // readable samples by format
+	Bytes        int64          `json:"bytes"`      // total of the known file sizes
+	Ignored      int            `json:"ignored"`    // files in the directories that are not samples
+	IgnoredBy    map[string]int `json:"ignored_by"` // those by extension; "." hidden, "" none, "other" the rest
+	Unreadable   int            `json:"-"`          // samples with a Problem, or Unread
+	Unlabeled    int            `json:"unlabeled"`  // samples without a label
+	MaxLabel     int            `json:"max_label"`  // -1: no sample has a label
+	MaxHeight    int            `json:"max_height"` // pixels, after orientation
+	MaxWidth     int            `json:"max_width"`
 
 	Scanned int `json:"scanned"` // headers read by this Open
 	Reused  int `json:"reused"`  // samples whose header came from the index
@@ -66,16 +68,23 @@ func (r *Report) count(x *index) {
 	for _, n := range x.Ignored {
 		r.Ignored += n
 	}
-	counts := make([]int, len(formats))
+	counts, has := make([]int, len(formats)), make([]bool, len(x.classes))
 	r.MaxLabel = -1
 	for i := range s.rows() {
 		if r.MaxLabel = max(r.MaxLabel, int(s.row[i].label)); s.row[i].label < 0 {
 			r.Unlabeled++
+		} else if x.classes != nil {
+			has[s.row[i].label] = true
 		}
 		counts[s.row[i].format]++
 		r.Bytes += s.row[i].id.Size
 		r.MaxHeight = max(r.MaxHeight, int(s.row[i].height))
 		r.MaxWidth = max(r.MaxWidth, int(s.row[i].width))
+	}
+	for label, class := range x.classes {
+		if !has[label] {
+			r.EmptyClasses = append(r.EmptyClasses, class)
+		}
 	}
 	r.Formats = map[string]int{}
 	for k, n := range counts {

@@ -56,7 +56,7 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	}
 	if o.Shuffle {
 		o.Raw = RawSamples(ds)
-		if err := checkOrder(ds, o.Raw); err != nil && o.Window == 0 { // windows do not tell raw samples apart
+		if err := checkOrder(ds, o.Raw); err != nil {
 			return nil, err
 		}
 	}

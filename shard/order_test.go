@@ -7,20 +7,24 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// shuffled is a plan of one shard; with rawEvery > 0, samples whose id is a multiple of it are
-// raw.
-func shuffled(t testing.TB, n int64, seed uint64, rawEvery int64) *Plan {
+// shuffled is a plan of one shard, with some raw samples; see rawEvery.
+func shuffled(t testing.TB, n int64, seed uint64, every int64) *Plan {
 	t.Helper()
-	cfg := Config{Samples: n, Shards: 1, BatchSize: 1, Shuffle: true, Seed: seed}
-	if rawEvery > 0 {
-		cfg.Raw = NewRawSet(n, func(id int64) bool { return id%rawEvery == 0 })
+	return mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: 1, Shuffle: true, Seed: seed, Raw: rawEvery(n, every)})
+}
+
+// rawEvery has the samples whose ids are multiples of every; it is nil for 0.
+func rawEvery(n, every int64) *RawSet {
+	if every == 0 {
+		return nil
 	}
-	return mustPlan(t, cfg)
+	return NewRawSet(n, func(id int64) bool { return id%every == 0 })
 }
 
 // TestGolden pins the order with golden vectors. An independent program, written from the
@@ -29,7 +33,7 @@ func shuffled(t testing.TB, n int64, seed uint64, rawEvery int64) *Plan {
 // DO NOT UPDATE THEM LIGHTLY: a change here changes what every training run reads. If it is
 // necessary, change OrderVersion too.
 func TestGolden(t *testing.T) {
-	if OrderVersion+windowed != "xor-feistel-8/1+window/1" {
+	if OrderVersion+windowed+mixedWindowed != "xor-feistel-8/1+window/1+window/2" {
 		t.Error("a new OrderVersion needs new golden vectors, and they a new version")
 	}
 	type golden struct {
@@ -112,7 +116,10 @@ func TestSeedsAndEpochsDiffer(t *testing.T) {
 		}
 	}
 	half := shuffled(t, 2*n, 0, 2).order(0)
-	orders = append(orders, order{samples: n, shuffle: true, all: half.all}, order{samples: n, shuffle: true, all: half.rawOnly})
+	for _, one := range half.blend.orders {
+		alone := newBlend([classes]int64{n}, func(int, uint64) permutation { return one })
+		orders = append(orders, order{samples: n, shuffle: true, blend: alone})
+	}
 	for i := range orders {
 		for j := range i {
 			same := 0
@@ -231,33 +238,129 @@ func checkClasses(t *testing.T, held []int, n, seeds, rawEvery int64) {
 	}
 }
 
-// TestEveryBatchHasTheSameMix: every full batch of every epoch has its share of raw samples,
-// within one, even a batch that wraps around the end of the dataset.
+// TestEveryBatchHasTheSameMix: every full batch of every epoch has its share of raw samples, within
+// one, even a batch that wraps around the end of the dataset. With windows, its share is that of
+// the windows that its samples are in, and with local placement that of the dataset.
 func TestEveryBatchHasTheSameMix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
-	for range 300 {
+	for range 600 {
 		cfg := randomConfig(rng)
+		if rng.IntN(2) == 0 {
+			cfg = randomSteps(rng)
+		}
 		cfg.Shuffle = true
+		if cfg.Partition == Ranges {
+			cfg.Window, cfg.Blocks = rng.IntN(9), cuts(cfg.Samples, rng.Int64N(50))
+		}
 		share := rng.Float64()
 		cfg.Raw = NewRawSet(cfg.Samples, func(int64) bool { return rng.Float64() < share })
 		if !cfg.PadLastBatch {
 			cfg.StickToShard = false // it would read one range repeatedly, not a window
 		}
 		p, epoch := mustPlan(t, cfg), rng.IntN(50)
-		n, r := float64(cfg.Samples), float64(cfg.Raw.Count())
 		for shard := range cfg.Shards {
 			for i := range p.Batches(shard, epoch) {
 				slots, valid := p.Batch(shard, epoch, i, nil)
-				raw := 0
-				for _, slot := range slots[:valid] {
-					if cfg.Raw.Contains(slot.ID) {
-						raw++
+				raw, want, parts := 0, 0.0, 1.0
+				for j, slot := range slots[:valid] {
+					if p.windows != nil && j > 0 && slot.Epoch != slots[j-1].Epoch {
+						parts++ // it has read on into the windows of another epoch
 					}
+					raw += cfg.Raw.class(slot.ID)
+					want += rawShare(p, slot)
 				}
-				if want := float64(valid) * r / n; math.Abs(float64(raw)-want) >= 1 {
+				if math.Abs(float64(raw)-want) > parts-1e-9 {
 					t.Fatalf("%s: batch %d of epoch %d has %d raw among %d, want about %.2f", describe(cfg), i, epoch, raw, valid, want)
 				}
 			}
+		}
+	}
+}
+
+// rawShare is the share of raw samples in the window of a slot, or in the dataset.
+func rawShare(p *Plan, slot Slot) float64 {
+	if p.windows == nil {
+		return float64(p.cfg.Raw.Count()) / float64(p.samples)
+	}
+	order := p.order(slot.Epoch)
+	order.id(slot.Position)
+	w, raw := order.window, 0
+	for place := w.first; place < w.end; place++ {
+		block := int64(w.order.at(uint64(place)))
+		for id := p.blocks.start(block); id < p.blocks.start(block+1); id++ {
+			raw += p.cfg.Raw.class(id)
+		}
+	}
+	return float64(raw) / float64(w.hi-w.lo)
+}
+
+// TestMixIsEvenOverClasses: of all classes, and whatever their counts, each has its share of any run
+// of places to within one, or to within two where there are three, and each sample one place.
+func TestMixIsEvenOverClasses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	for range 300 {
+		var counts [classes]int64
+		n := int64(0)
+		for class := range counts {
+			counts[class] = rng.Int64N(60)
+			n += counts[class]
+		}
+		b := newBlend(counts, func(class int, n uint64) permutation { return newPermutation(n, 1, 2, uint64(class)) })
+		seen, held := map[[2]uint64]bool{}, make([][classes]float64, n+1)
+		for p := range n {
+			class, rank := b.at(uint64(p))
+			if rank >= uint64(counts[class]) || seen[[2]uint64{uint64(class), rank}] {
+				t.Fatalf("%v: place %d has sample %d of class %d, too large or twice", counts, p, rank, class)
+			}
+			seen[[2]uint64{uint64(class), rank}] = true
+			held[p+1] = held[p]
+			held[p+1][class]++
+		}
+		for to := range held {
+			for from := range to {
+				for class, count := range counts {
+					if off := held[to][class] - held[from][class] - float64(count)*float64(to-from)/float64(n); math.Abs(off) > classes-1-1e-9 {
+						t.Fatalf("%v: places %d to %d have %.2f too many of class %d", counts, from, to, off, class)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMixGoesOn: a job that goes on with another number of ranks, or nodes, reads the same samples in
+// each step, and every sample once in an epoch.
+func TestMixGoesOn(t *testing.T) {
+	cfg := Config{Samples: 960, Shards: 8, BatchSize: 6, Shuffle: true, Seed: 5, PadLastBatch: true, Raw: rawEvery(960, 3)}
+	for _, partition := range []Partition{Elastic, Local} {
+		cfg.Partition = partition
+		if cfg.Window = 0; partition == Elastic {
+			cfg.Window, cfg.Blocks = 2, cuts(960, 40)
+		}
+		seen := map[int64]bool{}
+		for step := range 20 {
+			var before []int64
+			for _, shards := range []int{8, 2, 1} {
+				other := cfg
+				other.Shards, other.BatchSize = shards, 48/shards
+				p, ids := mustPlan(t, other), []int64{}
+				for s := range shards {
+					slots, valid := p.Batch(s, 3, step, nil)
+					for _, slot := range slots[:valid] {
+						ids = append(ids, slot.ID)
+					}
+				}
+				if slices.Sort(ids); before != nil && !slices.Equal(ids, before) {
+					t.Fatalf("%v: step %d has other samples with %d shards", partition, step, shards)
+				}
+				before = ids
+			}
+			for _, id := range before {
+				seen[id] = true
+			}
+		}
+		if len(seen) != 960 {
+			t.Errorf("%v: an epoch has %d samples", partition, len(seen))
 		}
 	}
 }

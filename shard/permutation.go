@@ -78,6 +78,44 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
+// blend spreads the samples of several classes evenly over as many places, and orders each class by
+// itself. The last class takes its places first, of those that are left the one before it, and so
+// on: two classes are spread to within one sample, three to within two.
+type blend struct {
+	of     uint64
+	counts [classes]uint64
+	orders [classes]permutation
+}
+
+// newBlend orders some samples of each class, with a permutation of each that has any.
+func newBlend(counts [classes]int64, order func(class int, n uint64) permutation) (b blend) {
+	for class, n := range counts {
+		if n > 0 {
+			b.orders[class] = order(class, uint64(n))
+		}
+		b.counts[class] = uint64(n)
+		b.of += uint64(n)
+	}
+	return b
+}
+
+// at is the class of place p, and which of the class's samples is there.
+func (b *blend) at(p uint64) (class int, rank uint64) {
+	left := b.of
+	for class = classes - 1; class > 0; class-- {
+		count := b.counts[class]
+		if count == 0 {
+			continue
+		}
+		is, rank := spread{chosen: count, of: left}.at(p)
+		if is {
+			return class, b.orders[class].at(rank)
+		}
+		p, left = rank, left-count
+	}
+	return 0, b.orders[0].at(p)
+}
+
 // spread is Bresenham's algorithm: it chooses some places evenly among of.
 // Place p is chosen iff floor((p+1)·chosen/of) > floor(p·chosen/of).
 type spread struct {

@@ -8,12 +8,12 @@ import (
 // Plan answers which samples are in any batch. It is immutable.
 type Plan struct {
 	cfg     Config
-	samples int64 // n
-	shards  int64 // k
-	batch   int64 // b
-	largest int64 // largest range: ceil(n/k), Z in the package comment
-	least   int64 // smallest range: floor(n/k)
-	mixed   bool  // two classes, each with its own permutation
+	samples int64   // n
+	shards  int64   // k
+	batch   int64   // b
+	largest int64   // largest range: ceil(n/k), Z in the package comment
+	least   int64   // smallest range: floor(n/k)
+	raw     *RawSet // of a shuffle of several classes, each with its own permutation; nil: one class
 	blocks  blocks
 	windows *windows // nil: the shuffle has none
 	owned   []int64  // with Local: where the samples of each node begin, and at the end n
@@ -27,11 +27,13 @@ func New(cfg Config) (*Plan, error) {
 	n, k := cfg.Samples, int64(cfg.Shards)
 	p := &Plan{
 		cfg: cfg, samples: n, shards: k, batch: int64(cfg.BatchSize), largest: ceilDiv(n, k), least: n / k,
-		mixed:  cfg.Shuffle && cfg.Window == 0 && cfg.Raw != nil && cfg.Raw.Count() > 0 && cfg.Raw.Count() < n,
 		blocks: newBlocks(n, cfg.Blocks),
 	}
+	if cfg.Shuffle && cfg.Raw != nil && cfg.Raw.Count() > 0 && cfg.Raw.Count() < n {
+		p.raw = cfg.Raw
+	}
 	if cfg.Window > 0 {
-		p.windows = newWindows(&p.blocks, int64(cfg.Window), cfg.Seed)
+		p.windows = newWindows(&p.blocks, int64(cfg.Window), cfg.Seed, p.raw)
 	}
 	if cfg.Partition == Local {
 		p.owned = p.owners(cmp.Or(int64(cfg.Nodes), k))

@@ -18,7 +18,8 @@ const (
 	blockWords = 8 // a cache line
 	blockBits  = blockWords * 64
 
-	encoded, raw = 0, 1 // classes
+	encoded, raw = 0, 1
+	classes      = 2 // of samples, by what they cost
 )
 
 // NewRawSet calls isRaw once for every sample, in order.
@@ -65,9 +66,43 @@ func (r *RawSet) Contains(id int64) bool {
 	return id >= 0 && id < r.n && r.words[id/64]>>(id%64)&1 != 0
 }
 
-// find is the sample of a rank in its class, 0 <= rank < the number of samples in the class. It
-// narrows the search to a block, then to a word, then to a bit.
+// class is that of a sample; all are of the first class if r is nil.
+func (r *RawSet) class(id int64) int {
+	if r != nil && r.Contains(id) {
+		return raw
+	}
+	return encoded
+}
+
+// tagOf tells the permutations of the classes apart; 0 if r is nil.
+func (r *RawSet) tagOf(class int) uint64 {
+	if r == nil {
+		return 0
+	}
+	return [classes]uint64{encoded: 2, raw: 1}[class]
+}
+
+// before counts the samples of each class before a sample, 0 <= id <= the number of samples.
+func (r *RawSet) before(id int64) [classes]int64 {
+	if r == nil {
+		return [classes]int64{id}
+	}
+	block, count := id/blockBits, r.ranks[id/blockBits]
+	for _, word := range r.words[block*blockWords : id/64] {
+		count += int64(bits.OnesCount64(word))
+	}
+	if rest := id % 64; rest > 0 {
+		count += int64(bits.OnesCount64(r.words[id/64] & (1<<rest - 1)))
+	}
+	return [classes]int64{encoded: id - count, raw: count}
+}
+
+// find is the sample of a rank in its class, 0 <= rank < the number of samples in the class; the
+// rank itself if r is nil. It narrows the search to a block, then to a word, then to a bit.
 func (r *RawSet) find(rank int64, class int) int64 {
+	if r == nil {
+		return rank
+	}
 	hints := r.hints[class][rank/blockBits:]
 	first, last := hints[0], hints[1]
 	for first < last {

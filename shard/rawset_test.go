@@ -38,6 +38,9 @@ func checkRawSet(t *testing.T, name string, set *RawSet, want []bool) {
 	n := int64(len(want))
 	count := int64(0)
 	for id := range n {
+		if before := set.before(id); before != [classes]int64{encoded: id - count, raw: count} {
+			t.Fatalf("%s, n %d: %v before sample %d, want %d raw", name, n, before, id, count)
+		}
 		if set.Contains(id) != want[id] {
 			t.Fatalf("%s, n %d: sample %d raw %v, want %v", name, n, id, set.Contains(id), want[id])
 		}
@@ -52,7 +55,7 @@ func checkRawSet(t *testing.T, name string, set *RawSet, want []bool) {
 			t.Fatalf("%s, n %d: sample %d found at %d", name, n, id, found)
 		}
 	}
-	if set.Count() != count || set.Len() != n {
+	if set.before(n)[raw] != count || set.Count() != count || set.Len() != n {
 		t.Fatalf("%s: Count %d of %d, want %d of %d", name, set.Count(), set.Len(), count, n)
 	}
 	if set.Contains(-1) || set.Contains(n) {

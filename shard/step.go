@@ -47,33 +47,45 @@ func (p *Plan) placed(shard, epoch, batch int, dst []Slot, count int) []Slot {
 	lo, hi := p.step(batch)
 	nodes := int64(len(p.owned) - 1)
 	node := int64(shard) / (p.shards / nodes)
-	room := make([]int64, nodes)
+	slots, order := make([]Slot, 0, hi-lo), p.order(epoch)
+	room := make([][classes]int64, nodes) // as many of each class as a node's positions have
 	for v := range nodes {
-		room[v] = partStart(hi-lo, v+1, nodes) - partStart(hi-lo, v, nodes)
+		for end := partStart(hi-lo, v+1, nodes); int64(len(slots)) < end; {
+			at := lo + int64(len(slots))
+			slot := Slot{Position: at, Epoch: epoch, ID: order.id(at)}
+			slots = append(slots, slot)
+			room[v][p.raw.class(slot.ID)]++
+		}
 	}
-	var surplus []Slot
-	own, order := make([]Slot, 0, room[node]), p.order(epoch)
-	for at := lo; at < hi; at++ {
-		slot := Slot{Position: at, Epoch: epoch, ID: order.id(at)}
-		v := p.owner(slot.ID)
-		if room[v] == 0 {
-			surplus = append(surplus, slot)
+	var own, surplus [classes][]Slot
+	for _, slot := range slots {
+		v, class := p.owner(slot.ID), p.raw.class(slot.ID)
+		if room[v][class] == 0 {
+			surplus[class] = append(surplus[class], slot)
 			continue
 		}
-		if room[v]--; int64(v) == node {
-			own = append(own, slot)
+		if room[v][class]--; int64(v) == node {
+			own[class] = append(own[class], slot)
 		}
 	}
 	for v := range node {
-		surplus = surplus[room[v]:]
+		for class, n := range room[v] {
+			surplus[class] = surplus[class][n:]
+		}
 	}
-	fetched := spread{chosen: uint64(room[node]), of: uint64(len(own)) + uint64(room[node])}
+	var place [classes]uint64
 	from, to := p.span(shard, epoch, batch)
-	for before := lo + partStart(hi-lo, node, nodes); from < to; from++ {
-		if is, rank := fetched.at(uint64(from - before)); is {
-			dst = append(dst, surplus[rank])
-		} else {
-			dst = append(dst, own[rank])
+	for at := lo + partStart(hi-lo, node, nodes); at < to; at++ {
+		class := p.raw.class(slots[at-lo].ID) // which a batch has where its positions have it
+		lacking := uint64(room[node][class])
+		fetched, rank := spread{chosen: lacking, of: uint64(len(own[class])) + lacking}.at(place[class])
+		place[class]++
+		switch {
+		case at < from:
+		case fetched:
+			dst = append(dst, surplus[class][rank])
+		default:
+			dst = append(dst, own[class][rank])
 		}
 	}
 	for len(dst) < count {

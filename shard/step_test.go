@@ -13,7 +13,7 @@ import (
 // package comment in another language, computed the vectors. As in TestGolden, they must not be
 // updated lightly.
 func TestGoldenSteps(t *testing.T) {
-	if placed != "+local/1" {
+	if placed+mixedPlaced != "+local/1+local/2" {
 		t.Error("a new version needs new golden vectors, and they a new version")
 	}
 	type golden struct {
@@ -26,6 +26,7 @@ func TestGoldenSteps(t *testing.T) {
 		LastBatch string  `json:"last_batch"`
 		Shuffle   bool    `json:"shuffle"`
 		Seed      uint64  `json:"seed"`
+		RawEvery  int64   `json:"raw_every"`
 		Epoch     int     `json:"epoch"`
 		Shard     int     `json:"shard"`
 		Batch     int     `json:"batch"`
@@ -35,7 +36,7 @@ func TestGoldenSteps(t *testing.T) {
 	}
 	eachLine(t, "testdata/steps.jsonl", func(line int, g golden) {
 		p := mustPlan(t, Config{
-			Samples: g.Samples, Shards: g.Shards, BatchSize: g.BatchSize, Nodes: g.Nodes, Blocks: g.Blocks, Shuffle: g.Shuffle, Seed: g.Seed, PadLastBatch: true,
+			Samples: g.Samples, Shards: g.Shards, BatchSize: g.BatchSize, Nodes: g.Nodes, Blocks: g.Blocks, Shuffle: g.Shuffle, Seed: g.Seed, PadLastBatch: true, Raw: rawEvery(g.Samples, g.RawEvery),
 			Partition: map[string]Partition{"elastic": Elastic, "local": Local}[g.Partition],
 			LastBatch: map[string]LastBatch{"fill": Fill, "partial": Partial, "drop": Drop}[g.LastBatch],
 		})
@@ -103,7 +104,7 @@ func TestStepsAreTheSameForAnyWorld(t *testing.T) {
 }
 
 // TestNodesTakeWhatTheyOwnFirst: a node gets a sample of others only if all others of its own in
-// the step are with it, that is, if it owns fewer of them than it gets.
+// the step, of the same class, are with it, that is, if it owns fewer of them than it gets.
 func TestNodesTakeWhatTheyOwnFirst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 44))
 	for range 300 {
@@ -114,20 +115,26 @@ func TestNodesTakeWhatTheyOwnFirst(t *testing.T) {
 		p, epoch := mustPlan(t, cfg), rng.IntN(1000)
 		for step := range p.Batches(0, epoch) {
 			lo, hi := p.step(step)
-			has, owned := make([]int, cfg.Nodes), make([]int, cfg.Nodes)
+			type counts [classes]int
+			has, owned, own := make([]counts, cfg.Nodes), make([]counts, cfg.Nodes), make([]counts, cfg.Nodes)
 			for at := lo; at < hi; at++ {
-				owned[p.owner(p.ID(epoch, at))]++
+				id := p.ID(epoch, at)
+				owned[p.owner(id)][p.raw.class(id)]++
 			}
-			own := make([]int, cfg.Nodes)
 			for shard := range cfg.Shards {
 				slots, valid := p.Batch(shard, epoch, step, nil)
 				node := shard / (cfg.Shards / cfg.Nodes)
-				has[node] += valid
-				own[node] += p.Owned(shard, slots[:valid])
+				for i, slot := range slots[:valid] {
+					class := p.raw.class(slot.ID)
+					has[node][class]++
+					own[node][class] += p.Owned(shard, slots[i:i+1])
+				}
 			}
 			for v := range own {
-				if own[v] != min(has[v], owned[v]) {
-					t.Fatalf("%s, epoch %d, step %d: node %d has %d samples, %d its own, and owns %d", describe(cfg), epoch, step, v, has[v], own[v], owned[v])
+				for class := range classes {
+					if own[v][class] != min(has[v][class], owned[v][class]) {
+						t.Fatalf("%s, epoch %d, step %d: node %d has %v, %v its own, and owns %v", describe(cfg), epoch, step, v, has[v], own[v], owned[v])
+					}
 				}
 			}
 		}
@@ -162,9 +169,12 @@ func TestNodesOwnWholeBlocks(t *testing.T) {
 
 // TestShareThatMoves compares a simulation with the formula of the package comment.
 func TestShareThatMoves(t *testing.T) {
-	for _, test := range []struct{ shards, nodes, batch int }{{8, 8, 64}, {16, 4, 16}, {100, 100, 16}, {2, 2, 256}} {
+	for _, test := range []struct {
+		shards, nodes, batch int
+		every                int64 // raw
+	}{{8, 8, 64, 0}, {16, 4, 16, 0}, {100, 100, 16, 0}, {2, 2, 256, 0}, {8, 8, 64, 2}, {8, 8, 256, 5}} {
 		n := int64(test.shards) * int64(test.batch) * 40
-		p := mustPlan(t, Config{Samples: n, Shards: test.shards, Nodes: test.nodes, BatchSize: test.batch, Shuffle: true, Seed: 1, PadLastBatch: true, Partition: Local})
+		p := mustPlan(t, Config{Samples: n, Shards: test.shards, Nodes: test.nodes, BatchSize: test.batch, Shuffle: true, Seed: 1, PadLastBatch: true, Partition: Local, Raw: rawEvery(n, test.every)})
 		moved, steps := 0, 0
 		for epoch := range 2 {
 			for step := range p.Batches(0, epoch) {
@@ -178,6 +188,10 @@ func TestShareThatMoves(t *testing.T) {
 		each := float64(test.shards*test.batch) / float64(test.nodes)
 		want := math.Sqrt((1 - 1/float64(test.nodes)) / (2 * math.Pi * each))
 		want *= math.Sqrt(1 - 1.0/40) // a step is that much of an epoch, in which nothing is drawn twice
+		if test.every > 0 {
+			raw := 1 / float64(test.every)
+			want *= math.Sqrt(raw) + math.Sqrt(1-raw)
+		}
 		got := float64(moved) / float64(steps*test.shards*test.batch)
 		// The absolute value of a normal variable has a standard deviation of 0.756 of its mean, and
 		// all nodes of a step but one are nearly independent of one another.

@@ -52,6 +52,7 @@ func (b *blocks) border(id int64) int64 {
 // windows make the orders of a shuffle that mixes some blocks at a time.
 type windows struct {
 	*blocks
+	raw   *RawSet // nil: one class
 	seed  uint64
 	count int64 // of windows
 	// recent has the orders of epochs that were asked for lately, by the remainder of the epoch.
@@ -59,8 +60,8 @@ type windows struct {
 	recent [4]atomic.Pointer[blockOrder]
 }
 
-func newWindows(b *blocks, size int64, seed uint64) *windows {
-	return &windows{blocks: b, seed: seed, count: ceilDiv(b.count(), size)}
+func newWindows(b *blocks, size int64, seed uint64, raw *RawSet) *windows {
+	return &windows{blocks: b, raw: raw, seed: seed, count: ceilDiv(b.count(), size)}
 }
 
 // blockOrder is the order of the blocks in an epoch.
@@ -69,6 +70,8 @@ type blockOrder struct {
 	epoch  int
 	order  permutation
 	starts []int64 // by place in the order: the position at which a block begins; at the end n
+	// before counts the samples of each class in the blocks before a place, as starts does of all.
+	before [classes][]int64
 }
 
 // in is the order of an epoch.
@@ -79,9 +82,23 @@ func (w *windows) in(epoch int) *blockOrder {
 	}
 	n := w.blocks.count()
 	o := &blockOrder{windows: w, epoch: epoch, starts: make([]int64, n+1), order: newPermutation(uint64(n), w.seed, uint64(epoch), tagBlocks)}
+	o.before[0] = o.starts
+	if w.raw != nil {
+		for class := range o.before {
+			o.before[class] = make([]int64, n+1)
+		}
+	}
 	for place := range n {
 		block := int64(o.order.at(uint64(place)))
-		o.starts[place+1] = o.starts[place] + w.start(block+1) - w.start(block)
+		first, end := w.start(block), w.start(block+1)
+		o.starts[place+1] = o.starts[place] + end - first
+		if w.raw == nil {
+			continue
+		}
+		from, to := w.raw.before(first), w.raw.before(end)
+		for class, before := range o.before {
+			before[place+1] = before[place] + to[class] - from[class]
+		}
 	}
 	recent.Store(o)
 	return o
@@ -92,7 +109,7 @@ type window struct {
 	*blockOrder
 	first, end int64
 	lo, hi     int64 // its positions
-	inside     permutation
+	blend      blend
 }
 
 // id is the sample at a position of the epoch, in whichever window that is.
@@ -100,9 +117,12 @@ func (w *window) id(position int64) int64 {
 	if position < w.lo || position >= w.hi {
 		w.enter(position)
 	}
-	at := w.lo + int64(w.inside.at(uint64(position-w.lo)))
-	place := w.first + find(w.starts[w.first:w.end+1], at)
-	return w.start(int64(w.order.at(uint64(place)))) + at - w.starts[place]
+	class, rank := w.blend.at(uint64(position - w.lo))
+	before := w.before[class]
+	at := before[w.first] + int64(rank)
+	place := w.first + find(before[w.first:w.end+1], at)
+	block := w.start(int64(w.order.at(uint64(place))))
+	return w.raw.find(w.raw.before(block)[class]+at-before[place], class)
 }
 
 // enter moves to the window that contains a position.
@@ -111,7 +131,15 @@ func (w *window) enter(position int64) {
 	number := partOf(n, find(w.starts, position), w.count)
 	w.first, w.end = partStart(n, number, w.count), partStart(n, number+1, w.count)
 	w.lo, w.hi = w.starts[w.first], w.starts[w.end]
-	w.inside = newPermutation(uint64(w.hi-w.lo), w.seed, uint64(w.epoch), tagWindow+uint64(number))
+	var counts [classes]int64
+	for class, before := range w.before {
+		if before != nil {
+			counts[class] = before[w.end] - before[w.first]
+		}
+	}
+	w.blend = newBlend(counts, func(class int, n uint64) permutation {
+		return newPermutation(n, w.seed, uint64(w.epoch), tagWindow+uint64(number)+w.raw.tagOf(class)<<56)
+	})
 }
 
 // find is the last i with starts[i] <= x.
@@ -134,7 +162,11 @@ func (p *Plan) Blocks() int64 { return p.blocks.count() }
 func (p *Plan) MemoryBytes() int64 {
 	bytes := 8 * int64(len(p.blocks.starts)+len(p.owned))
 	if p.windows != nil {
-		bytes += int64(len(p.windows.recent)) * 8 * (p.blocks.count() + 1)
+		lists := int64(1)
+		if p.raw != nil {
+			lists += classes
+		}
+		bytes += int64(len(p.windows.recent)) * lists * 8 * (p.blocks.count() + 1)
 	}
 	return bytes
 }

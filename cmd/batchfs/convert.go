@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,12 +16,17 @@ import (
 	"github.com/batchfs/batchfs/dataset/convert"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/engine/profile"
 )
 
 func convertCommand(c *console) *cli.Command {
 	return command("convert DATASET OUT", func(f *flagSet) runner {
 		r := &convertRequest{source: dataset.Options{Rescan: true}}
-		o := &r.options
+		o, e := &r.options, &r.profile.Engine
+		r.pipeline = newPipelineRequest(c, f, &r.profile)
+		onlyAuto := slices.DeleteFunc(flagNames(f.flags), func(name string) bool {
+			return slices.Contains([]string{"seed", "workers", "memory-limit", "max-pixels", "ignore-orientation"}, name)
+		})
 		datasetFlags(f, &r.source)
 		f.group = ""
 		f.derived("raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds",
@@ -29,23 +35,29 @@ func convertCommand(c *console) *cli.Command {
 				return ratio, r.auto || fraction(&ratio)(text) == ""
 			}))
 		rawFlags(f, o)
-		f.add("seed", "0", "choose the raw images by `N`", seed(&o.Seed))
-		workerFlag(c, f, &o.Workers)
-		memoryFlag(c, f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
-		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
 		partFlags(f, &o.Part, &o.Merge)
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			r.dataset, r.out, r.source.Workers = args[0], args[1], o.Workers
-			o.Memory = c.memoryLimit(o.Memory)
+			r.dataset, r.out, r.source.Workers = args[0], args[1], e.Workers
+			o.Seed, o.Workers, o.Memory = e.Seed, e.Workers, c.memoryLimit(e.MemoryLimit)
+			o.MaxPixels, o.IgnoreOrientation = e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation
 			if !f.Changed("raw-ratio") {
 				return usage("--raw-ratio is missing")
+			}
+			if i := slices.IndexFunc(onlyAuto, f.Changed); i >= 0 && !r.auto {
+				return usage("--%s is for --raw-ratio auto: it is a flag of the mount to profile for", onlyAuto[i])
 			}
 			if o.Part.N > 0 && r.auto {
 				return hint(usage("--part needs a number for --raw-ratio, the same for all parts"), "batchfs profile %s", shellWord(r.dataset))
 			}
 			if err := cmp.Or(checkRawSize(f), checkParts(f)); err != nil {
 				return err
+			}
+			if r.auto {
+				e.Shuffle = e.Shuffle || !f.Changed("shuffle") // a mix is for shuffled datasets
+				if err := r.pipeline.finish(); err != nil {
+					return err
+				}
 			}
 			return c.partsHint(c.convert(ctx, *r), f, args)
 		}
@@ -55,8 +67,18 @@ func convertCommand(c *console) *cli.Command {
 type convertRequest struct {
 	dataset, out string
 	source       dataset.Options
-	auto         bool // the profiler chooses the share
+	auto         bool // the profiler chooses the share, for a mount with these settings
+	profile      profile.Options
+	pipeline     *pipelineRequest
 	options      convert.Options
+}
+
+// forMount is what to profile for, on the storage that will hold the result.
+func (r *convertRequest) forMount(ds *dataset.Dataset) profile.Options {
+	o := r.profile
+	o.Storage, o.Raw, o.Work = r.source.Storage, r.options, existing(filepath.Dir(filepath.Clean(r.out)))
+	o.Samples = ds.Len() // all of them
+	return o
 }
 
 // rawFlags say how raw images are stored.
@@ -88,12 +110,10 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	o.Manifest = ds.Manifest()
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {
-			settings, err := c.defaultProfile(r)
-			if err != nil {
-				return 0, err
+			result, err := c.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.pipeline)
+			if err == nil && result.AsItIs {
+				err = errBestAsItIs
 			}
-			settings.Samples = ds.Len() // all of them
-			result, err := c.runProfile(ctx, r.dataset, ds, settings)
 			return result.RawRatio, err
 		}
 	}
@@ -108,6 +128,9 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	o.Progress = bar.report
 	report, err := convert.Write(ctx, ds, r.out, o)
 	bar.close()
+	if errors.Is(err, errBestAsItIs) {
+		return c.show(notConverted{source, true})
+	}
 	if err != nil {
 		return convertError(r.out, plan, err)
 	}
@@ -116,6 +139,19 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		bad[i] = newBadFile(u.Path, u.ID, u.Reason)
 	}
 	return c.show(convertResult{source, report, o.Format.String(), bad, o.Part})
+}
+
+// errBestAsItIs ends a conversion that would gain nothing, before it begins.
+var errBestAsItIs = errors.New("the dataset is best as it is")
+
+// notConverted is the output of convert if the profiler found no mix that gains enough.
+type notConverted struct {
+	Dataset string `json:"dataset"`
+	AsItIs  bool   `json:"best_as_it_is"`
+}
+
+func (n notConverted) print(out io.Writer) {
+	fmt.Fprintf(out, "nothing was converted: no mix is faster by %.0f %% than the dataset as it is\nto use it: mount %s\n", 100*(profile.LeastGain-1), shellWord(n.Dataset))
 }
 
 // announceConversion prints the plan before the conversion begins.

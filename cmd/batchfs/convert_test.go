@@ -35,6 +35,9 @@ func TestConvertUsage(t *testing.T) {
 		{convert("--raw-ratio", "1", "--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
 		{convert("--raw-ratio", "1", "--memory-limit", "0"), `--memory-limit must be a size in bytes above 0`},
 		{convert("--ratio", "1"), "unknown flag --ratio"},
+		{convert("--raw-ratio", "0.5", "--entry-points", "off"), "--entry-points is for --raw-ratio auto"},
+		{convert("--raw-ratio", "0.5", "--size", "8x8"), "--size is for --raw-ratio auto"},
+		{convert("--raw-ratio", "auto", "--resize", "stretch"), "--resize stretch needs --size"},
 	} {
 		got := batchfs(t, test.args...)
 		first, rest, _ := strings.Cut(got.err, "\n")
@@ -65,6 +68,36 @@ func converted(t *testing.T, args ...string) (s convertedJSON) {
 		t.Fatalf("%q: %v: %+v", args, err, got)
 	}
 	return s
+}
+
+// TestNothingToGain: where no mix is faster, as where all images are raw already, profile says that
+// the dataset is best as it is, and convert makes nothing.
+func TestNothingToGain(t *testing.T) {
+	data, dir := t.TempDir(), t.TempDir()
+	for i := range 6 {
+		picture := append([]byte("P6\n5 3\n255\n"), make([]byte, 5*3*3)...)
+		if err := os.WriteFile(filepath.Join(data, fmt.Sprintf("%d.ppm", i)), picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags := []string{"--batch-size", "2", "--entry-points", "off", "--gpu", "none"}
+	args := append([]string{"convert", data, filepath.Join(dir, "out"), "--raw-ratio", "auto"}, flags...)
+	if got := batchfs(t, args...); got.status != statusDone || !strings.HasPrefix(got.out, "nothing was converted: no mix is faster by 3 % than the dataset as it is\n") {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+	if got := batchfs(t, append(args, "--json")...); got.status != statusDone || got.out != `{"dataset":"`+data+`","best_as_it_is":true}`+"\n" {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	args = append([]string{"profile", data, "--duration", "10ms"}, flags...)
+	if got := batchfs(t, args...); got.status != statusDone || !strings.Contains(got.out, "\nbest: the dataset as it is, ") || !strings.Contains(got.out, "\nto use it: mount ") {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+	if got := batchfs(t, append(args, "--json")...); got.status != statusDone || !strings.Contains(got.out, `"best_as_it_is":true`) {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
 }
 
 func TestConvert(t *testing.T) {

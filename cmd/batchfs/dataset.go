@@ -123,7 +123,6 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 // summary says in one line what a dataset is. A wrong directory, labels that mean something else
 // and images in a format that is not supported show here before they cost a training run.
 func summary(path string, ds *dataset.Dataset) string {
-	const few = 3
 	path = publicName(path)
 	r, classes := ds.Report(), ds.Classes()
 	text := shown(path) + ": " + count(r.Samples, "image")
@@ -133,14 +132,10 @@ func summary(path string, ds *dataset.Dataset) string {
 	case classes == nil:
 		text += fmt.Sprintf(" with labels up to %d", r.MaxLabel)
 	default:
-		var names []string
-		for _, name := range classes[:min(few, len(classes))] {
-			names = append(names, shown(name))
+		text += fmt.Sprintf(" in %s (%s)", count(len(classes), "class"), someOf(classes))
+		if n := len(r.EmptyClasses); n > 0 {
+			text += fmt.Sprintf(", %d of them without images (%s)", n, someOf(r.EmptyClasses))
 		}
-		if len(classes) > few {
-			names = append(names, "...")
-		}
-		text += fmt.Sprintf(" in %s (%s)", count(len(classes), "class"), strings.Join(names, ", "))
 	}
 	if formats := formatCounts(r.Formats); formats != "" {
 		text += "; " + formats
@@ -158,6 +153,19 @@ func summary(path string, ds *dataset.Dataset) string {
 		text += "; listed in " + name + ", which --metadata ignore ignores"
 	}
 	return text
+}
+
+// someOf is the first few of some names.
+func someOf(names []string) string {
+	const few = 3
+	var some []string
+	for _, name := range names[:min(few, len(names))] {
+		some = append(some, shown(name))
+	}
+	if len(names) > few {
+		some = append(some, "...")
+	}
+	return strings.Join(some, ", ")
 }
 
 // Where reading a sample takes tens of milliseconds, so many are worked on at once by default: while a dataset is looked through,

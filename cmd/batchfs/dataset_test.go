@@ -51,7 +51,7 @@ func TestSummary(t *testing.T) {
 		want  string
 	}{
 		{flat, dataset.Options{}, ": 1 image without labels; png 1"},
-		{many, dataset.Options{}, ": 5 images in 4 classes (a, b, c, ...); png 4; 1 unreadable (batchfs verify " + many + "); 9 ignored files (2 .gif, 1 without extension, 1 hidden, 1 .c, 1 .d, 3 of 3 more kinds)"},
+		{many, dataset.Options{}, ": 5 images in 4 classes (a, b, c, ...), 2 of them without images (c, \"d\\x1b\"); png 4; 1 unreadable (batchfs verify " + many + "); 9 ignored files (2 .gif, 1 without extension, 1 hidden, 1 .c, 1 .d, 3 of 3 more kinds)"},
 		{listed, dataset.Options{}, ": 2 images with labels up to 7; png 2; 1 without a label; listed in metadata.csv, which --metadata ignore ignores"},
 		{listed, dataset.Options{IgnoreMetadata: true}, ": 4 images in 2 classes (a, b); png 4; 3 ignored files (3 .csv)"},
 		{listed, dataset.Options{LabelColumn: "grade"}, ": 2 images with labels up to 3; png 2; 1 without a label; listed in metadata.csv, which --metadata ignore ignores"},
@@ -68,6 +68,27 @@ func TestSummary(t *testing.T) {
 		}
 		if err := ds.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestEmptyClasses: the line that says what a dataset is says that class folders have no images,
+// since they have labels all the same, and other loaders may refuse them.
+func TestEmptyClasses(t *testing.T) {
+	data := photos(t, 1)
+	for n, want := range []string{
+		"2 images in 2 classes (a, b)",
+		"2 images in 3 classes (a, b, c), 1 of them without images (c)",
+		"2 images in 4 classes (a, b, c, ...), 2 of them without images (c, d)",
+	} {
+		if n > 0 {
+			if err := os.Mkdir(filepath.Join(data, string(rune('b'+n))), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := batchfs(t, "index", data)
+		if got.status != statusDone || !strings.HasPrefix(got.out, data+": "+want+"; ") {
+			t.Errorf("status %d, says %s%s, want %q", got.status, got.out, got.err, want)
 		}
 	}
 }

@@ -34,6 +34,14 @@ func entryRule(to *decode.EntryRule) parser {
 	})
 }
 
+// entryFlags are those of mounts, which keep entry points unless they are told not to.
+func entryFlags(f *flagSet, rule *decode.EntryRule, verify *bool) {
+	f.group, *rule = aboutPipeline, decode.EntryRows
+	f.derived(entryFlag, "as they are kept, else rows", "keep places where decoding of JPEGs can start, so that later epochs are faster: `rows|N|off`, one for each row of MCUs, "+
+		"or every N MCUs", entryRule(rule))
+	f.toggle(verify, "verify-reads", false, "use such a place only if the bytes of its file are the same as when it was found")
+}
+
 // openEntries opens the entry points that a mount uses, nil if there are none.
 func (r *mountRequest) openEntries(ds *dataset.Dataset) *entries.Store {
 	if r.entries == decode.EntryOff {

@@ -40,41 +40,38 @@ func gpuFlags(f *flagSet, r *gpuRequest) {
 	f.derived(limitGPU, "half of what is free", "batches, and decoding, take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))
 }
 
-// openDevice finds the GPU of a mount, if there is one, and enters it into config.json.
-func (c *console) openDevice(r *mountRequest) error {
-	driver, err := gpu.Driver(nil), error(nil)
-	if r.gpu.which != gpuNone {
-		driver, err = gpu.Find(r.gpu.which)
+// open finds the GPU of a mount that lists some forms, if there is one, and says which it is.
+func (r gpuRequest) open(o *engine.Options, list []layout.Form) (which string, err error) {
+	driver := gpu.Driver(nil)
+	if r.which != gpuNone {
+		driver, err = gpu.Find(r.which)
 	}
-	switch listed := slices.Contains(r.tree.List, layout.CUDA); {
-	case err != nil && r.gpu.which != gpuAuto:
-		return hint(fmt.Errorf("--%s %s: %w", gpuFlag, r.gpu.which, err), "batchfs doctor")
+	switch listed := slices.Contains(list, layout.CUDA); {
+	case err != nil && r.which != gpuAuto:
+		return "", hint(fmt.Errorf("--%s %s: %w", gpuFlag, r.which, err), "batchfs doctor")
 	case driver == nil && listed:
-		return hint(fmt.Errorf("--list cuda needs a GPU: %w", cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
-	case driver == nil && r.gpu.decode != decodeOff:
-		return hint(fmt.Errorf("--%s %s needs a GPU: %w", decodeOn, r.gpu.decode, cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
+		return "", hint(fmt.Errorf("--list cuda needs a GPU: %w", cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
+	case driver == nil && r.decode != decodeOff:
+		return "", hint(fmt.Errorf("--%s %s needs a GPU: %w", decodeOn, r.decode, cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
 	case err != nil:
-		r.settings[gpuFlag] = "none: " + err.Error()
+		return "none: " + err.Error(), nil
 	case driver == nil:
-		r.settings[gpuFlag] = gpuNone
-	default:
-		r.settings[gpuFlag] = driver.UUID()
-		r.engine.DecodeOnDevice = r.gpu.decode == decodeExact
-		r.engine.Device = gpu.New(driver, gpu.Options{Limit: r.gpu.limit, Growth: r.engine.Memory.DeviceGrowth})
-		return r.openNVJPEG()
+		return gpuNone, nil
 	}
-	return nil
+	o.DecodeOnDevice = r.decode == decodeExact
+	o.Device = gpu.New(driver, gpu.Options{Limit: r.limit, Growth: o.Memory.DeviceGrowth})
+	return driver.UUID(), r.openNVJPEG(o)
 }
 
 // openNVJPEG has the GPU decode with nvJPEG, if that is asked for.
-func (r *mountRequest) openNVJPEG() (err error) {
-	if r.gpu.decode != decodeNVJPEG {
+func (r gpuRequest) openNVJPEG(o *engine.Options) (err error) {
+	if r.decode != decodeNVJPEG {
 		return nil
 	}
-	if r.engine.NVJPEG, err = r.engine.Device.OpenNVJPEG(r.engine.Decoding.Color == decode.Gray); err == nil {
+	if o.NVJPEG, err = o.Device.OpenNVJPEG(o.Decoding.Color == decode.Gray); err == nil {
 		return nil
 	}
-	r.closeDevice()
+	closeDevice(o)
 	refused := fmt.Errorf("--%s %s: %w", decodeOn, decodeNVJPEG, err)
 	if errors.Is(err, cuda.ErrNoNVJPEG) || errors.Is(err, cuda.ErrOldNVJPEG) {
 		return hint(refused, nvjpegAdvice)
@@ -86,9 +83,9 @@ const nvjpegAdvice = "install libnvjpeg, for example with pip install nvidia-nvj
 
 // closeDevice ends the use of the GPU, after the engine's. Errors are those of a GPU that is lost,
 // which was reported.
-func (r *mountRequest) closeDevice() {
-	if r.engine.Device != nil {
-		_ = r.engine.Device.Close()
+func closeDevice(o *engine.Options) {
+	if o.Device != nil {
+		_ = o.Device.Close()
 	}
 }
 

@@ -80,10 +80,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{}
 	r.finish = engineFlags(c, f, &r.engine)
 	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
-	r.entries = decode.EntryRows
-	f.derived(entryFlag, "as they are kept, else rows", "keep entry points, places where decoding of JPEGs can start, so that later epochs are faster: `rows|N|off`, one for each row of MCUs, "+
-		"or every N MCUs", entryRule(&r.entries))
-	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use an entry point only if the bytes of its file are the same as when it was found")
+	entryFlags(f, &r.entries, &r.engine.VerifyReads)
 	readPathFlag(f, &r.tree.ReadPath)
 	gpuFlags(f, &r.gpu)
 	datasetFlags(f, &r.source)
@@ -148,13 +145,13 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 			return errors.Join(err, ds.Close())
 		}
 	}
-	if err := c.openDevice(&r); err != nil {
+	if r.settings[gpuFlag], err = r.gpu.open(&r.engine, r.tree.List); err != nil {
 		return errors.Join(err, ds.Close())
 	}
 	r.engine.Entries = r.openEntries(ds)
 	closeData := func() error {
 		_ = r.engine.Entries.Close() // it has logged what failed, and can do without
-		r.closeDevice()
+		closeDevice(&r.engine)
 		return ds.Close()
 	}
 	limitHeap(ds, r.engine.MemoryLimit)

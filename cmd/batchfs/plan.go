@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,8 @@ func planCommand(c *console) *cli.Command {
 
 type planRequest struct {
 	order       shard.Config
-	dataset     string // "" if the number of samples is given
+	dataset     string        // "" if the number of samples is given
+	raw         *shard.RawSet // of the dataset, which has a part in the order only of a shuffle; nil: not known
 	source      dataset.Options
 	shards      [2]int // first and last, inclusive
 	first, last int    // epochs, inclusive
@@ -114,8 +116,8 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 		}
 		defer ds.Close()
 		r.order.Samples, r.order.Blocks = int64(ds.Len()), ds.Blocks()
-		if r.order.Shuffle {
-			r.order.Raw = engine.RawSamples(ds)
+		if r.raw = engine.RawSamples(ds); r.order.Shuffle {
+			r.order.Raw = r.raw
 		}
 	}
 	plan, err := shard.New(r.order)
@@ -240,7 +242,7 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 		_, valid := plan.Samples(x, r.first)
 		s.Read += valid
 	}
-	if err := s.addOrder(ctx); err != nil {
+	if err := cmp.Or(s.countRaw(ctx), s.addOrder(ctx)); err != nil {
 		return err
 	}
 	for epoch := max(0, r.first-1); epoch <= r.last && r.cached; epoch++ {
@@ -266,6 +268,32 @@ type simulation struct {
 
 	held *keep.Choice // left by the latest epoch; nil: nothing
 	read []uint64     // one bit per sample: read in this epoch
+}
+
+// countRaw counts the raw samples of each full batch.
+func (s *simulation) countRaw(ctx context.Context) error {
+	var slots []shard.Slot
+	for epoch := s.first; epoch <= s.last && s.raw != nil && s.raw.Count() > 0; epoch++ {
+		for i := range s.plan.Batches(s.cache.LocalFrom, epoch) {
+			if ctx.Err() != nil {
+				return errInterrupted
+			}
+			for x := s.cache.LocalFrom; x < s.cache.LocalTo; x++ {
+				var valid int
+				if slots, valid = s.plan.Batch(x, epoch, i, slots); valid < s.BatchSize {
+					continue
+				}
+				raw := int64(0)
+				for _, slot := range slots {
+					if s.raw.Contains(slot.ID) {
+						raw++
+					}
+				}
+				s.RawPerBatch.add(raw)
+			}
+		}
+	}
+	return nil
 }
 
 // choose computes what an epoch keeps, and measures the time and memory that takes.
@@ -306,12 +334,9 @@ func (s *simulation) run(epoch int, held *keep.Choice) {
 
 // batch reads one batch and returns by how many samples the cache grows.
 func (s *simulation) batch(slots []shard.Slot, held *keep.Choice) (grows int64) {
-	var hits, kept, raw int64
+	var hits, kept int64
 	for _, slot := range slots {
 		id := slot.ID
-		if s.order.Raw != nil && s.order.Raw.Contains(id) {
-			raw++
-		}
 		if s.read[id/64]>>(id%64)&1 != 0 { // read before in this epoch: cached if it is kept
 			if s.held.Kept(id) {
 				hits++
@@ -331,7 +356,6 @@ func (s *simulation) batch(slots []shard.Slot, held *keep.Choice) (grows int64) 
 	if len(slots) == s.BatchSize {
 		s.HitsPerBatch.add(hits)
 		s.KeptPerBatch.add(kept)
-		s.RawPerBatch.add(raw)
 	}
 	return grows
 }
@@ -340,13 +364,15 @@ func (s *planStats) print(out io.Writer) {
 	t := newTable(out)
 	defer t.Flush()
 	s.printOrder(t)
+	if s.RawPerBatch.any {
+		t.row("raw per full batch", "%v of %d", s.RawPerBatch, s.BatchSize)
+	}
 	if s.Seconds == 0 { // no cache was simulated
 		return
 	}
 	t.row("cache", "%v of the %s read here in an epoch", s.CacheRatio, count(s.Read, "sample"))
 	t.row("hits per full batch", "%v of %d", s.HitsPerBatch, s.BatchSize)
 	t.row("kept per full batch", "%v", s.KeptPerBatch)
-	t.row("raw per full batch", "%v", s.RawPerBatch)
 	t.row("held at a time", "%v", s.Occupancy)
 	t.row("kept in all", "%v of %v that are read again", s.KeptEachEpoch, s.Candidates)
 	t.row("planned in", "%.3f s, with %s", s.Seconds, formatBytes(s.PeakBytes))

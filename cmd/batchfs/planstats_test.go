@@ -107,7 +107,8 @@ func TestPlanStatsDocument(t *testing.T) {
 	}
 }
 
-// Raw samples are known only from a dataset.
+// Raw samples are known only from a dataset. Without a shuffle, they are where they are; with one,
+// every batch has its share.
 func TestPlanStatsOfADataset(t *testing.T) {
 	data := photos(t, 4)
 	for i := range 8 {
@@ -116,9 +117,24 @@ func TestPlanStatsOfADataset(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := cacheStats(t, "--shuffle --batch-size 4 --cache-ratio 0.5", data)
-	if s.Samples != 16 || s.RawPerBatch != (bounds{Min: 2, Max: 2}) || s.HitsPerBatch != (bounds{Min: 2, Max: 2}) {
-		t.Errorf("%+v", s)
+	for flags, want := range map[string]bounds{
+		"--shuffle --cache-ratio 0.5":                  {Min: 2, Max: 2},
+		"--shuffle window=9":                           {Min: 2, Max: 2}, // a window of all samples
+		"--shuffle=false --cache-ratio 0.5":            {Min: 0, Max: 4},
+		"--shuffle=false --cache-ratio 0 --epoch 0..3": {Min: 0, Max: 4},
+	} {
+		s := cacheStats(t, "--batch-size 4 "+flags, data)
+		if s.Samples != 16 || s.RawPerBatch != want || s.CacheRatio > 0 && s.HitsPerBatch != (bounds{Min: 2, Max: 2}) {
+			t.Errorf("%s: %+v", flags, s)
+		}
+	}
+	local := cacheStats(t, "--partition elastic --global-batch 8 --world-size 2 --shuffle --placement local", data)
+	if local.RawPerBatch != (bounds{Min: 2, Max: 2}) {
+		t.Errorf("local placement: %+v", local)
+	}
+	got := batchfs(t, "plan", "--stats", "--shuffle", "--batch-size", "4", "--cache-ratio", "0.5", data)
+	if !strings.Contains(got.out, "raw per full batch   2 of 4\n") {
+		t.Errorf("prints %s", got.out)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/entries"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine/profile"
 )
 
@@ -25,8 +27,7 @@ func profileCommand(c *console) *cli.Command {
 		var o profile.Options
 		var source dataset.Options
 		var plot string
-		finish := engineFlags(c, f, &o.Engine)
-		readPathFlag(f, new(string)) // irrelevant here, but a mount has it
+		pipeline := newPipelineRequest(c, f, &o)
 		datasetFlags(f, &source)
 		f.group = ""
 		rawFlags(f, &o.Raw)
@@ -41,7 +42,7 @@ func profileCommand(c *console) *cli.Command {
 		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			if err := cmp.Or(finish(), checkRawSize(f)); err != nil {
+			if err := cmp.Or(pipeline.finish(), checkRawSize(f)); err != nil {
 				return err
 			}
 			source.Workers, o.Engine.Logger = o.Engine.Workers, quiet
@@ -52,7 +53,7 @@ func profileCommand(c *console) *cli.Command {
 				return err
 			}
 			defer ds.Close()
-			result, err := c.runProfile(ctx, args[0], ds, o)
+			result, err := c.runProfile(ctx, args[0], ds, o, pipeline)
 			if err != nil {
 				return err
 			}
@@ -66,21 +67,29 @@ func profileCommand(c *console) *cli.Command {
 	})
 }
 
-func plotFormat(path string) string {
-	return strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))
+// pipelineRequest is how a mount would make batches.
+type pipelineRequest struct {
+	gpu    gpuRequest
+	asKept bool         // no flag says which entry points there are
+	finish func() error // completes the options
 }
 
-// defaultProfile profiles for a shuffled mount with the flags of convert, and otherwise
-// default ones, on the storage that will hold the result.
-func (c *console) defaultProfile(r convertRequest) (profile.Options, error) {
-	o := profile.Options{Storage: r.source.Storage, Raw: r.options, Work: existing(filepath.Dir(filepath.Clean(r.out)))}
-	e := &o.Engine
-	finish := engineFlags(c, &flagSet{}, e)
-	e.Workers, e.MemoryLimit = r.options.Workers, r.options.Memory
-	e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation = r.options.MaxPixels, r.options.IgnoreOrientation
-	err := finish()
-	e.Shuffle = true
-	return o, err
+// newPipelineRequest defines the flags of a mount that a profile depends on, but for those of its dataset.
+func newPipelineRequest(c *console, f *flagSet, o *profile.Options) *pipelineRequest {
+	finish, r := engineFlags(c, f, &o.Engine), &pipelineRequest{}
+	r.finish = func() error {
+		r.asKept = !f.Changed(entryFlag)
+		return finish()
+	}
+	rankFlag(f, &o.Engine.LocalFrom, &o.Engine.LocalTo)
+	entryFlags(f, &o.EntryPoints, &o.Engine.VerifyReads)
+	readPathFlag(f, new(string)) // irrelevant here, but a mount has it
+	gpuFlags(f, &r.gpu)
+	return r
+}
+
+func plotFormat(path string) string {
+	return strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))
 }
 
 // existing returns the directory, or its nearest existing parent.
@@ -94,7 +103,17 @@ func existing(dir string) string {
 }
 
 // runProfile profiles, with progress on a terminal.
-func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Dataset, o profile.Options) (profile.Result, error) {
+func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Dataset, o profile.Options, r *pipelineRequest) (profile.Result, error) {
+	if r.asKept {
+		if store, err := ds.OpenEntries(entries.Options{Rule: int32(o.EntryPoints)}); err == nil {
+			o.EntryPoints = decode.EntryRule(store.Rule())
+			_ = store.Close() // nothing was written
+		}
+	}
+	if _, err := r.gpu.open(&o.Engine, nil); err != nil {
+		return profile.Result{}, err
+	}
+	defer closeDevice(&o.Engine)
 	copies, figures := c.progress("making raw copies", "images"), c.progress("measuring", "figures")
 	o.Copied = copies.report
 	o.Measured = func(done, total int64) {
@@ -159,20 +178,26 @@ func (s profileSummary) print(out io.Writer) {
 		t.row(mixWords(run.RawRatio), "%s\t%s, within %.0f %%\t%.0f %%\t", rateWords(run.FirstEpoch), rateWords(run.Throughput), math.Ceil(100*run.Noise), 100*run.HitRatio)
 	}
 	t.Flush()
+	if s.AsItIs {
+		fmt.Fprintf(out, "\nbest: the dataset as it is, %s images/s: no mix is faster by %.0f %%\n%s\n", rateWords(s.Verified), 100*(profile.LeastGain-1), s.reason())
+		s.printNotes(out)
+		fmt.Fprintf(out, "to use it: mount %s as it is\n", shellWord(s.Dataset))
+		return
+	}
 	gain := ""
-	if s.EncodedOnly > 0 && s.RawRatio > s.AlreadyRaw {
+	if s.EncodedOnly > 0 {
 		gain = fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
 	}
 	fmt.Fprintf(out, "\nbest: %.0f %% of the images raw, %s images/s%s\n%s\n", 100*s.RawRatio, rateWords(s.Verified), gain, s.reason())
+	s.printNotes(out)
+	fmt.Fprintf(out, "to make it: batchfs convert --raw-ratio %.2f %s OUT\n", s.RawRatio, shellWord(s.Dataset))
+}
+
+func (s profileSummary) printNotes(out io.Writer) {
 	for _, note := range s.Notes {
 		if text := s.noteWords(note); text != "" {
 			fmt.Fprintln(out, "note: "+text)
 		}
-	}
-	if s.RawRatio > s.AlreadyRaw {
-		fmt.Fprintf(out, "to make it: batchfs convert --raw-ratio %.2f %s OUT\n", s.RawRatio, shellWord(s.Dataset))
-	} else {
-		fmt.Fprintf(out, "to use it: mount %s as it is\n", shellWord(s.Dataset))
 	}
 }
 
@@ -200,7 +225,7 @@ func stepWords(s profile.Step) string {
 func (s profileSummary) reason() string {
 	switch {
 	case slices.Contains(s.Notes, profile.WithinNoise):
-		return fmt.Sprintf("with %.0f %% raw, loading and decoding would be equally fast, but that was faster by no more than noise", 100*s.Crossing)
+		return fmt.Sprintf("with %.0f %% raw, loading and decoding would be equally fast, but that was faster by less than %.0f %%, or by no more than noise", 100*s.Crossing, 100*(profile.LeastGain-1))
 	case slices.Contains(s.Notes, profile.OtherWins):
 		return fmt.Sprintf("with it the pipeline is faster than with the mix whose loading and decoding are equally fast (%.0f %%)", 100*s.Crossing)
 	case s.RawRatio <= s.AlreadyRaw:

@@ -5,12 +5,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/convert"
 )
 
 func TestProfile(t *testing.T) {
@@ -93,24 +93,51 @@ func TestProfileRefuses(t *testing.T) {
 	}
 }
 
+// TestProfilesTakeAMountsFlags: a profile, and a conversion that asks for one, take every flag of a
+// mount on which it depends how fast batches are made.
+func TestProfilesTakeAMountsFlags(t *testing.T) {
+	other := map[string]string{
+		"epochs": "how many are listed", "list": "which forms are listed: all have the same samples",
+		"allow-other": "who may read", "uid": "who may read", "gid": "who may read", "file-mode": "who may read", "dir-mode": "who may read",
+		"log-level": "the log", "log-file": "the log", "log-format": "the log", "daemon": "how it is started", optionFlag: "another way to give flags",
+	}
+	names := func(name string) []string {
+		return flagNames(newApp(&console{machine: thisMachine()}, true).Command(name).Flags)
+	}
+	mount := names("mount")
+	for _, name := range []string{"profile", "convert"} {
+		takes := names(name)
+		for _, flag := range mount {
+			if why, is := other[flag]; is == slices.Contains(takes, flag) {
+				t.Errorf("%s and --%s of a mount: listed as %q, taken: %v", name, flag, why, !is)
+			}
+		}
+	}
+	for flag := range other {
+		if !slices.Contains(mount, flag) {
+			t.Errorf("a mount has no --%s", flag)
+		}
+	}
+}
+
 // TestDefaultProfile: convert requests a valid profile, on the storage of a result whose
 // directory does not exist yet.
 func TestDefaultProfile(t *testing.T) {
 	path, parent := photos(t, 10), t.TempDir()
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
-	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: dataset.Options{Workers: 2, Logger: quiet},
-		options: convert.Options{MaxPixels: 1 << 20, Memory: 256 << 20, Workers: 2}}
+	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: dataset.Options{Workers: 2, Logger: quiet}}
+	r.pipeline = newPipelineRequest(c, &flagSet{}, &r.profile)
+	if err := r.pipeline.finish(); err != nil {
+		t.Fatal(err)
+	}
 	ds, err := c.openDataset(t.Context(), path, r.source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	o, err := c.defaultProfile(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := r.forMount(ds)
 	o.Least = 20 * time.Millisecond
-	result, err := c.runProfile(t.Context(), path, ds, o)
+	result, err := c.runProfile(t.Context(), path, ds, o, r.pipeline)
 	if err != nil || filepath.Dir(result.Work) != parent || result.RawRatio < 0 || result.RawRatio > 1 || result.Verified <= 0 {
 		t.Errorf("%+v, %v", result, err)
 	}

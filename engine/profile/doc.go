@@ -12,11 +12,12 @@
 // removed however Run ends. A mix is a manifest that names, for each image, the original or
 // the copy. For each mix,
 //
+//   - the entry points that the mount would keep are found first, since later epochs have them;
 //   - loading is measured with as many goroutines as the mount has workers, which read files
 //     as the mount would and do nothing else. The cache serves a share of the reads, which
 //     follows from its size and the dataset's (hits.go) and makes loading faster;
 //   - decoding is measured with an engine whose cache holds everything, from the second
-//     epoch on.
+//     epoch on. If a GPU decodes, batches stay on it, as readers of .cuda have them.
 //
 // # The search
 //
@@ -25,7 +26,8 @@
 // follow from these costs, and their crossing is the finer answer (costs.go). Finally, the engine
 // runs with that mix, with its neighbors in the search and with the two ends, in turns. If a run
 // contradicts the model (workers that wait for storage do not decode meanwhile), the run is
-// right, unless the difference is within the noise of the turns. The first epoch of a run, which
+// right, unless the difference is within the noise of the turns, and a mix that is not at least LeastGain times as fast as the
+// dataset as it is is not recommended. The first epoch of a run, which
 // fills the cache, is measured apart.
 //
 // No cache that holds the measured images but may not hold the dataset makes loading seem fast:

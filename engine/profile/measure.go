@@ -25,7 +25,7 @@ const leastLoads = 8
 // as the mount, which do nothing else. A share of kept of the images is cached and therefore
 // read whole.
 func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds float64, err error) {
-	m, err := p.openMix(ctx, raw, len(p.images), p.o.Storage)
+	m, err := p.openMix(ctx, raw, len(p.images), p.o.Storage, true)
 	if err != nil {
 		return 0, err
 	}
@@ -45,7 +45,11 @@ func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds 
 				p, _ := buf.Grow(n) // without memory, Load fails
 				return p
 			}
-			loader := sample.NewLoader(m.Dataset, o.Transform, pixels.Options{Options: o.Decoding}, nil)
+			var known *sample.Entries
+			if m.entries != nil {
+				known = sample.NewEntries(m.Dataset, m.entries, o.VerifyReads)
+			}
+			loader := sample.NewLoader(m.Dataset, o.Transform, pixels.Options{Options: o.Decoding, FullJPEGs: o.FullJPEGs}, known)
 			for k := next.Add(1) - 1; ctx.Err() == nil && (k < leastLoads || time.Since(started) < p.o.Least); k = next.Add(1) - 1 {
 				data, _, _, err := loader.Load(ctx, int(k/n), k%n, among(k, kept), grow)
 				if err != nil {
@@ -117,6 +121,7 @@ type reading struct {
 	mix    *mix
 	engine *engine.Engine
 	ahead  int // batches it makes while nothing reads
+	form   layout.Form
 	next   engine.Key
 	turns  []float64 // seconds per image, for each measurement
 	first  float64   // seconds per image in the first epoch
@@ -127,7 +132,7 @@ type reading struct {
 // instead of the whole dataset and to a cache for a share of hits, and reads the first epoch, which
 // fills the cache.
 func (p *profiler) start(ctx context.Context, raw float64, n int, storage dataset.Storage, hits float64) (*reading, error) {
-	m, err := p.openMix(ctx, raw, n, storage)
+	m, err := p.openMix(ctx, raw, n, storage, false)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +140,7 @@ func (p *profiler) start(ctx context.Context, raw float64, n int, storage datase
 	// One reader reads everything: sharding does not change the cost.
 	o.Shards, o.Nodes, o.LocalFrom, o.LocalTo = 1, 0, 0, 0
 	o.Anonymous, o.Lock = true, false // nothing maps these batches
+	o.Entries = m.entries
 	o.IdleAfter = time.Hour
 	if o.OnError == engine.Fail {
 		o.OnError = engine.Zero // every image was readable before
@@ -150,7 +156,10 @@ func (p *profiler) start(ctx context.Context, raw float64, n int, storage datase
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	r := &reading{mix: m, engine: e, ahead: o.PrefetchDepth + 1}
+	r := &reading{mix: m, engine: e, ahead: o.PrefetchDepth + 1, form: layout.NPY}
+	if o.DecodeOnDevice || o.NVJPEG != "" {
+		r.form = layout.CUDA // batches stay where they are made
+	}
 	images, began := 0, time.Now()
 	for r.next.Epoch == 0 {
 		some, err := r.read(ctx)
@@ -173,7 +182,7 @@ func (r *reading) close() {
 // read reads a batch and returns its number of images.
 func (r *reading) read(ctx context.Context) (images int, err error) {
 	k := r.next
-	f, err := r.engine.Open(ctx, k, layout.NPY)
+	f, err := r.engine.Open(ctx, k, r.form)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/convert"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/option"
 )
@@ -16,6 +17,9 @@ import (
 type Options struct {
 	// Engine holds the settings of the mount. The number of epochs does not matter.
 	Engine engine.Options
+	// EntryPoints says which entry points the mount keeps; decode.EntryOff: none. Engine.Entries is ignored: each mix
+	// has its own.
+	EntryPoints decode.EntryRule
 	// Storage is how the mount reads files.
 	Storage dataset.Storage
 	// Raw says how to store raw samples: format, size and resize mode. Pixel options are

@@ -230,14 +230,17 @@ func (p *profiler) atOnce() int {
 
 const (
 	nearby    = 0.02 // mixes closer than this count as one
-	certainly = 1.01 // the least speedup that counts
+	certainly = 1.01 // the least speedup that tells two mixes apart
 	noisy     = 0.2  // noise that something else on the machine makes
 	expected  = 0.85 // share of the modeled throughput
 )
 
+// LeastGain is how many times as fast as the dataset as it is a mix has to be for Run to recommend it.
+// Less is no reason to store a dataset twice, even if it can be measured.
+const LeastGain = 1.03
+
 // decide chooses the crossing unless another run was clearly faster. The run with the fewest raw
-// images is the answer unless the chosen one was clearly faster than that: a difference within the
-// noise is no reason to store more.
+// images is the answer unless the chosen one was faster than that by LeastGain, and clearly.
 func (p *profiler) decide(m model) {
 	r := &p.result
 	crossing := r.Runs[0]
@@ -250,7 +253,7 @@ func (p *profiler) decide(m model) {
 	if !answer.beats(&crossing) {
 		answer = crossing
 	}
-	within := answer.RawRatio != r.Runs[0].RawRatio && !answer.beats(&r.Runs[0])
+	within := answer.RawRatio != r.Runs[0].RawRatio && (answer.Throughput < LeastGain*r.Runs[0].Throughput || !answer.beats(&r.Runs[0]))
 	if within {
 		answer = r.Runs[0]
 	}
@@ -258,6 +261,7 @@ func (p *profiler) decide(m model) {
 	p.noteIf(slices.ContainsFunc(r.Runs, func(t Trial) bool { return t.Noise > noisy }), Noisy)
 	r.RawRatio, r.EncodedRatio, r.Verified = answer.RawRatio, round(1-answer.RawRatio), answer.Throughput
 	r.EncodedOnly = r.Runs[0].Throughput // of the run with the fewest raw images
+	r.AsItIs = answer.RawRatio <= r.AlreadyRaw
 	p.noteIf(answer.RawRatio != crossing.RawRatio && !within, OtherWins)
 	p.noteIf(float64(crossing.Throughput) < expected*float64(m.at(crossing.RawRatio).Throughput), Waiting)
 }

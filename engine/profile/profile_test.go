@@ -226,14 +226,47 @@ func TestNoiseDecidesNothing(t *testing.T) {
 	}{
 		{trial(0.5, 0.9, 1.15, 1.1, 1.1, 0.9), 0, []Note{WithinNoise}},
 		{trial(0.5, 0.99, 1.09, 0.995, 1.195, 0.995), 0, []Note{WithinNoise}}, // less than a percent
+		{trial(0.5, 0.98, 1.078, 0.98, 1.176, 0.98), 0, []Note{WithinNoise}},  // two percent, whenever it is measured
+		{trial(0.5, 0.95, 1.045, 0.95, 1.14, 0.95), 0.5, []Note{}},
 		{trial(0.5, 0.8, 0.7, 3, 0.8, 0.9), 0.5, []Note{Noisy}},
 		{trial(0.5, 1.3, 1.4, 1.3, 1.5, 1.3), 0, []Note{OtherWins}},
 	} {
 		p := &profiler{result: Result{Crossing: 0.5, Runs: []Trial{encoded, c.crossing}}}
 		p.decide(m)
 		p.result.Notes = slices.DeleteFunc(p.result.Notes, func(n Note) bool { return n == Waiting })
+		if p.result.AsItIs != (c.answer == 0) {
+			t.Errorf("%v: best as it is: %v", c.crossing.turns, p.result.AsItIs)
+		}
 		if p.result.RawRatio != c.answer || !slices.Equal(p.result.Notes, c.notes) {
 			t.Errorf("%v: %v raw, %v; want %v, %v", c.crossing.turns, p.result.RawRatio, p.result.Notes, c.answer, c.notes)
+		}
+	}
+}
+
+// TestEntryPoints: the pipeline that is measured uses entry points where the mount does, and knows
+// them from the second epoch on; loading knows them from the beginning.
+func TestEntryPoints(t *testing.T) {
+	for _, rule := range []decode.EntryRule{decode.EntryRows, decode.EntryOff} {
+		ds, o := photos(t, 20, "jpeg"), options(t)
+		o.EntryPoints, o.Engine.Decoding.Kernel, o.Engine.FullJPEGs = rule, decode.Portable, true
+		o.Engine.Transform = resample.Options{Mode: resample.RandomResizedCrop, Height: 32, Width: 32, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{0.75, 4.0 / 3}}
+		p, done := prepared(t, ds, o)
+		defer done()
+		r, err := p.start(t.Context(), 0.5, 20, o.Storage, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.close()
+		first := r.engine.Stats().JPEGs.Entries
+		if err := r.measure(t.Context(), o.Least); err != nil {
+			t.Fatal(err)
+		}
+		later := r.engine.Stats().JPEGs.Entries
+		if on := rule != decode.EntryOff; (first.Made > 0) != on || (later.Used > first.Used) != on || later.Made != first.Made {
+			t.Errorf("rule %d: %+v after the first epoch, %+v after others", rule, first, later)
+		}
+		if _, err := p.measureLoad(t.Context(), 0.5, 0); err != nil {
+			t.Errorf("rule %d: %v", rule, err)
 		}
 	}
 }

@@ -110,7 +110,7 @@ const (
 	// OtherWins means that another run was clearly faster than the one at the crossing.
 	OtherWins Note = "other_wins"
 	// WithinNoise means that the mix that should be fastest was not faster than the one with the
-	// fewest raw images by more than noise. That one is the answer.
+	// fewest raw images by LeastGain and by more than noise. That one is the answer.
 	WithinNoise Note = "within_noise"
 	// Noisy means that the turns of a run differed more than on a machine that does nothing else.
 	Noisy Note = "noisy"
@@ -133,6 +133,7 @@ type Result struct {
 	RawRatio     float64 `json:"raw_ratio"` // the answer
 	EncodedRatio float64 `json:"encoded_ratio"`
 	AlreadyRaw   float64 `json:"already_raw_ratio"` // the least share any mix can have
+	AsItIs       bool    `json:"best_as_it_is"`     // RawRatio is AlreadyRaw: no mix is faster by LeastGain
 	Verified     Rate    `json:"verified_images_per_second"`
 	EncodedOnly  Rate    `json:"encoded_images_per_second"` // of the run without added raw images
 	BestOf11     float64 `json:"best_of_11_raw_ratio"`      // the search's answer
