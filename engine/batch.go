@@ -47,7 +47,8 @@ type batch struct {
 	err      error                  // why it failed
 	source   *batch                 // what it is a copy of; nil: none
 	copies   map[layout.Form]*batch // of it
-	bad      error                  // a bad sample; the batch fails with it once all other samples were tried
+	bad      error                  // of the first bad sample; the batch fails with it once all others were tried
+	badSlot  int                    // of that
 
 	// Of a batch that the memory limit had no room for.
 	refused   bool      // it waits until memory comes back

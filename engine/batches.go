@@ -14,13 +14,12 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode/pixels"
-	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
 
 // batches makes batches and holds those that exist. Its lock also guards its streams,
-// schedule and crew. While it is held, no file is read, no pixel is touched and no batch
+// schedule, flow and hung. While it is held, no file is read, no pixel is touched and no batch
 // memory is allocated.
 type batches struct {
 	catalog   *Catalog
@@ -44,12 +43,14 @@ type batches struct {
 	tried        map[Key]bool   // batches that failed when each of their samples had been tried
 	streams      *streams
 	schedule     *schedule
-	crew         *crew
+	flow         *flow
+	hung         *hung
 	opens        uint64    // counts Opens
-	scratchAsked time.Time // when idle workers were last asked for their memory
+	scratchAsked time.Time // when loads and drawers at rest last gave their memory back
 	closed       bool
 	deviceLost   bool            // and that was reported
-	itemWork     sync.Cond       // a slot may be waiting to be decoded
+	itemWork     sync.Cond       // a slot may be waiting for the GPU
+	gpuWaits     int             // workers of the GPU that wait for that
 	takeWork     sync.Cond       // a batch may be waiting for a batch worker
 	ctx          context.Context // of reads; it ends when the engine closes
 	cancel       context.CancelFunc
@@ -62,25 +63,21 @@ type batches struct {
 }
 
 func (all *batches) start() {
-	used := 0
-	all.schedule.processors.each(func(p *processor) {
-		if used++; used > all.opts.Workers {
-			return
-		}
-		if err := p.presize(all.opts.Hints.Scratch); err != nil {
+	for _, d := range all.flow.drawers {
+		if err := d.presize(all.opts.Hints.Scratch); err != nil {
 			all.log.Warn("scratch memory could not be allocated beforehand", "reason", err)
 		}
-	})
+	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for i := range all.crew.size {
-		var cpus affinity.Set
-		if all.opts.Affinity != nil {
-			cpus = all.opts.Affinity[i]
-		}
-		all.crew.start(cpus)
+	all.presizeLoads()
+	for _, w := range all.gpuWorkers() {
+		all.wait.Go(w.run)
 	}
-	for range min(all.opts.BatchWorkers, cap(all.schedule.processors.free)) { // what they do takes a processor
+	for _, d := range all.flow.drawers {
+		all.wait.Go(d.run)
+	}
+	for range min(all.opts.BatchWorkers, len(all.flow.drawers)) { // what they do takes a processor
 		all.wait.Go(func() { all.batchWorker(toMake) })
 		all.wait.Go(func() { all.batchWorker(toCopy) })
 	}
@@ -100,6 +97,7 @@ func (all *batches) beginClosing() bool {
 	}
 	all.closed = true
 	all.cancel()
+	all.flow.work.Broadcast()
 	all.itemWork.Broadcast()
 	all.takeWork.Broadcast()
 	return true
@@ -197,7 +195,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 		}
 		b.state, b.refused = making, false
 		all.schedule.making = append(all.schedule.making, b)
-		all.wakeItemWorkers(len(b.todo))
+		all.moreSlots(len(b.todo))
 		all.completeIfDone(b)
 	case causeOf(err) == ofTurn:
 		all.waitForMemory(b)

@@ -90,15 +90,15 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 // replacement is not part of the epoch's plan, so the cache does not record it. Of a JPEG, only what
 // is decoded from entry points may be there, unless whole is true: that is for a sample of which too
 // little was read before.
-func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
-	all, b := w.batches, it.b
-	w.refused = nil
-	w.entries.AllowParts(!whole && !replacement && !w.noParts)
+func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
+	all, b := l.batches, it.b
+	l.refused = nil
+	l.entries.AllowParts(!whole && !replacement && !l.noParts)
 	first, a := !replacement && !whole, aim{}
 	if first {
 		a = all.local.aim(epoch, id)
 	}
-	if data, seen, hit := w.cached(epoch, id, replacement); hit {
+	if data, seen, hit := l.cached(epoch, id, replacement); hit {
 		if !replacement {
 			b.hits.Add(1)
 		}
@@ -106,16 +106,16 @@ func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]
 		all.local.settle(a, epoch, id, seen, data, all.local.has(id))
 		return data, seen, nil
 	}
-	if w.refused != nil {
-		return nil, unknownIdentity, w.refused
+	if l.refused != nil {
+		return nil, unknownIdentity, l.refused
 	}
-	data, seen, here := all.local.load(id, w)
-	if w.refused != nil {
-		return nil, seen, w.refused
+	data, seen, here := all.local.load(id, l)
+	if l.refused != nil {
+		return nil, seen, l.refused
 	}
 	read, entire, err := int64(len(data)), here && first, error(nil)
 	if !here {
-		data, read, seen, entire, err = w.read(epoch, id, first, a.disk)
+		data, read, seen, entire, err = l.read(epoch, id, first, a.disk)
 	} else if !replacement {
 		b.local.Add(1)
 	}
@@ -136,26 +136,26 @@ func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]
 
 // read is load from storage. What a cache may keep is read entirely: first says that the sample is read as the
 // epoch's plan has it, and disk that the plan wants it in the local cache.
-func (w *worker) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
-	all := w.batches
-	parts := w.entries != nil || sample.IsRaw(all.ds, int(id))
+func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
+	all := l.batches
+	parts := l.entries != nil || sample.IsRaw(all.ds, int(id))
 	entire = first && (!parts || disk || all.cache != nil && all.cache.Wants(epoch, id))
-	data, read, seen, err = w.loader.Load(all.ctx, epoch, id, entire, w.growInput)
+	data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.growInput)
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {
-		data, read, seen, err = w.loader.Load(all.ctx, epoch, id, entire, w.growInput)
+		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.growInput)
 	}
-	if err != nil && entire && w.refused == nil && causeOf(err) == ofMachine && parts {
+	if err != nil && entire && l.refused == nil && causeOf(err) == ofMachine && parts {
 		// Reading only the crop, as without a cache, may avoid the part that failed.
 		entire = false
-		data, read, seen, err = w.loader.Load(all.ctx, epoch, id, entire, w.growInput)
+		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.growInput)
 	}
-	return data, read, seen, entire, cmp.Or(w.refused, err)
+	return data, read, seen, entire, cmp.Or(l.refused, err)
 }
 
 // cached looks for the sample in the cache under the identity that its file has now. A
 // sample that has changed since is not served.
-func (w *worker) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Identity, bool) {
-	all := w.batches
+func (l *load) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Identity, bool) {
+	all := l.batches
 	if !all.cache.Holds(id) {
 		return nil, unknownIdentity, false
 	}
@@ -168,9 +168,9 @@ func (w *worker) cached(epoch int, id int64, replacement bool) ([]byte, dataset.
 	}
 	stamp := cache.Stamp{Size: now.Size, ModTime: now.ModTime}
 	if replacement {
-		data, hit := all.cache.Peek(id, stamp, nil, w.growInput)
+		data, hit := all.cache.Peek(id, stamp, nil, l.growInput)
 		return data, now, hit
 	}
-	data, hit := all.cache.Get(epoch, id, stamp, nil, w.growInput)
+	data, hit := all.cache.Get(epoch, id, stamp, nil, l.growInput)
 	return data, now, hit
 }

@@ -1,10 +1,11 @@
 package engine
 
 import (
+	"cmp"
+
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/shard/keep"
-	"runtime"
 )
 
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.
@@ -34,8 +35,9 @@ func (c *Catalog) CacheSize(file func(id int64) (size int64, raw bool)) (limit i
 }
 
 // InFlight is how many samples may enter the cache before those they replace have left: of
-// several batches in the making, each may keep one sample more than it releases.
-func (o *Options) InFlight() int { return 2 * o.BatchWorkers * o.LocalShards() }
+// several batches in the making, each may keep one sample more than it releases, and samples that
+// are loaded at once may overtake one another.
+func (o *Options) InFlight() int { return 2 * max(o.BatchWorkers*o.LocalShards(), o.drawers()) }
 
 // encodedSize is the size of a sample's file, or a guess if only its header is known. The
 // cache's limit holds even if the guess is wrong.
@@ -65,7 +67,7 @@ func (c *Catalog) spareMemory() int64 {
 		used += o.Samples // see local.waits
 	}
 	planning := min(kept.needs(c)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
-	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(runtime.NumCPU())*processor-int64(o.Workers)*worker)
+	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.drawers())*processor-int64(cmp.Or(o.Loads, 4*o.drawers()))*worker)
 }
 
 // LocalShards is the number of shards read here.

@@ -7,22 +7,22 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestAllWorkersRead: storage that answers only once every worker waits for it, far ahead of the batch that an Open wants, is
+// TestAllLoadsRead: storage that answers only once as many loads as there may be wait for it, far ahead of the batch that an Open wants, is
 // not waited for in vain; and the memory limit holds.
-func TestAllWorkersRead(t *testing.T) {
-	const workers, batch = 48, 4
-	dir := jpegDir(t, 2*workers)
+func TestAllLoadsRead(t *testing.T) {
+	const loads, batch = 8, 4
+	dir := jpegDir(t, 2*loads)
 	var waiting atomic.Int32
 	all := make(chan struct{})
 	e := startFaulty(t, dir, func(int64) error {
-		if waiting.Add(1) == workers {
+		if waiting.Add(1) == loads {
 			close(all)
 		}
 		<-all
 		return nil
 	}, func(o *Options) {
-		o.BatchSize, o.Epochs, o.Workers = batch, 1, workers
-		o.PrefetchDepth, o.BatchWorkers = workers/batch, workers/batch
+		o.BatchSize, o.Epochs, o.Workers, o.Loads = batch, 1, 2, loads
+		o.PrefetchDepth, o.BatchWorkers = loads/batch, loads/batch
 	})
 	read(t, e, Key{}, layout.NHWCForm)
 	if s := e.Stats().Memory; s.Peak > s.Limit {

@@ -8,10 +8,12 @@
 //   - streams: who reads what next. A stream is one roughly sequential reading of a shard, by
 //     one process or several; the next batches of each are made ahead, into the next epoch.
 //   - batches: making them. A batch worker lays a batch out (samples, shape, memory) and, once
-//     all of its slots are done, assembles it; it never waits in between. Item workers (crew)
-//     take single slots of the most important batch (schedule), or two that are faster decoded
-//     together, and decode each one into its place. So all of them work on the batch that an Open waits for, and memory depends on how
-//     many batches exist, not on the number of workers.
+//     all of its slots are done, assembles it; it never waits in between.
+//   - flow: filling slots. Loads read samples, of the most important batch first (schedule), and
+//     drawers, one for each processor, make the pixels of those that are ready, each in its place.
+//     So all work on the batch that an Open waits for, and memory depends on how many batches
+//     exist, not on the number of workers.
+//   - hung: reads that hang, which others stand in for.
 //   - readers: Opens that wait, for a batch, for memory in their turn, or for a copy of a batch
 //     in another form or on a GPU (device.go), whose memory has an account of its own. A batch of which
 //     the GPU makes samples (gpudecode.go) for readers there has no host memory once it is complete; its

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -59,20 +58,12 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.ctx, all.cancel = context.WithCancel(context.Background())
 	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu
 	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}, begun: map[int]*stream{}}
-	all.crew = &crew{
-		size: o.Workers, most: 2*o.Workers + 6, start: all.startWorker,
-		log: o.Logger, path: func(id int64) string { return ds.Path(int(id)) }, began: time.Now(),
-	}
+	all.hung = &hung{log: o.Logger, path: func(id int64) string { return ds.Path(int(id)) }, began: time.Now()}
 	if o.Device != nil && (o.DecodeOnDevice || o.NVJPEG != "") {
 		all.share = &share{whole: o.NVJPEG != ""}
 	}
-	if ds.Remote() && o.Affinity == nil {
-		all.crew.limit, all.crew.size = o.Workers, min(o.Workers, firstRemote)
-	}
-	all.schedule = &schedule{
-		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers,
-		processors: all.newProcessors(runtime.NumCPU()),
-	}
+	all.makeFlow()
+	all.schedule = &schedule{streams: all.streams, flow: all.flow, hung: all.hung, batchWorkers: o.BatchWorkers}
 	m.batches = all // before the cache, which takes its memory from batches
 	all.pages = openPages(c, m)
 	m.pages = all.pages
@@ -126,9 +117,9 @@ func (e *Engine) Close() error {
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, w := range e.crew.workers {
-		if w.fetchingSince.Load() != 0 {
-			names = append(names, e.ds.Path(int(w.fetching.Load())))
+	for _, l := range e.hung.loads {
+		if l.fetchingSince.Load() != 0 {
+			names = append(names, e.ds.Path(int(l.fetching.Load())))
 		}
 	}
 	for k := range e.readers.checks {
@@ -150,7 +141,12 @@ func (e *Engine) free() {
 		}
 	}
 	e.mu.Unlock()
-	e.schedule.processors.each((*processor).close)
+	for _, l := range e.hung.loads {
+		l.giveBack()
+	}
+	for _, d := range e.flow.drawers {
+		d.close()
+	}
 	e.cache.Close()
 	e.ds.DropPages(e.pages)
 	e.pages.Close()

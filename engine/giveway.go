@@ -30,13 +30,14 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 	}
 	victim := all.victim(b, most, all.inMemory())
 	if victim == nil {
-		// The last resort. What a worker gives back may be of its last attempt for this very batch, which
-		// is then tried again, so it is not asked at each refusal.
+		// The last resort. What is given back may be of the last attempt for this very batch, which
+		// is then tried again, so it is not done at each refusal.
 		if now := time.Now(); most == worthLaterTurn && b.refs > 0 && now.Sub(all.scratchAsked) > latestRetry {
 			all.scratchAsked = now
-			all.itemWork.Broadcast()
+			all.flow.trim()
 		}
-		return false, false
+		came := all.memory.ledger.returns() != before
+		return came, came
 	}
 	free = victim.writers == 0
 	if victim.refs > 0 {
@@ -199,7 +200,8 @@ func (all *batches) replaceStalled(now time.Time) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !all.closed {
-		all.crew.replaceStalled(now)
+		all.standIn(all.hung.find(now))
+		all.loadAhead()
 		all.takeWork.Broadcast()
 	}
 }

@@ -151,7 +151,7 @@ func TestCopiesHoldNothingUp(t *testing.T) {
 	all.schedule.queue = nil
 }
 
-// TestKernelRefusesAfterAll: before a batch or a worker goes without memory that the kernel refuses,
+// TestKernelRefusesAfterAll: before a batch or a load goes without memory that the kernel refuses,
 // everything idle goes back to it. Nothing stays charged.
 func TestKernelRefusesAfterAll(t *testing.T) {
 	const tooMuch = 1 << 50 // more than a process can address
@@ -159,11 +159,11 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 		o.MemoryLimit, o.PrefetchDepth = 1<<60, 0
 		o.Anonymous = true // a tmpfs would not refuse before there is no memory left
 	})
-	w := newWorker(e.batches, nil)
-	defer w.free()
+	l := newLoad(e.batches)
+	defer l.giveBack()
 	for what, ask := range map[string]func() error{
-		"a batch":  func() error { _, err := e.memory.buffer(&batch{}, tooMuch); return err },
-		"a worker": func() error { _, err := w.grow(&w.input, tooMuch, &w.charged); return err },
+		"a batch": func() error { _, err := e.memory.buffer(&batch{}, tooMuch); return err },
+		"a load":  func() error { _, err := l.grow(&l.input, tooMuch, &l.charged); return err },
 	} {
 		read(t, e, Key{}, layout.NHWCForm)
 		if e.batchBytes() == 0 {
@@ -172,8 +172,8 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 		if err := ask(); !errors.Is(err, ErrNoMemory) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if _, used := e.memory.ledger.usage(useScratch); e.batchBytes() != 0 || w.charged != 0 || used >= tooMuch {
-			t.Errorf("%s: %d bytes are idle, %d charged to the worker, %d in all", what, e.batchBytes(), w.charged, used)
+		if _, used := e.memory.ledger.usage(useScratch); e.batchBytes() != 0 || l.charged != 0 || used >= tooMuch {
+			t.Errorf("%s: %d bytes are idle, %d charged to the load, %d in all", what, e.batchBytes(), l.charged, used)
 		}
 	}
 }

@@ -27,52 +27,98 @@ const (
 	processorsPerGPU = 4 // for each of which there is a worker that uses the GPU, beyond two: one loads while the other waits
 )
 
-// deviceWorkers is the number of workers that use the GPU.
-func (all *batches) deviceWorkers() int {
+// A gpuWorker takes portions of slots, and has the GPU make them.
+type gpuWorker struct {
+	batches *batches
+	hands   []*load        // as many as a portion may have
+	staging *pinned.Buffer // what the GPU reads and writes; nil: none yet
+}
+
+// gpuWorkers are those that use the GPU.
+func (all *batches) gpuWorkers() (list []*gpuWorker) {
+	n := 0
 	switch {
 	case all.share == nil:
-		return 0
 	case all.opts.NVJPEG != "":
-		return all.crew.size
+		n = all.opts.Workers
+	default:
+		n = min(all.opts.Workers, max(2, len(all.flow.drawers)/processorsPerGPU))
 	}
-	return min(all.crew.size, max(2, cap(all.schedule.processors.free)/processorsPerGPU))
+	for range n {
+		w := &gpuWorker{batches: all}
+		for range all.mostHands() {
+			l := newLoad(all)
+			l.gpu, l.noParts = w, true
+			w.hands = append(w.hands, l)
+		}
+		all.hung.loads = append(all.hung.loads, w.hands...)
+		list = append(list, w)
+	}
+	return list
 }
 
-// claimPortion claims further slots of the worker's batch for its mates, and returns all hands that have a slot; nil: the
-// worker goes on without the GPU.
-func (all *batches) claimPortion(w *worker) []*worker {
-	if len(w.hands) <= 2 || !all.share.isOn() {
-		return nil
+func (w *gpuWorker) run() {
+	for hands := w.claim(); hands != nil; hands = w.claim() {
+		w.make(hands)
+		if all := w.batches; !all.share.isOn() {
+			all.mu.Lock()
+			all.moreSlots(len(all.flow.drawers)) // which the drawers have to make now
+			all.mu.Unlock()
+		}
 	}
+	for _, l := range w.hands {
+		l.giveBack()
+	}
+	w.freeStaging()
+}
+
+// claim waits for a portion of the most important batch. It returns nil when the engine closes.
+func (w *gpuWorker) claim() []*load {
+	all := w.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	b := w.item.b
-	if all.closed || !w.item.isCurrent() || b.refused || all.crew.stalled.Load() > 0 || w.lone == b {
-		return nil
+	for !all.closed {
+		if b := all.nextSlot(); b != nil {
+			n := min(w.portion(b), len(w.hands))
+			for _, l := range w.hands[:n] {
+				l.take(b)
+			}
+			all.loadAhead()
+			all.flow.work.Broadcast()
+			if n > 0 {
+				return w.hands[:n]
+			}
+		}
+		all.gpuWaits++
+		all.itemWork.Wait()
+		all.gpuWaits--
 	}
-	n := min(all.share.portion(1+len(b.todo), cap(all.schedule.processors.free)), len(w.hands))
-	if n == 0 {
-		return nil
-	}
-	for _, h := range w.hands[1:n] {
-		h.take(b)
-	}
-	return w.hands[:n]
+	return nil
 }
 
-// makePortion fills the slots that the hands have claimed.
-func (w *worker) makePortion(hands []*worker) {
+// portion is how many slots of a batch the worker should take now.
+func (w *gpuWorker) portion(b *batch) int {
+	all := w.batches
+	switch {
+	case all.share.isOn() && all.flow.scarce == 0 && all.hung.count.Load() == 0:
+		return all.share.portion(len(b.todo), len(all.flow.drawers))
+	case all.opts.NVJPEG != "":
+		return 1 // nobody else does it
+	}
+	return 0
+}
+
+// make fills the slots that the hands have claimed.
+func (w *gpuWorker) make(hands []*load) {
 	all, began, errs := w.batches, time.Now(), make([]error, len(hands))
-	var fetched []*worker
-	for i, h := range hands {
-		if errs[i] = all.stillWanted(h.item); errs[i] != nil {
+	var fetched []*load
+	for i, l := range hands {
+		if errs[i] = all.stillWanted(l.item); errs[i] != nil {
 			continue
 		}
-		h.noParts = true
-		errs[i] = h.fetchFirst()
-		h.noParts = false
-		if errs[i] == nil && h.isForDevice() {
-			fetched = append(fetched, h)
+		errs[i] = l.fetchFirst()
+		if errs[i] == nil && l.isForDevice() {
+			fetched = append(fetched, l)
 		}
 	}
 	var failed error
@@ -86,31 +132,36 @@ func (w *worker) makePortion(hands []*worker) {
 	} else {
 		all.share.rest() // nothing is of a kind that the GPU decodes
 	}
-	for i, h := range hands {
-		if errs[i] == nil && !h.sample.made && slices.Contains(fetched, h) {
+	for i, l := range hands {
+		if errs[i] == nil && !l.sample.made && slices.Contains(fetched, l) {
 			errs[i] = failed
 		}
-		if errs[i] == nil && !h.sample.made {
-			errs[i] = draw(h.hands[:1])[0]
+		if errs[i] == nil && !l.sample.made {
+			errs[i] = all.drawOne(l)
 		}
-		h.conclude(errs[i])
+		if err := errs[i]; i > 0 && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
+			all.handBack(l)
+		} else {
+			all.finish(l, err)
+		}
+		l.chargeActual()
 	}
 }
 
 // isForDevice reports whether the sample that was fetched may be of a kind that the GPU decodes.
-func (w *worker) isForDevice() bool {
-	if w.batches.opts.NVJPEG != "" {
-		return w.isForNVJPEG()
+func (l *load) isForDevice() bool {
+	if l.batches.opts.NVJPEG != "" {
+		return l.isForNVJPEG()
 	}
-	head := &w.sample.head
+	head := &l.sample.head
 	return head.Format == decode.JPEG && int64(head.Height)*int64(head.Width) <= mostDevicePixels
 }
 
 // makeOnDevice makes samples on the GPU, and notes which. How many is 0 if the GPU has no room, or decodes none of them.
 // After an error, the staging buffer stays as it is until the engine ends, since a lost GPU may still use it.
-func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
+func (w *gpuWorker) makeOnDevice(hands []*load) (made int, err error) {
 	defer catch(&err)
-	in := w.batches.holdSlot(w.item)
+	in := w.batches.holdSlot(w.hands[0].item)
 	defer release(in)
 	plan, on := w.planOnDevice(hands, in)
 	if plan == nil {
@@ -124,8 +175,8 @@ func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
 }
 
 // runOnDevice makes samples as planned, in the batch's slot if that is there. The error is errNoRoom without memory for the staging buffer.
-func (w *worker) runOnDevice(plan *gpu.Plan, on []*worker, in *gpu.Slot) (made int, err error) {
-	all, b := w.batches, w.item.b
+func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made int, err error) {
+	all, b := w.batches, w.hands[0].item.b
 	if err := w.growStaging(plan.Host()); err != nil {
 		return 0, err
 	}
@@ -139,7 +190,7 @@ func (w *worker) runOnDevice(plan *gpu.Plan, on []*worker, in *gpu.Slot) (made i
 	}
 	if err != nil {
 		if in != nil && err == errHangs { // it may write there later
-			all.giveUpSlot(w.item, in)
+			all.giveUpSlot(w.hands[0].item, in)
 		}
 		return 0, err
 	}
@@ -190,7 +241,7 @@ func release(s *gpu.Slot) {
 
 // askForSamples has the GPU make samples that are in the staging buffer, which the worker does not have any more if there
 // is no answer.
-func (w *worker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, left []int, err error) {
+func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, left []int, err error) {
 	all, staging := w.batches, w.staging
 	w.staging = nil
 	if in != nil {
@@ -200,7 +251,7 @@ func (w *worker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, lef
 		tensor []byte
 		left   []int
 	}
-	err = all.ask(w.item.b, func() (err error) {
+	err = all.ask(w.hands[0].item.b, func() (err error) {
 		defer release(in)
 		all.register(staging)
 		made.tensor, made.left, err = all.opts.Device.Make(plan, staging.Bytes())
@@ -220,10 +271,10 @@ func (w *worker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, lef
 
 // planOnDevice plans the samples that the GPU decodes, as many as fit, in the batch's slot or, without one, in a tensor of
 // their own; nil: none.
-func (w *worker) planOnDevice(on []*worker, in *gpu.Slot) (*gpu.Plan, []*worker) {
+func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (*gpu.Plan, []*load) {
 	all := w.batches
-	to := gpu.Tensor{Spec: w.item.b.spec, Converter: all.converter, Fill: all.opts.Fill, In: in}
-	o, nvjpeg := w.pixelOptions, all.opts.NVJPEG != ""
+	to := gpu.Tensor{Spec: w.hands[0].item.b.spec, Converter: all.converter, Fill: all.opts.Fill, In: in}
+	o, nvjpeg := w.hands[0].pixelOptions, all.opts.NVJPEG != ""
 	o.FullJPEGs = o.FullJPEGs || nvjpeg
 	for len(on) > 0 {
 		samples := make([]gpu.Sample, len(on))
@@ -241,7 +292,7 @@ func (w *worker) planOnDevice(on []*worker, in *gpu.Slot) (*gpu.Plan, []*worker)
 		if err != nil {
 			return nil, nil
 		}
-		var kept []*worker
+		var kept []*load
 		for i, h := range on {
 			if plan.Decodes(i) {
 				kept = append(kept, h)
@@ -260,7 +311,7 @@ func (w *worker) planOnDevice(on []*worker, in *gpu.Slot) (*gpu.Plan, []*worker)
 
 // growStaging makes the worker's staging buffer at least n bytes large. Other memory gives way only if processors cannot make
 // the samples instead. The error may be errNoRoom.
-func (w *worker) growStaging(n int) error {
+func (w *gpuWorker) growStaging(n int) error {
 	if w.staging != nil && len(w.staging.Bytes()) >= n {
 		return nil
 	}
@@ -269,7 +320,7 @@ func (w *worker) growStaging(n int) error {
 	var buf *pinned.Buffer
 	var err error
 	if all.opts.NVJPEG != "" {
-		buf, err = all.memory.buffer(w.item.b, size)
+		buf, err = all.memory.buffer(w.hands[0].item.b, size)
 	} else if buf, err = all.memory.pool.Get(size); err != nil {
 		all.share.rest()
 		err = errNoRoom
@@ -281,7 +332,7 @@ func (w *worker) growStaging(n int) error {
 	return nil
 }
 
-func (w *worker) freeStaging() {
+func (w *gpuWorker) freeStaging() {
 	if w.staging != nil {
 		w.batches.memory.freeBuffer(w.staging)
 		w.staging = nil

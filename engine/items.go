@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/batchfs/batchfs/gpu"
@@ -17,79 +16,27 @@ type item struct {
 // isCurrent reports whether the result of an item is still wanted.
 func (it item) isCurrent() bool { return it.b.turn == it.turn }
 
-// claim waits for a slot to decode, in the most important batch. It returns false when the
-// worker should end, and no item when it should give its memory back.
-func (all *batches) claim(w *worker) (item, bool) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for !all.closed {
-		if all.crew.surplus() > 0 && len(w.hands) < 2 {
-			all.crew.workers = without(all.crew.workers, w) // now, or the next worker that checks would end as well
-			all.itemWork.Signal()                           // it may have been the one that was woken for a slot
-			break
-		}
-		if b := all.schedule.mostImportant(all.schedule.making, all.schedule.hasSlots); b != nil {
-			w.take(b)
-			return w.item, true
-		}
-		if w.gave != all.scratchAsked {
-			w.gave = all.scratchAsked
-			return item{}, true
-		}
-		all.schedule.idleItems++
-		if len(all.schedule.queue) > 0 {
-			all.takeWork.Broadcast() // it may no longer be too early for the next batch
-		}
-		all.itemWork.Wait()
-		all.schedule.idleItems--
-	}
-	return item{}, false
-}
-
-// wakeItemWorkers wakes as many as there are new slots. There may be hundreds of workers.
-func (all *batches) wakeItemWorkers(slots int) {
-	for range min(slots, all.schedule.idleItems) {
-		all.itemWork.Signal()
-	}
-}
-
 // take hands out the next slot of a batch.
-func (w *worker) take(b *batch) {
-	w.item = item{b, int(b.todo[0]), b.turn}
-	b.todo = b.todo[1:]
+func (l *load) take(b *batch) {
+	l.item = item{b, int(b.todo[0]), b.turn}
 	b.inFlight++
+	if b.todo = b.todo[1:]; len(b.todo) == 0 {
+		l.batches.takeWork.Broadcast() // the next batch may start now
+	}
 }
 
-// claimBeside claims a slot of the worker's batch for its mate, unless other workers would lack slots then, or storage hangs.
-func (all *batches) claimBeside(w *worker) bool {
+// handBack returns a slot for which there is no memory at the moment, and what its load has of that. Until some samples
+// were drawn, no more are loaded ahead.
+func (all *batches) handBack(l *load) {
+	l.giveBack()
 	all.mu.Lock()
-	defer all.mu.Unlock()
-	b, left := w.item.b, 0
-	for _, other := range all.schedule.making {
-		left += len(other.todo)
+	all.flow.scarce = restraint
+	if b := l.item.b; l.item.isCurrent() {
+		b.inFlight--
+		all.again(b, l.item.slot)
+		all.parkIfRefused(b)
 	}
-	if all.closed || !w.item.isCurrent() || b.refused || len(b.todo) == 0 || left < all.pairing() ||
-		all.crew.stalled.Load() > 0 || w.lone == b {
-		return false
-	}
-	w.hands[1].take(b)
-	return true
-}
-
-// handBack returns the slot of a mate for which there is no memory, and what it has of that. The rest of the batch is
-// decoded alone.
-func (all *batches) handBack(mate *worker) {
-	mate.giveBack()
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	b := mate.item.b
-	mate.mateOf.lone = b
-	if !mate.item.isCurrent() {
-		return
-	}
-	all.again(b, mate.item.slot)
-	b.inFlight--
-	all.parkIfRefused(b)
+	all.mu.Unlock()
 }
 
 // wants returns nil while the result of an item may be wanted. The lock is held.
@@ -122,6 +69,19 @@ func (all *batches) beginWriting(it item) error {
 	return err
 }
 
+// beginDrawing is beginWriting for several loads. It returns those that may be drawn.
+func (all *batches) beginDrawing(hands, able []*load) []*load {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, l := range hands {
+		if l.sample.drawn = all.wants(l.item); l.sample.drawn == nil {
+			l.item.b.writers++
+			able = append(able, l)
+		}
+	}
+	return able
+}
+
 func (all *batches) endWriting(b *batch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -146,24 +106,25 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 		all.again(b, it.slot)
 		return
 	case err == nil:
+		all.flow.scarce = max(0, all.flow.scarce-1)
 		if b.short = (time.Time{}); at != nil {
 			b.onGPU[it.slot] = true
 		}
 	case causeOf(err) == ofTurn:
 		b.todo = append(b.todo, int32(it.slot))
 		b.refused = true
+		all.flow.scarce = restraint
 		return
 	case causeOf(err) == ofFile && all.opts.OnError == Fail:
-		b.bad = cmp.Or(b.bad, err)
+		if b.bad == nil || it.slot < b.badSlot {
+			b.bad, b.badSlot = err, it.slot
+		}
 	default:
 		all.fail(b, err)
 		return
 	}
-	if b.finished++; b.finished == 1 && all.crew.stalled.Load() > 0 {
-		all.itemWork.Broadcast() // its storage answers
-	}
-	if b.items-b.finished == cap(all.schedule.processors.free) {
-		all.takeWork.Broadcast() // the next batch may start now
+	if b.finished++; b.finished == 1 && all.hung.count.Load() > 0 {
+		all.moreSlots(len(b.todo)) // its storage answers
 	}
 	all.completeIfDone(b)
 }
@@ -171,32 +132,18 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 // again hands a slot out once more.
 func (all *batches) again(b *batch, slot int) {
 	b.todo = append(b.todo, int32(slot))
-	all.wakeItemWorkers(1)
+	all.moreSlots(1)
 }
 
-// storageAnswered notes that a worker's read has returned.
-func (all *batches) storageAnswered(w *worker) {
+// storageAnswered notes that a load's read has returned.
+func (all *batches) storageAnswered(l *load) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if !w.stalled {
+	if !l.stalled {
 		return
 	}
-	w.stalled = false
-	all.crew.stalled.Add(-1)
-	all.itemWork.Broadcast() // its batch hands out slots again
+	l.stalled = false
+	all.hung.count.Add(-1)
+	all.moreSlots(len(all.flow.drawers)) // its batch hands out slots again
 	all.takeWork.Broadcast()
-}
-
-// adapt lets the crew know that a sample is ready to be decoded.
-func (all *batches) adapt() {
-	p := all.schedule.processors
-	ready, idle := int(p.ready.Load()), len(p.free) > 0
-	if all.crew.limit == 0 || !idle && ready <= enoughReady*cap(p.free) {
-		return
-	}
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if !all.closed {
-		all.crew.adapt(cap(p.free), ready, idle && all.schedule.idleItems == 0)
-	}
 }

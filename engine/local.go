@@ -49,7 +49,7 @@ func (l *local) aim(epoch int, id int64) (a aim) {
 }
 
 // load reads a sample from the disk; false: it is not there.
-func (l *local) load(id int64, w *worker) ([]byte, dataset.Identity, bool) {
+func (l *local) load(id int64, w *load) ([]byte, dataset.Identity, bool) {
 	if l == nil {
 		return nil, unknownIdentity, false
 	}

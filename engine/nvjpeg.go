@@ -24,39 +24,39 @@ func (all *batches) mostHands() int {
 	if all.opts.NVJPEG == "" {
 		return mostOnDevice
 	}
-	return min(max(all.opts.BatchSize/all.crew.size, leastForNVJPEG), mostForNVJPEG)
+	return min(max(all.opts.BatchSize/all.opts.Workers, leastForNVJPEG), mostForNVJPEG)
 }
 
 // isForNVJPEG reports whether nvJPEG is to decode the sample that was fetched.
-func (w *worker) isForNVJPEG() bool {
-	o, head := w.batches.opts, &w.sample.head
-	_, _, ok := w.sample.transform.Filters()
-	bytes := int64(head.Height)*int64(head.Width)*int64(o.Decoding.Color.Channels()) + w.item.b.spec.SampleBytes()
-	return ok && o.NVJPEG != "" && bytes <= mostDeviceBytes && decode.Ordinary(w.sample.data)
+func (l *load) isForNVJPEG() bool {
+	o, head := l.batches.opts, &l.sample.head
+	_, _, ok := l.sample.transform.Filters()
+	bytes := int64(head.Height)*int64(head.Width)*int64(o.Decoding.Color.Channels()) + l.item.b.spec.SampleBytes()
+	return ok && o.NVJPEG != "" && bytes <= mostDeviceBytes && decode.Ordinary(l.sample.data)
 }
 
 // drawOne makes the pixels of the sample that was fetched, whichever way that is to be done.
-func (w *worker) drawOne() error {
-	if w.isForNVJPEG() {
-		if err := w.reader().makeByNVJPEG([]*worker{w}); err != nil || w.sample.made {
+func (l *load) drawOne() error {
+	if l.isForNVJPEG() {
+		if err := l.gpu.makeByNVJPEG([]*load{l}); err != nil || l.sample.made {
 			return err
 		}
 	}
-	return draw(w.hands[:1])[0]
+	return l.batches.drawOne(l)
 }
 
 // makeByNVJPEG makes those samples that nvJPEG does not refuse. The error is errNoRoom if there is no memory for that now.
-func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
+func (w *gpuWorker) makeByNVJPEG(of []*load) (err error) {
 	defer catch(&err)
-	for most := len(hands); len(hands) > 0; {
+	for most := len(of); len(of) > 0; {
 		if lost := w.batches.opts.Device.Stats().Lost; lost != nil {
 			return lost
 		}
 		if w.batches.share.hanging.Load() > 0 { // one more call would keep one more batch's memory
 			return errHangs
 		}
-		in := w.batches.holdSlot(w.item)
-		plan, on := w.planOnDevice(hands[:min(most, len(hands))], in)
+		in := w.batches.holdSlot(w.hands[0].item)
+		plan, on := w.planOnDevice(of[:min(most, len(of))], in)
 		err := errUnplanned
 		if plan != nil {
 			err = w.runForNVJPEG(plan, on, in)
@@ -64,11 +64,11 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 		release(in)
 		switch {
 		case err == nil:
-			hands = hands[len(on):]
+			of = of[len(on):]
 		case len(on) > 1 && (errors.Is(err, gpu.ErrMemory) || errors.Is(err, errNoRoom)): // there may be room for fewer
 			most = len(on) / 2
 		case in != nil && errors.Is(err, gpu.ErrFull): // or without the batch's own slot
-			w.batches.giveUpSlot(w.item, in)
+			w.batches.giveUpSlot(w.hands[0].item, in)
 		default:
 			return err
 		}
@@ -77,7 +77,7 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 }
 
 // runForNVJPEG runs a plan. Batches on the GPU that were made ahead give way to it.
-func (w *worker) runForNVJPEG(plan *gpu.Plan, on []*worker, in *gpu.Slot) error {
+func (w *gpuWorker) runForNVJPEG(plan *gpu.Plan, on []*load, in *gpu.Slot) error {
 	all := w.batches
 	var made int
 	var err error
@@ -87,7 +87,7 @@ func (w *worker) runForNVJPEG(plan *gpu.Plan, on []*worker, in *gpu.Slot) error 
 		if !errors.Is(err, gpu.ErrFull) {
 			break
 		}
-		if !all.dropOnGPU(w.item.b, worthForeseen, before) {
+		if !all.dropOnGPU(w.hands[0].item.b, worthForeseen, before) {
 			return fmt.Errorf("%w: %w", errNoRoom, err)
 		}
 	}

@@ -55,7 +55,8 @@ type Options struct {
 	Layout      layout.Order
 
 	// How batches are made. None of these changes their bytes.
-	Workers       int           // item workers; of a store, as many of them as help
+	Workers       int           // processors that decode, of those there are
+	Loads         int           // samples on their way from storage at once, at most; as many as help are used; 0: 128, or fewer where memory is short
 	BatchWorkers  int           // maximum number of batches in the making
 	PrefetchDepth int           // batches made ahead, per stream
 	MemoryLimit   int64         // bytes
@@ -113,6 +114,7 @@ func (o *Options) validate() error {
 	err := cmp.Or(
 		option.AtLeast("epochs", int64(o.Epochs), 1),
 		option.AtLeast("workers", int64(o.Workers), 1),
+		option.AtLeast("loads", int64(o.Loads), 0),
 		option.AtLeast("batch workers", int64(o.BatchWorkers), 1),
 		option.AtLeast("prefetch queue depth", int64(o.PrefetchDepth), 0),
 		option.AtLeast("memory limit", o.MemoryLimit, 1),

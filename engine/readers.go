@@ -204,8 +204,8 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 		b.asked = all.opens
 	}
 	all.takeWork.Broadcast() // it goes before what is only prefetched
-	if all.crew.stalled.Load() > 0 {
-		all.itemWork.Broadcast() // it may have a worker now
+	if all.hung.count.Load() > 0 {
+		all.moreSlots(1) // it may be loaded now
 	}
 	return b, false, nil
 }

@@ -34,76 +34,33 @@ type fetched struct {
 	instead   string    // the path of the bad file that it replaces, and what is wrong with that
 }
 
-// make fills the slot that the worker has claimed and, if the two samples can be decoded together, one for its
-// mate. Both are of one batch, which needs both, so neither makes the other wait in vain. A panic costs the batch,
-// not the daemon.
-func (w *worker) make() {
-	all := w.batches
-	hands := all.claimPortion(w)
-	if hands == nil && all.opts.NVJPEG != "" {
-		hands = w.hands[:1]
-	}
-	if hands != nil {
-		w.makePortion(hands)
-		return
-	}
-	errs := [2]error{w.fetchFirst()}
-	hands = w.hands[:1]
-	if errs[0] == nil && len(w.hands) > 1 && w.pairable() && all.claimBeside(w) {
-		hands = w.hands[:2]
-		errs[1] = hands[1].fetchFirst()
-	}
-	if len(hands) > 1 && errs[1] == nil && hands[1].pairable() {
-		errs = draw(hands)
-	} else {
-		for i, h := range hands {
-			if errs[i] == nil {
-				errs[i] = draw(h.hands[:1])[0]
-			}
-		}
-	}
-	for i, h := range hands {
-		h.conclude(errs[i])
-	}
-}
-
-// conclude is the end of the first attempt at a slot. The slot of a mate is handed back if there was no memory for it.
-func (w *worker) conclude(err error) {
-	err = w.settle(err)
-	if w.mateOf != nil && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
-		w.batches.handBack(w)
-	} else {
-		w.batches.itemDone(w.item, w.sample.at, err)
-	}
-}
-
 // pairable reports whether the sample that was fetched may gain from being decoded together with another one.
-func (w *worker) pairable() bool {
-	p := &w.sample
-	scaled := !w.pixelOptions.FullJPEGs && p.transform.Scale() > 1
-	return w.pixelOptions.Pairs(p.head) && !scaled && !(p.entries && w.entries.Found())
+func (l *load) pairable() bool {
+	p := &l.sample
+	scaled := !l.pixelOptions.FullJPEGs && p.transform.Scale() > 1
+	return l.pixelOptions.Pairs(p.head) && !scaled && !(p.entries && l.entries.Found())
 }
 
 // fetchFirst fetches the sample that belongs into the slot.
-func (w *worker) fetchFirst() error {
-	w.sample.instead = ""
-	return w.fetch(w.item.b.slots[w.item.slot].ID, StatusOK, false)
+func (l *load) fetchFirst() error {
+	l.sample.instead = ""
+	return l.fetch(l.item.b.slots[l.item.slot].ID, StatusOK, false)
 }
 
 // settle is what becomes of the slot after the first attempt: a failure is handled as OnError says. An error
 // from it ends the batch.
-func (w *worker) settle(err error) (settled error) {
+func (l *load) settle(err error) (settled error) {
 	defer catch(&settled)
-	err = w.verdict(err)
+	err = l.verdict(err)
 	if err == nil || causeOf(err) != ofFile {
 		return err
 	}
-	it := w.item
-	switch w.batches.opts.OnError {
+	it := l.item
+	switch l.batches.opts.OnError {
 	case Zero:
-		return w.zero(it, it.b.slots[it.slot].ID, reasonOf(err).reason.Error())
+		return l.zero(it, it.b.slots[it.slot].ID, reasonOf(err).reason.Error())
 	case Replace:
-		return w.replace(it, err)
+		return l.replace(it, err)
 	}
 	return err
 }
@@ -117,8 +74,8 @@ func reasonOf(err error) *badError {
 }
 
 // zero fills the slot with the fill value.
-func (w *worker) zero(it item, id int64, reason string) error {
-	all, b := w.batches, it.b
+func (l *load) zero(it item, id int64, reason string) error {
+	all, b := l.batches, it.b
 	if err := all.beginWriting(it); err != nil {
 		return err
 	}
@@ -131,10 +88,10 @@ func (w *worker) zero(it item, id int64, reason string) error {
 // replace fills the slot with the next readable sample of the shard's range that fits, which
 // depends on the dataset only. The search ends if the batch is no longer wanted, and at any
 // error that is not a file's fault.
-func (w *worker) replace(it item, cause error) error {
-	all, s := w.batches, it.b.slots[it.slot]
+func (l *load) replace(it item, cause error) error {
+	all, s := l.batches, it.b.slots[it.slot]
 	bad := reasonOf(cause)
-	w.sample.instead = bad.path + ": " + bad.reason.Error()
+	l.sample.instead = bad.path + ": " + bad.reason.Error()
 	tried, looked := 0, 0
 	for id := range all.catalog.replacements(s) {
 		if why := all.ds.Unread(int(id)); why != "" {
@@ -153,11 +110,11 @@ func (w *worker) replace(it item, cause error) error {
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
-		err := w.fetch(id, StatusReplaced, false)
+		err := l.fetch(id, StatusReplaced, false)
 		if err == nil {
-			err = w.drawOne()
+			err = l.drawOne()
 		}
-		if err = w.verdict(err); err == nil || causeOf(err) != ofFile {
+		if err = l.verdict(err); err == nil || causeOf(err) != ofFile {
 			return err
 		}
 	}
@@ -167,11 +124,11 @@ func (w *worker) replace(it item, cause error) error {
 // verdict is what an attempt came to. If too little of the file was read, there is another one: only what is
 // found in the whole file counts. A sample whose file is bad is remembered and reported once; the error then
 // wraps ErrBad.
-func (w *worker) verdict(err error) error {
-	all, p := w.batches, &w.sample
+func (l *load) verdict(err error) error {
+	all, p := l.batches, &l.sample
 	if errors.Is(err, decode.ErrPart) {
-		if err = w.fetch(p.id, p.status, true); err == nil {
-			err = w.drawOne()
+		if err = l.fetch(p.id, p.status, true); err == nil {
+			err = l.drawOne()
 		}
 	}
 	switch {
@@ -189,23 +146,23 @@ func (w *worker) verdict(err error) error {
 }
 
 // fetch reads a sample for the worker's slot, judges it, and chooses its transform.
-func (w *worker) fetch(id int64, st Status, whole bool) (err error) {
-	defer w.endFetch()
+func (l *load) fetch(id int64, st Status, whole bool) (err error) {
+	defer l.endFetch()
 	defer catch(&err)
-	all, b, epoch, p := w.batches, w.item.b, w.item.b.slots[w.item.slot].Epoch, &w.sample
+	all, b, epoch, p := l.batches, l.item.b, l.item.b.slots[l.item.slot].Epoch, &l.sample
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
-	w.beginFetch(id)
+	l.beginFetch(id)
 	if err := all.bad.check(id); err != nil {
 		return err
 	}
-	if p.data, p.seen, err = w.load(w.item, epoch, id, st == StatusReplaced, whole); err != nil {
+	if p.data, p.seen, err = l.load(l.item, epoch, id, st == StatusReplaced, whole); err != nil {
 		return err
 	}
-	p.entries = st == StatusOK && w.entries != nil && !w.noParts && decode.Sniff(p.data) == decode.JPEG
-	if p.entries && !w.entries.Partial() {
-		w.entries.Find(id, p.seen, p.data)
+	p.entries = st == StatusOK && l.entries != nil && !l.noParts && decode.Sniff(p.data) == decode.JPEG
+	if p.entries && !l.entries.Partial() {
+		l.entries.Find(id, p.seen, p.data)
 	}
-	head, h, width, err := w.loader.Judge(id, p.data)
+	head, h, width, err := l.loader.Judge(id, p.data)
 	if err == nil && !all.catalog.fits(b.spec, h, width) {
 		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
 	}
@@ -218,84 +175,16 @@ func (w *worker) fetch(id int64, st Status, whole bool) (err error) {
 	return err
 }
 
-// draw makes the pixels of samples that were fetched, one or two of a batch, in their slots: transformed, mirrored,
-// normalised, and in the slots' order of axes. Of two, either may be left without memory (errNoRoom).
-func draw(hands []*worker) (errs [2]error) {
-	all, b := hands[0].batches, hands[0].item.b
-	if err := all.beginWriting(hands[0].item); err != nil {
-		return [2]error{err, err}
-	}
-	defer all.endWriting(b)
-	all.adapt()
-	all.schedule.processors.draw(hands)
-	for i, h := range hands {
-		if errs[i] = h.sample.drawn; errs[i] == nil {
-			h.record()
-		} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
-			errs[i] = partError{errs[i], b.slots[h.item.slot].Epoch}
-		}
-	}
-	return errs
-}
-
 // record notes what the slot shows.
-func (w *worker) record() {
-	p, s := &w.sample, &w.item.b.samples[w.item.slot]
-	*s = w.batches.catalog.sample(p.id, p.transform)
+func (l *load) record() {
+	p, s := &l.sample, &l.item.b.samples[l.item.slot]
+	*s = l.batches.catalog.sample(p.id, p.transform)
 	s.Status, s.Reason = p.status, p.instead
 }
 
-// plan decides how a worker's sample, the first or second of its pair, is made, and finds memory for that.
-func (p *processor) plan(i int, w *worker) (err error) {
-	if err := w.batches.stillWanted(w.item); err != nil { // it may have waited long for the processor
-		return err
-	}
-	f, target := &w.sample, pixels.Target{Sink: p.writers[i]}
-	if b := w.item.b; w.batches.converter.Direct(b.spec.Order, f.transform.Flip) {
-		target.Pix, target.Stride = b.slotBytes(w.item.slot), b.spec.W*b.spec.C
-	}
-	f.job = w.pixelOptions.Plan(f.head, f.transform, target)
-	if f.job.Memory > 0 {
-		f.memory, err = w.grow(&p.pixels[i], f.job.Memory, &p.charged)
-	}
-	if err == nil {
-		err = p.reserve(i, w)
-	}
-	return err
-}
-
-// draw decodes the samples of one or two workers, and then makes the pixels of each. The second sample gets what memory the
-// first one leaves.
-func (p *processor) draw(hands []*worker) {
-	var tasks [2]decode.Task
-	var errs [2]error
-	var able [2]*worker
-	n := 0
-	for _, h := range hands {
-		if h.sample.drawn = p.plan(n, h); h.sample.drawn != nil {
-			continue
-		}
-		if h.sample.entries {
-			h.entries.Begin(p.decoders[n])
-		}
-		tasks[n], able[n] = h.sample.job.Task(h.sample.data, h.sample.memory), h
-		n++
-	}
-	switch n {
-	case 1:
-		t := &tasks[0]
-		errs[0] = p.decoders[0].DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale)
-	case 2:
-		errs = decode.DecodePair(&p.decoders, &tasks)
-	}
-	for i, h := range able[:n] {
-		h.sample.drawn = h.finish(p.decoders[i], p.writers[i], errs[i])
-	}
-}
-
 // finish makes the slot's pixels of what was decoded, and takes from the decoder what else came of that.
-func (w *worker) finish(d *decode.Decoder, writer *layout.Writer, err error) error {
-	all, it, p := w.batches, w.item, &w.sample
+func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error {
+	all, it, p := l.batches, l.item, &l.sample
 	if err == nil {
 		height, width := p.transform.Size()
 		writer.Begin(it.b.slotBytes(it.slot), it.b.spec, height, width, p.transform.Flip, all.opts.Fill)
@@ -305,7 +194,7 @@ func (w *worker) finish(d *decode.Decoder, writer *layout.Writer, err error) err
 	if p.head.Format == decode.JPEG {
 		jpegs := JPEGStats{JPEGs: d.TakeJPEGs()}
 		if p.entries {
-			jpegs.Entries = w.entries.End(d, p.id, p.seen, p.data, err)
+			jpegs.Entries = l.entries.End(d, p.id, p.seen, p.data, err)
 		}
 		all.meter.decoded(jpegs)
 	}

@@ -8,16 +8,15 @@ import (
 // schedule decides which batch is made next. The lock of the batches guards it.
 type schedule struct {
 	streams      *streams
-	crew         *crew
+	flow         *flow
+	hung         *hung
 	batchWorkers int // maximum number of batches in the making
-	processors   *processors
 
 	queue     []*batch // to be laid out, or waiting for memory
 	layingOut []*batch // given to batch workers for that
 	making    []*batch // their slots are handed out
 	completed []*batch // to be assembled
 	atWork    int      // batch workers that lay out or assemble a batch
-	idleItems int      // item workers without a sample
 }
 
 // nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short;
@@ -59,29 +58,25 @@ func (s *schedule) busy(wanted bool) int {
 		}
 	}
 	for _, b := range s.making {
-		if (s.hasSlots(b) || b.inFlight > 0 && !s.crew.hangs(b)) && (b.waiting > 0 || !wanted) {
+		if (s.hasSlots(b) || b.inFlight > 0 && !s.hung.hangs(b)) && (b.waiting > 0 || !wanted) {
 			n++
 		}
 	}
 	return n
 }
 
-// tooEarly holds prefetched batches back while a batch that an Open waits for keeps the
-// processors busy: it has more samples left than there are processors, and either all
-// processors are decoding or every item worker has a sample.
+// tooEarly holds prefetched batches back while a batch that an Open waits for keeps all drawers
+// busy and has slots to hand out.
 func (s *schedule) tooEarly() bool {
-	if s.idleItems > 0 && len(s.processors.free) > 0 {
-		return false
-	}
-	return slices.ContainsFunc(s.making, func(b *batch) bool {
-		return b.waiting > 0 && b.items-b.finished > cap(s.processors.free) && !s.crew.hangs(b)
+	return s.flow.resting == 0 && slices.ContainsFunc(s.making, func(b *batch) bool {
+		return b.waiting > 0 && len(b.todo) > 0 && !s.hung.hangs(b)
 	})
 }
 
 // hasSlots reports whether a batch has slots to hand out. It has none while it waits for memory,
 // nor while a read for it hangs: it could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
-	return !b.refused && len(b.todo) > 0 && !s.crew.hangs(b) && (b.finished > 0 || s.crew.mayHang(b))
+	return !b.refused && len(b.todo) > 0 && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
 }
 
 // mostImportant picks the most important batch for which ok is true; nil: of all.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/batchfs/batchfs/layout"
 )
@@ -22,7 +21,7 @@ func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.batches.schedule.processors = e.newProcessors(2) // independent of the machine
+	e.batches.flow.off = true // the test takes the slots
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -54,14 +53,16 @@ func own(t *testing.T, e *Engine) *batch {
 	return b
 }
 
-// claimed returns the next item, like an item worker.
+// claimed returns the next item, like a load.
 func claimed(t *testing.T, e *Engine) item {
 	t.Helper()
-	it, ok := e.batches.claim(&worker{batches: e.batches})
-	if !ok {
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
+	b := e.batches.nextSlot()
+	if b == nil {
 		t.Fatal("nothing to claim")
 	}
-	return it
+	return e.batches.take(b).item
 }
 
 // completeWanted decodes all slots of the wanted batch and assembles it.
@@ -133,35 +134,30 @@ func TestLayoutsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
+func TestAllMakeTheFirstBatch(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.BatchSize, o.Workers = 8, 2 })
 	first := e.ask(Key{})
 	own(t, e)
-	// Prefetched batches take neither memory nor processors while the wanted one keeps all
-	// workers busy...
+	// Prefetched batches take neither memory nor processors while the wanted one has slots for
+	// everyone...
 	e.batches.mu.Lock()
 	early := e.batches.schedule.tooEarly()
 	e.batches.mu.Unlock()
 	if !early {
 		t.Error("a prefetched batch is begun while somebody waits")
 	}
-	var items []item
 	for slot := range 8 {
 		it := claimed(t, e)
 		if it.b != first || it.slot != slot {
 			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", it.slot, it.b.key, slot)
 		}
-		items = append(items, it)
 	}
-	for _, it := range items[:8-cap(e.batches.schedule.processors.free)] {
-		e.batches.itemDone(it, nil, nil)
-	}
-	// ...and are started as soon as it does not.
+	// ...and are started as soon as it has not.
 	e.batches.mu.Lock()
 	early = e.batches.schedule.tooEarly()
 	e.batches.mu.Unlock()
 	if early {
-		t.Error("item workers have nothing to do")
+		t.Error("nobody has anything to do")
 	}
 }
 
@@ -280,95 +276,26 @@ func TestSeveralReadersShareAStream(t *testing.T) {
 	}
 }
 
-// TestOneSurplusWorkerEnds: when a stalled worker is back, exactly one worker ends, even if
-// several check at the same moment.
-func TestOneSurplusWorkerEnds(t *testing.T) {
-	e := unstarted(t, 16, func(o *Options) { o.Workers, o.PrefetchDepth = 2, 0 })
-	e.ask(Key{})
-	own(t, e)
-	var workers []*worker
-	for range 3 {
-		workers = append(workers, &worker{batches: e.batches})
-	}
-	e.batches.crew.workers = append(e.batches.crew.workers, workers...)
-	ended := 0
-	for _, w := range workers { // none has freed its memory yet
-		if _, ok := e.batches.claim(w); !ok {
-			ended++
-		}
-	}
-	e.batches.crew.workers = nil
-	if ended != 1 {
-		t.Errorf("%d of 3 workers end, where 2 are wanted", ended)
-	}
-}
-
-// TestSlotsWakeWorkers: a new slot wakes a worker, and another one if that ends instead; several slots wake several.
-func TestSlotsWakeWorkers(t *testing.T) {
-	e := unstarted(t, 16, func(o *Options) { o.Workers, o.PrefetchDepth, o.BatchSize, o.Epochs = 4, 0, 3, 1 })
-	all := e.batches
-	claimed, ended := 0, 0
-	for range 4 {
-		all.crew.workers = append(all.crew.workers, &worker{batches: all})
-	}
-	synctest.Test(t, func(t *testing.T) {
-		for _, w := range all.crew.workers {
-			go func() {
-				_, ok := all.claim(w)
-				all.mu.Lock()
-				defer all.mu.Unlock()
-				if ok {
-					claimed++
-				} else {
-					ended++
-				}
-			}()
-		}
-		synctest.Wait()
-		all.mu.Lock()
-		all.crew.size = 2 // two of the four have to end, and do so only when they wake
-		all.mu.Unlock()
-		e.ask(Key{})
-		b := own(t, e)
-		synctest.Wait()
-		if claimed != 2 || ended != 2 || len(b.todo) != 1 {
-			t.Errorf("%d workers have slots, and %d have ended; %d slots are left", claimed, ended, len(b.todo))
-			all.itemWork.Broadcast()
-		}
-	})
-	all.crew.workers = nil
-}
-
-// TestWantedBatchWakesAWorkerWhileOthersHang: a batch that was only prefetched had no worker, since
-// reads of its shard hang, and has one as soon as it is opened.
-func TestWantedBatchWakesAWorkerWhileOthersHang(t *testing.T) {
+// TestWantedBatchIsLoadedWhileOthersHang: a batch that was only prefetched was not loaded, since reads of its shard hang,
+// and is as soon as it is opened.
+func TestWantedBatchIsLoadedWhileOthersHang(t *testing.T) {
 	e := unstarted(t, 8, func(o *Options) { o.Workers, o.PrefetchDepth, o.Epochs = 1, 1, 1 })
 	all := e.batches
-	hangs, other := &worker{batches: all}, &worker{batches: all}
-	all.crew.workers = []*worker{hangs, other}
-	all.crew.stalled.Store(1)
 	e.ask(Key{})
 	own(t, e)
-	if _, ok := all.claim(hangs); !ok {
-		t.Fatal("nothing to claim")
-	}
+	claimed(t, e)
+	hangs := all.hung.loads[0]
 	hangs.stalled = true
 	hangs.fetchingSince.Store(1)
+	all.hung.count.Store(1)
 	next := own(t, e)
-	synctest.Test(t, func(t *testing.T) {
-		go func() { _, _ = all.claim(other) }()
-		synctest.Wait()
-		if next.inFlight != 0 {
-			t.Error("a batch that nobody waits for has a worker")
-		}
-		if _, _, err := all.join(next.key, next.form); err != nil {
-			t.Error(err)
-		}
-		synctest.Wait()
-		if next.inFlight != 1 {
-			t.Error("no worker wakes for a batch that is opened")
-			all.itemWork.Broadcast()
-		}
-	})
-	all.crew.workers = nil
+	if b := all.nextSlot(); b != nil {
+		t.Errorf("%s is loaded, which nobody waits for", b.key)
+	}
+	if _, _, err := all.join(next.key, next.form); err != nil {
+		t.Error(err)
+	}
+	if all.nextSlot() != next {
+		t.Error("a batch that is opened is not loaded")
+	}
 }

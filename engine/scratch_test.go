@@ -50,24 +50,15 @@ func leave(e *Engine, n int64) {
 	e.SetMemoryLimit(sum + n)
 }
 
-// TestMateGivesRoom: what a mate keeps of smaller images does not keep its worker from a larger one that fits without it.
-func TestMateGivesRoom(t *testing.T) {
-	pairs := 0
-	e := pairingEngine(t, growingDir(t), func(_ int64, second bool) error {
-		if second {
-			pairs++
-		}
-		return nil
-	}, tiny)
+// TestSmallerImagesGiveRoom: what is kept of smaller images does not keep a larger one from being drawn.
+func TestSmallerImagesGiveRoom(t *testing.T) {
+	e := start(t, growingDir(t), inPairs, tiny)
 	leave(e, 23<<20)
 	read(t, e, Key{}, layout.NHWCForm)
-	if pairs == 0 {
-		t.Error("there were no pairs")
-	}
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 }
 
-// TestNoRoomIsNoLoop: a batch that waits for a worker's memory is tried again now and then, but not because its last attempt gave
+// TestNoRoomIsNoLoop: a batch that waits for scratch memory is tried again now and then, but not because its last attempt gave
 // that back.
 func TestNoRoomIsNoLoop(t *testing.T) {
 	ds := openDataset(t, growingDir(t))

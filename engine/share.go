@@ -29,6 +29,16 @@ const (
 // isOn reports whether there is a GPU that makes samples now.
 func (s *share) isOn() bool { return s != nil && !s.off.Load() && s.hanging.Load() == 0 }
 
+// takesAll reports whether the GPU gets everything.
+func (s *share) takesAll() bool {
+	if !s.isOn() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.whole
+}
+
 // portion is how many of n samples one of the workers that use the GPU should take, so that it is done with them
 // when the processors are done with the rest. While the GPU would get too few, it gets none, and some again after
 // many portions: it may have become faster.

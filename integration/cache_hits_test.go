@@ -122,7 +122,7 @@ func TestCacheHitsEvenly(t *testing.T) {
 }
 
 // oneByOne makes a batch's samples enter and leave the cache in order.
-var oneByOne = []string{"--workers", "1"}
+var oneByOne = []string{"--workers", "1", "--loads", "1"}
 
 // TestCacheAccounts: with many workers on a batch, room can be short for a moment. Every
 // sample the plan keeps is kept or counted as not kept, and every kept sample is hit.

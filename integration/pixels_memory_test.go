@@ -212,7 +212,7 @@ func TestBytesPerSample(t *testing.T) {
 	dir := sized(t, 300, 300, 300, 300, 40*kib, 300, 300, 300)
 	const workers, depth, batch = 3, 2, 4
 	used := min(workers, runtime.NumCPU())
-	inputs, scratch := int64(workers+used), int64(2*used) // the processors in use decode pairs
+	inputs, scratch := int64(2*used), int64(2*used) // those that decode take pairs
 	for _, test := range []struct {
 		hint                  string
 		batch, input, scratch int64 // per sample, in KiB
@@ -239,7 +239,7 @@ func TestBytesPerSample(t *testing.T) {
 			}
 			m.readAll(t, 0, layout.NHWCForm)
 			m.readAll(t, 1, layout.NHWCForm)
-			if b, i, s := have(); b < test.batch*batch*kib || i < workers*test.input*kib || s < scratch*test.scratch*kib {
+			if b, i, s := have(); b < test.batch*batch*kib || i < inputs*test.input*kib || s < scratch*test.scratch*kib {
 				t.Errorf("after two epochs there are %d, %d and %d bytes", b, i, s)
 			}
 		})

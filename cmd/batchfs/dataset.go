@@ -186,15 +186,16 @@ func remoteWorkers(f *flagSet, path string, workers *int) {
 	}
 }
 
-// remoteReaders does the same for the workers of an engine.
+// remoteReaders does the same for what indexes the dataset of a mount, and sets how many samples
+// may be on their way from the store.
 func (c *console) remoteReaders(f *flagSet, path string, o *engine.Options, source *dataset.Options) {
-	remoteWorkers(f, path, &o.Workers)
 	source.Workers = o.Workers
-	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
+	remoteWorkers(f, path, &source.Workers)
+	if dataset.StoreURL(path) != "" && !f.Changed("loads") {
 		most := c.memoryLimit(o.MemoryLimit) / bytesPerRequest
-		o.Workers = max(c.machine.cpus, int(min(most, mostRequests, int64(requestsPerCPU*c.machine.cpus))))
+		o.Loads = max(c.machine.cpus, int(min(most, mostRequests, int64(requestsPerCPU*c.machine.cpus))))
 	}
-	source.Store.MaxRequests = o.Workers
+	source.Store.MaxRequests = max(source.Workers, o.Loads)
 }
 
 // publicName is a dataset's name without a password or signature in it.

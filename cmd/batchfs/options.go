@@ -63,7 +63,8 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 		if err := finishOrder(); err != nil {
 			return err
 		}
-		busy := (o.Workers + o.BatchSize - 1) / o.BatchSize // batches that all workers together are at work on
+		atOnce := max(min(o.Workers, c.machine.cpus), o.Loads)
+		busy := (atOnce + o.BatchSize - 1) / o.BatchSize    // batches of all samples that are worked on at once
 		if !f.Changed("prefetch-queue-depth") && busy > 1 { // and one that is all but done, and one that is about to begin
 			o.PrefetchDepth = min(busy+2, mostQueued)
 		}
@@ -111,14 +112,15 @@ func decodeFlags(f *flagSet, maxPixels *int64, ignoreOrientation *bool) {
 // content.
 func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	workerFlag(c, f, &o.Workers)
+	f.derived("loads", "as many as help", "have up to `N` samples on their way from storage, beside those that are decoded", number(&o.Loads, 1, 4096))
 	memoryFlag(c, f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
 	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves beside unpacked pages",
 		cacheSize(&o.CacheSize))
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
 		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero))
 	o.PrefetchDepth = 2
-	f.derived("prefetch-queue-depth", "2, or more if workers would be idle", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, mostQueued))
-	f.derived("batch-workers", "the queue depth, or more if workers would be idle", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
+	f.derived("prefetch-queue-depth", "2, or more if loads would not be used", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, mostQueued))
+	f.derived("batch-workers", "the queue depth, or more if loads would not be used", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
 	f.add("memory-wait", "10s", "if the memory limit is used up, an open waits up to `TIME` for its turn, then fails with ENOMEM",
 		duration(&o.MemoryWait, 0))
 	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keeps what came first), tinylfu (keeps what is "+

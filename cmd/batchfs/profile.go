@@ -62,7 +62,7 @@ func profileCommand(c *console) *cli.Command {
 					return err
 				}
 			}
-			return c.show(profileSummary{result, c.machine.cpus})
+			return c.show(profileSummary{result})
 		}
 	})
 }
@@ -153,7 +153,6 @@ func writePlot(path string, r *profile.Result) error {
 // profileSummary is the output of profile. Its JSON is that of the result.
 type profileSummary struct {
 	profile.Result
-	cpus int
 }
 
 func (s profileSummary) print(out io.Writer) {
@@ -250,11 +249,7 @@ func (s profileSummary) noteWords(n profile.Note) string {
 		return fmt.Sprintf("the cache would hold all %d images, even raw, and is left out of account, as they may be part of a larger dataset; "+
 			"if not, --samples %d; if they are, --samples N, with the number of all", s.Samples, s.Samples)
 	case profile.Waiting:
-		slower := "the pipeline is slower than loading or decoding alone"
-		if s.Workers <= s.cpus {
-			slower += fmt.Sprintf(": workers that wait for storage do not decode meanwhile; try --workers %d", 4*s.cpus)
-		}
-		return slower
+		return "the pipeline is slower than loading or decoding alone"
 	case profile.RawSmaller:
 		return "raw images are the smaller files here, so more of them do not slow down loading"
 	}

@@ -30,7 +30,7 @@ func (m machine) prepareThreads(workers int, remote bool) error {
 //
 // A GOMAXPROCS that the user set is left alone.
 func (m machine) addProcessors(workers int, remote bool) {
-	n := 2*m.cpus + workers
+	n := 2*m.cpus + min(workers, m.cpus)
 	if remote {
 		n = m.cpus + (m.cpus+1)/2
 	}

@@ -13,8 +13,8 @@
 // the copy. For each mix,
 //
 //   - the entry points that the mount would keep are found first, since later epochs have them;
-//   - loading is measured with as many goroutines as the mount has workers, which read files
-//     as the mount would and do nothing else. The cache serves a share of the reads, which
+//   - loading is measured with as many reads under way as keep a disk busy, as the mount reads
+//     and with nothing else to do. The cache serves a share of the reads, which
 //     follows from its size and the dataset's (hits.go) and makes loading faster;
 //   - decoding is measured with an engine whose cache holds everything, from the second
 //     epoch on. If a GPU decodes, batches stay on it, as readers of .cuda have them.
@@ -25,7 +25,7 @@
 // They also tell what one encoded and one raw image cost to read and to decode. Two curves
 // follow from these costs, and their crossing is the finer answer (costs.go). Finally, the engine
 // runs with that mix, with its neighbors in the search and with the two ends, in turns. If a run
-// contradicts the model (workers that wait for storage do not decode meanwhile), the run is
+// contradicts the model, the run is
 // right, unless the difference is within the noise of the turns, and a mix that is not at least LeastGain times as fast as the
 // dataset as it is is not recommended. The first epoch of a run, which
 // fills the cache, is measured apart.

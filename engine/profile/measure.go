@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -21,8 +22,11 @@ import (
 // leastLoads is the minimum number of files to read, however long that takes.
 const leastLoads = 8
 
-// measureLoad returns the seconds to load an image of a mix from storage, with as many workers
-// as the mount, which do nothing else. A share of kept of the images is cached and therefore
+// loadsAtOnce is how many reads under way keep a disk busy.
+const loadsAtOnce = 16
+
+// measureLoad returns the seconds to load an image of a mix from storage, with as many reads under
+// way as keep it busy, or as a mount may have. A share of kept of the images is cached and therefore
 // read whole.
 func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds float64, err error) {
 	m, err := p.openMix(ctx, raw, len(p.images), p.o.Storage, true)
@@ -37,7 +41,7 @@ func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds 
 	var next, bytes atomic.Int64
 	started, n := time.Now(), int64(m.Len())
 	group, ctx := errgroup.WithContext(ctx)
-	for range o.Workers {
+	for range cmp.Or(o.Loads, loadsAtOnce) {
 		group.Go(func() error {
 			buf := pinned.NewHost(pinned.DefaultPolicy(), nil)
 			defer buf.Free()

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
+)
+
+// A drawer makes the pixels of samples that were loaded, on a thread of its own. There are as many
+// as there are processors to decode with. It has two of everything that an image needs until it is
+// in its slot, the second for the second image of a pair, and accounts for their memory.
+type drawer struct {
+	batches  *batches
+	cpus     affinity.Set
+	decoders [2]*decode.Decoder
+	pixels   [2]pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
+	writers  [2]*layout.Writer
+	held     pinned.Use // by decoders, as the account has it
+	charged  int64      // the part of all memory that the ledger has
+
+	hands, able [2]*load // what it draws, and the part of it that is still wanted
+
+	// Guarded by batches.mu.
+	loading *load // what it reads itself
+	resting bool  // it has nothing to do
+	turn    int   // counts the goroutines that stood in for one whose read hangs
+	rounds  int   // counts what it was given to draw
+	probe   int   // the round in which it reads itself, to know how long that takes
+}
+
+func (all *batches) newDrawer(cpus affinity.Set) *drawer {
+	d := &drawer{batches: all, cpus: cpus, probe: soonProbing}
+	d.equip()
+	for i := range d.writers {
+		d.pixels[i] = pinned.NewHost(all.opts.Memory, all.rest)
+		d.writers[i] = layout.NewWriter(all.converter, all.opts.Kernels.Writing)
+	}
+	return d
+}
+
+func (d *drawer) equip() {
+	o := d.batches.opts.Decoding
+	d.decoders = [2]*decode.Decoder{decode.NewDecoder(o), decode.NewDecoder(o)}
+}
+
+// presize allocates what each image took in an earlier run.
+func (d *drawer) presize(bytes int64) error {
+	err := d.pixels[0].Presize(int(bytes))
+	if d.batches.opts.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
+		err = errors.Join(err, d.pixels[1].Presize(int(bytes)))
+	}
+	d.settle()
+	return err
+}
+
+// run draws until the engine closes, or until a stand-in has taken over, as its own read hangs. It
+// locks its OS thread, to which the CPUs belong, and which ends with it, so that no other goroutine
+// inherits them.
+func (d *drawer) run() {
+	all := d.batches
+	runtime.LockOSThread()
+	if err := affinity.Pin(d.cpus); err != nil {
+		all.log.Warn("a worker stays where it is", "reason", err)
+	}
+	for hands := all.nextToDraw(d); hands != nil; hands = all.nextToDraw(d) {
+		d.draw(hands)
+		for _, l := range hands {
+			all.wasDrawn(l)
+		}
+	}
+}
+
+// draw makes the pixels of one or two samples, in their slots: transformed, mirrored, normalised,
+// and in the slots' order of axes. What came of each is in sample.drawn.
+func (d *drawer) draw(hands []*load) {
+	all, began, drawn := d.batches, time.Now(), 0
+	able := all.beginDrawing(hands, d.able[:0])
+	if len(able) > 0 && !d.try(able) && len(able) > 1 { // one of them is at fault, and the other may be of another batch
+		d.try(able[:1])
+		d.try(able[1:])
+	}
+	for _, l := range able {
+		switch err := l.sample.drawn; {
+		case err == nil:
+			drawn++
+			l.record()
+		case err != errAlone && all.opts.Transform.Mode == resample.RandomResizedCrop:
+			l.sample.drawn = partError{err, l.item.b.slots[l.item.slot].Epoch}
+		}
+		all.endWriting(l.item.b)
+	}
+	if drawn > 0 {
+		all.share.processorTook(began, drawn)
+	}
+}
+
+// try draws samples, and reports whether there was no panic, which is the error of all of them.
+// After it the decoders' state is unknown, and others take their place.
+func (d *drawer) try(able []*load) bool {
+	var err error
+	func() {
+		defer catch(&err)
+		d.decode(able)
+	}()
+	if err != nil {
+		d.equip()
+		for _, l := range able {
+			l.sample.drawn = err
+		}
+	}
+	d.settle()
+	return err == nil
+}
+
+// decode decodes one or two samples, and then makes the pixels of each. The second gets what memory
+// the first one leaves; without enough, it is drawn alone after it.
+func (d *drawer) decode(able []*load) {
+	var tasks [2]decode.Task
+	var errs [2]error
+	var planned [2]*load
+	n := 0
+	for _, l := range able {
+		if l.sample.drawn = d.plan(n, l); l.sample.drawn != nil {
+			continue
+		}
+		if l.sample.entries {
+			l.entries.Begin(d.decoders[n])
+		}
+		tasks[n], planned[n] = l.sample.job.Task(l.sample.data, l.sample.memory), l
+		n++
+	}
+	switch n {
+	case 1:
+		t := &tasks[0]
+		errs[0] = d.decoders[0].DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale)
+	case 2:
+		errs = decode.DecodePair(&d.decoders, &tasks)
+	}
+	for i, l := range planned[:n] {
+		l.sample.drawn = l.finish(d.decoders[i], d.writers[i], errs[i])
+	}
+}
+
+// plan decides how a sample, the first or second of a pair, is made, and finds memory for that. What
+// is kept for the next pair gives way to a sample alone.
+func (d *drawer) plan(i int, l *load) error {
+	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
+	if b := l.item.b; d.batches.converter.Direct(b.spec.Order, f.transform.Flip) {
+		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
+	}
+	f.job = l.pixelOptions.Plan(f.head, f.transform, target)
+	err := d.reserve(i, l)
+	switch {
+	case !errors.Is(err, errNoRoom):
+	case i > 0:
+		return errAlone
+	case d.pixels[1].Bytes()+d.decoders[1].ScratchBytes() > 0:
+		d.decoders[1].Trim()
+		d.pixels[1].Free()
+		d.settle()
+		return d.reserve(i, l)
+	}
+	return err
+}
+
+// reserve finds memory for a sample's pixels, and for what decoding it takes at most.
+func (d *drawer) reserve(i int, l *load) (err error) {
+	f := &l.sample
+	if f.job.Memory > 0 {
+		if f.memory, err = l.grow(&d.pixels[i], f.job.Memory, &d.charged); err != nil {
+			return err
+		}
+	}
+	n := d.decoders[i].Needs(f.head)
+	if err = d.batches.memory.scratch(l.item.b, n); err == nil {
+		d.charged += n
+	}
+	return err
+}
+
+// errAlone means that there was no memory to draw a sample together with another one.
+var errAlone = errors.New("no memory for two samples at once")
+
+// trim frees what is kept for the next image.
+func (d *drawer) trim() {
+	for i := range d.decoders {
+		d.decoders[i].Trim()
+		d.pixels[i].Free()
+	}
+	d.settle()
+}
+
+func (d *drawer) close() {
+	d.trim()
+	for i := range d.decoders {
+		d.decoders[i].Close()
+		d.writers[i].Close()
+	}
+}
+
+// settle brings the accounts in line with what is held between images.
+func (d *drawer) settle() {
+	scratch := d.decoders[0].ScratchBytes() + d.decoders[1].ScratchBytes()
+	held := pinned.Use{Real: scratch, Reserved: scratch}
+	d.batches.rest.Change(d.held, held)
+	d.held = held
+	scratch += d.pixels[0].Bytes() + d.pixels[1].Bytes()
+	d.batches.memory.ledger.correct(useScratch, scratch-d.charged)
+	d.charged = scratch
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TestWindow: there is room for one more sample on its way for each time that a drawer has nothing to do, and for one
+// less where many find too many others ready.
+func TestWindow(t *testing.T) {
+	f := &flow{slow: true, least: 4, most: 40, window: 20, enough: 6, drawers: make([]*drawer, 2)}
+	ready := &load{}
+	f.work.L = noLock{}
+	for f.mayLoad(0) {
+		f.loading++
+	}
+	if f.loading != f.window {
+		t.Errorf("%d loads at once, of %d", f.loading, f.window)
+	}
+	f.loading--
+	if f.mayLoad(0) {
+		t.Error("a load begins alone")
+	}
+	if f.loading -= 3; !f.mayLoad(0) {
+		t.Error("no load begins where there is room for some")
+	}
+	if f.loading = f.window; !f.mayLoad(4) {
+		t.Error("loads that hang take the place of others")
+	}
+	f.loading = 0
+	for range f.enough * len(f.drawers) {
+		f.push(ready)
+	}
+	for range 10 * manyExcess {
+		f.push(ready)
+		f.ready = f.ready[1:]
+	}
+	if f.window != 10 {
+		t.Errorf("%d samples on their way after %d too many", f.window, 10*manyExcess)
+	}
+	for range 100 * manyExcess {
+		f.push(ready)
+		f.ready = f.ready[1:]
+	}
+	if f.window != f.least {
+		t.Errorf("%d samples on their way in the end", f.window)
+	}
+	if f.scarce = 1; f.mayLoad(0) {
+		t.Error("a sample is loaded ahead where memory is scarce")
+	}
+}
+
+type noLock struct{}
+
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}
+
+// TestReadsThatWait: drawers read themselves where that does not make them wait, and leave it to others where it does.
+func TestReadsThatWait(t *testing.T) {
+	f, d := &flow{slow: true, waited: worthWaiting}, &drawer{}
+	rounds := func(n int) (reads int) {
+		for range n {
+			if d.rounds++; f.readsItself(d) {
+				reads++
+				f.readWaited(d, 0)
+			}
+		}
+		return reads
+	}
+	if rounds(20 * soonProbing); f.slow || rounds(100) != 100 {
+		t.Error("drawers do not read for themselves, though nothing makes them wait")
+	}
+	for range 20 {
+		f.readWaited(d, 2*worthWaiting)
+	}
+	if !f.slow {
+		t.Error("drawers wait for their own reads")
+	}
+	f.readWaited(d, 1000*worthWaiting)
+	if n := rounds(1000 * probing); n != 0 {
+		t.Errorf("%d reads in the time in which one takes most of it", n)
+	}
+}
+
+// cutLoader loads the first half of each sample.
+type cutLoader struct{ loader }
+
+func (l cutLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(int) []byte) ([]byte, int64, dataset.Identity, error) {
+	data, read, seen, err := l.loader.Load(ctx, epoch, id, whole, grow)
+	return data[:len(data)/2], read, seen, err
+}
+
+// loaded is a load with the next sample of the most important batch.
+func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
+	t.Helper()
+	e.batches.mu.Lock()
+	b := e.batches.nextSlot()
+	if b == nil {
+		t.Fatal("nothing to claim")
+	}
+	l := e.batches.take(b)
+	e.batches.mu.Unlock()
+	if wrap != nil {
+		real := l.loader
+		defer func() { l.loader = real }()
+		l.loader = wrap(l.loader)
+	}
+	if err := l.fetchFirst(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func cut(l loader) loader { return cutLoader{l} }
+
+// drawTogether has a drawer draw samples, and waits for what comes of that.
+func drawTogether(e *Engine, d *drawer, hands ...*load) {
+	d.draw(hands)
+	for _, l := range hands {
+		e.batches.wasDrawn(l)
+	}
+	e.batches.wait.Wait()
+}
+
+// TestSamplesThatGoTogether: of two samples of one batch, or of two, each has its own bytes or its own error.
+func TestSamplesThatGoTogether(t *testing.T) {
+	whole := start(t, jpegDir(t, 8), inPairs, func(o *Options) { o.BatchSize = 8 })
+	for _, oneBatch := range []bool{true, false} {
+		for bad := -1; bad < 2; bad++ {
+			e, b := handEngine(t)
+			batches, keys := [2]*batch{b, b}, [2]Key{}
+			var hands [2]*load
+			for i := range hands {
+				if i > 0 && !oneBatch {
+					e.batches.mu.Lock()
+					b.todo = nil
+					e.batches.mu.Unlock()
+					keys[1] = Key{Epoch: 1}
+					e.ask(keys[1])
+					batches[1] = own(t, e)
+				}
+				wrap := cut
+				if i != bad {
+					wrap = nil
+				}
+				hands[i] = loaded(t, e, wrap)
+			}
+			slots := [2]int{hands[0].item.slot, hands[1].item.slot}
+			drawTogether(e, e.flow.drawers[0], hands[:]...)
+			for i, b := range batches {
+				slot := b.slotBytes(slots[i])
+				want := read(t, whole, keys[i], layout.NHWCForm)[slots[i]*len(slot):][:len(slot)]
+				switch {
+				case i == bad && b.bad == nil:
+					t.Errorf("one batch: %t: the bad sample %d is not found", oneBatch, i)
+				case i != bad && !bytes.Equal(slot, want):
+					t.Errorf("one batch: %t, %d is bad: other bytes in slot %d", oneBatch, bad, slots[i])
+				case b.inFlight+b.writers != 0:
+					t.Errorf("one batch: %t: %d in flight, %d writers", oneBatch, b.inFlight, b.writers)
+				}
+			}
+		}
+	}
+}
+
+// TestPanicWhileDrawing: it costs the batch of the sample that causes it, and not the other one, and the decoders are
+// replaced, without leaving memory charged.
+func TestPanicWhileDrawing(t *testing.T) {
+	for panics := range 2 {
+		e, first := handEngine(t)
+		one := loaded(t, e, nil)
+		e.batches.mu.Lock()
+		rest := first.todo
+		first.todo = nil
+		e.batches.mu.Unlock()
+		e.ask(Key{Epoch: 1})
+		batches := [2]*batch{first, own(t, e)}
+		two := loaded(t, e, nil)
+		first.todo = rest
+		d := e.flow.drawers[0]
+		before := d.decoders
+		batches[panics].pixels = nil
+		drawTogether(e, d, one, two)
+		for i, b := range batches {
+			if failed := i == panics; failed && !errors.Is(b.err, ErrMachine) || !failed && (b.finished != 1 || b.inFlight+b.writers != 0) {
+				t.Errorf("%d panics: batch %d: %d finished, %v", panics, i, b.finished, b.err)
+			}
+		}
+		if d.decoders == before {
+			t.Error("the decoders that panicked are still in use")
+		}
+	}
+}
+
+// TestUnwantedSamplesAreNotDecoded: what waits for a drawer is not decoded once its batch was dropped, or the engine closes.
+func TestUnwantedSamplesAreNotDecoded(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		e, b := handEngine(t)
+		one, two := loaded(t, e, nil), loaded(t, e, nil)
+		e.batches.mu.Lock()
+		b.refs, b.waiting = 0, 0
+		if closes {
+			e.batches.closed = true
+		} else {
+			e.discard(b)
+		}
+		e.batches.mu.Unlock()
+		drawTogether(e, e.flow.drawers[0], one, two)
+		if s := e.Stats(); s.JPEGs.All() != 0 || b.writers != 0 || !closes && b.buf != nil {
+			t.Errorf("closing: %t: %d samples were decoded, memory is kept: %t, %d writers", closes, s.JPEGs.All(), b.buf != nil, b.writers)
+		}
+		e.batches.mu.Lock()
+		e.batches.closed = false // so that Close frees everything
+		e.batches.mu.Unlock()
+	}
+}
+
+// TestNoMemoryForASecondSample: the first is drawn alone, and the second after it.
+func TestNoMemoryForASecondSample(t *testing.T) {
+	e, b := handEngine(t)
+	d := e.flow.drawers[0]
+	one, two := loaded(t, e, nil), loaded(t, e, nil)
+	e.memory.pool.Trim()
+	_, sum := e.memory.ledger.usage(useScratch)
+	e.memory.ledger.setLimit(sum + d.decoders[0].Needs(one.sample.head))
+	d.draw([]*load{one, two})
+	if one.sample.drawn != nil || two.sample.drawn != errAlone {
+		t.Fatalf("drawn: %v, %v", one.sample.drawn, two.sample.drawn)
+	}
+	e.batches.wasDrawn(one)
+	e.batches.wasDrawn(two)
+	if b.finished != 1 || len(e.flow.ready) != 1 || e.flow.ready[0] != two {
+		t.Errorf("%d finished, %d are ready", b.finished, len(e.flow.ready))
+	}
+	e.flow.remove(0)
+	drawTogether(e, d, two)
+	if b.finished != 2 || b.refused {
+		t.Errorf("%d finished, refused %t", b.finished, b.refused)
+	}
+}
+
+// handEngine returns an engine without goroutines that decodes JPEGs in pairs, and a batch of 8 in the making.
+func handEngine(t *testing.T, change ...func(*Options)) (*Engine, *batch) {
+	t.Helper()
+	o := testOptions()
+	inPairs(&o)
+	o.BatchSize, o.PrefetchDepth, o.Anonymous, o.IdleAfter = 8, 0, true, defaultIdle
+	for _, f := range change {
+		f(&o)
+	}
+	if !o.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
+		t.Skip("this build's decoder decodes no pairs")
+	}
+	e, err := build(openDataset(t, jpegDir(t, 8)), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	e.flow.off = true // the test loads and draws
+	e.ask(Key{})
+	return e, own(t, e)
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// stallAfter is how long a read may take before its storage counts as hanging: far longer than
+// any read takes on working storage, local or remote.
+const stallAfter = time.Second
+
+// mostOfAShard bounds the loads whose reads hang for one shard, however often its batches are
+// opened: what is left of the loads is for other shards.
+const mostOfAShard = 6
+
+// hung knows the loads whose reads hang. Such a read cannot be cancelled, so another load stands in
+// for it, and batches on other storage go on. The lock of the batches guards it, except count.
+type hung struct {
+	log   *slog.Logger
+	path  func(id int64) string
+	began time.Time // times of reads count from here
+	loads []*load   // all there are
+	count atomic.Int32
+}
+
+// hangs reports whether a read for a batch hangs.
+func (h *hung) hangs(b *batch) bool {
+	return h.count.Load() > 0 && slices.ContainsFunc(h.loads, func(l *load) bool {
+		return l.stalled && l.item.b == b && l.item.isCurrent()
+	})
+}
+
+// mayHang reports whether a batch of which nothing was read yet may be loaded. While reads hang,
+// it gets one load at first, and more when that one has returned, so that storage that does not
+// answer costs one load, not all of them. If reads of its own shard hang, a prefetched batch gets
+// none, and a wanted one none of the last, which remain for other shards.
+func (h *hung) mayHang(b *batch) bool {
+	if h.count.Load() == 0 {
+		return true
+	}
+	if b.inFlight > 0 {
+		return false
+	}
+	hangs, sameShard := false, 0
+	for _, l := range h.loads {
+		if l.fetchingSince.Load() != 0 && l.item.b.key.Shard == b.key.Shard {
+			hangs = hangs || l.stalled
+			sameShard++
+		}
+	}
+	return !hangs || b.waiting > 0 && sameShard < mostOfAShard
+}
+
+// find notes the loads whose reads have begun to hang, and returns them.
+func (h *hung) find(now time.Time) (found []*load) {
+	for _, l := range h.loads {
+		since := l.fetchingSince.Load()
+		if since == 0 || l.stalled || now.Sub(h.began)-time.Duration(since) < stallAfter {
+			continue
+		}
+		h.count.Add(1)
+		if l.fetchingSince.Load() != since { // it just returned; endFetch may have missed count
+			h.count.Add(-1)
+			continue
+		}
+		l.stalled = true
+		h.log.Warn("storage does not answer: a read hangs, other batches go on without it",
+			"path", h.path(l.fetching.Load()), "seconds", stallAfter.Seconds())
+		found = append(found, l)
+	}
+	return found
+}
