@@ -173,12 +173,15 @@ func (d *drawer) plan(i int, l *load) error {
 // reserve finds memory for a sample's pixels, and for what decoding it takes at most.
 func (d *drawer) reserve(i int, l *load) (err error) {
 	f := &l.sample
+	n := d.decoders[i].Needs(f.head)
+	if err := d.batches.memory.fits(l.item.b, int64(len(f.data)+f.job.Memory)+n); err != nil {
+		return err
+	}
 	if f.job.Memory > 0 {
 		if f.memory, err = l.grow(&d.pixels[i], f.job.Memory, &d.charged); err != nil {
 			return err
 		}
 	}
-	n := d.decoders[i].Needs(f.head)
 	if err = d.batches.memory.scratch(l.item.b, n); err == nil {
 		d.charged += n
 	}

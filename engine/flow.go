@@ -392,7 +392,7 @@ func (all *batches) presizeLoads() {
 	if all.opts.Hints.Input == 0 {
 		return
 	}
-	for range 2 * len(all.flow.drawers) {
+	for range all.flow.window + 2*len(all.flow.drawers) { // on their way, and in pairs that are drawn
 		l := newLoad(all)
 		if err := l.input.Presize(int(all.opts.Hints.Input)); err != nil {
 			all.log.Warn("an input buffer could not be allocated beforehand", "reason", err)

@@ -160,6 +160,7 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 		o.Anonymous = true // a tmpfs would not refuse before there is no memory left
 	})
 	l := newLoad(e.batches)
+	l.item.b = &batch{}
 	defer l.giveBack()
 	for what, ask := range map[string]func() error{
 		"a batch": func() error { _, err := e.memory.buffer(&batch{}, tooMuch); return err },

@@ -74,6 +74,9 @@ func (l *load) giveBack() {
 func (l *load) grow(buf *pinned.Host, n int, charged *int64) ([]byte, error) {
 	m, more := l.batches.memory, max(0, buf.Plan(n)-buf.Bytes())
 	if more > 0 {
+		if err := m.fits(l.item.b, int64(n)); err != nil {
+			return nil, err
+		}
 		if err := m.scratch(l.item.b, more); err != nil {
 			return nil, err
 		}

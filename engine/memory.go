@@ -108,6 +108,15 @@ func (m *memory) freeBuffer(buf *pinned.Buffer) {
 	m.ledger.cameBack()
 }
 
+// fits returns an error if the limit can never have room for n bytes beside a batch.
+func (m *memory) fits(b *batch, n int64) error {
+	room := m.forBatches() - b.spec.Bytes()
+	if n <= room {
+		return nil
+	}
+	return fmt.Errorf("%w: it takes %d bytes while it is decoded, and the memory limit leaves %d beside its batch", ErrNoMemory, n, max(0, room))
+}
+
 // scratch charges n bytes that a worker needs for a batch.
 func (m *memory) scratch(b *batch, n int64) error {
 	for before := m.ledger.returns(); !m.ledger.reserve(useScratch, n); before = m.ledger.returns() {

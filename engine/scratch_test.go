@@ -8,9 +8,11 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode/pixels"
@@ -89,4 +91,26 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSampleThatNeverFits: it is refused at once, by name, and not after the memory wait; others are made.
+func TestSampleThatNeverFits(t *testing.T) {
+	ds := openDataset(t, growingDir(t))
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		tiny(&o)
+		o.MemoryLimit = runtimeBytes + 20<<20 // a JPEG takes 6 MB, a PNG 26 MB
+		e, err := New(ds, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		read(t, e, Key{}, layout.NHWCForm)
+		began := time.Now()
+		_, err = e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm)
+		if !errors.Is(err, ErrNoMemory) || !strings.Contains(err.Error(), ".png") || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		read(t, e, Key{Epoch: 1}, layout.NHWCForm)
+	})
 }

@@ -212,7 +212,7 @@ func TestBytesPerSample(t *testing.T) {
 	dir := sized(t, 300, 300, 300, 300, 40*kib, 300, 300, 300)
 	const workers, depth, batch = 3, 2, 4
 	used := min(workers, runtime.NumCPU())
-	inputs, scratch := int64(2*used), int64(2*used) // those that decode take pairs
+	inputs, scratch := int64(6*used), int64(2*used) // those that decode take pairs
 	for _, test := range []struct {
 		hint                  string
 		batch, input, scratch int64 // per sample, in KiB
@@ -258,7 +258,7 @@ var hintInLog = regexp.MustCompile(`bytes-per-sample="?([^"\n]+)"?`)
 // late.
 func TestHintForNextTime(t *testing.T) {
 	skipWithoutFUSE(t)
-	flags := []string{"--batch-size", "4", "--resize", "stretch", "--size", "40x50", "--dtype", "float16", "--workers", "2"}
+	flags := []string{"--batch-size", "4", "--resize", "stretch", "--size", "40x50", "--dtype", "float16", "--workers", "2", "--loads", "4"}
 	m := mountBatchfs(t, smallAlbum(t).dir, flags...)
 	m.readAll(t, 0, layout.SafeTensors)
 	before := m.buffers(t)

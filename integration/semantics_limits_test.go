@@ -202,7 +202,7 @@ func TestKernelRefusesMemory(t *testing.T) {
 	const size = tileBatch * canvas * canvas * 3 // 131 MB
 	dataset := tiles(t, tileBatch*batches, side)
 	m := tileMount(t, dataset, cacheFlags("none", 0, "--size", fmt.Sprintf("%dx%d", canvas, canvas), "--prefetch-queue-depth", "0",
-		"--workers", "1", "--memory-limit", "1GiB", "--memory-wait", "1h")...)
+		"--workers", "1", "--loads", "1", "--memory-limit", "1GiB", "--memory-wait", "1h")...)
 	for batch := range batches { // starts all threads and grows Go's heap to its full size
 		expectPaddedTiles(t, m, 0, batch, side, canvas)
 	}

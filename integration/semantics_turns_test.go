@@ -14,7 +14,7 @@ import (
 // that is.
 func tightMount(t testing.TB, dataset string, n, size int64, flags ...string) *mounted {
 	t.Helper()
-	flags = append(flags, "--workers", "1", "--memory-limit")
+	flags = append(flags, "--workers", "1", "--loads", "1", "--memory-limit")
 	read := func(limit int64) (m *mounted, itself int64) {
 		m = tileMount(t, dataset, append(flags, strconv.FormatInt(limit, 10))...)
 		if _, err := os.ReadFile(m.path(0, 0, 0, layout.NHWCForm)); err != nil {
