@@ -103,6 +103,9 @@ func (all *batches) makeFlow() {
 	f.mostBytes = min(mostReady, o.MemoryLimit/shareOfReady)
 }
 
+// usual is how many loads there are: those on their way, and a pair that each drawer has.
+func (f *flow) usual() int { return f.window + 2*len(f.drawers) }
+
 // underWay counts the samples between storage and the drawers.
 func (f *flow) underWay() int { return f.loading + len(f.ready) }
 
@@ -392,7 +395,7 @@ func (all *batches) presizeLoads() {
 	if all.opts.Hints.Input == 0 {
 		return
 	}
-	for range all.flow.window + 2*len(all.flow.drawers) { // on their way, and in pairs that are drawn
+	for range all.flow.usual() {
 		l := newLoad(all)
 		if err := l.input.Presize(int(all.opts.Hints.Input)); err != nil {
 			all.log.Warn("an input buffer could not be allocated beforehand", "reason", err)
@@ -407,7 +410,7 @@ func (all *batches) recycle(l *load) {
 	l.chargeActual()
 	all.mu.Lock()
 	f := all.flow
-	if len(f.spare) < f.window || all.closed {
+	if len(f.spare) < f.usual() || all.closed {
 		f.spare = append(f.spare, l)
 		all.mu.Unlock()
 		return
