@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 )
 
 func TestBlocks(t *testing.T) {
@@ -247,3 +248,34 @@ func TestFolderInAnArchive(t *testing.T) {
 }
 
 func second(_ *Dataset, err error) error { return err }
+
+// TestEmptyShard: a Parquet file without rows adds nothing to the others, whatever type its columns have. Alone, it is
+// a dataset without images.
+func TestEmptyShard(t *testing.T) {
+	type untyped struct {
+		Image *int32 `parquet:"image,optional"`
+	}
+	p := newPlace(t)
+	p.mkdir("s")
+	p.mkdir("only")
+	photo := []byte(image("jpeg", 10, 20, 1))
+	rows := []rowImage{{photo, 0}, {photo, 1}}
+	for name, err := range map[string]error{
+		"0.parquet": parquet.WriteFile(p.path("s/0.parquet"), []untyped{}),
+		"1.parquet": parquet.WriteFile(p.path("s/1.parquet"), []rowImage{}),
+		"2.parquet": parquet.WriteFile(p.path("s/2.parquet"), rows),
+		"only":      parquet.WriteFile(p.path("only/0.parquet"), []untyped{}),
+	} {
+		if err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	if d := p.open("s"); d.Len() != 2 {
+		t.Errorf("%d samples", d.Len())
+	}
+	for _, name := range []string{"only", "s/1.parquet", "s/[01].parquet"} {
+		if _, err := p.tryOpen(name); !errors.Is(err, ErrEmpty) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
