@@ -164,7 +164,7 @@ func (s *source) takeList(ctx context.Context, place, folder string, text []byte
 		if err := g.error(e.locateGroup(ctx, &g, &how)); err != nil {
 			return err
 		}
-		if e.manifest == "" {
+		if !e.hasColumns() {
 			e.labels = ""
 		}
 		s.entries, leads = append(s.entries, e), append(leads, e.lead)

@@ -34,15 +34,30 @@ func locate(ctx context.Context, path string, o *Options) (src *source, err erro
 	} else {
 		err = src.locateFile(ctx, path, o)
 	}
-	manifest := func(s *source) bool { return s.manifest != "" }
-	if err == nil && o.LabelColumn != "" && !manifest(src) && !slices.ContainsFunc(src.entries, manifest) {
-		err = &option.Error{Field: "label column", Rule: "left out: the dataset has no manifest", Value: o.LabelColumn}
+	columns := src.folder() || src.hasColumns() || slices.ContainsFunc(src.entries, (*source).hasColumns)
+	if err == nil && o.LabelColumn != "" && !columns {
+		err = errNoColumns(o.LabelColumn)
 	}
 	src.stores = slices.Collect(maps.Values(o.opened))
 	if err != nil {
 		_ = src.close()
 	}
 	return src, err
+}
+
+// hasColumns says whether there are columns to choose from. Those of a folder show when it is listed.
+func (s *source) hasColumns() bool {
+	return s.manifest != "" || slices.ContainsFunc(s.archives, isTable)
+}
+
+// isTable says whether a name, or a pattern, is that of an archive with columns.
+func isTable(name string) bool {
+	kind := archive.ExtensionKey(strings.TrimSuffix(strings.ToLower(name), ".zstd"))
+	return kind == "parquet" || kind == "mds"
+}
+
+func errNoColumns(label string) error {
+	return &option.Error{Field: "label column", Rule: "left out: the dataset has no columns", Value: label}
 }
 
 // openStore is store.Open, which it calls once for each store.

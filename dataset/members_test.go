@@ -19,6 +19,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 func TestBlocks(t *testing.T) {
@@ -247,3 +250,81 @@ func TestFolderInAnArchive(t *testing.T) {
 }
 
 func second(_ *Dataset, err error) error { return err }
+
+// TestLabelColumn: a column of Parquet holds the labels if it is asked for, with the classes that Hugging Face notes, and
+// an index of other labels is not used for it.
+func TestLabelColumn(t *testing.T) {
+	type row struct {
+		Image  []byte `parquet:"img"`
+		Fine   int64  `parquet:"fine_label"`
+		Coarse int64  `parquet:"coarse_label"`
+	}
+	const note = `{"info":{"features":{"img":{"_type":"Image"},"coarse_label":{"_type":"ClassLabel","names":["fish","tree"]}}}}`
+	p := newPlace(t)
+	p.mkdir("s")
+	photo := []byte(image("jpeg", 10, 20, 1))
+	if err := parquet.WriteFile(p.path("s/0.parquet"), []row{{photo, 7, 1}, {photo, 3, 0}},
+		parquet.KeyValueMetadata("huggingface", note)); err != nil {
+		t.Fatal(err)
+	}
+	p.write("one.txt", "s/0.parquet")
+	for _, name := range []string{"s", "s/0.parquet", "s/*.parquet", "one.txt"} {
+		for column, want := range map[string][]int{"fine_label": {7, 3}, "coarse_label": {1, 0}} {
+			d := p.open(name, func(o *Options) { o.LabelColumn = column })
+			if !slices.Equal(labels(d), want) || len(d.Classes()) > 0 != (column == "coarse_label") {
+				t.Errorf("%s, %s: %v, %v", name, column, labels(d), d.Classes())
+			}
+		}
+		if _, err := p.tryOpen(name, func(o *Options) { o.LabelColumn = "none" }); !errors.Is(err, ErrArchive) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	shard, err := os.ReadFile("archive/testdata/jpeg.mds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("x.mds", string(shard))
+	_, err = p.tryOpen("x.mds", func(o *Options) { o.LabelColumn = "weight" })
+	if !errors.Is(err, ErrArchive) || !strings.Contains(err.Error(), `"weight" holds labels`) {
+		t.Error(err)
+	}
+	p.images("d/a/1.jpg")
+	p.pack("d.tar", "", "d/a/1.jpg")
+	for _, name := range []string{"d", "d.tar"} {
+		_, err := p.tryOpen(name, func(o *Options) { o.LabelColumn = "none" })
+		if _, flag := errors.AsType[*option.Error](err); !flag {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestEmptyShard: a Parquet file without rows adds nothing to the others, whatever type its columns have. Alone, it is
+// a dataset without images.
+func TestEmptyShard(t *testing.T) {
+	type untyped struct {
+		Image *int32 `parquet:"image,optional"`
+	}
+	p := newPlace(t)
+	p.mkdir("s")
+	p.mkdir("only")
+	photo := []byte(image("jpeg", 10, 20, 1))
+	rows := []rowImage{{photo, 0}, {photo, 1}}
+	for name, err := range map[string]error{
+		"0.parquet": parquet.WriteFile(p.path("s/0.parquet"), []untyped{}),
+		"1.parquet": parquet.WriteFile(p.path("s/1.parquet"), []rowImage{}),
+		"2.parquet": parquet.WriteFile(p.path("s/2.parquet"), rows),
+		"only":      parquet.WriteFile(p.path("only/0.parquet"), []untyped{}),
+	} {
+		if err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	if d := p.open("s"); d.Len() != 2 {
+		t.Errorf("%d samples", d.Len())
+	}
+	for _, name := range []string{"only", "s/1.parquet", "s/[01].parquet"} {
+		if _, err := p.tryOpen(name); !errors.Is(err, ErrEmpty) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

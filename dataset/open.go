@@ -46,7 +46,8 @@ type Options struct {
 	// IgnoreMetadata reads a directory's folders even if a metadata.csv, metadata.jsonl or
 	// metadata.parquet in it could be its manifest.
 	IgnoreMetadata bool
-	// LabelColumn is the manifest's column of labels; "": "label", if there is one.
+	// LabelColumn is the column of labels of the manifest, or of archives of the kinds parquet and mds.
+	// "": the one with a usual name, if there is one.
 	LabelColumn string
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
@@ -270,7 +271,11 @@ func (p *opening) outline() (x *index, err error) {
 	default:
 		x, err = listDirectory(p.ctx, p.src)
 	}
-	if err == nil && x.packed != nil {
+	switch {
+	case err != nil:
+	case p.src.labels != "" && (x.packed == nil || !isTable(x.packed[0].name)):
+		err = errNoColumns(p.src.labels)
+	case x.packed != nil:
 		err = p.lookAtPacked(x)
 	}
 	return x, err

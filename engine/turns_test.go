@@ -19,8 +19,12 @@ import (
 // exhaust lowers the memory limit to what is in use, so that an Open has to wait until
 // memory comes back.
 func exhaust(e *Engine) {
+	f := e.batches.flow
+	for !e.locked(func() bool { return f.loading == 0 && f.resting == len(f.drawers) }) {
+		time.Sleep(time.Millisecond)
+	}
 	e.batches.mu.Lock()
-	for i, l := range e.batches.flow.spare {
+	for i, l := range f.spare {
 		if i > 0 { // one has to be loaded at least
 			l.giveBack()
 		}

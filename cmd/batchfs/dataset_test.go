@@ -192,7 +192,7 @@ func TestManifestFlags(t *testing.T) {
 		{"id,age\n1,2\n", "", `line 1: no "path" or "file_name"`, "--metadata ignore", statusFailed},
 		{"file_name,label\na/0.png,0.5\nb/0.png,1\n", "", `line 2: label "0.5" is neither a whole number nor a class name`, "--metadata ignore", statusFailed},
 		{"file_name,label\na/0.png,x\n", "--label-column grade", `no row has a label in a column "grade"`, "--metadata ignore", statusFailed},
-		{"file_name,label\na/0.png,x\n", "--metadata ignore --label-column grade", "--label-column must be left out: the dataset has no manifest, but is \"grade\"", "", statusUsage},
+		{"file_name,label\na/0.png,x\n", "--metadata ignore --label-column grade", "--label-column must be left out: the dataset has no columns, but is \"grade\"", "", statusUsage},
 		{"file_name,label\na/0.png,x\n", "--metadata maybe", "--metadata must be auto or ignore", "", statusUsage},
 		{"file_name,label\na/0.png,x\n", "--label-column=", "--label-column must be the name of a column", "", statusUsage},
 	} {

@@ -115,7 +115,7 @@ func method(name string) func(*scanner) error {
 			return scan
 		}
 	}
-	if strings.Contains(name, ".tfrecord") { // also .tfrecords, and .tfrecord-00000-of-01024
+	if strings.Contains(name, ".tfrecord") || numbered.MatchString(name) { // also .tfrecord-00000-of-01024
 		return (*scanner).tfrecord
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -47,6 +48,10 @@ func Hidden(name string) bool {
 
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
+// numbered is the name of a shard of records that has no extension, as TensorFlow's own programs write
+// ImageNet: train-00000-of-01024.
+var numbered = regexp.MustCompile(`^[^.]+-\d{5,}-of-\d{5,}$`)
+
 // ExtensionKey names the kind of an ignored file for counting: its extension in lower case, "." for a hidden
 // file, "" for no extension, "other" for anything but up to 8 letters and digits, so that it is printable whatever the name is.
 func ExtensionKey(name string) string {
@@ -56,6 +61,8 @@ func ExtensionKey(name string) string {
 	ext, found := extension(name)
 	strange := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }
 	switch {
+	case numbered.MatchString(base(name)):
+		return "tfrecord"
 	case !found:
 		return ""
 	case strings.HasPrefix(ext, "tfrecord"): // also .tfrecord-00000-of-01024
@@ -118,7 +125,7 @@ func (s *scanner) files() {
 	}
 }
 
-// nameRows names the samples of a table by their numbers, unless each of them has a name of its own.
+// nameRows names samples that are in order by their numbers, unless each of them has a name of its own.
 func (s *scanner) nameRows(named bool) {
 	if named && len(s.duplicates()) == 0 {
 		return

@@ -64,9 +64,18 @@ func TestBadZip(t *testing.T) {
 	deflated := func(packed, size uint64) zip.FileHeader {
 		return zip.FileHeader{Name: "a.jpg", Method: zip.Deflate, CompressedSize64: packed, UncompressedSize64: size}
 	}
+	method := func(m uint16) zip.FileHeader {
+		h := stored("m.jpg")
+		h.Method = m
+		return h
+	}
 	differ := stored("a.jpg")
 	differ.UncompressedSize64 = 2
 	for want, b := range map[string][]byte{
+		"with lzma, which":      zipOf(t, stored("a.jpg"), method(14)),
+		"with zstd, which":      zipOf(t, method(93)),
+		"with method 7, which":  zipOf(t, method(7)),
+		`"12.jpg": it is compr`: read(t, "methods.zip"),
 		"leads out":             zipOf(t, stored("../a.jpg")),
 		"NUL":                   zipOf(t, stored("a\x00.jpg")),
 		"sizes 1 and 2 make no": zipOf(t, differ),
