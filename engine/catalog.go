@@ -136,6 +136,9 @@ func (c *Catalog) Settings() map[string]any {
 	if o.FullJPEGs { // absent when false, to keep fingerprints from before this setting
 		settings["jpeg_scaling"] = false
 	}
+	if o.Transform.Mode == resample.CenterCrop {
+		settings["resize_to"] = o.Transform.ResizeTo
+	}
 	c.addOrder(settings)
 	return settings
 }

@@ -26,7 +26,7 @@ import (
 const transformHeight, transformWidth = 16, 21
 
 var (
-	transformModes  = []resample.Mode{resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop}
+	transformModes  = []resample.Mode{resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.CenterCrop, resample.RandomResizedCrop}
 	transformDTypes = []layout.DType{layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32}
 )
 
@@ -71,7 +71,7 @@ func transformedBy(t testing.TB, k Kernels, ds *dataset.Dataset, mode resample.M
 	o.Anonymous, o.Transform.Mode, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
 	o.Transform.CropArea, o.Transform.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
 	if mode != resample.None {
-		o.Transform.Height, o.Transform.Width = transformHeight, transformWidth
+		o.Transform.Height, o.Transform.Width, o.Transform.ResizeTo = transformHeight, transformWidth, transformWidth+4
 	}
 	for _, f := range change {
 		f(&o)

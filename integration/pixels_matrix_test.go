@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	allModes  = []string{"none", "stretch", "not-larger", "not-smaller", "random-resized-crop"}
+	allModes  = []string{"none", "stretch", "not-larger", "not-smaller", "center-crop", "random-resized-crop"}
 	allDTypes = []layout.DType{layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32}
 )
 

@@ -34,6 +34,9 @@ func (l look) flags(more ...string) []string {
 	if l.mode != "" {
 		flags = append(flags, "--resize", l.mode)
 	}
+	if l.mode == "center-crop" {
+		flags = append(flags, "--resize-to", strconv.Itoa(l.resizeTo()))
+	}
 	if l.mean != nil {
 		flags = append(flags, "--mean", commas(l.mean), "--std", commas(l.std))
 	}
@@ -42,6 +45,9 @@ func (l look) flags(more ...string) []string {
 	}
 	return append(flags, more...)
 }
+
+// resizeTo is the short side before a centre crop.
+func (l look) resizeTo() int { return max(l.height, l.width) + 5 }
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
@@ -108,6 +114,9 @@ func (l look) appearance(epoch int, id int64, h, w int) appearance {
 		factor := max(float64(l.height)/float64(h), float64(l.width)/float64(w))
 		a.y, a.crop[0], a.crop[2] = middle(fit(0, h, nearest(float64(h)*factor)), h, l.height)
 		a.x, a.crop[1], a.crop[3] = middle(fit(0, w, nearest(float64(w)*factor)), w, l.width)
+	case "center-crop":
+		a.y, a.crop[0], a.crop[2] = middleToEven(fit(0, h, l.resizeTo()*h/min(h, w)), h, l.height)
+		a.x, a.crop[1], a.crop[3] = middleToEven(fit(0, w, l.resizeTo()*w/min(h, w)), w, l.width)
 	case "random-resized-crop":
 		top, left, height, width := r.window(h, w)
 		a.crop = [4]float64{float64(top), float64(left), float64(height), float64(width)}
@@ -122,7 +131,16 @@ func nearest(v float64) int { return max(int(math.Floor(v+0.5+1e-9)), 1) }
 
 // middle returns the n middle outputs of an axis, and the range of size pixels they show.
 func middle(a axis, size, n int) (cut axis, from, shown float64) {
-	first := (a.n - n + 1) / 2 // an odd pixel goes to the left
+	return outputs(a, size, (a.n-n+1)/2, n) // an odd pixel goes to the left
+}
+
+// middleToEven is middle with halves rounded to even, as by Python.
+func middleToEven(a axis, size, n int) (cut axis, from, shown float64) {
+	return outputs(a, size, int(math.RoundToEven(float64(a.n-n)/2)), n)
+}
+
+// outputs returns the n outputs of an axis from first on, and the range of size pixels they show.
+func outputs(a axis, size, first, n int) (cut axis, from, shown float64) {
 	perOutput := float64(size) / float64(a.n)
 	a.start, a.n = float64(first)*perOutput, n
 	return a, float64(first) * perOutput, float64(n) * perOutput

@@ -31,6 +31,7 @@ func TestConvertUsage(t *testing.T) {
 		{convert("--raw-ratio", "1", "--raw-resize", "stretch"), "--raw-resize needs --raw-size, as in --raw-size 256x256"},
 		{convert("--raw-ratio", "1", "--raw-resize", "stretch", "--raw-size", "0x9"), `--raw-size must be a height and a width, each from 1 to 1048576, as in 256x256, but is "0x9"`},
 		{convert("--raw-ratio", "1", "--raw-size", "9x9", "--raw-resize", "random-resized-crop"), `--raw-resize must be stretch, not-larger or not-smaller, but is "random-resized-crop"`},
+		{convert("--raw-ratio", "1", "--raw-size", "9x9", "--raw-resize", "center-crop"), `--raw-resize must be stretch, not-larger or not-smaller, but is "center-crop"`},
 		{convert("--raw-ratio", "1", "--seed", "x"), `--seed must be a whole number from 0 to 2^64-1, but is "x"`},
 		{convert("--raw-ratio", "1", "--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
 		{convert("--raw-ratio", "1", "--memory-limit", "0"), `--memory-limit must be a size in bytes above 0`},

@@ -138,9 +138,9 @@ func TestHelpOfMount(t *testing.T) {
 // TestCompletions: what the scripts are told to offer, and that shells can read the scripts.
 func TestCompletions(t *testing.T) {
 	for line, want := range map[string]string{
-		"mount --resize":        "none stretch not-larger not-smaller random-resized-crop",
-		"mount --resize =":      "none stretch not-larger not-smaller random-resized-crop", // in bash
-		"mount --resize=not":    "--resize=none --resize=stretch --resize=not-larger --resize=not-smaller --resize=random-resized-crop",
+		"mount --resize":        "none stretch not-larger not-smaller center-crop random-resized-crop",
+		"mount --resize =":      "none stretch not-larger not-smaller center-crop random-resized-crop", // in bash
+		"mount --resize=not":    "--resize=none --resize=stretch --resize=not-larger --resize=not-smaller --resize=center-crop --resize=random-resized-crop",
 		"mount --last-batch":    "fill partial drop",
 		"bench a b --dtype":     "uint8 float16 bfloat16 float32",
 		"mount --cache-size":    "auto",
@@ -251,8 +251,13 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"plan", "--samples", "5", "--partition", "elastic", "--global-batch", "6", "--world-size", "6"}, `--world-size must be at most the number of samples, 5, but is "6"`},
 		{mount("--pad-last-batch=2"), `--pad-last-batch must be true or false, but is "2"`},
 		{mount("--last-batch", "keep"), `--last-batch must be fill, partial or drop, but is "keep"`},
-		{mount("--resize", "bigger"), `--resize must be none, stretch, not-larger, not-smaller or random-resized-crop, but is "bigger"`},
+		{mount("--resize", "bigger"), `--resize must be none, stretch, not-larger, not-smaller, center-crop or random-resized-crop, but is "bigger"`},
 		{mount("--resize", "stretch"), "--resize stretch needs --size, as in --size 224x224"},
+		{mount("--resize", "center-crop", "--size", "224x224"), "--resize center-crop needs --resize-to: the short side of an image, before the middle is cut out"},
+		{mount("--resize", "center-crop", "--size", "224x260", "--resize-to", "256"), `--resize-to must be at least 260, the larger side of --size, but is "256"`},
+		{mount("--resize", "center-crop", "--resize-to", "256"), "--resize center-crop needs --size, as in --size 224x224"},
+		{mount("--resize", "not-smaller", "--size", "224x224", "--resize-to", "256"), "--resize-to is for --resize center-crop, not not-smaller"},
+		{mount("--resize-to", "0"), `--resize-to must be a whole number from 1 to 1048576, but is "0"`},
 		{mount("--crop-area", "0.1,1"), "--crop-area is for --resize random-resized-crop, not none"},
 		{mount("--crop-area", "0,1"), `--crop-area must be two numbers above 0 and at most 1, the smaller first, as in 0.08,1, but is "0,1"`},
 		{mount("--crop-area", "0.5"), `--crop-area must be two numbers above 0 and at most 1, the smaller first, as in 0.08,1, but is "0.5"`},
@@ -368,7 +373,7 @@ func TestDidYouMean(t *testing.T) {
 		"mount a b --dtype float16 --mean 0.485,0.456,0.406":                         "--mean 123.675,116.28,103.53",
 		"mount a b --dtype float16 --mean .5,.5,.5 --std .5,.5,.5":                   "--mean 127.5,127.5,127.5 --std 127.5,127.5,127.5",
 		"mount a b --dtype float16 --mean 120,120,120 --std 0.25,0.25,1":             "--std 63.75,63.75,255",
-		"mount p m --resize center-crop --size 9x9":                                  "--resize not-smaller",
+		"mount p m --resize centre-crop --size 9x9":                                  "--resize center-crop",
 		"mount p m -o resize=letterbox,size=9x9":                                     "--resize not-larger",
 	} {
 		got := batchfs(t, strings.Fields(line)...)

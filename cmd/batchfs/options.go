@@ -81,8 +81,10 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 func pixelFlags(f *flagSet, o *engine.Options) {
 	f.group = aboutPixels
 	f.derived("size", "the largest image in each batch", "make every batch `HxW`, height and width", extent(&o.Transform.Height, &o.Transform.Width, "375x500"))
-	f.add("resize", "none", "`HOW` images get to one size: none, stretch, not-larger, not-smaller or random-resized-crop",
-		choice(&o.Transform.Mode, resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop))
+	f.add("resize", "none", "`HOW` images get to one size: none, stretch, not-larger, not-smaller, center-crop (with --resize-to) or random-resized-crop",
+		choice(&o.Transform.Mode, resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.CenterCrop, resample.RandomResizedCrop))
+	f.derived("resize-to", "none, center-crop needs it", "center-crop brings the short side to `N` pixels, then cuts out the middle",
+		number(&o.Transform.ResizeTo, 1, resample.MaxSide))
 	f.add("flip", "0", "mirror an image horizontally with probability `P`", fraction(&o.Transform.Flip))
 	f.add("dtype", "uint8", "`TYPE` of the elements: uint8, float16, bfloat16 or float32",
 		choice(&o.DType, layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32))
@@ -179,15 +181,30 @@ func checkPixels(f *flagSet, o *engine.Options) error {
 	if o.Transform.Mode != resample.None && !f.Changed("size") {
 		return usage("--resize %s needs --size, as in --size 224x224", o.Transform.Mode)
 	}
-	for _, name := range []string{"crop-area", "crop-ratio"} {
-		if f.Changed(name) && o.Transform.Mode != resample.RandomResizedCrop {
-			return usage("--%s is for --resize %s, not %s", name, resample.RandomResizedCrop, o.Transform.Mode)
+	for name, mode := range map[string]resample.Mode{
+		"crop-area": resample.RandomResizedCrop, "crop-ratio": resample.RandomResizedCrop, "resize-to": resample.CenterCrop,
+	} {
+		if f.Changed(name) && o.Transform.Mode != mode {
+			return usage("--%s is for --resize %s, not %s", name, mode, o.Transform.Mode)
 		}
+	}
+	if t := o.Transform; t.Mode == resample.CenterCrop && t.ResizeTo < max(t.Height, t.Width) {
+		return checkResizeTo(f, max(t.Height, t.Width))
 	}
 	if o.PadMultiple > 1 && f.Changed("size") {
 		return usage("--pad-multiple is for batches as large as their images; --size is exact")
 	}
 	return nil
+}
+
+// checkResizeTo refuses a --resize-to that is missing, or that leaves less than the size, whose
+// larger side is given.
+func checkResizeTo(f *flagSet, side int) error {
+	if f.Changed("resize-to") {
+		return badValue("resize-to", fmt.Sprintf("at least %d, the larger side of --size", side), f.text("resize-to"))
+	}
+	return hint(usage("--resize center-crop needs --resize-to: the short side of an image, before the middle is cut out"),
+		"--resize-to 256 with --size 224x224 is customary; to crop as little as possible: --resize not-smaller")
 }
 
 // imageNet is the meaning of --normalize imagenet, in units of 0..255.

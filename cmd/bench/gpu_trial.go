@@ -83,8 +83,8 @@ func (c *checker) draw(r *rand.Rand, n int) (*trial, error) {
 	t := &trial{bad: make([]error, n)}
 	t.options.Color, t.options.IgnoreOrientation = decode.Color(r.IntN(2)), r.IntN(2) == 1
 	t.options.Options.Kernel, t.options.FullJPEGs = decode.LibJPEG, true
-	modes := []resample.Mode{resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop}
-	o := resample.Options{Mode: modes[r.IntN(len(modes))], Height: 1 + r.IntN(256), Width: 1 + r.IntN(256), Flip: .5, Seed: r.Uint64(),
+	modes := []resample.Mode{resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.CenterCrop, resample.RandomResizedCrop}
+	o := resample.Options{Mode: modes[r.IntN(len(modes))], Height: 1 + r.IntN(256), Width: 1 + r.IntN(256), ResizeTo: 256, Flip: .5, Seed: r.Uint64(),
 		CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio}
 	h, w := 1, 1
 	for len(t.samples) < n {

@@ -39,7 +39,8 @@ type Options struct {
 	// Format of the raw samples.
 	Format Format
 	// Resize is how raw samples are resized to Height and Width, in pixels: none, stretch,
-	// not-larger or not-smaller.
+	// not-larger or not-smaller. These change nothing when they are applied again; other modes
+	// would have a mount show a part of the part.
 	Resize        resample.Mode
 	Height, Width int
 	// Seed determines which samples are raw.
@@ -81,7 +82,7 @@ func (o *Options) validate() error {
 		return &option.Error{Field: "raw ratio", Rule: "a number for a part", Value: "auto"}
 	case o.Format > PPM:
 		return &option.Error{Field: "raw format", Rule: "bmp or ppm", Value: fmt.Sprint(uint8(o.Format))}
-	case o.Resize == resample.RandomResizedCrop:
+	case o.Resize == resample.CenterCrop || o.Resize == resample.RandomResizedCrop:
 		return &option.Error{Field: "raw resize", Rule: "none, stretch, not-larger or not-smaller", Value: o.Resize.String()}
 	case o.Resize == resample.None && (o.Height != 0 || o.Width != 0):
 		return &option.Error{Field: "raw resize", Rule: "given if there is a size", Value: o.Resize.String()}

@@ -37,8 +37,15 @@ func TestSizes(t *testing.T) {
 		{NotSmaller, 100, 100, 50, 51, 100, 100, [4]float64{0, 0.5, 50, 50}},
 		{NotSmaller, 3, 3, 4, 2, 3, 3, [4]float64{1. * 4 / 6 * 2, 0, 2, 2}}, // 6x3, 3 too many
 		{NotSmaller, 224, 224, 20000, 1, 224, 224, [4]float64{9999.5, 0, 1, 1}},
+		{CenterCrop, 224, 224, 256, 256, 224, 224, [4]float64{16, 16, 224, 224}},
+		{CenterCrop, 224, 224, 256, 341, 224, 224, [4]float64{16, 58, 224, 224}}, // half of 117 is 58.5
+		{CenterCrop, 224, 224, 256, 343, 224, 224, [4]float64{16, 60, 224, 224}}, // half of 119 is 59.5
+		{CenterCrop, 224, 224, 512, 512, 224, 224, [4]float64{32, 32, 448, 448}},
+		{CenterCrop, 224, 256, 256, 512, 224, 256, [4]float64{16, 128, 224, 256}},
+		{CenterCrop, 256, 256, 3, 4, 256, 256, [4]float64{0, 42. * 4 / 341, 3, 256. * 4 / 341}}, // 341.3
+		{CenterCrop, 224, 224, 20000, 1, 224, 224, [4]float64{2559888. / 256, 16. / 256, 224. / 256, 224. / 256}},
 	} {
-		o := Options{Mode: v.mode, Height: v.height, Width: v.width}
+		o := Options{Mode: v.mode, Height: v.height, Width: v.width, ResizeTo: 256}
 		if err := o.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +70,7 @@ func TestSizeNeedsNoChance(t *testing.T) {
 	sides := []int{1, 2, 3, 7, 223, 224, 225, 20000, 65500, 1 << 26}
 	for mode := range numModes {
 		o := randomCrop(1)
-		o.Mode, o.Height = mode, 97
+		o.Mode, o.Height, o.ResizeTo = mode, 97, 256
 		for i, h := range sides {
 			for j, w := range sides {
 				oh, ow := o.Size(h, w)
@@ -118,6 +125,11 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.Width = MaxSide + 1 }, "width"},
 		{func(o *Options) { o.Width = MaxSide }, ""},
 		{func(o *Options) { o.Mode, o.Height, o.Width = None, 0, -5 }, ""},
+		{func(o *Options) { o.Mode, o.ResizeTo = CenterCrop, 224 }, ""},
+		{func(o *Options) { o.Mode, o.ResizeTo = CenterCrop, 223 }, "resize to"},
+		{func(o *Options) { o.Mode, o.ResizeTo, o.Width = CenterCrop, 256, 257 }, "resize to"},
+		{func(o *Options) { o.Mode, o.ResizeTo = CenterCrop, MaxSide+1 }, "resize to"},
+		{func(o *Options) { o.Mode = CenterCrop }, "resize to"},
 		{func(o *Options) { o.CropArea = [2]float64{0, 1} }, "crop area"},
 		{func(o *Options) { o.CropArea = [2]float64{0.5, 1.5} }, "crop area"},
 		{func(o *Options) { o.CropArea = [2]float64{0.5, 0.4} }, "crop area"},

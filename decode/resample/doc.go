@@ -14,14 +14,17 @@
 //	Stretch            H x W, each axis by its own factor
 //	NotLarger          both axes by min(H/h, W/w)
 //	NotSmaller         both by max(H/h, W/w); of that the H x W pixels in the middle
+//	CenterCrop         both by ResizeTo/min(h, w); of that the H x W pixels in the middle
 //	RandomResizedCrop  H x W of a random window
 //
-// A resized side is rounded to nearest, halves up, and has at least one pixel; the factor of
-// each axis is then that of the rounded sizes, as in Pillow. (DALI moves the source's edges by a
-// fraction of a pixel instead, unless its subpixel_scale is off.) All modes but None enlarge as
-// well as reduce. NotSmaller crops after resizing, so pixels just outside the window contribute
-// to its border; its crop starts at half of the excess, halves up, as in DALI. RandomResizedCrop
-// crops before it resizes, as in torchvision: pixels outside the window do not contribute.
+// A resized side is rounded to nearest, halves up, and has at least one pixel; CenterCrop rounds
+// the long side down, as torchvision's Resize does. The factor of each axis is then that of the
+// rounded sizes, as in Pillow. (DALI moves the source's edges by a fraction of a pixel instead,
+// unless its subpixel_scale is off.) All modes but None enlarge as well as reduce. NotSmaller and
+// CenterCrop crop after resizing, so pixels just outside the window contribute to its border. Their
+// crop starts at half of the excess: halves are rounded up in NotSmaller, as in DALI, and to even
+// in CenterCrop, as in torchvision. RandomResizedCrop crops before it resizes, as in torchvision:
+// pixels outside the window do not contribute.
 //
 // # The filter
 //

@@ -11,7 +11,7 @@ func TestFilters(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 300 {
 		h, w := 1+r.IntN(60), 1+r.IntN(60)
-		o := Options{Mode: Mode(r.IntN(int(numModes))), Height: 1 + r.IntN(40), Width: 1 + r.IntN(40), CropArea: DefaultCropArea, CropRatio: DefaultCropRatio}
+		o := Options{Mode: Mode(r.IntN(int(numModes))), Height: 1 + r.IntN(40), Width: 1 + r.IntN(40), CropArea: DefaultCropArea, CropRatio: DefaultCropRatio, ResizeTo: 40 + r.IntN(20)}
 		tr := o.Choose(0, int64(r.Uint32()), h, w)
 		pix := make([]byte, h*w)
 		for i := range pix {

@@ -27,6 +27,7 @@ func FuzzResize(f *testing.F) {
 		src.Pix = append(src.Pix, make([]byte, stride*(src.Height-1))...)
 		o := randomCrop(seed)
 		o.Mode, o.Height, o.Width = Mode(mode)%numModes, 1+int(height)%400, 1+int(width)%400
+		o.ResizeTo = max(o.Height, o.Width) + int(reduce)
 		tr := o.Choose(int(h), int64(w), src.Height, src.Width)
 		switch { // also geometries that Choose does not make
 		case reduce%4 > 0:

@@ -15,11 +15,12 @@ const (
 	Stretch                       // the whole image, each axis by its own factor
 	NotLarger                     // the whole image in proportion, as large as fits inside
 	NotSmaller                    // in proportion, as small as covers the size; then the centre
+	CenterCrop                    // in proportion, the short side to ResizeTo; then the centre
 	RandomResizedCrop             // a random window, stretched
 	numModes
 )
 
-var modeNames = [numModes]string{"none", "stretch", "not-larger", "not-smaller", "random-resized-crop"}
+var modeNames = [numModes]string{"none", "stretch", "not-larger", "not-smaller", "center-crop", "random-resized-crop"}
 
 func (m Mode) String() string {
 	if m < numModes {
@@ -45,6 +46,7 @@ const maxRatio = 1 << 26
 type Options struct {
 	Mode          Mode
 	Height, Width int        // of the result, in pixels; None ignores them
+	ResizeTo      int        // CenterCrop: the short side before the crop, no smaller than the result
 	CropArea      [2]float64 // RandomResizedCrop: minimum and maximum share of the image's area
 	CropRatio     [2]float64 // RandomResizedCrop: minimum and maximum width/height
 	Flip          float64    // probability of a mirrored sample, in every mode
@@ -67,6 +69,8 @@ func (o Options) Validate() error {
 		return refuse("height", fmt.Sprintf("1 to %d", MaxSide), o.Height)
 	case !validSide(o.Width):
 		return refuse("width", fmt.Sprintf("1 to %d", MaxSide), o.Width)
+	case o.Mode == CenterCrop && !(o.ResizeTo >= max(o.Height, o.Width) && o.ResizeTo <= MaxSide):
+		return refuse("resize to", fmt.Sprintf("%d, the larger side of the size, to %d", max(o.Height, o.Width), MaxSide), o.ResizeTo)
 	case crops && !(area[0] > 0 && area[0] <= area[1] && area[1] <= 1):
 		return refuse("crop area", "two numbers, the first above 0, the second no smaller and at most 1", area)
 	case crops && !(ratio[0] >= 1./maxRatio && ratio[0] <= ratio[1] && ratio[1] <= maxRatio):

@@ -58,7 +58,7 @@ func TestAgainstPillow(t *testing.T) {
 	add(20, 4000, 3, Options{Mode: Stretch, Height: 30, Width: 20})
 	for n := range 80 {
 		o := randomCrop(uint64(n))
-		o.Mode, o.Height, o.Width = Mode(1+n%4), 1+r.IntN(150), 1+r.IntN(150)
+		o.Mode, o.Height, o.Width = []Mode{Stretch, NotLarger, NotSmaller, RandomResizedCrop}[n%4], 1+r.IntN(150), 1+r.IntN(150)
 		add(1+r.IntN(200), 1+r.IntN(200), 1+2*(n&1), o)
 	}
 	list, err := json.Marshal(cases)

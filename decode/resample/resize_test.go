@@ -137,7 +137,7 @@ func TestAgainstReference(t *testing.T) {
 	for n := range 240 {
 		src := noise(r, 1+r.IntN(90), 1+r.IntN(90), 1+2*(n&1))
 		o := randomCrop(uint64(n))
-		o.Mode, o.Height, o.Width = Mode(1+n%4), 1+r.IntN(70), 1+r.IntN(70)
+		o.Mode, o.Height, o.Width, o.ResizeTo = Mode(1+n%int(numModes-1)), 1+r.IntN(70), 1+r.IntN(70), 71+r.IntN(20)
 		check(src, o.Choose(n, int64(n), src.Height, src.Width))
 	}
 	// Few outputs from many pixels, near the longest step of 16-bit weights, and beyond it.
@@ -157,7 +157,7 @@ func TestExtremes(t *testing.T) {
 				h, w := size[0], size[1]
 				src := Image{Pix: bytes.Repeat([]byte{200}, h*w*channels), Stride: w * channels, Height: h, Width: w, Channels: channels}
 				o := randomCrop(1)
-				o.Mode, o.Height, o.Width = mode, size[2], size[2]
+				o.Mode, o.Height, o.Width, o.ResizeTo = mode, size[2], size[2], size[2]+32
 				tr := o.Choose(0, 0, h, w)
 				if n := ScratchBytes(tr, channels); n > 1<<20+h*w*channels*16 {
 					t.Errorf("%v of %dx%dx%d: %d bytes of scratch", mode, h, w, channels, n)
@@ -345,8 +345,8 @@ func TestNothingOnTheHeap(t *testing.T) {
 	scratch := make([]byte, 1<<20)
 	for _, k := range Kernels() {
 		for _, sink := range sinks {
-			for _, mode := range []Mode{None, Stretch, NotLarger, NotSmaller, RandomResizedCrop} {
-				o.Mode = mode
+			for _, mode := range []Mode{None, Stretch, NotLarger, NotSmaller, CenterCrop, RandomResizedCrop} {
+				o.Mode, o.ResizeTo = mode, 70
 				h, w := src.Height, src.Width
 				if mode == None {
 					h, w = 32, 64

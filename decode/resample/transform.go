@@ -8,8 +8,8 @@ type Transform struct {
 	// mirror.
 	Flip bool
 	// Crop is y, x, height and width of the window of the upright source that the result shows.
-	// It is for documents: pixels are made from Y and X. NotSmaller crops after resizing, so its
-	// values are fractions of pixels: what the resized window covers.
+	// It is for documents: pixels are made from Y and X. NotSmaller and CenterCrop crop after
+	// resizing, so their values are fractions of pixels: what the resized window covers.
 	Crop [4]float64
 }
 

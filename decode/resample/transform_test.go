@@ -10,7 +10,7 @@ import (
 func someTransforms(r *rand.Rand, h, w int) (all []Transform) {
 	for mode := range numModes {
 		o := randomCrop(r.Uint64())
-		o.Mode, o.Height, o.Width = mode, 1+r.IntN(60), 1+r.IntN(60)
+		o.Mode, o.Height, o.Width, o.ResizeTo = mode, 1+r.IntN(60), 1+r.IntN(60), 60+r.IntN(20)
 		all = append(all, o.Choose(0, 0, h, w))
 	}
 	return all

@@ -197,7 +197,7 @@ func TestChoicesStandAlone(t *testing.T) {
 		o.Flip = 0.5
 		want := o.Choose(i, int64(i*i), 375, 500)
 		for mode := range numModes {
-			other := Options{Mode: mode, Height: 1 + i, Width: 7, Flip: 0.5, Seed: 99, CropArea: [2]float64{0.5, 0.6}, CropRatio: [2]float64{1, 1}}
+			other := Options{Mode: mode, Height: 1 + i, Width: 7, ResizeTo: 256, Flip: 0.5, Seed: 99, CropArea: [2]float64{0.5, 0.6}, CropRatio: [2]float64{1, 1}}
 			if got := other.Choose(i, int64(i*i), 11, 1000); got.Flip != want.Flip {
 				t.Errorf("%v: sample %d is not flipped as with %v", mode, i*i, o.Mode)
 			}

@@ -95,7 +95,7 @@ func chance(random *rand.Rand, of float64) bool { return random.Float64() < of }
 func randomSettings(random *rand.Rand) settings {
 	return settings{
 		OnError: pick(random, "fail", "replace", "zero"),
-		Resize:  pick(random, "none", "stretch", "not-larger", "not-smaller", "random-resized-crop"),
+		Resize:  pick(random, "none", "stretch", "not-larger", "not-smaller", "center-crop", "random-resized-crop"),
 		Side:    pick(random, 48, 64, 96),
 		DType:   pick(random, "uint8", "uint8", "float16", "bfloat16", "float32"),
 		Layout:  pick(random, "nhwc", "nchw"),
@@ -125,6 +125,9 @@ func (s *settings) flags() []string {
 	if s.Resize != "none" {
 		f = append(f, "--size", fmt.Sprintf("%dx%d", s.Side, s.Side))
 	}
+	if s.Resize == "center-crop" {
+		f = append(f, "--resize-to", strconv.Itoa(s.Side+16))
+	}
 	if s.Gray {
 		f = append(f, "--color", "gray")
 	}
@@ -139,7 +142,7 @@ func (s *settings) flags() []string {
 func (s *settings) options() (engine.Options, error) {
 	o := engine.Options{
 		Config:    s.order(),
-		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
+		Transform: resample.Options{ResizeTo: s.Side + 16, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
 		Decoding:  decode.Options{MaxPixels: 1 << 28}, Epochs: 100, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
 	}
 	for o.Transform.Mode.String() != s.Resize {
