@@ -20,18 +20,27 @@ func (c *Catalog) cacheSize() (limit int64, ratio float64) {
 // is raw.
 func (c *Catalog) CacheSize(file func(id int64) (size int64, raw bool)) (limit int64, ratio float64) {
 	o := &c.Options
-	if o.CachePolicy == cache.None || o.CacheSize == 0 {
+	if limit = c.CacheLimit(); limit == 0 {
 		return 0, 0
-	}
-	if limit = o.CacheSize; limit == AutoCache {
-		spare := c.spareMemory()
-		limit = spare - min(c.pageNeeds(), spare)
 	}
 	sizes := func(id int64) (int64, bool) {
 		size, raw := file(id)
 		return size, raw && o.Shuffle // in order, raw samples are not kept as evenly as others
 	}
 	return limit, cache.Ratio(limit, o.Samples, o.readHere(), sizes, o.InFlight())
+}
+
+// CacheLimit is the cache's limit in bytes, including overhead; 0: there is no cache.
+func (c *Catalog) CacheLimit() int64 {
+	o := &c.Options
+	switch {
+	case o.CachePolicy == cache.None:
+		return 0
+	case o.CacheSize == AutoCache:
+		spare := c.spareMemory()
+		return spare - min(c.pageNeeds(), spare)
+	}
+	return o.CacheSize
 }
 
 // InFlight is how many samples may enter the cache before those they replace have left: of

@@ -215,6 +215,9 @@ func TestReadDocuments(t *testing.T) {
 	if config.Dataset != m.dataset || config.Mountpoint != m.dir || config.PID != m.pid() || config.Flags["seed"] != "9" && config.Flags["seed"] != 9.0 {
 		t.Errorf("config.json says %+v", config)
 	}
+	if cache, ok := config.Flags["cache-size"].(float64); !ok || cache <= 0 || cache >= 256<<20 {
+		t.Errorf("config.json says that the cache is of %v bytes", config.Flags["cache-size"])
+	}
 	var memory struct {
 		Buffers []map[string]any
 	}

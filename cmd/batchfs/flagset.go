@@ -31,6 +31,7 @@ type parser func(text string) (rule string)
 type setting struct {
 	of         *flagSet
 	name, text string
+	fallback   string // what a derived default is, in words
 	usage      string
 	isSwitch   bool // it needs no value
 	parse      parser
@@ -95,9 +96,11 @@ func (f *flagSet) add(name, fallback, usage string, parse parser) {
 func (f *flagSet) derived(name, fallback, usage string, parse parser) {
 	_, word, _ := strings.Cut(usage, "`")
 	word, _, _ = strings.Cut(word, "`")
+	s := f.define(name, usage, parse)
+	s.fallback = fallback
 	f.flags = append(f.flags, &cli.GenericFlag{
 		Name: name, Usage: usage, DefaultText: fallback, Category: f.group, Hidden: f.group == internal,
-		Value: f.define(name, usage, parse), TakesFile: slices.Contains([]string{"FILE", "DIR", "PLACE"}, word),
+		Value: s, TakesFile: slices.Contains([]string{"FILE", "DIR", "PLACE"}, word),
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -180,7 +181,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return errors.Join(err, end())
 	}
-	r.log.state(summary(r.dataset, ds))
+	r.log.state(summary(r.dataset, ds) + padding(e.Catalog().Plan))
 	if err := c.machine.prepareThreads(r.engine.Workers, ds.Remote()); err != nil {
 		r.log.Debug("answers of the store interrupt the decoders", "reason", err)
 	}
@@ -212,6 +213,20 @@ func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
 		who, count(has, "sample"), flag, size), fmt.Sprintf("use a smaller %s, or --last-batch fill", flag))
 }
 
+// padding says how much of an epoch repeats samples, which must not be counted; "" for nothing.
+func padding(p *shard.Plan) string {
+	var batches int
+	var slots, valid int64
+	for s := range p.Config().Shards {
+		inShard, validInShard := p.Samples(s, 0)
+		batches, slots, valid = batches+p.Batches(s, 0), slots+inShard, valid+validInShard
+	}
+	if slots == valid {
+		return ""
+	}
+	return fmt.Sprintf("; %s, %d of %d slots are padding", count(batches, "batch"), slots-valid, slots)
+}
+
 // warnOfRepeats warns that compressed pages have to be read again and again, for want of memory.
 func warnOfRepeats(r mountRequest, p engine.Repeats) {
 	if p.Factor <= 1.1 {
@@ -227,6 +242,7 @@ func warnOfRepeats(r mountRequest, p engine.Repeats) {
 
 // serve makes the mount live.
 func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, error) {
+	r.settings["flags"].(map[string]any)["cache-size"] = e.Catalog().CacheLimit()
 	config, err := json.MarshalIndent(r.settings, "", "  ")
 	if err != nil {
 		return nil, err
@@ -279,7 +295,8 @@ func limitHeap(ds *dataset.Dataset, limit int64) {
 	debug.FreeOSMemory() // garbage from reading the index
 }
 
-// mountSettings is the content of config.json: the settings given and the ones derived.
+// mountSettings is the content of config.json: the settings given, the ones derived, and in words
+// what others depend on. The size of the cache is known once there is an engine.
 func mountSettings(f *flagSet, r *mountRequest) map[string]any {
 	flags := map[string]any{}
 	for _, name := range flagNames(f.flags) {
@@ -287,13 +304,20 @@ func mountSettings(f *flagSet, r *mountRequest) map[string]any {
 		if s == nil || name == "daemon" {
 			continue
 		}
-		flags[name] = s.text
+		flags[name] = cmp.Or(s.text, s.fallback)
 		if on, err := strconv.ParseBool(s.text); err == nil && s.isSwitch {
 			flags[name] = on
 		}
 	}
 	flags["workers"], flags["batch-workers"] = r.engine.Workers, r.engine.BatchWorkers
-	flags["memory-limit"] = r.engine.MemoryLimit
+	flags["prefetch-queue-depth"], flags["memory-limit"] = r.engine.PrefetchDepth, r.engine.MemoryLimit
+	flags["batch-size"], flags["shards"] = r.engine.BatchSize, r.engine.Shards
+	if n := r.engine.Normalize; n.Mean != nil {
+		flags["mean"] = n.Mean
+	}
+	if n := r.engine.Normalize; n.Std != nil {
+		flags["std"] = n.Std
+	}
 	flags["uid"], flags["gid"] = r.tree.UID, r.tree.GID
 	return map[string]any{
 		"version": version(), "pid": os.Getpid(),

@@ -290,7 +290,7 @@ func TestMountSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := r.settings["flags"].(map[string]any)
-	if flags["batch-size"] != "7" || flags["shuffle"] != true || flags["workers"] != 4 || flags["memory-limit"] != int64(512<<10) {
+	if flags["batch-size"] != 7 || flags["shuffle"] != true || flags["workers"] != 4 || flags["memory-limit"] != int64(512<<10) {
 		t.Errorf("got %v", flags)
 	}
 	for _, name := range []string{"help", "daemon", "ready-fd", "o"} {
@@ -300,6 +300,62 @@ func TestMountSettings(t *testing.T) {
 	}
 	if !filepath.IsAbs(r.settings["dataset"].(string)) {
 		t.Errorf("dataset is %v", r.settings["dataset"])
+	}
+}
+
+// TestMountSettingsAreThoseInUse: what no flag sets is there as what the mount uses, or in words.
+func TestMountSettingsAreThoseInUse(t *testing.T) {
+	for _, args := range [][]string{
+		nil, {"--dtype", "float32", "--normalize", "imagenet", "--workers", "64", "--memory-limit", "300MiB"},
+		{"--partition", "elastic", "--global-batch", "12", "--world-size", "3"},
+	} {
+		r, err := requested(t, append([]string{"photos", "mnt"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags := r.settings["flags"].(map[string]any)
+		for name, value := range flags {
+			if value == "" {
+				t.Errorf("%v: %s is empty", args, name)
+			}
+		}
+		used := map[string]any{
+			"workers": r.engine.Workers, "batch-workers": r.engine.BatchWorkers, "prefetch-queue-depth": r.engine.PrefetchDepth,
+			"memory-limit": r.engine.MemoryLimit, "batch-size": r.engine.BatchSize, "shards": r.engine.Shards, "mean": "0", "std": "1",
+		}
+		if n := r.engine.Normalize; n.Mean != nil {
+			used["mean"], used["std"] = n.Mean, n.Std
+		}
+		for name, want := range used {
+			if diff := cmp.Diff(want, flags[name]); diff != "" {
+				t.Errorf("%v: %s: %s", args, name, diff)
+			}
+		}
+	}
+}
+
+// TestPaddingIsSaid: how much of an epoch repeats samples, of all shards together.
+func TestPaddingIsSaid(t *testing.T) {
+	for _, test := range []struct {
+		samples int64
+		config  shard.Config
+		want    string
+	}{
+		{360, shard.Config{Shards: 1, BatchSize: 384, PadLastBatch: true}, "; 1 batch, 24 of 384 slots are padding"},
+		{384, shard.Config{Shards: 1, BatchSize: 384, PadLastBatch: true}, ""},
+		{10, shard.Config{Shards: 3, BatchSize: 2, PadLastBatch: true}, "; 6 batches, 2 of 12 slots are padding"},
+		{10, shard.Config{Shards: 3, BatchSize: 2}, ""}, // batches go on in the next epoch
+		{10, shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true, LastBatch: shard.Partial}, ""},
+		{10, shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true, LastBatch: shard.Drop}, ""},
+	} {
+		test.config.Samples = test.samples
+		p, err := shard.New(test.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := padding(p); got != test.want {
+			t.Errorf("%+v: says %q, not %q", test.config, got, test.want)
+		}
 	}
 }
 

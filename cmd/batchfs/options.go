@@ -83,7 +83,7 @@ func pixelFlags(f *flagSet, o *engine.Options) {
 	f.derived("size", "the largest image in each batch", "make every batch `HxW`, height and width", extent(&o.Transform.Height, &o.Transform.Width, "375x500"))
 	f.add("resize", "none", "`HOW` images get to one size: none, stretch, not-larger, not-smaller, center-crop (with --resize-to) or random-resized-crop",
 		choice(&o.Transform.Mode, resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.CenterCrop, resample.RandomResizedCrop))
-	f.derived("resize-to", "none, center-crop needs it", "center-crop brings the short side to `N` pixels, then cuts out the middle",
+	f.derived("resize-to", "none", "center-crop, which needs it, brings the short side to `N` pixels, then cuts out the middle",
 		number(&o.Transform.ResizeTo, 1, resample.MaxSide))
 	f.add("flip", "0", "mirror an image horizontally with probability `P`", fraction(&o.Transform.Flip))
 	f.add("dtype", "uint8", "`TYPE` of the elements: uint8, float16, bfloat16 or float32",

@@ -34,8 +34,8 @@ func orderFlags(f *flagSet, o *shard.Config) (finish func() error) {
 	f.toggle(&o.StickToShard, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one")
 	f.add("partition", "ranges", "`ranges|elastic`: a shard reads a part of the epoch, or of each step, which has the same samples for every world size",
 		pick(&s.elastic, "ranges|elastic", false, true))
-	f.derived("global-batch", "none, elastic needs it", "with elastic, a step has `B` samples in all", number(&s.global, 1, shard.MaxBatchSize))
-	f.derived("world-size", "none, elastic needs it", "with elastic, `K` ranks divide a step, each with a shard", number(&s.world, 1, math.MaxInt32))
+	f.derived("global-batch", "none", "with elastic, which needs it, a step has `B` samples in all", number(&s.global, 1, shard.MaxBatchSize))
+	f.derived("world-size", "none", "with elastic, which needs it, `K` ranks divide a step, each with a shard", number(&s.world, 1, math.MaxInt32))
 	f.add("placement", "position", "`position|local`: ranks get a step's samples in order, or every node those that it owns first",
 		pick(&s.local, "position|local", false, true))
 	f.derived("nodes", "one for each rank", "with local, `N` nodes have equally many ranks each", number(&s.nodes, 1, math.MaxInt32))
