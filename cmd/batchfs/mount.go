@@ -310,6 +310,9 @@ func mountSettings(f *flagSet, r *mountRequest) map[string]any {
 		}
 	}
 	flags["workers"], flags["batch-workers"] = r.engine.Workers, r.engine.BatchWorkers
+	if n := r.engine.Loads; n > 0 {
+		flags["loads"] = n
+	}
 	flags["prefetch-queue-depth"], flags["memory-limit"] = r.engine.PrefetchDepth, r.engine.MemoryLimit
 	flags["batch-size"], flags["shards"] = r.engine.BatchSize, r.engine.Shards
 	if n := r.engine.Normalize; n.Mean != nil {
