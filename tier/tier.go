@@ -156,16 +156,22 @@ func (t *Tier) MemoryBytes() int64 {
 }
 
 // openFile opens a file in the dataset's directory for direct reads or writes, or normal ones where
-// the file system has no direct ones.
+// the file system has no direct ones. What is in the place of an extent and is no file, such as a
+// FIFO, which nobody may ever write to, is not waited for, and no link is followed.
 func (t *Tier) openFile(path string, flags int) (int, error) {
+	flags |= unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	if t.direct.Load() {
-		fd, err := unix.Openat(t.fd(), path, flags|unix.O_DIRECT|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Openat(t.fd(), path, flags|unix.O_DIRECT, 0o600)
 		if err != unix.EINVAL {
 			return fd, err
 		}
-		t.direct.Store(false)
 	}
-	return unix.Openat(t.fd(), path, flags|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(t.fd(), path, flags, 0o600)
+	var st unix.Stat_t
+	if err == nil && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		t.direct.Store(false) // it is the file system that has no direct reads
+	}
+	return fd, err
 }
 
 // get reads a part of an extent; false: the tier does not have it.

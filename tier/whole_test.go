@@ -2,8 +2,10 @@ package tier
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -236,5 +238,38 @@ func TestWaitingIsBounded(t *testing.T) {
 	close(gate)
 	if waiting != mostWaiting {
 		t.Errorf("%d bytes wait, want %d", waiting, mostWaiting)
+	}
+}
+
+// TestNoFileInThePlaceOfAnExtent: a FIFO, a link or a directory there holds up no read, and shows no bytes of its own.
+func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		make    func(path string) error
+		rebuilt bool
+	}{
+		"FIFO":      {func(path string) error { return unix.Mkfifo(path, 0o600) }, true},
+		"link":      {func(path string) error { return os.Symlink(other, path) }, false},
+		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, false},
+	} {
+		o, tier := newOrigin(100_000), open(t, t.TempDir(), Options{Limit: 1 << 30})
+		o.put(tier, "a")
+		path := filepath.Join(tier.dir.Name(), o.object("a").piecesOf(0, 1)[0].key.name())
+		if err := errors.Join(os.Remove(path), c.make(path)); err != nil {
+			t.Fatal(err)
+		}
+		if o.got(t, tier, "a") {
+			t.Errorf("%s: it is read", what)
+		}
+		o.read(t, tier, "a", 0, len(o.data)) // from the store
+		if o.put(tier, "a"); o.got(t, tier, "a") != c.rebuilt {
+			t.Errorf("%s: rebuilt: %t", what, !c.rebuilt)
+		}
+		if direct := open(t, t.TempDir(), Options{Limit: 1 << 30}).direct.Load(); tier.direct.Load() != direct {
+			t.Errorf("%s: direct reads: %t", what, !direct)
+		}
 	}
 }
