@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,11 +28,18 @@ func TestConvertedDataset(t *testing.T) {
 			var done struct {
 				Samples, Raw, Converted int
 				RawRatio                float64 `json:"raw_ratio"`
+				BestAsItIs              bool    `json:"best_as_it_is"`
 				Unreadable              []any
 			}
 			text := execute(t, "convert", "--raw-ratio", ratio, "--json", original, out).done(t).out
 			if err := json.Unmarshal([]byte(text), &done); err != nil {
 				t.Fatalf("%v: %s", err, text)
+			}
+			if done.BestAsItIs {
+				if _, err := os.Stat(out); ratio != "auto" || err == nil {
+					t.Fatalf("%s was made, though the dataset is best as it is: %s", out, text)
+				}
+				return
 			}
 			n := o.ds.Len()
 			// Samples that were raw before count, and stay raw even if there are more of

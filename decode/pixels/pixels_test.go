@@ -48,7 +48,7 @@ func files(t testing.TB, w, h int) map[string][]byte {
 func modes() (all []resample.Options) {
 	for m := resample.None; m <= resample.RandomResizedCrop; m++ {
 		o := resample.Options{
-			Mode: m, Height: 50, Width: 40, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Seed: 7,
+			Mode: m, Height: 50, Width: 40, ResizeTo: 60, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Seed: 7,
 		}
 		all = append(all, o)
 		o.Height, o.Width = 12, 15 // JPEGs are decoded at a smaller scale
