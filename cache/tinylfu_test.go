@@ -2,6 +2,7 @@ package cache
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"testing"
 )
 
@@ -38,8 +39,12 @@ func TestTinyLFUKeepsWhatIsWanted(t *testing.T) {
 	if s.Reserved > s.Limit || s.Samples < 100 {
 		t.Errorf("%+v", s)
 	}
-	// With the race detector, a sync.Pool, in which ristretto gathers requests, drops many.
-	if !raceEnabled && (wanted.hits < wanted.asked*9/10 || s.Epochs[0].NotKept == 0) {
+	if wanted.hits*others.asked < 4*others.hits*wanted.asked {
+		t.Errorf("hits of what is wanted most: %+v, of the rest: %+v", wanted, others)
+	}
+	// With the race detector, a sync.Pool, in which ristretto gathers requests, drops many; and on one
+	// processor, its goroutine may not keep up with them.
+	if !raceEnabled && runtime.GOMAXPROCS(0) > 1 && (wanted.hits < wanted.asked*9/10 || s.Epochs[0].NotKept == 0) {
 		t.Errorf("hits of what is wanted most: %+v, of the rest: %+v; %+v", wanted, others, s.Epochs)
 	}
 }
