@@ -24,7 +24,7 @@ type Engine struct {
 	readers *readers
 }
 
-// New starts an engine: Workers item workers, batch workers, and a watcher. Close ends all of them. The dataset must outlive the engine.
+// New starts an engine: its drawers, batch workers, and a watcher. Close ends all of them. The dataset must outlive the engine.
 func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 	e, err := build(ds, o)
 	if err != nil {

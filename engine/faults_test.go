@@ -594,6 +594,35 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	gone.Wait()
 }
 
+// TestOtherBatchesOfAShardThatHangs: however many reads of one batch hang, the others of its shard are made when they are
+// opened.
+func TestOtherBatchesOfAShardThatHangs(t *testing.T) {
+	const batch = 64
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, 4*batch), func(id int64) error {
+		if id < batch { // all of batch 0
+			<-gate
+		}
+		return nil
+	}, func(o *Options) { o.BatchSize, o.PrefetchDepth, o.Workers = batch, 0, 2 })
+	defer close(gate)
+	hangs, cancel := context.WithCancel(context.Background())
+	var gone sync.WaitGroup
+	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
+	eventually(t, "many reads hang", func() bool { return e.batches.hung.count.Load() > standIns })
+	ctx, end := context.WithTimeout(context.Background(), patience)
+	defer end()
+	for i := 1; i < 4; i++ {
+		f, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm)
+		if err != nil {
+			t.Fatalf("batch %d, while %d reads hang: %v", i, e.batches.hung.count.Load(), err)
+		}
+		f.Close()
+	}
+	cancel()
+	gone.Wait()
+}
+
 // TestSearchWithoutCandidatesEnds when nobody waits, though no sample of the range is tried.
 func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	e := unstarted(t, 1100, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })

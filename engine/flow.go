@@ -99,6 +99,7 @@ func (all *batches) makeFlow() {
 		f.least, f.enough, f.window = leastOfStore, enoughOfStore, firstOfStore
 	}
 	f.most = o.loads()
+	all.hung.most = f.most
 	f.least, f.window = min(f.least, f.most), min(f.window, f.most)
 	f.mostBytes = min(mostReady, o.MemoryLimit/shareOfReady)
 }
@@ -119,7 +120,7 @@ func (f *flow) mayLoad(hanging int) bool {
 	} else if n <= f.window-min(together, (f.window+1)/2) {
 		f.held = false
 	}
-	return f.slow && f.scarce == 0 && !f.held && f.bytes <= f.mostBytes && f.loading < 2*f.most
+	return f.slow && f.scarce == 0 && !f.held && f.bytes <= f.mostBytes && f.loading < 2*f.most+standIns
 }
 
 // push makes a sample ready to be drawn.

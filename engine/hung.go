@@ -11,9 +11,10 @@ import (
 // any read takes on working storage, local or remote.
 const stallAfter = time.Second
 
-// mostOfAShard bounds the loads whose reads hang for one shard, however often its batches are
-// opened: what is left of the loads is for other shards.
-const mostOfAShard = 6
+// standIns is how many more loads than there may be on their way one shard may have while reads hang.
+// As many as there may be on their way hang before that is known, so fewer would keep its other
+// batches from being loaded.
+const standIns = 6
 
 // hung knows the loads whose reads hang. Such a read cannot be cancelled, so another load stands in
 // for it, and batches on other storage go on. The lock of the batches guards it, except count.
@@ -22,6 +23,7 @@ type hung struct {
 	path  func(id int64) string
 	began time.Time // times of reads count from here
 	loads []*load   // all there are
+	most  int       // on their way
 	count atomic.Int32
 }
 
@@ -50,7 +52,7 @@ func (h *hung) mayHang(b *batch) bool {
 			sameShard++
 		}
 	}
-	return !hangs || b.waiting > 0 && sameShard < mostOfAShard
+	return !hangs || b.waiting > 0 && sameShard < h.most+standIns
 }
 
 // find notes the loads whose reads have begun to hang, and returns them.

@@ -6,7 +6,7 @@ import (
 	"github.com/batchfs/batchfs/gpu"
 )
 
-// An item is a slot handed to an item worker, for one turn of its batch.
+// An item is a slot handed to a load, for one turn of its batch.
 type item struct {
 	b    *batch
 	slot int
