@@ -16,7 +16,7 @@ type state uint8
 const (
 	queued   state = iota // needs a batch worker, or memory; its slots may have been laid out before
 	laying                // a batch worker is laying it out
-	making                // its slots are being handed out to item workers
+	making                // its slots are being handed out to loads
 	complete              // every slot was tried; it needs a batch worker to assemble it
 	ready                 // its bytes never change again
 	failed                // ended with an error
@@ -61,7 +61,7 @@ type batch struct {
 	items   int     // slots to decode; the slots after them repeat the last one
 	order   []int32 // the order in which slots are handed out
 	spec    layout.Spec
-	samples []Sample // what each slot shows, written by its item worker
+	samples []Sample // what each slot shows, written by its drawer
 	missing []int64  // once it is complete: samples that another one or the fill value stands in for
 
 	// Constant while it is laid out.
@@ -78,7 +78,7 @@ type batch struct {
 	todo     []int32 // slots to hand out
 	inFlight int     // slots handed out that are neither done nor returned
 	finished int     // slots done
-	writers  int     // users of the buffer: batch workers, and item workers writing into it
+	writers  int     // users of the buffer: batch workers, and drawers writing into it
 
 	hits  atomic.Int64 // samples served from the cache
 	local atomic.Int64 // samples served from the local cache, as planned

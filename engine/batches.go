@@ -178,7 +178,7 @@ func (all *batches) layOut(b *batch) (err error) {
 	return nil
 }
 
-// finishLayout hands a laid-out batch to the item workers, or ends it if err is not nil.
+// finishLayout has the slots of a laid-out batch filled, or ends it if err is not nil.
 func (all *batches) finishLayout(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

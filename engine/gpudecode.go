@@ -11,10 +11,9 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// A few item workers also make samples on the GPU: each takes a portion of a batch's slots, with a mate for every
-// further one, and has these made at once while other workers go on with the rest. If the batch is read on the GPU, they
-// stay there (batch.onGPU); else what comes back is copied into the slots. What the GPU does not do, or fails at, the
-// worker does on a processor.
+// Beside the drawers, a few workers make samples on the GPU: each takes a portion of a batch's slots, and has these made
+// at once while the drawers go on with the rest. If the batch is read on the GPU, they stay there (batch.onGPU); else
+// what comes back is copied into the slots. What the GPU does not do, or fails at, the drawers do.
 //
 // Files are read as a whole for that, even if there are entry points: the kernels find out where each stretch
 // of a file's codes begins, all at once, and start anywhere only by way of that.

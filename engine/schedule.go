@@ -48,7 +48,7 @@ func sameMemory(t task) func(*batch) bool {
 	return func(b *batch) bool { return b.isSent() == (t == toSend) }
 }
 
-// busy counts the batches that keep item workers busy and go before a new wanted or
+// busy counts the batches that keep loads and drawers busy and go before a new wanted or
 // prefetched batch. A batch whose storage does not answer does not count.
 func (s *schedule) busy(wanted bool) int {
 	n := 0

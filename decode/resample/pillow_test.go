@@ -38,6 +38,21 @@ type pillowCase struct {
 	image     Image
 }
 
+// runCases has a Python program make the results of cases, whose list it reads from a file.
+func runCases(t *testing.T, python, program, file string, cases any) {
+	t.Helper()
+	list, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(python, "-c", program, file).CombinedOutput(); err != nil || string(out) != "all good\n" {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // TestAgainstPillow: within 2 levels of Image.resize(BILINEAR), on noise, in every mode.
 func TestAgainstPillow(t *testing.T) {
 	python := pythons.Need(t, "PIL")
@@ -61,17 +76,7 @@ func TestAgainstPillow(t *testing.T) {
 		o.Mode, o.Height, o.Width = []Mode{Stretch, NotLarger, NotSmaller, RandomResizedCrop}[n%4], 1+r.IntN(150), 1+r.IntN(150)
 		add(1+r.IntN(200), 1+r.IntN(200), 1+2*(n&1), o)
 	}
-	list, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "cases")
-	if err := os.WriteFile(file, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(python, "-c", pillow, file).CombinedOutput(); err != nil || string(out) != "all good\n" {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	runCases(t, python, pillow, filepath.Join(dir, "cases"), cases)
 	b := newBench(t)
 	for _, c := range cases {
 		want, err := os.ReadFile(c.Source + ".out")

@@ -1,11 +1,9 @@
 package resample
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -77,17 +75,7 @@ func TestCentreCropsOfTorchvision(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "cases")
-	if err := os.WriteFile(file, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(python, "-c", centreCrops, file).CombinedOutput(); err != nil || string(out) != "all good\n" {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	runCases(t, python, centreCrops, filepath.Join(dir, "cases"), cases)
 	b := newBench(t)
 	for _, c := range cases {
 		want, err := os.ReadFile(c.Source + ".out")
