@@ -382,14 +382,14 @@ func (all *batches) wasDrawn(l *load) {
 	}
 }
 
-// conclude settles what came of a load's slot, after which the load is spare.
+// conclude settles what came of a load's slot. The load is spare before anybody hears of that, so
+// that who then wants the next sample needs no other one.
 func (all *batches) conclude(l *load, err error) {
-	all.finish(l, err)
+	err = l.settle(err)
+	it, at := l.item, l.sample.at
 	all.recycle(l)
+	all.itemDone(it, at, err)
 }
-
-// finish settles what came of a load's slot.
-func (all *batches) finish(l *load, err error) { all.itemDone(l.item, l.sample.at, l.settle(err)) }
 
 // presizeLoads allocates what the first samples took in an earlier run.
 func (all *batches) presizeLoads() {

@@ -141,7 +141,7 @@ func (w *gpuWorker) make(hands []*load) {
 		if err := errs[i]; i > 0 && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
 			all.handBack(l)
 		} else {
-			all.finish(l, err)
+			all.itemDone(l.item, l.sample.at, l.settle(err))
 		}
 		l.chargeActual()
 	}
