@@ -99,7 +99,7 @@ func ofStore(err error) error {
 		return ErrMissing
 	case errors.Is(err, store.ErrChanged):
 		return ErrChanged
-	case errors.Is(err, store.ErrDenied):
+	case errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrNoPlace):
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrAway, err)

@@ -25,7 +25,7 @@ func (p *place) serve() (*fakestore.Server, func(*Options)) {
 	s := &fakestore.Server{Dir: p.path("..")}
 	server := httptest.NewServer(s)
 	p.t.Cleanup(server.Close)
-	return s, func(o *Options) { o.Store.Endpoint, o.Store.Anonymous, o.Store.Tries = server.URL, true, 1 }
+	return s, func(o *Options) { o.Store.Endpoint, o.Store.Anonymous, o.Store.Wait = server.URL, true, -1 }
 }
 
 func (p *place) tryOpenURL(url string, change ...func(*Options)) (*Dataset, error) {

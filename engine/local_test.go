@@ -76,7 +76,7 @@ func (d *farDataset) open(t *testing.T, share float64) *dataset.Dataset {
 		local = dataset.LocalCache{}
 	}
 	ds, err := dataset.Open(t.Context(), d.url, dataset.Options{
-		Prober: Probe, CacheDir: d.index, Store: store.Options{Endpoint: d.server, Anonymous: true, Tries: 1},
+		Prober: Probe, CacheDir: d.index, Store: store.Options{Endpoint: d.server, Anonymous: true, Wait: -1},
 		Storage: dataset.Storage{LocalCache: local},
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -14,39 +15,35 @@ import (
 	"time"
 )
 
-// A client sends requests: a bounded number at once, again where that may help, and the
+// A client sends requests: no more than the store accepts, none while it answers nobody, again where that may help, and the
 // slowest ones twice.
 type client struct {
 	pool      *connections
 	transport http.RoundTripper // pool, perhaps with redirects
-	slots     chan struct{}     // one for each request in flight
 	timeout   time.Duration
-	tries     int
 	log       *slog.Logger
 
-	retries   budget // a retry costs 1
+	pace      *pace
+	outage    outage
 	hedges    budget // a hedge costs 1
 	latencies latencies
 	count     counters
 }
 
 const (
-	// As in the AWS SDK: 100 retries in a row, and then one for every five requests that succeed.
-	mostRetries   = 100
-	retriesEarned = 0.2
 	// No more than this share of requests is sent twice, and few of those at once.
 	hedgesEarned = 0.03
 
+	mostTries  = 20                    // of a call that fails while others do not: about half a minute
 	firstDelay = 50 * time.Millisecond // mean; it doubles with each retry
-	lastDelay  = 10 * time.Second
-	longestAsk = time.Minute // Retry-After that is waited for
+	lastDelay  = 4 * time.Second
 )
 
 func newClient(o Options) *client {
 	hedges := max(1, o.MaxRequests/32)
 	c := &client{
-		slots: make(chan struct{}, o.MaxRequests), timeout: o.Timeout, tries: o.Tries, log: o.Logger,
-		retries: newBudget(mostRetries), hedges: newBudget(float64(hedges)),
+		timeout: o.Timeout, log: o.Logger, pace: newPace(o.MaxRequests), outage: outage{log: o.Logger, most: max(0, o.Wait)},
+		hedges: newBudget(float64(hedges)),
 	}
 	dial := o.dial
 	if dial == nil {
@@ -69,7 +66,7 @@ func newClient(o Options) *client {
 const requestBytes = 96 << 10
 
 // MemoryBytes implements [Store].
-func (c *client) MemoryBytes() int64 { return int64(cap(c.slots)) * requestBytes }
+func (c *client) MemoryBytes() int64 { return int64(cap(c.pace.slots)) * requestBytes }
 
 // Close implements [Store].
 func (c *client) Close() error {
@@ -87,15 +84,17 @@ type call struct {
 	use func(*http.Response) error
 	// mend changes how the store is asked, if the failure says how, and reports that.
 	mend func(*failure) bool
+
+	answered bool // by the store, in the last try
 }
 
 // do makes a call.
 func (c *client) do(ctx context.Context, q *call) error {
+	var since time.Time // it has failed or waited
 	mended := false
-	for n := 1; ; n++ {
-		err := c.try(ctx, q)
+	for n, tries := 1, 1; ; n++ {
+		err := c.try(ctx, q, tries, &since)
 		if err == nil {
-			c.retries.earn(retriesEarned)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -105,91 +104,133 @@ func (c *client) do(ctx context.Context, q *call) error {
 		if !errors.As(err, &f) { // of the function that uses the answer
 			return err
 		}
-		f.url = q.url
-		if !mended && q.mend != nil && q.mend(f) {
+		if since.IsZero() {
+			since = time.Now()
+		}
+		left, away := c.outage.left(since)
+		switch {
+		case !mended && q.mend != nil && q.mend(f):
 			mended = true
-		} else if end, why := c.ends(f, n); end {
-			c.count.errors.Add(1)
-			f.why += why
+		case !f.again, left <= 0, f.after > left, !away && tries >= mostTries:
+			if f.kind != ErrNotExist {
+				c.count.errors.Add(1)
+			}
+			f.why += lastReason(f, left, time.Since(since), tries)
 			return f
-		} else if !sleep(ctx, max(delay(n, f.throttled), f.after)) {
-			return ended(ctx, q.url)
+		default:
+			if sleep(ctx, max(delay(tries), f.after)) != nil {
+				return ended(ctx, q.url)
+			}
+			if !away && !f.throttled {
+				tries++
+			}
 		}
 		c.count.retries.Add(1)
 		c.log.Debug("a request to the store is sent again", "url", f.url, "try", n+1, "reason", f.why)
 	}
 }
 
-// ends reports whether the n-th try was the last one, and why.
-func (c *client) ends(f *failure, n int) (bool, string) {
+// lastReason is why a call ends that has failed so often and for so long, and could have gone on for what is left.
+func lastReason(f *failure, left, lasted time.Duration, tries int) string {
 	switch {
 	case !f.again:
-		return true, ""
-	case f.after > longestAsk:
-		return true, ", and not before " + f.after.String() + " are over"
-	case n >= c.tries:
-		return true, ", in every try"
-	case !c.retries.spend():
-		return true, ", as for other requests before"
+		return ""
+	case left > 0 && f.after > left:
+		return ", and not before " + f.after.String() + " are over"
+	case left > 0:
+		return fmt.Sprintf(", in %d tries", tries)
+	case lasted < time.Second:
+		return ""
 	}
-	return false, ""
+	return ", for " + lasted.Round(time.Second).String()
 }
 
-// delay is how long to wait after the n-th try: a random time, longer for each, and longest
-// where the store has too much to do.
-func delay(n int, throttled bool) time.Duration {
-	mean := firstDelay << min(n-1, 20)
-	if throttled {
-		mean *= 8
-	}
-	return rand.N(min(2*mean, lastDelay))
-}
+// delay is how long to wait after the n-th try: a random time, longer for each.
+func delay(n int) time.Duration { return rand.N(min(2*firstDelay<<min(n-1, 20), lastDelay)) }
 
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleep returns the cause of the context's end if that comes first.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return true
+		return nil
 	case <-ctx.Done():
-		return false
+		return context.Cause(ctx)
 	}
 }
 
 // try makes one request and has its answer used.
-func (c *client) try(ctx context.Context, q *call) error {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err error) {
+	round, asks, err := c.admit(ctx, since)
+	if err != nil {
+		return err
 	}
-	a := c.attempt(ctx)
+	q.answered = false
+	var f *failure
+	defer func() {
+		errors.As(err, &f)
+		if f != nil {
+			f.url = q.url
+		}
+		c.pace.end(round, q.answered && (f == nil || !f.again), f != nil && f.throttled)
+		c.outage.heard(asks > 0, f, ctx.Err() != nil || err != nil && f == nil && !q.answered)
+	}()
+	timeout := c.timeout
+	if asks > 0 {
+		timeout = min(timeout, asks)
+	} else if slow := c.latencies.slow.Load(); q.hedge && slow != 0 {
+		timeout = min(timeout, max(hopeless*time.Duration(slow), soonestHopeless)<<min(n-1, 10))
+	}
+	a := c.attempt(ctx, timeout)
 	defer a.end()
 	answer, err := a.first(q)
 	if err != nil {
-		return network(err, a.end())
+		return c.network(err, a.end())
 	}
-	body := &watched{ReadCloser: answer.Body, alarm: a.timer, timeout: c.timeout}
+	q.answered = true
+	body := &watched{ReadCloser: answer.Body, alarm: a.timer, quiet: timeout, slow: c.timeout, due: time.Now().Add(c.timeout)}
 	answer.Body = body
 	defer body.Close()
 	err = q.use(answer)
 	if body.failed != nil { // whatever use made of that
-		return network(body.failed, a.end())
+		return c.network(body.failed, a.end())
 	}
 	return err
+}
+
+// admit waits until a request may be sent. asks is not 0 if that is to find out whether an outage is over: the time that the
+// store has for its answer.
+func (c *client) admit(ctx context.Context, since *time.Time) (round uint32, asks time.Duration, err error) {
+	for {
+		if asks, err = c.outage.pass(ctx, since); err != nil {
+			return 0, 0, err
+		}
+		if round, err = c.pace.begin(ctx); err != nil {
+			c.outage.heard(asks > 0, nil, true)
+			return 0, 0, err
+		}
+		if asks > 0 || !c.outage.isOpen() {
+			return round, asks, nil
+		}
+		c.pace.end(round, false, false) // the outage began while the call waited for its turn
+	}
 }
 
 // watched is a body that has to make progress.
 type watched struct {
 	io.ReadCloser
-	alarm   *time.Timer
-	timeout time.Duration
-	since   int   // bytes since the alarm was set
-	failed  error // of reading, but for the end
+	alarm  *time.Timer
+	quiet  time.Duration // in which some of it has to come
+	slow   time.Duration // and leastProgress, or the rest
+	due    time.Time     // for that
+	since  int           // bytes towards it
+	failed error         // of reading, but for the end
 }
 
-// leastProgress is how much has to come before the timeout, or the rest of the body.
 const leastProgress = 64 << 10
 
 func (w *watched) Read(p []byte) (int, error) {
@@ -197,15 +238,18 @@ func (w *watched) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF {
 		w.failed = err
 	}
-	if w.since += n; w.since >= leastProgress {
-		w.since = 0
-		w.alarm.Reset(w.timeout)
+	if n > 0 && err == nil {
+		now := time.Now()
+		if w.since += n; w.since >= leastProgress {
+			w.since, w.due = 0, now.Add(w.slow)
+		}
+		w.alarm.Reset(max(0, min(w.quiet, w.due.Sub(now))))
 	}
 	return n, err
 }
 
 // network returns the failure for an error of the transport; that of another function stays.
-func network(err error, stalled bool) error {
+func (c *client) network(err error, stalled bool) error {
 	var (
 		f       *failure
 		dns     *net.DNSError
@@ -219,7 +263,7 @@ func network(err error, stalled bool) error {
 		return &failure{kind: ErrAway, why: "no data came in time", again: true}
 	case errors.As(err, &f):
 		return f
-	case errors.As(err, &dns) && dns.IsNotFound, errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid), errors.As(err, &plain):
+	case errors.As(err, &dns) && dns.IsNotFound && !c.outage.knows(), errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid), errors.As(err, &plain):
 		return &failure{kind: ErrAway, why: clean(err.Error())}
 	}
 	return &failure{kind: ErrAway, why: strings.TrimPrefix(clean(err.Error()), "net/http: "), again: true}

@@ -113,7 +113,7 @@ func TestHedge(t *testing.T) {
 		if err := read(t, s, 50, 100); err != nil {
 			t.Fatal(err)
 		}
-		if d := time.Since(start); d < 18*time.Millisecond || d > 22*time.Millisecond {
+		if d := time.Since(start); d < 27*time.Millisecond || d > 33*time.Millisecond {
 			t.Errorf("the hedge answered after %v", d)
 		}
 		<-ended
@@ -145,7 +145,7 @@ func TestHedgeFails(t *testing.T) {
 		}
 		w.handler = func(answer http.ResponseWriter, r *http.Request) {
 			if w.requests.Load() == 1 {
-				time.Sleep(time.Second) // of the bubble
+				time.Sleep(100 * time.Millisecond) // of the bubble
 				serve(answer, r)
 				return
 			}

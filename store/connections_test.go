@@ -165,7 +165,7 @@ func TestConnectionEndsWhileIdle(t *testing.T) {
 // TestEndlessHead: an answer without an end before its body takes no more than some memory.
 func TestEndlessHead(t *testing.T) {
 	long := "HTTP/1.1 206 Partial Content\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", longestHead/1000)
-	s, _, err := Open(t.Context(), talk(t, []string{long + "\r\n"}), Options{Tries: 1})
+	s, _, err := Open(t.Context(), talk(t, []string{long + "\r\n"}), Options{Wait: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestProxy(t *testing.T) {
 			t.Errorf("connections to %s", dials)
 		}
 		s.pool.proxied.Proxy = func(*http.Request) (*url.URL, error) { return nil, errors.New("no URL of a proxy") }
-		other := w.open(t, "http://other/", Options{Tries: 1})
+		other := w.open(t, "http://other/", Options{Wait: -1})
 		other.pool.proxied.Proxy = s.pool.proxied.Proxy
 		if err := read(t, other, 0, 10); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), "no URL of a proxy") {
 			t.Error(err)

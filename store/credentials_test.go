@@ -74,7 +74,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 						w.handler = hubCommit
 					}
 					o := o
-					o.Logger, o.Tries, o.dial = log, 2, w.dial
+					o.Logger, o.Wait, o.dial = log, time.Second, w.dial
 					s, name, err := Open(t.Context(), place, o)
 					if err != nil {
 						t.Fatal(err)
@@ -256,7 +256,7 @@ func TestGoogleCredentials(t *testing.T) {
 
 // TestProxyPassword: an address of a proxy that is wrong is shown without its password.
 func TestProxyPassword(t *testing.T) {
-	s := newSite(Options{MaxRequests: 1, Tries: 1, Timeout: time.Minute, dial: func(context.Context, string, string) (net.Conn, error) {
+	s := newSite(Options{MaxRequests: 1, Wait: -1, Timeout: time.Minute, dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New(`proxyconnect tcp: invalid address "http://user:` + canary + `@proxy"`)
 	}})
 	s.log = nil

@@ -24,14 +24,22 @@
 //
 // # When requests fail
 //
-// Failures that may pass are tried again after a random delay that doubles, or as long as the
-// server asks for. A try fails if no data comes for Options.Timeout. A cut-off answer is
-// continued. Retries come out of a budget, which fills with requests that succeed: an outage
-// costs little more than one request for each read, and not a multiple.
+// Failures that may pass (500, 503, 429, resets, refused connections, silence) are tried again after a random delay that
+// doubles, or as long as the server asks for; a cut-off answer is continued. An object that cannot be had while others can
+// fails after about half a minute. Where several requests in a row fail and none succeeds, the store is away (outage.go): calls
+// wait, one at a time asks whether that is over, at most once a second, and any answer ends it. So an outage costs its own
+// length, whatever is in flight, and no call fails before Options.Wait is over. A store that has never answered is waited for
+// only 15 s, as its name may be wrong. 401, 403, 404 and 412 are answers: nothing waits for others.
 //
-// The first byte of some answers takes far longer than usual. After the time that 95 % of the
-// last ones took, a second request is sent beside the first; the first good answer is used, and
-// the other request ends. Not more than 3 % of the requests are sent twice.
+// A store that refuses requests for their number (503, 429) is sent as many as it accepts (pace.go). The rate is learnt as
+// TCP learns a bandwidth: it falls to what was accepted, rises by a percent in a second, and is forgotten after a minute
+// without a refusal. Before any, only the number in flight is bounded: 64 at first, and one more for every four answers.
+//
+// The first byte of some answers takes far longer than usual. After twice the time that 95 % of the last ones took, a second
+// request is sent beside the first; the first good answer is used, and the other request ends. Not more than 3 % of the
+// requests are sent twice. After ten times that time (half a second at least, doubled with each try) the try is given up, and
+// a try in whose answer no data comes for as long. That counts as an answer that took so long: a store that has
+// become slow is soon waited for. In any case a try fails if no data comes for Options.Timeout.
 //
 // # Credentials
 //

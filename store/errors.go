@@ -9,8 +9,8 @@ import (
 )
 
 // The kinds of errors. Errors of a [Store] wrap one of them, or the cause of the context's end.
-// A bucket that does not exist is ErrAway.
 var (
+	ErrNoPlace  = errors.New("there is no such bucket, container or repository")
 	ErrNotExist = errors.New("no such object")
 	ErrChanged  = errors.New("the object has changed")
 	ErrDenied   = errors.New("access denied")

@@ -12,6 +12,8 @@ type attempt struct {
 	*client
 	caller  context.Context
 	request *http.Request
+	began   time.Time
+	timeout time.Duration // without data
 	// The timer ends when the second request is to be sent, and then whenever no data has come for too long.
 	timer *time.Timer
 
@@ -24,9 +26,18 @@ type attempt struct {
 	second  chan *http.Response   // if it won
 }
 
-func (c *client) attempt(caller context.Context) *attempt {
-	a := &attempt{client: c, caller: caller}
-	a.timer = time.AfterFunc(c.timeout, a.fire)
+const (
+	// A second request is sent after so many times what 95 % of the answers took. Much earlier, it would often be for one that
+	// is not lost, and there are few.
+	hedgeAfter = 2
+	// And the try is given up after so many times that, or this long at least. It doubles with each try.
+	hopeless        = 10
+	soonestHopeless = 500 * time.Millisecond
+)
+
+func (c *client) attempt(caller context.Context, timeout time.Duration) *attempt {
+	a := &attempt{client: c, caller: caller, began: time.Now(), timeout: timeout}
+	a.timer = time.AfterFunc(timeout, a.fire)
 	return a
 }
 
@@ -43,7 +54,7 @@ func (a *attempt) first(q *call) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slow := time.Duration(a.latencies.slow.Load()); q.hedge && slow != 0 {
+	if slow := hedgeAfter * time.Duration(a.latencies.slow.Load()); q.hedge && slow != 0 && slow < a.timeout {
 		a.hedges.earn(hedgesEarned)
 		a.mu.Lock()
 		a.request, a.hedge = request, !a.stalled
@@ -69,14 +80,16 @@ func (a *attempt) fire() {
 		return
 	}
 	if !a.hedge {
-		a.stalled = true
+		if a.stalled = true; !a.decided {
+			a.latencies.add(time.Since(a.began)) // at least: else none would ever be waited for longer
+		}
 		a.cancelAll()
 		a.mu.Unlock()
 		return
 	}
 	a.hedge = false
-	a.timer.Reset(a.timeout)
-	if !a.hedges.spend() {
+	a.timer.Reset(a.timeout - time.Since(a.began))
+	if a.pace.limit() > 0 || !a.hedges.spend() {
 		a.mu.Unlock()
 		return
 	}
@@ -135,7 +148,7 @@ func (c *client) send(request *http.Request) (*http.Response, error) {
 	c.count.requests.Add(1)
 	start := time.Now()
 	answer, err := c.transport.RoundTrip(request)
-	if err == nil {
+	if err == nil && answer.StatusCode/100 == 2 { // others say nothing about how long data takes
 		c.latencies.add(time.Since(start))
 	}
 	return answer, err

@@ -9,10 +9,10 @@ import (
 // TestAnswerBesideTheHedge: an answer that comes at the moment a second request is due is neither late nor lost.
 func TestAnswerBesideTheHedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(Options{MaxRequests: 1, Timeout: time.Minute, Tries: 1})
+		c := newClient(Options{MaxRequests: 1, Timeout: time.Minute, Wait: -1})
 		c.hedges = newBudget(0) // so that none is sent
 		for range 200 {
-			a := c.attempt(t.Context())
+			a := c.attempt(t.Context(), c.timeout)
 			a.mu.Lock()
 			a.hedge = true
 			a.timer.Reset(time.Millisecond)
@@ -30,10 +30,10 @@ func TestAnswerBesideTheHedge(t *testing.T) {
 // TestStallAfterTheHedge: data that does not come after an answer is noticed, whether or not a second request was due then.
 func TestStallAfterTheHedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(Options{MaxRequests: 1, Timeout: time.Minute, Tries: 1})
+		c := newClient(Options{MaxRequests: 1, Timeout: time.Minute, Wait: -1})
 		c.hedges = newBudget(0)
 		for range 200 {
-			a := c.attempt(t.Context())
+			a := c.attempt(t.Context(), c.timeout)
 			a.mu.Lock()
 			a.hedge = true
 			a.timer.Reset(time.Millisecond)

@@ -35,8 +35,8 @@ func start(t *testing.T, place string, o Options, path string, arguments ...stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = s.Stat(t.Context(), "none") // waits between its tries
-		answered = s.Stats().FirstByte.P50 > 0
+		_, err = s.Stat(t.Context(), "none") // waits between its tries
+		answered = !errors.Is(err, ErrAway)
 		s.Close()
 	}
 }

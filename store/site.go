@@ -115,7 +115,7 @@ func (s *site) judge(answer *http.Response) *failure {
 		f.why += skew(answer)
 		return f
 	case status == http.StatusNotFound && noPlace[said.Code]:
-		f.kind = ErrAway
+		f.kind = ErrNoPlace
 	case status == http.StatusNotFound || status == http.StatusGone:
 		f.kind = ErrNotExist
 	case status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable:

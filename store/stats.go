@@ -14,14 +14,22 @@ type Stats struct {
 	Retries   int64       `json:"retries"`   // requests sent again after a failure
 	Hedges    int64       `json:"hedges"`    // second requests, sent because the first one was slow
 	Throttled int64       `json:"throttled"` // answers that ask for fewer requests: 429 and 503
-	Errors    int64       `json:"errors"`    // calls that failed in the end
+	Errors    int64       `json:"errors"`    // calls that failed in the end, but for objects that do not exist
+	Waiting   int         `json:"waiting"`   // calls that wait now because the store answers nobody
+	Away      float64     `json:"away"`      // seconds in which it did not
+	Limit     float64     `json:"limit"`     // requests a second that it accepts, as far as is known; 0: it has refused none for a minute
 	FirstByte Percentiles `json:"first_byte"`
 }
 
-// Add makes the counts those of two stores, and the percentiles those of the slower one.
+// Add makes the counts those of two stores, and the percentiles those of the slower one. Of Away it is the longer one, and of
+// Limit the lower one.
 func (s *Stats) Add(t Stats) {
 	s.Requests, s.Bytes, s.Retries = s.Requests+t.Requests, s.Bytes+t.Bytes, s.Retries+t.Retries
 	s.Hedges, s.Throttled, s.Errors = s.Hedges+t.Hedges, s.Throttled+t.Throttled, s.Errors+t.Errors
+	s.Waiting, s.Away = s.Waiting+t.Waiting, max(s.Away, t.Away)
+	if s.Limit == 0 || t.Limit > 0 && t.Limit < s.Limit {
+		s.Limit = t.Limit
+	}
 	if t.FirstByte.P50 > s.FirstByte.P50 {
 		s.FirstByte = t.FirstByte
 	}
@@ -90,8 +98,9 @@ func (l *latencies) percentile(p int) time.Duration {
 func (c *client) Stats() Stats {
 	s := Stats{
 		Requests: c.count.requests.Load(), Bytes: c.count.bytes.Load(), Retries: c.count.retries.Load(),
-		Hedges: c.count.hedges.Load(), Throttled: c.count.throttled.Load(), Errors: c.count.errors.Load(),
+		Hedges: c.count.hedges.Load(), Throttled: c.count.throttled.Load(), Errors: c.count.errors.Load(), Limit: c.pace.limit(),
 	}
+	s.Waiting, s.Away = c.outage.stats()
 	c.latencies.mu.Lock()
 	defer c.latencies.mu.Unlock()
 	for p, to := range map[int]*float64{50: &s.FirstByte.P50, 90: &s.FirstByte.P90, 99: &s.FirstByte.P99} {

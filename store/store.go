@@ -44,6 +44,9 @@ type Store interface {
 	Close() error
 }
 
+// DefaultWait is how long a call waits for a store that is away, unless Options.Wait says otherwise.
+const DefaultWait = 5 * time.Minute
+
 // Options are the settings of a store. The zero value is useful.
 type Options struct {
 	Endpoint      string        // URL of the service, if it is not the vendor's own
@@ -55,8 +58,8 @@ type Options struct {
 	Signature     string        // a shared access signature (az)
 	MaxRequests   int           // in flight at once; 0: 64
 	Timeout       time.Duration // without progress; 0: 20 s
-	Tries         int           // of one request; 0: 5
-	Logger        *slog.Logger  // what is tried again, and why, at level debug; nil: nowhere
+	Wait          time.Duration // how long a call waits for a store that is away or refuses requests for their number; 0: 5 min; less: not at all
+	Logger        *slog.Logger  // outages; and what is tried again, and why, at level debug; nil: nowhere
 
 	// dial replaces the network in tests.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -67,7 +70,7 @@ func (o *Options) defaults() error {
 	for _, field := range []struct {
 		name  string
 		value int64
-	}{{"requests at once", int64(o.MaxRequests)}, {"timeout", int64(o.Timeout)}, {"tries", int64(o.Tries)}} {
+	}{{"requests at once", int64(o.MaxRequests)}, {"timeout", int64(o.Timeout)}} {
 		if err := option.AtLeast(field.name, field.value, 0); err != nil {
 			return err
 		}
@@ -78,8 +81,8 @@ func (o *Options) defaults() error {
 	if o.Timeout == 0 {
 		o.Timeout = 20 * time.Second
 	}
-	if o.Tries == 0 {
-		o.Tries = 5
+	if o.Wait == 0 {
+		o.Wait = DefaultWait
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

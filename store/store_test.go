@@ -58,7 +58,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	for field, o := range map[string]Options{
-		"requests at once": {MaxRequests: -1}, "timeout": {Timeout: -1}, "tries": {Tries: -1}, "endpoint": {Endpoint: "host:80"},
+		"requests at once": {MaxRequests: -1}, "timeout": {Timeout: -1}, "endpoint": {Endpoint: "host:80"},
 	} {
 		var e *option.Error
 		if _, _, err := Open(t.Context(), "gs://b/", o); !errors.As(err, &e) || e.Field != field {

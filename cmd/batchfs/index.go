@@ -171,6 +171,7 @@ func datasetError(path string, err error) error {
 		manifest = "to read the folders instead of that manifest: --metadata ignore"
 	}
 	return advise(err,
+		advice{store.ErrNoPlace, "check the name; another service than the vendor's own: --endpoint URL"},
 		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
 		advice{dataset.ErrIndexAt, "make one: batchfs index " + shellWord(path) + " --index-at DIRECTORY; to do without, leave out --index-at"},
 		advice{dataset.ErrArchive, "unpack it, or write its images to files, in one folder for each class"},

@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// An outage is a time in which a store answers nobody. It begins when several requests in a row fail in ways that may pass.
+// While it lasts, calls wait, and one of them at a time asks whether it is over. Any answer ends it.
+type outage struct {
+	log  *slog.Logger
+	most time.Duration // that a call waits; for the log
+
+	mu     sync.Mutex
+	failed int           // requests in a row
+	since  time.Time     // the first of them failed
+	open   bool          // there is an outage
+	asking bool          // a call has been let through
+	asked  int           // calls that were, in vain
+	next   time.Time     // no other one is before
+	pause  time.Duration // between two
+	change chan struct{} // closed when a call that waits should look again
+	tell   *time.Timer   // logs an outage that is not over soon
+	told   bool
+	total  time.Duration // of all outages that are over
+	ever   bool          // the store has answered
+	calls  int           // that wait
+}
+
+const (
+	outageFailures  = 5                     // in a row
+	outageThrottled = time.Second           // in which a store that wants fewer requests has accepted none
+	firstPause      = 50 * time.Millisecond // between requests in an outage; it doubles
+	lastPause       = time.Second
+	firstTimeout    = time.Second // of those requests; it doubles, as a store that comes back may be slow
+	toldAfter       = time.Second
+	strangerWait    = 15 * time.Second // for a store that has never answered: its name may be wrong
+)
+
+// pass waits as long as there is an outage. A call that is let through to ask whether that is over is told how long the
+// store has for its answer, and has to call heard; 0: there is no outage. A call that has waited since a time before gets
+// its last chance when it has waited for long enough.
+func (o *outage) pass(ctx context.Context, since *time.Time) (timeout time.Duration, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.open {
+		now := time.Now()
+		if since.IsZero() {
+			*since = now
+		}
+		until := since.Add(o.patience())
+		if !o.asking && !now.Before(o.next) || !now.Before(until) {
+			o.asking = true
+			return firstTimeout << min(o.asked, 10), nil
+		}
+		wake := until
+		if !o.asking && o.next.Before(until) {
+			wake = o.next
+		}
+		change := o.change
+		o.calls++
+		o.mu.Unlock()
+		timer := time.NewTimer(time.Until(wake))
+		select {
+		case <-change:
+		case <-timer.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		timer.Stop()
+		o.mu.Lock()
+		if o.calls--; err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+// heard takes what came of a request. A failure that is not about the store says nothing, nor does the end of the caller.
+func (o *outage) heard(asked bool, f *failure, ended bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if asked {
+		o.asking = false
+		o.wake()
+	}
+	switch {
+	case ended:
+		return
+	case f == nil || !f.again:
+		o.answered()
+		return
+	case f.throttled:
+		o.ever = true
+	}
+	now := time.Now()
+	if o.failed == 0 {
+		o.since = now
+	}
+	o.failed++
+	switch {
+	case o.open && asked:
+		o.asked++
+		o.pause = min(2*o.pause, lastPause)
+		o.next = now.Add(max(o.pause, f.after))
+	case !o.open && o.failed >= outageFailures && (!f.throttled || now.Sub(o.since) >= outageThrottled):
+		o.open, o.asked, o.pause, o.next = true, 0, firstPause, now.Add(firstPause)
+		o.change = make(chan struct{})
+		o.tell = time.AfterFunc(toldAfter, func() { o.report(f) })
+	}
+}
+
+// answered ends the outage, if there is one. The lock is held.
+func (o *outage) answered() {
+	o.failed, o.ever = 0, true
+	if !o.open {
+		return
+	}
+	lasted := time.Since(o.since)
+	o.open = false
+	o.total += lasted
+	o.tell.Stop()
+	if close(o.change); o.told {
+		o.told = false
+		o.log.Info("the store answers again", "seconds", lasted.Seconds())
+	}
+}
+
+// wake has calls that wait look again. The lock is held.
+func (o *outage) wake() {
+	if o.open {
+		close(o.change)
+		o.change = make(chan struct{})
+	}
+}
+
+// report logs that there is an outage.
+func (o *outage) report(f *failure) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open && !o.told {
+		o.told = true
+		o.log.Warn("the store does not answer: what needs it waits", "url", f.url, "reason", f.why, "at most", o.most)
+	}
+}
+
+// isOpen reports whether there is an outage.
+func (o *outage) isOpen() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.open
+}
+
+// knows reports whether the store has ever answered.
+func (o *outage) knows() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ever
+}
+
+// patience is how long a call may go on failing. The lock is held.
+func (o *outage) patience() time.Duration {
+	if !o.ever {
+		return min(o.most, strangerWait)
+	}
+	return o.most
+}
+
+// left is how much longer a call may go on that has failed since a time, and whether there is an outage.
+func (o *outage) left(since time.Time) (time.Duration, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.patience() - time.Since(since), o.open
+}
+
+// stats are the calls that wait, and the seconds of all outages, with the present one.
+func (o *outage) stats() (calls int, away float64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	total := o.total
+	if o.open {
+		total += time.Since(o.since)
+	}
+	return o.calls, total.Seconds()
+}

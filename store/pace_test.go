@@ -1,0 +1,127 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A quota is that of a store: so many requests a second.
+type quota interface{ allows(now time.Time) bool }
+
+// A bucket fills with so many requests a second, up to a burst.
+type bucket struct {
+	rate, burst, has float64
+	last             time.Time
+}
+
+func (b *bucket) allows(now time.Time) bool {
+	if b.last.IsZero() {
+		b.has = b.burst
+	} else {
+		b.has = min(b.burst, b.has+b.rate*now.Sub(b.last).Seconds())
+	}
+	if b.last = now; b.has < 1 {
+		return false
+	}
+	b.has--
+	return true
+}
+
+// A window allows so many requests in each second of the clock.
+type window struct {
+	most, n int
+	second  int64
+}
+
+func (w *window) allows(now time.Time) bool {
+	if now.Unix() != w.second {
+		w.second, w.n = now.Unix(), 0
+	}
+	w.n++
+	return w.n <= w.most
+}
+
+// TestQuotas: of a store that refuses what comes faster than it allows, almost all that it allows arrives, hardly more is
+// refused, and no call fails: from the first request on.
+func TestQuotas(t *testing.T) {
+	for _, perSecond := range []int{100, 300} {
+		for name, fresh := range map[string]func() quota{
+			"a second's burst": func() quota { return &bucket{rate: float64(perSecond), burst: float64(perSecond)} },
+			"a little burst":   func() quota { return &bucket{rate: float64(perSecond), burst: math.Ceil(float64(perSecond) / 20)} },
+			"each second":      func() quota { return &window{most: perSecond} },
+		} {
+			for _, latency := range []time.Duration{time.Millisecond, 50 * time.Millisecond} {
+				bubble(t, fmt.Sprintf("%d, %s, %v", perSecond, name, latency), func(t *testing.T) {
+					var mu sync.Mutex
+					q := fresh()
+					good, refused := 0, 0
+					w := newWire(t, takes(latency, func(w http.ResponseWriter, r *http.Request) {
+						mu.Lock()
+						allowed := q.allows(time.Now())
+						if allowed {
+							good++
+						} else {
+							refused++
+						}
+						mu.Unlock()
+						if !allowed {
+							w.WriteHeader(503)
+							return
+						}
+						serve(w, r)
+					}))
+					s := w.open(t, "http://host/", Options{MaxRequests: 256})
+					lasts := time.Duration(6000/perSecond) * time.Second // long enough for the first refusals to weigh little
+					reads := readAll(t, s, 256, lasts)
+					rate, share := float64(reads)/lasts.Seconds()/float64(perSecond), float64(refused)/float64(good+refused)
+					t.Logf("%.3f of the rate, %.3f are refused, %+v", rate, share, s.Stats())
+					if rate < 0.95 || share > 0.05 {
+						t.Errorf("%.3f of the rate arrives, %.3f of the requests are refused", rate, share)
+					}
+					if stats := s.Stats(); stats.Errors != 0 {
+						t.Errorf("%+v", stats)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestQuotaIsForgotten: a store that refuses nothing any more is not held back.
+func TestQuotaIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		q := &bucket{rate: 100, burst: 10}
+		limited := true
+		s := newWire(t, takes(20*time.Millisecond, func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			allowed := !limited || q.allows(time.Now())
+			mu.Unlock()
+			if !allowed {
+				w.WriteHeader(429)
+				return
+			}
+			serve(w, r)
+		})).open(t, "http://host/", Options{MaxRequests: 64})
+		readAll(t, s, 16, 20*time.Second)
+		if stats := s.Stats(); stats.Limit < 90 || stats.Limit > 120 {
+			t.Errorf("%+v", stats)
+		}
+		mu.Lock()
+		limited = false
+		mu.Unlock()
+		readAll(t, s, 16, 20*time.Second)
+		if reads := readAll(t, s, 16, 5*time.Second); reads < 16*5*50*8/10 {
+			t.Errorf("%d reads in 10 s", reads)
+		}
+		readAll(t, s, 1, 70*time.Second)
+		if stats := s.Stats(); stats.Limit != 0 {
+			t.Errorf("%+v", stats)
+		}
+	})
+}
