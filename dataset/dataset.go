@@ -80,6 +80,27 @@ func (d *Dataset) Requests() *store.Stats {
 	return &all
 }
 
+// Held is when a store last had reads wait because it answered nobody, or accepted fewer requests than there were; now, if it
+// still does, and zero if none ever did.
+func (d *Dataset) Held() (last time.Time) {
+	for _, s := range d.stores {
+		if held, _ := s.Held(); held.After(last) {
+			last = held
+		}
+	}
+	return last
+}
+
+// IsAway says whether sample i is in a store that answers nobody now.
+func (d *Dataset) IsAway(i int) bool {
+	s := d.origin(i).remote
+	if s == nil {
+		return false
+	}
+	_, away := s.Held()
+	return away
+}
+
 // Packed says whether samples are inside files that hold many.
 func (d *Dataset) Packed() bool { return d.table.members != nil }
 

@@ -95,7 +95,7 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 func open(ctx context.Context, path string, o Options) (*Dataset, error) {
-	o.Store.Logger, o.Store.MaxRequests = o.Logger, max(o.Store.MaxRequests, o.Workers, asked)
+	o.Store.Logger, o.Store.MaxRequests = cmp.Or(o.Store.Logger, o.Logger), max(o.Store.MaxRequests, o.Workers, asked)
 	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
 	if err != nil {
 		return nil, err

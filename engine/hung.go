@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/batchfs/batchfs/dataset"
 )
 
 // stallAfter is how long a read may take before its storage counts as hanging: far longer than
@@ -20,7 +22,7 @@ const standIns = 6
 // for it, and batches on other storage go on. The lock of the batches guards it, except count.
 type hung struct {
 	log   *slog.Logger
-	path  func(id int64) string
+	ds    *dataset.Dataset
 	began time.Time // times of reads count from here
 	loads []*load   // all there are
 	most  int       // on their way
@@ -62,14 +64,20 @@ func (h *hung) find(now time.Time) (found []*load) {
 		if since == 0 || l.stalled || now.Sub(h.began)-time.Duration(since) < stallAfter {
 			continue
 		}
+		id := int(l.fetching.Load())
+		inStore := h.ds.InStore(id)
+		if inStore && !h.ds.IsAway(id) {
+			continue // it waits for its turn, or for one slow answer
+		}
 		h.count.Add(1)
 		if l.fetchingSince.Load() != since { // it just returned; endFetch may have missed count
 			h.count.Add(-1)
 			continue
 		}
 		l.stalled = true
-		h.log.Warn("storage does not answer: a read hangs, other batches go on without it",
-			"path", h.path(l.fetching.Load()), "seconds", stallAfter.Seconds())
+		if !inStore { // a store says so itself, once
+			h.log.Warn("storage does not answer: a read hangs, other batches go on without it", "path", h.ds.Path(id), "seconds", stallAfter.Seconds())
+		}
 		found = append(found, l)
 	}
 	return found

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,8 @@ type farDataset struct {
 	server string
 	url    string // of the dataset, or the path of a list
 
+	away atomic.Int64 // answers that are left until the store is back
+
 	mu   sync.Mutex
 	read map[string]bool // objects that parts of were sent; a slow request is sent twice
 }
@@ -54,7 +57,12 @@ func newFar(t *testing.T) *farDataset {
 	if err := errors.Join(os.Mkdir(filepath.Dir(d.dir), 0o755), os.Rename(evenDir(t, farSamples, farSide), d.dir)); err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(&fakestore.Server{Dir: root, Before: func(_ http.ResponseWriter, r *http.Request) bool {
+	s := httptest.NewServer(&fakestore.Server{Dir: root, Before: func(w http.ResponseWriter, r *http.Request) bool {
+		if d.away.Load() > 0 {
+			d.away.Add(-1)
+			w.WriteHeader(http.StatusInternalServerError)
+			return true
+		}
 		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -69,15 +77,18 @@ func newFar(t *testing.T) *farDataset {
 }
 
 // open opens it with room for a share of its samples on the disk.
-func (d *farDataset) open(t *testing.T, share float64) *dataset.Dataset {
+func (d *farDataset) open(t *testing.T, share float64, change ...func(*store.Options)) *dataset.Dataset {
 	t.Helper()
 	local := dataset.LocalCache{Dir: d.cache, Size: int64(share * farSamples * float64(tier.Cost(farBytes))), Samples: true}
 	if share == 0 {
 		local = dataset.LocalCache{}
 	}
+	of := store.Options{Endpoint: d.server, Anonymous: true, Wait: -1}
+	for _, f := range change {
+		f(&of)
+	}
 	ds, err := dataset.Open(t.Context(), d.url, dataset.Options{
-		Prober: Probe, CacheDir: d.index, Store: store.Options{Endpoint: d.server, Anonymous: true, Wait: -1},
-		Storage: dataset.Storage{LocalCache: local},
+		Prober: Probe, CacheDir: d.index, Store: of, Storage: dataset.Storage{LocalCache: local},
 	})
 	if err != nil {
 		t.Fatal(err)

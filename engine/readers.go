@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -90,15 +91,19 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 	}
 }
 
-// memoryWaitLeft is how much longer an Open that began at began may wait for memory.
+// memoryWaitLeft is how much longer an Open that began at began may wait for memory. That begins anew when what holds the
+// memory need not wait for a store any more.
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	r.mu.Lock()
-	since := r.schedule.refusedSince(b)
+	since, held := r.schedule.refusedSince(b), time.Duration(math.MaxInt64)
+	if slices.ContainsFunc(r.schedule.making, func(b *batch) bool { return b.short.IsZero() }) {
+		held = time.Since(r.ds.Held())
+	}
 	r.mu.Unlock()
 	if since.IsZero() {
 		return max(r.opts.MemoryWait, 10*time.Millisecond)
 	}
-	return r.opts.MemoryWait - min(time.Since(since), time.Since(began))
+	return r.opts.MemoryWait - min(time.Since(since), time.Since(began), held)
 }
 
 // checkKnown drops a complete batch that shows substitutes for samples that may be good now,

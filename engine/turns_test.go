@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/store"
 )
 
 // exhaust lowers the memory limit to what is in use, so that an Open has to wait until
@@ -155,6 +156,52 @@ func TestMemoryWaitEnds(t *testing.T) {
 		}
 		held.Close()
 	})
+}
+
+// TestMemoryWaitsForTheStore: an open that waits for the memory of a batch whose store is away waits as long as that.
+func TestMemoryWaitsForTheStore(t *testing.T) {
+	d := newFar(t)
+	ds := d.open(t, 0, func(o *store.Options) { o.Wait = 0 })
+	const wait = 300 * time.Millisecond
+	e := d.engine(t, ds, 0, func(o *Options) { o.MemoryWait, o.CachePolicy = wait, cache.None })
+	read(t, e, Key{}, layout.NHWCForm)
+	exhaust(e)
+	_, sum := e.memory.ledger.usage(useBatches)
+	size := e.catalog.Size(Key{}, layout.NHWCForm)
+	e.memory.ledger.setLimit(sum + size + size/2)
+	const answers = 5 + 6 // what opens an outage, and 1.6 s of asking
+	d.away.Store(answers)
+	began := time.Now()
+	open := func(b int) chan error {
+		done := make(chan error, 1)
+		go func() {
+			f, err := e.Open(context.Background(), Key{Batch: b}, layout.NHWCForm)
+			if err == nil {
+				f.Close()
+			}
+			done <- err
+		}()
+		return done
+	}
+	first := open(1)
+	eventually(t, "the first batch has its memory", func() bool {
+		return e.locked(func() bool { b := e.batches.table[Key{Batch: 1}]; return b != nil && b.inFlight > 0 })
+	})
+	second := open(2)
+	eventually(t, "the second one has none", func() bool {
+		return e.locked(func() bool {
+			b := e.batches.table[Key{Batch: 2}]
+			return b != nil && !e.batches.schedule.refusedSince(b).IsZero()
+		})
+	})
+	for _, done := range []chan error{first, second} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(began); took < 2*wait {
+		t.Errorf("the store was away for %v", took)
+	}
 }
 
 // TestImpossibleBatchesFailAtOnce: a batch larger than the memory limit fails without

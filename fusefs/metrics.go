@@ -123,6 +123,7 @@ func storeMetrics(r *store.Stats) []metric {
 		{"store_bytes_total", "Bytes of objects received.", count(r.Bytes)},
 		{"store_retries_total", "Requests sent again after a failure.", count(r.Retries)},
 		{"store_hedges_total", "Second requests, sent because the first was slow.", count(r.Hedges)},
+		{"store_away_seconds_total", "Time in which the object store answered nobody.", []sample{{value: r.Away}}},
 		{"store_throttled_total", "Answers that asked for fewer requests.", count(r.Throttled)},
 		{"store_errors_total", "Reads that failed in the end.", count(r.Errors)},
 		{"store_first_byte_seconds", "Time to the first byte of the last answers.", []sample{

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -248,9 +249,15 @@ func TestStoreFaults(t *testing.T) {
 			}
 		}
 	}
-	fault.Store("reset")
-	expectOpen(t, m.path(0, 2, 0, layout.NHWCForm), unix.EIO)
 	fault.Store("")
+	brief := tileMount(t, "s3://tiles", "--endpoint", server.URL, "--anonymous", "--cache-size", "0", "--prefetch-queue-depth", "0", "--storage-wait", "200ms")
+	brief.sockets = true
+	fault.Store("reset")
+	expectOpen(t, brief.path(0, 2, 0, layout.NHWCForm), unix.EIO)
+	fault.Store("")
+	if err := readTiles(brief, 2, 0, side, layout.NHWCForm); err != nil {
+		t.Errorf("after a long outage: %v", err)
+	}
 	if err := read(2, 0); err != nil {
 		t.Errorf("after an outage: %v", err)
 	}
@@ -299,5 +306,103 @@ func TestStoreFaults(t *testing.T) {
 	}
 	if lines := m.badLines(t); len(lines) != 1 || lines[0].ID != 5 || !strings.Contains(lines[0].Reason, "changed") {
 		t.Errorf("a changed object: %+v", lines)
+	}
+}
+
+// TestStoreOutages: opens wait for a store that is away, whatever it answers then, and a store that allows only some requests a
+// second is sent those. Nobody gets an error, and the bytes are right.
+func TestStoreOutages(t *testing.T) {
+	skipWithoutFUSE(t)
+	const side, count = 8, 40 * tileBatch
+	dir := scratch(t)
+	for id := range count {
+		writeFile(t, filepath.Join(dir, "tiles", tileName(id)), tileFile(id, side))
+	}
+	s := &fakestore.Server{Dir: dir, PerPage: 1000}
+	var (
+		fault           atomic.Value
+		mu              sync.Mutex
+		second          int64
+		inSecond        int
+		allowed, others int
+	)
+	const quota = 300
+	fault.Store("")
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		switch kind := fault.Load().(string); kind {
+		case "":
+			return false
+		case "quota":
+			mu.Lock()
+			defer mu.Unlock()
+			if now := time.Now().Unix(); now != second {
+				second, inSecond = now, 0
+			}
+			if inSecond++; inSecond <= quota {
+				allowed++
+				return false
+			}
+			others++
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "reset":
+			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+				_ = conn.Close()
+			}
+		default:
+			status, err := strconv.Atoi(kind)
+			check(t, err)
+			w.WriteHeader(status)
+		}
+		return true
+	}
+	server := httptest.NewServer(s)
+	defer server.Close()
+
+	fault.Store("quota") // from the first request of the first mount on
+	m := tileMount(t, "s3://tiles", "--endpoint", server.URL, "--anonymous", "--cache-size", "0", "--prefetch-queue-depth", "4")
+	m.sockets = true
+	epoch := func(epoch int) {
+		var readers sync.WaitGroup
+		for part := range 4 {
+			readers.Go(func() {
+				for batch := part; batch < 10; batch += 4 {
+					if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
+						t.Errorf("with %s: %v", fault.Load(), err)
+					}
+				}
+			})
+		}
+		readers.Wait()
+	}
+	epoch(0)
+	mu.Lock()
+	if others > allowed/5 {
+		t.Errorf("%d requests were refused, %d were not", others, allowed)
+	}
+	mu.Unlock()
+	for n, kind := range []string{"500", "503", "429", "reset"} {
+		told := strings.Count(m.logged(), "the store does not answer")
+		fault.Store(kind)
+		done := make(chan struct{})
+		go func() { defer close(done); epoch(1 + n) }()
+		eventually(t, "the log says that the store is away with "+kind, func() bool {
+			return strings.Count(m.logged(), "the store does not answer") > told
+		})
+		var counted struct {
+			Storage struct {
+				Store struct{ Waiting int }
+			}
+		}
+		if m.document(t, ".batchfs/stats.json", &counted); counted.Storage.Store.Waiting == 0 {
+			t.Errorf("with %s, stats.json shows nobody who waits", kind)
+		}
+		fault.Store("")
+		<-done
+	}
+	if n := strings.Count(m.logged(), "the store answers again"); n != 4 {
+		t.Errorf("the log says %d times that the store answers again", n)
+	}
+	if lines := m.badLines(t); len(lines) > 0 {
+		t.Errorf("outages were blamed on %+v", lines)
 	}
 }

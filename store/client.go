@@ -172,8 +172,7 @@ func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err
 	q.answered = false
 	var f *failure
 	defer func() {
-		errors.As(err, &f)
-		if f != nil {
+		if ctx.Err() == nil && errors.As(err, &f) { // the cause of its end may be another call's failure
 			f.url = q.url
 		}
 		c.pace.end(round, q.answered && (f == nil || !f.again), f != nil && f.throttled)

@@ -25,6 +25,7 @@ type outage struct {
 	tell   *time.Timer   // logs an outage that is not over soon
 	told   bool
 	total  time.Duration // of all outages that are over
+	ended  time.Time     // the last of them
 	ever   bool          // the store has answered
 	calls  int           // that wait
 }
@@ -108,7 +109,8 @@ func (o *outage) heard(asked bool, f *failure, ended bool) {
 	case !o.open && o.failed >= outageFailures && (!f.throttled || now.Sub(o.since) >= outageThrottled):
 		o.open, o.asked, o.pause, o.next = true, 0, firstPause, now.Add(firstPause)
 		o.change = make(chan struct{})
-		o.tell = time.AfterFunc(toldAfter, func() { o.report(f) })
+		url, why := f.url, f.why
+		o.tell = time.AfterFunc(toldAfter, func() { o.report(url, why) })
 	}
 }
 
@@ -121,6 +123,7 @@ func (o *outage) answered() {
 	lasted := time.Since(o.since)
 	o.open = false
 	o.total += lasted
+	o.ended = time.Now()
 	o.tell.Stop()
 	if close(o.change); o.told {
 		o.told = false
@@ -137,12 +140,12 @@ func (o *outage) wake() {
 }
 
 // report logs that there is an outage.
-func (o *outage) report(f *failure) {
+func (o *outage) report(url, why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.open && !o.told {
 		o.told = true
-		o.log.Warn("the store does not answer: what needs it waits", "url", f.url, "reason", f.why, "at most", o.most)
+		o.log.Warn("the store does not answer: what needs it waits", "url", url, "reason", why, "at most", o.most)
 	}
 }
 
@@ -175,13 +178,23 @@ func (o *outage) left(since time.Time) (time.Duration, bool) {
 	return o.patience() - time.Since(since), o.open
 }
 
-// stats are the calls that wait, and the seconds of all outages, with the present one.
-func (o *outage) stats() (calls int, away float64) {
+// stats are the calls that wait, and how long all outages have lasted.
+func (o *outage) stats() (calls int, away time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	total := o.total
-	if o.open {
-		total += time.Since(o.since)
+	if away = o.total; o.open {
+		away += time.Since(o.since)
 	}
-	return o.calls, total.Seconds()
+	return o.calls, away
+}
+
+// Held implements [Store].
+func (c *client) Held() (last time.Time, away bool) {
+	c.outage.mu.Lock()
+	last, away = c.outage.ended, c.outage.open
+	c.outage.mu.Unlock()
+	if away || c.pace.limit() > 0 {
+		last = time.Now()
+	}
+	return last, away
 }

@@ -38,6 +38,9 @@ type Store interface {
 	URL(name string) string
 	// Stats returns what the store has done so far.
 	Stats() Stats
+	// Held is when the store last had calls wait because it answered nobody, or accepted fewer requests than there were; now,
+	// if it still does, and zero if it never did. Away means that it answers nobody now.
+	Held() (last time.Time, away bool)
 	// MemoryBytes is about how much memory the store takes while as many requests as may be are under way.
 	MemoryBytes() int64
 	// Close gives idle connections back. Reads that are under way end with their contexts.

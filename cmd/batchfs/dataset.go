@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
@@ -29,12 +31,26 @@ func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.Storage.MaxBandwidth))
 	f.derived("endpoint", "the vendor's own", "`URL` of the object store, such as http://localhost:9000", anything(&o.Store.Endpoint))
 	f.derived("region", "as configured", "region `NAME` of the S3 bucket", anything(&o.Store.Region))
+	f.add("storage-wait", "5m", "wait up to `TIME` for an object store that is away or refuses requests for their number; then an open fails with EIO",
+		storageWait(&o.Store.Wait))
 	f.toggle(&o.Store.Anonymous, "anonymous", false, "read the object store without credentials")
 	f.toggle(&o.Store.RequesterPays, "requester-pays", false, "pay for the requests to the bucket yourself")
 	f.derived("index-at", "the user's cache directory", "keep the index in `PLACE`, a directory or a .parquet file; or use the one at a URL", anything(&o.IndexAt))
 	f.derived("local-cache", "none", "keep what is read from an object store in `DIR` on a local disk, for later epochs and mounts", anything(&o.Storage.LocalCache.Dir))
 	f.derived("local-cache-size", "most of the disk's free space", "let everything in the local cache take `SIZE`, such as 500GB", byteSize(&o.Storage.LocalCache.Size))
 	o.Logger = quiet // a mount has its own
+}
+
+// storageWait accepts a time. In the options of a store, 0 would mean the default.
+func storageWait(to *time.Duration) parser {
+	parse := duration(to, 0)
+	return func(text string) string {
+		rule := parse(text)
+		if *to == 0 {
+			*to = -1
+		}
+		return rule
+	}
 }
 
 // classFile accepts a file of class names.
@@ -96,6 +112,9 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		bar.report(done, total)
 	}
 	c.env.tokens(&o.Store)
+	if o.Logger == quiet {
+		o.Store.Logger = slog.New(outageTeller{slog.DiscardHandler, c})
+	}
 	// Nearly all of the heap is buffers and the index, neither of which takes long to mark. Most of the memory would
 	// otherwise be garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
@@ -118,6 +137,26 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		return nil, datasetError(path, err)
 	}
 	return ds, nil
+}
+
+// outageTeller tells the user of a command without a log that it waits for an object store.
+type outageTeller struct {
+	slog.Handler
+	*console
+}
+
+// Enabled implements slog.Handler.
+func (outageTeller) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+// Handle implements slog.Handler.
+func (t outageTeller) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += fmt.Sprintf("; %s: %v", a.Key, a.Value)
+		return true
+	})
+	t.say("%s", text)
+	return nil
 }
 
 // summary says in one line what a dataset is. A wrong directory, labels that mean something else

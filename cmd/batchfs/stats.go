@@ -130,6 +130,11 @@ func (v statsView) print(out io.Writer) {
 		t.row("store", "%d requests (%d sent again, %d twice, %d throttled), first byte in %.0f ms, 99 %% in %.0f ms", r.Requests, r.Retries, r.Hedges, r.Throttled,
 			1000*r.FirstByte.P50, 1000*r.FirstByte.P99)
 	}
+	if r := now.Storage.Store; r != nil && r.Waiting > 0 {
+		t.row("", "the store does not answer: %s for it", count(r.Waiting, "read")+" waiting")
+	} else if r != nil && r.Limit > 0 {
+		t.row("", "the store accepts about %.0f requests a second", r.Limit)
+	}
 	if l := now.Storage.Local; l != nil {
 		t.row("local cache", "%s of %s, %d of %d reads, %d damaged", formatBytes(l.Used), formatBytes(l.Limit), l.Hits, l.Hits+l.Misses, l.Damaged)
 	}
