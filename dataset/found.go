@@ -85,8 +85,9 @@ func (x *index) remember(known map[object]*found) {
 
 // foundAgain is what object k holds, of which an index has the rows from lo to hi-1.
 func (x *index) foundAgain(k, lo, hi int) found {
-	f := found{Contents: archive.Contents{Ordered: x.Ordered, Ignored: x.Objects[k].Ignored, Folders: map[string]bool{}}}
-	for _, name := range x.Objects[k].Folders {
+	o := &x.Objects[k]
+	f := found{Contents: archive.Contents{Ordered: x.Ordered, Ignored: o.Ignored, Folders: map[string]bool{}, Unended: o.Unended, Numbers: o.Numbers}}
+	for _, name := range o.Folders {
 		f.Folders[string(name)] = true
 	}
 	if x.Numbered {
@@ -127,7 +128,7 @@ func (x *index) addMembers(objects []object, all []found, within string) error {
 	x.table.objects, x.Objects = objects, nil
 	for k, o := range objects {
 		f := &all[k]
-		fact := objectFact{Name: []byte(o.name), Version: o.version, Size: o.id.Size, ModTime: o.id.ModTime, Ignored: f.Ignored}
+		fact := objectFact{Name: []byte(o.name), Version: o.version, Size: o.id.Size, ModTime: o.id.ModTime, Ignored: f.Ignored, Unended: f.Unended, Numbers: f.Numbers}
 		if x.raw() {
 			for _, name := range slices.Sorted(maps.Keys(f.Folders)) {
 				fact.Folders = append(fact.Folders, []byte(name))

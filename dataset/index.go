@@ -19,7 +19,7 @@ import (
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "10"
+const indexVersion = "11"
 
 const indexExtension = ".parquet"
 
@@ -68,6 +68,8 @@ type objectFact struct {
 
 	Ignored map[string]int `json:"ignored,omitempty"` // files in it that are not samples
 	Folders [][]byte       `json:"folders,omitempty"` // in it; only if paths are names as they are in archives
+	Unended bool           `json:"unended,omitempty"` // see archive.Contents
+	Numbers []string       `json:"numbers,omitempty"`
 }
 
 // raw says whether paths are names as they are in archives.

@@ -55,6 +55,7 @@ type indexRow struct {
 	CRC         int32  `parquet:"crc"`
 	PixelHeight int32  `parquet:"pixel_height,dict"` // of pixels that are stored without a header
 	PixelWidth  int32  `parquet:"pixel_width,dict"`
+	Sum         int32  `parquet:"sum,dict"` // what crc is
 }
 
 func (x *index) row(i int) indexRow {
@@ -68,7 +69,7 @@ func (x *index) row(i int) indexRow {
 	if t.members != nil {
 		m := &t.members[i]
 		r.Object, r.Offset, r.Length, r.Coding, r.From, r.Block = t.objects[m.object].name, m.Offset, m.Length, int32(m.Coding), m.From, m.Block
-		r.CRC, r.PixelHeight, r.PixelWidth = int32(m.CRC), int32(m.Height), int32(m.Width)
+		r.CRC, r.PixelHeight, r.PixelWidth, r.Sum = int32(m.CRC), int32(m.Height), int32(m.Width), int32(m.Sum)
 	} else {
 		r.Version = t.versions.get(i)
 	}
@@ -236,7 +237,7 @@ func (x *index) appendMember(k int, columns []parquet.Value) error {
 	}
 	m := member{int32(number), archive.Place{
 		Offset: columns[1].Int64(), Length: columns[2].Int64(), Coding: archive.Coding(columns[3].Int32()), From: columns[4].Int64(),
-		Size: t.row[k].id.Size, Block: columns[5].Int64(), CRC: columns[6].Uint32(), Height: uint16(columns[7].Int32()), Width: uint16(columns[8].Int32()),
+		Size: t.row[k].id.Size, Block: columns[5].Int64(), CRC: columns[6].Uint32(), Height: uint16(columns[7].Int32()), Width: uint16(columns[8].Int32()), Sum: archive.Sum(columns[9].Int32()),
 	}}
 	if !m.Within(t.objects[number].id.Size) {
 		return fmt.Errorf("row %d is not in its object", k)

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/batchfs/batchfs/dataset/archive"
 	"github.com/batchfs/batchfs/internal/option"
 )
 
@@ -325,6 +326,104 @@ func TestEmptyShard(t *testing.T) {
 	for _, name := range []string{"only", "s/1.parquet", "s/[01].parquet"} {
 		if _, err := p.tryOpen(name); !errors.Is(err, ErrEmpty) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestArchivesSayMore: what users should know of archives is in the report, also of one that comes from an index.
+func TestArchivesSayMore(t *testing.T) {
+	type row struct {
+		Image  []byte `parquet:"img"`
+		Fine   int64  `parquet:"fine"`
+		Coarse int32  `parquet:"coarse"`
+		Text   string `parquet:"text"`
+	}
+	p := newPlace(t)
+	p.mkdir("s")
+	if err := parquet.WriteFile(p.path("s/0.parquet"), []row{{[]byte(image("jpeg", 10, 20, 1)), 7, 1, ""}}); err != nil {
+		t.Fatal(err)
+	}
+	p.images("d/a/1.jpg")
+	p.pack("d.tar", "", "d/a/1.jpg")
+	whole, err := os.ReadFile(p.path("d.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := (len(strings.TrimRight(string(whole), "\x00")) + 511) &^ 511
+	p.write("cut.tar", string(whole[:members]))
+	p.write("both.txt", "s\nd.tar\ncut.tar")
+	for name, want := range map[string]Report{
+		"s": {Numbers: []string{"coarse", "fine"}}, "d.tar": {}, "cut.tar": {Unended: []string{"cut.tar"}},
+		"both.txt": {Numbers: []string{"coarse", "fine"}, Unended: []string{"cut.tar"}},
+	} {
+		for _, how := range []string{"searched", "from the index"} {
+			if r := p.open(name).Report(); !slices.Equal(r.Numbers, want.Numbers) || !slices.Equal(r.Unended, want.Unended) || how == "from the index" && r.Scanned > 0 {
+				t.Errorf("%s, %s: %+v", name, how, r)
+			}
+		}
+	}
+	if r := p.open("s", func(o *Options) { o.LabelColumn = "fine" }).Report(); r.Numbers != nil {
+		t.Errorf("with labels: %v", r.Numbers)
+	}
+}
+
+// TestChecksumsOfArchives: damage to what is stored of an image is noticed by the archive's own checksum, unless nobody wants that.
+func TestChecksumsOfArchives(t *testing.T) {
+	p := newPlace(t)
+	var z bytes.Buffer
+	w := zip.NewWriter(&z)
+	for _, name := range []string{"a/1.jpg", "a/2.jpg"} {
+		member, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		if err == nil {
+			_, err = io.WriteString(member, image("jpeg", 10, 20, 1))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.write("x.zip", z.String())
+	records, err := os.ReadFile("archive/testdata/imagenet.tfrecord-00000-of-00001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("x.tfrecord", string(records))
+	for _, name := range []string{"x.zip", "x.tfrecord"} {
+		d := p.open(name)
+		if err := loadError(d, 0); err != nil {
+			t.Fatal(err)
+		}
+		at := d.table.members[0]
+		f, err := os.OpenFile(p.path(name), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b [1]byte
+		if _, err := f.ReadAt(b[:], at.Offset+at.Length-9); err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 1
+		if _, err := f.WriteAt(b[:], at.Offset+at.Length-9); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if err := os.Chtimes(p.path(name), info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		if err := loadError(p.open(name), 0); !errors.Is(err, archive.ErrBad) || !OfFile(err) || !strings.Contains(err.Error(), "checksum") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := loadError(p.open(name), 1); err != nil {
+			t.Errorf("%s, beside it: %v", name, err)
+		}
+		if err := loadError(p.open(name, func(o *Options) { o.Storage.Unchecked = true }), 0); err != nil {
+			t.Errorf("%s, unchecked: %v", name, err)
 		}
 	}
 }

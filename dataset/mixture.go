@@ -82,6 +82,7 @@ func (p *opening) runEntries() (*index, error) {
 			q.fix(all[k])
 		}
 		p.report.Scanned, p.report.Reused = p.report.Scanned+q.report.Scanned, p.report.Reused+q.report.Reused
+		p.report.addObjects(all[k])
 		p.report.IndexProblem, p.report.DALIProblem = cmp.Or(p.report.IndexProblem, q.report.IndexProblem), cmp.Or(p.report.DALIProblem, q.report.DALIProblem)
 	}
 	return p.joinEntries(all)

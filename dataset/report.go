@@ -24,6 +24,11 @@ type Report struct {
 	MaxHeight    int            `json:"max_height"` // pixels, after orientation
 	MaxWidth     int            `json:"max_width"`
 
+	// Unended are the archives that have no mark at their end, and so may have been cut off between two members.
+	Unended []string `json:"unended,omitempty"`
+	// Numbers are columns of whole numbers in archives that have no labels.
+	Numbers []string `json:"numbers,omitempty"`
+
 	Scanned int `json:"scanned"` // headers read by this Open
 	Reused  int `json:"reused"`  // samples whose header came from the index
 
@@ -61,6 +66,18 @@ func kindsOf(ignored map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
+// addObjects adds what the index says about the archives that it was made of.
+func (r *Report) addObjects(x *index) {
+	for _, o := range x.Objects {
+		if o.Unended {
+			r.Unended = append(r.Unended, string(o.Name))
+		}
+		r.Numbers = append(r.Numbers, o.Numbers...)
+	}
+	slices.Sort(r.Numbers)
+	r.Numbers = slices.Compact(r.Numbers)
+}
+
 // count fills in what the index knows.
 func (r *Report) count(x *index) {
 	s := x.table
@@ -68,6 +85,7 @@ func (r *Report) count(x *index) {
 	for _, n := range x.Ignored {
 		r.Ignored += n
 	}
+	r.addObjects(x)
 	counts, has := make([]int, len(formats)), make([]bool, len(x.classes))
 	r.MaxLabel = -1
 	for i := range s.rows() {

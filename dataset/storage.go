@@ -21,6 +21,8 @@ type Storage struct {
 	// MaxBandwidth limits all reads together, header scans included, in bytes per second; 0: no
 	// limit.
 	MaxBandwidth int64
+	// Unchecked does without comparing samples that are read as a whole with the checksums that archives have of them.
+	Unchecked bool
 	// LocalCache keeps what is read from a store.
 	LocalCache LocalCache
 
@@ -32,13 +34,14 @@ type storage struct {
 	system system
 	direct bool
 	limit  *limiter // nil: none
+	check  bool     // see Storage.Unchecked
 	log    *slog.Logger
 	refuse sync.Once   // logs that direct reads are not possible
 	remote store.Store // nil: files of this machine
 }
 
 func newStorage(o Storage, src *source, log *slog.Logger) *storage {
-	s := &storage{system: o.system, direct: o.Direct, log: log, remote: src.remote}
+	s := &storage{system: o.system, direct: o.Direct, check: !o.Unchecked, log: log, remote: src.remote}
 	if s.system == nil {
 		s.system = kernel{}
 	}

@@ -23,7 +23,7 @@ func convertCommand(c *console) *cli.Command {
 	return command("convert DATASET OUT", func(f *flagSet) runner {
 		r := &convertRequest{source: dataset.Options{Rescan: true}}
 		o, e := &r.options, &r.profile.Engine
-		r.pipeline = newPipelineRequest(c, f, &r.profile)
+		r.pipeline = newPipelineRequest(c, f, &r.profile, &r.source)
 		onlyAuto := slices.DeleteFunc(flagNames(f.flags), func(name string) bool {
 			return slices.Contains([]string{"seed", "workers", "memory-limit", "max-pixels", "ignore-orientation"}, name)
 		})

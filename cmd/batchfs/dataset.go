@@ -168,6 +168,9 @@ func summary(path string, ds *dataset.Dataset) string {
 	switch {
 	case r.MaxLabel < 0:
 		text += " without labels"
+		if n := len(r.Numbers); n > 0 {
+			text += fmt.Sprintf(" (%s of whole numbers, %s; to take labels from one: --label-column %s)", count(n, "column"), someOf(r.Numbers), shellWord(r.Numbers[0]))
+		}
 	case classes == nil:
 		text += fmt.Sprintf(" with labels up to %d", r.MaxLabel)
 	default:
@@ -185,6 +188,7 @@ func summary(path string, ds *dataset.Dataset) string {
 	if r.Unreadable > 0 {
 		text += fmt.Sprintf("; %d unreadable (batchfs verify %s)", r.Unreadable, shellWord(path))
 	}
+	text += unended(r.Unended)
 	if r.Ignored > 0 {
 		text += fmt.Sprintf("; %s (%s)", count(r.Ignored, "ignored file"), r.IgnoredKinds())
 	}
@@ -192,6 +196,14 @@ func summary(path string, ds *dataset.Dataset) string {
 		text += "; listed in " + name + ", which --metadata ignore ignores"
 	}
 	return text
+}
+
+// unended says which archives may have been cut off; "": none.
+func unended(archives []string) string {
+	if n := len(archives); n > 0 {
+		return fmt.Sprintf("; %s without a mark at the end, so perhaps cut off (%s)", count(n, "archive"), someOf(archives))
+	}
+	return ""
 }
 
 // someOf is the first few of some names.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -35,11 +36,21 @@ func entryRule(to *decode.EntryRule) parser {
 }
 
 // entryFlags are those of mounts, which keep entry points unless they are told not to.
-func entryFlags(f *flagSet, rule *decode.EntryRule, verify *bool) {
+func entryFlags(f *flagSet, rule *decode.EntryRule) {
 	f.group, *rule = aboutPipeline, decode.EntryRows
 	f.derived(entryFlag, "as they are kept, else rows", "keep places where decoding of JPEGs can start, so that later epochs are faster: `rows|N|off`, one for each row of MCUs, "+
 		"or every N MCUs", entryRule(rule))
-	f.toggle(verify, "verify-reads", false, "use such a place only if the bytes of its file are the same as when it was found")
+}
+
+// verifyReadsFlag says what is compared when a sample is read.
+func verifyReadsFlag(f *flagSet, unchecked, entries *bool) {
+	f.add("verify-reads", "checksums", "compare what is read with `off|checksums|all`: nothing; the checksums that zips and TFRecords have of it; "+
+		"those, and the file that its entry points were made from", func(text string) string {
+		if *unchecked, *entries = text == "off", text == "all"; !slices.Contains([]string{"off", "checksums", "all"}, text) {
+			return "off, checksums or all"
+		}
+		return ""
+	})
 }
 
 // openEntries opens the entry points that a mount uses, nil if there are none.

@@ -81,7 +81,8 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{}
 	r.finish = engineFlags(c, f, &r.engine)
 	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
-	entryFlags(f, &r.entries, &r.engine.VerifyReads)
+	entryFlags(f, &r.entries)
+	verifyReadsFlag(f, &r.source.Storage.Unchecked, &r.engine.VerifyReads)
 	readPathFlag(f, &r.tree.ReadPath)
 	gpuFlags(f, &r.gpu)
 	datasetFlags(f, &r.source)

@@ -27,7 +27,7 @@ func profileCommand(c *console) *cli.Command {
 		var o profile.Options
 		var source dataset.Options
 		var plot string
-		pipeline := newPipelineRequest(c, f, &o)
+		pipeline := newPipelineRequest(c, f, &o, &source)
 		datasetFlags(f, &source)
 		f.group = ""
 		rawFlags(f, &o.Raw)
@@ -75,14 +75,15 @@ type pipelineRequest struct {
 }
 
 // newPipelineRequest defines the flags of a mount that a profile depends on, but for those of its dataset.
-func newPipelineRequest(c *console, f *flagSet, o *profile.Options) *pipelineRequest {
+func newPipelineRequest(c *console, f *flagSet, o *profile.Options, source *dataset.Options) *pipelineRequest {
 	finish, r := engineFlags(c, f, &o.Engine), &pipelineRequest{}
 	r.finish = func() error {
 		r.asKept = !f.Changed(entryFlag)
 		return finish()
 	}
 	rankFlag(f, &o.Engine.LocalFrom, &o.Engine.LocalTo)
-	entryFlags(f, &o.EntryPoints, &o.Engine.VerifyReads)
+	entryFlags(f, &o.EntryPoints)
+	verifyReadsFlag(f, &source.Storage.Unchecked, &o.Engine.VerifyReads)
 	readPathFlag(f, new(string)) // irrelevant here, but a mount has it
 	gpuFlags(f, &r.gpu)
 	return r

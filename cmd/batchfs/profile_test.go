@@ -126,7 +126,7 @@ func TestDefaultProfile(t *testing.T) {
 	path, parent := photos(t, 10), t.TempDir()
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
 	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: dataset.Options{Workers: 2, Logger: quiet}}
-	r.pipeline = newPipelineRequest(c, &flagSet{}, &r.profile)
+	r.pipeline = newPipelineRequest(c, &flagSet{}, &r.profile, &r.source)
 	if err := r.pipeline.finish(); err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,7 @@ func verifyCommand(c *console) *cli.Command {
 			if err != nil {
 				return advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
 			}
+			v.Unended = v.ds.Report().Unended
 			if err := c.show(v.verifyReport); err != nil {
 				return err
 			}
@@ -64,7 +65,8 @@ func verifyCommand(c *console) *cli.Command {
 type verifyReport struct {
 	Samples int       `json:"samples"`
 	Bad     []badFile `json:"bad"`
-	Unread  []badFile `json:"unread"` // files that the machine could not read; they may be good
+	Unended []string  `json:"unended,omitempty"` // archives that may have been cut off between two members
+	Unread  []badFile `json:"unread"`            // files that the machine could not read; they may be good
 }
 
 func (r verifyReport) print(out io.Writer) {
@@ -73,7 +75,7 @@ func (r verifyReport) print(out io.Writer) {
 	if n := len(r.Unread); n > 0 {
 		unread = fmt.Sprintf(", %d not read", n)
 	}
-	fmt.Fprintf(out, "%s, %d bad%s\n", count(r.Samples, "image"), len(r.Bad), unread)
+	fmt.Fprintf(out, "%s, %d bad%s%s\n", count(r.Samples, "image"), len(r.Bad), unread, unended(r.Unended))
 }
 
 // verification decodes every sample of a dataset once.

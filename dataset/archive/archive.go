@@ -25,6 +25,8 @@ type Contents struct {
 	Samples  []Sample        // in the archive's order
 	Ignored  map[string]int  // files that are no samples, counted by extension as [ExtensionKey] returns it
 	Folders  map[string]bool // that are not hidden, which may hold no sample; not of what is Ordered
+	Unended  bool            // a tar, or one in it, has no mark at its end: it may have been cut off between two members
+	Numbers  []string        // columns of whole numbers, where none is taken for the labels
 	Problems map[int]string  // why a sample cannot be read, by its position in Samples; its Place is empty
 }
 

@@ -192,6 +192,13 @@ func (t *table) columns() error {
 		t.paths = true
 	}
 	label, err := t.choose("label", t.Label, "ClassLabel", usualLabels, (*parquet.Column).Leaf)
+	if err == nil && label == "" {
+		for _, c := range t.file.Root().Columns() {
+			if c.Leaf() && !c.Repeated() && (c.Type().Kind() == parquet.Int32 || c.Type().Kind() == parquet.Int64) {
+				t.Numbers = append(t.Numbers, c.Name())
+			}
+		}
+	}
 	if err != nil || label == "" {
 		return err
 	}

@@ -85,7 +85,7 @@ func plain(h *tar.Header) bool {
 func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) error) error {
 	end := from + size
 	for entries := 0; ; {
-		part := io.NewSectionReader(s, from, end-from)
+		part, last := io.NewSectionReader(s, from, end-from), from
 		for r := tar.NewReader(part); ; entries++ {
 			h, err := r.Next()
 			at, _ := part.Seek(0, io.SeekCurrent) // it cannot fail
@@ -97,6 +97,9 @@ func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) er
 			if err != nil {
 				return fmt.Errorf("entry %d, at %d: %w", entries, at, err)
 			}
+			if last = at; plain(h) {
+				last += (h.Size + tarBlock - 1) / tarBlock * tarBlock
+			}
 			switch h.Typeflag {
 			case tar.TypeReg, tar.TypeDir, tar.TypeLink, tar.TypeSymlink, tar.TypeGNUSparse:
 				if at > end || h.Size > end-at && plain(h) {
@@ -107,24 +110,41 @@ func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) er
 				}
 			}
 		}
+		marked, err := s.isZero(from-tarBlock, last, end)
+		if err != nil {
+			return err
+		}
 		next, err := s.more(from, end)
 		if next == 0 || err != nil {
+			s.Unended = s.Unended || !marked
 			return err
 		}
 		from = next
 	}
 }
 
+const tarBlock = 512
+
+// isZero says whether there is a block of zeros, from last on at the earliest. One is enough as the end of a tar, though there
+// should be two.
+func (s *scanner) isZero(at, last, end int64) (bool, error) {
+	if at < last || at+tarBlock > end {
+		return false, nil
+	}
+	b, err := s.bytes(at, tarBlock)
+	return err == nil && [tarBlock]byte(b) == [tarBlock]byte{}, err
+}
+
 // more returns where another tar begins after the end of one, 0 if there is none. Tars are padded with zeros, usually to
 // 10 KiB; what follows them that is no tar means nothing.
 func (s *scanner) more(from, end int64) (int64, error) {
-	const block, padding = 512, 1 << 20
-	for at := from; at <= min(end-block, from+padding); at += block {
-		b, err := s.bytes(at, block)
+	const padding = 1 << 20
+	for at := from; at <= min(end-tarBlock, from+padding); at += tarBlock {
+		zero, err := s.isZero(at, at, end)
 		if err != nil {
 			return 0, err
 		}
-		if [block]byte(b) == [block]byte{} {
+		if zero {
 			continue
 		}
 		_, err = tar.NewReader(io.NewSectionReader(s, at, end-at)).Next()

@@ -76,6 +76,27 @@ func TestTar(t *testing.T) {
 	}
 }
 
+// TestTarWithoutEnd: a tar that may have been cut off between two members is told from one that has its end, or most of it.
+func TestTarWithoutEnd(t *testing.T) {
+	zeros := string(make([]byte, 700)) // as the end looks, but they are a file's
+	one, inner := tarOf(t, "c/a.jpg", zeros), tarOf(t, "a.jpg", zeros)
+	const members = 512 + 1024
+	for what, c := range map[string]struct {
+		archive []byte
+		unended bool
+	}{
+		"whole": {one, false}, "padded": {append(bytes.Clone(one), make([]byte, 10<<10)...), false}, "one block": {one[:members+512], false},
+		"cut between members": {one[:members], true}, "cut within the padding": {one[:512+900], true},
+		"two": {append(bytes.Clone(one[:members]), one...), false}, "two, cut": {append(bytes.Clone(one), one[:members]...), true},
+		"cut in a tar": {tarOf(t, "c.tar", string(inner[:members])), true}, "in a tar": {tarOf(t, "c.tar", string(inner)), false},
+	} {
+		got, err := scan("x.tar", c.archive, Options{})
+		if err != nil || got.Unended != c.unended || len(got.Samples) == 0 {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+}
+
 func TestBadTar(t *testing.T) {
 	for want, archive := range map[string][]byte{
 		"leads out":         tarOf(t, "c/../../a.jpg", "1"),

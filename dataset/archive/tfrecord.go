@@ -23,6 +23,8 @@ type records struct {
 	*scanner
 	image, label, name found
 	features           []string // of the first record
+	from, end          int64    // of the record
+	head               []byte   // its first bytes
 	named              bool     // all records so far
 }
 
@@ -33,6 +35,8 @@ type found struct {
 	number   int64
 	isNumber bool
 	several  bool
+	sum      uint32 // of the bytes, if hasSum
+	hasSum   bool
 }
 
 // tfrecord scans a file of records.
@@ -73,13 +77,45 @@ func (s *scanner) tfrecord() error {
 
 // masked is the checksum that records have.
 func masked(b []byte) uint32 {
-	c := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
-	return (c>>15 | c<<17) + 0xa282ead8
+	c := crc32.Checksum(b, castagnoli)
+	return (c>>15 | c<<17) + mask
+}
+
+// unmasked is the checksum of which masked was made.
+func unmasked(c uint32) uint32 {
+	c -= mask
+	return c>>17 | c<<15
+}
+
+const mask = 0xa282ead8
+
+// What is before the image in a record, and after it, is read to tell the image's own checksum from the record's.
+const (
+	mostBefore = 4<<10 - 12
+	mostAfter  = 64 << 10
+)
+
+// sum finds the checksum of bytes of the record, if they are most of it.
+func (r *records) sum(f *found) error {
+	before, after := f.from-r.from, r.end-f.to
+	if before > int64(len(r.head)) || after > mostAfter {
+		return nil
+	}
+	b, err := r.bytes(f.to, int(after)+4)
+	if err == nil {
+		f.sum, f.hasSum = middle(unmasked(le32(b[after:])), r.head[:before], f.to-f.from, b[:after]), true
+	}
+	return err
 }
 
 func (r *records) record(from, end int64) error {
 	r.image, r.label, r.name = found{rank: -1}, found{rank: -1}, found{rank: -1}
-	err := r.eachField(from, end, fieldFeatures, func(from, end int64, _ uint64) error {
+	head, err := r.bytes(from, int(min(end-from, mostBefore)))
+	if err != nil {
+		return err
+	}
+	r.from, r.end, r.head = from, end, append(r.head[:0], head...)
+	err = r.eachField(from, end, fieldFeatures, func(from, end int64, _ uint64) error {
 		return r.eachField(from, end, fieldFeature, func(from, end int64, _ uint64) error {
 			return r.feature(from, end)
 		})
@@ -99,7 +135,11 @@ func (r *records) record(from, end int64) error {
 	if i := r.image; i.rank < 0 || i.isNumber || i.several {
 		r.addProblem(name, "the record does not hold one image")
 	} else {
-		r.add(name, Place{Offset: i.from, Length: i.to - i.from, Size: i.to - i.from})
+		at := Place{Offset: i.from, Length: i.to - i.from, Size: i.to - i.from}
+		if i.hasSum {
+			at.CRC, at.Sum = i.sum, Castagnoli
+		}
+		r.add(name, at)
 	}
 	sample := &r.Samples[len(r.Samples)-1]
 	switch l := r.label; {
@@ -145,9 +185,15 @@ func (r *records) feature(from, end int64) error {
 		if err != nil {
 			return err
 		}
-		if f.rank = c.rank; f.isNumber || f.to > 0 {
-			*c.best = f
+		if f.rank = c.rank; !f.isNumber && f.to == 0 {
+			continue
 		}
+		if c.best == &r.image && !f.isNumber { // while what follows it is about to be read anyway
+			if err := r.sum(&f); err != nil {
+				return err
+			}
+		}
+		*c.best = f
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package archive
 import (
 	"bytes"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math"
 	"strconv"
@@ -33,12 +32,13 @@ const (
 
 // Place says where a sample's bytes are in an archive, and how they are stored.
 type Place struct {
-	Offset, Length int64 // the stored bytes
-	From, Size     int64 // the sample, in the bytes that unpacking yields
-	Block          int64 // how many bytes unpacking yields; 0 for Plain and Pixels
-	CRC            uint32
+	Offset, Length int64  // the stored bytes
+	From, Size     int64  // the sample, in the bytes that unpacking yields
+	Block          int64  // how many bytes unpacking yields; 0 for Plain and Pixels
+	CRC            uint32 // of what unpacking yields, if Sum says which
 	Height, Width  uint16 // of Pixels
 	Coding         Coding
+	Sum            Sum
 }
 
 // maxBlock is the most that unpacking may yield.
@@ -58,7 +58,7 @@ func (p Place) Within(size int64) bool {
 	case p.Coding == Pixels:
 		return p == placeOfPixels(p.Offset, p.Height, p.Width)
 	}
-	return p.Coding <= Brotli && p.Block <= maxBlock && p.Block <= 64<<10+ratio[p.Coding]*p.Length &&
+	return p.Coding <= Brotli && p.Sum <= Castagnoli && p.Block <= maxBlock && p.Block <= 64<<10+ratio[p.Coding]*p.Length &&
 		p.From <= p.Block-p.Size
 }
 
@@ -111,8 +111,8 @@ func (p Place) Unpack(dst, stored []byte) ([]byte, error) {
 	if err := caught(func() error { return p.Coding.unpack(dst, stored) }); err != nil {
 		return nil, fmt.Errorf("%w: a compressed block is damaged: %w", ErrBad, err)
 	}
-	if p.Coding == Deflate && crc32.ChecksumIEEE(dst) != p.CRC {
-		return nil, fmt.Errorf("%w: the checksum does not match", ErrBad)
+	if err := p.Check(dst); err != nil {
+		return nil, err
 	}
 	return dst[p.From:][:p.Size], nil
 }

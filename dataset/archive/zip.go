@@ -67,7 +67,10 @@ func (s *scanner) addZipped(name string, f *zip.File) error {
 	}
 	at := Place{Offset: offset, Length: int64(f.CompressedSize64), Size: int64(f.UncompressedSize64)}
 	if f.Method == zip.Deflate {
-		at.Coding, at.Block, at.CRC = Deflate, at.Size, f.CRC32
+		at.Coding, at.Block = Deflate, at.Size
+	}
+	if f.CRC32 != 0 || f.Method == zip.Deflate { // not every program writes one
+		at.CRC, at.Sum = f.CRC32, IEEE
 	}
 	s.add(name, at)
 	return nil

@@ -1,0 +1,79 @@
+package archive
+
+import (
+	"fmt"
+	"hash/crc32"
+)
+
+// Sum says what a [Place]'s CRC is. The numbers may be stored: they stay.
+type Sum uint8
+
+const (
+	NoSum      Sum = iota
+	IEEE           // CRC-32, of a zip
+	Castagnoli     // CRC-32C, of TensorFlow's records
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Check compares the sample's bytes, once they are unpacked, with the checksum that the archive has of them, if there is one.
+// The error is ErrBad. Unpack has done that for what it unpacks.
+func (p Place) Check(data []byte) error {
+	var sum uint32
+	switch p.Sum {
+	case NoSum:
+		return nil
+	case IEEE:
+		sum = crc32.ChecksumIEEE(data)
+	case Castagnoli:
+		sum = crc32.Checksum(data, castagnoli)
+	}
+	if sum != p.CRC {
+		return fmt.Errorf("%w: the checksum that the archive has of it does not match", ErrBad)
+	}
+	return nil
+}
+
+// Checksums of the parts of a text follow from each other without the text, since a CRC is a remainder of polynomials over
+// GF(2): that of two parts is the first one's times x to the number of bits of the second, plus the second one's. Bits are
+// reversed, as in the checksums: the highest one is x to the 0.
+
+const (
+	polynomial = 0x82f63b78 // of Castagnoli, without its highest power
+	one        = 1 << 31
+	order      = 1<<31 - 1 // x to this is 1
+)
+
+// times multiplies two remainders.
+func times(a, b uint32) (product uint32) {
+	for m := uint32(one); m != 0; m >>= 1 {
+		if a&m != 0 {
+			product ^= b
+		}
+		if carry := b&1 != 0; carry {
+			b = b>>1 ^ polynomial
+		} else {
+			b >>= 1
+		}
+	}
+	return product
+}
+
+// power is x to the n.
+func power(n int64) uint32 {
+	result, square := uint32(one), uint32(one>>1)
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			result = times(result, square)
+		}
+		square = times(square, square)
+	}
+	return result
+}
+
+// middle is the checksum of so many bytes between two texts, where whole is that of all three.
+func middle(whole uint32, before []byte, n int64, after []byte) uint32 {
+	first, last := crc32.Checksum(before, castagnoli), crc32.Checksum(after, castagnoli)
+	both := times(whole^last, power(order-8*int64(len(after))%order)) // without what comes after
+	return both ^ times(first, power(8*n%order))
+}
