@@ -69,8 +69,11 @@ func Examine(dir string) (p Place, err error) {
 	default:
 		p.FileSystem = fmt.Sprintf("file system %#x", st.Type)
 	}
-	if used, err := os.ReadFile(filepath.Join(dir, "used")); err == nil && len(used) == counterBytes {
-		p.Used = int64(binary.NativeEndian.Uint64(used))
+	if used, _, err := owned.Open(filepath.Join(dir, "used"), os.O_RDONLY); err == nil {
+		defer used.Close()
+		var b [counterBytes]byte
+		_, _ = used.ReadAt(b[:], 0) // 0 until it has been written
+		p.Used = int64(binary.NativeEndian.Uint64(b[:]))
 	}
 	return p, nil
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/owned"
 )
 
 // following is the plan by which a tier's user keeps objects.
@@ -66,7 +68,7 @@ func (t *Tier) PlanRoom() int64 {
 
 // followed is what a plan chooses from. One that nobody follows is removed.
 func followed(path string) (bytes int64) {
-	f, err := os.Open(path)
+	f, _, err := owned.Open(path, os.O_RDONLY)
 	if err != nil {
 		return 0
 	}
@@ -91,7 +93,7 @@ func openShared(path string) (*os.File, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, err
 		}
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		f, _, err := owned.Open(path, os.O_RDWR|os.O_CREATE)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the directory is gone already
 		}

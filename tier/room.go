@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/owned"
 )
 
 // room counts what the extents of all datasets in a directory take, with all processes that use it.
@@ -26,7 +28,7 @@ type room struct {
 const counterBytes = 8
 
 func openRoom(dir string) (*room, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, _, err := owned.Open(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func openRoom(dir string) (*room, error) {
 }
 
 func (r *room) open(alone bool) error {
-	f, err := os.OpenFile(filepath.Join(r.dir, "used"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, _, err := owned.Open(filepath.Join(r.dir, "used"), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -125,7 +127,7 @@ func (r *room) evict() (more bool) {
 	}
 	slices.SortFunc(found, func(a, b unused) int { return int(min(max(a.at-b.at, -1), 1)) })
 	for _, d := range found {
-		lock, err := os.Open(filepath.Join(d.path, "lock"))
+		lock, _, err := owned.Open(filepath.Join(d.path, "lock"), os.O_RDONLY)
 		if err != nil {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -271,5 +272,37 @@ func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 		if direct := open(t, t.TempDir(), Options{Limit: 1 << 30}).direct.Load(); tier.direct.Load() != direct {
 			t.Errorf("%s: direct reads: %t", what, !direct)
 		}
+	}
+}
+
+// TestNoFileInThePlaceOfAnother: what is in the place of a file that the directory is kept with is refused, and named.
+func TestNoFileInThePlaceOfAnother(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, mk := range map[string]func(path string) error{
+		"FIFO":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"link":      func(path string) error { return os.Symlink(other, path) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		for _, name := range []string{"lock", "used"} {
+			dir := t.TempDir()
+			if err := mk(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+			if tier, err := Open(dir, Options{Limit: 1 << 30, Dataset: "d"}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
+				t.Errorf("%s as %s: %v", what, name, err)
+				if err == nil {
+					tier.Close()
+				}
+			}
+			if p, err := Examine(dir); err != nil || p.Used != 0 {
+				t.Errorf("%s as %s: %+v, %v", what, name, p, err)
+			}
+		}
+	}
+	if text, err := os.ReadFile(other); err != nil || string(text) != "something else" {
+		t.Errorf("what a link led to: %q, %v", text, err)
 	}
 }

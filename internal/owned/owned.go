@@ -28,9 +28,9 @@ func Check(path string, info os.FileInfo) error {
 }
 
 // Open opens a regular file that passes Check, and returns its size. flags are those of
-// os.OpenFile. The caller closes it.
+// os.OpenFile; a file that is made is the user's own. The caller closes it.
 func Open(path string, flags int) (*os.File, int64, error) {
-	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, 0, err
 	}
