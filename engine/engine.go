@@ -58,7 +58,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.ctx, all.cancel = context.WithCancel(context.Background())
 	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu
 	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}, begun: map[int]*stream{}}
-	all.hung = &hung{log: o.Logger, ds: ds, began: time.Now()}
+	all.hung = &hung{log: o.Logger, ds: ds, began: time.Now(), allocations: &m.allocations}
 	if o.Device != nil && (o.DecodeOnDevice || o.NVJPEG != "") {
 		all.share = &share{whole: o.NVJPEG != ""}
 	}

@@ -21,12 +21,13 @@ const standIns = 6
 // hung knows the loads whose reads hang. Such a read cannot be cancelled, so another load stands in
 // for it, and batches on other storage go on. The lock of the batches guards it, except count.
 type hung struct {
-	log   *slog.Logger
-	ds    *dataset.Dataset
-	began time.Time // times of reads count from here
-	loads []*load   // all there are
-	most  int       // on their way
-	count atomic.Int32
+	log         *slog.Logger
+	ds          *dataset.Dataset
+	began       time.Time // times of reads count from here
+	allocations *allocations
+	loads       []*load // all there are
+	most        int     // on their way
+	count       atomic.Int32
 }
 
 // hangs reports whether a read for a batch hangs.
@@ -59,9 +60,10 @@ func (h *hung) mayHang(b *batch) bool {
 
 // find notes the loads whose reads have begun to hang, and returns them.
 func (h *hung) find(now time.Time) (found []*load) {
+	calm := h.allocations.over(now)
 	for _, l := range h.loads {
 		since := l.fetchingSince.Load()
-		if since == 0 || l.stalled || now.Sub(h.began)-time.Duration(since) < stallAfter {
+		if since == 0 || l.stalled || min(now.Sub(h.began)-time.Duration(since), calm) < stallAfter {
 			continue
 		}
 		id := int(l.fetching.Load())

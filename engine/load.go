@@ -82,7 +82,7 @@ func (l *load) grow(buf *pinned.Host, n int, charged *int64) ([]byte, error) {
 		}
 		*charged += more
 	}
-	p, err := buf.Grow(n)
+	p, err := allocate(&m.allocations, func() ([]byte, error) { return buf.Grow(n) })
 	if err != nil && m.giveBackIdle() {
 		p, err = buf.Grow(n)
 	}

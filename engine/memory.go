@@ -23,6 +23,7 @@ type memory struct {
 	most   int64        // the limit before anyone lowered it
 	fixed  atomic.Int64 // bytes that never give way: the process, the index, what others reserved
 	warned sync.Once    // that batch memory is not page-locked
+	allocations
 
 	// What gives way. The caches and the keeper may be nil.
 	batches residents
@@ -51,7 +52,7 @@ type residents interface {
 }
 
 func newMemory(o *Options) *memory {
-	m := &memory{ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit}
+	m := &memory{ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit, allocations: allocations{began: time.Now()}}
 	if m.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		m.store = pinned.NewStore(o.MemoryLimit)
 	}
@@ -69,6 +70,37 @@ func (m *memory) close() {
 	m.store.Close()
 }
 
+// allocations knows when large buffers are allocated. The kernel has the reads of other threads wait while it maps and locks
+// one, which says nothing about storage.
+type allocations struct {
+	began   time.Time // times count from here
+	running atomic.Int32
+	last    atomic.Int64 // end of one that took long
+}
+
+const longAllocation = stallAfter / 10
+
+// allocate calls get, which allocates a buffer that may be large.
+func allocate[T any](a *allocations, get func() (T, error)) (T, error) {
+	began := time.Now()
+	a.running.Add(1)
+	defer func() {
+		if time.Since(began) > longAllocation {
+			a.last.Store(int64(time.Since(a.began)))
+		}
+		a.running.Add(-1)
+	}()
+	return get()
+}
+
+// over is for how long none has been allocated.
+func (a *allocations) over(now time.Time) time.Duration {
+	if a.running.Load() > 0 {
+		return 0
+	}
+	return now.Sub(a.began) - time.Duration(a.last.Load())
+}
+
 // buffer returns memory for a batch, or for a copy of one. The error is errNoRoom if the
 // limit leaves no room now, and ErrNoMemory if it never will or the kernel refuses.
 func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
@@ -81,7 +113,7 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 	}
 	for refused := false; ; {
 		before := m.ledger.returns()
-		buf, err := m.pool.Get(size)
+		buf, err := allocate(&m.allocations, func() (*pinned.Buffer, error) { return m.pool.Get(size) })
 		switch {
 		case err == nil:
 			m.warnUnlocked()
