@@ -124,7 +124,7 @@ func TestEntryPointsOnAFullDisk(t *testing.T) {
 		t.Skip("the decoder of this build and processor makes no entry points")
 	}
 	off.finish(t)
-	executeAs(t, user.daemon([]string{suite.binary, "index", "--entry-points", "1", dataset})).failed(t, "not all entry points could be stored", "no space left")
+	executeAs(t, user.daemon([]string{suite.binary, "index", "--entry-points", "1", dataset})).failed(t, "not all entry points could be stored", "no space left", "the index is kept")
 	executeAs(t, user.daemon([]string{suite.binary, "index", "--json", dataset})).done(t)
 	m := mountAs(t, user, dataset, append(crops, "--entry-points", "1")...)
 	if !slices.Equal(m.sums(t, 1, 2), want) {

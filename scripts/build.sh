@@ -37,4 +37,5 @@ stamp=false
 if git rev-parse HEAD >/dev/null 2>&1; then stamp=true; fi
 
 mkdir -p "$(dirname "$output")"
+[ -e "$output" ] || echo "building $output: about a minute the first time"
 go build -trimpath -buildvcs=$stamp -tags "${TAGS:-}" ${linker:+-ldflags "${LINKER:+-extld=$LINKER} -extldflags '$linker'"} -o "$output" "${2:-./cmd/batchfs}"

@@ -15,6 +15,8 @@ dataset=${DATASET:-$work/photos}
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n%s\n' "$*"; }
 run() { say "\$ $*"; "$@"; }
+# tell TEXT: what the next commands are for.
+tell() { printf '\n%s\n' "$*"; }
 
 mounted=
 finish() {
@@ -34,15 +36,19 @@ mkdir -p "$work"
 mkdir -p "$mnt"
 
 if [ -z "${DATASET:-}" ] && [ ! -f "$work/photos.$IMAGES" ]; then
+	tell "Some photos to begin with, in 8 class folders: $IMAGES JPEGs of 500x375, which takes a few seconds."
 	rm -rf "$dataset" "$work"/photos.*
 	run "$batchfs" gen --out "$dataset" --images "$IMAGES" --classes 8
 	: >"$work/photos.$IMAGES"
 fi
 
+tell 'The index says how large each image is, so that all batches have their sizes at once. A mount makes it, too.'
 run "$batchfs" index "$dataset"
+tell 'A mount in the background: batches of 32, for two ranks, in a new random order each epoch.'
 run "$batchfs" mount --daemon --batch-size 32 --shards 2 --shuffle --seed 7 --log-level warn "$dataset" "$mnt"
 mounted=yes
 
+tell 'Every batch of every epoch is there as a file. None is decoded before it is opened.'
 run ls "$mnt"
 say "\$ ls -l $mnt/shard-1/epoch-0 | head"
 # shellcheck disable=SC2012 # for display only
@@ -51,11 +57,13 @@ say "\$ head -c 400 $mnt/shard-1/epoch-0/batch-00000.json"
 head -c 400 "$mnt/shard-1/epoch-0/batch-00000.json"
 echo ' ...'
 
+tell 'An epoch, decoded now. The bytes are the same whenever and wherever it is read.'
 say "\$ cat $mnt/shard-*/epoch-0/batch-*.nhwc | sha256sum"
 cat "$mnt"/shard-*/epoch-0/batch-*.nhwc | sha256sum
 
 cp "$mnt/shard-0/epoch-0/batch-00000.png" "$sheet"
 chmod u+w "$sheet"
+tell 'What that took:'
 run "$batchfs" stats "$mnt" </dev/null | cat
 run "$batchfs" umount "$mnt"
 mounted=

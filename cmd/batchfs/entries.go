@@ -115,7 +115,8 @@ func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule dec
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w; the entry points found so far are kept", errInterrupted)
 	case closing != nil:
-		return nil, fmt.Errorf("not all entry points could be stored: %w", closing)
+		return nil, hint(fmt.Errorf("not all entry points could be stored: %w", closing),
+			"the index is kept, with the entry points found so far; run this again, with room, for the rest")
 	}
 	m.Bytes = store.Bytes()
 	return &m.entryReport, err
