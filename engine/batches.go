@@ -82,8 +82,12 @@ func (all *batches) start() {
 		all.wait.Go(func() { all.batchWorker(toCopy) })
 	}
 	if all.opts.Device != nil { // one, so that no batch takes room while an earlier one is refused it
-		all.wait.Go(func() { all.batchWorker(toSend) })
-		all.wait.Go(func() { all.batchWorker(toSwap) })
+		for _, t := range []task{toSend, toSwap} {
+			all.wait.Go(func() {
+				all.nearDevice()
+				all.batchWorker(t)
+			})
+		}
 	}
 	all.wait.Go(all.watch)
 }

@@ -28,6 +28,7 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 	all.mu.Unlock()
 	answer, left := make(chan error), make(chan error, 1)
 	all.wait.Go(func() {
+		all.nearDevice()
 		err := func() (err error) { defer catch(&err); return f() }()
 		all.mu.Lock()
 		all.asking = without(all.asking, b)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/layout"
@@ -416,4 +417,41 @@ func TestCloseWhileTheDeviceHangs(t *testing.T) {
 	close(goOn)
 	eventually(t, "what was left behind is freed", func() bool { return e.opts.Device.Stats().Real == 0 })
 	eventually(t, "its registration, too", func() bool { return g.Left() == nil || e.memory.pool.Stats().Buffers == 0 })
+}
+
+// TestDeviceThreadsNearIt: all that is asked of the GPU's driver is asked from the CPUs that are near it, if that is wanted.
+func TestDeviceThreadsNearIt(t *testing.T) {
+	cpus, err := affinity.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cpus) < 2 {
+		t.Skip("SKIPPED: with one CPU, no thread has a choice")
+	}
+	near := cpus[len(cpus)-1:]
+	for _, decode := range []bool{false, true} {
+		var mu sync.Mutex
+		calls, elsewhere := 0, map[string]affinity.Set{}
+		var e *Engine
+		g := &fakegpu.GPU{Fail: func(call string) error {
+			on, err := affinity.Current()
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; err != nil || !slices.Equal(on, near) {
+				elsewhere[call] = on
+			}
+			return nil
+		}}
+		e = onDevice(t, testDir(t, 32), g, 64<<20, func(o *Options) { o.NearDevice, o.DecodeOnDevice = near, decode })
+		mu.Lock()
+		calls, elsewhere = 0, map[string]affinity.Set{} // but what starts it
+		mu.Unlock()
+		f := open(t, e, Key{}, layout.CUDA)
+		mu.Lock()
+		if calls == 0 || len(elsewhere) > 0 {
+			t.Errorf("decoding there: %t: %d calls, from elsewhere: %v", decode, calls, elsewhere)
+		}
+		mu.Unlock()
+		f.Close()
+	}
 }

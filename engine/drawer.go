@@ -66,14 +66,27 @@ func (d *drawer) presize(bytes int64) error {
 func (d *drawer) run() {
 	all := d.batches
 	runtime.LockOSThread()
-	if err := affinity.Pin(d.cpus); err != nil {
-		all.log.Warn("a worker stays where it is", "reason", err)
-	}
+	all.pin(d.cpus)
 	for hands := all.nextToDraw(d); hands != nil; hands = all.nextToDraw(d) {
 		d.draw(hands)
 		for _, l := range hands {
 			all.wasDrawn(l)
 		}
+	}
+}
+
+// pin has the calling thread, to which its goroutine is locked, run on some CPUs only.
+func (all *batches) pin(cpus affinity.Set) {
+	if err := affinity.Pin(cpus); err != nil {
+		all.log.Warn("a worker stays where it is", "reason", err)
+	}
+}
+
+// nearDevice has the calling goroutine, to its end, run near the GPU, if that is asked for.
+func (all *batches) nearDevice() {
+	if len(all.opts.NearDevice) > 0 {
+		runtime.LockOSThread()
+		all.pin(all.opts.NearDevice)
 	}
 }
 

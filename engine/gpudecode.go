@@ -57,6 +57,7 @@ func (all *batches) gpuWorkers() (list []*gpuWorker) {
 }
 
 func (w *gpuWorker) run() {
+	w.batches.nearDevice()
 	for hands := w.claim(); hands != nil; hands = w.claim() {
 		w.make(hands)
 		if all := w.batches; !all.share.isOn() {

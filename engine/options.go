@@ -69,6 +69,7 @@ type Options struct {
 	Lock          bool           // page-lock batch memory if the kernel allows it
 	Hints         Hints          // initial sizes of the buffers
 	Affinity      []affinity.Set // the CPUs of each worker; nil: any
+	NearDevice    affinity.Set   // the CPUs of threads that work for the GPU; nil: any
 	IdleAfter     time.Duration  // how long a stream may be idle before its batches are given back; 0: 1 min
 	Anonymous     bool           // keep batches in anonymous memory, which the kernel cannot serve from
 	Kernels       Kernels

@@ -148,11 +148,14 @@ func (c *console) place(f *flagSet, o *engine.Options) error {
 	if f.Changed(affinityFlag) {
 		list, source = f.text(affinityFlag), "--"+affinityFlag
 	}
+	if strings.TrimSpace(list) == affinity.Near {
+		return c.placeNear(f, o, source)
+	}
 	cpus, err := affinity.Parse(list)
 	if err == nil && cpus != nil {
 		gpus := affinity.NoGPU
 		if o.Workers > len(cpus) { // the remaining workers run near the GPU
-			gpus = c.env.gpus
+			gpus = c.deviceOf(f)
 		}
 		var m affinity.Machine
 		if m, err = affinity.ThisMachine(gpus); err == nil {
@@ -160,7 +163,29 @@ func (c *console) place(f *flagSet, o *engine.Options) error {
 		}
 	}
 	if entry, ok := errors.AsType[*option.Error](err); ok {
-		return usage("%s must be a list of CPU numbers, as in 3,5,6,10, but in %q %s", source, list, entry.Error())
+		return usage("%s must be a list of CPU numbers, as in 3,5,6,10, or %s, but in %q %s", source, affinity.Near, list, entry.Error())
 	}
 	return err
+}
+
+// deviceOf is the GPU that a mount's workers feed.
+func (c *console) deviceOf(f *flagSet) string {
+	if !f.Changed(gpuFlag) || f.text(gpuFlag) == gpuAuto {
+		return c.env.gpus
+	}
+	return affinity.DeviceFor(f.text(gpuFlag), c.env.gpus)
+}
+
+// placeNear has all workers run near the GPU.
+func (c *console) placeNear(f *flagSet, o *engine.Options, source string) error {
+	device := c.deviceOf(f)
+	m, err := affinity.ThisMachine(device)
+	if err != nil {
+		return err
+	}
+	if len(m.Near) == 0 {
+		return hint(fmt.Errorf("%s %s: NVML recommends no CPUs that this process may use (%s) for a GPU", source, affinity.Near, m.Allowed), "batchfs doctor; or name CPUs: --affinity LIST")
+	}
+	o.Affinity, o.NearDevice = slices.Repeat([]affinity.Set{m.Near}, o.Workers), m.Near
+	return nil
 }

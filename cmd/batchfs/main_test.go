@@ -275,7 +275,7 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--normalize", "imagenet"), "--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are"},
 		{mount("--normalize", "imagenet", "--dtype", "float16", "--mean", "1,2,3"), "--normalize imagenet has its own mean and std: leave out --mean and --std"},
 		{mount("--normalize", "imagenet", "--dtype", "float16", "--color", "gray"), "--normalize imagenet is for three channels, not for --color gray"},
-		{mount("--affinity", "0,x"), `--affinity must be a list of CPU numbers, as in 3,5,6,10, but in "0,x" entry 2`},
+		{mount("--affinity", "0,x"), `--affinity must be a list of CPU numbers, as in 3,5,6,10, or gpu, but in "0,x" entry 2`},
 		{mount("--bytes-per-sample", "much"), `--bytes-per-sample must be a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE, but is "much"`},
 		{mount("--bytes-per-sample", "cash=4"), `--bytes-per-sample must be a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE, but is "cash=4"`},
 		{mount("--size", "0x5"), `--size must be a height and a width, each from 1 to 1048576, as in 375x500, but is "0x5"`},

@@ -129,7 +129,7 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 		"read most) or none",
 		choice(&o.CachePolicy, cache.Constant, cache.Static, cache.TinyLFU, cache.None))
 	localShardsFlag(f, &o.LocalFrom, &o.LocalTo)
-	f.derived(affinityFlag, "any CPU", "worker t runs on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU", anything(new(string)))
+	f.derived(affinityFlag, "any CPU", "worker t runs on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU; gpu: all of them, and the GPU's own threads", anything(new(string)))
 	f.derived(hintsFlag, "what is needed", "allocate buffers of `SIZE` per sample at the start, or of batch=SIZE,input=SIZE,scratch=SIZE",
 		hints(&o.Hints))
 }

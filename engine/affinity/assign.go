@@ -8,6 +8,9 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
+// Near is written in place of a list, for workers that all run near the GPU.
+const Near = "gpu"
+
 const (
 	blanks    = " \t"
 	entryRule = `a decimal CPU number, as in "3,5,6,10", not a range or mask`

@@ -11,6 +11,9 @@
 // process may use: those of its socket, or, from a driver that does not know sockets, its only
 // recommendation. Without a recommendation they are not pinned. Listed CPUs are not excluded.
 //
+// [Near] in place of a list has all of them run there, and the threads that work for the GPU, too. The GPU is the one that the
+// mount has, else the first that CUDA sees.
+//
 // Without a list nothing happens, whatever GPU there is: one mount can feed all GPUs of a machine,
 // and placing it next to the first of them without being asked would be wrong for the rest.
 //

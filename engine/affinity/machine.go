@@ -18,6 +18,19 @@ type Usage struct {
 // NoGPU, as a list of devices, means that no GPU is looked for and no driver opened.
 const NoGPU = "none"
 
+// DeviceFor is the device that a choice among those of CUDA_VISIBLE_DEVICES means: an index counts in that list, and a UUID is
+// itself. As for CUDA, an index that is not in the list means no device.
+func DeviceFor(choice, devices string) string {
+	i, isIndex := number(choice)
+	if !isIndex || devices == "" || devices == NoGPU {
+		return choice
+	}
+	if list := strings.Split(devices, ","); i < len(list) {
+		return list[i]
+	}
+	return NoGPU
+}
+
 // ThisMachine gathers the facts for this process. It must be called on a thread that is not
 // pinned. devices is the value of CUDA_VISIBLE_DEVICES, whose first device is the one that the
 // workers feed; "" means the machine's first. An index is taken in the driver's order; CUDA puts
