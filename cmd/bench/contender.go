@@ -29,7 +29,9 @@ type contender struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Scanner
-	log    *os.File // its standard error
+	log    *os.File  // its standard error
+	pss    []float64 // of all its processes, at the end of each turn, in MiB
+	shm    []float64 // what they have open in /dev/shm then, in MiB
 }
 
 // startContender runs one of the peers' scripts and waits until it is ready. If it cannot
@@ -116,6 +118,15 @@ func (c *contender) measure(batches int) (float64, error) {
 		return 0, err
 	}
 	took, err := c.answer()
+	if err != nil {
+		return 0, err
+	}
+	pids := group(c.cmd.Process.Pid)
+	if c.mount != nil {
+		pids = append(pids, c.mount.Cmd.Process.Pid)
+	}
+	h, err := memoryOf(pids)
+	c.pss, c.shm = append(c.pss, h.pss/(1<<20)), append(c.shm, h.shm/(1<<20))
 	return took.Images / took.Seconds, err
 }
 

@@ -113,6 +113,21 @@ func peerRows(contenders []*contender, rates [][]float64) []row {
 	for i, c := range others {
 		rows = append(rows, measured("batchfs / "+c.name, "x", ratios(rates[1], rates[2+i]), "").atLeast(c.wanted))
 	}
+	return append(rows, memoryRows(contenders, rates[1:])...)
+}
+
+// memoryRows are the rows of what contenders take, and of what each would at the others' rate: memory for each image a second.
+func memoryRows(contenders []*contender, rates [][]float64) (rows []row) {
+	costs := make([][]float64, len(contenders))
+	for i, c := range contenders {
+		last := len(c.pss) - len(rates[i]) // those before were to find its number of workers
+		pss, shm := c.pss[last:], c.shm[last:]
+		costs[i] = ratios(pss, rates[i])
+		rows = append(rows, measured("memory of "+c.name+": PSS of all its processes", "MiB", pss, ""), measured("and what they have in /dev/shm", "MiB", shm, ""))
+	}
+	for i, c := range contenders[1:] {
+		rows = append(rows, measured("memory for an image a second: "+c.name+" / batchfs", "x", ratios(costs[1+i], costs[0]), ""))
+	}
 	return rows
 }
 
