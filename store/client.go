@@ -70,6 +70,7 @@ func (c *client) MemoryBytes() int64 { return int64(cap(c.pace.slots)) * request
 
 // Close implements [Store].
 func (c *client) Close() error {
+	c.outage.close()
 	c.pool.CloseIdleConnections()
 	return nil
 }
@@ -176,7 +177,10 @@ func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err
 			f.url = q.url
 		}
 		c.pace.end(round, q.answered && (f == nil || !f.again), f != nil && f.throttled)
-		c.outage.heard(asks > 0, f, ctx.Err() != nil || err != nil && f == nil && !q.answered)
+		over := c.outage.heard(asks > 0, q.answered, f, ctx.Err() != nil || err != nil && f == nil && !q.answered)
+		if over {
+			c.pace.learnAnew()
+		}
 	}()
 	timeout := c.timeout
 	if asks > 0 {
@@ -209,7 +213,7 @@ func (c *client) admit(ctx context.Context, since *time.Time) (round uint32, ask
 			return 0, 0, err
 		}
 		if round, err = c.pace.begin(ctx); err != nil {
-			c.outage.heard(asks > 0, nil, true)
+			c.outage.heard(asks > 0, false, nil, true)
 			return 0, 0, err
 		}
 		if asks > 0 || !c.outage.isOpen() {

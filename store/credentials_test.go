@@ -74,7 +74,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 						w.handler = hubCommit
 					}
 					o := o
-					o.Logger, o.Wait, o.dial = log, time.Second, w.dial
+					o.Logger, o.Wait, o.dial = log, 3*time.Second, w.dial
 					s, name, err := Open(t.Context(), place, o)
 					if err != nil {
 						t.Fatal(err)

@@ -79,22 +79,21 @@ func (o *outage) pass(ctx context.Context, since *time.Time) (timeout time.Durat
 	return 0, nil
 }
 
-// heard takes what came of a request. A failure that is not about the store says nothing, nor does the end of the caller.
-func (o *outage) heard(asked bool, f *failure, ended bool) {
+// heard takes what came of a request: a failure, if f is not nil, and whether there was an answer. The end of the caller says
+// nothing. It reports whether an outage is over.
+func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if asked {
 		o.asking = false
 		o.wake()
 	}
+	o.ever = o.ever || answered
 	switch {
 	case ended:
-		return
+		return false
 	case f == nil || !f.again:
-		o.answered()
-		return
-	case f.throttled:
-		o.ever = true
+		return o.answered()
 	}
 	now := time.Now()
 	if o.failed == 0 {
@@ -112,13 +111,14 @@ func (o *outage) heard(asked bool, f *failure, ended bool) {
 		url, why := f.url, f.why
 		o.tell = time.AfterFunc(toldAfter, func() { o.report(url, why) })
 	}
+	return false
 }
 
-// answered ends the outage, if there is one. The lock is held.
-func (o *outage) answered() {
+// answered ends the outage, if there is one, and reports that. The lock is held.
+func (o *outage) answered() bool {
 	o.failed, o.ever = 0, true
 	if !o.open {
-		return
+		return false
 	}
 	lasted := time.Since(o.since)
 	o.open = false
@@ -129,6 +129,7 @@ func (o *outage) answered() {
 		o.told = false
 		o.log.Info("the store answers again", "seconds", lasted.Seconds())
 	}
+	return true
 }
 
 // wake has calls that wait look again. The lock is held.
@@ -146,6 +147,15 @@ func (o *outage) report(url, why string) {
 	if o.open && !o.told {
 		o.told = true
 		o.log.Warn("the store does not answer: what needs it waits", "url", url, "reason", why, "at most", o.most)
+	}
+}
+
+// close ends what would be logged later.
+func (o *outage) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tell != nil {
+		o.tell.Stop()
 	}
 }
 

@@ -203,6 +203,16 @@ func (p *pace) judge(lasted time.Duration) {
 	}
 }
 
+// learnAnew has the limit rise as fast as at first, since what was refused in an outage says nothing about it.
+func (p *pace) learnAnew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.limited {
+		p.growth, p.bySecond = firstGrowth, false
+		p.set(float64(p.limiter.Limit()))
+	}
+}
+
 // set begins a round with another limit. The lock is held.
 func (p *pace) set(limit float64) {
 	p.limiter.SetLimit(rate.Limit(limit))

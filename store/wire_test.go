@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -143,9 +142,27 @@ func bubble(t *testing.T, name string, test func(t *testing.T)) {
 }
 
 // logged returns a logger, and what it has written so far.
-func logged() (*slog.Logger, *strings.Builder) {
-	var b strings.Builder
-	return slog.New(slog.NewTextHandler(io.Writer(&b), &slog.HandlerOptions{Level: slog.LevelDebug})), &b
+func logged() (*slog.Logger, *text) {
+	var t text
+	return slog.New(slog.NewTextHandler(&t, &slog.HandlerOptions{Level: slog.LevelDebug})), &t
+}
+
+// A text is written and read by several goroutines.
+type text struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
 }
 
 // hang holds a request until its connection ends.
