@@ -19,14 +19,20 @@ type Usage struct {
 const NoGPU = "none"
 
 // DeviceFor is the device that a choice among those of CUDA_VISIBLE_DEVICES means: an index counts in that list, and a UUID is
-// itself. As for CUDA, an index that is not in the list means no device.
+// itself. As for CUDA, an entry that names no device ends the list.
 func DeviceFor(choice, devices string) string {
 	i, isIndex := number(choice)
-	if !isIndex || devices == "" || devices == NoGPU {
+	if !isIndex || devices == "" {
 		return choice
 	}
-	if list := strings.Split(devices, ","); i < len(list) {
-		return list[i]
+	for _, device := range strings.Split(devices, ",") {
+		gpu, found := firstOf(device)
+		if !found || gpu == "" {
+			break
+		}
+		if i--; i < 0 {
+			return gpu
+		}
 	}
 	return NoGPU
 }

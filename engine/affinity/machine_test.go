@@ -19,7 +19,8 @@ func TestFirstOf(t *testing.T) {
 
 func TestDeviceFor(t *testing.T) {
 	for _, c := range []struct{ choice, devices, want string }{
-		{"1", "", "1"}, {"1", "3,GPU-x", "GPU-x"}, {"0", "3,GPU-x", "3"}, {"2", "3,GPU-x", NoGPU}, {"0", NoGPU, "0"},
+		{"1", "", "1"}, {"1", "3,GPU-x", "GPU-x"}, {"0", "3,GPU-x", "3"}, {"2", "3,GPU-x", NoGPU}, {"0", NoGPU, NoGPU},
+		{"1", " 3 , 4", "4"}, {"2", "3,-1,2", NoGPU}, {"1", "3,", NoGPU},
 		{"GPU-y", "3", "GPU-y"}, {NoGPU, "3", NoGPU},
 	} {
 		if got := DeviceFor(c.choice, c.devices); got != c.want {
