@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // interrupted leaves an unfinished run: it is cancelled after some samples.
@@ -210,20 +211,32 @@ func TestPlacesRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := contents(t, dir)
+	for _, name := range []string{"pipe", "unfinished" + stagingSuffix} { // contents would wait for them
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), unix.Mkfifo(filepath.Join(dir, name, markerName), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for out, want := range map[string]error{
-		filepath.Join(dir, "full"):     ErrNotEmpty,
-		filepath.Join(dir, "file"):     nil,
-		filepath.Join(dir, "taken"):    ErrForeign,
-		filepath.Join(dir, "damaged"):  ErrForeign,
-		filepath.Join(dir, "flat"):     ErrForeign,
-		path:                           ErrInside,
-		filepath.Join(path, "x/y"):     ErrInside,
-		filepath.Join(dir, "link/out"): ErrInside,
-		"/proc":                        nil,
-		"/dev/shm":                     nil,
+		filepath.Join(dir, "full"):       ErrNotEmpty,
+		filepath.Join(dir, "pipe"):       ErrNotEmpty,
+		filepath.Join(dir, "unfinished"): ErrForeign,
+		filepath.Join(dir, "file"):       nil,
+		filepath.Join(dir, "taken"):      ErrForeign,
+		filepath.Join(dir, "damaged"):    ErrForeign,
+		filepath.Join(dir, "flat"):       ErrForeign,
+		path:                             ErrInside,
+		filepath.Join(path, "x/y"):       ErrInside,
+		filepath.Join(dir, "link/out"):   ErrInside,
+		"/proc":                          nil,
+		"/dev/shm":                       nil,
 	} {
 		if _, err := Write(context.Background(), ds, out, Options{Ratio: 0.5}); err == nil || want != nil && !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", out, err, want)
+		}
+	}
+	for _, name := range []string{"pipe", "unfinished" + stagingSuffix} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {

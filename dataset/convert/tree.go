@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/resolve"
 )
 
@@ -67,15 +68,28 @@ func findTree(out, source string, manifest bool) (*tree, error) {
 	case first == "":
 		return t, notMounted(t.out)
 	}
-	text, err := os.ReadFile(filepath.Join(t.out, markerName))
+	text, err := readMark(filepath.Join(t.out, markerName))
 	if err == nil {
 		t.earlier, err = parseMark(text)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s: %w: it holds %s", t.out, ErrNotEmpty, first)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w: it holds %s (%w)", t.out, ErrNotEmpty, first, err)
 	}
 	t.finished = true
 	return t, nil
+}
+
+// readMark reads the marker of a conversion, if nobody else can have written it.
+func readMark(path string) ([]byte, error) {
+	f, _, err := owned.Open(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // firstEntry is some name in a directory, preferably not the marker's; "" if it is empty.
@@ -128,8 +142,11 @@ func (t *tree) open(source string) error {
 	if t.root, err = os.OpenRoot(t.path); err != nil {
 		return err
 	}
-	if t.marker, err = t.root.OpenFile(markerName, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if t.marker, err = t.root.OpenFile(markerName, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o644); err != nil {
 		return err
+	}
+	if info, err := t.marker.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(err, fmt.Errorf("%s %w: its %s is not a regular file", t.path, ErrForeign, markerName))
 	}
 	if err := t.lock(); err != nil {
 		return err
