@@ -122,6 +122,7 @@ func (p *pace) end(round uint32, accepted, refused bool) {
 	}
 }
 
+// heard takes an answer. Of those that are refused, it learns how many are not.
 func (p *pace) heard(round uint32, refused bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
