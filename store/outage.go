@@ -11,7 +11,7 @@ import (
 // While it lasts, calls wait, and one of them at a time asks whether it is over. Any answer ends it.
 type outage struct {
 	log  *slog.Logger
-	most time.Duration // that a call waits; for the log
+	most time.Duration // that a call waits
 
 	mu     sync.Mutex
 	failed int           // requests in a row
@@ -146,7 +146,7 @@ func (o *outage) report(url, why string) {
 	defer o.mu.Unlock()
 	if o.open && !o.told {
 		o.told = true
-		o.log.Warn("the store does not answer: what needs it waits", "url", url, "reason", why, "at most", o.most)
+		o.log.Warn("the store does not answer: what needs it waits", "url", url, "reason", why, "at most", o.patience())
 	}
 }
 
