@@ -116,7 +116,7 @@ func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []by
 	if err == nil {
 		err = d.settled(i, s, f)
 	}
-	if err == nil && f.place != nil && s.check && read >= f.id.Size {
+	if whole := read >= f.id.Size; err == nil && whole && f.place != nil && s.check {
 		err = f.place.Check(buf[f.skew:n])
 	}
 	if err != nil {

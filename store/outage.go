@@ -20,7 +20,6 @@ type outage struct {
 	asking bool          // a call has been let through
 	asked  int           // calls that were, in vain
 	next   time.Time     // no other one is before
-	pause  time.Duration // between two
 	change chan struct{} // closed when a call that waits should look again
 	tell   *time.Timer   // logs an outage that is not over soon
 	told   bool
@@ -103,10 +102,9 @@ func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool)
 	switch {
 	case o.open && asked:
 		o.asked++
-		o.pause = min(2*o.pause, lastPause)
-		o.next = now.Add(max(o.pause, f.after))
+		o.next = now.Add(max(min(firstPause<<min(o.asked, 10), lastPause), f.after))
 	case !o.open && o.failed >= outageFailures && (!f.throttled || now.Sub(o.since) >= outageThrottled):
-		o.open, o.asked, o.pause, o.next = true, 0, firstPause, now.Add(firstPause)
+		o.open, o.asked, o.next = true, 0, now.Add(firstPause)
 		o.change = make(chan struct{})
 		url, why := f.url, f.why
 		o.tell = time.AfterFunc(toldAfter, func() { o.report(url, why) })

@@ -20,7 +20,6 @@ type pace struct {
 	turn    chan struct{} // held by the one call that waits for the limiter, so that all feel a change
 
 	mu       sync.Mutex
-	limited  bool
 	round    uint32 // of the limit; answers to requests of other rounds say nothing about it
 	began    time.Time
 	good     int // answers in this round, since then
@@ -138,15 +137,14 @@ func (p *pace) heard(round uint32, refused bool, now time.Time) {
 		p.last = now
 	}
 	switch {
-	case !p.limited && refused:
-		p.limited, p.growth = true, firstGrowth
+	case p.limit() == 0 && refused:
+		p.growth = firstGrowth
 		p.rest = now.Add(firstRest)
 		p.set(max(leastFirst, float64(max(p.accepted[0], p.accepted[1]))))
 		return
-	case !p.limited || round != p.round:
+	case p.limit() == 0 || round != p.round:
 		return
 	case now.Sub(p.last) > forgottenAfter:
-		p.limited = false
 		p.set(float64(rate.Inf))
 		return
 	case p.began.IsZero():
@@ -208,7 +206,7 @@ func (p *pace) judge(lasted time.Duration) {
 func (p *pace) learnAnew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.limited {
+	if p.limit() > 0 {
 		p.growth, p.bySecond = firstGrowth, false
 		p.set(float64(p.limiter.Limit()))
 	}

@@ -108,19 +108,21 @@ func (c *changed) WriteHeader(code int) {
 	c.ResponseWriter.WriteHeader(code)
 }
 
+// half answers with half of what it is asked for, and then does something else.
+func half(then http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		first, last := asked(r)
+		w.Header().Set("Etag", object.Version)
+		w.Header().Set("Content-Range", strings.Replace(r.Header.Get("Range"), "=", " ", 1)+"/300000")
+		w.WriteHeader(http.StatusPartialContent)
+		_, _ = w.Write(content[first : (first+last)/2])
+		flush(w)
+		then(w, r)
+	}
+}
+
 // TestPassingFaults: a fault, and then another try gets the right bytes.
 func TestPassingFaults(t *testing.T) {
-	half := func(then func(http.ResponseWriter, *http.Request)) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			first, last := asked(r)
-			w.Header().Set("Etag", object.Version)
-			w.Header().Set("Content-Range", strings.Replace(r.Header.Get("Range"), "=", " ", 1)+"/300000")
-			w.WriteHeader(http.StatusPartialContent)
-			_, _ = w.Write(content[first : (first+last)/2])
-			flush(w)
-			then(w, r)
-		}
-	}
 	tests := []struct {
 		name     string
 		fault    http.HandlerFunc

@@ -131,7 +131,7 @@ func (v statsView) print(out io.Writer) {
 			1000*r.FirstByte.P50, 1000*r.FirstByte.P99)
 	}
 	if r := now.Storage.Store; r != nil && r.Waiting > 0 {
-		t.row("", "the store does not answer: %s for it", count(r.Waiting, "read")+" waiting")
+		t.row("", "the store does not answer: %s waiting for it", count(r.Waiting, "read"))
 	} else if r != nil && r.Limit > 0 {
 		t.row("", "the store accepts about %.0f requests a second", r.Limit)
 	}
