@@ -10,10 +10,10 @@ import (
 // A tinylfu has ristretto decide which samples are held, for the policy TinyLFU. Ristretto sees numbers and costs
 // only; the samples are where those of the other policies are.
 //
-// Ristretto applies later what it is told, and drops some of it when much is said at once, so that by itself it neither keeps a
-// budget nor says what it holds. Here it decides on one sample at a time, and is waited for. Its own limit is
-// set anew for each decision: to what is held, and to the new sample if there is memory for it, as
-// whoever grants memory may grant less from one moment to the next.
+// Ristretto works asynchronously, and drops some of its input under load, so on its own it neither keeps to a budget nor
+// reports what it holds. Here it decides on one sample at a time, and each decision is waited for. Its limit is
+// set before each decision, to what is held plus the new sample if there is memory for it, because the memory that
+// the cache may use changes at any time.
 type tinylfu struct {
 	cache    *Cache
 	counters int64
@@ -143,8 +143,8 @@ func (l *tinylfu) put(id uint32, s Stamp, data []byte) bool {
 	return false
 }
 
-// admits asks ristretto whether a sample shall be held, when all of them may cost so much. When it returns, those
-// that make room for it have left.
+// admits asks ristretto whether to hold a sample, given the most that all samples may cost. By the time it returns, the
+// samples that make room for it have been removed.
 func (l *tinylfu) admits(id uint32, cost, most int64) bool {
 	l.rejected = false
 	l.sets.UpdateMaxCost(max(most, 1))

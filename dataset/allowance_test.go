@@ -243,7 +243,7 @@ func TestUnpackingIsCharged(t *testing.T) {
 		if err := load(page); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s, without room: %v", name, err)
 		}
-		if err := load(len(memory)); err != nil { // the decoder, of which there is one for each worker, is there from now on
+		if err := load(len(memory)); err != nil { // from now on, the worker has its decoder
 			t.Errorf("%s: %v", name, err)
 		}
 		var before, after runtime.MemStats

@@ -206,7 +206,7 @@ func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, pr
 	return spans, ""
 }
 
-// seen reads the header of a sample of which there is data in memory. What is not clear from that is left to the scan.
+// seen reads a sample's header from the data that is in memory. If that is not enough, the header is left to the scan.
 func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
 	h, err := p.Prober(data, nil, at.Size)
 	if err == nil && h.Tail > 0 {

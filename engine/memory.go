@@ -70,8 +70,8 @@ func (m *memory) close() {
 	m.store.Close()
 }
 
-// allocations knows when large buffers are allocated. The kernel has the reads of other threads wait while it maps and locks
-// one, which says nothing about storage.
+// allocations records when large buffers are allocated. While the kernel maps and locks one, reads on other threads wait, too,
+// and that is not the storage's fault.
 type allocations struct {
 	began   time.Time // times count from here
 	running atomic.Int32
@@ -93,7 +93,7 @@ func allocate[T any](a *allocations, get func() (T, error)) (T, error) {
 	return get()
 }
 
-// over is for how long none has been allocated.
+// over is the time since the last long allocation ended; 0 while one is running.
 func (a *allocations) over(now time.Time) time.Duration {
 	if a.running.Load() > 0 {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An outage is a time in which a store answers nobody. It begins when several requests in a row fail in ways that may pass.
-// While it lasts, calls wait, and one of them at a time asks whether it is over. Any answer ends it.
+// An outage is a time in which a store does not answer. It begins when several requests in a row fail in ways that may be
+// temporary. While it lasts, calls wait, and one at a time is let through as a probe. Any answer ends the outage.
 type outage struct {
 	log  *slog.Logger
 	most time.Duration // that a call waits
@@ -39,9 +39,9 @@ const (
 	strangerWait    = 15 * time.Second // for a store that has never answered: its name may be wrong
 )
 
-// pass waits as long as there is an outage. A call that is let through to ask whether that is over is told how long the
-// store has for its answer, and has to call heard; 0: there is no outage. A call that has waited since a time before gets
-// its last chance when it has waited for long enough.
+// pass waits while there is an outage. For a call that is let through as a probe it returns the probe's timeout, and the
+// call must report to heard; 0 means that there is no outage. since is when the call began to wait or fail, and is set if
+// it is zero; a call that has waited for as long as it may is let through for one last try.
 func (o *outage) pass(ctx context.Context, since *time.Time) (timeout time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,8 +78,8 @@ func (o *outage) pass(ctx context.Context, since *time.Time) (timeout time.Durat
 	return 0, nil
 }
 
-// heard takes what came of a request: a failure, if f is not nil, and whether there was an answer. The end of the caller says
-// nothing. It reports whether an outage is over.
+// heard takes the outcome of a request: its failure, if f is not nil, and whether the store answered at all. A request that
+// ended because its caller did counts for nothing. It reports whether this was the end of an outage.
 func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

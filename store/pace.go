@@ -9,10 +9,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A pace is how fast requests are sent: a bounded number at once and, to a store that has refused some for their number, a
-// bounded number a second. That bound is learnt as TCP learns a bandwidth (AIMD), with one difference: a store that refuses
-// requests says exactly how many it accepts. So the bound falls to what was accepted, and rises slowly until some are
-// refused again. A store that refuses none is not held back.
+// A pace limits requests: always how many are in flight and, once the store has throttled some, also how many are sent a
+// second. The rate is learnt much as TCP learns a bandwidth (AIMD), except that it does not fall by a fixed factor: a store
+// that throttles shows exactly how many requests it accepts, so the limit falls to that, and rises slowly until some are
+// refused again. A store that never throttles has no limit on its rate.
 type pace struct {
 	slots   chan struct{} // one for each request that may be sent now
 	earned  atomic.Int64  // moreAfter for each slot there is
@@ -121,7 +121,7 @@ func (p *pace) end(round uint32, accepted, refused bool) {
 	}
 }
 
-// heard takes an answer. Of those that are refused, it learns how many are not.
+// heard takes an answer to a request of a round: accepted, or refused because there were too many.
 func (p *pace) heard(round uint32, refused bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

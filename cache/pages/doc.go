@@ -1,9 +1,9 @@
 // Package pages keeps what several samples are read from and what takes work to make: unpacked pages of Parquet,
-// deflated members of zips, blocks of compressed MDS. It reads no files and unpacks nothing: whoever needs a page says
-// how to load it.
+// deflated members of zips, blocks of compressed MDS. It reads no files and unpacks nothing: the caller passes the function
+// that loads a page.
 //
-// A page that one caller loads serves all that want it meanwhile. Each of them holds the page while it copies from it, so
-// that it depends on no policy whether several samples of a batch share one. What nobody holds any more is offered to
+// While one caller loads a page, the others that need it wait for it. Each holds the page while copying from it, so that
+// samples of one batch share it whatever the policy. A page that nobody holds any more is offered to
 // ristretto, which keeps what is wanted most within its limit, decides later, and refuses newcomers. With
 // [Options].Once, where all uses of a page lie close together, a page is deleted after the last one instead.
 //

@@ -49,7 +49,7 @@ type Stats struct {
 	Loaded   int64 `json:"loaded"`   // into memory
 	Served   int64 `json:"served"`   // were there already, or on their way
 	Refused  int64 `json:"refused"`  // ristretto did not keep them
-	NoRoom   int64 `json:"no_room"`  // were read for one sample, for want of memory
+	NoRoom   int64 `json:"no_room"`  // were read for one sample, as there was no memory for the page
 	Pages    int64 `json:"pages"`    // are there
 	Reserved int64 `json:"reserved"` // by these
 }

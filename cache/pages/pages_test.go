@@ -222,7 +222,7 @@ func TestWaitingEnds(t *testing.T) {
 	wait.Wait()
 }
 
-// TestAPanicStopsNobody: whoever waits for a load that panics is told.
+// TestAPanicStopsNobody: callers that wait for a load get an error if it panics.
 func TestAPanicStopsNobody(t *testing.T) {
 	c, _ := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
 	begun := make(chan struct{})

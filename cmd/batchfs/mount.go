@@ -228,7 +228,7 @@ func padding(p *shard.Plan) string {
 	return fmt.Sprintf("; %s, %d of %d slots are padding", count(batches, "batch"), slots-valid, slots)
 }
 
-// warnOfRepeats warns that compressed pages have to be read again and again, for want of memory.
+// warnOfRepeats warns that there is too little memory to keep compressed pages, so that they are read repeatedly.
 func warnOfRepeats(r mountRequest, p engine.Repeats) {
 	if p.Factor <= 1.1 {
 		return

@@ -144,7 +144,7 @@ func (t *table) finish() error {
 	return nil
 }
 
-// features reads Hugging Face's note about columns, as far as it is understood.
+// features parses what Hugging Face notes about columns, and skips what it does not know.
 func features(text string) map[string]feature {
 	var note struct {
 		Info struct {

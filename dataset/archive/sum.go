@@ -34,9 +34,9 @@ func (p Place) Check(data []byte) error {
 	return nil
 }
 
-// Checksums of the parts of a text follow from each other without the text, since a CRC is a remainder of polynomials over
-// GF(2): that of two parts is the first one's times x to the number of bits of the second, plus the second one's. Bits are
-// reversed, as in the checksums: the highest one is x to the 0.
+// The checksum of one part of some data can be computed from those of the whole and of the other parts, because a CRC is the
+// remainder of a polynomial over GF(2): for two parts it is the first one's CRC times x^(bits of the second), plus the second
+// one's. Polynomials are bit-reversed, as in the CRCs themselves: the highest bit is the coefficient of x^0.
 
 const (
 	polynomial = 0x82f63b78 // of Castagnoli, without its highest power
