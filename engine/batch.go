@@ -50,10 +50,8 @@ type batch struct {
 	bad      error                  // of the first bad sample; the batch fails with it once all others were tried
 	badSlot  int                    // of that
 
-	// Of a batch that the memory limit had no room for.
-	refused   bool      // it waits until memory comes back
-	refusedAt uint64    // ledger.returns at the last refusal
-	short     time.Time // start of the current run of refusals without progress; zero: none
+	refusedAt uint64    // ledger.returns when it was last refused memory, in the queue
+	short     time.Time // since when it, or a load for it, waits for memory; zero: it does not
 
 	// Set by the first layout, constant afterwards.
 	slots   []shard.Slot
@@ -61,6 +59,8 @@ type batch struct {
 	items   int     // slots to decode; the slots after them repeat the last one
 	order   []int32 // the order in which slots are handed out
 	spec    layout.Spec
+	large   int64    // bytes that its largest sample may take while it is made, if that is more than there is room for anyway
+	begun   bool     // there is room for that
 	samples []Sample // what each slot shows, written by its drawer
 	missing []int64  // once it is complete: samples that another one or the fill value stands in for
 
@@ -72,9 +72,6 @@ type batch struct {
 
 	document []byte // the file of the form CUDA
 
-	// A turn ends when the batch is dropped or gives its memory back. Whatever is still being
-	// fetched for an earlier turn is discarded, and nothing waits for it.
-	turn     int
 	todo     []int32 // slots to hand out
 	inFlight int     // slots handed out that are neither done nor returned
 	finished int     // slots done
@@ -94,6 +91,7 @@ func (b *batch) assignSamples(c *Catalog) {
 	}
 	b.samples = make([]Sample, len(b.slots))
 	b.spec = c.specOf(b.slots).In(b.form.OrderOf(c.Options.Layout))
+	b.large = c.largest(b.slots[:b.items])
 }
 
 // A task is a kind of work for batch workers, each of which does one kind alone.
@@ -163,8 +161,5 @@ func (b *batch) description() Description {
 	return Description{Key: b.key, Spec: b.spec, Valid: b.valid, Samples: b.samples}
 }
 
-// endTurn disowns everything in flight for the batch.
-func (b *batch) endTurn() {
-	b.turn++
-	b.todo, b.inFlight, b.finished = nil, 0, 0
-}
+// refused reports whether the batch waits in the queue until memory comes back.
+func (b *batch) refused() bool { return b.state == queued && !b.short.IsZero() }

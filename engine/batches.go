@@ -45,8 +45,7 @@ type batches struct {
 	schedule     *schedule
 	flow         *flow
 	hung         *hung
-	opens        uint64    // counts Opens
-	scratchAsked time.Time // when loads and drawers at rest last gave their memory back
+	opens        uint64 // counts Opens
 	closed       bool
 	deviceLost   bool            // and that was reported
 	itemWork     sync.Cond       // a slot may be waiting for the GPU
@@ -104,6 +103,7 @@ func (all *batches) beginClosing() bool {
 	all.flow.work.Broadcast()
 	all.itemWork.Broadcast()
 	all.takeWork.Broadcast()
+	all.flow.room.Broadcast()
 	return true
 }
 
@@ -136,7 +136,7 @@ func (all *batches) takeTask(t task) (b *batch, isDone bool) {
 			b.beginWork()
 			return b, true
 		}
-		if b := s.nextToLayOut(all.memory.ledger.returns(), t); b != nil {
+		if b := s.nextToLayOut(t); b != nil {
 			s.queue = without(s.queue, b)
 			b.state = laying
 			s.atWork++
@@ -155,9 +155,6 @@ func (all *batches) layOut(b *batch) (err error) {
 	if b.task() == toSend {
 		return all.findSlot(b)
 	}
-	if b.buf != nil {
-		return nil // it only waited for scratch memory
-	}
 	if b.slots == nil && b.source == nil {
 		b.assignSamples(all.catalog)
 		b.order = all.decodingOrder(b)
@@ -167,6 +164,9 @@ func (all *batches) layOut(b *batch) (err error) {
 	}
 	if err := b.spec.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrTooBig, err)
+	}
+	if b.large > 0 && !all.mayBegin(b) {
+		return errLater
 	}
 	buf, err := all.memory.buffer(b, layout.Size(b.form, b.spec))
 	if err != nil {
@@ -194,18 +194,24 @@ func (all *batches) finishLayout(b *batch, err error) {
 	case b.state != laying: // dropped meanwhile
 		all.freeBuffer(b)
 	case err == nil:
-		if b.todo == nil { // else it only waited for scratch memory
-			b.todo, b.short = b.order, time.Time{}
-		}
-		b.state, b.refused = making, false
+		b.todo, b.state, b.short = b.order, making, time.Time{}
 		all.schedule.making = append(all.schedule.making, b)
 		all.moreSlots(len(b.todo))
 		all.completeIfDone(b)
-	case causeOf(err) == ofTurn:
+	case err == errLater:
+		all.enqueue(b)
+	case errors.Is(err, errNoRoom):
 		all.waitForMemory(b)
 	default:
 		all.fail(b, err)
 	}
+}
+
+func (all *batches) mayBegin(b *batch) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b.begun = all.schedule.mayBegin(b)
+	return b.begun
 }
 
 // beginWork keeps the memory of a batch, and of what it is a copy of, until endWork.

@@ -94,11 +94,14 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	all, b := l.batches, it.b
 	l.refused = nil
 	l.entries.AllowParts(!whole && !replacement && !l.noParts)
-	first, a := !replacement && !whole, aim{}
+	first, a := !replacement && !whole && !l.again, aim{}
 	if first {
 		a = all.local.aim(epoch, id)
 	}
-	if data, seen, hit := l.cached(epoch, id, replacement); hit {
+	if data, seen, hit := l.cached(epoch, id, replacement || l.again); hit {
+		if l.again {
+			return data, seen, nil
+		}
 		if !replacement {
 			b.hits.Add(1)
 		}
@@ -116,14 +119,14 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	read, entire, err := int64(len(data)), here && first, error(nil)
 	if !here {
 		data, read, seen, entire, err = l.read(epoch, id, first, a.disk)
-	} else if !replacement {
+	} else if !replacement && !l.again {
 		b.local.Add(1)
 	}
 	if err != nil {
 		return nil, seen, err
 	}
 	b.bytes.Add(read)
-	all.meter.read(b.key.Epoch, read, whole, here)
+	all.meter.read(b.key.Epoch, read, whole || l.again, here)
 	switch {
 	case entire:
 		all.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)

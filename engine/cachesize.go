@@ -5,6 +5,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
 )
 
@@ -62,6 +63,21 @@ func (c *Catalog) encodedSize(i int) int64 {
 	return size
 }
 
+// largest is what the largest sample of a batch may take while it is made, if that is more than there is always room for; or
+// else 0.
+func (c *Catalog) largest(slots []shard.Slot) int64 {
+	const perPixel = 16 // more than any codec takes, and the resizer
+	input, pixels := int64(0), int64(0)
+	for _, s := range slots {
+		h, w := c.sizeOf(s.ID)
+		input, pixels = max(input, c.encodedSize(int(s.ID))), max(pixels, perPixel*int64(h)*int64(w))
+	}
+	if load, drawing := roomApart(c.Options.MemoryLimit); input <= load && pixels <= drawing {
+		return 0
+	}
+	return input + pixels
+}
+
 // spareMemory is what the memory limit leaves for a cache after the process, the index, the
 // plan, the batches of one reader per shard read here, and the workers' buffers.
 func (c *Catalog) spareMemory() int64 {
@@ -76,7 +92,9 @@ func (c *Catalog) spareMemory() int64 {
 		used += o.Samples // see local.waits
 	}
 	planning := min(kept.needs(c)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
-	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.drawers())*processor-int64(cmp.Or(o.Loads, 4*o.drawers()))*worker)
+	load, drawing := roomApart(o.MemoryLimit)
+	making := max(load+drawing, int64(o.drawers())*processor+int64(cmp.Or(o.Loads, 4*o.drawers()))*worker)
+	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-making)
 }
 
 // LocalShards is the number of shards read here.

@@ -232,7 +232,7 @@ func TestDeviceTurnsOfAllSizes(t *testing.T) {
 		eventually(t, "the large one is refused again", func() bool {
 			return e.locked(func() bool {
 				large := e.table[Key{Batch: 1}].copies[layout.CUDA]
-				return large.state == queued && large.refused && large.refusedAt >= returns
+				return large.refused() && large.refusedAt >= returns
 			})
 		})
 	}

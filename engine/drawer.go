@@ -29,6 +29,7 @@ type drawer struct {
 
 	// Guarded by batches.mu.
 	loading *load // what it reads itself
+	drawing bool  // it draws hands
 	resting bool  // it has nothing to do
 	turn    int   // counts the goroutines that stood in for one whose read hangs
 	rounds  int   // counts what it was given to draw
@@ -104,11 +105,12 @@ func (d *drawer) draw(hands []*load) {
 		case err == nil:
 			drawn++
 			l.record()
-		case err != errAlone && all.opts.Transform.Mode == resample.RandomResizedCrop:
+		case all.opts.Transform.Mode == resample.RandomResizedCrop:
 			l.sample.drawn = partError{err, l.item.b.slots[l.item.slot].Epoch}
 		}
 		all.endWriting(l.item.b)
 	}
+	d.settle()
 	if drawn > 0 {
 		all.share.processorTook(began, drawn)
 	}
@@ -128,12 +130,10 @@ func (d *drawer) try(able []*load) bool {
 			l.sample.drawn = err
 		}
 	}
-	d.settle()
 	return err == nil
 }
 
-// decode decodes one or two samples, and then makes the pixels of each. The second gets what memory
-// the first one leaves; without enough, it is drawn alone after it.
+// decode decodes one or two samples, and then makes the pixels of each.
 func (d *drawer) decode(able []*load) {
 	var tasks [2]decode.Task
 	var errs [2]error
@@ -161,48 +161,31 @@ func (d *drawer) decode(able []*load) {
 	}
 }
 
-// plan decides how a sample, the first or second of a pair, is made, and finds memory for that. What
-// is kept for the next pair gives way to a sample alone.
-func (d *drawer) plan(i int, l *load) error {
+// plan says where the pixels of a sample, the first or second of a pair, go, and allocates the memory that making them takes.
+func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
 	if b := l.item.b; d.batches.converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
 	}
-	f.job = l.pixelOptions.Plan(f.head, f.transform, target)
-	err := d.reserve(i, l)
-	switch {
-	case !errors.Is(err, errNoRoom):
-	case i > 0:
-		return errAlone
-	case d.pixels[1].Bytes()+d.decoders[1].ScratchBytes() > 0:
-		d.decoders[1].Trim()
-		d.pixels[1].Free()
-		d.settle()
-		return d.reserve(i, l)
+	if f.job = f.job.Into(target); f.job.Memory > 0 {
+		f.memory, err = d.batches.memory.grow(&d.pixels[i], f.job.Memory)
 	}
 	return err
 }
 
-// reserve finds memory for a sample's pixels, and for what decoding it takes at most.
-func (d *drawer) reserve(i int, l *load) (err error) {
-	f := &l.sample
-	n := d.decoders[i].Needs(f.head)
-	if err := d.batches.memory.fits(l.item.b, int64(len(f.data)+f.job.Memory)+n); err != nil {
-		return err
+// admit charges what drawing a sample, as the first or second of a pair, takes beyond what the drawer holds, unless the
+// ledger refuses that.
+func (d *drawer) admit(i int, l *load, only bool) bool {
+	n := d.decoders[i].Needs(l.sample.head)
+	if m := l.sample.job.Memory; m > 0 {
+		n += max(0, d.pixels[i].Plan(m)-d.pixels[i].Bytes())
 	}
-	if f.job.Memory > 0 {
-		if f.memory, err = l.grow(&d.pixels[i], f.job.Memory, &d.charged); err != nil {
-			return err
-		}
-	}
-	if err = d.batches.memory.scratch(l.item.b, n); err == nil {
+	ok := d.batches.memory.ledger.admitDrawing(n, only)
+	if ok {
 		d.charged += n
 	}
-	return err
+	return ok
 }
-
-// errAlone means that there was no memory to draw a sample together with another one.
-var errAlone = errors.New("no memory for two samples at once")
 
 // trim frees what is kept for the next image.
 func (d *drawer) trim() {

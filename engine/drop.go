@@ -1,7 +1,5 @@
 package engine
 
-import "github.com/batchfs/batchfs/layout"
-
 // discard ends a batch that nothing holds. Its memory is freed at once, or by the item
 // workers that are writing into it.
 func (all *batches) discard(b *batch) {
@@ -11,27 +9,12 @@ func (all *batches) discard(b *batch) {
 	all.removeBatch(b, errDropped)
 }
 
-// startOver takes the memory of a batch that an Open waits for and has it made again later.
-// No worker may be writing into it.
-func (all *batches) startOver(b *batch) {
-	all.schedule.remove(b)
-	b.endTurn()
-	all.freeBuffer(b)
-	if b.form == layout.CUDA {
-		b.form = all.catalog.tensorForm()
-	}
-	b.bad = nil
-	b.hits.Store(0)
-	b.local.Store(0)
-	b.bytes.Store(0)
-	all.waitForMemory(b)
-}
-
 // removeBatch removes a batch from all tables and lists and frees its memory.
 func (all *batches) removeBatch(b *batch, why error) {
 	b.err, b.state = why, failed
 	all.schedule.remove(b)
-	all.takeWork.Broadcast() // there is room for the next one
+	all.takeWork.Broadcast()  // there is room for the next one
+	all.flow.room.Broadcast() // its loads may wait for some
 	if all.table[b.key] == b {
 		delete(all.table, b.key)
 	}
@@ -42,7 +25,6 @@ func (all *batches) removeBatch(b *batch, why error) {
 		all.discard(c)
 	}
 	b.leaveStream()
-	b.endTurn()
 	all.freeBuffer(b)
 }
 

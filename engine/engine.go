@@ -63,7 +63,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		all.share = &share{whole: o.NVJPEG != ""}
 	}
 	all.makeFlow()
-	all.schedule = &schedule{streams: all.streams, flow: all.flow, hung: all.hung, batchWorkers: o.BatchWorkers}
+	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.hung, batchWorkers: o.BatchWorkers}
 	m.batches = all // before the cache, which takes its memory from batches
 	all.pages = openPages(c, m)
 	m.pages = all.pages

@@ -44,8 +44,10 @@ var (
 	errHangs = errors.New("the GPU's driver does not answer")
 	// errDropped ends the work for a batch that nothing waits for.
 	errDropped = errors.New("batch dropped")
-	// errNoRoom means that the memory limit leaves no room at the moment. It never reaches a
-	// reader.
+	// errLater means that a batch is not begun yet: see schedule.mayBegin.
+	errLater = errors.New("other batches go first")
+	// errNoRoom means that the memory limit leaves no room at the moment: what was asked for is not begun
+	// before there is some. It never reaches a reader.
 	errNoRoom = errors.New("no room under the memory limit yet")
 )
 
@@ -58,7 +60,6 @@ const (
 	ofMachine   cause = iota // storage, descriptors, a bug: the batch fails and the next open tries again
 	ofFile                   // the file is missing, changed, or not a decodable image
 	ofMemory                 // the kernel or a codec is out of memory: like ofMachine, with another message
-	ofTurn                   // the memory limit leaves no room yet: the batch waits for its turn
 	ofCancelled              // the result is no longer wanted
 	ofShape                  // the batch exceeds the maximum size of a file
 )
@@ -66,8 +67,6 @@ const (
 // causeOf classifies an error from making a sample or a batch.
 func causeOf(err error) cause {
 	switch {
-	case errors.Is(err, errNoRoom):
-		return ofTurn
 	case errors.Is(err, errDropped), errors.Is(err, ErrClosed), errors.Is(err, dataset.ErrStopped),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return ofCancelled

@@ -83,7 +83,7 @@ func TestCauses(t *testing.T) {
 		{dataset.ErrMissing, ofFile}, {dataset.ErrChanged, ofFile}, {unix.ENOENT, ofFile}, {unix.EACCES, ofFile}, {unix.ELOOP, ofFile}, {unix.ENOTDIR, ofFile},
 		{partError{decode.ErrCorrupt, 0}, ofFile}, {ErrBad, ofFile},
 		{decode.ErrMemory, ofMemory}, {unix.ENOMEM, ofMemory}, {ErrNoMemory, ofMemory},
-		{errNoRoom, ofTurn}, {errDropped, ofCancelled}, {ErrClosed, ofCancelled}, {dataset.ErrStopped, ofCancelled}, {context.Canceled, ofCancelled},
+		{errDropped, ofCancelled}, {ErrClosed, ofCancelled}, {dataset.ErrStopped, ofCancelled}, {context.Canceled, ofCancelled},
 		{unix.EMFILE, ofMachine}, {unix.ENFILE, ofMachine}, {unix.EIO, ofMachine}, {unix.ESTALE, ofMachine}, {unix.EINTR, ofMachine},
 		{decode.ErrDestination, ofMachine}, {errors.New("whatever else"), ofMachine}, {&panicError{}, ofMachine},
 	} {

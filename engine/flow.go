@@ -29,12 +29,18 @@ type flow struct {
 	resting int       // drawers that have nothing to do
 
 	ready   []*load // in the order in which they will be drawn
-	spare   []*load // with nothing to carry
 	bytes   int64   // encoded, of those
+	spare   []*load // with nothing to carry
+	drawing int     // drawers that draw
+	blocked bool    // one has nothing to do because there is no memory to draw what is ready
 	loading int     // goroutines that load
 	window  int     // samples on their way at most, loading or ready
 	held    bool    // that is reached, and has not fallen much since
 	excess  int     // samples that found too many others ready
+
+	waiting []*load   // of those that load: they wait for memory
+	room    sync.Cond // there may be some
+	large   []*load   // those that drawing takes more than the least room of
 
 	least, most int // of window
 	enough      int // ready samples for each drawer, beyond which window is too large
@@ -44,7 +50,6 @@ type flow struct {
 	remote bool          // reads are of a store, for which drawers never wait, unless memory is scarce
 	off    bool          // the GPU gets everything
 	waited time.Duration // for storage by a drawer's own reads, on average
-	scarce int           // samples to be drawn before any is loaded ahead again, since memory was refused
 }
 
 const (
@@ -54,7 +59,6 @@ const (
 
 	probing     = 64 // after so many rounds at least, a drawer reads itself, to know how long that takes
 	soonProbing = 8  // where the last one did not wait
-	restraint   = 64 // samples that are drawn before loading ahead begins again after a refusal
 
 	mostLoads    = 128       // unless Options.Loads says otherwise
 	memoryOfLoad = 512 << 10 // of the limit, for each
@@ -84,7 +88,7 @@ func (o *Options) loads() int {
 func (all *batches) makeFlow() {
 	o, remote := all.opts, all.ds.Remote()
 	f := &flow{remote: remote, slow: true, waited: worthWaiting, off: o.NVJPEG != ""}
-	f.work.L = &all.mu
+	f.work.L, f.room.L = &all.mu, &all.mu
 	all.flow = f
 	n := o.drawers()
 	for i := range n {
@@ -114,19 +118,24 @@ func (f *flow) underWay() int { return f.loading + len(f.ready) }
 // count. They begin several at a time, so that threads are not switched for each.
 func (f *flow) mayLoad(hanging int) bool {
 	const together = 4
-	n := f.underWay() - hanging
+	n := f.underWay() - len(f.waiting) - hanging
 	if n >= f.window {
 		f.held = true
 	} else if n <= f.window-min(together, (f.window+1)/2) {
 		f.held = false
 	}
-	return f.slow && f.scarce == 0 && !f.held && f.bytes <= f.mostBytes && f.loading < 2*f.most+standIns
+	return f.slow && !f.held && f.bytes <= f.mostBytes && f.loading < 2*f.most+standIns
 }
 
-// push makes a sample ready to be drawn.
-func (f *flow) push(l *load) {
+// enter makes a sample ready to be drawn.
+func (f *flow) enter(l *load) {
 	f.ready = append(f.ready, l)
 	f.bytes += int64(len(l.sample.data))
+}
+
+// push makes a sample ready to be drawn by another thread.
+func (f *flow) push(l *load) {
+	f.enter(l)
 	if len(f.ready) > f.enough*len(f.drawers) {
 		if f.excess++; f.excess >= manyExcess && f.window > f.least {
 			f.window--
@@ -134,18 +143,6 @@ func (f *flow) push(l *load) {
 		}
 	}
 	f.work.Signal()
-}
-
-// pop takes what is drawn next: the sample that has waited longest, with another one if they gain
-// from being decoded together.
-func (f *flow) pop(hands []*load) []*load {
-	if len(f.ready) > 0 {
-		hands = append(hands, f.remove(0))
-		if i := slices.IndexFunc(f.ready, (*load).pairable); i >= 0 && hands[0].pairable() {
-			hands = append(hands, f.remove(i))
-		}
-	}
-	return hands
 }
 
 // remove takes a sample out of those that are ready.
@@ -156,10 +153,9 @@ func (f *flow) remove(i int) *load {
 	return l
 }
 
-// readsItself reports whether a drawer reads its next sample itself. While memory is scarce, each
-// has one sample at a time, so that those on their way do not take what drawing the first one needs.
+// readsItself reports whether a drawer reads its next sample itself.
 func (f *flow) readsItself(d *drawer) bool {
-	if f.scarce > 0 || !f.slow {
+	if !f.slow {
 		return len(f.ready) == 0
 	}
 	return !f.remote && d.rounds >= d.probe
@@ -197,14 +193,17 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 	defer all.mu.Unlock()
 	f := all.flow
 	d.rounds++
+	all.wasDrawing(d)
 	for !all.closed {
-		if b := all.nextSlot(); b != nil && f.readsItself(d) && !all.forGPU() {
-			if hands, ok := all.readHere(d, b); !ok || len(hands) > 0 {
-				return hands
+		if b := all.nextToRead(); b != nil && f.readsItself(d) && !all.forGPU() {
+			if !all.readHere(d, b) {
+				return nil
 			}
-			continue // reading failed
+			if len(f.ready) == 0 {
+				continue // reading failed
+			}
 		}
-		if hands := f.pop(d.hands[:0]); len(hands) > 0 {
+		if hands := all.pop(d); len(hands) > 0 {
 			all.loadAhead()
 			return hands
 		}
@@ -224,37 +223,79 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 	return nil
 }
 
+// wasDrawing notes that a drawer has ended what it drew, whose memory others may have waited for.
+func (all *batches) wasDrawing(d *drawer) {
+	f := all.flow
+	if !d.drawing {
+		return
+	}
+	d.drawing = false
+	f.drawing--
+	if f.blocked {
+		f.blocked = false
+		f.work.Broadcast()
+	}
+	if len(f.waiting) > 0 {
+		f.room.Broadcast()
+	}
+}
+
+// pop takes what is drawn next, if there is memory for that: the sample that has waited longest, with another one if they gain
+// from being decoded together.
+func (all *batches) pop(d *drawer) []*load {
+	f := all.flow
+	if len(f.ready) == 0 {
+		return nil
+	}
+	only := f.drawing == 0
+	if !d.admit(0, f.ready[0], false) {
+		d.trim()
+		f.trim()
+		if !d.admit(0, f.ready[0], only) {
+			f.blocked = true
+			return nil
+		}
+	}
+	hands := append(d.hands[:0], f.remove(0))
+	if i := slices.IndexFunc(f.ready, (*load).pairable); i >= 0 && hands[0].pairable() && d.admit(1, f.ready[i], false) {
+		hands = append(hands, f.remove(i))
+	}
+	for _, l := range hands {
+		all.notLarge(l)
+	}
+	d.drawing = true
+	f.drawing++
+	return hands
+}
+
 // wantsMore reports whether a drawer that has nothing to do would have if more samples were on
 // their way.
 func (all *batches) wantsMore() bool {
 	f := all.flow
-	return f.slow && f.scarce == 0 && f.underWay() >= f.window && f.window < f.most && all.nextSlot() != nil
+	return f.slow && len(f.waiting) == 0 && f.underWay() >= f.window && f.window < f.most && all.nextSlot() != nil
 }
 
-// readHere has a drawer read a sample of a batch itself, or two that gain from being decoded together; none: reading
-// failed. The lock is held, but not while it reads. Not ok: the read hung, and another goroutine has taken the
+// readHere has a drawer read a sample of a batch itself, or two that gain from being decoded together, unless reading
+// fails. The lock is held, but not while it reads. Not ok: the read hung, and another goroutine has taken the
 // drawer over.
-func (all *batches) readHere(d *drawer, b *batch) (hands []*load, ok bool) {
+func (all *batches) readHere(d *drawer, b *batch) (ok bool) {
 	first, ok := all.readOne(d, b)
 	if first == nil {
-		return nil, ok
+		return ok
 	}
-	n := 1
-	if first.pairable() && len(b.todo) >= len(all.flow.drawers) && all.flow.scarce == 0 && all.hung.count.Load() == 0 && !b.refused {
+	f := all.flow
+	f.enter(first)
+	if first.pairable() && len(b.todo) >= len(f.drawers) && all.hung.count.Load() == 0 {
 		second, ok := all.readOne(d, b)
-		if !ok {
-			all.flow.push(first)
-			return nil, false
+		if second == nil {
+			return ok
 		}
-		if d.hands[1] = second; second != nil {
-			n = 2
-		}
+		f.enter(second)
 	}
-	d.hands[0] = first
-	return d.hands[:n], true
+	return true
 }
 
-// readOne has a drawer read the next sample of a batch. It returns nil if that failed.
+// readOne has a drawer read the next sample of a batch. It returns nil if that failed, or if there is no memory.
 func (all *batches) readOne(d *drawer, b *batch) (_ *load, ok bool) {
 	l, turn := all.take(b), d.turn
 	d.loading = l
@@ -265,20 +306,34 @@ func (all *batches) readOne(d *drawer, b *batch) (_ *load, ok bool) {
 	all.mu.Lock()
 	all.flow.readWaited(d, waited)
 	over := d.turn != turn
-	if over {
-		all.flow.loading--
-	} else {
+	if !over {
 		d.loading = nil
+		all.flow.loading++
 	}
 	switch {
+	case err == errNoRoom:
+		all.beginWaiting(l)
+		all.wait.Go(func() { all.loadMore(l, all.awaitRoom(l)) })
+		return nil, !over
 	case err != nil:
 		all.wait.Go(func() { all.conclude(l, err) })
 	case over:
 		all.flow.push(l)
 	default:
+		all.flow.loading--
 		return l, true
 	}
+	all.flow.loading--
 	return nil, !over
+}
+
+// nextToRead is nextSlot, unless it would get no memory before others that wait for some.
+func (all *batches) nextToRead() *batch {
+	b := all.nextSlot()
+	if b != nil && len(all.flow.waiting) > 0 && all.schedule.waitsBefore(b) {
+		return nil
+	}
+	return b
 }
 
 // nextSlot is the most important batch that has a slot to fill.
@@ -302,13 +357,13 @@ func (all *batches) take(b *batch) *load {
 // loadAhead begins what may be loaded. The lock is held.
 func (all *batches) loadAhead() {
 	for all.mayLoad() {
-		b := all.nextSlot()
+		b := all.nextToRead()
 		if b == nil {
 			return
 		}
 		l := all.take(b)
 		all.flow.loading++
-		all.wait.Go(func() { all.loadMore(l) })
+		all.wait.Go(func() { all.loadMore(l, nil) })
 	}
 }
 
@@ -320,20 +375,17 @@ func (all *batches) mayLoad() bool {
 // forGPU reports whether all slots are left to the workers of the GPU.
 func (all *batches) forGPU() bool {
 	f := all.flow
-	return f.off || all.share.takesAll() && f.scarce == 0 && all.hung.count.Load() == 0
+	return f.off || all.share.takesAll() && all.hung.count.Load() == 0
 }
 
-// loadMore loads a sample, and further ones while more are wanted.
-func (all *batches) loadMore(l *load) {
+// loadMore loads a sample, unless there is an error, and further ones while more are wanted.
+func (all *batches) loadMore(l *load, err error) {
 	f := all.flow
-	for l != nil {
-		err := l.fetchFirst()
-		switch {
-		case err == nil:
-		case causeOf(err) == ofTurn:
-			all.handBack(l)
-			all.recycle(l)
-		default:
+	for ; l != nil; err = nil {
+		if err == nil {
+			err = l.readFirst()
+		}
+		if err != nil {
 			all.conclude(l, err)
 		}
 		all.mu.Lock()
@@ -342,7 +394,7 @@ func (all *batches) loadMore(l *load) {
 			f.push(l)
 		}
 		l = nil
-		if b := all.nextSlot(); b != nil && all.mayLoad() {
+		if b := all.nextToRead(); b != nil && all.mayLoad() {
 			l = all.take(b)
 			f.loading++
 		}
@@ -369,10 +421,6 @@ func (all *batches) moreSlots(n int) {
 func (all *batches) wasDrawn(l *load) {
 	err := l.sample.drawn
 	switch {
-	case err == errAlone:
-		all.mu.Lock()
-		all.flow.push(l)
-		all.mu.Unlock()
 	case l.waits:
 		l.drawn <- struct{}{}
 	case err != nil && (errors.Is(err, decode.ErrPart) || causeOf(err) == ofFile): // more may have to be read
@@ -410,6 +458,7 @@ func (all *batches) presizeLoads() {
 func (all *batches) recycle(l *load) {
 	l.chargeActual()
 	all.mu.Lock()
+	all.notLarge(l)
 	f := all.flow
 	if len(f.spare) < f.usual() || all.closed {
 		f.spare = append(f.spare, l)
@@ -449,6 +498,7 @@ func (all *batches) drawOne(l *load) error {
 	i := slices.Index(all.flow.ready, l)
 	if i >= 0 {
 		all.flow.remove(i)
+		all.notLarge(l)
 	}
 	all.mu.Unlock()
 	if i < 0 { // it is being drawn

@@ -51,9 +51,6 @@ func TestWindow(t *testing.T) {
 	if f.window != f.least {
 		t.Errorf("%d samples on their way in the end", f.window)
 	}
-	if f.scarce = 1; f.mayLoad(0) {
-		t.Error("a sample is loaded ahead where memory is scarce")
-	}
 }
 
 type noLock struct{}
@@ -224,24 +221,23 @@ func TestUnwantedSamplesAreNotDecoded(t *testing.T) {
 // TestNoMemoryForASecondSample: the first is drawn alone, and the second after it.
 func TestNoMemoryForASecondSample(t *testing.T) {
 	e, b := handEngine(t)
-	d := e.flow.drawers[0]
+	d, f := e.flow.drawers[0], e.flow
 	one, two := loaded(t, e, nil), loaded(t, e, nil)
+	e.locked(func() bool { f.enter(one); f.enter(two); return true })
 	e.memory.pool.Trim()
 	_, sum := e.memory.ledger.usage(useScratch)
-	e.memory.ledger.setLimit(sum + d.decoders[0].Needs(one.sample.head))
-	d.draw([]*load{one, two})
-	if one.sample.drawn != nil || two.sample.drawn != errAlone {
-		t.Fatalf("drawn: %v, %v", one.sample.drawn, two.sample.drawn)
-	}
-	e.batches.wasDrawn(one)
-	e.batches.wasDrawn(two)
-	if b.finished != 1 || len(e.flow.ready) != 1 || e.flow.ready[0] != two {
-		t.Errorf("%d finished, %d are ready", b.finished, len(e.flow.ready))
-	}
-	e.flow.remove(0)
-	drawTogether(e, d, two)
-	if b.finished != 2 || b.refused {
-		t.Errorf("%d finished, refused %t", b.finished, b.refused)
+	e.memory.ledger.setLimit(sum + f.ready[0].sample.needs)
+	for drawn := 1; drawn <= 2; drawn++ {
+		var hands []*load
+		e.locked(func() bool { hands = e.batches.pop(d); return true })
+		if len(hands) != 1 {
+			t.Fatalf("%d samples are drawn at once", len(hands))
+		}
+		drawTogether(e, d, hands...)
+		e.locked(func() bool { e.batches.wasDrawing(d); return true })
+		if b.finished != drawn {
+			t.Errorf("%d are done of %d", b.finished, drawn)
+		}
 	}
 }
 

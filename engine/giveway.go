@@ -10,11 +10,10 @@ import (
 type worth int
 
 const (
-	worthSpent     worth = iota // was read, or its reader gave it up
-	worthNewest                 // read last: another form of it, or a late rank, may follow
-	worthForeseen               // prefetched
-	worthLaterTurn              // an Open that came later waits for it
-	worthTooMuch                // must not be taken
+	worthSpent    worth = iota // was read, or its reader gave it up
+	worthNewest                // read last: another form of it, or a late rank, may follow
+	worthForeseen              // prefetched
+	worthTooMuch               // must not be taken
 )
 
 // takeFrom implements residents.
@@ -30,26 +29,17 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 	}
 	victim := all.victim(b, most, all.inMemory())
 	if victim == nil {
-		// The last resort. What is given back may be of the last attempt for this very batch, which
-		// is then tried again, so it is not done at each refusal.
-		if now := time.Now(); most == worthLaterTurn && b.refs > 0 && now.Sub(all.scratchAsked) > latestRetry {
-			all.scratchAsked = now
-			all.flow.trim()
-		}
+		all.flow.trim()
 		came := all.memory.ledger.returns() != before
 		return came, came
 	}
 	free = victim.writers == 0
-	if victim.refs > 0 {
-		all.startOver(victim)
-	} else {
-		all.discard(victim)
-	}
+	all.discard(victim)
 	return true, free
 }
 
 // victim picks the one of least worth to take memory from for b: of those that were read, the
-// oldest; of prefetched ones, the farthest from its reader; of others, the one asked for last.
+// oldest; of prefetched ones, the farthest from its reader.
 func (all *batches) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 	var best *batch
 	for v := range of {
@@ -76,16 +66,12 @@ func (all *batches) inMemory() iter.Seq[*batch] {
 
 // worthOf is what the memory of v is worth if b needs it.
 func worthOf(v, b *batch) worth {
-	wanted := b.refs > 0
 	switch {
 	case v.refs > 0:
-		if wanted && v.state < ready && v.writers == 0 && v.asked > b.asked {
-			return worthLaterTurn
-		}
 		return worthTooMuch
 	case v.opened && (v.state != ready || v.stream == nil || v.stream.newest() != v):
 		return worthSpent
-	case !wanted:
+	case b.refs == 0:
 		return worthTooMuch
 	case v.opened:
 		return worthNewest
@@ -95,10 +81,7 @@ func worthOf(v, b *batch) worth {
 
 // missedLess decides between two batches of the same worth.
 func (all *batches) missedLess(a, b *batch) bool {
-	switch {
-	case a.refs > 0:
-		return a.asked > b.asked
-	case a.opened:
+	if a.opened {
 		return a.openedAs < b.openedAs
 	}
 	return all.streams.distance(a) > all.streams.distance(b)
@@ -143,18 +126,8 @@ func (all *batches) waitForMemory(b *batch) {
 	if b.short.IsZero() {
 		b.short = time.Now()
 	}
-	b.refused = true
 	all.enqueue(b)
 	all.memory.ledger.await()
-}
-
-// parkIfRefused puts a batch without scratch memory back into the queue once none of its
-// slots is in flight.
-func (all *batches) parkIfRefused(b *batch) {
-	if b.state == making && b.refused && b.inFlight == 0 {
-		all.schedule.remove(b)
-		all.waitForMemory(b)
-	}
 }
 
 // Where the kernel does not say when a reader unmaps a batch it has closed, memory is asked
@@ -220,13 +193,14 @@ func (all *batches) endIdle() time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// retryRefused has batches that were refused memory tried again, and reports whether there
+// retryRefused has batches and loads that were refused memory tried again, and reports whether there
 // are any.
 func (all *batches) retryRefused() bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	short := slices.ContainsFunc(all.schedule.queue, func(b *batch) bool { return b.refused })
+	short := len(all.flow.waiting) > 0 || slices.ContainsFunc(all.schedule.queue, (*batch).refused)
 	all.memory.ledger.awaited.Store(short)
 	all.takeWork.Broadcast()
+	all.flow.room.Broadcast()
 	return short
 }

@@ -100,7 +100,7 @@ func (w *gpuWorker) claim() []*load {
 func (w *gpuWorker) portion(b *batch) int {
 	all := w.batches
 	switch {
-	case all.share.isOn() && all.flow.scarce == 0 && all.hung.count.Load() == 0:
+	case all.share.isOn() && all.hung.count.Load() == 0:
 		return all.share.portion(len(b.todo), len(all.flow.drawers))
 	case all.opts.NVJPEG != "":
 		return 1 // nobody else does it
@@ -116,7 +116,10 @@ func (w *gpuWorker) make(hands []*load) {
 		if errs[i] = all.stillWanted(l.item); errs[i] != nil {
 			continue
 		}
-		errs[i] = l.fetchFirst()
+		if errs[i] = l.fetchFirst(); errs[i] == errNoRoom && i == 0 { // others are handed back
+			w.freeStaging()
+			errs[i] = l.readFirst()
+		}
 		if errs[i] == nil && l.isForDevice() {
 			fetched = append(fetched, l)
 		}
@@ -132,19 +135,31 @@ func (w *gpuWorker) make(hands []*load) {
 	} else {
 		all.share.rest() // nothing is of a kind that the GPU decodes
 	}
+	handedBack := false
 	for i, l := range hands {
 		if errs[i] == nil && !l.sample.made && slices.Contains(fetched, l) {
 			errs[i] = failed
 		}
 		if errs[i] == nil && !l.sample.made {
-			errs[i] = all.drawOne(l)
+			if errs[i] = l.plan(); errs[i] == nil {
+				errs[i] = all.drawOne(l)
+			}
 		}
-		if err := errs[i]; i > 0 && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
+		err := errs[i]
+		if alone := i == 0; !errors.Is(err, errNoRoom) && (alone || causeOf(err) != ofMemory) {
+			err = l.settle(err)
+		}
+		if errors.Is(err, errNoRoom) || i > 0 && err != nil && causeOf(err) == ofMemory {
 			all.handBack(l)
+			handedBack = true
 		} else {
-			all.itemDone(l.item, l.sample.at, l.settle(err))
+			all.itemDone(l.item, l.sample.at, err)
 		}
 		l.chargeActual()
+	}
+	if handedBack && all.opts.NVJPEG != "" { // else the processors make them
+		w.freeStaging()
+		all.awaitReturn(hands[0])
 	}
 }
 

@@ -1,42 +1,37 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/batchfs/batchfs/gpu"
 )
 
-// An item is a slot handed to a load, for one turn of its batch.
+// An item is a slot handed to a load.
 type item struct {
 	b    *batch
 	slot int
-	turn int
 }
 
 // isCurrent reports whether the result of an item is still wanted.
-func (it item) isCurrent() bool { return it.b.turn == it.turn }
+func (it item) isCurrent() bool { return it.b.state < ready }
 
 // take hands out the next slot of a batch.
 func (l *load) take(b *batch) {
-	l.item = item{b, int(b.todo[0]), b.turn}
+	l.item, l.again, l.asks = item{b, int(b.todo[0])}, false, amount{}
 	b.inFlight++
 	if b.todo = b.todo[1:]; len(b.todo) == 0 {
 		l.batches.takeWork.Broadcast() // the next batch may start now
 	}
 }
 
-// handBack returns a slot for which there is no memory at the moment, and what its load has of that. Until some samples
-// were drawn, no more are loaded ahead.
+// handBack returns a slot for which there is too little memory to have the GPU make it, or to wait for that beside others.
 func (all *batches) handBack(l *load) {
 	l.giveBack()
 	all.mu.Lock()
-	all.flow.scarce = restraint
+	defer all.mu.Unlock()
+	all.notLarge(l)
 	if b := l.item.b; l.item.isCurrent() {
 		b.inFlight--
 		all.again(b, l.item.slot)
-		all.parkIfRefused(b)
 	}
-	all.mu.Unlock()
 }
 
 // wants returns nil while the result of an item may be wanted. The lock is held.
@@ -100,21 +95,14 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 	}
 	b := it.b
 	b.inFlight--
-	defer all.parkIfRefused(b)
 	switch {
 	case err == nil && at != nil && at != b.slot: // the batch has left the GPU
 		all.again(b, it.slot)
 		return
 	case err == nil:
-		all.flow.scarce = max(0, all.flow.scarce-1)
-		if b.short = (time.Time{}); at != nil {
+		if all.notShort(b); at != nil {
 			b.onGPU[it.slot] = true
 		}
-	case causeOf(err) == ofTurn:
-		b.todo = append(b.todo, int32(it.slot))
-		b.refused = true
-		all.flow.scarce = restraint
-		return
 	case causeOf(err) == ofFile && all.opts.OnError == Fail:
 		if b.bad == nil || it.slot < b.badSlot {
 			b.bad, b.badSlot = err, it.slot

@@ -21,7 +21,14 @@ const (
 // runtimeBytes is what the process takes before it makes any batch.
 const runtimeBytes = 24 << 20
 
-// A ledger accounts for all memory the daemon owns, in bytes. It is safe for concurrent use.
+// A ledger accounts for all memory the daemon owns, in bytes, and admits units of work: batches, loads
+// and drawings. It is safe for concurrent use.
+//
+// A unit is admitted before it starts, with all that it takes, and then ends without another one. This
+// is why some unit of a batch that was begun can always go on: what lasts (batches, caches, plans) leaves
+// room for one load and for one drawing; a load leaves room for one drawing; and the drawing that room is
+// left for is the largest one of the samples that are ready. A sample that takes more than that becomes
+// ready only when there is as much room, and holds nothing while it waits for that.
 type ledger struct {
 	mu    sync.Mutex
 	limit int64
@@ -29,22 +36,107 @@ type ledger struct {
 	sum   int64
 	peak  int64
 
+	load, drawing int64 // the least room left for each
+	ready         int64 // what drawing the largest sample that is ready takes
+	large         int64 // what making a large sample takes, where several batches have some; see schedule.mayBegin
+
 	back    atomic.Uint64 // counts how often memory came back
 	awaited atomic.Bool   // a batch waits for memory
 	kicked  chan struct{} // while awaited, holds a token if memory came back
 }
 
-func newLedger(limit int64) *ledger { return &ledger{limit: limit, kicked: make(chan struct{}, 1)} }
+// Room is left for loads and drawings of these parts of the limit, or less.
+const (
+	shareOfLoad, mostForLoad       = 128, 64 << 20
+	shareOfDrawing, mostForDrawing = 64, 256 << 20
+)
 
-// reserve charges n bytes, or refuses if that would exceed the limit.
+// roomApart is the least room that is left for loads and for drawings under a limit.
+func roomApart(limit int64) (load, drawing int64) {
+	return min(limit/shareOfLoad, mostForLoad), min(limit/shareOfDrawing, mostForDrawing)
+}
+
+func newLedger(limit int64) *ledger {
+	l := &ledger{limit: limit, kicked: make(chan struct{}, 1)}
+	l.load, l.drawing = roomApart(limit)
+	return l
+}
+
+// reserve charges n bytes of what lasts, or refuses.
 func (l *ledger) reserve(u use, n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sum+n > l.limit {
+	return l.fits(u, n, max(l.load+l.forDrawing(), l.large))
+}
+
+// admitLoad charges n bytes for the encoded form of a sample that takes some more while it is drawn, or refuses. The room
+// for that stays until setReady. Nothing refuses the only load, unless it is a large one.
+func (l *ledger) admitLoad(n, drawing int64, only bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case only && n <= l.load && drawing <= l.forDrawing():
+		l.add(useScratch, n)
+	case !l.fits(useScratch, n, max(l.forDrawing(), drawing)):
 		return false
 	}
-	l.add(u, n)
+	l.ready = max(l.ready, drawing)
 	return true
+}
+
+// admitDrawing charges n bytes for drawing a sample that is ready, or refuses. Nothing refuses the only drawing.
+func (l *ledger) admitDrawing(n int64, only bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if only {
+		l.add(useScratch, n)
+		return true
+	}
+	return l.fits(useScratch, n, 0)
+}
+
+// setReady says what drawing the largest sample that is ready takes.
+func (l *ledger) setReady(drawing int64) {
+	l.mu.Lock()
+	more := drawing < l.ready
+	l.ready = drawing
+	l.mu.Unlock()
+	if more {
+		l.cameBack()
+	}
+}
+
+// admitLarge leaves so much room for making a large sample, beside a batch of so many bytes, or refuses.
+func (l *ledger) admitLarge(batch, large int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ok := l.sum+batch+max(l.load+l.forDrawing(), large) <= l.limit
+	if ok {
+		l.large = max(l.large, large)
+	}
+	return ok
+}
+
+// noLarge takes that back.
+func (l *ledger) noLarge() {
+	l.mu.Lock()
+	some := l.large > 0
+	l.large = 0
+	l.mu.Unlock()
+	if some {
+		l.cameBack()
+	}
+}
+
+func (l *ledger) forDrawing() int64 { return max(l.drawing, l.ready) }
+
+// fits charges n bytes if that leaves so many.
+func (l *ledger) fits(u use, n, leaves int64) bool {
+	ok := l.sum+n+leaves <= l.limit
+	if ok {
+		l.add(u, n)
+	}
+	return ok
 }
 
 // force charges memory that already exists and cannot be refused.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -34,10 +33,13 @@ type load struct {
 
 	growInput func(n int) []byte // grows input for item; made once, as nothing is allocated for a sample
 	refused   error              // why it did not
+	asks      amount             // what it was refused, and is to have before it reads again
+	again     bool               // the sample was read before, and given up
 
 	// Guarded by batches.mu; item is changed by whoever has the load.
-	item    item // where the sample belongs
-	stalled bool // its read hangs, and another load stands in for it
+	item    item  // where the sample belongs
+	stalled bool  // its read hangs, and another load stands in for it
+	room    int64 // left for drawing its sample, if that is a large one
 }
 
 // A loader reads samples from storage and judges them. *sample.Loader is one.
@@ -57,7 +59,7 @@ func newLoad(all *batches) *load {
 		input: pinned.NewHost(all.opts.Memory, all.inputs), drawn: make(chan struct{}, 1),
 	}
 	l.growInput = func(n int) (p []byte) {
-		p, l.refused = l.grow(&l.input, n, &l.charged)
+		p, l.refused = l.grow(n)
 		return p
 	}
 	return l
@@ -69,29 +71,21 @@ func (l *load) giveBack() {
 	l.chargeActual()
 }
 
-// grow makes a buffer for the load's item n bytes long, charging it, in an account, before the allocation.
-// If the kernel refuses, everything idle is given back and the kernel is asked once more.
-func (l *load) grow(buf *pinned.Host, n int, charged *int64) ([]byte, error) {
-	m, more := l.batches.memory, max(0, buf.Plan(n)-buf.Bytes())
-	if more > 0 {
+// grow makes the input buffer n bytes long, if the ledger admits that. The error is errNoRoom if it does not; the load is to
+// give up what it has then, and to wait for what it asks for.
+func (l *load) grow(n int) ([]byte, error) {
+	m, will := l.batches.memory, l.input.Plan(n)
+	if more := will - l.charged; more > 0 {
 		if err := m.fits(l.item.b, int64(n)); err != nil {
 			return nil, err
 		}
-		if err := m.scratch(l.item.b, more); err != nil {
-			return nil, err
+		if !m.ledger.admitLoad(more, 0, false) {
+			l.asks.input = will
+			return nil, errNoRoom
 		}
-		*charged += more
+		l.charged = will
 	}
-	p, err := allocate(&m.allocations, func() ([]byte, error) { return buf.Grow(n) })
-	if err != nil && m.giveBackIdle() {
-		p, err = buf.Grow(n)
-	}
-	if err != nil {
-		m.ledger.cancel(useScratch, more)
-		*charged -= more
-		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
-	}
-	return p, nil
+	return m.grow(&l.input, n)
 }
 
 // chargeActual brings the accounts in line with what the load holds between samples: buffers

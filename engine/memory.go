@@ -41,8 +41,8 @@ type residents interface {
 	// isWanted reports whether an Open or an open file holds a batch.
 	isWanted(b *batch) bool
 	// takeFrom takes the memory of another batch, worth at most most, for b, which was refused
-	// memory when the ledger had counted before returns. found reports whether there was one, or
-	// none is needed any more; free, whether its memory is free already.
+	// memory when the ledger had counted before returns, or what loads and drawers keep for the next
+	// sample. found reports whether there was any, or none is needed any more; free, whether it is free already.
 	takeFrom(b *batch, before uint64, most worth) (found, free bool)
 	// dropOldestRead drops the batch that was read longest ago and that nothing holds, except
 	// the newest of each stream.
@@ -113,7 +113,10 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 	}
 	for refused := false; ; {
 		before := m.ledger.returns()
-		buf, err := allocate(&m.allocations, func() (*pinned.Buffer, error) { return m.pool.Get(size) })
+		buf, err := (*pinned.Buffer)(nil), error(pinned.ErrNoMemory)
+		if m.ledger.excess() <= 0 { // else the limit was lowered, and what is idle is to be given back
+			buf, err = allocate(&m.allocations, func() (*pinned.Buffer, error) { return m.pool.Get(size) })
+		}
 		switch {
 		case err == nil:
 			m.warnUnlocked()
@@ -131,7 +134,10 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 }
 
 // forBatches is the most that batches can ever take together.
-func (m *memory) forBatches() int64 { return m.most - m.fixed.Load() }
+func (m *memory) forBatches() int64 {
+	load, drawing := roomApart(m.most)
+	return m.most - m.fixed.Load() - load - drawing
+}
 
 // freeBuffer gives a buffer back.
 func (m *memory) freeBuffer(buf *pinned.Buffer) {
@@ -142,27 +148,30 @@ func (m *memory) freeBuffer(buf *pinned.Buffer) {
 
 // fits returns an error if the limit can never have room for n bytes beside a batch.
 func (m *memory) fits(b *batch, n int64) error {
-	room := m.forBatches() - b.spec.Bytes()
+	room := m.most - m.fixed.Load() - b.spec.Bytes()
 	if n <= room {
 		return nil
 	}
 	return fmt.Errorf("%w: it takes %d bytes while it is decoded, and the memory limit leaves %d beside its batch", ErrNoMemory, n, max(0, room))
 }
 
-// scratch charges n bytes that a worker needs for a batch.
-func (m *memory) scratch(b *batch, n int64) error {
-	for before := m.ledger.returns(); !m.ledger.reserve(useScratch, n); before = m.ledger.returns() {
-		if !m.reclaim(b, n, before) {
-			return errNoRoom
-		}
+// grow makes a buffer that was admitted n bytes long. If the kernel refuses, everything idle is given back and the kernel
+// is asked once more.
+func (m *memory) grow(buf *pinned.Host, n int) ([]byte, error) {
+	p, err := allocate(&m.allocations, func() ([]byte, error) { return buf.Grow(n) })
+	if err != nil && m.giveBackIdle() {
+		p, err = buf.Grow(n)
 	}
-	return nil
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
+	}
+	return p, nil
 }
 
 // reclaim frees some memory for a batch that was refused n bytes when the ledger had counted
 // before returns. It returns false if nothing may give way, or what does is not free yet. Idle
 // memory, batches that were read and unpacked pages give way to any batch; plans being computed, the cache and
-// prefetched batches only to a batch that an Open waits for.
+// prefetched batches only to a batch that an Open waits for. What an Open waits for gives way to nothing.
 func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pool.Trim() > 0 || m.ledger.returns() != before {
 		return true
@@ -176,7 +185,7 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.batches.isWanted(b) && (m.keeper.giveWay() > 0 || m.cache.Trim(n) > 0) {
 		return true
 	}
-	_, free := m.batches.takeFrom(b, before, worthLaterTurn)
+	_, free := m.batches.takeFrom(b, before, worthForeseen)
 	return free
 }
 

@@ -42,7 +42,27 @@ func (l *load) drawOne() error {
 			return err
 		}
 	}
+	if err := l.leaveGPU(); err != nil {
+		return err
+	}
 	return l.batches.drawOne(l)
+}
+
+// leaveGPU prepares the sample that was fetched for a drawer, unless it was not for the GPU.
+func (l *load) leaveGPU() error {
+	if l.gpu == nil {
+		return nil
+	}
+	err := l.plan()
+	for err == errNoRoom {
+		if err = l.batches.awaitRoom(l); err == nil {
+			err = l.fetch(l.sample.id, l.sample.status, true)
+		}
+		if err == nil {
+			err = l.plan()
+		}
+	}
+	return err
 }
 
 // makeByNVJPEG makes those samples that nvJPEG does not refuse. The error is errNoRoom if there is no memory for that now.

@@ -126,7 +126,7 @@ func (f *fakeResidents) isWanted(*batch) bool { return f.wanted }
 func (f *fakeResidents) dropOldestRead()      { f.asked = append(f.asked, "read") }
 func (f *fakeResidents) dropUnheld() int      { f.asked = append(f.asked, "unheld"); return f.dropped }
 func (f *fakeResidents) takeFrom(_ *batch, _ uint64, most worth) (found, free bool) {
-	f.asked = append(f.asked, map[worth]string{worthSpent: "spent", worthLaterTurn: "later"}[most])
+	f.asked = append(f.asked, map[worth]string{worthSpent: "spent", worthForeseen: "foreseen"}[most])
 	return false, false
 }
 
@@ -147,7 +147,7 @@ func TestMemoryAlone(t *testing.T) {
 	}
 	for _, f.wanted = range []bool{false, true} {
 		f.asked = nil
-		if _, err := m.buffer(b, limit*3/4); !errors.Is(err, errNoRoom) || !slices.Equal(f.asked, []string{"spent", "later"}) {
+		if _, err := m.buffer(b, limit*3/4); !errors.Is(err, errNoRoom) || !slices.Equal(f.asked, []string{"spent", "foreseen"}) {
 			t.Errorf("wanted %v: %v, after asking for %v", f.wanted, err, f.asked)
 		}
 	}

@@ -209,6 +209,7 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 		b.asked = all.opens
 	}
 	all.takeWork.Broadcast() // it goes before what is only prefetched
+	all.flow.room.Broadcast()
 	if all.hung.count.Load() > 0 {
 		all.moreSlots(1) // it may be loaded now
 	}
@@ -295,7 +296,7 @@ const abandonedFor = time.Second
 // being read after abandonedFor, any other at once.
 func (all *batches) abandon(b *batch) {
 	s := b.stream
-	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && all.streams.latest(s.head.Shard) != s {
+	if s == nil || s.ended || s.newest() != b || b.refused() || !s.inOrder && all.streams.latest(s.head.Shard) != s {
 		all.discard(b)
 		return
 	}

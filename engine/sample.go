@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
 )
 
 // maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
@@ -27,6 +28,7 @@ type fetched struct {
 	entries   bool // entry points are used or made
 	transform resample.Transform
 	job       pixels.Job
+	needs     int64     // bytes that drawing takes beside the batch
 	memory    []byte    // for the job
 	drawn     error     // what became of the pixels
 	made      bool      // on the GPU
@@ -45,6 +47,25 @@ func (l *load) pairable() bool {
 func (l *load) fetchFirst() error {
 	l.sample.instead = ""
 	return l.fetch(l.item.b.slots[l.item.slot].ID, StatusOK, false)
+}
+
+// readFirst is fetchFirst, and waits for memory if there is too little.
+func (l *load) readFirst() error {
+	l.sample.instead = ""
+	return l.obtain(l.item.b.slots[l.item.slot].ID, StatusOK, false)
+}
+
+// obtain is fetch, and waits for memory if there is too little.
+func (l *load) obtain(id int64, st Status, whole bool) error {
+	for {
+		err := l.fetch(id, st, whole)
+		if err != errNoRoom {
+			return err
+		}
+		if err = l.batches.awaitRoom(l); err != nil {
+			return err
+		}
+	}
 }
 
 // settle is what becomes of the slot after the first attempt: a failure is handled as OnError says. An error
@@ -110,7 +131,8 @@ func (l *load) replace(it item, cause error) error {
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
-		err := l.fetch(id, StatusReplaced, false)
+		l.again, l.asks = false, amount{}
+		err := l.obtain(id, StatusReplaced, false)
 		if err == nil {
 			err = l.drawOne()
 		}
@@ -127,7 +149,7 @@ func (l *load) replace(it item, cause error) error {
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
 	if errors.Is(err, decode.ErrPart) {
-		if err = l.fetch(p.id, p.status, true); err == nil {
+		if err = l.obtain(p.id, p.status, true); err == nil {
 			err = l.drawOne()
 		}
 	}
@@ -169,9 +191,27 @@ func (l *load) fetch(id int64, st Status, whole bool) (err error) {
 	if why := all.ds.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
 		err = all.catalog.unread(id, why)
 	}
-	if err == nil {
-		p.head, p.transform = head, all.opts.Transform.Choose(epoch, id, h, width)
+	if err != nil {
+		return err
 	}
+	p.head, p.transform = head, all.opts.Transform.Choose(epoch, id, h, width)
+	if l.gpu != nil {
+		return nil
+	}
+	return l.plan()
+}
+
+// plan decides how the pixels of a sample that was fetched are made, and leaves room for that.
+func (l *load) plan() error {
+	all, p := l.batches, &l.sample
+	p.job = l.pixelOptions.PlanFor(p.head, p.transform, all.converter.Direct(l.item.b.spec.Order, p.transform.Flip))
+	p.needs = l.pixelOptions.Needs(p.head)
+	if p.job.Memory > 0 {
+		empty := pinned.NewHost(all.opts.Memory, nil)
+		p.needs += empty.Plan(p.job.Memory)
+	}
+	err := all.makeReady(l)
+	l.again = err == errNoRoom
 	return err
 }
 

@@ -3,10 +3,13 @@ package engine
 import (
 	"slices"
 	"time"
+
+	"github.com/batchfs/batchfs/layout"
 )
 
 // schedule decides which batch is made next. The lock of the batches guards it.
 type schedule struct {
+	ledger       *ledger
 	streams      *streams
 	flow         *flow
 	hung         *hung
@@ -19,28 +22,52 @@ type schedule struct {
 	atWork    int      // batch workers that lay out or assemble a batch
 }
 
-// nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short;
-// returns is the ledger's count. Only the most important batch is ever considered, and only once those
+// nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. Only the most important batch is ever considered, and only once those
 // before it were laid out or refused: no later one takes the memory that they wait for. Copies are picked
 // on their own, but one that waits for memory holds batches back, too. What waits for memory on a GPU
 // holds up nothing else.
-func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
+func (s *schedule) nextToLayOut(t task) *batch {
 	// This comes first, as it is known at once, and there may be hundreds of batches in the queue.
 	wanted := slices.ContainsFunc(s.queue, func(b *batch) bool { return b.waiting > 0 && b.task() == t })
 	if t == toMake && (s.busy(wanted) >= s.batchWorkers || !wanted && s.tooEarly()) {
 		return nil
 	}
 	b := s.mostImportant(s.queue, sameMemory(t))
-	if b != nil && b.source != nil && !b.refused {
+	if b != nil && b.source != nil && !b.refused() {
 		b = s.mostImportant(s.queue, func(b *batch) bool { return b.task() == t })
 	}
 	switch {
 	case b == nil || b.task() != t,
-		b.refused && b.refusedAt == returns,
+		b.refused() && b.refusedAt == s.ledger.returns(),
+		t == toMake && (s.waitsBefore(b) || !s.mayBegin(b)),
 		slices.ContainsFunc(s.layingOut, func(l *batch) bool { return sameMemory(t)(l) && s.goesBefore(l, b) }):
 		return nil
 	}
 	return b
+}
+
+// mayBegin reports whether a batch may be begun beside those that have been. Two batches that wait for a large sample each
+// could wait for one another's memory, so there is a second one with large samples only if room for any of them is left.
+func (s *schedule) mayBegin(b *batch) bool {
+	if b.large == 0 {
+		return true
+	}
+	n, most := s.largest()
+	return n == 0 || s.ledger.admitLarge(layout.Size(b.form, b.spec), max(b.large, most))
+}
+
+// largest is what the largest sample takes of the batches that were begun and have large ones, and how many these are. Reads
+// that hang keep nobody waiting.
+func (s *schedule) largest() (batches int, most int64) {
+	for _, list := range [][]*batch{s.layingOut, s.making} {
+		for _, b := range list {
+			if b.begun && !s.hung.hangs(b) {
+				batches++
+				most = max(most, b.large)
+			}
+		}
+	}
+	return batches, most
 }
 
 // sameMemory tells the batches that need the same memory as those of a task.
@@ -73,10 +100,26 @@ func (s *schedule) tooEarly() bool {
 	})
 }
 
-// hasSlots reports whether a batch has slots to hand out. It has none while it waits for memory,
-// nor while a read for it hangs: it could not be completed anyway.
+// hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs: it could not be
+// completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
-	return !b.refused && len(b.todo) > 0 && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
+	return len(b.todo) > 0 && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
+}
+
+// firstWaiting is the load that gets memory first; nil: none waits.
+func (s *schedule) firstWaiting() (first *load) {
+	for _, l := range s.flow.waiting {
+		if first == nil || s.goesBefore(l.item.b, first.item.b) {
+			first = l
+		}
+	}
+	return first
+}
+
+// waitsBefore reports whether a load waits for memory that is for a batch as important as b, or more.
+func (s *schedule) waitsBefore(b *batch) bool {
+	first := s.firstWaiting()
+	return first != nil && !s.goesBefore(b, first.item.b)
 }
 
 // mostImportant picks the most important batch for which ok is true; nil: of all.
@@ -102,13 +145,16 @@ func (s *schedule) goesBefore(a, b *batch) bool {
 	return s.streams.distance(a) < s.streams.distance(b)
 }
 
-// refusedSince returns since when a batch waits for memory: since its own refusal or, in the
-// queue, since the refusal of the batch that goes first. Zero: it does not wait for memory.
+// refusedSince returns since when a batch waits for memory: since it was refused some itself, or, in the queue, since
+// one that goes before it was. Zero: it does not wait for memory.
 func (s *schedule) refusedSince(b *batch) time.Time {
 	if b.state != queued || !b.short.IsZero() {
 		return b.short
 	}
-	if first := s.mostImportant(s.queue, sameMemory(b.task())); first != nil && first.refused {
+	if l := s.firstWaiting(); l != nil && s.goesBefore(l.item.b, b) {
+		return l.item.b.short
+	}
+	if first := s.mostImportant(s.queue, sameMemory(b.task())); first != nil {
 		return first.short
 	}
 	return time.Time{}
@@ -116,6 +162,11 @@ func (s *schedule) refusedSince(b *batch) time.Time {
 
 func (s *schedule) remove(b *batch) {
 	s.queue, s.making, s.completed = without(s.queue, b), without(s.making, b), without(s.completed, b)
+	if b.begun {
+		if n, _ := s.largest(); n < 2 {
+			s.ledger.noLarge()
+		}
+	}
 }
 
 // count counts the batches that are not complete.

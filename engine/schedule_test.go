@@ -114,7 +114,7 @@ func TestLayoutsKeepTheirOrder(t *testing.T) {
 	later := func() *batch {
 		e.batches.mu.Lock()
 		defer e.batches.mu.Unlock()
-		return s.nextToLayOut(e.memory.ledger.returns(), toMake)
+		return s.nextToLayOut(toMake)
 	}
 	first, second := e.ask(Key{Batch: 3}), e.ask(Key{Batch: 9})
 	if b, _ := e.batches.takeTask(toMake); b != first {
@@ -169,7 +169,7 @@ func TestWantedBatchesWaitForABatchWorker(t *testing.T) {
 	e.ask(Key{Batch: 10})
 	own(t, e)
 	own(t, e)
-	waits := func() bool { return e.batches.schedule.nextToLayOut(e.memory.ledger.returns(), toMake) == nil }
+	waits := func() bool { return e.batches.schedule.nextToLayOut(toMake) == nil }
 	if !e.locked(waits) {
 		t.Error("a third batch is begun beside two")
 	}

@@ -24,12 +24,14 @@ func tightMount(t testing.TB, dataset string, n, size int64, flags ...string) *m
 		eventually(t, "nothing is read ahead", func() bool { return m.stats(t).Batches.Making == 0 })
 		d := m.cacheDoc(t).Memory
 		s := m.stats(t).Memory
-		return m, s.Used - s.Batches - d.Cache
+		return m, s.Used - s.Batches - d.Cache - s.Scratch
 	}
 	m, itself := read(100 << 20)
 	m.finish(t)
-	m, itself = read(itself + n*size + size*3/4)
-	if room := (m.stats(t).Memory.Limit - itself) / size; room != n {
+	const forSamples = 128 / 3 // part of the limit, which is left for loading and drawing samples
+	m, itself = read((itself + n*size + size*3/4) * forSamples / (forSamples - 1))
+	if limit := m.stats(t).Memory.Limit; (limit-limit/forSamples-itself)/size != n {
+		room := (limit - limit/forSamples - itself) / size
 		t.Fatalf("there is room for %d batches, not for %d", room, n)
 	}
 	return m

@@ -44,6 +44,7 @@ type Job struct {
 	Transform     resample.Transform // of the region
 
 	options  decode.Options
+	inPlace  bool // the target has memory for unchanged rows
 	target   Target
 	head     decode.Header
 	channels int
@@ -52,7 +53,12 @@ type Job struct {
 
 // Plan returns the work for an image with this header.
 func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
-	j := Job{options: o.Options, target: to, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
+	return o.PlanFor(h, t, to.Pix != nil).Into(to)
+}
+
+// PlanFor is Plan for a target that is not known yet, but whether it will have memory for unchanged rows: see Into.
+func (o Options) PlanFor(h decode.Header, t resample.Transform, inPlace bool) Job {
+	j := Job{options: o.Options, inPlace: inPlace, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
 	if h.Format == decode.JPEG && !o.FullJPEGs {
 		j.Scale = t.Scale()
 	}
@@ -70,8 +76,14 @@ func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 	return j
 }
 
+// Into is the job with its target. That has memory for unchanged rows if PlanFor was told so.
+func (j Job) Into(to Target) Job {
+	j.target = to
+	return j
+}
+
 // direct reports whether the decoded region is the result.
-func (j *Job) direct() bool { return j.target.Pix != nil && j.Transform.Copies() }
+func (j *Job) direct() bool { return j.inPlace && j.Transform.Copies() }
 
 // Run makes the pixels. memory has at least Memory bytes; its contents before and after do not
 // matter. Errors are those of the source, or a mistake of the caller. After an error, the

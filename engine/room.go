@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A load that the ledger refuses memory gives up what it has, and waits here until it is admitted with all that it
+// asked for: first those for the most important batch. While one waits, no sample of a less important batch is loaded
+// ahead, and no less important batch is begun.
+
+// An amount is what a sample takes, in bytes.
+type amount struct {
+	input   int64 // encoded
+	drawing int64 // while its pixels are made, beside its batch; 0: not known yet
+}
+
+// awaitRoom waits until a load has the memory it asked for. It returns an error if the sample is no longer wanted, or can
+// never have as much.
+func (all *batches) awaitRoom(l *load) error {
+	l.giveBack()
+	b, f, ledger := l.item.b, all.flow, all.memory.ledger
+	impossible := all.memory.fits(b, l.asks.input+l.asks.drawing)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.notLarge(l)
+	if !slices.Contains(all.flow.waiting, l) {
+		all.beginWaiting(l)
+	}
+	defer all.endWaiting(l)
+	for {
+		if err := cmp.Or(impossible, all.wants(l.item)); err != nil {
+			return err
+		}
+		before := ledger.returns()
+		if all.firstWaiting() == l {
+			if all.admit(l) {
+				f.waiting = without(f.waiting, l)
+				all.notShort(b)
+				return nil
+			}
+			all.mu.Unlock()
+			some := all.memory.reclaim(b, l.asks.input+l.asks.drawing, before)
+			all.mu.Lock()
+			if some || ledger.returns() != before {
+				continue
+			}
+		}
+		f.room.Wait()
+	}
+}
+
+// awaitReturn waits until some memory comes back, or the sample of a load is no longer wanted.
+func (all *batches) awaitReturn(l *load) {
+	before := all.memory.ledger.returns()
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.beginWaiting(l)
+	defer all.endWaiting(l)
+	for all.wants(l.item) == nil && all.memory.ledger.returns() == before {
+		all.flow.room.Wait()
+	}
+}
+
+func (all *batches) beginWaiting(l *load) {
+	if b := l.item.b; b.short.IsZero() {
+		b.short = time.Now()
+	}
+	all.flow.waiting = append(all.flow.waiting, l)
+	all.memory.ledger.await()
+}
+
+func (all *batches) endWaiting(l *load) {
+	f := all.flow
+	if f.waiting = without(f.waiting, l); len(f.waiting) > 0 {
+		f.room.Broadcast()
+	} else {
+		all.takeWork.Broadcast()
+		all.loadAhead()
+	}
+}
+
+// notShort notes that a batch has got some memory, or goes on without.
+func (all *batches) notShort(b *batch) {
+	if b.short.IsZero() {
+		return
+	}
+	b.short = time.Time{}
+	if slices.ContainsFunc(all.flow.waiting, func(l *load) bool { return l.item.b == b }) {
+		b.short = time.Now()
+	}
+}
+
+// firstWaiting is the load that gets memory first; nil: none waits.
+func (all *batches) firstWaiting() *load { return all.schedule.firstWaiting() }
+
+// admit gives a load what it asks for, if there is as much.
+func (all *batches) admit(l *load) bool {
+	f := all.flow
+	only := f.drawing+len(f.ready) == 0 && f.loading-len(f.waiting) <= int(all.hung.count.Load())
+	if !all.memory.ledger.admitLoad(l.asks.input, l.asks.drawing, only) {
+		return false
+	}
+	l.charged = l.asks.input
+	all.isLarge(l, l.asks.drawing)
+	return true
+}
+
+// makeReady leaves room for drawing the sample that a load has read. The error is errNoRoom if there is too little.
+func (all *batches) makeReady(l *load) error {
+	n, ledger := l.sample.needs, all.memory.ledger
+	if err := all.memory.fits(l.item.b, l.charged+n); err != nil || n <= max(ledger.drawing, l.room) {
+		return err
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !ledger.admitLoad(0, n, false) {
+		l.asks = amount{l.charged, n}
+		return errNoRoom
+	}
+	all.isLarge(l, n)
+	return nil
+}
+
+// isLarge notes that room is left for drawing the sample of a load.
+func (all *batches) isLarge(l *load, drawing int64) {
+	if drawing <= all.memory.ledger.drawing {
+		return
+	}
+	if l.room = drawing; !slices.Contains(all.flow.large, l) {
+		all.flow.large = append(all.flow.large, l)
+	}
+}
+
+// notLarge notes that no room is left for that any more.
+func (all *batches) notLarge(l *load) {
+	f := all.flow
+	if l.room == 0 {
+		return
+	}
+	l.room = 0
+	f.large = without(f.large, l)
+	most := int64(0)
+	for _, other := range f.large {
+		most = max(most, other.room)
+	}
+	all.memory.ledger.setReady(most)
+}
