@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -163,8 +164,7 @@ func TestMemoryWaitsForTheStore(t *testing.T) {
 	_, sum := e.memory.ledger.usage(useBatches)
 	size := e.catalog.Size(Key{}, layout.NHWCForm)
 	e.memory.ledger.setLimit(sum + size/2 + e.memory.ledger.load + e.memory.ledger.drawing)
-	const answers = 8 + 6 // to a batch's requests, which open an outage, and 1.6 s of asking
-	d.away.Store(answers)
+	d.away.Store(math.MaxInt32)
 	began := time.Now()
 	open := func(b int) chan error {
 		done := make(chan error, 1)
@@ -188,6 +188,7 @@ func TestMemoryWaitsForTheStore(t *testing.T) {
 			return b != nil && !e.batches.schedule.refusedSince(b).IsZero()
 		})
 	})
+	time.AfterFunc(2*wait, func() { d.away.Store(0) })
 	for _, done := range []chan error{first, second} {
 		if err := <-done; err != nil {
 			t.Error(err)
