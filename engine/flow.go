@@ -283,16 +283,18 @@ func (all *batches) readHere(d *drawer, b *batch) (ok bool) {
 	if first == nil {
 		return ok
 	}
-	f := all.flow
-	f.enter(first)
+	f, second := all.flow, (*load)(nil)
 	if first.pairable() && len(b.todo) >= len(f.drawers) && all.hung.count.Load() == 0 {
-		second, ok := all.readOne(d, b)
-		if second == nil {
-			return ok
-		}
+		second, ok = all.readOne(d, b)
+	}
+	f.enter(first) // not before, or another drawer could take it alone
+	if second != nil {
 		f.enter(second)
 	}
-	return true
+	if !ok {
+		f.work.Signal()
+	}
+	return ok
 }
 
 // readOne has a drawer read the next sample of a batch. It returns nil if that failed, or if there is no memory.
