@@ -195,7 +195,7 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 	d.rounds++
 	all.wasDrawing(d)
 	for !all.closed {
-		if b := all.nextToRead(); b != nil && f.readsItself(d) && !all.forGPU() {
+		if b := all.nextSlot(); b != nil && f.readsItself(d) && !all.forGPU() {
 			if !all.readHere(d, b) {
 				return nil
 			}
@@ -329,15 +329,6 @@ func (all *batches) readOne(d *drawer, b *batch) (_ *load, ok bool) {
 	return nil, !over
 }
 
-// nextToRead is nextSlot, unless it would get no memory before others that wait for some.
-func (all *batches) nextToRead() *batch {
-	b := all.nextSlot()
-	if b != nil && len(all.flow.waiting) > 0 && all.schedule.waitsBefore(b) {
-		return nil
-	}
-	return b
-}
-
 // nextSlot is the most important batch that has a slot to fill.
 func (all *batches) nextSlot() *batch {
 	return all.schedule.mostImportant(all.schedule.making, all.schedule.hasSlots)
@@ -359,7 +350,7 @@ func (all *batches) take(b *batch) *load {
 // loadAhead begins what may be loaded. The lock is held.
 func (all *batches) loadAhead() {
 	for all.mayLoad() {
-		b := all.nextToRead()
+		b := all.nextSlot()
 		if b == nil {
 			return
 		}
@@ -396,7 +387,7 @@ func (all *batches) loadMore(l *load, err error) {
 			f.push(l)
 		}
 		l = nil
-		if b := all.nextToRead(); b != nil && all.mayLoad() {
+		if b := all.nextSlot(); b != nil && all.mayLoad() {
 			l = all.take(b)
 			f.loading++
 		}

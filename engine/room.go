@@ -7,8 +7,9 @@ import (
 )
 
 // A load that the ledger refuses memory gives up what it has, and waits here until it is admitted with all that it
-// asked for: first those for the most important batch. While one waits, no sample of a less important batch is loaded
-// ahead, and no less important batch is begun.
+// asked for. Those that ask for no more than the room that is left for one are admitted in any order, and sooner or later,
+// as others end. Of the others, the one for the most important batch is. While it waits, no less important
+// batch is begun; those that were are completed, and give back what it waits for.
 
 // An amount is what a sample takes, in bytes.
 type amount struct {
@@ -34,7 +35,7 @@ func (all *batches) awaitRoom(l *load) error {
 			return err
 		}
 		before := ledger.returns()
-		if all.firstWaiting() == l {
+		if all.firstWaiting() == l || l.asks.input <= ledger.load && l.asks.drawing <= ledger.drawing {
 			if all.admit(l) {
 				f.waiting = without(f.waiting, l)
 				all.notShort(b)
@@ -87,9 +88,14 @@ func (all *batches) notShort(b *batch) {
 		return
 	}
 	b.short = time.Time{}
-	if slices.ContainsFunc(all.flow.waiting, func(l *load) bool { return l.item.b == b }) {
+	if all.flow.waits(b) {
 		b.short = time.Now()
 	}
+}
+
+// waits reports whether a load for a batch waits for memory.
+func (f *flow) waits(b *batch) bool {
+	return slices.ContainsFunc(f.waiting, func(l *load) bool { return l.item.b == b })
 }
 
 // firstWaiting is the load that gets memory first; nil: none waits.

@@ -100,10 +100,10 @@ func (s *schedule) tooEarly() bool {
 	})
 }
 
-// hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs: it could not be
-// completed anyway.
+// hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or waits for memory: it
+// could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
-	return len(b.todo) > 0 && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
+	return len(b.todo) > 0 && !s.flow.waits(b) && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
 }
 
 // firstWaiting is the load that gets memory first; nil: none waits.

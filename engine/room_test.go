@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// sizesDir has images that take from 8 KB to 5 MB of pixels, and one that is damaged.
+func sizesDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range 24 {
+		side := []int{50, 60, 200, 300, 400, 60, 400, 1300}[i%8]
+		img := image.NewRGBA(image.Rect(0, 0, side, side))
+		for p := range img.Pix {
+			img.Pix[p] = byte(i + p*p>>9)
+		}
+		img.SetRGBA(0, 0, color.RGBA{byte(i), 0, 0, 255})
+		var data bytes.Buffer
+		encode, ext := jpeg.Encode(&data, img, nil), "jpg"
+		if i%3 == 0 || i == 23 {
+			data.Reset()
+			ext = "png"
+			encode = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&data, img)
+		}
+		if i == 5 {
+			data.Truncate(data.Len() / 3)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.%s", i, ext)), data.Bytes(), 0o600); encode != nil || err != nil {
+			t.Fatal(encode, err)
+		}
+	}
+	return dir
+}
+
+// TestAnyLimit: under any memory limit that a batch fits, with any number of readers who each hold one batch, while the
+// limit is lowered and raised and readers give up, every batch is served with its bytes, the limit is kept, and in the end
+// nothing is charged. In the bubble, a deadlock is a memory wait that passes at once.
+func TestAnyLimit(t *testing.T) {
+	dir := sizesDir(t)
+	ds := openDataset(t, dir)
+	change := func(o *Options) {
+		o.OnError, o.Shuffle, o.BatchSize, o.Epochs, o.Anonymous = Replace, true, 4, 2, true
+		o.Transform = resample.Options{Mode: resample.Stretch, Height: 600, Width: 800}
+	}
+	reference := start(t, dir, change)
+	want := map[Key][]byte{}
+	for _, k := range allKeys(reference) {
+		want[k] = read(t, reference, k, layout.NHWCForm)
+	}
+	need := reference.catalog.tensorSize() + mostOf(t, reference)
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		o := testOptions()
+		change(&o)
+		o.Workers, o.BatchWorkers, o.PrefetchDepth, o.Loads = 1+r.IntN(4), 1+r.IntN(4), r.IntN(4), r.IntN(20)
+		o.MemoryWait = time.Hour
+		o.MemoryLimit = (runtimeBytes+need+r.Int64N(need)/[]int64{1, 4, 16}[r.IntN(3)]+256<<10)*44/43 + r.Int64N(1<<20)
+		o.CachePolicy, o.CacheSize = []cache.Policy{cache.None, cache.Constant, cache.Static, cache.TinyLFU}[r.IntN(4)], r.Int64N(8<<20)
+		synctest.Test(t, func(t *testing.T) {
+			e, err := New(ds, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var readers sync.WaitGroup
+			for n := range 1 + r.IntN(5) {
+				keys, r := allKeys(e), rand.New(rand.NewPCG(seed, uint64(n)))
+				if n%2 == 0 {
+					r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+				}
+				readers.Go(func() { readSome(t, e, r, keys, want) })
+			}
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				readers.Wait()
+			}()
+			for lowered := false; ; lowered = !lowered {
+				limit := o.MemoryLimit
+				if lowered {
+					limit = r.Int64N(limit)
+				}
+				e.SetMemoryLimit(limit)
+				select {
+				case <-read:
+				case <-time.After(time.Duration(r.IntN(50)) * time.Millisecond):
+					continue
+				}
+				break
+			}
+			if s := e.Stats().Memory; s.Peak > o.MemoryLimit {
+				t.Errorf("seed %d: %d bytes were used of %d", seed, s.Peak, o.MemoryLimit)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+			for _, u := range []use{useBatches, useScratch, useCache} {
+				if n, _ := e.memory.ledger.usage(u); n != 0 {
+					t.Errorf("seed %d: %d bytes are charged for use %d in the end", seed, n, u)
+				}
+			}
+		})
+	}
+}
+
+// mostOf is what the sample that takes most takes while it is made.
+func mostOf(t *testing.T, e *Engine) (most int64) {
+	t.Helper()
+	for i := range e.ds.Len() {
+		l := newLoad(e.batches)
+		l.item.b = &batch{slots: []shard.Slot{{ID: int64(i)}}, spec: e.catalog.Spec(Key{})}
+		if l.fetchFirst() == nil {
+			most = max(most, l.charged+l.sample.needs)
+		}
+		e.recycle(l)
+	}
+	return most
+}
+
+// readSome opens batches, one after the other, and holds each for a while.
+func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, want map[Key][]byte) {
+	for _, k := range keys {
+		ctx, cancel := context.WithCancel(t.Context())
+		if r.IntN(8) == 0 {
+			time.AfterFunc(time.Duration(r.IntN(20))*time.Millisecond, cancel)
+		}
+		f, err := e.Open(ctx, k, layout.NHWCForm)
+		if err == nil {
+			if !bytes.Equal(f.Bytes(), want[k]) {
+				t.Errorf("%s has other bytes", k)
+			}
+			time.Sleep(time.Duration(r.IntN(5)) * time.Millisecond)
+			f.Close()
+		} else if ctx.Err() == nil {
+			t.Errorf("%s: %v", k, err)
+		}
+		cancel()
+	}
+}
