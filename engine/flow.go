@@ -247,11 +247,10 @@ func (all *batches) pop(d *drawer) []*load {
 	if len(f.ready) == 0 {
 		return nil
 	}
-	only := f.drawing == 0
 	if !d.admit(0, f.ready[0], false) {
 		d.trim()
 		f.trim()
-		if !d.admit(0, f.ready[0], only) {
+		if only := f.resting == len(f.drawers)-1; !d.admit(0, f.ready[0], only) {
 			f.blocked = true
 			return nil
 		}

@@ -36,9 +36,7 @@ func (all *batches) awaitRoom(l *load) error {
 		}
 		before := ledger.returns()
 		if all.firstWaiting() == l || l.asks.input <= ledger.load && l.asks.drawing <= ledger.drawing {
-			if all.admit(l) {
-				f.waiting = without(f.waiting, l)
-				all.notShort(b)
+			if all.admit(l, false) {
 				return nil
 			}
 			all.mu.Unlock()
@@ -46,6 +44,9 @@ func (all *batches) awaitRoom(l *load) error {
 			all.mu.Lock()
 			if some || ledger.returns() != before {
 				continue
+			}
+			if all.admit(l, all.noneUnderWay()) {
+				return nil
 			}
 		}
 		f.room.Wait()
@@ -101,15 +102,21 @@ func (f *flow) waits(b *batch) bool {
 // firstWaiting is the load that gets memory first; nil: none waits.
 func (all *batches) firstWaiting() *load { return all.schedule.firstWaiting() }
 
-// admit gives a load what it asks for, if there is as much.
-func (all *batches) admit(l *load) bool {
+// noneUnderWay reports whether no sample has memory but those whose reads hang.
+func (all *batches) noneUnderWay() bool {
 	f := all.flow
-	only := f.drawing+len(f.ready) == 0 && f.loading-len(f.waiting) <= int(all.hung.count.Load())
+	return f.resting == len(f.drawers) && len(f.ready) == 0 && f.loading-len(f.waiting) <= int(all.hung.count.Load())
+}
+
+// admit gives a load what it asks for, if there is as much.
+func (all *batches) admit(l *load, only bool) bool {
 	if !all.memory.ledger.admitLoad(l.asks.input, l.asks.drawing, only) {
 		return false
 	}
 	l.charged = l.asks.input
 	all.isLarge(l, l.asks.drawing)
+	all.flow.waiting = without(all.flow.waiting, l)
+	all.notShort(l.item.b)
 	return true
 }
 
