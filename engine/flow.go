@@ -213,6 +213,9 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 		}
 		f.resting++
 		d.resting = true
+		if len(f.waiting) > 0 {
+			f.room.Broadcast() // what it keeps for the next sample may give way now
+		}
 		if len(all.schedule.queue) > 0 {
 			all.takeWork.Broadcast() // it may no longer be too early for the next batch
 		}
