@@ -10,16 +10,14 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// A state is the stage that a batch has reached.
+// A state is the stage that a batch has reached. It never goes back.
 type state uint8
 
 const (
-	queued   state = iota // needs a batch worker, or memory; its slots may have been laid out before
-	laying                // a batch worker is laying it out
-	making                // its slots are being handed out to loads
-	complete              // every slot was tried; it needs a batch worker to assemble it
-	ready                 // its bytes never change again
-	failed                // ended with an error
+	wanted state = iota // has no memory yet
+	making              // has
+	ready               // its bytes never change again; it ends when it is evicted
+	failed              // ended, with an error or evicted
 )
 
 // A batch is a batch that exists: wanted, prefetched, open or kept. batches.mu guards its
@@ -162,4 +160,4 @@ func (b *batch) description() Description {
 }
 
 // refused reports whether the batch waits in the queue until memory comes back.
-func (b *batch) refused() bool { return b.state == queued && !b.short.IsZero() }
+func (b *batch) refused() bool { return b.state == wanted && !b.short.IsZero() }

@@ -138,7 +138,6 @@ func (all *batches) takeTask(t task) (b *batch, isDone bool) {
 		}
 		if b := s.nextToLayOut(t); b != nil {
 			s.queue = without(s.queue, b)
-			b.state = laying
 			s.atWork++
 			b.beginWork()
 			s.layingOut = append(s.layingOut, b)
@@ -191,7 +190,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 	all.endWork(b)
 	all.takeWork.Broadcast() // there may be room for the next one, or Quiet has waited for this
 	switch {
-	case b.state != laying: // dropped meanwhile
+	case b.state == failed: // dropped meanwhile
 		all.freeBuffer(b)
 	case err == nil:
 		b.todo, b.state, b.short = b.order, making, time.Time{}
@@ -233,12 +232,11 @@ func (all *batches) endWork(b *batch) {
 // tried.
 func (all *batches) completeIfDone(b *batch) {
 	switch {
-	case b.state != making || b.finished < b.items:
+	case b.state == failed || b.finished < b.items:
 	case b.bad != nil:
 		all.fail(b, b.bad)
 	default:
 		all.schedule.remove(b)
-		b.state = complete
 		if b.source == nil && slices.Contains(b.onGPU, true) {
 			b.form = layout.CUDA
 		} else if b.source == nil {
@@ -288,7 +286,7 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	all.endWork(b)
 	all.takeWork.Broadcast() // Quiet may have waited for this
 	switch {
-	case b.state != complete:
+	case b.state == failed:
 		all.freeBuffer(b)
 	case err != nil && b.source == nil && b.form == layout.CUDA:
 		all.leaveGPU(b)
@@ -352,7 +350,7 @@ func (all *batches) prefetch(k Key, s *stream) *batch {
 
 // enqueue makes a batch visible to the batch workers.
 func (all *batches) enqueue(b *batch) {
-	b.state = queued
+	b.state = wanted
 	all.schedule.queue = append(all.schedule.queue, b)
 	all.takeWork.Broadcast()
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/gpu"
@@ -119,7 +120,7 @@ func (all *batches) dropOnGPU(b *batch, most worth, before uint64) (free bool) {
 	victim := all.victim(b, most, func(yield func(*batch) bool) {
 		for _, v := range all.table {
 			for _, v := range []*batch{v, v.copies[layout.CUDA]} {
-				if v != nil && v.state > laying && v.slot != nil && v.refs == 0 && !yield(v) {
+				if v != nil && !slices.Contains(all.schedule.layingOut, v) && v.slot != nil && v.refs == 0 && !yield(v) {
 					return
 				}
 			}
@@ -205,8 +206,8 @@ func (all *batches) leaveGPU(b *batch) {
 		}
 	}
 	all.freeSlot(b)
-	if b.state == complete {
-		b.form, b.state = all.catalog.tensorForm(), making
+	if !slices.Contains(all.schedule.making, b) {
+		b.form = all.catalog.tensorForm()
 		all.schedule.making = append(all.schedule.making, b)
 	}
 }

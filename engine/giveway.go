@@ -57,7 +57,7 @@ func (all *batches) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 func (all *batches) inMemory() iter.Seq[*batch] {
 	return func(yield func(*batch) bool) {
 		for _, b := range all.table {
-			if (b.state == laying || b.buf != nil) && !yield(b) {
+			if (slices.Contains(all.schedule.layingOut, b) || b.buf != nil) && !yield(b) {
 				return
 			}
 		}

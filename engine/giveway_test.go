@@ -54,7 +54,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 			order = append(order, name)
 		}
 	}
-	b := &batch{key: Key{Batch: 35}, state: laying, refs: 1, waiting: 1, asked: 5}
+	b := &batch{key: Key{Batch: 35}, refs: 1, waiting: 1, asked: 5}
 	for e.memory.reclaim(b, 1<<30, e.memory.ledger.returns()) {
 		gaveWay("idle memory", e.batchBytes() <= 7*size)
 		gaveWay("the cache", e.cache.Stats().Real == 0)

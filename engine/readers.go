@@ -195,7 +195,7 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	}
 	if b == nil {
 		b = all.newBatch(k, made)
-	} else if b.state == queued && b.slots == nil {
+	} else if slices.Contains(all.schedule.queue, b) && b.slots == nil {
 		b.form = made
 	}
 	b.refs++

@@ -148,7 +148,7 @@ func (s *schedule) goesBefore(a, b *batch) bool {
 // refusedSince returns since when a batch waits for memory: since it was refused some itself, or, in the queue, since
 // one that goes before it was. Zero: it does not wait for memory.
 func (s *schedule) refusedSince(b *batch) time.Time {
-	if b.state != queued || !b.short.IsZero() {
+	if b.state != wanted || !b.short.IsZero() {
 		return b.short
 	}
 	if l := s.firstWaiting(); l != nil && s.goesBefore(l.item.b, b) {

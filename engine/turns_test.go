@@ -308,7 +308,7 @@ func TestPrefetchingDoesNotTakeFromTheCache(t *testing.T) {
 	if held == 0 {
 		t.Fatal("nothing is cached")
 	}
-	b := &batch{key: Key{Batch: 9}, state: laying}
+	b := &batch{key: Key{Batch: 9}}
 	for {
 		before := e.memory.ledger.returns()
 		if !e.memory.reclaim(b, 1<<30, before) {
