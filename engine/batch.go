@@ -26,10 +26,11 @@ const (
 // A batch that a GPU makes samples of for readers of the form CUDA has memory there as well. Once it is complete, it has
 // that form, and only that memory; if the GPU made none of its samples after all, it is like any other.
 //
-// A copy is a batch that shows another one in another form, which may be in the memory of a GPU.
-// It is made by a batch worker alone, and is not in the table. It holds the other one and exists
-// while it is open or waited for; one that was made ahead, on a GPU, exists for as long as the
-// other one does, and does not hold it.
+// A copy is a batch that shows another one, its source, in another form, which may be in the memory of a GPU.
+// It is made by a batch worker alone, and is not in the table. Once it has memory it holds its source while it is
+// open or waited for; it waits for memory without, so that the source may give way to others. The copy ends with it then,
+// and the Open that waits for it starts again. One that was made ahead, on a GPU, exists for as long as its source
+// does, and does not hold it.
 type batch struct {
 	key    Key
 	form   layout.Form // of its bytes
@@ -44,6 +45,7 @@ type batch struct {
 	done     chan struct{}          // closed when ready or failed
 	err      error                  // why it failed
 	source   *batch                 // what it is a copy of; nil: none
+	holds    bool                   // its source
 	copies   map[layout.Form]*batch // of it
 	bad      error                  // of the first bad sample; the batch fails with it once all others were tried
 	badSlot  int                    // of that

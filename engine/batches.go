@@ -139,7 +139,7 @@ func (all *batches) takeTask(t task) (b *batch, isDone bool) {
 		if b := s.nextToLayOut(t); b != nil {
 			s.queue = without(s.queue, b)
 			s.atWork++
-			b.beginWork()
+			b.writers++
 			s.layingOut = append(s.layingOut, b)
 			return b, false
 		}
@@ -153,6 +153,9 @@ func (all *batches) layOut(b *batch) (err error) {
 	defer catch(&err)
 	if b.task() == toSend {
 		return all.findSlot(b)
+	}
+	if b.source != nil && !all.fitsBeside(b) {
+		return errNoRoom
 	}
 	if b.slots == nil && b.source == nil {
 		b.assignSamples(all.catalog)
@@ -187,7 +190,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 	defer all.mu.Unlock()
 	all.schedule.layingOut = without(all.schedule.layingOut, b)
 	all.schedule.atWork--
-	all.endWork(b)
+	b.writers--
 	all.takeWork.Broadcast() // there may be room for the next one, or Quiet has waited for this
 	switch {
 	case b.state == failed: // dropped meanwhile
@@ -195,6 +198,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 	case err == nil:
 		b.todo, b.state, b.short = b.order, making, time.Time{}
 		all.schedule.making = append(all.schedule.making, b)
+		b.holdSource()
 		all.moreSlots(len(b.todo))
 		all.completeIfDone(b)
 	case err == errLater:
@@ -204,6 +208,21 @@ func (all *batches) finishLayout(b *batch, err error) {
 	default:
 		all.fail(b, err)
 	}
+}
+
+// fitsBeside reports whether there can be room for a copy beside its source. If there never is, that goes as soon as nobody
+// holds it, and the batch is made in the form that was asked for.
+func (all *batches) fitsBeside(c *batch) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	source := c.source
+	if source.buf == nil || layout.Size(c.form, c.spec)+int64(len(source.buf.Bytes())) <= all.memory.forBatches() || all.catalog.madeIn(c.form) != c.form {
+		return true
+	}
+	if c.refusedAt = all.memory.ledger.returns(); source.refs == 0 && source.state == ready {
+		all.discard(source)
+	}
+	return false
 }
 
 func (all *batches) mayBegin(b *batch) bool {

@@ -195,6 +195,7 @@ func (all *batches) forget(b *batch) {
 		delete(all.table, b.key)
 		b.leaveStream()
 	}
+	all.freeUnneeded(b)
 }
 
 // leaveGPU makes a batch that is being made go on without the GPU: what was there alone is made again.

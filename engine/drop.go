@@ -21,11 +21,22 @@ func (all *batches) removeBatch(b *batch, why error) {
 	if s := b.source; s != nil && s.copies[b.form] == b {
 		delete(s.copies, b.form)
 	}
-	for _, c := range b.copies { // nothing holds them, or this could not go
-		all.discard(c)
+	for _, c := range b.copies { // those that are wanted have no memory yet, or this could not go
+		all.removeBatch(c, errGone)
+		if c.refs > 0 {
+			close(c.done)
+		}
 	}
 	b.leaveStream()
 	all.freeBuffer(b)
+}
+
+// holdSource keeps the source of a copy that has memory, and is wanted.
+func (b *batch) holdSource() {
+	if b.source != nil && !b.holds && b.refs > 0 && b.state != wanted {
+		b.holds = true
+		b.source.refs++
+	}
 }
 
 // freeBuffer frees a batch's memory. While the batch is being laid out, written into or copied, it
@@ -55,7 +66,17 @@ func (all *batches) freeSlot(b *batch) {
 
 // freeUnneeded frees a complete batch that nothing holds and no stream needs.
 func (all *batches) freeUnneeded(b *batch) {
-	if b.state == ready && b.refs == 0 && !b.stream.needs(b) && !b.isAhead() {
+	if b.state == ready && b.refs == 0 && !b.stream.needs(b) && !b.isAhead() && !b.isToBeCopied() {
 		all.discard(b)
 	}
+}
+
+// isToBeCopied reports whether an Open waits for a copy of a batch.
+func (b *batch) isToBeCopied() bool {
+	for _, c := range b.copies {
+		if c.refs > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -247,8 +247,7 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 		if away {
 			e.forget(source)
 		}
-		e.unhold(source) // the copy holds it
-		if away {
+		if away || errors.Is(err, errGone) {
 			b, err = e.readers.hold(ctx, k, form)
 		}
 	}

@@ -44,6 +44,8 @@ var (
 	errHangs = errors.New("the GPU's driver does not answer")
 	// errDropped ends the work for a batch that nothing waits for.
 	errDropped = errors.New("batch dropped")
+	// errGone means that the batch that was to be copied has given way to another one.
+	errGone = errors.New("the batch to be copied is gone")
 	// errLater means that a batch is not begun yet: see schedule.mayBegin.
 	errLater = errors.New("other batches go first")
 	// errNoRoom means that the memory limit leaves no room at the moment: what was asked for is not begun
@@ -67,7 +69,7 @@ const (
 // causeOf classifies an error from making a sample or a batch.
 func causeOf(err error) cause {
 	switch {
-	case errors.Is(err, errDropped), errors.Is(err, ErrClosed), errors.Is(err, dataset.ErrStopped),
+	case errors.Is(err, errDropped), errors.Is(err, errGone), errors.Is(err, ErrClosed), errors.Is(err, dataset.ErrStopped),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return ofCancelled
 	case errors.Is(err, ErrTooBig):

@@ -43,7 +43,7 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 func (all *batches) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 	var best *batch
 	for v := range of {
-		if v == b {
+		if v == b || v == b.source {
 			continue
 		}
 		if w := worthOf(v, b); w < most || w == most && (best == nil || all.missedLess(v, best)) {

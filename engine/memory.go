@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/cache/pages"
+	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -105,8 +106,8 @@ func (a *allocations) over(now time.Time) time.Duration {
 // limit leaves no room now, and ErrNoMemory if it never will or the kernel refuses.
 func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 	most := m.forBatches()
-	if b.source != nil && b.source.buf != nil {
-		most -= int64(len(b.source.buf.Bytes())) // a copy is made beside it
+	if b.source != nil && b.source.form != layout.CUDA {
+		most -= layout.Size(b.source.form, b.source.spec) // a copy is made beside it
 	}
 	if size > most {
 		return nil, fmt.Errorf("%w: %s takes %d bytes, and the memory limit leaves %d for batches", ErrNoMemory, b.key, size, max(0, most))

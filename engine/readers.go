@@ -51,8 +51,9 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	return b, err
 }
 
-// holdCopy returns a batch, which the caller holds, in another form. Concurrent callers share
-// one copy; interrupting one of them does not end it for the others.
+// holdCopy returns a batch, which the caller holds until then, in another form. Concurrent callers share
+// one copy; interrupting one of them does not end it for the others. The error is errGone if the batch
+// is not there any more.
 func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
 	c, isReady, err := r.joinCopy(b, form)
 	if err != nil || isReady {
@@ -216,27 +217,28 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	return b, false, nil
 }
 
-// joinCopy holds the copy of a complete batch, which the caller holds, for an Open.
+// joinCopy holds the copy of a complete batch, which the caller holds until then, for an Open.
 func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady bool, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.closed {
+		all.letGo(source)
 		return nil, false, ErrClosed
 	}
 	if c = source.copies[form]; c == nil {
 		c = all.newCopy(source, form)
 	}
-	if c.refs++; c.refs == 1 {
-		source.refs++
-	}
+	c.refs++
+	c.holdSource()
+	all.letGo(source)
 	c.opened = true
 	if c.state == ready {
 		return c, true, nil
 	}
-	if c.waiting++; c.isSent() && c.asked == 0 {
+	if c.waiting++; c.waiting == 1 {
 		all.opens++
 		c.asked = all.opens
-	} // any other copy goes before all batches, since nothing else frees its source: asked stays 0
+	}
 	all.takeWork.Broadcast()
 	return c, false, nil
 }
@@ -283,8 +285,11 @@ func (all *batches) letGo(b *batch) {
 		all.freeUnneeded(b)
 		all.memory.ledger.cameBack() // if it is kept, it may give way now
 	}
-	if b.source != nil {
+	if b.holds {
+		b.holds = false
 		all.letGo(b.source)
+	} else if b.source != nil {
+		all.freeUnneeded(b.source)
 	}
 }
 

@@ -61,9 +61,11 @@ func TestAnyLimit(t *testing.T) {
 		o.Transform = resample.Options{Mode: resample.Stretch, Height: 600, Width: 800}
 	}
 	reference := start(t, dir, change)
-	want := map[Key][]byte{}
+	want := map[string][]byte{}
 	for _, k := range allKeys(reference) {
-		want[k] = read(t, reference, k, layout.NHWCForm)
+		for _, form := range tensorForms {
+			want[k.String()+form.Ext()] = read(t, reference, k, form)
+		}
 	}
 	need := reference.catalog.tensorSize() + mostOf(t, reference)
 	for seed := range uint64(60) {
@@ -134,22 +136,25 @@ func mostOf(t *testing.T, e *Engine) (most int64) {
 	return most
 }
 
+var tensorForms = []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.NPY}
+
 // readSome opens batches, one after the other, and holds each for a while.
-func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, want map[Key][]byte) {
+func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, want map[string][]byte) {
 	for _, k := range keys {
 		ctx, cancel := context.WithCancel(t.Context())
 		if r.IntN(8) == 0 {
 			time.AfterFunc(time.Duration(r.IntN(20))*time.Millisecond, cancel)
 		}
-		f, err := e.Open(ctx, k, layout.NHWCForm)
+		form := tensorForms[r.IntN(3)]
+		f, err := e.Open(ctx, k, form)
 		if err == nil {
-			if !bytes.Equal(f.Bytes(), want[k]) {
-				t.Errorf("%s has other bytes", k)
+			if !bytes.Equal(f.Bytes(), want[k.String()+form.Ext()]) {
+				t.Errorf("%s.%s has other bytes", k, form.Ext())
 			}
 			time.Sleep(time.Duration(r.IntN(5)) * time.Millisecond)
 			f.Close()
 		} else if ctx.Err() == nil {
-			t.Errorf("%s: %v", k, err)
+			t.Errorf("%s.%s: %v", k, form.Ext(), err)
 		}
 		cancel()
 	}
