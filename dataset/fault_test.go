@@ -76,6 +76,9 @@ func (f *fault) pread(fd int, p []byte, offset int64) (int, error) {
 	return f.kernel.pread(fd, p, offset)
 }
 
+// cached says nothing, as older kernels do.
+func (f *fault) cached(int, int64, int64) bool { return false }
+
 func (f *fault) advise(fd int, advice int) {
 	if advice == unix.FADV_DONTNEED {
 		f.drops.Add(1)

@@ -14,9 +14,9 @@ import (
 
 // Storage says how the files of a dataset are read. The zero value reads them normally.
 type Storage struct {
-	// Direct keeps the dataset out of the page cache. Files are read with O_DIRECT. Where a
-	// file system refuses that, they are read normally and then dropped from the page cache,
-	// including pages that other programs brought in.
+	// Direct keeps the dataset out of the page cache. What is there entirely is read from there, and stays. Anything
+	// else is read with O_DIRECT. Where a file system refuses that, files are read normally and then dropped from the
+	// page cache.
 	Direct bool
 	// MaxBandwidth limits all reads together, header scans included, in bytes per second; 0: no
 	// limit.
@@ -58,16 +58,18 @@ const directUnit = 4096
 // file is a sample whose file is open. Direct reads begin at multiples of a unit, so offsets count from the
 // one before the sample.
 type file struct {
-	fd      int            // -1: it is in a store
-	unit    int            // directUnit, or 1 if the file is read normally
-	id      Identity       // of the sample, when its file was opened
-	whole   Identity       // of the file
-	place   *archive.Place // of the sample; nil: it is all of the file
-	at      int64          // where offsets count from
-	skew    int            // offset of the sample
-	object  store.Object
-	ahead   []byte // what was read of the object from aheadAt on
-	aheadAt int64
+	fd        int            // -1: it is in a store
+	unit      int            // directUnit, or 1 if the file is read normally
+	undecided bool           // which of them, before the first read
+	stays     bool           // in the page cache, where it was found
+	id        Identity       // of the sample, when its file was opened
+	whole     Identity       // of the file
+	place     *archive.Place // of the sample; nil: it is all of the file
+	at        int64          // where offsets count from
+	skew      int            // offset of the sample
+	object    store.Object
+	ahead     []byte // what was read of the object from aheadAt on
+	aheadAt   int64
 }
 
 // noFile is what is known of a file that cannot be opened.
@@ -104,15 +106,27 @@ func (s *storage) open(dir, path string) (file, error) {
 		f.id = f.whole
 		return f, err
 	}
-	f.fd, f.id = fd, f.whole
-	if s.direct {
-		if err := s.setDirect(&f, true); err != nil && !isLack(err) {
-			s.refuse.Do(func() {
-				s.log.Info("the file system does not read past the page cache; files are dropped from it after each read", "reason", err)
-			})
-		}
+	if f.fd, f.id = fd, f.whole; s.direct {
+		f.unit, f.undecided = directUnit, true
 	}
 	return f, nil
+}
+
+// decide finds out how to read a file: from the page cache, if all of the sample is there, or else directly.
+func (s *storage) decide(f *file) {
+	n := f.id.Size
+	if f.place != nil {
+		n = int64(f.skew) + f.place.Length
+	}
+	if f.undecided = false; s.system.cached(f.fd, f.at, n) {
+		f.unit, f.stays = 1, true
+		return
+	}
+	if err := s.setDirect(f, true); err != nil && !isLack(err) {
+		s.refuse.Do(func() {
+			s.log.Info("the file system does not read past the page cache; files are dropped from it after each read", "reason", err)
+		})
+	}
 }
 
 // openRow opens the file that holds row i of a table. It fails with ErrChanged if that is no longer the one
@@ -173,13 +187,15 @@ func (s *storage) close(f *file) {
 	if f.fd < 0 {
 		return
 	}
-	s.drop(f.fd)
+	if !f.stays {
+		s.drop(f.fd)
+	}
 	s.system.close(f.fd)
 }
 
 // drop evicts a file from the page cache if direct reads are on. Direct reads leave nothing
 // there themselves, but some file systems read some files through the cache anyway, and other
-// programs may have read this one.
+// programs may have read a part of this one.
 func (s *storage) drop(fd int) {
 	if s.direct {
 		s.system.advise(fd, unix.FADV_DONTNEED)
@@ -193,6 +209,9 @@ func (s *storage) drop(fd int) {
 func (s *storage) fill(ctx context.Context, f *file, buf []byte, offset int64, n int) (int, error) {
 	if f.fd < 0 {
 		return s.fetch(ctx, f, buf[:n], f.at+offset)
+	}
+	if f.undecided {
+		s.decide(f)
 	}
 	if f.direct() && (cap(buf) < f.room(n) || !aligned(buf)) {
 		if err := s.setDirect(f, false); err != nil {

@@ -17,6 +17,8 @@ type system interface {
 	look(dir, path string) (Identity, error)
 	// direct turns direct reads on or off.
 	direct(fd int, on bool) error
+	// cached reports whether a range of a file is in the page cache, if the kernel says so to this process.
+	cached(fd int, offset, n int64) bool
 	// pread reads up to len(p) bytes; 0 at the end of the file.
 	pread(fd int, p []byte, offset int64) (int, error)
 	// advise gives the kernel advice about the file's pages in the page cache.
@@ -81,6 +83,17 @@ func (kernel) direct(fd int, on bool) error {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags)
 	return err
 }
+
+// cached asks kernels from 6.5 on, which tell it about files that the process owns or may write. Unlike RWF_NOWAIT, that
+// begins no readahead.
+func (kernel) cached(fd int, offset, n int64) bool {
+	var found unix.Cachestat_t
+	pages := (offset+n+pageSize-1)/pageSize - offset/pageSize
+	err := unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(offset), Len: uint64(n)}, &found, 0)
+	return err == nil && n > 0 && found.Cache >= uint64(pages)
+}
+
+var pageSize = int64(unix.Getpagesize())
 
 func (kernel) pread(fd int, p []byte, offset int64) (int, error) {
 	n, err := unix.Pread(fd, p, offset)
