@@ -29,6 +29,16 @@ func cold(flags ...string) []string {
 	return append([]string{"--io", "direct", "--cache-size", "0"}, flags...)
 }
 
+// fromDisk is a side that finds nothing of a dataset in the page cache, where even cold mounts look first.
+func fromDisk(root string, of side) side {
+	return func(ctx context.Context) (float64, error) {
+		if err := dropPages(root); err != nil {
+			return 0, err
+		}
+		return of(ctx)
+	}
+}
+
 // readsUnderWay is how many reads keep a disk busy when its own rate is measured.
 const readsUnderWay = 16
 
@@ -76,6 +86,7 @@ func (s *setup) coldEpoch(ctx context.Context, what, root string, files, flags [
 		defer t.Mount.Unmount(ctx)
 		sides = append(sides, t.Epoch)
 	}
+	sides[0] = fromDisk(root, sides[0])
 	rates, err := s.turns(ctx, what, s.rounds, append(sides, s.disk(files))...)
 	if err != nil {
 		return row{}, err
@@ -194,7 +205,11 @@ func (s *setup) byWorkers(ctx context.Context, name string, flags []string) (row
 			return row{}, err
 		}
 		defer t.Mount.Unmount(ctx)
-		sides = append(sides, t.Epoch)
+		of := side(t.Epoch)
+		if slices.Contains(flags, "direct") {
+			of = fromDisk(s.photos.Root(), of)
+		}
+		sides = append(sides, of)
 	}
 	rates, err := s.turns(ctx, "workers, "+name, s.rounds, sides...)
 	if err != nil {
@@ -228,7 +243,7 @@ func coldThrottled(ctx context.Context, s *setup) (rows []row, err error) {
 				rows = append(rows, row{what: what, skipped: err.Error()})
 				continue
 			}
-			rates, err := s.turns(ctx, what, s.rounds, t.Epoch, plain.Epoch)
+			rates, err := s.turns(ctx, what, s.rounds, fromDisk(s.photos.Root(), t.Epoch), plain.Epoch)
 			if err = errors.Join(err, end()); err != nil {
 				return rows, err
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -68,6 +69,7 @@ func compareCommits(ctx context.Context, s *setup) (rows []row, err error) {
 		{"    without entry points", photos, warm(without(crop)...), throughput.Mapped},
 		{"    as float16 NCHW, normalised", photos, warm(half...), throughput.Mapped},
 		{"    from the disk", photos, cold(crop...), throughput.Mapped},
+		{fromPages, photos, cold(crop...), throughput.Mapped},
 		{"    with 8 workers", photos, warm(append(slices.Clone(crop), "--workers", "8")...), throughput.Mapped},
 		{"    batches of 1", photos, warm(shuffled(1, trainingCrop...)...), throughput.Mapped},
 		{"PNG 2048x1024 in its own size", cityscapes, warm(shuffled(8, "--resize", "none")...), throughput.Mapped},
@@ -99,8 +101,15 @@ func (s *setup) compare(ctx context.Context, c compared) ([]row, error) {
 		}
 		defer t.Mount.Unmount(ctx)
 		mounts[i] = t.Mount
-		rate = append(rate, epochTimed(t, &opens[i]))
-		cost = append(cost, func(ctx context.Context) (float64, error) { return processorTime(ctx, t) })
+		one, two := epochTimed(t, &opens[i]), side(func(ctx context.Context) (float64, error) { return processorTime(ctx, t) })
+		if root := c.set(s).Root(); slices.Contains(c.flags, "direct") {
+			where := fromDisk
+			if c.what == fromPages {
+				where = intoPages
+			}
+			one, two = where(root, one), where(root, two)
+		}
+		rate, cost = append(rate, one), append(cost, two)
 	}
 	rates, err := s.turns(ctx, c.what, s.rounds, rate...)
 	if err != nil {
@@ -124,6 +133,25 @@ func (s *setup) compare(ctx context.Context, c compared) ([]row, error) {
 	rows = append(rows, once("    99th percentile of reading a batch", "x", slow[0]/slow[1], fmt.Sprintf("%.2f and %.2f ms", 1e3*slow[0], 1e3*slow[1])))
 	note = fmt.Sprintf("%.1f and %.1f MiB", peaks[0]/(1<<20), peaks[1]/(1<<20))
 	return append(rows, once("    peak memory", "x", peaks[0]/peaks[1], note).atMost(1.05)), nil
+}
+
+// fromPages is a row whose mounts read past the page cache what is there.
+const fromPages = "    from the disk, but in the page cache"
+
+// intoPages is a side that finds all of a dataset in the page cache.
+func intoPages(root string, of side) side {
+	return func(ctx context.Context) (float64, error) {
+		files, err := filesBelow(root)
+		if err != nil {
+			return 0, err
+		}
+		for _, name := range files {
+			if _, err := os.ReadFile(name); err != nil {
+				return 0, err
+			}
+		}
+		return of(ctx)
+	}
 }
 
 // epochTimed is Training.Epoch that also notes how many seconds each batch took to open and read.
