@@ -13,20 +13,21 @@
 //     drawers, one for each processor, make the pixels of those that are ready, each in its place.
 //     So all work on the batch that an Open waits for, and memory depends on how many batches
 //     exist, not on the number of workers.
+//   - room: loads that wait for memory.
 //   - hung: reads that hang, which others stand in for.
 //   - readers: Opens that wait, for a batch, for memory in their turn, or for a copy of a batch
 //     in another form or on a GPU (device.go), whose memory has an account of its own. A batch of which
 //     the GPU makes samples (gpudecode.go) for readers there has no host memory once it is complete; its
 //     other forms are copied back.
-//   - memory: the one allocator. Everything is charged to its ledger; reclaim says what gives
-//     way to what.
+//   - memory: the one allocator. Everything is charged to its ledger, which admits batches, loads and
+//     drawings, each with all that it takes, before they start; reclaim says what gives way to what.
 //   - badSamples: what became of samples that could not be read.
 //   - keeper, local: what the cache and a local disk keep of each epoch, planned in the background.
 //     Nothing waits for it.
 //
-// Work on a batch belongs to a turn of that batch. Dropping the batch or taking its memory
-// back ends the turn, and results still in flight are discarded when they arrive. Only writing
-// into a slot pins the memory, from beginWriting to endWriting.
+// A batch is wanted, in the making, ready, or failed, in this order and never back. Results still in flight
+// for one that was dropped are discarded when they arrive. Only writing into a slot pins its memory, from
+// beginWriting to endWriting.
 //
 // Every error has one cause (failure.go). Only a fault of the file itself reaches OnError; a
 // failure of the machine fails the batch, is logged with a hint, and is forgotten.

@@ -226,7 +226,7 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 func TestNVJPEGWithoutRoom(t *testing.T) {
 	dir := jpegDir(t, 24)
 	change := func(o *Options) {
-		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 12, 1, 0, 50*time.Millisecond
+		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 12, 1, 0, 300*time.Millisecond
 	}
 	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
 	g := &fakegpu.GPU{Memory: 4 << 20} // of which a Device takes half, and a batch almost all of that

@@ -26,7 +26,7 @@ func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.derived("label-column", "label", "take labels from column `NAME` of the manifest, of Parquet or of MDS", value(&o.LabelColumn, "the name of a column",
 		func(text string) (string, bool) { return text, text != "" }))
 	f.toggle(&o.AllowOutside, "allow-outside", false, "let a manifest name files outside its directory")
-	f.add("io", "direct", "read files `direct|buffered`: past the kernel's page cache, or through it",
+	f.add("io", "direct", "read files that are not in the kernel's page cache `direct|buffered`: past it, or through it",
 		pick(&o.Storage.Direct, "direct|buffered", true, false))
 	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.Storage.MaxBandwidth))
 	f.derived("endpoint", "the vendor's own", "`URL` of the object store, such as http://localhost:9000", anything(&o.Store.Endpoint))
