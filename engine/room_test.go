@@ -159,3 +159,45 @@ func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, want map[string
 		cancel()
 	}
 }
+
+// TestCopyWaitsWithNothingHeld: an open that waits for the memory of a copy does not hold the batch, which may give way to
+// others meanwhile. The open starts again then.
+func TestCopyWaitsWithNothingHeld(t *testing.T) {
+	const n = 64
+	for _, gone := range []bool{false, true} {
+		e := start(t, testDir(t, n), alone, func(o *Options) { o.MemoryWait = time.Hour })
+		read(t, e, Key{}, layout.NHWCForm)
+		exhaust(e)
+		opened := make(chan *File)
+		go func() {
+			f, err := e.Open(context.Background(), Key{}, layout.NCHWForm)
+			if err != nil {
+				t.Error(err)
+			}
+			opened <- f
+		}()
+		source := e.batches.table[Key{}]
+		eventually(t, "the copy waits", func() bool {
+			return e.locked(func() bool { c := source.copies[layout.NCHWForm]; return c != nil && c.refused() })
+		})
+		e.locked(func() bool {
+			if source.refs != 0 {
+				t.Errorf("%d hold the batch", source.refs)
+			}
+			if gone {
+				e.discard(source)
+			}
+			return true
+		})
+		e.SetMemoryLimit(1 << 40)
+		f := <-opened
+		if f == nil {
+			continue
+		}
+		if isCopy := f.batch.source != nil; isCopy == gone {
+			t.Errorf("gone: %t: it is a copy: %t", gone, isCopy)
+		}
+		checkForms(t, e, Key{}, want(t, e, n, Key{}, 0))
+		f.Close()
+	}
+}
