@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
 	"slices"
@@ -74,7 +75,7 @@ const (
 )
 
 // drawers is how many samples, or pairs of them, are decoded at once.
-func (o *Options) drawers() int { return min(o.Workers, runtime.NumCPU()) }
+func (o *Options) drawers() int { return min(o.Workers, cmp.Or(o.CPUs, runtime.NumCPU())) }
 
 // loads is how many samples are on their way to the drawers at most.
 func (o *Options) loads() int {

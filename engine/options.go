@@ -56,6 +56,7 @@ type Options struct {
 
 	// How batches are made. None of these changes their bytes.
 	Workers       int           // processors that decode, of those there are
+	CPUs          int           // that there are, by affinity and by the quota of the control group; 0: by affinity
 	Loads         int           // samples on their way from storage at once, at most; as many as help are used; 0: 128, or fewer where memory is short
 	BatchWorkers  int           // maximum number of batches in the making
 	PrefetchDepth int           // batches made ahead, per stream

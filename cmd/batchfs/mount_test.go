@@ -194,7 +194,7 @@ func TestMountDefaults(t *testing.T) {
 		Config: shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true, LastBatch: shard.Fill}, Epochs: maxEpochs,
 		Decoding:  decode.Options{MaxPixels: 1 << 28},
 		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}}, PadMultiple: 1,
-		Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 512 << 10, MemoryWait: 10 * time.Second, Memory: pinned.DefaultPolicy(), Lock: true,
+		Workers: 4, CPUs: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 512 << 10, MemoryWait: 10 * time.Second, Memory: pinned.DefaultPolicy(), Lock: true,
 		CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
 	}
 	r.engine.Logger = nil
@@ -234,7 +234,7 @@ func TestMountFlags(t *testing.T) {
 		Decoding: decode.Options{Color: decode.Gray, IgnoreOrientation: true, MaxPixels: 1000}, PadMultiple: 1,
 		DType: layout.BFloat16, Normalize: layout.Normalization{Mean: []float64{118.5}, Std: []float64{58}},
 		Fill: 127, Layout: layout.NCHW, FullJPEGs: true,
-		OnError: engine.Zero, Workers: 7, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30, MemoryWait: 10 * time.Second,
+		OnError: engine.Zero, Workers: 7, CPUs: 4, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30, MemoryWait: 10 * time.Second,
 		Memory: pinned.DefaultPolicy(), Lock: true, Hints: engine.Hints{Batch: 150528, Scratch: 1 << 20},
 		CacheSize: 1 << 30, CachePolicy: cache.Static, LocalFrom: 2, LocalTo: 4,
 		Affinity: slices.Repeat([]affinity.Set{{cpu}}, 7),

@@ -55,7 +55,7 @@ const (
 // profile share. After parsing, finish sets the remaining defaults and checks the flags
 // against each other.
 func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error) {
-	o.Epochs, o.Lock, o.Memory = maxEpochs, true, c.env.buffers
+	o.Epochs, o.Lock, o.Memory, o.CPUs = maxEpochs, true, c.env.buffers, c.machine.cpus
 	finishOrder := orderFlags(f, &o.Config)
 	pixelFlags(f, o)
 	pipelineFlags(c, f, o)
