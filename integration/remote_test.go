@@ -161,13 +161,9 @@ func TestSameBatchesFromAnywhere(t *testing.T) {
 				if len(got) != len(want) || len(want) == 0 {
 					t.Errorf("%d files, and %d of the directory", len(got), len(want))
 				}
-				policy := uint32(unix.SCHED_NORMAL)
-				if where == "s3://bucket/" {
-					policy = unix.SCHED_BATCH
-				}
 				for id, has := range policies(t, m.pid()) {
-					if has != policy {
-						t.Errorf("thread %d has the scheduling policy %d, not %d", id, has, policy)
+					if has != unix.SCHED_BATCH {
+						t.Errorf("thread %d has the scheduling policy %d, not %d", id, has, unix.SCHED_BATCH)
 					}
 				}
 			})

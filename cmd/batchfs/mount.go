@@ -184,7 +184,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	r.log.state(summary(r.dataset, ds) + padding(e.Catalog().Plan))
 	if err := c.machine.prepareThreads(r.engine.Workers, ds.Remote()); err != nil {
-		r.log.Debug("answers of the store interrupt the decoders", "reason", err)
+		r.log.Debug("answers of the storage interrupt the decoders", "reason", err)
 	}
 	if err := c.announce(r, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())

@@ -13,9 +13,6 @@ import (
 // prepareThreads has the threads of a mount run as suits its workers. Nothing depends on its error but speed.
 func (m machine) prepareThreads(workers int, remote bool) error {
 	m.addProcessors(workers, remote)
-	if !remote {
-		return nil
-	}
 	return finishSlices()
 }
 
@@ -40,9 +37,11 @@ func (m machine) addProcessors(workers int, remote bool) {
 }
 
 // finishSlices gives all threads of this process, and those that they start, the policy SCHED_BATCH: a thread that wakes up does
-// not take the CPU from one that runs, but waits for the end of its time slice, a few ms. In a mount of a store, a thread wakes
-// up at each answer, and often took the CPU from the decoder, whose caches it then emptied: of 1,024 images on one CPU, there
-// were 2,942 changes of threads, and 517 since; a second has 4 to 6 % more images, and 9 to 15 % more on CPUs that the store uses, too.
+// not take the CPU from one that runs, but waits for the end of its time slice, a few ms. A thread wakes up at each answer of a
+// store, or of a disk, and often took the CPU from the decoder, whose caches it then emptied. In a mount of a store, there were
+// 2,942 changes of threads for 1,024 images on one CPU, and 517 since; a second has 4 to 6 % more images, and 9 to 15 % more on
+// CPUs that the store uses, too. On two CPUs, it has 9 to 15 % more from a disk, and 2 to 5 % more from the page cache. Readers
+// that pause between batches open them no later in the median: after 0.3 to 0.5 ms instead of 0.5 to 0.8.
 //
 // Threads that have another policy already, by the user's choice, keep it.
 func finishSlices() error {
