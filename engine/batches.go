@@ -369,7 +369,7 @@ func (all *batches) prefetch(k Key, s *stream) *batch {
 
 // enqueue makes a batch visible to the batch workers.
 func (all *batches) enqueue(b *batch) {
-	b.state = wanted
+	b.begun = false
 	all.schedule.queue = append(all.schedule.queue, b)
 	all.takeWork.Broadcast()
 }

@@ -287,7 +287,7 @@ func (all *batches) readHere(d *drawer, b *batch) (ok bool) {
 		return ok
 	}
 	f, second := all.flow, (*load)(nil)
-	if first.pairable() && len(b.todo) >= len(f.drawers) && all.hung.count.Load() == 0 {
+	if first.pairable() && b.state == making && len(b.todo) >= len(f.drawers) && all.hung.count.Load() == 0 {
 		second, ok = all.readOne(d, b)
 	}
 	f.enter(first) // not before, or another drawer could take it alone

@@ -86,7 +86,7 @@ func (s *setup) coldEpoch(ctx context.Context, what, root string, files, flags [
 		defer t.Mount.Unmount(ctx)
 		sides = append(sides, t.Epoch)
 	}
-	sides[0] = fromDisk(root, sides[0])
+	sides[0], sides[1] = fromDisk(root, sides[0]), intoPages(root, sides[1])
 	rates, err := s.turns(ctx, what, s.rounds, append(sides, s.disk(files))...)
 	if err != nil {
 		return row{}, err
@@ -205,11 +205,11 @@ func (s *setup) byWorkers(ctx context.Context, name string, flags []string) (row
 			return row{}, err
 		}
 		defer t.Mount.Unmount(ctx)
-		of := side(t.Epoch)
+		where := intoPages
 		if slices.Contains(flags, "direct") {
-			of = fromDisk(s.photos.Root(), of)
+			where = fromDisk
 		}
-		sides = append(sides, of)
+		sides = append(sides, where(s.photos.Root(), t.Epoch))
 	}
 	rates, err := s.turns(ctx, "workers, "+name, s.rounds, sides...)
 	if err != nil {
@@ -243,7 +243,7 @@ func coldThrottled(ctx context.Context, s *setup) (rows []row, err error) {
 				rows = append(rows, row{what: what, skipped: err.Error()})
 				continue
 			}
-			rates, err := s.turns(ctx, what, s.rounds, fromDisk(s.photos.Root(), t.Epoch), plain.Epoch)
+			rates, err := s.turns(ctx, what, s.rounds, fromDisk(s.photos.Root(), t.Epoch), intoPages(s.photos.Root(), plain.Epoch))
 			if err = errors.Join(err, end()); err != nil {
 				return rows, err
 			}
