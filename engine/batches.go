@@ -103,7 +103,7 @@ func (all *batches) beginClosing() bool {
 	all.flow.work.Broadcast()
 	all.itemWork.Broadcast()
 	all.takeWork.Broadcast()
-	all.flow.room.Broadcast()
+	all.flow.room.some.Broadcast()
 	return true
 }
 

@@ -13,8 +13,8 @@ func (all *batches) discard(b *batch) {
 func (all *batches) removeBatch(b *batch, why error) {
 	b.err, b.state = why, failed
 	all.schedule.remove(b)
-	all.takeWork.Broadcast()  // there is room for the next one
-	all.flow.room.Broadcast() // its loads may wait for some
+	all.takeWork.Broadcast()       // there is room for the next one
+	all.flow.room.some.Broadcast() // its loads may wait for some
 	if all.table[b.key] == b {
 		delete(all.table, b.key)
 	}

@@ -64,6 +64,8 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	}
 	all.makeFlow()
 	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.hung, batchWorkers: o.BatchWorkers}
+	all.flow.room = &room{memory: m, schedule: all.schedule, flow: all.flow, mu: &all.mu, wants: all.wants, resume: all.resume}
+	all.flow.room.some.L = &all.mu
 	m.batches = all // before the cache, which takes its memory from batches
 	all.pages = openPages(c, m)
 	m.pages = all.pages

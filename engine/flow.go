@@ -25,6 +25,7 @@ import (
 //
 // The lock of the batches guards it.
 type flow struct {
+	hung    *hung
 	drawers []*drawer
 	work    sync.Cond // a drawer may have something to do
 	resting int       // drawers that have nothing to do
@@ -39,9 +40,7 @@ type flow struct {
 	held    bool    // that is reached, and has not fallen much since
 	excess  int     // samples that found too many others ready
 
-	waiting []*load   // of those that load: they wait for memory
-	room    sync.Cond // there may be some
-	large   []*load   // those that drawing takes more than the least room of
+	room *room // where those that load wait for memory
 
 	least, most int // of window
 	enough      int // ready samples for each drawer, beyond which window is too large
@@ -88,8 +87,8 @@ func (o *Options) loads() int {
 // makeFlow makes the drawers, and what leads to them.
 func (all *batches) makeFlow() {
 	o, remote := all.opts, all.ds.Remote()
-	f := &flow{remote: remote, slow: true, waited: worthWaiting, off: o.NVJPEG != ""}
-	f.work.L, f.room.L = &all.mu, &all.mu
+	f := &flow{hung: all.hung, remote: remote, slow: true, waited: worthWaiting, off: o.NVJPEG != ""}
+	f.work.L = &all.mu
 	all.flow = f
 	n := o.drawers()
 	for i := range n {
@@ -112,6 +111,11 @@ func (all *batches) makeFlow() {
 // usual is how many loads there are: those on their way, and a pair that each drawer has.
 func (f *flow) usual() int { return f.window + 2*len(f.drawers) }
 
+// isIdle reports whether no sample has memory but those whose reads hang.
+func (f *flow) isIdle() bool {
+	return f.resting == len(f.drawers) && len(f.ready) == 0 && f.loading-len(f.room.waiting) <= int(f.hung.count.Load())
+}
+
 // underWay counts the samples between storage and the drawers.
 func (f *flow) underWay() int { return f.loading + len(f.ready) }
 
@@ -119,7 +123,7 @@ func (f *flow) underWay() int { return f.loading + len(f.ready) }
 // count. They begin several at a time, so that threads are not switched for each.
 func (f *flow) mayLoad(hanging int) bool {
 	const together = 4
-	n := f.underWay() - len(f.waiting) - hanging
+	n := f.underWay() - len(f.room.waiting) - hanging
 	if n >= f.window {
 		f.held = true
 	} else if n <= f.window-min(together, (f.window+1)/2) {
@@ -194,9 +198,9 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 	defer all.mu.Unlock()
 	f := all.flow
 	d.rounds++
-	all.wasDrawing(d)
+	f.wasDrawing(d)
 	for !all.closed {
-		if b := all.nextSlot(); b != nil && f.readsItself(d) && !all.forGPU() {
+		if b := all.schedule.nextSlot(); b != nil && f.readsItself(d) && !all.forGPU() {
 			if !all.readHere(d, b) {
 				return nil
 			}
@@ -204,7 +208,7 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 				continue // reading failed
 			}
 		}
-		if hands := all.pop(d); len(hands) > 0 {
+		if hands := f.pop(d); len(hands) > 0 {
 			all.loadAhead()
 			return hands
 		}
@@ -214,8 +218,8 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 		}
 		f.resting++
 		d.resting = true
-		if len(f.waiting) > 0 {
-			f.room.Broadcast() // what it keeps for the next sample may give way now
+		if len(f.room.waiting) > 0 {
+			f.room.some.Broadcast() // what it keeps for the next sample may give way now
 		}
 		if len(all.schedule.queue) > 0 {
 			all.takeWork.Broadcast() // it may no longer be too early for the next batch
@@ -228,8 +232,7 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 }
 
 // wasDrawing notes that a drawer has ended what it drew, whose memory others may have waited for.
-func (all *batches) wasDrawing(d *drawer) {
-	f := all.flow
+func (f *flow) wasDrawing(d *drawer) {
 	if !d.drawing {
 		return
 	}
@@ -239,15 +242,14 @@ func (all *batches) wasDrawing(d *drawer) {
 		f.blocked = false
 		f.work.Broadcast()
 	}
-	if len(f.waiting) > 0 {
-		f.room.Broadcast()
+	if len(f.room.waiting) > 0 {
+		f.room.some.Broadcast()
 	}
 }
 
 // pop takes what is drawn next, if there is memory for that: the sample that has waited longest, with another one if they gain
 // from being decoded together.
-func (all *batches) pop(d *drawer) []*load {
-	f := all.flow
+func (f *flow) pop(d *drawer) []*load {
 	if len(f.ready) == 0 {
 		return nil
 	}
@@ -264,7 +266,7 @@ func (all *batches) pop(d *drawer) []*load {
 		hands = append(hands, f.remove(i))
 	}
 	for _, l := range hands {
-		all.notLarge(l)
+		f.room.notLarge(l)
 	}
 	d.drawing = true
 	f.drawing++
@@ -275,7 +277,7 @@ func (all *batches) pop(d *drawer) []*load {
 // their way.
 func (all *batches) wantsMore() bool {
 	f := all.flow
-	return f.slow && len(f.waiting) == 0 && f.underWay() >= f.window && f.window < f.most && all.nextSlot() != nil
+	return f.slow && len(f.room.waiting) == 0 && f.underWay() >= f.window && f.window < f.most && all.schedule.nextSlot() != nil
 }
 
 // readHere has a drawer read a sample of a batch itself, or two that gain from being decoded together, unless reading
@@ -317,8 +319,8 @@ func (all *batches) readOne(d *drawer, b *batch) (_ *load, ok bool) {
 	}
 	switch {
 	case err == errNoRoom:
-		all.beginWaiting(l)
-		all.wait.Go(func() { all.loadMore(l, all.awaitRoom(l)) })
+		all.flow.room.begin(l)
+		all.wait.Go(func() { all.loadMore(l, all.flow.room.await(l)) })
 		return nil, !over
 	case err != nil:
 		all.wait.Go(func() { all.conclude(l, err) })
@@ -330,11 +332,6 @@ func (all *batches) readOne(d *drawer, b *batch) (_ *load, ok bool) {
 	}
 	all.flow.loading--
 	return nil, !over
-}
-
-// nextSlot is the most important batch that has a slot to fill.
-func (all *batches) nextSlot() *batch {
-	return all.schedule.mostImportant(all.schedule.making, all.schedule.hasSlots)
 }
 
 // take hands the next slot of a batch to a load. The lock is held.
@@ -350,10 +347,16 @@ func (all *batches) take(b *batch) *load {
 	return l
 }
 
+// resume begins what was left while loads waited for memory. The lock is held.
+func (all *batches) resume() {
+	all.takeWork.Broadcast()
+	all.loadAhead()
+}
+
 // loadAhead begins what may be loaded. The lock is held.
 func (all *batches) loadAhead() {
 	for all.mayLoad() {
-		b := all.nextSlot()
+		b := all.schedule.nextSlot()
 		if b == nil {
 			return
 		}
@@ -390,7 +393,7 @@ func (all *batches) loadMore(l *load, err error) {
 			f.push(l)
 		}
 		l = nil
-		if b := all.nextSlot(); b != nil && all.mayLoad() {
+		if b := all.schedule.nextSlot(); b != nil && all.mayLoad() {
 			l = all.take(b)
 			f.loading++
 		}
@@ -454,7 +457,7 @@ func (all *batches) presizeLoads() {
 func (all *batches) recycle(l *load) {
 	l.chargeActual()
 	all.mu.Lock()
-	all.notLarge(l)
+	all.flow.room.notLarge(l)
 	f := all.flow
 	if len(f.spare) < f.usual() || all.closed {
 		f.spare = append(f.spare, l)
@@ -494,7 +497,7 @@ func (all *batches) drawOne(l *load) error {
 	i := slices.Index(all.flow.ready, l)
 	if i >= 0 {
 		all.flow.remove(i)
-		all.notLarge(l)
+		all.flow.room.notLarge(l)
 	}
 	all.mu.Unlock()
 	if i < 0 { // it is being drawn

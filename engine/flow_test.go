@@ -14,7 +14,7 @@ import (
 // TestWindow: there is room for one more sample on its way for each time that a drawer has nothing to do, and for one
 // less where many find too many others ready.
 func TestWindow(t *testing.T) {
-	f := &flow{slow: true, least: 4, most: 40, window: 20, enough: 6, drawers: make([]*drawer, 2)}
+	f := &flow{room: &room{}, slow: true, least: 4, most: 40, window: 20, enough: 6, drawers: make([]*drawer, 2)}
 	ready := &load{}
 	f.work.L = noLock{}
 	for f.mayLoad(0) {
@@ -97,7 +97,7 @@ func (l cutLoader) Load(ctx context.Context, epoch int, id int64, whole bool, gr
 func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
 	t.Helper()
 	e.batches.mu.Lock()
-	b := e.batches.nextSlot()
+	b := e.batches.schedule.nextSlot()
 	if b == nil {
 		t.Fatal("nothing to claim")
 	}
@@ -229,12 +229,12 @@ func TestNoMemoryForASecondSample(t *testing.T) {
 	e.memory.ledger.setLimit(sum + f.ready[0].sample.needs)
 	for drawn := 1; drawn <= 2; drawn++ {
 		var hands []*load
-		e.locked(func() bool { hands = e.batches.pop(d); return true })
+		e.locked(func() bool { hands = f.pop(d); return true })
 		if len(hands) != 1 {
 			t.Fatalf("%d samples are drawn at once", len(hands))
 		}
 		drawTogether(e, d, hands...)
-		e.locked(func() bool { e.batches.wasDrawing(d); return true })
+		e.locked(func() bool { f.wasDrawing(d); return true })
 		if b.finished != drawn {
 			t.Errorf("%d are done of %d", b.finished, drawn)
 		}

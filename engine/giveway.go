@@ -198,9 +198,9 @@ func (all *batches) endIdle() time.Duration {
 func (all *batches) retryRefused() bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	short := len(all.flow.waiting) > 0 || slices.ContainsFunc(all.schedule.queue, (*batch).refused)
+	short := len(all.flow.room.waiting) > 0 || slices.ContainsFunc(all.schedule.queue, (*batch).refused)
 	all.memory.ledger.awaited.Store(short)
 	all.takeWork.Broadcast()
-	all.flow.room.Broadcast()
+	all.flow.room.some.Broadcast()
 	return short
 }

@@ -78,7 +78,7 @@ func (w *gpuWorker) claim() []*load {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for !all.closed {
-		if b := all.nextSlot(); b != nil {
+		if b := all.schedule.nextSlot(); b != nil {
 			n := min(w.portion(b), len(w.hands))
 			for _, l := range w.hands[:n] {
 				l.take(b)
@@ -159,7 +159,7 @@ func (w *gpuWorker) make(hands []*load) {
 	}
 	if handedBack && all.opts.NVJPEG != "" { // else the processors make them
 		w.freeStaging()
-		all.awaitReturn(hands[0])
+		all.flow.room.awaitReturn(hands[0])
 	}
 }
 

@@ -27,7 +27,7 @@ func (all *batches) handBack(l *load) {
 	l.giveBack()
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.notLarge(l)
+	all.flow.room.notLarge(l)
 	if b := l.item.b; l.item.isCurrent() {
 		b.inFlight--
 		all.again(b, l.item.slot)
@@ -100,7 +100,7 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 		all.again(b, it.slot)
 		return
 	case err == nil:
-		if all.notShort(b); at != nil {
+		if all.flow.room.notShort(b); at != nil {
 			b.onGPU[it.slot] = true
 		}
 	case causeOf(err) == ofFile && all.opts.OnError == Fail:

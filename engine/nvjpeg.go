@@ -55,7 +55,7 @@ func (l *load) leaveGPU() error {
 	}
 	err := l.plan()
 	for err == errNoRoom {
-		if err = l.batches.awaitRoom(l); err == nil {
+		if err = l.batches.flow.room.await(l); err == nil {
 			err = l.fetch(l.sample.id, l.sample.status, true)
 		}
 		if err == nil {

@@ -3,13 +3,28 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 )
 
-// A load that the ledger refuses memory gives up what it has, and waits here until it is admitted with all that it
-// asked for. Those that ask for no more than the room that is left for one are admitted in any order, and sooner or later,
-// as others end. Of the others, the one for the most important batch is. While it waits, no less important
-// batch is begun; those that were are completed, and give back what it waits for.
+// room is where loads wait for memory. A load that the ledger refuses some gives up what it has, and waits until it is
+// admitted with all that it asked for. Those that ask for no more than the room that is left for one are admitted in any
+// order, and sooner or later, as others end. Of the others, the one for the most important batch is. While it waits, no less
+// important batch is begun; those that were are completed, and give back what it waits for.
+//
+// The lock of the batches guards it.
+type room struct {
+	memory   *memory
+	schedule *schedule
+	flow     *flow
+	mu       *sync.Mutex
+	wants    func(item) error // nil while the result of an item may be wanted
+	resume   func()           // called when none waits any more
+
+	waiting []*load
+	some    sync.Cond // there may be some
+	large   []*load   // those that drawing takes more than the least room of
+}
 
 // An amount is what a sample takes, in bytes.
 type amount struct {
@@ -17,146 +32,134 @@ type amount struct {
 	drawing int64 // while its pixels are made, beside its batch; 0: not known yet
 }
 
-// awaitRoom waits until a load has the memory it asked for. It returns an error if the sample is no longer wanted, or can
+// await waits until a load has the memory it asked for. It returns an error if the sample is no longer wanted, or can
 // never have as much.
-func (all *batches) awaitRoom(l *load) error {
+func (r *room) await(l *load) error {
 	l.giveBack()
-	b, f, ledger := l.item.b, all.flow, all.memory.ledger
-	impossible := all.memory.fits(b, l.asks.input+l.asks.drawing)
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.notLarge(l)
-	if !slices.Contains(all.flow.waiting, l) {
-		all.beginWaiting(l)
+	b, ledger := l.item.b, r.memory.ledger
+	impossible := r.memory.fits(b, l.asks.input+l.asks.drawing)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notLarge(l)
+	if !slices.Contains(r.waiting, l) {
+		r.begin(l)
 	}
-	defer all.endWaiting(l)
+	defer r.end(l)
 	for {
-		if err := cmp.Or(impossible, all.wants(l.item)); err != nil {
+		if err := cmp.Or(impossible, r.wants(l.item)); err != nil {
 			return err
 		}
 		before := ledger.returns()
-		if all.firstWaiting() == l || l.asks.input <= ledger.load && l.asks.drawing <= ledger.drawing {
-			if all.admit(l, false) {
+		if r.schedule.firstWaiting() == l || l.asks.input <= ledger.load && l.asks.drawing <= ledger.drawing {
+			if r.admit(l, false) {
 				return nil
 			}
-			all.mu.Unlock()
-			some := all.memory.reclaim(b, l.asks.input+l.asks.drawing, before)
-			all.mu.Lock()
+			r.mu.Unlock()
+			some := r.memory.reclaim(b, l.asks.input+l.asks.drawing, before)
+			r.mu.Lock()
 			if some || ledger.returns() != before {
 				continue
 			}
-			if all.admit(l, all.noneUnderWay()) {
+			if r.admit(l, r.flow.isIdle()) {
 				return nil
 			}
 		}
-		f.room.Wait()
+		r.some.Wait()
 	}
 }
 
 // awaitReturn waits until some memory comes back, or the sample of a load is no longer wanted.
-func (all *batches) awaitReturn(l *load) {
-	before := all.memory.ledger.returns()
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.beginWaiting(l)
-	defer all.endWaiting(l)
-	for all.wants(l.item) == nil && all.memory.ledger.returns() == before {
-		all.flow.room.Wait()
+func (r *room) awaitReturn(l *load) {
+	before := r.memory.ledger.returns()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begin(l)
+	defer r.end(l)
+	for r.wants(l.item) == nil && r.memory.ledger.returns() == before {
+		r.some.Wait()
 	}
 }
 
-func (all *batches) beginWaiting(l *load) {
+func (r *room) begin(l *load) {
 	if b := l.item.b; b.short.IsZero() {
 		b.short = time.Now()
 	}
-	all.flow.waiting = append(all.flow.waiting, l)
-	all.memory.ledger.await()
+	r.waiting = append(r.waiting, l)
+	r.memory.ledger.await()
 }
 
-func (all *batches) endWaiting(l *load) {
-	f := all.flow
-	if f.waiting = without(f.waiting, l); len(f.waiting) > 0 {
-		f.room.Broadcast()
+func (r *room) end(l *load) {
+	if r.waiting = without(r.waiting, l); len(r.waiting) > 0 {
+		r.some.Broadcast()
 	} else {
-		all.takeWork.Broadcast()
-		all.loadAhead()
+		r.resume()
 	}
 }
 
 // notShort notes that a batch has got some memory, or goes on without.
-func (all *batches) notShort(b *batch) {
+func (r *room) notShort(b *batch) {
 	if b.short.IsZero() {
 		return
 	}
 	b.short = time.Time{}
-	if all.flow.waits(b) {
+	if r.isWaitedFor(b) {
 		b.short = time.Now()
 	}
 }
 
-// waits reports whether a load for a batch waits for memory.
-func (f *flow) waits(b *batch) bool {
-	return slices.ContainsFunc(f.waiting, func(l *load) bool { return l.item.b == b })
-}
-
-// firstWaiting is the load that gets memory first; nil: none waits.
-func (all *batches) firstWaiting() *load { return all.schedule.firstWaiting() }
-
-// noneUnderWay reports whether no sample has memory but those whose reads hang.
-func (all *batches) noneUnderWay() bool {
-	f := all.flow
-	return f.resting == len(f.drawers) && len(f.ready) == 0 && f.loading-len(f.waiting) <= int(all.hung.count.Load())
+// isWaitedFor reports whether a load for a batch waits for memory.
+func (r *room) isWaitedFor(b *batch) bool {
+	return slices.ContainsFunc(r.waiting, func(l *load) bool { return l.item.b == b })
 }
 
 // admit gives a load what it asks for, if there is as much.
-func (all *batches) admit(l *load, only bool) bool {
-	if !all.memory.ledger.admitLoad(l.asks.input, l.asks.drawing, only) {
+func (r *room) admit(l *load, only bool) bool {
+	if !r.memory.ledger.admitLoad(l.asks.input, l.asks.drawing, only) {
 		return false
 	}
 	l.charged = l.asks.input
-	all.isLarge(l, l.asks.drawing)
-	all.flow.waiting = without(all.flow.waiting, l)
-	all.notShort(l.item.b)
+	r.isLarge(l, l.asks.drawing)
+	r.waiting = without(r.waiting, l)
+	r.notShort(l.item.b)
 	return true
 }
 
 // makeReady leaves room for drawing the sample that a load has read. The error is errNoRoom if there is too little.
-func (all *batches) makeReady(l *load) error {
-	n, ledger := l.sample.needs, all.memory.ledger
-	if err := all.memory.fits(l.item.b, l.charged+n); err != nil || n <= max(ledger.drawing, l.room) {
+func (r *room) makeReady(l *load) error {
+	n, ledger := l.sample.needs, r.memory.ledger
+	if err := r.memory.fits(l.item.b, l.charged+n); err != nil || n <= max(ledger.drawing, l.room) {
 		return err
 	}
-	all.mu.Lock()
-	defer all.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if !ledger.admitLoad(0, n, false) {
 		l.asks = amount{l.charged, n}
 		return errNoRoom
 	}
-	all.isLarge(l, n)
+	r.isLarge(l, n)
 	return nil
 }
 
 // isLarge notes that room is left for drawing the sample of a load.
-func (all *batches) isLarge(l *load, drawing int64) {
-	if drawing <= all.memory.ledger.drawing {
+func (r *room) isLarge(l *load, drawing int64) {
+	if drawing <= r.memory.ledger.drawing {
 		return
 	}
-	if l.room = drawing; !slices.Contains(all.flow.large, l) {
-		all.flow.large = append(all.flow.large, l)
+	if l.room = drawing; !slices.Contains(r.large, l) {
+		r.large = append(r.large, l)
 	}
 }
 
 // notLarge notes that no room is left for that any more.
-func (all *batches) notLarge(l *load) {
-	f := all.flow
+func (r *room) notLarge(l *load) {
 	if l.room == 0 {
 		return
 	}
 	l.room = 0
-	f.large = without(f.large, l)
+	r.large = without(r.large, l)
 	most := int64(0)
-	for _, other := range f.large {
+	for _, other := range r.large {
 		most = max(most, other.room)
 	}
-	all.memory.ledger.setReady(most)
+	r.memory.ledger.setReady(most)
 }

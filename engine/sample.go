@@ -62,7 +62,7 @@ func (l *load) obtain(id int64, st Status, whole bool) error {
 		if err != errNoRoom {
 			return err
 		}
-		if err = l.batches.awaitRoom(l); err != nil {
+		if err = l.batches.flow.room.await(l); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (l *load) plan() error {
 		empty := pinned.NewHost(all.opts.Memory, nil)
 		p.needs += empty.Plan(p.job.Memory)
 	}
-	err := all.makeReady(l)
+	err := all.flow.room.makeReady(l)
 	l.again = err == errNoRoom
 	return err
 }

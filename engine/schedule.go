@@ -100,15 +100,18 @@ func (s *schedule) tooEarly() bool {
 	})
 }
 
+// nextSlot is the most important batch that has a slot to fill.
+func (s *schedule) nextSlot() *batch { return s.mostImportant(s.making, s.hasSlots) }
+
 // hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or waits for memory: it
 // could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
-	return len(b.todo) > 0 && !s.flow.waits(b) && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
+	return len(b.todo) > 0 && !s.flow.room.isWaitedFor(b) && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
 }
 
 // firstWaiting is the load that gets memory first; nil: none waits.
 func (s *schedule) firstWaiting() (first *load) {
-	for _, l := range s.flow.waiting {
+	for _, l := range s.flow.room.waiting {
 		if first == nil || s.goesBefore(l.item.b, first.item.b) {
 			first = l
 		}

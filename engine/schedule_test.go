@@ -58,7 +58,7 @@ func claimed(t *testing.T, e *Engine) item {
 	t.Helper()
 	e.batches.mu.Lock()
 	defer e.batches.mu.Unlock()
-	b := e.batches.nextSlot()
+	b := e.batches.schedule.nextSlot()
 	if b == nil {
 		t.Fatal("nothing to claim")
 	}
@@ -289,13 +289,13 @@ func TestWantedBatchIsLoadedWhileOthersHang(t *testing.T) {
 	hangs.fetchingSince.Store(1)
 	all.hung.count.Store(1)
 	next := own(t, e)
-	if b := all.nextSlot(); b != nil {
+	if b := all.schedule.nextSlot(); b != nil {
 		t.Errorf("%s is loaded, which nobody waits for", b.key)
 	}
 	if _, _, err := all.join(next.key, next.form); err != nil {
 		t.Error(err)
 	}
-	if all.nextSlot() != next {
+	if all.schedule.nextSlot() != next {
 		t.Error("a batch that is opened is not loaded")
 	}
 }
