@@ -186,6 +186,10 @@ func (e *Engine) Reserve(bytes int64) { e.memory.reserve(useRuntime, bytes) }
 // no reader uses is freed at once to meet it.
 func (e *Engine) SetMemoryLimit(n int64) { e.memory.setLimit(n) }
 
+// RoomForBatches is the most bytes that batches can ever take together: what the memory limit leaves beside the process, the
+// index, and the loading and drawing of samples. One that is larger fails.
+func (e *Engine) RoomForBatches() int64 { return e.memory.forBatches() }
+
 // Usage is the memory limit and its use, in bytes.
 func (e *Engine) Usage() (total, free, used int64) {
 	_, used = e.memory.ledger.usage(useBatches)

@@ -343,8 +343,9 @@ func absolute(path string) string {
 // itself. It only warns if the limit was not given, since that depends on the machine.
 func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
 	memory := e.Stats().Memory
-	itself, batch := memory.Used-memory.Batches-memory.Cache-memory.Pages, e.Catalog().Size(engine.Key{}, layout.NHWCForm)
-	if batch <= memory.Limit-itself || batch > math.MaxInt64/2 { // a batch beyond all limits is EFBIG
+	room, batch := e.RoomForBatches(), e.Catalog().Size(engine.Key{}, layout.NHWCForm)
+	itself := memory.Limit - room
+	if batch <= room || batch > math.MaxInt64/2 { // a batch beyond all limits is EFBIG
 		return nil
 	}
 	const decoding = 8 << 20 // scratch memory of a few workers
@@ -353,7 +354,7 @@ func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
 		advice = fmt.Sprintf("--memory-limit %dMiB, or %s", enough>>20, advice)
 	}
 	if !r.shares {
-		rule := fmt.Sprintf("enough for the mount itself (%s) and one batch (%s)", formatBytes(itself), formatBytes(batch))
+		rule := fmt.Sprintf("enough for the mount and for decoding (%s), and one batch (%s)", formatBytes(itself), formatBytes(batch))
 		return hint(badValue("memory-limit", rule, formatBytes(memory.Limit)), "%s", advice)
 	}
 	r.log.tell("the memory limit, "+formatBytes(memory.Limit)+", leaves no room for the first batch, "+formatBytes(batch)+": opening it will fail", advice)
