@@ -66,11 +66,11 @@ func (c *Catalog) encodedSize(i int) int64 {
 // largest is what the largest sample of a batch may take while it is made, if that is more than there is always room for; or
 // else 0.
 func (c *Catalog) largest(slots []shard.Slot) int64 {
-	const perPixel = 16 // more than any codec takes, and the resizer
-	input, pixels := int64(0), int64(0)
+	const perPixel = 16                        // more than any codec takes, and the resizer
+	input, pixels := c.pages.Largest, int64(0) // a page, or else a sample as it is stored and unpacked
 	for _, s := range slots {
 		h, w := c.sizeOf(s.ID)
-		input, pixels = max(input, c.encodedSize(int(s.ID))), max(pixels, perPixel*int64(h)*int64(w))
+		input, pixels = max(input, 2*c.encodedSize(int(s.ID))), max(pixels, perPixel*int64(h)*int64(w))
 	}
 	if load, drawing := roomApart(c.Options.MemoryLimit); input <= load && pixels <= drawing {
 		return 0
