@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -121,7 +122,11 @@ func TestFaultMatrix(t *testing.T) {
 				}
 				opened <- err
 			}()
-			<-m.begun
+			select {
+			case <-m.begun:
+			case <-time.After(patience):
+				t.Fatal("the unit is never begun")
+			}
 			served(t, m.e, reference, Key{Shard: 1})
 			if c.what == lowersLimit {
 				m.e.SetMemoryLimit(1)
@@ -166,13 +171,13 @@ func startTrial(t *testing.T, dir string, m *trial, unit string, change func(*Op
 			return nil
 		}}
 		hit = func(string) error {
-			if m.e != nil && m.e.locked(func() bool { b := m.e.table[Key{}]; return b != nil && b.state == making }) {
+			if m.e != nil && m.e.locked(func() bool { return m.e.table[Key{}] != nil }) {
 				return m.in()
 			}
 			return nil
 		}
 		e := decodingOn(t, dir, g, change)
-		impatient(e)
+		e.locked(func() bool { e.deviceWait = 300 * time.Millisecond; return true })
 		return e
 	}
 	o := testOptions()
