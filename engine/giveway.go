@@ -29,7 +29,9 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 	}
 	victim := all.victim(b, most, all.inMemory())
 	if victim == nil {
-		all.flow.trim()
+		if most == worthForeseen { // nothing else is left
+			all.flow.trim()
+		}
 		came := all.memory.ledger.returns() != before
 		return came, came
 	}

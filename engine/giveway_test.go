@@ -48,6 +48,13 @@ func TestWhatGivesWayFirst(t *testing.T) {
 		t.Fatalf("nothing is cached, or nothing is idle: %d, %d", e.cache.Stats().Real, e.batchBytes())
 	}
 
+	spare := newLoad(e.batches)
+	spare.item.b = &batch{}
+	if _, err := spare.grow(1 << 15); err != nil {
+		t.Fatal(err)
+	}
+	e.recycle(spare)
+
 	var order []string
 	gaveWay := func(name string, gone bool) {
 		if gone && !slices.Contains(order, name) {
@@ -58,11 +65,12 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	for e.memory.reclaim(b, 1<<30, e.memory.ledger.returns()) {
 		gaveWay("idle memory", e.batchBytes() <= 7*size)
 		gaveWay("the cache", e.cache.Stats().Real == 0)
+		gaveWay("what is kept for the next sample", spare.charged == 0)
 		for name, v := range names {
 			gaveWay(name, v.buf == nil)
 		}
 	}
-	want := []string{"idle memory", "read long ago", "the cache", "read last", "far from its reader", "nearly to be read"}
+	want := []string{"idle memory", "read long ago", "the cache", "read last", "far from its reader", "nearly to be read", "what is kept for the next sample"}
 	if !slices.Equal(order, want) {
 		t.Errorf("what gave way, in order: %q, want %q", order, want)
 	}

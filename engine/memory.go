@@ -42,8 +42,8 @@ type residents interface {
 	// isWanted reports whether an Open or an open file holds a batch.
 	isWanted(b *batch) bool
 	// takeFrom takes the memory of another batch, worth at most most, for b, which was refused
-	// memory when the ledger had counted before returns, or what loads and drawers keep for the next
-	// sample. found reports whether there was any, or none is needed any more; free, whether it is free already.
+	// memory when the ledger had counted before returns; last of all, what loads and drawers keep for
+	// the next sample. found reports whether there was any, or none is needed any more; free, whether it is free already.
 	takeFrom(b *batch, before uint64, most worth) (found, free bool)
 	// dropOldestRead drops the batch that was read longest ago and that nothing holds, except
 	// the newest of each stream.
