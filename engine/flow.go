@@ -33,7 +33,6 @@ type flow struct {
 	ready   []*load // in the order in which they will be drawn
 	bytes   int64   // encoded, of those
 	spare   []*load // with nothing to carry
-	drawing int     // drawers that draw
 	blocked bool    // one has nothing to do because there is no memory to draw what is ready
 	loading int     // goroutines that load
 	window  int     // samples on their way at most, loading or ready
@@ -111,7 +110,7 @@ func (all *batches) makeFlow() {
 // usual is how many loads there are: those on their way, and a pair that each drawer has.
 func (f *flow) usual() int { return f.window + 2*len(f.drawers) }
 
-// isIdle reports whether no sample has memory but those whose reads hang.
+// isIdle reports whether the only samples that have memory are those whose reads hang.
 func (f *flow) isIdle() bool {
 	return f.resting == len(f.drawers) && len(f.ready) == 0 && f.loading-len(f.room.waiting) <= int(f.hung.count.Load())
 }
@@ -231,13 +230,12 @@ func (all *batches) nextToDraw(d *drawer) []*load {
 	return nil
 }
 
-// wasDrawing notes that a drawer has ended what it drew, whose memory others may have waited for.
+// wasDrawing notes that a drawer has finished. Others may be waiting for the memory that took.
 func (f *flow) wasDrawing(d *drawer) {
 	if !d.drawing {
 		return
 	}
 	d.drawing = false
-	f.drawing--
 	if f.blocked {
 		f.blocked = false
 		f.work.Broadcast()
@@ -247,8 +245,8 @@ func (f *flow) wasDrawing(d *drawer) {
 	}
 }
 
-// pop takes what is drawn next, if there is memory for that: the sample that has waited longest, with another one if they gain
-// from being decoded together.
+// pop takes what is drawn next, if there is memory for it: the sample that has waited longest, and
+// another one if the two gain from being decoded together.
 func (f *flow) pop(d *drawer) []*load {
 	if len(f.ready) == 0 {
 		return nil
@@ -269,7 +267,6 @@ func (f *flow) pop(d *drawer) []*load {
 		f.room.notLarge(l)
 	}
 	d.drawing = true
-	f.drawing++
 	return hands
 }
 

@@ -145,11 +145,14 @@ func (w *gpuWorker) make(hands []*load) {
 				errs[i] = all.drawOne(l)
 			}
 		}
+		short := func(err error) bool {
+			return errors.Is(err, errNoRoom) || i > 0 && err != nil && causeOf(err) == ofMemory
+		}
 		err := errs[i]
-		if alone := i == 0; !errors.Is(err, errNoRoom) && (alone || causeOf(err) != ofMemory) {
+		if !short(err) {
 			err = l.settle(err)
 		}
-		if errors.Is(err, errNoRoom) || i > 0 && err != nil && causeOf(err) == ofMemory {
+		if short(err) {
 			all.handBack(l)
 			handedBack = true
 		} else {

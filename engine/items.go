@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"github.com/batchfs/batchfs/gpu"
-)
+import "github.com/batchfs/batchfs/gpu"
 
 // An item is a slot handed to a load.
 type item struct {
@@ -22,7 +20,8 @@ func (l *load) take(b *batch) {
 	}
 }
 
-// handBack returns a slot for which there is too little memory to have the GPU make it, or to wait for that beside others.
+// handBack returns a slot that a GPU worker has too little memory for. It cannot wait for more while
+// it holds the samples of other slots.
 func (all *batches) handBack(l *load) {
 	l.giveBack()
 	all.mu.Lock()

@@ -69,8 +69,8 @@ func (l *ledger) reserve(u use, n int64) bool {
 	return l.fits(u, n, max(l.load+l.forDrawing(), l.large))
 }
 
-// admitLoad charges n bytes for the encoded form of a sample that takes some more while it is drawn, or refuses. The room
-// for that stays until setReady. Nothing refuses the only load, unless it is a large one.
+// admitLoad charges n bytes for an encoded sample and sets room aside for drawing it, or refuses. The
+// room stays until setReady. The only load is never refused unless it is large.
 func (l *ledger) admitLoad(n, drawing int64, only bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *ledger) admitLoad(n, drawing int64, only bool) bool {
 	return true
 }
 
-// admitDrawing charges n bytes for drawing a sample that is ready, or refuses. Nothing refuses the only drawing.
+// admitDrawing charges n bytes for drawing a sample that is ready, or refuses. The only drawing is never refused.
 func (l *ledger) admitDrawing(n int64, only bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func (l *ledger) admitDrawing(n int64, only bool) bool {
 	return l.fits(useScratch, n, 0)
 }
 
-// setReady says what drawing the largest sample that is ready takes.
+// setReady sets the room for drawing to what the largest sample that is ready takes.
 func (l *ledger) setReady(drawing int64) {
 	l.mu.Lock()
 	more := drawing < l.ready
@@ -106,7 +106,7 @@ func (l *ledger) setReady(drawing int64) {
 	}
 }
 
-// admitLarge leaves so much room for making a large sample, beside a batch of so many bytes, or refuses.
+// admitLarge sets aside room for making a large sample, beside a batch of so many bytes, or refuses.
 func (l *ledger) admitLarge(batch, large int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *ledger) noLarge() {
 
 func (l *ledger) forDrawing() int64 { return max(l.drawing, l.ready) }
 
-// fits charges n bytes if that leaves so many.
+// fits charges n bytes if at least leaves bytes remain free.
 func (l *ledger) fits(u use, n, leaves int64) bool {
 	ok := l.sum+n+leaves <= l.limit
 	if ok {

@@ -42,14 +42,15 @@ func (l *load) drawOne() error {
 			return err
 		}
 	}
-	if err := l.leaveGPU(); err != nil {
+	if err := l.prepareToDraw(); err != nil {
 		return err
 	}
 	return l.batches.drawOne(l)
 }
 
-// leaveGPU prepares the sample that was fetched for a drawer, unless it was not for the GPU.
-func (l *load) leaveGPU() error {
+// prepareToDraw plans the sample of a GPU worker's load for a drawer, and reads it again if it has to
+// wait for memory. Other loads plan when they fetch.
+func (l *load) prepareToDraw() error {
 	if l.gpu == nil {
 		return nil
 	}

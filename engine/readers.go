@@ -190,10 +190,6 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	}
 	b = all.table[k]
 	made := all.catalog.madeIn(form)
-	if b != nil && b.state == ready && b.refs == 0 && b.buf != nil && b.form != made && b.spec.Bytes()+layout.Size(made, b.spec) > all.memory.forBatches() {
-		all.discard(b) // there is no room for a copy beside it, ever
-		b = nil
-	}
 	if b == nil {
 		b = all.newBatch(k, made)
 	} else if slices.Contains(all.schedule.queue, b) && b.slots == nil {

@@ -102,13 +102,13 @@ func (r *room) notShort(b *batch) {
 		return
 	}
 	b.short = time.Time{}
-	if r.isWaitedFor(b) {
+	if r.hasWaiting(b) {
 		b.short = time.Now()
 	}
 }
 
-// isWaitedFor reports whether a load for a batch waits for memory.
-func (r *room) isWaitedFor(b *batch) bool {
+// hasWaiting reports whether a load for a batch waits for memory.
+func (r *room) hasWaiting(b *batch) bool {
 	return slices.ContainsFunc(r.waiting, func(l *load) bool { return l.item.b == b })
 }
 

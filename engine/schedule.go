@@ -22,7 +22,8 @@ type schedule struct {
 	atWork    int      // batch workers that lay out or assemble a batch
 }
 
-// nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. Only the most important batch is ever considered, and only once those
+// nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. Only
+// the most important batch is ever considered, and only once those
 // before it were laid out or refused: no later one takes the memory that they wait for. Copies are picked
 // on their own, but one that waits for memory holds batches back, too. What waits for memory on a GPU
 // holds up nothing else.
@@ -46,8 +47,9 @@ func (s *schedule) nextToLayOut(t task) *batch {
 	return b
 }
 
-// mayBegin reports whether a batch may be begun beside those that have been. Two batches that wait for a large sample each
-// could wait for one another's memory, so there is a second one with large samples only if room for any of them is left.
+// mayBegin reports whether a batch may begin beside those that have. Two batches that each need memory
+// for a large sample could wait for one another, so a second one with large samples begins only if
+// room for the largest of them is left.
 func (s *schedule) mayBegin(b *batch) bool {
 	if b.large == 0 {
 		return true
@@ -56,8 +58,8 @@ func (s *schedule) mayBegin(b *batch) bool {
 	return n == 0 || s.ledger.admitLarge(layout.Size(b.form, b.spec), max(b.large, most))
 }
 
-// largest is what the largest sample takes of the batches that were begun and have large ones, and how many these are. Reads
-// that hang keep nobody waiting.
+// largest counts the batches in the making that have large samples, and says what the largest of these
+// samples takes. Batches whose reads hang do not count.
 func (s *schedule) largest() (batches int, most int64) {
 	for _, list := range [][]*batch{s.layingOut, s.making} {
 		for _, b := range list {
@@ -106,7 +108,7 @@ func (s *schedule) nextSlot() *batch { return s.mostImportant(s.making, s.hasSlo
 // hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or waits for memory: it
 // could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
-	return len(b.todo) > 0 && !s.flow.room.isWaitedFor(b) && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
+	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
 }
 
 // firstWaiting is the load that gets memory first; nil: none waits.

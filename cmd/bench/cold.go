@@ -39,6 +39,22 @@ func fromDisk(root string, of side) side {
 	}
 }
 
+// intoPages is a side that finds all of a dataset in the page cache.
+func intoPages(root string, of side) side {
+	return func(ctx context.Context) (float64, error) {
+		files, err := filesBelow(root)
+		if err != nil {
+			return 0, err
+		}
+		for _, name := range files {
+			if _, err := os.ReadFile(name); err != nil {
+				return 0, err
+			}
+		}
+		return of(ctx)
+	}
+}
+
 // readsUnderWay is how many reads keep a disk busy when its own rate is measured.
 const readsUnderWay = 16
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -53,6 +52,7 @@ type compared struct {
 	set   func(*setup) *imageSet
 	flags []string
 	read  throughput.Reader
+	disk  bool // nothing of the dataset is in the page cache; else all of it is
 }
 
 // compareCommits measures throughput, processor time, opens and memory of both commits.
@@ -63,17 +63,17 @@ func compareCommits(ctx context.Context, s *setup) (rows []row, err error) {
 	none, crop := shuffled(batchSize, "--resize", "none"), shuffled(64, trainingCrop...)
 	half := append(slices.Clone(crop), "--dtype", "float16", "--layout", "nchw", "--normalize", "imagenet")
 	for _, c := range []compared{
-		{"JPEG in its own size, mapped", photos, warm(none...), throughput.Mapped},
-		{"JPEG in its own size, by read", photos, warm(none...), throughput.Reading(0, true)},
-		{"JPEG, random-resized-crop 224", photos, warm(crop...), throughput.Mapped},
-		{"    without entry points", photos, warm(without(crop)...), throughput.Mapped},
-		{"    as float16 NCHW, normalised", photos, warm(half...), throughput.Mapped},
-		{"    from the disk", photos, cold(crop...), throughput.Mapped},
-		{fromPages, photos, cold(crop...), throughput.Mapped},
-		{"    with 8 workers", photos, warm(append(slices.Clone(crop), "--workers", "8")...), throughput.Mapped},
-		{"    batches of 1", photos, warm(shuffled(1, trainingCrop...)...), throughput.Mapped},
-		{"PNG 2048x1024 in its own size", cityscapes, warm(shuffled(8, "--resize", "none")...), throughput.Mapped},
-		{"    from the disk", cityscapes, cold(shuffled(8, "--resize", "none")...), throughput.Mapped},
+		{"JPEG in its own size, mapped", photos, warm(none...), throughput.Mapped, false},
+		{"JPEG in its own size, by read", photos, warm(none...), throughput.Reading(0, true), false},
+		{"JPEG, random-resized-crop 224", photos, warm(crop...), throughput.Mapped, false},
+		{"    without entry points", photos, warm(without(crop)...), throughput.Mapped, false},
+		{"    as float16 NCHW, normalised", photos, warm(half...), throughput.Mapped, false},
+		{"    from the disk", photos, cold(crop...), throughput.Mapped, true},
+		{"    from the disk, but in the page cache", photos, cold(crop...), throughput.Mapped, false},
+		{"    with 8 workers", photos, warm(append(slices.Clone(crop), "--workers", "8")...), throughput.Mapped, false},
+		{"    batches of 1", photos, warm(shuffled(1, trainingCrop...)...), throughput.Mapped, false},
+		{"PNG 2048x1024 in its own size", cityscapes, warm(shuffled(8, "--resize", "none")...), throughput.Mapped, false},
+		{"    from the disk", cityscapes, cold(shuffled(8, "--resize", "none")...), throughput.Mapped, true},
 	} {
 		if err := s.need(ctx, c.set(s)); err != nil {
 			return rows, err
@@ -101,15 +101,12 @@ func (s *setup) compare(ctx context.Context, c compared) ([]row, error) {
 		}
 		defer t.Mount.Unmount(ctx)
 		mounts[i] = t.Mount
-		one, two := epochTimed(t, &opens[i]), side(func(ctx context.Context) (float64, error) { return processorTime(ctx, t) })
-		if root := c.set(s).Root(); slices.Contains(c.flags, "direct") {
-			where := fromDisk
-			if c.what == fromPages {
-				where = intoPages
-			}
-			one, two = where(root, one), where(root, two)
+		where, root := intoPages, c.set(s).Root()
+		if c.disk {
+			where = fromDisk
 		}
-		rate, cost = append(rate, one), append(cost, two)
+		rate = append(rate, where(root, epochTimed(t, &opens[i])))
+		cost = append(cost, where(root, func(ctx context.Context) (float64, error) { return processorTime(ctx, t) }))
 	}
 	rates, err := s.turns(ctx, c.what, s.rounds, rate...)
 	if err != nil {
@@ -133,25 +130,6 @@ func (s *setup) compare(ctx context.Context, c compared) ([]row, error) {
 	rows = append(rows, once("    99th percentile of reading a batch", "x", slow[0]/slow[1], fmt.Sprintf("%.2f and %.2f ms", 1e3*slow[0], 1e3*slow[1])))
 	note = fmt.Sprintf("%.1f and %.1f MiB", peaks[0]/(1<<20), peaks[1]/(1<<20))
 	return append(rows, once("    peak memory", "x", peaks[0]/peaks[1], note).atMost(1.05)), nil
-}
-
-// fromPages is a row whose mounts read past the page cache what is there.
-const fromPages = "    from the disk, but in the page cache"
-
-// intoPages is a side that finds all of a dataset in the page cache.
-func intoPages(root string, of side) side {
-	return func(ctx context.Context) (float64, error) {
-		files, err := filesBelow(root)
-		if err != nil {
-			return 0, err
-		}
-		for _, name := range files {
-			if _, err := os.ReadFile(name); err != nil {
-				return 0, err
-			}
-		}
-		return of(ctx)
-	}
 }
 
 // epochTimed is Training.Epoch that also notes how many seconds each batch took to open and read.
