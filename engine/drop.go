@@ -31,11 +31,13 @@ func (all *batches) removeBatch(b *batch, why error) {
 	all.freeBuffer(b)
 }
 
-// holdSource keeps the source of a copy that has memory, and is wanted.
+// holdSource keeps the source of a copy that has memory, and is wanted. The source may be a copy
+// itself, of a batch that is on a GPU.
 func (b *batch) holdSource() {
 	if b.source != nil && !b.holds && b.refs > 0 && b.state != wanted {
 		b.holds = true
 		b.source.refs++
+		b.source.holdSource()
 	}
 }
 

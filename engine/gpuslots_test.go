@@ -131,6 +131,39 @@ func TestAnyFormsWithAGPU(t *testing.T) {
 	}
 }
 
+// TestSheetOutlivesItsPlaceOnTheGPU: a sheet that is open, of a batch that the GPU made, stays when other batches
+// take all memory there.
+func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
+	dir := jpegDir(t, 160)
+	g := &fakegpu.GPU{}
+	e := decodingWithin(t, dir, g, 3*gpu.SlabUnit, func(o *Options) {
+		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 8, 1, 1, 10*time.Millisecond
+		o.Transform.Height, o.Transform.Width, o.Transform.Mode = 128, 160, resample.Stretch
+	})
+	for i := range 2 { // what follows is made on the GPU
+		open(t, e, Key{Batch: i}, layout.CUDA).Close()
+		if err := e.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sheet := open(t, e, Key{Batch: 2}, layout.PNG)
+	var err error
+	for i := 3; err == nil && i < 20; i++ {
+		var f *File
+		if f, err = e.Open(t.Context(), Key{Batch: i}, layout.CUDA); err == nil {
+			defer f.Close()
+		}
+	}
+	if !errors.Is(err, errNoRoomOnGPU) {
+		t.Errorf("the GPU is full: %v", err)
+	}
+	want := bytes.Clone(sheet.Bytes())
+	sheet.Close()
+	if !bytes.Equal(read(t, e, Key{Batch: 2}, layout.PNG), want) {
+		t.Error("another sheet")
+	}
+}
+
 // TestAnyFormsWhileTheGPUFails has calls fail in turn, once, for good, or as it does when the GPU is lost: opens on the
 // GPU may fail, none of any other form does, and no byte changes.
 func TestAnyFormsWhileTheGPUFails(t *testing.T) {
