@@ -48,8 +48,6 @@ type batches struct {
 	opens        uint64 // counts Opens
 	closed       bool
 	deviceLost   bool            // and that was reported
-	itemWork     sync.Cond       // a slot may be waiting for the GPU
-	gpuWaits     int             // workers of the GPU that wait for that
 	takeWork     sync.Cond       // a batch may be waiting for a batch worker
 	ctx          context.Context // of reads; it ends when the engine closes
 	cancel       context.CancelFunc
@@ -69,7 +67,7 @@ func (all *batches) start() {
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.presizeLoads()
+	all.flow.presizeLoads()
 	for _, w := range all.gpuWorkers() {
 		all.wait.Go(w.run)
 	}
@@ -101,7 +99,7 @@ func (all *batches) beginClosing() bool {
 	all.closed = true
 	all.cancel()
 	all.flow.work.Broadcast()
-	all.itemWork.Broadcast()
+	all.flow.gpuWork.Broadcast()
 	all.takeWork.Broadcast()
 	all.flow.room.some.Broadcast()
 	return true
@@ -199,7 +197,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 		b.todo, b.state, b.short = b.order, making, time.Time{}
 		all.schedule.making = append(all.schedule.making, b)
 		b.holdSource()
-		all.moreSlots(len(b.todo))
+		all.flow.moreSlots(len(b.todo))
 		all.completeIfDone(b)
 	case err == errLater:
 		all.enqueue(b)

@@ -36,7 +36,7 @@ type drawer struct {
 	probe   int   // the round in which it reads itself, to know how long that takes
 }
 
-func (all *batches) newDrawer(cpus affinity.Set) *drawer {
+func newDrawer(all *batches, cpus affinity.Set) *drawer {
 	d := &drawer{batches: all, cpus: cpus, probe: soonProbing}
 	d.equip()
 	for i := range d.writers {
@@ -68,10 +68,10 @@ func (d *drawer) run() {
 	all := d.batches
 	runtime.LockOSThread()
 	all.pin(d.cpus)
-	for hands := all.nextToDraw(d); hands != nil; hands = all.nextToDraw(d) {
+	for hands := d.next(); hands != nil; hands = d.next() {
 		d.draw(hands)
 		for _, l := range hands {
-			all.wasDrawn(l)
+			l.wasDrawn()
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (all *batches) nearDevice() {
 // and in the slots' order of axes. What came of each is in sample.drawn.
 func (d *drawer) draw(hands []*load) {
 	all, began, drawn := d.batches, time.Now(), 0
-	able := all.beginDrawing(hands, d.able[:0])
+	able := d.begin(hands)
 	if len(able) > 0 && !d.try(able) && len(able) > 1 { // one of them is at fault, and the other may be of another batch
 		d.try(able[:1])
 		d.try(able[1:])
@@ -108,12 +108,26 @@ func (d *drawer) draw(hands []*load) {
 		case all.opts.Transform.Mode == resample.RandomResizedCrop:
 			l.sample.drawn = partError{err, l.item.b.slots[l.item.slot].Epoch}
 		}
-		all.endWriting(l.item.b)
+		l.endWriting()
 	}
 	d.settle()
 	if drawn > 0 {
 		all.share.processorTook(began, drawn)
 	}
+}
+
+// begin requests permission to write into the slots of some loads, as load.beginWriting does, and returns those that may be drawn.
+func (d *drawer) begin(hands []*load) []*load {
+	d.batches.mu.Lock()
+	defer d.batches.mu.Unlock()
+	able := d.able[:0]
+	for _, l := range hands {
+		if l.sample.drawn = l.wanted(); l.sample.drawn == nil {
+			l.item.b.writers++
+			able = append(able, l)
+		}
+	}
+	return able
 }
 
 // try draws samples, and reports whether there was no panic, which is the error of all of them.

@@ -56,15 +56,15 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		table:     map[Key]*batch{}, tried: map[Key]bool{}, deviceWait: deviceWait,
 	}
 	all.ctx, all.cancel = context.WithCancel(context.Background())
-	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu
+	all.takeWork.L = &all.mu
 	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}, begun: map[int]*stream{}}
 	all.hung = &hung{log: o.Logger, ds: ds, began: time.Now(), allocations: &m.allocations}
 	if o.Device != nil && (o.DecodeOnDevice || o.NVJPEG != "") {
 		all.share = &share{whole: o.NVJPEG != ""}
 	}
-	all.makeFlow()
+	all.flow = newFlow(all)
 	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.hung, batchWorkers: o.BatchWorkers}
-	all.flow.room = &room{memory: m, schedule: all.schedule, flow: all.flow, mu: &all.mu, wants: all.wants, resume: all.resume}
+	all.flow.room = &room{memory: m, schedule: all.schedule, flow: all.flow, mu: &all.mu, resume: all.flow.resume}
 	all.flow.room.some.L = &all.mu
 	m.batches = all // before the cache, which takes its memory from batches
 	all.pages = openPages(c, m)

@@ -628,13 +628,12 @@ func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	e := unstarted(t, 1100, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })
 	e.ask(Key{})
 	b := own(t, e)
-	it := claimed(t, e)
+	l := claimed(t, e)
 	e.batches.mu.Lock()
 	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
 	e.batches.discard(b)
 	e.batches.mu.Unlock()
-	l := &load{batches: e.batches}
-	if err := l.replace(it, decode.ErrCorrupt); !errors.Is(err, errDropped) {
+	if err := l.replace(decode.ErrCorrupt); !errors.Is(err, errDropped) {
 		t.Errorf("the search ends with %v", err)
 	}
 }

@@ -11,80 +11,6 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestWindow: there is room for one more sample on its way for each time that a drawer has nothing to do, and for one
-// less where many find too many others ready.
-func TestWindow(t *testing.T) {
-	f := &flow{room: &room{}, slow: true, least: 4, most: 40, window: 20, enough: 6, drawers: make([]*drawer, 2)}
-	ready := &load{}
-	f.work.L = noLock{}
-	for f.mayLoad(0) {
-		f.loading++
-	}
-	if f.loading != f.window {
-		t.Errorf("%d loads at once, of %d", f.loading, f.window)
-	}
-	f.loading--
-	if f.mayLoad(0) {
-		t.Error("a load begins alone")
-	}
-	if f.loading -= 3; !f.mayLoad(0) {
-		t.Error("no load begins where there is room for some")
-	}
-	if f.loading = f.window; !f.mayLoad(4) {
-		t.Error("loads that hang take the place of others")
-	}
-	f.loading = 0
-	for range f.enough * len(f.drawers) {
-		f.push(ready)
-	}
-	for range 10 * manyExcess {
-		f.push(ready)
-		f.ready = f.ready[1:]
-	}
-	if f.window != 10 {
-		t.Errorf("%d samples on their way after %d too many", f.window, 10*manyExcess)
-	}
-	for range 100 * manyExcess {
-		f.push(ready)
-		f.ready = f.ready[1:]
-	}
-	if f.window != f.least {
-		t.Errorf("%d samples on their way in the end", f.window)
-	}
-}
-
-type noLock struct{}
-
-func (noLock) Lock()   {}
-func (noLock) Unlock() {}
-
-// TestReadsThatWait: drawers read themselves where that does not make them wait, and leave it to others where it does.
-func TestReadsThatWait(t *testing.T) {
-	f, d := &flow{slow: true, waited: worthWaiting}, &drawer{}
-	rounds := func(n int) (reads int) {
-		for range n {
-			if d.rounds++; f.readsItself(d) {
-				reads++
-				f.readWaited(d, 0)
-			}
-		}
-		return reads
-	}
-	if rounds(20 * soonProbing); f.slow || rounds(100) != 100 {
-		t.Error("drawers do not read for themselves, though nothing makes them wait")
-	}
-	for range 20 {
-		f.readWaited(d, 2*worthWaiting)
-	}
-	if !f.slow {
-		t.Error("drawers wait for their own reads")
-	}
-	f.readWaited(d, 1000*worthWaiting)
-	if n := rounds(1000 * probing); n != 0 {
-		t.Errorf("%d reads in the time in which one takes most of it", n)
-	}
-}
-
 // cutLoader loads the first half of each sample.
 type cutLoader struct{ loader }
 
@@ -101,7 +27,7 @@ func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
 	if b == nil {
 		t.Fatal("nothing to claim")
 	}
-	l := e.batches.take(b)
+	l := e.batches.flow.take(b)
 	e.batches.mu.Unlock()
 	if wrap != nil {
 		real := l.loader
@@ -120,7 +46,7 @@ func cut(l loader) loader { return cutLoader{l} }
 func drawTogether(e *Engine, d *drawer, hands ...*load) {
 	d.draw(hands)
 	for _, l := range hands {
-		e.batches.wasDrawn(l)
+		l.wasDrawn()
 	}
 	e.batches.wait.Wait()
 }
@@ -258,7 +184,7 @@ func handEngine(t *testing.T, change ...func(*Options)) (*Engine, *batch) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	e.flow.off = true // the test loads and draws
+	e.flow.onlyGPU = true // the test loads and draws
 	e.ask(Key{})
 	return e, own(t, e)
 }

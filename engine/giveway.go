@@ -175,8 +175,8 @@ func (all *batches) replaceStalled(now time.Time) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !all.closed {
-		all.standIn(all.hung.find(now))
-		all.loadAhead()
+		all.flow.standIn(all.hung.find(now))
+		all.flow.loadAhead()
 		all.takeWork.Broadcast()
 	}
 }

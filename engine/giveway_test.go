@@ -53,7 +53,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	if _, err := spare.grow(1 << 15); err != nil {
 		t.Fatal(err)
 	}
-	e.recycle(spare)
+	e.flow.recycle(spare)
 
 	var order []string
 	gaveWay := func(name string, gone bool) {

@@ -62,7 +62,7 @@ func (w *gpuWorker) run() {
 		w.make(hands)
 		if all := w.batches; !all.share.isOn() {
 			all.mu.Lock()
-			all.moreSlots(len(all.flow.drawers)) // which the drawers have to make now
+			all.flow.moreSlots(len(all.flow.drawers)) // which the drawers have to make now
 			all.mu.Unlock()
 		}
 	}
@@ -83,15 +83,15 @@ func (w *gpuWorker) claim() []*load {
 			for _, l := range w.hands[:n] {
 				l.take(b)
 			}
-			all.loadAhead()
+			all.flow.loadAhead()
 			all.flow.work.Broadcast()
 			if n > 0 {
 				return w.hands[:n]
 			}
 		}
-		all.gpuWaits++
-		all.itemWork.Wait()
-		all.gpuWaits--
+		all.flow.gpuWaits++
+		all.flow.gpuWork.Wait()
+		all.flow.gpuWaits--
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (w *gpuWorker) make(hands []*load) {
 	all, began, errs := w.batches, time.Now(), make([]error, len(hands))
 	var fetched []*load
 	for i, l := range hands {
-		if errs[i] = all.stillWanted(l.item); errs[i] != nil {
+		if errs[i] = l.stillWanted(); errs[i] != nil {
 			continue
 		}
 		if errs[i] = l.fetchFirst(); errs[i] == errNoRoom && i == 0 { // others are handed back
@@ -142,7 +142,7 @@ func (w *gpuWorker) make(hands []*load) {
 		}
 		if errs[i] == nil && !l.sample.made {
 			if errs[i] = l.plan(); errs[i] == nil {
-				errs[i] = all.drawOne(l)
+				errs[i] = l.drawAgain()
 			}
 		}
 		short := func(err error) bool {
@@ -153,7 +153,7 @@ func (w *gpuWorker) make(hands []*load) {
 			err = l.settle(err)
 		}
 		if short(err) {
-			all.handBack(l)
+			l.handBack()
 			handedBack = true
 		} else {
 			all.itemDone(l.item, l.sample.at, err)
@@ -217,7 +217,7 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 	}
 	n := int(b.spec.SampleBytes())
 	for k, h := range on {
-		if h == nil || all.beginWriting(h.item) != nil {
+		if h == nil || h.beginWriting() != nil {
 			continue // drawing it finds out again that it is not wanted
 		}
 		if in == nil {
@@ -226,7 +226,7 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 		h.record()
 		h.sample.made, h.sample.at = true, in
 		made++
-		all.endWriting(b)
+		h.endWriting()
 	}
 	return made, nil
 }

@@ -22,8 +22,9 @@ func (l *load) take(b *batch) {
 
 // handBack returns a slot that a GPU worker has too little memory for. It cannot wait for more while
 // it holds the samples of other slots.
-func (all *batches) handBack(l *load) {
+func (l *load) handBack() {
 	l.giveBack()
+	all := l.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.flow.room.notLarge(l)
@@ -33,54 +34,42 @@ func (all *batches) handBack(l *load) {
 	}
 }
 
-// wants returns nil while the result of an item may be wanted. The lock is held.
-func (all *batches) wants(it item) error {
+// wanted returns nil while the sample may be wanted. The lock is held.
+func (l *load) wanted() error {
 	switch {
-	case all.closed:
+	case l.batches.closed:
 		return ErrClosed
-	case !it.isCurrent():
+	case !l.item.isCurrent():
 		return errDropped
 	}
 	return nil
 }
 
-// stillWanted is wants for those that do not hold the lock.
-func (all *batches) stillWanted(it item) error {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.wants(it)
+// stillWanted is wanted for those that do not hold the lock.
+func (l *load) stillWanted() error {
+	l.batches.mu.Lock()
+	defer l.batches.mu.Unlock()
+	return l.wanted()
 }
 
-// beginWriting requests permission to write into the item's slot. On success the batch's
-// memory stays until endWriting.
-func (all *batches) beginWriting(it item) error {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	err := all.wants(it)
+// beginWriting requests permission to write into the slot. On success the batch's memory stays
+// until endWriting.
+func (l *load) beginWriting() error {
+	l.batches.mu.Lock()
+	defer l.batches.mu.Unlock()
+	err := l.wanted()
 	if err == nil {
-		it.b.writers++
+		l.item.b.writers++
 	}
 	return err
 }
 
-// beginDrawing is beginWriting for several loads. It returns those that may be drawn.
-func (all *batches) beginDrawing(hands, able []*load) []*load {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for _, l := range hands {
-		if l.sample.drawn = all.wants(l.item); l.sample.drawn == nil {
-			l.item.b.writers++
-			able = append(able, l)
-		}
-	}
-	return able
-}
-
-func (all *batches) endWriting(b *batch) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
+func (l *load) endWriting() {
+	l.batches.mu.Lock()
+	defer l.batches.mu.Unlock()
+	b := l.item.b
 	if b.writers--; b.state == failed { // the batch was dropped meanwhile
-		all.freeBuffer(b)
+		l.batches.freeBuffer(b)
 	}
 }
 
@@ -111,7 +100,7 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 		return
 	}
 	if b.finished++; b.finished == 1 && all.hung.count.Load() > 0 {
-		all.moreSlots(len(b.todo)) // its storage answers
+		all.flow.moreSlots(len(b.todo)) // its storage answers
 	}
 	all.completeIfDone(b)
 }
@@ -119,11 +108,12 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 // again hands a slot out once more.
 func (all *batches) again(b *batch, slot int) {
 	b.todo = append(b.todo, int32(slot))
-	all.moreSlots(1)
+	all.flow.moreSlots(1)
 }
 
 // storageAnswered notes that a load's read has returned.
-func (all *batches) storageAnswered(l *load) {
+func (l *load) storageAnswered() {
+	all := l.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !l.stalled {
@@ -131,6 +121,6 @@ func (all *batches) storageAnswered(l *load) {
 	}
 	l.stalled = false
 	all.hung.count.Add(-1)
-	all.moreSlots(len(all.flow.drawers)) // its batch hands out slots again
+	all.flow.moreSlots(len(all.flow.drawers)) // its batch hands out slots again
 	all.takeWork.Broadcast()
 }

@@ -105,6 +105,6 @@ func (l *load) beginFetch(id int64) {
 func (l *load) endFetch() {
 	l.fetchingSince.Store(0)
 	if l.batches.hung.count.Load() > 0 {
-		l.batches.storageAnswered(l)
+		l.storageAnswered()
 	}
 }

@@ -45,7 +45,7 @@ func (l *load) drawOne() error {
 	if err := l.prepareToDraw(); err != nil {
 		return err
 	}
-	return l.batches.drawOne(l)
+	return l.drawAgain()
 }
 
 // prepareToDraw plans the sample of a GPU worker's load for a drawer, and reads it again if it has to

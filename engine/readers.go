@@ -208,7 +208,7 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	all.takeWork.Broadcast() // it goes before what is only prefetched
 	all.flow.room.some.Broadcast()
 	if all.hung.count.Load() > 0 {
-		all.moreSlots(1) // it may be loaded now
+		all.flow.moreSlots(1) // it may be loaded now
 	}
 	return b, false, nil
 }

@@ -18,8 +18,7 @@ type room struct {
 	schedule *schedule
 	flow     *flow
 	mu       *sync.Mutex
-	wants    func(item) error // nil while the result of an item may be wanted
-	resume   func()           // called when none waits any more
+	resume   func() // called when none waits any more
 
 	waiting []*load
 	some    sync.Cond // there may be some
@@ -46,7 +45,7 @@ func (r *room) await(l *load) error {
 	}
 	defer r.end(l)
 	for {
-		if err := cmp.Or(impossible, r.wants(l.item)); err != nil {
+		if err := cmp.Or(impossible, l.wanted()); err != nil {
 			return err
 		}
 		before := ledger.returns()
@@ -75,7 +74,7 @@ func (r *room) awaitReturn(l *load) {
 	defer r.mu.Unlock()
 	r.begin(l)
 	defer r.end(l)
-	for r.wants(l.item) == nil && r.memory.ledger.returns() == before {
+	for l.wanted() == nil && r.memory.ledger.returns() == before {
 		r.some.Wait()
 	}
 }

@@ -131,7 +131,7 @@ func mostOf(t *testing.T, e *Engine) (most int64) {
 		if l.fetchFirst() == nil {
 			most = max(most, l.charged+l.sample.needs)
 		}
-		e.recycle(l)
+		e.flow.recycle(l)
 	}
 	return most
 }

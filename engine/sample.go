@@ -76,12 +76,11 @@ func (l *load) settle(err error) (settled error) {
 	if err == nil || causeOf(err) != ofFile {
 		return err
 	}
-	it := l.item
 	switch l.batches.opts.OnError {
 	case Zero:
-		return l.zero(it, it.b.slots[it.slot].ID, reasonOf(err).reason.Error())
+		return l.zero(reasonOf(err).reason.Error())
 	case Replace:
-		return l.replace(it, err)
+		return l.replace(err)
 	}
 	return err
 }
@@ -95,22 +94,23 @@ func reasonOf(err error) *badError {
 }
 
 // zero fills the slot with the fill value.
-func (l *load) zero(it item, id int64, reason string) error {
-	all, b := l.batches, it.b
-	if err := all.beginWriting(it); err != nil {
+func (l *load) zero(reason string) error {
+	all, b, slot := l.batches, l.item.b, l.item.slot
+	if err := l.beginWriting(); err != nil {
 		return err
 	}
-	defer all.endWriting(b)
-	all.converter.Fill(b.slotBytes(it.slot), b.spec, all.opts.Fill)
-	b.samples[it.slot] = Sample{ID: id, Label: -1, Status: StatusZeroed, Reason: reason}
+	defer l.endWriting()
+	all.converter.Fill(b.slotBytes(slot), b.spec, all.opts.Fill)
+	b.samples[slot] = Sample{ID: b.slots[slot].ID, Label: -1, Status: StatusZeroed, Reason: reason}
 	return nil
 }
 
 // replace fills the slot with the next readable sample of the shard's range that fits, which
 // depends on the dataset only. The search ends if the batch is no longer wanted, and at any
 // error that is not a file's fault.
-func (l *load) replace(it item, cause error) error {
-	all, s := l.batches, it.b.slots[it.slot]
+func (l *load) replace(cause error) error {
+	all, b := l.batches, l.item.b
+	s := b.slots[l.item.slot]
 	bad := reasonOf(cause)
 	l.sample.instead = bad.path + ": " + bad.reason.Error()
 	tried, looked := 0, 0
@@ -119,9 +119,9 @@ func (l *load) replace(it item, cause error) error {
 			return all.catalog.unread(id, why)
 		}
 		h, wd := all.catalog.sizeOf(id)
-		fits := h > 0 && all.catalog.fits(it.b.spec, h, wd)
+		fits := h > 0 && all.catalog.fits(b.spec, h, wd)
 		if looked++; fits || looked%1024 == 0 {
-			if err := all.stillWanted(it); err != nil {
+			if err := l.stillWanted(); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.batches.flow.off = true // the test takes the slots
+	e.batches.flow.onlyGPU = true // the test takes the slots
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -53,8 +53,8 @@ func own(t *testing.T, e *Engine) *batch {
 	return b
 }
 
-// claimed returns the next item, like a load.
-func claimed(t *testing.T, e *Engine) item {
+// claimed is a load that was handed the next slot.
+func claimed(t *testing.T, e *Engine) *load {
 	t.Helper()
 	e.batches.mu.Lock()
 	defer e.batches.mu.Unlock()
@@ -62,14 +62,14 @@ func claimed(t *testing.T, e *Engine) item {
 	if b == nil {
 		t.Fatal("nothing to claim")
 	}
-	return e.batches.take(b).item
+	return e.batches.flow.take(b)
 }
 
 // completeWanted decodes all slots of the wanted batch and assembles it.
 func completeWanted(t *testing.T, e *Engine, want *batch) {
 	t.Helper()
 	for range want.items {
-		e.batches.itemDone(claimed(t, e), nil, nil)
+		e.batches.itemDone(claimed(t, e).item, nil, nil)
 	}
 	b, isDone := e.batches.takeTask(toMake)
 	if b != want || !isDone {
@@ -148,8 +148,8 @@ func TestAllMakeTheFirstBatch(t *testing.T) {
 	}
 	for slot := range 8 {
 		it := claimed(t, e)
-		if it.b != first || it.slot != slot {
-			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", it.slot, it.b.key, slot)
+		if it.item.b != first || it.item.slot != slot {
+			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", it.item.slot, it.item.b.key, slot)
 		}
 	}
 	// ...and are started as soon as it has not.
@@ -188,15 +188,15 @@ func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
 	completeWanted(t, e, first)
 
 	near, _ := own(t, e), own(t, e) // batches 1 and 2, both prefetched
-	if it := claimed(t, e); it.b != near {
-		t.Errorf("claimed from %v, want the nearer batch", it.b.key)
+	if it := claimed(t, e); it.item.b != near {
+		t.Errorf("claimed from %v, want the nearer batch", it.item.b.key)
 	}
 	wanted := e.ask(Key{Epoch: 1, Batch: 7})
 	if b := own(t, e); b != wanted {
 		t.Errorf("laid out %v, want the wanted batch", b.key)
 	}
-	if it := claimed(t, e); it.b != wanted {
-		t.Errorf("claimed from %v, want the wanted batch", it.b.key)
+	if it := claimed(t, e); it.item.b != wanted {
+		t.Errorf("claimed from %v, want the wanted batch", it.item.b.key)
 	}
 	e.batches.mu.Lock()
 	defer e.batches.mu.Unlock()
@@ -213,7 +213,7 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 	completeWanted(t, e, own(t, e))
 	ahead := own(t, e)
 	writing, fetching := claimed(t, e), claimed(t, e)
-	if err := e.batches.beginWriting(writing); err != nil {
+	if err := writing.beginWriting(); err != nil {
 		t.Fatal(err)
 	}
 	e.batches.mu.Lock()
@@ -222,15 +222,15 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 		t.Error("a batch that is being written into must keep its memory until that is done")
 	}
 	e.batches.mu.Unlock()
-	e.batches.endWriting(ahead)
+	writing.endWriting()
 	if ahead.buf != nil {
 		t.Error("the memory was not given back")
 	}
-	if err := e.batches.beginWriting(fetching); !errors.Is(err, errDropped) {
+	if err := fetching.beginWriting(); !errors.Is(err, errDropped) {
 		t.Errorf("a read for a dropped batch may write: %v", err)
 	}
-	e.batches.itemDone(writing, nil, nil)
-	e.batches.itemDone(fetching, nil, nil)
+	e.batches.itemDone(writing.item, nil, nil)
+	e.batches.itemDone(fetching.item, nil, nil)
 	if ahead.finished != 0 {
 		t.Error("what was done for a dropped batch counts")
 	}

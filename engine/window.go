@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A window is how many samples are on their way to the drawers at most, being loaded or ready. A
+// drawer that has nothing to do widens it, and many samples that wait for a drawer narrow it. So it
+// depends on how long storage takes and on how fast the drawers are.
+type window struct {
+	size, least, most int
+	enough            int  // ready samples for each drawer, beyond which it is too wide
+	held              bool // it is full, and has not emptied much since
+	excess            int  // samples that found too many others ready
+}
+
+const (
+	enoughOfDisk  = 4  // window.enough of files
+	enoughOfStore = 16 // and of a store, whose answers come unevenly
+	firstOfStore  = 256
+	leastOfStore  = 32 // so that a batch that was not made ahead does not begin with few
+	manyExcess    = 64
+)
+
+func newWindow(drawers, most int, remote bool) window {
+	w := window{size: 4 * drawers, least: 2 * drawers, most: most, enough: enoughOfDisk}
+	if remote {
+		w.size, w.least, w.enough = firstOfStore, leastOfStore, enoughOfStore
+	}
+	w.size, w.least = min(w.size, most), min(w.least, most)
+	return w
+}
+
+// isOpen reports whether another sample may be on its way beside n. Several begin at a time, so
+// that threads are not switched for each.
+func (w *window) isOpen(n int) bool {
+	const together = 4
+	if n >= w.size {
+		w.held = true
+	} else if n <= w.size-min(together, (w.size+1)/2) {
+		w.held = false
+	}
+	return !w.held
+}
+
+// found notes how many samples are ready when another one is.
+func (w *window) found(ready, drawers int) {
+	if ready <= w.enough*drawers {
+		return
+	}
+	if w.excess++; w.excess >= manyExcess && w.size > w.least {
+		w.size--
+		w.excess = 0
+	}
+}
+
+// ownReads says when drawers read samples themselves: always where reads take no time, and now and
+// then elsewhere, to find out whether that has changed; never from a store, unless memory is scarce.
+type ownReads struct {
+	slow   bool // reads wait longer than handing a sample over takes
+	remote bool
+	waited time.Duration // for storage, on average
+}
+
+const (
+	// worthWaiting is how long a drawer may wait for a read of its own: about what it takes to hand a
+	// sample from one thread to another. No disk answers as soon.
+	worthWaiting = 50 * time.Microsecond
+
+	probing     = 64 // after so many rounds at least, a drawer reads itself, to know how long that takes
+	soonProbing = 8  // where the last one did not wait
+)
+
+func newOwnReads(remote bool) ownReads {
+	return ownReads{slow: true, remote: remote, waited: worthWaiting}
+}
+
+// isDue reports whether a drawer reads its next sample itself; ready is how many wait for one.
+func (r *ownReads) isDue(d *drawer, ready int) bool {
+	if !r.slow {
+		return ready == 0
+	}
+	return !r.remote && d.rounds >= d.probe
+}
+
+// waitedFor notes how long a drawer's own read waited for storage. The longer, the later it reads again.
+func (r *ownReads) waitedFor(d *drawer, t time.Duration) {
+	if r.remote {
+		return
+	}
+	r.waited += (min(t, 4*worthWaiting) - r.waited) / memoryOfTime
+	if r.slow {
+		r.slow = r.waited > worthWaiting/2
+	} else {
+		r.slow = r.waited > worthWaiting
+	}
+	d.probe = d.rounds + probing*int(1+t/worthWaiting)
+	if t < worthWaiting/2 {
+		d.probe = d.rounds + soonProbing
+	}
+}
+
+// processorTime is that of the calling thread.
+func processorTime() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // every kernel has it
+	return time.Duration(now.Nano())
+}
