@@ -35,25 +35,32 @@ type batch struct {
 	key    Key
 	form   layout.Form // of its bytes
 	state  state
-	stream *stream // the stream it was made for; nil once that has ended
-	opened bool    // it was opened, so it no longer counts as "ahead"
+	done   chan struct{} // closed when ready or failed
+	err    error         // why it failed
+	stream *stream       // the stream it was made for; nil once that has ended
 
-	refs     int                    // Opens that wait for it, plus files open on it
-	waiting  int                    // Opens that wait for it
-	asked    uint64                 // batches.opens when an Open first began to wait; 0: none has
-	openedAs uint64                 // batches.opens when it was last opened
-	done     chan struct{}          // closed when ready or failed
-	err      error                  // why it failed
-	source   *batch                 // what it is a copy of; nil: none
-	holds    bool                   // its source
-	copies   map[layout.Form]*batch // of it
-	bad      error                  // of the first bad sample; the batch fails with it once all others were tried
-	badSlot  int                    // of that
+	asked
+	content
+	placement
+	progress
+	copying
+	counts
+}
+
+// asked is who wants a batch.
+type asked struct {
+	opened   bool   // it was opened, so it no longer counts as "ahead"
+	refs     int    // Opens that wait for it, plus files open on it
+	waiting  int    // Opens that wait for it
+	askedAs  uint64 // schedule.opens when an Open first began to wait; 0: none has
+	openedAs uint64 // schedule.opens when it was last opened
 
 	refusedAt uint64    // ledger.returns when it was last refused memory, in the queue
 	short     time.Time // since when it, or a load for it, waits for memory; zero: it does not
+}
 
-	// Set by the first layout, constant afterwards.
+// content is what a batch shows. It is set by the first layout, and constant afterwards, but for the last two.
+type content struct {
 	slots   []shard.Slot
 	valid   int
 	items   int     // slots to decode; the slots after them repeat the last one
@@ -63,20 +70,37 @@ type batch struct {
 	begun   bool     // there is room for that
 	samples []Sample // what each slot shows, written by its drawer
 	missing []int64  // once it is complete: samples that another one or the fill value stands in for
+}
 
-	// Constant while it is laid out.
+// placement is where the bytes of a batch are. It is constant while the batch is laid out.
+type placement struct {
 	buf    *pinned.Buffer
 	pixels []byte
 	slot   *gpu.Slot // of the form CUDA, and of a batch that may get that form
 	onGPU  []bool    // the slots that are in that memory alone; nil: none
 
 	document []byte // the file of the form CUDA
+}
 
+// progress is how far a batch in the making is.
+type progress struct {
 	todo     []int32 // slots to hand out
 	inFlight int     // slots handed out that are neither done nor returned
 	finished int     // slots done
 	writers  int     // users of the buffer: batch workers, and drawers writing into it
+	bad      error   // of the first bad sample; the batch fails with it once all others were tried
+	badSlot  int     // of that
+}
 
+// copying relates a batch to those that show the same samples in other forms.
+type copying struct {
+	source *batch                 // what it is a copy of; nil: none
+	holds  bool                   // its source
+	copies map[layout.Form]*batch // of it
+}
+
+// counts are for statistics.
+type counts struct {
 	hits  atomic.Int64 // samples served from the cache
 	local atomic.Int64 // samples served from the local cache, as planned
 	bytes atomic.Int64 // bytes read from storage for this batch
@@ -91,7 +115,7 @@ func (b *batch) assignSamples(c *Catalog) {
 	}
 	b.samples = make([]Sample, len(b.slots))
 	b.spec = c.specOf(b.slots).In(b.form.OrderOf(c.Options.Layout))
-	b.large = c.largest(b.slots[:b.items])
+	b.large = Budget{c}.largest(b.slots[:b.items])
 }
 
 // A task is a kind of work for batch workers, each of which does one kind alone.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/cache/pages"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/shard"
@@ -18,26 +19,52 @@ const (
 	places
 )
 
+// kept is what is kept of samples between their reads, and where.
+type kept struct {
+	ds     *dataset.Dataset
+	pages  *pages.Cache // nil: there are no compressed pages
+	cache  *cache.Cache // nil: no cache
+	local  *local       // what is kept on a local disk; nil: nothing that is planned
+	keeper *keeper      // the plan of both; nil: none
+}
+
+// openKept opens what the options ask for. busy reports whether an Open waits for a batch.
+func openKept(c *Catalog, m *memory, busy func() bool) *kept {
+	k := &kept{ds: c.Dataset, pages: openPages(c, m)}
+	m.pages = k.pages
+	k.cache, k.keeper = openCache(c, m, busy)
+	m.cache, m.keeper = k.cache, k.keeper
+	k.local = openLocal(c, k.keeper, m)
+	return k
+}
+
+// close gives all memory back.
+func (k *kept) close() {
+	k.cache.Close()
+	k.ds.DropPages(k.pages)
+	k.pages.Close()
+}
+
 // decodingOrder is the order in which a batch's samples are handed out. Samples that leave a cache, samples that enter
 // it and all others are spread evenly, raw and encoded ones separately. If equally many enter and leave, each one that
 // enters follows one that leaves. This keeps both the size of the caches and the load on storage level within the batch.
-func (all *batches) decodingOrder(b *batch) []int32 {
+func (k *kept) decodingOrder(b *batch) []int32 {
 	order := make([]int32, b.items)
 	for i := range order {
 		order[i] = int32(i)
 	}
-	if all.keeper == nil {
+	if k.keeper == nil {
 		return order
 	}
 	const moves = places * places
 	kinds, counts := make([]uint8, b.items), [2 * moves]int{}
 	for i, s := range b.slots[:b.items] {
-		from, to, known := all.move(s)
+		from, to, known := k.move(s)
 		if !known {
 			return order // the plan comes too late for this batch
 		}
 		kinds[i] = uint8(places*from + to)
-		if sample.IsRaw(all.ds, int(s.ID)) {
+		if sample.IsRaw(k.ds, int(s.ID)) {
 			kinds[i] += moves
 		}
 		counts[kinds[i]]++
@@ -52,8 +79,8 @@ func (all *batches) decodingOrder(b *batch) []int32 {
 }
 
 // move says where a sample waits for a slot, and where it will wait after that, if that is planned already.
-func (all *batches) move(s shard.Slot) (from, to int, known bool) {
-	p, last := all.keeper.planOf(s.Epoch)
+func (k *kept) move(s shard.Slot) (from, to int, known bool) {
+	p, last := k.keeper.planOf(s.Epoch)
 	switch {
 	case p == nil:
 	case p.memory.Kept(s.ID):
@@ -62,9 +89,9 @@ func (all *batches) move(s shard.Slot) (from, to int, known bool) {
 		to = onDisk
 	}
 	switch {
-	case all.cache.Holds(s.ID):
+	case k.cache.Holds(s.ID):
 		from = inMemory
-	case all.local.has(s.ID):
+	case k.local.has(s.ID):
 		from = onDisk
 	}
 	return from, to, p != nil || last
@@ -92,11 +119,11 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 // little was read before.
 func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
 	all, b := l.batches, it.b
-	l.refused = nil
+	l.input.refused = nil
 	l.entries.AllowParts(!whole && !replacement && !l.noParts)
 	first, a := !replacement && !whole && !l.again, aim{}
 	if first {
-		a = all.local.aim(epoch, id)
+		a = all.kept.local.aim(epoch, id)
 	}
 	if data, seen, hit := l.cached(epoch, id, replacement || l.again); hit {
 		if l.again {
@@ -106,15 +133,15 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 			b.hits.Add(1)
 		}
 		all.meter.hit(b.key.Epoch)
-		all.local.settle(a, epoch, id, seen, data, all.local.has(id))
+		all.kept.local.settle(a, epoch, id, seen, data, all.kept.local.has(id))
 		return data, seen, nil
 	}
-	if l.refused != nil {
-		return nil, unknownIdentity, l.refused
+	if l.input.refused != nil {
+		return nil, unknownIdentity, l.input.refused
 	}
-	data, seen, here := all.local.load(id, l)
-	if l.refused != nil {
-		return nil, seen, l.refused
+	data, seen, here := all.kept.local.load(id, l)
+	if l.input.refused != nil {
+		return nil, seen, l.input.refused
 	}
 	read, entire, err := int64(len(data)), here && first, error(nil)
 	if !here {
@@ -129,10 +156,10 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	all.meter.read(b.key.Epoch, read, whole || l.again, here)
 	switch {
 	case entire:
-		all.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
-		all.local.settle(a, epoch, id, seen, data, here)
+		all.kept.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
+		all.kept.local.settle(a, epoch, id, seen, data, here)
 	case first:
-		all.cache.Missed(epoch, id)
+		all.kept.cache.Missed(epoch, id)
 	}
 	return data, seen, nil
 }
@@ -141,39 +168,39 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 // epoch's plan has it, and disk that the plan wants it in the local cache.
 func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
 	all := l.batches
-	parts := l.entries != nil || sample.IsRaw(all.ds, int(id))
-	entire = first && (!parts || disk || all.cache != nil && all.cache.Wants(epoch, id))
-	data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.growInput)
+	parts := l.entries != nil || sample.IsRaw(all.catalog.Dataset, int(id))
+	entire = first && (!parts || disk || all.kept.cache != nil && all.kept.cache.Wants(epoch, id))
+	data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {
-		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.growInput)
+		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	}
-	if err != nil && entire && l.refused == nil && causeOf(err) == ofMachine && parts {
+	if err != nil && entire && l.input.refused == nil && causeOf(err) == ofMachine && parts {
 		// Reading only the crop, as without a cache, may avoid the part that failed.
 		entire = false
-		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.growInput)
+		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	}
-	return data, read, seen, entire, cmp.Or(l.refused, err)
+	return data, read, seen, entire, cmp.Or(l.input.refused, err)
 }
 
 // cached looks for the sample in the cache under the identity that its file has now. A
 // sample that has changed since is not served.
 func (l *load) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Identity, bool) {
 	all := l.batches
-	if !all.cache.Holds(id) {
+	if !all.kept.cache.Holds(id) {
 		return nil, unknownIdentity, false
 	}
-	now, err := all.ds.Check(int(id))
+	now, err := all.catalog.Dataset.Check(int(id))
 	if err != nil {
 		if dataset.OfFile(err) {
-			all.cache.Drop(id)
+			all.kept.cache.Drop(id)
 		}
 		return nil, now, false
 	}
 	stamp := cache.Stamp{Size: now.Size, ModTime: now.ModTime}
 	if replacement {
-		data, hit := all.cache.Peek(id, stamp, nil, l.growInput)
+		data, hit := all.kept.cache.Peek(id, stamp, nil, l.input.grow)
 		return data, now, hit
 	}
-	data, hit := all.cache.Get(epoch, id, stamp, nil, l.growInput)
+	data, hit := all.kept.cache.Get(epoch, id, stamp, nil, l.input.grow)
 	return data, now, hit
 }

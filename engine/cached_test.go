@@ -38,7 +38,7 @@ func caching(policy cache.Policy, size int64) func(*Options) {
 func readEpochs(t testing.TB, e *Engine, from, to int) (all [][]byte) {
 	t.Helper()
 	for epoch := from; epoch < to; epoch++ {
-		e.keeper.settled() // in training, epochs last longer than planning
+		e.kept.keeper.settled() // in training, epochs last longer than planning
 		for batch := range e.catalog.Plan.Batches(0, epoch) {
 			for s := range e.catalog.Options.Shards {
 				all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
@@ -67,7 +67,7 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 				}
 			}
 		}
-		_, share := e.catalog.cacheSize()
+		_, share := Budget{e.catalog}.cacheSize()
 		if share < 0.2 {
 			t.Errorf("%d shards: only %v of the samples fit in 30 %% of their size", shards, share)
 		}
@@ -102,16 +102,16 @@ func TestWarningsAtTheStart(t *testing.T) {
 func TestDecodingOrder(t *testing.T) {
 	const n, side = 192, 64
 	e := start(t, evenDir(t, n, side), caching(cache.Constant, int64(n*side*side*3)/2))
-	e.keeper.settled() // so that the plan for epoch 0 applies from its first batch on
+	e.kept.keeper.settled() // so that the plan for epoch 0 applies from its first batch on
 	readEpochs(t, e, 0, 1)
-	e.keeper.settled()
-	held := func(s shard.Slot) bool { return e.cache.Holds(s.ID) }
+	e.kept.keeper.settled()
+	held := func(s shard.Slot) bool { return e.kept.cache.Holds(s.ID) }
 	batches := 0
 	for i := e.catalog.Options.PrefetchDepth + 1; i < e.catalog.Plan.Batches(0, 1); i++ { // skips the batches that are being read ahead
 		b := &batch{key: Key{0, 1, i}}
 		b.slots, b.valid = e.catalog.Plan.Batch(0, 1, i, nil)
 		b.items = b.valid
-		order := e.batches.decodingOrder(b)
+		order := e.kept.decodingOrder(b)
 		if order == nil {
 			continue
 		}
@@ -120,7 +120,7 @@ func TestDecodingOrder(t *testing.T) {
 		for k, slot := range order {
 			seen[slot] = true
 			s := b.slots[slot]
-			kept, _ := e.keeper.Keep(s.Epoch, s.ID)
+			kept, _ := e.kept.keeper.Keep(s.Epoch, s.ID)
 			if held(s) && !kept {
 				leaves++
 			}
@@ -208,7 +208,7 @@ func TestHitsOfAMix(t *testing.T) {
 	}
 	e := start(t, dir, caching(cache.Constant, total*3/10), func(o *Options) { o.BatchSize, o.PrefetchDepth = batch, 0 })
 	readEpochs(t, e, 0, 4)
-	_, share := e.catalog.cacheSize()
+	_, share := Budget{e.catalog}.cacheSize()
 	if share < 0.22 {
 		t.Errorf("only %v of the samples fit in 30 %% of their size", share)
 	}

@@ -12,14 +12,17 @@ import (
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.
 const AutoCache = -1
 
-func (c *Catalog) cacheSize() (limit int64, ratio float64) {
+// A Budget divides the memory limit, by what the dataset's index and the options say, before anything is read.
+type Budget struct{ *Catalog }
+
+func (c Budget) cacheSize() (limit int64, ratio float64) {
 	return c.CacheSize(func(id int64) (int64, bool) { return c.encodedSize(int(id)), sample.IsRaw(c.Dataset, int(id)) })
 }
 
 // CacheSize is the cache's limit in bytes, including overhead, and the share of the samples
 // read here per epoch that it can hold. file returns the size of a sample's file and whether it
 // is raw.
-func (c *Catalog) CacheSize(file func(id int64) (size int64, raw bool)) (limit int64, ratio float64) {
+func (c Budget) CacheSize(file func(id int64) (size int64, raw bool)) (limit int64, ratio float64) {
 	o := &c.Options
 	if limit = c.CacheLimit(); limit == 0 {
 		return 0, 0
@@ -32,7 +35,7 @@ func (c *Catalog) CacheSize(file func(id int64) (size int64, raw bool)) (limit i
 }
 
 // CacheLimit is the cache's limit in bytes, including overhead; 0: there is no cache.
-func (c *Catalog) CacheLimit() int64 {
+func (c Budget) CacheLimit() int64 {
 	o := &c.Options
 	switch {
 	case o.CachePolicy == cache.None:
@@ -51,7 +54,7 @@ func (o *Options) InFlight() int { return 2 * max(o.BatchWorkers*o.LocalShards()
 
 // encodedSize is the size of a sample's file, or a guess if only its header is known. The
 // cache's limit holds even if the guess is wrong.
-func (c *Catalog) encodedSize(i int) int64 {
+func (c Budget) encodedSize(i int) int64 {
 	if id := c.Dataset.Stat(i); id.Known() {
 		return id.Size
 	}
@@ -65,7 +68,7 @@ func (c *Catalog) encodedSize(i int) int64 {
 
 // largest is what the largest sample of a batch may take while it is made, if that is more than there is always room for; or
 // else 0.
-func (c *Catalog) largest(slots []shard.Slot) int64 {
+func (c Budget) largest(slots []shard.Slot) int64 {
 	const perPixel = 16                        // more than any codec takes, and the resizer
 	input, pixels := c.pages.Largest, int64(0) // a page, or else a sample as it is stored and unpacked
 	for _, s := range slots {
@@ -80,7 +83,7 @@ func (c *Catalog) largest(slots []shard.Slot) int64 {
 
 // spareMemory is what the memory limit leaves for a cache after the process, the index, the
 // plan, the batches of one reader per shard read here, and the workers' buffers.
-func (c *Catalog) spareMemory() int64 {
+func (c Budget) spareMemory() int64 {
 	const processor, worker = 4 << 20, 256 << 10
 	o := &c.Options
 	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes()
@@ -91,7 +94,7 @@ func (c *Catalog) spareMemory() int64 {
 		kept.disk = 1
 		used += o.Samples // see local.waits
 	}
-	planning := min(kept.needs(c)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
+	planning := min(kept.needs(c.Catalog)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
 	load, drawing := roomApart(o.MemoryLimit)
 	making := max(load+drawing, int64(o.drawers())*processor+int64(cmp.Or(o.Loads, 4*o.drawers()))*worker)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-making)
@@ -116,7 +119,7 @@ func (o *Options) keepConfig(ratio float64) keep.Config {
 // keep; nil: there is none.
 func openCache(c *Catalog, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 	o := &c.Options
-	limit, ratio := c.cacheSize()
+	limit, ratio := Budget{c}.cacheSize()
 	s, planned := shares{}, limit > 0 && o.CachePolicy == cache.Constant
 	if planned {
 		s.memory = ratio

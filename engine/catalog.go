@@ -40,8 +40,9 @@ type Catalog struct {
 	MaxBatches  int    // upper bound of the batches of any shard in any epoch
 	Fingerprint string // covers everything that the bytes of batches depend on
 
-	pages dataset.Pages
-	sized bool // the index knows the size of at least one sample
+	pages     dataset.Pages
+	converter *layout.Converter // of pixels to elements
+	sized     bool              // the index knows the size of at least one sample
 }
 
 // NewCatalog checks the options and builds the catalog of a dataset.
@@ -64,9 +65,13 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
+	converter, err := layout.NewConverter(o.DType, o.Decoding.Color.Channels(), o.Normalize)
+	if err != nil {
+		return nil, err
+	}
 	// No epoch has more batches than the first: unpadded reading credits what it has read
 	// ahead to later epochs.
-	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), pages: ds.Pages()}
+	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), pages: ds.Pages(), converter: converter}
 	if err := c.checkSizes(); err != nil {
 		return nil, err
 	}

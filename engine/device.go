@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/batchfs/batchfs/gpu"
@@ -15,6 +16,28 @@ import (
 // of them (gpudecode.go), they are there alone, and other forms are copied back. Nothing but readers of the form CUDA
 // depends on the GPU: what it does not do in time, or fails at, is done without it.
 
+// device is the GPU that batches are put on, and what is asked of its driver. There is one even without a GPU. The lock of
+// the batches guards it.
+type device struct {
+	batches *batches
+	gpu     *gpu.Device // nil: none
+	share   *share      // of the samples that the GPU makes; nil: it makes none
+	use     gpuUse
+
+	asking       []*batch      // that the driver is at work for
+	wait         time.Duration // how long host forms wait for that
+	isLost       bool          // and that was reported
+	unregistered sync.Once     // that the GPU does not copy from batch memory by itself
+}
+
+func newDevice(all *batches) *device {
+	d := &device{batches: all, gpu: all.opts.Device, wait: deviceWait}
+	if d.gpu != nil && (all.opts.DecodeOnDevice || all.opts.NVJPEG != "") {
+		d.share = &share{whole: all.opts.NVJPEG != ""}
+	}
+	return d
+}
+
 // deviceWait is how long host forms wait for a call to the GPU's driver: longer than the driver takes to start and to
 // compile kernels.
 const deviceWait = 5 * time.Second
@@ -22,24 +45,25 @@ const deviceWait = 5 * time.Second
 // ask has the GPU's driver do something for a batch, whose memory stays until it has. Unless that is for readers on the GPU
 // alone, it is not waited for longer than deviceWait, and nothing is when the engine closes. The error is errHangs or
 // ErrClosed then, and late, unless it is nil, is called once the driver has answered.
-func (all *batches) ask(b *batch, f func() error, late func(error)) error {
+func (d *device) ask(b *batch, f func() error, late func(error)) error {
+	all := d.batches
 	all.mu.Lock()
-	all.asking = append(all.asking, b)
+	d.asking = append(d.asking, b)
 	b.beginWork()
 	all.mu.Unlock()
 	answer, left := make(chan error), make(chan error, 1)
 	all.wait.Go(func() {
-		all.nearDevice()
+		d.near()
 		err := func() (err error) { defer catch(&err); return f() }()
 		all.mu.Lock()
-		all.asking = without(all.asking, b)
+		d.asking = without(d.asking, b)
 		all.endWork(b)
 		all.mu.Unlock()
 		select {
 		case answer <- err:
 		case why := <-left:
 			if why == errHangs {
-				all.share.hanging.Add(-1)
+				d.share.hanging.Add(-1)
 			}
 			if late != nil {
 				late(err)
@@ -48,7 +72,7 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 	})
 	var timer <-chan time.Time
 	if !b.isSent() {
-		timer = time.After(all.deviceWait)
+		timer = time.After(d.wait)
 	}
 	select {
 	case err := <-answer:
@@ -57,7 +81,7 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 		left <- ErrClosed
 		return ErrClosed
 	case <-timer:
-		all.share.hanging.Add(1)
+		d.share.hanging.Add(1)
 		left <- errHangs
 		return errHangs
 	}
@@ -65,11 +89,12 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 
 // findSlot finds memory on the GPU for a copy. Others there give way to one that an Open waits for. The error is
 // errNoRoom if there is no room now.
-func (all *batches) findSlot(c *batch) error {
+func (d *device) findSlot(c *batch) error {
+	all := d.batches
 	for {
 		before := all.memory.ledger.returns()
-		err := all.ask(c, func() error {
-			slot, err := all.opts.Device.Slot(c.spec.Bytes())
+		err := d.ask(c, func() error {
+			slot, err := d.gpu.Slot(c.spec.Bytes())
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			c.slot = slot
@@ -79,7 +104,7 @@ func (all *batches) findSlot(c *batch) error {
 		if !full && !errors.Is(err, gpu.ErrMemory) {
 			return err
 		}
-		if !all.dropOnGPU(c, worthForeseen, before) {
+		if !d.drop(c, worthForeseen, before) {
 			if full {
 				return errNoRoom
 			}
@@ -90,24 +115,26 @@ func (all *batches) findSlot(c *batch) error {
 
 // slotAhead returns memory on the GPU for a batch of which the GPU is to make samples, for readers who read it there; nil:
 // there are none, or no room without asking the driver.
-func (all *batches) slotAhead(b *batch) *gpu.Slot {
+func (d *device) slotAhead(b *batch) *gpu.Slot {
+	all := d.batches
 	all.mu.Lock()
 	s := b.stream
-	wanted := all.share.isOn() && s != nil && s.form == layout.CUDA && b.source == nil && b.form == all.catalog.tensorForm()
+	wanted := d.share.isOn() && s != nil && s.form == layout.CUDA && b.source == nil && b.form == all.catalog.tensorForm()
 	all.mu.Unlock()
 	for wanted {
 		before := all.memory.ledger.returns()
-		if slot := all.opts.Device.Room(b.spec.Bytes()); slot != nil {
+		if slot := d.gpu.Room(b.spec.Bytes()); slot != nil {
 			return slot
 		}
-		wanted = all.dropOnGPU(b, worthSpent, before)
+		wanted = d.drop(b, worthSpent, before)
 	}
 	return nil
 }
 
-// dropOnGPU drops the batch on the GPU that is worth least, at most most, for b, which was refused when the ledger had
+// drop drops the batch on the GPU that is worth least, at most most, for b, which was refused when the ledger had
 // counted before returns. It returns false if there is none, or its memory is not free yet.
-func (all *batches) dropOnGPU(b *batch, most worth, before uint64) (free bool) {
+func (d *device) drop(b *batch, most worth, before uint64) (free bool) {
+	all := d.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	b.refusedAt = before
@@ -117,7 +144,7 @@ func (all *batches) dropOnGPU(b *batch, most worth, before uint64) (free bool) {
 	case all.memory.ledger.returns() != before:
 		return true
 	}
-	victim := all.victim(b, most, func(yield func(*batch) bool) {
+	victim := (&eviction{all}).victim(b, most, func(yield func(*batch) bool) {
 		for _, v := range all.table {
 			for _, v := range []*batch{v, v.copies[layout.CUDA]} {
 				if v != nil && !slices.Contains(all.schedule.layingOut, v) && v.slot != nil && v.refs == 0 && !yield(v) {
@@ -135,19 +162,19 @@ func (all *batches) dropOnGPU(b *batch, most worth, before uint64) (free bool) {
 }
 
 // send puts on the GPU what is not there yet of a batch: all of it, in a copy's slot, or what the GPU has not made.
-func (all *batches) send(b, from *batch) error {
+func (d *device) send(b, from *batch) error {
 	slot := b.slot
 	run := from.absent(slot.Address())
 	slot.Hold()
-	err := all.ask(b, func() error {
+	err := d.ask(b, func() error {
 		defer slot.Release()
-		all.register(from.buf)
-		return all.opts.Device.Run(run)
+		d.register(from.buf)
+		return d.gpu.Run(run)
 	}, nil)
 	if err != nil {
 		return err
 	}
-	place := layout.Place{Device: all.opts.Device.UUID()}
+	place := layout.Place{Device: d.gpu.UUID()}
 	place.Handle, place.Offset = slot.Place()
 	b.document, err = layout.AppendCUDA(nil, b.spec, b.valid, place)
 	return err
@@ -171,17 +198,17 @@ func (b *batch) absent(address uint64) (r gpu.Run) {
 }
 
 // fetch makes a copy in host memory of a batch that is on the GPU.
-func (all *batches) fetch(c *batch) error {
+func (d *device) fetch(c *batch) error {
 	run := gpu.Run{Back: []gpu.Back{{To: c.pixels, From: c.source.slot.Address()}}}
 	err := errHangs
-	if all.share.hanging.Load() == 0 {
-		err = all.ask(c, func() error {
-			all.register(c.buf)
-			return all.opts.Device.Run(run)
+	if d.share.hanging.Load() == 0 {
+		err = d.ask(c, func() error {
+			d.register(c.buf)
+			return d.gpu.Run(run)
 		}, nil)
 	}
 	if err != nil && causeOf(err) != ofCancelled {
-		all.decodingFailed(err)
+		d.decodingFailed(err)
 		err = fmt.Errorf("%w: %w", errAway, err)
 	}
 	return err
@@ -198,15 +225,16 @@ func (all *batches) forget(b *batch) {
 	all.freeUnneeded(b)
 }
 
-// leaveGPU makes a batch that is being made go on without the GPU: what was there alone is made again.
-func (all *batches) leaveGPU(b *batch) {
+// leave makes a batch that is being made go on without the GPU: what was there alone is made again.
+func (d *device) leave(b *batch) {
+	all := d.batches
 	for i := range b.items {
 		if b.isAway(i) {
 			b.finished--
 			all.again(b, i)
 		}
 	}
-	all.freeSlot(b)
+	b.freeSlot(all.memory)
 	if !slices.Contains(all.schedule.making, b) {
 		b.form = all.catalog.tensorForm()
 		all.schedule.making = append(all.schedule.making, b)
@@ -214,10 +242,10 @@ func (all *batches) leaveGPU(b *batch) {
 }
 
 // register lets the GPU copy from and to a buffer by itself, if possible.
-func (all *batches) register(buf *pinned.Buffer) {
+func (d *device) register(buf *pinned.Buffer) {
 	if err := buf.Register(); err != nil {
-		all.unregistered.Do(func() {
-			all.log.Warn("batch memory is not registered with the GPU; copies take longer", "reason", err)
+		d.unregistered.Do(func() {
+			d.batches.opts.Logger.Warn("batch memory is not registered with the GPU; copies take longer", "reason", err)
 		})
 	}
 }
@@ -226,20 +254,21 @@ func (all *batches) register(buf *pinned.Buffer) {
 func (b *batch) isAhead() bool { return b.isSent() && !b.opened }
 
 // sendAhead has a batch that was just completed copied to the GPU if its readers read it there.
-func (all *batches) sendAhead(b *batch) {
+func (d *device) sendAhead(b *batch) {
+	all := d.batches
 	if s := b.stream; s != nil && s.form == layout.CUDA && b.form != layout.CUDA && b.spec.Order == all.opts.Layout {
 		all.newCopy(b, layout.CUDA)
 	}
 }
 
-// deviceFailed reports that a batch could not be put on the GPU: of a lost GPU once, of anything
+// failed reports that a batch could not be put on the GPU: of a lost GPU once, of anything
 // else each time that an Open fails.
-func (all *batches) deviceFailed(c *batch, err error) {
-	lost := errors.Is(err, gpu.ErrLost)
-	if lost && all.deviceLost || !lost && c.waiting == 0 {
+func (d *device) failed(c *batch, err error) {
+	all, lost := d.batches, errors.Is(err, gpu.ErrLost)
+	if lost && d.isLost || !lost && c.waiting == 0 {
 		return
 	}
-	all.deviceLost = lost
-	warnMachine(all.log, c.key, err)
+	d.isLost = lost
+	warnMachine(all.opts.Logger, c.key, err)
 	all.bad.reportBatch(c.key.String()+"."+c.form.Ext(), err)
 }

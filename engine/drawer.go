@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -40,8 +41,8 @@ func newDrawer(all *batches, cpus affinity.Set) *drawer {
 	d := &drawer{batches: all, cpus: cpus, probe: soonProbing}
 	d.equip()
 	for i := range d.writers {
-		d.pixels[i] = pinned.NewHost(all.opts.Memory, all.rest)
-		d.writers[i] = layout.NewWriter(all.converter, all.opts.Kernels.Writing)
+		d.pixels[i] = pinned.NewHost(all.opts.Memory, all.memory.rest)
+		d.writers[i] = layout.NewWriter(all.catalog.converter, all.opts.Kernels.Writing)
 	}
 	return d
 }
@@ -67,7 +68,7 @@ func (d *drawer) presize(bytes int64) error {
 func (d *drawer) run() {
 	all := d.batches
 	runtime.LockOSThread()
-	all.pin(d.cpus)
+	pin(d.cpus, all.opts.Logger)
 	for hands := d.next(); hands != nil; hands = d.next() {
 		d.draw(hands)
 		for _, l := range hands {
@@ -77,17 +78,17 @@ func (d *drawer) run() {
 }
 
 // pin has the calling thread, to which its goroutine is locked, run on some CPUs only.
-func (all *batches) pin(cpus affinity.Set) {
+func pin(cpus affinity.Set, log *slog.Logger) {
 	if err := affinity.Pin(cpus); err != nil {
-		all.log.Warn("a worker stays where it is", "reason", err)
+		log.Warn("a worker stays where it is", "reason", err)
 	}
 }
 
-// nearDevice has the calling goroutine, to its end, run near the GPU, if that is asked for.
-func (all *batches) nearDevice() {
-	if len(all.opts.NearDevice) > 0 {
+// near has the calling goroutine, to its end, run near the GPU, if that is asked for.
+func (d *device) near() {
+	if cpus := d.batches.opts.NearDevice; len(cpus) > 0 {
 		runtime.LockOSThread()
-		all.pin(all.opts.NearDevice)
+		pin(cpus, d.batches.opts.Logger)
 	}
 }
 
@@ -106,13 +107,13 @@ func (d *drawer) draw(hands []*load) {
 			drawn++
 			l.record()
 		case all.opts.Transform.Mode == resample.RandomResizedCrop:
-			l.sample.drawn = partError{err, l.item.b.slots[l.item.slot].Epoch}
+			l.sample.drawn = partError{err, l.item.of().Epoch}
 		}
-		l.endWriting()
+		l.item.endWriting()
 	}
 	d.settle()
 	if drawn > 0 {
-		all.share.processorTook(began, drawn)
+		all.device.share.processorTook(began, drawn)
 	}
 }
 
@@ -122,7 +123,7 @@ func (d *drawer) begin(hands []*load) []*load {
 	defer d.batches.mu.Unlock()
 	able := d.able[:0]
 	for _, l := range hands {
-		if l.sample.drawn = l.wanted(); l.sample.drawn == nil {
+		if l.sample.drawn = l.item.wanted(); l.sample.drawn == nil {
 			l.item.b.writers++
 			able = append(able, l)
 		}
@@ -178,7 +179,7 @@ func (d *drawer) decode(able []*load) {
 // plan says where the pixels of a sample, the first or second of a pair, go, and allocates the memory that making them takes.
 func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
-	if b := l.item.b; d.batches.converter.Direct(b.spec.Order, f.transform.Flip) {
+	if b := l.item.b; d.batches.catalog.converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
 	}
 	if f.job = f.job.Into(target); f.job.Memory > 0 {
@@ -222,7 +223,7 @@ func (d *drawer) close() {
 func (d *drawer) settle() {
 	scratch := d.decoders[0].ScratchBytes() + d.decoders[1].ScratchBytes()
 	held := pinned.Use{Real: scratch, Reserved: scratch}
-	d.batches.rest.Change(d.held, held)
+	d.batches.memory.rest.Change(d.held, held)
 	d.held = held
 	scratch += d.pixels[0].Bytes() + d.pixels[1].Bytes()
 	d.batches.memory.ledger.correct(useScratch, scratch-d.charged)

@@ -28,7 +28,7 @@ func (all *batches) removeBatch(b *batch, why error) {
 		}
 	}
 	b.leaveStream()
-	all.freeBuffer(b)
+	b.free(all.memory)
 }
 
 // holdSource keeps the source of a copy that has memory, and is wanted. The source may be a copy
@@ -41,28 +41,28 @@ func (b *batch) holdSource() {
 	}
 }
 
-// freeBuffer frees a batch's memory. While the batch is being laid out, written into or copied, it
+// free frees a batch's memory. While the batch is being laid out, written into or copied, it
 // does nothing: the last writer frees it.
-func (all *batches) freeBuffer(b *batch) {
+func (b *batch) free(m *memory) {
 	if b.writers > 0 {
 		return
 	}
-	all.freeHost(b)
-	all.freeSlot(b)
+	b.freeHost(m)
+	b.freeSlot(m)
 }
 
-func (all *batches) freeHost(b *batch) {
+func (b *batch) freeHost(m *memory) {
 	if b.writers == 0 && b.buf != nil {
-		all.memory.freeBuffer(b.buf)
+		m.freeBuffer(b.buf)
 		b.buf, b.pixels = nil, nil
 	}
 }
 
-func (all *batches) freeSlot(b *batch) {
+func (b *batch) freeSlot(m *memory) {
 	if b.slot != nil {
 		b.slot.Release()
 		b.slot, b.onGPU = nil, nil
-		all.memory.ledger.cameBack()
+		m.ledger.cameBack()
 	}
 }
 

@@ -11,10 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/sample"
-	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/pinned"
 )
 
 // An Engine makes the batches of one dataset under one set of options. All of its methods
@@ -41,44 +38,30 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		return nil, err
 	}
 	o = c.Options
-	converter, err := layout.NewConverter(o.DType, o.Decoding.Color.Channels(), o.Normalize)
-	if err != nil {
-		return nil, err
-	}
 	m := newMemory(&c.Options)
 	m.reserve(useRuntime, runtimeBytes)
 	m.reserve(useIndex, ds.MemoryBytes()+c.Plan.MemoryBytes())
 	all := &batches{
-		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, converter: converter,
-		bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
-		inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
-		newLoader: func(p pixels.Options, e *sample.Entries) loader { return sample.NewLoader(ds, o.Transform, p, e) },
-		table:     map[Key]*batch{}, tried: map[Key]bool{}, deviceWait: deviceWait,
+		catalog: c, opts: &c.Options, memory: m, bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
+		table: map[Key]*batch{}, tried: map[Key]bool{},
 	}
 	all.ctx, all.cancel = context.WithCancel(context.Background())
 	all.takeWork.L = &all.mu
 	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}, begun: map[int]*stream{}}
-	all.hung = &hung{log: o.Logger, ds: ds, began: time.Now(), allocations: &m.allocations}
-	if o.Device != nil && (o.DecodeOnDevice || o.NVJPEG != "") {
-		all.share = &share{whole: o.NVJPEG != ""}
-	}
+	all.device = newDevice(all)
 	all.flow = newFlow(all)
-	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.hung, batchWorkers: o.BatchWorkers}
+	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.flow.hung, batchWorkers: o.BatchWorkers}
 	all.flow.room = &room{memory: m, schedule: all.schedule, flow: all.flow, mu: &all.mu, resume: all.flow.resume}
 	all.flow.room.some.L = &all.mu
-	m.batches = all // before the cache, which takes its memory from batches
-	all.pages = openPages(c, m)
-	m.pages = all.pages
-	all.cache, all.keeper = openCache(c, m, all.meter.stalled)
-	m.cache, m.keeper = all.cache, all.keeper
-	all.local = openLocal(c, all.keeper, m)
+	m.batches = &eviction{all} // before the cache, which takes its memory from batches
+	all.kept = openKept(c, m, all.meter.stalled)
 	m.presize(c)
 	return &Engine{all, &readers{all, map[Key]*check{}}}, nil
 }
 
 func (e *Engine) start() {
 	e.batches.start()
-	e.keeper.start()
+	e.kept.keeper.start()
 }
 
 // closeWait is how long Close waits for reads that cannot be cancelled.
@@ -93,7 +76,7 @@ func (e *Engine) Close() error {
 	if !e.beginClosing() {
 		return nil
 	}
-	e.keeper.close()
+	e.kept.keeper.close()
 	ended := make(chan struct{})
 	go func() {
 		e.wait.Wait()
@@ -119,15 +102,15 @@ func (e *Engine) Close() error {
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, l := range e.hung.loads {
+	for _, l := range e.flow.hung.loads {
 		if l.fetchingSince.Load() != 0 {
-			names = append(names, e.ds.Path(int(l.fetching.Load())))
+			names = append(names, e.catalog.Dataset.Path(int(l.fetching.Load())))
 		}
 	}
 	for k := range e.readers.checks {
 		names = append(names, k.String())
 	}
-	for _, c := range e.asking {
+	for _, c := range e.device.asking {
 		names = append(names, c.key.String()+"."+c.form.Ext())
 	}
 	return names
@@ -143,15 +126,13 @@ func (e *Engine) free() {
 		}
 	}
 	e.mu.Unlock()
-	for _, l := range e.hung.loads {
-		l.giveBack()
+	for _, l := range e.flow.hung.loads {
+		l.input.giveBack()
 	}
 	for _, d := range e.flow.drawers {
 		d.close()
 	}
-	e.cache.Close()
-	e.ds.DropPages(e.pages)
-	e.pages.Close()
+	e.kept.close()
 	e.memory.close()
 }
 

@@ -45,8 +45,8 @@ func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	real := e.batches.newLoader
-	e.batches.newLoader = func(o pixels.Options, e *sample.Entries) loader { return faultyLoader{real(o, e), fault} }
+	real := e.batches.flow.newLoader
+	e.batches.flow.newLoader = func(o pixels.Options, e *sample.Entries) loader { return faultyLoader{real(o, e), fault} }
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -295,8 +295,8 @@ func startRepairing(t *testing.T, dir string, repair func()) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real, once := e.batches.newLoader, new(sync.Once)
-	e.batches.newLoader = func(o pixels.Options, e *sample.Entries) loader { return repairingLoader{real(o, e), once, repair} }
+	real, once := e.batches.flow.newLoader, new(sync.Once)
+	e.batches.flow.newLoader = func(o pixels.Options, e *sample.Entries) loader { return repairingLoader{real(o, e), once, repair} }
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -430,7 +430,7 @@ func TestReadsThatComeBack(t *testing.T) {
 		opened <- err
 	}()
 	eventually(t, "others stand in", func() bool {
-		return e.locked(func() bool { return e.batches.hung.count.Load() > 0 && e.batches.flow.resting == 2 })
+		return e.locked(func() bool { return e.batches.flow.hung.count.Load() > 0 && e.batches.flow.resting == 2 })
 	})
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 	close(gate)
@@ -440,7 +440,7 @@ func TestReadsThatComeBack(t *testing.T) {
 	eventually(t, "all is as before", func() bool {
 		return e.locked(func() bool {
 			f := e.batches.flow
-			return e.batches.hung.count.Load() == 0 && f.loading == 0 && f.resting == len(f.drawers)
+			return e.batches.flow.hung.count.Load() == 0 && f.loading == 0 && f.resting == len(f.drawers)
 		})
 	})
 	for _, k := range allKeys(e) {
@@ -453,15 +453,15 @@ func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 	e := unstarted(t, 16)
 	l := newLoad(e.batches)
 	l.item = item{b: &batch{}}
-	e.batches.hung.loads = append(e.batches.hung.loads, l)
-	later := e.batches.hung.began.Add(time.Hour)
+	e.batches.flow.hung.loads = append(e.batches.flow.hung.loads, l)
+	later := e.batches.flow.hung.began.Add(time.Hour)
 	for range 20_000 {
 		l.fetchingSince.Store(1)
 		var both sync.WaitGroup
 		both.Go(l.endFetch)
-		e.batches.replaceStalled(later)
+		watcher{e.batches}.replaceStalled(later)
 		both.Wait()
-		if l.stalled || e.batches.hung.count.Load() != 0 {
+		if l.stalled || e.batches.flow.hung.count.Load() != 0 {
 			t.Error("it counts as hanging")
 			break
 		}
@@ -556,7 +556,7 @@ func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 	for i := range e.catalog.Plan.Batches(1, 0) {
 		f, err := e.Open(ctx, Key{Shard: 1, Batch: i}, layout.NHWCForm)
 		if err != nil {
-			t.Fatalf("%d reads hang, and another shard waits: %v", e.batches.hung.count.Load(), err)
+			t.Fatalf("%d reads hang, and another shard waits: %v", e.batches.flow.hung.count.Load(), err)
 		}
 		f.Close()
 	}
@@ -578,7 +578,7 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	hangs, cancelHanging := context.WithCancel(ctx)
 	var gone sync.WaitGroup
 	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
-	eventually(t, "its reads hang", func() bool { return e.batches.hung.count.Load() > 0 })
+	eventually(t, "its reads hang", func() bool { return e.batches.flow.hung.count.Load() > 0 })
 	eventually(t, "the next is laid out", func() bool {
 		return e.locked(func() bool {
 			b := e.batches.table[Key{Batch: 1}]
@@ -609,13 +609,13 @@ func TestOtherBatchesOfAShardThatHangs(t *testing.T) {
 	hangs, cancel := context.WithCancel(context.Background())
 	var gone sync.WaitGroup
 	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
-	eventually(t, "many reads hang", func() bool { return e.batches.hung.count.Load() > standIns })
+	eventually(t, "many reads hang", func() bool { return e.batches.flow.hung.count.Load() > standIns })
 	ctx, end := context.WithTimeout(context.Background(), patience)
 	defer end()
 	for i := 1; i < 4; i++ {
 		f, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm)
 		if err != nil {
-			t.Fatalf("batch %d, while %d reads hang: %v", i, e.batches.hung.count.Load(), err)
+			t.Fatalf("batch %d, while %d reads hang: %v", i, e.batches.flow.hung.count.Load(), err)
 		}
 		f.Close()
 	}

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/engine/affinity"
 )
 
@@ -21,11 +23,12 @@ import (
 //
 // The lock of the batches guards it.
 type flow struct {
-	batches *batches
-	hung    *hung
-	room    *room // where those that load wait for memory
-	window  window
-	own     ownReads
+	batches   *batches
+	newLoader func(o pixels.Options, e *sample.Entries) loader
+	hung      *hung
+	room      *room // where those that load wait for memory
+	window    window
+	own       ownReads
 
 	drawers []*drawer
 	work    sync.Cond // a drawer may have something to do
@@ -66,11 +69,13 @@ func (o *Options) loads() int {
 func newFlow(all *batches) *flow {
 	o := all.opts
 	f := &flow{
-		batches: all, hung: all.hung, window: newWindow(o.drawers(), o.loads(), all.ds.Remote()),
-		own: newOwnReads(all.ds.Remote()), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
+		batches: all, newLoader: func(p pixels.Options, e *sample.Entries) loader {
+			return sample.NewLoader(all.catalog.Dataset, o.Transform, p, e)
+		},
+		hung: &hung{log: o.Logger, ds: all.catalog.Dataset, most: o.loads(), began: time.Now(), allocations: &all.memory.allocations}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote()),
+		own: newOwnReads(all.catalog.Dataset.Remote()), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
 	}
 	f.work.L, f.gpuWork.L = &all.mu, &all.mu
-	f.hung.most = f.window.most
 	for i := range o.drawers() {
 		var cpus affinity.Set
 		if o.Affinity != nil {
@@ -297,7 +302,7 @@ func (f *flow) loadAhead() {
 
 // forGPU reports whether all slots are left to the workers of the GPU.
 func (f *flow) forGPU() bool {
-	return f.onlyGPU || f.batches.share.takesAll() && f.hung.count.Load() == 0
+	return f.onlyGPU || f.batches.device.share.takesAll() && f.hung.count.Load() == 0
 }
 
 // loadMore loads a sample, unless there is an error, and further ones while more are wanted.
@@ -305,7 +310,7 @@ func (f *flow) loadMore(l *load, err error) {
 	all := f.batches
 	for ; l != nil; err = nil {
 		if err == nil {
-			err = l.readFirst()
+			err = l.obtain(l.item.of().ID, StatusOK, false)
 		}
 		if err != nil {
 			l.conclude(err)
@@ -329,7 +334,7 @@ func (f *flow) loadMore(l *load, err error) {
 func (f *flow) moreSlots(n int) {
 	if f.gpuWaits > 0 {
 		f.gpuWork.Broadcast()
-		if f.batches.share.isOn() {
+		if f.batches.device.share.isOn() {
 			return
 		}
 	}
@@ -369,10 +374,9 @@ func (f *flow) presizeLoads() {
 	}
 	for range f.usual() {
 		l := newLoad(f.batches)
-		if err := l.input.Presize(hint); err != nil {
-			f.batches.log.Warn("an input buffer could not be allocated beforehand", "reason", err)
+		if err := l.input.presize(hint); err != nil {
+			f.batches.opts.Logger.Warn("an input buffer could not be allocated beforehand", "reason", err)
 		}
-		l.chargeActual()
 		f.hung.loads, f.spare = append(f.hung.loads, l), append(f.spare, l)
 	}
 }
@@ -380,7 +384,7 @@ func (f *flow) presizeLoads() {
 // recycle makes a load spare. It keeps its buffer, unless more are spare than will be used.
 func (f *flow) recycle(l *load) {
 	all := f.batches
-	l.chargeActual()
+	l.input.chargeActual()
 	all.mu.Lock()
 	f.room.notLarge(l)
 	if len(f.spare) < f.usual() || all.closed {
@@ -390,13 +394,13 @@ func (f *flow) recycle(l *load) {
 	}
 	f.hung.loads = without(f.hung.loads, l)
 	all.mu.Unlock()
-	l.giveBack()
+	l.input.giveBack()
 }
 
 // trim frees what loads and drawers that have nothing to do keep for the next sample.
 func (f *flow) trim() {
 	for _, l := range f.spare {
-		l.giveBack()
+		l.input.giveBack()
 	}
 	for _, d := range f.drawers {
 		if d.resting {

@@ -16,8 +16,12 @@ const (
 	worthTooMuch               // must not be taken
 )
 
+// eviction takes the memory of batches for others, or for a cache.
+type eviction struct{ batches *batches }
+
 // takeFrom implements residents.
-func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free bool) {
+func (e *eviction) takeFrom(b *batch, before uint64, most worth) (found, free bool) {
+	all := e.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.closed || b.state == failed {
@@ -27,7 +31,7 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 	if all.memory.ledger.returns() != before {
 		return true, true
 	}
-	victim := all.victim(b, most, all.inMemory())
+	victim := e.victim(b, most, e.inMemory())
 	if victim == nil {
 		if most == worthForeseen { // nothing else is left
 			all.flow.trim()
@@ -42,13 +46,13 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 
 // victim picks the one of least worth to take memory from for b: of those that were read, the
 // oldest; of prefetched ones, the farthest from its reader.
-func (all *batches) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
+func (e *eviction) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 	var best *batch
 	for v := range of {
 		if v == b || v == b.source {
 			continue
 		}
-		if w := worthOf(v, b); w < most || w == most && (best == nil || all.missedLess(v, best)) {
+		if w := worthOf(v, b); w < most || w == most && (best == nil || e.missedLess(v, best)) {
 			best, most = v, w
 		}
 	}
@@ -56,10 +60,10 @@ func (all *batches) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 }
 
 // inMemory yields the batches that have host memory, or are about to.
-func (all *batches) inMemory() iter.Seq[*batch] {
+func (e *eviction) inMemory() iter.Seq[*batch] {
 	return func(yield func(*batch) bool) {
-		for _, b := range all.table {
-			if (slices.Contains(all.schedule.layingOut, b) || b.buf != nil) && !yield(b) {
+		for _, b := range e.batches.table {
+			if (slices.Contains(e.batches.schedule.layingOut, b) || b.buf != nil) && !yield(b) {
 				return
 			}
 		}
@@ -82,36 +86,36 @@ func worthOf(v, b *batch) worth {
 }
 
 // missedLess decides between two batches of the same worth.
-func (all *batches) missedLess(a, b *batch) bool {
+func (e *eviction) missedLess(a, b *batch) bool {
 	if a.opened {
 		return a.openedAs < b.openedAs
 	}
-	return all.streams.distance(a) > all.streams.distance(b)
+	return e.batches.streams.distance(a) > e.batches.streams.distance(b)
 }
 
 // isWanted implements residents.
-func (all *batches) isWanted(b *batch) bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
+func (e *eviction) isWanted(b *batch) bool {
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
 	return b.refs > 0
 }
 
 // dropOldestRead implements residents.
-func (all *batches) dropOldestRead() {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if b := all.victim(&batch{}, worthSpent, all.inMemory()); b != nil && b.state == ready {
-		all.discard(b)
+func (e *eviction) dropOldestRead() {
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
+	if b := e.victim(&batch{}, worthSpent, e.inMemory()); b != nil && b.state == ready {
+		e.batches.discard(b)
 	}
 }
 
 // dropUnheld implements residents.
-func (all *batches) dropUnheld() (dropped int) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for _, b := range all.table { // deleting from a map in a loop over it is fine
+func (e *eviction) dropUnheld() (dropped int) {
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
+	for _, b := range e.batches.table { // deleting from a map in a loop over it is fine
 		if b.refs == 0 && b.state == ready && b.buf != nil {
-			all.discard(b)
+			e.batches.discard(b)
 			dropped++
 		}
 	}
@@ -130,79 +134,4 @@ func (all *batches) waitForMemory(b *batch) {
 	}
 	all.enqueue(b)
 	all.memory.ledger.await()
-}
-
-// Where the kernel does not say when a reader unmaps a batch it has closed, memory is asked
-// for again after these pauses.
-const (
-	soonestRetry = 2 * time.Millisecond
-	latestRetry  = 50 * time.Millisecond
-)
-
-// watch looks after storage that hangs, streams that are idle, and batches that were refused
-// memory, which are tried again when some comes back, and now and then.
-func (all *batches) watch() {
-	ledger, pause := all.memory.ledger, soonestRetry
-	storage, idle, retry := time.NewTicker(stallAfter/4), time.NewTimer(all.opts.IdleAfter), time.NewTimer(pause)
-	defer storage.Stop()
-	defer idle.Stop()
-	defer retry.Stop()
-	retry.Stop()
-	for {
-		select {
-		case <-all.ctx.Done():
-			return
-		case now := <-storage.C:
-			all.replaceStalled(now)
-			continue
-		case <-idle.C:
-			idle.Reset(all.endIdle())
-			continue
-		case <-ledger.kicked:
-		case <-retry.C:
-			ledger.back.Add(1)
-			pause = min(2*pause, latestRetry)
-		}
-		if all.retryRefused() {
-			retry.Reset(pause)
-		} else {
-			pause = soonestRetry
-		}
-	}
-}
-
-func (all *batches) replaceStalled(now time.Time) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if !all.closed {
-		all.flow.standIn(all.hung.find(now))
-		all.flow.loadAhead()
-		all.takeWork.Broadcast()
-	}
-}
-
-// endIdle ends streams that have not been read for a while, and returns the memory of their
-// batches to the system. It returns the time until another stream may be idle.
-func (all *batches) endIdle() time.Duration {
-	all.mu.Lock()
-	ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
-	// Trim without streams, too: readers may have closed batches that outlived theirs.
-	trim := ended > 0 || len(all.streams.byShard) == 0
-	all.mu.Unlock()
-	if trim {
-		all.memory.pool.Trim()
-	}
-	return max(wait, time.Millisecond)
-}
-
-// retryRefused has batches and loads that were refused memory tried again, and reports whether there
-// are any.
-func (all *batches) retryRefused() bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	short := len(all.flow.room.waiting) > 0 || slices.ContainsFunc(all.schedule.queue, (*batch).refused)
-	all.memory.ledger.awaited.Store(short)
-	all.takeWork.Broadcast()
-	all.flow.room.some.Broadcast()
-	return short
 }

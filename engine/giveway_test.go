@@ -28,29 +28,29 @@ func TestWhatGivesWayFirst(t *testing.T) {
 		return b
 	}
 	names := map[string]*batch{
-		"read long ago":       holding(1, &batch{state: ready, opened: true, openedAs: 1}),
-		"read last":           holding(2, &batch{state: ready, opened: true, openedAs: 2}),
+		"read long ago":       holding(1, &batch{state: ready, asked: asked{opened: true, openedAs: 1}}),
+		"read last":           holding(2, &batch{state: ready, asked: asked{opened: true, openedAs: 2}}),
 		"nearly to be read":   holding(3, &batch{state: ready}),
 		"far from its reader": holding(5, &batch{state: ready}),
 	}
-	wantedLater := holding(20, &batch{state: making, refs: 1, waiting: 1, asked: 9})
-	wantedBefore := holding(30, &batch{state: making, refs: 1, waiting: 1, asked: 3})
-	isOpen := holding(31, &batch{state: ready, refs: 1, opened: true, openedAs: 1})
+	wantedLater := holding(20, &batch{state: making, asked: asked{refs: 1, waiting: 1, askedAs: 9}})
+	wantedBefore := holding(30, &batch{state: making, asked: asked{refs: 1, waiting: 1, askedAs: 3}})
+	isOpen := holding(31, &batch{state: ready, asked: asked{refs: 1, opened: true, openedAs: 1}})
 	s.recent = []*batch{names["read long ago"], names["read last"]}
 	s.ahead = []*batch{names["nearly to be read"], names["far from its reader"]}
-	e.cache.Put(0, 1, cache.Stamp{Size: 1 << 15, ModTime: 1}, make([]byte, 1<<15))
+	e.kept.cache.Put(0, 1, cache.Stamp{Size: 1 << 15, ModTime: 1}, make([]byte, 1<<15))
 	idle, err := e.memory.pool.Get(size)
 	if err != nil {
 		t.Fatal(err)
 	}
 	idle.Release()
-	if e.cache.Stats().Real == 0 || e.batchBytes() < 8*size {
-		t.Fatalf("nothing is cached, or nothing is idle: %d, %d", e.cache.Stats().Real, e.batchBytes())
+	if e.kept.cache.Stats().Real == 0 || e.batchBytes() < 8*size {
+		t.Fatalf("nothing is cached, or nothing is idle: %d, %d", e.kept.cache.Stats().Real, e.batchBytes())
 	}
 
 	spare := newLoad(e.batches)
 	spare.item.b = &batch{}
-	if _, err := spare.grow(1 << 15); err != nil {
+	if _, err := spare.input.growFor(spare.item.b, 1<<15); err != nil {
 		t.Fatal(err)
 	}
 	e.flow.recycle(spare)
@@ -61,11 +61,11 @@ func TestWhatGivesWayFirst(t *testing.T) {
 			order = append(order, name)
 		}
 	}
-	b := &batch{key: Key{Batch: 35}, refs: 1, waiting: 1, asked: 5}
+	b := &batch{key: Key{Batch: 35}, asked: asked{refs: 1, waiting: 1, askedAs: 5}}
 	for e.memory.reclaim(b, 1<<30, e.memory.ledger.returns()) {
 		gaveWay("idle memory", e.batchBytes() <= 7*size)
-		gaveWay("the cache", e.cache.Stats().Real == 0)
-		gaveWay("what is kept for the next sample", spare.charged == 0)
+		gaveWay("the cache", e.kept.cache.Stats().Real == 0)
+		gaveWay("what is kept for the next sample", spare.input.charged == 0)
 		for name, v := range names {
 			gaveWay(name, v.buf == nil)
 		}
@@ -144,8 +144,8 @@ func TestCopiesHoldNothingUp(t *testing.T) {
 	all := e.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	source, wanted := &batch{state: ready}, &batch{key: Key{Batch: 1}, refs: 1, waiting: 1, asked: 2}
-	copied := &batch{source: source, refs: 1, waiting: 1, asked: 1}
+	source, wanted := &batch{state: ready}, &batch{key: Key{Batch: 1}, asked: asked{refs: 1, waiting: 1, askedAs: 2}}
+	copied := &batch{copying: copying{source: source}, asked: asked{refs: 1, waiting: 1, askedAs: 1}}
 	all.schedule.queue = []*batch{copied, wanted}
 	if b := all.schedule.nextToLayOut(toMake); b != wanted {
 		t.Error("a copy holds up a batch")
@@ -166,10 +166,10 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 	})
 	l := newLoad(e.batches)
 	l.item.b = &batch{}
-	defer l.giveBack()
+	defer l.input.giveBack()
 	for what, ask := range map[string]func() error{
 		"a batch": func() error { _, err := e.memory.buffer(&batch{}, tooMuch); return err },
-		"a load":  func() error { _, err := l.grow(tooMuch); l.chargeActual(); return err },
+		"a load":  func() error { _, err := l.input.growFor(l.item.b, tooMuch); l.input.chargeActual(); return err },
 	} {
 		read(t, e, Key{}, layout.NHWCForm)
 		if e.batchBytes() == 0 {
@@ -178,8 +178,8 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 		if err := ask(); !errors.Is(err, ErrNoMemory) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if _, used := e.memory.ledger.usage(useScratch); e.batchBytes() != 0 || l.charged != 0 || used >= tooMuch {
-			t.Errorf("%s: %d bytes are idle, %d charged to the load, %d in all", what, e.batchBytes(), l.charged, used)
+		if _, used := e.memory.ledger.usage(useScratch); e.batchBytes() != 0 || l.input.charged != 0 || used >= tooMuch {
+			t.Errorf("%s: %d bytes are idle, %d charged to the load, %d in all", what, e.batchBytes(), l.input.charged, used)
 		}
 	}
 }

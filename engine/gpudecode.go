@@ -33,11 +33,11 @@ type gpuWorker struct {
 	staging *pinned.Buffer // what the GPU reads and writes; nil: none yet
 }
 
-// gpuWorkers are those that use the GPU.
-func (all *batches) gpuWorkers() (list []*gpuWorker) {
-	n := 0
+// workers are those that have the GPU make samples.
+func (d *device) workers() (list []*gpuWorker) {
+	all, n := d.batches, 0
 	switch {
-	case all.share == nil:
+	case d.share == nil:
 	case all.opts.NVJPEG != "":
 		n = all.opts.Workers
 	default:
@@ -45,29 +45,29 @@ func (all *batches) gpuWorkers() (list []*gpuWorker) {
 	}
 	for range n {
 		w := &gpuWorker{batches: all}
-		for range all.mostHands() {
+		for range d.mostHands() {
 			l := newLoad(all)
 			l.gpu, l.noParts = w, true
 			w.hands = append(w.hands, l)
 		}
-		all.hung.loads = append(all.hung.loads, w.hands...)
+		all.flow.hung.loads = append(all.flow.hung.loads, w.hands...)
 		list = append(list, w)
 	}
 	return list
 }
 
 func (w *gpuWorker) run() {
-	w.batches.nearDevice()
+	w.batches.device.near()
 	for hands := w.claim(); hands != nil; hands = w.claim() {
 		w.make(hands)
-		if all := w.batches; !all.share.isOn() {
+		if all := w.batches; !all.device.share.isOn() {
 			all.mu.Lock()
 			all.flow.moreSlots(len(all.flow.drawers)) // which the drawers have to make now
 			all.mu.Unlock()
 		}
 	}
 	for _, l := range w.hands {
-		l.giveBack()
+		l.input.giveBack()
 	}
 	w.freeStaging()
 }
@@ -100,8 +100,8 @@ func (w *gpuWorker) claim() []*load {
 func (w *gpuWorker) portion(b *batch) int {
 	all := w.batches
 	switch {
-	case all.share.isOn() && all.hung.count.Load() == 0:
-		return all.share.portion(len(b.todo), len(all.flow.drawers))
+	case all.device.share.isOn() && all.flow.hung.count.Load() == 0:
+		return all.device.share.portion(len(b.todo), len(all.flow.drawers))
 	case all.opts.NVJPEG != "":
 		return 1 // nobody else does it
 	}
@@ -113,14 +113,14 @@ func (w *gpuWorker) make(hands []*load) {
 	all, began, errs := w.batches, time.Now(), make([]error, len(hands))
 	var fetched []*load
 	for i, l := range hands {
-		if errs[i] = l.stillWanted(); errs[i] != nil {
+		if errs[i] = l.item.stillWanted(); errs[i] != nil {
 			continue
 		}
 		if errs[i] = l.fetchFirst(); errs[i] == errNoRoom && i == 0 { // others are handed back
 			w.freeStaging()
-			errs[i] = l.readFirst()
+			errs[i] = l.obtain(l.item.of().ID, StatusOK, false)
 		}
-		if errs[i] == nil && l.isForDevice() {
+		if errs[i] == nil && w.takes(l) {
 			fetched = append(fetched, l)
 		}
 	}
@@ -128,12 +128,12 @@ func (w *gpuWorker) make(hands []*load) {
 	if all.opts.NVJPEG != "" {
 		failed = w.makeByNVJPEG(fetched)
 	} else if made, err := w.makeOnDevice(fetched); err != nil {
-		all.decodingFailed(err)
+		all.device.decodingFailed(err)
 	} else if made > 0 {
-		all.share.deviceTook(began, made)
+		all.device.share.deviceTook(began, made)
 		all.meter.decoded(JPEGStats{GPU: int64(made)})
 	} else {
-		all.share.rest() // nothing is of a kind that the GPU decodes
+		all.device.share.rest() // nothing is of a kind that the GPU decodes
 	}
 	handedBack := false
 	for i, l := range hands {
@@ -158,7 +158,7 @@ func (w *gpuWorker) make(hands []*load) {
 		} else {
 			all.itemDone(l.item, l.sample.at, err)
 		}
-		l.chargeActual()
+		l.input.chargeActual()
 	}
 	if handedBack && all.opts.NVJPEG != "" { // else the processors make them
 		w.freeStaging()
@@ -166,9 +166,9 @@ func (w *gpuWorker) make(hands []*load) {
 	}
 }
 
-// isForDevice reports whether the sample that was fetched may be of a kind that the GPU decodes.
-func (l *load) isForDevice() bool {
-	if l.batches.opts.NVJPEG != "" {
+// takes reports whether the sample that was fetched may be of a kind that the GPU decodes.
+func (w *gpuWorker) takes(l *load) bool {
+	if w.batches.opts.NVJPEG != "" {
 		return l.isForNVJPEG()
 	}
 	head := &l.sample.head
@@ -179,7 +179,7 @@ func (l *load) isForDevice() bool {
 // After an error, the staging buffer stays as it is until the engine ends, since a lost GPU may still use it.
 func (w *gpuWorker) makeOnDevice(hands []*load) (made int, err error) {
 	defer catch(&err)
-	in := w.batches.holdSlot(w.hands[0].item)
+	in := w.holdSlot()
 	defer release(in)
 	plan, on := w.planOnDevice(hands, in)
 	if plan == nil {
@@ -208,7 +208,7 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 	}
 	if err != nil {
 		if in != nil && err == errHangs { // it may write there later
-			all.giveUpSlot(w.hands[0].item, in)
+			w.giveUpSlot(in)
 		}
 		return 0, err
 	}
@@ -217,7 +217,7 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 	}
 	n := int(b.spec.SampleBytes())
 	for k, h := range on {
-		if h == nil || h.beginWriting() != nil {
+		if h == nil || h.item.beginWriting() != nil {
 			continue // drawing it finds out again that it is not wanted
 		}
 		if in == nil {
@@ -226,13 +226,14 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 		h.record()
 		h.sample.made, h.sample.at = true, in
 		made++
-		h.endWriting()
+		h.item.endWriting()
 	}
 	return made, nil
 }
 
-// holdSlot returns the memory on the GPU of an item's batch, for the caller to release; nil: it has none.
-func (all *batches) holdSlot(it item) *gpu.Slot {
+// holdSlot returns the memory on the GPU of the batch that a portion is of, for the caller to release; nil: it has none.
+func (w *gpuWorker) holdSlot() *gpu.Slot {
+	all, it := w.batches, w.hands[0].item
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !it.isCurrent() || it.b.slot == nil {
@@ -242,12 +243,13 @@ func (all *batches) holdSlot(it item) *gpu.Slot {
 	return it.b.slot
 }
 
-// giveUpSlot makes an item's batch go on without its memory on the GPU.
-func (all *batches) giveUpSlot(it item, in *gpu.Slot) {
+// giveUpSlot makes that batch go on without its memory there.
+func (w *gpuWorker) giveUpSlot(in *gpu.Slot) {
+	all, it := w.batches, w.hands[0].item
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if it.isCurrent() && it.b.slot == in {
-		all.leaveGPU(it.b)
+		all.device.leave(it.b)
 	}
 }
 
@@ -269,10 +271,10 @@ func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, 
 		tensor []byte
 		left   []int
 	}
-	err = all.ask(w.hands[0].item.b, func() (err error) {
+	err = all.device.ask(w.hands[0].item.b, func() (err error) {
 		defer release(in)
-		all.register(staging)
-		made.tensor, made.left, err = all.opts.Device.Make(plan, staging.Bytes())
+		all.device.register(staging)
+		made.tensor, made.left, err = all.device.gpu.Make(plan, staging.Bytes())
 		return err
 	}, func(err error) {
 		if errors.Is(err, gpu.ErrLost) {
@@ -291,7 +293,7 @@ func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, 
 // their own; nil: none.
 func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (*gpu.Plan, []*load) {
 	all := w.batches
-	to := gpu.Tensor{Spec: w.hands[0].item.b.spec, Converter: all.converter, Fill: all.opts.Fill, In: in}
+	to := gpu.Tensor{Spec: w.hands[0].item.b.spec, Converter: all.catalog.converter, Fill: all.opts.Fill, In: in}
 	o, nvjpeg := w.hands[0].pixelOptions, all.opts.NVJPEG != ""
 	o.FullJPEGs = o.FullJPEGs || nvjpeg
 	for len(on) > 0 {
@@ -340,7 +342,7 @@ func (w *gpuWorker) growStaging(n int) error {
 	if all.opts.NVJPEG != "" {
 		buf, err = all.memory.buffer(w.hands[0].item.b, size)
 	} else if buf, err = all.memory.pool.Get(size); err != nil {
-		all.share.rest()
+		all.device.share.rest()
 		err = errNoRoom
 	}
 	if err != nil {
@@ -358,19 +360,19 @@ func (w *gpuWorker) freeStaging() {
 }
 
 // decodingFailed ends decoding on the GPU, unless it only lacks memory at the moment, or has not answered yet.
-func (all *batches) decodingFailed(err error) {
+func (d *device) decodingFailed(err error) {
 	switch {
 	case errors.Is(err, ErrClosed):
 		return
 	case errors.Is(err, gpu.ErrMemory):
-		all.share.rest()
+		d.share.rest()
 	case !errors.Is(err, errHangs):
-		all.share.off.Store(true)
+		d.share.off.Store(true)
 	}
-	all.share.failed.Do(func() {
-		if all.opts.NVJPEG != "" {
+	d.share.failed.Do(func() {
+		if d.batches.opts.NVJPEG != "" {
 			return // its failures are those of batches
 		}
-		all.log.Warn("the GPU does not decode; the processors do", "reason", err)
+		d.batches.opts.Logger.Warn("the GPU does not decode; the processors do", "reason", err)
 	})
 }

@@ -37,7 +37,7 @@ func decodingWithin(t *testing.T, dir string, g *fakegpu.GPU, limit int64, chang
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")
 	}
 	e := onDevice(t, dir, g, limit, append(change, func(o *Options) { o.DecodeOnDevice = true })...)
-	e.share.all()
+	e.device.share.all()
 	return e
 }
 
@@ -149,7 +149,7 @@ func TestDeviceDecodesWholeFiles(t *testing.T) {
 	defer d.Close()
 	e := transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(store, false), func(o *Options) { o.Device, o.DecodeOnDevice = d, fakegpu.Kernels })
 	if fakegpu.Kernels {
-		e.share.all()
+		e.device.share.all()
 	}
 	if !bytes.Equal(bytesOf(t, e), want) {
 		t.Error("other bytes")

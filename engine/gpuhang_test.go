@@ -46,7 +46,7 @@ func (g *gate) pass(what any) (hangs bool) {
 
 // impatient makes host forms wait for the GPU for less time than it needs now and then.
 func impatient(e *Engine) {
-	e.locked(func() bool { e.deviceWait = 20 * time.Millisecond; return true })
+	e.locked(func() bool { e.device.wait = 20 * time.Millisecond; return true })
 }
 
 // mixedDir is a dataset of which a GPU decodes a part.

@@ -1,19 +1,27 @@
 package engine
 
-import "github.com/batchfs/batchfs/gpu"
+import (
+	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/shard"
+)
 
 // An item is a slot handed to a load.
 type item struct {
-	b    *batch
-	slot int
+	batches *batches
+	b       *batch
+	slot    int
 }
+
+// of is the slot's sample, and the epoch that it is read in.
+func (it item) of() shard.Slot { return it.b.slots[it.slot] }
 
 // isCurrent reports whether the result of an item is still wanted.
 func (it item) isCurrent() bool { return it.b.state < ready }
 
 // take hands out the next slot of a batch.
 func (l *load) take(b *batch) {
-	l.item, l.again, l.asks = item{b, int(b.todo[0])}, false, amount{}
+	l.item, l.again, l.input.asks = item{l.batches, b, int(b.todo[0])}, false, amount{}
+	l.sample.instead = ""
 	b.inFlight++
 	if b.todo = b.todo[1:]; len(b.todo) == 0 {
 		l.batches.takeWork.Broadcast() // the next batch may start now
@@ -23,7 +31,7 @@ func (l *load) take(b *batch) {
 // handBack returns a slot that a GPU worker has too little memory for. It cannot wait for more while
 // it holds the samples of other slots.
 func (l *load) handBack() {
-	l.giveBack()
+	l.input.giveBack()
 	all := l.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -35,41 +43,40 @@ func (l *load) handBack() {
 }
 
 // wanted returns nil while the sample may be wanted. The lock is held.
-func (l *load) wanted() error {
+func (it item) wanted() error {
 	switch {
-	case l.batches.closed:
+	case it.batches.closed:
 		return ErrClosed
-	case !l.item.isCurrent():
+	case !it.isCurrent():
 		return errDropped
 	}
 	return nil
 }
 
 // stillWanted is wanted for those that do not hold the lock.
-func (l *load) stillWanted() error {
-	l.batches.mu.Lock()
-	defer l.batches.mu.Unlock()
-	return l.wanted()
+func (it item) stillWanted() error {
+	it.batches.mu.Lock()
+	defer it.batches.mu.Unlock()
+	return it.wanted()
 }
 
 // beginWriting requests permission to write into the slot. On success the batch's memory stays
 // until endWriting.
-func (l *load) beginWriting() error {
-	l.batches.mu.Lock()
-	defer l.batches.mu.Unlock()
-	err := l.wanted()
+func (it item) beginWriting() error {
+	it.batches.mu.Lock()
+	defer it.batches.mu.Unlock()
+	err := it.wanted()
 	if err == nil {
-		l.item.b.writers++
+		it.b.writers++
 	}
 	return err
 }
 
-func (l *load) endWriting() {
-	l.batches.mu.Lock()
-	defer l.batches.mu.Unlock()
-	b := l.item.b
-	if b.writers--; b.state == failed { // the batch was dropped meanwhile
-		l.batches.freeBuffer(b)
+func (it item) endWriting() {
+	it.batches.mu.Lock()
+	defer it.batches.mu.Unlock()
+	if it.b.writers--; it.b.state == failed { // the batch was dropped meanwhile
+		it.b.free(it.batches.memory)
 	}
 }
 
@@ -99,7 +106,7 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 		all.fail(b, err)
 		return
 	}
-	if b.finished++; b.finished == 1 && all.hung.count.Load() > 0 {
+	if b.finished++; b.finished == 1 && all.flow.hung.count.Load() > 0 {
 		all.flow.moreSlots(len(b.todo)) // its storage answers
 	}
 	all.completeIfDone(b)
@@ -120,7 +127,7 @@ func (l *load) storageAnswered() {
 		return
 	}
 	l.stalled = false
-	all.hung.count.Add(-1)
+	all.flow.hung.count.Add(-1)
 	all.flow.moreSlots(len(all.flow.drawers)) // its batch hands out slots again
 	all.takeWork.Broadcast()
 }

@@ -22,8 +22,7 @@ type keeper struct {
 	window int64 // in calls of Keep: a plan that was not asked about for this many calls is not in use
 	most   int   // maximum number of plans held
 	shares shares
-	bytes  int64 // size of a plan
-	needs  int64 // approximate upper bound of the bytes that computing a plan takes
+	planCost
 	choose func(epoch int, w keep.Workspace) (*plan, error)
 	busy   func() bool // an Open is waiting for a batch
 	pause  time.Duration
@@ -36,10 +35,15 @@ type keeper struct {
 	held    int                // the number of these that have been computed
 	asked   int64              // number of calls of Keep
 	working *workspace         // of the plan being computed
-	closed  bool
-	wake    chan struct{} // a plan was requested
+	wake    chan struct{}      // a plan was requested
 	closing chan struct{}
 	wait    sync.WaitGroup
+}
+
+// A planCost is what a plan takes, in bytes.
+type planCost struct {
+	bytes int64 // once it is made
+	needs int64 // while it is computed, approximately and at most
 }
 
 // A keptEpoch is the plan for one epoch, requested or computed.
@@ -68,7 +72,7 @@ func newKeeper(c *Catalog, s shares, l *ledger, busy func() bool) *keeper {
 	o := &c.Options
 	readHere := o.Samples * int64(o.LocalShards()) / int64(o.Shards)
 	k := &keeper{
-		window: readHere / 2 * s.choices(), shares: s, bytes: s.choices() * keep.Size(c.Plan), needs: s.needs(c),
+		window: readHere / 2 * s.choices(), shares: s, planCost: planCost{s.choices() * keep.Size(c.Plan), s.needs(c)},
 		choose: func(epoch int, w keep.Workspace) (*plan, error) { return s.choose(c, epoch, w) },
 		busy:   busy, pause: firstPause, ledger: l, log: o.Logger,
 		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1), closing: make(chan struct{}),
@@ -122,7 +126,7 @@ func (k *keeper) want(epoch int) *keptEpoch {
 	e := k.epochs[epoch]
 	if e == nil {
 		e = &keptEpoch{epoch: epoch}
-		if epoch >= k.last || k.closed {
+		if epoch >= k.last || k.isClosed() {
 			return e
 		}
 		if len(k.epochs)-k.held >= mostWanted {
@@ -159,7 +163,7 @@ func (k *keeper) next() (best *keptEpoch) {
 			best = e
 		}
 	}
-	if best == nil || k.closed {
+	if best == nil || k.isClosed() {
 		return nil
 	}
 	if k.held >= k.most {
@@ -234,7 +238,7 @@ func (k *keeper) compute(e *keptEpoch) bool {
 	k.working = nil
 	close(w.done)
 	switch {
-	case err == nil && !k.closed && k.epochs[e.epoch] == e:
+	case err == nil && !k.isClosed() && k.epochs[e.epoch] == e:
 		e.plan = made
 		k.held++
 		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", made.memory.Count(), "on disk", made.disk.Count(), "seconds", time.Since(began).Seconds())
@@ -293,6 +297,15 @@ func (k *keeper) stats() (s PlanStats) {
 	return s
 }
 
+func (k *keeper) isClosed() bool {
+	select {
+	case <-k.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // close aborts the plan being computed and gives all memory back. Later calls of Keep
 // report that nothing is known.
 func (k *keeper) close() {
@@ -300,10 +313,9 @@ func (k *keeper) close() {
 		return
 	}
 	k.mu.Lock()
-	if !k.closed {
+	if !k.isClosed() {
 		close(k.closing)
 	}
-	k.closed = true
 	if k.working != nil {
 		k.working.end(errPlanningEnds)
 	}

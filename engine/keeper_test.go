@@ -105,8 +105,8 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, choose := make(chan struct{}), e.keeper.choose
-	e.keeper.choose = func(epoch int, w keep.Workspace) (*plan, error) {
+	gate, choose := make(chan struct{}), e.kept.keeper.choose
+	e.kept.keeper.choose = func(epoch int, w keep.Workspace) (*plan, error) {
 		<-gate
 		return choose(epoch, w)
 	}
@@ -132,7 +132,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 		t.Errorf("while epochs 0 to 2 are wanted, plans are %+v", p)
 	}
 	close(gate)
-	e.keeper.settled()
+	e.kept.keeper.settled()
 	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*keep.Size(e.catalog.Plan) {
 		t.Errorf("when they are there, plans are %+v", p)
 	}
@@ -391,9 +391,9 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.memory.pool.Trim()
-	full, choose := make(chan struct{}), e.keeper.choose
+	full, choose := make(chan struct{}), e.kept.keeper.choose
 	var first sync.Once
-	e.keeper.choose = func(epoch int, w keep.Workspace) (k *plan, err error) {
+	e.kept.keeper.choose = func(epoch int, w keep.Workspace) (k *plan, err error) {
 		first.Do(func() {
 			for n := int64(32 << 20); n > 1<<10; {
 				memory, refused := w.Take(n)
@@ -437,8 +437,8 @@ func TestPlanningLooksAtAChangingLimit(t *testing.T) {
 		}
 	})
 	for range 100 {
-		e.keeper.Keep(1, 0)
-		e.keeper.next()
+		e.kept.keeper.Keep(1, 0)
+		e.kept.keeper.next()
 	}
 	both.Wait()
 }

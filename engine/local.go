@@ -53,7 +53,7 @@ func (l *local) load(id int64, w *load) ([]byte, dataset.Identity, bool) {
 	if l == nil {
 		return nil, unknownIdentity, false
 	}
-	return l.ds.LoadKept(w.batches.ctx, int(id), w.growInput)
+	return l.ds.LoadKept(w.batches.ctx, int(id), w.input.grow)
 }
 
 // settle puts a sample where the plan wants it. All of it is in data. there says whether it is on the disk.

@@ -136,16 +136,16 @@ func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetc
 	d.mu.Lock()
 	d.read = map[string]bool{}
 	d.mu.Unlock()
-	if e.keeper != nil {
-		e.keeper.planOf(epoch)
-		e.keeper.settled()
+	if e.kept.keeper != nil {
+		e.kept.keeper.planOf(epoch)
+		e.kept.keeper.settled()
 	}
 	for batch := from; batch < to; batch++ {
 		for s := range e.catalog.Options.Shards {
 			before := d.reads()
 			all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
 			fetched = append(fetched, d.reads()-before)
-			e.ds.Settle()
+			e.catalog.Dataset.Settle()
 		}
 	}
 	return fetched, all
@@ -170,18 +170,18 @@ func epochStats(e *Engine, epoch int) EpochStats {
 func (d *farDataset) checkEpoch(t *testing.T, what string, e *Engine, epoch int, fetched []int64) {
 	t.Helper()
 	s, size := epochStats(e, epoch), float64(e.opts.BatchSize)
-	if p, _ := e.keeper.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
+	if p, _ := e.kept.keeper.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
 		t.Errorf("%s, epoch %d: %d samples are on the disk, want %d", what, epoch, len(d.files(t)), p.disk.Count())
 	}
 	for _, d := range []struct {
 		Distribution
 		share float64
-	}{{s.HitsPerBatch, e.keeper.shares.memory}, {s.LocalPerBatch, e.keeper.shares.disk}} {
+	}{{s.HitsPerBatch, e.kept.keeper.shares.memory}, {s.LocalPerBatch, e.kept.keeper.shares.disk}} {
 		if lo, hi := math.Floor(size*d.share), math.Ceil(size*d.share); float64(d.Min) < lo || float64(d.Max) > hi {
 			t.Errorf("%s, epoch %d: batches have %d to %d hits, want %v to %v: %+v", what, epoch, d.Min, d.Max, lo, hi, s)
 		}
 	}
-	rest := size * (1 - e.keeper.shares.memory - e.keeper.shares.disk)
+	rest := size * (1 - e.kept.keeper.shares.memory - e.kept.keeper.shares.disk)
 	for i, n := range fetched {
 		if float64(n) <= rest-2 || float64(n) >= rest+2 {
 			t.Errorf("%s, epoch %d: batch %d fetched %d samples, want about %.1f", what, epoch, i, n, rest)
@@ -207,7 +207,7 @@ func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
 		shards := func(o *Options) { o.Shards = c.shards }
 		plain := start(t, d.dir, caching(cache.None, 0), shards)
 		e := d.engine(t, d.open(t, c.disk), c.memory, shards)
-		if s := e.keeper.shares; s.disk < c.disk-0.1 || s.disk > c.disk || c.memory > 0 != (s.memory > 0.1) {
+		if s := e.kept.keeper.shares; s.disk < c.disk-0.1 || s.disk > c.disk || c.memory > 0 != (s.memory > 0.1) {
 			t.Fatalf("%s: shares are %+v", what, s)
 		}
 		for epoch := range 5 {
@@ -234,7 +234,7 @@ func TestLocalHitsOfLists(t *testing.T) {
 		}
 		d.list(t, other, "s3://data/d")
 		e := d.engine(t, d.open(t, 0.25), 0.125)
-		if s := e.keeper.shares; s.disk < 0.2 || s.disk > 0.25 {
+		if s := e.kept.keeper.shares; s.disk < 0.2 || s.disk > 0.25 {
 			t.Errorf("%s: shares are %+v", other, s)
 		}
 		d.epoch(t, e, 0)
@@ -261,7 +261,7 @@ func TestLocalCacheAcrossRestarts(t *testing.T) {
 	e = d.engine(t, ds, 0.25)
 	d.batches(t, e, 1, half, 2*half)
 	d.epoch(t, e, 2)
-	size := float64(e.opts.BatchSize) * e.keeper.shares.disk
+	size := float64(e.opts.BatchSize) * e.kept.keeper.shares.disk
 	for epoch := 1; epoch <= 2; epoch++ {
 		if n := epochStats(e, epoch).LocalPerBatch; float64(n.Min) < math.Floor(size) || float64(n.Max) > math.Ceil(size) {
 			t.Errorf("epoch %d: %+v hits on the disk, want %v", epoch, n, size)
@@ -283,7 +283,7 @@ func TestLocalCacheOfEverything(t *testing.T) {
 	d := newFar(t)
 	ds := d.open(t, 1)
 	e := d.engine(t, ds, 0.25)
-	if ds.KeepsSamples() || e.local != nil || e.keeper.shares.local() {
+	if ds.KeepsSamples() || e.kept.local != nil || e.kept.keeper.shares.local() {
 		t.Error("it is planned")
 	}
 	d.epoch(t, e, 0)

@@ -17,13 +17,13 @@ import (
 func (d *farDataset) together(t *testing.T, mounts []*Engine, epoch int) (all [][]byte) {
 	t.Helper()
 	for _, e := range mounts {
-		e.keeper.planOf(epoch)
-		e.keeper.settled()
+		e.kept.keeper.planOf(epoch)
+		e.kept.keeper.settled()
 	}
 	for batch := range mounts[0].catalog.Plan.Batches(0, epoch) {
 		for s, e := range mounts {
 			all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
-			e.ds.Settle()
+			e.catalog.Dataset.Settle()
 			if l := e.Stats().Storage.Local; l.Used > l.Limit {
 				t.Errorf("epoch %d: %+v", epoch, *l)
 			}
@@ -73,7 +73,7 @@ func TestMountsShareTheLocalCache(t *testing.T) {
 			}
 			got := d.together(t, mounts, epoch)
 			for i, e := range mounts {
-				p, _ := e.keeper.planOf(epoch)
+				p, _ := e.kept.keeper.planOf(epoch)
 				per, local := epochStats(e, epoch).LocalPerBatch, e.Stats().Storage.Local
 				share := float64(p.disk.Count()) * float64(n) / farSamples
 				if share > room || share < room-0.15 || float64(per.Min) < math.Floor(share*16)-1 || per.Max > per.Min+1 {
@@ -98,7 +98,7 @@ func TestMountsShareTheLocalCache(t *testing.T) {
 		last := mounts[n-1]
 		mounts = mounts[:n-1]
 		last.Close()
-		last.ds.Close()
+		last.catalog.Dataset.Close()
 		d.age(t)
 		settled("one has gone", room*float64(n)/float64(n-1))
 	}

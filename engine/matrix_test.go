@@ -177,7 +177,7 @@ func startTrial(t *testing.T, dir string, m *trial, unit string, change func(*Op
 			return nil
 		}
 		e := decodingOn(t, dir, g, change)
-		e.locked(func() bool { e.deviceWait = 300 * time.Millisecond; return true })
+		e.locked(func() bool { e.device.wait = 300 * time.Millisecond; return true })
 		return e
 	}
 	o := testOptions()
@@ -191,8 +191,8 @@ func startTrial(t *testing.T, dir string, m *trial, unit string, change func(*Op
 	for _, s := range slots {
 		mine[s.ID] = true
 	}
-	real := e.batches.newLoader
-	e.batches.newLoader = func(o pixels.Options, e *sample.Entries) loader {
+	real := e.batches.flow.newLoader
+	e.batches.flow.newLoader = func(o pixels.Options, e *sample.Entries) loader {
 		return trialLoader{real(o, e), m, mine, unit == "drawing"}
 	}
 	m.e = e

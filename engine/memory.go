@@ -21,9 +21,11 @@ type memory struct {
 	store  *pinned.Store
 	pool   *pinned.Pool
 	log    *slog.Logger
-	most   int64        // the limit before anyone lowered it
-	fixed  atomic.Int64 // bytes that never give way: the process, the index, what others reserved
-	warned sync.Once    // that batch memory is not page-locked
+	most   int64           // the limit before anyone lowered it
+	fixed  atomic.Int64    // bytes that never give way: the process, the index, what others reserved
+	warned sync.Once       // that batch memory is not page-locked
+	inputs *pinned.Account // encoded samples
+	rest   *pinned.Account // other buffers of loads and drawers
 	allocations
 
 	// What gives way. The caches and the keeper may be nil.
@@ -53,7 +55,10 @@ type residents interface {
 }
 
 func newMemory(o *Options) *memory {
-	m := &memory{ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit, allocations: allocations{began: time.Now()}}
+	m := &memory{
+		ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit, inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
+		allocations: allocations{began: time.Now()},
+	}
 	if m.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		m.store = pinned.NewStore(o.MemoryLimit)
 	}

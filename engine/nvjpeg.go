@@ -20,11 +20,12 @@ const (
 var errUnplanned = errors.New("samples for nvJPEG could not be planned")
 
 // mostHands is how many samples at most a worker has the GPU make at once.
-func (all *batches) mostHands() int {
-	if all.opts.NVJPEG == "" {
+func (d *device) mostHands() int {
+	o := d.batches.opts
+	if o.NVJPEG == "" {
 		return mostOnDevice
 	}
-	return min(max(all.opts.BatchSize/all.opts.Workers, leastForNVJPEG), mostForNVJPEG)
+	return min(max(o.BatchSize/o.Workers, leastForNVJPEG), mostForNVJPEG)
 }
 
 // isForNVJPEG reports whether nvJPEG is to decode the sample that was fetched.
@@ -70,13 +71,13 @@ func (l *load) prepareToDraw() error {
 func (w *gpuWorker) makeByNVJPEG(of []*load) (err error) {
 	defer catch(&err)
 	for most := len(of); len(of) > 0; {
-		if lost := w.batches.opts.Device.Stats().Lost; lost != nil {
+		if lost := w.batches.device.gpu.Stats().Lost; lost != nil {
 			return lost
 		}
-		if w.batches.share.hanging.Load() > 0 { // one more call would keep one more batch's memory
+		if w.batches.device.share.hanging.Load() > 0 { // one more call would keep one more batch's memory
 			return errHangs
 		}
-		in := w.batches.holdSlot(w.hands[0].item)
+		in := w.holdSlot()
 		plan, on := w.planOnDevice(of[:min(most, len(of))], in)
 		err := errUnplanned
 		if plan != nil {
@@ -89,7 +90,7 @@ func (w *gpuWorker) makeByNVJPEG(of []*load) (err error) {
 		case len(on) > 1 && (errors.Is(err, gpu.ErrMemory) || errors.Is(err, errNoRoom)): // there may be room for fewer
 			most = len(on) / 2
 		case in != nil && errors.Is(err, gpu.ErrFull): // or without the batch's own slot
-			w.batches.giveUpSlot(w.hands[0].item, in)
+			w.giveUpSlot(in)
 		default:
 			return err
 		}
@@ -108,12 +109,12 @@ func (w *gpuWorker) runForNVJPEG(plan *gpu.Plan, on []*load, in *gpu.Slot) error
 		if !errors.Is(err, gpu.ErrFull) {
 			break
 		}
-		if !all.dropOnGPU(w.hands[0].item.b, worthForeseen, before) {
+		if !all.device.drop(w.hands[0].item.b, worthForeseen, before) {
 			return fmt.Errorf("%w: %w", errNoRoom, err)
 		}
 	}
 	if errors.Is(err, gpu.ErrLost) {
-		all.share.off.Store(true) // it may use the staging buffer forever
+		all.device.share.off.Store(true) // it may use the staging buffer forever
 	}
 	all.meter.decoded(JPEGStats{GPU: int64(made)})
 	return err

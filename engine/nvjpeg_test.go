@@ -47,7 +47,7 @@ func TestNVJPEGPixels(t *testing.T) {
 	other, same := 0, 0
 	for _, k := range allKeys(with) {
 		got, want := read(t, with, k, layout.NHWCForm), read(t, without, k, layout.NHWCForm)
-		path := filepath.Join(dir, with.ds.Path(k.Batch))
+		path := filepath.Join(dir, with.catalog.Dataset.Path(k.Batch))
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -208,7 +208,7 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 		image, slot int // sides
 		want        bool
 	}{{200, 200, true}, {9000, 200, true}, {10000, 200, false}, {200, 10000, false}, {7000, 7000, false}} {
-		l := &load{batches: e.batches, item: item{b: &batch{spec: layout.Spec{N: 1, H: c.slot, W: c.slot, C: 3}}}}
+		l := &load{batches: e.batches, item: item{b: &batch{content: content{spec: layout.Spec{N: 1, H: c.slot, W: c.slot, C: 3}}}}}
 		l.sample.head.Height, l.sample.head.Width, l.sample.data = c.image, c.image, data
 		l.sample.transform = resample.Options{Mode: resample.Stretch, Height: 200, Width: 200}.Choose(0, 0, c.image, c.image)
 		if l.isForNVJPEG() != c.want {
@@ -276,8 +276,8 @@ func TestNVJPEGHangs(t *testing.T) {
 		t.Errorf("%d more calls hang", n)
 	}
 	close(hanging.open)
-	eventually(t, "the call has returned", func() bool { return e.share.hanging.Load() == 0 })
-	e.locked(func() bool { e.deviceWait = deviceWait; return true })
+	eventually(t, "the call has returned", func() bool { return e.device.share.hanging.Load() == 0 })
+	e.locked(func() bool { e.device.wait = deviceWait; return true })
 	if !slices.Equal(outcome(t, e), want) {
 		t.Error("other bytes")
 	}

@@ -29,7 +29,7 @@ func openPages(c *Catalog, m *memory) *pages.Cache {
 	}
 	opened, err := pages.New(pages.Options{
 		// The account has the last word. Where little is left, some pages are worth more than prefetched batches.
-		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.pages.Packed, Budget: pageBudget{m},
+		Limit: max(Budget{c}.pageMemory(), min(Budget{c}.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.pages.Packed, Budget: pageBudget{m},
 		// In order and in windows, all samples of a page are read soon after one another.
 		Once: !c.Options.Shuffle || c.Options.Window > 0,
 	})
@@ -43,9 +43,9 @@ func openPages(c *Catalog, m *memory) *pages.Cache {
 
 // pageNeeds is the memory of the pages that are read again before an epoch is done with them, in the order that the options
 // say, or with windows of so many blocks instead.
-func (c *Catalog) pageNeeds() int64 { return c.pageNeedsIn(c.Options.Window) }
+func (c Budget) pageNeeds() int64 { return c.pageNeedsIn(c.Options.Window) }
 
-func (c *Catalog) pageNeedsIn(window int) int64 {
+func (c Budget) pageNeedsIn(window int) int64 {
 	o, p := &c.Options, &c.pages
 	if p.Count == 0 || o.Shuffle && window == 0 {
 		return p.Unpacked
@@ -61,7 +61,7 @@ func (c *Catalog) pageNeedsIn(window int) int64 {
 }
 
 // pageMemory is what the memory limit leaves for pages beside a cache whose size was given.
-func (c *Catalog) pageMemory() int64 {
+func (c Budget) pageMemory() int64 {
 	spare := c.spareMemory()
 	if o := &c.Options; o.CachePolicy != cache.None && o.CacheSize > 0 {
 		spare -= o.CacheSize
@@ -78,7 +78,7 @@ type Repeats struct {
 }
 
 // Repeats estimates what an epoch reads again. It is more than nothing only if memory is too short.
-func (c *Catalog) Repeats() Repeats {
+func (c Budget) Repeats() Repeats {
 	p, r := &c.pages, Repeats{Factor: 1, Needs: c.pageNeeds(), Memory: c.pageMemory()}
 	if r.Needs <= r.Memory {
 		return r

@@ -155,7 +155,7 @@ func nothingLeft(t *testing.T, e *Engine) {
 	if used, _ := e.memory.ledger.usage(usePages); used != 0 {
 		t.Errorf("%d bytes of pages are charged at the end", used)
 	}
-	if s := e.pages.Stats(); s.Pages != 0 || s.Reserved != 0 {
+	if s := e.kept.pages.Stats(); s.Pages != 0 || s.Reserved != 0 {
 		t.Errorf("at the end: %+v", s)
 	}
 }
@@ -189,7 +189,7 @@ func TestPagesAreReadOnce(t *testing.T) {
 							t.Errorf("epoch %d: %d bytes were read of files of %d bytes", epoch.Epoch, epoch.StorageBytes, stored[kind])
 						}
 					}
-					if r := e.Catalog().Repeats(); r.Factor != 1 {
+					if r := (Budget{e.catalog}).Repeats(); r.Factor != 1 {
 						t.Errorf("predicted: %+v", r)
 					}
 					if s.Memory.Peak > s.Memory.Limit {
@@ -218,11 +218,11 @@ func TestPagesGiveWay(t *testing.T) {
 				e := start(t, dir, settings)
 				sameBatches(t, epochOf(t, e, 0), want)
 				s := e.Stats()
-				t.Logf("%.1f times the files were read, foretold: %+v; %+v, %+v", float64(s.Storage.Bytes)/float64(stored[kind]), e.Catalog().Repeats(), s.Storage.Pages, s.Memory)
+				t.Logf("%.1f times the files were read, foretold: %+v; %+v, %+v", float64(s.Storage.Bytes)/float64(stored[kind]), Budget{e.catalog}.Repeats(), s.Storage.Pages, s.Memory)
 				if s.Memory.Peak > s.Memory.Limit {
 					t.Errorf("%+v", s.Memory)
 				}
-				if r := e.Catalog().Repeats(); r.Factor < 1.1 {
+				if r := (Budget{e.catalog}).Repeats(); r.Factor < 1.1 {
 					t.Errorf("foretold: %+v", r)
 				}
 				if err := e.Quiet(t.Context()); err != nil { // what is read ahead holds pages
@@ -246,13 +246,13 @@ func TestAWindowThatFits(t *testing.T) {
 		settings := func(o *Options) {
 			o.BatchSize, o.Workers, o.PrefetchDepth, o.MemoryLimit, o.Shuffle = 4, 2, 0, mib<<20, true
 		}
-		r := start(t, dirs["mds"], settings).Catalog().Repeats()
+		r := Budget{start(t, dirs["mds"], settings).catalog}.Repeats()
 		if r.Window == 0 || r.Factor == 1 {
 			continue
 		}
 		proposed++
 		e := start(t, dirs["mds"], settings, func(o *Options) { o.Window = r.Window })
-		if r := e.Catalog().Repeats(); r.Factor != 1 {
+		if r := (Budget{e.catalog}).Repeats(); r.Factor != 1 {
 			t.Errorf("%d MiB: what was proposed does not fit: %+v", mib, r)
 		}
 		epochOf(t, e, 0)

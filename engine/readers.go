@@ -85,7 +85,7 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 			if b.isSent() {
 				err = fmt.Errorf("%w: no room for %s on the GPU within %v", errNoRoomOnGPU, name, r.opts.MemoryWait)
 			}
-			warnMachine(r.log, b.key, err)
+			warnMachine(r.opts.Logger, b.key, err)
 			return err
 		}
 		timer.Reset(left)
@@ -98,7 +98,7 @@ func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	r.mu.Lock()
 	since, held := r.schedule.refusedSince(b), time.Duration(math.MaxInt64)
 	if slices.ContainsFunc(r.schedule.making, func(b *batch) bool { return b.short.IsZero() }) {
-		held = time.Since(r.ds.Held())
+		held = time.Since(r.catalog.Dataset.Held())
 	}
 	r.mu.Unlock()
 	if since.IsZero() {
@@ -149,7 +149,7 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 	outdated, err := r.look(k, b)
 	if err != nil && causeOf(err) != ofFile {
 		err = machineError(err)
-		warnMachine(r.log, k, err)
+		warnMachine(r.opts.Logger, k, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,18 +196,18 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 		b.form = made
 	}
 	b.refs++
-	all.opens++
-	b.openedAs = all.opens
+	all.schedule.opens++
+	b.openedAs = all.schedule.opens
 	all.streams.follow(b, form)
 	if b.state == ready {
 		return b, true, nil
 	}
 	if b.waiting++; b.waiting == 1 {
-		b.asked = all.opens
+		b.askedAs = all.schedule.opens
 	}
 	all.takeWork.Broadcast() // it goes before what is only prefetched
 	all.flow.room.some.Broadcast()
-	if all.hung.count.Load() > 0 {
+	if all.flow.hung.count.Load() > 0 {
 		all.flow.moreSlots(1) // it may be loaded now
 	}
 	return b, false, nil
@@ -232,8 +232,8 @@ func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady
 		return c, true, nil
 	}
 	if c.waiting++; c.waiting == 1 {
-		all.opens++
-		c.asked = all.opens
+		all.schedule.opens++
+		c.askedAs = all.schedule.opens
 	}
 	all.takeWork.Broadcast()
 	return c, false, nil
@@ -241,7 +241,8 @@ func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady
 
 // newCopy has a copy of a complete batch made. Nothing holds it yet.
 func (all *batches) newCopy(source *batch, form layout.Form) *batch {
-	c := &batch{key: source.key, form: form, source: source, spec: source.spec, valid: source.valid, done: make(chan struct{})}
+	c := &batch{key: source.key, form: form, done: make(chan struct{})}
+	c.source, c.spec, c.valid = source, source.spec, source.valid
 	if form != layout.PNG {
 		c.spec = source.spec.In(form.OrderOf(all.opts.Layout))
 	}
@@ -301,11 +302,11 @@ func (all *batches) abandon(b *batch) {
 		all.discard(b)
 		return
 	}
-	asked := b.asked
+	asked := b.askedAs
 	time.AfterFunc(abandonedFor, func() {
 		all.mu.Lock()
 		defer all.mu.Unlock()
-		if b.refs == 0 && b.state < ready && b.asked == asked {
+		if b.refs == 0 && b.state < ready && b.askedAs == asked {
 			all.discard(b)
 		}
 	})

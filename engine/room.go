@@ -34,9 +34,9 @@ type amount struct {
 // await waits until a load has the memory it asked for. It returns an error if the sample is no longer wanted, or can
 // never have as much.
 func (r *room) await(l *load) error {
-	l.giveBack()
+	l.input.giveBack()
 	b, ledger := l.item.b, r.memory.ledger
-	impossible := r.memory.fits(b, l.asks.input+l.asks.drawing)
+	impossible := r.memory.fits(b, l.input.asks.input+l.input.asks.drawing)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notLarge(l)
@@ -45,16 +45,16 @@ func (r *room) await(l *load) error {
 	}
 	defer r.end(l)
 	for {
-		if err := cmp.Or(impossible, l.wanted()); err != nil {
+		if err := cmp.Or(impossible, l.item.wanted()); err != nil {
 			return err
 		}
 		before := ledger.returns()
-		if r.schedule.firstWaiting() == l || l.asks.input <= ledger.load && l.asks.drawing <= ledger.drawing {
+		if r.schedule.firstWaiting() == l || l.input.asks.input <= ledger.load && l.input.asks.drawing <= ledger.drawing {
 			if r.admit(l, false) {
 				return nil
 			}
 			r.mu.Unlock()
-			some := r.memory.reclaim(b, l.asks.input+l.asks.drawing, before)
+			some := r.memory.reclaim(b, l.input.asks.input+l.input.asks.drawing, before)
 			r.mu.Lock()
 			if some || ledger.returns() != before {
 				continue
@@ -74,7 +74,7 @@ func (r *room) awaitReturn(l *load) {
 	defer r.mu.Unlock()
 	r.begin(l)
 	defer r.end(l)
-	for l.wanted() == nil && r.memory.ledger.returns() == before {
+	for l.item.wanted() == nil && r.memory.ledger.returns() == before {
 		r.some.Wait()
 	}
 }
@@ -113,11 +113,11 @@ func (r *room) hasWaiting(b *batch) bool {
 
 // admit gives a load what it asks for, if there is as much.
 func (r *room) admit(l *load, only bool) bool {
-	if !r.memory.ledger.admitLoad(l.asks.input, l.asks.drawing, only) {
+	if !r.memory.ledger.admitLoad(l.input.asks.input, l.input.asks.drawing, only) {
 		return false
 	}
-	l.charged = l.asks.input
-	r.isLarge(l, l.asks.drawing)
+	l.input.charged = l.input.asks.input
+	r.isLarge(l, l.input.asks.drawing)
 	r.waiting = without(r.waiting, l)
 	r.notShort(l.item.b)
 	return true
@@ -126,13 +126,13 @@ func (r *room) admit(l *load, only bool) bool {
 // makeReady leaves room for drawing the sample that a load has read. The error is errNoRoom if there is too little.
 func (r *room) makeReady(l *load) error {
 	n, ledger := l.sample.needs, r.memory.ledger
-	if err := r.memory.fits(l.item.b, l.charged+n); err != nil || n <= max(ledger.drawing, l.room) {
+	if err := r.memory.fits(l.item.b, l.input.charged+n); err != nil || n <= max(ledger.drawing, l.room) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !ledger.admitLoad(0, n, false) {
-		l.asks = amount{l.charged, n}
+		l.input.asks = amount{l.input.charged, n}
 		return errNoRoom
 	}
 	r.isLarge(l, n)

@@ -125,11 +125,11 @@ func TestAnyLimit(t *testing.T) {
 // mostOf is what the sample that takes most takes while it is made.
 func mostOf(t *testing.T, e *Engine) (most int64) {
 	t.Helper()
-	for i := range e.ds.Len() {
+	for i := range e.catalog.Dataset.Len() {
 		l := newLoad(e.batches)
-		l.item.b = &batch{slots: []shard.Slot{{ID: int64(i)}}, spec: e.catalog.Spec(Key{})}
+		l.item.b = &batch{content: content{slots: []shard.Slot{{ID: int64(i)}}, spec: e.catalog.Spec(Key{})}}
 		if l.fetchFirst() == nil {
-			most = max(most, l.charged+l.sample.needs)
+			most = max(most, l.input.charged+l.sample.needs)
 		}
 		e.flow.recycle(l)
 	}

@@ -44,16 +44,7 @@ func (l *load) pairable() bool {
 }
 
 // fetchFirst fetches the sample that belongs into the slot.
-func (l *load) fetchFirst() error {
-	l.sample.instead = ""
-	return l.fetch(l.item.b.slots[l.item.slot].ID, StatusOK, false)
-}
-
-// readFirst is fetchFirst, and waits for memory if there is too little.
-func (l *load) readFirst() error {
-	l.sample.instead = ""
-	return l.obtain(l.item.b.slots[l.item.slot].ID, StatusOK, false)
-}
+func (l *load) fetchFirst() error { return l.fetch(l.item.of().ID, StatusOK, false) }
 
 // obtain is fetch, and waits for memory if there is too little.
 func (l *load) obtain(id int64, st Status, whole bool) error {
@@ -96,11 +87,11 @@ func reasonOf(err error) *badError {
 // zero fills the slot with the fill value.
 func (l *load) zero(reason string) error {
 	all, b, slot := l.batches, l.item.b, l.item.slot
-	if err := l.beginWriting(); err != nil {
+	if err := l.item.beginWriting(); err != nil {
 		return err
 	}
-	defer l.endWriting()
-	all.converter.Fill(b.slotBytes(slot), b.spec, all.opts.Fill)
+	defer l.item.endWriting()
+	all.catalog.converter.Fill(b.slotBytes(slot), b.spec, all.opts.Fill)
 	b.samples[slot] = Sample{ID: b.slots[slot].ID, Label: -1, Status: StatusZeroed, Reason: reason}
 	return nil
 }
@@ -110,18 +101,18 @@ func (l *load) zero(reason string) error {
 // error that is not a file's fault.
 func (l *load) replace(cause error) error {
 	all, b := l.batches, l.item.b
-	s := b.slots[l.item.slot]
+	s := l.item.of()
 	bad := reasonOf(cause)
 	l.sample.instead = bad.path + ": " + bad.reason.Error()
 	tried, looked := 0, 0
 	for id := range all.catalog.replacements(s) {
-		if why := all.ds.Unread(int(id)); why != "" {
+		if why := all.catalog.Dataset.Unread(int(id)); why != "" {
 			return all.catalog.unread(id, why)
 		}
 		h, wd := all.catalog.sizeOf(id)
 		fits := h > 0 && all.catalog.fits(b.spec, h, wd)
 		if looked++; fits || looked%1024 == 0 {
-			if err := l.stillWanted(); err != nil {
+			if err := l.item.stillWanted(); err != nil {
 				return err
 			}
 		}
@@ -131,7 +122,7 @@ func (l *load) replace(cause error) error {
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
-		l.again, l.asks = false, amount{}
+		l.again, l.input.asks = false, amount{}
 		err := l.obtain(id, StatusReplaced, false)
 		if err == nil {
 			err = l.drawOne()
@@ -162,7 +153,7 @@ func (l *load) verdict(err error) error {
 	case causeOf(err) == ofFile:
 		return all.bad.report(p.id, err, p.seen)
 	case causeOf(err) == ofMachine, causeOf(err) == ofMemory:
-		return fmt.Errorf("%s: %w", all.ds.Path(int(p.id)), dataset.Reason(err))
+		return fmt.Errorf("%s: %w", all.catalog.Dataset.Path(int(p.id)), dataset.Reason(err))
 	}
 	return err
 }
@@ -171,7 +162,7 @@ func (l *load) verdict(err error) error {
 func (l *load) fetch(id int64, st Status, whole bool) (err error) {
 	defer l.endFetch()
 	defer catch(&err)
-	all, b, epoch, p := l.batches, l.item.b, l.item.b.slots[l.item.slot].Epoch, &l.sample
+	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
 	l.beginFetch(id)
 	if err := all.bad.check(id); err != nil {
@@ -188,7 +179,7 @@ func (l *load) fetch(id int64, st Status, whole bool) (err error) {
 	if err == nil && !all.catalog.fits(b.spec, h, width) {
 		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
 	}
-	if why := all.ds.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
+	if why := all.catalog.Dataset.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
 		err = all.catalog.unread(id, why)
 	}
 	if err != nil {
@@ -204,7 +195,7 @@ func (l *load) fetch(id int64, st Status, whole bool) (err error) {
 // plan decides how the pixels of a sample that was fetched are made, and leaves room for that.
 func (l *load) plan() error {
 	all, p := l.batches, &l.sample
-	p.job = l.pixelOptions.PlanFor(p.head, p.transform, all.converter.Direct(l.item.b.spec.Order, p.transform.Flip))
+	p.job = l.pixelOptions.PlanFor(p.head, p.transform, all.catalog.converter.Direct(l.item.b.spec.Order, p.transform.Flip))
 	p.needs = l.pixelOptions.Needs(p.head)
 	if p.job.Memory > 0 {
 		empty := pinned.NewHost(all.opts.Memory, nil)

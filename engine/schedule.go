@@ -15,6 +15,8 @@ type schedule struct {
 	hung         *hung
 	batchWorkers int // maximum number of batches in the making
 
+	opens uint64 // counts Opens
+
 	queue     []*batch // to be laid out, or waiting for memory
 	layingOut []*batch // given to batch workers for that
 	making    []*batch // their slots are handed out
@@ -145,7 +147,7 @@ func (s *schedule) goesBefore(a, b *batch) bool {
 		return a.waiting > 0
 	}
 	if a.waiting > 0 {
-		return a.asked < b.asked
+		return a.askedAs < b.askedAs
 	}
 	return s.streams.distance(a) < s.streams.distance(b)
 }

@@ -37,16 +37,16 @@ func (e *Engine) ask(k Key) *batch {
 	b.refs++
 	e.batches.streams.follow(b, layout.NHWCForm)
 	b.waiting++
-	e.batches.opens++
-	b.asked = e.batches.opens
+	e.batches.schedule.opens++
+	b.askedAs = e.batches.schedule.opens
 	return b
 }
 
 // own lays out and publishes the most important batch, like a batch worker.
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
-	b, _ := e.batches.takeTask(toMake)
-	if err := e.batches.layOut(b); err != nil {
+	b, _ := batchWorker{e.batches, toMake}.take()
+	if err := (batchWorker{batches: e.batches}).layOut(b); err != nil {
 		t.Fatal(err)
 	}
 	e.batches.finishLayout(b, nil)
@@ -71,11 +71,11 @@ func completeWanted(t *testing.T, e *Engine, want *batch) {
 	for range want.items {
 		e.batches.itemDone(claimed(t, e).item, nil, nil)
 	}
-	b, isDone := e.batches.takeTask(toMake)
+	b, isDone := batchWorker{e.batches, toMake}.take()
 	if b != want || !isDone {
 		t.Fatalf("took %v, want the complete batch", b.key)
 	}
-	e.batches.finishAssembly(want, e.batches.assemble(want))
+	e.batches.finishAssembly(want, batchWorker{batches: e.batches}.assemble(want))
 	e.batches.mu.Lock()
 	want.waiting--
 	e.batches.mu.Unlock()
@@ -96,7 +96,7 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 		t.Fatalf("queue %v", got)
 	}
 	for i, want := range []*batch{first, other, e.batches.table[Key{Batch: 1}], e.batches.table[Key{Batch: 2}], e.batches.table[Key{Batch: 3}]} {
-		b, isDone := e.batches.takeTask(toMake)
+		b, isDone := batchWorker{e.batches, toMake}.take()
 		if b != want || isDone {
 			t.Errorf("taken as number %d: %v, want %v", i, b.key, want.key)
 		}
@@ -117,7 +117,7 @@ func TestLayoutsKeepTheirOrder(t *testing.T) {
 		return s.nextToLayOut(toMake)
 	}
 	first, second := e.ask(Key{Batch: 3}), e.ask(Key{Batch: 9})
-	if b, _ := e.batches.takeTask(toMake); b != first {
+	if b, _ := (batchWorker{e.batches, toMake}).take(); b != first {
 		t.Fatalf("took %v", b.key)
 	}
 	if b := later(); b != nil {
@@ -128,7 +128,7 @@ func TestLayoutsKeepTheirOrder(t *testing.T) {
 		t.Error("a batch that is only prefetched holds up one that is wanted")
 	}
 	first.waiting = 1
-	e.batches.finishLayout(first, e.batches.layOut(first))
+	e.batches.finishLayout(first, batchWorker{batches: e.batches}.layOut(first))
 	if b := later(); b != second {
 		t.Error("the next batch is not laid out")
 	}
@@ -213,7 +213,7 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 	completeWanted(t, e, own(t, e))
 	ahead := own(t, e)
 	writing, fetching := claimed(t, e), claimed(t, e)
-	if err := writing.beginWriting(); err != nil {
+	if err := writing.item.beginWriting(); err != nil {
 		t.Fatal(err)
 	}
 	e.batches.mu.Lock()
@@ -222,11 +222,11 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 		t.Error("a batch that is being written into must keep its memory until that is done")
 	}
 	e.batches.mu.Unlock()
-	writing.endWriting()
+	writing.item.endWriting()
 	if ahead.buf != nil {
 		t.Error("the memory was not given back")
 	}
-	if err := fetching.beginWriting(); !errors.Is(err, errDropped) {
+	if err := fetching.item.beginWriting(); !errors.Is(err, errDropped) {
 		t.Errorf("a read for a dropped batch may write: %v", err)
 	}
 	e.batches.itemDone(writing.item, nil, nil)
@@ -284,10 +284,10 @@ func TestWantedBatchIsLoadedWhileOthersHang(t *testing.T) {
 	e.ask(Key{})
 	own(t, e)
 	claimed(t, e)
-	hangs := all.hung.loads[0]
+	hangs := all.flow.hung.loads[0]
 	hangs.stalled = true
 	hangs.fetchingSince.Store(1)
-	all.hung.count.Store(1)
+	all.flow.hung.count.Store(1)
 	next := own(t, e)
 	if b := all.schedule.nextSlot(); b != nil {
 		t.Errorf("%s is loaded, which nobody waits for", b.key)

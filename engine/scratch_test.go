@@ -75,8 +75,8 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 			}
 			defer e.Close()
 			var attempts atomic.Int32
-			real := e.batches.newLoader
-			e.batches.newLoader = func(o pixels.Options, entries *sample.Entries) loader {
+			real := e.batches.flow.newLoader
+			e.batches.flow.newLoader = func(o pixels.Options, entries *sample.Entries) loader {
 				return faultyLoader{real(o, entries), func(int64) error {
 					if attempts.Add(1) > 2000 { // in 10 seconds
 						return errors.New("a loop")

@@ -82,7 +82,7 @@ func (s *shares) addLocal(c *Catalog) {
 	}
 	o, all := &c.Options, 0.0
 	for id := range o.Samples {
-		cost, _ := c.localCost(id)
+		cost, _ := Budget{c}.localCost(id)
 		s.files = s.files || cost < 0
 		all += float64(max(cost, 0))
 	}
@@ -98,7 +98,7 @@ func (s *shares) addLocal(c *Catalog) {
 // setDisk finds out which share a room on the disk is for.
 func (s *shares) setDisk(c *Catalog, room int64) {
 	o := &c.Options
-	s.room, s.disk = room, cache.Share(room, o.Samples, o.readHere(), c.localCost, o.InFlight())
+	s.room, s.disk = room, cache.Share(room, o.Samples, o.readHere(), Budget{c}.localCost, o.InFlight())
 	if s.disk >= 1-s.memory {
 		s.disk = 1 // all that is left
 	}
@@ -106,7 +106,7 @@ func (s *shares) setDisk(c *Catalog, room int64) {
 
 // localCost is what a sample takes of the local cache, below 0 if it is a file of this machine, and whether it is ordered
 // apart from others.
-func (c *Catalog) localCost(id int64) (cost int64, apart bool) {
+func (c Budget) localCost(id int64) (cost int64, apart bool) {
 	if !c.Dataset.InStore(int(id)) {
 		return -1, false
 	}

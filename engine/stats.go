@@ -253,21 +253,21 @@ func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
 	s.Errors = e.bad.total()
 	s.Memory = e.memory.stats()
-	s.Buffers = []pinned.BufferStats{e.memory.pool.Stats().BufferStats, e.inputs.Stats(), e.rest.Stats()}
+	s.Buffers = []pinned.BufferStats{e.memory.pool.Stats().BufferStats, e.memory.inputs.Stats(), e.memory.rest.Stats()}
 	if d := e.opts.Device; d != nil {
 		c := d.Stats()
-		s.GPU = e.gpuUse.stats(d.UUID(), c)
+		s.GPU = e.device.use.stats(d.UUID(), c)
 		s.Buffers = append(s.Buffers, pinned.BufferStats{Name: "batch", Kind: pinned.DeviceMemory, Real: c.Real, MaxReal: c.MaxReal,
 			Reserved: c.Reserved, MaxReserved: c.MaxReserved, Locked: true})
 	}
-	s.Plans = e.keeper.stats()
-	s.Storage.Store, s.Storage.Local = e.ds.Requests(), e.ds.LocalCache()
-	if e.pages != nil {
-		p := e.pages.Stats()
+	s.Plans = e.kept.keeper.stats()
+	s.Storage.Store, s.Storage.Local = e.catalog.Dataset.Requests(), e.catalog.Dataset.LocalCache()
+	if e.kept.pages != nil {
+		p := e.kept.pages.Stats()
 		s.Storage.Pages = &p
 	}
-	if e.cache != nil {
-		c := e.cache.Stats()
+	if e.kept.cache != nil {
+		c := e.kept.cache.Stats()
 		for _, c := range c.Epochs {
 			if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {
 				e := &s.Epochs[i]

@@ -149,7 +149,7 @@ func TestWarnOfRepeats(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.log.watched = true
-		warnOfRepeats(r, catalog.Repeats())
+		warnOfRepeats(r, engine.Budget{Catalog: catalog}.Repeats())
 		r.log.close()
 		for _, want := range test.want {
 			if !strings.Contains(words.String(), want) {

@@ -47,7 +47,7 @@ func newHitTable(c *engine.Catalog, raw convert.Options, unknown float64, sample
 	h := &hitTable{already: float64(already) / float64(n)}
 	for step := range h.ratios {
 		share := toConvert(float64(step)/hitSteps, h.already)
-		h.limit, h.ratios[step] = c.CacheSize(func(id int64) (int64, bool) {
+		h.limit, h.ratios[step] = engine.Budget{Catalog: c}.CacheSize(func(id int64) (int64, bool) {
 			if among(id%n, share) {
 				return int64(scale * float64(sizes[id%n][1])), true
 			}

@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"fmt"
+	"github.com/batchfs/batchfs/layout"
+	"slices"
+)
+
+// A batchWorker lays batches out and assembles them once their slots are done. It does not wait
+// in between, so a batch whose storage does not answer delays no other.
+type batchWorker struct {
+	batches *batches
+	task    task
+}
+
+func (w batchWorker) run() {
+	if w.task == toSend || w.task == toSwap {
+		w.batches.device.near()
+	}
+	for {
+		switch b, isDone := w.take(); {
+		case b == nil:
+			return
+		case isDone:
+			w.batches.finishAssembly(b, w.assemble(b))
+		default:
+			w.batches.finishLayout(b, w.layOut(b))
+		}
+	}
+}
+
+// take waits for a batch to lay out, or to assemble if all of its slots are done. It
+// returns nil when the engine closes.
+func (w batchWorker) take() (b *batch, isDone bool) {
+	all := w.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s := all.schedule
+	for !all.closed {
+		if i := slices.IndexFunc(s.completed, func(b *batch) bool { return b.task() == w.task }); i >= 0 {
+			b := s.completed[i]
+			s.completed = slices.Delete(s.completed, i, i+1)
+			s.atWork++
+			b.beginWork()
+			return b, true
+		}
+		if b := s.nextToLayOut(w.task); b != nil {
+			s.queue = without(s.queue, b)
+			s.atWork++
+			b.writers++
+			s.layingOut = append(s.layingOut, b)
+			return b, false
+		}
+		all.takeWork.Wait()
+	}
+	return nil, false
+}
+
+// layOut decides what is in the batch and allocates it.
+func (w batchWorker) layOut(b *batch) (err error) {
+	all := w.batches
+	defer catch(&err)
+	if b.task() == toSend {
+		return all.device.findSlot(b)
+	}
+	if b.source != nil && !w.fitsBeside(b) {
+		return errNoRoom
+	}
+	if b.slots == nil && b.source == nil {
+		b.assignSamples(all.catalog)
+		b.order = all.kept.decodingOrder(b)
+	}
+	if err := all.catalog.shapeKnown(b.slots); err != nil {
+		return err
+	}
+	if err := b.spec.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrTooBig, err)
+	}
+	if b.large > 0 && !w.mayBegin(b) {
+		return errLater
+	}
+	buf, err := all.memory.buffer(b, layout.Size(b.form, b.spec))
+	if err != nil {
+		return err
+	}
+	if b.buf = buf; b.form.Tensor() {
+		start := layout.DataOffset(b.form, b.spec)
+		b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
+	}
+	if b.slot = all.device.slotAhead(b); b.slot != nil {
+		b.onGPU = make([]bool, len(b.slots))
+	}
+	return nil
+}
+
+// fitsBeside reports whether there can be room for a copy beside its source. If there never is, that goes as soon as nobody
+// holds it, and the batch is made in the form that was asked for.
+func (w batchWorker) fitsBeside(c *batch) bool {
+	all := w.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	source := c.source
+	if source.buf == nil || layout.Size(c.form, c.spec)+int64(len(source.buf.Bytes())) <= all.memory.forBatches() || all.catalog.madeIn(c.form) != c.form {
+		return true
+	}
+	if c.refusedAt = all.memory.ledger.returns(); source.refs == 0 && source.state == ready {
+		all.discard(source)
+	}
+	return false
+}
+
+func (w batchWorker) mayBegin(b *batch) bool {
+	w.batches.mu.Lock()
+	defer w.batches.mu.Unlock()
+	b.begun = w.batches.schedule.mayBegin(b)
+	return b.begun
+}
+
+func (w batchWorker) assemble(b *batch) (err error) {
+	all := w.batches
+	defer catch(&err)
+	switch b.task() {
+	case toMake:
+		b.assemble()
+	case toCopy:
+		w.copySource(b)
+	case toSend:
+		return all.device.send(b, b.source)
+	case toSwap:
+		if b.source != nil {
+			return all.device.fetch(b)
+		}
+		b.assemble()
+		return all.device.send(b, b)
+	}
+	return nil
+}
+
+// copySource makes the bytes of a copy.
+func (w batchWorker) copySource(c *batch) {
+	all, source := w.batches, c.source
+	if c.form == layout.PNG {
+		all.catalog.converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
+		return
+	}
+	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.opts.Kernels.Writing)
+	layout.PutHeader(c.form, c.spec, c.buf.Bytes(), source.description().Meta())
+}

@@ -1,0 +1,51 @@
+package engine
+
+import "github.com/batchfs/batchfs/pinned"
+
+// An input is a load's buffer for an encoded sample, and the part of it that the ledger has admitted.
+type input struct {
+	memory  *memory
+	buffer  pinned.Host
+	charged int64
+
+	grow    func(n int) []byte // growFor the load's batch; made once, as nothing is allocated for a sample
+	refused error              // why it did not
+	asks    amount             // what it was refused, and is to have before it reads again
+}
+
+// growFor makes the buffer n bytes long, if the ledger admits that. The error is errNoRoom if it does not; the load is to
+// give up what it has then, and to wait for what it asks for.
+func (in *input) growFor(b *batch, n int) ([]byte, error) {
+	will := in.buffer.Plan(n)
+	if more := will - in.charged; more > 0 {
+		if err := in.memory.fits(b, int64(n)); err != nil {
+			return nil, err
+		}
+		if !in.memory.ledger.admitLoad(more, 0, false) {
+			in.asks.input = will
+			return nil, errNoRoom
+		}
+		in.charged = will
+	}
+	return in.memory.grow(&in.buffer, n)
+}
+
+// presize allocates the buffer before the first sample.
+func (in *input) presize(n int) error {
+	err := in.buffer.Presize(n)
+	in.chargeActual()
+	return err
+}
+
+// giveBack frees the buffer.
+func (in *input) giveBack() {
+	in.buffer.Free()
+	in.chargeActual()
+}
+
+// chargeActual brings the accounts in line with what is held between samples: buffers shrink.
+func (in *input) chargeActual() {
+	held := in.buffer.Bytes()
+	in.memory.ledger.correct(useScratch, held-in.charged)
+	in.charged = held
+}

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"slices"
+	"time"
+)
+
+// Where the kernel does not say when a reader unmaps a batch it has closed, memory is asked
+// for again after these pauses.
+const (
+	soonestRetry = 2 * time.Millisecond
+	latestRetry  = 50 * time.Millisecond
+)
+
+// A watcher looks after storage that hangs, streams that are idle, and batches that were refused
+// memory, which are tried again when some comes back, and now and then.
+type watcher struct{ batches *batches }
+
+func (w watcher) run() {
+	all := w.batches
+	ledger, pause := all.memory.ledger, soonestRetry
+	storage, idle, retry := time.NewTicker(stallAfter/4), time.NewTimer(all.opts.IdleAfter), time.NewTimer(pause)
+	defer storage.Stop()
+	defer idle.Stop()
+	defer retry.Stop()
+	retry.Stop()
+	for {
+		select {
+		case <-all.ctx.Done():
+			return
+		case now := <-storage.C:
+			w.replaceStalled(now)
+			continue
+		case <-idle.C:
+			idle.Reset(w.endIdle())
+			continue
+		case <-ledger.kicked:
+		case <-retry.C:
+			ledger.back.Add(1)
+			pause = min(2*pause, latestRetry)
+		}
+		if w.retryRefused() {
+			retry.Reset(pause)
+		} else {
+			pause = soonestRetry
+		}
+	}
+}
+
+func (w watcher) replaceStalled(now time.Time) {
+	all := w.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !all.closed {
+		all.flow.standIn(all.flow.hung.find(now))
+		all.flow.loadAhead()
+		all.takeWork.Broadcast()
+	}
+}
+
+// endIdle ends streams that have not been read for a while, and returns the memory of their
+// batches to the system. It returns the time until another stream may be idle.
+func (w watcher) endIdle() time.Duration {
+	all := w.batches
+	all.mu.Lock()
+	ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
+	// Trim without streams, too: readers may have closed batches that outlived theirs.
+	trim := ended > 0 || len(all.streams.byShard) == 0
+	all.mu.Unlock()
+	if trim {
+		all.memory.pool.Trim()
+	}
+	return max(wait, time.Millisecond)
+}
+
+// retryRefused has batches and loads that were refused memory tried again, and reports whether there
+// are any.
+func (w watcher) retryRefused() bool {
+	all := w.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	short := len(all.flow.room.waiting) > 0 || slices.ContainsFunc(all.schedule.queue, (*batch).refused)
+	all.memory.ledger.awaited.Store(short)
+	all.takeWork.Broadcast()
+	all.flow.room.some.Broadcast()
+	return short
+}
