@@ -262,7 +262,9 @@ func TestEntryPoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		later := r.engine.Stats().JPEGs.Entries
-		if on := rule != decode.EntryOff; (first.Made > 0) != on || (later.Used > first.Used) != on || later.Made != first.Made {
+		// What is read ahead of the next epoch may be decoded before its entry points are known.
+		again := later.Made - first.Made
+		if on := rule != decode.EntryOff; (first.Made > 0) != on || (later.Used > first.Used) != on || again > first.Made/2 {
 			t.Errorf("rule %d: %+v after the first epoch, %+v after others", rule, first, later)
 		}
 		if _, err := p.measureLoad(t.Context(), 0.5, 0); err != nil {
