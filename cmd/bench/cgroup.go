@@ -9,13 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup limits the memory of the processes in it, including the page cache they fill, and
-// their read rate from a device.
+// A cgroup limits the memory of the processes in it, including the page cache they fill, their
+// read rate from a device, and their processor time.
 type cgroup struct {
-	memory, io             string // directories, the same one in version 2
-	limit, usage, throttle string // files in them
-	rate                   string // format of a line in throttle
+	memory, io, cpu               string // directories, the same one in version 2
+	limit, usage, throttle, quota string // files in them
+	rate, share                   string // formats of a line in throttle and in quota
 }
+
+// quotaPeriod is the kernel's default, in microseconds.
+const quotaPeriod = 100000
 
 // newCgroup makes a control group, if this machine allows it.
 func newCgroup(name string) (*cgroup, error) {
@@ -23,16 +26,20 @@ func newCgroup(name string) (*cgroup, error) {
 	g := &cgroup{
 		memory: filepath.Join(root, "memory", name), limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes",
 		io: filepath.Join(root, "blkio", name), throttle: "blkio.throttle.read_bps_device", rate: "%s %d",
+		cpu: filepath.Join(root, "cpu", name), quota: "cpu.cfs_quota_us", share: "%d",
 	}
 	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil { // version 2
 		dir := filepath.Join(root, name)
-		g = &cgroup{memory: dir, limit: "memory.max", usage: "memory.current", io: dir, throttle: "io.max", rate: "%s rbps=%d"}
+		g = &cgroup{
+			memory: dir, limit: "memory.max", usage: "memory.current", io: dir, throttle: "io.max", rate: "%s rbps=%d",
+			cpu: dir, quota: "cpu.max", share: fmt.Sprintf("%%d %d", quotaPeriod),
+		}
 		// The controllers may be enabled already. What matters is whether limits can be set.
-		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+memory +io"), 0)
+		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+memory +io +cpu"), 0)
 	}
-	err := os.Mkdir(g.memory, 0o755)
-	if g.io != g.memory {
-		err = errors.Join(err, os.Mkdir(g.io, 0o755))
+	var err error
+	for _, dir := range g.directories() {
+		err = errors.Join(err, os.Mkdir(dir, 0o755))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("control groups: %w", err), g.remove())
@@ -40,10 +47,20 @@ func newCgroup(name string) (*cgroup, error) {
 	return g, nil
 }
 
+func (g *cgroup) directories() []string {
+	if g.io == g.memory {
+		return []string{g.memory}
+	}
+	return []string{g.memory, g.io, g.cpu}
+}
+
 // wrap writes a script that runs a program inside the group.
 func (g *cgroup) wrap(program, script string) error {
-	const text = "#!/bin/sh\necho $$ > '%s/cgroup.procs' && echo $$ > '%s/cgroup.procs' && exec '%s' \"$@\"\n"
-	return os.WriteFile(script, fmt.Appendf(nil, text, g.memory, g.io, program), 0o755)
+	text := []byte("#!/bin/sh\nset -e\n")
+	for _, dir := range g.directories() {
+		text = fmt.Appendf(text, "echo $$ > '%s/cgroup.procs'\n", dir)
+	}
+	return os.WriteFile(script, fmt.Appendf(text, "exec '%s' \"$@\"\n", program), 0o755)
 }
 
 // limitReads limits reads from a path's file system, in bytes per second.
@@ -53,6 +70,11 @@ func (g *cgroup) limitReads(path string, bytes int64) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(g.io, g.throttle), fmt.Appendf(nil, g.rate, disk, bytes), 0)
+}
+
+// limitCPU limits processor time, in processors.
+func (g *cgroup) limitCPU(cpus float64) error {
+	return os.WriteFile(filepath.Join(g.cpu, g.quota), fmt.Appendf(nil, g.share, int(cpus*quotaPeriod)), 0)
 }
 
 // limitFiles leaves the given number of bytes for the page cache, beyond what the group's
@@ -70,7 +92,7 @@ func (g *cgroup) limitFiles(bytes int64) error {
 
 // remove removes the group after its processes have ended.
 func (g *cgroup) remove() (err error) {
-	for _, dir := range []string{g.memory, g.io} {
+	for _, dir := range g.directories() {
 		if e := os.Remove(dir); e != nil && !errors.Is(e, os.ErrNotExist) {
 			err = errors.Join(err, e)
 		}

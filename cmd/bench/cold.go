@@ -276,23 +276,55 @@ func coldThrottled(ctx context.Context, s *setup) (rows []row, err error) {
 
 // throttled starts a cold mount whose reads are limited, by itself or by a control group.
 func (s *setup) throttled(ctx context.Context, mb int, byGroup bool, flags []string) (t *throughput.Training, end func() error, err error) {
-	if !byGroup {
-		t, err = s.train(ctx, s.photos.Root(), append(cold(flags...), "--max-read-bandwidth", fmt.Sprintf("%dMB", mb)), throughput.Mapped)
-		return t, func() error { return t.Mount.Unmount(ctx) }, err
+	if byGroup {
+		return s.inGroup(ctx, func(g *cgroup) error { return g.limitReads(s.photos.Root(), int64(mb)*1e6) }, cold(flags...))
 	}
+	t, err = s.train(ctx, s.photos.Root(), append(cold(flags...), "--max-read-bandwidth", fmt.Sprintf("%dMB", mb)), throughput.Mapped)
+	return t, func() error { return t.Mount.Unmount(ctx) }, err
+}
+
+// inGroup starts a mount of the photos in a control group with a limit.
+func (s *setup) inGroup(ctx context.Context, limit func(*cgroup) error, flags []string) (t *throughput.Training, end func() error, err error) {
 	group, err := newCgroup("batchfs-bench-" + strconv.Itoa(os.Getpid()))
 	if err != nil {
 		return nil, nil, err
 	}
 	inside := *s
 	inside.batchfs = filepath.Join(s.work, "batchfs-in-group")
-	if err = errors.Join(group.wrap(s.batchfs, inside.batchfs), group.limitReads(s.photos.Root(), int64(mb)*1e6)); err == nil {
-		t, err = inside.train(ctx, s.photos.Root(), cold(flags...), throughput.Mapped)
+	if err = errors.Join(group.wrap(s.batchfs, inside.batchfs), limit(group)); err == nil {
+		t, err = inside.train(ctx, s.photos.Root(), flags, throughput.Mapped)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, group.remove())
 	}
 	return t, func() error { return errors.Join(t.Mount.Unmount(ctx), group.remove()) }, nil
+}
+
+// coldQuota compares epochs with a part of the processors, by the quota of a control group, with
+// that part of the rate with all of them.
+func coldQuota(ctx context.Context, s *setup) ([]row, error) {
+	flags, all := warm(shuffled(64, trainingCrop...)...), float64(runtime.NumCPU())
+	quota := 0.75 * all
+	what := fmt.Sprintf("a quota of %v of %v processors / that part of the rate", quota, all)
+	plain, err := s.train(ctx, s.photos.Root(), flags, throughput.Mapped)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Mount.Unmount(ctx)
+	t, end, err := s.inGroup(ctx, func(g *cgroup) error { return g.limitCPU(quota) }, flags)
+	if err != nil {
+		return []row{{what: what, skipped: err.Error()}}, nil
+	}
+	rates, err := s.turns(ctx, what, s.rounds, intoPages(s.photos.Root(), t.Epoch), intoPages(s.photos.Root(), plain.Epoch))
+	if err = errors.Join(err, end()); err != nil {
+		return nil, err
+	}
+	parts := make([]float64, len(rates[1]))
+	for i, rate := range rates[1] {
+		parts[i] = rate * quota / all
+	}
+	note := fmt.Sprintf("%.0f and %.0f images/s", median(rates[0]), median(rates[1]))
+	return []row{measured(what, "x", ratios(rates[0], parts), note).atLeast(0.95)}, nil
 }
 
 // coldMemory compares the peak memory of cold epochs with 32 workers and with 1, for batches of

@@ -90,6 +90,8 @@ var measurements = []measurement{
 	{name: "cold/epoch", measure: coldEpochs, images: photos, asked: true},
 	{name: "cold/workers", measure: coldWorkers, images: photos, asked: true},
 	{name: "cold/throttled", measure: coldThrottled, images: photos, asked: true},
+	{name: "cold/slow", measure: coldSlow, images: photos, asked: true},
+	{name: "cold/quota", measure: coldQuota, images: photos, asked: true},
 	{name: "cold/memory", measure: coldMemory, images: photos, asked: true},
 	{name: compares, measure: compareCommits, asked: true},
 	{name: "peers", measure: peers, images: photos, asked: true},
