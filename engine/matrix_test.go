@@ -85,6 +85,10 @@ func TestFaultMatrix(t *testing.T) {
 		m.e.locked(func() bool { m.e.table[Key{}].pixels = nil; return true })
 		return nil
 	}
+	misplaced := func(m *trial) error { // its samples are fine, but it cannot be assembled
+		m.e.locked(func() bool { m.e.table[Key{}].valid = -1; return true })
+		return nil
+	}
 	for _, c := range []struct {
 		unit, what string
 		happens    func(*trial) error
@@ -101,6 +105,7 @@ func TestFaultMatrix(t *testing.T) {
 		{"drawing", "cancelled", nothing, context.Canceled},
 		{"drawing", lowersLimit, nothing, nil},
 		{"drawing", "panics", unpinned, ErrMachine},
+		{"batch", "panics", misplaced, ErrMachine},
 		{"portion", "hangs", nothing, nil},
 		{"portion", "EIO", fails(errors.New("the driver failed")), nil},
 		{"portion", "ENOMEM", fails(gpu.ErrMemory), nil},
@@ -156,6 +161,52 @@ func TestFaultMatrix(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFaultsOfCopies: what happens to a copy ends the opens of that form alone, and the next one makes it again.
+func TestFaultsOfCopies(t *testing.T) {
+	dir := jpegDir(t, 8)
+	reference := start(t, dir)
+	for _, form := range []layout.Form{layout.PNG, layout.NPY} {
+		e := start(t, dir, func(o *Options) { o.PrefetchDepth = 0 })
+		source := open(t, e, Key{}, layout.NHWCForm)
+		pixels := source.batch.pixels
+		set := func(p []byte) { e.locked(func() bool { source.batch.pixels = p; return true }) }
+		set(nil)
+		if _, err := e.Open(t.Context(), Key{}, form); !errors.Is(err, ErrMachine) {
+			t.Errorf("%s, of which nothing is left: %v", form.Ext(), err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := e.Open(ended, Key{}, form); !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMachine) {
+			t.Errorf("%s, interrupted: %v", form.Ext(), err)
+		}
+		if err := e.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		set(pixels)
+		if !bytes.Equal(source.Bytes(), read(t, reference, Key{}, layout.NHWCForm)) {
+			t.Errorf("the source of a .%s has other bytes", form.Ext())
+		}
+		e.SetMemoryLimit(1)
+		waits, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := e.Open(waits, Key{}, form)
+		stop()
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrNoMemory) {
+			t.Errorf("%s, under a limit that leaves no room: %v", form.Ext(), err)
+		}
+		e.SetMemoryLimit(e.opts.MemoryLimit)
+		if !bytes.Equal(read(t, e, Key{}, form), read(t, reference, Key{}, form)) {
+			t.Errorf("%s has other bytes", form.Ext())
+		}
+		source.Close()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := e.batchBytes(); n != 0 {
+			t.Errorf("%d bytes are charged for batches in the end", n)
+		}
 	}
 }
 
