@@ -234,7 +234,7 @@ func TestUnpackingIsCharged(t *testing.T) {
 					return nil
 				}
 				return memory[:n]
-			}, nil)
+			}, nil, 0)
 			if err == nil && !bytes.Equal(data, rows[3].Image) {
 				err = errors.New("it is another image")
 			}

@@ -79,7 +79,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 		for d.Stat(i).Size > 4096 {
 			i++
 		}
-		data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil)
+		data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 			return ok
 		}
 		for i := range d.Len() {
-			data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil)
+			data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -298,7 +298,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	memory := func(n int) []byte { return make([]byte, n) }
 	var kept []string
 	for i := range d.Len() {
-		data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil)
+		data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,7 +96,7 @@ func (a *account) Release(n int64) { a.left.Add(n) }
 
 // one is what contentsOf has of a sample.
 func (d *Dataset) one(ctx context.Context, i int) (string, error) {
-	data, _, _, err := d.LoadPart(ctx, i, nil, func(n int) []byte { return make([]byte, n) }, nil)
+	data, _, _, err := d.LoadPart(ctx, i, nil, func(n int) []byte { return make([]byte, n) }, nil, 0)
 	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
 }
 

@@ -36,6 +36,9 @@ func (d *Dataset) LeastSaved() int64 {
 	return 64 << 10
 }
 
+// LeastInOne is how many bytes must be skipped for one read of a part to beat one of the whole file.
+const LeastInOne = 4 << 10
+
 // LoadPart reads sample i's file, or the part of it that is needed. It uses buf if its capacity
 // suffices, else the memory that grow(n) returns: at least n bytes, or less to refuse
 // ([ErrTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
@@ -43,7 +46,8 @@ func (d *Dataset) LeastSaved() int64 {
 // If need is not nil, it is shown HeadBytes from the file's beginning and the file's size, and
 // decides which other bytes are needed: those between two offsets, or all if ok is false. If
 // that would skip less than LeastSaved bytes, the whole file is read; for a small file, without
-// calling need. The returned slice, which lies in the caller's memory, has the file's length,
+// calling need. If first is more than HeadBytes, that is the length of the first read, which the caller
+// expects to be enough; need is then also asked where that skips less. The returned slice, which lies in the caller's memory, has the file's length,
 // but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
 // of the memory, and on an error all of it, may hold anything.
 //
@@ -55,7 +59,7 @@ func (d *Dataset) LeastSaved() int64 {
 // differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be unpacked,
 // [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or for a store, and
 // others; [OfFile] tells them apart.
-func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part) (data []byte, read int64, id Identity, err error) {
+func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
 	err = d.attempt(i, func(p origin) error {
 		f, err := p.storage.openRow(ctx, p.source, d.table, i)
 		if id = f.id; err != nil {
@@ -63,7 +67,7 @@ func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n i
 		}
 		defer p.storage.close(&f)
 		var n int64
-		data, n, err = d.load(ctx, i, p.storage, &f, buf, grow, need)
+		data, n, err = d.load(ctx, i, p.storage, &f, buf, grow, need, first)
 		if read += n; p.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
 			id = unknown // as of a file that cannot be opened
 		}
@@ -96,7 +100,7 @@ func (d *Dataset) attempt(i int, f func(p origin) error) error {
 	}
 }
 
-func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte, need Part) ([]byte, int64, error) {
+func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte, need Part, first int64) ([]byte, int64, error) {
 	if !d.Same(i, f.id) {
 		return nil, 0, ErrChanged
 	}
@@ -112,7 +116,7 @@ func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []by
 	if cap(buf) < n {
 		return nil, 0, ErrTooLarge
 	}
-	read, err := s.fillPart(ctx, f, buf[:n], need, int(d.LeastSaved()))
+	read, err := s.fillPart(ctx, f, buf[:n], need, first, int(d.LeastSaved()))
 	if err == nil {
 		err = d.settled(i, s, f)
 	}
@@ -174,11 +178,17 @@ func (d *Dataset) unpackAlone(ctx context.Context, i int, s *storage, f *file, b
 	return data, int64(got), err
 }
 
-// fillPart reads a file, or the part that is needed if that saves at least so many bytes.
-func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part, least int) (read int64, err error) {
+// fillPart reads a file, or the part that is needed if that saves at least so many bytes, or is expected
+// to be in the first read.
+func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part, first int64, least int) (read int64, err error) {
+	if first > HeadBytes {
+		least = LeastInOne
+	} else {
+		first = HeadBytes
+	}
 	n := len(data) - f.skew
 	from, to := 0, len(data)
-	if head := f.room(f.skew + HeadBytes); need != nil && len(data) >= head+least {
+	if head := f.room(f.skew + int(first)); need != nil && len(data) >= head+least {
 		got, err := s.fill(ctx, f, data, 0, head)
 		if read = int64(got); err != nil {
 			return read, err
@@ -187,6 +197,9 @@ func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part,
 		if from = head; ok && a >= 0 && a < b && b <= int64(n) && n-int(b-a) >= least {
 			from, to = f.floor(max(head, f.skew+int(a))), max(head, f.skew+int(b))
 		}
+	}
+	if from == to {
+		return read, nil
 	}
 	got, err := s.fill(ctx, f, data[from:], int64(from), to-from)
 	return read + int64(got), err

@@ -204,7 +204,7 @@ func TestWithoutVersions(t *testing.T) {
 	if err := os.Chtimes(p.path("one.tar"), later, later); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, func(n int) []byte { return make([]byte, n) }, nil); !errors.Is(err, ErrChanged) {
+	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, func(n int) []byte { return make([]byte, n) }, nil, 0); !errors.Is(err, ErrChanged) {
 		t.Errorf("written anew: %v", err)
 	}
 }

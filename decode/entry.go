@@ -43,6 +43,33 @@ func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPo
 	return from, to, from < to
 }
 
+// EntryReach returns an offset in a file up to which decoding the first rows of its stored image, of a height, from
+// entry points most likely reads, which takes no header: how many entry points there are says how high a row of
+// MCUs is. 0 means that it is not known, or the end of the file.
+func EntryReach(rule EntryRule, at []EntryPoint, height, rows int) int64 {
+	const (
+		above    = 2 // rows that upsampling looks at beyond those that are shown
+		distance = 1<<22 - 1
+	)
+	if rule != EntryRows {
+		return 0
+	}
+	for mcu := 8; mcu <= 16; mcu *= 2 {
+		if (height+mcu-1)/mcu != len(at)+1 {
+			continue
+		}
+		last, bits := min(rows+above-1, height-1)/mcu, int64(0)
+		if last >= len(at) {
+			return 0
+		}
+		for _, p := range at[:last+1] {
+			bits += int64(p & distance)
+		}
+		return bits/8 + 2
+	}
+	return 0
+}
+
 // SetPart says, after SetEntryPoints, that of the next image only the part is there that EntryPart
 // returned for these entry points. If that does not suffice, the error is ErrPart.
 func (d *Decoder) SetPart(from, to int64) { d.kept.from, d.kept.to = from, to }

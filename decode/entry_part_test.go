@@ -35,7 +35,7 @@ func TestEntryPart(t *testing.T) {
 		"fill":    func() byte { return 0xff },
 		"nothing": func() byte { return 0x55 },
 	}
-	parts, smaller := 0, 0
+	parts, smaller, reached := 0, 0, 0
 	for _, f := range baselineFiles(t) {
 		h, err := ReadHeader(f.data, true)
 		if err != nil || h.Format != JPEG || h.pixels() > 1<<20 {
@@ -74,6 +74,12 @@ func TestEntryPart(t *testing.T) {
 			if from < int64(frame.scan) || to > size {
 				t.Fatal(name)
 			}
+			if reach := EntryReach(rule, at, h.Height, r.Y+r.H); reach > 0 {
+				reached++
+				if over := reach - to; over < 0 || over > size/4 && size > 4<<10 {
+					t.Errorf("%s: %d bytes are expected to do", name, reach)
+				}
+			}
 			for what, fill := range fills {
 				got, result, _, err := decode(garbage(f.data, frame.scan, from, to, fill), at, from, to)
 				if err != nil || result != EntriesUsed || !bytes.Equal(got, want) {
@@ -100,9 +106,9 @@ func TestEntryPart(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d parts, %d of them smaller than the file", parts, smaller)
-	if parts < 1500 || smaller < 1000 {
-		t.Errorf("%d parts, %d of them smaller than the file", parts, smaller)
+	t.Logf("%d parts, %d of them smaller than the file, %d with an end that is known before", parts, smaller, reached)
+	if parts < 1500 || smaller < 1000 || reached < 100 {
+		t.Error("too few")
 	}
 }
 

@@ -277,14 +277,14 @@ func coldThrottled(ctx context.Context, s *setup) (rows []row, err error) {
 // throttled starts a cold mount whose reads are limited, by itself or by a control group.
 func (s *setup) throttled(ctx context.Context, mb int, byGroup bool, flags []string) (t *throughput.Training, end func() error, err error) {
 	if byGroup {
-		return s.inGroup(ctx, func(g *cgroup) error { return g.limitReads(s.photos.Root(), int64(mb)*1e6) }, cold(flags...))
+		return inGroup(ctx, s, func(g *cgroup) error { return g.limitReads(s.photos.Root(), int64(mb)*1e6) }, cold(flags...))
 	}
 	t, err = s.train(ctx, s.photos.Root(), append(cold(flags...), "--max-read-bandwidth", fmt.Sprintf("%dMB", mb)), throughput.Mapped)
 	return t, func() error { return t.Mount.Unmount(ctx) }, err
 }
 
 // inGroup starts a mount of the photos in a control group with a limit.
-func (s *setup) inGroup(ctx context.Context, limit func(*cgroup) error, flags []string) (t *throughput.Training, end func() error, err error) {
+func inGroup(ctx context.Context, s *setup, limit func(*cgroup) error, flags []string) (t *throughput.Training, end func() error, err error) {
 	group, err := newCgroup("batchfs-bench-" + strconv.Itoa(os.Getpid()))
 	if err != nil {
 		return nil, nil, err
@@ -311,7 +311,7 @@ func coldQuota(ctx context.Context, s *setup) ([]row, error) {
 		return nil, err
 	}
 	defer plain.Mount.Unmount(ctx)
-	t, end, err := s.inGroup(ctx, func(g *cgroup) error { return g.limitCPU(quota) }, flags)
+	t, end, err := inGroup(ctx, s, func(g *cgroup) error { return g.limitCPU(quota) }, flags)
 	if err != nil {
 		return []row{{what: what, skipped: err.Error()}}, nil
 	}

@@ -38,10 +38,13 @@ type Entries struct {
 	made   []byte
 
 	// Of the last sample that was looked for.
-	allow bool // it may be read in part
-	wrong bool // they are of other bytes
-	rule  decode.EntryRule
-	at    []decode.EntryPoint
+	sample int64 // -1: none
+	seen   dataset.Identity
+	allow  bool // it may be read in part
+	inOne  bool // in one read
+	wrong  bool // they are of other bytes
+	rule   decode.EntryRule
+	at     []decode.EntryPoint
 	// Of its file, only the header and the bytes between these were read; to is 0: all of it.
 	from, to int64
 }
@@ -49,13 +52,17 @@ type Entries struct {
 // NewEntries returns Entries for a store. verify compares the bytes of each file with those its
 // entry points were made from.
 func NewEntries(ds *dataset.Dataset, store *entries.Store, verify bool) *Entries {
-	return &Entries{ds: ds, store: store, verify: verify}
+	return &Entries{ds: ds, store: store, verify: verify, sample: -1}
 }
 
 // Find looks for the entry points of sample i, a JPEG whose file was seen with an identity, and
 // holds data. It reads a file.
 func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
 	e.whole()
+	if !e.verify && e.sample == i && e.seen == seen {
+		return
+	}
+	e.sample, e.seen = i, seen
 	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
 	if e.wrong = known && e.verify && entries.CRC(data) != p.CRC; e.wrong {
 		known = false
@@ -80,7 +87,7 @@ func (e *Entries) Found() bool { return len(e.at) > 0 }
 // AllowParts says, before a sample is looked for, whether a Loader may read it in part.
 func (e *Entries) AllowParts(allow bool) {
 	if e != nil {
-		e.allow = allow && !e.verify
+		e.allow, e.inOne, e.sample = allow && !e.verify, false, -1
 		e.whole()
 	}
 }
@@ -98,11 +105,19 @@ func (e *Entries) has(i int64, indexed dataset.Identity) bool {
 	return e.Found()
 }
 
+// reach is where in the file of the sample of the last Find its first rows end, as far as that can be told
+// without its header. From then on, part leaves out what follows, however little that is. 0: it is not known.
+func (e *Entries) reach(height, rows int) (bytes int64) {
+	bytes = decode.EntryReach(e.rule, e.at, height, rows)
+	e.inOne = bytes > 0
+	return bytes
+}
+
 // part is a [dataset.Part]: what decoding a region of the sample of the last Find reads.
 func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Region) (from, to int64, ok bool) {
 	e.whole()
 	from, to, ok = o.EntryPart(head, size, e.rule, e.at, r)
-	if !ok || size-(to-from) < e.ds.LeastSaved() {
+	if !ok || !e.inOne && size-(to-from) < e.ds.LeastSaved() {
 		return 0, 0, false // so all of it is read
 	}
 	e.from, e.to = from, to
@@ -121,6 +136,7 @@ func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byt
 	made, result := d.TakeEntryPoints()
 	if e.wrong || result == decode.EntriesWrong {
 		n.Wrong = 1
+		e.sample = -1
 		e.store.Forget(int(i))
 	}
 	switch {
@@ -138,6 +154,7 @@ func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byt
 }
 
 func (e *Entries) put(i int64, seen dataset.Identity, data []byte, made []decode.EntryPoint) {
+	e.sample = -1
 	e.made = e.made[:0]
 	for _, at := range made {
 		e.made = binary.LittleEndian.AppendUint64(e.made, uint64(at))

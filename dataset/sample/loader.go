@@ -38,14 +38,17 @@ func (l *Loader) Load(ctx context.Context, epoch int, id int64, whole bool, grow
 	l.epoch, l.id = epoch, id
 	var part dataset.Part
 	indexed := l.ds.Stat(int(id))
+	first := int64(0)
 	if !whole && l.saves(epoch, id, indexed) {
 		part = l.part
+	} else if first = l.reach(epoch, id, indexed); !whole && first > 0 {
+		part = l.part
 	}
-	data, read, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, part)
+	data, read, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, part, first)
 	if err == nil && seen != indexed && l.entries.Partial() { // the entry points are of an earlier file
 		l.entries.whole()
 		var again int64
-		data, again, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, nil)
+		data, again, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, nil, 0)
 		read += again
 	}
 	return data, read, seen, err
@@ -72,6 +75,28 @@ func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
 		return false
 	}
 	return raw || (t.Scale() == 1 || l.options.FullJPEGs) && l.entries.has(id, indexed)
+}
+
+// reach is how far into its file a JPEG is read where one read up to there is likely to do: to the end of the
+// last row of its crop, by its entry points. 0: that skips too little, or is not known.
+func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
+	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
+	if !l.entries.allows(id) || height == 0 || !indexed.Known() {
+		return 0
+	}
+	t := l.transform.Choose(epoch, id, height, width)
+	top, _, rows, _ := t.Source()
+	if below := height - top - rows; t.Scale() != 1 && !l.options.FullJPEGs || indexed.Size/int64(height)*int64(below) < dataset.LeastInOne {
+		return 0
+	}
+	if !l.entries.has(id, indexed) {
+		return 0
+	}
+	first := l.entries.reach(height, top+rows)
+	if first <= dataset.HeadBytes || indexed.Size-first < dataset.LeastInOne {
+		return 0
+	}
+	return first
 }
 
 // partOf returns the byte range that the sample's transform needs.
