@@ -79,7 +79,7 @@ func TestFlagsAndNamesExist(t *testing.T) {
 	// Of every command, docker, systemctl and an example.
 	others := map[string]bool{"--help-all": true, "--device": true, "--pid": true, "--cap-add": true, "--security-opt": true, "--now": true, "--grain": true}
 	commands := strings.FieldsFunc(texts["../docs/commands.md"], func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz-", r) })
-	for _, name := range []string{"README.md", "packaging/README.md", "docs/getting-started.md", "docs/coming-from.md", "docs/datasets.md", "docs/files.md", "docs/performance.md", "docs/semantics.md"} {
+	for _, name := range []string{"README.md", "packaging/README.md", "docs/getting-started.md", "docs/coming-from.md", "docs/datasets.md", "docs/files.md", "docs/gpu.md", "docs/mounting.md", "docs/performance.md", "docs/semantics.md"} {
 		text := texts["../"+name]
 		if text == "" {
 			t.Errorf("there is no %s", name)

@@ -296,12 +296,12 @@ for named in {"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 1)}:
 	}
 }
 
-// TestCUDARecipes runs the README's programs for GPUs, as far as that is possible without one: PyTorch takes the GPU's memory for the
+// TestCUDARecipes runs the programs of docs/gpu.md, as far as that is possible without one: PyTorch takes the GPU's memory for the
 // processor's, has no streams, and pins nothing.
 func TestCUDARecipes(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--size", "32x32", "--resize", "stretch", "--batch-size", "4")
-	training := blockWith(t, "../README.md", "```python\n", "batchfs_cuda")
-	pinned := blockWith(t, "../README.md", "```python\n", "pin_memory=True")
+	training := blockWith(t, "../docs/gpu.md", "```python\n", "batchfs_cuda")
+	pinned := blockWith(t, "../docs/gpu.md", "```python\n", "pin_memory=True")
 	without := strings.NewReplacer("\n    ...\n", "\n    steps = i + 1\n", `"mnt/`, `f"{sys.argv[1]}/`, `f"mnt/`, `f"{sys.argv[1]}/`,
 		", pin_memory=True", "", `.to("cuda", `, `.to("cpu", `)
 	program := "import torch, os\nmodel = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(48, 3))\n" + training +
