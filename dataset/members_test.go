@@ -375,7 +375,7 @@ func TestChecksumsOfArchives(t *testing.T) {
 	for _, name := range []string{"a/1.jpg", "a/2.jpg"} {
 		member, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
 		if err == nil {
-			_, err = io.WriteString(member, image("jpeg", 10, 20, 1))
+			_, err = io.WriteString(member, image("jpeg", 10, 20, 1)+strings.Repeat("more", HeadBytes))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -418,6 +418,11 @@ func TestChecksumsOfArchives(t *testing.T) {
 		}
 		if err := loadError(p.open(name), 0); !errors.Is(err, archive.ErrBad) || !OfFile(err) || !strings.Contains(err.Error(), "checksum") {
 			t.Errorf("%s: %v", name, err)
+		}
+		beginning := func([]byte, int64) (from, to int64, ok bool) { return 0, HeadBytes, true }
+		grow := func(n int) []byte { return make([]byte, n) }
+		if _, _, _, err := p.open(name).LoadPart(context.Background(), 0, nil, grow, beginning, HeadBytes+1); !errors.Is(err, archive.ErrBad) {
+			t.Errorf("%s, of which the beginning is wanted: %v", name, err)
 		}
 		if err := loadError(p.open(name), 1); err != nil {
 			t.Errorf("%s, beside it: %v", name, err)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // Identity distinguishes a file from a later one at the same path.
@@ -47,7 +49,8 @@ const LeastInOne = 4 << 10
 // decides which other bytes are needed: those between two offsets, or all if ok is false. If
 // that would skip less than LeastSaved bytes, the whole file is read; for a small file, without
 // calling need. If first is more than HeadBytes, that is the length of the first read, which the caller
-// expects to be enough; need is then also asked where that skips less. The returned slice, which lies in the caller's memory, has the file's length,
+// expects to be enough; need is then also asked where that skips less, but not of a sample that an archive has a
+// checksum of, which is read as a whole, to compare it. The returned slice, which lies in the caller's memory, has the file's length,
 // but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
 // of the memory, and on an error all of it, may hold anything.
 //
@@ -106,6 +109,9 @@ func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []by
 	}
 	if f.coded() {
 		return d.unpack(ctx, i, s, f, buf, grow)
+	}
+	if first > HeadBytes && f.place != nil && f.place.Sum != archive.NoSum && s.check {
+		need = nil // to compare the checksum is worth more than to read less
 	}
 	n := f.skew + int(f.id.Size)
 	if room := f.room(n); cap(buf) < room && grow != nil {
