@@ -201,3 +201,26 @@ func TestCopyWaitsWithNothingHeld(t *testing.T) {
 		f.Close()
 	}
 }
+
+// TestMemoryOfAReader: a reader's batches take memory for those made ahead, the one that is open, and the one before that, which
+// gives way to anything else; however many workers and loads there are.
+func TestMemoryOfAReader(t *testing.T) {
+	dir := jpegDir(t, 48)
+	for _, workers := range []int{1, 8, 32} {
+		for _, depth := range []int{0, 1, 4} {
+			e := start(t, dir, func(o *Options) {
+				o.Workers, o.BatchWorkers, o.Loads, o.PrefetchDepth, o.BatchSize, o.Epochs = workers, workers, 4*workers, depth, 4, 1
+			})
+			size, most := e.catalog.tensorSize(), int64(0)
+			for _, k := range allKeys(e) {
+				f := open(t, e, k, layout.NHWCForm)
+				most = max(most, e.batchBytes())
+				f.Close()
+			}
+			if limit := int64(depth+2) * int64(roundUp(int(size), os.Getpagesize())); most > limit {
+				t.Errorf("%d workers, %d ahead: %d bytes of batches, %d are enough", workers, depth, most, limit)
+			}
+			e.Close()
+		}
+	}
+}
