@@ -54,7 +54,7 @@ func overASecond(t *testing.T, rate int64, readers int) {
 	group.Wait()
 	var total int64
 	from, window := 0, int64(0)
-	most := rate + rate/100 + 1
+	most := rate + int64(l.piece)
 	for k, d := range all {
 		total += d.bytes
 		window += d.bytes
@@ -67,7 +67,7 @@ func overASecond(t *testing.T, rate int64, readers int) {
 			t.Fatalf("%d bytes in the second before %v (delivery %d), the rate is %d", window, d.at, k, rate)
 		}
 	}
-	if want := rate * seconds; total > want+want/100 || total < want-want/100-int64(readers*l.piece) {
+	if want := rate * seconds; total > want+want/100+int64(l.piece) || total < want-want/100-int64(readers*l.piece) {
 		t.Errorf("%d bytes in %d seconds at %d a second", total, seconds, rate)
 	}
 }
@@ -81,7 +81,7 @@ func TestIdleStorageIsNoCredit(t *testing.T) {
 		for range 100 {
 			l.take(context.Background(), 10_000)
 		}
-		if d := time.Since(start); d < 990*time.Millisecond || d > time.Second {
+		if d := time.Since(start); d < 980*time.Millisecond || d > time.Second {
 			t.Errorf("a second's bytes took %v", d)
 		}
 	})
