@@ -147,6 +147,9 @@ func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 	return height, width
 }
 
+// IsUpright reports whether sample i is known to be stored upright.
+func (d *Dataset) IsUpright(i int) bool { return d.table.row[i].orient == 1 }
+
 // Format is sample i's format as the Prober or the manifest named it, "" if the sample has a
 // Problem or is Unread.
 func (d *Dataset) Format(i int) string { return d.table.format(i) }

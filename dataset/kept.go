@@ -16,7 +16,7 @@ func (d *Dataset) chooseLocal(samples bool) (err error) {
 	if c == nil {
 		return nil
 	}
-	fits := func() bool { return d.costOfStores() <= c.tier.Stats().Limit }
+	fits := func() bool { return costOfStores(d) <= c.tier.Stats().Limit }
 	if !fits() {
 		d.earlier = d.countEarlier()
 	}
@@ -35,7 +35,7 @@ func (d *Dataset) chooseLocal(samples bool) (err error) {
 }
 
 // costOfStores is what all that is in stores takes of the local cache. What is known to be there twice is counted once.
-func (d *Dataset) costOfStores() (all int64) {
+func costOfStores(d *Dataset) (all int64) {
 	counted := make([]bool, len(d.table.objects))
 	for i := range d.Len() {
 		if !d.InStore(i) || d.earlier != nil && d.earlier[i] > 0 {

@@ -26,7 +26,7 @@ func (id Identity) Known() bool { return id.ModTime != UnknownTime }
 // A Part says which bytes of a file are needed; see LoadPart.
 type Part func(head []byte, size int64) (from, to int64, ok bool)
 
-// HeadBytes is how much of a file's beginning a Part sees.
+// HeadBytes is how much of a file's beginning a Part sees, at least.
 const HeadBytes = 4096
 
 // LeastSaved is how many bytes must be skipped for two reads to beat one: of a store, which takes
@@ -49,7 +49,7 @@ const LeastInOne = 4 << 10
 // decides which other bytes are needed: those between two offsets, or all if ok is false. If
 // that would skip less than LeastSaved bytes, the whole file is read; for a small file, without
 // calling need. If first is more than HeadBytes, that is the length of the first read, which the caller
-// expects to be enough; need is then also asked where that skips less, but not of a sample that an archive has a
+// expects to be enough; need is then shown that much, and also asked where that skips less, but not of a sample that an archive has a
 // checksum of, which is read as a whole, to compare it. The returned slice, which lies in the caller's memory, has the file's length,
 // but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
 // of the memory, and on an error all of it, may hold anything.
@@ -199,7 +199,7 @@ func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part,
 		if read = int64(got); err != nil {
 			return read, err
 		}
-		a, b, ok := need(data[f.skew:f.skew+HeadBytes], int64(n))
+		a, b, ok := need(data[f.skew:f.skew+int(first)], int64(n))
 		if from = head; ok && a >= 0 && a < b && b <= int64(n) && n-int(b-a) >= least {
 			from, to = f.floor(max(head, f.skew+int(a))), max(head, f.skew+int(b))
 		}

@@ -45,13 +45,13 @@ func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPo
 
 // EntryReach returns an offset in a file up to which decoding the first rows of its stored image, of a height, from
 // entry points most likely reads, which takes no header: how many entry points there are says how high a row of
-// MCUs is. 0 means that it is not known, or the end of the file.
-func EntryReach(rule EntryRule, at []EntryPoint, height, rows int) int64 {
+// MCUs is. 0 means that it is not known, or the end of the file, or that these options use no entry points.
+func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows int) int64 {
 	const (
 		above    = 2 // rows that upsampling looks at beyond those that are shown
 		distance = 1<<22 - 1
 	)
-	if rule != EntryRows {
+	if rule != EntryRows || o.Kernel.chosen() < Portable {
 		return 0
 	}
 	for mcu := 8; mcu <= 16; mcu *= 2 {

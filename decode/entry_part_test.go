@@ -74,7 +74,7 @@ func TestEntryPart(t *testing.T) {
 			if from < int64(frame.scan) || to > size {
 				t.Fatal(name)
 			}
-			if reach := EntryReach(rule, at, h.Height, r.Y+r.H); reach > 0 {
+			if reach := d.options.EntryReach(rule, at, h.Height, r.Y+r.H); reach > 0 {
 				reached++
 				if over := reach - to; over < 0 || over > size/4 && size > 4<<10 {
 					t.Errorf("%s: %d bytes are expected to do", name, reach)

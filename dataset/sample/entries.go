@@ -107,8 +107,8 @@ func (e *Entries) has(i int64, indexed dataset.Identity) bool {
 
 // reach is where in the file of the sample of the last Find its first rows end, as far as that can be told
 // without its header. From then on, part leaves out what follows, however little that is. 0: it is not known.
-func (e *Entries) reach(height, rows int) (bytes int64) {
-	bytes = decode.EntryReach(e.rule, e.at, height, rows)
+func (e *Entries) reach(o decode.Options, height, rows int) (bytes int64) {
+	bytes = o.EntryReach(e.rule, e.at, height, rows)
 	e.inOne = bytes > 0
 	return bytes
 }

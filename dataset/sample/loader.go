@@ -39,10 +39,14 @@ func (l *Loader) Load(ctx context.Context, epoch int, id int64, whole bool, grow
 	var part dataset.Part
 	indexed := l.ds.Stat(int(id))
 	first := int64(0)
-	if !whole && l.saves(epoch, id, indexed) {
+	switch {
+	case whole:
+	case l.saves(epoch, id, indexed):
 		part = l.part
-	} else if first = l.reach(epoch, id, indexed); !whole && first > 0 {
-		part = l.part
+	default:
+		if first = l.reach(epoch, id, indexed); first > 0 {
+			part = l.part
+		}
 	}
 	data, read, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, part, first)
 	if err == nil && seen != indexed && l.entries.Partial() { // the entry points are of an earlier file
@@ -81,7 +85,8 @@ func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
 // last row of its crop, by its entry points. 0: that skips too little, or is not known.
 func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
 	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
-	if !l.entries.allows(id) || height == 0 || !indexed.Known() {
+	stored := l.options.IgnoreOrientation || l.ds.IsUpright(int(id)) // rows of the file are rows of the image
+	if !l.entries.allows(id) || height == 0 || !indexed.Known() || !stored {
 		return 0
 	}
 	t := l.transform.Choose(epoch, id, height, width)
@@ -92,7 +97,7 @@ func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
 	if !l.entries.has(id, indexed) {
 		return 0
 	}
-	first := l.entries.reach(height, top+rows)
+	first := l.entries.reach(l.options.Options, height, top+rows)
 	if first <= dataset.HeadBytes || indexed.Size-first < dataset.LeastInOne {
 		return 0
 	}

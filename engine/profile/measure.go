@@ -55,7 +55,9 @@ func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds 
 			}
 			loader := sample.NewLoader(m.Dataset, o.Transform, pixels.Options{Options: o.Decoding, FullJPEGs: o.FullJPEGs}, known)
 			for k := next.Add(1) - 1; ctx.Err() == nil && (k < leastLoads || time.Since(started) < p.o.Least); k = next.Add(1) - 1 {
-				data, _, _, err := loader.Load(ctx, int(k/n), k%n, among(k, kept), grow)
+				whole := among(k, kept)
+				known.AllowParts(!whole)
+				data, _, _, err := loader.Load(ctx, int(k/n), k%n, whole, grow)
 				if err != nil {
 					return err
 				}
