@@ -139,7 +139,7 @@ func TestPartsOfJPEGs(t *testing.T) {
 			"part":     {func(*Options) {}, false, 40, 85},
 			"verified": {func(*Options) {}, true, 100, 100},
 			"cached":   {func(o *Options) { o.CacheSize, o.CachePolicy = 64<<20, cache.Static }, false, 25, 25},
-			"planned":  {func(o *Options) { o.CacheSize, o.CachePolicy, o.BatchSize = all*9/40, cache.Constant, 4 }, false, 20, 67},
+			"planned":  {func(o *Options) { o.CacheSize, o.CachePolicy, o.BatchSize = all*9/40, cache.Constant, 4 }, false, 20, 62},
 			"mirrored": {func(o *Options) { o.Transform.Flip = 1 }, false, 40, 85},
 			"scaled":   {func(o *Options) { o.FullJPEGs, o.Transform.Height, o.Transform.Width = false, 12, 16 }, false, 100, 100},
 		} {

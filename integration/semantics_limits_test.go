@@ -127,7 +127,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 				p.tell(t, "drop")
 				p.expect(t, "dropped")
 				eventually(t, "the daemon has heard that they were closed", func() bool {
-					for batch := range 8 {
+					for batch := range batches {
 						switch errno, err := openErrno(m.path(0, 1, batch, layout.NHWCForm), unix.O_RDONLY); {
 						case err != nil || errno != 0 && errno != unix.EIO:
 							t.Fatalf("open: %v %v", errno, err)

@@ -276,12 +276,12 @@ func TestEntryPoints(t *testing.T) {
 // TestCacheOfARun: with a cache for part of the mix, the engine's hit ratio matches the
 // table for the whole dataset.
 func TestCacheOfARun(t *testing.T) {
-	ds, o := photos(t, 100, ""), options(t)
-	o.Engine.CachePolicy, o.Engine.CacheSize = cache.Constant, 8<<20
+	ds, o := photos(t, 40, ""), options(t)
+	o.Engine.CachePolicy, o.Engine.CacheSize = cache.Constant, 3<<20
 	p, done := prepared(t, ds, o)
 	defer done()
 	for _, raw := range []float64{0, 0.5} {
-		r, err := p.start(t.Context(), raw, 100, o.Storage, p.hits.at(raw))
+		r, err := p.start(t.Context(), raw, 40, o.Storage, p.hits.at(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
