@@ -92,7 +92,7 @@ func firstRows(spans [][]int, n int) int {
 // store sends while it would take up another request.
 const nearRows = 128 << 10
 
-// spans divides rows into those whose headers are read together. Files of this machine are read one at a time.
+// spans divides rows into those whose headers are read together. Local files are read one at a time.
 func (s *scanner) spans(rows []int) (spans [][]int) {
 	t := s.table
 	if s.src.remote == nil || t.members == nil {

@@ -89,7 +89,7 @@ func newFlow(all *batches) *flow {
 // usual is how many loads there are: those on their way, and a pair that each drawer has.
 func (f *flow) usual() int { return f.window.size + 2*len(f.drawers) }
 
-// isIdle reports whether the only samples that have memory are those whose reads hang.
+// isIdle reports whether nothing is drawn, ready or being loaded, except by reads that hang.
 func (f *flow) isIdle() bool {
 	return f.resting == len(f.drawers) && len(f.ready) == 0 && f.loading-len(f.room.waiting) <= int(f.hung.count.Load())
 }
@@ -329,8 +329,8 @@ func (f *flow) loadMore(l *load, err error) {
 	}
 }
 
-// moreSlots lets whoever fills slots know that there are some more. Workers of the GPU that wait for
-// slots choose first, and call it again. The lock is held.
+// moreSlots wakes those that fill slots, because n more can be handed out. Workers of the GPU that
+// wait for slots choose first, and call it again. The lock is held.
 func (f *flow) moreSlots(n int) {
 	if f.gpuWaits > 0 {
 		f.gpuWork.Broadcast()
