@@ -89,7 +89,8 @@ func newFlow(all *batches) *flow {
 // usual is how many loads there are: those on their way, and a pair that each drawer has.
 func (f *flow) usual() int { return f.window.size + 2*len(f.drawers) }
 
-// isIdle reports whether nothing is drawn, ready or being loaded, except by reads that hang.
+// isIdle reports whether nothing is drawn, ready or being loaded. Reads that hang, and loads that wait
+// for memory, do not count.
 func (f *flow) isIdle() bool {
 	return f.resting == len(f.drawers) && len(f.ready) == 0 && f.loading-len(f.room.waiting) <= int(f.hung.count.Load())
 }
