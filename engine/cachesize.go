@@ -50,7 +50,9 @@ func (c Budget) CacheLimit() int64 {
 // InFlight is how many samples may enter the cache before those they replace have left: of
 // several batches in the making, each may keep one sample more than it releases, and samples that
 // are loaded at once may overtake one another.
-func (o *Options) InFlight() int { return 2 * max(o.BatchWorkers*o.LocalShards(), o.drawers()) }
+func (o *Options) InFlight() int {
+	return max(o.BatchWorkers*o.LocalShards(), o.drawers()) + o.drawers()
+}
 
 // encodedSize is the size of a sample's file, or a guess if only its header is known. The
 // cache's limit holds even if the guess is wrong.

@@ -4,6 +4,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/batchfs/batchfs/cache"
@@ -32,7 +35,7 @@ func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 	t.Helper()
 	dir := tiles(t, n, laneSide)
 	size := int64(len(tileFile(0, laneSide)))
-	flying := inFlight(s)
+	flying := inFlight(s, flags)
 	l := &lane{settings: s, n: n}
 	l.limit = roomFor(t, "constant", int64(min(kept+flying, n))*cache.Cost(size), int64(n))
 	l.ratio = cache.Ratio(l.limit, int64(n), 1, func(int64) (int64, bool) { return size, s.shuffle }, flying)
@@ -46,9 +49,12 @@ func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 }
 
 // inFlight is the number of extra samples a cache needs room for if one batch is made at a
-// time.
-func inFlight(s settings) int {
-	o := engine.Options{Config: shard.Config{BatchSize: s.batch, Shards: s.shards}, BatchWorkers: 1}
+// time, under flags with a number of --workers.
+func inFlight(s settings, flags []string) int {
+	o := engine.Options{Config: shard.Config{BatchSize: s.batch, Shards: s.shards}, BatchWorkers: 1, Workers: runtime.NumCPU()}
+	if i := slices.Index(flags, "--workers"); i >= 0 {
+		o.Workers, _ = strconv.Atoi(flags[i+1])
+	}
 	return o.InFlight()
 }
 

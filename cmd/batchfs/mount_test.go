@@ -194,7 +194,7 @@ func TestMountDefaults(t *testing.T) {
 		Config: shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true, LastBatch: shard.Fill}, Epochs: maxEpochs,
 		Decoding:  decode.Options{MaxPixels: 1 << 28},
 		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}}, PadMultiple: 1,
-		Workers: 4, CPUs: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 512 << 10, MemoryWait: 10 * time.Second, Memory: pinned.DefaultPolicy(), Lock: true,
+		Workers: 4, CPUs: 4, BatchWorkers: 3, PrefetchDepth: 2, MemoryLimit: 512 << 10, MemoryWait: 10 * time.Second, Memory: pinned.DefaultPolicy(), Lock: true,
 		CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
 	}
 	r.engine.Logger = nil

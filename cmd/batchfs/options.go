@@ -68,8 +68,8 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 		if !f.Changed("prefetch-queue-depth") && busy > 1 { // and one that is all but done, and one that is about to begin
 			o.PrefetchDepth = min(busy+2, mostQueued)
 		}
-		if !f.Changed("batch-workers") {
-			o.BatchWorkers = max(1, o.PrefetchDepth, busy)
+		if !f.Changed("batch-workers") { // a batch that waits for its last samples keeps none of the others from being begun
+			o.BatchWorkers = min(max(o.PrefetchDepth+1, busy), mostQueued)
 		}
 		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
 		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
@@ -122,7 +122,7 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero))
 	o.PrefetchDepth = 2
 	f.derived("prefetch-queue-depth", "2, or more if loads would not be used", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, mostQueued))
-	f.derived("batch-workers", "the queue depth, or more if loads would not be used", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
+	f.derived("batch-workers", "one more than the queue depth, or more if loads would not be used", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
 	f.add("memory-wait", "10s", "if the memory limit is used up, an open waits up to `TIME` for its turn, then fails with ENOMEM",
 		duration(&o.MemoryWait, 0))
 	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keeps what came first), tinylfu (keeps what is "+
