@@ -21,19 +21,22 @@ import (
 func TestExamplesOfHelp(t *testing.T) {
 	inStageOfItsOwn(t)
 	skipWithoutFUSE(t)
+	photos := scratch(t)
+	check(t, gen.Write(t.Context(), gen.Options{Dir: photos, Images: 40, Classes: 4, Format: "jpeg", Workers: 2}))
 	commands := 0
 	for line := range strings.Lines(between(t, helpOf(t), "\nCommands:\n", "\n\n")) {
 		commands++
 		name := strings.Fields(line)[0]
-		t.Run(name, func(t *testing.T) { runExamples(t, helpOf(t, name), name) })
+		t.Run(name, func(t *testing.T) { runExamples(t, helpOf(t, name), name, photos) })
 	}
 	if commands < 13 {
 		t.Errorf("the help names %d commands", commands)
 	}
-	t.Run("batchfs", func(t *testing.T) { runExamples(t, helpOf(t), "batchfs") })
+	t.Run("batchfs", func(t *testing.T) { runExamples(t, helpOf(t), "batchfs", photos) })
 }
 
-func runExamples(t *testing.T, help, name string) {
+// runExamples runs those of a command, whose datasets are copies of photos.
+func runExamples(t *testing.T, help, name, photos string) {
 	script := strings.ReplaceAll("\n"+between(t, help, "\nExamples:\n\n", "\n\n"), "\n    ", "\n")
 	if !strings.Contains(script, "\nbatchfs ") && !strings.Contains(script, "(batchfs ") {
 		t.Fatalf("no examples in\n%s", help)
@@ -47,7 +50,7 @@ func runExamples(t *testing.T, help, name string) {
 	}
 	for _, dataset := range []string{"photos", "train", "val", "bucket/train"} {
 		if name != "gen" && name != "batchfs" { // they make their own
-			check(t, gen.Write(t.Context(), gen.Options{Dir: filepath.Join(dir, dataset), Images: 40, Classes: 4, Format: "jpeg", Workers: 2}))
+			check(t, os.CopyFS(filepath.Join(dir, dataset), os.DirFS(photos)))
 		}
 	}
 	store := httptest.NewServer(&fakestore.Server{Dir: dir})

@@ -18,7 +18,7 @@ func TestStorageHangsForOneShard(t *testing.T) {
 	for _, end := range []string{"umount", "SIGTERM"} {
 		t.Run(end, func(t *testing.T) {
 			s := newStorage(t)
-			m := tileMount(t, s.dir, "--shards", "2", "--stick-to-shard", "--workers", "2", "--on-error", "zero")
+			m := tileMount(t, s.dir, "--shards", "2", "--stick-to-shard", "--workers", "2", "--batch-workers", "2", "--on-error", "zero")
 			defer s.order(t, "heal")
 			const half = storageBatches / 2 // shard 1 has half of the batches
 			for batch := range half {
