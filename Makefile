@@ -1,7 +1,7 @@
 # `make demo` shows batchfs at work, `make test` tests it. On Debian and Ubuntu both install
 # what they need; elsewhere they say what is missing.
 
-.PHONY: build deps demo test wheel bench bench-peers bench-liquid bench-remote gpucheck clean
+.PHONY: build deps demo check test nightly wheel release bench bench-peers bench-liquid bench-remote gpucheck clean
 
 build: bin/batchfs
 
@@ -12,7 +12,7 @@ bin/batchfs:
 	@scripts/build.sh $@
 
 deps:
-	@scripts/deps.sh build test
+	@scripts/deps.sh build test nightly
 
 # DATASET=dir shows your own images. In a pipe it uses no colors.
 demo:
@@ -20,15 +20,30 @@ demo:
 	@scripts/build.sh bin/batchfs
 	@scripts/demo.sh bin/batchfs
 
-# FUZZTIME=30s also fuzzes every target for that long.
+# While you work: gofmt, vet, and the tests that mount nothing.
+check:
+	@scripts/deps.sh build
+	@scripts/test.sh check
+
+# Every test once.
 test:
 	@scripts/deps.sh build
-	@scripts/test.sh
+	@scripts/test.sh test
+
+# All that there is: race detector, sanitizers, fuzzing. Installs 1.6 GB; FUZZTIME=5m fuzzes each target for longer.
+nightly:
+	@scripts/deps.sh build
+	@scripts/test.sh nightly
 
 # A wheel for Python with batchfs in it, into bin/wheels.
 wheel:
 	@scripts/deps.sh build
 	@scripts/wheel.sh bin/wheels
+
+# A wheel, an archive and their checksums, of a commit with a tag v1.2.3, into bin/release.
+release:
+	@scripts/deps.sh build
+	@scripts/release.sh bin/release
 
 # Needs root for passthrough. BENCH adds flags of bench, see cmd/bench/main.go.
 bench:

@@ -116,7 +116,7 @@ func TestNothingElseWaits(t *testing.T) {
 	g := gatedTiles(t, 16, side)
 	m := tileMount(t, g.dir, "--workers", "1", "--epochs", "3", "--list", "nhwc,npy,safetensors,labels.npy,ids.npy,sizes.npy,json,png")
 	defer g.open()
-	g.close(0, 4)
+	g.close(0, 4, 8, 12) // a sample of each batch
 	var waiting []*partner
 	for batch := range 2 {
 		for _, form := range []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors, layout.PNG} {

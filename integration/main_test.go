@@ -171,11 +171,11 @@ func scratch(t testing.TB) string {
 // capabilities probes once.
 var capabilities = sync.OnceValue(fusefs.Probe)
 
-// once skips a test in short runs: `make test` need not repeat it in each of its runs.
+// once skips a long test in short runs.
 func once(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("SKIPPED: this run is a short one; the one with the race detector has it")
+		t.Skip("SKIPPED: this run is a short one")
 	}
 }
 

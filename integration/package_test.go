@@ -76,7 +76,7 @@ func TestWheel(t *testing.T) {
 func inStageOfItsOwn(t *testing.T) {
 	t.Helper()
 	if raceDetector() {
-		t.Skip("a stage of make test runs it without the race detector")
+		t.Skip("make test runs it without the race detector")
 	}
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs missing dependencies on Debian and Ubuntu: deps.sh [build] [mount] [test]
+# Installs missing dependencies on Debian and Ubuntu: deps.sh [build] [mount] [test] [nightly]
 #
-# Uses no network if nothing is missing. Dependencies of only some tests are optional:
+# nightly is what the tests of make nightly need beside those of make test: 1.6 GB. Uses no network if nothing is missing. Dependencies of only some tests are optional:
 # without them, those tests are skipped with a message. On other systems nothing is
 # installed; build.sh names what is missing.
 set -eu
@@ -37,6 +37,8 @@ for purpose in "$@"; do
 			command -v fio >/dev/null 2>&1 || want fio
 			for module in numpy torch torchvision; do has_module "$module" || want "python3-$module"; done
 			has_module ensurepip || want python3-venv
+			;;
+		nightly)
 			# shellcheck disable=SC2086,SC2154 # two words, from libraries.sh
 			has_msan || want $msan_packages # and compiles the GPU's kernels
 			;;
@@ -92,8 +94,11 @@ modules() {
 	if ! scripts/wheel.sh >/dev/null 2>&1; then
 		echo 'deps: could not install what builds a wheel; its test will be skipped' >&2
 	fi
-	# NVIDIA's headers, which ours are compared with, and its assembler, 100 MB, which need no GPU. None of them is compiled
-	# into anything.
+}
+
+# NVIDIA's headers, which ours are compared with, and its assembler, 100 MB, which need no GPU. None of
+# them is compiled into anything.
+cuda() {
 	if ! { ls bin/cuda/nvidia/*/bin/ptxas && [ -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ] && [ -f bin/cuda/nvidia/nvjpeg/include/nvjpeg.h ]; } >/dev/null 2>&1; then
 		rm -rf bin/cuda
 		if ! bin/python/bin/python3 -m pip install -q --retries 1 --no-deps --target bin/cuda nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-nvcc-cu12==12.9.86 \
@@ -122,13 +127,17 @@ servers() {
 	fi
 }
 
-case " $* " in *' test '*)
-	# At once: some wait for the network, others for a processor. The terminal's interrupt does not reach commands in the
-	# background, so they are ended here.
-	trap 'trap "" TERM; kill 0; exit 130' INT
-	modules &
-	frameworks &
-	servers &
-	wait
-	;;
-esac
+# The terminal's interrupt does not reach commands in the background, so they are ended here.
+trap 'trap "" TERM; kill 0; exit 130' INT
+# At once: some wait for the network, others for a processor.
+for purpose in "$@"; do
+	case $purpose in
+		test) modules & ;;
+		nightly)
+			frameworks &
+			servers &
+			;;
+	esac
+done
+wait
+case " $* " in *' nightly '*) cuda ;; esac # by the Python that modules makes

@@ -1,17 +1,31 @@
 #!/bin/sh
-# Runs all tests with the race detector, those of real mounts in two halves beside the others;
-# then, at once, those that depend on scheduling on one processor, the wheel and the examples, the
-# JPEG decoder with sanitizers, and without cgo what has C in it, and one mount. The first run
-# includes the stress program, for a minute; integration/stress/doc.go says how to run it for
-# longer. Fuzz targets run their seeds, and FUZZTIME=30s fuzzes each of them for that long. Skipped
-# tests are listed with the reason. Every failure of a stage is shown, and the stages after it do
-# not run. What tests need is installed while Go compiles, as scripts/deps.sh says, and no network
-# is needed if it is there.
+# Tests batchfs: test.sh check | test | nightly.
+#
+# check    gofmt, vet, and the packages that mount nothing and take seconds: for while you work.
+# test     every test once. The packages where goroutines share memory run with the race detector,
+#          and so does the daemon that the stress program drives for a minute; some tests run on one
+#          processor.
+# nightly  all of it: every test with the race detector, the packages that depend on scheduling on
+#          one processor, the JPEG decoder with sanitizers, what has C in it without cgo, and each
+#          fuzz target for FUZZTIME (30s). integration/stress/doc.go says how to run the stress
+#          program for an hour.
+#
+# Skipped tests are listed with the reason. Every failure of a stage is shown, and the stages after
+# it do not run. What tests need is installed while Go compiles, as scripts/deps.sh says, and no
+# network is needed if it is there.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
 
-: "${FUZZTIME:=}"
+what=${1:-test}
+case $what in
+	check | test | nightly) ;;
+	*)
+		echo "test.sh: error: unknown kind of test $what" >&2
+		exit 2
+		;;
+esac
+: "${FUZZTIME:=30s}"
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT TERM
 # Commands in the background do not get the terminal's interrupt, so they are ended here.
@@ -97,38 +111,48 @@ formatted() {
 	[ -z "$unformatted" ]
 }
 
-# What only tests need is installed while Go compiles.
-scripts/deps.sh test &
-dependencies=$!
+# Of these the race detector sees what goroutines share.
+shared="./cache/... ./engine ./fusefs ./pinned ./store ./tier ./integration/stress"
+# These mount, or take long.
+mounting="./engine ./engine/profile ./integration ./integration/stress ./cmd/batchfs ./gpu"
 
-stage 'gofmt and vet'
-check formatted
-check go vet ./...
-# shellcheck disable=SC2046 # a list of words
-check without_cgo go vet $(without_cgo go list -e -f '{{if and .GoFiles .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
+# but LIST: all packages except those.
+but() {
+	# shellcheck disable=SC2068 # a list of words
+	go list $@ >"$logs/but"
+	go list ./... | grep -vxFf "$logs/but"
+}
 
-say 'all tests, with the race detector'
+style() {
+	say 'gofmt and vet'
+	check formatted
+	check go vet ./...
+}
 
-# Tests of real mounts wait for one another much of the time.
-mounts_first() { check tests -race -run "$first_half" ./integration; }
-mounts_second() { check tests -race -skip "$first_half" ./integration; }
+without_cgo_vet() {
+	# shellcheck disable=SC2046 # a list of words
+	check without_cgo go vet $(without_cgo go list -e -f '{{if and .GoFiles .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
+}
+
+# Tests of real mounts wait for one another much of the time, so they run in two halves.
 first_half='^Test[A-P]'
+mounts_first() { check tests ${RACE:-} -run "$first_half" ./integration; }
+mounts_second() { check tests ${RACE:-} -skip "$first_half" ./integration; }
 
 # The longest first, so that it is not left to run alone at the end.
-# shellcheck disable=SC2046 # a list of words
-others() { check tests -race -p "$(nproc)" ./integration/stress $(go list ./... | grep -v '/integration$'); }
-
-check binary race -race
-check wait "$dependencies"
-[ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
-export PATH
-together mounts_first mounts_second others
+# shellcheck disable=SC2046,SC2086 # lists of words
+racing() { check tests -race -p "$(nproc)" ./integration/stress ./engine $shared; }
+# shellcheck disable=SC2046,SC2086
+others() { check tests -p "$(nproc)" $(but $shared ./integration); }
+# shellcheck disable=SC2046
+everything() { check tests -race -p "$(nproc)" ./integration/stress $(but ./integration); }
 
 one_processor() {
 	say 'on one processor'
 	RUN_WITH='GOMAXPROCS=1'
-	check tests ./engine ./fusefs ./cache ./pinned
+	check tests ./fusefs ./cache ./pinned
 	check tests -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+	[ "$what" = test ] || check tests ./engine
 }
 
 wheel_and_examples() {
@@ -152,11 +176,48 @@ sanitizers() {
 	check without_cgo tests -run TestReadForms ./integration
 }
 
-check binary plain
-together one_processor wheel_and_examples sanitizers
+# needed KIND: waits for what tests need, which is installed while Go compiles.
+needed() {
+	check wait "$dependencies"
+	[ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
+	export PATH
+}
 
+if [ "$what" = check ]; then
+	style
+	stage 'tests that need no mount'
+	# shellcheck disable=SC2046,SC2086 # a list of words
+	check tests $(but $mounting)
+	[ -z "$failed" ]
+	exit
+fi
+
+if [ "$what" = test ]; then scripts/deps.sh test & else scripts/deps.sh test nightly & fi
+dependencies=$!
+style
+
+if [ "$what" = test ]; then
+	check binary plain
+	needed
+	say 'all tests'
+	together mounts_first mounts_second others one_processor
+	stage 'what goroutines share, with the race detector'
+	check binary race -race
+	check racing
+	[ -z "$failed" ]
+	exit
+fi
+
+without_cgo_vet
+say 'all tests, with the race detector'
+check binary race -race
+needed
+RACE=-race
+together mounts_first mounts_second everything
+check binary plain
+RACE=
+together one_processor wheel_and_examples sanitizers
 [ -z "$failed" ] || exit 1
-[ -n "$FUZZTIME" ] || exit 0
 
 # fuzz PACKAGE TARGET
 fuzz() {
