@@ -22,7 +22,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 rm -rf "$directory"
 mkdir -p "$directory"
-wheel=$(scripts/wheel.sh "$directory")
+scripts/wheel.sh "$directory"
+wheel=$(ls "$directory"/*.whl)
 
 name=batchfs-$version-linux-$(uname -m)
 root=$work/$name
