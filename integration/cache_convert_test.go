@@ -22,7 +22,6 @@ func TestConvertedDataset(t *testing.T) {
 	for _, ratio := range []string{"0.4", "0.75", "auto"} {
 		t.Run(ratio, func(t *testing.T) {
 			if ratio == "auto" {
-				once(t)
 			}
 			out := filepath.Join(scratch(t), "converted")
 			var done struct {

@@ -52,7 +52,6 @@ func bench(t *testing.T) string {
 // TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. It says nothing of any speed, but every row is there, and
 // what must be exact is.
 func TestGPUCheck(t *testing.T) {
-	once(t)
 	if buildSetting("CGO_ENABLED") == "0" {
 		t.Skip("SKIPPED: GPUs need cgo")
 	}
@@ -101,7 +100,6 @@ func TestGPUCheck(t *testing.T) {
 
 // TestGPUCheckFails: exit status 1 and the reason, where the GPU fails or there is none.
 func TestGPUCheckFails(t *testing.T) {
-	once(t)
 	if buildSetting("CGO_ENABLED") == "0" {
 		t.Skip("SKIPPED: GPUs need cgo")
 	}

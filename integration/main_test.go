@@ -171,14 +171,6 @@ func scratch(t testing.TB) string {
 // capabilities probes once.
 var capabilities = sync.OnceValue(fusefs.Probe)
 
-// once skips a long test in short runs.
-func once(t testing.TB) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("SKIPPED: this run is a short one")
-	}
-}
-
 // skipWithoutFUSE skips a test, visibly, if mounting is impossible.
 func skipWithoutFUSE(t testing.TB) {
 	t.Helper()

@@ -126,7 +126,6 @@ func asParquet(options ...parquet.WriterOption) packer {
 // members of an archive, or in an object store.
 func TestSameBatchesFromAnywhere(t *testing.T) {
 	skipWithoutFUSE(t)
-	once(t)
 	images := mixedImages(t)
 	ds, err := dataset.Open(context.Background(), images, dataset.Options{Prober: engine.Probe})
 	check(t, err)
@@ -194,7 +193,6 @@ func policies(t *testing.T, pid int) map[int]uint32 {
 // was replaced is a bad sample.
 func TestStoreFaults(t *testing.T) {
 	skipWithoutFUSE(t)
-	once(t)
 	const side, count = 8, 8 * tileBatch
 	dir := scratch(t)
 	for id := range count {

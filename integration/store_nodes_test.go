@@ -61,7 +61,6 @@ func (m *mounted) tilesIn(t testing.TB, shard, epoch, batch, side int) (ids []in
 // machines promises, and once a disk has a sample, it is not fetched again.
 func TestNodesFetchWhatIsNotTheirs(t *testing.T) {
 	skipWithoutFUSE(t)
-	once(t)
 	const side, nodes, each, steps, epochs = 4, 8, 32, 2, 3
 	const n = nodes * each * steps
 	dir := scratch(t)

@@ -82,7 +82,6 @@ func sameFromStore(t *testing.T, folder, url string, flags ...string) {
 // TestGoogleCloudStorage: batches from a server of Google's protocol are those of a folder.
 func TestGoogleCloudStorage(t *testing.T) {
 	skipWithoutFUSE(t)
-	once(t)
 	path, port, parent := servers.Binary(t, "fake-gcs-server"), freePort(t), smallClasses(t)
 	serverProcess(t, port, path, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", "127.0.0.1:"+port, "-backend", "memory", "-data", parent)
 	sameFromStore(t, filepath.Join(parent, "bucket", "photos"), "gs://bucket/photos", "--anonymous", "--endpoint", "http://127.0.0.1:"+port)
@@ -94,7 +93,6 @@ const azuriteToken = "sv=2020-12-06&ss=b&srt=sco&sp=rwlac&se=2199-01-01T00:00:00
 // TestAzureBlobStorage: so are those from a server of Azure's.
 func TestAzureBlobStorage(t *testing.T) {
 	skipWithoutFUSE(t)
-	once(t)
 	path, port, parent := servers.Binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t), smallClasses(t)
 	serverProcess(t, port, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
 	endpoint := "http://127.0.0.1:" + port + "/devstoreaccount1"
@@ -136,7 +134,6 @@ func eachFile(t *testing.T, dir string, f func(name string, data []byte)) {
 // URLs of another server, and pages its lists.
 func TestHuggingFaceHub(t *testing.T) {
 	skipWithoutFUSE(t)
-	once(t)
 	const commit, token = "0123456789abcdef0123456789abcdef01234567", "hf_secret"
 	type file struct {
 		Type string         `json:"type"`

@@ -2,9 +2,9 @@
 # Tests batchfs: test.sh check | test | nightly.
 #
 # check    gofmt, vet, and the packages that mount nothing and take seconds: for while you work.
-# test     every test once. The packages where goroutines share memory run with the race detector,
-#          and so does the daemon that the stress program drives for a minute; some tests run on one
-#          processor.
+# test     every test once, with fewer of the random cases (-short). The packages where goroutines
+#          share memory run with the race detector, and so does the daemon that the stress program
+#          drives for a minute; some tests run on one processor.
 # nightly  all of it: every test with the race detector, the packages that depend on scheduling on
 #          one processor, the JPEG decoder with sanitizers, what has C in it without cgo, and each
 #          fuzz target for FUZZTIME (30s). integration/stress/doc.go says how to run the stress
@@ -26,6 +26,8 @@ case $what in
 		;;
 esac
 : "${FUZZTIME:=30s}"
+short=
+[ "$what" = nightly ] || short=-short
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT TERM
 # Commands in the background do not get the terminal's interrupt, so they are ended here.
@@ -60,7 +62,8 @@ export GOGC=400
 tests() (
 	status=0
 	log=$(mktemp -p "$logs")
-	go test -v -vet=off -timeout 60m -exec "env -u GOGC ${RUN_WITH:-}" "$@" >"$log" 2>&1 || status=$?
+	# shellcheck disable=SC2086 # none, or one
+	go test -v -vet=off $short -timeout 60m -exec "env -u GOGC ${RUN_WITH:-}" "$@" >"$log" 2>&1 || status=$?
 	awk -f scripts/testlog.awk "$log"
 	exit $status
 )

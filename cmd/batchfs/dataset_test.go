@@ -237,6 +237,9 @@ func TestWhatCannotBeOpened(t *testing.T) {
 			if command == "mount" {
 				args = append(args, t.TempDir())
 			}
+			if strings.HasPrefix(path, away.URL) {
+				args = append(args, "--storage-wait", "100ms")
+			}
 			if path == "shards" && command == "verify" { // it takes all parts
 				continue
 			}

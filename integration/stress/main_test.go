@@ -88,13 +88,9 @@ func runSuite(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// needMounts skips a test that cannot mount, and in short runs. Otherwise it builds
-// batchfs, once.
+// needMounts skips a test that cannot mount. Otherwise it builds batchfs, once.
 func needMounts(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("SKIPPED: this run is a short one; the one with the race detector has it")
-	}
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: a mount namespace of its own takes root")
 	}
