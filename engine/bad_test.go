@@ -78,7 +78,7 @@ func TestTransientFailures(t *testing.T) {
 	e.bad.report(1, dataset.ErrMissing, unknownIdentity)
 	h, w := testSize(number(n, 1))
 	writePPM(t, samplePath(dir, number(n, 1)), h, w, picture(99, h, w))
-	for _, s := range samplesOf(t, e, Key{0, 0, 0}) {
+	for _, s := range samplesOf(t, e, Key{}) {
 		if s.ID == 1 && s.Status != StatusZeroed {
 			t.Errorf("the new file is shown: %+v", s)
 		}

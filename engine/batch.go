@@ -107,15 +107,15 @@ type counts struct {
 }
 
 // assignSamples determines the samples of the batch and the shape that follows from them.
-func (b *batch) assignSamples(c *Catalog) {
-	b.slots, b.valid = c.slots(b.key)
+func (b *batch) assignSamples(c Budget) {
+	b.slots, b.valid = c.Slots(b.key)
 	b.items = b.valid
 	if b.items == 0 && len(b.slots) > 0 {
 		b.items = 1 // the batch consists of repetitions only
 	}
 	b.samples = make([]Sample, len(b.slots))
-	b.spec = c.specOf(b.slots).In(b.form.OrderOf(c.Options.Layout))
-	b.large = Budget{c}.largest(b.slots[:b.items])
+	b.spec = c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout))
+	b.large = c.largest(b.slots[:b.items])
 }
 
 // A task is a kind of work for batch workers, each of which does one kind alone.

@@ -15,7 +15,7 @@ import (
 // memory is allocated.
 type batches struct {
 	catalog *Catalog
-	opts    *Options // the catalog's
+	opts    *Options // with the catalog's
 	memory  *memory
 	kept    *kept
 	bad     *badSamples
@@ -34,6 +34,8 @@ type batches struct {
 	cancel   context.CancelFunc
 	wait     sync.WaitGroup
 }
+
+func (all *batches) budget() Budget { return Budget{all.catalog, all.opts} }
 
 func (all *batches) start() {
 	for _, d := range all.flow.drawers {
@@ -205,7 +207,7 @@ func (all *batches) prefetch(k Key, s *stream) *batch {
 	if all.closed || all.table[k] != nil || all.tried[k] {
 		return nil
 	}
-	return all.newBatch(k, all.catalog.madeIn(s.form))
+	return all.newBatch(k, all.catalog.MadeIn(s.form))
 }
 
 // enqueue makes a batch visible to the batch workers.

@@ -67,10 +67,10 @@ func (w batchWorker) layOut(b *batch) (err error) {
 		return errNoRoom
 	}
 	if b.slots == nil && b.source == nil {
-		b.assignSamples(all.catalog)
+		b.assignSamples(all.budget())
 		b.order = all.kept.decodingOrder(b)
 	}
-	if err := all.catalog.shapeKnown(b.slots); err != nil {
+	if err := all.catalog.ShapeKnown(b.slots); err != nil {
 		return err
 	}
 	if err := b.spec.Err(); err != nil {
@@ -100,7 +100,7 @@ func (w batchWorker) fitsBeside(c *batch) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	source := c.source
-	if source.buf == nil || layout.Size(c.form, c.spec)+int64(len(source.buf.Bytes())) <= all.memory.forBatches() || all.catalog.madeIn(c.form) != c.form {
+	if source.buf == nil || layout.Size(c.form, c.spec)+int64(len(source.buf.Bytes())) <= all.memory.forBatches() || all.catalog.MadeIn(c.form) != c.form {
 		return true
 	}
 	if c.refusedAt = all.memory.ledger.returns(); source.refs == 0 && source.state == ready {
@@ -140,7 +140,7 @@ func (w batchWorker) assemble(b *batch) (err error) {
 func (w batchWorker) copySource(c *batch) {
 	all, source := w.batches, c.source
 	if c.form == layout.PNG {
-		all.catalog.converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
+		all.catalog.Converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
 		return
 	}
 	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.opts.Kernels.Writing)

@@ -29,7 +29,7 @@ type kept struct {
 }
 
 // openKept opens what the options ask for. busy reports whether an Open waits for a batch.
-func openKept(c *Catalog, m *memory, busy func() bool) *kept {
+func openKept(c Budget, m *memory, busy func() bool) *kept {
 	k := &kept{ds: c.Dataset, pages: openPages(c, m)}
 	m.pages = k.pages
 	k.cache, k.keeper = openCache(c, m, busy)

@@ -41,7 +41,7 @@ func readEpochs(t testing.TB, e *Engine, from, to int) (all [][]byte) {
 		e.kept.keeper.settled() // in training, epochs last longer than planning
 		for batch := range e.catalog.Plan.Batches(0, epoch) {
 			for s := range e.catalog.Options.Shards {
-				all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
+				all = append(all, read(t, e, Key{Shard: s, Epoch: epoch, Batch: batch}, layout.NHWCForm))
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 				}
 			}
 		}
-		_, share := Budget{e.catalog}.cacheSize()
+		_, share := e.Budget().cacheSize()
 		if share < 0.2 {
 			t.Errorf("%d shards: only %v of the samples fit in 30 %% of their size", shards, share)
 		}
@@ -107,8 +107,8 @@ func TestDecodingOrder(t *testing.T) {
 	e.kept.keeper.settled()
 	held := func(s shard.Slot) bool { return e.kept.cache.Holds(s.ID) }
 	batches := 0
-	for i := e.catalog.Options.PrefetchDepth + 1; i < e.catalog.Plan.Batches(0, 1); i++ { // skips the batches that are being read ahead
-		b := &batch{key: Key{0, 1, i}}
+	for i := e.opts.PrefetchDepth + 1; i < e.catalog.Plan.Batches(0, 1); i++ { // skips the batches that are being read ahead
+		b := &batch{key: Key{Epoch: 1, Batch: i}}
 		b.slots, b.valid = e.catalog.Plan.Batch(0, 1, i, nil)
 		b.items = b.valid
 		order := e.kept.decodingOrder(b)
@@ -208,7 +208,7 @@ func TestHitsOfAMix(t *testing.T) {
 	}
 	e := start(t, dir, caching(cache.Constant, total*3/10), func(o *Options) { o.BatchSize, o.PrefetchDepth = batch, 0 })
 	readEpochs(t, e, 0, 4)
-	_, share := Budget{e.catalog}.cacheSize()
+	_, share := e.Budget().cacheSize()
 	if share < 0.22 {
 		t.Errorf("only %v of the samples fit in 30 %% of their size", share)
 	}

@@ -2,9 +2,12 @@ package engine
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
 )
@@ -13,7 +16,24 @@ import (
 const AutoCache = -1
 
 // A Budget divides the memory limit, by what the dataset's index and the options say, before anything is read.
-type Budget struct{ *Catalog }
+type Budget struct {
+	*catalog.Catalog
+	Options *Options // with defaults filled in
+}
+
+// NewBudget checks the options, and determines what exists under them.
+func NewBudget(ds *dataset.Dataset, o Options) (Budget, error) {
+	if err := o.validate(); err != nil {
+		return Budget{}, err
+	}
+	c, err := catalog.New(ds, o.Options)
+	if err != nil {
+		return Budget{}, err
+	}
+	o = o.withDefaults()
+	o.Options = c.Options
+	return Budget{c, &o}, nil
+}
 
 func (c Budget) cacheSize() (limit int64, ratio float64) {
 	return c.CacheSize(func(id int64) (int64, bool) { return c.encodedSize(int(id)), sample.IsRaw(c.Dataset, int(id)) })
@@ -23,7 +43,7 @@ func (c Budget) cacheSize() (limit int64, ratio float64) {
 // read here per epoch that it can hold. file returns the size of a sample's file and whether it
 // is raw.
 func (c Budget) CacheSize(file func(id int64) (size int64, raw bool)) (limit int64, ratio float64) {
-	o := &c.Options
+	o := c.Options
 	if limit = c.CacheLimit(); limit == 0 {
 		return 0, 0
 	}
@@ -36,7 +56,7 @@ func (c Budget) CacheSize(file func(id int64) (size int64, raw bool)) (limit int
 
 // CacheLimit is the cache's limit in bytes, including overhead; 0: there is no cache.
 func (c Budget) CacheLimit() int64 {
-	o := &c.Options
+	o := c.Options
 	switch {
 	case o.CachePolicy == cache.None:
 		return 0
@@ -60,7 +80,7 @@ func (c Budget) encodedSize(i int) int64 {
 	if id := c.Dataset.Stat(i); id.Known() {
 		return id.Size
 	}
-	h, w := c.sizeOf(int64(i))
+	h, w := c.SizeOf(int64(i))
 	size := int64(h) * int64(w)
 	if sample.IsRaw(c.Dataset, i) {
 		size *= 3
@@ -72,9 +92,9 @@ func (c Budget) encodedSize(i int) int64 {
 // else 0.
 func (c Budget) largest(slots []shard.Slot) int64 {
 	const perPixel = 16                        // more than any codec takes, and the resizer
-	input, pixels := c.pages.Largest, int64(0) // a page, or else a sample as it is stored and unpacked
+	input, pixels := c.Pages.Largest, int64(0) // a page, or else a sample as it is stored and unpacked
 	for _, s := range slots {
-		h, w := c.sizeOf(s.ID)
+		h, w := c.SizeOf(s.ID)
 		input, pixels = max(input, 2*c.encodedSize(int(s.ID))), max(pixels, perPixel*int64(h)*int64(w))
 	}
 	if load, drawing := roomApart(c.Options.MemoryLimit); input <= load && pixels <= drawing {
@@ -87,16 +107,16 @@ func (c Budget) largest(slots []shard.Slot) int64 {
 // plan, the batches of one reader per shard read here, and the workers' buffers.
 func (c Budget) spareMemory() int64 {
 	const processor, worker = 4 << 20, 256 << 10
-	o := &c.Options
+	o := c.Options
 	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes()
-	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.tensorSize()))
+	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.TensorSize()))
 	const plans = 4 // plans of four epochs at least
 	kept := shares{memory: 1}
 	if c.Dataset.KeepsSamples() {
 		kept.disk = 1
 		used += o.Samples // see local.waits
 	}
-	planning := min(kept.needs(c.Catalog)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
+	planning := min(kept.needs(c)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
 	load, drawing := roomApart(o.MemoryLimit)
 	making := max(load+drawing, int64(o.drawers())*processor+int64(cmp.Or(o.Loads, 4*o.drawers()))*worker)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-making)
@@ -119,9 +139,9 @@ func (o *Options) keepConfig(ratio float64) keep.Config {
 
 // openCache creates the cache that the options ask for, and the keeper of what it and a local cache
 // keep; nil: there is none.
-func openCache(c *Catalog, m *memory, busy func() bool) (*cache.Cache, *keeper) {
-	o := &c.Options
-	limit, ratio := Budget{c}.cacheSize()
+func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
+	o := c.Options
+	limit, ratio := c.cacheSize()
 	s, planned := shares{}, limit > 0 && o.CachePolicy == cache.Constant
 	if planned {
 		s.memory = ratio
@@ -151,4 +171,13 @@ func openCache(c *Catalog, m *memory, busy func() bool) (*cache.Cache, *keeper) 
 		return nil, newKeeper(c, s, m.ledger, busy)
 	}
 	return opened, k
+}
+
+// saturating is a*b, of factors from 0, capped so that adding to it does not overflow.
+func saturating[A, B int | int64](a A, b B) int64 {
+	const most = math.MaxInt64 / 2
+	if a > 0 && int64(b) > most/int64(a) {
+		return most
+	}
+	return int64(a) * int64(b)
 }

@@ -119,7 +119,7 @@ func (d *device) slotAhead(b *batch) *gpu.Slot {
 	all := d.batches
 	all.mu.Lock()
 	s := b.stream
-	wanted := d.share.isOn() && s != nil && s.form == layout.CUDA && b.source == nil && b.form == all.catalog.tensorForm()
+	wanted := d.share.isOn() && s != nil && s.form == layout.CUDA && b.source == nil && b.form == all.catalog.TensorForm()
 	all.mu.Unlock()
 	for wanted {
 		before := all.memory.ledger.returns()
@@ -236,7 +236,7 @@ func (d *device) leave(b *batch) {
 	}
 	b.freeSlot(all.memory)
 	if !slices.Contains(all.schedule.making, b) {
-		b.form = all.catalog.tensorForm()
+		b.form = all.catalog.TensorForm()
 		all.schedule.making = append(all.schedule.making, b)
 	}
 }

@@ -99,7 +99,7 @@ func TestDeviceHasTheSameBytes(t *testing.T) {
 					if d.Device != g.UUID() || d.DType != dtype.String() || d.Layout != order.String() || d.Shape != spec.Shape() || d.Valid != e.catalog.Valid(k) {
 						t.Fatalf("%s: %+v", k, d)
 					}
-					if !bytes.Equal(tensorOf(t, g, f), read(t, e, k, e.catalog.tensorForm())) {
+					if !bytes.Equal(tensorOf(t, g, f), read(t, e, k, e.catalog.TensorForm())) {
 						t.Fatalf("%v %v depth %d: %s has other bytes on the GPU", dtype, order, depth, k)
 					}
 					f.Close()

@@ -4,7 +4,7 @@
 //
 // Its parts, each a type of its own:
 //
-//   - [Catalog]: which batches exist, what is in them and how large they are. Pure. [Budget] divides the
+//   - package catalog: which batches exist, what is in them and how large they are. Pure. [Budget] divides the
 //     memory limit by it.
 //   - streams: who reads what next. A stream is one roughly sequential reading of a shard, by
 //     one process or several; the next batches of each are made ahead, into the next epoch.

@@ -42,7 +42,7 @@ func newDrawer(all *batches, cpus affinity.Set) *drawer {
 	d.equip()
 	for i := range d.writers {
 		d.pixels[i] = pinned.NewHost(all.opts.Memory, all.memory.rest)
-		d.writers[i] = layout.NewWriter(all.catalog.converter, all.opts.Kernels.Writing)
+		d.writers[i] = layout.NewWriter(all.catalog.Converter, all.opts.Kernels.Writing)
 	}
 	return d
 }
@@ -179,7 +179,7 @@ func (d *drawer) decode(able []*load) {
 // plan says where the pixels of a sample, the first or second of a pair, go, and allocates the memory that making them takes.
 func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
-	if b := l.item.b; d.batches.catalog.converter.Direct(b.spec.Order, f.transform.Flip) {
+	if b := l.item.b; d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
 	}
 	if f.job = f.job.Into(target); f.job.Memory > 0 {

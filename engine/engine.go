@@ -33,21 +33,21 @@ func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 
 // build makes an engine without starting its workers.
 func build(ds *dataset.Dataset, o Options) (*Engine, error) {
-	c, err := NewCatalog(ds, o)
+	c, err := NewBudget(ds, o)
 	if err != nil {
 		return nil, err
 	}
-	o = c.Options
-	m := newMemory(&c.Options)
+	o = *c.Options
+	m := newMemory(c.Options)
 	m.reserve(useRuntime, runtimeBytes)
 	m.reserve(useIndex, ds.MemoryBytes()+c.Plan.MemoryBytes())
 	all := &batches{
-		catalog: c, opts: &c.Options, memory: m, bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
+		catalog: c.Catalog, opts: c.Options, memory: m, bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
 		table: map[Key]*batch{}, tried: map[Key]bool{},
 	}
 	all.ctx, all.cancel = context.WithCancel(context.Background())
 	all.takeWork.L = &all.mu
-	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}, begun: map[int]*stream{}}
+	all.streams = &streams{catalog: c.Catalog, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}, begun: map[int]*stream{}}
 	all.device = newDevice(all)
 	all.flow = newFlow(all)
 	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.flow.hung, batchWorkers: o.BatchWorkers}
@@ -153,8 +153,19 @@ func (e *Engine) Quiet(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Budget is how the memory limit is divided.
+func (e *Engine) Budget() Budget { return e.budget() }
+
 // Catalog is what exists: the shapes, sizes and samples of all batches.
 func (e *Engine) Catalog() *Catalog { return e.catalog }
+
+// ShardsHere are the shards that are read here, to excluded.
+func (e *Engine) ShardsHere() (from, to int) {
+	return e.opts.LocalFrom, e.opts.LocalFrom + e.opts.LocalShards()
+}
+
+// HasGPU reports whether the form CUDA exists.
+func (e *Engine) HasGPU() bool { return e.opts.Device != nil }
 
 // Errors lists the samples that could not be read, in the order of discovery.
 func (e *Engine) Errors() []BadSample { return e.bad.all() }
@@ -194,7 +205,7 @@ func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 		return Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
 	}
 	if e.catalog.Options.OnError == Fail {
-		return e.catalog.describe(k, e.bad.known), nil
+		return e.catalog.DescribeWith(k, e.bad.known), nil
 	}
 	e.mu.Lock()
 	form := e.streams.usualForm(k.Shard)
@@ -227,7 +238,7 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	for err == nil && b.form != form {
 		source, next := b, form
 		if b.form == layout.CUDA || form == layout.CUDA && b.spec.Order != e.opts.Layout {
-			next = e.catalog.tensorForm() // what is on the GPU are the pixels as they are
+			next = e.catalog.TensorForm() // what is on the GPU are the pixels as they are
 		}
 		b, err = e.readers.holdCopy(ctx, source, next)
 		away := errors.Is(err, errAway)
@@ -253,9 +264,9 @@ func (e *Engine) Begin(k Key, form layout.Form) (made bool) {
 		return false
 	}
 	if !form.Large() || form == layout.CUDA && e.opts.Device == nil {
-		form = c.tensorForm()
+		form = c.TensorForm()
 	}
-	fits := c.Size(k, c.madeIn(form)) <= e.memory.forBatches()
+	fits := c.Size(k, c.MadeIn(form)) <= e.memory.forBatches()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b := e.table[k]

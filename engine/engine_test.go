@@ -17,6 +17,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -78,7 +79,9 @@ func openDataset(t testing.TB, dir string) *dataset.Dataset {
 
 func testOptions() Options {
 	return Options{
-		Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 3, Decoding: decode.Options{MaxPixels: 1 << 28},
+		Options: catalog.Options{
+			Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 3, Decoding: decode.Options{MaxPixels: 1 << 28},
+		},
 		Workers: 2, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20,
 	}
 }
@@ -136,7 +139,7 @@ func allKeys(e *Engine) (keys []Key) {
 	for s := range e.catalog.Options.Shards {
 		for epoch := range e.catalog.Options.Epochs {
 			for b := range e.catalog.Plan.Batches(s, epoch) {
-				keys = append(keys, Key{s, epoch, b})
+				keys = append(keys, Key{Shard: s, Epoch: epoch, Batch: b})
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -27,9 +28,10 @@ func Example() {
 	defer ds.Close()
 
 	e, err := engine.New(ds, engine.Options{
-		Config: shard.Config{Shards: 1, BatchSize: 2, PadLastBatch: true}, Epochs: 2,
-		Decoding: decode.Options{MaxPixels: 1 << 20},
-		Workers:  2, BatchWorkers: 2, PrefetchDepth: 1, MemoryLimit: 256 << 20,
+		Options: catalog.Options{
+			Config: shard.Config{Shards: 1, BatchSize: 2, PadLastBatch: true}, Epochs: 2, Decoding: decode.Options{MaxPixels: 1 << 20},
+		},
+		Workers: 2, BatchWorkers: 2, PrefetchDepth: 1, MemoryLimit: 256 << 20,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -293,7 +293,7 @@ func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, 
 // their own; nil: none.
 func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (*gpu.Plan, []*load) {
 	all := w.batches
-	to := gpu.Tensor{Spec: w.hands[0].item.b.spec, Converter: all.catalog.converter, Fill: all.opts.Fill, In: in}
+	to := gpu.Tensor{Spec: w.hands[0].item.b.spec, Converter: all.catalog.Converter, Fill: all.opts.Fill, In: in}
 	o, nvjpeg := w.hands[0].pixelOptions, all.opts.NVJPEG != ""
 	o.FullJPEGs = o.FullJPEGs || nvjpeg
 	for len(on) > 0 {

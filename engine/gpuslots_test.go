@@ -35,7 +35,7 @@ func TestSamplesStayOnTheGPU(t *testing.T) {
 	want := tensors(t, start(t, dir, change))
 	g := &fakegpu.GPU{}
 	e := decodingOn(t, dir, g, change)
-	size := int(e.catalog.tensorSize())
+	size := int(e.catalog.TensorSize())
 	open(t, e, Key{}, layout.CUDA).Close() // the first batch, before there is memory on the GPU
 	for i := 1; i < 6; i++ {
 		if err := e.Quiet(t.Context()); err != nil {

@@ -68,8 +68,8 @@ const (
 
 // newKeeper creates a keeper that, once started, begins with epoch 0, where most readers
 // begin.
-func newKeeper(c *Catalog, s shares, l *ledger, busy func() bool) *keeper {
-	o := &c.Options
+func newKeeper(c Budget, s shares, l *ledger, busy func() bool) *keeper {
+	o := c.Options
 	readHere := o.Samples * int64(o.LocalShards()) / int64(o.Shards)
 	k := &keeper{
 		window: readHere / 2 * s.choices(), shares: s, planCost: planCost{s.choices() * keep.Size(c.Plan), s.needs(c)},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
@@ -46,7 +47,8 @@ func testKeeper(t *testing.T, n int64, l *ledger) *keeper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Catalog{Plan: plan, Options: Options{Config: order, Epochs: 1000}.withDefaults()}
+	o := Options{Options: catalog.Options{Config: order, Epochs: 1000}}.withDefaults()
+	c := Budget{&catalog.Catalog{Plan: plan, Options: o.Options}, &o}
 	k := newKeeper(c, shares{memory: 0.3}, l, func() bool { return false })
 	k.pause = time.Millisecond
 	t.Cleanup(func() {
@@ -115,7 +117,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	var got [][]byte
 	for epoch := range 2 {
 		for batch := range e.catalog.Plan.Batches(0, epoch) {
-			got = append(got, read(t, e, Key{0, epoch, batch}, layout.NHWCForm))
+			got = append(got, read(t, e, Key{Epoch: epoch, Batch: batch}, layout.NHWCForm))
 		}
 	}
 	if !slices.EqualFunc(got, want, bytes.Equal) {

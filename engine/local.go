@@ -25,7 +25,7 @@ type local struct {
 const epochsKnown = 255
 
 // openLocal returns nil if the dataset's local cache keeps no samples, or there is no memory to plan that.
-func openLocal(c *Catalog, k *keeper, m *memory) *local {
+func openLocal(c Budget, k *keeper, m *memory) *local {
 	n := int64(c.Dataset.Len())
 	if k == nil || !k.shares.local() {
 		return nil

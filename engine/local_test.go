@@ -143,7 +143,7 @@ func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetc
 	for batch := from; batch < to; batch++ {
 		for s := range e.catalog.Options.Shards {
 			before := d.reads()
-			all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
+			all = append(all, read(t, e, Key{Shard: s, Epoch: epoch, Batch: batch}, layout.NHWCForm))
 			fetched = append(fetched, d.reads()-before)
 			e.catalog.Dataset.Settle()
 		}

@@ -238,7 +238,7 @@ func startTrial(t *testing.T, dir string, m *trial, unit string, change func(*Op
 		t.Fatal(err)
 	}
 	mine := map[int64]bool{}
-	slots, _ := e.catalog.slots(Key{})
+	slots, _ := e.catalog.Slots(Key{})
 	for _, s := range slots {
 		mine[s.ID] = true
 	}

@@ -226,12 +226,12 @@ func (m *memory) reserve(u use, bytes int64) {
 // open one, and the one being released), so that no reader waits for pages as well as for
 // pixels; if these are too large, one or none. Without readers they are freed like those of an
 // idle stream.
-func (m *memory) presize(c *Catalog) {
+func (m *memory) presize(c Budget) {
 	if err := m.store.Leases(); err != nil {
 		m.log.Warn("batch memory is freed after each batch instead of reused, which is slower", "reason", err)
 	}
-	o := &c.Options
-	size := c.tensorSize()
+	o := c.Options
+	size := c.TensorSize()
 	most := min(256<<20, m.most/4)
 	if hint := saturating(o.Hints.Batch, o.BatchSize); hint > 0 {
 		size, most = hint, m.most/2

@@ -91,7 +91,7 @@ func TestNVJPEGIsTheSame(t *testing.T) {
 		want := outcome(t, few)
 		g := &fakegpu.GPU{}
 		many := byNVJPEG(t, dir, g, change, func(o *Options) { o.Workers, o.PrefetchDepth, o.CacheSize, o.CachePolicy = 5, 3, 32<<20, cache.Static })
-		onGPU := many.Catalog().tensorForm()
+		onGPU := many.Catalog().TensorForm()
 		for _, k := range allKeys(many) {
 			f := open(t, many, k, layout.CUDA)
 			if !bytes.Equal(tensorOf(t, g, f), read(t, many, k, onGPU)) {

@@ -4,55 +4,23 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset/entries"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/shard"
 )
-
-// OnError says how a sample that cannot be read is handled.
-type OnError uint8
-
-const (
-	// Fail makes the whole batch fail with ErrBad.
-	Fail OnError = iota
-	// Replace puts the next readable sample of the shard's range in its place.
-	Replace
-	// Zero fills the slot with the fill value and the label -1.
-	Zero
-)
-
-// String is the option's value on the command line.
-func (p OnError) String() string { return [...]string{"fail", "replace", "zero"}[p] }
 
 // Options are the settings of an engine. The zero value is not usable: New rejects it with
 // a reason.
 type Options struct {
-	shard.Config     // which samples are in a batch; New sets Samples and Raw
-	Epochs       int // that have batches
-
-	// How an image is decoded and transformed. If Transform.Mode is None, its Height and Width
-	// are those of every batch; 0: of the largest image in each batch. New sets its Seed.
-	Decoding  decode.Options
-	Transform resample.Options
-	FullJPEGs bool // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
-	OnError   OnError
-
-	// The format of a batch.
-	PadMultiple int   // height and width that follow from images are rounded up to a multiple of it; 0 or 1: no rounding
-	Fill        uint8 // the value of pixels outside an image, before normalisation
-	DType       layout.DType
-	Normalize   layout.Normalization // of 8-bit values, channel by channel
-	Layout      layout.Order
+	catalog.Options // on which the bytes of batches depend
 
 	// How batches are made. None of these changes their bytes.
 	Workers       int           // processors that decode, of those there are
@@ -77,12 +45,10 @@ type Options struct {
 	Entries       *entries.Store // entry points of the dataset's JPEGs, used and added; nil: none. It must outlive the engine
 	VerifyReads   bool           // use entry points only if a file's bytes are those they were made from
 	Device        *gpu.Device    // the GPU that batches are put on; nil: none. It must outlive the engine
-	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors.
+	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors. With NVJPEG, it and Entries are
+	// without effect.
 	DecodeOnDevice bool
-	// NVJPEG has nvJPEG decode JPEGs on the Device, to pixels of its own: it is what Device.OpenNVJPEG returned. "": it does not.
-	// DecodeOnDevice and Entries are then without effect.
-	NVJPEG string
-	Logger *slog.Logger
+	Logger         *slog.Logger
 }
 
 // Kernels are the implementations of resizing and of writing elements. The zero value has the
@@ -110,34 +76,24 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate returns an *option.Error for the first bad setting. Package shard checks Config.
+// validate returns an *option.Error for the first bad setting that is not the catalog's.
 func (o *Options) validate() error {
-	size := o.Transform
 	err := cmp.Or(
-		option.AtLeast("epochs", int64(o.Epochs), 1),
 		option.AtLeast("workers", int64(o.Workers), 1),
 		option.AtLeast("loads", int64(o.Loads), 0),
 		option.AtLeast("batch workers", int64(o.BatchWorkers), 1),
 		option.AtLeast("prefetch queue depth", int64(o.PrefetchDepth), 0),
 		option.AtLeast("memory limit", o.MemoryLimit, 1),
-		option.AtLeast("max pixels", o.Decoding.MaxPixels, 1),
 		option.AtLeast("bytes per sample", min(o.Hints.Batch, o.Hints.Input, o.Hints.Scratch), 0),
-		option.AtLeast("pad multiple", int64(o.PadMultiple), 0),
 		option.AtLeast("cache size", o.CacheSize, AutoCache),
 	)
 	switch n := len(o.Affinity); {
 	case err != nil:
 		return err
-	case o.Epochs > shard.MaxEpochs:
-		return &option.Error{Field: "epochs", Rule: fmt.Sprintf("at most %d", shard.MaxEpochs), Value: strconv.Itoa(o.Epochs)}
-	case min(size.Height, size.Width) < 0 || (size.Height == 0) != (size.Width == 0):
-		return &option.Error{Field: "size", Rule: "a height and a width, both at least 1", Value: fmt.Sprintf("%dx%d", size.Height, size.Width)}
-	case o.OnError > Zero:
-		return &option.Error{Field: "on error", Rule: "fail, replace or zero", Value: strconv.Itoa(int(o.OnError))}
 	case o.NVJPEG != "" && o.Device == nil:
 		return &option.Error{Field: "nvJPEG", Rule: "a GPU", Value: "none"}
 	case n != 0 && n != o.Workers:
 		return &option.Error{Field: "affinity", Rule: fmt.Sprintf("the CPUs of all %d workers", o.Workers), Value: fmt.Sprintf("those of %d", n)}
 	}
-	return size.Validate()
+	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -14,7 +15,7 @@ func TestFingerprintsOfOrders(t *testing.T) {
 		o := testOptions()
 		o.Shuffle = true
 		change(&o.Config)
-		c, err := NewCatalog(ds, o)
+		c, err := catalog.New(ds, o.Options)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,13 +23,13 @@ func (m pageBudget) Reserve(n int64) bool {
 func (m pageBudget) Release(n int64) { m.ledger.release(usePages, n) }
 
 // openPages returns nil if no samples are in compressed pages, or there is no memory for any.
-func openPages(c *Catalog, m *memory) *pages.Cache {
-	if c.pages.Packed == 0 {
+func openPages(c Budget, m *memory) *pages.Cache {
+	if c.Pages.Packed == 0 {
 		return nil
 	}
 	opened, err := pages.New(pages.Options{
 		// The account has the last word. Where little is left, some pages are worth more than prefetched batches.
-		Limit: max(Budget{c}.pageMemory(), min(Budget{c}.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.pages.Packed, Budget: pageBudget{m},
+		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.Pages.Packed, Budget: pageBudget{m},
 		// In order and in windows, all samples of a page are read soon after one another.
 		Once: !c.Options.Shuffle || c.Options.Window > 0,
 	})
@@ -46,7 +46,7 @@ func openPages(c *Catalog, m *memory) *pages.Cache {
 func (c Budget) pageNeeds() int64 { return c.pageNeedsIn(c.Options.Window) }
 
 func (c Budget) pageNeedsIn(window int) int64 {
-	o, p := &c.Options, &c.pages
+	o, p := c.Options, &c.Pages
 	if p.Count == 0 || o.Shuffle && window == 0 {
 		return p.Unpacked
 	}
@@ -63,7 +63,7 @@ func (c Budget) pageNeedsIn(window int) int64 {
 // pageMemory is what the memory limit leaves for pages beside a cache whose size was given.
 func (c Budget) pageMemory() int64 {
 	spare := c.spareMemory()
-	if o := &c.Options; o.CachePolicy != cache.None && o.CacheSize > 0 {
+	if o := c.Options; o.CachePolicy != cache.None && o.CacheSize > 0 {
 		spare -= o.CacheSize
 	}
 	return max(0, spare)
@@ -79,7 +79,7 @@ type Repeats struct {
 
 // Repeats estimates what an epoch reads again. It is more than nothing only if memory is too short.
 func (c Budget) Repeats() Repeats {
-	p, r := &c.pages, Repeats{Factor: 1, Needs: c.pageNeeds(), Memory: c.pageMemory()}
+	p, r := &c.Pages, Repeats{Factor: 1, Needs: c.pageNeeds(), Memory: c.pageMemory()}
 	if r.Needs <= r.Memory {
 		return r
 	}

@@ -116,7 +116,7 @@ func epochOf(t *testing.T, e *Engine, epoch int) map[Key][]byte {
 	for s := range e.catalog.Options.Shards {
 		wait.Go(func() {
 			for b := range e.catalog.Plan.Batches(s, epoch) {
-				k := Key{s, epoch, b}
+				k := Key{Shard: s, Epoch: epoch, Batch: b}
 				f, err := e.Open(t.Context(), k, layout.NHWCForm)
 				if err != nil {
 					t.Errorf("%s: %v", k, err)
@@ -189,7 +189,7 @@ func TestPagesAreReadOnce(t *testing.T) {
 							t.Errorf("epoch %d: %d bytes were read of files of %d bytes", epoch.Epoch, epoch.StorageBytes, stored[kind])
 						}
 					}
-					if r := (Budget{e.catalog}).Repeats(); r.Factor != 1 {
+					if r := e.Budget().Repeats(); r.Factor != 1 {
 						t.Errorf("predicted: %+v", r)
 					}
 					if s.Memory.Peak > s.Memory.Limit {
@@ -218,11 +218,11 @@ func TestPagesGiveWay(t *testing.T) {
 				e := start(t, dir, settings)
 				sameBatches(t, epochOf(t, e, 0), want)
 				s := e.Stats()
-				t.Logf("%.1f times the files were read, foretold: %+v; %+v, %+v", float64(s.Storage.Bytes)/float64(stored[kind]), Budget{e.catalog}.Repeats(), s.Storage.Pages, s.Memory)
+				t.Logf("%.1f times the files were read, foretold: %+v; %+v, %+v", float64(s.Storage.Bytes)/float64(stored[kind]), e.Budget().Repeats(), s.Storage.Pages, s.Memory)
 				if s.Memory.Peak > s.Memory.Limit {
 					t.Errorf("%+v", s.Memory)
 				}
-				if r := (Budget{e.catalog}).Repeats(); r.Factor < 1.1 {
+				if r := e.Budget().Repeats(); r.Factor < 1.1 {
 					t.Errorf("foretold: %+v", r)
 				}
 				if err := e.Quiet(t.Context()); err != nil { // what is read ahead holds pages
@@ -246,13 +246,13 @@ func TestAWindowThatFits(t *testing.T) {
 		settings := func(o *Options) {
 			o.BatchSize, o.Workers, o.PrefetchDepth, o.MemoryLimit, o.Shuffle = 4, 2, 0, mib<<20, true
 		}
-		r := Budget{start(t, dirs["mds"], settings).catalog}.Repeats()
+		r := start(t, dirs["mds"], settings).Budget().Repeats()
 		if r.Window == 0 || r.Factor == 1 {
 			continue
 		}
 		proposed++
 		e := start(t, dirs["mds"], settings, func(o *Options) { o.Window = r.Window })
-		if r := (Budget{e.catalog}).Repeats(); r.Factor != 1 {
+		if r := e.Budget().Repeats(); r.Factor != 1 {
 			t.Errorf("%d MiB: what was proposed does not fit: %+v", mib, r)
 		}
 		epochOf(t, e, 0)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -54,7 +55,7 @@ func testStreams(t *testing.T, depth int) (*streams, *fakeShelf) {
 		t.Fatal(err)
 	}
 	shelf := &fakeShelf{table: map[Key]*batch{}}
-	c := &Catalog{Plan: plan, Options: Options{Config: order, Epochs: 2}}
+	c := &Catalog{Plan: plan, Options: catalog.Options{Config: order, Epochs: 2}}
 	return &streams{catalog: c, depth: depth, shelf: shelf, byShard: map[int][]*stream{}}, shelf
 }
 

@@ -172,7 +172,7 @@ func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
 	if b != nil {
 		return slices.ContainsFunc(b.missing, func(id int64) bool { return r.bad.check(id) == nil }), nil
 	}
-	slots, valid := r.catalog.slots(k)
+	slots, valid := r.catalog.Slots(k)
 	for _, s := range slots[:min(max(valid, 1), len(slots))] {
 		if err := r.bad.check(s.ID); err != nil {
 			return false, err
@@ -189,7 +189,7 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 		return nil, false, ErrClosed
 	}
 	b = all.table[k]
-	made := all.catalog.madeIn(form)
+	made := all.catalog.MadeIn(form)
 	if b == nil {
 		b = all.newBatch(k, made)
 	} else if slices.Contains(all.schedule.queue, b) && b.slots == nil {

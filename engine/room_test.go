@@ -67,7 +67,7 @@ func TestAnyLimit(t *testing.T) {
 			want[k.String()+form.Ext()] = read(t, reference, k, form)
 		}
 	}
-	need := reference.catalog.tensorSize() + mostOf(t, reference)
+	need := reference.catalog.TensorSize() + mostOf(t, reference)
 	seeds := uint64(60)
 	if testing.Short() {
 		seeds = 12
@@ -215,13 +215,13 @@ func TestMemoryOfAReader(t *testing.T) {
 			e := start(t, dir, func(o *Options) {
 				o.Workers, o.BatchWorkers, o.Loads, o.PrefetchDepth, o.BatchSize, o.Epochs = workers, workers, 4*workers, depth, 4, 1
 			})
-			size, most := e.catalog.tensorSize(), int64(0)
+			size, most, page := e.catalog.TensorSize(), int64(0), int64(os.Getpagesize())
 			for _, k := range allKeys(e) {
 				f := open(t, e, k, layout.NHWCForm)
 				most = max(most, e.batchBytes())
 				f.Close()
 			}
-			if limit := int64(depth+2) * int64(roundUp(int(size), os.Getpagesize())); most > limit {
+			if limit := int64(depth+2) * ((size + page - 1) / page * page); most > limit {
 				t.Errorf("%d workers, %d ahead: %d bytes of batches, %d are enough", workers, depth, most, limit)
 			}
 			e.Close()

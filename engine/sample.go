@@ -91,7 +91,7 @@ func (l *load) zero(reason string) error {
 		return err
 	}
 	defer l.item.endWriting()
-	all.catalog.converter.Fill(b.slotBytes(slot), b.spec, all.opts.Fill)
+	all.catalog.Converter.Fill(b.slotBytes(slot), b.spec, all.opts.Fill)
 	b.samples[slot] = Sample{ID: b.slots[slot].ID, Label: -1, Status: StatusZeroed, Reason: reason}
 	return nil
 }
@@ -105,12 +105,12 @@ func (l *load) replace(cause error) error {
 	bad := reasonOf(cause)
 	l.sample.instead = bad.path + ": " + bad.reason.Error()
 	tried, looked := 0, 0
-	for id := range all.catalog.replacements(s) {
+	for id := range all.catalog.Replacements(s) {
 		if why := all.catalog.Dataset.Unread(int(id)); why != "" {
-			return all.catalog.unread(id, why)
+			return all.catalog.Unread(id, why)
 		}
-		h, wd := all.catalog.sizeOf(id)
-		fits := h > 0 && all.catalog.fits(b.spec, h, wd)
+		h, wd := all.catalog.SizeOf(id)
+		fits := h > 0 && all.catalog.Fits(b.spec, h, wd)
 		if looked++; fits || looked%1024 == 0 {
 			if err := l.item.stillWanted(); err != nil {
 				return err
@@ -176,11 +176,11 @@ func (l *load) fetch(id int64, st Status, whole bool) (err error) {
 		l.entries.Find(id, p.seen, p.data)
 	}
 	head, h, width, err := l.loader.Judge(id, p.data)
-	if err == nil && !all.catalog.fits(b.spec, h, width) {
+	if err == nil && !all.catalog.Fits(b.spec, h, width) {
 		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
 	}
 	if why := all.catalog.Dataset.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
-		err = all.catalog.unread(id, why)
+		err = all.catalog.Unread(id, why)
 	}
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (l *load) fetch(id int64, st Status, whole bool) (err error) {
 // plan decides how the pixels of a sample that was fetched are made, and leaves room for that.
 func (l *load) plan() error {
 	all, p := l.batches, &l.sample
-	p.job = l.pixelOptions.PlanFor(p.head, p.transform, all.catalog.converter.Direct(l.item.b.spec.Order, p.transform.Flip))
+	p.job = l.pixelOptions.PlanFor(p.head, p.transform, all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
 	p.needs = l.pixelOptions.Needs(p.head)
 	if p.job.Memory > 0 {
 		empty := pinned.NewHost(all.opts.Memory, nil)
@@ -209,7 +209,7 @@ func (l *load) plan() error {
 // record notes what the slot shows.
 func (l *load) record() {
 	p, s := &l.sample, &l.item.b.samples[l.item.slot]
-	*s = l.batches.catalog.sample(p.id, p.transform)
+	*s = l.batches.catalog.Sample(p.id, p.transform)
 	s.Status, s.Reason = p.status, p.instead
 }
 

@@ -256,8 +256,8 @@ func TestStreamsThatMeetBecomeOne(t *testing.T) {
 		open(b)
 	}
 	s := e.Stats().Batches
-	if s.Streams != 1 || s.Ahead > int64(e.catalog.Options.PrefetchDepth) {
-		t.Errorf("%d streams with %d batches ahead, want 1 with at most %d", s.Streams, s.Ahead, e.catalog.Options.PrefetchDepth)
+	if s.Streams != 1 || s.Ahead > int64(e.opts.PrefetchDepth) {
+		t.Errorf("%d streams with %d batches ahead, want 1 with at most %d", s.Streams, s.Ahead, e.opts.PrefetchDepth)
 	}
 }
 

@@ -35,7 +35,7 @@ func (s shares) choices() (n int64) {
 }
 
 // choose makes the plan of an epoch.
-func (s shares) choose(c *Catalog, epoch int, w keep.Workspace) (p *plan, err error) {
+func (s shares) choose(c Budget, epoch int, w keep.Workspace) (p *plan, err error) {
 	p = &plan{}
 	if s.cached() {
 		if p.memory, err = keep.Choose(c.Plan, epoch, c.Options.keepConfig(s.memory), w); err != nil {
@@ -56,7 +56,7 @@ func (s shares) choose(c *Catalog, epoch int, w keep.Workspace) (p *plan, err er
 }
 
 // except says which samples the local cache does not keep, whatever its share; nil: any may be kept.
-func (s shares) except(c *Catalog, memory *keep.Choice) func(id int64) bool {
+func (s shares) except(c Budget, memory *keep.Choice) func(id int64) bool {
 	switch {
 	case s.files:
 		return func(id int64) bool { return memory.Kept(id) || !c.Dataset.InStore(int(id)) }
@@ -67,7 +67,7 @@ func (s shares) except(c *Catalog, memory *keep.Choice) func(id int64) bool {
 }
 
 // needs is about the most memory that choose takes.
-func (s shares) needs(c *Catalog) int64 {
+func (s shares) needs(c Budget) int64 {
 	config := c.Options.keepConfig(1)
 	if s.local() {
 		config.Except = s.except(c, nil)
@@ -76,13 +76,13 @@ func (s shares) needs(c *Catalog) int64 {
 }
 
 // addLocal adds what the local cache can keep beside the memory, if it follows a plan.
-func (s *shares) addLocal(c *Catalog) {
+func (s *shares) addLocal(c Budget) {
 	if !c.Dataset.KeepsSamples() {
 		return
 	}
-	o, all := &c.Options, 0.0
+	o, all := c.Options, 0.0
 	for id := range o.Samples {
-		cost, _ := Budget{c}.localCost(id)
+		cost, _ := c.localCost(id)
 		s.files = s.files || cost < 0
 		all += float64(max(cost, 0))
 	}
@@ -96,9 +96,9 @@ func (s *shares) addLocal(c *Catalog) {
 }
 
 // setDisk finds out which share a room on the disk is for.
-func (s *shares) setDisk(c *Catalog, room int64) {
-	o := &c.Options
-	s.room, s.disk = room, cache.Share(room, o.Samples, o.readHere(), Budget{c}.localCost, o.InFlight())
+func (s *shares) setDisk(c Budget, room int64) {
+	o := c.Options
+	s.room, s.disk = room, cache.Share(room, o.Samples, o.readHere(), c.localCost, o.InFlight())
 	if s.disk >= 1-s.memory {
 		s.disk = 1 // all that is left
 	}

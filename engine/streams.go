@@ -269,7 +269,7 @@ func (all *streams) usualForm(shard int) layout.Form {
 	if s := all.latest(shard); s != nil {
 		return s.form
 	}
-	return all.catalog.tensorForm()
+	return all.catalog.TensorForm()
 }
 
 // count counts the streams and what they have read ahead.

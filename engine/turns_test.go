@@ -243,7 +243,7 @@ func TestAbandonedOpensAreCancelled(t *testing.T) {
 	})
 	close(gate)
 	read(t, e, Key{Epoch: 1}, layout.NHWCForm)
-	if made := e.Stats().Batches.Decoded; made > 1+int64(e.catalog.Options.PrefetchDepth)*maxStreams {
+	if made := e.Stats().Batches.Decoded; made > 1+int64(e.opts.PrefetchDepth)*maxStreams {
 		t.Errorf("%d batches were made, of which one was read", made)
 	}
 }
@@ -361,8 +361,8 @@ func TestSetMemoryLimit(t *testing.T) {
 	}
 	e.SetMemoryLimit(1 << 40)
 	<-done
-	if limit := e.Stats().Memory.Limit; limit != e.catalog.Options.MemoryLimit {
-		t.Errorf("the limit is %d, the option %d", limit, e.catalog.Options.MemoryLimit)
+	if limit := e.Stats().Memory.Limit; limit != e.opts.MemoryLimit {
+		t.Errorf("the limit is %d, the option %d", limit, e.opts.MemoryLimit)
 	}
 	held.Close()
 }

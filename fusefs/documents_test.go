@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -29,9 +30,8 @@ func TestPathsThatAreNotUTF8(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	c, err := engine.NewCatalog(ds, engine.Options{
-		Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 1,
-		Decoding: decode.Options{MaxPixels: 1 << 20}, Workers: 1, BatchWorkers: 1, MemoryLimit: 1,
+	c, err := catalog.New(ds, catalog.Options{
+		Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)

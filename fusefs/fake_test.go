@@ -16,8 +16,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/gpu"
-	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -49,14 +48,10 @@ func newFake() *fakeSource {
 		if s.spec.C == 1 {
 			color = decode.Gray
 		}
-		var device *gpu.Device
-		if s.gpu {
-			device = gpu.New(&fakegpu.GPU{}, gpu.Options{})
-		}
 		samples := s.shards * (s.most*s.spec.N - 1) // the last batch of an epoch has a padded slot
-		c, err := engine.NewCatalog(fakeDataset(samples, s.spec.H, s.spec.W), engine.Options{
+		c, err := catalog.New(fakeDataset(samples, s.spec.H, s.spec.W), catalog.Options{
 			Config: shard.Config{Shards: s.shards, BatchSize: s.spec.N, PadLastBatch: true}, Epochs: s.epochs,
-			Decoding: decode.Options{MaxPixels: 1 << 30, Color: color}, Workers: 1, BatchWorkers: 1, MemoryLimit: 1, Device: device,
+			Decoding: decode.Options{MaxPixels: 1 << 30, Color: color},
 		})
 		if err != nil {
 			panic(err)
@@ -135,6 +130,10 @@ func (s *fakeSource) Begin(k engine.Key, _ layout.Form) bool {
 	s.begun = append(s.begun, k)
 	return k.Batch == 0
 }
+
+func (s *fakeSource) ShardsHere() (from, to int) { return 0, s.shards }
+
+func (s *fakeSource) HasGPU() bool { return s.gpu }
 
 func (s *fakeSource) Describe(ctx context.Context, k engine.Key) (engine.Description, error) {
 	return s.catalog().Describe(k), ctx.Err()

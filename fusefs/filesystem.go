@@ -51,10 +51,10 @@ func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	classes := dataset.ClassesText(c.Dataset.Classes())
 	all := c.Options.Epochs
 	p := plan{shards: c.Options.Shards, epochs: all, listed: min(cmp.Or(o.Epochs, all), all), most: c.MaxBatches, batches: c.Plan.Batches}
-	if o.OnlyLocal && c.Options.LocalTo > 0 {
-		p.first, p.shards = c.Options.LocalFrom, c.Options.LocalTo
+	if o.OnlyLocal {
+		p.first, p.shards = src.ShardsHere()
 	}
-	t, err := newTree(p, o.List, classes != nil, c.Options.Device != nil)
+	t, err := newTree(p, o.List, classes != nil, src.HasGPU())
 	if err != nil {
 		return nil, err
 	}

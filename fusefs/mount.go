@@ -73,6 +73,8 @@ func (o Options) withDefaults() (Options, error) {
 // A source is what a mount uses of an *engine.Engine, with files that are an interface.
 type source interface {
 	Catalog() *engine.Catalog
+	ShardsHere() (from, to int)
+	HasGPU() bool
 	Open(context.Context, engine.Key, layout.Form) (file, error)
 	Begin(engine.Key, layout.Form) (made bool)
 	Describe(context.Context, engine.Key) (engine.Description, error)

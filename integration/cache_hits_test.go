@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
 )
@@ -51,7 +52,7 @@ func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 // inFlight is the number of extra samples a cache needs room for if one batch is made at a
 // time, under flags with a number of --workers.
 func inFlight(s settings, flags []string) int {
-	o := engine.Options{Config: shard.Config{BatchSize: s.batch, Shards: s.shards}, BatchWorkers: 1, Workers: runtime.NumCPU()}
+	o := engine.Options{Options: catalog.Options{Config: shard.Config{BatchSize: s.batch, Shards: s.shards}}, BatchWorkers: 1, Workers: runtime.NumCPU()}
 	if i := slices.Index(flags, "--workers"); i >= 0 {
 		o.Workers, _ = strconv.Atoi(flags[i+1])
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
@@ -169,7 +170,7 @@ func TestTwoMountsInOneProcess(t *testing.T) {
 	small, large := tiles(t, 16, side), tiles(t, 16, 2*side)
 	one := host(t, small, engine.Options{}, fusefs.Options{})
 	two := host(t, large, engine.Options{}, fusefs.Options{ReadPath: "direct"})
-	three := host(t, small, engine.Options{Config: shard.Config{Shuffle: true, Seed: 3}}, fusefs.Options{})
+	three := host(t, small, engine.Options{Options: catalog.Options{Config: shard.Config{Shuffle: true, Seed: 3}}}, fusefs.Options{})
 	sums := func(g *guest, side int) {
 		t.Helper()
 		var files []string

@@ -18,6 +18,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -181,7 +182,9 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 	}
 	defer ds.Close()
 	e, err := engine.New(ds, engine.Options{
-		Config: shard.Config{Shards: 1, BatchSize: 1, PadLastBatch: true}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1},
+		Options: catalog.Options{
+			Config: shard.Config{Shards: 1, BatchSize: 1, PadLastBatch: true}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1},
+		},
 		Workers: 1, BatchWorkers: 1, MemoryLimit: c.machine.defaultMemoryLimit(), Logger: quiet,
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
 )
@@ -90,7 +91,7 @@ type entryMaker struct {
 
 // makeEntries makes entry points, and returns shortly after ctx ends. What was made by then stays.
 func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryRule, workers int) (*entryReport, error) {
-	o := engine.Options{Decoding: decode.Options{MaxPixels: decode.DefaultMaxPixels}}
+	o := engine.Options{Options: catalog.Options{Decoding: decode.Options{MaxPixels: decode.DefaultMaxPixels}}}
 	if err := c.env.setKernels(&o); err != nil {
 		return nil, err
 	}

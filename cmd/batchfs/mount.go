@@ -166,7 +166,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
-	warnOfRepeats(r, engine.Budget{Catalog: e.Catalog()}.Repeats())
+	warnOfRepeats(r, e.Budget().Repeats())
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
 		stopWatching()
@@ -243,7 +243,7 @@ func warnOfRepeats(r mountRequest, p engine.Repeats) {
 
 // serve makes the mount live.
 func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, error) {
-	r.settings["flags"].(map[string]any)["cache-size"] = engine.Budget{Catalog: e.Catalog()}.CacheLimit()
+	r.settings["flags"].(map[string]any)["cache-size"] = e.Budget().CacheLimit()
 	config, err := json.MarshalIndent(r.settings, "", "  ")
 	if err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -140,7 +141,7 @@ func TestWarnOfRepeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		catalog, err := engine.NewCatalog(ds, r.engine)
+		budget, err := engine.NewBudget(ds, r.engine)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +150,7 @@ func TestWarnOfRepeats(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.log.watched = true
-		warnOfRepeats(r, engine.Budget{Catalog: catalog}.Repeats())
+		warnOfRepeats(r, budget.Repeats())
 		r.log.close()
 		for _, want := range test.want {
 			if !strings.Contains(words.String(), want) {
@@ -191,9 +192,11 @@ func TestMountDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := engine.Options{
-		Config: shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true, LastBatch: shard.Fill}, Epochs: maxEpochs,
-		Decoding:  decode.Options{MaxPixels: 1 << 28},
-		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}}, PadMultiple: 1,
+		Options: catalog.Options{
+			Config: shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true, LastBatch: shard.Fill}, Epochs: maxEpochs,
+			Decoding:  decode.Options{MaxPixels: 1 << 28},
+			Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}}, PadMultiple: 1,
+		},
 		Workers: 4, CPUs: 4, BatchWorkers: 3, PrefetchDepth: 2, MemoryLimit: 512 << 10, MemoryWait: 10 * time.Second, Memory: pinned.DefaultPolicy(), Lock: true,
 		CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
 	}
@@ -227,14 +230,16 @@ func TestMountFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := engine.Options{
-		Config: shard.Config{Shards: 8, BatchSize: 256, Shuffle: true, Seed: 1<<64 - 1, StickToShard: true, LastBatch: shard.Drop}, Epochs: maxEpochs,
-		Transform: resample.Options{
-			Mode: resample.RandomResizedCrop, Height: 224, Width: 320, CropArea: [2]float64{0.1, 0.9}, CropRatio: [2]float64{1, 1.5}, Flip: 0.5,
+		Options: catalog.Options{
+			Config: shard.Config{Shards: 8, BatchSize: 256, Shuffle: true, Seed: 1<<64 - 1, StickToShard: true, LastBatch: shard.Drop}, Epochs: maxEpochs,
+			Transform: resample.Options{
+				Mode: resample.RandomResizedCrop, Height: 224, Width: 320, CropArea: [2]float64{0.1, 0.9}, CropRatio: [2]float64{1, 1.5}, Flip: 0.5,
+			},
+			Decoding: decode.Options{Color: decode.Gray, IgnoreOrientation: true, MaxPixels: 1000}, PadMultiple: 1,
+			DType: layout.BFloat16, Normalize: layout.Normalization{Mean: []float64{118.5}, Std: []float64{58}},
+			Fill: 127, Layout: layout.NCHW, FullJPEGs: true, OnError: engine.Zero,
 		},
-		Decoding: decode.Options{Color: decode.Gray, IgnoreOrientation: true, MaxPixels: 1000}, PadMultiple: 1,
-		DType: layout.BFloat16, Normalize: layout.Normalization{Mean: []float64{118.5}, Std: []float64{58}},
-		Fill: 127, Layout: layout.NCHW, FullJPEGs: true,
-		OnError: engine.Zero, Workers: 7, CPUs: 4, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30, MemoryWait: 10 * time.Second,
+		Workers: 7, CPUs: 4, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30, MemoryWait: 10 * time.Second,
 		Memory: pinned.DefaultPolicy(), Lock: true, Hints: engine.Hints{Batch: 150528, Scratch: 1 << 20},
 		CacheSize: 1 << 30, CachePolicy: cache.Static, LocalFrom: 2, LocalTo: 4,
 		Affinity: slices.Repeat([]affinity.Set{{cpu}}, 7),

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
@@ -116,7 +116,7 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 		}
 		defer ds.Close()
 		r.order.Samples, r.order.Blocks = int64(ds.Len()), ds.Blocks()
-		if r.raw = engine.RawSamples(ds); r.order.Shuffle {
+		if r.raw = catalog.RawSamples(ds); r.order.Shuffle {
 			r.order.Raw = r.raw
 		}
 	}

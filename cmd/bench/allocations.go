@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
@@ -57,13 +58,15 @@ func withCgo() bool {
 // objects and of batches.
 func allocationsOf(ctx context.Context, ds *dataset.Dataset, batch int) (objects, batches float64, err error) {
 	e, err := engine.New(ds, engine.Options{
-		Config: shard.Config{Shards: 1, BatchSize: batch, Shuffle: true, PadLastBatch: true}, Epochs: 4,
-		Transform: resample.Options{
-			Mode: resample.RandomResizedCrop, Height: 224, Width: 224,
-			CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Flip: 0.5,
+		Options: catalog.Options{
+			Config: shard.Config{Shards: 1, BatchSize: batch, Shuffle: true, PadLastBatch: true}, Epochs: 4,
+			Transform: resample.Options{
+				Mode: resample.RandomResizedCrop, Height: 224, Width: 224,
+				CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Flip: 0.5,
+			},
+			Decoding: decode.Options{MaxPixels: maxPixels},
 		},
-		Decoding: decode.Options{MaxPixels: maxPixels},
-		Workers:  runtime.NumCPU(), BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 2 << 30,
+		Workers: runtime.NumCPU(), BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 2 << 30,
 	})
 	if err != nil {
 		return 0, 0, err

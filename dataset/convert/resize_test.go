@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -41,8 +42,11 @@ func TestStoredShrunk(t *testing.T) {
 func batchOf(t *testing.T, ds *dataset.Dataset, mode resample.Mode, h, w int) []byte {
 	t.Helper()
 	e, err := engine.New(ds, engine.Options{
-		Config: shard.Config{Shards: 1, BatchSize: ds.Len()}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 28},
-		Transform: resample.Options{Mode: mode, Height: h, Width: w}, Workers: 2, BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
+		Options: catalog.Options{
+			Config: shard.Config{Shards: 1, BatchSize: ds.Len()}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 28},
+			Transform: resample.Options{Mode: mode, Height: h, Width: w},
+		},
+		Workers: 2, BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
 	})
 	if err != nil {
 		t.Fatal(err)

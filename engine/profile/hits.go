@@ -27,7 +27,7 @@ const (
 // newHitTable makes the table from the sizes of the dataset's files, or of some taken evenly.
 // unknown is used for files whose size the index lacks. samples is as in Options: to a cache, many
 // samples are like larger ones.
-func newHitTable(c *engine.Catalog, raw convert.Options, unknown float64, samples int) *hitTable {
+func newHitTable(c engine.Budget, raw convert.Options, unknown float64, samples int) *hitTable {
 	scale := max(1, float64(samples)/float64(c.Dataset.Len()))
 	ds, already, n := c.Dataset, 0, int64(min(c.Dataset.Len(), hitSamples))
 	sizes := make([][2]int64, n) // encoded and raw; the same if the file is raw already
@@ -47,7 +47,7 @@ func newHitTable(c *engine.Catalog, raw convert.Options, unknown float64, sample
 	h := &hitTable{already: float64(already) / float64(n)}
 	for step := range h.ratios {
 		share := toConvert(float64(step)/hitSteps, h.already)
-		h.limit, h.ratios[step] = engine.Budget{Catalog: c}.CacheSize(func(id int64) (int64, bool) {
+		h.limit, h.ratios[step] = c.CacheSize(func(id int64) (int64, bool) {
 			if among(id%n, share) {
 				return int64(scale * float64(sizes[id%n][1])), true
 			}

@@ -18,15 +18,15 @@ import (
 
 // profiler is the state of one Run.
 type profiler struct {
-	ds      *dataset.Dataset
-	o       Options
-	catalog *engine.Catalog // of the mount
-	work    string          // the directory for all files
-	images  []picture
-	few     int // number of images the engine decodes in a few seconds
-	hits    *hitTable
-	mixes   int // manifests made
-	result  Result
+	ds     *dataset.Dataset
+	o      Options
+	budget engine.Budget // of the mount
+	work   string        // the directory for all files
+	images []picture
+	few    int // number of images the engine decodes in a few seconds
+	hits   *hitTable
+	mixes  int // manifests made
+	result Result
 
 	figures, expected int64 // figures measured so far, and in total
 }
@@ -46,7 +46,7 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	if err := option.AtLeast("samples", int64(cmp.Or(o.Samples, ds.Len())), int64(ds.Len())); err != nil {
 		return Result{}, err
 	}
-	catalog, err := engine.NewCatalog(ds, o.Engine)
+	budget, err := engine.NewBudget(ds, o.Engine)
 	if err != nil {
 		return Result{}, err
 	}
@@ -61,7 +61,7 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	o.Measured, stopMeasured = promptly.Progress(o.Measured)
 	defer stopMeasured()
 	return promptly.Do(ctx, func() (Result, error) {
-		p := &profiler{ds: ds, o: o, catalog: catalog, work: work}
+		p := &profiler{ds: ds, o: o, budget: budget, work: work}
 		err := p.prepare(ctx)
 		if err == nil {
 			err = p.measure(ctx)
@@ -92,7 +92,7 @@ func (p *profiler) prepare(ctx context.Context) error {
 		encoded, raw = append(encoded, img.encoded.size), append(raw, img.raw.size)
 	}
 	p.few = p.enough(rate, 3*p.o.Least.Seconds())
-	p.hits = newHitTable(p.catalog, p.o.Raw, mean(encoded), p.o.Samples)
+	p.hits = newHitTable(p.budget, p.o.Raw, mean(encoded), p.o.Samples)
 	r := &p.result
 	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Name(), p.work, p.ds.Len(), len(p.images)
 	r.AlreadyRaw, r.CacheBytes, r.Workers = p.hits.already, p.hits.limit, p.o.Engine.Workers
@@ -223,7 +223,7 @@ func (p *profiler) atOnce() int {
 	e := &p.o.Engine
 	held := int64(float64(p.few) * max(p.result.Encoded.Bytes, p.result.Raw.Bytes))
 	ahead := int64(e.PrefetchDepth + 2)
-	batch := min(p.catalog.Size(engine.Key{}, layout.NPY), e.MemoryLimit/ahead+1) // a larger batch does not fit even once
+	batch := min(p.budget.Size(engine.Key{}, layout.NPY), e.MemoryLimit/ahead+1) // a larger batch does not fit even once
 	each := min(p.hits.limit, 2*held) + ahead*batch + int64(e.Workers)*worker
 	return int(min(max((e.MemoryLimit-process)/each, 1), most))
 }

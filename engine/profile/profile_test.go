@@ -21,6 +21,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -69,8 +70,10 @@ func open(t testing.TB, dir string) *dataset.Dataset {
 func options(t testing.TB) Options {
 	return Options{
 		Engine: engine.Options{
-			Config:   shard.Config{Shards: 1, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: shard.Fill},
-			Decoding: decode.Options{MaxPixels: 1 << 28}, Epochs: 1,
+			Options: catalog.Options{
+				Config:   shard.Config{Shards: 1, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: shard.Fill},
+				Decoding: decode.Options{MaxPixels: 1 << 28}, Epochs: 1,
+			},
 			Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20,
 		},
 		Storage: dataset.Storage{Direct: true},
@@ -314,11 +317,11 @@ func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	catalog, err := engine.NewCatalog(ds, o.Engine)
+	budget, err := engine.NewBudget(ds, o.Engine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &profiler{ds: ds, o: o.filled(), catalog: catalog, work: work}
+	p := &profiler{ds: ds, o: o.filled(), budget: budget, work: work}
 	if err := p.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}

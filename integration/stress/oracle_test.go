@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
@@ -106,7 +107,7 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 func plannedIDs(ds *dataset.Dataset, s settings) (func(engine.Key) []int, error) {
 	c := s.order()
 	if c.Samples = int64(ds.Len()); s.Shuffle {
-		c.Raw = engine.RawSamples(ds)
+		c.Raw = catalog.RawSamples(ds)
 	}
 	plan, err := shard.New(c)
 	return func(k engine.Key) (ids []int) {

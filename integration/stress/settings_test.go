@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -141,9 +142,12 @@ func (s *settings) flags() []string {
 // ample memory, no prefetching and no cache.
 func (s *settings) options() (engine.Options, error) {
 	o := engine.Options{
-		Config:    s.order(),
-		Transform: resample.Options{ResizeTo: s.Side + 16, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
-		Decoding:  decode.Options{MaxPixels: 1 << 28}, Epochs: 100, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
+		Options: catalog.Options{
+			Config:    s.order(),
+			Transform: resample.Options{ResizeTo: s.Side + 16, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
+			Decoding:  decode.Options{MaxPixels: 1 << 28}, Epochs: 100,
+		},
+		Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
 	}
 	for o.Transform.Mode.String() != s.Resize {
 		if o.Transform.Mode++; o.Transform.Mode > resample.RandomResizedCrop {

@@ -1,4 +1,4 @@
-package engine
+package catalog
 
 import (
 	"github.com/batchfs/batchfs/decode/resample"
@@ -53,19 +53,19 @@ func (d Description) Meta() layout.Meta {
 
 // Describe describes a batch in which no sample is bad.
 func (c *Catalog) Describe(k Key) Description {
-	return c.describe(k, func(shard.Slot) string { return "" })
+	return c.DescribeWith(k, func(shard.Slot) string { return "" })
 }
 
-// describe describes a batch without its pixels. bad says why a sample cannot be read, or "".
-func (c *Catalog) describe(k Key, bad func(shard.Slot) string) Description {
-	slots, valid := c.slots(k)
-	d := Description{Key: k, Spec: c.specOf(slots), Valid: valid, Samples: make([]Sample, len(slots))}
+// DescribeWith describes a batch without its pixels. bad says why a sample cannot be read, or "".
+func (c *Catalog) DescribeWith(k Key, bad func(shard.Slot) string) Description {
+	slots, valid := c.Slots(k)
+	d := Description{Key: k, Spec: c.SpecOf(slots), Valid: valid, Samples: make([]Sample, len(slots))}
 	for i, s := range slots {
 		var t resample.Transform
-		if h, w := c.sizeOf(s.ID); h > 0 {
+		if h, w := c.SizeOf(s.ID); h > 0 {
 			t = c.Options.Transform.Choose(s.Epoch, s.ID, h, w)
 		}
-		d.Samples[i] = c.sample(s.ID, t)
+		d.Samples[i] = c.Sample(s.ID, t)
 		if i >= valid {
 			d.Samples[i].Status = StatusPadded
 		} else if why := bad(s); why != "" {
@@ -75,8 +75,8 @@ func (c *Catalog) describe(k Key, bad func(shard.Slot) string) Description {
 	return d
 }
 
-// sample describes a slot that shows a sample under a transform.
-func (c *Catalog) sample(id int64, t resample.Transform) Sample {
+// Sample describes a slot that shows a sample under a transform.
+func (c *Catalog) Sample(id int64, t resample.Transform) Sample {
 	h, w := t.Size()
 	return Sample{ID: id, Label: int64(c.Dataset.Label(int(id))), Height: int32(h), Width: int32(w), Crop: t.Crop, Flip: t.Flip}
 }

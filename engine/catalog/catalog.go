@@ -1,4 +1,7 @@
-package engine
+// Package catalog says which batches exist, which samples they hold, and how large they are. All of
+// it follows from the dataset's index and the options. It is pure: nothing is read or decoded, and
+// nothing changes during a mount.
+package catalog
 
 import (
 	"cmp"
@@ -6,9 +9,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -35,22 +38,21 @@ func (k Key) String() string {
 // nothing changes during a mount. Its fields must not be changed.
 type Catalog struct {
 	Dataset     *dataset.Dataset
-	Options     Options // with defaults filled in
+	Options     Options // with what follows from the dataset filled in
 	Plan        *shard.Plan
 	MaxBatches  int    // upper bound of the batches of any shard in any epoch
 	Fingerprint string // covers everything that the bytes of batches depend on
 
-	pages     dataset.Pages
-	converter *layout.Converter // of pixels to elements
+	Pages     dataset.Pages     // that are compressed, of the dataset
+	Converter *layout.Converter // of pixels to elements
 	sized     bool              // the index knows the size of at least one sample
 }
 
-// NewCatalog checks the options and builds the catalog of a dataset.
-func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
-	if err := o.validate(); err != nil {
+// New checks the options and builds the catalog of a dataset.
+func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
 	o.Samples, o.Raw, o.Transform.Seed = int64(ds.Len()), nil, o.Seed
 	if blocks := ds.Blocks(); blocks != nil {
 		o.Blocks = blocks
@@ -71,7 +73,7 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	}
 	// No epoch has more batches than the first: unpadded reading credits what it has read
 	// ahead to later epochs.
-	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), pages: ds.Pages(), converter: converter}
+	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), Pages: ds.Pages(), Converter: converter}
 	if err := c.checkSizes(); err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func (c *Catalog) checkSizes() error {
 	t := &c.Options.Transform
 	fixed := t.Height > 0 && t.Mode == resample.None
 	for i := 0; i < c.Dataset.Len() && (fixed || !c.sized); i++ {
-		h, w := c.sizeOf(int64(i))
+		h, w := c.SizeOf(int64(i))
 		c.sized = c.sized || h > 0
 		if fixed && (h > t.Height || w > t.Width) {
 			return &option.Error{
@@ -206,8 +208,8 @@ func (c *Catalog) Spec(k Key) layout.Spec {
 		n, _ := c.Plan.Size(k.Shard, k.Epoch, k.Batch)
 		return c.spec(n, t.Height, t.Width)
 	}
-	slots, _ := c.slots(k)
-	return c.specOf(slots)
+	slots, _ := c.Slots(k)
+	return c.SpecOf(slots)
 }
 
 // Valid is the number of slots of a batch that are not padding.
@@ -220,33 +222,33 @@ func (c *Catalog) Valid(k Key) int {
 // math.MaxInt64 if no file can be that large.
 func (c *Catalog) Size(k Key, f layout.Form) int64 { return layout.Size(f, c.Spec(k)) }
 
-// tensorForm is the form that holds just a tensor in the mount's layout.
-func (c *Catalog) tensorForm() layout.Form {
+// TensorForm is the form that holds just a tensor in the mount's layout.
+func (c *Catalog) TensorForm() layout.Form {
 	if c.Options.Layout == layout.NCHW {
 		return layout.NCHWForm
 	}
 	return layout.NHWCForm
 }
 
-// madeIn is the form in which a batch is made for a reader of another one: pictures and what is on
+// MadeIn is the form in which a batch is made for a reader of another one: pictures and what is on
 // a GPU are copies.
-func (c *Catalog) madeIn(f layout.Form) layout.Form {
+func (c *Catalog) MadeIn(f layout.Form) layout.Form {
 	if f == layout.PNG || f == layout.CUDA {
-		return c.tensorForm()
+		return c.TensorForm()
 	}
 	return f
 }
 
-// tensorSize is the size of the first batch as a tensor.
-func (c *Catalog) tensorSize() int64 { return c.Size(Key{}, c.tensorForm()) }
+// TensorSize is the size of the first batch as a tensor.
+func (c *Catalog) TensorSize() int64 { return c.Size(Key{}, c.TensorForm()) }
 
-// slots are the samples of a batch, and how many of them are not padding.
-func (c *Catalog) slots(k Key) (slots []shard.Slot, valid int) {
+// Slots are the samples of a batch, and how many of them are not padding.
+func (c *Catalog) Slots(k Key) (slots []shard.Slot, valid int) {
 	return c.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, c.Options.BatchSize))
 }
 
-// specOf is the shape of a batch of these slots.
-func (c *Catalog) specOf(slots []shard.Slot) layout.Spec {
+// SpecOf is the shape of a batch of these slots.
+func (c *Catalog) SpecOf(slots []shard.Slot) layout.Spec {
 	h, w := c.slotSize(slots)
 	return c.spec(len(slots), h, w)
 }
@@ -267,12 +269,12 @@ func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 		return o.Transform.Height, o.Transform.Width
 	}
 	for _, s := range slots {
-		h, w := c.sizeOf(s.ID)
+		h, w := c.SizeOf(s.ID)
 		height, width = max(height, h), max(width, w)
 	}
 	if height == 0 && len(slots) > 0 && o.OnError == Replace && c.sized {
-		for id := range c.replacements(slots[0]) {
-			if height, width = c.sizeOf(id); height > 0 {
+		for id := range c.Replacements(slots[0]) {
+			if height, width = c.SizeOf(id); height > 0 {
 				break
 			}
 		}
@@ -280,9 +282,9 @@ func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 	return roundUp(max(height, 1), o.PadMultiple), roundUp(max(width, 1), o.PadMultiple)
 }
 
-// replacements yields the candidates to replace a slot's sample, in order of preference: those
+// Replacements yields the candidates to replace a slot's sample, in order of preference: those
 // that follow it in the shard's range, and then those from the beginning of the range.
-func (c *Catalog) replacements(s shard.Slot) iter.Seq[int64] {
+func (c *Catalog) Replacements(s shard.Slot) iter.Seq[int64] {
 	return func(yield func(id int64) bool) {
 		lo, hi := c.Plan.RangeAt(s.Position)
 		for n := int64(1); n < hi-lo; n++ {
@@ -293,8 +295,8 @@ func (c *Catalog) replacements(s shard.Slot) iter.Seq[int64] {
 	}
 }
 
-// sizeOf is the size of a sample by the index, or 0x0 if it has none or exceeds MaxPixels.
-func (c *Catalog) sizeOf(id int64) (h, w int) {
+// SizeOf is the size of a sample by the index, or 0x0 if it has none or exceeds MaxPixels.
+func (c *Catalog) SizeOf(id int64) (h, w int) {
 	h, w = c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
 	if int64(h)*int64(w) > c.Options.Decoding.MaxPixels {
 		return 0, 0
@@ -302,22 +304,16 @@ func (c *Catalog) sizeOf(id int64) (h, w int) {
 	return h, w
 }
 
-// fits reports whether an image of this size fits a batch of this shape.
-func (c *Catalog) fits(spec layout.Spec, h, w int) bool {
+// Fits reports whether an image of this size fits a batch of this shape.
+func (c *Catalog) Fits(spec layout.Spec, h, w int) bool {
 	return c.Options.Transform.Mode != resample.None || h <= spec.H && w <= spec.W
 }
 
 // roundUp is the least multiple of multiple that is at least n, which is at least 1.
 func roundUp(n, multiple int) int { return ((n-1)/max(1, multiple) + 1) * max(1, multiple) }
 
-// saturating is a*b, of factors from 0, capped so that adding to it does not overflow.
-func saturating[A, B int | int64](a A, b B) int64 {
-	const most = math.MaxInt64 / 2
-	if a > 0 && int64(b) > most/int64(a) {
-		return most
-	}
-	return int64(a) * int64(b)
-}
+// ErrUnread: what was asked for depends on a sample that could not be read when the dataset was opened.
+var ErrUnread = errors.New("the machine failed")
 
 // Samples that the machine could not read when the dataset was opened have an unknown size
 // and format. The bytes of batches must not depend on that, so what would follow from either
@@ -335,25 +331,25 @@ func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 			continue // nothing suggests a raw sample
 		}
 		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw images depends on its format; mount again when the storage answers",
-			ErrMachine, ds.Path(i), why)
+			ErrUnread, ds.Path(i), why)
 	}
 	return nil
 }
 
-// shapeKnown refuses a batch whose shape depends on an unread sample.
-func (c *Catalog) shapeKnown(slots []shard.Slot) error {
+// ShapeKnown refuses a batch whose shape depends on an unread sample.
+func (c *Catalog) ShapeKnown(slots []shard.Slot) error {
 	if c.Options.Transform.Height > 0 {
 		return nil
 	}
 	for _, s := range slots {
 		if why := c.Dataset.Unread(int(s.ID)); why != "" {
-			return c.unread(s.ID, why)
+			return c.Unread(s.ID, why)
 		}
 	}
 	return nil
 }
 
-func (c *Catalog) unread(id int64, why string) error {
+func (c *Catalog) Unread(id int64, why string) error {
 	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), so its size is not known; mount again when the storage answers",
-		ErrMachine, c.Dataset.Path(int(id)), why)
+		ErrUnread, c.Dataset.Path(int(id)), why)
 }

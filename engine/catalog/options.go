@@ -1,0 +1,70 @@
+package catalog
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// OnError says how a sample that cannot be read is handled.
+type OnError uint8
+
+const (
+	// Fail makes the whole batch fail with ErrBad.
+	Fail OnError = iota
+	// Replace puts the next readable sample of the shard's range in its place.
+	Replace
+	// Zero fills the slot with the fill value and the label -1.
+	Zero
+)
+
+// String is the option's value on the command line.
+func (p OnError) String() string { return [...]string{"fail", "replace", "zero"}[p] }
+
+// Options are the settings that the bytes of batches depend on.
+type Options struct {
+	shard.Config     // which samples are in a batch; New sets Samples and Raw
+	Epochs       int // that have batches
+
+	// How an image is decoded and transformed. If Transform.Mode is None, its Height and Width
+	// are those of every batch; 0: of the largest image in each batch. New sets its Seed.
+	Decoding  decode.Options
+	Transform resample.Options
+	FullJPEGs bool // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
+	OnError   OnError
+
+	// The format of a batch.
+	PadMultiple int   // height and width that follow from images are rounded up to a multiple of it; 0 or 1: no rounding
+	Fill        uint8 // the value of pixels outside an image, before normalisation
+	DType       layout.DType
+	Normalize   layout.Normalization // of 8-bit values, channel by channel
+	Layout      layout.Order
+
+	// NVJPEG has nvJPEG decode JPEGs on a GPU, to pixels of its own: it is what gpu.Device.OpenNVJPEG returned. "": it does not.
+	NVJPEG string
+}
+
+// Validate returns an *option.Error for the first bad setting. Package shard checks Config.
+func (o *Options) Validate() error {
+	size := &o.Transform
+	switch {
+	case o.Epochs < 1:
+		return option.AtLeast("epochs", int64(o.Epochs), 1)
+	case o.Epochs > shard.MaxEpochs:
+		return &option.Error{Field: "epochs", Rule: fmt.Sprintf("at most %d", shard.MaxEpochs), Value: strconv.Itoa(o.Epochs)}
+	case o.Decoding.MaxPixels < 1:
+		return option.AtLeast("max pixels", o.Decoding.MaxPixels, 1)
+	case o.PadMultiple < 0:
+		return option.AtLeast("pad multiple", int64(o.PadMultiple), 0)
+	case min(size.Height, size.Width) < 0 || (size.Height == 0) != (size.Width == 0):
+		return &option.Error{Field: "size", Rule: "a height and a width, both at least 1", Value: fmt.Sprintf("%dx%d", size.Height, size.Width)}
+	case o.OnError > Zero:
+		return &option.Error{Field: "on error", Rule: "fail, replace or zero", Value: strconv.Itoa(int(o.OnError))}
+	}
+	return size.Validate()
+}
