@@ -207,7 +207,11 @@ func TestPagesAreReadOnce(t *testing.T) {
 func TestPagesGiveWay(t *testing.T) {
 	plain := plainPhotos(t)
 	dirs, stored := pagedDatasets(t)
-	for _, mib := range []int64{29, 30, 32, 36} {
+	limits := []int64{29, 36, 30, 32}
+	if testing.Short() {
+		limits = limits[:2]
+	}
+	for _, mib := range limits {
 		settings := func(o *Options) {
 			o.Shards, o.BatchSize, o.Workers, o.PrefetchDepth, o.MemoryLimit = 2, 6, 4, 1, mib<<20
 			o.Shuffle = true
@@ -241,8 +245,11 @@ func TestPagesGiveWay(t *testing.T) {
 // TestAWindowThatFits: where memory is too short for a full shuffle, the window that is proposed reads each page once.
 func TestAWindowThatFits(t *testing.T) {
 	dirs, stored := pagedDatasets(t)
-	proposed := 0
-	for mib := int64(30); mib < 44; mib += 2 {
+	proposed, step := 0, int64(2)
+	if testing.Short() {
+		step = 6
+	}
+	for mib := int64(30); mib < 44; mib += step {
 		settings := func(o *Options) {
 			o.BatchSize, o.Workers, o.PrefetchDepth, o.MemoryLimit, o.Shuffle = 4, 2, 0, mib<<20, true
 		}
