@@ -32,12 +32,11 @@ const (
 // and the Open that waits for it starts again. One that was made ahead, on a GPU, exists for as long as its source
 // does, and does not hold it.
 type batch struct {
-	key    Key
-	form   layout.Form // of its bytes
-	state  state
-	done   chan struct{} // closed when ready or failed
-	err    error         // why it failed
-	stream *stream       // the stream it was made for; nil once that has ended
+	key   Key
+	form  layout.Form // of its bytes
+	state state
+	done  chan struct{} // closed when ready or failed
+	err   error         // why it failed
 
 	asked
 	content

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfs/batchfs/engine/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -24,7 +25,7 @@ type batches struct {
 	mu       sync.Mutex
 	table    map[Key]*batch // every batch that exists
 	tried    map[Key]bool   // batches that failed when each of their samples had been tried
-	streams  *streams
+	streams  *readahead.Streams
 	schedule *schedule
 	flow     *flow
 	device   *device
@@ -34,8 +35,6 @@ type batches struct {
 	cancel   context.CancelFunc
 	wait     sync.WaitGroup
 }
-
-func (all *batches) budget() Budget { return Budget{all.catalog, all.opts} }
 
 func (all *batches) start() {
 	for _, d := range all.flow.drawers {
@@ -201,18 +200,58 @@ func (all *batches) newBatch(k Key, form layout.Form) *batch {
 	return b
 }
 
-// prefetch has a batch made for a stream, unless it exists, or failed before: the next Open
-// checks whether its files have changed.
-func (all *batches) prefetch(k Key, s *stream) *batch {
-	if all.closed || all.table[k] != nil || all.tried[k] {
-		return nil
+// remove removes a batch from the table, if it is there.
+func (all *batches) remove(b *batch) {
+	if all.isKnown(b) {
+		delete(all.table, b.key)
+		all.streams.Left(b.key)
 	}
-	return all.newBatch(k, all.catalog.MadeIn(s.form))
 }
+
+// isKnown reports whether a batch is the one that the next Open of its key gets, rather than a copy, or one that was dropped.
+func (all *batches) isKnown(b *batch) bool { return all.table[b.key] == b }
+
+// A shelf holds the batches of streams.
+type shelf struct{ *batches }
+
+// Prefetch implements readahead.Shelf. A batch that failed before is not made: the next Open checks whether its files
+// have changed.
+func (all shelf) Prefetch(k Key, form layout.Form) bool {
+	if all.closed || all.table[k] != nil || all.tried[k] {
+		return false
+	}
+	all.newBatch(k, all.catalog.MadeIn(form))
+	return true
+}
+
+// Discard implements readahead.Shelf.
+func (all shelf) Discard(k Key) { all.discard(all.table[k]) }
+
+// Unneeded implements readahead.Shelf.
+func (all shelf) Unneeded(k Key) { all.freeUnneeded(all.table[k]) }
+
+// GiveUp implements readahead.Shelf.
+func (all shelf) GiveUp(k Key) {
+	if b := all.table[k]; b.refs == 0 && (!b.opened || b.state < ready) {
+		all.discard(b)
+	} else {
+		all.freeUnneeded(b)
+	}
+}
+
+// Held implements readahead.Shelf.
+func (all shelf) Held(k Key) bool { return all.table[k].refs > 0 }
 
 // enqueue makes a batch visible to the batch workers.
 func (all *batches) enqueue(b *batch) {
 	b.begun = false
 	all.schedule.queue = append(all.schedule.queue, b)
 	all.takeWork.Broadcast()
+}
+
+func without[T comparable](list []T, x T) []T {
+	if i := slices.Index(list, x); i >= 0 {
+		return slices.Delete(list, i, i+1)
+	}
+	return list
 }

@@ -67,7 +67,7 @@ func (w batchWorker) layOut(b *batch) (err error) {
 		return errNoRoom
 	}
 	if b.slots == nil && b.source == nil {
-		b.assignSamples(all.budget())
+		b.assignSamples(Budget{all.catalog, all.opts})
 		b.order = all.kept.decodingOrder(b)
 	}
 	if err := all.catalog.ShapeKnown(b.slots); err != nil {

@@ -118,8 +118,7 @@ func (d *device) findSlot(c *batch) error {
 func (d *device) slotAhead(b *batch) *gpu.Slot {
 	all := d.batches
 	all.mu.Lock()
-	s := b.stream
-	wanted := d.share.isOn() && s != nil && s.form == layout.CUDA && b.source == nil && b.form == all.catalog.TensorForm()
+	wanted := d.share.isOn() && d.isReadThere(b) && b.source == nil && b.form == all.catalog.TensorForm()
 	all.mu.Unlock()
 	for wanted {
 		before := all.memory.ledger.returns()
@@ -129,6 +128,12 @@ func (d *device) slotAhead(b *batch) *gpu.Slot {
 		wanted = d.drop(b, worthSpent, before)
 	}
 	return nil
+}
+
+// isReadThere reports whether the reader of a batch reads on the GPU.
+func (d *device) isReadThere(b *batch) bool {
+	form, ok := d.batches.streams.Form(b.key)
+	return ok && form == layout.CUDA && d.batches.isKnown(b)
 }
 
 // drop drops the batch on the GPU that is worth least, at most most, for b, which was refused when the ledger had
@@ -218,10 +223,7 @@ func (d *device) fetch(c *batch) error {
 func (all *batches) forget(b *batch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.table[b.key] == b {
-		delete(all.table, b.key)
-		b.leaveStream()
-	}
+	all.remove(b)
 	all.freeUnneeded(b)
 }
 
@@ -256,7 +258,7 @@ func (b *batch) isAhead() bool { return b.isSent() && !b.opened }
 // sendAhead has a batch that was just completed copied to the GPU if its readers read it there.
 func (d *device) sendAhead(b *batch) {
 	all := d.batches
-	if s := b.stream; s != nil && s.form == layout.CUDA && b.form != layout.CUDA && b.spec.Order == all.opts.Layout {
+	if d.isReadThere(b) && b.form != layout.CUDA && b.spec.Order == all.opts.Layout {
 		all.newCopy(b, layout.CUDA)
 	}
 }

@@ -6,7 +6,7 @@
 //
 //   - package catalog: which batches exist, what is in them and how large they are. Pure. [Budget] divides the
 //     memory limit by it.
-//   - streams: who reads what next. A stream is one roughly sequential reading of a shard, by
+//   - package readahead: who reads what next. A stream is one roughly sequential reading of a shard, by
 //     one process or several; the next batches of each are made ahead, into the next epoch.
 //   - batches: those that exist, and what becomes of them. schedule says which is made next.
 //   - batchWorker: lays a batch out (samples, shape, memory) and, once all of its slots are done,

@@ -15,9 +15,7 @@ func (all *batches) removeBatch(b *batch, why error) {
 	all.schedule.remove(b)
 	all.takeWork.Broadcast()       // there is room for the next one
 	all.flow.room.some.Broadcast() // its loads may wait for some
-	if all.table[b.key] == b {
-		delete(all.table, b.key)
-	}
+	all.remove(b)
 	if s := b.source; s != nil && s.copies[b.form] == b {
 		delete(s.copies, b.form)
 	}
@@ -27,7 +25,6 @@ func (all *batches) removeBatch(b *batch, why error) {
 			close(c.done)
 		}
 	}
-	b.leaveStream()
 	b.free(all.memory)
 }
 
@@ -68,7 +65,7 @@ func (b *batch) freeSlot(m *memory) {
 
 // freeUnneeded frees a complete batch that nothing holds and no stream needs.
 func (all *batches) freeUnneeded(b *batch) {
-	if b.state == ready && b.refs == 0 && !b.stream.needs(b) && !b.isAhead() && !b.isToBeCopied() {
+	if b.state == ready && b.refs == 0 && !(all.isKnown(b) && all.streams.Needs(b.key)) && !b.isAhead() && !b.isToBeCopied() {
 		all.discard(b)
 	}
 }

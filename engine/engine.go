@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -47,7 +48,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	}
 	all.ctx, all.cancel = context.WithCancel(context.Background())
 	all.takeWork.L = &all.mu
-	all.streams = &streams{catalog: c.Catalog, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}, begun: map[int]*stream{}}
+	all.streams = readahead.New(c.Catalog, o.PrefetchDepth, shelf{all})
 	all.device = newDevice(all)
 	all.flow = newFlow(all)
 	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.flow.hung, batchWorkers: o.BatchWorkers}
@@ -120,7 +121,7 @@ func (e *Engine) reading() (names []string) {
 func (e *Engine) free() {
 	e.mu.Lock()
 	for _, b := range e.table {
-		b.leaveStream()
+		e.streams.Left(b.key) // so that it is freed when its last reader closes it
 		if b.refs == 0 {
 			e.discard(b)
 		}
@@ -154,7 +155,7 @@ func (e *Engine) Quiet(ctx context.Context) error {
 }
 
 // Budget is how the memory limit is divided.
-func (e *Engine) Budget() Budget { return e.budget() }
+func (e *Engine) Budget() Budget { return Budget{e.catalog, e.opts} }
 
 // Catalog is what exists: the shapes, sizes and samples of all batches.
 func (e *Engine) Catalog() *Catalog { return e.catalog }
@@ -208,7 +209,7 @@ func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 		return e.catalog.DescribeWith(k, e.bad.known), nil
 	}
 	e.mu.Lock()
-	form := e.streams.usualForm(k.Shard)
+	form := e.streams.UsualForm(k.Shard)
 	e.mu.Unlock()
 	b, err := e.readers.hold(ctx, k, form)
 	if err != nil {
@@ -271,7 +272,7 @@ func (e *Engine) Begin(k Key, form layout.Form) (made bool) {
 	defer e.mu.Unlock()
 	b := e.table[k]
 	if b == nil && fits {
-		e.streams.beginNamed(k, form)
+		e.streams.Begin(k, form)
 	}
 	return b != nil && b.state == ready
 }

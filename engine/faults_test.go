@@ -392,7 +392,7 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 	cancel()
 	gone.Wait()
 	eventually(t, "the batches are given up", func() bool {
-		return e.locked(func() bool { return len(e.batches.streams.byShard[0]) == 0 || e.batches.table[Key{}] == nil })
+		return e.locked(func() bool { return e.batches.table[Key{}] == nil || !e.batches.streams.Needs(Key{}) })
 	})
 	read(t, e, Key{Shard: 2}, layout.NHWCForm)
 	eventually(t, "their memory is free", func() bool {

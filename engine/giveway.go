@@ -52,7 +52,7 @@ func (e *eviction) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 		if v == b || v == b.source {
 			continue
 		}
-		if w := worthOf(v, b); w < most || w == most && (best == nil || e.missedLess(v, best)) {
+		if w := e.worthOf(v, b); w < most || w == most && (best == nil || e.missedLess(v, best)) {
 			best, most = v, w
 		}
 	}
@@ -71,11 +71,11 @@ func (e *eviction) inMemory() iter.Seq[*batch] {
 }
 
 // worthOf is what the memory of v is worth if b needs it.
-func worthOf(v, b *batch) worth {
+func (e *eviction) worthOf(v, b *batch) worth {
 	switch {
 	case v.refs > 0:
 		return worthTooMuch
-	case v.opened && (v.state != ready || v.stream == nil || v.stream.newest() != v):
+	case v.opened && (v.state != ready || !e.batches.isKnown(v) || !e.batches.streams.IsNewest(v.key)):
 		return worthSpent
 	case b.refs == 0:
 		return worthTooMuch
@@ -90,7 +90,7 @@ func (e *eviction) missedLess(a, b *batch) bool {
 	if a.opened {
 		return a.openedAs < b.openedAs
 	}
-	return e.batches.streams.distance(a) > e.batches.streams.distance(b)
+	return e.batches.streams.Distance(a.key) > e.batches.streams.Distance(b.key)
 }
 
 // isWanted implements residents.

@@ -14,30 +14,35 @@ import (
 // TestWhatGivesWayFirst checks the order in which memory gives way for a batch that an Open
 // waits for, until nothing more may give way.
 func TestWhatGivesWayFirst(t *testing.T) {
-	e := unstarted(t, 160, func(o *Options) { o.PrefetchDepth, o.CachePolicy, o.CacheSize = 0, cache.Static, 1<<20 })
+	e := unstarted(t, 160, func(o *Options) { o.PrefetchDepth, o.CachePolicy, o.CacheSize = 3, cache.Static, 1<<20 })
 	e.memory.pool.Trim()
 	const size = 1 << 16
-	s := &stream{head: Key{Batch: 2}, inOrder: true}
 	holding := func(index int, b *batch) *batch {
 		buf, err := e.memory.pool.Get(size)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.key, b.buf, b.stream, b.done = Key{Batch: index}, buf, s, make(chan struct{})
+		b.key, b.buf, b.done = Key{Batch: index}, buf, make(chan struct{})
 		e.batches.table[b.key] = b
 		return b
 	}
 	names := map[string]*batch{
-		"read long ago":       holding(1, &batch{state: ready, asked: asked{opened: true, openedAs: 1}}),
-		"read last":           holding(2, &batch{state: ready, asked: asked{opened: true, openedAs: 2}}),
-		"nearly to be read":   holding(3, &batch{state: ready}),
-		"far from its reader": holding(5, &batch{state: ready}),
+		"read long ago": holding(1, &batch{state: ready, asked: asked{opened: true, openedAs: 1}}),
+		"read last":     holding(2, &batch{state: ready, asked: asked{opened: true, openedAs: 2}}),
+	}
+	for index := 1; index <= 2; index++ {
+		e.batches.streams.Follow(Key{Batch: index}, layout.NHWCForm)
+	}
+	e.batches.discard(e.batches.table[Key{Batch: 4}])
+	for index, name := range map[int]string{3: "nearly to be read", 5: "far from its reader"} {
+		b := e.batches.table[Key{Batch: index}]
+		e.batches.schedule.remove(b)
+		b.state = ready
+		names[name] = holding(index, b)
 	}
 	wantedLater := holding(20, &batch{state: making, asked: asked{refs: 1, waiting: 1, askedAs: 9}})
 	wantedBefore := holding(30, &batch{state: making, asked: asked{refs: 1, waiting: 1, askedAs: 3}})
 	isOpen := holding(31, &batch{state: ready, asked: asked{refs: 1, opened: true, openedAs: 1}})
-	s.recent = []*batch{names["read long ago"], names["read last"]}
-	s.ahead = []*batch{names["nearly to be read"], names["far from its reader"]}
 	e.kept.cache.Put(0, 1, cache.Stamp{Size: 1 << 15, ModTime: 1}, make([]byte, 1<<15))
 	idle, err := e.memory.pool.Get(size)
 	if err != nil {

@@ -198,7 +198,8 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	b.refs++
 	all.schedule.opens++
 	b.openedAs = all.schedule.opens
-	all.streams.follow(b, form)
+	all.streams.Follow(k, form)
+	b.opened = true
 	if b.state == ready {
 		return b, true, nil
 	}
@@ -273,8 +274,8 @@ func (all *batches) letGo(b *batch) {
 	if b.refs--; b.refs > 0 {
 		return
 	}
-	if s := b.stream; s != nil {
-		s.used = time.Now()
+	if all.isKnown(b) {
+		all.streams.Closed(b.key)
 	}
 	if b.state < ready {
 		all.abandon(b)
@@ -297,8 +298,7 @@ const abandonedFor = time.Second
 // abandon gives up a batch that no Open waits for any more: the newest batch of a stream that is
 // being read after abandonedFor, any other at once.
 func (all *batches) abandon(b *batch) {
-	s := b.stream
-	if s == nil || s.ended || s.newest() != b || b.refused() || !s.inOrder && all.streams.latest(s.head.Shard) != s {
+	if !all.isKnown(b) || !all.streams.IsBeingRead(b.key) || b.refused() {
 		all.discard(b)
 		return
 	}

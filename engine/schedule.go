@@ -4,13 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batchfs/batchfs/engine/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
 
 // schedule decides which batch is made next. The lock of the batches guards it.
 type schedule struct {
 	ledger       *ledger
-	streams      *streams
+	streams      *readahead.Streams
 	flow         *flow
 	hung         *hung
 	batchWorkers int // maximum number of batches in the making
@@ -149,7 +150,7 @@ func (s *schedule) goesBefore(a, b *batch) bool {
 	if a.waiting > 0 {
 		return a.askedAs < b.askedAs
 	}
-	return s.streams.distance(a) < s.streams.distance(b)
+	return s.streams.Distance(a.key) < s.streams.Distance(b.key)
 }
 
 // refusedSince returns since when a batch waits for memory: since it was refused some itself, or, in the queue, since

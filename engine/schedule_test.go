@@ -35,7 +35,8 @@ func (e *Engine) ask(k Key) *batch {
 		b = e.batches.newBatch(k, layout.NHWCForm)
 	}
 	b.refs++
-	e.batches.streams.follow(b, layout.NHWCForm)
+	e.batches.streams.Follow(b.key, layout.NHWCForm)
+	b.opened = true
 	b.waiting++
 	e.batches.schedule.opens++
 	b.askedAs = e.batches.schedule.opens

@@ -281,8 +281,11 @@ func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.Batches.Making = e.schedule.count()
-	s.Batches.Streams, s.Batches.Ahead = e.streams.count()
-	s.Shards = e.streams.places()
+	s.Batches.Streams, s.Batches.Ahead = e.streams.Count()
+	s.Shards = []ShardStats{}
+	for _, k := range e.streams.Places() {
+		s.Shards = append(s.Shards, ShardStats(k))
+	}
 	return s
 }
 

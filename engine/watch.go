@@ -63,9 +63,9 @@ func (w watcher) replaceStalled(now time.Time) {
 func (w watcher) endIdle() time.Duration {
 	all := w.batches
 	all.mu.Lock()
-	ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
+	ended, wait := all.streams.EndIdle(time.Now(), all.opts.IdleAfter)
 	// Trim without streams, too: readers may have closed batches that outlived theirs.
-	trim := ended > 0 || len(all.streams.byShard) == 0
+	trim := ended > 0 || !all.streams.AnyRead()
 	all.mu.Unlock()
 	if trim {
 		all.memory.pool.Trim()
