@@ -81,13 +81,16 @@ bench-remote:
 	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers stores)
 	bin/bench -only remote -work bin -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
-# Checks a GPU, and measures on it, in less than 10 minutes. On another machine: bin/bench -only gpu -batchfs bin/batchfs,
-# with only these two files. PEERS_PYTHON is the Python that has PyTorch, CuPy or JAX.
+# Checks a GPU, and measures on it, in less than 10 minutes. On another machine: bin/gpucheck -test.v -batchfs bin/batchfs,
+# then bin/bench -only gpu -batchfs bin/batchfs, with only these three files. PEERS_PYTHON is the Python that has PyTorch,
+# CuPy or JAX.
 gpucheck:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
 	@scripts/build.sh bin/bench ./cmd/bench
-	bin/bench -only gpu -batchfs bin/batchfs -python $(or $(PEERS_PYTHON),python3) $(BENCH)
+	@TESTS=1 scripts/build.sh bin/gpucheck ./integration/gpucheck
+	bin/gpucheck -test.v -batchfs bin/batchfs -python $(or $(PEERS_PYTHON),python3)
+	bin/bench -only gpu -batchfs bin/batchfs $(BENCH)
 
 clean:
 	rm -rf bin

@@ -29,24 +29,23 @@ def from_dlpack(x):
 `
 )
 
-// gpuCheck runs what make gpucheck runs, as small as it can be, and returns its output.
-func gpuCheck(t *testing.T, env []string, flags ...string) (string, error) {
+// gpuCheck runs a part of what make gpucheck runs, and returns its output.
+func gpuCheck(t *testing.T, env []string, name, program string, flags ...string) (string, error) {
 	t.Helper()
-	flags = append([]string{"-batchfs", suite.binary, "-images", "6", "-rounds", "1", "-repeat", "2", "-work", scratch(t)}, flags...)
-	return output(root(t).reader(0, slices.Concat([]string{"env"}, env, []string{bench(t)}, flags)))
+	path := filepath.Join(suite.dir, name)
+	if _, err := os.Stat(path); err != nil {
+		if err := buildBinary(path, program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return output(root(t).reader(0, slices.Concat([]string{"env"}, env, []string{path, "-batchfs", suite.binary}, flags)))
 }
 
-// bench builds the program.
-func bench(t *testing.T) string {
+// gpuTests checks the GPU, as little as it can.
+func gpuTests(t *testing.T, env []string, flags ...string) (string, error) {
 	t.Helper()
-	program := filepath.Join(suite.dir, "bench")
-	if _, err := os.Stat(program); err == nil {
-		return program
-	}
-	if err := buildBinary(program, "./cmd/bench"); err != nil {
-		t.Fatal(err)
-	}
-	return program
+	env = slices.Concat(env, []string{"TMPDIR=" + scratch(t)})
+	return gpuCheck(t, env, "gpucheck", "./integration/gpucheck", append([]string{"-test.v", "-images", "6"}, flags...)...)
 }
 
 // TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. It says nothing of any speed, but every row is there, and
@@ -72,22 +71,27 @@ func TestGPUCheck(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(tools, "cupy.py"), []byte(stubCuPy))
 	env := append(driver.Env(fakecuda.Config{Shared: true}), "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools)
-	out, err := gpuCheck(t, env, "-only", "gpu", "-cases", "40", "-python", pythons.Need(t, "numpy"))
+	out, err := gpuTests(t, env, "-cases", "40", "-python", pythons.Need(t, "numpy"))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	figures, err := gpuCheck(t, env, "bench", "./cmd/bench", "-images", "6", "-rounds", "1", "-repeat", "2", "-work", scratch(t), "-only", "gpu")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, figures)
+	}
+	out += figures
 	for _, row := range []string{
-		`Fake GPU 0, GPU-[-0-9a-f]{36}, .* for CUDA up to 12.4`,
-		`40 samples made on the GPU: bytes unlike the processors' +0\.000 +at most 0: met  of [1-9]\d{4,}; [1-9]\d* JPEGs decoded there`,
-		`40 samples under compute-sanitizer, memcheck +passed`, `40 samples under compute-sanitizer, synccheck +passed`,
-		`copies to the GPU from batch memory / from cuMemHostAlloc's .* GB/s`, `crops to 224, float16 NCHW, .* GB/s`,
+		`.*Fake GPU 0, GPU-[-0-9a-f]{36}, compute capability`, `Fake GPU 0, GPU-[-0-9a-f]{36}, .* for CUDA up to 12.4`,
+		`.*40 samples, [1-9]\d{4,} bytes; [1-9]\d* JPEGs decoded on the GPU`, `--- PASS: TestExact `,
+		`--- PASS: TestSanitizer/memcheck`, `--- PASS: TestSanitizer/synccheck`, `--- PASS: TestCopies/exact`,
+		`--- PASS: TestKilledReader`, `.*its memory came back after \d+ ms`, `--- PASS: TestFullDevice`,
+		`--- PASS: TestFrameworks/cupy`, `.*cupy 14 for processors: open of .cuda to array, p50 `, `--- SKIP: TestFrameworks/jax`,
+		`.*copies to the GPU from batch memory / from cuMemHostAlloc's: .* GB/s`, `--- PASS: TestSpeedOfCopies`, `crops to 224, float16 NCHW, .* GB/s`,
 		`JPEGs decoded in full: batchfs, exact kernels +\d+ images/s`, `JPEGs decoded in full: libjpeg-turbo, \d+ CPUs +[1-9]\d* images/s`, `exact kernels / libjpeg-turbo`,
 		`JPEGs decoded in full: nvJPEG, hardware +[1-9]\d* images/s`, `exact kernels / nvJPEG's best +\d+\.\d+ x`,
 		`JPEGs decoded in full: nvJPEG, GPU-hybrid +[1-9]\d* images/s`,
 		`open of .cuda to address, p50 .* 40 opens`, `open of .cuda to address, p99`,
 		`random-resized-crop 224 as .cuda: one epoch, --gpu-decode off +[1-9]\d* images/s`, `random-resized-crop 224 as .cuda: one epoch, --gpu-decode exact +[1-9]\d* images/s`,
-		`kill -9 of a reader +passed`, `the GPU's memory is full +passed`,
-		`cupy 14 for processors: open of .cuda to array, p50 .* the bytes are right`, `jax +skipped: jax cannot be used`,
 	} {
 		if !regexp.MustCompile(`(?m)^ *` + row).MatchString(out) {
 			t.Errorf("there is no row %s", row)
@@ -112,20 +116,24 @@ func TestGPUCheckFails(t *testing.T) {
 	}
 	failing := func(f fakecuda.Failure) []string { return driver.Env(fakecuda.Config{Failures: []fakecuda.Failure{f}}) }
 	for _, c := range []struct {
-		env        []string
-		only, says string
+		env       []string
+		run, says string
 	}{
-		{failing(fakecuda.Failure{Function: "cuInit", Code: 100}), "gpu", `there is no GPU to check: cuInit: CUDA_ERROR_NO_DEVICE`},
-		{failing(fakecuda.Failure{Function: "kernel", Nth: 1, Code: 700}), "gpu/exact", `gpu/exact +FAILED: .*CUDA_ERROR_ILLEGAL_ADDRESS`},
-		{failing(fakecuda.Failure{Function: "cuIpcOpenMemHandle", Code: 201}), "gpu/killed", `gpu/killed +FAILED: `},
+		{failing(fakecuda.Failure{Function: "cuInit", Code: 100}), "TestExact", `there is no GPU to check: cuInit: CUDA_ERROR_NO_DEVICE`},
+		{failing(fakecuda.Failure{Function: "kernel", Nth: 1, Code: 700}), "TestExact", `CUDA_ERROR_ILLEGAL_ADDRESS`},
+		{failing(fakecuda.Failure{Function: "cuIpcOpenMemHandle", Code: 201}), "TestKilledReader", `the reader ended before it had a batch`},
 	} {
-		out, err := gpuCheck(t, c.env, "-only", c.only, "-cases", "8")
+		out, err := gpuTests(t, c.env, "-cases", "8", "-test.run", c.run)
 		if ended, ok := errors.AsType[*exec.ExitError](err); !ok || ended.ExitCode() != 1 {
-			t.Errorf("%s: %v", c.only, err)
+			t.Errorf("%s: %v", c.run, err)
 			continue
 		}
 		if !regexp.MustCompile(c.says).MatchString(out + err.Error()) {
-			t.Errorf("%s does not say %s: %v\n%s", c.only, c.says, err, out)
+			t.Errorf("%s does not say %s: %v\n%s", c.run, c.says, err, out)
 		}
+	}
+	noGPU := failing(fakecuda.Failure{Function: "cuInit", Code: 100})
+	if out, err := gpuCheck(t, noGPU, "bench", "./cmd/bench", "-only", "gpu"); err == nil || !strings.Contains(out+err.Error(), "there is no GPU to measure: cuInit") {
+		t.Errorf("no GPU to measure: %v\n%s", err, out)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -107,11 +108,14 @@ func prepareSuite() error {
 	return copyFile(suite.self, self, 0o755)
 }
 
-// buildBinary builds a program as `make build` does, but with the race detector and cgo as in
-// this test, so that one command determines both.
+// buildBinary builds a program as `make build` does, or the tests of a package as `make gpucheck` does,
+// but with the race detector and cgo as in this test, so that one command determines both.
 func buildBinary(output, program string) error {
 	cmd := exec.Command("../scripts/build.sh", output, program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+buildSetting("CGO_ENABLED"))
+	if !strings.HasPrefix(program, "./cmd/") {
+		cmd.Env = append(cmd.Env, "TESTS=1")
+	}
 	if raceDetector() {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
 	}

@@ -4,6 +4,7 @@
 # Links the image libraries statically if the system has their archives, so that the
 # binary needs only libc; otherwise dynamically. CGO_ENABLED=0 builds without them,
 # with Go's own decoders, and without GPUs. TAGS adds build tags, and LINKER links instead of the compiler.
+# TESTS=1 builds the tests of the package, as a program.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -38,4 +39,7 @@ if git rev-parse HEAD >/dev/null 2>&1; then stamp=true; fi
 
 mkdir -p "$(dirname "$output")"
 [ -e "$output" ] || echo "building $output: about a minute the first time"
-go build -trimpath -buildvcs=$stamp -tags "${TAGS:-}" ${linker:+-ldflags "${LINKER:+-extld=$LINKER} -extldflags '$linker'"} -o "$output" "${2:-./cmd/batchfs}"
+if [ -n "${TESTS:-}" ]; then set -- "$1" "$2" test -c; else set -- "$1" "${2:-./cmd/batchfs}" build; fi
+package=$2
+shift 2
+go "$@" -trimpath -buildvcs=$stamp -tags "${TAGS:-}" ${linker:+-ldflags "${LINKER:+-extld=$LINKER} -extldflags '$linker'"} -o "$output" "$package"

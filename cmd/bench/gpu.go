@@ -1,136 +1,254 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/cudafile"
+	"github.com/batchfs/batchfs/internal/throughput"
+	"github.com/batchfs/batchfs/layout"
 )
 
-// What `make gpucheck` runs (-only gpu): whether the kernels make the same bytes on this GPU as processors do, whether a
-// mount recovers, and how fast all of it is. Nothing but the batchfs binary is needed beside this one.
+// What `make gpucheck` measures (-only gpu), after integration/gpucheck has checked the GPU. Nothing but the batchfs binary
+// is needed beside this one.
 
-// onGPU begins the names of these measurements.
-const onGPU = "gpu/"
-
-// A card is the GPU that is measured.
-type card struct {
-	cuda.Device
-	cuda int // the latest version that the driver supports, as in cuda.Driver
+// findGPU finds the one that is measured. The error is the one that batchfs doctor shows.
+func findGPU() (*cuda.Device, error) {
+	d, err := cudafile.Device()
+	if err != nil {
+		return nil, fmt.Errorf("there is no GPU to measure: %w (try batchfs doctor)", err)
+	}
+	return &d, nil
 }
 
-// findGPU finds the one that mounts use by default. The error is the one that batchfs doctor shows.
-func findGPU() (*card, error) {
-	found, err := gpu.Find("auto")
-	if err != nil {
-		return nil, fmt.Errorf("there is no GPU to check: %w (try batchfs doctor)", err)
+// describeGPU says which one it is.
+func describeGPU(d *cuda.Device) string {
+	latest := 0 // version of CUDA that the driver supports, as in cuda.Driver
+	if driver, err := cuda.Open(); err == nil {
+		latest = driver.Version
 	}
-	defer found.Close()
-	driver, err := cuda.Open()
-	if err != nil {
-		return nil, err
-	}
-	devices, err := driver.Devices()
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(devices, func(d cuda.Device) bool { return d.UUID == found.UUID() })
-	return &card{devices[i], driver.Version}, nil
-}
-
-func (c *card) String() string {
 	version := "unknown"
-	if words := strings.Fields(line("/proc/driver/nvidia/version", "NVRM version:")); len(words) > 0 {
-		version = words[max(0, slices.IndexFunc(words, func(w string) bool { return strings.Trim(w, "0123456789.") == "" }))]
+	words := strings.Fields(line("/proc/driver/nvidia/version", "NVRM version:"))
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.Trim(w, "0123456789.") == "" }); i >= 0 {
+		version = words[i]
 	}
 	return fmt.Sprintf("%s, %s, compute capability %d.%d, %.0f GB; NVIDIA's driver %s, for CUDA up to %d.%d",
-		c.Name, c.UUID, c.Compute[0], c.Compute[1], float64(c.Memory)/1e9, version, c.cuda/1000, c.cuda%1000/10)
+		d.Name, d.UUID, d.Compute[0], d.Compute[1], float64(d.Memory)/1e9, version, latest/1000, latest%1000/10)
 }
 
-// flags are those of a mount that uses the GPU.
-func (c *card) flags(more ...string) []string { return append([]string{"--gpu", c.UUID}, more...) }
+// batchOnGPU is the size of a batch that is copied, placed or handed over.
+func (b *bench) batchOnGPU() int { return min(256, b.photos.images) }
 
-// An area is memory for one piece of work after another: on the host, registered with the GPU, and on the GPU.
-type area struct {
-	driver gpu.Driver
-	host   []byte
-	device gpu.Memory
-	size   int64 // of device
+// bandwidth is the figure of repeated.
+var bandwidth = figure{"bandwidth", "GB/s", 1e-9}
+
+// repeated has a stream do something with so many bytes, again and again.
+func repeated(b *bench, stream *cuda.Stream, bytes int64, work func() error) turn {
+	return perSecond(bandwidth, int64(b.repeat)*bytes, func(context.Context) error {
+		for range b.repeat {
+			if err := work(); err != nil {
+				return err
+			}
+		}
+		return stream.Synchronize()
+	})
 }
 
-// grow makes the two parts at least so many bytes large. Their contents are undefined afterwards.
-func (a *area) grow(host, device int) (err error) {
-	if host > len(a.host) {
-		if err := a.freeHost(); err != nil {
-			return err
-		}
-		if a.host, err = unix.Mmap(-1, 0, host, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
-			return err
-		}
-		if err := a.driver.Register(a.host); err != nil {
-			return err
-		}
+// onDevice is memory of the GPU until the end of the contest.
+func (b *bench) onDevice(t *cuda.Thread, n int64) (cuda.Pointer, error) {
+	p, err := t.Alloc(n)
+	if err == nil {
+		b.later(func() error { return t.Free(p) })
 	}
-	if int64(device) > a.size {
-		if err := a.freeDevice(); err != nil {
-			return err
+	return p, err
+}
+
+// A placing is something that the kernel bfs_place does.
+type placing struct {
+	what  string
+	dtype layout.DType
+	order layout.Order
+}
+
+// placed compares the kernel that crops, resizes and converts with copies on the GPU, by the bytes that are read and written.
+func placed(_ context.Context, b *bench) (list []contest, err error) {
+	for _, p := range []placing{{"uint8 NHWC", layout.Uint8, layout.NHWC}, {"float16 NCHW", layout.Float16, layout.NCHW}} {
+		var thread *cuda.Thread
+		var between turn
+		kernel := contender{start: func(context.Context) (fill turn, err error) {
+			fill, between, err = place(b, thread, p)
+			return fill, err
+		}}
+		copies := contender{start: func(context.Context) (turn, error) { return between, nil }}
+		within := func(work func() error) error {
+			return b.gpu.Thread(func(t *cuda.Thread) error { thread = t; return work() })
 		}
-		size := (int64(device) + gpu.SlabUnit - 1) / gpu.SlabUnit * gpu.SlabUnit
-		if a.device, err = a.driver.Alloc(size); err != nil {
-			return err
-		}
-		a.size = size
+		list = append(list, contest{
+			what: p.what, contenders: []contender{kernel, copies}, warm: true, within: within,
+			rows: func(r results) []row {
+				return []row{r.ratio("crops to 224, "+p.what+", read and written / copies on the GPU", bandwidth, 0, 1).atLeast(0.5)}
+			},
+		})
 	}
-	return nil
+	return list, nil
 }
 
-func (a *area) freeHost() error {
-	if a.host == nil {
-		return nil
+// placePlan plans n random-resized-crops of decoded photos. It also returns how many bytes the kernel reads and writes: each
+// pixel of a crop, and each element, once.
+func placePlan(n int, p placing) (plan *gpu.Plan, traffic int64, err error) {
+	const height, width = 375, 500
+	head := decode.Header{Format: decode.PNG, Width: width, Height: height, Orientation: 1}
+	var samples []gpu.Sample
+	for i := range n {
+		job := pixels.Options{}.Plan(head, crop224.Choose(0, int64(i), height, width), pixels.Target{})
+		samples = append(samples, gpu.Sample{Slot: i, Job: job})
+		traffic += int64(job.Height * job.Width * 3)
 	}
-	old := a.host
-	a.host = nil
-	return errors.Join(a.driver.Unregister(old), unix.Munmap(old))
+	tensor, err := tensorOf(n, 224, 224, p.dtype, p.order)
+	if err != nil {
+		return nil, 0, err
+	}
+	plan, err = gpu.NewPlan(tensor, samples)
+	return plan, traffic + tensor.Spec.Bytes(), err
 }
 
-func (a *area) freeDevice() error {
-	if a.size == 0 {
-		return nil
+// tensorOf is a batch of RGB images.
+func tensorOf(n, height, width int, dtype layout.DType, order layout.Order) (t gpu.Tensor, err error) {
+	if t.Converter, err = layout.NewConverter(dtype, 3, layout.Normalization{}); err == nil {
+		t.Spec, err = layout.NewSpec(n, height, width, 3, dtype, order)
 	}
-	a.size = 0
-	return a.driver.Release(a.device)
+	return t, err
 }
 
-func (a *area) close() error { return cmp.Or(a.freeHost(), a.freeDevice()) }
+// place returns the turns of the kernel and of copies of its memory.
+func place(b *bench, t *cuda.Thread, p placing) (kernel, copies turn, err error) {
+	plan, traffic, err := placePlan(b.batchOnGPU(), p)
+	if err != nil {
+		return nil, nil, err
+	}
+	stream, err := t.NewStream()
+	if err != nil {
+		return nil, nil, err
+	}
+	b.later(stream.Close)
+	half := int64(plan.Staging / 2)
+	at, err := b.onDevice(t, int64(plan.Device()))
+	other, err1 := b.onDevice(t, half)
+	host, err2 := t.AllocHost(plan.Staging)
+	if err := errors.Join(err, err1, err2); err != nil {
+		return nil, nil, err
+	}
+	b.later(func() error { return t.FreeHost(host) })
+	for i := range b.batchOnGPU() {
+		plan.Put(host, i)
+	}
+	work := uint64(at) + uint64(plan.Staging)
+	plan.Finish(host, uint64(at), work, work+uint64(plan.Work))
+	module, err := t.Load(gpu.PTX)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.later(module.Close)
+	launch := plan.Launches()[0]
+	function, err := module.Function(launch.Kernel)
+	if err != nil {
+		return nil, nil, err
+	}
+	kernel = repeated(b, stream, traffic, func() error {
+		return function.Launch(launch.Grid, [3]int{launch.Threads, 1, 1}, launch.Shared, stream, at)
+	})
+	copies = repeated(b, stream, 2*half, func() error { return stream.Copy(other, at, half) })
+	return kernel, copies, errors.Join(stream.ToDevice(at, host), stream.Synchronize())
+}
 
-// contents reads some files.
-func contents(paths []string) (all [][]byte, err error) {
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
+// flagsOnGPU are those of a mount of random-resized-crops that uses the GPU.
+func flagsOnGPU(b *bench, more ...string) []string {
+	return warm(shuffled(b.batchOnGPU(), trainingCrop...), []string{"--gpu", b.gpu.UUID}, more)
+}
+
+// handOver times opens of batches that are on the GPU already, up to their address.
+func handOver(_ context.Context, b *bench) ([]contest, error) {
+	ms := func(what string) figure { return figure{"open of .cuda to address, " + what, "ms", 1e3} }
+	p50, p99, again, n := ms("p50"), ms("p99"), ms("with its allocation mapped once more"), figure{"n", "", 1}
+	opened := func(ctx context.Context) (f figures, err error) {
+		m, err := b.start(ctx, b.batchfs, b.photos.Root(), flagsOnGPU(b))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, data)
+		m.Form = "cuda"
+		var first float64
+		var all []float64
+		err = cudafile.Reading(*b.gpu, func(_ *cuda.Thread, r *cudafile.Reader) error {
+			for i := 0; i < 2*b.repeat && ctx.Err() == nil; i++ {
+				path := m.Batch(0, i, 0)
+				lease, err := r.Open(path) // waits until it is there
+				if err != nil {
+					return err
+				}
+				if i == 0 { // again, as in another process that has nothing mapped yet
+					var other errgroup.Group
+					other.Go(func() error {
+						return cudafile.Reading(*b.gpu, func(_ *cuda.Thread, r *cudafile.Reader) (err error) {
+							first, err = timeOpen(r, path)
+							return err
+						})
+					})
+					err = other.Wait()
+				}
+				for range 10 {
+					took, failed := timeOpen(r, path)
+					all, err = append(all, took), errors.Join(err, failed)
+				}
+				if err = errors.Join(err, lease.Close()); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+		return figures{p50: quantile(all, .5), p99: quantile(all, .99), again: first, n: float64(len(all))}, err
 	}
-	return all, nil
+	return []contest{{what: "opens", contenders: []contender{ready(opened)}, rounds: 1, rows: func(r results) []row {
+		return []row{
+			r.row(p50.name, p50, 0).noted("%v opens of finished batches", r.of(n, 0)), r.row(p99.name, p99, 0), r.row(again.name, again, 0),
+		}
+	}}}, nil
 }
 
-// bandwidth is how many bytes a second it is to do something with so many bytes, some times, since it began.
-func bandwidth(bytes int64, times int, took time.Duration) float64 {
-	return float64(bytes) * float64(times) / took.Seconds()
+// timeOpen times one open, in seconds.
+func timeOpen(r *cudafile.Reader, path string) (float64, error) {
+	began := time.Now()
+	f, err := r.Open(path)
+	took := time.Since(began).Seconds()
+	if err != nil {
+		return 0, err
+	}
+	return took, f.Close()
 }
 
-// quantile is the smallest of the values that at least the share p of them does not exceed.
-func quantile(x []float64, p float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	return x[max(int(math.Ceil(p*float64(len(x))))-1, 0)]
+// deviceEpochs reads whole epochs as .cuda, with and without the kernels that decode.
+func deviceEpochs(_ context.Context, b *bench) ([]contest, error) {
+	modes := []string{"off", "exact"}
+	var sides []contender
+	for _, mode := range modes {
+		flags := flagsOnGPU(b, "--gpu-decode", mode)
+		sides = append(sides, b.training(mount{dataset: b.photos.Root(), flags: flags, form: "cuda", read: throughput.Reading(0, false)}))
+	}
+	// The first round is a warm-up: the share of the GPU is being found.
+	return []contest{{what: "epochs", contenders: sides, warm: true, rows: func(r results) (rows []row) {
+		for i, mode := range modes {
+			epoch := r.row("random-resized-crop 224 as .cuda: one epoch, --gpu-decode "+mode, rate, i)
+			rows = append(rows, epoch.noted("batches of %d", b.batchOnGPU()))
+		}
+		return append(rows, r.ratio("    exact / off", rate, 1, 0))
+	}}}, nil
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
-	"sync/atomic"
-	"time"
+	"slices"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/cuda"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
@@ -17,206 +19,254 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// decodeBatch is how many JPEGs the GPU gets at once, and packers is how many goroutines prepare them.
-const (
-	decodeBatch = 64
-	packers     = 8
-)
+// decodingOnGPU is what all of the ways to decode on a GPU share.
+type decodingOnGPU struct {
+	device *gpu.Device
+	images []encoded
+}
 
 // gpuDecoders decodes the same files in full, in several ways. They are in memory that is registered with the GPU.
-func gpuDecoders(ctx context.Context, s *setup) (rows []row, err error) {
-	loaded, err := contents(s.photos.files[:min(4000, s.photos.images)])
-	if err != nil {
-		return nil, err
-	}
-	driver, err := gpu.Find(s.gpu.UUID)
-	if err != nil {
-		return nil, err
-	}
-	defer driver.Close()
-	memory := area{driver: driver}
-	defer func() { err = errors.Join(err, memory.close()) }()
-	files, err := memory.hold(loaded)
-	if err != nil {
-		return nil, err
-	}
-	kernels := newKernels(driver)
-	defer func() { err = errors.Join(err, kernels.close()) }()
-	sides := []side{rate(files, func(ctx context.Context) error { return kernels.decode(ctx, files) }),
-		rate(files, func(ctx context.Context) error { return byLibJPEG(ctx, files) })}
+func gpuDecoders(_ context.Context, b *bench) ([]contest, error) {
+	var d decodingOnGPU
 	names := []string{"batchfs, exact kernels", fmt.Sprintf("libjpeg-turbo, %d CPUs", runtime.NumCPU())}
+	sides := []contender{exactKernels(b, &d), d.byLibJPEG()}
 	for _, backend := range []string{"hardware", "GPU-hybrid"} {
-		name := "nvJPEG, " + backend
-		library, err := openNVJPEG(s.gpu, backend, files)
+		names = append(names, "nvJPEG, "+backend)
+		sides = append(sides, nvjpeg(b, backend, &d))
+	}
+	within := func(work func() error) (err error) {
+		if d.images, err = load(b.photos.some(4000)); err != nil {
+			return err
+		}
+		driver, err := gpu.Find(b.gpu.UUID)
 		if err != nil {
-			rows = append(rows, row{what: decodedInFull + name, skipped: err.Error()})
+			return err
+		}
+		d.device = gpu.New(driver, gpu.Options{})
+		b.later(d.device.Close)
+		size := 0
+		for _, image := range d.images {
+			size += len(image.data)
+		}
+		files := &registered{device: d.device}
+		b.later(files.close)
+		if err := files.grow(size); err != nil {
+			return err
+		}
+		rest := files.host
+		for i, image := range d.images {
+			n := copy(rest, image.data)
+			d.images[i].data, rest = rest[:n:n], rest[n:]
+		}
+		return work()
+	}
+	return []contest{{what: "decoding", contenders: sides, warm: true, within: within, rows: func(r results) []row {
+		return decodingRows(names, r)
+	}}}, nil
+}
+
+// decodingRows are rows of our kernels, of libjpeg-turbo and of nvJPEG's backends that could be measured.
+func decodingRows(names []string, r results) (rows []row) {
+	best := series{missing: errors.New("there is no figure of nvJPEG's")}
+	for i, name := range names {
+		rows = append(rows, r.row("JPEGs decoded in full: "+name, rate, i))
+		if i < 2 || r[i].missing != nil {
 			continue
 		}
-		defer library.close()
-		names, sides = append(names, name), append(sides, rate(files, func(context.Context) error { return library.decode(files) }))
-	}
-	figures, err := s.turns(ctx, "decoding", s.rounds+1, sides...)
-	if err != nil {
-		return rows, err
-	}
-	return append(decodingRows(names, figures), rows...), nil
-}
-
-const decodedInFull = "JPEGs decoded in full: "
-
-// decodingRows makes rows of the figures of our kernels, of libjpeg-turbo and of nvJPEG where it was measured. The first round is a warm-up.
-func decodingRows(names []string, figures [][]float64) (rows []row) {
-	for i, name := range names {
-		figures[i] = figures[i][1:]
-		rows = append(rows, measured(decodedInFull+name, "images/s", figures[i], ""))
-	}
-	best := row{what: "    exact kernels / nvJPEG's best", skipped: "there is no figure of nvJPEG's"}
-	if len(figures) > 2 {
-		best = measured(best.what, "x", ratios(figures[0], fastest(figures[2:])), "").atLeast(1)
-	}
-	return append(rows, measured("    exact kernels / libjpeg-turbo", "x", ratios(figures[0], figures[1]), ""), best)
-}
-
-// hold puts files into the host's part.
-func (a *area) hold(files [][]byte) (held [][]byte, err error) {
-	n := 0
-	for _, data := range files {
-		n += len(data)
-	}
-	if err := a.grow(n, 0); err != nil {
-		return nil, err
-	}
-	rest := a.host
-	for _, data := range files {
-		held, rest = append(held, rest[:copy(rest, data)]), rest[len(data):]
-	}
-	return held, nil
-}
-
-// fastest is the best figure of each round.
-func fastest(figures [][]float64) []float64 {
-	best := append([]float64(nil), figures[0]...)
-	for _, f := range figures[1:] {
-		for i := range best {
-			best[i] = max(best[i], f[i])
+		if best.missing != nil {
+			best = r.of(rate, i)
 		}
+		best = best.most(r.of(rate, i))
 	}
-	return best
-}
-
-// rate measures images per second.
-func rate(files [][]byte, work func(context.Context) error) side {
-	return func(ctx context.Context) (float64, error) {
-		began := time.Now()
-		err := work(ctx)
-		return float64(len(files)) / time.Since(began).Seconds(), err
-	}
+	return append(rows, r.ratio("    exact kernels / libjpeg-turbo", rate, 0, 1),
+		ratio("    exact kernels / nvJPEG's best", rate.unit, r.of(rate, 0), best).atLeast(1))
 }
 
 // byLibJPEG decodes files on all processors, each into one reused buffer.
-func byLibJPEG(ctx context.Context, files [][]byte) error {
-	return parallel.Each(ctx, runtime.NumCPU(), len(files), nil, func(_ context.Context, items iter.Seq[int]) error {
-		d := decode.NewDecoder(decode.Options{Kernel: decode.LibJPEG})
-		defer d.Close()
-		var pix []byte
-		for i := range items {
-			h, err := decode.ReadHeader(files[i], true)
-			if err != nil {
-				return err
-			}
-			height, width := h.Size(false)
-			if n := height * width * 3; n > len(pix) {
-				pix = make([]byte, n)
-			}
-			if err := d.Decode(decode.Image{Pix: pix, Stride: width * 3, Height: height, Width: width}, files[i], h); err != nil {
-				return err
-			}
+func (d *decodingOnGPU) byLibJPEG() contender {
+	return contender{start: func(context.Context) (turn, error) {
+		return perSecond(rate, int64(len(d.images)), func(ctx context.Context) error {
+			return parallel.Each(ctx, runtime.NumCPU(), len(d.images), nil, func(_ context.Context, items iter.Seq[int]) error {
+				decoder := decode.NewDecoder(decode.Options{Kernel: decode.LibJPEG})
+				defer decoder.Close()
+				var pix []byte
+				for i := range items {
+					image := d.images[i]
+					if err := decoder.Decode(image.into(&pix), image.data, image.head); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}), nil
+	}}
+}
+
+// exactKernels decodes files on the GPU, where the pixels stay: several batches are packed while others are decoded.
+func exactKernels(b *bench, d *decodingOnGPU) contender {
+	const batch = 64 // JPEGs that the GPU gets at once
+	return contender{start: func(context.Context) (turn, error) {
+		packers := make(chan *registered, min(8, runtime.NumCPU()))
+		for range cap(packers) {
+			p := &registered{device: d.device}
+			packers <- p
+			b.later(p.close)
 		}
-		return nil
+		return inBatches(d.images, batch, packers, func(p *registered, images []encoded) error {
+			left, err := p.decode(images)
+			if err == nil && left > 0 {
+				err = fmt.Errorf("the kernels left %d of %d JPEGs to processors, so their speed means nothing", left, len(images))
+			}
+			return err
+		}), nil
+	}}
+}
+
+// inBatches is a turn in which each of the workers decodes one batch after another.
+func inBatches[W any](images []encoded, batch int, workers chan W, decode func(w W, images []encoded) error) turn {
+	batches := slices.Collect(slices.Chunk(images, batch))
+	return perSecond(rate, int64(len(images)), func(ctx context.Context) error {
+		return parallel.Each(ctx, cap(workers), len(batches), nil, func(_ context.Context, items iter.Seq[int]) error {
+			w := <-workers
+			defer func() { workers <- w }()
+			for i := range items {
+				if err := decode(w, batches[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
 }
 
-// kernels decode files on the GPU, where the pixels stay: several batches are packed while others are decoded.
-type kernels struct{ free chan *area }
-
-func newKernels(driver gpu.Driver) kernels {
-	k := kernels{make(chan *area, min(packers, runtime.NumCPU()))}
-	for range cap(k.free) {
-		k.free <- &area{driver: driver}
-	}
-	return k
-}
-
-func (k kernels) close() (err error) {
-	for range cap(k.free) {
-		err = errors.Join(err, (<-k.free).close())
-	}
-	return err
-}
-
-func (k kernels) decode(ctx context.Context, files [][]byte) error {
-	var left atomic.Int64
-	err := parallel.Each(ctx, cap(k.free), (len(files)+decodeBatch-1)/decodeBatch, nil, func(_ context.Context, items iter.Seq[int]) error {
-		a := <-k.free
-		defer func() { k.free <- a }()
-		for i := range items {
-			n, err := a.decode(files[i*decodeBatch : min(len(files), (i+1)*decodeBatch)])
-			if err != nil {
-				return err
-			}
-			left.Add(int64(n))
-		}
-		return nil
-	})
-	if n := left.Load(); err == nil && n > 0 {
-		return fmt.Errorf("the kernels left %d of %d JPEGs to processors, so their speed means nothing", n, len(files))
-	}
-	return err
+// registered is memory for one piece of work after another, registered with the GPU.
+type registered struct {
+	device *gpu.Device
+	host   []byte
 }
 
 // decode decodes one batch in full, and returns how many files the kernels left.
-func (a *area) decode(files [][]byte) (left int, err error) {
-	p, err := fullPlan(files)
+func (p *registered) decode(images []encoded) (left int, err error) {
+	var samples []gpu.Sample
+	h, w := 1, 1
+	for i, image := range images {
+		tall, wide := image.head.Size(false)
+		h, w = max(h, tall), max(w, wide)
+		whole := resample.Options{Mode: resample.None}.Choose(0, int64(i), tall, wide)
+		samples = append(samples, gpu.Sample{Slot: i, Job: pixels.Options{}.Plan(image.head, whole, pixels.Target{}), Data: image.data})
+	}
+	tensor, err := tensorOf(len(images), h, w, layout.Uint8, layout.NHWC)
 	if err != nil {
 		return 0, err
 	}
-	if err := a.grow(p.Host(), p.Device()); err != nil {
+	if tensor.In, err = p.device.Slot(tensor.Spec.Bytes()); err != nil {
 		return 0, err
 	}
-	for i := range files {
-		p.Put(a.host, i)
-		if !p.Decodes(i) {
-			left++
-		}
+	defer tensor.In.Release()
+	plan, err := gpu.NewPlan(tensor, samples)
+	if err != nil {
+		return 0, err
 	}
-	at := a.device.Address
-	p.Finish(a.host, at, at+uint64(p.Staging), at+uint64(p.Staging+p.Work))
-	verdicts := a.host[p.Staging:][:p.Verdicts()]
-	err = a.driver.Run(gpu.Run{Put: []gpu.Put{{To: at, From: a.host[:p.Staging]}}, At: at, Launches: p.Launches(), Back: []gpu.Back{{To: verdicts, From: at + uint64(p.Staging)}}})
-	return left + len(p.Left(verdicts, nil)), err
+	if err := p.grow(plan.Host()); err != nil {
+		return 0, err
+	}
+	for i := range images {
+		plan.Put(p.host, i)
+	}
+	_, skipped, err := p.device.Make(plan, p.host)
+	return len(skipped), err
 }
 
-// fullPlan plans to decode files to RGB, of their own size.
-func fullPlan(files [][]byte) (*gpu.Plan, error) {
-	var samples []gpu.Sample
-	h, w := 1, 1
-	for i, data := range files {
-		head, err := decode.ReadHeader(data, true)
+// grow makes the memory at least so large.
+func (p *registered) grow(n int) (err error) {
+	if n <= len(p.host) {
+		return nil
+	}
+	if err := p.close(); err != nil {
+		return err
+	}
+	if p.host, err = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+		return err
+	}
+	return p.device.Register(p.host)
+}
+
+func (p *registered) close() error {
+	if p.host == nil {
+		return nil
+	}
+	old := p.host
+	p.host = nil
+	p.device.Unregister(old)
+	return unix.Munmap(old)
+}
+
+// A library is a decoder of nvJPEG with its memory.
+type library struct {
+	decoder *cuda.JPEGDecoder
+	stream  *cuda.Stream
+	memory  cuda.Pointer
+}
+
+// nvjpeg decodes with one backend of NVIDIA's library, to RGB in the GPU's memory. It may be missing here.
+func nvjpeg(b *bench, backend string, d *decodingOnGPU) contender {
+	const threads, batch = 4, 50 // while one reads headers, others decode; package cuda divides images so
+	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
+		var size int64
+		for images := range slices.Chunk(d.images, batch) {
+			_, n := nvjpegImages(images, 0)
+			size = max(size, n)
+		}
+		libraries := make(chan library, threads)
+		err := b.gpu.Thread(func(t *cuda.Thread) (err error) {
+			for range threads {
+				var l library
+				if l.decoder, err = t.NewJPEGDecoder(false, backend); err != nil {
+					return err
+				}
+				b.laterOnGPU(func(*cuda.Thread) error { return l.decoder.Close() })
+				if l.stream, err = t.NewStream(); err != nil {
+					return err
+				}
+				b.laterOnGPU(func(*cuda.Thread) error { return l.stream.Close() })
+				if l.memory, err = t.Alloc(size); err != nil {
+					return err
+				}
+				b.laterOnGPU(func(t *cuda.Thread) error { return t.Free(l.memory) })
+				libraries <- l
+			}
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		tall, wide := head.Size(false)
-		h, w = max(h, tall), max(w, wide)
-		job := pixels.Options{}.Plan(head, resample.Options{Mode: resample.None}.Choose(0, int64(i), tall, wide), pixels.Target{})
-		samples = append(samples, gpu.Sample{Slot: i, Job: job, Data: data})
+		decoding := inBatches(d.images, batch, libraries, func(l library, images []encoded) error {
+			return b.gpu.Thread(func(*cuda.Thread) error { return l.decode(images) })
+		})
+		_, err = decoding(ctx) // whether it decodes these files
+		return decoding, err
+	}}
+}
+
+// laterOnGPU has something ended later on a thread of the GPU.
+func (b *bench) laterOnGPU(end func(t *cuda.Thread) error) {
+	b.later(func() error { return b.gpu.Thread(end) })
+}
+
+func (l library) decode(files []encoded) error {
+	images, _ := nvjpegImages(files, l.memory)
+	err := errors.Join(l.decoder.Decode(l.stream, images), l.stream.Synchronize())
+	if err == nil && slices.ContainsFunc(images, func(j cuda.JPEG) bool { return j.Refused }) {
+		err = fmt.Errorf("nvJPEG (%s) does not decode all of the files, so its speed means nothing", l.decoder.Backend)
 	}
-	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
-	if err != nil {
-		return nil, err
+	return err
+}
+
+// nvjpegImages are files, each with its place in memory, and the bytes that all take.
+func nvjpegImages(batch []encoded, memory cuda.Pointer) (images []cuda.JPEG, bytes int64) {
+	for _, e := range batch {
+		images = append(images, cuda.JPEG{Data: e.data, To: memory + cuda.Pointer(bytes), Pitch: e.head.Width * 3, Rows: e.head.Height})
+		bytes += int64(e.head.Height*e.head.Width*3+255) &^ 255
 	}
-	spec, err := layout.NewSpec(len(files), h, w, 3, layout.Uint8, layout.NHWC)
-	if err != nil {
-		return nil, err
-	}
-	return gpu.NewPlan(gpu.Tensor{Spec: spec, Converter: converter}, samples)
+	return images, bytes
 }

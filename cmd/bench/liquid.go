@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/batchfs/batchfs/engine/profile"
@@ -25,7 +24,7 @@ import (
 // A pipeline is a dataset and the transforms that training applies to it.
 type pipeline struct {
 	name   string
-	set    func(*setup) *imageSet
+	set    func(*bench) *pictures
 	images int // at most, evenly chosen from the set; a multiple of batch
 	batch  int
 	flags  []string
@@ -39,43 +38,33 @@ var pipelines = []pipeline{
 }
 
 const (
-	cachedShare = 0.3
-	tenths      = 10
-	toSpare     = 1200 // MB/s
-	turn        = 1200 * time.Millisecond
+	tenths  = 10
+	toSpare = 1200 // MB/s
 )
 
 // bandwidths of storage, in MB/s.
 var bandwidths = []int{150, 600, 1200}
 
-// A rival is one way to get the batches of a pipeline: a mount and its measurements.
-type rival struct {
-	name     string
-	raw      float64 // share of raw images
-	training *throughput.Training
-	group    *cgroup // set if it relies on the page cache
-	loaded   int64   // if so: bytes read from disk in the first epoch
-	rates    []float64
-	note     string // what it read from storage, and what from the cache
-}
-
-// mixes measures all pipelines at all bandwidths.
-func mixes(ctx context.Context, s *setup) (rows []row, err error) {
+// mixes measures all pipelines at all bandwidths, and draws the results.
+func mixes(ctx context.Context, b *bench) (list []contest, err error) {
 	var results []*mixResult
 	for _, p := range pipelines {
-		data, err := s.prepareMixes(ctx, p)
+		d, err := prepareMixes(ctx, b, p)
 		if err != nil {
-			return rows, fmt.Errorf("%s: %w", p.name, err)
+			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
 		for _, mb := range bandwidths {
-			r, err := s.mixesAt(ctx, p, data, mb)
-			if err != nil {
-				return rows, fmt.Errorf("%s at %d MB/s: %w", p.name, mb, err)
-			}
-			results, rows = append(results, r), append(rows, r.rows()...)
+			r := &mixResult{pipeline: p, bandwidth: mb}
+			results, list = append(results, r), append(list, mixesAt(b, d, r))
 		}
 	}
-	return rows, s.draw(results)
+	list[len(list)-1].within = func(work func() error) error {
+		if err := work(); err != nil {
+			return err
+		}
+		return drawMixes(results, b.plots)
+	}
+	return list, nil
 }
 
 // mixData locates a pipeline's images.
@@ -96,20 +85,12 @@ func (d *mixData) mix(raw float64) string {
 	return filepath.Join(d.dir, fmt.Sprintf("raw-%.4f.csv", raw))
 }
 
-// limits returns the flags that limit storage bandwidth, in MB/s, and the cache size.
-func (d *mixData) limits(mb int) []string {
-	return []string{"--max-read-bandwidth", fmt.Sprintf("%dMB", mb), "--cache-size", fmt.Sprint(d.cacheBytes())}
-}
-
 // prepareMixes makes raw and encoded copies of the images, none of them in the page cache,
 // and a manifest and an index for each mix.
-func (s *setup) prepareMixes(ctx context.Context, p pipeline) (*mixData, error) {
-	set := p.set(s)
-	if err := s.need(ctx, set); err != nil {
-		return nil, err
-	}
-	s.progress.step("copying images", 0, 1)
-	d := &mixData{dir: filepath.Join(s.work, p.name)}
+func prepareMixes(ctx context.Context, b *bench, p pipeline) (*mixData, error) {
+	set := p.set(b)
+	b.progress.step("copying images", 0, 1)
+	d := &mixData{dir: filepath.Join(b.work, p.name)}
 	encoded, raw := filepath.Join(d.dir, "encoded"), filepath.Join(d.dir, "raw")
 	n := min(p.images, set.images/p.batch*p.batch)
 	if n == 0 {
@@ -129,45 +110,44 @@ func (s *setup) prepareMixes(ctx context.Context, p pipeline) (*mixData, error) 
 		d.encoded += int64(len(content))
 		d.paths = append(d.paths, path)
 	}
-	s.progress.step("making raw copies", 0, 1)
-	if _, err := s.command(ctx, "convert", "--raw-ratio", "1", encoded, raw); err != nil {
+	b.progress.step("making raw copies", 0, 1)
+	if _, err := b.command(ctx, "convert", "--raw-ratio", "1", encoded, raw); err != nil {
 		return nil, err
 	}
 	for tenth := range tenths + 1 {
-		if err := s.writeMix(ctx, d, float64(tenth)/tenths); err != nil {
+		if err := writeMix(ctx, b, d, float64(tenth)/tenths); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := s.command(ctx, "index", d.pages()); err != nil {
+	if _, err := b.command(ctx, "index", d.pages()); err != nil {
 		return nil, err
 	}
 	return d, dropPages(d.dir)
 }
 
 // writeMix writes the manifest of a mix and its index. Raw images are spread evenly.
-func (s *setup) writeMix(ctx context.Context, d *mixData, raw float64) error {
-	text := []byte("path\n")
-	for k, path := range d.paths {
+func writeMix(ctx context.Context, b *bench, d *mixData, raw float64) error {
+	return b.manifestOf(ctx, d.mix(raw), "path", len(d.paths), func(k int) string {
 		if int(float64(k+1)*raw+0.5) > int(float64(k)*raw+0.5) {
-			text = fmt.Appendf(text, "raw/%s.bmp\n", path)
-		} else {
-			text = fmt.Appendf(text, "encoded/%s\n", path)
+			return fmt.Sprintf("raw/%s.bmp", d.paths[k])
 		}
-	}
-	if err := os.WriteFile(d.mix(raw), text, 0o644); err != nil {
-		return err
-	}
-	_, err := s.command(ctx, "index", d.mix(raw))
-	return err
+		return "encoded/" + d.paths[k]
+	})
+}
+
+// A rival is one way to get the batches of a pipeline.
+type rival struct {
+	name  string
+	raw   float64 // share of raw images
+	rates series
 }
 
 // A mixResult holds the results of a pipeline's rivals at one bandwidth: those with other caches,
 // the mixes in steps of a tenth, and the profiler's mix.
 type mixResult struct {
-	pipeline   pipeline
-	bandwidth  int
-	rivals     []*rival
-	impossible error // why there is none that relies on the page cache
+	pipeline  pipeline
+	bandwidth int
+	rivals    []*rival
 }
 
 func (r *mixResult) chosen() *rival  { return r.rivals[len(r.rivals)-1] }
@@ -175,190 +155,97 @@ func (r *mixResult) mixes() []*rival { return r.rivals[len(r.rivals)-tenths-2 : 
 
 // best is the fastest of the 11 mixes.
 func (r *mixResult) best() *rival {
-	return slices.MaxFunc(r.mixes(), func(a, b *rival) int { return cmp.Compare(median(a.rates), median(b.rates)) })
+	return slices.MaxFunc(r.mixes(), func(a, b *rival) int { return cmp.Compare(a.rates.median(), b.rates.median()) })
 }
 
 // mixesAt lets all rivals take turns at one bandwidth.
-func (s *setup) mixesAt(ctx context.Context, p pipeline, d *mixData, mb int) (r *mixResult, err error) {
-	r = &mixResult{pipeline: p, bandwidth: mb}
-	defer func() {
-		for _, one := range r.rivals {
-			err = errors.Join(err, one.end(ctx))
-		}
-	}()
-	what := fmt.Sprintf("%s at %d MB/s", p.name, mb)
-	add := func(one *rival, err error) error {
-		if err == nil {
-			r.rivals = append(r.rivals, one)
-			s.progress.step(what+", first epochs", len(r.rivals), tenths+4)
-		}
-		return err
+func mixesAt(b *bench, d *mixData, r *mixResult) contest {
+	p := r.pipeline
+	limited := []string{"--max-read-bandwidth", fmt.Sprintf("%dMB", r.bandwidth), "--cache-size", fmt.Sprint(d.cacheBytes())}
+	// With 8 workers, those that wait for storage leave the processors to others.
+	flags := append(shuffled(p.batch, p.flags...), "--workers", "8")
+	rivalOf := func(dataset string, more ...string) mount {
+		also := func(t *throughput.Training, f figures) error { return spreadOf(t.Mount, t.Samples/t.Batches, f) }
+		return mount{dataset: dataset, flags: slices.Concat(flags, more), time: 1200 * time.Millisecond, also: also}
 	}
-	r.impossible = add(s.pageCacheRival(ctx, p, d, mb))
-	limited := d.limits(mb)
-	static := append(d.limits(mb), "--cache-policy", "static")
-	if err := add(s.newRival(ctx, p, "static cache (CoorDL)", 0, d.mix(0), static)); err != nil {
-		return r, err
+	var sides []contender
+	add := func(name string, raw float64, c contender) {
+		r.rivals, sides = append(r.rivals, &rival{name: name, raw: raw}), append(sides, c)
 	}
+	add("page cache", 0, pageCacheRival(b, d, r.bandwidth, rivalOf(d.pages(), warm()...)))
+	add("static cache (CoorDL)", 0, b.training(rivalOf(d.mix(0), append(limited, "--cache-policy", "static")...)))
 	for tenth := range tenths + 1 {
 		raw := float64(tenth) / tenths
-		if err := add(s.newRival(ctx, p, "constant cache, "+mixName(raw), raw, d.mix(raw), limited)); err != nil {
-			return r, err
+		add("constant cache, "+mixName(raw), raw, b.training(rivalOf(d.mix(raw), limited...)))
+	}
+	// The profiler goes last, so that it sees the machine under the same conditions as its rivals.
+	add("", 0, contender{start: func(ctx context.Context) (turn, error) {
+		chosen := r.chosen()
+		args := slices.Concat([]string{"profile", "--json", "--work", b.work}, limited, flags, []string{d.mix(0)})
+		out, err := b.command(ctx, args...)
+		if err != nil {
+			return nil, err
 		}
-	}
-	// The profiler goes last, so that it sees the machine under the same conditions as its
-	// rivals.
-	s.progress.step("profiling "+what, 0, 1)
-	raw, err := s.profile(ctx, p, d, mb)
-	if err != nil {
-		return r, err
-	}
-	if err := s.writeMix(ctx, d, raw); err != nil {
-		return r, err
-	}
-	if err := add(s.newRival(ctx, p, "constant cache, the profiler's "+mixName(raw), raw, d.mix(raw), limited)); err != nil {
-		return r, err
-	}
-	return r, s.trainInTurns(ctx, what+", taking turns", r.rivals)
-}
-
-func (s *setup) trainInTurns(ctx context.Context, what string, rivals []*rival) error {
-	sides := make([]side, len(rivals))
-	for i, one := range rivals {
-		sides[i] = one.turn
-	}
-	rates, err := s.turns(ctx, what, s.rounds, sides...)
-	if err != nil {
-		return err
-	}
-	for i, one := range rivals {
-		one.rates = rates[i]
-		if err := one.describe(); err != nil {
-			return fmt.Errorf("%s: %w", one.name, err)
+		var answer profile.Result
+		if err := json.Unmarshal(out, &answer); err != nil {
+			return nil, err
 		}
-	}
-	return nil
+		chosen.raw, chosen.name = answer.RawRatio, "constant cache, the profiler's "+mixName(answer.RawRatio)
+		if err := writeMix(ctx, b, d, chosen.raw); err != nil {
+			return nil, err
+		}
+		return b.training(rivalOf(d.mix(chosen.raw), limited...)).start(ctx)
+	}})
+	where := fmt.Sprintf("%s, storage of %d MB/s: ", p.name, r.bandwidth)
+	return contest{what: where, contenders: sides, rows: func(found results) (rows []row) {
+		for i, one := range r.rivals {
+			one.rates = found.of(rate, i)
+			note := found.spread(i)
+			if i == 0 {
+				note = fmt.Sprintf("%v MB a batch, as the disk saw it", found.of(loaded, i).last())
+			}
+			rows = append(rows, measured(where+one.name, "images/s", one.rates).noted("%s", note))
+		}
+		encoded, best, chosen := r.mixes()[0], r.best(), r.chosen()
+		gain := measured(where+"best mix / encoded only", "x", best.rates.over(encoded.rates)).noted("best is %s", mixName(best.raw))
+		if p.wanted > 0 && r.bandwidth >= toSpare {
+			gain = gain.atLeast(p.wanted)
+		}
+		found95 := measured(where+"the profiler's mix / best of 11", "x", chosen.rates.over(best.rates)).atLeast(0.95)
+		return append(rows, found95.noted("%s / %s", mixName(chosen.raw), mixName(best.raw)), gain)
+	}}
 }
 
-// mountFlags returns the flags of every mount of a pipeline. With 8 workers, those that
-// wait for storage leave the processors to others.
-func (p pipeline) mountFlags() []string {
-	return append(shuffled(p.batch, p.flags...), "--workers", "8")
-}
-
-// profile asks batchfs profile for the share of raw images.
-func (s *setup) profile(ctx context.Context, p pipeline, d *mixData, mb int) (float64, error) {
-	args := slices.Concat([]string{"profile", "--json", "--work", s.work}, d.limits(mb), p.mountFlags(), []string{d.mix(0)})
-	out, err := s.command(ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	var answer profile.Result
-	return answer.RawRatio, json.Unmarshal(out, &answer)
-}
-
-// newRival mounts and reads the first epoch.
-func (s *setup) newRival(ctx context.Context, p pipeline, name string, raw float64, dataset string, flags []string) (*rival, error) {
-	t, err := s.train(ctx, dataset, append(p.mountFlags(), flags...), throughput.Mapped)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return &rival{name: name, raw: raw, training: t}, nil
-}
+// loaded is the figure of how many bytes a batch the daemon has read from disk since the first epoch.
+var loaded = figure{"loaded", "MB", 1e-6}
 
 // pageCacheRival reads through the page cache in a control group. The group limits reads
 // from disk, but not from the page cache, and allows the page cache as much memory as the
-// other rivals have for their caches. The error says why that is impossible here.
-func (s *setup) pageCacheRival(ctx context.Context, p pipeline, d *mixData, mb int) (one *rival, err error) {
-	group, err := newCgroup("batchfs-bench-" + strconv.Itoa(os.Getpid()))
-	if err != nil {
-		return nil, err
+// other rivals have for their caches.
+func pageCacheRival(b *bench, d *mixData, mb int, m mount) contender {
+	var group *cgroup
+	var first int64
+	m.limit = func(g *cgroup) error {
+		group = g
+		return errors.Join(g.limitReads(d.pages(), int64(mb)*1e6), dropPages(d.pages()))
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, group.remove())
-		}
-	}()
-	inside := *s
-	inside.batchfs = filepath.Join(d.dir, "batchfs-in-group")
-	err = errors.Join(group.wrap(s.batchfs, inside.batchfs), group.limitReads(d.pages(), int64(mb)*1e6), dropPages(d.pages()))
-	if err != nil {
-		return nil, err
+	read := func(t *throughput.Training) (int64, error) {
+		return number(fmt.Sprintf("/proc/%d/io", t.Mount.Cmd.Process.Pid), "read_bytes: ")
 	}
-	if one, err = inside.newRival(ctx, p, "page cache", 0, d.pages(), warm()); err != nil {
-		return nil, err
+	m.trained = func(t *throughput.Training) (err error) {
+		first, err = read(t)
+		// The daemon has allocated its own memory by now.
+		return errors.Join(err, group.limitFiles(d.cacheBytes()))
 	}
-	one.loaded, err = one.fromDisk()
-	// The daemon has allocated its own memory by now.
-	if err = errors.Join(err, group.limitFiles(d.cacheBytes())); err != nil {
-		return nil, errors.Join(err, one.end(ctx))
-	}
-	one.group = group
-	return one, nil
-}
-
-// turn lets the rival train for one turn, and returns images per second.
-func (one *rival) turn(ctx context.Context) (rate float64, err error) {
-	t := one.training
-	err = t.Turn(ctx, func() error {
-		began, first := time.Now(), t.Next
-		for t.Next-first < throughput.Ahead || time.Since(began) < turn {
-			if _, err := t.Take(ctx, 1); err != nil {
-				return fmt.Errorf("%s: %w", one.name, err)
-			}
-		}
-		images := float64(t.Next-first) * float64(t.Samples) / float64(t.Batches)
-		rate = images / time.Since(began).Seconds()
-		return nil
-	})
-	return rate, err
-}
-
-// describe notes the figures of storage and cache, from the second epoch on.
-func (one *rival) describe() error {
-	t := one.training
-	if one.group != nil {
-		n, err := one.fromDisk()
-		one.note = fmt.Sprintf("%.1f MB a batch, as the disk saw it", float64(n-one.loaded)/1e6/float64(t.Next-t.Batches))
+	m.also = func(t *throughput.Training, f figures) error {
+		n, err := read(t)
+		f[loaded] = float64(n-first) / float64(t.Next-t.Batches)
 		return err
 	}
-	t.Mount.Resume()
-	defer t.Mount.Pause()
-	s, err := spreadOf(t.Mount, t.Samples/t.Batches)
-	one.note = s.String()
-	return err
-}
-
-// fromDisk is the number of bytes the daemon has read from disk so far.
-func (one *rival) fromDisk() (int64, error) {
-	return number(fmt.Sprintf("/proc/%d/io", one.training.Mount.Cmd.Process.Pid), "read_bytes: ")
-}
-
-func (one *rival) end(ctx context.Context) error {
-	err := one.training.Mount.Unmount(ctx)
-	if one.group != nil {
-		err = errors.Join(err, one.group.remove())
-	}
-	return err
+	c := b.training(m)
+	c.optional = true
+	return c
 }
 
 // mixName writes a mix as Liquid does: encoded to raw.
 func mixName(raw float64) string { return fmt.Sprintf("%.3g:%.3g", tenths*(1-raw), tenths*raw) }
-
-// rows returns the result's rows of the table.
-func (r *mixResult) rows() (rows []row) {
-	where := fmt.Sprintf("%s, storage of %d MB/s: ", r.pipeline.name, r.bandwidth)
-	if r.impossible != nil {
-		rows = append(rows, row{what: where + "page cache", skipped: r.impossible.Error()})
-	}
-	for _, one := range r.rivals {
-		rows = append(rows, measured(where+one.name, "images/s", one.rates, one.note))
-	}
-	encoded, best, chosen := r.mixes()[0], r.best(), r.chosen()
-	gain := measured(where+"best mix / encoded only", "x", ratios(best.rates, encoded.rates), "best is "+mixName(best.raw))
-	if r.pipeline.wanted > 0 && r.bandwidth >= toSpare {
-		gain = gain.atLeast(r.pipeline.wanted)
-	}
-	note := fmt.Sprintf("%s / %s", mixName(chosen.raw), mixName(best.raw))
-	return append(rows, measured(where+"the profiler's mix / best of 11", "x", ratios(chosen.rates, best.rates), note).atLeast(0.95), gain)
-}

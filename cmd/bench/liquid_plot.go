@@ -15,9 +15,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// draw writes the figure of Liquid's paper, throughput over the mix: a diagram for each pipeline,
+// drawMixes writes the figure of Liquid's paper, throughput over the mix: a diagram for each pipeline,
 // side by side, with a line for each bandwidth.
-func (s *setup) draw(results []*mixResult) error {
+func drawMixes(results []*mixResult, dir string) error {
 	var plots []*plot.Plot
 	lines := map[string]int{}
 	for _, r := range results {
@@ -37,8 +37,8 @@ func (s *setup) draw(results []*mixResult) error {
 	}
 	var text bytes.Buffer
 	_, err := picture.WriteTo(&text)
-	path := filepath.Join(s.plots, "throughput-over-the-mix.svg")
-	if err := errors.Join(err, os.MkdirAll(s.plots, 0o755), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
+	path := filepath.Join(dir, "throughput-over-the-mix.svg")
+	if err := errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench: drew", path)
@@ -63,13 +63,13 @@ func newPlot(title string) *plot.Plot {
 func (r *mixResult) draw(p *plot.Plot, color int) error {
 	var spots plotter.XYs
 	for _, one := range r.mixes() {
-		spots = append(spots, plotter.XY{X: one.raw, Y: median(one.rates)})
+		spots = append(spots, plotter.XY{X: one.raw, Y: one.rates.median()})
 	}
 	line, dots, err := plotter.NewLinePoints(spots)
 	if err != nil {
 		return err
 	}
-	chosen, err := plotter.NewLine(plotter.XYs{{X: r.chosen().raw}, {X: r.chosen().raw, Y: median(r.chosen().rates)}})
+	chosen, err := plotter.NewLine(plotter.XYs{{X: r.chosen().raw}, {X: r.chosen().raw, Y: r.chosen().rates.median()}})
 	if err != nil {
 		return err
 	}

@@ -16,13 +16,13 @@ import (
 // raw copies.
 func TestMixManifest(t *testing.T) {
 	dir := t.TempDir()
-	s := setup{batchfs: "true"} // it indexes nothing
+	b := bench{options: options{batchfs: "true"}} // it indexes nothing
 	d := mixData{dir: dir}
 	for i := range 40 {
 		d.paths = append(d.paths, fmt.Sprintf("class/%02d.png", i))
 	}
 	for tenth := range tenths + 1 {
-		if err := s.writeMix(t.Context(), &d, float64(tenth)/tenths); err != nil {
+		if err := writeMix(t.Context(), &b, &d, float64(tenth)/tenths); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(d.mix(float64(tenth) / tenths))
@@ -61,20 +61,21 @@ func TestSpreadOfEpochs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".batchfs", "stats.json"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s, err := spreadOf(&daemon.Mount{Dir: dir}, 10)
-	if err != nil {
+	found := figures{}
+	if err := spreadOf(&daemon.Mount{Dir: dir}, 10, found); err != nil {
 		t.Fatal(err)
 	}
-	for name, pair := range map[string][2]float64{
-		"hit ratio": {s.hitRatio, 0.5}, "hits": {s.hits.Mean, 5}, "their deviation": {s.hits.StdDev, math.Sqrt(3)}, // of 2, 6, 6, 6
-		"bytes": {s.bytes.Mean, 70}, "their variation": {variation(s.bytes), math.Sqrt(300) / 70}, // of 100, 60, 60, 60
-		"samples": {s.samples.Mean, 5}, "their variation, too": {variation(s.samples), math.Sqrt(3) / 5},
-	} {
-		if math.Abs(pair[0]-pair[1]) > 1e-9 {
-			t.Errorf("%s: %v, not %v", name, pair[0], pair[1])
+	wanted := figures{
+		hitRatio: 0.5, hitsMean: 5, hitsDeviation: math.Sqrt(3), // of 2, 6, 6, 6
+		bytesMean: 70, bytesVariation: math.Sqrt(300) / 70, // of 100, 60, 60, 60
+		samplesMean: 5, samplesVariation: math.Sqrt(3) / 5,
+	}
+	for f, want := range wanted {
+		if math.Abs(found[f]-want) > 1e-9 {
+			t.Errorf("%s: %v, not %v", f.name, found[f], want)
 		}
 	}
-	if _, err := spreadOf(&daemon.Mount{Dir: t.TempDir()}, 10); err == nil {
+	if err := spreadOf(&daemon.Mount{Dir: t.TempDir()}, 10, figures{}); err == nil {
 		t.Error("no stats are something")
 	}
 }
@@ -85,22 +86,22 @@ func TestDraw(t *testing.T) {
 	for i, p := range pipelines {
 		r := &mixResult{pipeline: p, bandwidth: bandwidths[i]}
 		for range 2 - i { // the page cache, and a static one
-			r.rivals = append(r.rivals, &rival{rates: []float64{90, 100, 110}})
+			r.rivals = append(r.rivals, &rival{rates: numbers(90, 100, 110)})
 		}
 		for tenth := range tenths + 1 {
-			r.rivals = append(r.rivals, &rival{raw: float64(tenth) / tenths, rates: []float64{100, 110, 100 + 10*float64(tenth)}})
+			r.rivals = append(r.rivals, &rival{raw: float64(tenth) / tenths, rates: numbers(100, 110, 100+10*float64(tenth))})
 		}
-		r.rivals = append(r.rivals, &rival{raw: 0.37, rates: []float64{150, 160, 170}})
+		r.rivals = append(r.rivals, &rival{raw: 0.37, rates: numbers(150, 160, 170)})
 		if n, raw := len(r.mixes()), r.mixes()[0].raw; n != tenths+1 || raw != 0 || r.chosen().raw != 0.37 {
 			t.Errorf("%d mixes from %v", n, raw)
 		}
 		results = append(results, r)
 	}
-	s := setup{plots: filepath.Join(t.TempDir(), "new")}
-	if err := s.draw(results); err != nil {
+	plots := filepath.Join(t.TempDir(), "new")
+	if err := drawMixes(results, plots); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(s.plots, "throughput-over-the-mix.svg"))
+	text, err := os.ReadFile(filepath.Join(plots, "throughput-over-the-mix.svg"))
 	if err != nil {
 		t.Fatal(err)
 	}

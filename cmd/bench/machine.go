@@ -20,10 +20,10 @@ import (
 )
 
 // describeMachine prints where the figures are taken.
-func (s *setup) describeMachine(ctx context.Context) {
+func (b *bench) describeMachine(ctx context.Context) {
 	compared := "libjpeg-turbo is that of " + decode.Version()
-	if s.gpu == nil {
-		libraries, err := exec.CommandContext(ctx, s.ceiling, "-libraries").Output()
+	if b.gpu == nil {
+		libraries, err := exec.CommandContext(ctx, b.ceiling, "-libraries").Output()
 		if err != nil {
 			libraries = []byte("unknown")
 		}
@@ -35,8 +35,8 @@ func (s *setup) describeMachine(ctx context.Context) {
 	fmt.Printf("%s, %d CPUs, %s, kernel %s, load %.1f; %s\n",
 		cmp.Or(line("/proc/cpuinfo", "model name\t:"), "unknown processor"), cpus, time.Now().Format(time.DateOnly),
 		line("/proc/sys/kernel/osrelease", ""), load, compared)
-	if s.gpu != nil {
-		fmt.Println(s.gpu)
+	if b.gpu != nil {
+		fmt.Println(describeGPU(b.gpu))
 	}
 	// Figures would depend on the scheduler and on each side's number of threads. Building
 	// batchfs just before stays below the threshold.
@@ -74,22 +74,27 @@ func cores() (affinity.Set, error) {
 	}), err
 }
 
-// onCPUs takes a measurement on these CPUs only. Processes that f starts inherit that; its
-// goroutines do not.
-func onCPUs(cpus affinity.Set, f side) side {
-	return func(ctx context.Context) (float64, error) {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		before, err := affinity.Current()
-		if err != nil {
-			return 0, err
-		}
-		if err := affinity.Pin(cpus); err != nil {
-			return 0, err
-		}
-		figure, err := f(ctx)
-		return figure, errors.Join(err, affinity.Pin(before))
+// onCPUs works on these CPUs only. Processes that are started meanwhile inherit that; goroutines
+// do not. Without any, it works wherever the process may.
+func onCPUs(cpus affinity.Set, work func() error) error {
+	if len(cpus) == 0 {
+		return work()
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := affinity.Current()
+	if err != nil {
+		return err
+	}
+	if err := affinity.Pin(cpus); err != nil {
+		return err
+	}
+	return errors.Join(work(), affinity.Pin(before))
+}
+
+// on is a contender on these CPUs only.
+func (c contender) on(cpus affinity.Set) contender {
+	return c.within(func(_ context.Context, work func() error) error { return onCPUs(cpus, work) })
 }
 
 // pinProcess moves a process, with all its threads, to these CPUs.

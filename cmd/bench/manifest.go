@@ -1,14 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
@@ -17,84 +19,108 @@ import (
 // imageNet is the number of training images of ImageNet.
 const imageNet = 1_281_167
 
+// manifestHeader names all that an index holds, so that no file has to exist for a scan.
+const manifestHeader = "path,label,height,width,format"
+
 // manifest mounts a dataset of ImageNet's size from its index.
-func manifest(ctx context.Context, s *setup) ([]row, error) {
-	path, small := filepath.Join(s.work, "imagenet.csv"), filepath.Join(s.work, "small.csv")
-	for p, rows := range map[string]int{path: imageNet, small: 1000} {
-		if err := s.writeManifest(ctx, p, rows, imageNetRow); err != nil {
+func manifest(ctx context.Context, b *bench) ([]contest, error) {
+	stat := figure{"stat", "ms", 1e3}
+	var sides []contender
+	for _, n := range []int{1000, imageNet} {
+		path := filepath.Join(b.work, fmt.Sprintf("imagenet-%d.csv", n))
+		if err := b.manifestOf(ctx, path, manifestHeader, n, imageNetRow); err != nil {
 			return nil, err
 		}
-	}
-	base, err := s.mountManifest(ctx, small)
-	if err != nil {
-		return nil, err
-	}
-	var mounts, stats, memory []float64
-	for i := range s.rounds {
-		s.progress.step("1,281,167 rows", i, s.rounds)
-		one, err := s.mountManifest(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		mounts, stats = append(mounts, one.seconds), append(stats, one.stat)
-		memory = append(memory, (one.peak-base.peak)/imageNet)
-	}
-	return []row{
-		measured("1,281,167 rows: mount from the index", "s", mounts, "").atMost(2),
-		measured("    stat of a random batch, median of 1,000", "ms", stats, "").atMost(1),
-		measured("    peak memory a row, over a mount of 1,000 rows", "bytes", memory, "").atMost(200),
-	}, nil
-}
-
-// A manifestMount is what a mount of a manifest took: the daemon's peak memory in bytes, the
-// time to mount in seconds, and the time of a stat in milliseconds.
-type manifestMount struct{ peak, seconds, stat float64 }
-
-func (s *setup) mountManifest(ctx context.Context, path string) (manifestMount, error) {
-	mounting := time.Now()
-	flags := warm("--batch-size", "256", "--shards", "2", "--shuffle")
-	return mounted(ctx, s, path, flags, func(m *daemon.Mount) (r manifestMount, err error) {
-		r.seconds = time.Since(mounting).Seconds()
-		t, err := throughput.NewTraining(m, 0, nil)
-		if err != nil {
-			return r, err
-		}
-		var times []float64
-		random := rand.New(rand.NewPCG(1, 2))
-		for range 1000 {
-			began := time.Now()
-			if _, err := os.Stat(m.Batch(random.IntN(2), random.IntN(100), random.IntN(t.Batches))); err != nil {
-				return r, err
+		flags := warm(shuffled(256, "--shards", "2"))
+		sides = append(sides, b.fresh(path, flags, func(_ context.Context, m *daemon.Mount, f figures) error {
+			t, err := throughput.NewTraining(m, 0, nil)
+			if err != nil {
+				return err
 			}
-			times = append(times, 1e3*time.Since(began).Seconds())
+			var times []float64
+			random := rand.New(rand.NewPCG(1, 2))
+			for range 1000 {
+				began := time.Now()
+				if _, err := os.Stat(m.Batch(random.IntN(2), random.IntN(100), random.IntN(t.Batches))); err != nil {
+					return err
+				}
+				times = append(times, time.Since(began).Seconds())
+			}
+			f[stat] = numbers(times...).median()
+			return nil
+		}))
+	}
+	return []contest{{what: "1,281,167 rows", contenders: sides, rows: func(r results) []row {
+		mib := r.of(peak, 1).minus(r.of(peak, 0))
+		return []row{
+			r.row("1,281,167 rows: mount from the index", mounted, 1).atMost(2),
+			r.row("    stat of a random batch, median of 1,000", stat, 1).atMost(1),
+			measured("    peak memory a row, over a mount of 1,000 rows", "bytes", mib.times(1<<20/float64(imageNet))).atMost(200),
 		}
-		r.stat = median(times)
-		r.peak, err = peak(m)
-		return r, err
-	})
+	}}}, nil
 }
 
-// imageNetRow is a row with names like ImageNet's. It contains everything that an index holds,
-// so that no file has to exist for a scan.
+// imageNetRow is a row with names like ImageNet's.
 func imageNetRow(i int) string {
 	class := i / 1300
-	return fmt.Sprintf("n%08d/n%08d_%d.JPEG,%d,%d,%d,jpeg", 1440764+class*7, 1440764+class*7, i%1300*11, class, 375+i%7, 500-i%11)
+	folder := fmt.Sprintf("n%08d", 1440764+class*7)
+	return fmt.Sprintf("%s/%s_%d.JPEG,%d,%d,%d,jpeg", folder, folder, i%1300*11, class, 375+i%7, 500-i%11)
 }
 
-// writeManifest writes a manifest with the given number of rows, and its index.
-func (s *setup) writeManifest(ctx context.Context, path string, rows int, row func(i int) string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
+// planning measures what planning for the cache costs concurrent readers, with as many
+// samples as ImageNet by default: opens compared with those of a mount without a cache, and readers in
+// different epochs compared with readers in the same epoch.
+func planning(ctx context.Context, b *bench) ([]contest, error) {
+	path := filepath.Join(b.work, "planning.csv") // the photos are below b.work, too
+	repeated := func(i int) string {
+		return fmt.Sprintf("%s/%s,%d,375,500,jpeg", b.photos.kind, b.photos.Path(i%b.photos.images), i%1000)
 	}
-	w := bufio.NewWriter(f)
-	fmt.Fprintln(w, "path,label,height,width,format")
-	for i := range rows {
-		fmt.Fprintln(w, row(i))
+	if err := b.manifestOf(ctx, path, manifestHeader, b.planned, repeated); err != nil {
+		return nil, err
 	}
-	if err := errors.Join(w.Flush(), f.Close()); err != nil {
-		return err
+	flags := func(shards int, cache ...string) []string {
+		return slices.Concat(shuffled(batchSize, trainingCrop...), []string{"--io", "buffered", "--shards", strconv.Itoa(shards)}, cache)
 	}
-	_, err = s.command(ctx, "index", path)
-	return err
+	const jump, readers = 37, 8
+	const cached = "--cache-size=1GB" // for about one sample in a hundred
+	over := func(what string, r results, epoch int) row {
+		with, without := r.of(openOf(epoch), 0).middle(), r.of(openOf(epoch), 1).middle()
+		return measured(what, "ms", with.minus(without)).atMost(10).noted("medians %v and %v ms", with, without)
+	}
+	opening := []contender{b.fresh(path, flags(1, cached), opens(0, jump)), b.fresh(path, flags(1, "--cache-policy=none"), opens(0, jump))}
+	// Readers in different epochs, and in the same one, at the start of a run, when plans are made.
+	together := func(apart int) contender {
+		return b.fresh(path, flags(readers, cached), func(_ context.Context, m *daemon.Mount, f figures) (err error) {
+			f[rate], err = readTogether(m, readers, apart)
+			return err
+		})
+	}
+	return []contest{{what: "first opens", contenders: opening, rounds: 2 * b.rounds, rows: func(r results) []row {
+		return []row{
+			over(fmt.Sprintf("%d samples: first open after mount, longer with a cache by", b.planned), r, 0),
+			over("    first open after a jump to epoch 37", r, jump),
+		}
+	}}, {what: "readers", contenders: []contender{together(0), together(10)}, rows: func(r results) []row {
+		return []row{r.ratio("    8 readers in 8 epochs / 8 readers in one", rate, 1, 0).atLeast(0.95)}
+	}}}, nil
+}
+
+// readTogether reads some batches with one reader per shard, each reader apart epochs after
+// the previous one, and returns images per second.
+func readTogether(m *daemon.Mount, readers, apart int) (float64, error) {
+	const batches = 20
+	began := time.Now()
+	var group errgroup.Group
+	for r := range readers {
+		group.Go(func() error {
+			for i := range batches {
+				if _, err := throughput.Reader(throughput.Mapped).Path(m.Batch(r, r*apart, i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return float64(readers*batches*batchSize) / time.Since(began).Seconds(), err
 }

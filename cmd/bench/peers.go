@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/throughput"
 )
@@ -20,6 +26,8 @@ type peer struct {
 	script  string
 	args    []string
 	workers []int
+	missing error  // why it cannot run
+	what    string // its description of itself once it has started
 }
 
 const (
@@ -27,150 +35,195 @@ const (
 	peerSize  = 224
 )
 
-func (s *setup) allPeers() []peer {
+// peers measures batchfs and the peers.
+func peers(_ context.Context, b *bench) ([]contest, error) {
 	n := runtime.NumCPU()
 	processes := slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
-	return []peer{
-		{"PyTorch's DataLoader with Pillow", 5.5, "dataloader.py", []string{"--decoder", "pillow"}, processes},
-		{"PyTorch's DataLoader with torchvision's decoder", 5, "dataloader.py", []string{"--decoder", "torchvision"}, processes},
-		{"NVIDIA DALI on the CPU", 4, "dali.py", nil, []int{n, n + 1, 2 * n}},
+	list := []*peer{
+		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, script: "dataloader.py", args: []string{"--decoder", "pillow"}, workers: processes},
+		{name: "PyTorch's DataLoader with torchvision's decoder", wanted: 5, script: "dataloader.py", args: []string{"--decoder", "torchvision"}, workers: processes},
+		{name: "NVIDIA DALI on the CPU", wanted: 4, script: "dali.py", workers: []int{n, n + 1, 2 * n}},
 	}
-}
-
-// peers measures batchfs and the peers in turns.
-func peers(ctx context.Context, s *setup) ([]row, error) {
-	batches := max(s.photos.images/peerBatch, 4*runtime.NumCPU())
-	ours, err := s.startMounted(ctx, s.photos.Root(), warm(shuffled(peerBatch, trainingCrop...)...))
-	if err != nil {
-		return nil, fmt.Errorf("batchfs: %w", err)
-	}
-	defer ours.mount.Unmount(ctx)
-	defer ours.stop()
-	contenders, skipped, err := s.opponents(ctx, ours, s.allPeers(), batches/2)
-	defer stopAll(contenders)
-	if err != nil {
-		return nil, err
-	}
-	sides := append([]side{s.c(runtime.NumCPU(), s.photos.files)}, consuming(contenders, batches)...)
-	rates, err := s.turns(ctx, "side by side", s.rounds, sides...)
-	if err != nil {
-		return nil, err
-	}
-	return append(peerRows(contenders, rates), skipped...), nil
-}
-
-// opponents starts the peers that can run here and adds them to batchfs; there is a row for each of the others. Those
-// returned are to be stopped, all but batchfs, also after an error.
-func (s *setup) opponents(ctx context.Context, ours *contender, list []peer, batches int) (contenders []*contender, skipped []row, err error) {
-	contenders = []*contender{ours}
 	for _, p := range list {
-		c, err := s.bestOf(ctx, p, batches)
-		if ctx.Err() != nil {
-			return contenders, nil, ctx.Err()
+		p.args = append(p.args, "--dataset", b.photos.Root())
+	}
+	sides := sideBySide(b, b.photos.Root(), warm(crops64), list, max(b.photos.images/peerBatch, 4*n))
+	c := len(sides) // the last contender
+	sides = append(sides, b.c(n, b.photos.files))
+	return []contest{{what: "side by side", contenders: sides, rows: func(r results) (rows []row) {
+		add := func(r row) { r.quiet = r.rule == ""; rows = append(rows, r) }
+		add(r.row("C: every file decoded in full, on all cores, and nothing else", rate, c))
+		add(r.row("batchfs", rate, 0))
+		for i, p := range list {
+			add(r.row(p.name, rate, 1+i).noted("%s", p.what))
 		}
+		add(r.ratio("batchfs / C", rate, 0, c))
+		for i, p := range list {
+			add(r.ratio("batchfs / "+p.name, rate, 0, 1+i).atLeast(p.wanted))
+		}
+		for i, p := range append([]*peer{{name: "batchfs"}}, list...) {
+			add(r.row("memory of "+p.name+": PSS of all its processes", pss, i))
+			add(r.row("and what they have in /dev/shm", shm, i))
+		}
+		perRate := func(i int) series { return r.of(pss, i).over(r.of(rate, i)) }
+		for i, p := range list {
+			add(measured("memory for an image a second: "+p.name+" / batchfs", "x", perRate(1+i).over(perRate(0))))
+		}
+		return rows
+	}}}, nil
+}
+
+// sideBySide are batchfs and its peers, each of which consumes this many batches in a turn.
+func sideBySide(b *bench, dataset string, flags []string, list []*peer, batches int) []contender {
+	ours := contender{start: func(ctx context.Context) (turn, error) {
+		m, err := b.start(ctx, b.batchfs, dataset, flags)
 		if err != nil {
-			skipped = append(skipped, row{what: "batchfs / " + p.name, skipped: err.Error()})
-			continue
+			return nil, err
 		}
-		c.wanted = p.wanted
-		contenders = append(contenders, c)
-	}
-	return contenders, skipped, nil
-}
-
-// stopAll stops all but the first, which is batchfs.
-func stopAll(contenders []*contender) {
-	for _, c := range contenders[1:] {
-		c.stop()
-	}
-}
-
-// consuming are the rates at which contenders get batches.
-func consuming(contenders []*contender, batches int) (sides []side) {
-	for _, c := range contenders {
-		sides = append(sides, func(context.Context) (float64, error) {
-			rate, err := c.measure(batches)
+		c, err := b.consume(ctx, "mounted.py", "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))
+		if err != nil {
+			return nil, err
+		}
+		b.later(c.stop)
+		c.mount = m
+		m.Pause()
+		return func(context.Context) (figures, error) { return c.turn(batches) }, nil
+	}}
+	sides := []contender{ours}
+	for _, p := range list {
+		sides = append(sides, contender{optional: true, start: func(ctx context.Context) (turn, error) {
+			c, err := bestOf(ctx, b, p, batches/2)
 			if err != nil {
-				err = fmt.Errorf("%s: %w", c.name, err)
+				return nil, err
 			}
-			return rate, err
-		})
+			b.later(c.stop)
+			p.what = c.what
+			return func(context.Context) (figures, error) {
+				f, err := c.turn(batches)
+				if err != nil {
+					err = fmt.Errorf("%s: %w", p.name, err)
+				}
+				return f, err
+			}, nil
+		}})
 	}
 	return sides
 }
 
-// peerRows are the rows of C, batchfs and the others, whose rates are in this order.
-func peerRows(contenders []*contender, rates [][]float64) []row {
-	ours, others := contenders[0], contenders[1:]
-	rows := []row{
-		measured("C: every file decoded in full, on all cores, and nothing else", "images/s", rates[0], ""),
-		measured(ours.what, "images/s", rates[1], ""),
-	}
-	for i, c := range others {
-		rows = append(rows, measured(c.name, "images/s", rates[2+i], c.what))
-	}
-	rows = append(rows, measured("batchfs / C", "x", ratios(rates[1], rates[0]), ""))
-	for i, c := range others {
-		rows = append(rows, measured("batchfs / "+c.name, "x", ratios(rates[1], rates[2+i]), "").atLeast(c.wanted))
-	}
-	return append(rows, memoryRows(contenders, rates[1:])...)
-}
-
-// memoryRows are the rows of what contenders take, and of what each would at the others' rate: memory for each image a second.
-func memoryRows(contenders []*contender, rates [][]float64) (rows []row) {
-	costs := make([][]float64, len(contenders))
-	for i, c := range contenders {
-		last := len(c.pss) - len(rates[i]) // those before were to find its number of workers
-		pss, shm := c.pss[last:], c.shm[last:]
-		costs[i] = ratios(pss, rates[i])
-		rows = append(rows, measured("memory of "+c.name+": PSS of all its processes", "MiB", pss, ""), measured("and what they have in /dev/shm", "MiB", shm, ""))
-	}
-	for i, c := range contenders[1:] {
-		rows = append(rows, measured("memory for an image a second: "+c.name+" / batchfs", "x", ratios(costs[1+i], costs[0]), ""))
-	}
-	return rows
-}
-
-// startMounted mounts a dataset and starts the process that reads the mount.
-func (s *setup) startMounted(ctx context.Context, dataset string, flags []string) (*contender, error) {
-	m, err := s.start(ctx, dataset, flags)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.startContender(ctx, "batchfs", "mounted.py", "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))
-	if err != nil {
-		return nil, errors.Join(err, m.Unmount(ctx))
-	}
-	c.mount = m
-	m.Pause()
-	return c, nil
-}
-
 // bestOf starts a peer with each number of workers and keeps the fastest. Numbers that fail
 // are skipped; if all fail, the last error is returned.
-func (s *setup) bestOf(ctx context.Context, p peer, batches int) (best *contender, err error) {
+func bestOf(ctx context.Context, b *bench, p *peer, batches int) (best *consumer, err error) {
+	if p.missing != nil {
+		return nil, p.missing
+	}
 	var most float64
 	for i, workers := range p.workers {
-		s.progress.step(p.name+", numbers of workers", i, len(p.workers))
-		args := append([]string{"--dataset", s.photos.Root(), "--workers", strconv.Itoa(workers),
-			"--batch-size", strconv.Itoa(peerBatch), "--size", strconv.Itoa(peerSize)}, p.args...)
-		c, failed := s.startContender(ctx, p.name, p.script, args...)
+		b.progress.step(p.name+", numbers of workers", i, len(p.workers))
+		args := append([]string{"--workers", strconv.Itoa(workers), "--batch-size", strconv.Itoa(peerBatch), "--size", strconv.Itoa(peerSize)}, p.args...)
+		c, failed := b.consume(ctx, p.script, args...)
 		if failed != nil {
 			err = failed
 			continue
 		}
-		rate, failed := c.measure(batches)
+		f, failed := c.turn(batches)
 		if failed != nil {
 			err = failed
-		} else if rate > most {
-			best, c, most = c, best, rate
+		} else if f[rate] > most {
+			best, c, most = c, best, f[rate]
 		}
 		if c != nil {
-			c.stop()
+			_ = c.stop()
 		}
 	}
 	if best != nil {
 		return best, nil
 	}
 	return nil, err
+}
+
+// remotePeers measures batchfs and other loaders, each used with PyTorch's DataLoader. All read the same images from the
+// store in every epoch; those that want shards find what their own writers made. mountpoint-s3 is not among them;
+// s3torchconnector contains its client.
+func remotePeers(ctx context.Context, b *bench) (list []contest, err error) {
+	o, err := b.indexed(ctx, "photo")
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(b.work, "rclone")
+	noMount := rclone(ctx, b, o, folder)
+	leftovers, _ := filepath.Glob(mosaicMemory)
+	b.later(func() error { return removeNew(mosaicMemory, leftovers) })
+	tars, noTars := pack(ctx, b, o, "wds")
+	_, noMDS := pack(ctx, b, o, "mds")
+	for _, delay := range delays[1:] {
+		n := runtime.NumCPU()
+		few, many := []int{n, 2 * n}, []int{8 * n} // where a worker waits for each image, fewer are slower
+		if delay == longest {
+			many = []int{16 * n}
+		}
+		tarsURL := fmt.Sprintf("%s/%s/wds/{000000..%06d}.tar", o.endpoint, o.bucket, tars-1)
+		peers := []*peer{
+			{name: "webdataset", missing: noTars, script: "wds.py", workers: few, args: []string{"--dataset", tarsURL}},
+			{name: "mosaicml-streaming", missing: noMDS, script: "mosaic.py", workers: few, args: []string{"--dataset", o.url("mds"), "--endpoint", o.endpoint, "--local", b.work}},
+			{name: "rclone mount", missing: noMount, script: "dataloader.py", workers: many, args: []string{"--dataset", folder, "--decoder", "torchvision"}},
+			{name: "s3torchconnector", script: "connector.py", workers: many, args: []string{"--dataset", o.url("photo/"), "--endpoint", o.endpoint}},
+		}
+		batches := max(4, b.photos.images/peerBatch/2) // it takes more to fill the queues of many workers
+		sides := sideBySide(b, o.url("photo"), o.flags(remoteFlags()...), peers, batches)
+		sides[0] = o.delayed(delay, sides[0])
+		list = append(list, contest{what: "side by side, " + delay.String(), contenders: sides, rounds: min(b.rounds, 3), rows: func(r results) (rows []row) {
+			for i, p := range peers {
+				r := r.ratio(fmt.Sprintf("batchfs / %s + DataLoader, %s", p.name, delay), rate, 0, 1+i).atLeast(3)
+				rows = append(rows, r.noted("%s; %s", r.note, p.what))
+			}
+			return rows
+		}})
+	}
+	return list, nil
+}
+
+// pack puts the photos into the bucket as shards and returns how many of them are tars, or why it cannot.
+func pack(ctx context.Context, b *bench, o *objectStore, as string) (shards int, err error) {
+	b.progress.step("shards of "+as, 0, 1)
+	dir := filepath.Join(o.dir, as)
+	out, err := b.script(ctx, "pack.py", "--dataset", b.photos.Root(), "--as", as, "--out", dir).CombinedOutput()
+	if err != nil {
+		return 0, errors.New(lastLine(out))
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.tar"))
+	return len(files), err
+}
+
+// rclone mounts the folder of photos in the background until the end of the scenario, or says why it cannot.
+func rclone(ctx context.Context, b *bench, o *objectStore, dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "rclone", "mount", ":s3:"+o.bucket+"/photo", dir, "--config", "", "--daemon",
+		"--s3-provider", "Other", "--s3-env-auth", "--s3-endpoint", o.endpoint,
+		"--read-only", "--no-modtime", "--dir-cache-time", "1h", "--attr-timeout", "1h")
+	// Some versions fail if they are told of certificates, which are not needed here.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_CA_BUNDLE=") })
+	out, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return errors.New(lastLine(out))
+	}
+	if err == nil {
+		b.later(func() error { return unix.Unmount(dir, unix.MNT_DETACH) })
+	}
+	return err
+}
+
+// mosaicMemory is what mosaicml-streaming leaves behind when it is killed.
+const mosaicMemory = "/dev/shm/[0-9][0-9][0-9][0-9][0-9][0-9]_*"
+
+// removeNew removes the files of a pattern that were not there before.
+func removeNew(pattern string, before []string) (err error) {
+	files, _ := filepath.Glob(pattern)
+	for _, file := range files {
+		if !slices.Contains(before, file) {
+			err = errors.Join(err, os.Remove(file))
+		}
+	}
+	return err
 }

@@ -3,27 +3,25 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/batchfs/batchfs/engine/affinity"
-	"github.com/batchfs/batchfs/internal/throughput"
+	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/daemon"
 )
 
 // What `make bench-remote` runs (-only remote): the photos in an object store on this machine that answers late.
 
-// onStore begins the names of these measurements.
-const onStore = "remote/"
+// longest is the longest of the delays of each request.
+const longest = 100 * time.Millisecond
 
-// slow is the longest of the delays of each request.
-const slow = 100 * time.Millisecond
-
-var delays = []time.Duration{0, 20 * time.Millisecond, slow}
+var delays = []time.Duration{0, 20 * time.Millisecond, longest}
 
 // remoteFlags are those of all mounts that are compared: no sample is cached in memory.
 func remoteFlags(more ...string) []string {
-	return slices.Concat(shuffled(peerBatch, trainingCrop...), []string{"--cache-size", "0"}, more)
+	return slices.Concat(crops64, []string{"--cache-size", "0"}, more)
 }
 
 // A share says which processors the daemon has, and which the store and the reader.
@@ -45,184 +43,180 @@ func shares() ([]share, error) {
 // stored are what the photos are in the store: a folder, and a tar.
 var stored = []string{"photo", "photo.tar"}
 
+// delayed is a contender for which the store answers so late.
+func (o *objectStore) delayed(delay time.Duration, c contender) contender {
+	return c.before(func(ctx context.Context) error { return o.setDelay(ctx, delay) })
+}
+
 // remoteEpochs compares epochs from the store with those from the same folder on this machine, whose files are in the page
 // cache, as those of the server are.
-func remoteEpochs(ctx context.Context, s *setup) (rows []row, err error) {
-	o, err := s.indexed(ctx, stored...)
+func remoteEpochs(ctx context.Context, b *bench) (list []contest, err error) {
+	o, err := b.indexed(ctx, stored...)
 	if err != nil {
 		return nil, err
 	}
-	list, err := shares()
+	all, err := shares()
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range list {
-		if err := pinProcess(o.cmd.Process.Pid, p.others); err != nil {
-			return rows, err
-		}
-		more, err := s.epochsWith(ctx, o, p)
-		rows = append(rows, more...)
-		if err != nil {
-			return rows, err
-		}
-	}
-	return rows, pinProcess(o.cmd.Process.Pid, list[0].others)
-}
-
-// epochsWith measures epochs on some processors.
-func (s *setup) epochsWith(ctx context.Context, o *objectStore, p share) ([]row, error) {
-	var all []*throughput.Training
-	var sides []side
-	add := func(delay time.Duration, dataset string, flags []string) error {
-		_, err := onCPUs(p.daemon, func(ctx context.Context) (float64, error) {
-			if err := o.setDelay(ctx, delay); err != nil {
-				return 0, err
-			}
-			t, err := s.train(ctx, dataset, flags, throughput.Mapped)
-			if err == nil {
-				all = append(all, t)
-			}
-			return 0, err
-		})(ctx)
-		if err != nil {
-			return err
-		}
-		sides = append(sides, o.delayed(delay, onCPUs(p.others, onceFull(all[len(all)-1]))))
-		return nil
-	}
-	defer func() {
-		for _, t := range all {
-			_ = t.Mount.Unmount(ctx)
-		}
-	}()
-	err := add(0, s.photos.Root(), remoteFlags("--io", "buffered"))
-	for _, delay := range delays { // a mount each, as it adapts to what it finds
-		for _, name := range stored {
-			if err == nil {
-				err = add(delay, o.url(name), o.flags(remoteFlags()...))
+	b.later(func() error { return pinProcess(o.cmd.Process.Pid, all[0].others) })
+	for _, p := range all {
+		// As many requests are under way as will be before an epoch is measured: answers that came
+		// while the daemon was paused are used up.
+		const ahead = 512 / peerBatch
+		local := b.training(mount{dataset: b.photos.Root(), flags: remoteFlags("--io", "buffered"), pin: p.daemon, ahead: ahead})
+		sides := []contender{o.delayed(0, local.on(p.others))}
+		var whats []string
+		for _, delay := range delays { // a mount each, as it adapts to what it finds
+			for _, name := range stored {
+				m := mount{dataset: o.url(name), flags: o.flags(remoteFlags()...), pin: p.daemon, ahead: ahead, process: o.cmd.Process.Pid}
+				sides = append(sides, o.delayed(delay, b.training(m).on(p.others)))
+				whats = append(whats, fmt.Sprintf("    %s from S3, %s a request / local folder", name, delay))
 			}
 		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	rates, err := s.turns(ctx, p.what, s.rounds, sides...)
-	if err != nil {
-		return nil, err
-	}
-	rows := []row{measured("local folder, page cache; "+p.what, "images/s", rates[0], "")}
-	for i, t := range all[1:] {
-		delay, name := delays[i/len(stored)], stored[i%len(stored)]
-		cost, err := o.cost(ctx, delay, t)
-		if err != nil {
-			return rows, err
+		moved := func(work func() error) error {
+			if err := pinProcess(o.cmd.Process.Pid, p.others); err != nil {
+				return err
+			}
+			return work()
 		}
-		note := fmt.Sprintf("%.0f images/s; %s", median(rates[1+i]), cost)
-		rows = append(rows, measured(fmt.Sprintf("    %s from S3, %s a request / local folder", name, delay), "x", ratios(rates[1+i], rates[0]), note).atLeast(0.9))
+		list = append(list, contest{what: p.what, contenders: sides, within: moved, rows: func(r results) []row {
+			const own = "processor time an image %v us"
+			rows := []row{r.row("local folder, page cache; "+p.what, rate, 0).noted(own, r.of(cost, 0))}
+			for i, what := range whats {
+				r1 := r.ratio(what, rate, 1+i, 0).atLeast(0.9)
+				rows = append(rows, r1.noted("%v images/s; "+own+", the server's %v", r.of(rate, 1+i), r.of(cost, 1+i), r.of(other, 1+i)))
+			}
+			return rows
+		}})
 	}
-	own, err := processorTime(ctx, all[0])
-	rows[0].note = fmt.Sprintf("processor time an image %.2f ms", 1e3*own)
-	return rows, err
-}
-
-// onceFull measures an epoch once as many requests are under way as will be: answers that came while the daemon was paused
-// are used up before.
-func onceFull(t *throughput.Training) side {
-	const window = 512 // images
-	return func(ctx context.Context) (float64, error) {
-		t.Mount.Resume()
-		if _, err := t.Take(ctx, window/peerBatch); err != nil {
-			return 0, err
-		}
-		return t.Epoch(ctx)
-	}
-}
-
-// cost describes the processor time that an image from the store takes.
-func (o *objectStore) cost(ctx context.Context, delay time.Duration, t *throughput.Training) (string, error) {
-	var server float64
-	own, err := o.delayed(delay, func(ctx context.Context) (float64, error) {
-		before, err := clock(o.cmd.Process.Pid)
-		if err != nil {
-			return 0, err
-		}
-		own, err := processorTime(ctx, t)
-		if err != nil {
-			return 0, err
-		}
-		after, err := clock(o.cmd.Process.Pid)
-		server = (after - before) / float64(measuredBatches*t.Samples/t.Batches)
-		return own, err
-	})(ctx)
-	return fmt.Sprintf("processor time an image %.2f ms, the server's %.2f", 1e3*own, 1e3*server), err
-}
-
-// delayed takes a measurement while the store answers so late.
-func (o *objectStore) delayed(delay time.Duration, f side) side {
-	return func(ctx context.Context) (float64, error) {
-		if err := o.setDelay(ctx, delay); err != nil {
-			return 0, err
-		}
-		return f(ctx)
-	}
-}
-
-// indexed returns the store once the names in it have an index.
-func (s *setup) indexed(ctx context.Context, list ...string) (*objectStore, error) {
-	o, err := s.remoteStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.setDelay(ctx, 0); err != nil {
-		return nil, err
-	}
-	for _, name := range list {
-		s.progress.step("index of "+name, 0, 1)
-		if _, err := s.command(ctx, append([]string{"index", o.url(name)}, o.flags()...)...); err != nil {
-			return nil, err
-		}
-	}
-	return o, nil
+	return list, nil
 }
 
 // remoteTier compares epochs whose samples are all in the local cache with those from the same folder on the same disk.
-func remoteTier(ctx context.Context, s *setup) ([]row, error) {
-	o, err := s.indexed(ctx, "photo")
+func remoteTier(ctx context.Context, b *bench) ([]contest, error) {
+	o, err := b.indexed(ctx, "photo")
 	if err != nil {
 		return nil, err
 	}
-	var all []*throughput.Training
-	for _, m := range []struct {
-		dataset string
-		flags   []string
-	}{
-		{o.url("photo"), o.flags(remoteFlags("--local-cache", s.work+"/tier")...)},
-		{s.photos.Root(), remoteFlags()},
-		{s.photos.Root(), remoteFlags("--io", "buffered")},
-	} {
-		t, err := s.train(ctx, m.dataset, m.flags, throughput.Mapped)
-		if err != nil {
-			return nil, err
+	tier := b.training(mount{dataset: o.url("photo"), flags: o.flags(remoteFlags("--local-cache", filepath.Join(b.work, "tier"))...)})
+	sides := []contender{
+		o.counted(o.delayed(longest, tier)), // what is not local shows
+		b.training(mount{dataset: b.photos.Root(), flags: remoteFlags()}),
+		b.training(mount{dataset: b.photos.Root(), flags: remoteFlags("--io", "buffered")}),
+	}
+	return []contest{{what: "epochs from the local cache", contenders: sides, rows: func(r results) []row {
+		const what = "from the second epoch on, --local-cache / local folder, "
+		disk := r.ratio(what+"from disk", rate, 0, 1).atLeast(0.97)
+		return []row{
+			disk.noted("%s; %v requests an epoch", disk.note, r.of(requests, 0)),
+			r.ratio(what+"page cache", rate, 0, 2),
 		}
-		defer t.Mount.Unmount(ctx)
-		all = append(all, t)
+	}}}, nil
+}
+
+// Figures of counted, of a turn.
+var requests, size = figure{"requests", "", 1}, figure{"size", "MB", 1e-6}
+
+// counted is a contender whose requests and bytes are counted in each turn.
+func (o *objectStore) counted(c contender) contender {
+	start := c.start
+	c.start = func(ctx context.Context) (turn, error) {
+		t, err := start(ctx)
+		return func(ctx context.Context) (figures, error) {
+			if err := o.forget(ctx); err != nil {
+				return nil, err
+			}
+			f, err := t(ctx)
+			if err != nil {
+				return nil, err
+			}
+			asked, err := o.count(ctx)
+			f[requests], f[size] = float64(asked.Requests), float64(asked.Bytes)
+			return f, err
+		}, err
 	}
-	if err := o.setDelay(ctx, slow); err != nil { // what is not local shows
-		return nil, err
-	}
-	before, err := o.count(ctx)
+	return c
+}
+
+// remoteTraffic counts what one epoch asks of the store, and what memory it takes.
+func remoteTraffic(ctx context.Context, b *bench) (list []contest, err error) {
+	o, err := b.indexed(ctx, stored...)
 	if err != nil {
 		return nil, err
 	}
-	rates, err := s.turns(ctx, "epochs from the local cache", s.rounds, all[0].Epoch, all[1].Epoch, all[2].Epoch)
+	const limit = 256 // MiB, which only just suffices
+	// Those of the mount before it is read, and those that are the least for what was read.
+	ofMount, needed, neededSize := figure{"of the mount", "", 1}, figure{"needed", "", 1}, figure{"needed size", "MB", 1e-6}
+	for _, name := range stored {
+		for _, delay := range delays[1:] {
+			flags := o.flags(remoteFlags("--memory-limit", fmt.Sprintf("%dMiB", limit))...)
+			side := b.fresh(o.url(name), flags, func(ctx context.Context, m *daemon.Mount, f figures) error {
+				mounting, err := o.count(ctx)
+				if err != nil {
+					return err
+				}
+				if err := oneEpoch(ctx, m, f); err != nil {
+					return err
+				}
+				all, err := o.idle(ctx)
+				if err != nil {
+					return err
+				}
+				f[ofMount] = float64(mounting.Requests)
+				f[requests], f[size] = float64(all.Requests-mounting.Requests), float64(all.Bytes-mounting.Bytes)
+				var document fusefs.Stats
+				if err := m.Document(".batchfs/stats.json", &document); err != nil {
+					return err
+				}
+				for _, e := range document.Epochs { // the second one has begun
+					f[needed], f[neededSize] = f[needed]+float64(e.Misses), f[neededSize]+float64(e.StorageBytes)
+				}
+				return nil
+			})
+			side = o.delayed(delay, side.before(o.forget))
+			what := fmt.Sprintf("%s, %s: ", name, delay)
+			list = append(list, contest{what: "an epoch of " + what, contenders: []contender{side}, rounds: 1, rows: func(r results) []row {
+				memory := measured(what+"peak memory of the daemon / --memory-limit", "x", r.of(peak, 0).times(1./limit)).atMost(1)
+				asked := measured(what+"requests / images", "x", r.of(requests, 0).over(r.of(needed, 0)))
+				return []row{
+					asked.noted("%v for %v images, and %v of the mount", r.of(requests, 0), r.of(needed, 0), r.of(ofMount, 0)),
+					ratio(what+"bytes / their sizes", "MB", r.of(size, 0), r.of(neededSize, 0)),
+					memory.noted("%v MiB", r.of(peak, 0)),
+				}
+			}})
+		}
+	}
+	return list, nil
+}
+
+// remoteFirst measures the first batch after a mount in round trips: what it takes longer where each request takes
+// longer. Decoding and starting the daemon take the same time. A folder is listed, 1,000 objects a request, unless its index
+// is said to be up to date.
+func remoteFirst(ctx context.Context, b *bench) (list []contest, err error) {
+	o, err := b.indexed(ctx, stored...)
 	if err != nil {
 		return nil, err
 	}
-	after, err := o.count(ctx)
-	note := []string{fmt.Sprintf("%.0f images/s", median(rates[0])), fmt.Sprintf("%d requests in %d epochs", after.Requests-before.Requests, s.rounds)}
-	const what = "from the second epoch on, --local-cache / local folder, "
-	return []row{
-		measured(what+"from disk", "x", ratios(rates[0], rates[1]), strings.Join(note, ", ")).atLeast(0.97),
-		measured(what+"page cache", "x", ratios(rates[0], rates[2]), ""),
-	}, err
+	kept := []string{"--index-at", filepath.Join(b.work, "index")}
+	if _, err = b.command(ctx, append([]string{"index", o.url("photo")}, o.flags(kept...)...)...); err != nil {
+		return nil, err
+	}
+	for _, start := range []struct {
+		what, name string
+		flags      []string
+	}{{"photo", "photo", nil}, {"photo --index-at DIR", "photo", kept}, {"photo.tar", "photo.tar", nil}} {
+		var sides []contender
+		for _, delay := range []time.Duration{0, longest} {
+			sides = append(sides, o.delayed(delay, b.fresh(o.url(start.name), o.flags(remoteFlags(start.flags...)...), opens(0))))
+		}
+		list = append(list, contest{what: "first batch of " + start.what, contenders: sides, rows: func(r results) []row {
+			trips := func(what string, f figure) row {
+				longer := r.of(f, 1).minus(r.of(f, 0)).times(1 / float64(longest.Milliseconds()))
+				return measured(what, "trips", longer).noted("%v ms, %v at %s a request", r.of(f, 0), r.of(f, 1), longest)
+			}
+			return []row{trips(start.what+": mount and first batch", ended).atMost(3), trips("    its open alone", openOf(0))}
+		}})
+	}
+	return list, nil
 }

@@ -11,22 +11,30 @@ import (
 // A row is one line of the table.
 type row struct {
 	what, unit string
-	throughput.Figure
-	rule    string // at least, or at most; informational if empty
-	goal    float64
-	note    string
-	skipped string // why there is no figure
-	passed  string // what was found, where that is no figure
+	series
+	rule  string // at least, or at most; informational if empty
+	goal  float64
+	note  string
+	quiet bool // it is left out, rather than skipped, if a contender is missing
 }
 
-// measured is a row of several measurements.
-func measured(what, unit string, figures []float64, note string) row {
-	return row{what: what, unit: unit, Figure: throughput.FigureOf(figures), note: note}
+func measured(what, unit string, s series) row { return row{what: what, unit: unit, series: s} }
+
+// ratio is a row of the ratio of two series, which its note has with their unit.
+func ratio(what, unit string, over, under series) row {
+	return measured(what, "x", over.over(under)).noted("%v and %v %s", over, under, unit)
 }
 
-// once is a row of one measurement.
-func once(what, unit string, x float64, note string) row {
-	return measured(what, unit, []float64{x}, note)
+// in is a row with another unit.
+func (r row) in(unit string) row {
+	r.unit = unit
+	return r
+}
+
+// noted is a row with a note, which is formatted.
+func (r row) noted(format string, args ...any) row {
+	r.note = fmt.Sprintf(format, args...)
+	return r
 }
 
 func (r row) atLeast(x float64) row {
@@ -39,32 +47,49 @@ func (r row) atMost(x float64) row {
 	return r
 }
 
+// met reports whether the median reaches the goal.
+func (r row) met() bool {
+	return r.rule == "at least" && r.median() >= r.goal || r.rule == "at most" && r.median() <= r.goal
+}
+
 func (r row) String() string {
-	switch {
-	case r.skipped != "":
-		return fmt.Sprintf("%-66s skipped: %s", r.what, r.skipped)
-	case r.passed != "":
-		return fmt.Sprintf("%-66s passed: %s", r.what, r.passed)
+	if r.missing != nil {
+		return fmt.Sprintf("%-66s skipped: %v", r.what, r.missing)
 	}
 	digits := 3
 	if r.unit == "images/s" {
 		digits = 0
 	}
-	text := fmt.Sprintf("%-66s %9.*f %-8s", r.what, digits, r.Value, r.unit)
+	f := throughput.FigureOf(r.values)
+	text := fmt.Sprintf("%-66s %9.*f %-8s", r.what, digits, f.Value, r.unit)
 	if r.rule != "" {
 		verdict := "MISSED"
-		if r.rule == "at least" && r.Value >= r.goal || r.rule == "at most" && r.Value <= r.goal {
+		if r.met() {
 			verdict = "met"
 		}
 		text += fmt.Sprintf(" %s %g: %s", r.rule, r.goal, verdict)
 	}
-	if r.Low != r.High {
-		text += fmt.Sprintf("  (%.4g to %.4g)", r.Low, r.High)
+	if f.Low != f.High {
+		text += fmt.Sprintf("  (%.4g to %.4g)", f.Low, f.High)
 	}
 	if r.note != "" {
 		text += "  " + r.note
 	}
 	return strings.TrimRight(text, " ")
+}
+
+// document says the same to programs.
+func (r row) document(scenario string) map[string]any {
+	d := map[string]any{"scenario": scenario, "row": strings.TrimSpace(r.what)}
+	if r.missing != nil {
+		d["skipped"] = r.missing.Error()
+		return d
+	}
+	d["figure"], d["unit"], d["note"] = throughput.FigureOf(r.values), r.unit, r.note
+	if r.rule != "" {
+		d[strings.ReplaceAll(r.rule, " ", "_")], d["met"] = r.goal, r.met()
+	}
+	return d
 }
 
 // A progress shows the current measurement on one temporary line.

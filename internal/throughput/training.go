@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 )
@@ -61,17 +60,6 @@ func (t *Training) Turn(ctx context.Context, measure func() error) error {
 		return err
 	}
 	return measure()
-}
-
-// Epoch reads as many batches as an epoch has, in a Turn, and returns images per second.
-func (t *Training) Epoch(ctx context.Context) (rate float64, err error) {
-	err = t.Turn(ctx, func() error {
-		began := time.Now()
-		_, err := t.Take(ctx, t.Batches)
-		rate = float64(t.Samples) / time.Since(began).Seconds()
-		return err
-	})
-	return rate, err
 }
 
 // A Figure sums up several measurements of one quantity.

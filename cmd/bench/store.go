@@ -1,7 +1,10 @@
 package main
 
 import (
+	"archive/tar"
+	"bufio"
 	"context"
+	"crypto/md5"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +22,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/internal/fakestore"
 )
 
@@ -30,6 +35,9 @@ const control = "/-/"
 
 // Credentials that every client finds in its environment.
 const storeKey, storeSecret = "AKIABENCH", "bench-secret"
+
+// traffic is what a server has answered: requests, and bytes of the bodies of GET.
+type traffic struct{ Requests, Bytes int64 }
 
 // A slowStore is a store that answers each request late, and counts.
 type slowStore struct {
@@ -44,34 +52,20 @@ func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if delay, err := time.ParseDuration(r.FormValue("delay")); err == nil {
 			s.delay.Store(int64(delay))
 		}
+		if r.FormValue("forget") != "" {
+			s.requests.Store(0)
+			s.bytes.Store(0)
+		}
 		_ = json.NewEncoder(w).Encode(traffic{s.requests.Load(), s.bytes.Load()})
 		return
 	}
 	s.requests.Add(1)
 	time.Sleep(time.Duration(s.delay.Load()))
-	s.behind.ServeHTTP(&countedWriter{ResponseWriter: w, server: s, method: r.Method}, r)
-}
-
-// A countedWriter counts the bytes of an answer's body from its header, so that the kernel can send the file.
-type countedWriter struct {
-	http.ResponseWriter
-	server *slowStore
-	method string
-}
-
-func (w *countedWriter) WriteHeader(status int) {
-	if size, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil && w.method == http.MethodGet {
-		w.server.bytes.Add(size)
+	s.behind.ServeHTTP(w, r)
+	if size, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil && r.Method == http.MethodGet {
+		s.bytes.Add(size)
 	}
-	w.ResponseWriter.WriteHeader(status)
 }
-
-func (w *countedWriter) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(w.ResponseWriter, r)
-}
-
-// Unwrap lets a proxy flush.
-func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // serveStore serves the directories below a directory as buckets until standard input ends. It prints its URL. gateway is
 // the binary of VersityGW, which is put behind it, or empty.
@@ -124,22 +118,17 @@ type objectStore struct {
 	bucket   string
 	dir      string // has the same files as the bucket
 	cmd      *exec.Cmd
-	in       io.Closer // ends it
 }
 
-// traffic is what a server has answered so far: requests, and bytes of the bodies of GET.
-type traffic struct{ Requests, Bytes int64 }
-
-// remoteStore starts the server, once, and puts the photos into its bucket, as photo/CLASS/NAME and in photo.tar. What is
-// started afterwards finds its credentials in the environment.
-func (s *setup) remoteStore(ctx context.Context) (*objectStore, error) {
-	if s.store != nil {
-		return s.store, nil
-	}
-	root := filepath.Join(s.work, "store")
+// indexed starts the server until the end of the scenario, and makes an index of names in it. What is started afterwards
+// finds its credentials in the environment.
+func (b *bench) indexed(ctx context.Context, list ...string) (*objectStore, error) {
+	root := filepath.Join(b.work, "store")
 	o := &objectStore{bucket: "bucket", dir: filepath.Join(root, "bucket")}
-	if err := fillBucket(&s.photos, o.dir); err != nil {
-		return nil, err
+	if _, err := os.Stat(o.dir); err != nil {
+		if err := fillBucket(&b.photos, o.dir); err != nil {
+			return nil, err
+		}
 	}
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": storeKey, "AWS_SECRET_ACCESS_KEY": storeSecret, "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
@@ -149,34 +138,43 @@ func (s *setup) remoteStore(ctx context.Context) (*objectStore, error) {
 			return nil, err
 		}
 	}
+	if err := startStore(ctx, b, o, root); err != nil {
+		return nil, fmt.Errorf("the object store did not start: %w", err)
+	}
+	for _, name := range list {
+		b.progress.step("index of "+name, 0, 1)
+		if _, err := b.command(ctx, append([]string{"index", o.url(name)}, o.flags()...)...); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func startStore(ctx context.Context, b *bench, o *objectStore, root string) error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	o.cmd = exec.CommandContext(ctx, self, "-serve", root, "-gateway", s.gateway)
+	o.cmd = exec.CommandContext(ctx, self, "-serve", root, "-gateway", b.gateway)
 	o.cmd.Stderr = os.Stderr
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not interrupted at a terminal: daemons end first
 	out, err := o.cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if o.in, err = o.cmd.StdinPipe(); err != nil {
-		return nil, err
+	in, err := o.cmd.StdinPipe()
+	if err != nil {
+		return err
 	}
 	if err := o.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := fmt.Fscanln(out, &o.endpoint); err != nil {
-		return nil, errors.Join(fmt.Errorf("the object store did not start: %w", err), o.close())
-	}
-	s.store = o
-	return o, nil
-}
-
-// close ends the server.
-func (o *objectStore) close() error {
-	o.in.Close()
-	return o.cmd.Wait()
+	b.later(func() error {
+		in.Close() // which ends it
+		return o.cmd.Wait()
+	})
+	_, err = fmt.Fscanln(out, &o.endpoint)
+	return err
 }
 
 // url is where a name in the bucket is, for batchfs.
@@ -193,8 +191,24 @@ func (o *objectStore) setDelay(ctx context.Context, delay time.Duration) error {
 	return err
 }
 
+// forget has it count from 0.
+func (o *objectStore) forget(ctx context.Context) error {
+	_, err := o.ask(ctx, url.Values{"forget": {"all"}})
+	return err
+}
+
 // count returns its traffic so far.
 func (o *objectStore) count(ctx context.Context) (traffic, error) { return o.ask(ctx, nil) }
+
+// idle waits until nothing asks it any more, and returns the traffic so far.
+func (o *objectStore) idle(ctx context.Context) (now traffic, err error) {
+	for before := (traffic{-1, 0}); now != before && err == nil; {
+		time.Sleep(5 * longest)
+		before = now
+		now, err = o.count(ctx)
+	}
+	return now, err
+}
 
 func (o *objectStore) ask(ctx context.Context, values url.Values) (t traffic, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.endpoint+control+"?"+values.Encode(), nil)
@@ -209,9 +223,44 @@ func (o *objectStore) ask(ctx context.Context, values url.Values) (t traffic, er
 	return t, json.NewDecoder(answer.Body).Decode(&t)
 }
 
-// endStore ends the server if one was started.
-func (s *setup) endStore() {
-	if s.store != nil {
-		_ = s.store.close()
+// fillBucket makes a bucket of a dataset's files: links to them, so that the page cache has each of them once, and a tar of
+// them.
+func fillBucket(p *pictures, bucket string) error {
+	if err := os.MkdirAll(bucket, 0o755); err != nil {
+		return err
 	}
+	out, err := os.Create(filepath.Join(bucket, p.kind+".tar"))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	buffered := bufio.NewWriterSize(out, 1<<20)
+	w := tar.NewWriter(buffered)
+	for i, file := range p.files {
+		if err := putSample(w, filepath.Join(bucket, p.kind, p.Path(i)), p.Path(i), file); err != nil {
+			return err
+		}
+	}
+	return errors.Join(w.Close(), buffered.Flush(), tagObject(out.Name(), nil), out.Close())
+}
+
+// putSample puts one file into the bucket and the tar.
+func putSample(w *tar.Writer, object, name, file string) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(object), 0o755), os.Link(file, object), tagObject(object, content)); err != nil {
+		return err
+	}
+	err = w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))})
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	return err
+}
+
+// tagObject gives a file the ETag that VersityGW would have given it when it was uploaded.
+func tagObject(path string, content []byte) error {
+	return unix.Setxattr(path, "user.etag", fmt.Appendf(nil, `"%x"`, md5.Sum(content)), 0)
 }

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
+)
+
+// readPaths compares reading a finished batch with reading the same bytes from a tmpfs,
+// with the same code.
+func readPaths(_ context.Context, b *bench) (list []contest, err error) {
+	speed, reads := figure{"speed", "GB/s", 1e-9}, figure{"reads", "", 1}
+	for _, p := range []struct {
+		path, huge, what string
+		wanted           float64
+		read             throughput.Reader
+	}{
+		{"passthrough", "within_size", "finished batch, read into a reused buffer / tmpfs", 0.95, throughput.Reading(0, false)},
+		{"passthrough", "within_size", "finished batch, mmap / tmpfs", 0.95, throughput.Mapped},
+		{"direct", "never", "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5, throughput.Reading(16<<20, false)},
+	} {
+		var m *daemon.Mount
+		reading := func(path string) (turn, error) {
+			f, err := os.Open(path) // a finished batch is kept while it is open
+			if err != nil {
+				return nil, err
+			}
+			b.later(f.Close)
+			return func(ctx context.Context) (figures, error) {
+				rate, err := p.read.Speed(ctx, f, 50)
+				if err != nil {
+					return nil, err
+				}
+				var document fusefs.Stats
+				err = m.Document(".batchfs/stats.json", &document)
+				return figures{speed: rate, reads: float64(document.FUSE.Reads)}, err
+			}, nil
+		}
+		served := contender{start: func(ctx context.Context) (t turn, err error) {
+			flags := warm([]string{"--batch-size", strconv.Itoa(batchSize), "--read-path", p.path})
+			if m, err = b.start(ctx, b.batchfs, b.photos.Root(), flags); err != nil {
+				return nil, err
+			}
+			return reading(m.Batch(0, 0, 0))
+		}}
+		plain := contender{start: func(context.Context) (turn, error) {
+			copied, err := copyToTmpfs(b, m.Batch(0, 0, 0), p.huge)
+			if err != nil {
+				return nil, err
+			}
+			return reading(copied)
+		}}
+		list = append(list, contest{
+			what: p.path, contenders: []contender{served, plain}, rounds: 3 * b.rounds, warm: true,
+			rows: func(r results) []row {
+				rows := []row{r.ratio(p.what, speed, 0, 1).atLeast(p.wanted)}
+				if p.path == "passthrough" { // which should cause none
+					rows = append(rows, measured("    READ requests that the daemon saw", "", r.of(reads, 0).last()).atMost(0))
+				}
+				return rows
+			},
+		})
+	}
+	return list, nil
+}
+
+// copyToTmpfs copies a file to a tmpfs with this huge page option: as for batches, or a plain one.
+func copyToTmpfs(b *bench, path, huge string) (copied string, err error) {
+	dir, err := os.MkdirTemp(b.work, "tmpfs-")
+	if err != nil {
+		return "", err
+	}
+	if err := syscall.Mount("bench", dir, "tmpfs", 0, "huge="+huge); err != nil {
+		return "", fmt.Errorf("mount a tmpfs: %w", err)
+	}
+	b.later(func() error { return syscall.Unmount(dir, syscall.MNT_DETACH) })
+	copied = filepath.Join(dir, "batch")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return copied, os.WriteFile(copied, content, 0o600)
+}
+
+// A way is one way to read an epoch of a dataset, with its goal as a multiple of C.
+type way struct {
+	what   string
+	wanted float64
+	flags  []string
+	read   throughput.Reader
+}
+
+// epochs reads images at their own size.
+func epochs(_ context.Context, b *bench) ([]contest, error) {
+	own, byRead := shuffled(batchSize, ownSize...), throughput.Reading(0, true)
+	without := slices.Concat(own, withoutEntries)
+	return againstC(b, &b.photos, []way{
+		{"JPEG in its own size: one epoch, mapped / C", 1.7, own, throughput.Mapped},
+		{"    without entry points / C", 1.7, without, throughput.Mapped},
+		{"JPEG in its own size: one epoch, by read / C", 1.5, own, byRead},
+		{"    without entry points / C", 1.5, without, byRead},
+	})
+}
+
+// transforms reads crops, as training and evaluation do.
+func transforms(_ context.Context, b *bench) ([]contest, error) {
+	crop, whole := shuffled(batchSize, trainingCrop...), shuffled(batchSize, "--resize", "not-smaller", "--size", "224x224")
+	half := slices.Concat(crop, asHalf)
+	return againstC(b, &b.photos, []way{
+		{"JPEG, random-resized-crop 224, flip, uint8 NHWC: one epoch / C", 2.8, crop, throughput.Mapped},
+		{"    without entry points / C", 2.2, slices.Concat(crop, withoutEntries), throughput.Mapped},
+		{"    as float16 NCHW, normalised / C", 2.5, half, throughput.Mapped},
+		{"    as float16 NCHW, without entry points / C", 2.0, slices.Concat(half, withoutEntries), throughput.Mapped},
+		{"JPEG, not-smaller 224: one epoch / C", 1.6, whole, throughput.Mapped},
+		{"    without entry points / C", 1.6, slices.Concat(whole, withoutEntries), throughput.Mapped},
+	})
+}
+
+// cityscapeEpochs reads large PNG files, in batches of the usual number of bytes.
+func cityscapeEpochs(_ context.Context, b *bench) ([]contest, error) {
+	return againstC(b, &b.cityscapes, []way{
+		{"PNG 2048x1024 in its own size: one epoch, mapped / C", 2.3, shuffled(8, ownSize...), throughput.Mapped},
+	})
+}
+
+// againstC compares epochs with C, which takes two turns in each round.
+func againstC(b *bench, p *pictures, ways []way) (list []contest, err error) {
+	c := b.c(runtime.NumCPU(), p.files)
+	for _, w := range ways {
+		own := b.training(mount{dataset: p.Root(), flags: warm(w.flags), read: w.read})
+		list = append(list, contest{what: w.what, contenders: []contender{c, own, c}, rows: func(r results) []row {
+			ceiling := r.of(rate, 0).with(r.of(rate, 2), func(x, y float64) float64 { return (x + y) / 2 })
+			return []row{ratio(w.what, rate.unit, r.of(rate, 1), ceiling).in("C").atLeast(w.wanted)}
+		}})
+	}
+	return list, nil
+}
+
+// scaling compares what a second core gains batchfs with what it gains C. The reader runs
+// on the same cores.
+func scaling(_ context.Context, b *bench) ([]contest, error) {
+	const what = "two cores / one, over C's own scaling"
+	cpus, err := cores()
+	if err != nil || len(cpus) < 2 {
+		return []contest{skipped("there is one core", what)}, err
+	}
+	var sides []contender // C and batchfs on one core, then both on two
+	for n := 1; n <= 2; n++ {
+		own := b.training(mount{dataset: b.photos.Root(), flags: warm(shuffled(batchSize, ownSize...))})
+		sides = append(sides, b.c(n, b.photos.files).on(cpus[:n]), own.on(cpus[:n]))
+	}
+	return []contest{{what: "one core and two", contenders: sides, rows: func(r results) []row {
+		gain := func(i, j int) series { return r.of(rate, i).over(r.of(rate, j)) }
+		return []row{ratio(what, "for C", gain(3, 1), gain(2, 0)).atLeast(0.95)}
+	}}}, nil
+}
+
+// firstBatch compares the time of the first batch after a mount with decoding the same
+// files on all cores, also in a new process.
+func firstBatch(_ context.Context, b *bench) ([]contest, error) {
+	files := b.photos.some(batchSize) // the first batch, since the order is not shuffled
+	opened := b.fresh(b.photos.Root(), warm([]string{"--batch-size", strconv.Itoa(batchSize)}), opens(0))
+	sides := []contender{opened, b.c(runtime.NumCPU(), files)}
+	return []contest{{what: "first batch", contenders: sides, rounds: 3 * b.rounds, rows: func(r results) []row {
+		decoded := r.of(rate, 1).each(func(rate float64) float64 { return 1e3 * float64(len(files)) / rate })
+		return []row{ratio("open of the first batch after mount / decoding it on all cores", "ms", r.of(openOf(0), 0), decoded).atMost(1.5)}
+	}}}, nil
+}
+
+// memoryByWorkers reads an epoch with increasing numbers of workers and reports the
+// daemon's peak memory.
+func memoryByWorkers(_ context.Context, b *bench) ([]contest, error) {
+	batch := figure{"size of a batch", "MiB", peak.scale}
+	var sides []contender
+	for _, workers := range []string{"1", "2", "8", "32"} {
+		flags := warm([]string{"--batch-size", strconv.Itoa(batchSize), "--workers", workers})
+		sides = append(sides, b.fresh(b.photos.Root(), flags, func(ctx context.Context, m *daemon.Mount, f figures) error {
+			st, err := os.Stat(m.Batch(0, 0, 0))
+			if err != nil {
+				return err
+			}
+			f[batch] = float64(st.Size())
+			return oneEpoch(ctx, m, f)
+		}))
+	}
+	return []contest{{what: "an epoch with ever more workers", contenders: sides, rounds: 1, rows: func(r results) []row {
+		high, low := r.of(peak, 0), r.of(peak, 0)
+		for i := range sides {
+			high, low = high.most(r.of(peak, i)), low.least(r.of(peak, i))
+		}
+		const depth, streams, open, spare = 2, 1, 1, 128
+		bound := r.of(batch, 0).each(func(mib float64) float64 { return (depth*streams+open+streams)*mib + spare })
+		return []row{
+			ratio("peak memory with 1, 2, 8, 32 workers: most / least", "MiB", high, low).atMost(1.10),
+			ratio("    most / (depth x streams + open + 1 per stream) x batch + 128 MiB", "MiB", high, bound).atMost(1),
+		}
+	}}}, nil
+}
+
+// cachedShare is the part of a dataset's encoded bytes that the cache has room for, where rivals
+// have the same amount of memory.
+const cachedShare = 0.3
+
+// constantHits shows that the constant cache hits equally often in every batch and that
+// CoorDL's static cache and ristretto's TinyLFU do not, with the batch size typical for ImageNet.
+func constantHits(_ context.Context, b *bench) ([]contest, error) {
+	const batch = 256
+	total := b.photos.Report().Bytes
+	size := int64(cachedShare * float64(total))
+	var sides []contender
+	for _, policy := range []string{"constant", "static", "tinylfu"} {
+		flags := slices.Concat(shuffled(batch, trainingCrop...), []string{"--cache-policy", policy, "--cache-size", fmt.Sprint(size)})
+		sides = append(sides, b.fresh(b.photos.Root(), flags, func(ctx context.Context, m *daemon.Mount, f figures) error {
+			t, err := throughput.NewTraining(m, 0, throughput.Mapped)
+			if err == nil {
+				_, err = t.Take(ctx, 4*t.Batches)
+			}
+			if err != nil {
+				return err
+			}
+			return spreadOf(m, batch, f)
+		}))
+	}
+	return []contest{{what: "caches", contenders: sides, rounds: 1, rows: func(r results) []row {
+		const what = "JPEG, batches of 256, 30 % cached: "
+		share, ratio := float64(size)/float64(total), r.of(hitRatio, 0).median()
+		off := measured(what+"hit ratio, off cache / dataset size by", "points", numbers(100*math.Abs(ratio-share)))
+		return []row{
+			off.atMost(1).noted("%.4f, not %.4f", ratio, share),
+			r.row(what+"standard deviation of hits a batch", hitsDeviation, 0).atMost(0.5).noted("%s", r.spread(0)),
+			r.row(what+"variation of samples loaded a batch", samplesVariation, 0).atMost(0.01),
+			r.row(what+"the same with a static cache (CoorDL)", samplesVariation, 1).noted("%s", r.spread(1)),
+			r.row(what+"the same with TinyLFU (ristretto)", samplesVariation, 2).noted("%s", r.spread(2)),
+		}
+	}}}, nil
+}
+
+// uncached compares the processor time per image of a cache of size 0 and of no cache.
+func uncached(_ context.Context, b *bench) ([]contest, error) {
+	var sides []contender
+	for _, none := range [][]string{{"--cache-size", "0"}, {"--cache-policy", "none"}} {
+		flags := slices.Concat(shuffled(batchSize, trainingCrop...), []string{"--io", "buffered"}, none)
+		sides = append(sides, b.training(mount{dataset: b.photos.Root(), flags: flags}))
+	}
+	return []contest{{what: "processor time", contenders: sides, rounds: 4 * b.rounds, rows: func(r results) []row {
+		return []row{r.ratio("processor time an image, --cache-size 0 / no cache", cost, 0, 1).atMost(1.01)}
+	}}}, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+)
+
+// pictures are a dataset of images of one kind, made when it is needed first.
+type pictures struct {
+	kind   string
+	images int
+	*dataset.Dataset
+	files []string // in the order of the samples
+}
+
+// some are the first files, at most n.
+func (p *pictures) some(n int) []string { return p.files[:min(n, p.images)] }
+
+// bytes is the mean size of a file.
+func (p *pictures) bytes() float64 { return float64(p.Report().Bytes) / float64(p.images) }
+
+// need makes pictures and their index, once.
+func (b *bench) need(ctx context.Context, p *pictures) (err error) {
+	if p.Dataset != nil {
+		return nil
+	}
+	b.progress.step("drawing "+p.kind+" images", 0, 1)
+	dir, n := filepath.Join(b.work, p.kind), strconv.Itoa(p.images)
+	if _, err := b.command(ctx, "gen", "--out", dir, "--kind", p.kind, "--images", n, "--classes", strconv.Itoa(min(16, p.images))); err != nil {
+		return err
+	}
+	options := dataset.Options{CacheDir: filepath.Join(b.cache(), "batchfs"), Prober: engine.Probe}
+	if p.Dataset, err = dataset.Open(ctx, dir, options); err != nil {
+		return err
+	}
+	for i := range p.images {
+		p.files = append(p.files, filepath.Join(dir, p.Path(i)))
+	}
+	return nil
+}
+
+// manifestOf writes a manifest, and its index.
+func (b *bench) manifestOf(ctx context.Context, path, header string, rows int, row func(i int) string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	fmt.Fprintln(w, header)
+	for i := range rows {
+		fmt.Fprintln(w, row(i))
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		return err
+	}
+	_, err = b.command(ctx, "index", path)
+	return err
+}
+
+// command runs a command of batchfs and returns what it prints.
+func (b *bench) command(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, b.batchfs, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("batchfs %s: %w", args[0], err)
+	}
+	return out, nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/batchfs/batchfs/internal/daemon"
+)
+
+// c decodes files with the bare C program.
+func (b *bench) c(threads int, files []string) contender {
+	return ready(func(ctx context.Context) (figures, error) {
+		args := append([]string{strconv.Itoa(threads), "1"}, files...)
+		out, err := exec.CommandContext(ctx, b.ceiling, args...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("ceiling: %w", err)
+		}
+		var images, seconds float64
+		_, err = fmt.Sscan(string(out), &images, &seconds)
+		return figures{rate: images / seconds}, err
+	})
+}
+
+// script is a command that runs one of the peers' scripts.
+func (b *bench) script(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, b.python, append([]string{filepath.Join(b.peers, name)}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
+	return cmd
+}
+
+// A consumer is a Python process that gets batches in its own way and consumes them.
+// peers/contender.py documents the protocol. While it is not its turn, it is stopped
+// together with all processes it started.
+type consumer struct {
+	what  string // its description of itself, with versions and settings
+	ahead int    // batches it makes while nothing reads
+	mount *daemon.Mount
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Scanner
+	log   *os.File // its standard error
+}
+
+// consume runs one of the peers' scripts and waits until it is ready. If it cannot
+// run here, the error is the one it reports.
+func (b *bench) consume(ctx context.Context, script string, args ...string) (*consumer, error) {
+	c := &consumer{cmd: b.script(ctx, script, args...)}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.cmd.Cancel = func() error { return syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) }
+	var err error
+	if c.log, err = os.CreateTemp(b.work, "consumer-"); err != nil {
+		return nil, err
+	}
+	c.cmd.Stderr = c.log
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.out = bufio.NewScanner(out)
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	hello, err := c.answer()
+	if err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	c.what, c.ahead = hello.What, hello.Ahead
+	c.signal(syscall.SIGSTOP)
+	return c, nil
+}
+
+// An answer is one line of output: a description first, then measurements, or why there are
+// none.
+type answer struct {
+	What            string
+	Ahead           int
+	Images, Seconds float64
+	Error           string
+}
+
+func (c *consumer) answer() (a answer, err error) {
+	if !c.out.Scan() {
+		text, _ := os.ReadFile(c.log.Name())
+		return a, fmt.Errorf("it ended without an answer: %s", lastLine(text))
+	}
+	if err := json.Unmarshal(c.out.Bytes(), &a); err != nil {
+		return a, fmt.Errorf("it answered %q", c.out.Text())
+	}
+	if a.Error != "" {
+		return a, errors.New(a.Error)
+	}
+	return a, nil
+}
+
+// lastLine is the last of the lines that a process has printed.
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return cmp.Or(lines[len(lines)-1], "it printed nothing")
+}
+
+// Figures of a consumer: the PSS of all its processes at the end of a turn, and what they have
+// open in /dev/shm then.
+var pss, shm = figure{"pss", "MiB", 1. / (1 << 20)}, figure{"shm", "MiB", 1. / (1 << 20)}
+
+// turn consumes the given number of batches during training, or more. Many workers finish their
+// batches at about the same time: fewer batches than they make ahead would be a part of a burst, or
+// of the wait for one.
+func (c *consumer) turn(batches int) (figures, error) {
+	batches = max(batches, c.ahead)
+	c.signal(syscall.SIGCONT)
+	defer c.signal(syscall.SIGSTOP)
+	if _, err := fmt.Fprintln(c.in, c.ahead, batches); err != nil {
+		return nil, err
+	}
+	took, err := c.answer()
+	if err != nil {
+		return nil, err
+	}
+	pids := group(c.cmd.Process.Pid)
+	if c.mount != nil {
+		pids = append(pids, c.mount.Cmd.Process.Pid)
+	}
+	h, err := memoryOf(pids)
+	return figures{rate: took.Images / took.Seconds, pss: h.pss, shm: h.shm}, err
+}
+
+func (c *consumer) signal(sig syscall.Signal) {
+	_ = syscall.Kill(-c.cmd.Process.Pid, sig)
+	if c.mount != nil {
+		_ = c.mount.Cmd.Process.Signal(sig)
+	}
+}
+
+// stop kills it and all processes it started.
+func (c *consumer) stop() error {
+	_ = c.cmd.Cancel()
+	c.in.Close()
+	_ = c.cmd.Wait() // it was killed
+	c.log.Close()
+	return nil
+}

@@ -1,0 +1,52 @@
+package gpucheck
+
+import (
+	_ "embed"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+//go:embed frameworks.py
+var program string
+
+// A reading is what frameworks.py prints.
+type reading struct {
+	What, Skipped string
+	Opens         []float64 // seconds
+	Wrong         []string
+}
+
+// TestFrameworks hands batches to the frameworks that are installed, and compares the bytes.
+func TestFrameworks(t *testing.T) {
+	m := mounted(t, theGPU(t))
+	for _, module := range []string{"torch", "cupy", "jax"} {
+		t.Run(module, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), *python, "-c", program, module, m.Dir, m.Batch(0, 0, 0), m.Batch(0, 1, 0))
+			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "XLA_PYTHON_CLIENT_PREALLOCATE=false") // JAX would take most of the GPU's memory
+			var said strings.Builder
+			cmd.Stderr = &said
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, said.String())
+			}
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n") // a framework may print some, too
+			var r reading
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+				t.Fatalf("it printed %q", out)
+			}
+			if r.Skipped != "" {
+				t.Skip("SKIPPED: " + r.Skipped)
+			}
+			if len(r.Wrong) > 0 || len(r.Opens) == 0 {
+				t.Fatalf("%s: wrong bytes in %q, of %d opens", r.What, r.Wrong, len(r.Opens))
+			}
+			slices.Sort(r.Opens)
+			n := len(r.Opens)
+			t.Logf("%s: open of .cuda to array, p50 %.3f ms, p99 %.3f ms, %d opens of finished batches", r.What, 1e3*r.Opens[n/2], 1e3*r.Opens[n*99/100], n)
+		})
+	}
+}

@@ -1,0 +1,99 @@
+// Package cudafile opens .cuda files of a mount, as a program that trains on the GPU does. It is for
+// tests and benchmarks of a GPU.
+package cudafile
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/gpu"
+)
+
+// Device finds the GPU that mounts use by default.
+func Device() (device cuda.Device, err error) {
+	found, err := gpu.Find("auto")
+	if err != nil {
+		return device, err
+	}
+	defer found.Close()
+	driver, err := cuda.Open()
+	if err != nil {
+		return device, err
+	}
+	devices, err := driver.Devices()
+	for _, d := range devices {
+		if d.UUID == found.UUID() {
+			device = d
+		}
+	}
+	return device, err
+}
+
+// A Reader opens files on one thread of the GPU. It maps each allocation once.
+type Reader struct {
+	thread *cuda.Thread
+	slabs  map[string]cuda.Pointer // by their handles
+}
+
+// Reading runs f with a Reader.
+func Reading(device cuda.Device, f func(t *cuda.Thread, r *Reader) error) error {
+	return device.Thread(func(t *cuda.Thread) (err error) {
+		r := &Reader{t, map[string]cuda.Pointer{}}
+		defer func() {
+			for _, p := range r.slabs {
+				err = errors.Join(err, t.CloseIPC(p))
+			}
+		}()
+		return f(t, r)
+	})
+}
+
+// A Batch is in the GPU's memory, and stays there until its file is closed.
+type Batch struct {
+	*os.File
+	At    cuda.Pointer
+	Bytes int64
+}
+
+// Open opens a file. It returns when the batch is there.
+func (r *Reader) Open(path string) (b Batch, err error) {
+	if b.File, err = os.Open(path); err != nil {
+		return b, err
+	}
+	var text [4096]byte
+	var document struct {
+		Handle        string
+		Offset, Bytes int64
+	}
+	if _, err = b.ReadAt(text[:], 0); err == nil {
+		err = json.Unmarshal(text[:], &document)
+	}
+	if err == nil {
+		err = r.find(document.Handle)
+	}
+	if err != nil {
+		return b, errors.Join(fmt.Errorf("%s: %w", path, err), b.Close())
+	}
+	b.At, b.Bytes = r.slabs[document.Handle]+cuda.Pointer(document.Offset), document.Bytes
+	return b, nil
+}
+
+// find maps an allocation, unless it is mapped already.
+func (r *Reader) find(name string) error {
+	if _, mapped := r.slabs[name]; mapped {
+		return nil
+	}
+	var handle cuda.IPCHandle
+	if _, err := hex.Decode(handle[:], []byte(name)); err != nil {
+		return err
+	}
+	slab, err := r.thread.OpenIPC(handle)
+	if err == nil {
+		r.slabs[name] = slab
+	}
+	return err
+}
