@@ -238,7 +238,8 @@ func resizing(files []string) contender {
 				return nil, fmt.Errorf("%s: %w", files[i], err)
 			}
 			t := resample.Options{Mode: resample.Stretch, Height: size, Width: size}.Choose(0, int64(i), to.Height, to.Width)
-			sources = append(sources, resample.Image{Pix: pix, Stride: to.Stride, Height: to.Height, Width: to.Width, Channels: 3})
+			source := resample.Image{Pix: pix, Stride: to.Stride, Height: to.Height, Width: to.Width, Channels: 3}
+			sources = append(sources, source)
 			transforms, scratch = append(transforms, t), max(scratch, resample.ScratchBytes(t, 3))
 		}
 		writer, batch, memory := layout.NewWriter(converter, 0), make([]byte, batchSize*sample), make([]byte, scratch)
@@ -273,7 +274,8 @@ func allocations(_ context.Context, b *bench) ([]contest, error) {
 			return figures{objects: made, batches: n}, err
 		})
 	}
-	return []contest{{what: "epochs of two batch sizes", contenders: []contender{side(128), side(16)}, rows: func(r results) []row {
+	sides := []contender{side(128), side(16)}
+	return []contest{{what: "epochs of two batch sizes", contenders: sides, rows: func(r results) []row {
 		few, many := r.of(objects, 0), r.of(objects, 1)
 		perBatch := many.minus(few).over(r.of(batches, 1).minus(r.of(batches, 0)))
 		inBatches := perBatch.with(r.of(batches, 1), func(each, n float64) float64 { return each * n })

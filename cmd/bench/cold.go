@@ -54,8 +54,9 @@ func coldEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 		}
 		list = append(list, contest{what: c.what, contenders: sides, rows: func(r results) []row {
 			pages, disk := r.of(rate, 1), r.of(rate, 2)
-			ratio := measured("cold / lesser of page cache and disk: "+c.what, "x", r.of(rate, 0).over(pages.least(disk))).atLeast(0.95)
-			return []row{ratio.noted("%v images/s; from the page cache %v, the disk alone %v", r.of(rate, 0), pages, disk)}
+			ratio := measured("cold / lesser of page cache and disk: "+c.what, "x", r.of(rate, 0).over(pages.least(disk)))
+			const note = "%v images/s; from the page cache %v, the disk alone %v"
+			return []row{ratio.atLeast(0.95).noted(note, r.of(rate, 0), pages, disk)}
 		}})
 	}
 	return list, nil
@@ -92,7 +93,8 @@ func disk(b *bench, root string) contender {
 		})
 		return func(ctx context.Context) (figures, error) {
 			busy, stop := context.WithCancel(ctx)
-			load := exec.CommandContext(busy, b.ceiling, append([]string{strconv.Itoa(runtime.NumCPU()), "1000000"}, b.photos.some(64)...)...)
+			forever := append([]string{strconv.Itoa(runtime.NumCPU()), "1000000"}, b.photos.some(64)...)
+			load := exec.CommandContext(busy, b.ceiling, forever...)
 			err := load.Start()
 			defer func() {
 				stop()
@@ -134,14 +136,16 @@ func coldWorkers(_ context.Context, b *bench) (list []contest, err error) {
 	}{{"page cache", warm(crops64), b.fromPages}, {"disk", cold(crops64), b.fromDisk}} {
 		var sides []contender
 		for _, n := range []string{"2", "4", "8", "16", "32"} {
-			sides = append(sides, source.from(mount{dataset: b.photos.Root(), flags: slices.Concat(source.flags, []string{"--workers", n})}))
+			flags := slices.Concat(source.flags, []string{"--workers", n})
+			sides = append(sides, source.from(mount{dataset: b.photos.Root(), flags: flags}))
 		}
 		list = append(list, contest{what: "workers, " + source.name, contenders: sides, rows: func(r results) []row {
 			var all []series
 			for i := range sides {
 				all = append(all, r.of(rate, i))
 			}
-			bySpeed := slices.SortedFunc(slices.Values(all), func(a, b series) int { return cmp.Compare(a.median(), b.median()) })
+			bySpeed := slices.Clone(all)
+			slices.SortFunc(bySpeed, func(a, b series) int { return cmp.Compare(a.median(), b.median()) })
 			what := "--workers 2 to 32, slowest / fastest, from the " + source.name
 			ratio := measured(what, "x", bySpeed[0].over(bySpeed[len(sides)-1])).atLeast(0.97)
 			return []row{ratio.noted("%v images/s with 2, 4, 8, 16, 32", all)}
@@ -161,7 +165,8 @@ func coldThrottled(_ context.Context, b *bench) ([]contest, error) {
 		byGroup := func(g *cgroup) error { return g.limitReads(root, int64(mb)*1e6) }
 		most := float64(mb) * 1e6 / b.photos.bytes() // images a second
 		for by, m := range []mount{{flags: cold(crops64, byItself)}, {flags: cold(crops64), limit: byGroup}} {
-			what := fmt.Sprintf("a disk of %d MB/s (%s) / lesser of that and page cache", mb, []string{byItself[0], "io.max"}[by])
+			limits := []string{byItself[0], "io.max"}
+			what := fmt.Sprintf("a disk of %d MB/s (%s) / lesser of that and page cache", mb, limits[by])
 			m.dataset = root
 			i, side := len(sides), b.fromDisk(m)
 			side.optional = true
@@ -242,7 +247,8 @@ func slowly(b *bench, root string, delay time.Duration) (dir string, err error) 
 		return "", err
 	}
 	var reads atomic.Int64
-	shown.(*fs.LoopbackNode).RootData.NewNode = func(r *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
+	data := shown.(*fs.LoopbackNode).RootData
+	data.NewNode = func(r *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
 		return &slowNode{fs.LoopbackNode{RootData: r}, delay, &reads}
 	}
 	options := fuse.MountOptions{Options: []string{"ro"}, MaxBackground: 256, DirectMount: true}

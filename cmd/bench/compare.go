@@ -21,7 +21,8 @@ const notWorse = 0.98
 func build(ctx context.Context, b *bench, commit string) (binary string, err error) {
 	tree := filepath.Join(b.work, "older")
 	b.progress.step("building "+commit, 0, 1)
-	if out, err := exec.CommandContext(ctx, "git", "worktree", "add", "--detach", tree, commit).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "git", "worktree", "add", "--detach", tree, commit)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %s", commit, lastLine(out))
 	}
 	defer func() {
@@ -31,7 +32,7 @@ func build(ctx context.Context, b *bench, commit string) (binary string, err err
 		}
 	}()
 	binary = filepath.Join(b.work, "batchfs-older")
-	cmd := exec.CommandContext(ctx, "scripts/build.sh", binary)
+	cmd = exec.CommandContext(ctx, "scripts/build.sh", binary)
 	cmd.Dir = tree
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building %s: %s", commit, lastLine(out))
@@ -50,13 +51,14 @@ func compareCommits(ctx context.Context, b *bench) (list []contest, err error) {
 	}
 	jpegs, pngs := b.photos.Root(), b.cityscapes.Root()
 	own, crop, large := shuffled(batchSize, ownSize...), crops64, shuffled(8, ownSize...)
+	byRead := throughput.Reading(0, true)
 	for _, c := range []struct {
 		what string
 		from func(mount) contender
 		mount
 	}{
 		{"JPEG in its own size, mapped", b.fromPages, mount{dataset: jpegs, flags: warm(own)}},
-		{"JPEG in its own size, by read", b.fromPages, mount{dataset: jpegs, flags: warm(own), read: throughput.Reading(0, true)}},
+		{"JPEG in its own size, by read", b.fromPages, mount{dataset: jpegs, flags: warm(own), read: byRead}},
 		{"JPEG, random-resized-crop 224", b.fromPages, mount{dataset: jpegs, flags: warm(crop)}},
 		{"    without entry points", b.fromPages, mount{dataset: jpegs, flags: warm(crop, withoutEntries)}},
 		{"    as float16 NCHW, normalised", b.fromPages, mount{dataset: jpegs, flags: warm(crop, asHalf)}},
@@ -69,7 +71,8 @@ func compareCommits(ctx context.Context, b *bench) (list []contest, err error) {
 	} {
 		then := c.mount
 		then.program = older
-		list = append(list, contest{what: c.what, contenders: []contender{c.from(c.mount), c.from(then)}, rows: func(r results) []row {
+		sides := []contender{c.from(c.mount), c.from(then)}
+		list = append(list, contest{what: c.what, contenders: sides, rows: func(r results) []row {
 			soFar := func(what string, f figure) row { return ratio(what, f.unit, r.of(f, 0).last(), r.of(f, 1).last()) }
 			return []row{
 				r.ratio(c.what+": now / older", rate, 0, 1).atLeast(notWorse),

@@ -19,15 +19,17 @@ import (
 // readPaths compares reading a finished batch with reading the same bytes from a tmpfs,
 // with the same code.
 func readPaths(_ context.Context, b *bench) (list []contest, err error) {
+	whole := throughput.Reading(0, false)
 	speed, reads := figure{"speed", "GB/s", 1e-9}, figure{"reads", "", 1}
 	for _, p := range []struct {
-		path, huge, what string
-		wanted           float64
-		read             throughput.Reader
+		path, huge string
+		read       throughput.Reader
+		what       string
+		wanted     float64
 	}{
-		{"passthrough", "within_size", "finished batch, read into a reused buffer / tmpfs", 0.95, throughput.Reading(0, false)},
-		{"passthrough", "within_size", "finished batch, mmap / tmpfs", 0.95, throughput.Mapped},
-		{"direct", "never", "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5, throughput.Reading(16<<20, false)},
+		{"passthrough", "within_size", whole, "finished batch, read into a reused buffer / tmpfs", 0.95},
+		{"passthrough", "within_size", throughput.Mapped, "finished batch, mmap / tmpfs", 0.95},
+		{"direct", "never", throughput.Reading(16<<20, false), "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5},
 	} {
 		var m *daemon.Mount
 		reading := func(path string) (turn, error) {
@@ -114,8 +116,8 @@ func epochs(_ context.Context, b *bench) ([]contest, error) {
 
 // transforms reads crops, as training and evaluation do.
 func transforms(_ context.Context, b *bench) ([]contest, error) {
-	crop, whole := shuffled(batchSize, trainingCrop...), shuffled(batchSize, "--resize", "not-smaller", "--size", "224x224")
-	half := slices.Concat(crop, asHalf)
+	crop := shuffled(batchSize, trainingCrop...)
+	half, whole := slices.Concat(crop, asHalf), shuffled(batchSize, "--resize", "not-smaller", "--size", "224x224")
 	return againstC(b, &b.photos, []way{
 		{"JPEG, random-resized-crop 224, flip, uint8 NHWC: one epoch / C", 2.8, crop, throughput.Mapped},
 		{"    without entry points / C", 2.2, slices.Concat(crop, withoutEntries), throughput.Mapped},
@@ -173,7 +175,8 @@ func firstBatch(_ context.Context, b *bench) ([]contest, error) {
 	sides := []contender{opened, b.c(runtime.NumCPU(), files)}
 	return []contest{{what: "first batch", contenders: sides, rounds: 3 * b.rounds, rows: func(r results) []row {
 		decoded := r.of(rate, 1).each(func(rate float64) float64 { return 1e3 * float64(len(files)) / rate })
-		return []row{ratio("open of the first batch after mount / decoding it on all cores", "ms", r.of(openOf(0), 0), decoded).atMost(1.5)}
+		const what = "open of the first batch after mount / decoding it on all cores"
+		return []row{ratio(what, "ms", r.of(openOf(0), 0), decoded).atMost(1.5)}
 	}}}, nil
 }
 
@@ -219,7 +222,8 @@ func constantHits(_ context.Context, b *bench) ([]contest, error) {
 	size := int64(cachedShare * float64(total))
 	var sides []contender
 	for _, policy := range []string{"constant", "static", "tinylfu"} {
-		flags := slices.Concat(shuffled(batch, trainingCrop...), []string{"--cache-policy", policy, "--cache-size", fmt.Sprint(size)})
+		cache := []string{"--cache-policy", policy, "--cache-size", fmt.Sprint(size)}
+		flags := slices.Concat(shuffled(batch, trainingCrop...), cache)
 		sides = append(sides, b.fresh(b.photos.Root(), flags, func(ctx context.Context, m *daemon.Mount, f figures) error {
 			t, err := throughput.NewTraining(m, 0, throughput.Mapped)
 			if err == nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// What `make gpucheck` measures (-only gpu), after integration/gpucheck has checked the GPU. Nothing but the batchfs binary
-// is needed beside this one.
+// What `make gpucheck` measures (-only gpu), after integration/gpucheck has checked the GPU. Nothing
+// but the batchfs binary is needed beside this one.
 
 // findGPU finds the one that is measured. The error is the one that batchfs doctor shows.
 func findGPU() (*cuda.Device, error) {
@@ -80,7 +80,8 @@ type placing struct {
 	order layout.Order
 }
 
-// placed compares the kernel that crops, resizes and converts with copies on the GPU, by the bytes that are read and written.
+// placed compares the kernel that crops, resizes and converts with copies on the GPU, by the bytes
+// that are read and written.
 func placed(_ context.Context, b *bench) (list []contest, err error) {
 	for _, p := range []placing{{"uint8 NHWC", layout.Uint8, layout.NHWC}, {"float16 NCHW", layout.Float16, layout.NCHW}} {
 		var thread *cuda.Thread
@@ -96,15 +97,16 @@ func placed(_ context.Context, b *bench) (list []contest, err error) {
 		list = append(list, contest{
 			what: p.what, contenders: []contender{kernel, copies}, warm: true, within: within,
 			rows: func(r results) []row {
-				return []row{r.ratio("crops to 224, "+p.what+", read and written / copies on the GPU", bandwidth, 0, 1).atLeast(0.5)}
+				what := "crops to 224, " + p.what + ", read and written / copies on the GPU"
+				return []row{r.ratio(what, bandwidth, 0, 1).atLeast(0.5)}
 			},
 		})
 	}
 	return list, nil
 }
 
-// placePlan plans n random-resized-crops of decoded photos. It also returns how many bytes the kernel reads and writes: each
-// pixel of a crop, and each element, once.
+// placePlan plans n random-resized-crops of decoded photos. It also returns how many bytes the kernel
+// reads and writes: each pixel of a crop, and each element, once.
 func placePlan(n int, p placing) (plan *gpu.Plan, traffic int64, err error) {
 	const height, width = 375, 500
 	head := decode.Header{Format: decode.PNG, Width: width, Height: height, Orientation: 1}
@@ -215,11 +217,16 @@ func handOver(_ context.Context, b *bench) ([]contest, error) {
 			}
 			return ctx.Err()
 		})
-		return figures{p50: quantile(all, .5), p99: quantile(all, .99), again: first, n: float64(len(all))}, err
+		if err != nil {
+			return nil, err
+		}
+		return figures{p50: quantile(all, .5), p99: quantile(all, .99), again: first, n: float64(len(all))}, nil
 	}
 	return []contest{{what: "opens", contenders: []contender{ready(opened)}, rounds: 1, rows: func(r results) []row {
 		return []row{
-			r.row(p50.name, p50, 0).noted("%v opens of finished batches", r.of(n, 0)), r.row(p99.name, p99, 0), r.row(again.name, again, 0),
+			r.row(p50.name, p50, 0).noted("%v opens of finished batches", r.of(n, 0)),
+			r.row(p99.name, p99, 0),
+			r.row(again.name, again, 0),
 		}
 	}}}, nil
 }
@@ -240,8 +247,9 @@ func deviceEpochs(_ context.Context, b *bench) ([]contest, error) {
 	modes := []string{"off", "exact"}
 	var sides []contender
 	for _, mode := range modes {
-		flags := flagsOnGPU(b, "--gpu-decode", mode)
-		sides = append(sides, b.training(mount{dataset: b.photos.Root(), flags: flags, form: "cuda", read: throughput.Reading(0, false)}))
+		m := mount{dataset: b.photos.Root(), flags: flagsOnGPU(b, "--gpu-decode", mode), form: "cuda"}
+		m.read = throughput.Reading(0, false)
+		sides = append(sides, b.training(m))
 	}
 	// The first round is a warm-up: the share of the GPU is being found.
 	return []contest{{what: "epochs", contenders: sides, warm: true, rows: func(r results) (rows []row) {

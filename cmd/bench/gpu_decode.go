@@ -153,7 +153,8 @@ func (p *registered) decode(images []encoded) (left int, err error) {
 		tall, wide := image.head.Size(false)
 		h, w = max(h, tall), max(w, wide)
 		whole := resample.Options{Mode: resample.None}.Choose(0, int64(i), tall, wide)
-		samples = append(samples, gpu.Sample{Slot: i, Job: pixels.Options{}.Plan(image.head, whole, pixels.Target{}), Data: image.data})
+		job := pixels.Options{}.Plan(image.head, whole, pixels.Target{})
+		samples = append(samples, gpu.Sample{Slot: i, Job: job, Data: image.data})
 	}
 	tensor, err := tensorOf(len(images), h, w, layout.Uint8, layout.NHWC)
 	if err != nil {
@@ -265,7 +266,8 @@ func (l library) decode(files []encoded) error {
 // nvjpegImages are files, each with its place in memory, and the bytes that all take.
 func nvjpegImages(batch []encoded, memory cuda.Pointer) (images []cuda.JPEG, bytes int64) {
 	for _, e := range batch {
-		images = append(images, cuda.JPEG{Data: e.data, To: memory + cuda.Pointer(bytes), Pitch: e.head.Width * 3, Rows: e.head.Height})
+		to := memory + cuda.Pointer(bytes)
+		images = append(images, cuda.JPEG{Data: e.data, To: to, Pitch: e.head.Width * 3, Rows: e.head.Height})
 		bytes += int64(e.head.Height*e.head.Width*3+255) &^ 255
 	}
 	return images, bytes

@@ -161,7 +161,8 @@ func (r *mixResult) best() *rival {
 // mixesAt lets all rivals take turns at one bandwidth.
 func mixesAt(b *bench, d *mixData, r *mixResult) contest {
 	p := r.pipeline
-	limited := []string{"--max-read-bandwidth", fmt.Sprintf("%dMB", r.bandwidth), "--cache-size", fmt.Sprint(d.cacheBytes())}
+	bandwidth := fmt.Sprintf("%dMB", r.bandwidth)
+	limited := []string{"--max-read-bandwidth", bandwidth, "--cache-size", fmt.Sprint(d.cacheBytes())}
 	// With 8 workers, those that wait for storage leave the processors to others.
 	flags := append(shuffled(p.batch, p.flags...), "--workers", "8")
 	rivalOf := func(dataset string, more ...string) mount {
@@ -207,12 +208,13 @@ func mixesAt(b *bench, d *mixData, r *mixResult) contest {
 			rows = append(rows, measured(where+one.name, "images/s", one.rates).noted("%s", note))
 		}
 		encoded, best, chosen := r.mixes()[0], r.best(), r.chosen()
-		gain := measured(where+"best mix / encoded only", "x", best.rates.over(encoded.rates)).noted("best is %s", mixName(best.raw))
+		gain := measured(where+"best mix / encoded only", "x", best.rates.over(encoded.rates))
+		gain = gain.noted("best is %s", mixName(best.raw))
 		if p.wanted > 0 && r.bandwidth >= toSpare {
 			gain = gain.atLeast(p.wanted)
 		}
-		found95 := measured(where+"the profiler's mix / best of 11", "x", chosen.rates.over(best.rates)).atLeast(0.95)
-		return append(rows, found95.noted("%s / %s", mixName(chosen.raw), mixName(best.raw)), gain)
+		profiled := measured(where+"the profiler's mix / best of 11", "x", chosen.rates.over(best.rates)).atLeast(0.95)
+		return append(rows, profiled.noted("%s / %s", mixName(chosen.raw), mixName(best.raw)), gain)
 	}}
 }
 

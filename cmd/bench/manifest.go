@@ -51,11 +51,11 @@ func manifest(ctx context.Context, b *bench) ([]contest, error) {
 		}))
 	}
 	return []contest{{what: "1,281,167 rows", contenders: sides, rows: func(r results) []row {
-		mib := r.of(peak, 1).minus(r.of(peak, 0))
+		perRow := r.of(peak, 1).minus(r.of(peak, 0)).times(1 << 20 / float64(imageNet))
 		return []row{
 			r.row("1,281,167 rows: mount from the index", mounted, 1).atMost(2),
 			r.row("    stat of a random batch, median of 1,000", stat, 1).atMost(1),
-			measured("    peak memory a row, over a mount of 1,000 rows", "bytes", mib.times(1<<20/float64(imageNet))).atMost(200),
+			measured("    peak memory a row, over a mount of 1,000 rows", "bytes", perRow).atMost(200),
 		}
 	}}}, nil
 }
@@ -79,7 +79,8 @@ func planning(ctx context.Context, b *bench) ([]contest, error) {
 		return nil, err
 	}
 	flags := func(shards int, cache ...string) []string {
-		return slices.Concat(shuffled(batchSize, trainingCrop...), []string{"--io", "buffered", "--shards", strconv.Itoa(shards)}, cache)
+		read := []string{"--io", "buffered", "--shards", strconv.Itoa(shards)}
+		return slices.Concat(shuffled(batchSize, trainingCrop...), read, cache)
 	}
 	const jump, readers = 37, 8
 	const cached = "--cache-size=1GB" // for about one sample in a hundred
@@ -87,7 +88,10 @@ func planning(ctx context.Context, b *bench) ([]contest, error) {
 		with, without := r.of(openOf(epoch), 0).middle(), r.of(openOf(epoch), 1).middle()
 		return measured(what, "ms", with.minus(without)).atMost(10).noted("medians %v and %v ms", with, without)
 	}
-	opening := []contender{b.fresh(path, flags(1, cached), opens(0, jump)), b.fresh(path, flags(1, "--cache-policy=none"), opens(0, jump))}
+	opening := []contender{
+		b.fresh(path, flags(1, cached), opens(0, jump)),
+		b.fresh(path, flags(1, "--cache-policy=none"), opens(0, jump)),
+	}
 	// Readers in different epochs, and in the same one, at the start of a run, when plans are made.
 	together := func(apart int) contender {
 		return b.fresh(path, flags(readers, cached), func(_ context.Context, m *daemon.Mount, f figures) (err error) {

@@ -58,12 +58,13 @@ type mount struct {
 	form    string            // of the files that are read; nhwc if empty
 	program string            // that of this commit if empty
 	limit   func(*cgroup) error
-	pin     affinity.Set                              // the daemon's processors; all if empty
-	ahead   int                                       // batches read before a turn's clock starts, besides throughput.Ahead
-	time    time.Duration                             // how long a turn takes at least, instead of an epoch
-	process int                                       // another process whose processor time is measured
-	trained func(*throughput.Training) error          // is called after the first epoch
-	also    func(*throughput.Training, figures) error // measures more at the end of a turn
+	pin     affinity.Set  // the daemon's processors; all if empty
+	ahead   int           // batches read before the clock starts, besides Ahead
+	time    time.Duration // how long a turn takes at least, instead of an epoch
+	process int           // another process whose processor time is measured
+	// trained is called after the first epoch, and also measures more at the end of a turn.
+	trained func(*throughput.Training) error
+	also    func(*throughput.Training, figures) error
 }
 
 // other is the figure of mount.process, like cost.
@@ -178,7 +179,7 @@ var mounted, ended = figure{"mounted", "s", 1}, figure{"ended", "ms", 1e3}
 
 // fresh is a contender that mounts anew in each turn, works with the mount, which adds figures, and
 // ends it. Its own figures are mounted, ended and peak.
-func (b *bench) fresh(dataset string, flags []string, work func(context.Context, *daemon.Mount, figures) error) contender {
+func (b *bench) fresh(dataset string, flags []string, work mounting) contender {
 	return ready(func(ctx context.Context) (figures, error) {
 		f, began := figures{}, time.Now()
 		m, err := daemon.NewMount(ctx, b.work, b.batchfs, append(slices.Clone(flags), dataset)...)
@@ -194,6 +195,9 @@ func (b *bench) fresh(dataset string, flags []string, work func(context.Context,
 	})
 }
 
+// mounting is work with a mount that adds figures.
+type mounting func(ctx context.Context, m *daemon.Mount, f figures) error
+
 // oneEpoch reads an epoch.
 func oneEpoch(ctx context.Context, m *daemon.Mount, _ figures) error {
 	t, err := throughput.NewTraining(m, 0, throughput.Mapped)
@@ -204,7 +208,7 @@ func oneEpoch(ctx context.Context, m *daemon.Mount, _ figures) error {
 }
 
 // opens times the open of the first batch of some epochs: it returns when the batch is complete.
-func opens(epochs ...int) func(context.Context, *daemon.Mount, figures) error {
+func opens(epochs ...int) mounting {
 	return func(_ context.Context, m *daemon.Mount, f figures) error {
 		for _, epoch := range epochs {
 			began := time.Now()

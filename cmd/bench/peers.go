@@ -30,18 +30,17 @@ type peer struct {
 	what    string // its description of itself once it has started
 }
 
-const (
-	peerBatch = 64
-	peerSize  = 224
-)
+const peerBatch = 64
 
 // peers measures batchfs and the peers.
 func peers(_ context.Context, b *bench) ([]contest, error) {
 	n := runtime.NumCPU()
 	processes := slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
 	list := []*peer{
-		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, script: "dataloader.py", args: []string{"--decoder", "pillow"}, workers: processes},
-		{name: "PyTorch's DataLoader with torchvision's decoder", wanted: 5, script: "dataloader.py", args: []string{"--decoder", "torchvision"}, workers: processes},
+		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, script: "dataloader.py", workers: processes,
+			args: []string{"--decoder", "pillow"}},
+		{name: "PyTorch's DataLoader with torchvision's decoder", wanted: 5, script: "dataloader.py", workers: processes,
+			args: []string{"--decoder", "torchvision"}},
 		{name: "NVIDIA DALI on the CPU", wanted: 4, script: "dali.py", workers: []int{n, n + 1, 2 * n}},
 	}
 	for _, p := range list {
@@ -119,8 +118,8 @@ func bestOf(ctx context.Context, b *bench, p *peer, batches int) (best *consumer
 	var most float64
 	for i, workers := range p.workers {
 		b.progress.step(p.name+", numbers of workers", i, len(p.workers))
-		args := append([]string{"--workers", strconv.Itoa(workers), "--batch-size", strconv.Itoa(peerBatch), "--size", strconv.Itoa(peerSize)}, p.args...)
-		c, failed := b.consume(ctx, p.script, args...)
+		same := []string{"--workers", strconv.Itoa(workers), "--batch-size", strconv.Itoa(peerBatch), "--size", "224"}
+		c, failed := b.consume(ctx, p.script, append(same, p.args...)...)
 		if failed != nil {
 			err = failed
 			continue
@@ -141,9 +140,9 @@ func bestOf(ctx context.Context, b *bench, p *peer, batches int) (best *consumer
 	return nil, err
 }
 
-// remotePeers measures batchfs and other loaders, each used with PyTorch's DataLoader. All read the same images from the
-// store in every epoch; those that want shards find what their own writers made. mountpoint-s3 is not among them;
-// s3torchconnector contains its client.
+// remotePeers measures batchfs and other loaders, each used with PyTorch's DataLoader. All read the
+// same images from the store in every epoch; those that want shards find what their own writers made.
+// mountpoint-s3 is not among them; s3torchconnector contains its client.
 func remotePeers(ctx context.Context, b *bench) (list []contest, err error) {
 	o, err := b.indexed(ctx, "photo")
 	if err != nil {
@@ -163,21 +162,27 @@ func remotePeers(ctx context.Context, b *bench) (list []contest, err error) {
 		}
 		tarsURL := fmt.Sprintf("%s/%s/wds/{000000..%06d}.tar", o.endpoint, o.bucket, tars-1)
 		peers := []*peer{
-			{name: "webdataset", missing: noTars, script: "wds.py", workers: few, args: []string{"--dataset", tarsURL}},
-			{name: "mosaicml-streaming", missing: noMDS, script: "mosaic.py", workers: few, args: []string{"--dataset", o.url("mds"), "--endpoint", o.endpoint, "--local", b.work}},
-			{name: "rclone mount", missing: noMount, script: "dataloader.py", workers: many, args: []string{"--dataset", folder, "--decoder", "torchvision"}},
-			{name: "s3torchconnector", script: "connector.py", workers: many, args: []string{"--dataset", o.url("photo/"), "--endpoint", o.endpoint}},
+			{name: "webdataset", missing: noTars, script: "wds.py", workers: few,
+				args: []string{"--dataset", tarsURL}},
+			{name: "mosaicml-streaming", missing: noMDS, script: "mosaic.py", workers: few,
+				args: []string{"--dataset", o.url("mds"), "--endpoint", o.endpoint, "--local", b.work}},
+			{name: "rclone mount", missing: noMount, script: "dataloader.py", workers: many,
+				args: []string{"--dataset", folder, "--decoder", "torchvision"}},
+			{name: "s3torchconnector", script: "connector.py", workers: many,
+				args: []string{"--dataset", o.url("photo/"), "--endpoint", o.endpoint}},
 		}
 		batches := max(4, b.photos.images/peerBatch/2) // it takes more to fill the queues of many workers
 		sides := sideBySide(b, o.url("photo"), o.flags(remoteFlags()...), peers, batches)
 		sides[0] = o.delayed(delay, sides[0])
-		list = append(list, contest{what: "side by side, " + delay.String(), contenders: sides, rounds: min(b.rounds, 3), rows: func(r results) (rows []row) {
+		c := contest{what: "side by side, " + delay.String(), contenders: sides, rounds: min(b.rounds, 3)}
+		c.rows = func(r results) (rows []row) {
 			for i, p := range peers {
 				r := r.ratio(fmt.Sprintf("batchfs / %s + DataLoader, %s", p.name, delay), rate, 0, 1+i).atLeast(3)
 				rows = append(rows, r.noted("%s; %s", r.note, p.what))
 			}
 			return rows
-		}})
+		}
+		list = append(list, c)
 	}
 	return list, nil
 }

@@ -34,8 +34,8 @@ func (b *bench) need(ctx context.Context, p *pictures) (err error) {
 		return nil
 	}
 	b.progress.step("drawing "+p.kind+" images", 0, 1)
-	dir, n := filepath.Join(b.work, p.kind), strconv.Itoa(p.images)
-	if _, err := b.command(ctx, "gen", "--out", dir, "--kind", p.kind, "--images", n, "--classes", strconv.Itoa(min(16, p.images))); err != nil {
+	dir, n, classes := filepath.Join(b.work, p.kind), strconv.Itoa(p.images), strconv.Itoa(min(16, p.images))
+	if _, err := b.command(ctx, "gen", "--out", dir, "--kind", p.kind, "--images", n, "--classes", classes); err != nil {
 		return err
 	}
 	options := dataset.Options{CacheDir: filepath.Join(b.cache(), "batchfs"), Prober: engine.Probe}

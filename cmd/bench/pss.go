@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// held is the memory of some processes, in bytes. Its PSS counts each page that several share once; a page that processes
-// outside share, too, in part. shm are the files in /dev/shm that they have open, which pass batches between processes: as far
-// as they are mapped, they are in the PSS, too.
+// held is the memory of some processes, in bytes. Its PSS counts each page that several share once; a
+// page that processes outside share, too, in part. shm are the files in /dev/shm that they have open,
+// which pass batches between processes: what they have mapped is in the PSS, too.
 type held struct{ pss, shm float64 }
 
 // memoryOf is what processes hold. Those that have ended hold nothing.
@@ -29,7 +29,8 @@ func memoryOf(pids []int) (h held, err error) {
 		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 		for _, fd := range open {
 			var st syscall.Stat_t
-			if to, err := os.Readlink(fd); err != nil || !strings.HasPrefix(to, "/dev/shm/") || syscall.Stat(fd, &st) != nil || seen[st.Ino] {
+			to, err := os.Readlink(fd)
+			if err != nil || !strings.HasPrefix(to, "/dev/shm/") || syscall.Stat(fd, &st) != nil || seen[st.Ino] {
 				continue
 			}
 			seen[st.Ino] = true

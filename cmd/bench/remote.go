@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,8 @@ type share struct {
 	daemon, others affinity.Set
 }
 
-// shares are those of this machine. Where the daemon has processors of its own, the store is as good as on another machine.
+// shares are those of this machine. Where the daemon has processors of its own, the store is as good
+// as on another machine.
 func shares() ([]share, error) {
 	all, err := affinity.Current()
 	list := []share{{"store on the same processors", all, all}}
@@ -48,8 +50,8 @@ func (o *objectStore) delayed(delay time.Duration, c contender) contender {
 	return c.before(func(ctx context.Context) error { return o.setDelay(ctx, delay) })
 }
 
-// remoteEpochs compares epochs from the store with those from the same folder on this machine, whose files are in the page
-// cache, as those of the server are.
+// remoteEpochs compares epochs from the store with those from the same folder on this machine, whose
+// files are in the page cache, as those of the server are.
 func remoteEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 	o, err := b.indexed(ctx, stored...)
 	if err != nil {
@@ -59,17 +61,17 @@ func remoteEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.later(func() error { return pinProcess(o.cmd.Process.Pid, all[0].others) })
 	for _, p := range all {
 		// As many requests are under way as will be before an epoch is measured: answers that came
 		// while the daemon was paused are used up.
 		const ahead = 512 / peerBatch
-		local := b.training(mount{dataset: b.photos.Root(), flags: remoteFlags("--io", "buffered"), pin: p.daemon, ahead: ahead})
-		sides := []contender{o.delayed(0, local.on(p.others))}
+		m := mount{dataset: b.photos.Root(), flags: remoteFlags("--io", "buffered"), pin: p.daemon, ahead: ahead}
+		sides := []contender{o.delayed(0, b.training(m).on(p.others))}
+		m.process = o.cmd.Process.Pid
 		var whats []string
 		for _, delay := range delays { // a mount each, as it adapts to what it finds
 			for _, name := range stored {
-				m := mount{dataset: o.url(name), flags: o.flags(remoteFlags()...), pin: p.daemon, ahead: ahead, process: o.cmd.Process.Pid}
+				m.dataset, m.flags = o.url(name), o.flags(remoteFlags()...)
 				sides = append(sides, o.delayed(delay, b.training(m).on(p.others)))
 				whats = append(whats, fmt.Sprintf("    %s from S3, %s a request / local folder", name, delay))
 			}
@@ -83,9 +85,11 @@ func remoteEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 		list = append(list, contest{what: p.what, contenders: sides, within: moved, rows: func(r results) []row {
 			const own = "processor time an image %v us"
 			rows := []row{r.row("local folder, page cache; "+p.what, rate, 0).noted(own, r.of(cost, 0))}
-			for i, what := range whats {
-				r1 := r.ratio(what, rate, 1+i, 0).atLeast(0.9)
-				rows = append(rows, r1.noted("%v images/s; "+own+", the server's %v", r.of(rate, 1+i), r.of(cost, 1+i), r.of(other, 1+i)))
+			for n, what := range whats {
+				i := 1 + n
+				format := "%v images/s; " + own + ", the server's %v"
+				ratio := r.ratio(what, rate, i, 0).atLeast(0.9)
+				rows = append(rows, ratio.noted(format, r.of(rate, i), r.of(cost, i), r.of(other, i)))
 			}
 			return rows
 		}})
@@ -99,9 +103,10 @@ func remoteTier(ctx context.Context, b *bench) ([]contest, error) {
 	if err != nil {
 		return nil, err
 	}
-	tier := b.training(mount{dataset: o.url("photo"), flags: o.flags(remoteFlags("--local-cache", filepath.Join(b.work, "tier"))...)})
+	flags := o.flags(remoteFlags("--local-cache", filepath.Join(b.work, "tier"))...)
+	tier := b.training(mount{dataset: o.url("photo"), flags: flags})
 	sides := []contender{
-		o.counted(o.delayed(longest, tier)), // what is not local shows
+		o.counted(longest, tier), // what is not local shows
 		b.training(mount{dataset: b.photos.Root(), flags: remoteFlags()}),
 		b.training(mount{dataset: b.photos.Root(), flags: remoteFlags("--io", "buffered")}),
 	}
@@ -118,13 +123,13 @@ func remoteTier(ctx context.Context, b *bench) ([]contest, error) {
 // Figures of counted, of a turn.
 var requests, size = figure{"requests", "", 1}, figure{"size", "MB", 1e-6}
 
-// counted is a contender whose requests and bytes are counted in each turn.
-func (o *objectStore) counted(c contender) contender {
+// counted is a contender for which the store answers late in its turns, but not before, and counts what it is asked.
+func (o *objectStore) counted(delay time.Duration, c contender) contender {
 	start := c.start
 	c.start = func(ctx context.Context) (turn, error) {
 		t, err := start(ctx)
 		return func(ctx context.Context) (figures, error) {
-			if err := o.forget(ctx); err != nil {
+			if err := errors.Join(o.setDelay(ctx, delay), o.forget(ctx)); err != nil {
 				return nil, err
 			}
 			f, err := t(ctx)
@@ -147,7 +152,8 @@ func remoteTraffic(ctx context.Context, b *bench) (list []contest, err error) {
 	}
 	const limit = 256 // MiB, which only just suffices
 	// Those of the mount before it is read, and those that are the least for what was read.
-	ofMount, needed, neededSize := figure{"of the mount", "", 1}, figure{"needed", "", 1}, figure{"needed size", "MB", 1e-6}
+	ofMount, needed := figure{"of the mount", "", 1}, figure{"needed", "", 1}
+	neededSize := figure{"needed size", "MB", 1e-6}
 	for _, name := range stored {
 		for _, delay := range delays[1:] {
 			flags := o.flags(remoteFlags("--memory-limit", fmt.Sprintf("%dMiB", limit))...)
@@ -176,7 +182,8 @@ func remoteTraffic(ctx context.Context, b *bench) (list []contest, err error) {
 			})
 			side = o.delayed(delay, side.before(o.forget))
 			what := fmt.Sprintf("%s, %s: ", name, delay)
-			list = append(list, contest{what: "an epoch of " + what, contenders: []contender{side}, rounds: 1, rows: func(r results) []row {
+			sides := []contender{side}
+			list = append(list, contest{what: "an epoch of " + what, contenders: sides, rounds: 1, rows: func(r results) []row {
 				memory := measured(what+"peak memory of the daemon / --memory-limit", "x", r.of(peak, 0).times(1./limit)).atMost(1)
 				asked := measured(what+"requests / images", "x", r.of(requests, 0).over(r.of(needed, 0)))
 				return []row{
@@ -190,9 +197,9 @@ func remoteTraffic(ctx context.Context, b *bench) (list []contest, err error) {
 	return list, nil
 }
 
-// remoteFirst measures the first batch after a mount in round trips: what it takes longer where each request takes
-// longer. Decoding and starting the daemon take the same time. A folder is listed, 1,000 objects a request, unless its index
-// is said to be up to date.
+// remoteFirst measures the first batch after a mount in round trips: what it takes longer where each
+// request takes longer. Decoding and starting the daemon take the same time. A folder is listed, 1,000
+// objects a request, unless its index is said to be up to date.
 func remoteFirst(ctx context.Context, b *bench) (list []contest, err error) {
 	o, err := b.indexed(ctx, stored...)
 	if err != nil {
@@ -208,7 +215,8 @@ func remoteFirst(ctx context.Context, b *bench) (list []contest, err error) {
 	}{{"photo", "photo", nil}, {"photo --index-at DIR", "photo", kept}, {"photo.tar", "photo.tar", nil}} {
 		var sides []contender
 		for _, delay := range []time.Duration{0, longest} {
-			sides = append(sides, o.delayed(delay, b.fresh(o.url(start.name), o.flags(remoteFlags(start.flags...)...), opens(0))))
+			opening := b.fresh(o.url(start.name), o.flags(remoteFlags(start.flags...)...), opens(0))
+			sides = append(sides, o.delayed(delay, opening))
 		}
 		list = append(list, contest{what: "first batch of " + start.what, contenders: sides, rows: func(r results) []row {
 			trips := func(what string, f figure) row {

@@ -27,8 +27,8 @@ import (
 	"github.com/batchfs/batchfs/internal/fakestore"
 )
 
-// The object store of these measurements is a process of its own: this program, started again. It shares the machine with
-// what is measured.
+// The object store of these measurements is a process of its own: this program, started again. It
+// shares the machine with what is measured.
 
 // control is the path of requests to the server itself; no bucket has that name.
 const control = "/-/"
@@ -67,8 +67,8 @@ func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveStore serves the directories below a directory as buckets until standard input ends. It prints its URL. gateway is
-// the binary of VersityGW, which is put behind it, or empty.
+// serveStore serves the directories below a directory as buckets until standard input ends. It prints
+// its URL. gateway is the binary of VersityGW, which is put behind it, or empty.
 func serveStore(dir, gateway string) error {
 	s := slowStore{behind: &fakestore.Server{Dir: dir, PerPage: 1000}}
 	if gateway != "" {
@@ -92,7 +92,8 @@ func serveStore(dir, gateway string) error {
 // startGateway starts VersityGW on a socket in a directory.
 func startGateway(dir, gateway string) (*exec.Cmd, http.Handler, error) {
 	socket := filepath.Join(filepath.Dir(dir), "gateway")
-	cmd := exec.Command(gateway, "--port", socket, "--access", storeKey, "--secret", storeSecret, "--keep-alive", "--quiet", "posix", dir)
+	cmd := exec.Command(gateway, "--port", socket, "--access", storeKey, "--secret", storeSecret,
+		"--keep-alive", "--quiet", "posix", dir)
 	cmd.Stderr, cmd.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
@@ -120,8 +121,8 @@ type objectStore struct {
 	cmd      *exec.Cmd
 }
 
-// indexed starts the server until the end of the scenario, and makes an index of names in it. What is started afterwards
-// finds its credentials in the environment.
+// indexed starts the server until the end of the scenario, and makes an index of names in it. What is
+// started afterwards finds its credentials in the environment.
 func (b *bench) indexed(ctx context.Context, list ...string) (*objectStore, error) {
 	root := filepath.Join(b.work, "store")
 	o := &objectStore{bucket: "bucket", dir: filepath.Join(root, "bucket")}
@@ -131,7 +132,8 @@ func (b *bench) indexed(ctx context.Context, list ...string) (*objectStore, erro
 		}
 	}
 	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": storeKey, "AWS_SECRET_ACCESS_KEY": storeSecret, "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
+		"AWS_ACCESS_KEY_ID": storeKey, "AWS_SECRET_ACCESS_KEY": storeSecret,
+		"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 	} {
 		if err := os.Setenv(name, value); err != nil {
@@ -223,8 +225,8 @@ func (o *objectStore) ask(ctx context.Context, values url.Values) (t traffic, er
 	return t, json.NewDecoder(answer.Body).Decode(&t)
 }
 
-// fillBucket makes a bucket of a dataset's files: links to them, so that the page cache has each of them once, and a tar of
-// them.
+// fillBucket makes a bucket of a dataset's files: links to them, so that the page cache has each of
+// them once, and a tar of them.
 func fillBucket(p *pictures, bucket string) error {
 	if err := os.MkdirAll(bucket, 0o755); err != nil {
 		return err
@@ -250,7 +252,8 @@ func putSample(w *tar.Writer, object, name, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(object), 0o755), os.Link(file, object), tagObject(object, content)); err != nil {
+	err = errors.Join(os.MkdirAll(filepath.Dir(object), 0o755), os.Link(file, object), tagObject(object, content))
+	if err != nil {
 		return err
 	}
 	err = w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))})
