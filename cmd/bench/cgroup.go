@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -90,10 +91,15 @@ func (g *cgroup) limitFiles(bytes int64) error {
 	return os.WriteFile(filepath.Join(g.memory, g.limit), fmt.Append(nil, used-active-inactive+bytes), 0)
 }
 
-// remove removes the group after its processes have ended.
+// remove removes the group after its processes have ended: helpers of a daemon may do so a moment
+// after it.
 func (g *cgroup) remove() (err error) {
 	for _, dir := range g.directories() {
-		if e := os.Remove(dir); e != nil && !errors.Is(e, os.ErrNotExist) {
+		e := os.Remove(dir)
+		for began := time.Now(); errors.Is(e, unix.EBUSY) && time.Since(began) < time.Second; e = os.Remove(dir) {
+			time.Sleep(time.Millisecond)
+		}
+		if !errors.Is(e, os.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
 	}
