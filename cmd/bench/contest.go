@@ -40,7 +40,7 @@ func perSecond(what figure, n int64, work func(ctx context.Context) error) turn 
 
 // A contender takes turns with others.
 type contender struct {
-	// start gets it ready for its turns. What has to be ended after them, it tells bench.later.
+	// start gets it ready for its turns. What has to be ended after them, it tells stage.later.
 	start func(ctx context.Context) (turn, error)
 	// optional contenders may fail to start: rows that need one of them say why instead.
 	optional bool

@@ -19,48 +19,39 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// decodingOnGPU is what all of the ways to decode on a GPU share.
-type decodingOnGPU struct {
-	device *gpu.Device
-	images []encoded
-}
-
 // gpuDecoders decodes the same files in full, in several ways. They are in memory that is registered with the GPU.
 func gpuDecoders(_ context.Context, b *bench) ([]contest, error) {
-	var d decodingOnGPU
+	images, err := load(b.photos.some(4000))
+	if err != nil {
+		return nil, err
+	}
+	driver, err := gpu.Find(b.gpu.UUID)
+	if err != nil {
+		return nil, err
+	}
+	device := gpu.New(driver, gpu.Options{})
+	b.later(device.Close)
+	size := 0
+	for _, image := range images {
+		size += len(image.data)
+	}
+	files := &registered{device: device}
+	b.later(files.close)
+	if err := files.grow(size); err != nil {
+		return nil, err
+	}
+	rest := files.host
+	for i, image := range images {
+		n := copy(rest, image.data)
+		images[i].data, rest = rest[:n:n], rest[n:]
+	}
 	names := []string{"batchfs, exact kernels", fmt.Sprintf("libjpeg-turbo, %d CPUs", runtime.NumCPU())}
-	sides := []contender{exactKernels(b, &d), d.byLibJPEG()}
+	sides := []contender{exactKernels(b, device, images), byLibJPEG(b, images)}
 	for _, backend := range []string{"hardware", "GPU-hybrid"} {
 		names = append(names, "nvJPEG, "+backend)
-		sides = append(sides, nvjpeg(b, backend, &d))
+		sides = append(sides, nvjpeg(b, backend, images))
 	}
-	within := func(work func() error) (err error) {
-		if d.images, err = load(b.photos.some(4000)); err != nil {
-			return err
-		}
-		driver, err := gpu.Find(b.gpu.UUID)
-		if err != nil {
-			return err
-		}
-		d.device = gpu.New(driver, gpu.Options{})
-		b.later(d.device.Close)
-		size := 0
-		for _, image := range d.images {
-			size += len(image.data)
-		}
-		files := &registered{device: d.device}
-		b.later(files.close)
-		if err := files.grow(size); err != nil {
-			return err
-		}
-		rest := files.host
-		for i, image := range d.images {
-			n := copy(rest, image.data)
-			d.images[i].data, rest = rest[:n:n], rest[n:]
-		}
-		return work()
-	}
-	return []contest{{what: "decoding", contenders: sides, warm: true, within: within, rows: func(r results) []row {
+	return []contest{{what: "decoding", contenders: sides, warm: true, rows: func(r results) []row {
 		return decodingRows(names, r)
 	}}}, nil
 }
@@ -82,37 +73,36 @@ func decodingRows(names []string, r results) (rows []row) {
 		ratio("    exact kernels / nvJPEG's best", rate.unit, r.of(rate, 0), best).atLeast(1))
 }
 
-// byLibJPEG decodes files on all processors, each into one reused buffer.
-func (d *decodingOnGPU) byLibJPEG() contender {
-	return contender{start: func(context.Context) (turn, error) {
-		return perSecond(rate, int64(len(d.images)), func(ctx context.Context) error {
-			return parallel.Each(ctx, runtime.NumCPU(), len(d.images), nil, func(_ context.Context, items iter.Seq[int]) error {
-				decoder := decode.NewDecoder(decode.Options{Kernel: decode.LibJPEG})
-				defer decoder.Close()
-				var pix []byte
-				for i := range items {
-					image := d.images[i]
-					if err := decoder.Decode(image.into(&pix), image.data, image.head); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}), nil
-	}}
+// A processor decodes one file after another into the same buffer.
+type processor struct {
+	*decode.Decoder
+	pix []byte
+}
+
+// byLibJPEG decodes files on all processors.
+func byLibJPEG(b *bench, images []encoded) contender {
+	processors := make(chan *processor, runtime.NumCPU())
+	for range cap(processors) {
+		p := &processor{Decoder: decode.NewDecoder(decode.Options{Kernel: decode.LibJPEG})}
+		processors <- p
+		b.later(func() error { p.Close(); return nil })
+	}
+	return ready(inBatches(images, 1, processors, func(p *processor, one []encoded) error {
+		return p.Decode(one[0].into(&p.pix), one[0].data, one[0].head)
+	}))
 }
 
 // exactKernels decodes files on the GPU, where the pixels stay: several batches are packed while others are decoded.
-func exactKernels(b *bench, d *decodingOnGPU) contender {
+func exactKernels(b *bench, device *gpu.Device, images []encoded) contender {
 	const batch = 64 // JPEGs that the GPU gets at once
 	return contender{start: func(context.Context) (turn, error) {
 		packers := make(chan *registered, min(8, runtime.NumCPU()))
 		for range cap(packers) {
-			p := &registered{device: d.device}
+			p := &registered{device: device}
 			packers <- p
 			b.later(p.close)
 		}
-		return inBatches(d.images, batch, packers, func(p *registered, images []encoded) error {
+		return inBatches(images, batch, packers, func(p *registered, images []encoded) error {
 			left, err := p.decode(images)
 			if err == nil && left > 0 {
 				err = fmt.Errorf("the kernels left %d of %d JPEGs to processors, so their speed means nothing", left, len(images))
@@ -210,12 +200,12 @@ type library struct {
 }
 
 // nvjpeg decodes with one backend of NVIDIA's library, to RGB in the GPU's memory. It may be missing here.
-func nvjpeg(b *bench, backend string, d *decodingOnGPU) contender {
+func nvjpeg(b *bench, backend string, images []encoded) contender {
 	const threads, batch = 4, 50 // while one reads headers, others decode; package cuda divides images so
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
 		var size int64
-		for images := range slices.Chunk(d.images, batch) {
-			_, n := nvjpegImages(images, 0)
+		for chunk := range slices.Chunk(images, batch) {
+			_, n := nvjpegImages(chunk, 0)
 			size = max(size, n)
 		}
 		libraries := make(chan library, threads)
@@ -241,7 +231,7 @@ func nvjpeg(b *bench, backend string, d *decodingOnGPU) contender {
 		if err != nil {
 			return nil, err
 		}
-		decoding := inBatches(d.images, batch, libraries, func(l library, images []encoded) error {
+		decoding := inBatches(images, batch, libraries, func(l library, images []encoded) error {
 			return b.gpu.Thread(func(*cuda.Thread) error { return l.decode(images) })
 		})
 		_, err = decoding(ctx) // whether it decodes these files

@@ -58,8 +58,8 @@ func (t *tally) verdict() error {
 	return nil
 }
 
-// TestExact has the GPU make random samples, of whole and of damaged files, and compares them with what libjpeg-turbo, the
-// resizer and a layout.Writer make on processors.
+// TestExact has the GPU make random samples, of whole and of damaged files, and compares them with
+// what libjpeg-turbo, the resizer and a layout.Writer make on processors.
 func TestExact(t *testing.T) {
 	device := theGPU(t)
 	_, photos := drawn(t, "photo", min(32, *images))
@@ -88,7 +88,8 @@ func TestExact(t *testing.T) {
 	if err := parallel.Each(t.Context(), runtime.NumCPU(), (*cases+batch-1)/batch, nil, work); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d samples, %d bytes; %d JPEGs decoded on the GPU, %d left to processors", all.samples, all.bytes, all.decoded, all.left)
+	t.Logf("%d samples, %d bytes; %d JPEGs decoded on the GPU, %d left to processors",
+		all.samples, all.bytes, all.decoded, all.left)
 	if err := all.verdict(); err != nil {
 		t.Error(err)
 	}
@@ -204,10 +205,12 @@ func (c *checker) draw(r *rand.Rand, n int) (*trial, error) {
 	t := &trial{bad: make([]error, n)}
 	t.options.Color, t.options.IgnoreOrientation = decode.Color(r.IntN(2)), r.IntN(2) == 1
 	t.options.Options.Kernel, t.options.FullJPEGs = decode.LibJPEG, true
-	modes := []resample.Mode{resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.CenterCrop, resample.RandomResizedCrop}
+	modes := []resample.Mode{
+		resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.CenterCrop, resample.RandomResizedCrop,
+	}
 	o := resample.Options{
-		Mode: modes[r.IntN(len(modes))], Height: 1 + r.IntN(256), Width: 1 + r.IntN(256), ResizeTo: 256, Flip: .5, Seed: r.Uint64(),
-		CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio,
+		Mode: modes[r.IntN(len(modes))], Height: 1 + r.IntN(256), Width: 1 + r.IntN(256), ResizeTo: 256,
+		Flip: .5, Seed: r.Uint64(), CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio,
 	}
 	h, w := 1, 1
 	for len(t.samples) < n {
@@ -223,7 +226,8 @@ func (c *checker) draw(r *rand.Rand, n int) (*trial, error) {
 			continue
 		}
 		h, w = max(h, oh), max(w, ow)
-		t.samples = append(t.samples, gpu.Sample{Slot: len(t.samples), Job: t.options.Plan(head, tr, pixels.Target{}), Data: data})
+		job := t.options.Plan(head, tr, pixels.Target{})
+		t.samples = append(t.samples, gpu.Sample{Slot: len(t.samples), Job: job, Data: data})
 		t.heads, t.whole = append(t.heads, head), append(t.whole, tr)
 	}
 	return t, t.shape(r, h, w)
@@ -233,7 +237,8 @@ func (c *checker) draw(r *rand.Rand, n int) (*trial, error) {
 func (t *trial) shape(r *rand.Rand, h, w int) (err error) {
 	channels, dtype, norm := t.options.Color.Channels(), layout.DType(r.IntN(4)), layout.Normalization{}
 	if dtype != layout.Uint8 {
-		norm = layout.Normalization{Mean: []float64{123.675, 116.28, 103.53}[:channels], Std: []float64{58.395, 57.12, 57.375}[:channels]}
+		norm.Mean = []float64{123.675, 116.28, 103.53}[:channels]
+		norm.Std = []float64{58.395, 57.12, 57.375}[:channels]
 	}
 	t.tensor.Fill = uint8(r.Uint32())
 	if t.tensor.Converter, err = layout.NewConverter(dtype, channels, norm); err != nil {
@@ -327,8 +332,9 @@ func (t *trial) compare(p *gpu.Plan, got []byte, left []int) tally {
 		}
 		all.bytes += len(want)
 		if all.differ += differ; differ > 0 && all.first == "" {
+			h, shape := t.heads[i], t.tensor.Spec.Shape()
 			all.first = fmt.Sprintf("%d of %d bytes differ: %v of %dx%d, %d bytes, as %+v of %v (on a processor: %v)",
-				differ, len(want), t.heads[i].Format, t.heads[i].Width, t.heads[i].Height, len(s.Data), s.Job.Transform, t.tensor.Spec.Shape(), t.bad[i])
+				differ, len(want), h.Format, h.Width, h.Height, len(s.Data), s.Job.Transform, shape, t.bad[i])
 		}
 	}
 	return all
@@ -352,8 +358,8 @@ func (l liar) Run(r gpu.Run) error {
 	return err
 }
 
-// TestExactnessIsChecked: a GPU that makes the right bytes passes; one that changes a single one of them does not, nor one that
-// makes nothing.
+// TestExactnessIsChecked: a GPU that makes the right bytes passes; one that changes a single one of
+// them does not, nor one that makes nothing.
 func TestExactnessIsChecked(t *testing.T) {
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the kernels need cgo")
@@ -391,7 +397,9 @@ func TestExactnessIsChecked(t *testing.T) {
 		if len(r.Back) < 2 { // it only makes the memory dirty
 			return
 		}
-		if verdicts, tensor := r.Back[0].To, r.Back[1].To; changed == 0 && len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(b byte) bool { return b != 0 }) {
+		verdicts, tensor := r.Back[0].To, r.Back[1].To
+		left := slices.ContainsFunc(verdicts, func(b byte) bool { return b != 0 })
+		if changed == 0 && len(verdicts) > 0 && !left {
 			tensor[0] ^= 1
 			changed++
 		}

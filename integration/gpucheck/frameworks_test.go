@@ -26,7 +26,8 @@ func TestFrameworks(t *testing.T) {
 	for _, module := range []string{"torch", "cupy", "jax"} {
 		t.Run(module, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), *python, "-c", program, module, m.Dir, m.Batch(0, 0, 0), m.Batch(0, 1, 0))
-			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "XLA_PYTHON_CLIENT_PREALLOCATE=false") // JAX would take most of the GPU's memory
+			// JAX would take most of the GPU's memory.
+			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "XLA_PYTHON_CLIENT_PREALLOCATE=false")
 			var said strings.Builder
 			cmd.Stderr = &said
 			out, err := cmd.Output()
@@ -46,7 +47,8 @@ func TestFrameworks(t *testing.T) {
 			}
 			slices.Sort(r.Opens)
 			n := len(r.Opens)
-			t.Logf("%s: open of .cuda to array, p50 %.3f ms, p99 %.3f ms, %d opens of finished batches", r.What, 1e3*r.Opens[n/2], 1e3*r.Opens[n*99/100], n)
+			t.Logf("%s: open of .cuda to array, p50 %.3f ms, p99 %.3f ms, %d opens of finished batches",
+				r.What, 1e3*r.Opens[n/2], 1e3*r.Opens[n*99/100], n)
 		})
 	}
 }

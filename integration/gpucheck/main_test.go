@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,9 +78,12 @@ func drawn(t *testing.T, kind string, n int) (dir string, files []string) {
 func mounted(t *testing.T, device cuda.Device, more ...string) *daemon.Mount {
 	t.Helper()
 	photos, _ := drawn(t, "photo", *images)
-	flags := []string{"--shuffle", "--batch-size", strconv.Itoa(*images), "--resize", "random-resized-crop", "--size", "224x224",
-		"--io", "buffered", "--cache-size", "0", "--gpu", device.UUID}
-	m, err := daemon.NewMount(context.WithoutCancel(t.Context()), t.TempDir(), *binary, slices.Concat(flags, more, []string{photos})...)
+	args := []string{
+		"--shuffle", "--batch-size", strconv.Itoa(*images), "--resize", "random-resized-crop", "--size", "224x224",
+		"--io", "buffered", "--cache-size", "0", "--gpu", device.UUID,
+	}
+	args = append(append(args, more...), photos)
+	m, err := daemon.NewMount(context.WithoutCancel(t.Context()), t.TempDir(), *binary, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,8 +97,8 @@ func TestKilledReader(t *testing.T) {
 	}
 }
 
-// TestFullDevice: while another program has all memory of the GPU, .cuda is refused with ENOMEM, and host memory goes on;
-// batches are right again once there is room.
+// TestFullDevice: while another program has all memory of the GPU, .cuda is refused with ENOMEM, and
+// host memory goes on; batches are right again once there is room.
 func TestFullDevice(t *testing.T) {
 	device := theGPU(t)
 	// The limit would otherwise be half of what is free when the first batch comes.
