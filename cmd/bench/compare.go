@@ -49,6 +49,11 @@ func compareCommits(ctx context.Context, b *bench) (list []contest, err error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, set := range both { // not before it is known that the older one can be built
+		if err := b.need(ctx, set(b)); err != nil {
+			return nil, err
+		}
+	}
 	jpegs, pngs := b.photos.Root(), b.cityscapes.Root()
 	own, crop, large := shuffled(batchSize, ownSize...), crops64, shuffled(8, ownSize...)
 	byRead := throughput.Reading(0, true)

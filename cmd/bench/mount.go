@@ -62,7 +62,7 @@ type mount struct {
 	ahead   int           // batches read before the clock starts, besides Ahead
 	time    time.Duration // how long a turn takes at least, instead of an epoch
 	process int           // another process whose processor time is measured
-	// trained is called after the first epoch, and also measures more at the end of a turn.
+	// trained is called after the first epoch; also measures more at the end of each turn.
 	trained func(*throughput.Training) error
 	also    func(*throughput.Training, figures) error
 }

@@ -48,7 +48,7 @@ var scenarios = []scenario{
 	{"cold/slow", coldSlow, some, true},
 	{"cold/quota", coldQuota, some, true},
 	{"cold/memory", coldMemory, some, true},
-	{compares, compareCommits, both, true},
+	{compares, compareCommits, none, true},
 	{"peers", peers, some, true},
 	{"mixes", mixes, both, true},
 	{"hits", constantHits, some, true},
