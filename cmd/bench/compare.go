@@ -87,5 +87,5 @@ func compareCommits(ctx context.Context, b *bench) (list []contest, err error) {
 			}
 		}})
 	}
-	return list, nil
+	return append(list, b.compareReaders(older, jpegs)), nil
 }
