@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -229,7 +228,7 @@ func (b bounds) String() string {
 	return fmt.Sprintf("%d to %d", b.Min, b.Max)
 }
 
-// planStats simulates the cache over epochs.
+// planStats reads epochs as a mount would.
 func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest) error {
 	if r.cache.LocalTo == 0 {
 		r.cache.LocalTo = r.order.Shards
@@ -242,21 +241,22 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 		_, valid := plan.Samples(x, r.first)
 		s.Read += valid
 	}
-	if err := cmp.Or(s.countRaw(ctx), s.addOrder(ctx)); err != nil {
+	if err := s.addShuffle(ctx); err != nil {
 		return err
 	}
-	for epoch := max(0, r.first-1); epoch <= r.last && r.cached; epoch++ {
-		if ctx.Err() != nil {
-			return errInterrupted
-		}
+	for epoch := max(0, r.first-1); epoch <= r.last; epoch++ {
 		held := s.held
 		if err := s.choose(epoch); err != nil {
 			return err
 		}
-		if epoch >= r.first {
-			s.run(epoch, held)
+		if epoch < r.first { // it only leaves something in the cache
+			continue
+		}
+		if err := s.run(ctx, epoch, held); err != nil {
+			return err
 		}
 	}
+	s.addPlacement()
 	return c.show(&s.planStats)
 }
 
@@ -266,38 +266,16 @@ type simulation struct {
 	planRequest
 	plan *shard.Plan
 
-	held *keep.Choice // left by the latest epoch; nil: nothing
-	read []uint64     // one bit per sample: read in this epoch
-}
-
-// countRaw counts the raw samples of each full batch.
-func (s *simulation) countRaw(ctx context.Context) error {
-	var slots []shard.Slot
-	for epoch := s.first; epoch <= s.last && s.raw != nil && s.raw.Count() > 0; epoch++ {
-		for i := range s.plan.Batches(s.cache.LocalFrom, epoch) {
-			if ctx.Err() != nil {
-				return errInterrupted
-			}
-			for x := s.cache.LocalFrom; x < s.cache.LocalTo; x++ {
-				var valid int
-				if slots, valid = s.plan.Batch(x, epoch, i, slots); valid < s.BatchSize {
-					continue
-				}
-				raw := int64(0)
-				for _, slot := range slots {
-					if s.raw.Contains(slot.ID) {
-						raw++
-					}
-				}
-				s.RawPerBatch.add(raw)
-			}
-		}
-	}
-	return nil
+	held       *keep.Choice // left by the latest epoch; nil: nothing
+	read       []uint64     // one bit per sample: read in this epoch
+	valid, own int          // samples read, and those of them that their node owns
 }
 
 // choose computes what an epoch keeps, and measures the time and memory that takes.
 func (s *simulation) choose(epoch int) (err error) {
+	if !s.cached {
+		return nil
+	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := time.Now()
@@ -307,29 +285,55 @@ func (s *simulation) choose(epoch int) (err error) {
 	s.Seconds = max(s.Seconds, time.Since(began).Seconds())
 	runtime.ReadMemStats(&after)
 	s.PeakBytes = max(s.PeakBytes, int64(after.TotalAlloc-before.TotalAlloc))
+	s.read = make([]uint64, (s.Samples+63)/64)
 	return nil
 }
 
 // run reads an epoch in lockstep: batch i of all shards before batch i+1 of any. The epoch
 // before left what is held.
-func (s *simulation) run(epoch int, held *keep.Choice) {
+func (s *simulation) run(ctx context.Context, epoch int, held *keep.Choice) error {
 	var occupancy int64
 	if held != nil {
 		occupancy = held.Count()
 	}
-	s.Candidates.add(s.held.Candidates())
-	s.KeptEachEpoch.add(s.held.Count())
-	s.read = make([]uint64, (s.Samples+63)/64)
-	s.Occupancy.add(occupancy)
+	if s.cached {
+		s.Candidates.add(s.held.Candidates())
+		s.KeptEachEpoch.add(s.held.Count())
+		s.Occupancy.add(occupancy)
+	}
 	var slots []shard.Slot
 	for i := range s.plan.Batches(s.cache.LocalFrom, epoch) {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
 		for x := s.cache.LocalFrom; x < s.cache.LocalTo; x++ {
 			var valid int
 			slots, valid = s.plan.Batch(x, epoch, i, slots)
-			occupancy += s.batch(slots[:valid], held)
+			s.valid += valid
+			if s.order.Partition == shard.Local {
+				s.own += s.plan.Owned(x, slots[:valid])
+			}
+			if valid == s.BatchSize && s.raw != nil && s.raw.Count() > 0 {
+				s.RawPerBatch.add(s.countRaw(slots))
+			}
+			if s.cached {
+				occupancy += s.batch(slots[:valid], held)
+			}
 		}
-		s.Occupancy.add(occupancy)
+		if s.cached {
+			s.Occupancy.add(occupancy)
+		}
 	}
+	return nil
+}
+
+func (s *simulation) countRaw(slots []shard.Slot) (raw int64) {
+	for _, slot := range slots {
+		if s.raw.Contains(slot.ID) {
+			raw++
+		}
+	}
+	return raw
 }
 
 // batch reads one batch and returns by how many samples the cache grows.

@@ -36,17 +36,11 @@ type compared struct {
 	Full     float64 `json:"full"`
 }
 
-// addOrder measures the first epoch, and the placement in all.
-func (s *simulation) addOrder(ctx context.Context) (err error) {
-	if s.order.Partition == shard.Local {
-		if err := s.place(ctx); err != nil {
-			return err
-		}
-	}
+// addShuffle measures the order of the first epoch, if it is mixed in a window.
+func (s *simulation) addShuffle(ctx context.Context) (err error) {
 	if s.order.Window == 0 {
 		return nil
 	}
-	s.Shuffle = &shuffleStats{Window: s.order.Window, Blocks: s.plan.Blocks()}
 	full := s.plan.Config()
 	full.Window = 0
 	reference, err := shard.New(full)
@@ -60,30 +54,22 @@ func (s *simulation) addOrder(ctx context.Context) (err error) {
 		}
 	}
 	a, b := measured[0], measured[1]
-	s.Shuffle.LabelVariance, s.Shuffle.Entropy, s.Shuffle.Apart = compared{a.variance, b.variance}, compared{a.entropy, b.entropy}, compared{a.apart, b.apart}
+	s.Shuffle = &shuffleStats{
+		s.order.Window, s.plan.Blocks(), compared{a.variance, b.variance}, compared{a.entropy, b.entropy}, compared{a.apart, b.apart},
+	}
 	return nil
 }
 
-func (s *simulation) place(ctx context.Context) error {
+// addPlacement says what the nodes had to fetch of what was read.
+func (s *simulation) addPlacement() {
+	if s.order.Partition != shard.Local {
+		return
+	}
 	nodes := cmp.Or(s.order.Nodes, s.Shards)
 	each, n := float64(s.Shards)*float64(s.BatchSize)/float64(nodes), float64(nodes)
-	s.Placement = &placementStats{Nodes: nodes, Expected: math.Sqrt((1 - 1/n) / (2 * math.Pi * each))}
-	var slots []shard.Slot
-	var read, own int
-	for epoch := s.first; epoch <= s.last; epoch++ {
-		for i := range s.plan.Batches(0, epoch) {
-			if ctx.Err() != nil {
-				return errInterrupted
-			}
-			for x := s.cache.LocalFrom; x < s.cache.LocalTo; x++ {
-				var valid int
-				slots, valid = s.plan.Batch(x, epoch, i, slots)
-				read, own = read+valid, own+s.plan.Owned(x, slots[:valid])
-			}
-		}
+	s.Placement = &placementStats{
+		Nodes: nodes, Fetched: float64(s.valid-s.own) / float64(max(1, s.valid)), Expected: math.Sqrt((1 - 1/n) / (2 * math.Pi * each)),
 	}
-	s.Placement.Fetched = float64(read-own) / float64(max(1, read))
-	return nil
 }
 
 // mixing is how well the order of an epoch mixes.
