@@ -32,7 +32,8 @@ import (
 func benchCommand(c *console) *cli.Command {
 	return command("bench DATASET", func(f *flagSet) runner {
 		b := &bench{c: c}
-		finish := engineFlags(c, f, &b.engine)
+		f.check(func() error { return c.remoteReaders(f, &b.engine, &b.source) })
+		engineFlags(c, f, &b.engine)
 		readPathFlag(f, new(string))
 		datasetFlags(f, &b.source)
 		f.group = ""
@@ -40,10 +41,6 @@ func benchCommand(c *console) *cli.Command {
 		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.batches, 0, 1<<30))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			c.remoteReaders(f, args[0], &b.engine, &b.source)
-			if err := finish(); err != nil {
-				return err
-			}
 			b.path = args[0]
 			b.flags = slices.DeleteFunc(f.spelled(), func(word string) bool {
 				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")

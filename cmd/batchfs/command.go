@@ -51,6 +51,9 @@ func command(use string, define func(f *flagSet) runner) *cli.Command {
 					return err
 				}
 			}
+			if err := f.finish(args); err != nil {
+				return err
+			}
 			return run(cmd.Context, args)
 		},
 	}

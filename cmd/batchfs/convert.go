@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,8 @@ func convertCommand(c *console) *cli.Command {
 		r := &convertRequest{source: dataset.Options{Rescan: true}}
 		o, e := &r.options, &r.profile.Engine
 		r.pipeline = newPipelineRequest(c, f, &r.profile, &r.source)
+		ofMount := f.checks // for the mount to profile for, if there is one
+		f.checks = nil
 		onlyAuto := slices.DeleteFunc(flagNames(f.flags), func(name string) bool {
 			return slices.Contains([]string{"seed", "workers", "memory-limit", "max-pixels", "ignore-orientation"}, name)
 		})
@@ -36,11 +37,7 @@ func convertCommand(c *console) *cli.Command {
 			}))
 		rawFlags(f, o)
 		partFlags(f, &o.Part, &o.Merge)
-		jsonFlag(c, f, "print one JSON object")
-		return func(ctx context.Context, args []string) error {
-			r.dataset, r.out, r.source.Workers = args[0], args[1], e.Workers
-			o.Seed, o.Workers, o.Memory = e.Seed, e.Workers, c.memoryLimit(e.MemoryLimit)
-			o.MaxPixels, o.IgnoreOrientation = e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation
+		f.check(func() error {
 			if !f.Changed("raw-ratio") {
 				return usage("--raw-ratio is missing")
 			}
@@ -48,17 +45,19 @@ func convertCommand(c *console) *cli.Command {
 				return usage("--%s is for --raw-ratio auto: it is a flag of the mount to profile for", onlyAuto[i])
 			}
 			if o.Part.N > 0 && r.auto {
-				return hint(usage("--part needs a number for --raw-ratio, the same for all parts"), "batchfs profile %s", shellWord(r.dataset))
+				return hint(usage("--part needs a number for --raw-ratio, the same for all parts"), "batchfs profile %s", shellWord(f.args[0]))
 			}
-			if err := cmp.Or(checkRawSize(f), checkParts(f)); err != nil {
+			if err := checkParts(f); err != nil || !r.auto {
 				return err
 			}
-			if r.auto {
-				e.Shuffle = e.Shuffle || !f.Changed("shuffle") // a mix is for shuffled datasets
-				if err := r.pipeline.finish(); err != nil {
-					return err
-				}
-			}
+			e.Shuffle = e.Shuffle || !f.Changed("shuffle") // a mix is for shuffled datasets
+			return runAll(ofMount)
+		})
+		jsonFlag(c, f, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			r.dataset, r.out, r.source.Workers = args[0], args[1], e.Workers
+			o.Seed, o.Workers, o.Memory = e.Seed, e.Workers, c.memoryLimit(e.MemoryLimit)
+			o.MaxPixels, o.IgnoreOrientation = e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation
 			return c.partsHint(c.convert(ctx, *r), f, args)
 		}
 	})
@@ -88,16 +87,15 @@ func rawFlags(f *flagSet, o *convert.Options) {
 	f.derived("raw-size", "the image's own", "store raw images at `HxW`, height and width", extent(&o.Height, &o.Width, "256x256"))
 	f.derived("raw-resize", "none", "how they get to that size: `stretch|not-larger|not-smaller`",
 		choice(&o.Resize, resample.Stretch, resample.NotLarger, resample.NotSmaller))
-}
-
-func checkRawSize(f *flagSet) error {
-	switch size, resize := f.Changed("raw-size"), f.Changed("raw-resize"); {
-	case size && !resize:
-		return usage("--raw-size needs --raw-resize, as in --raw-resize not-smaller")
-	case resize && !size:
-		return usage("--raw-resize needs --raw-size, as in --raw-size 256x256")
-	}
-	return nil
+	f.check(func() error {
+		switch size, resize := f.Changed("raw-size"), f.Changed("raw-resize"); {
+		case size && !resize:
+			return usage("--raw-size needs --raw-resize, as in --raw-resize not-smaller")
+		case resize && !size:
+			return usage("--raw-resize needs --raw-size, as in --raw-size 256x256")
+		}
+		return nil
+	})
 }
 
 func (c *console) convert(ctx context.Context, r convertRequest) error {

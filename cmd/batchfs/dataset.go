@@ -239,7 +239,8 @@ func remoteWorkers(f *flagSet, path string, workers *int) {
 
 // remoteReaders does the same for what indexes the dataset of a mount, and sets how many samples
 // may be on their way from the store.
-func (c *console) remoteReaders(f *flagSet, path string, o *engine.Options, source *dataset.Options) {
+func (c *console) remoteReaders(f *flagSet, o *engine.Options, source *dataset.Options) error {
+	path := f.args[0]
 	source.Workers = o.Workers
 	remoteWorkers(f, path, &source.Workers)
 	if dataset.StoreURL(path) != "" && !f.Changed("loads") {
@@ -247,6 +248,7 @@ func (c *console) remoteReaders(f *flagSet, path string, o *engine.Options, sour
 		o.Loads = max(c.machine.cpus, int(min(most, mostRequests, int64(requestsPerCPU*c.machine.cpus))))
 	}
 	source.Store.MaxRequests = max(source.Workers, o.Loads)
+	return nil
 }
 
 // publicName is a dataset's name without a password or signature in it.

@@ -18,6 +18,8 @@ type flagSet struct {
 	settings map[string]*setting
 	given    []string // names, in the order of their first use
 	refused  error    // the error of the value that ended parsing
+	checks   []func() error
+	args     []string // of the command line; known to the checks
 	group    string   // heading of the flags that are added, in the help; "" for the command's own
 }
 
@@ -111,6 +113,24 @@ func (f *flagSet) define(name, usage string, parse parser) *setting {
 	s := &setting{of: f, name: name, usage: usage, parse: parse}
 	f.settings[name] = s
 	return s
+}
+
+// check adds what is to be checked, or derived, once all flags have values: rules about several flags stand beside these.
+func (f *flagSet) check(what func() error) { f.checks = append(f.checks, what) }
+
+// finish does the checks in the order in which they were added.
+func (f *flagSet) finish(args []string) error {
+	f.args = args
+	return runAll(f.checks)
+}
+
+func runAll(checks []func() error) error {
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // toggle defines a flag that is on or off.

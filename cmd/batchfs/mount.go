@@ -33,9 +33,6 @@ func mountCommand(c *console) *cli.Command {
 	return command("mount DATASET MOUNTPOINT", func(f *flagSet) runner {
 		r := newMountRequest(c, f)
 		return func(ctx context.Context, args []string) error {
-			if err := r.complete(c, f, args); err != nil {
-				return err
-			}
 			switch {
 			case r.fake:
 				return nil
@@ -68,18 +65,18 @@ type mountRequest struct {
 	log                 *mountLog
 	shares              bool // the memory limit is shared with other mounts, since no flag sets it
 	daemon              bool
-	readyFD             int          // -1: no parent waits
-	ownerFD             int          // -1: it has no owner
-	owner               *os.File     // with whose end the mount is asked to end; nil: it has none
-	temporary           bool         // the mountpoint is removed with the mount
-	fake, sloppy        bool         // set by mount(8): do nothing; ignore unknown options
-	finish              func() error // completes engine
+	readyFD             int      // -1: no parent waits
+	ownerFD             int      // -1: it has no owner
+	owner               *os.File // with whose end the mount is asked to end; nil: it has none
+	temporary           bool     // the mountpoint is removed with the mount
+	fake, sloppy        bool     // set by mount(8): do nothing; ignore unknown options
 }
 
 // newMountRequest defines the flags of a mount.
 func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{}
-	r.finish = engineFlags(c, f, &r.engine)
+	f.check(func() error { return c.remoteReaders(f, &r.engine, &r.source) })
+	engineFlags(c, f, &r.engine)
 	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
 	entryFlags(f, &r.entries)
 	verifyReadsFlag(f, &r.source.Storage.Unchecked, &r.engine.VerifyReads)
@@ -97,13 +94,13 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	f.toggle(&r.temporary, temporaryFlag, false, "")
 	f.toggle(&r.fake, fakeFlag, false, "")
 	f.toggle(&r.sloppy, sloppyFlag, false, "")
+	f.check(func() error { return r.complete(f) })
 	return r
 }
 
-// complete checks the flags together.
-func (r *mountRequest) complete(c *console, f *flagSet, args []string) error {
-	r.dataset, r.mountpoint = args[0], args[1]
-	c.remoteReaders(f, r.dataset, &r.engine, &r.source)
+// complete derives what depends on several flags.
+func (r *mountRequest) complete(f *flagSet) error {
+	r.dataset, r.mountpoint = f.args[0], f.args[1]
 	r.shares, r.strictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
@@ -111,9 +108,6 @@ func (r *mountRequest) complete(c *console, f *flagSet, args []string) error {
 	if r.ownerFD >= 0 {
 		unix.CloseOnExec(r.ownerFD)
 		r.owner = os.NewFile(uintptr(r.ownerFD), "owner")
-	}
-	if err := r.finish(); err != nil {
-		return err
 	}
 	r.source.Memory = r.engine.MemoryLimit / 4
 	policy := r.engine.CachePolicy

@@ -44,10 +44,9 @@ func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	if args, err = parse(f, args...); err != nil {
 		return r, err
 	}
-	if err := f.arguments("mount", args, "DATASET", "MOUNTPOINT"); err != nil {
-		return r, err
+	if err = f.arguments("mount", args, "DATASET", "MOUNTPOINT"); err == nil {
+		err = f.finish(args)
 	}
-	err = q.complete(c, f, args)
 	return *q, err
 }
 

@@ -52,17 +52,13 @@ const (
 )
 
 // engineFlags are the flags of order, pixels and pipeline: what a mount, a benchmark and a
-// profile share. After parsing, finish sets the remaining defaults and checks the flags
-// against each other.
-func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error) {
+// profile share.
+func engineFlags(c *console, f *flagSet, o *engine.Options) {
 	o.Epochs, o.Lock, o.Memory, o.CPUs = maxEpochs, true, c.env.buffers, c.machine.cpus
-	finishOrder := orderFlags(f, &o.Config)
+	orderFlags(f, &o.Config)
 	pixelFlags(f, o)
 	pipelineFlags(c, f, o)
-	return func() error {
-		if err := finishOrder(); err != nil {
-			return err
-		}
+	f.check(func() error {
 		atOnce := max(min(o.Workers, c.machine.cpus), o.Loads)
 		busy := (atOnce + o.BatchSize - 1) / o.BatchSize    // batches of all samples that are worked on at once
 		if !f.Changed("prefetch-queue-depth") && busy > 1 { // and one that is all but done, and one that is about to begin
@@ -74,7 +70,7 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
 		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
 		return cmp.Or(checkPixels(f, o), setNormalization(f, o), setCache(f, o), c.place(f, o), c.env.setKernels(o))
-	}
+	})
 }
 
 // pixelFlags decide what a batch looks like.

@@ -19,8 +19,8 @@ type steps struct {
 	world, nodes   int
 }
 
-// orderFlags decide which samples are in a batch. After parsing, finish checks them together.
-func orderFlags(f *flagSet, o *shard.Config) (finish func() error) {
+// orderFlags decide which samples are in a batch.
+func orderFlags(f *flagSet, o *shard.Config) {
 	s := &steps{}
 	f.group = aboutOrder
 	f.add("batch-size", "32", "`N` samples per batch", number(&o.BatchSize, 1, maxCount))
@@ -39,7 +39,7 @@ func orderFlags(f *flagSet, o *shard.Config) (finish func() error) {
 	f.add("placement", "position", "`position|local`: ranks get a step's samples in order, or every node those that it owns first",
 		pick(&s.local, "position|local", false, true))
 	f.derived("nodes", "one for each rank", "with local, `N` nodes have equally many ranks each", number(&s.nodes, 1, math.MaxInt32))
-	return func() error { return s.complete(f, o) }
+	f.check(func() error { return s.complete(f, o) })
 }
 
 // shuffle accepts true, false, and the size of a window.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ import (
 func planCommand(c *console) *cli.Command {
 	r := &planRequest{}
 	return command("plan [DATASET | --samples N]", func(f *flagSet) runner {
-		finish := orderFlags(f, &r.order)
+		f.check(func() error { return r.choose(f) })
+		orderFlags(f, &r.order)
 		datasetFlags(f, &r.source)
 		f.group = ""
 		f.derived("samples", "those of DATASET", "plan for `N` samples instead of a dataset", number(&r.order.Samples, 1, math.MaxInt64))
@@ -35,23 +37,9 @@ func planCommand(c *console) *cli.Command {
 		localShardsFlag(f, &r.cache.LocalFrom, &r.cache.LocalTo)
 		rankFlag(f, &r.cache.LocalFrom, &r.cache.LocalTo)
 		jsonFlag(c, f, "print JSON, one object per line")
-		return func(ctx context.Context, args []string) error {
-			switch {
-			case !f.Changed("samples"):
-				if err := f.arguments("plan", args, "DATASET (or --samples N)"); err != nil {
-					return err
-				}
-				r.dataset = args[0]
-			case len(args) > 0:
-				return f.surplus(args, usage("DATASET and --samples exclude each other: plan for one of them"))
-			}
+		f.check(func() error { return r.complete(f) })
+		return func(ctx context.Context, _ []string) error {
 			r.source.Workers = c.machine.cpus
-			if err := finish(); err != nil {
-				return err
-			}
-			if err := r.complete(f); err != nil {
-				return err
-			}
 			err := c.plan(ctx, *r)
 			if _, bad := errors.AsType[*option.Error](err); bad && r.dataset != "" {
 				return unfit(r.dataset, err)
@@ -72,6 +60,18 @@ type planRequest struct {
 	stats  bool // instead of batches
 	cached bool // by a simulated cache
 	cache  keep.Config
+}
+
+// choose finds out what to plan for.
+func (r *planRequest) choose(f *flagSet) error {
+	if !f.Changed("samples") {
+		r.dataset = slices.Concat(f.args, []string{""})[0]
+		return f.arguments("plan", f.args, "DATASET (or --samples N)")
+	}
+	if len(f.args) > 0 {
+		return f.surplus(f.args, usage("DATASET and --samples exclude each other: plan for one of them"))
+	}
+	return nil
 }
 
 // complete checks the flags together.

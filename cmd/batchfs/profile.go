@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,9 +41,6 @@ func profileCommand(c *console) *cli.Command {
 		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			if err := cmp.Or(pipeline.finish(), checkRawSize(f)); err != nil {
-				return err
-			}
 			source.Workers, o.Engine.Logger = o.Engine.Workers, quiet
 			// Measured reads obey the mount's bandwidth limit; preparing them need not.
 			o.Storage, source.Storage.MaxBandwidth = source.Storage, 0
@@ -70,17 +66,17 @@ func profileCommand(c *console) *cli.Command {
 // pipelineRequest is how a mount would make batches.
 type pipelineRequest struct {
 	gpu    gpuRequest
-	asKept bool         // no flag says which entry points there are
-	finish func() error // completes the options
+	asKept bool // no flag says which entry points there are
 }
 
 // newPipelineRequest defines the flags of a mount that a profile depends on, but for those of its dataset.
 func newPipelineRequest(c *console, f *flagSet, o *profile.Options, source *dataset.Options) *pipelineRequest {
-	finish, r := engineFlags(c, f, &o.Engine), &pipelineRequest{}
-	r.finish = func() error {
+	r := &pipelineRequest{}
+	engineFlags(c, f, &o.Engine)
+	f.check(func() error {
 		r.asKept = !f.Changed(entryFlag)
-		return finish()
-	}
+		return nil
+	})
 	rankFlag(f, &o.Engine.LocalFrom, &o.Engine.LocalTo)
 	entryFlags(f, &o.EntryPoints)
 	verifyReadsFlag(f, &source.Storage.Unchecked, &o.Engine.VerifyReads)

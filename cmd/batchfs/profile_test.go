@@ -126,8 +126,9 @@ func TestDefaultProfile(t *testing.T) {
 	path, parent := photos(t, 10), t.TempDir()
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
 	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: dataset.Options{Workers: 2, Logger: quiet}}
-	r.pipeline = newPipelineRequest(c, &flagSet{}, &r.profile, &r.source)
-	if err := r.pipeline.finish(); err != nil {
+	f := &flagSet{}
+	r.pipeline = newPipelineRequest(c, f, &r.profile, &r.source)
+	if err := f.finish(nil); err != nil {
 		t.Fatal(err)
 	}
 	ds, err := c.openDataset(t.Context(), path, r.source)
