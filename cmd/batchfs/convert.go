@@ -20,7 +20,7 @@ import (
 
 func convertCommand(c *console) *cli.Command {
 	return command("convert DATASET OUT", func(f *flagSet) runner {
-		r := &convertRequest{source: dataset.Options{Rescan: true}}
+		r := &convertRequest{console: c, source: dataset.Options{Rescan: true}}
 		o, e := &r.options, &r.profile.Engine
 		r.pipeline = newPipelineRequest(c, f, &r.profile, &r.source)
 		ofMount := f.checks // for the mount to profile for, if there is one
@@ -58,12 +58,13 @@ func convertCommand(c *console) *cli.Command {
 			r.dataset, r.out, r.source.Workers = args[0], args[1], e.Workers
 			o.Seed, o.Workers, o.Memory = e.Seed, e.Workers, c.memoryLimit(e.MemoryLimit)
 			o.MaxPixels, o.IgnoreOrientation = e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation
-			return c.partsHint(c.convert(ctx, *r), f, args)
+			return c.partsHint(r.convert(ctx), f, args)
 		}
 	})
 }
 
 type convertRequest struct {
+	*console
 	dataset, out string
 	source       dataset.Options
 	auto         bool // the profiler chooses the share, for a mount with these settings
@@ -98,8 +99,8 @@ func rawFlags(f *flagSet, o *convert.Options) {
 	})
 }
 
-func (c *console) convert(ctx context.Context, r convertRequest) error {
-	ds, err := c.openDataset(ctx, r.dataset, r.source)
+func (r *convertRequest) convert(ctx context.Context) error {
+	ds, err := r.openDataset(ctx, r.dataset, r.source)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	o.Manifest = ds.Manifest()
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {
-			result, err := c.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.pipeline)
+			result, err := r.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.pipeline)
 			if err == nil && result.AsItIs {
 				err = errBestAsItIs
 			}
@@ -118,16 +119,16 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	var plan convert.Plan
 	o.Announce = func(p convert.Plan) {
 		plan = p
-		if !c.asJSON {
-			c.announceConversion(p)
+		if !r.asJSON {
+			r.announce(p)
 		}
 	}
-	bar := c.progress("converting", "images")
+	bar := r.progress("converting", "images")
 	o.Progress = bar.report
 	report, err := convert.Write(ctx, ds, r.out, o)
 	bar.close()
 	if errors.Is(err, errBestAsItIs) {
-		return c.show(notConverted{source, true})
+		return r.show(notConverted{source, true})
 	}
 	if err != nil {
 		return convertError(r.out, plan, err)
@@ -136,7 +137,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	for i, u := range report.Unreadable {
 		bad[i] = newBadFile(u.Path, u.ID, u.Reason)
 	}
-	return c.show(convertResult{source, report, o.Format.String(), bad, o.Part})
+	return r.show(convertResult{source, report, o.Format.String(), bad, o.Part})
 }
 
 // errBestAsItIs ends a conversion that would gain nothing, before it begins.
@@ -152,14 +153,14 @@ func (n notConverted) print(out io.Writer) {
 	fmt.Fprintf(out, "nothing was converted: no mix is faster by %.0f %% than the dataset as it is\nto use it: mount %s\n", 100*(profile.LeastGain-1), shellWord(n.Dataset))
 }
 
-// announceConversion prints the plan before the conversion begins.
-func (c *console) announceConversion(p convert.Plan) {
+// announce prints the plan before the conversion begins.
+func (r *convertRequest) announce(p convert.Plan) {
 	if p.Resumed {
-		c.printf("continuing in %s\n", p.Staging)
+		r.printf("continuing in %s\n", p.Staging)
 	}
-	c.printf("%d of %s will be raw (%d already); kept as %s, %s, %s\n",
+	r.printf("%d of %s will be raw (%d already); kept as %s, %s, %s\n",
 		p.Raw, count(p.Samples, "image"), p.AlreadyRaw, count(p.Linked, "hard link"), count(p.Cloned, "clone"), count(p.Copied, "copy"))
-	c.printf("this needs %s in %s, where %s are free\n", formatBytes(p.NeedBytes), filepath.Dir(p.Out), formatBytes(p.FreeBytes))
+	r.printf("this needs %s in %s, where %s are free\n", formatBytes(p.NeedBytes), filepath.Dir(p.Out), formatBytes(p.FreeBytes))
 }
 
 // convertError adds a hint to the error of a conversion that ended early.

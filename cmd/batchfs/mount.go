@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,13 +47,14 @@ func mountCommand(c *console) *cli.Command {
 				return err
 			}
 			r.engine.Logger, r.tree.Logger, r.source.Logger = r.log.Logger, r.log.Logger, r.log.Logger
-			return c.mount(ctx, *r)
+			return r.mount(ctx)
 		}
 	})
 }
 
 // mountRequest is one mount as requested.
 type mountRequest struct {
+	*console
 	dataset, mountpoint string // as given
 	engine              engine.Options
 	tree                fusefs.Options
@@ -74,7 +76,7 @@ type mountRequest struct {
 
 // newMountRequest defines the flags of a mount.
 func newMountRequest(c *console, f *flagSet) *mountRequest {
-	r := &mountRequest{}
+	r := &mountRequest{console: c}
 	f.check(func() error { return c.remoteReaders(f, &r.engine, &r.source) })
 	engineFlags(c, f, &r.engine)
 	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
@@ -116,87 +118,93 @@ func (r *mountRequest) complete(f *flagSet) error {
 		f.settings["list"].store(f.text("layout") + ",labels.npy,json")
 	}
 	r.tree.OnlyLocal = f.Changed("rank")
-	r.settings = mountSettings(f, r)
+	r.settings = r.described(f)
 	return nil
 }
 
 // mount runs one mount, from checking its mountpoint to its end.
-func (c *console) mount(ctx context.Context, r mountRequest) error {
+func (r *mountRequest) mount(ctx context.Context) error {
 	defer r.log.close()
 	if r.temporary { // a daemon leaves the directory that the path may be relative to
 		defer os.Remove(absolute(r.mountpoint))
 	}
-	c.signals.serve(syscall.SIGHUP, r.log.reopen)
-	c.signals.serve(syscall.SIGPIPE, func() {}) // the reader of the log may be gone
+	r.signals.serve(syscall.SIGHUP, r.log.reopen)
+	r.signals.serve(syscall.SIGPIPE, func() {}) // the reader of the log may be gone
 
-	if err := c.prepareMountpoint(r.mountpoint, r.dataset); err != nil {
+	if err := r.prepareMountpoint(r.mountpoint, r.dataset); err != nil {
 		return err
 	}
-	ds, err := c.openDataset(ctx, r.dataset, r.source)
+	var opened []func() error
+	end := func(err error) error {
+		for _, closeIt := range slices.Backward(opened) {
+			failed := closeIt()
+			if errors.Is(failed, engine.ErrLeftBehind) {
+				// The reads left behind end with this process; until then they use the dataset.
+				r.log.Warn("storage or the GPU does not answer; not waiting for it any longer", "reason", failed)
+				return err
+			}
+			err = errors.Join(err, failed)
+		}
+		return err
+	}
+	ds, err := r.openDataset(ctx, r.dataset, r.source)
 	if err != nil {
 		return err
 	}
+	opened = append(opened, ds.Close)
 	for _, name := range ds.Entries() {
 		if err := apart(name, r.mountpoint); err != nil {
-			return errors.Join(err, ds.Close())
+			return end(err)
 		}
 	}
 	if r.settings[gpuFlag], err = r.gpu.open(&r.engine, r.tree.List); err != nil {
-		return errors.Join(err, ds.Close())
+		return end(err)
 	}
 	r.engine.Entries = r.openEntries(ds)
-	closeData := func() error {
+	opened = append(opened, func() error {
 		_ = r.engine.Entries.Close() // it has logged what failed, and can do without
 		closeDevice(&r.engine)
-		return ds.Close()
-	}
+		return nil
+	})
 	limitHeap(ds, r.engine.MemoryLimit)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
-		return errors.Join(unfit(r.dataset, err), closeData())
+		return end(unfit(r.dataset, err))
 	}
-	if err := c.checkRoom(r, e); err != nil {
-		return errors.Join(err, e.Close(), closeData())
+	opened = append(opened, e.Close)
+	if err := r.checkRoom(e); err != nil {
+		return end(err)
 	}
-	signals := c.signals.take() // from here on, the mount must be unmounted
-	c.warnOfNothing(r, ds.Len(), e)
-	warnOfRepeats(r, e.Budget().Repeats())
-	stopWatching := c.watchMemory(r, e)
-	end := func() error {
-		stopWatching()
-		err := e.Close()
-		if errors.Is(err, engine.ErrLeftBehind) {
-			// The reads left behind end with this process; until then they use the dataset.
-			r.log.Warn("storage or the GPU does not answer; not waiting for it any longer", "reason", err)
-			return nil
-		}
-		return errors.Join(err, closeData())
-	}
-	m, err := c.serve(r, e)
+	signals := r.signals.take() // from here on, the mount must be unmounted
+	r.warnOfNothing(ds.Len(), e)
+	r.warnOfRepeats(e.Budget().Repeats())
+	stopWatching := r.watchMemory(e)
+	opened = append(opened, func() error { stopWatching(); return nil })
+	m, err := r.serve(e)
 	if err != nil {
-		return errors.Join(err, end())
+		return end(err)
 	}
 	r.log.state(summary(r.dataset, ds) + padding(e.Catalog().Plan))
-	if err := c.machine.prepareThreads(r.engine.Workers, ds.Remote()); err != nil {
+	if err := r.machine.prepareThreads(r.engine.Workers, ds.Remote()); err != nil {
 		r.log.Debug("answers of the storage interrupt the decoders", "reason", err)
 	}
-	if err := c.announce(r, m); err != nil {
-		return errors.Join(err, m.Unmount(), end())
+	if err := r.announce(m); err != nil {
+		return end(errors.Join(err, m.Unmount()))
 	}
 	closed, err := attend(m, signals, r.log.tell)
-	c.env.notify("STOPPING=1")
-	suggestHints(r, e.Stats().Buffers)
+	r.env.notify("STOPPING=1")
+	r.suggestHints(e.Stats().Buffers)
 	if !closed || err != nil {
 		// Readers may still hold batches or wait for them. The end of the process frees
 		// memory and files.
 		return err
 	}
-	return end()
+	return end(nil)
 }
 
 // warnOfNothing warns that every epoch is empty: no shard has a full batch, and partial
 // ones are dropped.
-func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
+func (r *mountRequest) warnOfNothing(samples int, e *engine.Engine) {
 	if e.Catalog().MaxBatches > 0 {
 		return
 	}
@@ -223,7 +231,7 @@ func padding(p *shard.Plan) string {
 }
 
 // warnOfRepeats warns that there is too little memory to keep compressed pages, so that they are read repeatedly.
-func warnOfRepeats(r mountRequest, p engine.Repeats) {
+func (r *mountRequest) warnOfRepeats(p engine.Repeats) {
 	if p.Factor <= 1.1 {
 		return
 	}
@@ -236,7 +244,7 @@ func warnOfRepeats(r mountRequest, p engine.Repeats) {
 }
 
 // serve makes the mount live.
-func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, error) {
+func (r *mountRequest) serve(e *engine.Engine) (*fusefs.Session, error) {
 	r.settings["flags"].(map[string]any)["cache-size"] = e.Budget().CacheLimit()
 	config, err := json.MarshalIndent(r.settings, "", "  ")
 	if err != nil {
@@ -249,25 +257,25 @@ func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, erro
 
 // announce reports that the mount is live: to a person at a terminal, to systemd, and to
 // the process that started this daemon.
-func (c *console) announce(r mountRequest, m *fusefs.Session) error {
-	if interactive(c.out) {
-		c.welcome(r, m.ReadPath())
+func (r *mountRequest) announce(m *fusefs.Session) error {
+	if interactive(r.out) {
+		r.welcome(m.ReadPath())
 	}
-	c.env.notify("READY=1")
+	r.env.notify("READY=1")
 	if r.readyFD < 0 {
 		return nil
 	}
 	return detach(r.readyFD, r.log)
 }
 
-func (c *console) welcome(r mountRequest, readPath string) {
+func (r *mountRequest) welcome(readPath string) {
 	stop := ", or Ctrl-C"
 	if r.readyFD >= 0 {
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, fmt.Sprintf("shard-%d", r.engine.LocalFrom), "epoch-0")
 	gpu, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why there is none
-	c.printf(`mounted at %s, read path: %s, GPU: %s
+	r.printf(`mounted at %s, read path: %s, GPU: %s
 try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
 stop   batchfs umount %s%s
@@ -290,9 +298,9 @@ func limitHeap(ds *dataset.Dataset, limit int64) {
 	debug.FreeOSMemory() // garbage from reading the index
 }
 
-// mountSettings is the content of config.json: the settings given, the ones derived, and in words
+// described is the content of config.json: the settings given, the ones derived, and in words
 // what others depend on. The size of the cache is known once there is an engine.
-func mountSettings(f *flagSet, r *mountRequest) map[string]any {
+func (r *mountRequest) described(f *flagSet) map[string]any {
 	flags := map[string]any{}
 	for _, name := range flagNames(f.flags) {
 		s := f.settings[name]
@@ -335,7 +343,7 @@ func absolute(path string) string {
 
 // checkRoom refuses a --memory-limit that has no room for the first batch beside the mount
 // itself. It only warns if the limit was not given, since that depends on the machine.
-func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
+func (r *mountRequest) checkRoom(e *engine.Engine) error {
 	memory := e.Stats().Memory
 	room, batch := e.RoomForBatches(), e.Catalog().Size(engine.Key{}, layout.NHWCForm)
 	itself := memory.Limit - room
@@ -344,7 +352,7 @@ func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
 	}
 	const decoding = 8 << 20 // scratch memory of a few workers
 	enough, advice := itself+batch+batch/4+decoding, "a smaller --batch-size or --size"
-	if enough <= c.machine.host().Lowest().Total {
+	if enough <= r.machine.host().Lowest().Total {
 		advice = fmt.Sprintf("--memory-limit %dMiB, or %s", enough>>20, advice)
 	}
 	if !r.shares {
@@ -356,8 +364,8 @@ func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
 }
 
 // watchMemory keeps a mount within the available memory until stop is called.
-func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
-	w := headroom.Watch{Host: c.machine.host(), SetLimit: e.SetMemoryLimit, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.log.Logger}
+func (r *mountRequest) watchMemory(e *engine.Engine) (stop func()) {
+	w := headroom.Watch{Host: r.machine.host(), SetLimit: e.SetMemoryLimit, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.log.Logger}
 	w.Used = func() int64 {
 		_, _, used := e.Usage()
 		return used
@@ -366,7 +374,7 @@ func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
 }
 
 // suggestHints suggests buffer sizes for the next mount, so that none has to grow.
-func suggestHints(r mountRequest, buffers []pinned.BufferStats) {
+func (r *mountRequest) suggestHints(buffers []pinned.BufferStats) {
 	batchSize := int64(r.engine.BatchSize)
 	var parts []string
 	for _, b := range buffers {

@@ -106,7 +106,7 @@ func TestWarnOfNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.log.watched = true
-		c.warnOfNothing(r, ds.Len(), e)
+		r.warnOfNothing(ds.Len(), e)
 		r.log.close()
 		if words.String() != test.want {
 			t.Errorf("%s: says %q, want %q", test.flags, words.String(), test.want)
@@ -149,7 +149,7 @@ func TestWarnOfRepeats(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.log.watched = true
-		warnOfRepeats(r, budget.Repeats())
+		r.warnOfRepeats(budget.Repeats())
 		r.log.close()
 		for _, want := range test.want {
 			if !strings.Contains(words.String(), want) {
@@ -166,7 +166,7 @@ func TestWarnOfRepeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.log.watched = true
-	warnOfRepeats(r, engine.Repeats{Factor: 89.6, Needs: 3 << 30, Memory: 1 << 30, Window: 4})
+	r.warnOfRepeats(engine.Repeats{Factor: 89.6, Needs: 3 << 30, Memory: 1 << 30, Window: 4})
 	r.log.close()
 	want := "batchfs: an epoch may read the compressed pages of the dataset 90 times over: unpacked, those in use take 3.0 GiB, and the memory limit leaves 1.0 GiB for them\n" +
 		"batchfs: hint: convert the dataset once (batchfs convert), or use --shuffle window=4, whose pages fit\n"

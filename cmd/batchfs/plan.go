@@ -21,7 +21,7 @@ import (
 )
 
 func planCommand(c *console) *cli.Command {
-	r := &planRequest{}
+	r := &planRequest{console: c}
 	return command("plan [DATASET | --samples N]", func(f *flagSet) runner {
 		f.check(func() error { return r.choose(f) })
 		orderFlags(f, &r.order)
@@ -40,7 +40,7 @@ func planCommand(c *console) *cli.Command {
 		f.check(func() error { return r.complete(f) })
 		return func(ctx context.Context, _ []string) error {
 			r.source.Workers = c.machine.cpus
-			err := c.plan(ctx, *r)
+			err := r.plan(ctx)
 			if _, bad := errors.AsType[*option.Error](err); bad && r.dataset != "" {
 				return unfit(r.dataset, err)
 			}
@@ -50,6 +50,7 @@ func planCommand(c *console) *cli.Command {
 }
 
 type planRequest struct {
+	*console
 	order       shard.Config
 	dataset     string        // "" if the number of samples is given
 	raw         *shard.RawSet // of the dataset, which has a part in the order only of a shuffle; nil: not known
@@ -107,9 +108,9 @@ func (r *planRequest) complete(f *flagSet) error {
 	return nil
 }
 
-func (c *console) plan(ctx context.Context, r planRequest) error {
+func (r *planRequest) plan(ctx context.Context) error {
 	if r.dataset != "" {
-		ds, err := c.openDataset(ctx, r.dataset, r.source)
+		ds, err := r.openDataset(ctx, r.dataset, r.source)
 		if err != nil {
 			return err
 		}
@@ -124,14 +125,14 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 		return err
 	}
 	if r.stats {
-		return c.planStats(ctx, plan, r)
+		return r.simulate(ctx, plan)
 	}
 	for epoch := r.first; epoch <= r.last; epoch++ {
 		for s := r.shards[0]; s <= r.shards[1]; s++ {
 			if ctx.Err() != nil {
 				return errInterrupted
 			}
-			if err := c.show(planEpoch(plan, s, epoch)); err != nil {
+			if err := r.show(planEpoch(plan, s, epoch)); err != nil {
 				return err
 			}
 		}
@@ -228,8 +229,8 @@ func (b bounds) String() string {
 	return fmt.Sprintf("%d to %d", b.Min, b.Max)
 }
 
-// planStats reads epochs as a mount would.
-func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest) error {
+// simulate reads epochs as a mount would.
+func (r *planRequest) simulate(ctx context.Context, plan *shard.Plan) error {
 	if r.cache.LocalTo == 0 {
 		r.cache.LocalTo = r.order.Shards
 	}
@@ -257,13 +258,13 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 		}
 	}
 	s.addPlacement()
-	return c.show(&s.planStats)
+	return r.show(&s.planStats)
 }
 
 // simulation is a cache that keeps what the plan chooses.
 type simulation struct {
 	planStats
-	planRequest
+	*planRequest
 	plan *shard.Plan
 
 	held       *keep.Choice // left by the latest epoch; nil: nothing
