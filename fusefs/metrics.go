@@ -6,14 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/engine"
 )
-
-// A metric is one family of samples in the text format of Prometheus.
-type metric struct {
-	name, help string // the name of a counter ends in _total
-	samples    []sample
-}
 
 // A sample is a value, with the label that distinguishes it within its family, if any.
 type sample struct {
@@ -21,128 +15,110 @@ type sample struct {
 	value     float64
 }
 
-// metrics renders the statistics for Prometheus. refused counts the batches that the kernel
-// refused to serve itself.
-func metrics(s Stats, refused int64) []byte {
-	one := func(v float64) []sample { return []sample{{value: v}} }
-	count := func(n int64) []sample { return one(float64(n)) }
-	labelled := func(label string) func(name string, v int64) sample {
-		return func(name string, v int64) sample { return sample{label, name, float64(v)} }
+// one is the only sample of a family.
+func one[T int64 | float64](v T) []sample { return []sample{{value: float64(v)}} }
+
+// by are samples that a label distinguishes, which has names in the order of the values.
+func by[T int64 | float64](label, names string, values ...T) (samples []sample) {
+	for i, name := range strings.Fields(names) {
+		samples = append(samples, sample{label, name, float64(values[i])})
 	}
-	use, reason, result := labelled("use"), labelled("reason"), labelled("result")
-	b, m, j, e := s.Batches, s.Memory, s.JPEGs, s.JPEGs.Entries
-	families := []metric{
-		{"info", "Always 1; its label says how batches are read.", []sample{{"read_path", s.ReadPath, 1}}},
-		{"uptime_seconds", "Time since the engine started.", one(s.Uptime)},
-		{"images_total", "Samples delivered in finished batches.", count(s.Images)},
-		{"images_per_second", "Samples delivered per second, over the last seconds.", one(s.ImagesPerSecond)},
-		{"bytes_per_second", "Bytes of batches made per second, over the last seconds.", one(s.BytesPerSecond)},
-		{"fuse_opens_total", "Open requests from the kernel, except for files below .batchfs.", count(s.FUSE.Opens)},
-		{"fuse_reads_total", "Read requests from the kernel, except for files below .batchfs.", count(s.FUSE.Reads)},
-		{"passthrough_refused_total", "Batches that the kernel refused to serve itself.", count(refused)},
-		{"storage_reads_total", "Files read from the dataset.", count(s.Storage.Reads)},
-		{"storage_bytes_total", "Bytes read from the dataset.", count(s.Storage.Bytes)},
-		{"jpegs_total", "JPEGs decoded.", count(j.GPU + j.All())},
-		{"jpegs_gpu_total", "JPEGs decoded by the GPU.", count(j.GPU)},
-		{"jpegs_left_total", "JPEGs that batchfs left to libjpeg-turbo, by reason.", []sample{
-			reason("kind", j.Kind), reason("sampling", j.Sampling), reason("scale", j.Scale), reason("header", j.Header), reason("data", j.Data),
-		}},
-		{"jpeg_entry_points_total", "JPEGs whose entry points were used, were made, or turned out not to exist or to be wrong.", []sample{
-			result("used", e.Used), result("made", e.Made), result("none", e.None), result("wrong", e.Wrong),
-		}},
-		{"errors_total", "Samples that could not be read.", count(s.Errors)},
-		{"batches_decoded_total", "Batches completed.", count(b.Decoded)},
-		{"batches_opened_total", "Times a batch was opened.", count(b.Opened)},
-		{"batches_waiting", "Opens waiting for a batch now.", count(b.Waiting)},
-		{"batches_ahead", "Batches made ahead and not opened yet.", count(b.Ahead)},
-		{"streams", "Readers being followed.", count(b.Streams)},
-		{"stalls_total", "Opens that had to wait.", count(b.Stalled)},
-		{"stall_seconds_total", "Total time that opens waited.", one(b.StallSeconds)},
-		{"memory_limit_bytes", "Memory that the daemon may use.", count(m.Limit)},
-		{"memory_used_bytes", "Memory in use.", count(m.Used)},
-		{"memory_peak_bytes", "Most memory ever in use.", count(m.Peak)},
-		{"memory_bytes", "Memory in use, by purpose.", []sample{
-			use("batches", m.Batches), use("cache", m.Cache), use("pages", m.Pages), use("index", m.Index), use("scratch", m.Scratch),
-		}},
-	}
-	families = append(families, optionalMetrics(s)...)
-	epochs := [5]metric{
-		{name: "epoch_batches_total", help: "Batches made, by epoch."},
-		{name: "epoch_cache_hits_total", help: "Samples that came from the cache, by epoch."},
-		{name: "epoch_cache_misses_total", help: "Samples that came from storage, by epoch."},
-		{name: "epoch_local_cache_hits_total", help: "Samples that came from the local cache as planned, by epoch."},
-		{name: "epoch_storage_bytes_total", help: "Bytes read from the dataset, by epoch."},
-	}
-	for _, e := range s.Epochs {
-		for i, v := range [5]int64{e.Batches, e.Hits, e.Misses, e.LocalHits, e.StorageBytes} {
-			epochs[i].samples = append(epochs[i].samples, sample{"epoch", strconv.Itoa(e.Epoch), float64(v)})
-		}
-	}
-	var out bytes.Buffer
-	for _, m := range append(families, epochs[:]...) {
-		m.write(&out)
-	}
-	return out.Bytes()
+	return samples
 }
 
-// optionalMetrics are those of what not every mount has: a GPU, compressed pages, a store, a local cache.
-func optionalMetrics(s Stats) (families []metric) {
-	count := func(n int64) []sample { return []sample{{value: float64(n)}} }
-	use := func(name string, n int64) sample { return sample{"use", name, float64(n)} }
-	if g := s.GPU; g != nil {
-		families = append(families,
-			metric{"gpu_memory_bytes", "Memory of the GPU: allocated for batches, in use by all processes, and in all.", []sample{
-				use("batches", g.Batches), use("all", g.MemoryUsed), use("total", g.MemoryTotal),
-			}},
-			metric{"gpu_busy_ratio", "Share of the last moment in which the GPU ran a kernel; -1 if not known.", []sample{{value: g.Busy}}})
-	}
-	if p := s.Storage.Pages; p != nil {
-		families = append(families,
-			metric{"pages_loaded_total", "Compressed pages that were read and unpacked.", count(p.Loaded)},
-			metric{"pages_served_total", "Reads of samples that found their page unpacked.", count(p.Served)},
-			metric{"pages_refused_total", "Unpacked pages that the policy did not keep.", count(p.Refused)})
-	}
-	if r := s.Storage.Store; r != nil {
-		families = append(families, storeMetrics(r)...)
-	}
-	if l := s.Storage.Local; l != nil {
-		families = append(families,
-			metric{"local_cache_bytes", "What the local cache holds of all datasets, and what it may hold.", []sample{use("used", l.Used), use("limit", l.Limit)}},
-			metric{"local_cache_hits_total", "Reads of the object store that the local cache served.", count(l.Hits)},
-			metric{"local_cache_misses_total", "Reads that the local cache did not serve.", count(l.Misses)},
-			metric{"local_cache_damaged_total", "Parts of objects that failed their check, and were fetched again.", count(l.Damaged)})
-	}
-	return families
-}
+// metricsText is the text format of Prometheus.
+type metricsText struct{ bytes.Buffer }
 
-// storeMetrics are those of the requests to an object store.
-func storeMetrics(r *store.Stats) []metric {
-	count := func(n int64) []sample { return []sample{{value: float64(n)}} }
-	return []metric{
-		{"store_requests_total", "Requests sent to the object store, with those that were sent again.", count(r.Requests)},
-		{"store_bytes_total", "Bytes of objects received.", count(r.Bytes)},
-		{"store_retries_total", "Requests sent again after a failure.", count(r.Retries)},
-		{"store_hedges_total", "Second requests, sent because the first was slow.", count(r.Hedges)},
-		{"store_away_seconds_total", "Time in which the object store answered nobody.", []sample{{value: r.Away}}},
-		{"store_throttled_total", "Answers that asked for fewer requests.", count(r.Throttled)},
-		{"store_errors_total", "Reads that failed in the end.", count(r.Errors)},
-		{"store_first_byte_seconds", "Time to the first byte of the last answers.", []sample{
-			{"quantile", "0.5", r.FirstByte.P50}, {"quantile", "0.9", r.FirstByte.P90}, {"quantile", "0.99", r.FirstByte.P99},
-		}},
-	}
-}
-
-func (m metric) write(out *bytes.Buffer) {
+// add writes a family. The name of a counter ends in _total.
+func (t *metricsText) add(name, help string, samples []sample) {
 	kind := "gauge"
-	if strings.HasSuffix(m.name, "_total") {
+	if strings.HasSuffix(name, "_total") {
 		kind = "counter"
 	}
-	fmt.Fprintf(out, "# HELP batchfs_%s %s\n# TYPE batchfs_%s %s\n", m.name, m.help, m.name, kind)
-	for _, s := range m.samples {
+	fmt.Fprintf(t, "# HELP batchfs_%s %s\n# TYPE batchfs_%s %s\n", name, help, name, kind)
+	for _, s := range samples {
 		label := ""
 		if s.label != "" {
 			label = fmt.Sprintf("{%s=%q}", s.label, s.of)
 		}
-		fmt.Fprintf(out, "batchfs_%s%s %s\n", m.name, label, strconv.FormatFloat(s.value, 'g', -1, 64))
+		fmt.Fprintf(t, "batchfs_%s%s %s\n", name, label, strconv.FormatFloat(s.value, 'g', -1, 64))
 	}
+}
+
+// metrics renders the statistics for Prometheus. refused counts the batches that the kernel
+// refused to serve itself.
+func metrics(s Stats, refused int64) []byte {
+	var t metricsText
+	b, m, j, e := s.Batches, s.Memory, s.JPEGs, s.JPEGs.Entries
+	t.add("info", "Always 1; its label says how batches are read.", []sample{{"read_path", s.ReadPath, 1}})
+	t.add("uptime_seconds", "Time since the engine started.", one(s.Uptime))
+	t.add("images_total", "Samples delivered in finished batches.", one(s.Images))
+	t.add("images_per_second", "Samples delivered per second, over the last seconds.", one(s.ImagesPerSecond))
+	t.add("bytes_per_second", "Bytes of batches made per second, over the last seconds.", one(s.BytesPerSecond))
+	t.add("fuse_opens_total", "Open requests from the kernel, except for files below .batchfs.", one(s.FUSE.Opens))
+	t.add("fuse_reads_total", "Read requests from the kernel, except for files below .batchfs.", one(s.FUSE.Reads))
+	t.add("passthrough_refused_total", "Batches that the kernel refused to serve itself.", one(refused))
+	t.add("storage_reads_total", "Files read from the dataset.", one(s.Storage.Reads))
+	t.add("storage_bytes_total", "Bytes read from the dataset.", one(s.Storage.Bytes))
+	t.add("jpegs_total", "JPEGs decoded.", one(j.GPU+j.All()))
+	t.add("jpegs_gpu_total", "JPEGs decoded by the GPU.", one(j.GPU))
+	t.add("jpegs_left_total", "JPEGs that batchfs left to libjpeg-turbo, by reason.",
+		by("reason", "kind sampling scale header data", j.Kind, j.Sampling, j.Scale, j.Header, j.Data))
+	t.add("jpeg_entry_points_total", "JPEGs whose entry points were used, were made, or turned out not to exist or to be wrong.",
+		by("result", "used made none wrong", e.Used, e.Made, e.None, e.Wrong))
+	t.add("errors_total", "Samples that could not be read.", one(s.Errors))
+	t.add("batches_decoded_total", "Batches completed.", one(b.Decoded))
+	t.add("batches_opened_total", "Times a batch was opened.", one(b.Opened))
+	t.add("batches_waiting", "Opens waiting for a batch now.", one(b.Waiting))
+	t.add("batches_ahead", "Batches made ahead and not opened yet.", one(b.Ahead))
+	t.add("streams", "Readers being followed.", one(b.Streams))
+	t.add("stalls_total", "Opens that had to wait.", one(b.Stalled))
+	t.add("stall_seconds_total", "Total time that opens waited.", one(b.StallSeconds))
+	t.add("memory_limit_bytes", "Memory that the daemon may use.", one(m.Limit))
+	t.add("memory_used_bytes", "Memory in use.", one(m.Used))
+	t.add("memory_peak_bytes", "Most memory ever in use.", one(m.Peak))
+	t.add("memory_bytes", "Memory in use, by purpose.",
+		by("use", "batches cache pages index scratch", m.Batches, m.Cache, m.Pages, m.Index, m.Scratch))
+	if g := s.GPU; g != nil {
+		t.add("gpu_memory_bytes", "Memory of the GPU: allocated for batches, in use by all processes, and in all.",
+			by("use", "batches all total", g.Batches, g.MemoryUsed, g.MemoryTotal))
+		t.add("gpu_busy_ratio", "Share of the last moment in which the GPU ran a kernel; -1 if not known.", one(g.Busy))
+	}
+	if p := s.Storage.Pages; p != nil {
+		t.add("pages_loaded_total", "Compressed pages that were read and unpacked.", one(p.Loaded))
+		t.add("pages_served_total", "Reads of samples that found their page unpacked.", one(p.Served))
+		t.add("pages_refused_total", "Unpacked pages that the policy did not keep.", one(p.Refused))
+	}
+	if r := s.Storage.Store; r != nil {
+		t.add("store_requests_total", "Requests sent to the object store, with those that were sent again.", one(r.Requests))
+		t.add("store_bytes_total", "Bytes of objects received.", one(r.Bytes))
+		t.add("store_retries_total", "Requests sent again after a failure.", one(r.Retries))
+		t.add("store_hedges_total", "Second requests, sent because the first was slow.", one(r.Hedges))
+		t.add("store_away_seconds_total", "Time in which the object store answered nobody.", one(r.Away))
+		t.add("store_throttled_total", "Answers that asked for fewer requests.", one(r.Throttled))
+		t.add("store_errors_total", "Reads that failed in the end.", one(r.Errors))
+		t.add("store_first_byte_seconds", "Time to the first byte of the last answers.",
+			by("quantile", "0.5 0.9 0.99", r.FirstByte.P50, r.FirstByte.P90, r.FirstByte.P99))
+	}
+	if l := s.Storage.Local; l != nil {
+		t.add("local_cache_bytes", "What the local cache holds of all datasets, and what it may hold.",
+			by("use", "used limit", l.Used, l.Limit))
+		t.add("local_cache_hits_total", "Reads of the object store that the local cache served.", one(l.Hits))
+		t.add("local_cache_misses_total", "Reads that the local cache did not serve.", one(l.Misses))
+		t.add("local_cache_damaged_total", "Parts of objects that failed their check, and were fetched again.", one(l.Damaged))
+	}
+	type epoch = engine.EpochStats
+	each := func(of func(e epoch) int64) (samples []sample) {
+		for _, e := range s.Epochs {
+			samples = append(samples, sample{"epoch", strconv.Itoa(e.Epoch), float64(of(e))})
+		}
+		return samples
+	}
+	t.add("epoch_batches_total", "Batches made, by epoch.", each(func(e epoch) int64 { return e.Batches }))
+	t.add("epoch_cache_hits_total", "Samples that came from the cache, by epoch.", each(func(e epoch) int64 { return e.Hits }))
+	t.add("epoch_cache_misses_total", "Samples that came from storage, by epoch.", each(func(e epoch) int64 { return e.Misses }))
+	t.add("epoch_local_cache_hits_total", "Samples that came from the local cache as planned, by epoch.",
+		each(func(e epoch) int64 { return e.LocalHits }))
+	t.add("epoch_storage_bytes_total", "Bytes read from the dataset, by epoch.", each(func(e epoch) int64 { return e.StorageBytes }))
+	return t.Bytes()
 }
