@@ -157,7 +157,7 @@ func askFusermount(program string, args ...string) (device int, err error) {
 	err = cmd.Run()
 	theirs.Close()
 	if _, refused := errors.AsType[*exec.ExitError](err); refused {
-		return -1, ErrRefused
+		return -1, errRefused
 	}
 	if err != nil {
 		return -1, err

@@ -17,12 +17,12 @@ import (
 // Stats is stats.json: the engine's figures, and what only the mount knows.
 type Stats struct {
 	ReadPath string    `json:"read_path"`
-	FUSE     FUSEStats `json:"fuse"`
+	FUSE     fuseStats `json:"fuse"`
 	engine.Stats
 }
 
-// FUSEStats counts the kernel's requests, except those for files below .batchfs.
-type FUSEStats struct {
+// fuseStats counts the kernel's requests, except those for files below .batchfs.
+type fuseStats struct {
 	Opens int64 `json:"opens"`
 	Reads int64 `json:"reads"`
 }
@@ -50,7 +50,7 @@ func (f *filesystem) document(n node) []byte { return contents[n.kind](f, n.key)
 func (f *filesystem) stats() Stats {
 	return Stats{
 		ReadPath: f.path, Stats: f.src.Stats(),
-		FUSE: FUSEStats{Opens: f.opens.Load(), Reads: f.reads.Load()},
+		FUSE: fuseStats{Opens: f.opens.Load(), Reads: f.reads.Load()},
 	}
 }
 

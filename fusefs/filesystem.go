@@ -3,7 +3,6 @@ package fusefs
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -36,9 +35,8 @@ type filesystem struct {
 	lastFh    atomic.Uint64
 	opens     atomic.Int64 // requests, except for files below .batchfs: observing a
 	reads     atomic.Int64 // mount must not change its figures
-	log       *slog.Logger
-	request   int         // size of the largest read, in bytes
-	alive     func() bool // reports whether the kernel still waits for answers
+	request   int          // size of the largest read, in bytes
+	alive     func() bool  // reports whether the kernel still waits for answers
 
 	dataset, classes []byte // documents that never change
 }
@@ -60,8 +58,8 @@ func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	}
 	return &filesystem{
 		src: src, catalog: c, longest: longestPath(c.Dataset), options: o, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO,
-		files: openFiles{log: o.Logger, byNode: map[uint64]*openFile{}},
-		log:   o.Logger, request: smallRequest, alive: func() bool { return true },
+		files:   openFiles{log: o.Logger, byNode: map[uint64]*openFile{}},
+		request: smallRequest, alive: func() bool { return true },
 		dataset: datasetJSON(c), classes: classes,
 	}, nil
 }
@@ -79,7 +77,7 @@ func (f *filesystem) Init(s *fuse.Server) {
 func (f *filesystem) adapt(kernel uint64) {
 	if kernel&fuse.CAP_DIRECT_IO_ALLOW_MMAP == 0 {
 		f.viaDaemon = 0
-		f.log.Info("batches go through the page cache: this kernel cannot map them otherwise (Linux 6.6 can)")
+		f.options.Logger.Info("batches go through the page cache: this kernel cannot map them otherwise (Linux 6.6 can)")
 	}
 }
 
@@ -258,44 +256,42 @@ func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.Statf
 	return fuse.OK
 }
 
-// xattrNames are the extended attributes that every batch file has, as listxattr returns them.
-const xattrNames = "user.batchfs.shape\x00user.batchfs.dtype\x00user.batchfs.layout\x00user.batchfs.valid\x00"
+// attributes are the extended attributes that every batch file has, in the order of listxattr. They describe the batch's
+// tensor: in the file's own layout if the file holds the tensor, otherwise in the mount's. They are formatted as in the
+// batch's .json, except the shape: "32,375,500,3".
+var attributes = []struct {
+	name string
+	of   func(f *filesystem, n node, s layout.Spec) string
+}{
+	{"user.batchfs.shape", func(_ *filesystem, n node, s layout.Spec) string {
+		return strings.Trim(strings.ReplaceAll(fmt.Sprint(s.In(n.form.OrderOf(s.Order)).Shape()), " ", ","), "[]")
+	}},
+	{"user.batchfs.dtype", func(_ *filesystem, _ node, s layout.Spec) string { return s.DType.String() }},
+	{"user.batchfs.layout", func(_ *filesystem, n node, s layout.Spec) string { return n.form.OrderOf(s.Order).String() }},
+	{"user.batchfs.valid", func(f *filesystem, n node, _ layout.Spec) string { return strconv.Itoa(f.catalog.Valid(n.key)) }},
+}
 
 // readyAttribute begins the batch, so that an open that follows need not wait as long, and is 1 if the batch is
 // made already, else 0. It is not listed: what copies all attributes must not make every batch.
 const readyAttribute = "user.batchfs.ready"
 
-// GetXAttr reads an attribute. ErrorAttribute exists only where an open has failed. The others
-// describe the batch's tensor: in the file's own layout if the file holds the tensor, otherwise in
-// the mount's. They are formatted as in the batch's .json, except the shape: "32,375,500,3".
+// GetXAttr reads an attribute. ErrorAttribute exists only where an open has failed.
 func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	n, ok := f.tree.node(header.NodeId)
 	if !ok || n.kind != batchFile {
 		return 0, fuse.ENOATTR
 	}
-	if name == ErrorAttribute {
-		if failure := f.failures.of(n.key); failure != "" {
-			return put(dest, failure)
-		}
-	}
-	if name == readyAttribute {
+	switch failure := f.failures.of(n.key); {
+	case name == ErrorAttribute && failure != "":
+		return put(dest, failure)
+	case name == readyAttribute:
 		made := len(dest) > 0 && f.src.Begin(n.key, n.form) // without room for it, only its length is asked for
 		return put(dest, strconv.Itoa(map[bool]int{true: 1}[made]))
 	}
-	if !strings.Contains(xattrNames, name+"\x00") {
-		return 0, fuse.ENOATTR
-	}
-	spec := f.catalog.Spec(n.key)
-	switch name {
-	case "user.batchfs.shape":
-		d := spec.In(n.form.OrderOf(spec.Order)).Shape()
-		return put(dest, fmt.Sprintf("%d,%d,%d,%d", d[0], d[1], d[2], d[3]))
-	case "user.batchfs.dtype":
-		return put(dest, spec.DType.String())
-	case "user.batchfs.layout":
-		return put(dest, n.form.OrderOf(spec.Order).String())
-	case "user.batchfs.valid":
-		return put(dest, strconv.Itoa(f.catalog.Valid(n.key)))
+	for _, a := range attributes {
+		if a.name == name {
+			return put(dest, a.of(f, n, f.catalog.Spec(n.key)))
+		}
 	}
 	return 0, fuse.ENOATTR
 }
@@ -303,7 +299,10 @@ func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name str
 // ListXAttr lists the names of a node's attributes.
 func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	if n, ok := f.tree.node(header.NodeId); ok && n.kind == batchFile {
-		names := xattrNames
+		names := ""
+		for _, a := range attributes {
+			names += a.name + "\x00"
+		}
 		if f.failures.of(n.key) != "" {
 			names += ErrorAttribute + "\x00"
 		}

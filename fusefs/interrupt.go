@@ -64,17 +64,23 @@ func (c *signalContext) watch() {
 	}
 }
 
-// signalled reports whether a thread has a signal to handle, is ending, or is gone. It
-// returns true for a thread that is not visible here, as in another PID namespace.
-func signalled(thread uint32, read func(name string) ([]byte, error)) bool {
+// statusOf is what the kernel says of a thread.
+func statusOf(thread uint32, read func(name string) ([]byte, error)) (map[string]string, error) {
 	text, err := read(fmt.Sprintf("/proc/%d/status", thread))
-	if thread == 0 || err != nil {
-		return true
-	}
 	status := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(line, ":")
 		status[key] = strings.TrimSpace(value)
+	}
+	return status, err
+}
+
+// signalled reports whether a thread has a signal to handle, is ending, or is gone. It
+// returns true for a thread that is not visible here, as in another PID namespace.
+func signalled(thread uint32, read func(name string) ([]byte, error)) bool {
+	status, err := statusOf(thread, read)
+	if thread == 0 || err != nil {
+		return true
 	}
 	if state := status["State"]; strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
 		return true

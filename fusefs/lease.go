@@ -52,10 +52,8 @@ func openerOf(thread uint32) (*opener, error) {
 
 // processOf is the id of a thread's process; 0: there is none.
 func processOf(thread uint32) int {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
-	_, after, _ := strings.Cut(string(text), "\nTgid:")
-	line, _, _ := strings.Cut(after, "\n")
-	pid, _ := strconv.Atoi(strings.TrimSpace(line))
+	status, _ := statusOf(thread, os.ReadFile)
+	pid, _ := strconv.Atoi(status["Tgid"])
 	return pid
 }
 

@@ -393,7 +393,7 @@ func TestCheckMountpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{
-		t.TempDir(): nil, dir: ErrNotEmpty, file: ErrNotDirectory,
+		t.TempDir(): nil, dir: ErrNotEmpty, file: errNotDirectory,
 		dir + "/missing": os.ErrNotExist, dir + "/missing/too": os.ErrNotExist,
 	} {
 		err := CheckMountpoint(path)

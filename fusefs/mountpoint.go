@@ -15,7 +15,7 @@ import (
 
 // Why a path cannot be mounted or unmounted.
 var (
-	ErrNotDirectory = errors.New("not a directory")
+	errNotDirectory = errors.New("not a directory")
 	ErrNotEmpty     = errors.New("not empty")
 	ErrMounted      = errors.New("batchfs is mounted there already")
 	ErrNotMounted   = errors.New("no batchfs is mounted there")
@@ -27,8 +27,8 @@ var (
 	ErrNotYours = errors.New("the mount belongs to another user")
 	// ErrNoFusermount means that an unprivileged user cannot mount or unmount.
 	ErrNoFusermount = errors.New("fusermount3 is not installed, and mounting without it needs CAP_SYS_ADMIN")
-	// ErrRefused means that fusermount3 would not mount. It wrote the reason to standard error.
-	ErrRefused = errors.New("fusermount3 refused, with a message of its own")
+	// errRefused means that fusermount3 would not mount. It wrote the reason to standard error.
+	errRefused = errors.New("fusermount3 refused, with a message of its own")
 	// ErrAllowOther means that this user may not use allow_other.
 	ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
 )
@@ -51,7 +51,7 @@ func emptyDirectory(mountpoint string) (path string, err error) {
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, unix.ENOTDIR):
-		err = ErrNotDirectory
+		err = errNotDirectory
 	case len(entries) > 0:
 		err = ErrNotEmpty
 	}

@@ -58,7 +58,7 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		f.failures.remember(n.key, err)
 		st, known := status(err)
 		if !known {
-			f.log.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)
+			f.options.Logger.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)
 		}
 		return st
 	}

@@ -48,7 +48,7 @@ func (k *fakeKernel) UnregisterBackingFd(id int32) syscall.Errno {
 func withKernel(t *testing.T, src *fakeSource, k *fakeKernel) *filesystem {
 	f := fakeFilesystem(t, src, passthrough)
 	f.files.kernel = k
-	f.log = slog.New(slog.DiscardHandler)
+	f.options.Logger = slog.New(slog.DiscardHandler)
 	return f
 }
 
