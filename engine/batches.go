@@ -183,7 +183,7 @@ func (all *batches) fail(b *batch, err error) {
 		if b.isSent() {
 			all.device.failed(b, err)
 		} else if b.waiting > 0 && !errors.Is(err, errAway) {
-			warnMachine(all.opts.Logger, b.key, err)
+			all.opts.warnMachine(b.key, err)
 		}
 	case ofShape:
 		all.opts.Logger.Warn("a batch cannot be made", "batch", b.key.String(), "reason", err)

@@ -271,6 +271,6 @@ func (d *device) failed(c *batch, err error) {
 		return
 	}
 	d.isLost = lost
-	warnMachine(all.opts.Logger, c.key, err)
+	all.opts.warnMachine(c.key, err)
 	all.bad.reportBatch(c.key.String()+"."+c.form.Ext(), err)
 }

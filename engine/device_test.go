@@ -257,6 +257,7 @@ func TestDeviceMemoryWaitEnds(t *testing.T) {
 	var log bytes.Buffer
 	e := onDevice(t, largeDir(t, 4), &fakegpu.GPU{}, gpu.SlabUnit, single, func(o *Options) {
 		o.MemoryWait, o.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
+		o.Remedy = func(err error) string { return fmt.Sprint("on the GPU: ", errors.Is(err, ErrNoRoomOnGPU)) }
 	})
 	f := open(t, e, Key{}, layout.CUDA)
 	_, err := e.Open(t.Context(), Key{Batch: 1}, layout.CUDA)
@@ -266,7 +267,7 @@ func TestDeviceMemoryWaitEnds(t *testing.T) {
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 	f.Close()
 	e.Close()
-	if text := log.String(); !strings.Contains(text, "--device-memory-limit") {
+	if text := log.String(); !strings.Contains(text, `hint="on the GPU: true"`) {
 		t.Errorf("the log says %q", text)
 	}
 }

@@ -165,6 +165,9 @@ func (e *Engine) ShardsHere() (from, to int) {
 	return e.opts.LocalFrom, e.opts.LocalFrom + e.opts.LocalShards()
 }
 
+// Remedy is what to do about an error of Open; "" where that is not known.
+func (e *Engine) Remedy(err error) string { return e.opts.Remedy(err) }
+
 // HasGPU reports whether the form CUDA exists.
 func (e *Engine) HasGPU() bool { return e.opts.Device != nil }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +12,6 @@ import (
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/gpu"
-	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/store"
 )
 
 var (
@@ -36,8 +33,11 @@ var (
 	// ErrClosed means that the engine is shutting down.
 	ErrClosed = errors.New("engine closed")
 
-	// errNoRoomOnGPU means that the GPU's memory for batches is used up.
-	errNoRoomOnGPU = fmt.Errorf("%w on the GPU", ErrNoMemory)
+	// ErrNoRoomOnGPU means that the GPU's memory for batches is used up.
+	ErrNoRoomOnGPU = fmt.Errorf("%w on the GPU", ErrNoMemory)
+	// ErrPanic means that a bug in batchfs ended the work for a batch.
+	ErrPanic = errors.New("panic")
+
 	// errAway means that a batch is on the GPU alone, which does not give it back.
 	errAway = errors.New("the pixels are on the GPU")
 	// errHangs means that the GPU's driver has not answered yet.
@@ -98,44 +98,14 @@ func outOfDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// Remedy is what to do about an error of Open; "" where a file is at fault.
-func Remedy(err error) string {
-	switch {
-	case causeOf(err) == ofFile:
-		return ""
-	case causeOf(err) == ofShape:
-		return "make batches smaller: --batch-size, or --resize with --size"
-	case errors.Is(err, unix.EMFILE):
-		return "raise the limit on open files (ulimit -n, or LimitNOFILE of the service), or hold fewer batches open"
-	case errors.Is(err, unix.ENFILE):
-		return "raise the system's limit on open files (sysctl fs.file-max)"
-	case errors.Is(err, pinned.ErrKernel), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM):
-		return "the kernel refuses memory: check ulimit -v, the control group's limit and vm.overcommit_memory, or lower --memory-limit"
-	case errors.Is(err, errNoRoomOnGPU):
-		return "raise --device-memory-limit, hold fewer .cuda files open, or make batches smaller"
-	case errors.Is(err, gpu.ErrMemory):
-		return "raise --device-memory-limit, or leave more of the GPU's memory free (nvidia-smi)"
-	case errors.Is(err, gpu.ErrLost):
-		return "see dmesg and nvidia-smi; mount again to use the GPU. All that does without it is served"
-	case errors.Is(err, gpu.ErrNVJPEG):
-		return "see dmesg and nvidia-smi; --gpu-decode exact and off do without nvJPEG"
-	case errors.Is(err, ErrNoMemory):
-		return "raise --memory-limit, hold fewer batches open, or make batches smaller"
-	case errors.Is(err, store.ErrDenied):
-		return "renew the credentials for the dataset's store where they are kept; the batch is tried again at its next open"
-	case errors.As(err, new(*panicError)):
-		return "this is a bug in batchfs; please report it with the stack"
-	}
-	return "check the dataset's storage; the batch is tried again at its next open"
-}
-
 // A panicError is a panic while making a batch. It fails that batch and nothing else.
 type panicError struct {
 	value any
 	stack []byte
 }
 
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+func (p *panicError) Error() string { return fmt.Sprintf("%v: %v", ErrPanic, p.value) }
+func (p *panicError) Unwrap() error { return ErrPanic }
 
 // catch, when deferred, makes a panic the error that the function returns.
 func catch(err *error) {
@@ -145,10 +115,13 @@ func catch(err *error) {
 }
 
 // warnMachine logs a batch failure that is not the fault of a file.
-func warnMachine(log *slog.Logger, k Key, err error) {
-	attrs := []any{"batch", k.String(), "reason", err.Error(), "hint", Remedy(err)}
+func (o *Options) warnMachine(k Key, err error) {
+	attrs := []any{"batch", k.String(), "reason", err.Error()}
+	if remedy := o.Remedy(err); remedy != "" {
+		attrs = append(attrs, "hint", remedy)
+	}
 	if p := (*panicError)(nil); errors.As(err, &p) {
 		attrs = append(attrs, "stack", string(p.stack))
 	}
-	log.Error("a batch could not be made; it is tried again at its next open", attrs...)
+	o.Logger.Error("a batch could not be made; it is tried again at its next open", attrs...)
 }

@@ -111,6 +111,7 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 					return nil
 				}, func(o *Options) {
 					o.OnError, o.Logger = policy, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
+					o.Remedy = func(err error) string { return "against " + err.Error() }
 				})
 				for range 2 {
 					_, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
@@ -119,7 +120,7 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 					}
 				}
 				e.Close()
-				if !strings.Contains(log.String(), "hint=") || !strings.Contains(log.String(), failure.Error()) {
+				if !strings.Contains(log.String(), `hint="against `) || !strings.Contains(log.String(), failure.Error()) {
 					t.Errorf("the log does not say what ran out and what to do: %s", log.String())
 				}
 				if e.bad.total() != 0 {

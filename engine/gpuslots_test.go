@@ -154,7 +154,7 @@ func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
 			defer f.Close()
 		}
 	}
-	if !errors.Is(err, errNoRoomOnGPU) {
+	if !errors.Is(err, ErrNoRoomOnGPU) {
 		t.Errorf("the GPU is full: %v", err)
 	}
 	want := bytes.Clone(sheet.Bytes())

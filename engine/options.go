@@ -48,7 +48,10 @@ type Options struct {
 	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors. With NVJPEG, it and Entries are
 	// without effect.
 	DecodeOnDevice bool
-	Logger         *slog.Logger
+	// Remedy says what to do about an error of Open that is not the fault of a file, in words of those who set these options;
+	// nil: nothing is said.
+	Remedy func(error) string
+	Logger *slog.Logger
 }
 
 // Kernels are the implementations of resizing and of writing elements. The zero value has the
@@ -71,6 +74,9 @@ func (o Options) withDefaults() Options {
 		o.Memory = pinned.DefaultPolicy()
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Remedy == nil {
+		o.Remedy = func(error) string { return "" }
+	}
 	o.MemoryWait = cmp.Or(max(0, o.MemoryWait), 10*time.Second)
 	o.IdleAfter = cmp.Or(max(0, o.IdleAfter), defaultIdle)
 	return o

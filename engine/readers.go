@@ -83,9 +83,9 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 		if left <= 0 {
 			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.opts.MemoryWait)
 			if b.isSent() {
-				err = fmt.Errorf("%w: no room for %s on the GPU within %v", errNoRoomOnGPU, name, r.opts.MemoryWait)
+				err = fmt.Errorf("%w: no room for %s on the GPU within %v", ErrNoRoomOnGPU, name, r.opts.MemoryWait)
 			}
-			warnMachine(r.opts.Logger, b.key, err)
+			r.opts.warnMachine(b.key, err)
 			return err
 		}
 		timer.Reset(left)
@@ -149,7 +149,7 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 	outdated, err := r.look(k, b)
 	if err != nil && causeOf(err) != ofFile {
 		err = machineError(err)
-		warnMachine(r.opts.Logger, k, err)
+		r.opts.warnMachine(k, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

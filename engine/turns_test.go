@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"strings"
@@ -118,6 +119,7 @@ func TestMemoryWaitEnds(t *testing.T) {
 		o := testOptions()
 		alone(&o)
 		o.MemoryWait, o.Logger = 10*time.Second, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
+		o.Remedy = func(err error) string { return fmt.Sprint("more memory: ", errors.Is(err, ErrNoMemory)) }
 		e, err := New(ds, o)
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +136,7 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if took := time.Since(began); !errors.Is(err, ErrNoMemory) || took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
-		if s := log.String(); !strings.Contains(s, "batch-00005") || !strings.Contains(s, "--memory-limit") {
+		if s := log.String(); !strings.Contains(s, "batch-00005") || !strings.Contains(s, `hint="more memory: true"`) {
 			t.Errorf("the log says %q", s)
 		}
 		// A wait can be interrupted. What it asked for is given up after abandonedFor, on the

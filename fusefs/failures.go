@@ -36,13 +36,13 @@ type failures struct {
 }
 
 // remember keeps the error of an open, unless the caller or the mount's end caused it.
-func (f *failures) remember(k engine.Key, err error) {
+func (f *failures) remember(k engine.Key, err error, remedy func(error) string) {
 	st, _ := status(err)
 	errno := syscall.Errno(st)
 	if !slices.Contains([]syscall.Errno{unix.EIO, unix.ENOMEM, unix.EFBIG}, errno) {
 		return
 	}
-	text := document(Failure{time.Now(), unix.ErrnoName(errno), shortened(err.Error(), failureLength), engine.Remedy(err)})
+	text := document(Failure{time.Now(), unix.ErrnoName(errno), shortened(err.Error(), failureLength), remedy(err)})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byKey == nil {

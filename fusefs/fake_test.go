@@ -135,6 +135,10 @@ func (s *fakeSource) ShardsHere() (from, to int) { return 0, s.shards }
 
 func (s *fakeSource) HasGPU() bool { return s.gpu }
 
+func (s *fakeSource) Remedy(err error) string {
+	return map[bool]string{false: "make room"}[errors.Is(err, engine.ErrBad)]
+}
+
 func (s *fakeSource) Describe(ctx context.Context, k engine.Key) (engine.Description, error) {
 	return s.catalog().Describe(k), ctx.Err()
 }

@@ -75,6 +75,7 @@ type source interface {
 	Catalog() *engine.Catalog
 	ShardsHere() (from, to int)
 	HasGPU() bool
+	Remedy(error) string
 	Open(context.Context, engine.Key, layout.Form) (file, error)
 	Begin(engine.Key, layout.Form) (made bool)
 	Describe(context.Context, engine.Key) (engine.Description, error)

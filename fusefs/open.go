@@ -55,7 +55,7 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	defer ctx.end()
 	h, flags, err := f.open(ctx, in, n)
 	if err != nil {
-		f.failures.remember(n.key, err)
+		f.failures.remember(n.key, err, f.src.Remedy)
 		st, known := status(err)
 		if !known {
 			f.options.Logger.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)

@@ -79,6 +79,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{console: c}
 	f.check(func() error { return c.remoteReaders(f, &r.engine, &r.source) })
 	engineFlags(c, f, &r.engine)
+	r.engine.Remedy = remedy
 	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
 	entryFlags(f, &r.entries)
 	verifyReadsFlag(f, &r.source.Storage.Unchecked, &r.engine.VerifyReads)

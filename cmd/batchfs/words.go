@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +13,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"github.com/xrash/smetrics"
+	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/store"
 )
 
 // A told error carries what its reader needs besides the message.
@@ -116,6 +124,34 @@ func advise(err error, list ...advice) error {
 		}
 	}
 	return err
+}
+
+// remedies are what to do about errors that are no file's fault and that opens of batches end with.
+var remedies = []advice{
+	{engine.ErrTooBig, "make batches smaller: --batch-size, or --resize with --size"},
+	{unix.EMFILE, "raise the limit on open files (ulimit -n, or LimitNOFILE of the service), or hold fewer batches open"},
+	{unix.ENFILE, "raise the system's limit on open files (sysctl fs.file-max)"},
+	{pinned.ErrKernel, kernelRefuses},
+	{decode.ErrMemory, kernelRefuses},
+	{unix.ENOMEM, kernelRefuses},
+	{engine.ErrNoRoomOnGPU, "raise --device-memory-limit, hold fewer .cuda files open, or make batches smaller"},
+	{gpu.ErrMemory, "raise --device-memory-limit, or leave more of the GPU's memory free (nvidia-smi)"},
+	{gpu.ErrLost, "see dmesg and nvidia-smi; mount again to use the GPU. All that does without it is served"},
+	{gpu.ErrNVJPEG, "see dmesg and nvidia-smi; --gpu-decode exact and off do without nvJPEG"},
+	{engine.ErrNoMemory, "raise --memory-limit, hold fewer batches open, or make batches smaller"},
+	{store.ErrDenied, "renew the credentials for the dataset's store where they are kept; the batch is tried again at its next open"},
+	{engine.ErrPanic, "this is a bug in batchfs; please report it with the stack"},
+}
+
+const kernelRefuses = "the kernel refuses memory: check ulimit -v, the control group's limit and vm.overcommit_memory, or lower --memory-limit"
+
+// remedy is what to do about an error of an open; "" where a file is at fault, which has a reason of its own.
+func remedy(err error) string {
+	other := "check the dataset's storage; the batch is tried again at its next open"
+	if errors.Is(err, engine.ErrBad) || sample.OfFile(err) {
+		other = ""
+	}
+	return cmp.Or(hintOf(advise(err, remedies...)), other)
 }
 
 // exitStatus is the only place where an error becomes an exit status.

@@ -5,7 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/store"
 )
 
 func TestReport(t *testing.T) {
@@ -67,6 +76,37 @@ func TestShown(t *testing.T) {
 	} {
 		if got := shown(name); got != want {
 			t.Errorf("%q is shown as %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestRemedies: what is done about an error of an open depends on its cause; a bad file has a reason of its own.
+func TestRemedies(t *testing.T) {
+	wrap := func(errs ...error) error { return fmt.Errorf("a batch: %w", errors.Join(errs...)) }
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{wrap(engine.ErrBad), ""},
+		{wrap(engine.ErrMachine, unix.EIO), "check the dataset's storage"},
+		{wrap(engine.ErrTooBig), "make batches smaller: --batch-size"},
+		{wrap(engine.ErrMachine, unix.EMFILE), "raise the limit on open files"},
+		{wrap(engine.ErrMachine, unix.ENFILE), "raise the system's limit on open files"},
+		{wrap(engine.ErrMachine, unix.ESTALE), "check the dataset's storage"},
+		{wrap(decode.ErrCorrupt), ""},
+		{wrap(engine.ErrNoMemory, decode.ErrMemory), "the kernel refuses memory"},
+		{wrap(engine.ErrNoMemory, unix.ENOMEM), "the kernel refuses memory"},
+		{wrap(engine.ErrMachine, gpu.ErrLost), "see dmesg and nvidia-smi; mount again"},
+		{wrap(engine.ErrMachine, gpu.ErrNVJPEG), "see dmesg and nvidia-smi; --gpu-decode"},
+		{wrap(engine.ErrNoMemory), "raise --memory-limit"},
+		{wrap(engine.ErrNoMemory, pinned.ErrKernel), "the kernel refuses memory"},
+		{wrap(engine.ErrNoRoomOnGPU), "raise --device-memory-limit, hold fewer"},
+		{wrap(engine.ErrNoMemory, gpu.ErrMemory), "raise --device-memory-limit, or leave more"},
+		{wrap(engine.ErrMachine, engine.ErrPanic), "this is a bug in batchfs"},
+		{wrap(engine.ErrMachine, store.ErrDenied), "renew the credentials"},
+	} {
+		if got := remedy(test.err); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%v: %q, want %q", test.err, got, test.want)
 		}
 	}
 }
