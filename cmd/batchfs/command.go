@@ -140,16 +140,12 @@ func wrapped(text string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// rare flags are shown by --help-all only: shared ones that few people set.
-func rare(f cli.Flag) bool {
-	return group(f) != "" && group(f) != internal && !slices.Contains(commonFlags, f.Names()[0])
-}
-
-// hideRare takes the rare flags out of a command's help.
+// hideRare takes flags out of a command's help that --help-all shows: shared ones that few people set.
 func hideRare(cmd *cli.Command) {
 	hidden := 0
 	for _, f := range cmd.Flags {
-		if !rare(f) {
+		s := settingOf(f)
+		if group(f) == "" || group(f) == internal || s != nil && s.common {
 			continue
 		}
 		hidden++
@@ -208,7 +204,7 @@ func complete(ctx *cli.Context, cmd *cli.Command) {
 		return
 	}
 	fmt.Fprintln(ctx.App.Writer, " ") // no files
-	if s, ok := flag.Value.(*setting); ok {
+	if s := settingOf(flag); s != nil {
 		for _, word := range s.words() {
 			if joined {
 				word = name + "=" + word

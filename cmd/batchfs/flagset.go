@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"flag"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,28 @@ type setting struct {
 	fallback   string // what a derived default is, in words
 	usage      string
 	isSwitch   bool // it needs no value
+	common     bool // --help shows it, though it is shared
 	parse      parser
+	value      func() any // what config.json says instead of the text, if it is not nil: it was derived, or is no text
+}
+
+// everyday has --help show a shared flag; --help-all shows all of them.
+func (s *setting) everyday() *setting {
+	s.common = true
+	return s
+}
+
+// field is the value of a setting that is in a field.
+func field[T any](of *T) func() any { return func() any { return *of } }
+
+// ifSet is the same unless the field is zero.
+func ifSet[T any](of *T) func() any {
+	return func() any {
+		if reflect.ValueOf(of).Elem().IsZero() {
+			return nil
+		}
+		return *of
+	}
 }
 
 func (s *setting) String() string   { return s.text }
@@ -89,13 +111,14 @@ func (f *switchFlag) Apply(set *flag.FlagSet) error {
 
 // add defines a flag that takes a value, and stores its default. In usage, backquotes enclose
 // the word that stands for the value.
-func (f *flagSet) add(name, fallback, usage string, parse parser) {
-	f.derived(name, "", usage, parse)
-	f.settings[name].store(fallback)
+func (f *flagSet) add(name, fallback, usage string, parse parser) *setting {
+	s := f.derived(name, "", usage, parse)
+	s.store(fallback)
+	return s
 }
 
 // derived defines a flag whose default is determined later; the help describes it.
-func (f *flagSet) derived(name, fallback, usage string, parse parser) {
+func (f *flagSet) derived(name, fallback, usage string, parse parser) *setting {
 	_, word, _ := strings.Cut(usage, "`")
 	word, _, _ = strings.Cut(word, "`")
 	s := f.define(name, usage, parse)
@@ -104,6 +127,7 @@ func (f *flagSet) derived(name, fallback, usage string, parse parser) {
 		Name: name, Usage: usage, DefaultText: fallback, Category: f.group, Hidden: f.group == internal,
 		Value: s, TakesFile: slices.Contains([]string{"FILE", "DIR", "PLACE"}, word),
 	})
+	return s
 }
 
 func (f *flagSet) define(name, usage string, parse parser) *setting {
@@ -134,23 +158,25 @@ func runAll(checks []func() error) error {
 }
 
 // toggle defines a flag that is on or off.
-func (f *flagSet) toggle(to *bool, name string, fallback bool, usage string) {
+func (f *flagSet) toggle(to *bool, name string, fallback bool, usage string) *setting {
 	if fallback {
 		usage += " (default: true)"
 	}
-	f.switchable(name, usage, value(to, "true or false", func(text string) (bool, bool) {
+	s := f.switchable(name, usage, value(to, "true or false", func(text string) (bool, bool) {
 		on, err := strconv.ParseBool(text)
 		return on, err == nil
 	}))
-	f.settings[name].store(strconv.FormatBool(fallback))
+	s.store(strconv.FormatBool(fallback))
+	return s
 }
 
 // switchable defines a flag that is off, on, or something else that parse accepts.
-func (f *flagSet) switchable(name, usage string, parse parser) {
+func (f *flagSet) switchable(name, usage string, parse parser) *setting {
 	s := f.define(name, usage, parse)
 	s.isSwitch, s.text = true, "false"
 	words := cli.BoolFlag{Name: name, Usage: usage, Category: f.group, Hidden: f.group == internal, DisableDefaultText: true}
 	f.flags = append(f.flags, &switchFlag{words, s})
+	return s
 }
 
 // Changed says whether a flag was given.
@@ -171,6 +197,17 @@ func (f *flagSet) spelled() (words []string) {
 		words = append(words, "--"+name+"="+f.text(name))
 	}
 	return words
+}
+
+// settingOf is the value of a flag; nil: that of -o, or of a flag of package cli.
+func settingOf(f cli.Flag) (s *setting) {
+	switch f := f.(type) {
+	case *cli.GenericFlag:
+		s, _ = f.Value.(*setting)
+	case *switchFlag:
+		s = f.value
+	}
+	return s
 }
 
 // group returns the heading of a flag.

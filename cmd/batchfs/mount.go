@@ -47,6 +47,7 @@ func mountCommand(c *console) *cli.Command {
 				return err
 			}
 			r.engine.Logger, r.tree.Logger, r.source.Logger = r.log.Logger, r.log.Logger, r.log.Logger
+			r.engine.Remedy = remedy
 			return r.mount(ctx)
 		}
 	})
@@ -79,7 +80,6 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{console: c}
 	f.check(func() error { return c.remoteReaders(f, &r.engine, &r.source) })
 	engineFlags(c, f, &r.engine)
-	r.engine.Remedy = remedy
 	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
 	entryFlags(f, &r.entries)
 	verifyReadsFlag(f, &r.source.Storage.Unchecked, &r.engine.VerifyReads)
@@ -88,7 +88,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	datasetFlags(f, &r.source)
 	treeFlags(f, &r.tree)
 	logFlags(f, &r.logs)
-	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
+	f.toggle(&r.daemon, "daemon", false, "return once the mount is live").everyday()
 	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: fstabOptions{f, &r.sloppy},
 		Usage: "flags as in fstab, `LIST`: KEY=VALUE,KEY,...", Category: f.group})
 	f.group = internal
@@ -312,20 +312,13 @@ func (r *mountRequest) described(f *flagSet) map[string]any {
 		if on, err := strconv.ParseBool(s.text); err == nil && s.isSwitch {
 			flags[name] = on
 		}
+		if s.value == nil {
+			continue
+		}
+		if v := s.value(); v != nil {
+			flags[name] = v
+		}
 	}
-	flags["workers"], flags["batch-workers"] = r.engine.Workers, r.engine.BatchWorkers
-	if n := r.engine.Loads; n > 0 {
-		flags["loads"] = n
-	}
-	flags["prefetch-queue-depth"], flags["memory-limit"] = r.engine.PrefetchDepth, r.engine.MemoryLimit
-	flags["batch-size"], flags["shards"] = r.engine.BatchSize, r.engine.Shards
-	if n := r.engine.Normalize; n.Mean != nil {
-		flags["mean"] = n.Mean
-	}
-	if n := r.engine.Normalize; n.Std != nil {
-		flags["std"] = n.Std
-	}
-	flags["uid"], flags["gid"] = r.tree.UID, r.tree.GID
 	return map[string]any{
 		"version": version(), "pid": os.Getpid(),
 		"dataset": absolute(r.dataset), "mountpoint": absolute(r.mountpoint), "flags": flags,

@@ -23,13 +23,13 @@ type steps struct {
 func orderFlags(f *flagSet, o *shard.Config) {
 	s := &steps{}
 	f.group = aboutOrder
-	f.add("batch-size", "32", "`N` samples per batch", number(&o.BatchSize, 1, maxCount))
-	f.add("shards", "1", "divide the dataset into `K` parts, one for each training process", number(&o.Shards, 1, math.MaxInt32))
+	f.add("batch-size", "32", "`N` samples per batch", number(&o.BatchSize, 1, maxCount)).everyday().value = field(&o.BatchSize)
+	f.add("shards", "1", "divide the dataset into `K` parts, one for each training process", number(&o.Shards, 1, math.MaxInt32)).everyday().value = field(&o.Shards)
 	f.switchable("shuffle", "read in pseudo-random order, a new one in each epoch; window=W mixes W archives, or blocks of "+
-		strconv.Itoa(shard.BlockSamples)+" samples at a time", shuffle(o))
-	f.add("seed", "0", "derive the order and all random choices from `N`", seed(&o.Seed))
+		strconv.Itoa(shard.BlockSamples)+" samples at a time", shuffle(o)).everyday()
+	f.add("seed", "0", "derive the order and all random choices from `N`", seed(&o.Seed)).everyday()
 	f.add("last-batch", "fill", "an incomplete last batch: `fill|partial|drop`",
-		choice(&o.LastBatch, shard.Fill, shard.Partial, shard.Drop))
+		choice(&o.LastBatch, shard.Fill, shard.Partial, shard.Drop)).everyday()
 	f.toggle(&o.PadLastBatch, "pad-last-batch", true, "repeat a shard's last sample until all shards have equally many batches")
 	f.toggle(&o.StickToShard, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one")
 	f.add("partition", "ranges", "`ranges|elastic`: a shard reads a part of the epoch, or of each step, which has the same samples for every world size",
