@@ -247,31 +247,25 @@ type class struct {
 	last slog.Record
 }
 
+// Handle logs a record or, beyond limitBurst, counts it. It holds the lock while the next handler writes, which never
+// waits.
 func (h *limitHandler) Handle(ctx context.Context, r slog.Record) error {
-	if key, limited := classOf(r); limited && !h.admit(key, r) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-// admit counts a record and reports whether to log it now.
-func (h *limitHandler) admit(key string, r slog.Record) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	key, limited := classOf(r)
 	c := h.classes[key]
-	switch {
-	case c == nil && len(h.classes) >= limitClasses:
-		return true
-	case c == nil:
+	if limited && c == nil && len(h.classes) < limitClasses {
 		c = &class{}
 		h.classes[key] = c
 		time.AfterFunc(limitWhile, func() { h.endWhile(key) })
 	}
-	if c.seen++; c.seen <= limitBurst {
-		return true
+	if limited && c != nil {
+		if c.seen++; c.seen > limitBurst {
+			c.last = r.Clone()
+			return nil
+		}
 	}
-	c.last = r.Clone()
-	return false
+	return h.Handler.Handle(ctx, r)
 }
 
 // endWhile ends the interval of a class and logs how many records were suppressed.
