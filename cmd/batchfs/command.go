@@ -90,7 +90,7 @@ func (f *flagSet) surplus(args []string, err error) error {
 	meant := ""
 	if i := slices.IndexFunc(args, func(a string) bool { return a == "true" || a == "false" }); i >= 0 {
 		for _, name := range f.given {
-			if f.settings[name].isSwitch {
+			if f.setting(name).isSwitch {
 				meant = name + "=" + args[i]
 			}
 		}

@@ -15,13 +15,12 @@ import (
 // flagSet defines a command's flags. Each flag parses its value straight into a field of an
 // option struct, so that name, default, rule and field stand in one place.
 type flagSet struct {
-	flags    []cli.Flag
-	settings map[string]*setting
-	given    []string // names, in the order of their first use
-	refused  error    // the error of the value that ended parsing
-	checks   []func() error
-	args     []string // of the command line; known to the checks
-	group    string   // heading of the flags that are added, in the help; "" for the command's own
+	flags   []cli.Flag
+	given   []string // names, in the order of their first use
+	refused error    // the error of the value that ended parsing
+	checks  []func() error
+	args    []string // of the command line; known to the checks
+	group   string   // heading of the flags that are added, in the help; "" for the command's own
 }
 
 // internal is the heading of flags that are no business of users.
@@ -121,21 +120,11 @@ func (f *flagSet) add(name, fallback, usage string, parse parser) *setting {
 func (f *flagSet) derived(name, fallback, usage string, parse parser) *setting {
 	_, word, _ := strings.Cut(usage, "`")
 	word, _, _ = strings.Cut(word, "`")
-	s := f.define(name, usage, parse)
-	s.fallback = fallback
+	s := &setting{of: f, name: name, fallback: fallback, usage: usage, parse: parse}
 	f.flags = append(f.flags, &cli.GenericFlag{
 		Name: name, Usage: usage, DefaultText: fallback, Category: f.group, Hidden: f.group == internal,
 		Value: s, TakesFile: slices.Contains([]string{"FILE", "DIR", "PLACE"}, word),
 	})
-	return s
-}
-
-func (f *flagSet) define(name, usage string, parse parser) *setting {
-	if f.settings == nil {
-		f.settings = map[string]*setting{}
-	}
-	s := &setting{of: f, name: name, usage: usage, parse: parse}
-	f.settings[name] = s
 	return s
 }
 
@@ -172,8 +161,7 @@ func (f *flagSet) toggle(to *bool, name string, fallback bool, usage string) *se
 
 // switchable defines a flag that is off, on, or something else that parse accepts.
 func (f *flagSet) switchable(name, usage string, parse parser) *setting {
-	s := f.define(name, usage, parse)
-	s.isSwitch, s.text = true, "false"
+	s := &setting{of: f, name: name, text: "false", usage: usage, isSwitch: true, parse: parse}
 	words := cli.BoolFlag{Name: name, Usage: usage, Category: f.group, Hidden: f.group == internal, DisableDefaultText: true}
 	f.flags = append(f.flags, &switchFlag{words, s})
 	return s
@@ -183,7 +171,10 @@ func (f *flagSet) switchable(name, usage string, parse parser) *setting {
 func (f *flagSet) Changed(name string) bool { return slices.Contains(f.given, name) }
 
 // text returns a flag's value as given.
-func (f *flagSet) text(name string) string { return f.settings[name].text }
+func (f *flagSet) text(name string) string { return f.setting(name).text }
+
+// setting is the value of the flag of a name; nil: it has none of ours, or there is no such flag.
+func (f *flagSet) setting(name string) *setting { return settingOf(find(f.flags, name)) }
 
 // refuse remembers an error, of which package flag would only leave the text.
 func (f *flagSet) refuse(err error) error {

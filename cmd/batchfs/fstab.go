@@ -41,7 +41,7 @@ func (o fstabOptions) Set(list string) error {
 			continue
 		}
 		name := strings.ReplaceAll(key, "_", "-")
-		s := o.flags.settings[name]
+		s := o.flags.setting(name)
 		switch {
 		case s == nil || !slices.Contains(flagNames(o.flags.flags), name):
 			if *o.sloppy {

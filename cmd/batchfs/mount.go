@@ -116,7 +116,7 @@ func (r *mountRequest) complete(f *flagSet) error {
 	policy := r.engine.CachePolicy
 	r.source.Storage.LocalCache.Samples = policy == cache.Constant || policy == cache.None
 	if !f.Changed("list") { // the tensor whose shape is that of .json
-		f.settings["list"].store(f.text("layout") + ",labels.npy,json")
+		f.setting("list").store(f.text("layout") + ",labels.npy,json")
 	}
 	r.tree.OnlyLocal = f.Changed("rank")
 	r.settings = r.described(f)
@@ -304,7 +304,7 @@ func limitHeap(ds *dataset.Dataset, limit int64) {
 func (r *mountRequest) described(f *flagSet) map[string]any {
 	flags := map[string]any{}
 	for _, name := range flagNames(f.flags) {
-		s := f.settings[name]
+		s := f.setting(name)
 		if s == nil || name == "daemon" {
 			continue
 		}
