@@ -44,14 +44,19 @@ type printable interface {
 	print(out io.Writer)
 }
 
-// show writes a result as text or as JSON on one line.
-func (c *console) show(result printable) error {
+// show writes a result as text or as JSON on one line, and returns its verdict, if it has one.
+func (c *console) show(result printable) (err error) {
 	if c.asJSON {
-		return json.NewEncoder(c.out).Encode(result)
+		err = json.NewEncoder(c.out).Encode(result)
+	} else {
+		w := bufio.NewWriter(c.out)
+		result.print(w)
+		err = w.Flush()
 	}
-	w := bufio.NewWriter(c.out)
-	result.print(w)
-	return w.Flush()
+	if judged, ok := result.(interface{ verdict() error }); ok && err == nil {
+		return judged.verdict()
+	}
+	return err
 }
 
 // A table aligns the columns of rows, which begin with a name.

@@ -38,6 +38,9 @@ func convertCommand(c *console) *cli.Command {
 		rawFlags(f, o)
 		partFlags(f, &o.Part, &o.Merge)
 		f.check(func() error {
+			r.dataset, r.out, r.source.Workers = f.args[0], f.args[1], e.Workers
+			o.Seed, o.Workers, o.Memory = e.Seed, e.Workers, c.memoryLimit(e.MemoryLimit)
+			o.MaxPixels, o.IgnoreOrientation = e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation
 			if !f.Changed("raw-ratio") {
 				return usage("--raw-ratio is missing")
 			}
@@ -45,7 +48,7 @@ func convertCommand(c *console) *cli.Command {
 				return usage("--%s is for --raw-ratio auto: it is a flag of the mount to profile for", onlyAuto[i])
 			}
 			if o.Part.N > 0 && r.auto {
-				return hint(usage("--part needs a number for --raw-ratio, the same for all parts"), "batchfs profile %s", shellWord(f.args[0]))
+				return hint(usage("--part needs a number for --raw-ratio, the same for all parts"), "batchfs profile %s", shellWord(r.dataset))
 			}
 			if err := checkParts(f); err != nil || !r.auto {
 				return err
@@ -54,12 +57,7 @@ func convertCommand(c *console) *cli.Command {
 			return runAll(ofMount)
 		})
 		jsonFlag(c, f, "print one JSON object")
-		return func(ctx context.Context, args []string) error {
-			r.dataset, r.out, r.source.Workers = args[0], args[1], e.Workers
-			o.Seed, o.Workers, o.Memory = e.Seed, e.Workers, c.memoryLimit(e.MemoryLimit)
-			o.MaxPixels, o.IgnoreOrientation = e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation
-			return c.partsHint(r.convert(ctx), f, args)
-		}
+		return c.withDataset(f, &r.source, r.convert)
 	})
 }
 
@@ -99,12 +97,7 @@ func rawFlags(f *flagSet, o *convert.Options) {
 	})
 }
 
-func (r *convertRequest) convert(ctx context.Context) error {
-	ds, err := r.openDataset(ctx, r.dataset, r.source)
-	if err != nil {
-		return err
-	}
-	defer ds.Close()
+func (r *convertRequest) convert(ctx context.Context, ds *dataset.Dataset) (printable, error) {
 	o, source := r.options, ds.Name()
 	o.Manifest = ds.Manifest()
 	if r.auto {
@@ -128,16 +121,16 @@ func (r *convertRequest) convert(ctx context.Context) error {
 	report, err := convert.Write(ctx, ds, r.out, o)
 	bar.close()
 	if errors.Is(err, errBestAsItIs) {
-		return r.show(notConverted{source, true})
+		return notConverted{source, true}, nil
 	}
 	if err != nil {
-		return convertError(r.out, plan, err)
+		return nil, convertError(r.out, plan, err)
 	}
 	bad := make([]badFile, len(report.Unreadable))
 	for i, u := range report.Unreadable {
 		bad[i] = newBadFile(u.Path, u.ID, u.Reason)
 	}
-	return r.show(convertResult{source, report, o.Format.String(), bad, o.Part})
+	return convertResult{source, report, o.Format.String(), bad, o.Part}, nil
 }
 
 // errBestAsItIs ends a conversion that would gain nothing, before it begins.

@@ -98,6 +98,22 @@ func deniedHint(url string, anonymous bool) string {
 	return "to read it without credentials: --anonymous"
 }
 
+// withDataset opens a command's DATASET for its work, and shows what that results in.
+func (c *console) withDataset(f *flagSet, o *dataset.Options, work func(ctx context.Context, ds *dataset.Dataset) (printable, error)) runner {
+	return func(ctx context.Context, args []string) error {
+		ds, err := c.openDataset(ctx, args[0], *o)
+		if err != nil {
+			return c.partsHint(err, f, args)
+		}
+		defer ds.Close()
+		result, err := work(ctx, ds)
+		if err != nil {
+			return c.partsHint(err, f, args)
+		}
+		return c.show(result)
+	}
+}
+
 // openDataset opens a dataset through its index and scans what the index lacks, with
 // progress on a terminal.
 func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {

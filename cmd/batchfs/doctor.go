@@ -35,10 +35,7 @@ func doctorCommand(c *console) *cli.Command {
 			if cache != "" {
 				report.addLocalCache(cache)
 			}
-			if err := c.show(report); err != nil {
-				return err
-			}
-			return report.verdict()
+			return c.show(report)
 		}
 	})
 }

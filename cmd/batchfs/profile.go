@@ -40,26 +40,19 @@ func profileCommand(c *console) *cli.Command {
 			}))
 		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
 		jsonFlag(c, f, "print one JSON object")
-		return func(ctx context.Context, args []string) error {
+		f.check(func() error {
 			source.Workers, o.Engine.Logger = o.Engine.Workers, quiet
 			// Measured reads obey the mount's bandwidth limit; preparing them need not.
 			o.Storage, source.Storage.MaxBandwidth = source.Storage, 0
-			ds, err := c.openDataset(ctx, args[0], source)
-			if err != nil {
-				return err
+			return nil
+		})
+		return c.withDataset(f, &source, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
+			result, err := c.runProfile(ctx, f.args[0], ds, o, pipeline)
+			if err == nil && plot != "" {
+				err = writePlot(plot, &result)
 			}
-			defer ds.Close()
-			result, err := c.runProfile(ctx, args[0], ds, o, pipeline)
-			if err != nil {
-				return err
-			}
-			if plot != "" {
-				if err := writePlot(plot, &result); err != nil {
-					return err
-				}
-			}
-			return c.show(profileSummary{result})
-		}
+			return profileSummary{result}, err
+		})
 	})
 }
 

@@ -33,31 +33,23 @@ func verifyCommand(c *console) *cli.Command {
 		decodeFlags(f, &v.pixels.MaxPixels, &v.pixels.IgnoreOrientation)
 		partFlags(f, &v.part, &merge)
 		jsonFlag(c, f, "print one JSON object")
-		return func(ctx context.Context, args []string) (err error) {
-			if err := checkParts(f); err != nil {
-				return err
-			}
+		f.check(func() error {
 			o.Rescan = v.part.N == 0 && !merge // else all parts would look at every file
-			remoteWorkers(f, args[0], &o.Workers)
-			if v.ds, err = c.openDataset(ctx, args[0], o); err != nil {
-				return err
-			}
-			defer v.ds.Close()
-			v.memory = sample.NewMemory(c.memoryLimit(limit), o.Workers)
+			remoteWorkers(f, f.args[0], &o.Workers)
+			return checkParts(f)
+		})
+		return c.withDataset(f, &o, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
+			v.ds, v.memory = ds, sample.NewMemory(c.memoryLimit(limit), o.Workers)
+			find := func() error { return v.run(ctx, c, o.Workers) }
 			if merge {
-				err = c.partsHint(v.join(), f, args)
-			} else {
-				err = v.run(ctx, c, o.Workers)
+				find = v.join
 			}
-			if err != nil {
-				return advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
+			if err := find(); err != nil {
+				return nil, advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
 			}
-			v.Unended = v.ds.Report().Unended
-			if err := c.show(v.verifyReport); err != nil {
-				return err
-			}
-			return v.verdict()
-		}
+			v.Unended = ds.Report().Unended
+			return &v, nil
+		})
 	})
 }
 
