@@ -33,7 +33,7 @@ func parsed(line string) (flags, args string, err error) {
 	f.toggle(new(bool), "json", false, "")
 	f.derived("seed", "", "`N`", anything(new(string)))
 	f.derived("list", "", "`N`", anything(new(string)))
-	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: fstabOptions{f, new(bool)}})
+	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: expanded{}})
 	words, err := parse(f, strings.Fields(line)...)
 	return strings.Join(f.spelled(), " "), strings.Join(words, " "), err
 }

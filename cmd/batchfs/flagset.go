@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"flag"
 	"reflect"
 	"slices"
@@ -17,7 +16,7 @@ import (
 type flagSet struct {
 	flags   []cli.Flag
 	given   []string // names, in the order of their first use
-	refused error    // the error of the value that ended parsing
+	refused error    // that of the value that ended parsing, of which package flag only leaves the text
 	checks  []func() error
 	args    []string // of the command line; known to the checks
 	group   string   // heading of the flags that are added, in the help; "" for the command's own
@@ -66,7 +65,8 @@ func (s *setting) IsBoolFlag() bool { return s.isSwitch }
 // Set is for values that users give.
 func (s *setting) Set(text string) error {
 	if rule := s.parse(text); rule != "" {
-		return s.of.refuse(s.instead(badValue(s.name, rule, text), text))
+		s.of.refused = s.instead(badValue(s.name, rule, text), text)
+		return s.of.refused
 	}
 	s.text = text
 	if !s.of.Changed(s.name) {
@@ -176,12 +176,6 @@ func (f *flagSet) text(name string) string { return f.setting(name).text }
 // setting is the value of the flag of a name; nil: it has none of ours, or there is no such flag.
 func (f *flagSet) setting(name string) *setting { return settingOf(find(f.flags, name)) }
 
-// refuse remembers an error, of which package flag would only leave the text.
-func (f *flagSet) refuse(err error) error {
-	f.refused = cmp.Or(f.refused, err)
-	return err
-}
-
 // spelled returns the flags that were given, in one normal form.
 func (f *flagSet) spelled() (words []string) {
 	for _, name := range f.given {
@@ -224,7 +218,7 @@ func find(flags []cli.Flag, name string) cli.DocGenerationFlag {
 }
 
 // arrange separates the flags of a command line, as --name or --name=value, from its arguments.
-// Package flag wants the flags first, and letters alone.
+// Package flag wants the flags first, and letters alone; and it does not know -o.
 func arrange(flags []cli.Flag, words []string) (options, args []string, err error) {
 	for len(words) > 0 {
 		word := words[0]
@@ -253,11 +247,17 @@ func arrange(flags []cli.Flag, words []string) (options, args []string, err erro
 		case !given && (f.TakesValue() || name == "shuffle" && len(words) > 0 && strings.HasPrefix(words[0], "window=")):
 			value, given, words = words[0], true, words[1:]
 		}
-		option := "--" + f.Names()[0]
-		if given {
-			option += "=" + value
+		if option := "--" + f.Names()[0]; option == "--"+optionFlag {
+			some, err := fstabFlags(flags, value, slices.Contains(options, "--"+sloppyFlag))
+			if err != nil {
+				return options, args, err
+			}
+			options = append(options, some...)
+		} else if given {
+			options = append(options, option+"="+value)
+		} else {
+			options = append(options, option)
 		}
-		options = append(options, option)
 	}
 	return options, args, nil
 }

@@ -24,48 +24,42 @@ var ignoredOptions = []string{
 	"lazytime", "nolazytime", "iversion", "noiversion", "default_permissions", "comment",
 }
 
-// fstabOptions is the value of -o: each option sets the flag of its name. Underscores count
-// as dashes, since fstab's own options have them (allow_other).
-type fstabOptions struct {
-	flags  *flagSet
-	sloppy *bool // drop unknown options, as mount -s requires
-}
+// expanded is the value of -o for package cli, which never sees one: fstabFlags has made flags of it.
+type expanded struct{}
 
-func (o fstabOptions) String() string { return "" }
+func (expanded) Set(string) error { return nil }
+func (expanded) String() string   { return "" }
 
-func (o fstabOptions) Set(list string) error {
+// fstabFlags are the flags of the value of -o, in which each option sets the flag of its name. Underscores count as dashes, since
+// fstab's own options have them (allow_other). Unknown options are dropped if sloppy, as mount -s requires.
+func fstabFlags(flags []cli.Flag, list string, sloppy bool) (words []string, err error) {
 	last := "" // the previous option, if it has a value
 	for _, option := range splitOptions(list) {
-		key, value, hasValue := strings.Cut(option, "=")
+		key, _, hasValue := strings.Cut(option, "=")
 		if option == "" || slices.Contains(ignoredOptions, key) || strings.HasPrefix(strings.ToLower(key), "x-") { // x-systemd.automount
 			continue
 		}
-		name := strings.ReplaceAll(key, "_", "-")
-		s := o.flags.setting(name)
-		switch {
-		case s == nil || !slices.Contains(flagNames(o.flags.flags), name):
-			if *o.sloppy {
+		f := find(flags, strings.ReplaceAll(key, "_", "-"))
+		switch s := settingOf(f); {
+		case s == nil || group(f) == internal:
+			if sloppy {
 				continue
 			}
-			return o.flags.refuse(o.unknown(key, hasValue, last))
+			return nil, unknownOption(flags, key, hasValue, last)
 		case !hasValue && !s.isSwitch:
-			return o.flags.refuse(usage("-o %s needs a value, as in -o %s=...", key, key))
-		case !hasValue:
-			value = "true"
+			return nil, usage("-o %s needs a value, as in -o %s=...", key, key)
 		}
-		if err := s.Set(value); err != nil {
-			return err
-		}
+		words = append(words, "--"+f.Names()[0]+option[len(key):])
 		if last = ""; hasValue {
 			last = strings.ReplaceAll(option, ",", `\,`)
 		}
 	}
-	return nil
+	return words, nil
 }
 
-// unknown refuses an option, which may be the rest of the previous option's value.
-func (o fstabOptions) unknown(key string, hasValue bool, last string) error {
-	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(o.flags.flags))
+// unknownOption refuses an option, which may be the rest of the previous option's value.
+func unknownOption(flags []cli.Flag, key string, hasValue bool, last string) error {
+	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(flags))
 	if near == "" && !hasValue && last != "" {
 		return hint(wrong, `a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
 	}

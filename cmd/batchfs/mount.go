@@ -72,7 +72,7 @@ type mountRequest struct {
 	ownerFD             int      // -1: it has no owner
 	owner               *os.File // with whose end the mount is asked to end; nil: it has none
 	temporary           bool     // the mountpoint is removed with the mount
-	fake, sloppy        bool     // set by mount(8): do nothing; ignore unknown options
+	fake                bool     // set by mount(8): do nothing
 }
 
 // newMountRequest defines the flags of a mount.
@@ -89,14 +89,14 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	treeFlags(f, &r.tree)
 	logFlags(f, &r.logs)
 	f.toggle(&r.daemon, "daemon", false, "return once the mount is live").everyday()
-	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: fstabOptions{f, &r.sloppy},
+	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: expanded{},
 		Usage: "flags as in fstab, `LIST`: KEY=VALUE,KEY,...", Category: f.group})
 	f.group = internal
 	f.add(readyFlag, "-1", "`FD`", number(&r.readyFD, -1, math.MaxInt32))
 	f.add(ownerFlag, "-1", "`FD`", number(&r.ownerFD, -1, math.MaxInt32))
 	f.toggle(&r.temporary, temporaryFlag, false, "")
 	f.toggle(&r.fake, fakeFlag, false, "")
-	f.toggle(&r.sloppy, sloppyFlag, false, "")
+	f.toggle(new(bool), sloppyFlag, false, "") // fstabFlags obeys it
 	f.check(func() error { return r.complete(f) })
 	return r
 }
