@@ -15,6 +15,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -53,6 +54,9 @@ func (c *console) run(ctx context.Context, args []string) error {
 	cmd, words, err := choose(app, words)
 	if c.command = cmd.Name; err == nil {
 		err = app.RunContext(ctx, words)
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // what has more to say about it has said so
+		return errInterrupted
 	}
 	return withHelp(withFlag(err, cmd.Flags), cmd.HelpName)
 }

@@ -129,8 +129,8 @@ func (r *planRequest) plan(ctx context.Context) error {
 	}
 	for epoch := r.first; epoch <= r.last; epoch++ {
 		for s := r.shards[0]; s <= r.shards[1]; s++ {
-			if ctx.Err() != nil {
-				return errInterrupted
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			if err := r.show(planEpoch(plan, s, epoch)); err != nil {
 				return err
@@ -304,8 +304,8 @@ func (s *simulation) run(ctx context.Context, epoch int, held *keep.Choice) erro
 	}
 	var slots []shard.Slot
 	for i := range s.plan.Batches(s.cache.LocalFrom, epoch) {
-		if ctx.Err() != nil {
-			return errInterrupted
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		for x := s.cache.LocalFrom; x < s.cache.LocalTo; x++ {
 			var valid int

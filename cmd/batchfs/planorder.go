@@ -81,7 +81,7 @@ func measureMixing(ctx context.Context, plan *shard.Plan, epoch int) (m mixing, 
 	last := int64(0)
 	for position := range n {
 		if position%4096 == 0 && ctx.Err() != nil {
-			return m, errInterrupted
+			return m, ctx.Err()
 		}
 		id := plan.ID(epoch, position)
 		if place[id] = position; position > 0 {

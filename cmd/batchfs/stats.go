@@ -52,8 +52,6 @@ func statsOf(ctx context.Context, mountpoint string) (text []byte, sample fusefs
 		return os.ReadFile(filepath.Join(mountpoint, ".batchfs", "stats.json"))
 	}, nil)
 	switch {
-	case ctx.Err() != nil:
-		return nil, sample, errInterrupted
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, sample, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
 	case err != nil:

@@ -35,8 +35,6 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 	}
 	held, isHeld := errors.AsType[*fusefs.HeldError](err)
 	switch {
-	case errors.Is(err, context.Canceled):
-		return errInterrupted
 	case isHeld: // unmounted, as far as possible from here
 		c.say("%s; its daemon ends when they end, or when it is killed", heldWords(mountpoint, held))
 		return nil

@@ -32,9 +32,6 @@ func whyCommand(c *console) *cli.Command {
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			why, err := promptly.Do(ctx, func() (explanation, error) { return explain(args[0]) }, nil)
-			if ctx.Err() != nil {
-				return errInterrupted
-			}
 			if err != nil {
 				return err
 			}
