@@ -40,29 +40,27 @@ func benchCommand(c *console) *cli.Command {
 		f.add("rounds", "3", "measure everything `N` times", number(&b.rounds, 1, 1000))
 		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.batches, 0, 1<<30))
 		jsonFlag(c, f, "print one JSON object")
-		return func(ctx context.Context, args []string) error {
-			b.path = args[0]
-			b.flags = slices.DeleteFunc(f.spelled(), func(word string) bool {
+		return c.withDataset(f, &b.source, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
+			b.ds, b.path = ds, f.args[0]
+			b.flags = slices.DeleteFunc(f.spelled(), func(word string) bool { // those of this command alone
 				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
-				return slices.Contains([]string{"rounds", "batches", "json"}, name)
+				return group(find(f.flags, name)) == ""
 			})
 			report, err := b.run(ctx)
 			ended, early := errors.AsType[*exec.ExitError](err)
 			bad, isBad := errors.AsType[*dataset.FileError](err)
 			switch {
-			case err == nil:
-				return c.show(report)
-			case ctx.Err() != nil && !errors.Is(err, errInterrupted):
-				return errInterrupted
+			case err != nil && ctx.Err() != nil: // of which it is a consequence
+				err = ctx.Err()
 			case early && ended.Stderr != nil: // the daemon said why
 				_, _ = c.err.Write(ended.Stderr)
-				return endOf(ended)
+				err = endOf(ended)
 			case isBad:
-				return hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), reasonOf(bad)),
+				err = hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), reasonOf(bad)),
 					"to list all such files: batchfs verify %s", shellWord(b.path))
 			}
-			return err
-		}
+			return report, err
+		})
 	})
 }
 
@@ -94,10 +92,6 @@ func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 	if b.program, err = os.Executable(); err != nil {
 		return report, err
 	}
-	if b.ds, err = b.c.openDataset(ctx, b.path, b.source); err != nil {
-		return report, err
-	}
-	defer b.ds.Close()
 	b.memory = sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus)
 	if err := b.load(ctx); err != nil {
 		return report, err
