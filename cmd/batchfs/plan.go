@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,11 +64,13 @@ type planRequest struct {
 
 // choose finds out what to plan for.
 func (r *planRequest) choose(f *flagSet) error {
-	if !f.Changed("samples") {
-		r.dataset = slices.Concat(f.args, []string{""})[0]
-		return f.arguments("plan", f.args, "DATASET (or --samples N)")
-	}
-	if len(f.args) > 0 {
+	switch {
+	case !f.Changed("samples"):
+		if err := f.arguments("plan", f.args, "DATASET (or --samples N)"); err != nil {
+			return err
+		}
+		r.dataset = f.args[0]
+	case len(f.args) > 0:
 		return f.surplus(f.args, usage("DATASET and --samples exclude each other: plan for one of them"))
 	}
 	return nil
