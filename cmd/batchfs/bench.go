@@ -50,7 +50,7 @@ func benchCommand(c *console) *cli.Command {
 			ended, early := errors.AsType[*exec.ExitError](err)
 			bad, isBad := errors.AsType[*dataset.FileError](err)
 			switch {
-			case err != nil && ctx.Err() != nil: // of which it is a consequence
+			case err != nil && ctx.Err() != nil: // the error follows from that
 				err = ctx.Err()
 			case early && ended.Stderr != nil: // the daemon said why
 				_, _ = c.err.Write(ended.Stderr)

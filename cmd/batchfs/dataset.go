@@ -99,7 +99,8 @@ func deniedHint(url string, anonymous bool) string {
 }
 
 // withDataset opens a command's DATASET for its work, and shows what that results in.
-func (c *console) withDataset(f *flagSet, o *dataset.Options, work func(ctx context.Context, ds *dataset.Dataset) (printable, error)) runner {
+func (c *console) withDataset(f *flagSet, o *dataset.Options,
+	work func(ctx context.Context, ds *dataset.Dataset) (printable, error)) runner {
 	return func(ctx context.Context, args []string) error {
 		ds, err := c.openDataset(ctx, args[0], *o)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 type flagSet struct {
 	flags   []cli.Flag
 	given   []string // names, in the order of their first use
-	refused error    // that of the value that ended parsing, of which package flag only leaves the text
+	refused error    // why parsing ended; package flag passes on only its text
 	checks  []func() error
 	args    []string // of the command line; known to the checks
 	group   string   // heading of the flags that are added, in the help; "" for the command's own

@@ -68,18 +68,24 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) {
 // pixelFlags decide what a batch looks like.
 func pixelFlags(f *flagSet, o *engine.Options) {
 	f.group = aboutPixels
-	f.derived("size", "the largest image in each batch", "make every batch `HxW`, height and width", extent(&o.Transform.Height, &o.Transform.Width, "375x500")).everyday()
+	f.derived("size", "the largest image in each batch", "make every batch `HxW`, height and width",
+		extent(&o.Transform.Height, &o.Transform.Width, "375x500")).everyday()
 	f.add("resize", "none", "`HOW` images get to one size: none, stretch, not-larger, not-smaller, center-crop (with --resize-to) or random-resized-crop",
 		choice(&o.Transform.Mode, resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.CenterCrop, resample.RandomResizedCrop)).everyday()
 	f.derived("resize-to", "none", "center-crop, which needs it, brings the short side to `N` pixels, then cuts out the middle",
 		number(&o.Transform.ResizeTo, 1, resample.MaxSide))
-	f.add("flip", "0", "mirror an image horizontally with probability `P`", fraction(&o.Transform.Flip)).everyday()
+	f.add("flip", "0", "mirror an image horizontally with probability `P`",
+		fraction(&o.Transform.Flip)).everyday()
 	f.add("dtype", "uint8", "`TYPE` of the elements: uint8, float16, bfloat16 or float32",
 		choice(&o.DType, layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32)).everyday()
-	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`", oneOf(new(string), "none", "imagenet")).everyday()
-	f.add("layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`", choice(&o.Layout, layout.NHWC, layout.NCHW)).everyday()
-	f.derived("mean", "0", "subtract `R,G,B` from the 8-bit values", perChannel(&o.Normalize.Mean)).value = ifSet(&o.Normalize.Mean)
-	f.derived("std", "1", "and divide what is left by `R,G,B`", perChannel(&o.Normalize.Std)).value = ifSet(&o.Normalize.Std)
+	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`",
+		oneOf(new(string), "none", "imagenet")).everyday()
+	f.add("layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`",
+		choice(&o.Layout, layout.NHWC, layout.NCHW)).everyday()
+	f.derived("mean", "0", "subtract `R,G,B` from the 8-bit values",
+		perChannel(&o.Normalize.Mean)).value = ifSet(&o.Normalize.Mean)
+	f.derived("std", "1", "and divide what is left by `R,G,B`",
+		perChannel(&o.Normalize.Std)).value = ifSet(&o.Normalize.Std)
 	f.add("crop-area", "0.08,1", "random-resized-crop shows `MIN,MAX` of an image's area", interval(&o.Transform.CropArea, 1))
 	f.add("crop-ratio", "3/4,4/3", "and a window whose width/height is `MIN,MAX`", interval(&o.Transform.CropRatio, math.MaxFloat64))
 	f.add("pad-multiple", "1", "if images keep their size, round a batch's height and width up to a multiple of `M`",
@@ -102,15 +108,18 @@ func decodeFlags(f *flagSet, maxPixels *int64, ignoreOrientation *bool) {
 // content.
 func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	workerFlag(c, f, &o.Workers)
-	f.derived("loads", "as many as help", "have up to `N` samples on their way from storage, beside those that are decoded", number(&o.Loads, 1, 4096)).value = ifSet(&o.Loads)
+	f.derived("loads", "as many as help", "have up to `N` samples on their way from storage, beside those that are decoded",
+		number(&o.Loads, 1, 4096)).value = ifSet(&o.Loads)
 	memoryFlag(c, f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
 	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves beside unpacked pages",
 		cacheSize(&o.CacheSize)).everyday()
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
 		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero)).everyday()
 	o.PrefetchDepth = 2
-	f.derived("prefetch-queue-depth", "2, or more if loads would not be used", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, mostQueued)).value = field(&o.PrefetchDepth)
-	f.derived("batch-workers", "one more than the queue depth, or more if loads would not be used", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024)).value = field(&o.BatchWorkers)
+	f.derived("prefetch-queue-depth", "2, or more if loads would not be used", "make `N` batches ahead of each reader",
+		number(&o.PrefetchDepth, 0, mostQueued)).value = field(&o.PrefetchDepth)
+	f.derived("batch-workers", "one more than the queue depth, or more if loads would not be used", "make `N` batches at once",
+		number(&o.BatchWorkers, 1, 1024)).value = field(&o.BatchWorkers)
 	f.add("memory-wait", "10s", "if the memory limit is used up, an open waits up to `TIME` for its turn, then fails with ENOMEM",
 		duration(&o.MemoryWait, 0))
 	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keeps what came first), tinylfu (keeps what is "+
@@ -125,7 +134,8 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 func workerFlag(c *console, f *flagSet, to *int) {
 	f.group = aboutPipeline
 	*to = c.machine.cpus
-	f.derived("workers", "one per CPU", "work on `N` samples at once", number(to, 1, 4096)).everyday().value = field(to)
+	f.derived("workers", "one per CPU", "work on `N` samples at once",
+		number(to, 1, 4096)).everyday().value = field(to)
 }
 
 // memoryFlag leaves 0 if the flag is not given; see console.memoryLimit. It refuses what would
@@ -261,8 +271,10 @@ func treeFlags(f *flagSet, o *fusefs.Options) {
 	f.add("epochs", "100", "list `N` epochs; later ones, up to a million, open by name", number(&o.Epochs, 1, maxEpochs))
 	f.derived("list", "the tensor form of --layout, labels.npy, json", "directories list each batch as `FORM,...`; the other forms open by name", forms(&o.List))
 	f.toggle(&o.AllowOther, "allow-other", false, "let other users read; the kernel checks permissions").everyday()
-	f.derived("uid", "yours", "the files belong to user `UID`", number(&o.UID, 0, math.MaxUint32-1)).value = field(&o.UID)
-	f.derived("gid", "yours", "the files belong to group `GID`", number(&o.GID, 0, math.MaxUint32-1)).value = field(&o.GID)
+	f.derived("uid", "yours", "the files belong to user `UID`",
+		number(&o.UID, 0, math.MaxUint32-1)).value = field(&o.UID)
+	f.derived("gid", "yours", "the files belong to group `GID`",
+		number(&o.GID, 0, math.MaxUint32-1)).value = field(&o.GID)
 	f.add("file-mode", "0444", "permissions of the files, `OCTAL`", mode(&o.FileMode))
 	f.add("dir-mode", "0555", "permissions of the directories, `OCTAL`", mode(&o.DirMode))
 }

@@ -23,8 +23,10 @@ type steps struct {
 func orderFlags(f *flagSet, o *shard.Config) {
 	s := &steps{}
 	f.group = aboutOrder
-	f.add("batch-size", "32", "`N` samples per batch", number(&o.BatchSize, 1, maxCount)).everyday().value = field(&o.BatchSize)
-	f.add("shards", "1", "divide the dataset into `K` parts, one for each training process", number(&o.Shards, 1, math.MaxInt32)).everyday().value = field(&o.Shards)
+	f.add("batch-size", "32", "`N` samples per batch",
+		number(&o.BatchSize, 1, maxCount)).everyday().value = field(&o.BatchSize)
+	f.add("shards", "1", "divide the dataset into `K` parts, one for each training process",
+		number(&o.Shards, 1, math.MaxInt32)).everyday().value = field(&o.Shards)
 	f.switchable("shuffle", "read in pseudo-random order, a new one in each epoch; window=W mixes W archives, or blocks of "+
 		strconv.Itoa(shard.BlockSamples)+" samples at a time", shuffle(o)).everyday()
 	f.add("seed", "0", "derive the order and all random choices from `N`", seed(&o.Seed)).everyday()
