@@ -28,14 +28,14 @@ func TestLockGoesLast(t *testing.T) {
 	}
 	events := os.NewFile(uintptr(watch), "inotify")
 	defer events.Close()
-	if _, err := unix.InotifyAddWatch(watch, unused.dir.Name(), unix.IN_DELETE); err != nil {
+	if _, err := unix.InotifyAddWatch(watch, unused.shelf.dir.Name(), unix.IN_DELETE); err != nil {
 		t.Fatal(err)
 	}
 	used := open(t, dir, Options{Limit: 1 << 30, Dataset: "used"})
-	if !used.room.evict() || used.Stats().Used != 0 {
+	if !used.shelf.room.evict() || used.Stats().Used != 0 {
 		t.Fatalf("it does not give way: %+v", used.Stats())
 	}
-	if _, err := os.Stat(unused.dir.Name()); !os.IsNotExist(err) {
+	if _, err := os.Stat(unused.shelf.dir.Name()); !os.IsNotExist(err) {
 		t.Errorf("its directory is still there: %v", err)
 	}
 	buffer := make([]byte, 1<<16)
@@ -51,7 +51,7 @@ func TestLockGoesLast(t *testing.T) {
 		}
 		p = p[unix.SizeofInotifyEvent+length:]
 	}
-	if len(gone) < 20 || gone[len(gone)-1] != filepath.Base(unused.lock.Name()) {
+	if len(gone) < 20 || gone[len(gone)-1] != filepath.Base(unused.shelf.lock.Name()) {
 		t.Errorf("in this order: %q", gone)
 	}
 }
@@ -73,7 +73,7 @@ func TestOpenBesideEviction(t *testing.T) {
 				case <-ended:
 					return
 				default:
-					other.room.evict()
+					other.shelf.room.evict()
 					other.PlanRoom()
 				}
 			}
@@ -91,8 +91,8 @@ func TestOpenBesideEviction(t *testing.T) {
 		}
 		for range 10 {
 			runtime.Gosched()
-			if !isThere(tier.lock) || !isThere(tier.follows.file) {
-				t.Fatalf("the dataset is there: %v, its plan: %v", isThere(tier.lock), isThere(tier.follows.file))
+			if !isThere(tier.shelf.lock) || !isThere(tier.follows.file) {
+				t.Fatalf("the dataset is there: %v, its plan: %v", isThere(tier.shelf.lock), isThere(tier.follows.file))
 			}
 		}
 		tier.Close()

@@ -11,7 +11,7 @@ import (
 
 // Renew has extents that nobody has used since the tier was opened give way to what is added, if there is no other
 // room. It is for tiers that have room for all that is wanted: what is not used then is what is no longer wanted.
-func (t *Tier) Renew() { t.renew.Store(true) }
+func (t *Tier) Renew() { t.shelf.renew.Store(true) }
 
 // old finds the extents that nobody has used since some time, one directory after another.
 type old struct {
@@ -25,13 +25,13 @@ const (
 )
 
 // giveWay removes an old extent; false: there is none. The caller holds room.evicting.
-func (t *Tier) giveWay() bool {
-	o := &t.old
-	for t.renew.Load() && (len(o.names) > 0 || o.passed < directories) {
+func (s *shelf) giveWay() bool {
+	o := &s.old
+	for s.renew.Load() && (len(o.names) > 0 || o.passed < directories) {
 		if len(o.names) == 0 {
 			dir := fmt.Sprintf("%02x", o.passed)
 			o.passed++
-			entries, _ := os.ReadDir(filepath.Join(t.dir.Name(), dir))
+			entries, _ := os.ReadDir(filepath.Join(s.dir.Name(), dir))
 			for _, e := range entries {
 				o.names = append(o.names, dir+"/"+e.Name())
 			}
@@ -39,8 +39,8 @@ func (t *Tier) giveWay() bool {
 		}
 		name := o.names[len(o.names)-1]
 		o.names = o.names[:len(o.names)-1]
-		if size, is := t.isOld(name); is && unix.Unlinkat(t.fd(), name, 0) == nil {
-			t.room.give(size)
+		if size, is := s.isOld(name); is && unix.Unlinkat(s.fd(), name, 0) == nil {
+			s.room.give(size)
 			return true
 		}
 	}
@@ -48,27 +48,27 @@ func (t *Tier) giveWay() bool {
 }
 
 // isOld says whether nobody has used an extent since then.
-func (t *Tier) isOld(name string) (size int64, is bool) {
+func (s *shelf) isOld(name string) (size int64, is bool) {
 	var st unix.Stat_t
-	if unix.Fstatat(t.fd(), name, &st, 0) != nil {
+	if unix.Fstatat(s.fd(), name, &st, 0) != nil {
 		return 0, false
 	}
-	return st.Size, st.Mtim.Nano() < t.since.Load()-int64(tick)
+	return st.Size, st.Mtim.Nano() < s.since.Load()-int64(tick)
 }
 
 // renewed has what nobody uses from now on be old. The time of the dataset's lock tells that to all who use it.
-func (t *Tier) renewed() error {
+func (s *shelf) renewed() error {
 	now := time.Now()
-	t.since.Store(now.UnixNano())
-	return os.Chtimes(t.lock.Name(), now, now)
+	s.since.Store(now.UnixNano())
+	return os.Chtimes(s.lock.Name(), now, now)
 }
 
 // use notes that an extent is used, unless that was noted since the time from which anybody who uses the dataset looks for
 // what is old.
-func (t *Tier) use(k Key, noted int64) {
+func (s *shelf) use(k Key, noted int64) {
 	var st unix.Stat_t
-	_ = unix.Fstat(int(t.lock.Fd()), &st)
-	if noted < max(t.since.Load(), st.Mtim.Nano())-int64(tick) {
-		_ = unix.UtimesNanoAt(t.fd(), k.name(), nil, 0)
+	_ = unix.Fstat(int(s.lock.Fd()), &st)
+	if noted < max(s.since.Load(), st.Mtim.Nano())-int64(tick) {
+		_ = unix.UtimesNanoAt(s.fd(), k.name(), nil, 0)
 	}
 }

@@ -26,7 +26,7 @@ type following struct {
 func (t *Tier) Follow(plan string, bytes int64) error {
 	t.follows.close()
 	sum := sha256.Sum256([]byte(t.opts.Dataset + "\n" + plan))
-	f, err := openShared(filepath.Join(t.room.plans(), hex.EncodeToString(sum[:8])))
+	f, err := openShared(filepath.Join(t.shelf.room.plans(), hex.EncodeToString(sum[:8])))
 	if err != nil {
 		return err
 	}
@@ -50,18 +50,18 @@ func (t *Tier) PlanRoom() int64 {
 		return t.opts.Limit
 	}
 	all := float64(f.bytes)
-	entries, _ := os.ReadDir(t.room.plans())
+	entries, _ := os.ReadDir(t.shelf.room.plans())
 	for _, e := range entries {
-		if path := filepath.Join(t.room.plans(), e.Name()); path != f.file.Name() {
+		if path := filepath.Join(t.shelf.room.plans(), e.Name()); path != f.file.Name() {
 			all += float64(followed(path))
 		}
 	}
 	was := f.room
 	if f.room = int64(float64(t.opts.Limit) * float64(f.bytes) / max(all, 1)); f.room > was {
-		t.room.evicting.Lock()
-		defer t.room.evicting.Unlock()
-		t.old = old{}
-		_ = t.renewed()
+		t.shelf.room.evicting.Lock()
+		defer t.shelf.room.evicting.Unlock()
+		t.shelf.old = old{}
+		_ = t.shelf.renewed()
 	}
 	return f.room
 }

@@ -40,7 +40,7 @@ func TestPlansShareRoom(t *testing.T) {
 	c.Close()
 	b.Close()
 	rooms(other, limit)
-	if left, err := os.ReadDir(other.room.plans()); err != nil || len(left) != 1 {
+	if left, err := os.ReadDir(other.shelf.room.plans()); err != nil || len(left) != 1 {
 		t.Errorf("files of plans that nobody follows are left: %v, %v", left, err)
 	}
 	if err := other.Follow("b", 200); err != nil {

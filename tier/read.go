@@ -138,7 +138,7 @@ func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if !t.pending[x.key] {
-			t.remove(x.key)
+			t.shelf.remove(x.key)
 		}
 		delete(t.pending, x.key)
 		t.waiting -= holds

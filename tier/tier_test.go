@@ -286,7 +286,7 @@ func TestCountAnew(t *testing.T) {
 	o := newOrigin(5000)
 	tier := open(t, dir, Options{Limit: 1 << 30})
 	o.read(t, tier, "", 0, 5000)
-	tier.room.take(1<<20, 1<<30)
+	tier.shelf.room.take(1<<20, 1<<30)
 	other := open(t, dir, Options{Limit: 1 << 30})
 	if other.Stats().Used == sizeBelow(dir) {
 		t.Error("it was counted anew while others use it")
@@ -389,14 +389,14 @@ func TestCloseEndsFetch(t *testing.T) {
 func TestAfterClose(t *testing.T) {
 	o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30})
 	o.put(tier, "a")
-	fd, err := tier.openFile(o.object("a").piecesOf(0, 1)[0].key.name(), unix.O_RDONLY)
+	fd, err := tier.shelf.openFile(o.object("a").piecesOf(0, 1)[0].key.name(), unix.O_RDONLY)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
 	tier.Close()
 	runtime.GC()
-	tier.drop(fd, o.object("a").piecesOf(0, 1)[0].key)
+	tier.shelf.drop(fd, o.object("a").piecesOf(0, 1)[0].key)
 	if s := tier.Stats(); s.Kept != 1 || s.Used != Cost(1000) || o.got(t, tier, "a") {
 		t.Errorf("%+v", s)
 	}

@@ -48,7 +48,7 @@ func (t *Tier) Put(o *Object, data []byte) {
 func (t *Tier) Drop(o *Object) {
 	for _, x := range o.piecesOf(0, o.Size) {
 		if !t.want(x.key, false) {
-			t.remove(x.key)
+			t.shelf.remove(x.key)
 		}
 	}
 }
@@ -58,10 +58,10 @@ func (t *Tier) Drop(o *Object) {
 func (t *Tier) Instead(dataset string) (*Tier, error) {
 	o := t.opts
 	o.Dataset, o.Renew = dataset, true
-	other, err := Open(filepath.Dir(t.dir.Name()), o)
+	other, err := Open(filepath.Dir(t.shelf.dir.Name()), o)
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Chtimes(t.lock.Name(), time.Time{}, time.Unix(0, 0))
+	_ = os.Chtimes(t.shelf.lock.Name(), time.Time{}, time.Unix(0, 0))
 	return other, t.Close()
 }

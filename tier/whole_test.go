@@ -153,7 +153,7 @@ func TestUseByOthers(t *testing.T) {
 	}
 	ago := func(hours int) int64 { return time.Now().Add(-time.Duration(hours) * time.Hour).UnixNano() }
 	hour := []unix.Timespec{unix.NsecToTimespec(ago(1)), unix.NsecToTimespec(ago(1))}
-	long.since.Store(ago(2))
+	long.shelf.since.Store(ago(2))
 	for _, f := range files(t, dir) { // added after that
 		if err := unix.UtimesNano(f, hour); err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestUseByOthers(t *testing.T) {
 		t.Error("what is in use gave way")
 	}
 	// Even if the lock has lost the time since which extents count as old, the tier that looks for them goes by its own.
-	if err := os.Chtimes(late.lock.Name(), time.Time{}, time.Unix(0, 0)); err != nil {
+	if err := os.Chtimes(late.shelf.lock.Name(), time.Time{}, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files(t, dir) {
@@ -181,7 +181,7 @@ func TestUseByOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if late.old = (old{}); !o.got(t, late, "3") {
+	if late.shelf.old = (old{}); !o.got(t, late, "3") {
 		t.Fatal("what was kept is not there")
 	}
 	for k := range most {
@@ -258,7 +258,7 @@ func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 	} {
 		o, tier := newOrigin(100_000), open(t, t.TempDir(), Options{Limit: 1 << 30})
 		o.put(tier, "a")
-		path := filepath.Join(tier.dir.Name(), o.object("a").piecesOf(0, 1)[0].key.name())
+		path := filepath.Join(tier.shelf.dir.Name(), o.object("a").piecesOf(0, 1)[0].key.name())
 		if err := errors.Join(os.Remove(path), c.make(path)); err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 		if o.put(tier, "a"); o.got(t, tier, "a") != c.rebuilt {
 			t.Errorf("%s: rebuilt: %t", what, !c.rebuilt)
 		}
-		if direct := open(t, t.TempDir(), Options{Limit: 1 << 30}).direct.Load(); tier.direct.Load() != direct {
+		if direct := open(t, t.TempDir(), Options{Limit: 1 << 30}).shelf.direct.Load(); tier.shelf.direct.Load() != direct {
 			t.Errorf("%s: direct reads: %t", what, !direct)
 		}
 	}
