@@ -30,17 +30,24 @@ func fixedBytes(p Policy, limit, samples int64) int64 {
 	return 3*int64(systemPage) + tableStart(mostSamples(limit, samples)) + lfuBytes(p, limit, samples)
 }
 
-// charge asks the limit and the budget for n more bytes, or returns some if n is negative. The
-// caller holds c.mu, or has the only reference to c.
-func (c *Cache) charge(n int64) bool {
+// A ledger says what a cache may take, and what it does. The cache's lock guards it.
+type ledger struct {
+	limit   int64
+	budget  Budget // may be nil
+	charged int64  // bytes, also charged to the budget
+	peak    int64
+}
+
+// charge asks the limit and the budget for n more bytes, or returns some if n is negative.
+func (a *ledger) charge(n int64) bool {
 	switch {
-	case n > 0 && (c.charged+n > c.limit || c.budget != nil && !c.budget.Reserve(n)):
+	case n > 0 && (a.charged+n > a.limit || a.budget != nil && !a.budget.Reserve(n)):
 		return false
-	case n < 0 && c.budget != nil:
-		c.budget.Release(-n)
+	case n < 0 && a.budget != nil:
+		a.budget.Release(-n)
 	}
-	c.charged += n
-	c.meter.peak = max(c.meter.peak, c.charged)
+	a.charged += n
+	a.peak = max(a.peak, a.charged)
 	return true
 }
 
@@ -56,11 +63,11 @@ func (c *Cache) place(size int64) uint32 {
 	if fresh {
 		more += entryBytes + c.lfu.entryCost()
 	}
-	if !c.charge(more) {
+	if !c.ledger.charge(more) {
 		return 0
 	}
 	if c.arena.warmUp(short) != nil {
-		c.charge(-more)
+		c.ledger.charge(-more)
 		return 0
 	}
 	n := c.table.take()

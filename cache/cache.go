@@ -42,15 +42,13 @@ var ErrNoMemory = errors.New("no memory left for the cache")
 type Cache struct {
 	policy Policy
 	plan   Plan
-	budget Budget // may be nil
-	limit  int64
 
 	mu      sync.Mutex
+	ledger  ledger
 	arena   arena
 	table   table
 	lfu     *tinylfu // nil: the policy is another one
 	reading int      // the most recently read epoch
-	charged int64    // bytes, also charged to the budget
 	held    int64    // bytes of the held samples
 	meter   meter
 }
@@ -64,7 +62,7 @@ func New(o Options) (*Cache, error) {
 	if o.Policy == None || o.Limit == 0 {
 		return nil, nil
 	}
-	c := &Cache{policy: o.Policy, plan: o.Plan, budget: o.Budget, limit: o.Limit}
+	c := &Cache{policy: o.Policy, plan: o.Plan, ledger: ledger{limit: o.Limit, budget: o.Budget}}
 	if err := c.build(o); err != nil {
 		c.Close()
 		return nil, err
@@ -74,7 +72,7 @@ func New(o Options) (*Cache, error) {
 
 // build allocates the parts, after charging for them.
 func (c *Cache) build(o Options) (err error) {
-	if fixed := fixedBytes(o.Policy, o.Limit, o.Samples); !c.charge(fixed) {
+	if fixed := fixedBytes(o.Policy, o.Limit, o.Samples); !c.ledger.charge(fixed) {
 		return fmt.Errorf("%w: %d bytes are too few for its tables, which take %d", ErrNoMemory, o.Limit, fixed)
 	}
 	if c.table, err = newTable(mostSamples(o.Limit, o.Samples)); err != nil {
@@ -119,7 +117,7 @@ func (c *Cache) Close() {
 	defer c.mu.Unlock()
 	c.table.close()
 	c.arena.close()
-	c.charge(-c.charged)
+	c.ledger.charge(-c.ledger.charged)
 	c.held = 0
 }
 

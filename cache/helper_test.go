@@ -224,9 +224,9 @@ func check(c *Cache) error {
 			return fmt.Errorf("page %d is lost", p)
 		}
 	}
-	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.cold.n)*pageCost + int64(t.fresh-1)*(entryBytes+c.lfu.entryCost())
-	if c.charged != want || c.charged > c.limit {
-		return fmt.Errorf("%d bytes charged, %d are held, the limit is %d", c.charged, want, c.limit)
+	want := fixedBytes(c.policy, c.ledger.limit, c.samples()) + int64(a.fresh-1-a.cold.n)*pageCost + int64(t.fresh-1)*(entryBytes+c.lfu.entryCost())
+	if c.ledger.charged != want || c.ledger.charged > c.ledger.limit {
+		return fmt.Errorf("%d bytes charged, %d are held, the limit is %d", c.ledger.charged, want, c.ledger.limit)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (c *Cache) makeRoom(epoch int, size int64) uint32 {
 		}
 		victim := uint32(0)
 		switch {
-		case Cost(size) > c.limit: // do not evict everything for nothing
+		case Cost(size) > c.ledger.limit: // do not evict everything for nothing
 		case c.policy == Constant:
 			victim = c.table.expendable(epoch, true)
 		}

@@ -30,7 +30,6 @@ const maxEpochs = 128
 
 // meter holds the cache's counters, guarded by the cache's lock.
 type meter struct {
-	peak    int64
 	largest int64
 	epochs  []EpochStats // in the order they were first read
 }
@@ -62,7 +61,7 @@ func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Stats{
-		Limit: c.limit, Reserved: c.charged, MaxReserved: c.meter.peak,
+		Limit: c.ledger.limit, Reserved: c.ledger.charged, MaxReserved: c.ledger.peak,
 		Real: c.held, MaxReal: c.meter.largest, Samples: int64(c.table.held),
 		Epochs: slices.Clone(c.meter.epochs),
 	}

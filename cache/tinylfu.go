@@ -133,8 +133,8 @@ func (l *tinylfu) put(id uint32, s Stamp, data []byte) bool {
 	if held {
 		return true
 	}
-	admitted := Cost(s.Size) <= c.limit && l.admits(id, Cost(s.Size), most)
-	if c.settle(n, admitted, id, s, data) {
+	admitted := Cost(s.Size) <= c.ledger.limit && l.admits(id, Cost(s.Size), most)
+	if l.settle(n, admitted, id, s, data) {
 		return true
 	}
 	if admitted {
@@ -156,7 +156,8 @@ func (l *tinylfu) admits(id uint32, cost, most int64) bool {
 }
 
 // settle stores a sample that was admitted, in entry n or, if that is 0, in what has become free, and reports whether it did.
-func (c *Cache) settle(n uint32, admitted bool, id uint32, s Stamp, data []byte) bool {
+func (l *tinylfu) settle(n uint32, admitted bool, id uint32, s Stamp, data []byte) bool {
+	c := l.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

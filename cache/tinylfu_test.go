@@ -97,7 +97,7 @@ func TestTinyLFUKnowsWhatLeft(t *testing.T) {
 	for id := range int64(n) {
 		c.Put(0, id, src.stamp(id), content(id, src.stamp(id)))
 	}
-	if s := c.Stats(); s.Samples != n || c.lfu.costs != s.Samples*Cost(20_000) || c.lfu.sets.MaxCost() > c.limit {
+	if s := c.Stats(); s.Samples != n || c.lfu.costs != s.Samples*Cost(20_000) || c.lfu.sets.MaxCost() > c.ledger.limit {
 		t.Errorf("%+v, they cost %d", s, c.lfu.costs)
 	}
 }

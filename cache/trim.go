@@ -32,6 +32,6 @@ func (c *Cache) trim(n int64) int64 {
 	defer c.mu.Unlock()
 	c.arena.attach(pages)
 	freed := int64(len(pages)) * pageCost
-	c.charge(-freed)
+	c.ledger.charge(-freed)
 	return freed
 }
