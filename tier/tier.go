@@ -19,7 +19,6 @@ type Options struct {
 	Dataset string       // names the dataset among those that use the directory
 	Fillers int          // how many extents are fetched at once, each in memory of its own; below 1: 4
 	Logger  *slog.Logger // nil: none
-	Renew   bool         // see Tier.Renew
 }
 
 // Tier is the extents of one dataset. Its methods may be called concurrently, until Close.
@@ -67,7 +66,6 @@ func Open(dir string, o Options) (*Tier, error) {
 		return nil, err
 	}
 	t := &Tier{opts: o}
-	t.shelf.renew.Store(o.Renew)
 	if t.shelf.room, err = openRoom(dir); err != nil {
 		return nil, err
 	}

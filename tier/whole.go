@@ -53,15 +53,16 @@ func (t *Tier) Drop(o *Object) {
 	}
 }
 
-// Instead closes the tier and returns that of another dataset in the same directory, with the same options and Renew.
+// Instead closes the tier and returns that of another dataset in the same directory, with the same options, after Renew.
 // What is in this one gives way before any other.
 func (t *Tier) Instead(dataset string) (*Tier, error) {
 	o := t.opts
-	o.Dataset, o.Renew = dataset, true
+	o.Dataset = dataset
 	other, err := Open(filepath.Dir(t.shelf.dir.Name()), o)
 	if err != nil {
 		return nil, err
 	}
+	other.Renew()
 	_ = os.Chtimes(t.shelf.lock.Name(), time.Time{}, time.Unix(0, 0))
 	return other, t.Close()
 }

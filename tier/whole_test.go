@@ -126,7 +126,8 @@ func TestRenewal(t *testing.T) {
 		}
 		tier.Close()
 	}
-	tier := open(t, dir, Options{Limit: limit, Renew: true})
+	tier := open(t, dir, Options{Limit: limit})
+	tier.Renew()
 	if !o.got(t, tier, "old3") || !o.got(t, tier, "old7") {
 		t.Error("what was there is not")
 	}
@@ -147,7 +148,8 @@ func TestUseByOthers(t *testing.T) {
 	const most = 10
 	o, dir := newOrigin(1000), t.TempDir()
 	limit := most * Cost(1000)
-	long := open(t, dir, Options{Limit: limit, Renew: true})
+	long := open(t, dir, Options{Limit: limit})
+	long.Renew()
 	for k := range most {
 		o.put(long, fmt.Sprint(k))
 	}
@@ -159,7 +161,8 @@ func TestUseByOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	late := open(t, dir, Options{Limit: limit, Renew: true})
+	late := open(t, dir, Options{Limit: limit})
+	late.Renew()
 	if o.put(long, "7"); !o.got(t, long, "3") || long.Stats().Kept != most { // which is there
 		t.Fatal("what was put is not there")
 	}
