@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -78,18 +79,10 @@ func (o *Options) defaults() error {
 			return err
 		}
 	}
-	if o.MaxRequests == 0 {
-		o.MaxRequests = 64
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 20 * time.Second
-	}
-	if o.Wait == 0 {
-		o.Wait = DefaultWait
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.MaxRequests = cmp.Or(o.MaxRequests, 64)
+	o.Timeout = cmp.Or(o.Timeout, 20*time.Second)
+	o.Wait = cmp.Or(o.Wait, DefaultWait)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package tier
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,9 +70,7 @@ func Examine(dir string) (p Place, err error) {
 	}
 	if used, _, err := owned.Open(filepath.Join(dir, "used"), os.O_RDONLY); err == nil {
 		defer used.Close()
-		var b [counterBytes]byte
-		_, _ = used.ReadAt(b[:], 0) // 0 until it has been written
-		p.Used = int64(binary.NativeEndian.Uint64(b[:]))
+		p.Used = counterIn(used)
 	}
 	return p, nil
 }

@@ -73,16 +73,14 @@ func followed(path string) (bytes int64) {
 		return 0
 	}
 	defer f.Close()
-	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
+	if owned.Lock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
 		if !isThere(f) {
 			return followed(path) // by somebody else, since then
 		}
 		_ = os.Remove(path)
 		return 0
 	}
-	var b [counterBytes]byte
-	_, _ = f.ReadAt(b[:], 0) // 0 until it has been written
-	return int64(binary.NativeEndian.Uint64(b[:]))
+	return counterIn(f)
 }
 
 func (r *room) plans() string { return filepath.Join(r.dir, "plans") }
@@ -100,7 +98,7 @@ func openShared(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := flock(f, unix.LOCK_SH); err != nil {
+		if err := owned.Lock(f, unix.LOCK_SH); err != nil {
 			f.Close()
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -27,13 +28,20 @@ type room struct {
 
 const counterBytes = 8
 
+// counterIn is the number in a file that has nothing else; 0 until it has been written.
+func counterIn(f *os.File) int64 {
+	var b [counterBytes]byte
+	_, _ = f.ReadAt(b[:], 0)
+	return int64(binary.NativeEndian.Uint64(b[:]))
+}
+
 func openRoom(dir string) (*room, error) {
 	lock, _, err := owned.Open(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
 	r := &room{dir: dir, lock: lock}
-	alone := flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil
+	alone := owned.Lock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil
 	if err := r.open(alone); err != nil {
 		r.close()
 		return nil, err
@@ -62,7 +70,7 @@ func (r *room) open(alone bool) error {
 	if alone {
 		r.add(sizeBelow(r.dir) - r.used())
 	}
-	return flock(r.lock, unix.LOCK_SH) // waits for a process that counts
+	return owned.Lock(r.lock, unix.LOCK_SH) // waits for a process that counts
 }
 
 // close ends the use of the directory. The page stays for reads that a disk answers later.
@@ -131,7 +139,7 @@ func (r *room) evict() (more bool) {
 		if err != nil {
 			continue
 		}
-		err = flock(lock, unix.LOCK_EX|unix.LOCK_NB)
+		err = owned.Lock(lock, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil && isThere(lock) {
 			n := sizeBelow(d.path)
 			err = remove(d.path)
@@ -162,14 +170,6 @@ func remove(dir string) error {
 	err = os.Remove(filepath.Join(dir, "lock"))
 	_ = os.Remove(dir) // unless it is in use again
 	return err
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
-			return err
-		}
-	}
 }
 
 // sizeBelow is what the extents below a directory take.

@@ -179,7 +179,7 @@ func (t *tree) lock() error {
 	if t.part.N > 0 && info.Size() > 0 {
 		return t.share()
 	}
-	err = unix.Flock(int(t.marker.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = owned.Lock(t.marker, unix.LOCK_EX|unix.LOCK_NB)
 	if t.part.N > 0 && err == unix.EWOULDBLOCK {
 		return t.share()
 	}
@@ -187,13 +187,7 @@ func (t *tree) lock() error {
 }
 
 // share waits for the lock that all who make parts hold.
-func (t *tree) share() error {
-	var err error = unix.EINTR
-	for err == unix.EINTR {
-		err = unix.Flock(int(t.marker.Fd()), unix.LOCK_SH)
-	}
-	return t.locked(err)
-}
+func (t *tree) share() error { return t.locked(owned.Lock(t.marker, unix.LOCK_SH)) }
 
 // locked says what came of an attempt to lock.
 func (t *tree) locked(err error) error {
