@@ -19,7 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // TestAllowance: what all have is at most what there is and what one needs, and everybody's turn comes.
@@ -240,7 +240,7 @@ func TestUnpackingIsCharged(t *testing.T) {
 			}
 			return err
 		}
-		if err := load(page); !errors.Is(err, ErrTooLarge) {
+		if err := load(page); !errors.Is(err, errTooLarge) {
 			t.Errorf("%s, without room: %v", name, err)
 		}
 		if err := load(len(memory)); err != nil { // from now on, the worker has its decoder

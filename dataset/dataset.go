@@ -7,8 +7,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/batchfs/batchfs/cache/pages"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/pages"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // Dataset is an opened dataset. Its samples are numbered from 0 in the dataset's order; an

@@ -42,7 +42,7 @@
 // serves any list.
 //
 // Links are followed. A directory link that leads back to a directory above it is
-// [ErrLinkCycle]; a link that leads nowhere, or to itself, counts as a file. A manifest's paths
+// [errLinkCycle]; a link that leads nowhere, or to itself, counts as a file. A manifest's paths
 // are cleaned lexically, and one that leaves the manifest's directory is rejected unless
 // Options.AllowOutside is set. Links are not resolved for this: the directory's owner made them.
 //

@@ -124,7 +124,7 @@ func TestOfFile(t *testing.T) {
 		err  error
 		want bool
 	}{
-		{nil, false}, {errors.New("corrupt"), false}, {ErrTooLarge, false}, {ErrStopped, false}, {ErrShort, false},
+		{nil, false}, {errors.New("corrupt"), false}, {errTooLarge, false}, {ErrStopped, false}, {ErrShort, false},
 		{ErrMissing, true}, {ErrChanged, true}, {ErrNotFile, true},
 		{&FileError{"a", ErrMissing}, true}, {&FileError{"a", fmt.Errorf("%w: %w", ErrChanged, ErrNotFile)}, true},
 		{&fs.PathError{Op: "open", Path: "a", Err: unix.EACCES}, true},
@@ -162,7 +162,7 @@ func TestIdentityOfWhatWasFound(t *testing.T) {
 	p.images("a.jpg")
 	d := p.open("")
 	// Memory refused, read stopped, and file repaired during the read.
-	if _, id, err := d.Load(context.Background(), 0, nil, nil); !errors.Is(err, ErrTooLarge) || id != d.Stat(0) {
+	if _, id, err := d.Load(context.Background(), 0, nil, nil); !errors.Is(err, errTooLarge) || id != d.Stat(0) {
 		t.Errorf("refused: %+v, %v", id, err)
 	}
 	bad := d.Stat(0)

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/internal/archive"
 )
 
 // Errors of opening a dataset.
@@ -21,7 +21,7 @@ var (
 	ErrLabels    = errors.New("the labels of some are numbers, those of others names of classes")
 	ErrManifests = errors.New("has more than one manifest")
 	ErrClasses   = errors.New("labels do not fit the list of classes")
-	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
+	errLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
 )
 
 // An EntryError is the error of opening a dataset that a list names.
@@ -49,7 +49,7 @@ var (
 	// is known about the file. The error clears when the storage is back.
 	ErrAway     = errors.New("the dataset's storage is away")
 	ErrStopped  = errors.New("read was cancelled") // while it waited for bandwidth or a store
-	ErrTooLarge = errors.New("file does not fit the memory given")
+	errTooLarge = errors.New("file does not fit the memory given")
 )
 
 // FileError says which sample's file an operation failed on. Callers that name the file
@@ -75,7 +75,7 @@ func Reason(err error) error {
 // missing, has changed, is not a regular file, may not be read, or its path is a link loop or too
 // long. Only such errors may be remembered for a file, or decide what takes its place. Any other
 // errno is the machine's fault, and takes precedence over a file error that it caused.
-// [ErrTooLarge] and [ErrStopped] are the caller's own.
+// [errTooLarge] and [ErrStopped] are the caller's own.
 func OfFile(err error) bool {
 	if errors.Is(err, ErrAway) {
 		return false

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/batchfs/batchfs/dataset/archive"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // asked is how many requests to a store are under way at a time while a dataset is opened.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/internal/archive"
 )
 
 // found is what an object holds. The rows of its table have the names that samples have there.

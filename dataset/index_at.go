@@ -14,7 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/parallel"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // ErrIndexAt: the index that Options.IndexAt names cannot be used.

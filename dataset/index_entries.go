@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset/entries"
+	"github.com/batchfs/batchfs/internal/entries"
 )
 
 // ErrNoIndex means that there is no index file to keep entry points beside.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset/entries"
+	"github.com/batchfs/batchfs/internal/entries"
 )
 
 // pointsOf returns the entry points stored for a file, "" if none are.

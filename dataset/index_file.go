@@ -18,7 +18,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/internal/archive"
 )
 
 const (

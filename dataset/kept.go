@@ -7,7 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"github.com/batchfs/batchfs/tier"
+	"github.com/batchfs/batchfs/internal/tier"
 )
 
 // chooseLocal makes a local cache that not everything fits into one of samples, if it may.

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/batchfs/batchfs/tier"
+	"github.com/batchfs/batchfs/internal/tier"
 )
 
 // noise is bytes that cannot be compressed.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset/archive"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // A list is a text file that names datasets, one in a line: by paths, patterns or URLs. Paths are relative to it.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 

@@ -8,8 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 
-	"github.com/batchfs/batchfs/dataset/archive"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // object is a file, or an object of a store, that holds many samples, in the version that was

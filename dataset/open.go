@@ -12,7 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/promptly"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // Options say how to open a dataset. Prober is required.

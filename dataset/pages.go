@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sort"
 
-	"github.com/batchfs/batchfs/cache/pages"
+	"github.com/batchfs/batchfs/internal/pages"
 )
 
 // KeepPages has compressed pages, from which samples are read, kept in a cache, until DropPages or another one is named. Without
@@ -80,7 +80,7 @@ func (d *Dataset) fromPage(ctx context.Context, c *pages.Cache, i, first, uses i
 	p, mine, err := c.Get(ctx, pages.Key{Object: d.table.members[i].object, Offset: f.place.Offset}, f.place.Block, uses, func(to []byte) error {
 		n := f.skew + int(f.place.Length)
 		if buf = roomFor(max(size, f.room(n)), max(size, n), buf, grow); cap(buf) < n {
-			return ErrTooLarge
+			return errTooLarge
 		}
 		got, err := s.fill(ctx, f, buf[:cap(buf)], 0, n)
 		if read = int64(got); err == nil {
@@ -91,7 +91,7 @@ func (d *Dataset) fromPage(ctx context.Context, c *pages.Cache, i, first, uses i
 		}
 		return err
 	})
-	switch own := errors.Is(err, ErrStopped) || errors.Is(err, ErrTooLarge); {
+	switch own := errors.Is(err, ErrStopped) || errors.Is(err, errTooLarge); {
 	case errors.Is(err, pages.ErrNoRoom), errors.Is(err, pages.ErrGivenUp), own && !mine:
 		return nil, 0, errAlone
 	case err == ctx.Err() && err != nil: // while it waited
@@ -105,7 +105,7 @@ func (d *Dataset) fromPage(ctx context.Context, c *pages.Cache, i, first, uses i
 		err = d.settled(i, s, f)
 	}
 	if buf = roomFor(size, size, buf, grow); err == nil && cap(buf) < size {
-		err = ErrTooLarge
+		err = errTooLarge
 	}
 	if err != nil {
 		use = pages.NoUse

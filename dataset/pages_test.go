@@ -14,9 +14,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/batchfs/batchfs/cache/pages"
-	"github.com/batchfs/batchfs/dataset/archive"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/pages"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // writePage writes images into one compressed page.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset/archive"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // marksOf are some of the names that an index of a folder in a store has, as [store.Store.ListAlong] wants them.

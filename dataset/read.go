@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/internal/archive"
 )
 
 // Identity distinguishes a file from a later one at the same path.
@@ -43,7 +43,7 @@ const LeastInOne = 4 << 10
 
 // LoadPart reads sample i's file, or the part of it that is needed. It uses buf if its capacity
 // suffices, else the memory that grow(n) returns: at least n bytes, or less to refuse
-// ([ErrTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
+// ([errTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
 //
 // If need is not nil, it is shown HeadBytes from the file's beginning and the file's size, and
 // decides which other bytes are needed: those between two offsets, or all if ok is false. If
@@ -120,7 +120,7 @@ func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []by
 		}
 	}
 	if cap(buf) < n {
-		return nil, 0, ErrTooLarge
+		return nil, 0, errTooLarge
 	}
 	read, err := s.fillPart(ctx, f, buf[:n], need, first, int(d.LeastSaved()))
 	if err == nil {
@@ -170,7 +170,7 @@ func (d *Dataset) unpackAlone(ctx context.Context, i int, s *storage, f *file, b
 		}
 	}
 	if cap(buf) < from+n {
-		return nil, 0, ErrTooLarge
+		return nil, 0, errTooLarge
 	}
 	buf = buf[:cap(buf)]
 	got, err := s.fill(ctx, f, buf[from:], 0, n)

@@ -63,7 +63,7 @@ func testRead(t *testing.T, how Storage) {
 		}
 	}
 	for name, refuse := range map[string]func(int) []byte{"nil": nil, "short": func(int) []byte { return make([]byte, len(content)-1) }} {
-		if _, err := d.Read(0, nil, refuse); !errors.Is(err, ErrTooLarge) {
+		if _, err := d.Read(0, nil, refuse); !errors.Is(err, errTooLarge) {
 			t.Errorf("grow that refuses (%s): %v", name, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // source is a dataset's location: a directory, a manifest in one, archives in one, or a list of such. The

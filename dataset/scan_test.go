@@ -234,7 +234,7 @@ func TestLinks(t *testing.T) {
 		p := newPlace(t)
 		p.images("a/1.jpg", "a/deep/2.jpg")
 		p.link(target, name)
-		if _, err := p.tryOpen(""); !errors.Is(err, ErrLinkCycle) || !strings.Contains(err.Error(), p.path(name)+": ") {
+		if _, err := p.tryOpen(""); !errors.Is(err, errLinkCycle) || !strings.Contains(err.Error(), p.path(name)+": ") {
 			t.Errorf("%s -> %s: error %v", name, target, err)
 		}
 	}
@@ -243,7 +243,7 @@ func TestLinks(t *testing.T) {
 	p.images("a/1.jpg", "b/2.jpg")
 	p.link("../b", "a/x")
 	p.link("../a", "b/y")
-	if _, err := p.tryOpen(""); !errors.Is(err, ErrLinkCycle) || !strings.Contains(err.Error(), p.path("a/x/y")+": ") {
+	if _, err := p.tryOpen(""); !errors.Is(err, errLinkCycle) || !strings.Contains(err.Error(), p.path("a/x/y")+": ") {
 		t.Errorf("error %v", err)
 	}
 }

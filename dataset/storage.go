@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset/archive"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // Storage says how the files of a dataset are read. The zero value reads them normally.

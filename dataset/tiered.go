@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/store"
-	"github.com/batchfs/batchfs/tier"
+	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/tier"
 )
 
 // LocalCache says which disk keeps what was read from a store. The zero value: none.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/internal/archive"
 )
 
 // An arrangement is the order and the labels that names have as the paths of files in a directory;

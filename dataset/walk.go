@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/internal/archive"
 )
 
 // readBatch is how many directory entries are read at a time.
@@ -120,7 +120,7 @@ func (w *walker) read(path string, above []fs.FileInfo) (f folder, err error) {
 	}
 	f = folder{path: path, self: self}
 	if slices.ContainsFunc(above, func(dir fs.FileInfo) bool { return os.SameFile(dir, self) }) {
-		return f, fmt.Errorf("%s: %w", filepath.Join(w.src.dir, w.lastLink(path)), ErrLinkCycle)
+		return f, fmt.Errorf("%s: %w", filepath.Join(w.src.dir, w.lastLink(path)), errLinkCycle)
 	}
 	w.out.Dirs = append(w.out.Dirs, dirStamp{[]byte(path), newStamp(self.ModTime(), now)})
 	for err != io.EOF {

@@ -43,7 +43,7 @@ func (y yield) equal(z yield) bool {
 }
 
 func (f *half) task(d *Decoder) (*canvas, Task) {
-	v := View{Region: f.from, Orientation: d.options.orientation(f.head)}
+	v := view{Region: f.from, Orientation: d.options.orientation(f.head)}
 	height, width := v.size()
 	c := newCanvas(width, height, d.options.Color.Channels())
 	d.SetEntryPoints(f.rule, f.at)
@@ -84,7 +84,7 @@ func samePair(t testing.TB, by [2]*Decoder, halves [2]half) (alone [2]yield) {
 func together(t testing.TB, by [2]*Decoder, halves [2]half) bool {
 	t.Helper()
 	var tasks [2]Task
-	var views [2]View
+	var views [2]view
 	var err error
 	for i, d := range by {
 		_, tasks[i] = halves[i].task(d)

@@ -61,7 +61,7 @@ func newAloneSet(t testing.TB) kernelSet {
 	for _, of := range all {
 		of[0].kept.kernel = Portable
 		for _, d := range of {
-			d.codecs[JPEG] = func(k *kept, dst Image, data []byte, v View) error {
+			d.codecs[JPEG] = func(k *kept, dst Image, data []byte, v view) error {
 				left, err := k.baseline(dst, data, v)
 				if left {
 					return errLeft
@@ -85,7 +85,7 @@ func (all kernelSet) taken() (n JPEGs) {
 // same checks that all kernels give the same pixels of a region, or the same error: while they
 // make entry points, and with those that were made.
 func (all kernelSet) same(t testing.TB, name string, data []byte, h Header, c Color, r Region) {
-	v := View{Region: r, Orientation: all[c][0].options.orientation(h)}
+	v := view{Region: r, Orientation: all[c][0].options.orientation(h)}
 	height, width := v.size()
 	decode := func(d *Decoder) ([]byte, error) {
 		to := newCanvas(width, height, c.Channels())

@@ -93,7 +93,7 @@ func benchmarkDecode(b *testing.B, data []byte, c Color, orientation uint8) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v := View{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: orientation}
+	v := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: orientation}
 	height, width := v.size()
 	dst := Image{make([]byte, height*width*c.Channels()), width * c.Channels(), height, width}
 	b.SetBytes(int64(len(dst.Pix)))

@@ -8,7 +8,7 @@ import (
 
 // decodeBMP reads BMP: 1 to 32 bits per pixel, palettes, bit fields, RLE. Missing palette
 // entries are black; channels that are not 8 bits wide are scaled and rounded.
-func decodeBMP(_ *kept, dst Image, data []byte, v View) error {
+func decodeBMP(_ *kept, dst Image, data []byte, v view) error {
 	l, err := readBMPLayout(data, true)
 	if err = cmp.Or(err, v.Header.matches(l.width, l.height)); err != nil {
 		return err

@@ -4,7 +4,7 @@ package decode
 // bottom, and the data may move the position.
 type rleCanvas struct {
 	dst    Image
-	view   View
+	view   view
 	layout *bmpLayout
 	table  colorTable
 	data   []byte
@@ -13,7 +13,7 @@ type rleCanvas struct {
 
 // decodeRLE decodes RLE4 and RLE8. Pixels that the data skips have colour 0; runs past the right
 // edge are clipped. Data without an end mark is truncated.
-func decodeRLE(dst Image, data []byte, v View, l *bmpLayout) error {
+func decodeRLE(dst Image, data []byte, v view, l *bmpLayout) error {
 	c := rleCanvas{dst: dst, view: v, layout: l, table: l.table(v.Color), data: data}
 	for y := range v.Region.H {
 		for x := range v.Region.W {

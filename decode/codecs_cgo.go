@@ -84,7 +84,7 @@ var version = sync.OnceValue(func() string {
 })
 
 // cView returns v as a C struct, and the address of its first pixel.
-func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {
+func cView(dst Image, v view) (*C.uint8_t, C.bfs_view) {
 	p := place(v.Orientation, v.Region.W, v.Region.H, v.Color.Channels(), dst.Stride)
 	view := cRegion(v)
 	view.dx, view.dy = C.ptrdiff_t(p.dx), C.ptrdiff_t(p.dy)
@@ -92,7 +92,7 @@ func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {
 }
 
 // cRegion returns v as a C struct, without where its pixels go.
-func cRegion(v View) C.bfs_view {
+func cRegion(v view) C.bfs_view {
 	return C.bfs_view{
 		width: C.int32_t(v.Header.Width), height: C.int32_t(v.Header.Height),
 		x: C.int32_t(v.Region.X), y: C.int32_t(v.Region.Y), w: C.int32_t(v.Region.W), h: C.int32_t(v.Region.H),

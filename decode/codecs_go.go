@@ -15,7 +15,7 @@ var goCodecs = codecs{JPEG: goJPEG, PNG: goPNG, WebP: goWebP, BMP: decodeBMP, PN
 
 // throughGo emits the rows that one of Go's decoders makes, and classifies its errors. Hostile data
 // that makes the decoder panic must cost one image, not the program.
-func throughGo(dst Image, v View, open func() (row, error)) (err error) {
+func throughGo(dst Image, v view, open func() (row, error)) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = corrupt("its decoder failed: %v", r)

@@ -19,11 +19,11 @@ func (*kept) takeJPEGs() JPEGs { return JPEGs{} }
 func (*kept) setEntryPoints(EntryRule, []EntryPoint)       {}
 func (*kept) takeEntryPoints() ([]EntryPoint, EntryResult) { return nil, EntriesUnused }
 
-func (*kept) pair(*kept, *[2]Task, *[2]View) bool { return false }
+func (*kept) pair(*kept, *[2]Task, *[2]view) bool { return false }
 
-func entryPart([]byte, int64, EntryRule, []EntryPoint, View) (from, to int64) { return 0, 0 }
+func entryPart([]byte, int64, EntryRule, []EntryPoint, view) (from, to int64) { return 0, 0 }
 
-func packedSize([]byte, View, int) (Packed, bool) { return Packed{}, false }
+func packedSize([]byte, view, int) (Packed, bool) { return Packed{}, false }
 func pack([]byte, []byte, Packed) bool            { return false }
 
 func kernelRuns(Kernel) bool { return false }

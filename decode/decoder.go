@@ -49,9 +49,9 @@ func (r Region) in(w, h int) bool {
 	return r.X >= 0 && r.Y >= 0 && r.W >= 1 && r.H >= 1 && r.W <= w && r.H <= h && r.X <= w-r.W && r.Y <= h-r.H
 }
 
-// View is what to decode of an image: a region at a scale of 1/Scale, in a colour, with an
+// view is what to decode of an image: a region at a scale of 1/Scale, in a colour, with an
 // orientation applied.
-type View struct {
+type view struct {
 	Header      Header
 	Region      Region
 	Scale       int // 1; for JPEG also 2, 4 or 8
@@ -60,7 +60,7 @@ type View struct {
 }
 
 // size returns the upright region's size.
-func (v *View) size() (height, width int) {
+func (v *view) size() (height, width int) {
 	if transposes(v.Orientation) {
 		return v.Region.W, v.Region.H
 	}
@@ -69,7 +69,7 @@ func (v *View) size() (height, width int) {
 
 // check verifies that the region lies in the image and that dst has exactly its size and enough
 // memory.
-func (v *View) check(dst Image) error {
+func (v *view) check(dst Image) error {
 	if !scales(v.Header.Format, v.Scale) {
 		return fmt.Errorf("%w: %s cannot be decoded at 1/%d", ErrDestination, v.Header.Format, v.Scale)
 	}
@@ -94,7 +94,7 @@ func scales(f Format, scale int) bool {
 
 // A codec decodes a view of an image of its format; the destination fits the view. It must itself
 // detect data that is not the image in the view's header, and writes nothing but the view's pixels.
-type codec func(k *kept, dst Image, data []byte, v View) error
+type codec func(k *kept, dst Image, data []byte, v view) error
 
 // codecs holds one codec for each format, nil where there is none.
 type codecs [numFormats]codec
@@ -168,7 +168,7 @@ type Task struct {
 }
 
 // view checks a task, and returns what its codec is told.
-func (d *Decoder) view(t *Task) (v View, err error) {
+func (d *Decoder) view(t *Task) (v view, err error) {
 	h := t.Header
 	if err := d.options.allows(h); err != nil {
 		return v, err
@@ -176,7 +176,7 @@ func (d *Decoder) view(t *Task) (v View, err error) {
 	if h.Format >= numFormats || d.codecs[h.Format] == nil {
 		return v, unsupported("there is no decoder for %s, or it is closed", h.Format)
 	}
-	v = View{Header: h, Region: t.Region, Scale: t.Scale, Color: d.options.Color, Orientation: d.options.orientation(h)}
+	v = view{Header: h, Region: t.Region, Scale: t.Scale, Color: d.options.Color, Orientation: d.options.orientation(h)}
 	if err := v.check(t.To); err != nil {
 		return v, err
 	}
@@ -194,7 +194,7 @@ func (o Options) Pairs(h Header) bool { return h.Format == JPEG && o.Kernel.chos
 // DecodePair does what DecodeRegion of each decoder does with its task, errors and entry points included,
 // and takes less time if both tasks are sound baseline JPEGs that have no given entry points.
 func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
-	var views [2]View
+	var views [2]view
 	pair := true
 	for i, d := range by {
 		v, err := d.view(&tasks[i])

@@ -87,7 +87,7 @@ func TestCodecsCheckForThemselves(t *testing.T) {
 				continue
 			}
 			c := newCanvas(h.Width, h.Height, 3)
-			v := View{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Orientation: 1}
+			v := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Orientation: 1}
 			if err := d.codecs[h.Format](&d.kept, c.Image, s.data, v); err == nil {
 				t.Errorf("%s %s: no error", set.name, s.name)
 			}

@@ -39,7 +39,7 @@ func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPo
 	if err != nil || h.Format != JPEG || !r.in(h.Width, h.Height) || rule == EntryOff || len(at) == 0 || o.Kernel.chosen() < Portable {
 		return 0, 0, false
 	}
-	from, to = entryPart(head, size, rule, at, View{Header: h, Region: r, Scale: 1, Color: o.Color})
+	from, to = entryPart(head, size, rule, at, view{Header: h, Region: r, Scale: 1, Color: o.Color})
 	return from, to, from < to
 }
 

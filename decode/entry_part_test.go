@@ -52,7 +52,7 @@ func TestEntryPart(t *testing.T) {
 			d := all[c][1+round%(len(all[c])-1)]
 			rule := []EntryRule{EntryRows, 1, 2, 3, 5, 7}[round%6]
 			decode := func(data []byte, at []EntryPoint, from, to int64) ([]byte, EntryResult, []EntryPoint, error) {
-				v := View{Region: r, Orientation: d.options.orientation(h)}
+				v := view{Region: r, Orientation: d.options.orientation(h)}
 				height, width := v.size()
 				canvas := newCanvas(width, height, c.Channels())
 				d.SetEntryPoints(rule, at)

@@ -104,7 +104,7 @@ func fuzzRegion(t *testing.T, d *Decoder, data []byte, h Header, how uint8) {
 	w, hh := h.At(scale)
 	r := Region{X: w * int(how>>4&3) / 4, Y: hh * int(how>>6) / 4}
 	r.W, r.H = w-r.X, hh-r.Y
-	v := View{Region: r, Orientation: d.options.orientation(h)}
+	v := view{Region: r, Orientation: d.options.orientation(h)}
 	height, width := v.size()
 	c := newCanvas(width, height, d.options.Color.Channels())
 	if err := d.DecodeRegion(c.Image, data, h, r, scale); err != nil {

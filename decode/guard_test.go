@@ -45,7 +45,7 @@ func TestNothingBeyondMemory(t *testing.T) {
 				continue // these formats have no orientation
 			}
 			for _, c := range []Color{RGB, Gray} {
-				v := View{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: o}
+				v := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: o}
 				stride := h.Width * c.Channels()
 				dst := Image{atEnd(output, stride*h.Height), stride, h.Height, h.Width}
 				if err := d.codecs[h.Format](&d.kept, dst, data, v); err != nil {

@@ -18,7 +18,7 @@ import "C"
 import "unsafe"
 
 // jpeg decodes with our own decoder, and what that leaves with libjpeg-turbo.
-func (k *kept) jpeg(dst Image, data []byte, v View) error {
+func (k *kept) jpeg(dst Image, data []byte, v view) error {
 	if k.kernel >= Portable {
 		if left, err := k.baseline(dst, data, v); !left {
 			return err
@@ -32,7 +32,7 @@ func (k *kept) jpeg(dst Image, data []byte, v View) error {
 }
 
 // baseline reports whether the image is left to libjpeg-turbo.
-func (k *kept) baseline(dst Image, data []byte, v View) (left bool, err error) {
+func (k *kept) baseline(dst Image, data []byte, v view) (left bool, err error) {
 	code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), k.task(dst, data, v))
 	if code >= C.BFS_LEFT_KIND {
 		return true, nil
@@ -41,7 +41,7 @@ func (k *kept) baseline(dst Image, data []byte, v View) (left bool, err error) {
 }
 
 // pair reports whether it decoded both tasks, the second one with what other keeps. If not, nothing is known of either.
-func (k *kept) pair(other *kept, t *[2]Task, v *[2]View) bool {
+func (k *kept) pair(other *kept, t *[2]Task, v *[2]view) bool {
 	if k.kernel < Portable || k.kernel != other.kernel || len(k.given)+len(other.given) > 0 {
 		return false
 	}
@@ -49,7 +49,7 @@ func (k *kept) pair(other *kept, t *[2]Task, v *[2]View) bool {
 	return C.bfs_baseline_decode_pair(&k.c, &other.c, C.int(k.kernel-Portable), a, b) != 0
 }
 
-func (k *kept) task(dst Image, data []byte, v View) C.bfs_task {
+func (k *kept) task(dst Image, data []byte, v view) C.bfs_task {
 	entries := cEntries(k.rule, k.given)
 	entries.part = C.bfs_part{from: C.size_t(k.from), to: C.size_t(k.to)}
 	to, view := cView(dst, v)
@@ -69,7 +69,7 @@ func cEntries(rule EntryRule, at []EntryPoint) C.bfs_entries {
 	return entries
 }
 
-func entryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, v View) (from, to int64) {
+func entryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, v view) (from, to int64) {
 	part := C.bfs_baseline_need(cBytes(head), C.size_t(len(head)), C.size_t(size), cRegion(v), cEntries(rule, at))
 	return int64(part.from), int64(part.to)
 }

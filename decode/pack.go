@@ -10,7 +10,7 @@ type Packed struct {
 	Blocks int64 // of 8x8 samples that the decoder makes of a component, at most
 	Pixels int64 // where in that memory the region's pixels will be, as they are stored, without any gap
 
-	view View
+	view view
 	bits int
 }
 
@@ -25,7 +25,7 @@ func (o Options) Pack(data []byte, h Header, r Region, bits int) (p Packed, ok b
 	if err != nil {
 		return Packed{}, false
 	}
-	return packedSize(data, View{Header: h, Region: r, Scale: 1, Color: o.Color}, bits)
+	return packedSize(data, view{Header: h, Region: r, Scale: 1, Color: o.Color}, bits)
 }
 
 // Ordinary reports whether a file is a whole JPEG of a kind that even hardware takes, and that all decoders take for the same

@@ -9,7 +9,7 @@ package decode
 // #cgo nocallback bfs_pack_size
 import "C"
 
-func packedSize(data []byte, v View, bits int) (Packed, bool) {
+func packedSize(data []byte, v view, bits int) (Packed, bool) {
 	var size C.bfs_packed_size
 	if C.bfs_pack_size(&size, cBytes(data), C.size_t(len(data)), cRegion(v), C.int(bits)) != C.BFS_OK {
 		return Packed{}, false

@@ -43,7 +43,7 @@ func packs(t *testing.T, r *rand.Rand, d *Decoder, f oddFile) bool {
 	region := Region{W: 1 + r.IntN(h.Width), H: 1 + r.IntN(h.Height)}
 	region.X, region.Y = r.IntN(h.Width-region.W+1), r.IntN(h.Height-region.H+1)
 	p, ok := d.options.Pack(f.data, h, region, []int{32, 333, 2048}[r.IntN(3)])
-	height, width := (&View{Region: region, Orientation: h.Orientation}).size()
+	height, width := (&view{Region: region, Orientation: h.Orientation}).size()
 	d.TakeJPEGs()
 	_ = d.DecodeRegion(Image{Pix: make([]byte, height*width*3), Stride: width * 3, Height: height, Width: width}, f.data, h, region, 1)
 	ours := d.TakeJPEGs().Baseline == 1 && h.scan == 0

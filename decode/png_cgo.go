@@ -17,7 +17,7 @@ const (
 )
 
 // png decodes with libdeflate and our own code where that is fast, and with libpng otherwise.
-func (k *kept) png(dst Image, data []byte, v View) error {
+func (k *kept) png(dst Image, data []byte, v view) error {
 	// libpng reads no further than the region's last row.
 	if v.Region.Y+v.Region.H < v.Header.Height && !pngComplete(data) {
 		return endsEarly(true)

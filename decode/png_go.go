@@ -8,7 +8,7 @@ import (
 )
 
 // goPNG decodes with image/png, which is given only the chunks that determine the pixels.
-func goPNG(_ *kept, dst Image, data []byte, v View) error {
+func goPNG(_ *kept, dst Image, data []byte, v view) error {
 	critical, err := pngCritical(data)
 	if err != nil {
 		return err

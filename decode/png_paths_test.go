@@ -40,7 +40,7 @@ func kindOf(err error) error {
 
 // samePaths decodes a view on every path, and returns how many of the others agreed with libpng
 // without falling back on it.
-func samePaths(t testing.TB, name string, paths map[pngPath]*kept, data []byte, v View) (fast int) {
+func samePaths(t testing.TB, name string, paths map[pngPath]*kept, data []byte, v view) (fast int) {
 	t.Helper()
 	decode := func(how pngPath) ([]byte, error) {
 		height, width := v.size()
@@ -64,8 +64,8 @@ func samePaths(t testing.TB, name string, paths map[pngPath]*kept, data []byte, 
 }
 
 // allOf returns a view of a whole image as stored.
-func allOf(h Header, c Color) View {
-	return View{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: 1}
+func allOf(h Header, c Color) view {
+	return view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: 1}
 }
 
 // TestPNGFilters tests every filter, in the first row and in others, in every kind of pixel, in
@@ -118,7 +118,7 @@ func TestPNGFastKinds(t *testing.T) {
 		fast := s.data[24] == 8 && s.data[28] == 0 // depth and interlacing
 		for o := uint8(1); o <= 8; o++ {
 			for _, r := range []Region{{0, 0, s.w, s.h}, {s.w / 2, s.h / 3, s.w - s.w/2, s.h - s.h/3}, {s.w / 3, 0, 1, (s.h + 1) / 2}} {
-				v := View{Header: h, Region: r, Scale: 1, Color: Color(o & 1), Orientation: o}
+				v := view{Header: h, Region: r, Scale: 1, Color: Color(o & 1), Orientation: o}
 				name := fmt.Sprintf("%s, %+v turned by %d", s.name, r, o)
 				if n := samePaths(t, name, paths, s.data, v); (n == 2) != fast || n == 1 {
 					t.Fatalf("%s: %d of 2 took the fast path", name, n)

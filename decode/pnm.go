@@ -108,7 +108,7 @@ func pnmNumber(data []byte, p int) (n, end int) {
 
 // decodePNM reads PPM and PGM, raw and plain, with any maximum: samples become
 // round(v*255/maximum).
-func decodePNM(_ *kept, dst Image, data []byte, v View) error {
+func decodePNM(_ *kept, dst Image, data []byte, v view) error {
 	l, err := readPNMLayout(data, true)
 	if err = cmp.Or(err, v.Header.matches(l.width, l.height)); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (l *pnmLayout) at(x, y int) int { return l.raster + (y*l.width+x)*l.channel
 
 // decodeSamples decodes what must be read number by number. It reads a plain image as a whole,
 // whatever the region, to find its pixels and the end of the image.
-func (l *pnmLayout) decodeSamples(dst Image, data []byte, v View) (err error) {
+func (l *pnmLayout) decodeSamples(dst Image, data []byte, v view) (err error) {
 	read := v.Region
 	if l.plain {
 		read = Region{W: l.width, H: l.height}

@@ -47,7 +47,7 @@ func testRegions(t *testing.T, d *Decoder, s *sample, h Header, scale, regions i
 		if s.format.Raw() {
 			continue // these formats have no orientation
 		}
-		v := View{Header: h, Region: r, Scale: scale, Color: d.options.Color, Orientation: uint8(1 + random.IntN(8))}
+		v := view{Header: h, Region: r, Scale: scale, Color: d.options.Color, Orientation: uint8(1 + random.IntN(8))}
 		want, ow, oh := turned(upright, r.W, r.H, v.Color.Channels(), v.Orientation)
 		c := newCanvas(ow, oh, v.Color.Channels())
 		if err := d.codecs[h.Format](&d.kept, c.Image, s.data, v); err != nil {

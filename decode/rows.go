@@ -14,7 +14,7 @@ func (c Color) pixel(r, g, b uint8) [3]uint8 {
 }
 
 // put writes a pixel of the stored image, if it is in the region, as stored.
-func (v *View) put(dst Image, x, y int, pixel [3]uint8) {
+func (v *view) put(dst Image, x, y int, pixel [3]uint8) {
 	if x -= v.Region.X; x < 0 || x >= v.Region.W {
 		return
 	}
@@ -46,7 +46,7 @@ func repeat(to, from []byte) {
 type row func(y int, to []byte)
 
 // emit cuts a view out of a whole image's rows and places it in dst.
-func emit(dst Image, v View, source row) {
+func emit(dst Image, v view, source row) {
 	if v.Color == Gray {
 		rgb, line := source, make([]byte, 3*v.Header.Width)
 		source = func(y int, to []byte) {
@@ -71,7 +71,7 @@ func emit(dst Image, v View, source row) {
 }
 
 // averaged scales rows down by the view's scale: each pixel is the mean of those it covers.
-func averaged(source row, v View, width int) row {
+func averaged(source row, v view, width int) row {
 	c, s := v.Color.Channels(), v.Scale
 	line := make([]byte, v.Header.Width*c)
 	sum := make([]uint32, width*c)

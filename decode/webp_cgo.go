@@ -13,7 +13,7 @@ import (
 )
 
 // webp decodes with libwebp.
-func (k *kept) webp(dst Image, data []byte, v View) error {
+func (k *kept) webp(dst Image, data []byte, v view) error {
 	w, err := readWebP(data, true)
 	if err = cmp.Or(err, v.Header.matches(w.h.Width, w.h.Height)); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 // goWebP decodes with golang.org/x/image, and converts the planes of lossy images with
 // libwebp's arithmetic, to the same bytes.
-func goWebP(_ *kept, dst Image, data []byte, v View) error {
+func goWebP(_ *kept, dst Image, data []byte, v view) error {
 	w, err := readWebP(data, true)
 	if err = cmp.Or(err, v.Header.matches(w.h.Width, w.h.Height)); err != nil {
 		return err

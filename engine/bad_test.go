@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -79,7 +80,7 @@ func TestTransientFailures(t *testing.T) {
 	h, w := testSize(number(n, 1))
 	writePPM(t, samplePath(dir, number(n, 1)), h, w, picture(99, h, w))
 	for _, s := range samplesOf(t, e, Key{}) {
-		if s.ID == 1 && s.Status != StatusZeroed {
+		if s.ID == 1 && s.Status != catalog.StatusZeroed {
 			t.Errorf("the new file is shown: %+v", s)
 		}
 	}
@@ -89,7 +90,7 @@ func TestTransientFailures(t *testing.T) {
 // sample is no longer served once the file has been repaired.
 func TestStandInsGoWithTheirCause(t *testing.T) {
 	const n = 24
-	for _, policy := range []OnError{Replace, Zero} {
+	for _, policy := range []catalog.OnError{Replace, Zero} {
 		dir := testDir(t, n)
 		sample := spoil(t, samplePath(dir, number(n, 5))) // in batch 1
 		e := start(t, dir, func(o *Options) { o.OnError = policy })
@@ -98,14 +99,14 @@ func TestStandInsGoWithTheirCause(t *testing.T) {
 		eventually(t, "the batch is read ahead", func() bool {
 			return e.locked(func() bool { b := e.batches.table[k]; return b != nil && b.state == ready })
 		})
-		if bytes.Equal(read(t, e, k, layout.NHWCForm), exact) || samplesOf(t, e, k)[1].Status == StatusOK {
+		if bytes.Equal(read(t, e, k, layout.NHWCForm), exact) || samplesOf(t, e, k)[1].Status == catalog.StatusOK {
 			t.Errorf("%v: nothing stands in for the bad sample", policy)
 		}
 		sample.repair()
 		if !bytes.Equal(read(t, e, k, layout.NHWCForm), exact) {
 			t.Errorf("%v: the repaired file is not shown", policy)
 		}
-		if s := samplesOf(t, e, k)[1]; s.Status != StatusOK || s.ID != 5 {
+		if s := samplesOf(t, e, k)[1]; s.Status != catalog.StatusOK || s.ID != 5 {
 			t.Errorf("%v: its document says %+v", policy, s)
 		}
 	}
@@ -185,13 +186,13 @@ func TestCheckOfAChangedFile(t *testing.T) {
 // without its sample once the file has been repaired.
 func TestRepetitionsGoWithTheirCause(t *testing.T) {
 	const n = 9
-	for _, policy := range []OnError{Replace, Zero} {
+	for _, policy := range []catalog.OnError{Replace, Zero} {
 		dir := testDir(t, n)
 		change := func(o *Options) { o.Shards, o.OnError, o.PrefetchDepth = 2, policy, 0 }
 		good := start(t, dir, change)
 		k, id := Key{Batch: 1}, int64(-1)
 		for k.Shard = range 2 {
-			if s := samplesOf(t, good, k); s[0].Status == StatusPadded {
+			if s := samplesOf(t, good, k); s[0].Status == catalog.StatusPadded {
 				id = s[0].ID
 				break
 			}

@@ -4,7 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -65,10 +66,10 @@ type content struct {
 	items   int     // slots to decode; the slots after them repeat the last one
 	order   []int32 // the order in which slots are handed out
 	spec    layout.Spec
-	large   int64    // bytes that its largest sample may take while it is made, if that is more than there is room for anyway
-	begun   bool     // there is room for that
-	samples []Sample // what each slot shows, written by its drawer
-	missing []int64  // once it is complete: samples that another one or the fill value stands in for
+	large   int64            // bytes that its largest sample may take while it is made, if that is more than there is room for anyway
+	begun   bool             // there is room for that
+	samples []catalog.Sample // what each slot shows, written by its drawer
+	missing []int64          // once it is complete: samples that another one or the fill value stands in for
 }
 
 // placement is where the bytes of a batch are. It is constant while the batch is laid out.
@@ -112,7 +113,7 @@ func (b *batch) assignSamples(c Budget) {
 	if b.items == 0 && len(b.slots) > 0 {
 		b.items = 1 // the batch consists of repetitions only
 	}
-	b.samples = make([]Sample, len(b.slots))
+	b.samples = make([]catalog.Sample, len(b.slots))
 	b.spec = c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout))
 	b.large = c.largest(b.slots[:b.items])
 }
@@ -156,7 +157,7 @@ func (b *batch) slotBytes(i int) []byte {
 func (b *batch) assemble() {
 	b.missing = nil
 	for i, s := range b.samples[:b.items] {
-		if s.Status != StatusOK {
+		if s.Status != catalog.StatusOK {
 			b.missing = append(b.missing, b.slots[i].ID)
 		}
 	}
@@ -169,19 +170,19 @@ func (b *batch) assemble() {
 		b.samples[i] = b.samples[b.items-1]
 	}
 	for i := b.valid; i < len(b.slots); i++ {
-		b.samples[i].Status = StatusPadded
+		b.samples[i].Status = catalog.StatusPadded
 	}
 	layout.PutHeader(b.form, b.spec, b.buf.Bytes(), b.description().Meta())
 }
 
 // description describes a complete batch.
-func (b *batch) description() Description {
+func (b *batch) description() catalog.Description {
 	if b.source != nil {
 		d := b.source.description()
 		d.Spec = b.spec
 		return d
 	}
-	return Description{Key: b.key, Spec: b.spec, Valid: b.valid, Samples: b.samples}
+	return catalog.Description{Key: b.key, Spec: b.spec, Valid: b.valid, Samples: b.samples}
 }
 
 // refused reports whether the batch waits in the queue until memory comes back.

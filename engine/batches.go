@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/engine/readahead"
+	"github.com/batchfs/batchfs/internal/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/cache/pages"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/internal/pages"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
 )
 

@@ -6,10 +6,10 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/sample"
-	"github.com/batchfs/batchfs/engine/catalog"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/keep"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
-	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.

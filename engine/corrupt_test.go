@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -27,7 +28,7 @@ func TestDescribesBadSamples(t *testing.T) {
 	expect := func(when string, id int, reason string) {
 		t.Helper()
 		s := samplesOf(t, e, Key{})[id]
-		if (s.Status == StatusCorrupt) != (reason != "") || s.Status == StatusPadded || !strings.Contains(s.Reason, reason) || reason == "" && s.Reason != "" {
+		if (s.Status == catalog.StatusCorrupt) != (reason != "") || s.Status == catalog.StatusPadded || !strings.Contains(s.Reason, reason) || reason == "" && s.Reason != "" {
 			t.Errorf("%s: %+v, not %q", when, s, reason)
 		}
 	}
@@ -86,7 +87,7 @@ func TestCorruptPartsBelongToTheirEpoch(t *testing.T) {
 
 // TestSubstitutesSayWhy: the description of a slot that shows something else says why.
 func TestSubstitutesSayWhy(t *testing.T) {
-	for policy, status := range map[OnError]Status{Replace: StatusReplaced, Zero: StatusZeroed} {
+	for policy, status := range map[catalog.OnError]catalog.Status{Replace: catalog.StatusReplaced, Zero: catalog.StatusZeroed} {
 		dir := testDir(t, 16)
 		corrupt(t, dir, 2)
 		e := start(t, dir, func(o *Options) { o.OnError = policy })

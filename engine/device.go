@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )

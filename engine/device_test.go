@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/engine/affinity"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine/readahead"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -204,9 +205,9 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 // Describe says what each slot of a batch shows. Only if bad samples are replaced or zeroed does
 // it wait for the pixels, because the two must agree. Otherwise it reads nothing: a sample is
 // corrupt if the index or the last attempt to read it says so.
-func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
+func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, error) {
 	if !e.catalog.Exists(k) {
-		return Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
+		return catalog.Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
 	}
 	if e.catalog.Options.OnError == Fail {
 		return e.catalog.DescribeWith(k, e.bad.known), nil
@@ -216,7 +217,7 @@ func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 	e.mu.Unlock()
 	b, err := e.readers.hold(ctx, k, form)
 	if err != nil {
-		return Description{}, err
+		return catalog.Description{}, err
 	}
 	defer e.unhold(b)
 	d := b.description()

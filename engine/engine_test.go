@@ -17,7 +17,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine/catalog"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -419,7 +419,7 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-func samplesOf(t *testing.T, e *Engine, k Key) []Sample {
+func samplesOf(t *testing.T, e *Engine, k Key) []catalog.Sample {
 	t.Helper()
 	d, err := e.Describe(context.Background(), k)
 	if err != nil {
@@ -446,7 +446,7 @@ func TestReplacePolicy(t *testing.T) {
 			t.Error("another replacement with another number of workers")
 		}
 		// The batch is 6x6 (images 0, 2, 4, 6); image 6 is the next readable one, and fits.
-		for slot, want := range map[int]Status{0: StatusOK, 1: StatusReplaced, 2: StatusReplaced, 3: StatusOK} {
+		for slot, want := range map[int]catalog.Status{0: catalog.StatusOK, 1: catalog.StatusReplaced, 2: catalog.StatusReplaced, 3: catalog.StatusOK} {
 			if samples[slot].Status != want {
 				t.Errorf("slot %d is %s, want %s", slot, samples[slot].Status, want)
 			}
@@ -507,7 +507,7 @@ func TestReplaceTheOnlySample(t *testing.T) {
 	if one := picture(number(n, 0), h, w); !bytes.Equal(got, bytes.Repeat(one, 4)) {
 		t.Error("the batch does not show the first sample")
 	}
-	if s := samplesOf(t, e, k); s[0].Status != StatusReplaced || s[0].ID != 0 {
+	if s := samplesOf(t, e, k); s[0].Status != catalog.StatusReplaced || s[0].ID != 0 {
 		t.Errorf("the slot is described as %+v", s[0])
 	}
 }
@@ -552,7 +552,7 @@ func TestZeroPolicy(t *testing.T) {
 	if !bytes.Equal(got[size:2*size], bytes.Repeat([]byte{9}, size)) {
 		t.Error("the slot is not filled")
 	}
-	if s := samplesOf(t, e, Key{})[1]; s.Status != StatusZeroed || s.Label != -1 {
+	if s := samplesOf(t, e, Key{})[1]; s.Status != catalog.StatusZeroed || s.Label != -1 {
 		t.Errorf("the slot is described as %+v", s)
 	}
 }

@@ -15,9 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -98,7 +99,7 @@ func TestCauses(t *testing.T) {
 func TestMachineFailuresChangeNothing(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)
-	for _, policy := range []OnError{Fail, Replace, Zero} {
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
 		for _, failure := range []error{unix.EMFILE, unix.ENFILE, unix.EIO, unix.ESTALE, unix.EINTR, unix.ENOMEM, unix.ETIMEDOUT, decode.ErrMemory} {
 			t.Run(fmt.Sprintf("%v/%v", policy, failure), func(t *testing.T) {
 				var log bytes.Buffer
@@ -141,7 +142,7 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)
-	for _, policy := range []OnError{Fail, Replace, Zero} {
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
 		var failing atomic.Bool
 		failing.Store(true)
 		e := startFaulty(t, dir, func(int64) error {
@@ -166,7 +167,7 @@ func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 				t.Errorf("%v: %s has other bytes", policy, k)
 			}
 			for _, s := range samplesOf(t, e, k) {
-				if s.Status != StatusOK {
+				if s.Status != catalog.StatusOK {
 					t.Errorf("%v: %s says %+v", policy, k, s)
 				}
 			}
@@ -473,7 +474,7 @@ func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 // is one for a batch, however often it is opened.
 func TestLooksThatHang(t *testing.T) {
 	const n = 24
-	for _, policy := range []OnError{Fail, Zero} {
+	for _, policy := range []catalog.OnError{Fail, Zero} {
 		dir := testDir(t, n)
 		spoil(t, samplePath(dir, number(n, 1)))
 		o := testOptions()

@@ -8,10 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
-	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // flow is the way of samples from storage to the drawers. Loads read ahead, each in a goroutine
@@ -311,7 +312,7 @@ func (f *flow) loadMore(l *load, err error) {
 	all := f.batches
 	for ; l != nil; err = nil {
 		if err == nil {
-			err = l.obtain(l.item.of().ID, StatusOK, false)
+			err = l.obtain(l.item.of().ID, catalog.StatusOK, false)
 		}
 		if err != nil {
 			l.conclude(err)

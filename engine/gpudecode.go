@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -118,7 +119,7 @@ func (w *gpuWorker) make(hands []*load) {
 		}
 		if errs[i] = l.fetchFirst(); errs[i] == errNoRoom && i == 0 { // others are handed back
 			w.freeStaging()
-			errs[i] = l.obtain(l.item.of().ID, StatusOK, false)
+			errs[i] = l.obtain(l.item.of().ID, catalog.StatusOK, false)
 		}
 		if errs[i] == nil && w.takes(l) {
 			fetched = append(fetched, l)

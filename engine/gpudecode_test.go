@@ -19,8 +19,9 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -81,7 +82,7 @@ func allKinds(t *testing.T) string {
 func TestDeviceDecodesTheSame(t *testing.T) {
 	dir := allKinds(t)
 	for i, mode := range []resample.Mode{resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop} {
-		for _, policy := range []OnError{Fail, Zero, Replace} {
+		for _, policy := range []catalog.OnError{Fail, Zero, Replace} {
 			dtype := []layout.DType{layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32}[(i+int(policy))%4]
 			change := func(o *Options) {
 				o.OnError, o.DType, o.BatchSize, o.Epochs = policy, dtype, 16, 2

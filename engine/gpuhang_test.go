@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 )
 

@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/engine/affinity"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/gpu"
 )
 
 // GPUStats is the GPU that batches are put on. Sizes are in bytes.

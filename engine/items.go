@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/shard"
 )
 

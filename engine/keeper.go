@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/shard/keep"
+	"github.com/batchfs/batchfs/internal/keep"
 )
 
 // A keeper tells the cache which samples to keep from one epoch to the next, and the local cache

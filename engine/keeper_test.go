@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/engine/catalog"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/keep"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
-	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // settled waits until every requested plan has been computed.

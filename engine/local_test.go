@@ -20,9 +20,9 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/tier"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/store"
-	"github.com/batchfs/batchfs/tier"
 )
 
 const (

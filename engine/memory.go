@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/cache/pages"
+	"github.com/batchfs/batchfs/internal/pages"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )

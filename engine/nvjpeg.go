@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 )
 
 // With Options.NVJPEG, the file alone decides which decoder makes a sample's pixels, as they differ: nvJPEG, at full size, unless decode.Ordinary

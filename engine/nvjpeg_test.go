@@ -17,8 +17,9 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -56,7 +57,7 @@ func TestNVJPEGPixels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if decode.Ordinary(data) && d.Samples[0].Status == StatusOK {
+		if decode.Ordinary(data) && d.Samples[0].Status == catalog.StatusOK {
 			other++
 			for i := range want {
 				want[i] ^= 1
@@ -80,7 +81,7 @@ func TestNVJPEGPixels(t *testing.T) {
 func TestNVJPEGIsTheSame(t *testing.T) {
 	dir := allKinds(t)
 	for i, mode := range []resample.Mode{resample.RandomResizedCrop, resample.NotLarger} {
-		policy := []OnError{Zero, Replace}[i]
+		policy := []catalog.OnError{Zero, Replace}[i]
 		change := func(o *Options) {
 			o.OnError, o.BatchSize, o.Epochs, o.Shuffle, o.MemoryLimit = policy, 24, 1, true, 256<<20
 			o.Decoding.Color, o.Fill, o.Layout = decode.Color(i), 7, layout.Order(i)

@@ -3,7 +3,7 @@ package engine
 import (
 	"testing"
 
-	"github.com/batchfs/batchfs/engine/catalog"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/shard"
 )
 

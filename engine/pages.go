@@ -5,7 +5,7 @@ import (
 	"sort"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/cache/pages"
+	"github.com/batchfs/batchfs/internal/pages"
 )
 
 // pageBudget lets the cache of unpacked pages draw on memory. Batches that were read give way to it.

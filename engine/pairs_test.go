@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -42,7 +43,7 @@ func TestPairsMakeTheSameBytes(t *testing.T) {
 	name := func(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)) }
 	for _, bad := range [][]int{nil, {0}, {1}, {0, 1}, {2, 5, 8, 9}} {
 		for _, gone := range []bool{false, true} {
-			for _, policy := range []OnError{Fail, Zero, Replace} {
+			for _, policy := range []catalog.OnError{Fail, Zero, Replace} {
 				for _, mode := range []resample.Mode{resample.None, resample.RandomResizedCrop} {
 					if gone && bad == nil {
 						continue

@@ -14,9 +14,10 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/entries"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -203,7 +204,7 @@ func TestDamageInAPart(t *testing.T) {
 		damageAt(t, filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), float64(i+1)/float64(n+1))
 	}
 	for policy := range ds {
-		refusing := func(o *Options) { o.OnError = OnError(policy) }
+		refusing := func(o *Options) { o.OnError = catalog.OnError(policy) }
 		plain := verdicts(t, crops(openDataset(t, dir), refusing))
 		e := crops(ds[policy], withEntries(store[policy], false), refusing)
 		refused, unseen := 0, 0

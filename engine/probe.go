@@ -2,7 +2,7 @@ package engine
 
 import (
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // Probe reads an image's header for package dataset, which knows no formats: it is a

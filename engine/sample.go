@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -21,7 +22,7 @@ const maxStandIns = 1024
 // A fetched sample is on its way into a slot.
 type fetched struct {
 	id        int64
-	status    Status
+	status    catalog.Status
 	seen      dataset.Identity // unknown if the file could not be opened
 	data      []byte
 	head      decode.Header
@@ -44,10 +45,10 @@ func (l *load) pairable() bool {
 }
 
 // fetchFirst fetches the sample that belongs into the slot.
-func (l *load) fetchFirst() error { return l.fetch(l.item.of().ID, StatusOK, false) }
+func (l *load) fetchFirst() error { return l.fetch(l.item.of().ID, catalog.StatusOK, false) }
 
 // obtain is fetch, and waits for memory if there is too little.
-func (l *load) obtain(id int64, st Status, whole bool) error {
+func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 	for {
 		err := l.fetch(id, st, whole)
 		if err != errNoRoom {
@@ -92,7 +93,7 @@ func (l *load) zero(reason string) error {
 	}
 	defer l.item.endWriting()
 	all.catalog.Converter.Fill(b.slotBytes(slot), b.spec, all.opts.Fill)
-	b.samples[slot] = Sample{ID: b.slots[slot].ID, Label: -1, Status: StatusZeroed, Reason: reason}
+	b.samples[slot] = catalog.Sample{ID: b.slots[slot].ID, Label: -1, Status: catalog.StatusZeroed, Reason: reason}
 	return nil
 }
 
@@ -123,7 +124,7 @@ func (l *load) replace(cause error) error {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
 		l.again, l.input.asks = false, amount{}
-		err := l.obtain(id, StatusReplaced, false)
+		err := l.obtain(id, catalog.StatusReplaced, false)
 		if err == nil {
 			err = l.drawOne()
 		}
@@ -159,7 +160,7 @@ func (l *load) verdict(err error) error {
 }
 
 // fetch reads a sample for the worker's slot, judges it, and chooses its transform.
-func (l *load) fetch(id int64, st Status, whole bool) (err error) {
+func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	defer l.endFetch()
 	defer catch(&err)
 	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
@@ -168,10 +169,10 @@ func (l *load) fetch(id int64, st Status, whole bool) (err error) {
 	if err := all.bad.check(id); err != nil {
 		return err
 	}
-	if p.data, p.seen, err = l.load(l.item, epoch, id, st == StatusReplaced, whole); err != nil {
+	if p.data, p.seen, err = l.load(l.item, epoch, id, st == catalog.StatusReplaced, whole); err != nil {
 		return err
 	}
-	p.entries = st == StatusOK && l.entries != nil && !l.noParts && decode.Sniff(p.data) == decode.JPEG
+	p.entries = st == catalog.StatusOK && l.entries != nil && !l.noParts && decode.Sniff(p.data) == decode.JPEG
 	if p.entries && !l.entries.Partial() {
 		l.entries.Find(id, p.seen, p.data)
 	}

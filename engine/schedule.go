@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfs/batchfs/engine/readahead"
+	"github.com/batchfs/batchfs/internal/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
 

@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/dataset/sample"
-	"github.com/batchfs/batchfs/shard/keep"
-	"github.com/batchfs/batchfs/tier"
+	"github.com/batchfs/batchfs/internal/keep"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/tier"
 )
 
 // A plan is what is kept of an epoch for the next one, in memory and in the local cache. No sample is in both.

@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/cache/pages"
-	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/pages"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/tier"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/store"
-	"github.com/batchfs/batchfs/tier"
 )
 
 // Stats is the current state of the engine. Sizes are in bytes, times in seconds.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -63,7 +64,7 @@ func TestBatchesThatCannotExist(t *testing.T) {
 		want error
 	}{{4096, ErrTooBig}, {8192, ErrTooBig}, {2, ErrNoMemory}} {
 		for _, manifest := range []bool{true, false} {
-			for _, policy := range []OnError{Fail, Replace, Zero} {
+			for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
 				t.Run(fmt.Sprintf("%d, manifest %v, %v", batch.size, manifest, policy), func(t *testing.T) {
 					e := start(t, hugeDir(t, manifest), func(o *Options) {
 						o.BatchSize, o.OnError, o.Decoding.Color = batch.size, policy, 1

@@ -17,6 +17,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -44,7 +45,7 @@ func TestCropsOfACutImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	writePPM(t, filepath.Join(dir, "1.ppm"), 3, 4, picture(1, 3, 4))
-	for _, policy := range []OnError{Fail, Replace, Zero} {
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
 		engine := func() *Engine {
 			return start(t, dir, func(o *Options) {
 				o.BatchSize, o.Epochs, o.PrefetchDepth, o.OnError, o.Anonymous = 1, epochs, 0, policy, true

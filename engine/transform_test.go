@@ -16,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -318,16 +319,16 @@ func TestChoicesBelongToSamples(t *testing.T) {
 // TestPaddingRepeatsPixels: padded slots repeat the last sample's pixels and metadata.
 func TestPaddingRepeatsPixels(t *testing.T) {
 	ds := openDataset(t, transformDir(t)) // ten samples, so that two slots are padded
-	for _, policy := range []OnError{Fail, Zero} {
+	for _, policy := range []catalog.OnError{Fail, Zero} {
 		e := transformed(t, ds, resample.RandomResizedCrop, func(o *Options) { o.Transform.Flip, o.DType, o.OnError = 0.5, layout.Float32, policy })
 		k := Key{Batch: 2}
 		pixels, each := read(t, e, k, layout.NCHWForm), int(e.catalog.Spec(k).SampleBytes())
 		all := samplesOf(t, e, k)
 		for i, s := range all[2:] {
-			if s.Status != StatusPadded {
+			if s.Status != catalog.StatusPadded {
 				t.Errorf("slot %d is %s", i+2, s.Status)
 			}
-			if s.Status = StatusOK; s != all[1] || !bytes.Equal(pixels[(i+2)*each:(i+3)*each], pixels[each:2*each]) {
+			if s.Status = catalog.StatusOK; s != all[1] || !bytes.Equal(pixels[(i+2)*each:(i+3)*each], pixels[each:2*each]) {
 				t.Errorf("%v: slot %d is %+v, not as %+v", policy, i+2, s, all[1])
 			}
 		}

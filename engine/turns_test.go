@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/store"
 )
 
 // exhaust lowers the memory limit to what is in use, so that an Open has to wait until

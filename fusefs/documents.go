@@ -10,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -117,11 +118,11 @@ func errorLines(list []engine.BadSample) []byte {
 // the .json is padded with spaces to the most that its batch can take.
 
 // RenderSmall renders a small form of a batch that c describes as d.
-func RenderSmall(c *engine.Catalog, d engine.Description, f layout.Form) ([]byte, error) {
+func RenderSmall(c *engine.Catalog, d catalog.Description, f layout.Form) ([]byte, error) {
 	return renderSmall(c, d, f, longestPath(c.Dataset))
 }
 
-func renderSmall(c *engine.Catalog, d engine.Description, f layout.Form, longest int) ([]byte, error) {
+func renderSmall(c *engine.Catalog, d catalog.Description, f layout.Form, longest int) ([]byte, error) {
 	if f != layout.JSON {
 		return layout.AppendSmall(nil, f, d.Meta()), nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/engine/catalog"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -139,7 +139,7 @@ func (s *fakeSource) Remedy(err error) string {
 	return map[bool]string{false: "make room"}[errors.Is(err, engine.ErrBad)]
 }
 
-func (s *fakeSource) Describe(ctx context.Context, k engine.Key) (engine.Description, error) {
+func (s *fakeSource) Describe(ctx context.Context, k engine.Key) (catalog.Description, error) {
 	return s.catalog().Describe(k), ctx.Err()
 }
 

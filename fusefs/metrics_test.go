@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	jpegs "github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/store"
-	"github.com/batchfs/batchfs/tier"
+	jpegs "github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/tier"
 )
 
 // TestMetricsFormat checks the text against Prometheus's grammar: HELP and TYPE before the

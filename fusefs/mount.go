@@ -14,6 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -78,7 +79,7 @@ type source interface {
 	Remedy(error) string
 	Open(context.Context, engine.Key, layout.Form) (file, error)
 	Begin(engine.Key, layout.Form) (made bool)
-	Describe(context.Context, engine.Key) (engine.Description, error)
+	Describe(context.Context, engine.Key) (catalog.Description, error)
 	Errors() []engine.BadSample
 	Stats() engine.Stats
 	Usage() (total, free, used int64)

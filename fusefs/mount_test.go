@@ -393,7 +393,7 @@ func TestCheckMountpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{
-		t.TempDir(): nil, dir: ErrNotEmpty, file: errNotDirectory,
+		t.TempDir(): nil, dir: errNotEmpty, file: errNotDirectory,
 		dir + "/missing": os.ErrNotExist, dir + "/missing/too": os.ErrNotExist,
 	} {
 		err := CheckMountpoint(path)
@@ -404,7 +404,7 @@ func TestCheckMountpoint(t *testing.T) {
 	if err := CheckMountpoint(""); err == nil {
 		t.Error("no mountpoint at all is accepted")
 	}
-	if _, err := mount(dir, newFake(), Options{}); !errors.Is(err, ErrNotEmpty) {
+	if _, err := mount(dir, newFake(), Options{}); !errors.Is(err, errNotEmpty) {
 		t.Errorf("mount on a directory with a file: %v", err)
 	}
 }

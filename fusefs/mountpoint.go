@@ -16,7 +16,7 @@ import (
 // Why a path cannot be mounted or unmounted.
 var (
 	errNotDirectory = errors.New("not a directory")
-	ErrNotEmpty     = errors.New("not empty")
+	errNotEmpty     = errors.New("not empty")
 	ErrMounted      = errors.New("batchfs is mounted there already")
 	ErrNotMounted   = errors.New("no batchfs is mounted there")
 	// ErrDead means that the daemon of a mount died; Unmount removes the mount.
@@ -53,7 +53,7 @@ func emptyDirectory(mountpoint string) (path string, err error) {
 	case errors.Is(err, unix.ENOTDIR):
 		err = errNotDirectory
 	case len(entries) > 0:
-		err = ErrNotEmpty
+		err = errNotEmpty
 	}
 	if err != nil {
 		return "", mountpointError(mountpoint, err)

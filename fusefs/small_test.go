@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -42,7 +43,7 @@ func TestLongReasonsFit(t *testing.T) {
 		d := f.catalog.Describe(key)
 		for i := range d.Samples {
 			s := &d.Samples[i]
-			s.Label, s.Height, s.Width, s.Status, s.Reason = math.MinInt64, math.MinInt32, math.MinInt32, engine.StatusReplaced, reason
+			s.Label, s.Height, s.Width, s.Status, s.Reason = math.MinInt64, math.MinInt32, math.MinInt32, catalog.StatusReplaced, reason
 			s.Crop = [4]float64{-1.0 / 3e-100, -1.0 / 3e-100, -1.0 / 3e-100, -1.0 / 3e-100}
 		}
 		text, err := renderSmall(f.catalog, d, layout.JSON, f.longest)

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/internal/keep"
 	"github.com/batchfs/batchfs/shard"
-	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // An unequal dataset has files of 1 KB to 4 MB, BMP and PPM. Most of them are small; most

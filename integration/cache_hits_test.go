@@ -11,9 +11,9 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/engine/catalog"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/keep"
 	"github.com/batchfs/batchfs/shard"
-	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // A lane is a mount whose shards are read in lockstep, with the default policy and a cache

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset/gen"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/gen"
 )
 
 // makeDataset generates a dataset for one test.

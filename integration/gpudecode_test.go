@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/ptx"
 	"github.com/batchfs/batchfs/layout"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset/gen"
 	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/pythons"
 )
 

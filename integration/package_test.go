@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset/gen"
+	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/pythons"
 )
 

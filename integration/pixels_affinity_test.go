@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/layout"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/batchfs/batchfs/dataset/gen"
+	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/layout"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/internal/fakestore"
-	"github.com/batchfs/batchfs/tier"
+	"github.com/batchfs/batchfs/internal/tier"
 )
 
 // sent is a store that notes which objects it has sent.

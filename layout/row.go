@@ -16,8 +16,8 @@ type Normalization struct{ Mean, Std []float64 }
 // none reports whether values are left unchanged.
 func (n Normalization) none() bool { return len(n.Mean) == 0 && len(n.Std) == 0 }
 
-// MaxChannels is the maximum number of channels of a row of pixels: gray or RGB.
-const MaxChannels = 3
+// maxChannels is the maximum number of channels of a row of pixels: gray or RGB.
+const maxChannels = 3
 
 // A Converter knows the element of every value of every channel. Since 8 bits have 256 values,
 // that covers all of normalisation and dtypes. It never changes, and all workers share it.
@@ -30,8 +30,8 @@ type Converter struct {
 	dtype    DType
 	channels int
 	norm     Normalization
-	bits     [MaxChannels][256]uint32      // the element's bits, in the low bytes
-	values   [MaxChannels]map[uint32]uint8 // the inverse: one of the values that have an element
+	bits     [maxChannels][256]uint32      // the element's bits, in the low bytes
+	values   [maxChannels]map[uint32]uint8 // the inverse: one of the values that have an element
 }
 
 // NewConverter computes the tables for pixels of 1 or 3 channels. The error is an *option.Error:
@@ -70,7 +70,7 @@ func check(t DType, channels int, n Normalization) error {
 	switch {
 	case t.Size() == 0:
 		return &option.Error{Field: "dtype", Rule: "uint8, float16, bfloat16 or float32", Value: strconv.Itoa(int(t))}
-	case channels != 1 && channels != MaxChannels:
+	case channels != 1 && channels != maxChannels:
 		return &option.Error{Field: "channels", Rule: "1 or 3", Value: strconv.Itoa(channels)}
 	case t == Uint8 && !n.none():
 		rule := "float16, bfloat16 or float32 where there is a mean or a std, since normalising needs a float dtype"

@@ -7,7 +7,7 @@ import (
 
 // fillSource is the size of the area from which the rest of a filled area is copied: it stays in
 // the first-level cache, so that large margins cost no more than writing them.
-const fillSource = 341 * MaxChannels * 4 // a multiple of any pixel's size
+const fillSource = 341 * maxChannels * 4 // a multiple of any pixel's size
 
 // Fill writes a whole slot, one sample of s, as if every pixel had the value fill.
 func (c *Converter) Fill(dst []byte, s Spec, fill uint8) {
@@ -43,7 +43,7 @@ func (c *Converter) fillMargins(slot []byte, s Spec, height, width int, fill uin
 // pixel returns the bytes of value v's elements in n channels, starting with the given one.
 func (c *Converter) pixel(v uint8, channel, n int) []byte {
 	size := c.dtype.Size()
-	p := make([]byte, 0, (MaxChannels+1)*4) // the last element is written with 4 bytes
+	p := make([]byte, 0, (maxChannels+1)*4) // the last element is written with 4 bytes
 	for k := range n {
 		p = binary.LittleEndian.AppendUint32(p, c.bits[channel+k][v])[:len(p)+size]
 	}

@@ -98,7 +98,7 @@ type sampleCase struct {
 }
 
 // referenceTable returns every element of every channel.
-func (c sampleCase) referenceTable() (table [MaxChannels][256]uint32) {
+func (c sampleCase) referenceTable() (table [maxChannels][256]uint32) {
 	full := c.norm.complete(c.spec.C)
 	for k := range c.spec.C {
 		table[k] = *referenceElements(c.spec.DType, full.Mean[k], full.Std[k])
@@ -128,7 +128,7 @@ func referenceElements(d DType, mean, std float64) *[256]uint32 {
 }
 
 // slot computes the sample's slot, element by element.
-func (c sampleCase) slot(table *[MaxChannels][256]uint32) []byte {
+func (c sampleCase) slot(table *[maxChannels][256]uint32) []byte {
 	s, size := c.spec, c.spec.DType.Size()
 	out := make([]byte, s.SampleBytes())
 	for y := range s.H {

@@ -131,7 +131,7 @@ func TestWriter(t *testing.T) {
 }
 
 // checkWriters compares all kernels, and all ways to deliver rows, with the reference.
-func checkWriters(t *testing.T, writers []kernelWriter, c sampleCase, table *[MaxChannels][256]uint32, rng *rand.Rand) {
+func checkWriters(t *testing.T, writers []kernelWriter, c sampleCase, table *[maxChannels][256]uint32, rng *rand.Rand) {
 	t.Helper()
 	want := c.slot(table)
 	for _, w := range writers {

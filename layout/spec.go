@@ -60,8 +60,8 @@ func (o Order) String() string {
 	return "nhwc"
 }
 
-// ErrTooBig means that a batch would take more bytes than a file can have.
-var ErrTooBig = errors.New("larger than a file can be")
+// errTooBig means that a batch would take more bytes than a file can have.
+var errTooBig = errors.New("larger than a file can be")
 
 const (
 	// maxTensor limits the size of a Spec, so that an int64 has room for the header of any form
@@ -81,7 +81,7 @@ type Spec struct {
 	err error // why the batch cannot exist
 }
 
-// NewSpec makes a Spec of dimensions of at least 0. The error is ErrTooBig if the batch, in any
+// NewSpec makes a Spec of dimensions of at least 0. The error is errTooBig if the batch, in any
 // of its forms, has more bytes than a file can have. The Spec is usable even then: it has its
 // shape and sizes that can be shown (Size), and Err returns the error.
 func NewSpec(n, h, w, c int, dtype DType, order Order) (Spec, error) {
@@ -92,7 +92,7 @@ func NewSpec(n, h, w, c int, dtype DType, order Order) (Spec, error) {
 	}
 	// Also refuse an empty batch if a single sample would be too large.
 	if int64(n) > maxSlots || product(max(n, 1), h, w, c, dtype.Size()) > maxTensor {
-		s.err = fmt.Errorf("%d samples of %dx%d pixels with %d channels of type %s: %w", n, h, w, c, dtype, ErrTooBig)
+		s.err = fmt.Errorf("%d samples of %dx%d pixels with %d channels of type %s: %w", n, h, w, c, dtype, errTooBig)
 	}
 	return s, s.err
 }

@@ -48,7 +48,7 @@ func checkSpec(t *testing.T, s Spec) {
 	switch limit := big.NewInt(maxTensor); {
 	case s.Err() == nil && (!sane || tensor.Cmp(limit) > 0 || sample.Cmp(limit) > 0):
 		t.Fatalf("%+v is said to exist", s)
-	case errors.Is(s.Err(), ErrTooBig) && !sane:
+	case errors.Is(s.Err(), errTooBig) && !sane:
 		t.Fatalf("%+v: %v", s, s.Err())
 	case s.Err() != nil && sane && min(s.N, s.H, s.W, s.C) > 0 && tensor.Cmp(limit) <= 0 && s.N <= maxSlots:
 		t.Fatalf("%+v is said not to exist: %v", s, s.Err())

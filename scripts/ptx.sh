@@ -9,4 +9,4 @@ cd "$(dirname "$0")/.."
 
 # shellcheck disable=SC2154 # from libraries.sh
 "$PTX_CC" -x cuda --cuda-device-only --cuda-gpu-arch=sm_70 -Xclang -target-feature -Xclang +ptx60 \
-	-nocudainc -nocudalib -ffreestanding -fno-exceptions -O2 -Wall -Wextra -Werror -S gpu/kernels/kernels.cu -o "${1:-gpu/kernels/kernels.ptx}"
+	-nocudainc -nocudalib -ffreestanding -fno-exceptions -O2 -Wall -Wextra -Werror -S internal/gpu/kernels/kernels.cu -o "${1:-internal/gpu/kernels/kernels.ptx}"

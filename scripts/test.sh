@@ -115,9 +115,9 @@ formatted() {
 }
 
 # Of these the race detector sees what goroutines share.
-shared="./cache/... ./engine ./fusefs ./pinned ./store ./tier ./integration/stress"
+shared="./cache ./internal/pages ./engine ./fusefs ./pinned ./internal/store ./internal/tier ./integration/stress"
 # These mount, or take long.
-mounting="./engine ./engine/profile ./integration ./integration/stress ./cmd/batchfs ./gpu"
+mounting="./engine ./internal/profile ./integration ./integration/stress ./cmd/batchfs ./internal/gpu"
 
 # but LIST: all packages except those.
 but() {

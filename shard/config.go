@@ -11,7 +11,7 @@ import (
 // Limits of a plan. The index alone of a dataset this large would take terabytes; the limits
 // exist so that no offset overflows.
 const (
-	MaxSamples   = 1 << 36   // samples in a dataset
+	maxSamples   = 1 << 36   // samples in a dataset
 	MaxBatchSize = 1<<31 - 1 // samples in a batch
 	MaxEpochs    = 1 << 26   // epochs with batches
 )
@@ -87,8 +87,8 @@ func (c *Config) validate() error {
 		shards = "world size"
 	}
 	if err := cmp.Or(
-		within("samples", c.Samples, MaxSamples),
-		within(shards, int64(c.Shards), MaxSamples),
+		within("samples", c.Samples, maxSamples),
+		within(shards, int64(c.Shards), maxSamples),
 		within("batch size", int64(c.BatchSize), MaxBatchSize),
 	); err != nil {
 		return err

@@ -147,6 +147,6 @@
 //
 // # Limits
 //
-// With MaxSamples, MaxBatchSize and MaxEpochs, all offsets fit in 63 bits. Products that may
+// With maxSamples, MaxBatchSize and MaxEpochs, all offsets fit in 63 bits. Products that may
 // not fit are computed in 128 bits.
 package shard

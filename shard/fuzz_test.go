@@ -13,7 +13,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add(int64(1), 1, 1, uint8(31), uint64(1), ^uint64(0), 0, 0, 0, 0, 0)
 	f.Add(int64(1281167), 8, 256, uint8(11), uint64(7), uint64(0b1011), 7, 99_999, 624, 64, 0)
 	f.Add(int64(1281167), 8, 256, uint8(10), uint64(7), uint64(0b1011), 7, 99_999, 624, 0, 4)
-	f.Add(int64(MaxSamples), 1, 300, uint8(2), uint64(7), uint64(0), 0, MaxEpochs-1, 0, 0, 0)
+	f.Add(int64(maxSamples), 1, 300, uint8(2), uint64(7), uint64(0), 0, MaxEpochs-1, 0, 0, 0)
 	f.Add(int64(5), 6, 0, uint8(255), uint64(0), uint64(0), -1, -1, -1, -1, -1)
 	f.Add(int64(3000), 4, 16, uint8(0b11001110), uint64(5), uint64(9), 3, 7, 46, 0, 2)
 	f.Fuzz(func(t *testing.T, n int64, shards, batchSize int, settings uint8, seed, rawPattern uint64, shard, epoch, batch, window, nodes int) {

@@ -389,7 +389,7 @@ func TestOneClass(t *testing.T) {
 
 // TestSpread uses sizes whose products need 128 bits.
 func TestSpread(t *testing.T) {
-	for _, s := range []spread{{1, 2}, {3, 7}, {6, 7}, {1, MaxSamples}, {MaxSamples - 1, MaxSamples}, {MaxSamples/3 + 1, MaxSamples}, {1 << 35, MaxSamples - 1}} {
+	for _, s := range []spread{{1, 2}, {3, 7}, {6, 7}, {1, maxSamples}, {maxSamples - 1, maxSamples}, {maxSamples/3 + 1, maxSamples}, {1 << 35, maxSamples - 1}} {
 		for _, from := range []uint64{0, s.of / 3, s.of - min(s.of, 100)} {
 			for p := from; p < min(from+100, s.of); p++ {
 				before, after := chosenBefore(s, p), chosenBefore(s, p+1)

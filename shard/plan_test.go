@@ -267,7 +267,7 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{func(c *Config) { c.Samples = 0 }, "samples", "samples must be at least 1, not 0"},
 		{func(c *Config) { c.Samples = -5 }, "samples", "samples must be at least 1, not -5"},
-		{func(c *Config) { c.Samples = MaxSamples + 1 }, "samples", "samples must be at most 68719476736, not 68719476737"},
+		{func(c *Config) { c.Samples = maxSamples + 1 }, "samples", "samples must be at most 68719476736, not 68719476737"},
 		{func(c *Config) { c.Shards = 0 }, "shards", "shards must be at least 1, not 0"},
 		{func(c *Config) { c.Shards = 11 }, "shards", "shards must be at most the number of samples, 10, not 11"},
 		{func(c *Config) { c.BatchSize = 0 }, "batch size", "batch size must be at least 1, not 0"},
@@ -301,9 +301,9 @@ func TestConfigErrors(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for _, shape := range []struct {
 		shards, batch int
-	}{{1, 1}, {1, 256}, {8, 1000}, {MaxSamples, 1}, {MaxSamples - 1, 7}, {1 << 20, 1<<16 + 1}, {3, MaxBatchSize}, {MaxSamples, MaxBatchSize}} {
+	}{{1, 1}, {1, 256}, {8, 1000}, {maxSamples, 1}, {maxSamples - 1, 7}, {1 << 20, 1<<16 + 1}, {3, MaxBatchSize}, {maxSamples, MaxBatchSize}} {
 		for settings := range 12 {
-			cfg := Config{Samples: MaxSamples, Shards: shape.shards, BatchSize: shape.batch, Shuffle: true, Seed: 1,
+			cfg := Config{Samples: maxSamples, Shards: shape.shards, BatchSize: shape.batch, Shuffle: true, Seed: 1,
 				StickToShard: settings&1 != 0, PadLastBatch: settings&2 != 0, LastBatch: LastBatch(settings / 4)}
 			p := mustPlan(t, cfg)
 			shard, epoch := shape.shards-1, MaxEpochs-1

@@ -203,16 +203,16 @@ func TestShareThatMoves(t *testing.T) {
 
 // TestStepLimits: the largest plans with steps or windows do not overflow.
 func TestStepLimits(t *testing.T) {
-	large := slices.Repeat([]int64{MaxSamples / 1024}, 1024)
+	large := slices.Repeat([]int64{maxSamples / 1024}, 1024)
 	for _, cfg := range []Config{
 		{Shards: 1 << 20, BatchSize: 2047, Partition: Elastic}, {Shards: 7, BatchSize: 1000, Partition: Elastic, Window: 3, Blocks: large},
 		{Shards: 8, BatchSize: 1000, Partition: Local}, {Shards: 1, BatchSize: 100, Window: 1024, Blocks: large},
 	} {
-		cfg.Samples, cfg.Shuffle, cfg.PadLastBatch = MaxSamples, true, true
+		cfg.Samples, cfg.Shuffle, cfg.PadLastBatch = maxSamples, true, true
 		p, shard, epoch := mustPlan(t, cfg), cfg.Shards-1, MaxEpochs-1
 		last := p.Batches(shard, epoch) - 1
 		slots, valid := p.Batch(shard, epoch, last, nil)
-		if len(slots) != cfg.BatchSize || valid == 0 || cfg.Partition != Local && slots[valid-1].Position != MaxSamples-1 {
+		if len(slots) != cfg.BatchSize || valid == 0 || cfg.Partition != Local && slots[valid-1].Position != maxSamples-1 {
 			t.Errorf("%d shards of %d: %d of %d slots are valid", cfg.Shards, cfg.BatchSize, valid, len(slots))
 		}
 		checkSlots(t, p, shard, slots, valid)

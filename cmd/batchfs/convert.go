@@ -12,10 +12,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/convert"
-	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/engine/profile"
+	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/profile"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 func convertCommand(c *console) *cli.Command {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset/convert"
+	"github.com/batchfs/batchfs/internal/convert"
 )
 
 func TestConvertUsage(t *testing.T) {

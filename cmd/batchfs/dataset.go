@@ -14,7 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // datasetFlags say how a dataset is opened. Those that o has set are the defaults of a command.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/cuda"
-	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/cuda"
 )
 
 // addGPU adds whether there is a GPU, whether CUDA can use it, and whether batches in its memory can be handed to other processes.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/internal/cuda"
 )
 
 // Where there is a GPU that CUDA cannot use, doctor says so; where there is none, that is no problem.

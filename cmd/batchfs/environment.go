@@ -14,12 +14,12 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/engine/affinity"
-	"github.com/batchfs/batchfs/engine/headroom"
+	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/headroom"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/store"
 )
 
 // environment holds everything taken from environment variables. They are read here and

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/internal/affinity"
 )
 
 func machineOf(files map[string]string) machine {

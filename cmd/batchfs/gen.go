@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/batchfs/batchfs/dataset/gen"
+	"github.com/batchfs/batchfs/internal/gen"
 )
 
 func genCommand(c *console) *cli.Command {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/batchfs/batchfs/cuda"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/cuda"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 )
 

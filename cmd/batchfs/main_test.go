@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/batchfs/batchfs/dataset/gen"
+	"github.com/batchfs/batchfs/internal/gen"
 )
 
 // TestMain lets the test binary act as batchfs, for commands that run themselves again. go

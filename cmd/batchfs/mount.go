@@ -22,12 +22,12 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/engine/headroom"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/headroom"
+	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
-	"github.com/batchfs/batchfs/store"
 )
 
 func mountCommand(c *console) *cli.Command {

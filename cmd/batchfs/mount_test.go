@@ -27,9 +27,9 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/engine/affinity"
-	"github.com/batchfs/batchfs/engine/catalog"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -121,7 +121,7 @@ func TestWarnOfNothing(t *testing.T) {
 // and what to do; with enough memory it says nothing.
 func TestWarnOfRepeats(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
-	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), "../../dataset/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()})
+	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), "../../internal/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine/catalog"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/keep"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
-	"github.com/batchfs/batchfs/shard/keep"
 )
 
 func planCommand(c *console) *cli.Command {

@@ -16,9 +16,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/entries"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine/profile"
+	"github.com/batchfs/batchfs/internal/entries"
+	"github.com/batchfs/batchfs/internal/profile"
 )
 
 func profileCommand(c *console) *cli.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/internal/resolve"
-	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 func umountCommand(c *console) *cli.Command {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/layout"
@@ -127,7 +128,7 @@ func (why *explanation) addCorrupt(root, batch string) error {
 		return err
 	}
 	for _, s := range doc.Samples {
-		if s.Status == engine.StatusCorrupt.String() {
+		if s.Status == catalog.StatusCorrupt.String() {
 			why.Corrupt = append(why.Corrupt, s.badFile)
 		}
 	}

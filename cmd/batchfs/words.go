@@ -15,13 +15,13 @@ import (
 	"github.com/xrash/smetrics"
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/store"
 )
 
 // A told error carries what its reader needs besides the message.

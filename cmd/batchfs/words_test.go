@@ -12,9 +12,9 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/store"
 )
 
 func TestReport(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/batchfs/batchfs/cuda"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/cuda"
 	"github.com/batchfs/batchfs/internal/cudafile"
+	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/layout"
 )

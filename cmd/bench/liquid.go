@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfs/batchfs/engine/profile"
+	"github.com/batchfs/batchfs/internal/profile"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/internal/affinity"
 )
 
 // describeMachine prints where the figures are taken.

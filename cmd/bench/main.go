@@ -36,7 +36,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/internal/cuda"
 )
 
 func main() {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/daemon"
 )
 

@@ -26,7 +26,7 @@ func TestNothingIsFused(t *testing.T) {
 	if code := assembly(t, plain, "."); !fused.MatchString(code) {
 		t.Fatal("the compiler fused nothing in x*y + z: this test can see nothing")
 	}
-	for _, pkg := range []string{"decode", "layout", "decode/resample", "shard/keep"} {
+	for _, pkg := range []string{"decode", "layout", "decode/resample", "internal/keep"} {
 		code := assembly(t, "../..", "./"+pkg)
 		if !strings.Contains(code, "FMULD") && pkg != "decode" && pkg != "layout" {
 			t.Errorf("%s: no multiplication of floats among its instructions: were they listed at all?", pkg)

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// ErrGeometry is the error of Resize: a caller's mistake.
-var ErrGeometry = errors.New("resample: the transform does not fit the image or the scratch memory")
+// errGeometry is the error of Resize: a caller's mistake.
+var errGeometry = errors.New("resample: the transform does not fit the image or the scratch memory")
 
 // Image is a source: rows of 8-bit pixels, channels interleaved, Stride bytes from one row to
 // the next. The caller owns it; Resize only reads it, within Transform.Source.
@@ -56,7 +56,7 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 	}
 	j := newJob(t, src.Channels)
 	if len(scratch) < j.scratch {
-		return fmt.Errorf("%w: %d bytes are needed, there are %d", ErrGeometry, j.scratch, len(scratch))
+		return fmt.Errorf("%w: %d bytes are needed, there are %d", errGeometry, j.scratch, len(scratch))
 	}
 	scratch = scratch[-uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))&(alignment-1):]
 	from := src.Pix[j.top*src.Stride+j.left*j.channels:]
@@ -93,13 +93,13 @@ func copyRows(sink Sink, from []byte, src Image, t Transform) {
 // fits verifies that nothing will be read outside the image.
 func fits(src Image, t Transform) error {
 	if src.Channels != 1 && src.Channels != 3 || !t.Y.sound() || !t.X.sound() {
-		return fmt.Errorf("%w: %+v, %+v, %d channels", ErrGeometry, t.Y, t.X, src.Channels)
+		return fmt.Errorf("%w: %+v, %+v, %d channels", errGeometry, t.Y, t.X, src.Channels)
 	}
 	y, x, h, w := t.Source()
 	row := (x + w) * src.Channels
 	if y < 0 || x < 0 || y+h > src.Height || x+w > src.Width ||
 		src.Stride < src.Width*src.Channels || len(src.Pix) < row || (len(src.Pix)-row)/src.Stride < y+h-1 {
-		return fmt.Errorf("%w: rows %d to %d and columns %d to %d of %dx%d, %d bytes in rows of %d", ErrGeometry,
+		return fmt.Errorf("%w: rows %d to %d and columns %d to %d of %dx%d, %d bytes in rows of %d", errGeometry,
 			y, y+h, x, x+w, src.Height, src.Width, len(src.Pix), src.Stride)
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset/gen"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/gen"
 )
 
 // These tests connect resample to decode, as an engine does: a transform requests a region at a

@@ -10,7 +10,7 @@ No file here was written by batchfs's own code, nor were the pixels that it must
   progressive/     JPEGs of all kinds of scans, with many coefficients in a block, or none in many
   refused/         JPEGs that no decoder here reads
   *.*              single files of single tests
-  ../../dataset/gen/rare/   what `batchfs gen --kind mixed` shows but cannot write
+  ../../internal/gen/rare/   what `batchfs gen --kind mixed` shows but cannot write
 
 Needs, as on Debian 12: imagemagick, libjpeg-turbo-progs, libturbojpeg0, netpbm, optipng, webp, and from PyPI
 pillow, pypng and imagecodecs. Other versions may compress differently; the pixels must not change by more
@@ -21,7 +21,7 @@ import png
 from PIL import Image, ImageOps
 
 os.chdir(os.path.dirname(os.path.abspath(__file__)))
-RARE = "../../dataset/gen/rare"
+RARE = "../../internal/gen/rare"
 for d in ("samples", "regions", "progressive", "refused", RARE):
     shutil.rmtree(d, ignore_errors=True)
     os.mkdir(d)

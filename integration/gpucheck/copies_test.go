@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/internal/cuda"
 	"github.com/batchfs/batchfs/pinned"
 )
 

@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/layout"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/internal/cuda"
 	"github.com/batchfs/batchfs/internal/cudafile"
 	"github.com/batchfs/batchfs/internal/daemon"
 )

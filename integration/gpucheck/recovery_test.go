@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/internal/cuda"
 	"github.com/batchfs/batchfs/internal/cudafile"
 	"github.com/batchfs/batchfs/internal/daemon"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/dataset/gen"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/gen"
 )
 
 // A pictures is a dataset that is disturbed, and an undisturbed copy.

@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/engine/catalog"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -154,7 +154,7 @@ func (s *settings) options() (engine.Options, error) {
 			return o, fmt.Errorf("no mode is called %s", s.Resize)
 		}
 	}
-	o.OnError = map[string]engine.OnError{"fail": engine.Fail, "replace": engine.Replace, "zero": engine.Zero}[s.OnError]
+	o.OnError = map[string]catalog.OnError{"fail": engine.Fail, "replace": engine.Replace, "zero": engine.Zero}[s.OnError]
 	for o.DType.String() != s.DType {
 		if o.DType++; o.DType > layout.Float32 {
 			return o, fmt.Errorf("no type is called %s", s.DType)

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/batchfs/batchfs/cuda"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/cuda"
+	"github.com/batchfs/batchfs/internal/gpu"
 )
 
 // Device finds the GPU that mounts use by default.

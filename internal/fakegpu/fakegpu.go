@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 )
 
 // Poison is what memory contains before anything is copied there.

@@ -1,6 +1,6 @@
 /* The kernels, each block of one thread, on the processor. Package decode has a function of the same name. */
 #define bfs_place fakegpu_place
-#include "../../gpu/kernels/kernels.cu"
+#include "../gpu/kernels/kernels.cu"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/gpu"
 )
 
 // Kernels says whether Run works. It needs cgo.

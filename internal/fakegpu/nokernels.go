@@ -2,7 +2,7 @@
 
 package fakegpu
 
-import "github.com/batchfs/batchfs/gpu"
+import "github.com/batchfs/batchfs/internal/gpu"
 
 // Kernels says whether Run works. It needs cgo.
 const Kernels = false

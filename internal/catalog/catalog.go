@@ -1,0 +1,355 @@
+// Package catalog says which batches exist, which samples they hold, and how large they are. All of
+// it follows from the dataset's index and the options. It is pure: nothing is read or decoded, and
+// nothing changes during a mount.
+package catalog
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// A Key names a batch. All three numbers count from 0.
+type Key struct{ Shard, Epoch, Batch int }
+
+// String is the batch's path below the mountpoint, without an extension.
+func (k Key) String() string {
+	return fmt.Sprintf("shard-%d/epoch-%d/%s", k.Shard, k.Epoch, layout.BatchName(k.Batch))
+}
+
+// A Catalog says which batches exist, which samples they hold, and how large they are. All
+// of it follows from the dataset's index and the options: nothing is read or decoded, and
+// nothing changes during a mount. Its fields must not be changed.
+type Catalog struct {
+	Dataset     *dataset.Dataset
+	Options     Options // with what follows from the dataset filled in
+	Plan        *shard.Plan
+	MaxBatches  int    // upper bound of the batches of any shard in any epoch
+	Fingerprint string // covers everything that the bytes of batches depend on
+
+	Pages     dataset.Pages     // that are compressed, of the dataset
+	Converter *layout.Converter // of pixels to elements
+	sized     bool              // the index knows the size of at least one sample
+}
+
+// New checks the options and builds the catalog of a dataset.
+func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.Samples, o.Raw, o.Transform.Seed = int64(ds.Len()), nil, o.Seed
+	if blocks := ds.Blocks(); blocks != nil {
+		o.Blocks = blocks
+	}
+	if o.Shuffle {
+		o.Raw = RawSamples(ds)
+		if err := checkOrder(ds, o.Raw); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := shard.New(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	converter, err := layout.NewConverter(o.DType, o.Decoding.Color.Channels(), o.Normalize)
+	if err != nil {
+		return nil, err
+	}
+	// No epoch has more batches than the first: unpadded reading credits what it has read
+	// ahead to later epochs.
+	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), Pages: ds.Pages(), Converter: converter}
+	if err := c.checkSizes(); err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), plan.Version(), c.Decoder(), resample.Version)
+	settings := c.Settings()
+	if o.Partition != shard.Ranges { // a job may go on with another number of ranks: the steps are the same
+		for _, name := range []string{"shards", "batch_size", "nodes"} {
+			delete(settings, name)
+		}
+	}
+	_ = json.NewEncoder(sum).Encode(settings)
+	c.Fingerprint = hex.EncodeToString(sum.Sum(nil))
+	return c, nil
+}
+
+// Decoder names what decodes images, in its versions, as pixels depend on it.
+func (c *Catalog) Decoder() string {
+	if c.Options.NVJPEG == "" {
+		return decode.Version()
+	}
+	return c.Options.NVJPEG + ", " + decode.Version()
+}
+
+// checkSizes rejects a fixed size that some image does not fit into, and notes whether any
+// size is known.
+func (c *Catalog) checkSizes() error {
+	t := &c.Options.Transform
+	fixed := t.Height > 0 && t.Mode == resample.None
+	for i := 0; i < c.Dataset.Len() && (fixed || !c.sized); i++ {
+		h, w := c.SizeOf(int64(i))
+		c.sized = c.sized || h > 0
+		if fixed && (h > t.Height || w > t.Width) {
+			return &option.Error{
+				Field: "size", Rule: fmt.Sprintf("large enough for every image (%s is larger: %dx%d)", c.Dataset.Path(i), h, w),
+				Value: fmt.Sprintf("%dx%d", t.Height, t.Width),
+			}
+		}
+	}
+	return nil
+}
+
+// RawSamples marks the samples that are stored as plain pixels, which a shuffled dataset orders
+// separately.
+func RawSamples(ds *dataset.Dataset) *shard.RawSet {
+	format, raw := "", false // of the previous sample: most have the same format
+	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
+		if f := ds.Format(int(i)); f != format {
+			format, raw = f, sample.IsRaw(ds, int(i))
+		}
+		return raw
+	})
+}
+
+// Settings are the options that determine the bytes of batches. The fingerprint covers them, except
+// how the steps of an elastic partition are divided.
+func (c *Catalog) Settings() map[string]any {
+	o := &c.Options
+	settings := map[string]any{
+		"shards": o.Shards, "batch_size": o.BatchSize, "shuffle": o.Shuffle, "seed": o.Seed,
+		"stick_to_shard": o.StickToShard, "pad_last_batch": o.PadLastBatch, "last_batch": o.LastBatch.String(),
+		"resize": o.Transform.Mode.String(), "height": o.Transform.Height, "width": o.Transform.Width, "channels": o.Decoding.Color.Channels(),
+		"crop_area": o.Transform.CropArea, "crop_ratio": o.Transform.CropRatio, "flip": o.Transform.Flip, "pad_multiple": o.PadMultiple,
+		"fill": o.Fill, "dtype": o.DType.String(), "mean": o.Normalize.Mean, "std": o.Normalize.Std, "layout": o.Layout.String(),
+		"ignore_orientation": o.Decoding.IgnoreOrientation, "max_pixels": o.Decoding.MaxPixels, "on_error": o.OnError.String(),
+	}
+	if o.FullJPEGs { // absent when false, to keep fingerprints from before this setting
+		settings["jpeg_scaling"] = false
+	}
+	if o.Transform.Mode == resample.CenterCrop {
+		settings["resize_to"] = o.Transform.ResizeTo
+	}
+	c.addOrder(settings)
+	return settings
+}
+
+// addOrder adds what is not part of every order, which keeps the fingerprints of the others.
+func (c *Catalog) addOrder(settings map[string]any) {
+	o := &c.Options
+	if o.Window > 0 {
+		settings["window"] = o.Window
+	}
+	if o.Partition != shard.Ranges {
+		settings["partition"], settings["global_batch"] = "elastic", o.Shards*o.BatchSize
+	}
+	if o.Partition == shard.Local {
+		settings["placement"], settings["nodes"] = "local", cmp.Or(o.Nodes, o.Shards)
+	}
+	if o.Blocks != nil && (o.Window > 0 || o.Partition == shard.Local) {
+		sum := sha256.New()
+		_ = binary.Write(sum, binary.LittleEndian, o.Blocks) // a hash takes everything
+		settings["blocks"] = hex.EncodeToString(sum.Sum(nil))
+	}
+}
+
+// Exists reports whether there is such a batch.
+func (c *Catalog) Exists(k Key) bool {
+	return k.Shard >= 0 && k.Shard < c.Options.Shards && k.Epoch >= 0 && k.Epoch < c.Options.Epochs &&
+		k.Batch >= 0 && k.Batch < c.Plan.Batches(k.Shard, k.Epoch)
+}
+
+// Next is the batch that follows k in its shard, in the same epoch or a later one.
+func (c *Catalog) Next(k Key) (Key, bool) {
+	if k.Batch++; k.Batch < c.Plan.Batches(k.Shard, k.Epoch) {
+		return k, true
+	}
+	for k.Batch = 0; k.Epoch+1 < c.Options.Epochs; {
+		if k.Epoch++; c.Plan.Batches(k.Shard, k.Epoch) > 0 {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
+
+// Steps is how many batches to comes after from in reading order, below 0 if it comes before
+// it, or 0 if they are not in one shard or more than most apart.
+func (c *Catalog) Steps(from, to Key, most int) int {
+	if from.Shard != to.Shard {
+		return 0
+	}
+	n := c.Plan.BatchesBefore(to.Epoch) + int64(to.Batch) - c.Plan.BatchesBefore(from.Epoch) - int64(from.Batch)
+	if n > int64(most) || n < int64(-most) {
+		return 0
+	}
+	return int(n)
+}
+
+// Spec is the exact shape of a batch, in the mount's layout. If it has an Err, Open returns
+// ErrTooBig.
+func (c *Catalog) Spec(k Key) layout.Spec {
+	if t := &c.Options.Transform; t.Height > 0 {
+		n, _ := c.Plan.Size(k.Shard, k.Epoch, k.Batch)
+		return c.spec(n, t.Height, t.Width)
+	}
+	slots, _ := c.Slots(k)
+	return c.SpecOf(slots)
+}
+
+// Valid is the number of slots of a batch that are not padding.
+func (c *Catalog) Valid(k Key) int {
+	_, valid := c.Plan.Size(k.Shard, k.Epoch, k.Batch)
+	return valid
+}
+
+// Size is the exact size in bytes of a batch in one of its forms except JSON, or
+// math.MaxInt64 if no file can be that large.
+func (c *Catalog) Size(k Key, f layout.Form) int64 { return layout.Size(f, c.Spec(k)) }
+
+// TensorForm is the form that holds just a tensor in the mount's layout.
+func (c *Catalog) TensorForm() layout.Form {
+	if c.Options.Layout == layout.NCHW {
+		return layout.NCHWForm
+	}
+	return layout.NHWCForm
+}
+
+// MadeIn is the form in which a batch is made for a reader of another one: pictures and what is on
+// a GPU are copies.
+func (c *Catalog) MadeIn(f layout.Form) layout.Form {
+	if f == layout.PNG || f == layout.CUDA {
+		return c.TensorForm()
+	}
+	return f
+}
+
+// TensorSize is the size of the first batch as a tensor.
+func (c *Catalog) TensorSize() int64 { return c.Size(Key{}, c.TensorForm()) }
+
+// Slots are the samples of a batch, and how many of them are not padding.
+func (c *Catalog) Slots(k Key) (slots []shard.Slot, valid int) {
+	return c.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, c.Options.BatchSize))
+}
+
+// SpecOf is the shape of a batch of these slots.
+func (c *Catalog) SpecOf(slots []shard.Slot) layout.Spec {
+	h, w := c.slotSize(slots)
+	return c.spec(len(slots), h, w)
+}
+
+func (c *Catalog) spec(n, height, width int) layout.Spec {
+	o := &c.Options
+	// A batch that cannot exist still has a shape and a size; opening it returns the error.
+	s, _ := layout.NewSpec(n, height, width, o.Decoding.Color.Channels(), o.DType, o.Layout)
+	return s
+}
+
+// slotSize is the height and width of each slot. Samples of unknown size (unreadable when
+// indexed) do not count. A batch of only such samples has the size of the replacement for its
+// first sample.
+func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
+	o := &c.Options
+	if o.Transform.Height > 0 {
+		return o.Transform.Height, o.Transform.Width
+	}
+	for _, s := range slots {
+		h, w := c.SizeOf(s.ID)
+		height, width = max(height, h), max(width, w)
+	}
+	if height == 0 && len(slots) > 0 && o.OnError == Replace && c.sized {
+		for id := range c.Replacements(slots[0]) {
+			if height, width = c.SizeOf(id); height > 0 {
+				break
+			}
+		}
+	}
+	return roundUp(max(height, 1), o.PadMultiple), roundUp(max(width, 1), o.PadMultiple)
+}
+
+// Replacements yields the candidates to replace a slot's sample, in order of preference: those
+// that follow it in the shard's range, and then those from the beginning of the range.
+func (c *Catalog) Replacements(s shard.Slot) iter.Seq[int64] {
+	return func(yield func(id int64) bool) {
+		lo, hi := c.Plan.RangeAt(s.Position)
+		for n := int64(1); n < hi-lo; n++ {
+			if !yield(c.Plan.ID(s.Epoch, lo+(s.Position-lo+n)%(hi-lo))) {
+				return
+			}
+		}
+	}
+}
+
+// SizeOf is the size of a sample by the index, or 0x0 if it has none or exceeds MaxPixels.
+func (c *Catalog) SizeOf(id int64) (h, w int) {
+	h, w = c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
+	if int64(h)*int64(w) > c.Options.Decoding.MaxPixels {
+		return 0, 0
+	}
+	return h, w
+}
+
+// Fits reports whether an image of this size fits a batch of this shape.
+func (c *Catalog) Fits(spec layout.Spec, h, w int) bool {
+	return c.Options.Transform.Mode != resample.None || h <= spec.H && w <= spec.W
+}
+
+// roundUp is the least multiple of multiple that is at least n, which is at least 1.
+func roundUp(n, multiple int) int { return ((n-1)/max(1, multiple) + 1) * max(1, multiple) }
+
+// ErrUnread: what was asked for depends on a sample that could not be read when the dataset was opened.
+var ErrUnread = errors.New("the machine failed")
+
+// Samples that the machine could not read when the dataset was opened have an unknown size
+// and format. The bytes of batches must not depend on that, so what would follow from either
+// is refused: an order where raw samples are ordered separately, and the shapes of batches.
+
+// checkOrder refuses an order that depends on whether an unread sample is raw.
+func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
+	for i := range ds.Len() {
+		why := ds.Unread(i)
+		if why == "" {
+			continue
+		}
+		ext := strings.ToLower(path.Ext(ds.Path(i)))
+		if raw.Count() == 0 && !slices.Contains([]string{".bmp", ".ppm", ".pgm", ".pnm", ".pbm"}, ext) {
+			continue // nothing suggests a raw sample
+		}
+		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw images depends on its format; mount again when the storage answers",
+			ErrUnread, ds.Path(i), why)
+	}
+	return nil
+}
+
+// ShapeKnown refuses a batch whose shape depends on an unread sample.
+func (c *Catalog) ShapeKnown(slots []shard.Slot) error {
+	if c.Options.Transform.Height > 0 {
+		return nil
+	}
+	for _, s := range slots {
+		if why := c.Dataset.Unread(int(s.ID)); why != "" {
+			return c.Unread(s.ID, why)
+		}
+	}
+	return nil
+}
+
+func (c *Catalog) Unread(id int64, why string) error {
+	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), so its size is not known; mount again when the storage answers",
+		ErrUnread, c.Dataset.Path(int(id)), why)
+}

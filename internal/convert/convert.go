@@ -1,0 +1,343 @@
+package convert
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/sample"
+)
+
+// Write converts ds into the dataset out, a directory that must be missing or empty. The result
+// appears whole or not at all: it grows in out.partial, which stays after an error or when ctx
+// is done, so that a call with the same options continues it. ds remains the caller's. It must
+// have been opened with Rescan, so that its index matches the files.
+//
+// When ctx is done, Write returns promptly even if the storage hangs; out.partial then stays
+// locked until the storage responds or the process ends.
+//
+// A bad option is an [option.Error].
+func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
+	if err := o.validate(); err != nil {
+		return Report{}, err
+	}
+	var stop func()
+	o.Progress, stop = promptly.Progress(o.Progress)
+	defer stop()
+	return promptly.Do(ctx, func() (Report, error) {
+		n := ds.Len()
+		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), kinds: make([]kind, n), exts: make([]string, n)}
+		c.first, c.end = o.Part.Span(n)
+		err := c.write(ctx, out)
+		slices.SortFunc(c.report.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
+		if err != nil {
+			err = fmt.Errorf("convert: %w", classified(err))
+		}
+		return c.report, err
+	}, nil)
+}
+
+// conversion is the state of one Write.
+type conversion struct {
+	ds    *dataset.Dataset
+	o     Options
+	names names
+	tree  *tree
+
+	first, end int // of the samples whose files are made
+
+	mu     sync.Mutex // guards the following while workers run, and calls of Progress
+	kinds  []kind     // a worker may use that of its own sample without mu
+	exts   []string   // what the names of raw copies end in; likewise
+	done   int
+	report Report
+}
+
+func (c *conversion) write(ctx context.Context, out string) (err error) {
+	source := c.ds.Root()
+	if c.ds.Remote() {
+		source = ""
+	}
+	if c.tree, err = findTree(out, source, c.names.manifest != "" || !c.names.local); err != nil {
+		return err
+	}
+	c.tree.step, c.tree.part = c.o.step, c.o.Part
+	c.report.Out, c.report.Staging, c.report.Samples = c.tree.out, c.tree.path, c.ds.Len()
+	if c.names.manifest != "" {
+		c.report.Manifest = filepath.Join(c.tree.out, c.names.manifest)
+		if !c.named() {
+			c.report.Classes = filepath.Join(c.tree.out, classesName)
+		}
+	}
+	if err := c.survey(ctx); err != nil {
+		return err
+	}
+	if err := c.names.check(c.kinds); err != nil {
+		return err
+	}
+	if !c.tree.finished {
+		defer c.tree.close()
+		if err := c.tree.open(source); err != nil {
+			return err
+		}
+	}
+	err = c.tree.allParts(c.o.Merge)
+	var chosen []int32
+	if err == nil {
+		chosen, err = c.prepare(ctx)
+	}
+	if err != nil {
+		c.tree.discard()
+		return err
+	}
+	if c.report.Finished {
+		return nil
+	}
+	if err := c.makeFiles(ctx, chosen); err != nil {
+		return err
+	}
+	if c.o.Part.N > 0 {
+		return c.tree.finishPart()
+	}
+	if err := c.clear(ctx); err != nil {
+		return err
+	}
+	if err := c.writeManifest(); err != nil {
+		return err
+	}
+	return c.tree.finish()
+}
+
+// survey sorts the samples into kinds.
+func (c *conversion) survey(ctx context.Context) error {
+	return parallel.Each(ctx, c.o.Workers, c.ds.Len(), nil, func(_ context.Context, items iter.Seq[int]) error {
+		for i := range items {
+			err := c.examine(i)
+			switch {
+			case sample.OfFile(err):
+				c.spoil(i, err)
+			case err != nil:
+				return err
+			case sample.IsRaw(c.ds, i):
+				c.mu.Lock()
+				c.kinds[i] = alreadyRaw
+				c.report.AlreadyRaw++
+				c.mu.Unlock()
+			}
+		}
+		return nil
+	})
+}
+
+// examine says why a sample can only be kept as it is, as far as that is known without reading
+// it. It looks at files whose identity the index does not know because a manifest described them.
+func (c *conversion) examine(i int) error {
+	if reason := c.ds.Unread(i); reason != "" {
+		return &dataset.FileError{Path: c.ds.Path(i), Err: fmt.Errorf("cannot be read now: %s", reason)}
+	}
+	if reason := c.ds.Problem(i); reason != "" {
+		return sample.Problem(reason)
+	}
+	if !c.ds.Stat(i).Known() {
+		if _, err := c.ds.Check(i); err != nil {
+			return err
+		}
+	}
+	h, w := c.ds.Size(i, c.o.IgnoreOrientation)
+	if int64(h)*int64(w) > c.o.MaxPixels {
+		return decode.ErrTooLarge
+	}
+	if n := c.o.FileBytes(h, w); c.o.Format == BMP && n > maxBMP {
+		return sample.Problem(fmt.Sprintf("%d bytes are more than a BMP can hold", n))
+	}
+	return nil
+}
+
+// prepare makes all decisions, announces them, and checks that they can be carried out. It
+// returns the samples to make raw.
+func (c *conversion) prepare(ctx context.Context) ([]int32, error) {
+	m, err := c.mark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	chosen := c.choose()
+	if c.report.Finished {
+		return nil, nil
+	}
+	if err := c.tree.begin(m); err != nil {
+		return nil, err
+	}
+	plan, err := c.plan()
+	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
+		c.o.Announce(plan)
+	}
+	// From here on the report counts what was actually done.
+	plan.Linked, plan.Cloned, plan.Copied = 0, 0, 0
+	c.report.Plan = plan
+	return chosen, err
+}
+
+// plan determines the work and the space it takes.
+func (c *conversion) plan() (Plan, error) {
+	p := c.report.Plan
+	var disk unix.Statfs_t
+	if err := unix.Statfs(p.Staging, &disk); err != nil {
+		return p, &fs.PathError{Op: "statfs", Path: p.Staging, Err: err}
+	}
+	how, err := c.tryKeeping(&p)
+	if err != nil {
+		return p, err
+	}
+	block, files := max(1, int64(disk.Frsize)), int64(0)
+	need := func(bytes int64) {
+		p.NeedBytes += (bytes + block - 1) / block * block
+		files++
+	}
+	if !p.Resumed { // else they are there already
+		for range c.directories() {
+			need(1)
+		}
+	}
+	for i := c.first; i < c.end; i++ {
+		k, size := c.kinds[i], c.ds.Stat(i).Size
+		switch {
+		case k == chosen:
+			size = c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
+			p.RawBytes += size
+		case how == &p.Linked:
+			p.Linked++
+			continue
+		case how == &p.Cloned:
+			p.Cloned++
+			size = 0
+		default:
+			p.Copied++
+			p.CopyBytes += size
+		}
+		if _, there := c.found(i); !there {
+			need(size)
+		}
+	}
+	p.FreeBytes = int64(disk.Bavail) * block
+	if disk.Blocks == 0 { // it is not reported
+		p.FreeBytes = math.MaxInt64
+	}
+	switch free := int64(disk.Ffree); {
+	case disk.Files > 0 && files > free: // else inodes are created on demand
+		err = fmt.Errorf("%w in %s: %d files are too many, %d fit", ErrSpace, p.Staging, files, free)
+	case p.NeedBytes > p.FreeBytes:
+		err = fmt.Errorf("%w in %s: %d bytes are needed, %d are free", ErrSpace, p.Staging, p.NeedBytes, p.FreeBytes)
+	}
+	return p, err
+}
+
+// tryKeeping finds out with one readable sample how files can be kept. If the dataset spans
+// devices, others may be kept in another way.
+func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
+	if !c.names.local {
+		return &p.Copied, nil
+	}
+	for i, k := range c.kinds {
+		if k == unreadable {
+			continue
+		}
+		how, err := c.tree.keep(c.tree.temporary(i), c.names.source(i), p)
+		if err == nil {
+			return how, c.tree.root.Remove(c.tree.temporary(i))
+		}
+		if !dataset.OfFile(err) {
+			return nil, err
+		}
+	}
+	return &p.Linked, nil
+}
+
+// mark determines the share of raw samples, which an earlier run may have recorded, and returns
+// this run's marker, which must match the earlier one.
+func (c *conversion) mark(ctx context.Context) (m *mark, err error) {
+	r, earlier := &c.report, c.tree.earlier
+	switch r.Ratio = c.o.Ratio; {
+	case c.o.Auto != nil && earlier != nil:
+		r.Ratio, err = strconv.ParseFloat(earlier.Settings[ratioSetting], 64)
+	case c.o.Auto != nil:
+		r.Ratio, err = c.o.Auto(ctx)
+	}
+	if err == nil && !(r.Ratio >= 0 && r.Ratio <= 1) {
+		err = &option.Error{Field: "raw ratio", Rule: "found to be a number from 0 to 1", Value: fmt.Sprint(r.Ratio)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Finished, r.Resumed = c.tree.finished, earlier != nil && !c.tree.finished
+	m = newMark(c.ds, c.o, r.Ratio, c.fingerprint())
+	if earlier != nil {
+		err = earlier.continues(m)
+	}
+	switch {
+	case err != nil && r.Finished:
+		err = fmt.Errorf("%s: %w: it %w", r.Out, ErrNotEmpty, err)
+	case err != nil:
+		err = fmt.Errorf("%s %w", r.Staging, err)
+	}
+	return m, err
+}
+
+// fingerprint covers everything that the index says about the dataset, and its files' sizes and
+// times.
+func (c *conversion) fingerprint() string {
+	h := sha256.New()
+	w := bufio.NewWriterSize(h, 64<<10)
+	io.WriteString(w, "batchfs convert 1\n"+c.ds.Digest()+"\n")
+	for i, k := range c.kinds {
+		_ = binary.Write(w, binary.LittleEndian, c.ds.Stat(i)) // size and time
+		_ = w.WriteByte(byte(k))
+	}
+	w.Flush()
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// choose marks samples to be made raw and returns those that were not marked before.
+func (c *conversion) choose() (added []int32) {
+	best := choose(c.ds, c.kinds, c.o.Seed, c.report.Ratio)
+	c.report.Raw = c.report.AlreadyRaw + len(best)
+	for _, i := range best {
+		if c.kinds[i] == encoded {
+			c.kinds[i] = chosen
+			added = append(added, i)
+		}
+	}
+	return added
+}
+
+// spoil marks a sample as unreadable because of err. It was not made raw, even if an earlier run
+// could read it.
+func (c *conversion) spoil(i int, err error) {
+	err = dataset.Reason(err)
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		err = errno // without the path, which is printed before it
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kinds[i] = unreadable
+	c.report.Unreadable = append(c.report.Unreadable, Unreadable{i, c.ds.Path(i), err.Error()})
+}

@@ -1,0 +1,321 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/sample"
+)
+
+// directories are those of the result, each after the one it is in.
+func (c *conversion) directories() []string {
+	seen := map[string]bool{".": true}
+	add := func(dir string) {
+		for ; !seen[dir]; dir = path.Dir(dir) {
+			seen[dir] = true
+		}
+	}
+	if c.names.manifest == "" {
+		for _, class := range c.ds.Classes() { // even empty ones, because they number the classes
+			add(class)
+		}
+	}
+	for i := range c.kinds {
+		add(path.Dir(c.names.kept(i)))
+	}
+	delete(seen, ".")
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// makeFiles makes the directories, with the permissions of those of the same name in the source.
+// Then it makes the raw files, until it is known which samples are raw, and then the others.
+func (c *conversion) makeFiles(ctx context.Context, samples []int32) error {
+	for _, dir := range c.directories() {
+		mode := fs.FileMode(0o755)
+		if info, err := os.Stat(filepath.Join(c.ds.Root(), dir)); c.names.local && err == nil && info.IsDir() {
+			mode = info.Mode().Perm() | 0o700
+		}
+		if err := c.tree.root.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
+	for ; len(samples) > 0; samples = c.choose() {
+		samples = slices.DeleteFunc(samples, func(i int32) bool { return int(i) < c.first || int(i) >= c.end })
+		if err := c.each(ctx, memory, samples); err != nil {
+			return err
+		}
+	}
+	for i := c.first; i < c.end; i++ {
+		if c.kinds[i] != chosen {
+			samples = append(samples, int32(i))
+		}
+	}
+	return c.each(ctx, memory, samples)
+}
+
+func (c *conversion) each(ctx context.Context, memory *sample.Memory, samples []int32) error {
+	return parallel.Each(ctx, c.o.Workers, len(samples), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		m := NewMaker(c.ds, c.o, memory)
+		defer m.Close()
+		for k := range items {
+			if err := c.makeFile(ctx, m, int(samples[k])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// temporary is the name under which a sample's file is made.
+func (t *tree) temporary(i int) string { return path.Join(t.scratch(), strconv.Itoa(i)) }
+
+// makeFile makes sample i's file, unless an earlier run did.
+func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) {
+	if ext, there := c.found(i); there {
+		c.placed(i, ext, &c.report.Reused)
+		return nil
+	}
+	ext, how := "", &c.report.Converted
+	if c.kinds[i] == chosen {
+		if ext, err = c.makeRaw(ctx, m, i); err != nil || ext == "" { // unreadable, so it is kept later
+			return err
+		}
+	} else if how, err = c.keep(ctx, m, i); err != nil {
+		return err
+	}
+	if err := c.tree.place(c.tree.temporary(i), c.names.kept(i)+ext); err != nil {
+		return err
+	}
+	c.placed(i, ext, how)
+	return nil
+}
+
+// found looks for the file that an earlier run made of sample i, under each name it may have now.
+// One that is not complete, for example after a power cut, will be replaced.
+func (c *conversion) found(i int) (ext string, there bool) {
+	if !c.report.Resumed {
+		return "", false
+	}
+	k, exts := c.kinds[i], []string{""}
+	if k == chosen {
+		exts = c.names.exts
+	}
+	for _, ext := range exts {
+		info, err := c.tree.root.Lstat(c.names.kept(i) + ext)
+		switch {
+		case err != nil:
+		case k == chosen:
+			h, w := c.ds.Size(i, c.o.IgnoreOrientation)
+			there = identityOf(info) == dataset.Identity{Size: c.o.fileBytes(h, w, ext == ".pgm"), ModTime: c.ds.Stat(i).ModTime}
+		case info.Mode().Type() == fs.ModeSymlink:
+			there = k == unreadable
+		default:
+			there = c.ds.Same(i, identityOf(info))
+		}
+		if there {
+			return ext, true
+		}
+	}
+	return "", false
+}
+
+func identityOf(info fs.FileInfo) dataset.Identity {
+	return dataset.Identity{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
+}
+
+// placed counts a sample whose file is in place, in the number how.
+func (c *conversion) placed(i int, ext string, how *int) {
+	c.exts[i] = ext
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*how++
+	if c.done++; c.o.Progress != nil {
+		c.o.Progress(int64(c.done), int64(c.end-c.first))
+	}
+}
+
+// clear removes what earlier runs and parts made under names that nothing has in the end: they chose
+// others while other samples were readable. Only now is it known that no other row of a manifest has the name.
+func (c *conversion) clear(ctx context.Context) error {
+	if !c.report.Resumed {
+		return nil
+	}
+	used := map[string]bool{}
+	for _, dir := range c.directories() {
+		used[dir] = true
+	}
+	for i, ext := range c.exts {
+		used[c.names.kept(i)+ext] = true
+	}
+	exts := append([]string{""}, c.names.exts...)
+	return parallel.Each(ctx, c.o.Workers, len(c.exts), nil, func(_ context.Context, items iter.Seq[int]) error {
+		for i := range items {
+			for _, ext := range exts {
+				name := c.names.kept(i) + ext
+				if used[name] {
+					continue
+				}
+				if err := c.tree.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// makeRaw makes the raw copy of sample i under its temporary name and returns the extension that
+// its own name gets, "" if it is unreadable.
+func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, err error) {
+	defer m.Done()
+	raw, err := m.Make(ctx, i)
+	switch {
+	case spoils(err):
+		c.spoil(i, err)
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	mode := fs.FileMode(0o644)
+	if c.names.local {
+		info, err := os.Stat(c.names.source(i))
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", ErrSource, err)
+		}
+		mode = info.Mode().Perm()
+	}
+	return raw.Ext, c.tree.create(c.tree.temporary(i), mode, func(out *os.File) (time.Time, error) {
+		return time.Unix(0, c.ds.Stat(i).ModTime), raw.Write(out)
+	})
+}
+
+// keep keeps sample i as it is, under its temporary name: as a link, a clone or a copy, whichever
+// works first, or as a symbolic link if it can be neither linked nor read. It returns the number
+// in the report that counts this.
+func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err error) {
+	temp, source := c.tree.temporary(i), c.names.source(i)
+	if c.names.local {
+		how, err = c.tree.keep(temp, source, &c.report.Plan)
+	} else {
+		defer m.Done()
+		var data []byte
+		if data, err = c.fetch(ctx, m, i); err == nil {
+			return &c.report.Copied, c.tree.create(temp, 0o644, func(out *os.File) (time.Time, error) {
+				_, err := out.Write(data)
+				return time.Unix(0, c.ds.Stat(i).ModTime), err
+			})
+		}
+	}
+	if sample.OfFile(err) {
+		if c.kinds[i] != unreadable {
+			now := err
+			if c.names.local {
+				_, now = c.ds.Check(i)
+			}
+			if now != nil && !spoils(now) {
+				return nil, now // it is not what it was, or the storage is away
+			}
+			c.spoil(i, err)
+		}
+		return &c.report.Symlinked, c.tree.root.Symlink(source, temp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.tree.root.Lstat(temp)
+	if err == nil && !c.ds.Same(i, identityOf(info)) {
+		err = errors.Join(&dataset.FileError{Path: c.ds.Path(i), Err: dataset.ErrChanged}, c.tree.root.Remove(temp))
+	}
+	return how, err
+}
+
+// fetch returns the bytes of sample i, which is in an archive or a store. They belong to m until Done.
+func (c *conversion) fetch(ctx context.Context, m *Maker, i int) ([]byte, error) {
+	if problem := c.ds.Problem(i); problem != "" && c.ds.Stat(i).Size == 0 { // as of a link in a tar
+		return nil, sample.Problem(problem)
+	}
+	return m.Fetch(ctx, i)
+}
+
+// keep makes a link, a clone or a copy of a file under a temporary name, and returns the number in
+// p that counts this.
+func (t *tree) keep(temp, source string, p *Plan) (how *int, err error) {
+	// Unlike os.Link, this follows symbolic links of the source.
+	err = unix.EINTR
+	for err == unix.EINTR {
+		err = unix.Linkat(unix.AT_FDCWD, source, unix.AT_FDCWD, filepath.Join(t.path, temp), unix.AT_SYMLINK_FOLLOW)
+	}
+	switch err {
+	case nil:
+		t.step()
+		return &p.Linked, nil
+	case unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO:
+		return nil, &os.LinkError{Op: "link", Old: source, New: temp, Err: err}
+	}
+	// EXDEV, EPERM, EMLINK and others: a copy works instead, or fails with its own error.
+	in, err := os.OpenFile(source, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, dataset.ErrNotFile
+	}
+	how = &p.Cloned
+	err = t.create(temp, info.Mode().Perm(), func(out *os.File) (time.Time, error) {
+		if unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) != nil {
+			how = &p.Copied
+			if _, err := io.Copy(out, io.LimitReader(in, info.Size())); err != nil {
+				return time.Time{}, err
+			}
+		}
+		// If the file was written meanwhile, it has another time now, which will be noticed.
+		info, err := in.Stat()
+		if err != nil {
+			return time.Time{}, err
+		}
+		return info.ModTime(), nil
+	})
+	return how, err
+}
+
+// create makes a file under a temporary name. After an error, there is none. fill returns the
+// file's modification time.
+func (t *tree) create(temp string, mode fs.FileMode, fill func(out *os.File) (time.Time, error)) error {
+	out, err := t.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	t.step()
+	modTime, err := fill(out)
+	if err = errors.Join(err, out.Close()); err == nil {
+		t.step()
+		// Set the time by name and after closing: some network file systems write the data, and
+		// so change the time, when a file is closed.
+		err = t.root.Chtimes(temp, time.Time{}, modTime)
+	}
+	if err != nil {
+		_ = t.root.Remove(temp)
+	}
+	return err
+}

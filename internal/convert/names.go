@@ -1,0 +1,105 @@
+package convert
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/store"
+)
+
+// names are the paths of the result's files, relative to it.
+type names struct {
+	ds       *dataset.Dataset
+	exts     []string // that raw names can have
+	manifest string   // name of the manifest to write, "" for a directory dataset
+	local    bool     // the samples are files of this machine
+}
+
+func newNames(ds *dataset.Dataset, o Options) names {
+	n := names{ds: ds, exts: []string{".bmp"}, local: !ds.Packed() && !ds.Remote()}
+	if o.Format == PPM {
+		n.exts = []string{".ppm", ".pgm"}
+	}
+	switch {
+	case o.Manifest != "":
+		n.manifest = filepath.Base(o.Manifest)
+	case ds.Ordered():
+		n.manifest = "metadata.parquet" // which makes a dataset of the directory
+	}
+	return n
+}
+
+// source is the absolute path of sample i's file; of one that is in an archive or a store, a name for people.
+func (n *names) source(i int) string {
+	if p := n.ds.Path(i); !filepath.IsAbs(p) {
+		return filepath.Join(n.ds.Root(), p)
+	}
+	return n.ds.Path(i)
+}
+
+// kept is the path of sample i if it is kept as it is; with an extension, that of its raw copy.
+func (n *names) kept(i int) string {
+	p := n.ds.Path(i)
+	if store.IsURL(p) {
+		p = filepath.Clean(strings.Replace(p, ":", "", 1))
+	}
+	if n.manifest == "" || filepath.IsLocal(p) {
+		return p
+	}
+	return "outside" + n.source(i)
+}
+
+// maxName is the longest name of a file, in bytes.
+const maxName = 255
+
+// check makes sure that all samples can have their names, whichever are raw. In a directory, only
+// the next sample can stand in the way of a raw name, because others come even later.
+func (n *names) check(kinds []kind) error {
+	listed, err := n.listed()
+	if err != nil {
+		return err
+	}
+	for i, k := range kinds {
+		if k != encoded {
+			continue
+		}
+		name, next := n.kept(i), ""
+		if length := len(path.Base(name) + n.exts[0]); length > maxName {
+			return fmt.Errorf("%s: %w: %d bytes are too long; rename it", name, ErrName, length)
+		}
+		if n.manifest == "" && i+1 < len(kinds) && path.Dir(n.kept(i+1)) == path.Dir(name) {
+			next = n.kept(i + 1)
+		}
+		for _, ext := range n.exts {
+			raw := name + ext
+			if _, taken := listed[raw]; taken || raw == next {
+				return fmt.Errorf("%s: %w: %s is another sample; rename one of them", name, ErrName, raw)
+			}
+			if next != "" && dataset.CompareNames(raw, next) > 0 {
+				return fmt.Errorf("%s: %w: %s would come after %s, and get its number; rename one of them", name, ErrName, raw, next)
+			}
+		}
+	}
+	return nil
+}
+
+// listed returns the names of a manifest's samples, once it is sure that no two files have the
+// same name in the result, and none has one that convert itself uses.
+func (n *names) listed() (map[string]int, error) {
+	listed := map[string]int{}
+	for i := 0; n.manifest != "" && i < n.ds.Len(); i++ {
+		name := n.kept(i)
+		switch first, _, _ := strings.Cut(name, "/"); first {
+		case markerName, scratchName, classesName, n.manifest:
+			return nil, fmt.Errorf("%s: %w: %s is reserved", name, ErrName, first)
+		}
+		if k, taken := listed[name]; taken && n.source(i) != n.source(k) {
+			return nil, fmt.Errorf("%s: %w: %s would have the same name", n.source(i), ErrName, n.source(k))
+		}
+		listed[name] = i
+	}
+	return listed, nil
+}

@@ -1,0 +1,133 @@
+package convert
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/sample"
+)
+
+const (
+	bmpHeaderBytes = 14 + 40
+	maxBMP         = math.MaxUint32 // bytes
+)
+
+// A Raw is an image to be stored raw.
+type Raw struct {
+	Ext string // for its name: .bmp, .ppm or .pgm
+
+	height, width int
+	header        []byte
+	stride        int    // bytes per row of the file, including a BMP's padding
+	rgb           []byte // top-down, without padding
+}
+
+func newRaw(f Format, height, width int, gray bool) *Raw {
+	r := &Raw{Ext: ".ppm", height: height, width: width, stride: 3 * width}
+	switch {
+	case f == BMP:
+		r.Ext, r.stride = ".bmp", (3*width+3)&^3
+		// 24 bits per pixel in one plane, uncompressed, bottom-up rows.
+		pixels := uint32(r.stride * height)
+		r.header, _ = binary.Append([]byte("BM"), binary.LittleEndian, []uint32{
+			bmpHeaderBytes + pixels, 0, bmpHeaderBytes, 40, uint32(width), uint32(height), 1 | 24<<16, 0, pixels, 0, 0, 0, 0,
+		})
+	case gray:
+		r.Ext, r.stride, r.header = ".pgm", width, fmt.Appendf(nil, "P5\n%d %d\n255\n", width, height)
+	default:
+		r.header = fmt.Appendf(nil, "P6\n%d %d\n255\n", width, height)
+	}
+	return r
+}
+
+// Size is the size of its file in bytes.
+func (r *Raw) Size() int64 { return int64(len(r.header)) + int64(r.stride)*int64(r.height) }
+
+// Write writes the file.
+func (r *Raw) Write(to io.Writer) error {
+	out := bufio.NewWriterSize(to, 256<<10)
+	out.Write(r.header)
+	row := make([]byte, r.stride)
+	for y := range r.height {
+		if r.Ext == ".bmp" {
+			y = r.height - 1 - y
+		}
+		rgb := r.rgb[3*r.width*y:][:3*r.width]
+		switch r.Ext {
+		case ".bmp":
+			for x := 0; x < len(rgb); x += 3 {
+				row[x], row[x+1], row[x+2] = rgb[x+2], rgb[x+1], rgb[x]
+			}
+		case ".pgm":
+			for x := range row {
+				row[x] = rgb[3*x]
+			}
+		default:
+			row = rgb
+		}
+		out.Write(row)
+	}
+	return out.Flush()
+}
+
+func isGray(rgb []byte) bool {
+	for ; len(rgb) >= 3; rgb = rgb[3:] {
+		if rgb[0] != rgb[1] || rgb[1] != rgb[2] {
+			return false
+		}
+	}
+	return true
+}
+
+// FileBytes is the size of the raw file for a sample of h x w pixels, upright. If the file may
+// become a PGM, it is an upper bound.
+func (o Options) FileBytes(h, w int) int64 { return o.fileBytes(h, w, false) }
+
+func (o *Options) fileBytes(h, w int, gray bool) int64 {
+	h, w = o.transform().Size(h, w)
+	return newRaw(o.Format, h, w, gray).Size()
+}
+
+// Maker makes raw files of samples, one at a time, in the memory of its Reader. Each worker has
+// its own, and closes it.
+type Maker struct {
+	*sample.Reader
+	ds *dataset.Dataset
+	o  Options
+}
+
+// NewMaker returns a Maker that shares memory with other Makers. It uses only the options for
+// format, pixels and size, which must be valid.
+func NewMaker(ds *dataset.Dataset, o Options, memory *sample.Memory) *Maker {
+	o = o.filled()
+	return &Maker{sample.NewReader(ds, o.pixels(), memory), ds, o}
+}
+
+// Make reads sample i and returns its pixels, which belong to m until Done. It waits until
+// enough memory is free or ctx is done, and fails with [sample.ErrMemory] if there can never be
+// enough.
+func (m *Maker) Make(ctx context.Context, i int) (*Raw, error) {
+	img, err := m.Read(ctx, i, m.o.FileBytes(m.ds.Size(i, m.o.IgnoreOrientation)))
+	if err != nil {
+		return nil, err
+	}
+	transform := m.o.transform()
+	t := transform.Choose(0, int64(i), img.Height, img.Width)
+	h, w := t.Size()
+	rgb, err := m.Output(3 * h * w)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Draw(img, t, pixels.Target{Pix: rgb, Stride: 3 * w}); err != nil {
+		return nil, &dataset.FileError{Path: m.ds.Path(i), Err: err}
+	}
+	r := newRaw(m.o.Format, h, w, m.o.Format == PPM && isGray(rgb))
+	r.rgb = rgb
+	return r, nil
+}

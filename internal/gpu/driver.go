@@ -1,0 +1,158 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/batchfs/batchfs/internal/cuda"
+)
+
+// Find returns the driver of a GPU: that of the first usable one for "auto", or of the one with a
+// number or UUID. It takes nothing of the GPU yet. The error says why there is none.
+func Find(which string) (Driver, error) {
+	nvidia, err := cuda.Open()
+	if err != nil {
+		return nil, err
+	}
+	devices, err := nvidia.Devices()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, d := range devices {
+		if which == "auto" && !d.MIG || which == strconv.Itoa(d.Ordinal) || which == d.UUID {
+			return newDriver(d)
+		}
+		names = append(names, fmt.Sprintf("%d: %s (%s)", d.Ordinal, d.UUID, d.Name))
+	}
+	if which == "auto" && len(devices) > 0 {
+		return newDriver(devices[0])
+	}
+	return nil, fmt.Errorf("there is no GPU %s, only %s", which, strings.Join(names, ", "))
+}
+
+func newDriver(d cuda.Device) (Driver, error) {
+	if d.MIG {
+		return nil, fmt.Errorf("%s is a part of a GPU (MIG), whose memory other processes cannot map", d.UUID)
+	}
+	made := &driver{
+		uuid: d.UUID, name: d.Name, memory: thread{device: d}, copying: kernels{thread: thread{device: d}},
+		running: make(chan *kernels, runners),
+	}
+	for range runners {
+		made.running <- &kernels{thread: thread{device: d}}
+	}
+	return made, nil
+}
+
+// A driver is NVIDIA's. It has several threads, so that only the callers that asked for a copy, or for
+// kernels, wait for them.
+type driver struct {
+	uuid, name string
+	memory     thread
+	copying    kernels       // for Runs without any
+	running    chan *kernels // those that nobody uses
+}
+
+func (d *driver) UUID() string { return d.uuid }
+
+func (d *driver) Free() (free int64, err error) {
+	err = d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) (err error) {
+		free, _, err = t.MemoryInfo()
+		return err
+	})
+	return free, err
+}
+
+func (d *driver) Alloc(n int64) (m Memory, err error) {
+	err = d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error {
+		p, err := t.Alloc(n)
+		if err != nil {
+			return err
+		}
+		handle, err := t.Export(p)
+		if err != nil {
+			return errors.Join(err, t.Free(p))
+		}
+		m = Memory{uint64(p), handle}
+		return nil
+	})
+	return m, err
+}
+
+func (d *driver) Release(m Memory) error {
+	return d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error { return t.Free(cuda.Pointer(m.Address)) })
+}
+
+func (d *driver) Register(m []byte) error {
+	return d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error { return t.Register(m, cuda.Portable) })
+}
+
+func (d *driver) Unregister(m []byte) error {
+	return d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error { return t.Unregister(m) })
+}
+
+func (d *driver) Close() (err error) {
+	for range runners {
+		err = errors.Join(err, (<-d.running).close())
+	}
+	return errors.Join(err, d.copying.close(), d.memory.close())
+}
+
+// A thread runs one call after another, with the GPU's context and a stream. It starts with the
+// first call.
+type thread struct {
+	device cuda.Device
+
+	mu      sync.Mutex // held by the caller of the one that runs
+	calls   chan func(*cuda.Thread, *cuda.Stream) error
+	results chan error // one for each call; the first says that it runs, the last that it ended
+}
+
+func (t *thread) do(call func(*cuda.Thread, *cuda.Stream) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls == nil {
+		if err := t.start(); err != nil {
+			return err
+		}
+	}
+	t.calls <- call
+	return <-t.results
+}
+
+func (t *thread) start() error {
+	calls, results := make(chan func(*cuda.Thread, *cuda.Stream) error), make(chan error)
+	go func() {
+		results <- t.device.Thread(func(ct *cuda.Thread) error {
+			s, err := ct.NewStream()
+			if err != nil {
+				return err
+			}
+			results <- nil
+			for call := range calls {
+				results <- call(ct, s)
+			}
+			return s.Close()
+		})
+	}()
+	if err := <-results; err != nil {
+		return err
+	}
+	t.calls, t.results = calls, results
+	return nil
+}
+
+func (t *thread) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls == nil {
+		return nil
+	}
+	close(t.calls)
+	t.calls = nil
+	return <-t.results
+}

@@ -1,0 +1,125 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// ErrSteps is the error for samples that are reduced to less than 1/128 along an axis, which only the
+// processor can do.
+var ErrSteps = errors.New("gpu: the image is reduced to less than 1/128")
+
+// A Tensor is what the kernels write: slots as layout describes them.
+type Tensor struct {
+	Spec      layout.Spec
+	Converter *layout.Converter
+	Fill      uint8 // the value of pixels beyond a sample's own
+	In        *Slot // what Make makes it in, which the caller holds meanwhile; nil: Make returns the tensor
+}
+
+// A Sample is one sample of a batch. Its Job needs no Target.
+type Sample struct {
+	Slot   int
+	Job    pixels.Job
+	Data   []byte // a whole file, which must not change before Put returns
+	NVJPEG bool   // nvJPEG decodes it, at full size, instead of the kernels
+}
+
+// A Plan is the work for a batch. Put and Pixels may be called by several goroutines at once for different samples.
+type Plan struct {
+	Staging int // bytes of the staging buffer, on the host and on the device
+	Work    int // bytes of the device's memory besides that buffer and the tensor
+	Files   int // bytes behind the staging buffer, on the host alone
+
+	tensor  Tensor
+	samples []planned
+	jpegs   []int // samples that the kernels decode
+	images  []int // those that nvJPEG decodes
+	tile    int   // columns that a block of bfs_place makes
+	bits    int   // of a stretch of entropy-coded data
+	grid    int   // most blocks along all axes of a grid but the first
+	in      struct{ samples, encoded, elements int }
+}
+
+// planned is a sample and where its parts are.
+type planned struct {
+	Sample
+	y, x                         resample.Filter
+	atY, weightsY, atX, weightsX int // in the staging buffer
+	decoded                      bool
+	packed                       decode.Packed
+	file                         int // of an image that nvJPEG decodes, in Files
+	pix, work                    int // of a JPEG that the kernels decode, its packed form and its memory; else its pixels
+}
+
+// NewPlan plans a batch. No two samples may have the same slot. The error is ErrSteps, or one about a
+// sample that does not fit its slot.
+func NewPlan(t Tensor, samples []Sample) (*Plan, error) { return newPlan(t, samples, stretchBits) }
+
+func newPlan(t Tensor, samples []Sample, bits int) (*Plan, error) {
+	p := &Plan{tensor: t, samples: make([]planned, len(samples)), tile: mostTile, bits: bits, grid: mostGrid}
+	take(&p.Staging, batchBytes)
+	p.in.samples, p.in.encoded = take(&p.Staging, len(samples)*sampleBytes), take(&p.Staging, len(samples)*encodedBytes)
+	p.in.elements = take(&p.Staging, 4*256*t.Spec.C)
+	take(&p.Work, 4*len(samples)) // verdicts come first
+	for i, s := range samples {
+		p.samples[i].Sample = s
+		if err := p.add(i); err != nil {
+			return nil, err
+		}
+	}
+	for p.tile > 1 && p.shared(p.tile) > mostShared {
+		p.tile /= 2
+	}
+	return p, nil
+}
+
+// take allots n bytes of a buffer of so many bytes.
+func take(size *int, n int) (at int) {
+	at = *size
+	*size += (n + alignment - 1) &^ (alignment - 1)
+	return at
+}
+
+func (p *Plan) add(i int) error {
+	s, spec := &p.samples[i], p.tensor.Spec
+	h, w := s.Job.Transform.Size()
+	if s.Slot < 0 || s.Slot >= spec.N || h > spec.H || w > spec.W {
+		return fmt.Errorf("gpu: %dx%d pixels in slot %d of a batch of %d x %dx%d", h, w, s.Slot, spec.N, spec.H, spec.W)
+	}
+	var ok bool
+	if s.y, s.x, ok = s.Job.Transform.Filters(); !ok {
+		return ErrSteps
+	}
+	if !s.Job.Transform.Copies() {
+		s.atY, s.weightsY = take(&p.Staging, 4*h), take(&p.Staging, 2*h*s.y.Taps)
+		s.atX, s.weightsX = take(&p.Staging, 4*w), take(&p.Staging, 2*w*s.x.Taps)
+	}
+	if s.NVJPEG {
+		height, width := s.Job.Stored()
+		p.images = append(p.images, i)
+		s.decoded, s.file, s.work = true, take(&p.Files, len(s.Data)), take(&p.Work, height*width*spec.C)
+	} else if s.packed, s.decoded = s.Job.Pack(s.Data, p.bits); s.decoded {
+		p.jpegs = append(p.jpegs, i)
+		s.pix, s.work = take(&p.Staging, int(s.packed.Bytes)), take(&p.Work, int(s.packed.Work))
+	} else {
+		s.pix = take(&p.Staging, s.Job.Height*s.Job.Width*spec.C)
+	}
+	return nil
+}
+
+// Decodes reports whether the GPU decodes sample i.
+func (p *Plan) Decodes(i int) bool { return p.samples[i].decoded }
+
+// Pixels returns where to decode sample i if the kernels do not.
+func (p *Plan) Pixels(staging []byte, i int) decode.Image {
+	s := &p.samples[i]
+	stride := s.Job.Width * p.tensor.Spec.C
+	n := s.Job.Height * stride
+	return decode.Image{Pix: staging[s.pix:][:n:n], Stride: stride, Height: s.Job.Height, Width: s.Job.Width}
+}

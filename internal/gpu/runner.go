@@ -1,0 +1,138 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/batchfs/batchfs/internal/cuda"
+)
+
+// runners is how many Runs there can be at once: while one waits for its kernels, another one copies.
+const runners = 2
+
+// kernels are a thread that does Runs. They are loaded with the first one that has any.
+type kernels struct {
+	thread
+	jpegs     *cuda.JPEGDecoder // nil: nvJPEG is not used
+	module    *cuda.Module
+	functions map[string]cuda.Function
+}
+
+func (d *driver) Run(r Run) error {
+	k := &d.copying
+	if len(r.Launches) > 0 {
+		k = <-d.running
+		defer func() { d.running <- k }()
+	}
+	return k.do(func(t *cuda.Thread, s *cuda.Stream) error {
+		if err := k.load(t, r.Launches); err != nil {
+			return err
+		}
+		return errors.Join(k.start(r, s), settle(s))
+	})
+}
+
+// OpenNVJPEG makes a decoder for each of the threads.
+func (d *driver) OpenNVJPEG(gray bool) (name string, err error) {
+	version, err := cuda.NVJPEGVersion()
+	if err != nil {
+		return "", err
+	}
+	for range runners { // they take turns
+		k := <-d.running
+		if k.jpegs == nil {
+			err = errors.Join(err, k.do(func(t *cuda.Thread, _ *cuda.Stream) (err error) {
+				k.jpegs, err = t.NewJPEGDecoder(gray)
+				return err
+			}))
+		}
+		if err == nil && name != "" && name != k.jpegs.Backend {
+			err = fmt.Errorf("nvJPEG offers the backends %s and %s by turns", name, k.jpegs.Backend)
+		}
+		if err == nil {
+			name = k.jpegs.Backend
+		}
+		d.running <- k
+	}
+	return fmt.Sprintf("nvJPEG %s, %s, on %s", version, name, d.name), err
+}
+
+func (k *kernels) load(t *cuda.Thread, all []Launch) (err error) {
+	if k.module == nil && len(all) > 0 {
+		if k.module, err = t.Load(PTX); err != nil {
+			k.module = nil
+			return err
+		}
+		k.functions = map[string]cuda.Function{}
+	}
+	for _, l := range all {
+		if _, found := k.functions[l.Kernel]; found {
+			continue
+		}
+		f, err := k.module.Function(l.Kernel)
+		if err != nil {
+			return err
+		}
+		k.functions[l.Kernel] = f
+	}
+	return nil
+}
+
+// start gives a stream all of a Run.
+func (k *kernels) start(r Run, s *cuda.Stream) error {
+	for _, p := range r.Put {
+		if len(p.From) == 0 {
+			continue
+		}
+		if err := s.ToDevice(cuda.Pointer(p.To), p.From); err != nil {
+			return err
+		}
+	}
+	if len(r.Images) > 0 {
+		if err := k.jpegs.Decode(s, r.Images); err != nil {
+			return err
+		}
+	}
+	for _, l := range r.Launches {
+		if err := k.functions[l.Kernel].Launch(l.Grid, [3]int{l.Threads, 1, 1}, l.Shared, s, cuda.Pointer(r.At)); err != nil {
+			return err
+		}
+	}
+	for _, w := range r.Within {
+		if err := s.Copy(cuda.Pointer(w.To), cuda.Pointer(w.From), w.Bytes); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.Back {
+		if len(b.To) == 0 {
+			continue
+		}
+		if err := s.ToHost(b.To, cuda.Pointer(b.From)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits for a stream, also after an error: what was started uses memory until it is done. A stream that cannot
+// be waited for may use it forever, so the GPU counts as lost.
+func settle(s *cuda.Stream) error {
+	err := s.Synchronize()
+	if err != nil && s.Synchronize() != nil {
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
+// close unloads the kernels and nvJPEG's decoder, and ends the thread.
+func (k *kernels) close() (err error) {
+	if k.jpegs != nil {
+		err = k.do(func(*cuda.Thread, *cuda.Stream) error { return k.jpegs.Close() })
+		k.jpegs = nil
+	}
+	if k.module != nil {
+		err = errors.Join(err, k.do(func(*cuda.Thread, *cuda.Stream) error { return k.module.Close() }))
+		k.module = nil
+	}
+	return errors.Join(err, k.thread.close())
+}

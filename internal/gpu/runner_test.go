@@ -1,0 +1,244 @@
+//go:build cuda && linux && cgo && (amd64 || arm64)
+
+package gpu
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/cuda"
+	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/ptx"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// twoJPEGs is a batch, of which the second sample is damaged, and what the first slot has to become.
+func twoJPEGs(nvjpeg bool) (to Tensor, samples []Sample, want []byte, err error) {
+	img := image.NewRGBA(image.Rect(0, 0, 40, 30))
+	for y := range 30 {
+		for x := range 40 {
+			img.SetRGBA(x, y, color.RGBA{byte(6 * x), byte(8 * y), byte(x * y), 255})
+		}
+	}
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, img, nil); err != nil {
+		return to, nil, nil, err
+	}
+	data := file.Bytes()
+	head, err := decode.ReadHeader(data, false)
+	if err != nil {
+		return to, nil, nil, err
+	}
+	size := resample.Options{Mode: resample.Stretch, Height: 16, Width: 24}
+	transform := size.Choose(0, 0, 30, 40)
+	want = make([]byte, 16*24*3)
+	d := decode.NewDecoder(decode.Options{})
+	defer d.Close()
+	job := pixels.Options{}.Plan(head, transform, pixels.Target{Pix: want, Stride: 24 * 3})
+	memory := make([]byte, job.Memory)
+	task := job.Task(data, memory)
+	if err := d.DecodeRegion(task.To, task.Data, task.Header, task.Region, task.Scale); err != nil {
+		return to, nil, nil, err
+	}
+	for i := range task.To.Pix {
+		if nvjpeg { // its pixels in tests
+			task.To.Pix[i] ^= 1
+		}
+	}
+	if err := job.Finish(memory); err != nil {
+		return to, nil, nil, err
+	}
+	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
+	if err != nil {
+		return to, nil, nil, err
+	}
+	to = Tensor{Spec: layout.Spec{N: 2, H: 16, W: 24, C: 3}, Converter: converter}
+	job = pixels.Options{}.Plan(head, transform, pixels.Target{})
+	damaged := slices.Concat(data[:len(data)-9], data[len(data)-2:])
+	return to, []Sample{{0, job, data, nvjpeg}, {1, job, damaged, nvjpeg}}, want, nil
+}
+
+// A hasty driver does not wait for what it starts, so its memory is used again too early.
+type hasty struct{ *driver }
+
+func (d hasty) Run(r Run) error {
+	k := <-d.running
+	defer func() { d.running <- k }()
+	return k.do(func(t *cuda.Thread, s *cuda.Stream) error { return errors.Join(k.load(t, r.Launches), k.start(r, s)) })
+}
+
+// decode makes a batch three times from one buffer, as the engine does, the last time in a slot of which it is the upper
+// half, and copies that to the lower one.
+func (d *deed) decode(device *Device, nvjpeg bool) error {
+	to, samples, want, err := twoJPEGs(nvjpeg)
+	if err != nil {
+		return err
+	}
+	p, err := NewPlan(to, samples)
+	if err != nil {
+		return err
+	}
+	half := to.Spec.Bytes()
+	host, err := unix.Mmap(-1, 0, (p.Host()+4095)&^4095, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	err = device.Register(host)
+	if err == nil {
+		defer device.Unregister(host)
+	}
+	for range 2 {
+		clear(host)
+		p.Put(host, 0)
+		p.Put(host, 1)
+		tensor, left, failed := device.Make(p, host)
+		if failed == nil {
+			d.Wrong = d.Wrong || !slices.Equal(left, []int{1}) || !bytes.Equal(tensor[:len(want)], want)
+		}
+		err = errors.Join(err, failed)
+	}
+	slot, failed := device.Slot(2 * half)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	defer slot.Release()
+	to.In, to.Spec.N = slot, 4
+	for i := range samples {
+		samples[i].Slot += 2
+	}
+	if p, failed = NewPlan(to, samples); failed != nil {
+		return errors.Join(err, failed)
+	}
+	clear(host)
+	p.Put(host, 0)
+	p.Put(host, 1)
+	tensor, left, failed := device.Make(p, host)
+	if failed == nil {
+		d.Wrong = d.Wrong || !slices.Equal(left, []int{1}) || len(tensor) > 0
+		clear(host)
+		from := slot.Address()
+		failed = device.Run(Run{Within: []Within{{from, from + uint64(half), half / 2}}, Back: []Back{{host[:half/2], from}}})
+	}
+	if failed == nil {
+		d.Wrong = d.Wrong || !bytes.Equal(host[:half/2], want)
+	}
+	return errors.Join(err, failed)
+}
+
+// nvjpeg decodes by that library.
+func (d *deed) nvjpeg(device *Device) error {
+	name, err := device.OpenNVJPEG(false)
+	if err != nil {
+		return err
+	}
+	d.Wrong = name != "nvJPEG 12.4.0, hardware, on Fake GPU 0"
+	return d.decode(device, true)
+}
+
+func decodingDriver(t *testing.T) *fakecuda.Driver {
+	t.Helper()
+	driver, err := fakecuda.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := ptx.ToC(PTX)
+	if err == nil {
+		err = driver.AddModule(PTX, code)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return driver
+}
+
+// TestMake decodes through NVIDIA's interface, by the kernels' PTX.
+func TestMake(t *testing.T) {
+	t.Parallel()
+	driver := decodingDriver(t)
+	if d, _ := run(t, driver, "decode", fakecuda.Config{Delay: 20 * time.Millisecond, Seed: 3}); d.Wrong || d.Error != "" {
+		t.Errorf("%+v", d)
+	}
+	if d, _ := run(t, driver, "decode hastily", fakecuda.Config{Delay: 50 * time.Millisecond, Seed: 3}); !d.Wrong {
+		t.Errorf("a batch that is not waited for went unnoticed: %+v", d)
+	}
+	if d, _ := run(t, driver, "decode", fakecuda.Config{PTX: 50}); d.Error == "" || d.Wrong {
+		t.Errorf("an old driver: %+v", d)
+	}
+}
+
+// TestMakeFails has every call fail in turn, and every copy and kernel: nothing leaks, and no other bytes are returned.
+func TestMakeFails(t *testing.T) {
+	t.Parallel()
+	driver := decodingDriver(t)
+	late := fakecuda.Config{Delay: time.Millisecond, Seed: 5}
+	_, calls := run(t, driver, "decode", late)
+	failures := []fakecuda.Failure{{Function: "kernel", Nth: 1, Code: 700}, {Function: "kernel", Nth: 3, Code: 719}, {Function: "copy", Nth: 2, Code: 719}}
+	for n := 1; n <= calls; n++ {
+		failures = append(failures, fakecuda.Failure{Function: "*", Nth: n, Code: []int{2, 719, 801}[n%3]})
+	}
+	unnoticed := failEach(t, driver, "decode", late, failures)
+	if failed := len(failures) - len(unnoticed); failed < calls/2 {
+		t.Errorf("of %d failures, %d were noticed", len(failures), failed)
+	}
+}
+
+// failEach does a deed once with each failure, and returns those that it did not notice. None may change a byte.
+func failEach(t *testing.T, driver *fakecuda.Driver, deed string, c fakecuda.Config, failures []fakecuda.Failure) (unnoticed []fakecuda.Failure) {
+	t.Helper()
+	for _, f := range failures {
+		c.Failures = []fakecuda.Failure{f}
+		d, _ := run(t, driver, deed, c)
+		if d.Wrong {
+			t.Errorf("%+v: other bytes", f)
+		}
+		if d.Error == "" {
+			unnoticed = append(unnoticed, f)
+		}
+	}
+	return unnoticed
+}
+
+// TestNVJPEGFails has every call of nvJPEG fail in turn, and some of the driver: nothing leaks, and no failure is taken for a
+// refusal.
+func TestNVJPEGFails(t *testing.T) {
+	t.Parallel()
+	driver := decodingDriver(t)
+	if d, _ := run(t, driver, "nvjpeg", fakecuda.Config{}); !strings.Contains(d.Error, "libnvjpeg.so.12") || strings.Contains(d.Error, "\n") {
+		t.Errorf("without the library: %+v", d)
+	}
+	if err := driver.AddNVJPEG(); err != nil {
+		t.Fatal(err)
+	}
+	late := fakecuda.Config{Delay: time.Millisecond, Seed: 5}
+	_, calls := run(t, driver, "nvjpeg", late)
+	var failures []fakecuda.Failure
+	for _, f := range []string{"CreateEx", "JpegStateCreate", "JpegStreamCreate", "DecodeParamsCreate", "DecodeParamsSetOutputFormat",
+		"JpegStreamParseHeader", "DecodeBatchedSupportedEx", "DecodeBatchedInitialize", "DecodeBatched",
+		"DecodeParamsDestroy", "JpegStreamDestroy", "JpegStateDestroy", "Destroy"} {
+		failures = append(failures, fakecuda.Failure{Function: "nvjpeg" + f, Nth: 1, Code: 6}, fakecuda.Failure{Function: "nvjpeg" + f, Nth: 2, Code: 5})
+	}
+	for n := 1; n <= calls; n += 8 { // TestMakeFails has all
+		failures = append(failures, fakecuda.Failure{Function: "*", Nth: n, Code: []int{2, 719, 801}[n/8%3]})
+	}
+	unnoticed := failEach(t, driver, "nvjpeg", late, failures)
+	for _, f := range unnoticed {
+		if f.Function != "*" {
+			t.Errorf("%+v went unnoticed", f)
+		}
+	}
+	if failed := len(failures) - len(unnoticed); failed < len(failures)*3/4 {
+		t.Errorf("of %d failures, %d were noticed", len(failures), failed)
+	}
+}

@@ -1,0 +1,188 @@
+package profile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/resolve"
+	"github.com/batchfs/batchfs/internal/sample"
+)
+
+// picture is a sample of the dataset used for measuring.
+type picture struct {
+	encoded, raw file // the original, and its raw copy; both the original if that is raw
+	already      bool // the original is raw
+}
+
+type file struct {
+	path string // absolute
+	size int64
+}
+
+// makeWorkspace makes the directory for all files of the profiler, under a name that a dataset
+// scan ignores. root is empty if there is no directory of the dataset's files.
+func makeWorkspace(parent, root string) (dir string, err error) {
+	if parent == "" {
+		parent = beside(root)
+	}
+	if parent, err = filepath.Abs(parent); err != nil {
+		return "", err
+	}
+	if parent, err = filepath.EvalSymlinks(parent); err != nil {
+		return "", err
+	}
+	if root != "" && resolve.Within(parent, root) {
+		return "", fmt.Errorf("%s %w", parent, ErrInside)
+	}
+	return os.MkdirTemp(parent, ".batchfs-profile-")
+}
+
+// beside returns the dataset's parent directory, which is most likely on the same storage,
+// or else the directory for temporary files.
+func beside(root string) string {
+	parent := filepath.Dir(root)
+	if root == "" || parent == root || !sameDevice(parent, root) || unix.Access(parent, unix.W_OK|unix.X_OK) != nil {
+		return os.TempDir()
+	}
+	return parent
+}
+
+func sameDevice(a, b string) bool {
+	var first, second unix.Stat_t
+	return unix.Stat(a, &first) == nil && unix.Stat(b, &second) == nil && first.Dev == second.Dev
+}
+
+// choose takes samples evenly from the whole dataset: the number requested, or as many as
+// take reasonable space. It shuffles them, so that any prefix is representative. rawBytes is the
+// space that their copies take.
+func (p *profiler) choose() (chosen []int, rawBytes int64) {
+	evenly := func(n int) (bytes int64) {
+		chosen = make([]int, min(n, p.ds.Len()))
+		for k := range chosen {
+			chosen[k] = k * p.ds.Len() / len(chosen)
+			if rootOf(p.ds) == "" {
+				bytes += p.ds.Stat(chosen[k]).Size
+			}
+			if h, w := p.ds.Size(chosen[k], p.o.Raw.IgnoreOrientation); h > 0 && !sample.IsRaw(p.ds, chosen[k]) {
+				bytes += p.o.Raw.FileBytes(h, w)
+			}
+		}
+		return bytes
+	}
+	rawBytes = evenly(cmp.Or(p.o.Images, max(defaultImages, 4*p.o.Engine.BatchSize)))
+	if p.o.Images == 0 && rawBytes > defaultRawBytes {
+		rawBytes = evenly(max(leastImages, int(defaultRawBytes*int64(len(chosen))/rawBytes)))
+	}
+	r := rand.New(rand.NewPCG(p.o.Engine.Seed, 11))
+	r.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+	return chosen, rawBytes
+}
+
+// makeCopies makes the raw copies of the readable images. It returns how many were made per
+// second.
+func (p *profiler) makeCopies(ctx context.Context) (rate float64, err error) {
+	chosen, rawBytes := p.choose()
+	if err := hasSpace(p.work, rawBytes); err != nil {
+		return 0, err
+	}
+	p.images = make([]picture, len(chosen))
+	workers := min(p.o.Engine.Workers, len(chosen))
+	memory := sample.NewMemory(p.o.Engine.MemoryLimit, workers)
+	started := time.Now()
+	err = parallel.Each(ctx, workers, len(chosen), p.o.Copied, func(ctx context.Context, items iter.Seq[int]) (err error) {
+		maker := convert.NewMaker(p.ds, p.o.Raw, memory)
+		defer maker.Close()
+		for k := range items {
+			if p.images[k], err = p.makeCopy(ctx, maker, chosen[k], k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	p.images = slices.DeleteFunc(p.images, func(img picture) bool { return img == picture{} })
+	if len(p.images) == 0 {
+		return 0, ErrNoSample
+	}
+	p.result.Skipped = len(chosen) - len(p.images)
+	return float64(len(p.images)) / time.Since(started).Seconds(), nil
+}
+
+// makeCopy makes the raw copy of sample i. For a bad sample, or one that a manifest cannot name, it
+// returns an empty picture.
+func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
+	defer maker.Done()
+	raw, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
+	if sample.OfFile(err) || !utf8.ValidString(p.ds.Path(i)) {
+		return picture{}, nil
+	}
+	if err != nil {
+		return picture{}, err
+	}
+	img := picture{file{filepath.Join(p.ds.Root(), p.ds.Path(i)), p.ds.Stat(i).Size}, file{}, sample.IsRaw(p.ds, i)}
+	if !img.already {
+		img.raw = file{filepath.Join(p.work, strconv.Itoa(number)+raw.Ext), raw.Size()}
+		err = writeThrough(img.raw.path, raw.Write)
+	}
+	if rootOf(p.ds) == "" && err == nil {
+		img.encoded.path = filepath.Join(p.work, strconv.Itoa(number)+".encoded")
+		var data []byte
+		if data, err = maker.Fetch(ctx, i); err == nil {
+			err = writeThrough(img.encoded.path, func(to io.Writer) error {
+				_, err := to.Write(data)
+				return err
+			})
+		}
+	}
+	if img.already {
+		img.raw = img.encoded
+	}
+	return img, err
+}
+
+// writeThrough writes a file to disk, so that no measurement waits for the write-back
+// later.
+func writeThrough(path string, write func(to io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = unix.Fdatasync(int(f.Fd()))
+	}
+	if err = errors.Join(err, f.Close()); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = fmt.Errorf("%w: %w", ErrSpace, err)
+	}
+	return err
+}
+
+// hasSpace checks for free space and leaves a tenth of it to others.
+func hasSpace(dir string, need int64) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	free := int64(st.Bavail) * int64(st.Frsize)
+	if st.Blocks > 0 && need > free-free/10 {
+		return fmt.Errorf("%w in %s: %d bytes are needed, %d are free", ErrSpace, dir, need, free)
+	}
+	return nil
+}

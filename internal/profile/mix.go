@@ -1,0 +1,141 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/entries"
+	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/sample"
+)
+
+// mix is a dataset of the first of the images, some of them raw.
+type mix struct {
+	*dataset.Dataset
+	entries *entries.Store // nil: none
+	sizes   []int64        // of the files, in order
+	isRaw   []bool
+}
+
+// Close closes the entry points and the dataset.
+func (m *mix) Close() error { return errors.Join(m.entries.Close(), m.Dataset.Close()) }
+
+// spread says which images of a mix are raw. Any range of images has its share of raw ones.
+func spread(images []picture, raw float64) []bool {
+	already := 0
+	for _, img := range images {
+		if img.already {
+			already++
+		}
+	}
+	share := toConvert(raw, float64(already)/float64(len(images)))
+	isRaw, encoded := make([]bool, len(images)), int64(0)
+	for k, img := range images {
+		isRaw[k] = img.already || among(encoded, share)
+		if !img.already {
+			encoded++
+		}
+	}
+	return isRaw
+}
+
+// openMix makes a mix of the first n images and reads it as the mount would; if later, as in
+// an epoch after the first, which has found the entry points. Scanning its headers and finding
+// those is never subject to the bandwidth limit.
+func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage dataset.Storage, later bool) (*mix, error) {
+	m := &mix{isRaw: spread(p.images[:n], raw)}
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	for k, raw := range m.isRaw {
+		f := p.images[k].encoded
+		if raw {
+			f = p.images[k].raw
+		}
+		m.sizes = append(m.sizes, f.size)
+		if err := lines.Encode(map[string]string{"path": f.path}); err != nil {
+			return nil, err
+		}
+	}
+	manifest := filepath.Join(p.work, fmt.Sprintf("mix-%d.jsonl", p.mixes))
+	p.mixes++
+	if err := os.WriteFile(manifest, text.Bytes(), 0o600); err != nil {
+		return nil, err
+	}
+	o := dataset.Options{
+		CacheDir: filepath.Join(p.work, "index"), Workers: p.o.Engine.Workers, AllowOutside: true, Prober: engine.Probe,
+		Logger: p.o.Engine.Logger, Storage: dataset.Storage{Direct: storage.Direct},
+	}
+	ds, err := dataset.Open(ctx, manifest, o)
+	if err == nil && later {
+		if err = p.findEntries(ctx, ds); err != nil {
+			return nil, errors.Join(err, ds.Close())
+		}
+	}
+	if err == nil && storage.MaxBandwidth > 0 { // the index is complete now
+		o.Storage = storage
+		if err = ds.Close(); err == nil {
+			ds, err = dataset.Open(ctx, manifest, o)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.Dataset = ds
+	if m.entries, err = p.openEntries(ds); err != nil {
+		return nil, errors.Join(err, ds.Close())
+	}
+	return m, nil
+}
+
+// openEntries opens the entry points of a mix, nil if the mount has none.
+func (p *profiler) openEntries(ds *dataset.Dataset) (*entries.Store, error) {
+	if p.o.EntryPoints == decode.EntryOff || p.o.Engine.NVJPEG != "" {
+		return nil, nil
+	}
+	return ds.OpenEntries(entries.Options{Rule: int32(p.o.EntryPoints), Strict: true, Wait: true})
+}
+
+// findEntries makes the entry points of a mix, as the first epoch of a mount does.
+func (p *profiler) findEntries(ctx context.Context, ds *dataset.Dataset) error {
+	store, err := p.openEntries(ds)
+	if store == nil || err != nil {
+		return err
+	}
+	memory := sample.NewMemory(p.o.Engine.MemoryLimit, p.o.Engine.Workers)
+	err = parallel.Each(ctx, p.o.Engine.Workers, ds.Len(), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		r := sample.NewReader(ds, p.o.Engine.Decoding, memory)
+		defer r.Close()
+		e := sample.NewEntries(ds, store, false)
+		for i := range items {
+			if ds.Format(i) != decode.JPEG.String() {
+				continue
+			}
+			img, err := r.Read(ctx, i, 0)
+			if err == nil {
+				_, _ = r.MakeEntries(i, img, e) // every image was readable before
+			}
+			if r.Done(); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	return errors.Join(err, store.Close())
+}
+
+func mean(sizes []int64) float64 {
+	sum := 0.0
+	for _, n := range sizes {
+		sum += float64(n)
+	}
+	return sum / float64(len(sizes))
+}

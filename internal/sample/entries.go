@@ -1,0 +1,184 @@
+package sample
+
+import (
+	"encoding/binary"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/entries"
+)
+
+// EntryCounts counts JPEGs by what became of their entry points.
+type EntryCounts struct {
+	Used  int64 `json:"used"`
+	Made  int64 `json:"made"`
+	None  int64 `json:"none"`  // found to have none
+	Wrong int64 `json:"wrong"` // stored, but not those of the file, and therefore not used
+}
+
+// Plus returns the sum of two counts.
+func (a EntryCounts) Plus(b EntryCounts) EntryCounts {
+	return EntryCounts{a.Used + b.Used, a.Made + b.Made, a.None + b.None, a.Wrong + b.Wrong}
+}
+
+// An EntryDecoder decodes with entry points. *decode.Decoder is one, and documents the methods.
+type EntryDecoder interface {
+	SetEntryPoints(rule decode.EntryRule, at []decode.EntryPoint)
+	SetPart(from, to int64)
+	TakeEntryPoints() (made []decode.EntryPoint, result decode.EntryResult)
+}
+
+// Entries gives a decoder the stored entry points of the JPEGs that it decodes, and stores those
+// that it makes. It belongs to one goroutine.
+type Entries struct {
+	ds     *dataset.Dataset
+	store  *entries.Store
+	verify bool
+	buf    entries.Buffer
+	made   []byte
+
+	// Of the last sample that was looked for.
+	sample int64 // -1: none
+	seen   dataset.Identity
+	allow  bool // it may be read in part
+	inOne  bool // in one read
+	wrong  bool // they are of other bytes
+	rule   decode.EntryRule
+	at     []decode.EntryPoint
+	// Of its file, only the header and the bytes between these were read; to is 0: all of it.
+	from, to int64
+}
+
+// NewEntries returns Entries for a store. verify compares the bytes of each file with those its
+// entry points were made from.
+func NewEntries(ds *dataset.Dataset, store *entries.Store, verify bool) *Entries {
+	return &Entries{ds: ds, store: store, verify: verify, sample: -1}
+}
+
+// Find looks for the entry points of sample i, a JPEG whose file was seen with an identity, and
+// holds data. It reads a file.
+func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
+	e.whole()
+	if !e.verify && e.sample == i && e.seen == seen {
+		return
+	}
+	e.sample, e.seen = i, seen
+	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
+	if e.wrong = known && e.verify && entries.CRC(data) != p.CRC; e.wrong {
+		known = false
+	}
+	e.at = e.at[:0]
+	for k := 0; known && k < len(p.Bytes); k += 8 {
+		e.at = append(e.at, decode.EntryPoint(binary.LittleEndian.Uint64(p.Bytes[k:])))
+	}
+	e.rule = decode.EntryRule(e.store.Rule())
+	if len(e.at) == 0 && (known || !e.store.Writes()) {
+		e.rule = decode.EntryOff
+	}
+}
+
+// Partial reports whether a Loader found the entry points of the sample that it read last, and
+// read only what is decoded from them.
+func (e *Entries) Partial() bool { return e != nil && e.to > 0 }
+
+// Found reports whether the sample of the last Find has entry points.
+func (e *Entries) Found() bool { return len(e.at) > 0 }
+
+// AllowParts says, before a sample is looked for, whether a Loader may read it in part.
+func (e *Entries) AllowParts(allow bool) {
+	if e != nil {
+		e.allow, e.inOne, e.sample = allow && !e.verify, false, -1
+		e.whole()
+	}
+}
+
+func (e *Entries) whole() { e.from, e.to = 0, 0 }
+
+// allows reports whether sample i may be read in part, if it has entry points.
+func (e *Entries) allows(i int64) bool {
+	return e != nil && e.allow && e.ds.Format(int(i)) == decode.JPEG.String()
+}
+
+// has is Find before the file is read.
+func (e *Entries) has(i int64, indexed dataset.Identity) bool {
+	e.Find(i, indexed, nil)
+	return e.Found()
+}
+
+// reach is where in the file of the sample of the last Find its first rows end, as far as that can be told
+// without its header. From then on, part leaves out what follows, however little that is. 0: it is not known.
+func (e *Entries) reach(o decode.Options, height, rows int) (bytes int64) {
+	bytes = o.EntryReach(e.rule, e.at, height, rows)
+	e.inOne = bytes > 0
+	return bytes
+}
+
+// part is a [dataset.Part]: what decoding a region of the sample of the last Find reads.
+func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Region) (from, to int64, ok bool) {
+	e.whole()
+	from, to, ok = o.EntryPart(head, size, e.rule, e.at, r)
+	if !ok || !e.inOne && size-(to-from) < e.ds.LeastSaved() {
+		return 0, 0, false // so all of it is read
+	}
+	e.from, e.to = from, to
+	return from, to, true
+}
+
+// Begin prepares the decoder for the sample of the last Find: to use what was found, or to make
+// it, if it can be stored. End must follow the decoding.
+func (e *Entries) Begin(d EntryDecoder) {
+	d.SetEntryPoints(e.rule, e.at)
+	d.SetPart(e.from, e.to)
+}
+
+// End stores what the decoder made, unless decoding failed for a reason that is not the file's.
+func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byte, err error) (n EntryCounts) {
+	made, result := d.TakeEntryPoints()
+	if e.wrong || result == decode.EntriesWrong {
+		n.Wrong = 1
+		e.sample = -1
+		e.store.Forget(int(i))
+	}
+	switch {
+	case result == decode.EntriesUsed:
+		n.Used = 1
+	case err != nil && !decode.OfImage(err):
+	case result == decode.EntriesMade:
+		n.Made = 1
+		e.put(i, seen, data, made)
+	case result == decode.EntriesNone:
+		n.None = 1
+		e.put(i, seen, data, nil)
+	}
+	return n
+}
+
+func (e *Entries) put(i int64, seen dataset.Identity, data []byte, made []decode.EntryPoint) {
+	e.sample = -1
+	e.made = e.made[:0]
+	for _, at := range made {
+		e.made = binary.LittleEndian.AppendUint64(e.made, uint64(at))
+	}
+	e.store.Put(int(i), e.file(i, seen), entries.Points{Bytes: e.made, CRC: entries.CRC(data)})
+}
+
+// Known reports whether the entry points of sample i's file are stored, or that it has none.
+func (e *Entries) Known(i int64, seen dataset.Identity) (has, known bool) {
+	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
+	return known && len(p.Bytes) > 0, known
+}
+
+func (e *Entries) file(i int64, seen dataset.Identity) entries.File {
+	return entries.File{Path: e.ds.Path(int(i)), Size: seen.Size, ModTime: seen.ModTime}
+}
+
+// MakeEntries makes the entry points of an image that Read returned for sample i. An error is
+// that of Decode.
+func (r *Reader) MakeEntries(i int, img Image, e *Entries) (EntryCounts, error) {
+	e.Find(int64(i), img.Seen, img.Data)
+	e.Begin(r.decoder)
+	var pixel [3]byte // all of the file is read, whatever is decoded
+	to := decode.Image{Pix: pixel[:], Stride: len(pixel), Height: 1, Width: 1}
+	err := r.decoder.DecodeRegion(to, img.Data, img.Header, decode.Region{W: 1, H: 1}, 1)
+	return e.End(r.decoder, int64(i), img.Seen, img.Data, err), err
+}

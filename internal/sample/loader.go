@@ -1,0 +1,138 @@
+package sample
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/pixels"
+)
+
+// A Loader reads samples from storage and judges them. Of an image stored as plain pixels it
+// reads only the rows that its crop needs, and of a JPEG what is decoded from entry points, if
+// that saves enough. It belongs to one goroutine.
+type Loader struct {
+	ds        *dataset.Dataset
+	transform resample.Options
+	options   pixels.Options
+	entries   *Entries
+	part      dataset.Part // for the sample below; bound once, to avoid an allocation per sample
+	epoch     int
+	id        int64
+}
+
+// NewLoader returns a Loader for samples with this transform and decoding. MaxPixels must be set.
+// With entries, which may be nil, Load reads JPEGs in part where they allow it.
+func NewLoader(ds *dataset.Dataset, transform resample.Options, o pixels.Options, entries *Entries) *Loader {
+	l := &Loader{ds: ds, transform: transform, options: o, entries: entries}
+	l.part = l.partOf
+	return l
+}
+
+// Load reads a sample into the result of grow(n), like [dataset.Dataset.LoadPart]. Unless
+// whole is true, it may read only the part that is decoded in this epoch. read is the
+// number of bytes read from storage.
+func (l *Loader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) (data []byte, read int64, seen dataset.Identity, err error) {
+	l.epoch, l.id = epoch, id
+	var part dataset.Part
+	indexed := l.ds.Stat(int(id))
+	first := int64(0)
+	switch {
+	case whole:
+	case l.saves(epoch, id, indexed):
+		part = l.part
+	default:
+		if first = l.reach(epoch, id, indexed); first > 0 {
+			part = l.part
+		}
+	}
+	data, read, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, part, first)
+	if err == nil && seen != indexed && l.entries.Partial() { // the entry points are of an earlier file
+		l.entries.whole()
+		var again int64
+		data, again, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, nil, 0)
+		read += again
+	}
+	return data, read, seen, err
+}
+
+// saves reports, as far as the index tells, whether reading only a part is worth the additional
+// read it takes.
+func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
+	raw := IsRaw(l.ds, int(id))
+	if !raw && !l.entries.allows(id) {
+		return false
+	}
+	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
+	if height == 0 {
+		return raw // decided from the file's header
+	}
+	size := int64(height) * int64(width) * 3
+	if indexed.Known() {
+		size = indexed.Size
+	}
+	t := l.transform.Choose(epoch, id, height, width)
+	_, _, rows, _ := t.Source()
+	if size/int64(height)*int64(height-rows) < l.ds.LeastSaved() {
+		return false
+	}
+	return raw || (t.Scale() == 1 || l.options.FullJPEGs) && l.entries.has(id, indexed)
+}
+
+// reach is how far into its file a JPEG is read where one read up to there is likely to do: to the end of the
+// last row of its crop, by its entry points. 0: that skips too little, or is not known.
+func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
+	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
+	stored := l.options.IgnoreOrientation || l.ds.IsUpright(int(id)) // rows of the file are rows of the image
+	if !l.entries.allows(id) || height == 0 || !indexed.Known() || !stored {
+		return 0
+	}
+	t := l.transform.Choose(epoch, id, height, width)
+	top, _, rows, _ := t.Source()
+	if below := height - top - rows; t.Scale() != 1 && !l.options.FullJPEGs || indexed.Size/int64(height)*int64(below) < dataset.LeastInOne {
+		return 0
+	}
+	if !l.entries.has(id, indexed) {
+		return 0
+	}
+	first := l.entries.reach(l.options.Options, height, top+rows)
+	if first <= dataset.HeadBytes || indexed.Size-first < dataset.LeastInOne {
+		return 0
+	}
+	return first
+}
+
+// partOf returns the byte range that the sample's transform needs.
+func (l *Loader) partOf(head []byte, size int64) (from, to int64, ok bool) {
+	h, err := decode.ReadHeader(head, false)
+	if err != nil {
+		return 0, 0, false // reading the whole file will find the fault
+	}
+	height, width := h.Size(l.options.IgnoreOrientation)
+	job := l.options.Plan(h, l.transform.Choose(l.epoch, l.id, height, width), pixels.Target{})
+	if h.Format != decode.JPEG {
+		return decode.PartOf(head, size, job.Region)
+	}
+	if job.Scale != 1 || !l.entries.allows(l.id) {
+		return 0, 0, false
+	}
+	return l.entries.part(l.options.Options, head, size, job.Region)
+}
+
+// Judge reads an image's header and returns it with the upright size. It fails if the image
+// must not be decoded: it is too large, or not the indexed one.
+func (l *Loader) Judge(id int64, data []byte) (head decode.Header, height, width int, err error) {
+	if head, err = decode.ReadHeader(data, true); err != nil {
+		return head, 0, 0, err
+	}
+	height, width = head.Size(l.options.IgnoreOrientation)
+	if n := int64(height) * int64(width); n > l.options.MaxPixels {
+		return head, 0, 0, fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, n, l.options.MaxPixels)
+	}
+	if h, w := l.ds.Size(int(id), l.options.IgnoreOrientation); h > 0 && (h != height || w != width) {
+		return head, 0, 0, fmt.Errorf("%w: %dx%d, but the index says %dx%d", ErrUnfit, height, width, h, w)
+	}
+	return head, height, width, nil
+}
