@@ -280,7 +280,7 @@ func TestLabelColumn(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	shard, err := os.ReadFile("archive/testdata/jpeg.mds")
+	shard, err := os.ReadFile("../internal/archive/testdata/jpeg.mds")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +385,7 @@ func TestChecksumsOfArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.write("x.zip", z.String())
-	records, err := os.ReadFile("archive/testdata/imagenet.tfrecord-00000-of-00001")
+	records, err := os.ReadFile("../internal/archive/testdata/imagenet.tfrecord-00000-of-00001")
 	if err != nil {
 		t.Fatal(err)
 	}
