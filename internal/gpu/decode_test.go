@@ -215,6 +215,9 @@ func some(r *rand.Rand, files [][]byte, n int) (chosen [][]byte) {
 // TestDecode: the kernels decode every kind of baseline JPEG that our own decoder takes, to libjpeg-turbo's pixels, for
 // every mode, type, order, orientation and sampling.
 func TestDecode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: this run is a short one, and all cases of sampling, orientation, mode and format take long")
+	}
 	t.Parallel()
 	hosts, threads := startAll(t)
 	r, cases, sizes, inThreads := rand.New(rand.NewPCG(1, 3)), covered{}, covered{}, counts{}
