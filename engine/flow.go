@@ -244,9 +244,9 @@ func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	l, turn := f.take(b), d.turn
 	d.loading = l
 	all.mu.Unlock()
-	began, busy := time.Now(), processorTime()
+	watch := startWatch()
 	err := l.fetchFirst()
-	waited := time.Since(began) - (processorTime() - busy)
+	waited := watch.waited()
 	all.mu.Lock()
 	f.own.waitedFor(d, waited)
 	over := d.turn != turn

@@ -102,9 +102,27 @@ func (r *ownReads) waitedFor(d *drawer, t time.Duration) {
 	}
 }
 
-// processorTime is that of the calling thread.
-func processorTime() time.Duration {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // every kernel has it
-	return time.Duration(now.Nano())
+// A stopwatch measures how long the calling thread waits, apart from being preempted: on a busy
+// processor, a read from the page cache takes long now and then.
+type stopwatch struct {
+	began time.Time
+	usage unix.Rusage
+}
+
+func startWatch() (w stopwatch) {
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &w.usage) // every kernel has it
+	w.began = time.Now()
+	return w
+}
+
+// waited is the time in which the thread did not run, 0 if it was never the one that gave way.
+func (w *stopwatch) waited() time.Duration {
+	took := time.Since(w.began)
+	var now unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &now)
+	if now.Nvcsw == w.usage.Nvcsw {
+		return 0
+	}
+	ran := func(u *unix.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
+	return max(0, took-(ran(&now)-ran(&w.usage)))
 }
