@@ -146,9 +146,8 @@ func TestCacheBudget(t *testing.T) {
 						t.Skip("SKIPPED: the kernel does not say what memory the daemon has for itself")
 					}
 					// A Go heap below 4 MiB is not collected, so its size varies by that
-					// much. The largest sample takes as much, and is read by a load or by the
-					// drawer itself, each of which keeps its buffer: by one of them or by both.
-					const chance = 2 * 4 << 20
+					// much.
+					const chance = 4 << 20
 					grown := memory - plain
 					if grown > limit+limit/20+chance {
 						t.Errorf("with a cache of %d bytes, the daemon takes %d more than without", limit, grown)
