@@ -24,7 +24,7 @@ const (
 	mostDeviceBytes  = 256 << 20 // on the GPU for a portion
 	mostDevicePixels = 4 << 20   // of an image: one block of threads decodes all its codes, and all others of the portion wait
 	stagingUnit      = 1 << 20
-	processorsPerGPU = 4 // for each of which there is a worker that uses the GPU, beyond two: one loads while the other waits
+	processorsPerGPU = 4 // beyond two workers for the GPU, there is one more for each so many: one loads while another waits
 )
 
 // A gpuWorker takes portions of slots, and has the GPU make them.

@@ -48,8 +48,7 @@ type Options struct {
 	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors. With NVJPEG, it and Entries are
 	// without effect.
 	DecodeOnDevice bool
-	// Remedy says what to do about an error of Open that is not the fault of a file, in words of those who set these options;
-	// nil: nothing is said.
+	// Remedy says what a user can do about an error of Open that is not the fault of a file; nil: the log says nothing of it.
 	Remedy func(error) string
 	Logger *slog.Logger
 }
