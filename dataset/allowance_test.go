@@ -130,14 +130,15 @@ func TestSearchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &gatedStore{object: b.String(), gate: make(chan struct{})}
 		p := &opening{Options: Options{Workers: 64, Memory: memory, Prober: new(counter).probe}, ctx: t.Context(), src: &source{remote: s},
-			storage: &storage{remote: s}, memory: newAllowance(memory)}
+			storage: &storage{remote: s}, memory: newAllowance(memory), journal: &journal{}}
+		p.journal.opening = p
 		var all []object
 		for k := range objects {
 			all = append(all, object{name: fmt.Sprintf("%02d.tar", k), id: Identity{Size: int64(len(s.object)), ModTime: 1}})
 		}
 		x, done, peak := &index{table: newTable(0, 0)}, false, int64(0)
 		go func() {
-			if err := p.addArchives(x, all); err != nil {
+			if err := p.addArchives(x, all, &known{}); err != nil {
 				t.Error(err)
 			}
 			done = true

@@ -111,7 +111,9 @@ func (p *opening) checkFolders(x *index) error {
 	}
 	with := make([]bool, len(x.classes)) // which folders have images
 	for _, row := range x.table.row {
-		with[row.label] = true
+		if row.label >= 0 {
+			with[row.label] = true
+		}
 	}
 	e := &FoldersError{Path: p.src.name()}
 	best := len(likely) + 1

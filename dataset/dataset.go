@@ -20,7 +20,6 @@ type Dataset struct {
 	table     *table
 	classes   []string
 	digest    string
-	indexed   string // digest of the stored index
 	modTime   int64
 	report    Report
 	indexFile string

@@ -4,20 +4,35 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// found is what an object holds. The rows of its table have the names that samples have there.
-type found struct {
+// contents is what an object holds: rows lo to hi-1 of a table, with the names that samples have there.
+type contents struct {
 	archive.Contents          // without the samples, and their problems
 	names            []string // of the classes that labels are numbers of, where Classes does not say that
 	table            *table
+	lo, hi           int
+	rows             int    // of a file: how many there should be
+	unsettled        bool   // see stamp
 	dali             string // why DALI's index beside it was not used; "": it was, or there is none
 }
+
+// headers is how many of the rows' headers are known.
+func (c *contents) headers() (n int) {
+	for i := c.lo; i < c.hi; i++ {
+		if c.table.row[i].format != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// alone says whether the table has nothing else.
+func (c *contents) alone() bool { return c.lo == 0 && c.hi == c.table.rows() }
 
 // header is that of the sample at an offset in an object, as a row has it.
 type header struct {
@@ -26,9 +41,9 @@ type header struct {
 	orient, format uint8
 }
 
-// foundIn is what an object holds that was searched. Hundreds of millions of samples may be found before the index can be put
+// newContents is what an object holds that was searched. Hundreds of millions of samples may be found before the index can be put
 // together, so it takes little more memory than they will there.
-func foundIn(o object, c *archive.Contents, headers []header) found {
+func newContents(o object, c *archive.Contents, headers []header) contents {
 	bytes := 0
 	for i := range c.Samples {
 		bytes += len(c.Samples[i].Name)
@@ -36,7 +51,7 @@ func foundIn(o object, c *archive.Contents, headers []header) found {
 	slices.SortFunc(headers, func(a, b header) int { return cmp.Compare(a.at, b.at) })
 	t := newTable(len(c.Samples), int64(bytes))
 	t.members = make([]member, 0, len(c.Samples))
-	f, numbers := found{Contents: *c, table: t}, map[string]int32{}
+	f, numbers := contents{Contents: *c, table: t, hi: len(c.Samples)}, map[string]int32{}
 	for i := range c.Samples {
 		s := &c.Samples[i]
 		row := sample{start: int64(len(t.paths)), id: Identity{Size: s.Size, ModTime: o.id.ModTime}, label: int32(s.Label)}
@@ -61,129 +76,121 @@ func foundIn(o object, c *archive.Contents, headers []header) found {
 	return f
 }
 
-// remember adds what an index says about objects to what is known of them, as if each had been searched by itself. The keys are the
-// objects that matter, with nil if nothing is known. The index is not needed for it any more.
-func (x *index) remember(known map[object]*found) {
-	t := x.table
-	byObject := func(a, b member) int { return cmp.Compare(a.object, b.object) }
-	if !x.raw() && !x.Ordered || !slices.IsSortedFunc(t.members, byObject) {
-		return // other rows do not have the names, nor the order, of archives
-	}
-	at := 0
-	for k, o := range t.objects {
-		end := at
-		for end < t.rows() && int(t.members[end].object) == k {
-			end++
-		}
-		if f, wanted := known[o]; wanted && f == nil {
-			f := x.foundAgain(k, at, end)
-			known[o] = &f
-		}
-		at = end
-	}
+// An order is what makes the rows of archives, which have the names that they have there, those of the dataset.
+type order struct {
+	rows  []int32 // in their order; nil: all, as they are
+	skip  int     // how many bytes of the names are no part of the paths
+	named bool    // paths begin with the name of the archive
 }
 
-// foundAgain is what object k holds, of which an index has the rows from lo to hi-1.
-func (x *index) foundAgain(k, lo, hi int) found {
-	o := &x.Objects[k]
-	f := found{Contents: archive.Contents{Ordered: x.Ordered, Ignored: o.Ignored, Folders: map[string]bool{}, Unended: o.Unended, Numbers: o.Numbers}}
-	for _, name := range o.Folders {
-		f.Folders[string(name)] = true
+// samples is how many rows are samples.
+func (x *index) samples() int {
+	if x.order != nil && x.order.rows != nil {
+		return len(x.order.rows)
 	}
-	if x.Numbered {
-		f.Classes = x.classes
-	}
-	lead := ""
-	if !x.raw() && len(x.table.objects) > 1 {
-		lead = x.table.objects[k].name + "/"
-	}
-	bytes := 0
-	for i := lo; i < hi; i++ {
-		bytes += len(x.table.path(i)) - len(lead)
-	}
-	f.table = newTable(hi-lo, int64(max(0, bytes)))
-	f.table.members = make([]member, 0, hi-lo)
-	numbers := map[int32]int32{}
-	for i := lo; i < hi; i++ {
-		f.table.extend(x.table, i, strings.TrimPrefix(x.table.path(i), lead))
-		f.table.members = append(f.table.members, member{0, x.table.members[i].Place})
-		label := &f.table.row[i-lo].label
-		if x.Numbered || x.classes == nil || *label < 0 {
-			continue
-		}
-		number, known := numbers[*label]
-		if !known {
-			number = int32(len(f.names))
-			numbers[*label], f.names = number, append(f.names, x.classes[*label])
-		}
-		*label = number
-	}
-	return f
+	return x.table.rows()
 }
 
-// addMembers makes the table of the samples in objects. Of what was found, it keeps nothing in all.
-func (x *index) addMembers(objects []object, all []found, within string) error {
-	var first *found
-	folders := map[string]bool{}
-	x.table.objects, x.Objects = objects, nil
+// name is the path of row i of a table.
+func (o *order) name(t *table, i int) string {
+	name := t.path(i)[o.skip:]
+	if o.named {
+		return t.file(i) + "/" + name
+	}
+	return name
+}
+
+// addContents fills an index with the rows of objects. It keeps nothing in all.
+func (x *index) addContents(objects []object, all []contents) error {
+	var first *contents
 	for k, o := range objects {
-		f := &all[k]
-		fact := objectFact{Name: []byte(o.name), Version: o.version, Size: o.id.Size, ModTime: o.id.ModTime, Ignored: f.Ignored, Unended: f.Unended, Numbers: f.Numbers}
-		if x.raw() {
-			for _, name := range slices.Sorted(maps.Keys(f.Folders)) {
-				fact.Folders = append(fact.Folders, []byte(name))
-			}
-		}
-		x.Objects = append(x.Objects, fact)
-		for kind, n := range f.Ignored {
+		c := &all[k]
+		x.Stamp.Unsettled, x.Stamp.Time = x.Stamp.Unsettled || c.unsettled, max(x.Stamp.Time, o.id.ModTime)
+		for kind, n := range c.Ignored {
 			x.ignore(kind, n)
 		}
-		maps.Copy(folders, f.Folders)
-		if f.table.rows() == 0 {
+		if c.lo == c.hi {
 			continue
 		}
 		if first == nil {
-			first = f
+			first = c
 		}
-		if f.Ordered != first.Ordered {
+		if c.Ordered != first.Ordered {
 			return fmt.Errorf("%s has an order of its own, unlike other files", o.name)
 		}
 	}
-	if first == nil {
-		return nil
+	var fixed []string
+	if first != nil {
+		x.Ordered, fixed = first.Ordered, first.Classes
 	}
-	x.Ordered, x.Numbered = first.Ordered, first.Classes != nil
-	if err := x.number(all, first.Classes); err != nil {
+	if err := x.number(all, fixed); err != nil {
 		return err
 	}
-	x.table = joined(all)
+	x.table, x.objects = joined(all), all
 	x.table.objects = objects
+	return nil
+}
+
+// findOrder finds out the order of archives' rows, and the labels that follow from it. within is the folder in the archives
+// that is the dataset.
+func (x *index) findOrder(within string) error {
+	x.order = &order{named: x.Ordered && len(x.objects) > 1}
 	switch {
-	case x.raw():
-		return nil
 	case !x.Ordered:
-		return x.arrangeRows(folders, within)
+		if err := x.arrangeRows(within); err != nil {
+			return err
+		}
 	case within != "":
 		return fmt.Errorf("there are no folders, such as %s, in files of this kind", within)
 	}
-	t, order := x.table, make([]int32, x.table.rows())
-	for i := range order {
-		order[i] = int32(i)
-	}
-	return t.arrange(order, func(i int) string {
-		if len(objects) == 1 {
-			return t.path(i)
+	return x.checkNames()
+}
+
+// checkNames refuses names in archives that cannot be paths.
+func (x *index) checkNames() error {
+	check := func(i int) error {
+		path := x.order.name(x.table, i)
+		clean, leaves, err := cleanPath(path)
+		if err == nil && (leaves || clean != path) {
+			err = fmt.Errorf("%q: %w", path, ErrOutside)
 		}
-		return t.file(i) + "/" + t.path(i)
-	})
+		return err
+	}
+	for _, i := range x.order.rows {
+		if err := check(int(i)); err != nil {
+			return err
+		}
+	}
+	if x.order.rows == nil {
+		for i := range x.table.rows() {
+			if err := check(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // number sets the classes of the index, and gives samples the labels that they have among these. fixed are the classes
 // that all objects have to have.
-func (x *index) number(all []found, fixed []string) error {
+func (x *index) number(all []contents, fixed []string) error {
 	var names []string
-	for _, f := range all {
-		names = append(names, f.names...)
+	for _, c := range all {
+		used := make([]bool, len(c.names))
+		for i := c.lo; i < c.hi; i++ {
+			label := &c.table.row[i].label
+			if !c.Ordered {
+				*label = -1 // it follows from the names
+			}
+			if *label >= 0 && int(*label) < len(used) {
+				used[*label] = true
+			}
+		}
+		for k, name := range c.names {
+			if used[k] {
+				names = append(names, name)
+			}
+		}
 	}
 	slices.SortFunc(names, CompareNames)
 	names = slices.Compact(names)
@@ -194,71 +201,87 @@ func (x *index) number(all []found, fixed []string) error {
 	for k, name := range names {
 		numbers[name] = int32(k)
 	}
-	for _, f := range all {
-		t := f.table
-		for i := range t.row {
-			label := &t.row[i].label
+	for k := range all {
+		c := &all[k]
+		for i := c.lo; i < c.hi; i++ {
+			label := &c.table.row[i].label
 			switch {
-			case *label >= 0 && *label < int32(len(f.names)):
-				*label = numbers[f.names[*label]]
+			case *label >= 0 && *label < int32(len(c.names)):
+				*label = numbers[c.names[*label]]
 			case *label >= 0 && fixed == nil && names != nil:
-				return fmt.Errorf("%s: some labels are numbers, others are names", t.path(i))
+				return fmt.Errorf("%s: some labels are numbers, others are names", c.table.path(i))
 			}
 			if *label < -1 || x.classes != nil && int(*label) >= len(x.classes) {
-				return fmt.Errorf("%s: label %d is not one of the %d classes", t.path(i), *label, len(x.classes))
+				return fmt.Errorf("%s: label %d is not one of the %d classes", c.table.path(i), *label, len(x.classes))
 			}
 		}
-		if t.rows() > 0 && !slices.Equal(f.Classes, fixed) {
+		if c.hi > c.lo && !slices.Equal(c.Classes, fixed) {
 			return errors.New("the files do not have the same classes")
 		}
+		c.names = names
 	}
 	return nil
 }
 
-// joined is one table of all that was found. It drops each column of the others as soon as it has it.
-func joined(all []found) *table {
-	if len(all) == 1 {
+// joined is one table of all contents, which become parts of it. It drops each column of a table that
+// is of one object alone as soon as it has it.
+func joined(all []contents) *table {
+	rows, bytes, one := 0, 0, true
+	for _, c := range all {
+		one = one && c.table == all[0].table && c.lo == rows
+		for i := c.lo; i < c.hi; i++ {
+			bytes += len(c.table.path(i))
+		}
+		rows += c.hi - c.lo
+	}
+	if one && len(all) > 0 && all[0].table.rows() == rows {
+		for k, c := range all {
+			for i := c.lo; i < c.hi; i++ {
+				c.table.members[i].object = int32(k)
+			}
+		}
 		return all[0].table
 	}
-	rows, bytes := 0, 0
-	for _, f := range all {
-		rows, bytes = rows+f.table.rows(), bytes+len(f.table.paths)
-	}
-	t := newTable(rows, 0)
-	at := int64(0)
-	for _, f := range all {
-		for i, b := range f.table.bad {
-			t.bad[uint32(len(t.row))+i] = b
-		}
-		for _, row := range f.table.row {
-			row.start += at
+	t := newTable(rows, int64(bytes))
+	for _, c := range all {
+		for i := c.lo; i < c.hi; i++ {
+			row, path := c.table.row[i], c.table.path(i)
+			row.start = int64(len(t.paths))
+			t.paths = append(t.paths, path...)
+			if b, is := c.table.bad[uint32(i)]; is {
+				t.bad[uint32(len(t.row))] = b
+			}
 			t.row = append(t.row, row)
 		}
-		at += int64(len(f.table.paths))
-		f.table.row = nil
+		if c.alone() {
+			c.table.row, c.table.paths = nil, nil
+		}
 	}
 	t.members = make([]member, 0, rows)
-	for k, f := range all {
-		for _, m := range f.table.members {
+	for k := range all {
+		c := &all[k]
+		n := len(t.members)
+		for _, m := range c.table.members[c.lo:c.hi] {
 			m.object = int32(k)
 			t.members = append(t.members, m)
 		}
-		f.table.members = nil
-	}
-	t.paths = make([]byte, 0, bytes)
-	for _, f := range all {
-		t.paths = append(t.paths, f.table.paths...)
-		f.table.paths = nil
+		if c.alone() {
+			c.table.members = nil
+		}
+		c.table, c.lo, c.hi = t, n, len(t.members)
 	}
 	return t
 }
 
-// arrangeRows gives rows the order, and the labels, of a directory of their paths, or of a directory in that.
-func (x *index) arrangeRows(known map[string]bool, within string) error {
+// arrangeRows determines the order, and the labels, that rows have as those of a directory of their paths, or of a
+// directory in that.
+func (x *index) arrangeRows(within string) error {
 	t, folders := x.table, map[string]bool{}
-	for name := range known {
-		if name, inside := strings.CutPrefix(name, within); inside {
-			folders[name] = true
+	for _, c := range x.objects {
+		for name := range c.Folders {
+			if name, inside := strings.CutPrefix(name, within); inside {
+				folders[name] = true
+			}
 		}
 	}
 	name := func(i int) string {
@@ -279,47 +302,61 @@ func (x *index) arrangeRows(known map[string]bool, within string) error {
 	for kind, n := range a.ignored {
 		x.ignore(kind, n)
 	}
+	for i := range t.row {
+		t.row[i].label = outside
+	}
+	x.Counts = make([]int, max(1, len(a.classes)))
 	for _, i := range a.order {
 		t.row[i].label = a.label[i]
+		x.Counts[max(0, a.label[i])]++
 	}
-	return t.arrange(a.order, func(i int) string { return name(i)[a.strip:] })
+	x.Skip = len(within) + a.strip
+	x.order.rows, x.order.skip = append([]int32{}, a.order...), x.Skip
+	return nil
 }
 
-// arrange leaves the rows in order, with other paths.
-func (s *table) arrange(order []int32, name func(i int) string) error {
-	n, bytes, wanted := len(order), 0, make([]bool, s.rows())
-	for _, i := range order {
-		bytes += len(name(int(i)))
-		wanted[i] = true
+// arrange makes an order, which drops the rows that are not in it.
+func (s *table) arrange(o *order) {
+	n, bytes := s.rows(), 0
+	if o.rows != nil {
+		n = len(o.rows)
+	}
+	row := func(k int) int {
+		if o.rows == nil {
+			return k
+		}
+		return int(o.rows[k])
+	}
+	for k := range n {
+		bytes += len(o.name(s, row(k)))
 	}
 	paths, starts, bad := make([]byte, 0, bytes), make([]int64, n), map[uint32]badRow{}
-	for k, i := range order {
-		path := name(int(i))
-		clean, outside, err := cleanPath(path)
-		if err == nil && (outside || clean != path) {
-			err = fmt.Errorf("%q: %w", path, ErrOutside)
-		}
-		if err != nil {
-			return err
-		}
+	for k := range n {
+		i := row(k)
 		starts[k] = int64(len(paths))
-		paths = append(paths, path...)
+		paths = append(paths, o.name(s, i)...)
 		if b, is := s.bad[uint32(i)]; is {
 			bad[uint32(k)] = b
 		}
 	}
-	for i, wanted := range wanted {
-		if !wanted {
-			order = append(order, int32(i))
+	if o.rows != nil {
+		wanted := make([]bool, s.rows())
+		for _, i := range o.rows {
+			wanted[i] = true
 		}
+		order := slices.Clone(o.rows)
+		for i, wanted := range wanted {
+			if !wanted {
+				order = append(order, int32(i))
+			}
+		}
+		permute(s.row, order)
+		permute(s.members, order)
 	}
-	permute(s.row, order)
-	permute(s.members, order)
 	s.row, s.members, s.paths, s.bad = s.row[:n], s.members[:n], paths, bad
 	for k := range s.row {
 		s.row[k].start = starts[k]
 	}
-	return nil
 }
 
 // permute moves the item at order[k] to k, for all k. order has each position once.

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"bufio"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -17,66 +16,39 @@ import (
 	"github.com/batchfs/batchfs/internal/resolve"
 )
 
-// indexVersion names the index layout and the rules for listing datasets and judging headers.
-// An index of another version is rebuilt.
-const indexVersion = "11"
-
-const indexExtension = ".parquet"
-
-// index is everything that is kept about a dataset: the table, and facts in the file's metadata.
-// Listing a dataset makes one without headers.
+// index is everything that is known about a dataset. Listing one makes an index without headers, and
+// without what is in archives.
 type index struct {
 	table   *table
-	classes []string // in label order; nil if there are none
-	packed  []object // the archives that hold the samples, where they do
-	lifted  string   // the folder of an archive that the paths are relative to
-	facts
+	classes []string   // in label order; nil if there are none
+	packed  []object   // the archives that hold the samples, where they do
+	objects []contents // what is known of them, as of table.objects
+	order   *order     // of their rows, which is still to be made; nil if it is
+	lifted  string     // the folder of an archive that the paths are relative to
+	Outside bool       // some path leaves the root
+	listed  bool       // of a file: it says everything
+	listing
 }
 
-// facts are stored as JSON, which cannot hold names of files and classes as they are: they may
-// hold any byte.
-type facts struct {
-	Version      string         `json:"version"`
-	Source       []byte         `json:"dataset"`
-	Rows         int            `json:"rows"`
-	PathBytes    int64          `json:"path_bytes"`
+// A listing is what is known besides the rows.
+type listing struct {
+	Rows         int            `json:"rows"` // as they are in the file
 	Digest       string         `json:"digest"`
 	ModTime      int64          `json:"modtime_ns"`
 	Stamp        stamp          `json:"manifest_stamp"`
 	ManifestSize int64          `json:"manifest_size"`
-	Outside      bool           `json:"outside"` // some path leaves the root
 	Ignored      map[string]int `json:"ignored,omitempty"`
 	Classes      [][]byte       `json:"classes"`
 	Dirs         []dirStamp     `json:"directories"` // of this machine that were listed
-	Objects      []objectFact   `json:"objects,omitempty"`
 
 	// Of archives:
-	Ordered  bool `json:"ordered,omitempty"`  // they have an order of their own,
-	Numbered bool `json:"numbered,omitempty"` // and labels that are numbers of their own classes
-
-	// Of the index of a part, and of some archives that were searched (as of part 0 of 1):
-	Part    Share  `json:"part,omitzero"`
-	Listing string `json:"listing,omitempty"` // digest of all that was listed
+	Ordered bool  `json:"ordered,omitempty"` // they have an order of their own
+	Skip    int   `json:"skip,omitempty"`    // otherwise, how many bytes of their names are no part of the paths,
+	Counts  []int `json:"counts,omitempty"`  // and how many samples each class has
 }
-
-// objectFact is an object that holds samples.
-type objectFact struct {
-	Name    []byte `json:"name"`
-	Version string `json:"version,omitempty"`
-	Size    int64  `json:"size"`
-	ModTime int64  `json:"mtime_ns"`
-
-	Ignored map[string]int `json:"ignored,omitempty"` // files in it that are not samples
-	Folders [][]byte       `json:"folders,omitempty"` // in it; only if paths are names as they are in archives
-	Unended bool           `json:"unended,omitempty"` // see archive.Contents
-	Numbers []string       `json:"numbers,omitempty"`
-}
-
-// raw says whether paths are names as they are in archives.
-func (f *facts) raw() bool { return f.Part.N > 0 }
 
 // ignore counts files that are not samples.
-func (f *facts) ignore(kind string, n int) {
+func (f *listing) ignore(kind string, n int) {
 	if f.Ignored == nil {
 		f.Ignored = map[string]int{}
 	}
@@ -91,30 +63,22 @@ type dirStamp struct {
 	stamp
 }
 
-// complete computes what follows from a listing that was scanned.
-func (x *index) complete(src *source) {
-	x.describe(src)
-	x.settle()
-}
-
-// describe computes what follows from a listing.
-func (x *index) describe(src *source) {
-	x.Classes = nil
-	x.Version, x.Source = indexVersion, []byte(src.identity())
-	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), int64(len(x.table.paths)), x.Stamp.Time
-	for _, name := range x.classes {
-		x.Classes = append(x.Classes, []byte(name))
+// settle puts the rows in their order, and computes what follows from them.
+func (x *index) settle() {
+	x.Rows = x.table.rows()
+	if x.order != nil {
+		x.table.arrange(x.order)
+		x.order = nil
 	}
+	if x.Digest != "" {
+		return
+	}
+	x.Digest, x.Classes, x.ModTime = digest(x.table, x.classes), bytesOf(x.classes), x.Stamp.Time
 	for i, d := range x.Dirs {
 		if i == 0 || d.Time > x.ModTime {
 			x.ModTime = d.Time
 		}
 	}
-}
-
-// settle computes the fields that depend on the scanned rows.
-func (x *index) settle() {
-	x.Digest = digest(x.table, x.classes)
 	for _, row := range x.table.row {
 		x.ModTime = max(x.ModTime, row.id.ModTime)
 	}
@@ -228,7 +192,7 @@ func indexPath(at string, src *source) (string, error) {
 		return "", err
 	}
 	name := indexName(src)
-	if strings.HasSuffix(dir, indexExtension) {
+	if strings.HasSuffix(dir, factsExtension) {
 		dir, name = filepath.Split(dir)
 	}
 	// A manifest's directory may well be a home directory, and its dataset is only what it
@@ -247,38 +211,11 @@ func indexPath(at string, src *source) (string, error) {
 // indexName is the name of a dataset's index file.
 func indexName(src *source) string {
 	sum := sha256.Sum256([]byte(src.identity()))
-	return hex.EncodeToString(sum[:16]) + indexExtension
-}
-
-// loadIndex reads the index at path; the error says why it cannot be used.
-func loadIndex(ctx context.Context, path string, src *source) (*index, error) {
-	f, size, err := owned.Open(path, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if err := verifyIndex(f, size); err != nil {
-		return nil, err
-	}
-	return readIndex(ctx, f, size, src)
-}
-
-// saveIndex replaces the index atomically. If a crash loses data, the checksum reveals it and the
-// index is rebuilt.
-func saveIndex(ctx context.Context, path string, x *index) error {
-	return owned.Replace(path, func(f *os.File) error {
-		if err := writeIndex(ctx, f, x); err != nil {
-			return err
-		}
-		return sealIndex(f)
-	})
+	return hex.EncodeToString(sum[:16]) + factsExtension
 }
 
 // checkPath validates a stored path like a manifest's. Paths of a directory never leave it.
-func (x *facts) checkPath(path string) error {
-	if x.raw() && len(x.Objects) > 0 {
-		return nil
-	}
+func (x *index) checkPath(path string) error {
 	clean, outside, err := cleanPath(path)
 	switch {
 	case err != nil:

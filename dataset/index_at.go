@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/store"
@@ -34,10 +36,16 @@ func (p *opening) findIndex() (err error) {
 	case dir == "":
 		return nil
 	}
-	p.indexFile, err = indexPath(dir, p.src)
+	if strings.HasSuffix(dir, oldExtension) {
+		return &option.Error{Field: "index at", Rule: "a directory, or a name that ends in " + factsExtension, Value: dir}
+	}
+	p.whole, err = indexPath(dir, p.src)
 	if err != nil && !relied {
 		p.keepNone(err)
-		err = nil
+		return nil
+	}
+	if p.indexFile = p.whole; p.Part.N > 0 {
+		p.indexFile = PartPath(indexBase(p.whole), p.Part, factsExtension)
 	}
 	return err
 }
@@ -50,7 +58,7 @@ func (p *opening) fetchIndex() (*index, error) {
 		return nil, err
 	}
 	defer remote.Close()
-	if !strings.HasSuffix(name, indexExtension) {
+	if !strings.HasSuffix(name, factsExtension) {
 		name = strings.TrimLeft(strings.TrimRight(name, "/")+"/"+indexName(p.src), "/")
 	}
 	url := remote.URL(name)
@@ -59,18 +67,18 @@ func (p *opening) fetchIndex() (*index, error) {
 		return nil, fmt.Errorf("%w: %w", ErrIndexAt, err)
 	}
 	sum := sha256.Sum256([]byte(p.Store.Endpoint + "\x00" + url))
-	path := filepath.Join(filepath.Dir(p.indexFile), hex.EncodeToString(sum[:16])+".fetched")
+	path := filepath.Join(filepath.Dir(p.whole), hex.EncodeToString(sum[:16])+".fetched")
 	if info, err := os.Stat(path); err != nil || identityOf(o) != (Identity{info.Size(), info.ModTime().UnixNano()}) {
 		if err := p.fetch(&objectAt{p.ctx, remote, o}, path); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrIndexAt, url, err)
 		}
 	}
-	x, err := loadIndex(p.ctx, path, p.src)
+	x, err := loadFacts(p.ctx, path, p.src)
 	switch {
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
-	case err == nil && x.raw():
-		err = errors.New("of a part only")
+	case err == nil && !x.listed:
+		err = errors.New("of a part only, or not complete")
 	case err == nil && x.Outside && !p.AllowOutside:
 		err = ErrOutside
 	}
@@ -83,11 +91,8 @@ func (p *opening) fetchIndex() (*index, error) {
 // fetch copies an index to a file, after a look at whether it is one of this dataset.
 func (p *opening) fetch(at *objectAt, path string) error {
 	size := at.object.Size
-	file, err := openParquet(at, size)
-	if err == nil {
-		_, err = readFacts(file, p.src)
-	}
-	if err != nil {
+	beginning := io.NewSectionReader(at, 0, min(size, 64<<10))
+	if x, err := readFacts(p.ctx, beginning, size, p.src); x == nil {
 		return err
 	}
 	return owned.Replace(path, func(f *os.File) error {

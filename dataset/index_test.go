@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/facts"
 )
 
 // varied makes a dataset with everything that an index has to store.
@@ -256,88 +258,156 @@ func TestDigestIsOfTheContent(t *testing.T) {
 	}
 }
 
+// TestDamagedIndexIsMadeAnew: whatever was cut off, flipped or overwritten, the dataset is what it was, and so is its index
+// afterwards.
 func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	p := newPlace(t)
-	varied(p)
-	d := p.open("")
-	want, path := describe(d), d.IndexPath()
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names, s3 := kinds(p)
 	r := rand.New(rand.NewPCG(1, 2))
-	for round := range 120 {
-		bad := bytes.Clone(good)
-		switch round % 4 {
-		case 0:
-			bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
-		case 1:
-			bad = bad[:r.IntN(len(bad))]
-		case 2: // most of what could be trusted wrongly is in the footer
-			bad[len(bad)-1-r.IntN(min(len(bad), 3000))] ^= 1 << r.IntN(8)
-		case 3:
-			for range 20 {
-				bad[r.IntN(len(bad))] = byte(r.Uint32())
-			}
-		}
-		if bytes.Equal(bad, good) {
-			continue
-		}
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
+	for _, name := range names {
+		d, err := p.openKind(name, s3)
+		if err != nil {
 			t.Fatal(err)
 		}
-		p.probes()
-		d := p.open("")
-		if diff := cmp.Diff(want, describe(d)); diff != "" {
-			t.Fatalf("round %d:\n%s", round, diff)
+		want, path := describe(d), d.IndexPath()
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if p.probes() == 0 {
-			t.Fatalf("round %d: a damaged index was believed", round)
-		}
-		if mended, _ := os.ReadFile(path); len(mended) != len(good) {
-			t.Fatalf("round %d: the index was not made anew", round)
+		for round := range 60 {
+			bad := bytes.Clone(good)
+			switch round % 3 {
+			case 0:
+				bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
+			case 1:
+				bad = bad[:r.IntN(len(bad))]
+			case 2:
+				for range 20 {
+					bad[r.IntN(len(bad))] = byte(r.Uint32())
+				}
+			}
+			if err := os.WriteFile(path, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, err := p.openKind(name, s3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, describe(d)); diff != "" {
+				t.Fatalf("%s, round %d:\n%s", name, round, diff)
+			}
+			if mended, _ := os.ReadFile(path); !bytes.Equal(mended, good) {
+				t.Fatalf("%s, round %d: the index was not made anew", name, round)
+			}
 		}
 	}
 }
 
-// FuzzReadIndex bypasses the checksum: no content may cause a crash.
-func FuzzReadIndex(f *testing.F) {
+// TestRubbishBesideAnIndex: what lies where parts and journals would be, but cannot be one, or may be another's, changes nothing.
+func TestRubbishBesideAnIndex(t *testing.T) {
+	p := newPlace(t)
+	p.images("a/1.jpg", "b/2.jpg")
+	p.settle()
+	d := p.open("")
+	want, base := describe(d), indexBase(d.IndexPath())
+	good, err := os.ReadFile(d.IndexPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := t.TempDir() + "/others"
+	for k, make := range []func(path string) error{
+		func(path string) error { return unix.Mkfifo(path, 0o600) },
+		func(path string) error { return os.Mkdir(path, 0o700) },
+		func(path string) error { return cmpErr(os.WriteFile(others, good, 0o600), os.Symlink(others, path)) },
+		func(path string) error { return cmpErr(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o666)) },
+		func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		func(path string) error { return os.WriteFile(path, good[:len(good)/2], 0o600) },
+	} {
+		for _, name := range []string{PartPath(base, Share{k, 9}, factsExtension), base + factsExtension + journalMark + "1"} {
+			if err := make(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.write("a/1.jpg", image("jpeg", 10+k, 20, 1))
+		if diff := cmp.Diff(describe(p.open("", func(o *Options) { o.CacheDir = "" })), describe(p.open("", func(o *Options) { o.Rescan = true }))); diff != "" {
+			t.Errorf("%d:\n%s", k, diff)
+		}
+		if left := journals(p.cache); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+	p.write("a/1.jpg", image("jpeg", 10, 20, 1))
+	p.settle()
+	if diff := cmp.Diff(want, describe(p.open("", func(o *Options) { o.Rescan = true }))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// FuzzReadFacts bypasses the checksums: no content of any records may cause a crash, or paths and problems that cannot be.
+// A record in the input is its kind, two bytes of length, and the payload.
+func FuzzReadFacts(f *testing.F) {
 	p := newPlace(f)
 	p.images("a/1.jpg", "b/2.png")
 	p.write("b/3.png", "rubbish")
-	good, err := os.ReadFile(p.open("").IndexPath())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	for _, path := range []string{"../x.jpg", "/x.jpg", "a/./x.jpg"} {
-		at := filepath.Join(f.TempDir(), "index")
-		forge(f, p, at, func(x *index) { x.table.appendRow(path, 0) })
-		data, err := os.ReadFile(at)
+	p.pack("x.tar", "", "a/1.jpg", "b/2.png")
+	p.write("c/3.png", image("png", 10, 20, 1))
+	p.pack("y.tar", "", "c/3.png")
+	sources := map[bool]*source{}
+	for packed, name := range map[bool]string{false: "", true: "*.tar"} {
+		src, err := locate(context.Background(), p.path(name), &Options{})
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data)
-	}
-	src, err := locate(context.Background(), p.root, &Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := os.CreateTemp(t.TempDir(), "")
+		sources[packed] = src
+		data, err := os.ReadFile(p.open(name).IndexPath())
 		if err != nil {
-			t.Fatal(err)
+			f.Fatal(err)
 		}
-		defer file.Close()
-		file.Write(data)
-		x, err := readIndex(t.Context(), file, int64(len(data)), src)
+		var seed []byte
+		err = facts.Read(bytes.NewReader(data), int64(len(data)), func(kind byte, payload []byte) error {
+			seed = append(append(seed, kind, byte(len(payload)), byte(len(payload)>>8)), payload...)
+			return nil
+		})
 		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(packed, seed)
+	}
+	f.Fuzz(func(t *testing.T, packed bool, data []byte) {
+		var file bytes.Buffer
+		w := facts.NewWriter(&file)
+		for len(data) >= 3 {
+			n := min(int(data[1])|int(data[2])<<8, len(data)-3)
+			w.Put(data[0], data[3:3+n])
+			data = data[3+n:]
+		}
+		w.Flush()
+		x, _ := readFacts(t.Context(), &file, int64(file.Len()), sources[packed])
+		if x == nil {
+			return
+		}
+		for k, c := range x.objects {
+			if c.lo < 0 || c.hi < c.lo || c.hi > x.table.rows() || k > 0 && c.lo != x.objects[k-1].hi {
+				t.Fatalf("object %d has rows %d to %d", k, c.lo, c.hi)
+			}
+		}
+		for i := range x.table.rows() {
+			if place, _ := x.table.place(i); place != nil && !place.Within(x.table.objects[x.table.members[i].object].id.Size) {
+				t.Fatalf("row %d is at %+v", i, place)
+			}
+		}
+		if x.listed {
+			x.settle()
+		} else if x.objects != nil {
 			return
 		}
 		for i := range x.table.rows() {
 			path := x.table.path(i)
-			if clean, outside, err := cleanPath(path); err != nil || clean != path || outside && !x.Outside {
+			if clean, leaves, err := cleanPath(path); err != nil || clean != path || leaves && !x.Outside {
 				t.Fatalf("path %q", path)
+			}
+			if label := int(x.table.row[i].label); label < -1 || x.listed && len(x.classes) > 0 && label >= len(x.classes) {
+				t.Fatalf("label %d", label)
 			}
 			if len(problemOf(x.table, i)) > maxReason {
 				t.Fatalf("problem %q", problemOf(x.table, i))
@@ -346,60 +416,51 @@ func FuzzReadIndex(f *testing.F) {
 	})
 }
 
+// TestForeignIndexIsMadeAnew: an index of another version or dataset, or one that contradicts itself, is not believed.
 func TestForeignIndexIsMadeAnew(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg")
 	p.settle()
 	d := p.open("")
-	src, err := locate(t.Context(), p.root, &Options{})
+	good, err := os.ReadFile(d.IndexPath())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*facts, map[string]string){
-		"version":  func(x *facts, _ map[string]string) { x.Version = "0" },
-		"dataset":  func(x *facts, _ map[string]string) { x.Source = []byte("/elsewhere") },
-		"no facts": func(_ *facts, m map[string]string) { m[factsKey] = "" },
-		"rows":     func(x *facts, _ map[string]string) { x.Rows = 2 },
-		"classes":  func(_ *facts, m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], `"YQ=="`, `"Y"`, 1) },
-		"dirs": func(_ *facts, m map[string]string) {
-			m[factsKey] = strings.Replace(m[factsKey], `"path":""`, `"path":"x"`, 1)
-		},
-		"a manifest, or no directories": func(x *facts, _ map[string]string) { x.Dirs = nil },
+	for name, change := range map[string]func(text string) string{
+		"version":         func(s string) string { return strings.Replace(s, `"version":"`, `"version":"0`, 1) },
+		"dataset":         func(s string) string { return strings.Replace(s, `"dataset":"L`, `"dataset":"M`, 1) },
+		"rows":            func(s string) string { return strings.Replace(s, `"rows":1,"digest"`, `"rows":2,"digest"`, 1) },
+		"classes":         func(s string) string { return strings.Replace(s, `"YQ=="`, `"Y"`, 1) },
+		"dirs":            func(s string) string { return strings.Replace(s, `"path":""`, `"path":"x"`, 1) },
+		"no directories":  func(s string) string { return s[:strings.Index(s+`"directories"`, `"directories"`)] },
+		"not the listing": func(s string) string { return strings.TrimPrefix(s, "{") },
 	} {
-		x, err := loadIndex(t.Context(), d.IndexPath(), src)
-		if err != nil {
+		var file bytes.Buffer
+		w := facts.NewWriter(&file)
+		changed := false
+		err := facts.Read(bytes.NewReader(good), int64(len(good)), func(kind byte, payload []byte) error {
+			text := string(payload)
+			if kind == aboutRecord || kind == listingRecord {
+				text = change(text)
+			}
+			changed = changed || text != string(payload)
+			w.Put(kind, []byte(text))
+			return nil
+		})
+		w.Flush()
+		if err != nil || !changed {
+			t.Fatalf("%s: nothing was changed: %v", name, err)
+		}
+		if err := os.WriteFile(d.IndexPath(), file.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := os.Create(d.IndexPath())
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, _ := json.Marshal(x.facts)
-		m := map[string]string{checksumKey: checksumZero}
-		row := x.row(0)
-		for range 2 { // what is not in the facts is changed in their text
-			change(&x.facts, m)
-			text, _ := json.Marshal(x.facts)
-			m[factsKey] = string(text)
-		}
-		change(&x.facts, m)
-		if m[factsKey] == string(before) {
-			t.Fatalf("%s: nothing was changed in %s", name, before)
-		}
-		w := parquet.NewGenericWriter[indexRow](f, &parquet.WriterConfig{KeyValueMetadata: m})
-		w.Write([]indexRow{row})
-		w.Close()
-		if err := sealIndex(f); err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		if again, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil && (&opening{ctx: t.Context(), src: src}).current(again) {
+		if x, err := loadFacts(t.Context(), d.IndexPath(), d.source); err == nil && x.listed && (&opening{ctx: t.Context(), src: d.source}).current(x) {
 			t.Errorf("%s: taken for current", name)
 		}
 		if got := p.open(""); got.Digest() != d.Digest() {
 			t.Errorf("%s: not made anew", name)
 		}
-		if x, err := loadIndex(t.Context(), d.IndexPath(), src); err != nil || !(&opening{ctx: t.Context(), src: src}).current(x) {
+		if again, err := os.ReadFile(d.IndexPath()); err != nil || !bytes.Equal(again, good) {
 			t.Errorf("%s: not replaced: %v", name, err)
 		}
 	}
@@ -491,11 +552,12 @@ func TestConcurrentOpens(t *testing.T) {
 	}
 }
 
-func TestIndexCanBeQueried(t *testing.T) {
+// TestParquet: what is known can be queried, with the types that it has, and bytes where names are no text.
+func TestParquet(t *testing.T) {
 	p := newPlace(t)
 	p.write("cat/1.jpg", image("jpeg", 10, 20, 6))
 	p.write("dog/2.jpg", "rubbish")
-	d := p.open("")
+	p.pack("x.tar", "", "cat/1.jpg")
 	type line struct {
 		Path        string `parquet:"path"`
 		Label       int32  `parquet:"label"`
@@ -507,42 +569,38 @@ func TestIndexCanBeQueried(t *testing.T) {
 		Size        int64  `parquet:"size"`
 		ModTime     int64  `parquet:"mtime_ns"`
 		Problem     string `parquet:"problem"`
+		Object      string `parquet:"object"`
+		Offset      int64  `parquet:"offset"`
+		Length      int64  `parquet:"length"`
 	}
-	got, err := parquet.ReadFile[line](d.IndexPath())
-	if err != nil {
-		t.Fatal(err)
+	read := func(d *Dataset) []line {
+		t.Helper()
+		var file bytes.Buffer
+		err := d.WriteParquet(t.Context(), &file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := parquet.Read[line](bytes.NewReader(file.Bytes()), int64(file.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
 	}
+	d := p.open("")
 	want := []line{
-		{"cat/1.jpg", 0, "cat", 20, 10, 6, "jpeg", d.Stat(0).Size, d.Stat(0).ModTime, ""},
-		{"dog/2.jpg", 1, "dog", 0, 0, 0, "", 7, d.Stat(1).ModTime, "no image"},
+		{"cat/1.jpg", 0, "cat", 20, 10, 6, "jpeg", d.Stat(0).Size, d.Stat(0).ModTime, "", "", 0, 0},
+		{"dog/2.jpg", 1, "dog", 0, 0, 0, "", 7, d.Stat(1).ModTime, "no image", "", 0, 0},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, read(d)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-}
-
-func TestChecksumIsOfTheWholeFile(t *testing.T) {
-	p := newPlace(t)
-	p.images("1.jpg")
-	path := p.open("").IndexPath()
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	d = p.open("x.tar")
+	n := d.Stat(0).Size
+	if diff := cmp.Diff([]line{{"cat/1.jpg", 0, "cat", 20, 10, 6, "jpeg", n, d.Stat(0).ModTime, "", "x.tar", 512, n}}, read(d)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if err := verifyIndex(bytes.NewReader(good), int64(len(good))); err != nil {
-		t.Fatal(err)
-	}
-	for k := range good {
-		bad := bytes.Clone(good)
-		bad[k] ^= 1
-		if err := verifyIndex(bytes.NewReader(bad), int64(len(bad))); err == nil {
-			t.Fatalf("byte %d changed unnoticed", k)
-		}
-		if err := verifyIndex(bytes.NewReader(good[:k]), int64(k)); err == nil {
-			t.Fatalf("cut at %d unnoticed", k)
-		}
-	}
-	if err := verifyIndex(bytes.NewReader(nil), 0); !errors.Is(err, errFooter) {
-		t.Error(err)
+	p.write("\xff/1.jpg", image("jpeg", 10, 20, 6))
+	if lines := read(p.open("")); len(lines) != 3 || lines[2].Path != "\xff/1.jpg" || lines[2].Class != "\xff" {
+		t.Errorf("%+v", lines)
 	}
 }

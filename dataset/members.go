@@ -38,49 +38,61 @@ func namesOf(objects []object) (names []string) {
 	return names
 }
 
-// addArchives fills an index that has no samples with those of objects. What earlier ones say about the same
-// versions of them is not searched for again.
-func (p *opening) addArchives(x *index, objects []object, earlier ...*index) error {
-	all, known := make([]found, len(objects)), p.known(objects, earlier)
-	report, now := p.listing(objects), time.Now()
+// addArchives fills an index that has no samples with those of objects. What is known of the same versions of them
+// is not searched for again.
+func (p *opening) addArchives(x *index, objects []object, known *known) error {
+	all := make([]contents, len(objects))
+	progress, now := p.searching(objects), time.Now()
 	var left []int
-	again := make([]bool, len(objects))
 	for i, o := range objects {
-		if f := known[o]; f != nil {
-			all[i], again[i] = *f, true
-			report(o.id.Size)
+		if c := known.of(o, p.Merge); c != nil {
+			all[i] = *c
+			progress(o.id.Size)
 		} else {
 			left = append(left, i)
 		}
 	}
-	keep := p.keepFound(objects)
+	if p.Merge && len(left) > 0 {
+		return p.lacking(known, len(objects), left)
+	}
+	journal := p.journalOf(objects, all)
 	err := parallel.Each(p.ctx, p.requests(), len(left), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for k := range items {
 			i := left[k]
-			var err error
-			if all[i], err = p.search(ctx, objects[i], len(left), report); err != nil {
+			c, err := p.search(ctx, objects[i], len(left), progress)
+			if err != nil {
 				return err
 			}
-			keep.add(objects[i], all[i])
+			c.unsettled = p.src.remote == nil && newStamp(time.Unix(0, objects[i].id.ModTime), now).Unsettled
+			journal.add(i, c)
 		}
 		return nil
 	})
 	if err != nil {
-		keep.save()
+		journal.save()
 		return err
 	}
-	for i, f := range all {
-		if f.dali != "" && p.report.DALIProblem == "" { // one is enough to know
-			p.report.DALIProblem = p.src.nameOf(objects[i].name) + ": " + f.dali
-			p.Logger.Warn("DALI's index was not used", "tar", p.src.nameOf(objects[i].name), "reason", f.dali)
+	for i, c := range all {
+		if c.dali != "" && p.report.DALIProblem == "" { // one is enough to know
+			p.report.DALIProblem = p.src.nameOf(objects[i].name) + ": " + c.dali
+			p.Logger.Warn("DALI's index was not used", "tar", p.src.nameOf(objects[i].name), "reason", c.dali)
 		}
 	}
-	if err := p.addFound(x, objects, all, now); err != nil {
-		return err
+	if err = x.addContents(objects, all); err == nil && p.Part.N == 0 {
+		err = x.findOrder(p.src.within)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", p.src.name(), ErrArchive, err)
+	}
+	searched := make([]bool, len(objects))
+	for _, i := range left {
+		searched[i] = true
 	}
 	for i, row := range x.table.row {
-		switch _, bad := x.table.bad[uint32(i)]; {
-		case again[x.table.members[i].object] && (bad && row.id.Known() || row.format != 0):
+		_, bad := x.table.bad[uint32(i)]
+		switch {
+		case row.label == outside:
+		case !searched[x.table.members[i].object] && (bad && row.id.Known() || row.format != 0):
 			p.report.Reused++
 		case row.format != 0:
 			p.report.Scanned++
@@ -89,23 +101,8 @@ func (p *opening) addArchives(x *index, objects []object, earlier ...*index) err
 	return nil
 }
 
-// addFound is addArchives for objects that were searched, from a time on. It keeps nothing in all.
-func (p *opening) addFound(x *index, objects []object, all []found, now time.Time) error {
-	for _, o := range objects {
-		if p.src.remote == nil {
-			s := newStamp(time.Unix(0, o.id.ModTime), now)
-			x.Stamp.Unsettled = x.Stamp.Unsettled || s.Unsettled
-		}
-		x.Stamp.Time = max(x.Stamp.Time, o.id.ModTime)
-	}
-	if err := x.addMembers(objects, all, p.src.within); err != nil {
-		return fmt.Errorf("%s: %w: %w", p.src.name(), ErrArchive, err)
-	}
-	return nil
-}
-
-// listing returns what archives that are searched report their progress to, in bytes.
-func (p *opening) listing(objects []object) func(n int64) {
+// searching returns what archives that are searched report their progress to, in bytes.
+func (p *opening) searching(objects []object) func(n int64) {
 	if p.Listing == nil {
 		return func(int64) {}
 	}
@@ -134,10 +131,10 @@ func (p *opening) requests() int {
 }
 
 // search finds the samples in an object, one of n, and the headers of those that it comes by.
-func (p *opening) search(ctx context.Context, o object, n int, report func(n int64)) (found, error) {
+func (p *opening) search(ctx context.Context, o object, n int, report func(n int64)) (contents, error) {
 	f, err := p.openWhole(o)
 	if err != nil {
-		return found{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
+		return contents{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
 	defer p.storage.close(&f)
 	memory := p.memory.holding(ctx)
@@ -168,15 +165,15 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(n int
 	}
 	switch {
 	case ctx.Err() != nil:
-		return found{}, ctx.Err()
+		return contents{}, ctx.Err()
 	case errors.Is(err, archive.ErrBad):
 		err = fmt.Errorf("%w: %w", ErrArchive, err)
 	}
 	if err != nil {
-		return found{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
+		return contents{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
 	report(o.id.Size - passed)
-	has := foundIn(o, c, headers)
+	has := newContents(o, c, headers)
 	has.dali = dali
 	return has, nil
 }

@@ -91,12 +91,13 @@ func contentsOf(t *testing.T, d *Dataset) (all []string) {
 func TestArchiveIsItsDirectory(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
-	want := p.open("d")
 	p.mkdir("shards")
 	p.pack("one.tar", "", append(names, "d/a/readme.txt")...)
 	p.pack("top.tar", "data/set/", names...)
 	p.pack("shards/01.tar", "./", names[:3]...)
 	p.pack("shards/00.tar", "", names[3:]...)
+	p.settle()
+	want := p.open("d")
 	for _, how := range []Storage{{}, {Direct: true}} {
 		p.how = how
 		for _, name := range []string{"one.tar", "top.tar", "shards", "shards/*.tar", "shards/{00..01}.tar", "shards/{01,00}.tar"} {
@@ -352,6 +353,7 @@ func TestArchivesSayMore(t *testing.T) {
 	members := (len(strings.TrimRight(string(whole), "\x00")) + 511) &^ 511
 	p.write("cut.tar", string(whole[:members]))
 	p.write("both.txt", "s\nd.tar\ncut.tar")
+	p.settle()
 	for name, want := range map[string]Report{
 		"s": {Numbers: []string{"coarse", "fine"}}, "d.tar": {}, "cut.tar": {Unended: []string{"cut.tar"}},
 		"both.txt": {Numbers: []string{"coarse", "fine"}, Unended: []string{"cut.tar"}},

@@ -27,7 +27,7 @@ const entriesAtOnce = 8
 
 // runEntries is run for a list of several datasets.
 func (p *opening) runEntries() (*index, error) {
-	if strings.HasSuffix(p.IndexAt, indexExtension) {
+	if strings.HasSuffix(p.IndexAt, factsExtension) {
 		return nil, &option.Error{Field: "index at", Rule: "a directory: each dataset of a list has an index of its own", Value: p.IndexAt}
 	}
 	if err := p.findIndex(); err != nil {

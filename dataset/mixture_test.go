@@ -235,7 +235,7 @@ func TestIndexOfAMixture(t *testing.T) {
 	p.mixed()
 	s, how := p.serve()
 	p.write("all.txt", "s3://data/d\ns3://data/web.tar\n")
-	if _, err := p.tryOpen("all.txt", how, at(p.path("one.parquet"))); err == nil || !isOption(err, "index at") {
+	if _, err := p.tryOpen("all.txt", how, at(p.path("one.facts"))); err == nil || !isOption(err, "index at") {
 		t.Error(err)
 	}
 	p.mkdir("index")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ type Options struct {
 	// CacheDir is where index files are kept; it is created if needed. "": no index is kept. A
 	// CacheDir inside the dataset is not used.
 	CacheDir string
-	// IndexAt is where the index is kept instead: a directory, or a file whose name ends in .parquet. If
+	// IndexAt is where the index is kept instead: a directory, or a file whose name ends in .facts. If
 	// it is a URL, the index there has to be one of this dataset, and a copy of it is used. Unless Rescan
 	// is set, what is in a store is not listed then.
 	IndexAt string
@@ -118,7 +119,6 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		_ = src.close()
 		return nil, err
 	}
-	indexed := x.Digest
 	switch {
 	case src.entries != nil:
 		x.Digest = digest(x.table, x.classes)
@@ -132,7 +132,7 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	}
 	d := &Dataset{
 		source: src, storage: p.storage, origins: origins, table: x.table, classes: x.classes,
-		digest: x.Digest, indexed: indexed, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
+		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
 		ordered: src.manifest != "" || x.Ordered,
 	}
 	if err := d.chooseLocal(o.Storage.LocalCache.Samples); err != nil {
@@ -149,112 +149,150 @@ type opening struct {
 	src       *source
 	storage   *storage
 	memory    *allowance
-	indexFile string   // "": none
+	whole     string   // the file of the index of the whole dataset; "": none
+	indexFile string   // that which is made: whole, or that of a part
+	journal   *journal // for whoever goes on if this is interrupted
 	marks     []string // names that are probably in the list of objects
 	places    []int32
 	report    Report
 }
 
+// run lists the dataset, unless what is known of it is current; looks up what is known of what was listed; reads
+// the headers that are missing; and puts the rows in order.
 func (p *opening) run() (*index, error) {
 	if err := p.findIndex(); err != nil {
 		return nil, err
 	}
-	switch {
-	case p.Merge:
-		return p.merge()
-	case p.Part.N > 0:
-		return p.makePart()
-	}
-	old, part, err := p.load()
+	p.journal = &journal{opening: p}
+	defer p.journal.close()
+	x, err := p.load()
 	if err != nil {
 		return nil, err
 	}
-	p.marks = p.marksOf(old)
-	if old != nil && (!p.Rescan || old.table.objects != nil) && p.current(old) { // archives are always compared
-		if err := p.check(old); err != nil {
-			return nil, err
-		}
-		return old, p.retry(old)
-	}
-	if err := p.ctx.Err(); err != nil {
+	p.marks = p.marksOf(x)
+	var rows []int
+	var claims []claim
+	current := p.Part.N == 0 && !p.Merge && x != nil && x.listed && (!p.Rescan || x.objects != nil) && p.current(x) // archives are always compared
+	if current {
+		rows = x.table.unsettled()
+		p.report.Reused = x.samples() - len(rows)
+	} else if x, claims, rows, err = p.list(x); err != nil {
 		return nil, err
 	}
-	x, err := p.list(old, part)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.check(x); err != nil { // before the scan, which may take long
-		return nil, err
-	}
-	if err := p.scan(x, []*index{part, old}, x.table.unprobed()); err != nil {
-		return nil, err
-	}
-	x.complete(p.src)
-	if old != nil {
-		p.carryEntries(old.table, old.Digest, x)
-	}
-	p.save(x)
-	return x, p.ctx.Err()
-}
-
-// load returns the dataset's stored index, and the beginning of a later one that was not completed; nil if there
-// is none to use.
-func (p *opening) load() (x, begun *index, err error) {
-	switch {
-	case store.IsURL(p.IndexAt):
-		x, err = p.fetchIndex()
-	case p.indexFile == "":
-		return nil, nil, nil
-	default:
-		x = p.loadFile(p.indexFile)
-	}
-	return x, p.loadFile(p.unfinished()), err
-}
-
-func indexBase(indexFile string) string { return strings.TrimSuffix(indexFile, indexExtension) }
-
-func (p *opening) indexBase() string { return indexBase(p.indexFile) }
-
-func (p *opening) loadFile(path string) *index {
-	x, err := loadIndex(p.ctx, path, p.src)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), p.ctx.Err() != nil:
-		return nil
-	case err != nil:
-		p.Logger.Warn("index not used", "index", path, "reason", err)
-		return nil
-	case x.Part.N > 0 && p.Part.N == 0, x.Outside && !p.AllowOutside:
-		return nil // rereading the manifest produces the proper error
-	}
-	return x
-}
-
-// retry rescans the files that could not be opened or read when the index was made. No
-// timestamp shows whether they can be read now.
-func (p *opening) retry(x *index) error {
-	rows := x.table.unsettled()
-	p.report.Reused = x.table.rows() - len(rows)
-	before := x.Digest
-	if err := p.scan(x, nil, rows); err != nil || len(rows) == 0 {
-		return err
-	}
-	if x.settle(); x.Digest != before {
-		p.carryEntries(x.table, before, x)
-		p.save(x)
-	}
-	return nil
-}
-
-// list lists the dataset, in an index without headers, except for those that are met with in archives.
-func (p *opening) list(earlier ...*index) (*index, error) {
-	x, err := p.outline()
-	if err == nil && x.packed != nil {
-		err = p.addArchives(x, x.packed, earlier...)
+	if p.Part.N == 0 {
+		err = p.check(x) // before the scan, which may take long
 	}
 	if err == nil {
+		err = p.scan(x, claims, rows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x, p.finish(x, !current || len(rows) > 0 && len(x.table.unsettled()) < len(rows))
+}
+
+// load returns the index of the last listing, nil if there is none that could be used as it is.
+func (p *opening) load() (x *index, err error) {
+	if store.IsURL(p.IndexAt) {
+		return p.fetchIndex()
+	}
+	if p.whole == "" {
+		return nil, nil
+	}
+	x, err = loadFacts(p.ctx, p.whole, p.src)
+	switch {
+	case p.ctx.Err() != nil:
+		return nil, p.ctx.Err()
+	case errors.Is(err, fs.ErrNotExist):
+		p.sayOldIndex()
+		return nil, nil
+	case err != nil:
+		p.Logger.Warn("index not used", "index", p.whole, "reason", err)
+	case x.Outside && !p.AllowOutside:
+		return nil, nil // rereading the manifest produces the proper error
+	}
+	return x, nil
+}
+
+func indexBase(indexFile string) string { return strings.TrimSuffix(indexFile, factsExtension) }
+
+// list lists the dataset, or a part of it, in an index with what is known, and returns the rows whose headers are not, or
+// might be others now.
+func (p *opening) list(old *index) (x *index, claims []claim, rows []int, err error) {
+	if x, err = p.outline(); err != nil {
+		return nil, nil, nil, err
+	}
+	known := p.known(old)
+	if err := p.ctx.Err(); err != nil {
+		return nil, nil, nil, err
+	}
+	if x.packed != nil {
+		lo, hi := p.Part.Span(len(x.packed))
+		err = p.addArchives(x, x.packed[lo:hi], known)
+	} else if p.Part.N > 0 {
+		err = p.check(x)
+		lo, hi := p.Part.Span(x.table.rows())
+		x.table = x.table.part(lo, hi)
+	}
+	if err == nil && p.Part.N == 0 {
 		err = p.nonempty(x)
 	}
-	return x, err
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	rows = x.table.unprobed()
+	if x.packed != nil {
+		return x, nil, rows, nil
+	}
+	claims, none := known.claims(x.table, rows, p.src.remote != nil)
+	if p.Merge && len(none) > 0 {
+		err = p.lacking(known, x.table.rows(), none)
+	}
+	return x, claims, rows, err
+}
+
+// finish puts the rows in order, and stores the index if it is new.
+func (p *opening) finish(x *index, changed bool) error {
+	part := p.Part.N > 0
+	if changed {
+		x.Digest = ""
+	}
+	if changed && p.indexFile != "" {
+		err := p.saveFacts(x, p.indexFile, !part)
+		switch {
+		case err == nil:
+			p.removeJournals()
+		case err != nil && (part || p.Merge):
+			return err
+		case err != nil && p.ctx.Err() == nil:
+			p.keepNone(err)
+		}
+	}
+	if !part {
+		x.settle()
+	}
+	return p.ctx.Err()
+}
+
+// removeJournals removes what earlier openings, or those of others, have learned: the index has all of it.
+func (p *opening) removeJournals() {
+	for _, path := range append(p.others(), indexBase(p.whole)+oldExtension) {
+		own := strings.HasPrefix(path, p.indexFile+journalMark)
+		if own || p.Part.N == 0 && !strings.HasSuffix(path, factsExtension) {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+// oldExtension is that of the indexes of earlier versions.
+const oldExtension = ".parquet"
+
+// sayOldIndex says why what an earlier version of batchfs has learned is learned again.
+func (p *opening) sayOldIndex() {
+	old := indexBase(p.whole) + oldExtension
+	if _, err := os.Lstat(old); err == nil {
+		p.Logger.Info("the index of an earlier version of batchfs is made anew, once", "index", old)
+	}
 }
 
 // outline lists the dataset without looking into archives.
@@ -284,7 +322,7 @@ func (p *opening) outline() (x *index, err error) {
 // nonempty ends the listing of a dataset that has samples.
 func (p *opening) nonempty(x *index) error {
 	x.table.clip()
-	if x.table.rows() > 0 {
+	if x.samples() > 0 {
 		return nil
 	}
 	err := fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
@@ -303,21 +341,8 @@ func (p *opening) nonempty(x *index) error {
 	return err
 }
 
-func (p *opening) save(x *index) {
-	if p.indexFile == "" {
-		return
-	}
-	err := saveIndex(p.ctx, p.indexFile, x)
-	switch {
-	case err == nil:
-		p.removeUnfinished()
-	case p.ctx.Err() == nil:
-		p.keepNone(err)
-	}
-}
-
 func (p *opening) keepNone(err error) {
 	p.Logger.Warn("no index is kept", "reason", err)
 	p.report.IndexProblem = err.Error()
-	p.indexFile = ""
+	p.whole, p.indexFile = "", ""
 }

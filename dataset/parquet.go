@@ -13,6 +13,8 @@ import (
 
 var errFooter = errors.New("no Parquet file, or it is cut short")
 
+var errCounts = errors.New("its counts do not fit its size")
+
 // footer returns the position and length of a Parquet file's footer.
 func footer(r io.ReaderAt, size int64) (offset, length int64, err error) {
 	var tail [8]byte

@@ -1,15 +1,10 @@
 package dataset
 
 import (
-	"bufio"
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,133 +85,6 @@ func EachPart(base, extension string, use func(part Share, path string) error) e
 		return nil
 	}
 	return e
-}
-
-// listingDigest identifies what was listed, before any header was read.
-func (x *index) listingDigest() string {
-	h := sha256.New()
-	w := bufio.NewWriterSize(h, 64<<10)
-	io.WriteString(w, digest(x.table, x.classes))
-	for i, row := range x.table.row {
-		_ = binary.Write(w, binary.LittleEndian, row.id.ModTime)
-		io.WriteString(w, x.table.versions.get(i)+"\x00")
-	}
-	for _, o := range x.packed {
-		fmt.Fprintf(w, "%q %q %d %d\n", o.name, o.version, o.id.Size, o.id.ModTime)
-	}
-	w.Flush()
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// makePart makes and stores the index of a part: of a share of the archives, with the names that are in
-// them, or of a share of the rows.
-func (p *opening) makePart() (*index, error) {
-	earlier := []*index{p.loadFile(p.indexFile)}
-	p.indexFile = PartPath(p.indexBase(), p.Part, indexExtension)
-	earlier = append(earlier, p.loadFile(p.indexFile), p.loadFile(p.unfinished()))
-	all, err := p.outline()
-	if err != nil {
-		return nil, err
-	}
-	x := &index{facts: facts{Dirs: all.Dirs, Part: p.Part, Listing: all.listingDigest()}}
-	if all.packed == nil {
-		if err := p.check(all); err != nil {
-			return nil, err
-		}
-		lo, hi := p.Part.Span(all.table.rows())
-		x.table, x.classes, x.Outside = all.table.span(lo, hi), all.classes, all.Outside
-	} else {
-		lo, hi := p.Part.Span(len(all.packed))
-		x.table = newTable(0, 0)
-		err = p.addArchives(x, all.packed[lo:hi], earlier...)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := p.scan(x, earlier, x.table.unprobed()); err != nil {
-		return nil, err
-	}
-	x.complete(p.src)
-	if err := saveIndex(p.ctx, p.indexFile, x); err != nil {
-		return nil, err
-	}
-	p.removeUnfinished()
-	return x, nil
-}
-
-// merge makes the index of its parts. It reads no header but those that could not be read before.
-func (p *opening) merge() (*index, error) {
-	x, err := p.outline()
-	if err != nil {
-		return nil, err
-	}
-	var parts []*index
-	listing := x.listingDigest()
-	err = EachPart(p.indexBase(), indexExtension, func(part Share, path string) error {
-		y, err := loadIndex(p.ctx, path, p.src)
-		if err == nil && (y.Part != part || y.Listing != listing) {
-			err = errListing
-		}
-		parts = append(parts, y)
-		return err
-	})
-	if err == nil {
-		err = p.join(x, parts)
-	}
-	if err == nil {
-		err = p.nonempty(x)
-	}
-	if err == nil {
-		err = p.check(x)
-	}
-	if err == nil {
-		err = p.scan(x, nil, x.table.unsettled())
-	}
-	if err != nil {
-		return nil, err
-	}
-	x.complete(p.src)
-	if old := p.loadFile(p.indexFile); old != nil {
-		p.carryEntries(old.table, old.Digest, x)
-	}
-	p.report.Reused = x.table.rows() - p.report.Scanned
-	return x, saveIndex(p.ctx, p.indexFile, x)
-}
-
-// join completes an outline with the parts of its index.
-func (p *opening) join(x *index, parts []*index) error {
-	if x.packed != nil {
-		known, all := nothingOf(x.packed), make([]found, len(x.packed))
-		for k, part := range parts {
-			x.Stamp.Unsettled = x.Stamp.Unsettled || part.Stamp.Unsettled
-			part.remember(known)
-			parts[k] = nil
-		}
-		for i, o := range x.packed {
-			if known[o] == nil {
-				return errListing
-			}
-			all[i] = *known[o]
-		}
-		return p.addFound(x, x.packed, all, time.Now())
-	}
-	at := 0
-	for _, part := range parts {
-		for k := range part.table.rows() {
-			if at+k >= x.table.rows() {
-				return errCounts
-			}
-			if x.table.path(at+k) != part.table.path(k) {
-				return errListing
-			}
-			x.table.take(at+k, part.table, k)
-		}
-		at += part.table.rows()
-	}
-	if at != x.table.rows() {
-		return errCounts
-	}
-	return nil
 }
 
 // kept is what is kept of the work on a part of a dataset.

@@ -68,11 +68,11 @@ func kindsOf(ignored map[string]int) string {
 
 // addObjects adds what the index says about the archives that it was made of.
 func (r *Report) addObjects(x *index) {
-	for _, o := range x.Objects {
-		if o.Unended {
-			r.Unended = append(r.Unended, string(o.Name))
+	for k, c := range x.objects {
+		if c.Unended {
+			r.Unended = append(r.Unended, x.table.objects[k].name)
 		}
-		r.Numbers = append(r.Numbers, o.Numbers...)
+		r.Numbers = append(r.Numbers, c.Numbers...)
 	}
 	slices.Sort(r.Numbers)
 	r.Numbers = slices.Compact(r.Numbers)

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/batchfs/batchfs/internal/archive"
@@ -18,34 +19,23 @@ import (
 type scanner struct {
 	*opening
 	table   *table
-	earlier []earlier
+	claims  []claim // by row
+	mu      sync.Mutex
+	read    []int        // rows whose header was read since the journal had them
 	scanned atomic.Int64 // rows whose header was read
 	done    atomic.Int64 // rows
-}
-
-// earlier is an index from which rows can be taken.
-type earlier struct {
-	table *table
-	rowOf map[string]int // by path
 }
 
 // savedRows is after how many rows the part of an index that is done is saved, where an interruption
 // would cost many requests. A variable for tests.
 var savedRows = 64 << 10
 
-// scan completes the given rows of an index. Rows that an earlier one (nil: there is none) has are only read if their files
-// changed. Nothing may read the rows meanwhile.
-func (p *opening) scan(x *index, old []*index, rows []int) error {
+// scan reads the headers of the given rows, unless what is claimed of them is true. Nothing may read the rows meanwhile.
+func (p *opening) scan(x *index, claims []claim, rows []int) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	s := &scanner{opening: p, table: x.table}
-	for _, o := range old {
-		if o == nil {
-			continue
-		}
-		s.earlier = append(s.earlier, earlier{o.table, o.table.byPath()})
-	}
+	s := &scanner{opening: p, table: x.table, claims: claims}
 	for _, row := range rows {
 		delete(x.table.bad, uint32(row))
 	}
@@ -55,10 +45,7 @@ func (p *opening) scan(x *index, old []*index, rows []int) error {
 	}
 	spans, err := s.spans(rows), error(nil)
 	for len(spans) > 0 && err == nil {
-		n := len(spans)
-		if p.src.remote != nil {
-			n = firstRows(spans, max(savedRows, len(rows)/16))
-		}
+		n := firstRows(spans, max(savedRows, len(rows)/16))
 		err = parallel.Each(p.ctx, p.requests(), n, progress, func(ctx context.Context, items iter.Seq[int]) error {
 			w := &scanWorker{scanner: s, ctx: ctx, memory: p.memory.holding(ctx)}
 			for i := range items {
@@ -68,9 +55,10 @@ func (p *opening) scan(x *index, old []*index, rows []int) error {
 			}
 			return nil
 		})
-		if spans = spans[n:]; len(spans) > 0 && err == nil && p.indexFile != "" {
-			p.saveUnfinished(x, p.unfinished())
+		if spans = spans[n:]; len(spans) > 0 && err == nil && len(s.read) > 0 {
+			p.journal.headers(x, s.read)
 		}
+		s.read = s.read[:0]
 	}
 	read := int(s.scanned.Load())
 	p.report.Scanned += read
@@ -178,6 +166,9 @@ func (w *scanWorker) span(rows []int) error {
 			return err
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.read = append(w.read, rows...)
 	return nil
 }
 
@@ -254,37 +245,28 @@ func (s *sample) allows(height, width int) bool {
 	return (s.height == 0 || int(s.height) == height) && (s.width == 0 || int(s.width) == width)
 }
 
-// reuse copies row i from an earlier index if its file is unchanged.
-func (w *scanWorker) reuse(i int) bool {
-	return slices.ContainsFunc(w.earlier, func(e earlier) bool {
-		from, ok := e.rowOf[w.table.path(i)]
-		return ok && w.copyRow(i, e.table, from)
-	})
-}
-
-// copyRow is reuse of a row of an earlier table. It never takes a row
+// reuse fills in row i with what is claimed of it, if its file is unchanged. It never takes a row
 // whose header came from a manifest, since such a row has no identity and does not describe the
 // file itself, nor a row that contradicts what the manifest says now.
-func (w *scanWorker) copyRow(i int, earlier *table, from int) bool {
-	row, old := &w.table.row[i], earlier.row[from]
-	problem := earlier.problem(from, false)
+func (w *scanWorker) reuse(i int) bool {
+	if w.claims == nil || w.claims[i].table == nil {
+		return false
+	}
+	from, k := w.claims[i].table, int(w.claims[i].row)
+	row, old := &w.table.row[i], from.row[k]
+	problem := from.problem(k, false)
 	// The size of a bad file is what the manifest said then, which may be what was wrong.
 	said := problem != "" && (old.height != 0 || old.width != 0 || row.height != 0 || row.width != 0)
 	if !old.id.Known() || said || problem == "" && old.format == 0 || !row.allows(int(old.height), int(old.width)) {
 		return false
 	}
-	now, err := row.id, error(nil)
-	if w.src.remote == nil && w.table.members == nil {
-		now, err = w.storage.look(w.src.dir, w.table.path(i))
+	if w.src.remote == nil && !w.Merge { // which takes what the parts found
+		if now, err := w.storage.look(w.src.dir, w.table.path(i)); err != nil || now != old.id {
+			return false
+		}
 	}
-	if err != nil || now != old.id || !w.table.samePlace(i, earlier, from) {
-		return false
-	}
-	row.id = now
-	if problem != "" {
-		w.table.addBad(i, problem, false)
-		return true
-	}
-	row.format, row.height, row.width, row.orient = old.format, old.height, old.width, old.orient
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	w.table.takeHeader(i, from, k)
 	return true
 }

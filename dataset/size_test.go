@@ -48,22 +48,20 @@ func TestMemoryPerRow(t *testing.T) {
 	}
 }
 
-// TestTableIsWhatWasPutIn uses enough rows to cross the boundaries of offset bases, row groups
-// and pages.
+// TestTableIsWhatWasPutIn uses enough rows for many blocks.
 func TestTableIsWhatWasPutIn(t *testing.T) {
-	const rows = groupRows + 1000
+	const rows = 100_000
 	s := imagenetTable(rows)
 	for i := 0; i < rows; i += 1000 {
 		s.addBad(rows-1-i, fmt.Sprintf("reason %d", i), false)
 	}
 	src := &source{dir: "/r", manifest: "m.csv"}
 	x := &index{table: s}
-	x.complete(src)
-	path := filepath.Join(t.TempDir(), "x.parquet")
-	if err := saveIndex(context.Background(), path, x); err != nil {
+	path := filepath.Join(t.TempDir(), "x.facts")
+	if err := (&opening{ctx: t.Context(), src: src}).saveFacts(x, path, true); err != nil {
 		t.Fatal(err)
 	}
-	got, err := loadIndex(t.Context(), path, src)
+	got, err := loadFacts(t.Context(), path, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +79,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 				t.Fatalf("row %d: %q, label %d, problem %q", i, table.path(i), table.row[i].label, problemOf(table, i))
 			}
 		}
-		if a, b := x.row(i), got.row(i); a != b {
+		if a, b := s.row[i], got.table.row[i]; a != b {
 			t.Fatalf("row %d: %+v became %+v", i, a, b)
 		}
 	}

@@ -375,7 +375,7 @@ func TestIndexingGoesOn(t *testing.T) {
 	if r := p.openURL("s3://data/d", how).Report(); r.Scanned != 0 || left.Load() != 1000 {
 		t.Errorf("%d headers were read again", r.Scanned)
 	}
-	if left, err := filepath.Glob(filepath.Join(p.cache, "*.part")); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(p.cache, "*"+journalMark+"*")); len(left) > 0 || err != nil {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
 }

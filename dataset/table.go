@@ -16,6 +16,10 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
+// outside is the label of a row of an archive that is no sample of the dataset, as it is not in one of the
+// folders that are classes.
+const outside = -2
+
 // UnknownTime is the Identity.ModTime of an identity that is not known yet.
 const UnknownTime = math.MinInt64
 
@@ -143,8 +147,8 @@ func (s *table) byPath() map[string]int {
 	return rows
 }
 
-// span is a table of the rows from lo to hi-1.
-func (s *table) span(lo, hi int) *table {
+// part is a table of the rows from lo to hi-1.
+func (s *table) part(lo, hi int) *table {
 	t := newTable(hi-lo, 0)
 	for i := lo; i < hi; i++ {
 		t.extend(s, i, s.path(i))
@@ -163,8 +167,8 @@ func (s *table) extend(from *table, i int, path ...string) {
 	s.takeRest(k, from, i)
 }
 
-// take fills in what another table knows of row i, as its row k.
-func (s *table) take(i int, from *table, k int) {
+// takeHeader fills in what another table knows of row i, as its row k.
+func (s *table) takeHeader(i int, from *table, k int) {
 	row := from.row[k]
 	row.start, row.label = s.row[i].start, s.row[i].label
 	s.row[i] = row
@@ -202,7 +206,7 @@ func (s *table) problem(i int, unread bool) string {
 // shows whether that has changed.
 func (s *table) unsettled() (rows []int) {
 	for _, i := range slices.Sorted(maps.Keys(s.bad)) {
-		if !s.row[i].id.Known() {
+		if !s.row[i].id.Known() && s.row[i].label != outside {
 			rows = append(rows, int(i))
 		}
 	}
@@ -213,7 +217,7 @@ func (s *table) unsettled() (rows []int) {
 func (s *table) unprobed() (rows []int) {
 	for i := range s.row {
 		_, bad := s.bad[uint32(i)]
-		if !bad && (s.row[i].format == 0 || s.versions.at != nil && !s.row[i].id.Known()) {
+		if !bad && s.row[i].label != outside && (s.row[i].format == 0 || s.versions.at != nil && !s.row[i].id.Known()) {
 			rows = append(rows, i)
 		}
 	}

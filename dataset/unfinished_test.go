@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/internal/facts"
 )
 
 // archives writes tars of samples with labels, of folders, and Parquet files, n of each.
@@ -151,7 +153,7 @@ func TestSearchGoesOn(t *testing.T) {
 				t.Errorf("%d headers were read, %d were known, of %d", r.Scanned, r.Reused, d.Len())
 			}
 			sameIndex(t, want, d)
-			if left := searched(dir); len(left) > 0 {
+			if left := journals(dir); len(left) > 0 {
 				t.Errorf("left behind: %q", left)
 			}
 		})
@@ -167,10 +169,29 @@ func sameIndex(t *testing.T, want, got *Dataset) {
 	}
 }
 
-// searched are the files in which the findings of an interrupted search are.
-func searched(dir string) []string {
-	files, _ := filepath.Glob(dir + "/*.found-[0-9][0-9][0-9][0-9][0-9]")
+// journals are the files in which the findings of interrupted openings are.
+func journals(dir string) []string {
+	files, _ := filepath.Glob(dir + "/*" + factsExtension + journalMark + "*")
 	return files
+}
+
+// journaled is how many archives they say something about.
+func journaled(t testing.TB, dir string) (n int) {
+	t.Helper()
+	for _, path := range journals(dir) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = facts.Read(f, 1<<30, func(kind byte, _ []byte) error { // up to where it is written now
+			if kind == objectRecord {
+				n++
+			}
+			return nil
+		})
+		f.Close()
+	}
+	return n
 }
 
 // interrupt opens a dataset of archives until some of them were searched, which it returns. Then the store is away; or
@@ -184,7 +205,7 @@ func (p *place) interrupt(r *reads, url string, after int, enough bool, change .
 	ctx, cancel := context.WithCancel(p.t.Context())
 	defer cancel()
 	r.until(after, func(w http.ResponseWriter) {
-		eventually(p.t, "everything that was found is saved", func() bool { return len(searched(o.IndexAt)) == after })
+		eventually(p.t, "everything that was found is saved", func() bool { return journaled(p.t, o.IndexAt) == after })
 		if enough {
 			cancel()
 		}
@@ -201,6 +222,58 @@ func (p *place) interrupt(r *reads, url string, after int, enough bool, change .
 	return r.names()
 }
 
+// TestHeadersGoOn: of files of this machine, too, and of archives whose headers are read after they were searched, no header is
+// read again that was saved before an interruption, unless its file has changed since.
+func TestHeadersGoOn(t *testing.T) {
+	defer func(n int) { savedRows = n }(savedRows)
+	savedRows = 20
+	p := newPlace(t)
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("d/c%d/%03d.jpg", i/34, i))
+	}
+	p.images(names...)
+	p.mkdir("s")
+	p.pack("s/0.tar", "", names[:30]...)
+	p.pack("s/1.tar", "", names[30:]...)
+	p.settle()
+	for _, name := range []string{"d", "s/*.tar"} {
+		want := p.open(name, at(t.TempDir()))
+		dir := t.TempDir()
+		interrupt := func(after int64) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			o := p.options()
+			o.Workers, o.IndexAt = 1, dir
+			o.Prober = func(data, tail []byte, size int64) (Header, error) {
+				if after--; after < 0 {
+					cancel()
+				}
+				return p.c.probe(data, tail, size)
+			}
+			if _, err := open(ctx, p.path(name), o); !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s: interrupted: %v", name, err)
+			}
+		}
+		interrupt(50)
+		interrupt(30) // 40 are known, and 20 of these are saved
+		if name == "d" {
+			p.write("d/c0/000.jpg", image("png", 7, 8, 1))
+			want = p.open(name, at(t.TempDir()))
+		}
+		d := p.open(name, at(dir))
+		known := map[string]int{"d": 59, "s/*.tar": 60}[name]
+		if r := d.Report(); r.Reused != known || r.Scanned != 100-known {
+			t.Errorf("%s: %d headers were read, %d were known", name, r.Scanned, r.Reused)
+		}
+		sameIndex(t, want, d)
+		if left := journals(dir); len(left) > 0 {
+			t.Errorf("%s: left behind: %q", name, left)
+		}
+	}
+}
+
 // TestSearchGoesOnWithWhatIsTrue: of what an interrupted search has left, what is damaged, or of an archive that has changed since,
 // is not used.
 func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
@@ -211,18 +284,18 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	r, how := p.serveNoting()
 	dir := t.TempDir()
 	p.interrupt(r, "s3://data/web-*.tar", 4, false, how, at(dir))
-	files := searched(dir)
-	text, err := os.ReadFile(files[0])
+	file := journals(dir)[0]
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text[50] ^= 1
-	if err := errors.Join(os.WriteFile(files[0], text, 0o600), os.Truncate(files[1], 100)); err != nil {
+	text[len(text)-1] ^= 1
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := p.openURL("s3://data/web-*.tar", how, at(dir))
-	if n := len(r.names()); n != 4 {
-		t.Errorf("%d archives were read, of which nothing usable was saved of 4", n)
+	if n := len(r.names()); n != 3 {
+		t.Errorf("%d archives were read, of which something usable was saved of all but 3", n)
 	}
 	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
 
@@ -271,6 +344,15 @@ func TestOneArchiveChanges(t *testing.T) {
 		t.Errorf("classes: %s", got)
 	}
 	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
+
+	r.names()
+	p.write("d/class9/new.jpg", image("jpeg", 4, 5, 1))
+	p.pack("tree-02.tar", "", "d/class9/new.jpg")
+	d = p.openURL("s3://data/tree-*.tar", how)
+	if got := r.names(); !slices.Equal(got, []string{"tree-02.tar"}) {
+		t.Errorf("read: %q", got)
+	}
+	sameIndex(t, p.openURL("s3://data/tree-*.tar", how, at(t.TempDir())), d)
 
 	r.names()
 	p.writePages("rows-02.parquet", &parquet.Uncompressed, []rowImage{{[]byte(image("png", 7, 8, 1)), 3}})

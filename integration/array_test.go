@@ -114,7 +114,7 @@ func TestArrayJobs(t *testing.T) {
 	}
 	same := func(t *testing.T, directory string) {
 		t.Helper()
-		want, err := filepath.Glob(whole + "/*.parquet")
+		want, err := filepath.Glob(whole + "/*.facts")
 		if err != nil || len(want) != 1 {
 			t.Fatal(want, err)
 		}

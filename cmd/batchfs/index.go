@@ -29,9 +29,11 @@ func indexCommand(c *console) *cli.Command {
 		f.group = ""
 		f.toggle(&o.Rescan, "rescan", true, "check every file, even if no directory has changed")
 		var rule decode.EntryRule
+		var parquet string
 		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that mounts are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",
 			entryRule(&rule))
 		partFlags(f, &o.Part, &o.Merge)
+		f.add("parquet", "", "also write what is known to a Parquet `FILE`, a row for each image", anything(&parquet))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			if err := checkIndexFlags(f, &o, rule); err != nil {
@@ -49,6 +51,12 @@ func indexCommand(c *console) *cli.Command {
 					r.Unreadable = append(r.Unreadable, newBadFile(ds.Path(i), i, reason))
 				}
 			}
+			if parquet != "" {
+				if err := writeParquet(ctx, ds, parquet); err != nil {
+					return err
+				}
+				r.Parquet = parquet
+			}
 			if rule != decode.EntryOff {
 				if r.Entries, err = c.makeEntries(ctx, ds, rule, o.Workers); err != nil {
 					return err
@@ -59,10 +67,24 @@ func indexCommand(c *console) *cli.Command {
 	})
 }
 
+// writeParquet writes what is known of a dataset to a Parquet file.
+func writeParquet(ctx context.Context, ds *dataset.Dataset, path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = ds.WriteParquet(ctx, f)
+	if err = cmp.Or(err, f.Close()); err != nil {
+		_ = os.Remove(path)
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 func checkIndexFlags(f *flagSet, o *dataset.Options, rule decode.EntryRule) error {
 	if store.IsURL(o.IndexAt) {
 		return hint(badValue("index-at", "a directory or a file of this machine for this command", publicName(o.IndexAt)),
-			"make it in a directory, and copy it to a name that ends in .parquet")
+			"make it in a directory, and copy it to a name that ends in .facts")
 	}
 	if o.Part.N > 0 && rule != decode.EntryOff {
 		return usage("--entry-points cannot be given with --part; give it with --merge")
@@ -75,6 +97,7 @@ type indexResult struct {
 	Summary string `json:"summary"`
 	Dataset string `json:"dataset"`
 	Index   string `json:"index"`
+	Parquet string `json:"parquet,omitempty"`
 	Part    string `json:"part,omitempty"`
 	dataset.Report
 	Unreadable []badFile    `json:"unreadable"` // as far as is known
@@ -97,6 +120,9 @@ func (r indexResult) print(out io.Writer) {
 		t.row("index", "%s", shown(r.Index))
 	} else {
 		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "there is no directory for it; see batchfs doctor"))
+	}
+	if r.Parquet != "" {
+		t.row("table", "%s", shown(r.Parquet))
 	}
 	if r.DALIProblem != "" {
 		t.row("DALI's index", "not used: %s", shown(r.DALIProblem))

@@ -82,7 +82,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 func TestIndexOfAPart(t *testing.T) {
 	data := photos(t, 4)
 	got := batchfs(t, "index", "--part", "1/4", data)
-	if got.status != 0 || !regexp.MustCompile(`(?s)^part 1/4: 2 images\n.*index +\S+-00001-of-00004\.parquet\n`).MatchString(got.out) {
+	if got.status != 0 || !regexp.MustCompile(`(?s)^part 1/4: 2 images\n.*index +\S+-00001-of-00004\.facts\n`).MatchString(got.out) {
 		t.Error(got)
 	}
 	var r struct {
@@ -106,7 +106,7 @@ func TestPartsUsage(t *testing.T) {
 		{[]string{"index", "--part", "0/100000", "x"}, `--part must be K/N`},
 		{[]string{"index", "--part", "0/2", "--merge", "x"}, "--part and --merge cannot be given together"},
 		{[]string{"index", "--part", "0/2", "--entry-points", "rows", "x"}, "--entry-points cannot be given with --part"},
-		{[]string{"index", "--index-at", "s3://bucket/x.parquet", "x"}, "--index-at must be a directory or a file of this machine"},
+		{[]string{"index", "--index-at", "s3://bucket/x.facts", "x"}, "--index-at must be a directory or a file of this machine"},
 		{[]string{"convert", "--part", "0/2", "--raw-ratio", "auto", "x", "y"}, "--part needs a number for --raw-ratio"},
 	} {
 		got := batchfs(t, c.args...)

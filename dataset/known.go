@@ -1,0 +1,276 @@
+package dataset
+
+import (
+	"cmp"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// known is what files say about a dataset that is listed anew.
+type known struct {
+	tables  []*matcher // of files and objects that are samples, the newest file first
+	objects map[object]*contents
+	damaged map[string]error // files of which not everything could be used
+}
+
+// known reads all files about the dataset; whole is that of the last listing, nil if there is none.
+func (p *opening) known(whole *index) *known {
+	type file struct {
+		x    *index
+		time time.Time
+	}
+	var files []file
+	if whole != nil {
+		files = append(files, file{whole, timeOf(p.whole)})
+	}
+	k := &known{objects: map[object]*contents{}, damaged: map[string]error{}}
+	for _, path := range p.others() {
+		x, err := loadFacts(p.ctx, path, p.src)
+		if err != nil && p.ctx.Err() == nil {
+			k.damaged[path] = err
+			p.Logger.Warn("not everything that was learned before is used", "file", path, "reason", err)
+		}
+		if x != nil {
+			files = append(files, file{x, timeOf(path)})
+		}
+	}
+	slices.SortStableFunc(files, func(a, b file) int { return b.time.Compare(a.time) })
+	for _, f := range files {
+		if f.x.objects == nil && f.x.table.rows() > 0 {
+			k.tables = append(k.tables, &matcher{table: f.x.table})
+		}
+		for i := range f.x.objects {
+			o, c := f.x.table.objects[i], &f.x.objects[i]
+			if c.hi-c.lo < c.rows {
+				continue // the file is cut off
+			}
+			if other := k.objects[o]; other == nil || other.headers() < c.headers() {
+				k.objects[o] = c
+			}
+		}
+	}
+	return k
+}
+
+func timeOf(path string) time.Time {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// others are the files about the dataset besides that of the last listing.
+func (p *opening) others() (paths []string) {
+	if p.whole == "" {
+		return nil
+	}
+	base := escapePattern(indexBase(p.whole))
+	for _, pattern := range []string{"-*-of-*" + factsExtension, "-*-of-*" + factsExtension + journalMark + "*", factsExtension + journalMark + "*"} {
+		files, _ := filepath.Glob(base + pattern)
+		paths = append(paths, files...)
+	}
+	return paths
+}
+
+// of is what is known of an object; nil if nothing is, or if it may have changed since, unless that is trusted.
+func (k *known) of(o object, trust bool) *contents {
+	if c := k.objects[o]; c != nil && (trust || !c.unsettled) {
+		return c
+	}
+	return nil
+}
+
+// A matcher finds the rows of a table by their paths. It is fast where they are in the order of the table.
+type matcher struct {
+	table *table
+	next  int
+	rows  map[string]int // by path; nil: it was not needed yet
+}
+
+func (m *matcher) find(path string) (row int, found bool) {
+	if m.next < m.table.rows() && m.table.path(m.next) == path {
+		m.next++
+		return m.next - 1, true
+	}
+	if m.rows == nil {
+		m.rows = m.table.byPath()
+	}
+	if row, found = m.rows[path]; found {
+		m.next = row + 1
+	}
+	return row, found
+}
+
+// A claim is what a file says about a row, which may have changed since. The zero value: nothing.
+type claim struct {
+	table *table
+	row   int32
+}
+
+// claims are what is known of rows of a table, by row, and those of which nothing is. Of objects in a store, only
+// what is about the version that was listed counts.
+func (k *known) claims(t *table, rows []int, remote bool) (all []claim, none []int) {
+	if len(k.tables) == 0 {
+		return nil, rows
+	}
+	all = make([]claim, t.rows())
+	for _, i := range rows {
+		for _, m := range k.tables {
+			row, found := m.find(t.path(i))
+			if !found || remote && (m.table.row[row].id != t.row[i].id || !t.samePlace(i, m.table, row)) {
+				continue
+			}
+			if all[i].table == nil || !all[i].table.row[all[i].row].id.Known() {
+				all[i] = claim{m.table, int32(row)}
+			}
+			if m.table.row[row].id.Known() {
+				break
+			}
+		}
+		if all[i].table == nil {
+			none = append(none, i)
+		}
+	}
+	return all, none
+}
+
+// lacking says which parts have to be made before they can be joined, of n objects or rows of which some are not known.
+func (p *opening) lacking(k *known, n int, unknown []int) error {
+	return EachPart(indexBase(p.whole), factsExtension, func(part Share, path string) error {
+		lo, hi := part.Span(n)
+		if at, _ := slices.BinarySearch(unknown, lo); at == len(unknown) || unknown[at] >= hi {
+			return nil
+		}
+		if _, err := os.Lstat(path); err != nil {
+			return fs.ErrNotExist
+		}
+		return cmp.Or(k.damaged[path], errListing)
+	})
+}
+
+// A journal keeps what is learned while the dataset is opened, for the case that this is interrupted. It is made when there
+// is something to keep.
+type journal struct {
+	opening *opening
+	mu      sync.Mutex
+	file    *os.File
+	facts   *factsWriter
+	objects map[int]bool // that are in the file
+	failed  bool
+}
+
+// put has the journal say more.
+func (j *journal) put(say func(w *factsWriter)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	p := j.opening
+	if j.failed || p.indexFile == "" {
+		return
+	}
+	err := error(nil)
+	if j.file == nil {
+		dir, name := filepath.Split(p.indexFile)
+		if err = os.MkdirAll(dir, 0o700); err == nil {
+			j.file, err = os.CreateTemp(dir, name+journalMark+"*")
+		}
+		if err == nil {
+			j.facts, j.objects = newFactsWriter(j.file, about{}, p.src), map[int]bool{}
+		}
+	}
+	if err == nil {
+		say(j.facts)
+		err = j.facts.Flush()
+	}
+	if err != nil {
+		j.failed = true
+		p.Logger.Warn("an interruption would lose what was learned", "reason", err)
+	}
+}
+
+// object keeps what is known of an object.
+func (j *journal) object(w *factsWriter, k int, o object, c *contents) {
+	w.object(o, c)
+	j.objects[k] = true
+}
+
+// headers keeps the headers of rows.
+func (j *journal) headers(x *index, rows []int) {
+	j.put(func(w *factsWriter) {
+		t := x.table
+		slices.Sort(rows)
+		if t.members == nil {
+			w.rows(t, slices.Values(rows))
+			return
+		}
+		for len(rows) > 0 {
+			k, n := int(t.members[rows[0]].object), 1
+			for n < len(rows) && int(t.members[rows[n]].object) == k {
+				n++
+			}
+			if j.objects[k] {
+				w.headers(t, k, rows[:n])
+			} else {
+				j.object(w, k, t.objects[k], &x.objects[k])
+			}
+			rows = rows[n:]
+		}
+	})
+}
+
+func (j *journal) close() {
+	if j.file != nil {
+		_ = j.file.Close()
+	}
+}
+
+// foundStep is how many bytes of archives are searched before the journal has what was found in them, or the 64th part of all.
+// A variable for tests.
+var foundStep int64 = 1 << 30
+
+// A searchJournal keeps what is found in archives.
+type searchJournal struct {
+	*journal
+	step    int64
+	found   []object
+	all     []contents
+	search  sync.Mutex
+	pending []int // that the journal does not have
+	bytes   int64
+}
+
+func (p *opening) journalOf(objects []object, all []contents) *searchJournal {
+	j := &searchJournal{journal: p.journal, found: objects, all: all}
+	for _, o := range objects {
+		j.step += o.id.Size / 64
+	}
+	j.step = max(j.step, foundStep)
+	return j
+}
+
+// add takes what object i holds.
+func (j *searchJournal) add(i int, c contents) {
+	j.search.Lock()
+	defer j.search.Unlock()
+	j.all[i] = c
+	j.pending, j.bytes = append(j.pending, i), j.bytes+j.found[i].id.Size
+	if j.bytes >= j.step {
+		j.save()
+	}
+}
+
+func (j *searchJournal) save() {
+	if len(j.pending) == 0 {
+		return
+	}
+	j.put(func(w *factsWriter) {
+		for _, i := range j.pending {
+			j.journal.object(w, i, j.found[i], &j.all[i])
+		}
+	})
+	j.pending, j.bytes = nil, 0
+}
