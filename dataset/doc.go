@@ -46,45 +46,48 @@
 // are cleaned lexically, and one that leaves the manifest's directory is rejected unless
 // Options.AllowOutside is set. Links are not resolved for this: the directory's owner made them.
 //
-// # Index
+// # Facts
 //
-// Reading every header of a large dataset takes minutes, so the result is kept in a Parquet
-// file in a cache directory, never inside the dataset. Users can query it: the columns are those
-// of indexRow.
+// Reading every header of a large dataset takes minutes, and searching archives takes longer. What was
+// learned of one version of a file, an object or an archive is a fact that need not be learned again.
+// Facts are kept in a cache directory, never inside the dataset, in files of package facts (facts.go).
+// Opening a dataset is ([opening.run]):
 //
-// The index is valid while the manifest, every directory, and every archive still has its recorded
-// modification time, or its version in a store; a prefix of keys is always listed again. Opening then touches no files, except those that could not be opened or
-// read last time, which are tried again. Otherwise the dataset is listed again, and only files
-// whose size or time changed are read again. A file that was rewritten in place leaves no trace
-// in its directory, so Options.Rescan forces that second path, at the cost of one stat per file.
-// The index command sets it. A mount does not, and reports such a file as [ErrChanged]. Archives are compared
-// in any case.
+//   - list: which files or objects there are (walk.go, tree.go, manifest.go, find.go);
+//   - look up: what is known of them (known.go);
+//   - scan: search the archives (members.go) and read the headers (scan.go) of which nothing is known;
+//   - settle: put the rows in order. For archives with folders, the order and the labels are those of a
+//     directory of all paths, so that they follow from all archives together (found.go, tree.go).
 //
-// An index is untrusted input. It is ignored if it is damaged (a checksum covers the whole
-// file), has another version, belongs to another dataset, or if users other than the caller and
-// root own it or its directory, or may write to either. Its paths are validated like a
-// manifest's, and its counts are checked against its file size before memory is allocated.
+// The file of the whole dataset ends with its listing, and is called the index. It is used as it is,
+// without listing anything, while the manifest, every directory, and every archive still has its
+// recorded modification time, or its version in a store; a prefix of keys is always listed again.
+// Opening then touches no files, except those that could not be opened or read last time, which are
+// tried again. Otherwise the index is one of the files in which facts are looked up, and only files
+// whose size or time changed are read again. A file that was rewritten in place leaves no trace in its
+// directory, so Options.Rescan forces that second path, at the cost of one stat per file. The index
+// command sets it. A mount does not, and reports such a file as [ErrChanged]. Archives are compared in
+// any case.
 //
-// # Parts
+// While a dataset is opened, what is learned is appended to a journal beside the index. If that is
+// interrupted, the next opening finds it there.
 //
-// Many machines make an index together: each lists what is cheap to list (directories, manifests,
-// objects), takes a share of it ([Share]), and stores an index of that alone, with a digest of the
-// listing. Of archives it has the names that are in them, since order and labels follow only from
-// all of them. Merge lists once more, arranges what the parts found, and takes their headers
-// (parts.go). The parts stay, so that those of the next listing read only what is new.
+// Many machines learn together: each lists what is cheap to list (directories, manifests, objects),
+// takes a share of it ([Share]), and keeps facts about that alone. Merge is an opening that does not
+// scan what is missing, but says whose part it is. It believes the parts about files of this machine,
+// as a mount does, and stores the index. The parts stay, so that those of the next listing read only
+// what is new.
 //
-// An index can be kept elsewhere, or fetched from a URL (Options.IndexAt, index_at.go). A fetched
+// The index can be kept elsewhere, or fetched from a URL (Options.IndexAt, index_at.go). A fetched
 // one passes the same checks as one in the cache directory, except who owns it; what is in the
 // store is then not listed, and every read still names the version that was indexed.
 //
-// Beside the index there may be entry points of JPEGs; see package entries and
-// [Dataset.OpenEntries]. They follow when the index is made anew.
+// Files of facts are untrusted input. Of a damaged one, what comes before the damage is used. One is
+// ignored if it has another version, belongs to another dataset, or if users other than the caller and
+// root own it or its directory, or may write to either. Paths are validated like a manifest's, and
+// counts are checked against the size of the file before memory is allocated.
 //
-// An index of a store is saved while it is made (unfinished.go), so that an interruption does not cost the requests
-// again: rows whose headers were read, and before that, what was found in archives. That is saved like the index of a
-// part, and a search takes from it, as from the index of a part, what is known of the same version of an object. A
-// complete index serves as well if its archives have an order, because only then its rows are still those of
-// the archives.
+// Beside the index there may be entry points of JPEGs; see package entries and [Dataset.OpenEntries].
 //
 // # Errors and reading
 //

@@ -41,7 +41,7 @@ type parquetRow struct {
 	Sum         int32  `parquet:"sum,dict"` // what crc is
 }
 
-func (d *Dataset) parquetRow(i int) parquetRow {
+func parquetRowOf(d *Dataset, i int) parquetRow {
 	t := d.table
 	row := t.row[i]
 	r := parquetRow{
@@ -62,11 +62,11 @@ func (d *Dataset) parquetRow(i int) parquetRow {
 	return r
 }
 
-// WriteParquet writes a row for each sample, with everything that is known of it, for programs that query
+// WriteParquet writes a row for each sample of a dataset, with everything that is known of it, for programs that query
 // tables. The columns are path, class, label, height, width, orientation, format, size, mtime_ns and
 // problem, and where the sample is: version, object, offset, length, coding, from, block, crc, sum,
 // pixel_height and pixel_width.
-func (d *Dataset) WriteParquet(ctx context.Context, w io.Writer) error {
+func WriteParquet(ctx context.Context, w io.Writer, d *Dataset) error {
 	options := []parquet.WriterOption{&parquet.WriterConfig{
 		CreatedBy: "batchfs index", Compression: &parquet.Snappy, MaxRowsPerRowGroup: groupRows, PageBufferSize: pageBytes,
 	}}
@@ -84,7 +84,7 @@ func (d *Dataset) WriteParquet(ctx context.Context, w io.Writer) error {
 	for i := 0; i < d.Len(); i += len(rows) {
 		rows = rows[:min(len(rows), d.Len()-i)]
 		for k := range rows {
-			rows[k] = d.parquetRow(i + k)
+			rows[k] = parquetRowOf(d, i+k)
 		}
 		if _, err := out.Write(rows); err != nil {
 			return err

@@ -148,24 +148,17 @@ func (x *index) findOrder(within string) error {
 
 // checkNames refuses names in archives that cannot be paths.
 func (x *index) checkNames() error {
-	check := func(i int) error {
+	for i := range x.table.rows() {
+		if x.table.row[i].label == outside {
+			continue
+		}
 		path := x.order.name(x.table, i)
 		clean, leaves, err := cleanPath(path)
 		if err == nil && (leaves || clean != path) {
 			err = fmt.Errorf("%q: %w", path, ErrOutside)
 		}
-		return err
-	}
-	for _, i := range x.order.rows {
-		if err := check(int(i)); err != nil {
+		if err != nil {
 			return err
-		}
-	}
-	if x.order.rows == nil {
-		for i := range x.table.rows() {
-			if err := check(i); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -327,8 +320,10 @@ func (s *table) arrange(o *order) {
 		}
 		return int(o.rows[k])
 	}
-	for k := range n {
-		bytes += len(o.name(s, row(k)))
+	for i := range s.rows() { // in the order of memory
+		if s.row[i].label != outside {
+			bytes += len(o.name(s, i))
+		}
 	}
 	paths, starts, bad := make([]byte, 0, bytes), make([]int64, n), map[uint32]badRow{}
 	for k := range n {

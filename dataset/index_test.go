@@ -576,7 +576,7 @@ func TestParquet(t *testing.T) {
 	read := func(d *Dataset) []line {
 		t.Helper()
 		var file bytes.Buffer
-		err := d.WriteParquet(t.Context(), &file)
+		err := WriteParquet(t.Context(), &file, d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func writeParquet(ctx context.Context, ds *dataset.Dataset, path string) error {
 	if err != nil {
 		return err
 	}
-	err = ds.WriteParquet(ctx, f)
+	err = dataset.WriteParquet(ctx, f, ds)
 	if err = cmp.Or(err, f.Close()); err != nil {
 		_ = os.Remove(path)
 		return fmt.Errorf("%s: %w", path, err)
