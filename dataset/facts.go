@@ -69,11 +69,7 @@ type objectFact struct {
 	Classes   [][]byte       `json:"classes,omitempty"`
 	Names     [][]byte       `json:"names,omitempty"` // of classes that labels are numbers of
 	Same      bool           `json:"same,omitempty"`  // Classes and Names are those of the object before
-
-	// Rows is how many the object has, and Headers that it was there before, and that rows follow whose headers
-	// were read since.
-	Rows    int  `json:"rows,omitempty"`
-	Headers bool `json:"headers,omitempty"`
+	Rows      int            `json:"rows,omitempty"`  // that the object has
 }
 
 func bytesOf(names []string) (all [][]byte) {
@@ -132,12 +128,6 @@ func (w *factsWriter) object(o object, c *contents) {
 	w.rows(c.table, span(c.lo, c.hi))
 }
 
-// headers writes rows of an object again whose headers were read since.
-func (w *factsWriter) headers(t *table, object int, rows []int) {
-	w.json(objectRecord, objectFact{Name: []byte(t.objects[object].name), Headers: true})
-	w.rows(t, slices.Values(rows))
-}
-
 // everything writes all of an index but its listing.
 func (w *factsWriter) everything(x *index) {
 	for k := range x.objects {
@@ -194,15 +184,11 @@ func (p *opening) saveFacts(x *index, path string, whole bool) error {
 // A factsReader makes an index of a file.
 type factsReader struct {
 	*index
-	ctx   context.Context
-	src   *source
-	size  int64 // of the file
-	began bool
-
-	numbers map[string]int // of objects, by name
-	patched int            // the object whose headers follow; -1: none
-	patch   int            // its next row
-	sorted  []int32        // rows in their order
+	ctx    context.Context
+	src    *source
+	size   int64 // of the file
+	began  bool
+	sorted []int32 // rows in their order
 }
 
 var errForeign = errors.New("it is of another version, or of another dataset")
@@ -273,19 +259,11 @@ func (r *factsReader) addObject(payload []byte) error {
 		return errRows
 	}
 	name := string(f.Name)
-	known, is := r.numbers[name]
-	if f.Headers != is {
-		return errRows
-	}
-	if f.Headers {
-		r.patched, r.patch = known, r.objects[known].lo
-		return nil
-	}
 	if err := checkName(name); err != nil {
 		return err
 	}
 	if t.objects == nil {
-		t.members, r.numbers = make([]member, 0, cap(t.row)), map[string]int{}
+		t.members = make([]member, 0, cap(t.row))
 	}
 	c := contents{table: t, lo: t.rows(), hi: t.rows(), rows: f.Rows, unsettled: f.Unsettled}
 	c.Ordered, c.Unended, c.Ignored, c.Numbers, c.Folders = f.Ordered, f.Unended, f.Ignored, f.Numbers, map[string]bool{}
@@ -296,7 +274,6 @@ func (r *factsReader) addObject(payload []byte) error {
 	if n := len(r.objects); f.Same && n > 0 {
 		c.Classes, c.names = r.objects[n-1].Classes, r.objects[n-1].names
 	}
-	r.numbers[name], r.patched = len(t.objects), -1
 	t.objects = append(t.objects, object{name, f.Version, Identity{f.Size, f.ModTime}})
 	r.objects = append(r.objects, c)
 	return nil
@@ -309,31 +286,10 @@ func (r *factsReader) addRows(payload []byte) error {
 		return t.appendBlock(payload, -1, r.checkPath)
 	}
 	anyName := func(string) error { return nil } // names are checked when they are paths
-	if r.patched >= 0 {
-		with := &table{objects: t.objects, bad: map[uint32]badRow{}}
-		if err := with.appendBlock(payload, r.patched, anyName); err != nil {
-			return err
-		}
-		return r.addHeaders(with)
-	}
 	c := &r.objects[len(r.objects)-1]
 	err := t.appendBlock(payload, len(r.objects)-1, anyName)
 	c.hi = t.rows()
 	return err
-}
-
-// addHeaders takes the headers of rows that an object has, too, in the same order.
-func (r *factsReader) addHeaders(with *table) error {
-	for k := range with.rows() {
-		for r.patch < r.objects[r.patched].hi && r.table.members[r.patch].Place != with.members[k].Place {
-			r.patch++
-		}
-		if r.patch == r.objects[r.patched].hi {
-			return errRows
-		}
-		r.table.takeHeader(r.patch, with, k)
-	}
-	return nil
 }
 
 func (r *factsReader) addOrder(payload []byte) error {

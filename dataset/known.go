@@ -153,14 +153,13 @@ func (p *opening) lacking(k *known, n int, unknown []int) error {
 	})
 }
 
-// A journal keeps what is learned while the dataset is opened, for the case that this is interrupted. It is made when there
-// is something to keep.
+// A journal keeps what is learned while the dataset is opened, for the case that this is interrupted. It is
+// made when there is something to keep.
 type journal struct {
 	opening *opening
 	mu      sync.Mutex
 	file    *os.File
 	facts   *factsWriter
-	objects map[int]bool // that are in the file
 	failed  bool
 }
 
@@ -168,18 +167,17 @@ type journal struct {
 func (j *journal) put(say func(w *factsWriter)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	p := j.opening
+	p, err := j.opening, error(nil)
 	if j.failed || p.indexFile == "" {
 		return
 	}
-	err := error(nil)
 	if j.file == nil {
 		dir, name := filepath.Split(p.indexFile)
 		if err = os.MkdirAll(dir, 0o700); err == nil {
 			j.file, err = os.CreateTemp(dir, name+journalMark+"*")
 		}
 		if err == nil {
-			j.facts, j.objects = newFactsWriter(j.file, about{}, p.src), map[int]bool{}
+			j.facts = newFactsWriter(j.file, about{}, p.src)
 		}
 	}
 	if err == nil {
@@ -192,32 +190,18 @@ func (j *journal) put(say func(w *factsWriter)) {
 	}
 }
 
-// object keeps what is known of an object.
-func (j *journal) object(w *factsWriter, k int, o object, c *contents) {
-	w.object(o, c)
-	j.objects[k] = true
-}
-
-// headers keeps the headers of rows.
+// headers keeps the headers of rows, or for archives, again all that is known of those that hold them.
 func (j *journal) headers(x *index, rows []int) {
 	j.put(func(w *factsWriter) {
-		t := x.table
 		slices.Sort(rows)
-		if t.members == nil {
-			w.rows(t, slices.Values(rows))
-			return
+		if x.objects == nil {
+			w.rows(x.table, slices.Values(rows))
 		}
-		for len(rows) > 0 {
-			k, n := int(t.members[rows[0]].object), 1
-			for n < len(rows) && int(t.members[rows[n]].object) == k {
-				n++
+		for k := range x.objects {
+			c := &x.objects[k]
+			if at, _ := slices.BinarySearch(rows, c.lo); at < len(rows) && rows[at] < c.hi {
+				w.object(x.table.objects[k], c)
 			}
-			if j.objects[k] {
-				w.headers(t, k, rows[:n])
-			} else {
-				j.object(w, k, t.objects[k], &x.objects[k])
-			}
-			rows = rows[n:]
 		}
 	})
 }
@@ -226,51 +210,4 @@ func (j *journal) close() {
 	if j.file != nil {
 		_ = j.file.Close()
 	}
-}
-
-// foundStep is how many bytes of archives are searched before the journal has what was found in them, or the 64th part of all.
-// A variable for tests.
-var foundStep int64 = 1 << 30
-
-// A searchJournal keeps what is found in archives.
-type searchJournal struct {
-	*journal
-	step    int64
-	found   []object
-	all     []contents
-	search  sync.Mutex
-	pending []int // that the journal does not have
-	bytes   int64
-}
-
-func (p *opening) journalOf(objects []object, all []contents) *searchJournal {
-	j := &searchJournal{journal: p.journal, found: objects, all: all}
-	for _, o := range objects {
-		j.step += o.id.Size / 64
-	}
-	j.step = max(j.step, foundStep)
-	return j
-}
-
-// add takes what object i holds.
-func (j *searchJournal) add(i int, c contents) {
-	j.search.Lock()
-	defer j.search.Unlock()
-	j.all[i] = c
-	j.pending, j.bytes = append(j.pending, i), j.bytes+j.found[i].id.Size
-	if j.bytes >= j.step {
-		j.save()
-	}
-}
-
-func (j *searchJournal) save() {
-	if len(j.pending) == 0 {
-		return
-	}
-	j.put(func(w *factsWriter) {
-		for _, i := range j.pending {
-			j.journal.object(w, i, j.found[i], &j.all[i])
-		}
-	})
-	j.pending, j.bytes = nil, 0
 }

@@ -38,24 +38,29 @@ func namesOf(objects []object) (names []string) {
 	return names
 }
 
+// longSearch is how many bytes of archives there are to be searched for it to be kept what was found in each.
+// A variable for tests.
+var longSearch int64 = 1 << 30
+
 // addArchives fills an index that has no samples with those of objects. What is known of the same versions of them
 // is not searched for again.
 func (p *opening) addArchives(x *index, objects []object, known *known) error {
 	all := make([]contents, len(objects))
 	progress, now := p.searching(objects), time.Now()
 	var left []int
+	toSearch := int64(0)
 	for i, o := range objects {
 		if c := known.of(o, p.Merge); c != nil {
 			all[i] = *c
 			progress(o.id.Size)
 		} else {
 			left = append(left, i)
+			toSearch += o.id.Size
 		}
 	}
 	if p.Merge && len(left) > 0 {
 		return p.lacking(known, len(objects), left)
 	}
-	journal := p.journalOf(objects, all)
 	err := parallel.Each(p.ctx, p.requests(), len(left), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for k := range items {
 			i := left[k]
@@ -64,12 +69,13 @@ func (p *opening) addArchives(x *index, objects []object, known *known) error {
 				return err
 			}
 			c.unsettled = p.src.remote == nil && newStamp(time.Unix(0, objects[i].id.ModTime), now).Unsettled
-			journal.add(i, c)
+			if all[i] = c; toSearch >= longSearch {
+				p.journal.put(func(w *factsWriter) { w.object(objects[i], &c) })
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		journal.save()
 		return err
 	}
 	for i, c := range all {

@@ -291,7 +291,7 @@ const oldExtension = ".parquet"
 func (p *opening) sayOldIndex() {
 	old := indexBase(p.whole) + oldExtension
 	if _, err := os.Lstat(old); err == nil {
-		p.Logger.Info("the index of an earlier version of batchfs is made anew, once", "index", old)
+		p.Logger.Warn("the index of an earlier version of batchfs is made anew, once", "index", old)
 	}
 }
 

@@ -116,8 +116,8 @@ func eventually(t testing.TB, what string, holds func() bool) {
 // TestSearchGoesOn: wherever the search of archives is interrupted, by an outage or by its caller, it goes on with those of which
 // nothing was saved, and the index is the one that a single run makes, to the byte.
 func TestSearchGoesOn(t *testing.T) {
-	usual := foundStep
-	defer func() { foundStep = usual }()
+	usual := longSearch
+	defer func() { longSearch = usual }()
 	const archives = 12
 	p := newPlace(t)
 	p.archives(archives)
@@ -138,9 +138,9 @@ func TestSearchGoesOn(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s after %d", c.url, c.after), func(t *testing.T) {
 			share := func(o *Options) { o.Part, o.Rescan = c.part, true }
-			foundStep = usual // nothing is saved
+			longSearch = usual // nothing is kept
 			want := p.openURL(c.url, how, share, at(t.TempDir()))
-			foundStep = 1
+			longSearch = 1
 			dir := t.TempDir()
 			r.names()
 			first := p.interrupt(r, c.url, c.after, c.ctrlC, how, share, at(dir))
@@ -277,8 +277,8 @@ func TestHeadersGoOn(t *testing.T) {
 // TestSearchGoesOnWithWhatIsTrue: of what an interrupted search has left, what is damaged, or of an archive that has changed since,
 // is not used.
 func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
-	defer func(n int64) { foundStep = n }(foundStep)
-	foundStep = 1
+	defer func(n int64) { longSearch = n }(longSearch)
+	longSearch = 1
 	p := newPlace(t)
 	p.archives(6)
 	r, how := p.serveNoting()
