@@ -24,11 +24,18 @@ func (p *opening) known(whole *index) *known {
 		time time.Time
 	}
 	var files []file
+	var indexed time.Time
 	if whole != nil {
 		files = append(files, file{whole, timeOf(p.whole)})
+		if whole.listed {
+			indexed = files[0].time
+		}
 	}
 	k := &known{objects: map[object]*contents{}, damaged: map[string]error{}}
 	for _, path := range p.others() {
+		if timeOf(path).Before(indexed) {
+			continue // the index has what was true of it
+		}
 		x, err := loadFacts(p.ctx, path, p.src)
 		if err != nil && p.ctx.Err() == nil {
 			k.damaged[path] = err
