@@ -265,8 +265,6 @@ func (w *scanWorker) reuse(i int) bool {
 			return false
 		}
 	}
-	w.table.mu.Lock()
-	defer w.table.mu.Unlock()
 	w.table.takeHeader(i, from, k)
 	return true
 }

@@ -167,11 +167,13 @@ func (s *table) extend(from *table, i int, path ...string) {
 	s.takeRest(k, from, i)
 }
 
-// takeHeader fills in what another table knows of row i, as its row k.
+// takeHeader fills in what another table knows of row i, as its row k. Meanwhile, paths can be read, and other
+// rows filled in.
 func (s *table) takeHeader(i int, from *table, k int) {
-	row := from.row[k]
-	row.start, row.label = s.row[i].start, s.row[i].label
-	s.row[i] = row
+	row, old := &s.row[i], &from.row[k]
+	row.id, row.height, row.width, row.orient, row.format = old.id, old.height, old.width, old.orient, old.format
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.takeRest(i, from, k)
 }
 
