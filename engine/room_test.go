@@ -70,7 +70,7 @@ func TestAnyLimit(t *testing.T) {
 	need := reference.catalog.TensorSize() + mostOf(t, reference)
 	seeds := uint64(60)
 	if testing.Short() {
-		seeds = 12
+		seeds = 6
 	}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
