@@ -21,7 +21,8 @@ func TestConvertedDataset(t *testing.T) {
 	o := newOracle(t, original, settings{})
 	for _, ratio := range []string{"0.4", "0.75", "auto"} {
 		t.Run(ratio, func(t *testing.T) {
-			if ratio == "auto" {
+			if ratio == "auto" && testing.Short() {
+				t.Skip("SKIPPED: this run is a short one, and it measures which ratio is best")
 			}
 			out := filepath.Join(scratch(t), "converted")
 			var done struct {
