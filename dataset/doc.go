@@ -87,7 +87,9 @@
 // root own it or its directory, or may write to either. Paths are validated like a manifest's, and
 // counts are checked against the size of the file before memory is allocated.
 //
-// Beside the index there may be entry points of JPEGs; see package entries and [Dataset.OpenEntries].
+// Entry points of JPEGs are facts, too, but are read one by one while batches are made. They are in a
+// file of their own beside the index, which finds them by path; see package entries and
+// [Dataset.OpenEntries].
 //
 // # Errors and reading
 //

@@ -1,9 +1,7 @@
 package dataset
 
 import (
-	"crypto/sha256"
 	"errors"
-	"strings"
 
 	"github.com/batchfs/batchfs/internal/entries"
 )
@@ -12,20 +10,30 @@ import (
 var ErrNoIndex = errors.New("no index is kept")
 
 // OpenEntries opens the entry points that are stored beside the index; see [entries.Open]. The
-// path and the index of the options are set here. The caller closes them.
+// path and the number of samples of the options are set here. They are found by the samples' paths,
+// which are not those of other samples, also in archives. The caller closes them.
 func (d *Dataset) OpenEntries(o entries.Options) (*entries.Store, error) {
 	if d.indexFile == "" {
 		return nil, ErrNoIndex
 	}
-	o.Path, o.Index = entriesPath(d.indexFile), entriesIndex(d.Len(), d.digest)
+	o.Path, o.Samples = entriesPath(d.indexFile), d.Len()
 	return entries.Open(o)
 }
 
-func entriesPath(indexFile string) string {
-	return strings.TrimSuffix(indexFile, factsExtension) + ".entries"
-}
+func entriesPath(indexFile string) string { return indexBase(indexFile) + ".entries" }
 
-// entriesIndex binds entry points to the rows of an index with a digest.
-func entriesIndex(rows int, digest string) entries.Index {
-	return entries.Index{Rows: rows, Key: sha256.Sum256([]byte(digest))}
+// renewEntries makes the stored entry points anew if that is worth it. A part of the dataset does
+// not say which of its files are there. The error is that of the context.
+func (p *opening) renewEntries(t *table) error {
+	if p.indexFile == "" || p.Part.N > 0 {
+		return nil
+	}
+	err := entries.Renew(p.ctx, entriesPath(p.indexFile), t.rows(), func(yield func(path string) bool) {
+		for i := 0; i < t.rows() && yield(t.path(i)); i++ {
+		}
+	})
+	if err != nil && p.ctx.Err() == nil {
+		p.Logger.Debug("stored entry points are as they were", "reason", err)
+	}
+	return p.ctx.Err()
 }

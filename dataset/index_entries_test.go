@@ -2,28 +2,37 @@ package dataset
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/entries"
 )
 
+func entryFile(d *Dataset, i int) entries.File {
+	id := d.Stat(i)
+	return entries.File{Path: d.Path(i), Size: id.Size, ModTime: id.ModTime}
+}
+
 // pointsOf returns the entry points stored for a file, "" if none are.
 func pointsOf(t *testing.T, d *Dataset, s *entries.Store, name string) string {
 	t.Helper()
 	for i := range d.Len() {
 		if d.Path(i) == name {
-			id := d.Stat(i)
-			p, _ := s.Get(i, entries.File{Path: name, Size: id.Size, ModTime: id.ModTime}, new(entries.Buffer))
+			p, _ := s.Get(entryFile(d, i), new(entries.Buffer))
 			return string(p.Bytes)
 		}
 	}
 	t.Fatalf("no sample %s", name)
 	return ""
 }
+
+// padded is a path as entry points.
+func padded(path string) string { return path + strings.Repeat(".", 8-len(path)%8) }
 
 // putNames stores the path of each file as its entry points.
 func putNames(t *testing.T, d *Dataset) {
@@ -33,17 +42,16 @@ func putNames(t *testing.T, d *Dataset) {
 		t.Fatal(err)
 	}
 	for i := range d.Len() {
-		id := d.Stat(i)
-		s.Put(i, entries.File{Path: d.Path(i), Size: id.Size, ModTime: id.ModTime}, entries.Points{Bytes: []byte(d.Path(i) + ".")})
+		s.Put(entryFile(d, i), entries.Points{Bytes: []byte(padded(d.Path(i)))})
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestEntriesFollowTheIndex: when the index is made anew, the entry points of files that did not
+// TestEntriesOutliveTheIndex: when the index is made anew, the entry points of files that did not
 // change stay, wherever their rows move, and whichever labels their classes have.
-func TestEntriesFollowTheIndex(t *testing.T) {
+func TestEntriesOutliveTheIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("b/1.jpg", "b/2.jpg", "c/3.jpg", "c/4.jpg")
 	p.settle()
@@ -74,6 +82,32 @@ func TestEntriesFollowTheIndex(t *testing.T) {
 	}
 }
 
+// TestEntriesOfAList: a list of datasets has entry points of its own. Opening a part of the list
+// leaves those of the other parts where they are.
+func TestEntriesOfAList(t *testing.T) {
+	p := newPlace(t)
+	for i := range 12 {
+		p.images(fmt.Sprintf("a/%d.jpg", i), fmt.Sprintf("b/%d.jpg", i))
+	}
+	p.write("list.txt", "a\nb\n")
+	p.settle()
+	putNames(t, p.open("list.txt"))
+	if part := p.open("list.txt", func(o *Options) { o.Part = Share{1, 12} }); part.Len() != 2 {
+		t.Fatalf("%d samples", part.Len())
+	}
+	d := p.open("list.txt")
+	s, err := d.OpenEntries(entries.Options{Rule: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range d.Len() {
+		if got, want := pointsOf(t, d, s, d.Path(i)), padded(d.Path(i)); got != want {
+			t.Errorf("%s: %q", d.Path(i), got)
+		}
+	}
+}
+
 // endingContext ends when it was asked so many times whether it has.
 type endingContext struct {
 	context.Context
@@ -87,14 +121,16 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// TestEntriesSurviveAnInterruption: wherever making an index anew is interrupted, entry points are kept for
-// the next attempt, and nothing else is left behind.
+// TestEntriesSurviveAnInterruption: wherever making the index and the entry points of a dataset that
+// grew is interrupted, entry points are kept for the next attempt, and nothing else is left behind.
 func TestEntriesSurviveAnInterruption(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "a/2.jpg", "a/3.jpg")
 	p.settle()
 	putNames(t, p.open(""))
-	p.images("a/0.jpg")
+	for i := range 10 {
+		p.images(fmt.Sprintf("a/0%d.jpg", i))
+	}
 	kept := func() []string {
 		names, _ := filepath.Glob(filepath.Join(p.cache, "*"))
 		return names
@@ -102,6 +138,14 @@ func TestEntriesSurviveAnInterruption(t *testing.T) {
 	before := map[string][]byte{}
 	for _, name := range kept() {
 		before[name], _ = os.ReadFile(name)
+	}
+	grown := func() bool {
+		for name, data := range before {
+			if info, err := os.Stat(name); err == nil && filepath.Ext(name) == ".entries" {
+				return info.Size() > int64(len(data))
+			}
+		}
+		return false
 	}
 	for n := int64(0); ; n++ {
 		for name, data := range before {
@@ -131,6 +175,9 @@ func TestEntriesSurviveAnInterruption(t *testing.T) {
 			}
 		}
 		s.Close()
+		if !grown() {
+			t.Fatal("there is no room for those of the samples that were added")
+		}
 		if err == nil {
 			if n < 10 {
 				t.Errorf("interrupted %d times only", n)

@@ -115,6 +115,9 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	default:
 		x, err = p.run()
 	}
+	if err == nil {
+		err = p.renewEntries(x.table)
+	}
 	if err != nil {
 		_ = src.close()
 		return nil, err

@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/owned"
@@ -16,70 +18,84 @@ import (
 
 const (
 	mark    = "bfspoint"
-	version = 1
+	version = 2
 
-	headerSize = 64
-	rowSize    = 16
+	headerSize = 36
+	slotSize   = 16
+	slots      = 16 // of a bucket
+	bucketSize = slots * slotSize
+	perBucket  = 5 // samples in a new file, on average, so that hardly any bucket overflows
+	crcSize    = 4 // of a record; its entry points follow
 	pointSize  = 8
 
 	// MaxPoints is how many entry points a file can have here: one for each row of the largest
 	// possible JPEG. A file with more is treated as one that can have none.
 	MaxPoints = 1 << 13
+	maxRecord = crcSize + MaxPoints*pointSize
+
+	// usualRecord is more than the entry points of most photos take.
+	usualRecord = 1 << 10
 
 	maxOffset = 1<<40 - 1
+	tagMask   = 1<<42 - 1
 )
 
 var le = binary.LittleEndian
 
-// An Index is what the row numbers of a file belong to.
-type Index struct {
-	Rows int
-	Key  [32]byte
-}
-
-// header is the beginning of the file.
+// header is the beginning of the file. It takes the place of a bucket.
 type header struct {
-	rule int32
-	Index
+	rule    int32
+	samples int64 // that the file was made for
+	most    int64 // bytes of records, before Renew takes out what is of no use any more
 }
 
-func (h *header) append(b []byte) []byte {
-	b = append(b, mark...)
+func newHeader(rule int32, samples int) header {
+	return header{rule, int64(samples), 2 * usualRecord * int64(samples)}
+}
+
+func (h *header) bytes() []byte {
+	b := append(make([]byte, 0, headerSize), mark...)
 	b = le.AppendUint32(b, version)
 	b = le.AppendUint32(b, uint32(h.rule))
-	b = le.AppendUint64(b, uint64(h.Rows))
-	b = append(b, h.Key[:]...)
-	return append(le.AppendUint32(b, CRC(b)), 0, 0, 0, 0)
+	b = le.AppendUint64(b, uint64(h.samples))
+	b = le.AppendUint64(b, uint64(h.most))
+	return le.AppendUint32(b, CRC(b))
 }
 
-// readHeader reads the header of a file that should belong to an index.
-func readHeader(f io.ReaderAt, size int64, x Index) (rule int32, err error) {
+// readHeader reads the header of a file.
+func readHeader(f io.ReaderAt, size int64) (h header, err error) {
 	var b [headerSize]byte
 	if _, err := f.ReadAt(b[:], 0); err != nil && err != io.EOF {
-		return 0, err
+		return h, err
 	}
-	h := header{int32(le.Uint32(b[12:])), x}
+	h = header{int32(le.Uint32(b[12:])), int64(le.Uint64(b[16:])), int64(le.Uint64(b[24:]))}
 	switch {
-	case string(h.append(nil)) != string(b[:]):
-		return 0, errors.New("it is damaged, or belongs to another index")
+	case !bytes.Equal(h.bytes(), b[:]):
+		return h, errors.New("it is damaged, or of another version")
 	case h.rule < -1 || h.rule == 0:
-		return 0, fmt.Errorf("it has an unknown rule, %d", h.rule)
-	case size < h.pointsAt():
-		return 0, errors.New("it is truncated")
+		return h, fmt.Errorf("it has an unknown rule, %d", h.rule)
+	case h.samples < 0 || h.samples > maxOffset/bucketSize || size < h.recordsAt():
+		return h, errors.New("it is truncated")
 	}
-	return h.rule, nil
+	return h, nil
 }
 
-func (h *header) pointsAt() int64 { return rowAt(h.Rows) }
+func (h *header) buckets() int64 { return h.samples/perBucket + 1 }
 
-func rowAt(row int) int64 { return headerSize + int64(row)*rowSize }
+func (h *header) recordsAt() int64 { return bucketSize * (1 + h.buckets()) }
 
-// write makes the file without any entry points: its rows are a hole.
+// outgrown says whether a file is to be made anew for a number of samples.
+func (h *header) outgrown(size int64, samples int) bool {
+	n := int64(samples)
+	return n > slots/2*h.buckets() || n < h.samples/4 || size-h.recordsAt() > h.most
+}
+
+// write makes the file without any records: its slots are a hole.
 func (h *header) write(f *os.File) error {
-	if _, err := f.Write(h.append(nil)); err != nil {
+	if _, err := f.WriteAt(h.bytes(), 0); err != nil {
 		return err
 	}
-	return f.Truncate(h.pointsAt())
+	return f.Truncate(h.recordsAt())
 }
 
 // openFile opens a file for reading and, if it may be, for writing.
@@ -91,44 +107,24 @@ func openFile(path string) (f *os.File, size int64, writable bool, err error) {
 	return f, size, writable, err
 }
 
-// A row says where a sample's entry points are, and what they are of.
-type row struct {
-	offset     int64
-	count      int
-	crc, check uint32
-}
-
-func (r row) append(b []byte) []byte {
-	b = le.AppendUint32(b, uint32(r.offset))
-	b = append(b, byte(r.offset>>32), byte(r.count), byte(r.count>>8), byte(r.count>>16))
-	return le.AppendUint32(le.AppendUint32(b, r.crc), r.check)
-}
-
-func rowOf(b []byte) row {
-	return row{
-		offset: int64(le.Uint32(b)) | int64(b[4])<<32, count: int(le.Uint32(b[4:]) >> 8),
-		crc: le.Uint32(b[8:]), check: le.Uint32(b[12:]),
-	}
-}
-
-func (r row) known() bool { return r != row{} && r.count <= MaxPoints }
-
-// A File is what the entry points of a row are of.
+// A File is what entry points are of: a version of what is at a path.
 type File struct {
 	Path          string
 	Size, ModTime int64
 }
 
-// factsSize is how much of a checksummed text comes before the entry points.
-const factsSize = 24
+// hashOf is the same on every machine.
+func hashOf(path string) uint64 { return xxhash.Sum64String(path) }
 
-// seal returns the checksum of a row. text has factsSize bytes of room and then the entry points;
-// the rest of the row's facts are written into it.
-func seal(text []byte, rule int32, crc uint32, f File) ([]byte, uint32) {
+// factsSize is how much of a checksummed text comes before the record.
+const factsSize = 20
+
+// seal returns the checksum of a slot. text has factsSize bytes of room and then the record; the
+// other facts are written into it.
+func seal(text []byte, rule int32, f File) ([]byte, uint32) {
 	le.PutUint64(text[0:], uint64(f.Size))
 	le.PutUint64(text[8:], uint64(f.ModTime))
 	le.PutUint32(text[16:], uint32(rule))
-	le.PutUint32(text[20:], crc)
 	text = append(text, f.Path...)
 	return text, CRC(text)
 }

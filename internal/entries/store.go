@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ import (
 
 // Options say which entry points to store.
 type Options struct {
-	Path  string // of the file
-	Index Index
+	Path    string // of the file
+	Samples int    // for which a file is made
 	// Rule is for a file that is made: above 0, or -1. A file that is there keeps its own, unless
 	// Strict is set, which replaces a file with another rule.
 	Rule   int32
@@ -32,14 +33,13 @@ type Options struct {
 
 // A Store has the entry points of a dataset's samples. Its methods are safe for concurrent use.
 type Store struct {
-	options  Options
-	rule     int32
-	file     *os.File
+	options Options
+	table
 	appender *os.File    // nil: the file cannot be written
 	writes   atomic.Bool // entry points can be added
 	opened   time.Time
 	reading  atomic.Int64 // when one of the reads that are under way began, in ns after opened; 0: none
-	unsaved  atomic.Int64
+	unsaved  atomic.Bool  // there may be notes
 
 	mu      sync.Mutex
 	next    *batch // being filled
@@ -79,7 +79,7 @@ func Open(o Options) (*Store, error) {
 // make makes the file because it cannot be used for a reason, unless that is the machine's fault.
 func (s *Store) make(reason error) error {
 	o := s.options
-	empty := &header{o.Rule, o.Index}
+	empty := newHeader(o.Rule, o.Samples)
 	switch {
 	case errors.Is(reason, fs.ErrNotExist):
 		return owned.Create(o.Path, empty.write)
@@ -99,7 +99,7 @@ func (s *Store) open() error {
 		return err
 	}
 	s.file, s.appender = f, nil
-	s.rule, err = readHeader(f, size, s.options.Index)
+	s.header, err = readHeader(f, size)
 	if err == nil && s.options.Strict && s.rule != s.options.Rule {
 		err = errRule
 	}
@@ -160,9 +160,9 @@ type Points struct {
 // patience is how long a read may take before others are not even tried.
 const patience = time.Second
 
-// Get returns what is known about a row that is of file f; nothing while another read hangs. The
-// result lies in the buffer. Nothing is allocated once the buffer has grown.
-func (s *Store) Get(i int, f File, b *Buffer) (p Points, known bool) {
+// Get returns what is known about a file; nothing while another read hangs. The result lies in the
+// buffer. Nothing is allocated once the buffer has grown.
+func (s *Store) Get(f File, b *Buffer) (p Points, known bool) {
 	now := int64(time.Since(s.opened)) + 1
 	if began := s.reading.Load(); began != 0 && now-began > int64(patience) {
 		return Points{}, false
@@ -170,49 +170,39 @@ func (s *Store) Get(i int, f File, b *Buffer) (p Points, known bool) {
 	if s.reading.CompareAndSwap(0, now) {
 		defer s.reading.Store(0)
 	}
-	r, text := s.find(i, b)
+	at, text := s.latest(hashOf(f.Path), b)
 	if text == nil {
 		return Points{}, false
 	}
-	all, check := seal(text, s.rule, r.crc, f)
-	if b.b = all; check != r.check {
+	all, check := seal(text, s.rule, f)
+	if b.b = all; check != at.check {
 		return Points{}, false
 	}
-	return Points{all[factsSize:len(text)], r.crc}, true
+	record := all[factsSize:len(text)]
+	return Points{record[crcSize:], le.Uint32(record)}, true
 }
 
-// find returns a row, and a text with its entry points to be sealed; nil if it is not known.
-func (s *Store) find(i int, b *Buffer) (r row, text []byte) {
-	if s.unsaved.Load() > 0 {
-		if r, text, found := s.pending(i, b); found {
-			return r, text
+// latest is find, also for what is not written yet.
+func (s *Store) latest(hash uint64, b *Buffer) (at slot, text []byte) {
+	if s.unsaved.Load() {
+		if at, text, noted := s.pending(hash, b); noted {
+			return at, text
 		}
 	}
-	if n, _ := s.file.ReadAt(b.grow(rowSize), rowAt(i)); n < rowSize {
-		return r, nil
-	}
-	if r = rowOf(b.b[:rowSize]); !r.known() {
-		return r, nil
-	}
-	text = b.grow(factsSize + r.count*pointSize)
-	if n, _ := s.file.ReadAt(text[factsSize:], r.offset); n < len(text)-factsSize {
-		return r, nil
-	}
-	return r, text
+	return s.find(hash, b)
 }
 
 // pending is find for what is not written yet.
-func (s *Store) pending(i int, b *Buffer) (r row, text []byte, found bool) {
+func (s *Store) pending(hash uint64, b *Buffer) (at slot, text []byte, noted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, from := range []*batch{s.next, s.writing} {
-		if r, found := from.row(i); found && r.known() {
-			text = b.grow(factsSize + r.count*pointSize)
-			copy(text[factsSize:], from.points[r.offset:])
-			return r, text, true
-		} else if found {
-			return r, nil, true
+		if from == nil {
+			continue
+		}
+		if at, noted = from.slots[hash]; noted {
+			return at, at.text(bytes.NewReader(from.records), b), true
 		}
 	}
-	return r, nil, false
+	return at, nil, false
 }

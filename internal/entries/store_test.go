@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileOf is the file of a test's row i.
+// fileOf is a test's file i.
 func fileOf(i int) File {
 	return File{fmt.Sprintf("dir/%d.jpg", i), int64(1000 + i), 1_600_000_000_000_000_000 + int64(i)}
 }
 
-// pointsOf are the entry points of row i. Every seventh file has none.
+// pointsOf are the entry points of file i. Every seventh file has none.
 func pointsOf(i int) Points {
 	p := Points{CRC: uint32(i) * 0x9e3779b9}
 	if i%7 != 3 {
@@ -32,8 +32,8 @@ func pointsOf(i int) Points {
 	return p
 }
 
-func optionsOf(dir string, rows int) Options {
-	return Options{Path: filepath.Join(dir, "x.entries"), Index: Index{Rows: rows, Key: [32]byte{1, 2, 3}}, Rule: -1, Wait: true}
+func optionsOf(dir string, samples int) Options {
+	return Options{Path: filepath.Join(dir, "x.entries"), Samples: samples, Rule: -1, Wait: true}
 }
 
 func open(t testing.TB, o Options) *Store {
@@ -52,12 +52,12 @@ func shut(t testing.TB, s *Store) {
 	}
 }
 
-// made makes a file with the entry points of rows.
-func made(t testing.TB, o Options, rows ...int) {
+// made makes a file with the entry points of files.
+func made(t testing.TB, o Options, files ...int) {
 	t.Helper()
 	s := open(t, o)
-	for _, i := range rows {
-		s.Put(i, fileOf(i), pointsOf(i))
+	for _, i := range files {
+		s.Put(fileOf(i), pointsOf(i))
 	}
 	shut(t, s)
 }
@@ -69,39 +69,48 @@ func to(n int) (all []int) {
 	return all
 }
 
-// has reports whether a row is known, and fails if what is known is not true.
-func has(t testing.TB, s *Store, row, file int) bool {
+// has reports whether file i is known, and fails if what is known is not true.
+func has(t testing.TB, s *Store, i int) bool {
 	t.Helper()
 	var b Buffer
-	got, known := s.Get(row, fileOf(file), &b)
-	if want := pointsOf(file); known && (!bytes.Equal(got.Bytes, want.Bytes) || got.CRC != want.CRC) {
-		t.Fatalf("row %d: %x, CRC %x, are not the entry points of its file", row, got.Bytes, got.CRC)
+	got, known := s.Get(fileOf(i), &b)
+	if want := pointsOf(i); known && (!bytes.Equal(got.Bytes, want.Bytes) || got.CRC != want.CRC) {
+		t.Fatalf("file %d: %x, CRC %x, are not its entry points", i, got.Bytes, got.CRC)
 	}
 	return known
 }
 
-// TestRoundTrip: what was put is found, before it is written, and by the next Store.
+// TestRoundTrip: what was put is found, before it is written, and by the next Store. Where more is
+// put than a file was made for, some is lost, and none becomes that of another file.
 func TestRoundTrip(t *testing.T) {
-	const n = 5000
+	const n, most = 2000, 20000
 	o := optionsOf(t.TempDir(), n)
 	s := open(t, o)
-	for i := range n - 1 {
-		s.Put(i, fileOf(i), pointsOf(i))
-		if !has(t, s, i, i) {
-			t.Fatalf("row %d is not known right after it was put", i)
+	known := func(files int) (count int) {
+		shut(t, s)
+		s = open(t, o)
+		for i := range files {
+			if has(t, s, i) {
+				count++
+			}
 		}
+		return count
+	}
+	for i := range most {
+		s.Put(fileOf(i), pointsOf(i))
+		if !has(t, s, i) {
+			t.Fatalf("file %d is not known right after it was put", i)
+		}
+		if i == n-1 {
+			if count := known(n + 10); count != n || s.Rule() != -1 || s.Bytes() < n*(16+4+8*17) {
+				t.Errorf("%d of %d known, rule %d, %d bytes", count, n, s.Rule(), s.Bytes())
+			}
+		}
+	}
+	if count, room := known(most), int(s.buckets())*slots; count > room || count < room*9/10 {
+		t.Errorf("%d known, and there is room for %d", count, room)
 	}
 	shut(t, s)
-	s = open(t, o)
-	defer s.Close()
-	for i := range n {
-		if has(t, s, i, i) != (i < n-1) {
-			t.Fatalf("row %d: known or not, the other way round", i)
-		}
-	}
-	if got, least := s.Bytes(), int64(n*(16+8*17)); got < least || s.Rule() != -1 {
-		t.Errorf("%d bytes, rule %d", got, s.Rule())
-	}
 }
 
 // TestOnlyTheSameFile: entry points are those of a path, a size and a time.
@@ -122,37 +131,51 @@ func TestOnlyTheSameFile(t *testing.T) {
 			if change(&f); f == fileOf(i) {
 				t.Fatal("nothing changed")
 			}
-			if _, known := s.Get(i, f, &b); known {
-				t.Errorf("row %d: known in spite of another %s", i, name)
+			if _, known := s.Get(f, &b); known {
+				t.Errorf("file %d: known in spite of another %s", i, name)
 			}
 		}
-		if !has(t, s, i, i) {
-			t.Errorf("row %d is not known", i)
+		if !has(t, s, i) {
+			t.Errorf("file %d is not known", i)
 		}
 	}
-	s.Put(1, fileOf(8), pointsOf(8))
-	if has(t, s, 1, 1) || !has(t, s, 1, 8) {
+	later := fileOf(1)
+	later.ModTime++
+	s.Put(later, pointsOf(8))
+	if got, known := s.Get(later, &b); has(t, s, 1) || !known || !bytes.Equal(got.Bytes, pointsOf(8).Bytes) {
 		t.Error("a later version of a file does not replace the earlier one")
 	}
-	s.Forget(1)
-	if has(t, s, 1, 8) {
-		t.Error("a row is known after it was forgotten")
+	s.Forget(fileOf(1))
+	if _, known := s.Get(later, &b); known || has(t, s, 1) {
+		t.Error("a file is known after it was forgotten")
 	}
 }
 
-// TestForgottenStaysForgotten: also once it is written.
-func TestForgottenStaysForgotten(t *testing.T) {
-	o := optionsOf(t.TempDir(), 10)
-	made(t, o, to(10)...)
+// TestSameTag: where the slot of one file has the tag of another, the seal tells them apart.
+func TestSameTag(t *testing.T) {
+	o := optionsOf(t.TempDir(), 1)
+	made(t, o, 1)
 	s := open(t, o)
-	s.Forget(5)
-	shut(t, s)
-	s = open(t, o)
 	defer s.Close()
-	for i := range 10 {
-		if has(t, s, i, i) != (i != 5) {
-			t.Errorf("row %d", i)
-		}
+	var b Buffer
+	at, where, err := s.look(hashOf(fileOf(1).Path), &b)
+	if err != nil || !at.known() {
+		t.Fatalf("%+v, %v", at, err)
+	}
+	at.tag = hashOf(fileOf(2).Path) & tagMask
+	if _, err := s.file.WriteAt(at.append(nil), where); err != nil {
+		t.Fatal(err)
+	}
+	if has(t, s, 1) || has(t, s, 2) {
+		t.Error("believed")
+	}
+}
+
+// TestHash: a file that was made by another version, or on another machine, has its slots where
+// they are looked for.
+func TestHash(t *testing.T) {
+	if got := hashOf("dir/1.jpg"); got != 0x7e338774599088ef {
+		t.Errorf("%#x", got)
 	}
 }
 
@@ -163,26 +186,16 @@ func TestRules(t *testing.T) {
 	made(t, o, 1)
 	o.Rule = -1
 	s := open(t, o)
-	if s.Rule() != 20 || !has(t, s, 1, 1) {
+	if s.Rule() != 20 || !has(t, s, 1) {
 		t.Errorf("rule %d", s.Rule())
 	}
 	shut(t, s)
 	o.Strict = true
 	s = open(t, o)
-	if s.Rule() != -1 || has(t, s, 1, 1) {
+	if s.Rule() != -1 || has(t, s, 1) {
 		t.Errorf("rule %d, and entry points of another rule", s.Rule())
 	}
 	shut(t, s)
-	for _, other := range []Index{{11, o.Index.Key}, {10, [32]byte{4}}} {
-		made(t, o, 1)
-		anew := o
-		anew.Index = other
-		s = open(t, anew)
-		if has(t, s, 1, 1) {
-			t.Errorf("the file of another index was believed")
-		}
-		shut(t, s)
-	}
 }
 
 // TestMostPoints: a file may have as many entry points as the largest JPEG has rows.
@@ -191,16 +204,16 @@ func TestMostPoints(t *testing.T) {
 	s := open(t, o)
 	most := Points{bytes.Repeat([]byte("entrypts"), MaxPoints), 1}
 	more := Points{bytes.Repeat([]byte("entrypts"), MaxPoints+1), 1}
-	s.Put(0, fileOf(0), most)
-	s.Put(1, fileOf(1), more)
+	s.Put(fileOf(0), most)
+	s.Put(fileOf(1), more)
 	shut(t, s)
 	s = open(t, o)
 	defer s.Close()
 	var b Buffer
-	if got, known := s.Get(0, fileOf(0), &b); !known || !bytes.Equal(got.Bytes, most.Bytes) {
+	if got, known := s.Get(fileOf(0), &b); !known || !bytes.Equal(got.Bytes, most.Bytes) {
 		t.Errorf("%v, %d bytes", known, len(got.Bytes))
 	}
-	if got, known := s.Get(1, fileOf(1), &b); !known || len(got.Bytes) > 0 {
+	if got, known := s.Get(fileOf(1), &b); !known || len(got.Bytes) > 0 {
 		t.Errorf("%v, %d bytes", known, len(got.Bytes))
 	}
 }
@@ -215,21 +228,21 @@ func TestWrittenInTime(t *testing.T) {
 		other := open(t, o)
 		defer other.Close()
 		for round := range 3 {
-			s.Put(round, fileOf(round), pointsOf(round))
-			if has(t, other, round, round) {
+			s.Put(fileOf(round), pointsOf(round))
+			if has(t, other, round) {
 				t.Error("written one by one")
 			}
 			time.Sleep(flushAfter)
 			synctest.Wait()
-			if !has(t, other, round, round) {
-				t.Errorf("row %d is not written after %v", round, flushAfter)
+			if !has(t, other, round) {
+				t.Errorf("file %d is not written after %v", round, flushAfter)
 			}
 		}
-		for i := range batchRows/2 + 1 {
-			s.Put(100+i, fileOf(100+i), pointsOf(100+i))
+		for i := range batchSlots/2 + 1 {
+			s.Put(fileOf(100+i), pointsOf(100+i))
 		}
 		synctest.Wait()
-		if !has(t, other, 100, 100) {
+		if !has(t, other, 100) {
 			t.Error("a batch that is half full is not written at once")
 		}
 	})
@@ -249,14 +262,14 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 	}
 	s.appender.Close()
 	s.appender = w
-	for i := range o.Index.Rows {
-		s.Put(i, fileOf(i), pointsOf(i))
-		has(t, s, i, i)
+	for i := range o.Samples {
+		s.Put(fileOf(i), pointsOf(i))
+		has(t, s, i)
 	}
 	s.mu.Lock()
 	for _, b := range []*batch{s.next, s.writing} {
-		if b != nil && (cap(b.points) > 2*batchPoints || len(b.rows) > batchRows || cap(b.text) > batchPoints) {
-			t.Errorf("%d bytes, %d rows, %d bytes of text", cap(b.points), len(b.rows), cap(b.text))
+		if b != nil && (cap(b.records) > 2*batchRecords || len(b.slots) > batchSlots || cap(b.text) > batchRecords) {
+			t.Errorf("%d bytes, %d slots, %d bytes of text", cap(b.records), len(b.slots), cap(b.text))
 		}
 	}
 	s.mu.Unlock()
@@ -274,15 +287,15 @@ func TestReadThatHangs(t *testing.T) {
 		s := open(t, o)
 		defer shut(t, s)
 		s.reading.Store(1) // as a read does that begins now
-		if !has(t, s, 1, 1) {
+		if !has(t, s, 1) {
 			t.Error("another read that is under way stops reading")
 		}
 		time.Sleep(2 * patience)
-		if has(t, s, 1, 1) {
+		if has(t, s, 1) {
 			t.Error("reading goes on while a read hangs")
 		}
 		s.reading.Store(0)
-		if !has(t, s, 1, 1) {
+		if !has(t, s, 1) {
 			t.Error("reading does not go on after a read has returned")
 		}
 	})
@@ -301,8 +314,8 @@ func TestDiskFull(t *testing.T) {
 	}
 	s.appender.Close()
 	s.appender = full
-	for i := 3; i < o.Index.Rows; i++ {
-		s.Put(i, fileOf(i), pointsOf(i))
+	for i := 3; i < o.Samples; i++ {
+		s.Put(fileOf(i), pointsOf(i))
 	}
 	if err := s.Close(); !errors.Is(err, unix.ENOSPC) || s.Writes() {
 		t.Errorf("%v", err)
@@ -313,8 +326,8 @@ func TestDiskFull(t *testing.T) {
 	s = open(t, o)
 	defer s.Close()
 	for i := range 100 {
-		if has(t, s, i, i) != (i == 1 || i == 2) {
-			t.Errorf("row %d", i)
+		if has(t, s, i) != (i == 1 || i == 2) {
+			t.Errorf("file %d", i)
 		}
 	}
 }
@@ -331,12 +344,12 @@ func TestReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Writes() || !has(t, s, 1, 1) || has(t, s, 2, 2) {
+	if s.Writes() || !has(t, s, 1) || has(t, s, 2) {
 		t.Error("not as it was written")
 	}
-	s.Put(2, fileOf(2), pointsOf(2))
-	s.Forget(1)
-	if !has(t, s, 1, 1) || has(t, s, 2, 2) {
+	s.Put(fileOf(2), pointsOf(2))
+	s.Forget(fileOf(1))
+	if !has(t, s, 1) || has(t, s, 2) {
 		t.Error("changed")
 	}
 	shut(t, s)
@@ -389,7 +402,7 @@ func TestNoAllocation(t *testing.T) {
 	var b Buffer
 	f := fileOf(39)
 	if n := testing.AllocsPerRun(100, func() {
-		if p, known := s.Get(39, f, &b); !known || len(p.Bytes) != 320 {
+		if p, known := s.Get(f, &b); !known || len(p.Bytes) != 320 {
 			t.Fatal("not known")
 		}
 	}); n != 0 {
@@ -397,7 +410,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestTogether: goroutines put, get and forget rows while the writer writes them.
+// TestTogether: goroutines put, get and forget entry points while the writer writes them.
 func TestTogether(t *testing.T) {
 	const n, workers = 4000, 4
 	o := optionsOf(t.TempDir(), n)
@@ -406,10 +419,10 @@ func TestTogether(t *testing.T) {
 	for w := range workers {
 		all.Go(func() {
 			for i := w; i < n; i += workers {
-				s.Put(i, fileOf(i), pointsOf(i))
-				has(t, s, (i*7)%n, (i*7)%n)
+				s.Put(fileOf(i), pointsOf(i))
+				has(t, s, (i*7)%n)
 				if i%10 == 0 {
-					s.Forget(i)
+					s.Forget(fileOf(i))
 				}
 			}
 		})
@@ -419,8 +432,8 @@ func TestTogether(t *testing.T) {
 	s = open(t, o)
 	defer s.Close()
 	for i := range n {
-		if has(t, s, i, i) != (i%10 != 0) {
-			t.Fatalf("row %d", i)
+		if has(t, s, i) != (i%10 != 0) {
+			t.Fatalf("file %d", i)
 		}
 	}
 }

@@ -2,81 +2,72 @@ package entries
 
 import (
 	"errors"
-	"io"
-	"os"
 	"time"
 )
 
 const (
-	batchPoints = MaxPoints * pointSize // bytes
-	batchRows   = 512                   // many files can have none
-	flushAfter  = time.Second
-	closeWait   = 2 * time.Second // for a write that hangs
+	batchRecords = maxRecord // bytes
+	batchSlots   = 512       // many files can have no entry points
+	flushAfter   = time.Second
+	closeWait    = 2 * time.Second // for a write that hangs
 )
 
-// A batch is what is written together. Until then, offsets are those in points.
+// A batch is what is written together. Until then, offsets are those in records.
 type batch struct {
-	points []byte
-	rows   []pendingRow
-	at     map[int]int // the latest of rows with a number
-	text   []byte      // to be sealed
+	records []byte
+	slots   map[uint64]slot // by the hash of the path; empty: to be forgotten
+	text    []byte          // to be sealed
 }
 
-type pendingRow struct {
-	number int
-	row
-}
+func newBatch() *batch { return &batch{slots: map[uint64]slot{}} }
 
-func newBatch() *batch { return &batch{at: map[int]int{}} }
-
-func (b *batch) fits(points []byte) bool {
-	return len(b.points)+len(points) <= batchPoints && len(b.rows) < batchRows
+func (b *batch) fits(bytes int) bool {
+	return len(b.records)+bytes <= batchRecords && len(b.slots) < batchSlots
 }
 
 // due says whether it is time to write, so that there is room for more meanwhile.
-func (b *batch) due() bool { return len(b.points) > batchPoints/2 || len(b.rows) > batchRows/2 }
-
-func (b *batch) add(i int, r row, points []byte) {
-	if len(points) > 0 {
-		r.offset = int64(len(b.points))
-		b.points = append(b.points, points...)
-	}
-	b.at[i] = len(b.rows)
-	b.rows = append(b.rows, pendingRow{i, r})
+func (b *batch) due() bool {
+	return len(b.records) > batchRecords/2 || len(b.slots) > batchSlots/2
 }
 
-func (b *batch) row(i int) (r row, found bool) {
-	if b == nil {
-		return r, false
+// add takes a slot with its record, which is none but a CRC if there are no entry points.
+func (b *batch) add(hash uint64, s slot, record []byte) {
+	if s.offset = int64(len(b.records)); s.count > 0 {
+		b.records = append(b.records, record...)
+	} else {
+		s.offset = int64(le.Uint32(record))
 	}
-	k, found := b.at[i]
-	if found {
-		r = b.rows[k].row
-	}
-	return r, found
+	b.slots[hash] = s
 }
 
-// Put stores the entry points of a row that is of file f. The bytes stay the caller's. If there is
-// no room for them, they are forgotten.
-func (s *Store) Put(i int, f File, p Points) {
+// Put stores the entry points of a file, in place of those of an earlier version of it. The bytes
+// stay the caller's. If there is no room for them, they are forgotten.
+func (s *Store) Put(f File, p Points) {
 	if len(p.Bytes) > MaxPoints*pointSize || len(p.Bytes)%pointSize != 0 {
 		p.Bytes = nil
 	}
-	s.add(i, func(b *batch) row {
-		r := row{count: len(p.Bytes) / pointSize, crc: p.CRC}
-		b.text = append(append(b.text[:0], make([]byte, factsSize)...), p.Bytes...)
-		b.text, r.check = seal(b.text, s.rule, r.crc, f)
-		return r
-	}, p.Bytes)
+	hash := hashOf(f.Path)
+	s.change(crcSize+len(p.Bytes), func(b *batch) {
+		text := append(b.text[:0], make([]byte, factsSize)...)
+		text = append(le.AppendUint32(text, p.CRC), p.Bytes...)
+		end := len(text)
+		var check uint32
+		b.text, check = seal(text, s.rule, f)
+		at := slot{count: len(p.Bytes) / pointSize, tag: hash & tagMask, check: check}
+		b.add(hash, at, b.text[factsSize:end])
+	})
 }
 
-// Forget makes a row unknown.
-func (s *Store) Forget(i int) { s.add(i, func(*batch) row { return row{} }, nil) }
+// Forget makes a file unknown.
+func (s *Store) Forget(f File) {
+	s.change(0, func(b *batch) { b.slots[hashOf(f.Path)] = slot{} })
+}
 
-func (s *Store) add(i int, seal func(*batch) row, points []byte) {
+// change takes a note that has a record of some bytes.
+func (s *Store) change(bytes int, note func(*batch)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.writes.Load() && !s.next.fits(points) {
+	for s.writes.Load() && !s.next.fits(bytes) {
 		if s.wakeUp(); !s.options.Wait {
 			return
 		}
@@ -85,11 +76,11 @@ func (s *Store) add(i int, seal func(*batch) row, points []byte) {
 	if !s.writes.Load() {
 		return
 	}
-	if len(s.next.rows) == 0 {
+	if len(s.next.slots) == 0 {
 		s.timer.Reset(flushAfter)
 	}
-	s.next.add(i, seal(s.next), points)
-	s.unsaved.Add(1)
+	note(s.next)
+	s.unsaved.Store(true)
 	if s.next.due() {
 		s.wakeUp()
 	}
@@ -127,53 +118,19 @@ func (s *Store) flush() {
 	s.writing, s.next = b, newBatch()
 	err := s.failed
 	s.mu.Unlock()
-	if len(b.rows) > 0 && err == nil {
-		err = s.save(b)
+	if len(b.slots) > 0 && err == nil {
+		err = s.save(s.appender, b)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writing = nil
-	s.unsaved.Add(-int64(len(b.rows)))
+	s.unsaved.Store(len(s.next.slots) > 0)
 	if err != nil && s.failed == nil {
 		s.failed = err
 		s.writes.Store(false)
 		s.options.Logger.Warn("no more entry points are stored", "file", s.options.Path, "reason", err)
 	}
 	s.room.Broadcast()
-}
-
-// save writes a batch: entry points first, so that no row is ahead of its own.
-func (s *Store) save(b *batch) error {
-	start, err := appendTo(s.appender, b.points)
-	if err != nil {
-		return err
-	}
-	if start+int64(len(b.points)) > maxOffset {
-		return errors.New("the file is too large")
-	}
-	var room [rowSize]byte
-	for _, r := range b.rows {
-		if r.count > 0 {
-			r.offset += start
-		}
-		if _, err := s.file.WriteAt(r.append(room[:0]), rowAt(r.number)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// appendTo appends bytes and returns where they are, even if other processes append too: the kernel
-// moves the descriptor's position to their end.
-func appendTo(f *os.File, b []byte) (start int64, err error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	if _, err := f.Write(b); err != nil {
-		return 0, err
-	}
-	end, err := f.Seek(0, io.SeekCurrent)
-	return end - int64(len(b)), err
 }
 
 // Close writes what is left and ends the use of the file. Its error is that of a write that failed

@@ -63,7 +63,7 @@ func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
 		return
 	}
 	e.sample, e.seen = i, seen
-	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
+	p, known := e.store.Get(e.file(i, seen), &e.buf)
 	if e.wrong = known && e.verify && entries.CRC(data) != p.CRC; e.wrong {
 		known = false
 	}
@@ -137,7 +137,7 @@ func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byt
 	if e.wrong || result == decode.EntriesWrong {
 		n.Wrong = 1
 		e.sample = -1
-		e.store.Forget(int(i))
+		e.store.Forget(e.file(i, seen))
 	}
 	switch {
 	case result == decode.EntriesUsed:
@@ -159,12 +159,12 @@ func (e *Entries) put(i int64, seen dataset.Identity, data []byte, made []decode
 	for _, at := range made {
 		e.made = binary.LittleEndian.AppendUint64(e.made, uint64(at))
 	}
-	e.store.Put(int(i), e.file(i, seen), entries.Points{Bytes: e.made, CRC: entries.CRC(data)})
+	e.store.Put(e.file(i, seen), entries.Points{Bytes: e.made, CRC: entries.CRC(data)})
 }
 
 // Known reports whether the entry points of sample i's file are stored, or that it has none.
 func (e *Entries) Known(i int64, seen dataset.Identity) (has, known bool) {
-	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
+	p, known := e.store.Get(e.file(i, seen), &e.buf)
 	return known && len(p.Bytes) > 0, known
 }
 
