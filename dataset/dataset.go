@@ -154,7 +154,7 @@ func (d *Dataset) IsUpright(i int) bool { return d.table.row[i].orient == 1 }
 func (d *Dataset) Format(i int) string { return d.table.format(i) }
 
 // Problem is what was wrong with sample i's file when it was indexed, "" if nothing was. The
-// fault lies with the file, as judged by [OfFile] and the Prober; for the machine's faults see
+// fault lies with the file, as judged by package fault and the Prober; for the machine's faults see
 // Unread.
 func (d *Dataset) Problem(i int) string { return d.table.problem(i, false) }
 

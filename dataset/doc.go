@@ -93,7 +93,7 @@
 //
 // # Errors and reading
 //
-// A reader of a sample has to know whether the file or the machine is at fault. [OfFile] tells
+// A reader of a sample has to know whether the file or the machine is at fault. Package fault tells
 // them apart, and only the file's own errors are ever remembered, as the sample's
 // [Dataset.Problem]. A scan fails if the machine is out of descriptors or memory, or if the
 // storage is away ([ErrAway]); a single file that the storage fails to deliver becomes

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // nth is a system that fails one call, once.
@@ -72,7 +74,7 @@ var errnos = map[unix.Errno]bool{
 }
 
 // TestEveryErrnoAtEveryCall checks Load and Check: the result is either the file's bytes, or an
-// error that preserves the errno and that OfFile classifies correctly, with the file's identity
+// error that preserves the errno and whose cause is right, with the file's identity
 // once it was open. An interruption by a signal is no failure.
 func TestEveryErrnoAtEveryCall(t *testing.T) {
 	for _, direct := range []bool{false, true} {
@@ -106,8 +108,8 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 					case err == nil: // it was read another way
 					case errno == unix.EINTR:
 						t.Error(what)
-					case OfFile(err) != ofFile:
-						t.Errorf("%s: the file's: %t", what, OfFile(err))
+					case (fault.Of(err) == fault.File) != ofFile:
+						t.Errorf("%s: the file's: %t", what, fault.Of(err) == fault.File)
 					case !errors.Is(err, errno) && !(errors.Is(err, ErrMissing) && (errno == unix.ENOENT || errno == unix.ENOTDIR)):
 						t.Error(what)
 					case name == "Load" && k > 2 && id != want || id.Known() && id != want:
@@ -115,24 +117,6 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 					}
 				}
 			}
-		}
-	}
-}
-
-func TestOfFile(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want bool
-	}{
-		{nil, false}, {errors.New("corrupt"), false}, {errTooLarge, false}, {ErrStopped, false}, {ErrShort, false},
-		{ErrMissing, true}, {ErrChanged, true}, {ErrNotFile, true},
-		{&FileError{"a", ErrMissing}, true}, {&FileError{"a", fmt.Errorf("%w: %w", ErrChanged, ErrNotFile)}, true},
-		{&fs.PathError{Op: "open", Path: "a", Err: unix.EACCES}, true},
-		{fmt.Errorf("%w: %w", ErrChanged, unix.ESTALE), false}, {fmt.Errorf("%w: %w", ErrAway, unix.ENOENT), false},
-		{&FileError{"a", unix.EMFILE}, false},
-	} {
-		if got := OfFile(c.err); got != c.want {
-			t.Errorf("%v: %t", c.err, got)
 		}
 	}
 }
@@ -238,7 +222,7 @@ func TestStorageThatIsAway(t *testing.T) {
 		for i := range d.Len() {
 			for call, err := range map[string]error{"Load": loadError(d, i), "Check": checkError(d, i)} {
 				var file *FileError
-				if !errors.Is(err, ErrAway) || OfFile(err) || errors.Is(err, ErrMissing) || !errors.As(err, &file) || !strings.Contains(err.Error(), p.root) {
+				if !errors.Is(err, ErrAway) || fault.Of(err) == fault.File || errors.Is(err, ErrMissing) || !errors.As(err, &file) || !strings.Contains(err.Error(), p.root) {
 					t.Errorf("%s: %s of sample %d: %v", name, call, i, err)
 				}
 			}
@@ -376,7 +360,7 @@ func TestDirectoryThatMayNotBeSearched(t *testing.T) {
 	d := p.open("")
 	os.Chmod(p.root, 0)
 	defer os.Chmod(p.root, 0o755)
-	if err := loadError(d, 0); !errors.Is(err, ErrAway) || OfFile(err) {
+	if err := loadError(d, 0); !errors.Is(err, ErrAway) || fault.Of(err) == fault.File {
 		t.Errorf("error %v", err)
 	}
 }
@@ -391,7 +375,7 @@ func TestCloseBesideARead(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for range 2 {
-		if err := loadError(d, 0); !errors.Is(err, unix.EBADF) || OfFile(err) {
+		if err := loadError(d, 0); !errors.Is(err, unix.EBADF) || fault.Of(err) == fault.File {
 			t.Errorf("after Close: %v", err)
 		}
 	}
@@ -488,7 +472,7 @@ func TestPathsThatAreTooLong(t *testing.T) {
 			if len(d.Path(i)) < 100 {
 				continue
 			}
-			if err := loadError(d, i); d.Problem(i) != "file name too long" || d.Unread(i) != "" || !OfFile(err) {
+			if err := loadError(d, i); d.Problem(i) != "file name too long" || d.Unread(i) != "" || fault.Of(err) != fault.File {
 				t.Errorf("%q: problem %q, unread %q, error %v", dataset, d.Problem(i), d.Unread(i), err)
 			}
 		}

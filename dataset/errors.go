@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // Errors of opening a dataset.
@@ -40,15 +40,15 @@ var ErrShort = errors.New("more bytes are needed")
 
 // Errors of a sample's file, in a [FileError].
 var (
-	ErrMissing = errors.New("file is missing")
+	ErrMissing = fault.New(fault.File, "file is missing")
 	// ErrChanged: the file is not the one that was indexed. Users see this text as the reason
 	// why a file is bad, so it names the remedy.
-	ErrChanged = errors.New("file changed since it was indexed (run batchfs index DATASET; then the next mount uses its new contents)")
-	ErrNotFile = errors.New("not a regular file")
+	ErrChanged = fault.New(fault.File, "file changed since it was indexed (run batchfs index DATASET; then the next mount uses its new contents)")
+	ErrNotFile = fault.New(fault.File, "not a regular file")
 	// ErrAway: the dataset's directory is gone, unreachable, or an empty mountpoint, so nothing
 	// is known about the file. The error clears when the storage is back.
-	ErrAway     = errors.New("the dataset's storage is away")
-	ErrStopped  = errors.New("read was cancelled") // while it waited for bandwidth or a store
+	ErrAway     = fault.New(fault.Machine, "the dataset's storage is away")
+	ErrStopped  = fault.New(fault.Cancelled, "read was cancelled") // while it waited for bandwidth or a store
 	errTooLarge = errors.New("file does not fit the memory given")
 )
 
@@ -69,22 +69,6 @@ func Reason(err error) error {
 		return file.Err
 	}
 	return err
-}
-
-// OfFile says whether an error of this package is the fault of the sample's file itself: it is
-// missing, has changed, is not a regular file, may not be read, or its path is a link loop or too
-// long. Only such errors may be remembered for a file, or decide what takes its place. Any other
-// errno is the machine's fault, and takes precedence over a file error that it caused.
-// [errTooLarge] and [ErrStopped] are the caller's own.
-func OfFile(err error) bool {
-	if errors.Is(err, ErrAway) {
-		return false
-	}
-	if errno, ok := errors.AsType[unix.Errno](err); ok {
-		return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP || errno == unix.EACCES ||
-			errno == unix.ENAMETOOLONG
-	}
-	return errors.Is(err, ErrMissing) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFile) || errors.Is(err, archive.ErrBad)
 }
 
 // isLack says whether an error means that the machine lacks the resources to open any file.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/hangfs"
 )
 
@@ -70,7 +71,7 @@ func TestRemountBeneathADataset(t *testing.T) {
 	defer held.Close()
 	first.Die(t)
 	for call, err := range map[string]error{"Load": loadError(d, 0), "Check": checkError(d, 1)} {
-		if err == nil || OfFile(err) {
+		if err == nil || fault.Of(err) == fault.File {
 			t.Errorf("dead: %s: %v", call, err)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/option"
 )
 
@@ -137,7 +138,7 @@ func TestArchiveChanges(t *testing.T) {
 	p.pack("x.tar", "", "d/b/2.jpg", "d/a/1.jpg")
 	for i := range d.Len() {
 		_, id, err := d.Load(context.Background(), i, nil, func(n int) []byte { return make([]byte, n) })
-		if !errors.Is(err, ErrChanged) || !OfFile(err) || id.Known() {
+		if !errors.Is(err, ErrChanged) || fault.Of(err) != fault.File || id.Known() {
 			t.Errorf("Load: %+v, %v", id, err)
 		}
 		if id, err := d.Check(i); !errors.Is(err, ErrChanged) || id.Known() {
@@ -418,7 +419,7 @@ func TestChecksumsOfArchives(t *testing.T) {
 		if err := os.Chtimes(p.path(name), info.ModTime(), info.ModTime()); err != nil {
 			t.Fatal(err)
 		}
-		if err := loadError(p.open(name), 0); !errors.Is(err, archive.ErrBad) || !OfFile(err) || !strings.Contains(err.Error(), "checksum") {
+		if err := loadError(p.open(name), 0); !errors.Is(err, archive.ErrBad) || fault.Of(err) != fault.File || !strings.Contains(err.Error(), "checksum") {
 			t.Errorf("%s: %v", name, err)
 		}
 		beginning := func([]byte, int64) (from, to int64, ok bool) { return 0, HeadBytes, true }

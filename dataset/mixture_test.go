@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/option"
 )
 
@@ -362,7 +363,7 @@ func TestPartOfAMixtureIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.mkdir("y")
-	if err := loadError(d, 2); !errors.Is(err, ErrAway) || OfFile(err) || !strings.Contains(err.Error(), p.path("y")) {
+	if err := loadError(d, 2); !errors.Is(err, ErrAway) || fault.Of(err) == fault.File || !strings.Contains(err.Error(), p.path("y")) {
 		t.Error(err)
 	}
 	if err := loadError(d, 0); err != nil {

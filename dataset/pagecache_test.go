@@ -71,7 +71,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	}
 	for _, w := range []way{
 		{"direct", Storage{Direct: true}, tells},
-		{"refused", Storage{Direct: true, system: &fault{mode: unix.EOPNOTSUPP}}, false},
+		{"refused", Storage{Direct: true, system: &faultySystem{mode: unix.EOPNOTSUPP}}, false},
 		{"limited", Storage{Direct: true, MaxBandwidth: 1 << 30}, tells},
 		{"ordinary", Storage{}, false},
 	} {

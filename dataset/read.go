@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // Identity distinguishes a file from a later one at the same path.
@@ -61,7 +62,7 @@ const LeastInOne = 4 << 10
 // Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
 // differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be unpacked,
 // [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or for a store, and
-// others; [OfFile] tells them apart.
+// others; package fault tells them apart.
 func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
 	err = d.attempt(i, func(p origin) error {
 		f, err := p.storage.openRow(ctx, p.source, d.table, i)
@@ -94,7 +95,7 @@ func (d *Dataset) attempt(i int, f func(p origin) error) error {
 		}
 		if p.remote == nil && isStorage(err) {
 			replaced, why := p.examine(seen, d.table)
-			if again && why == nil && (replaced || OfFile(err)) {
+			if again && why == nil && (replaced || fault.Of(err) == fault.File) {
 				continue // it may have been away only until it was examined
 			}
 			err = cmp.Or(why, err)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 
@@ -194,13 +195,13 @@ func (w *scanWorker) row(i int) error {
 		}
 	case errors.Is(err, ErrStopped):
 		return err
-	case isLack(err) || w.src.remote != nil && !OfFile(err): // no file can be read, so none is bad
+	case isLack(err) || w.src.remote != nil && fault.Of(err) != fault.File: // no file can be read, so none is bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
-		if !OfFile(err) {
+		if fault.Of(err) != fault.File {
 			w.table.row[i].id.ModTime = UnknownTime // so that it is tried again
 		}
-		w.table.addBad(i, reason(err), !OfFile(err))
+		w.table.addBad(i, reason(err), fault.Of(err) != fault.File)
 	}
 	return nil
 }

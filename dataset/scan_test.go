@@ -325,7 +325,7 @@ func TestOpenOfStorageThatHangs(t *testing.T) {
 		o.Workers = 2
 		reports := 0
 		o.Progress = func(int64, int64) { reports++ }
-		o.Storage.system = &fault{read: func(fd int, b []byte, offset int64) (int, error) {
+		o.Storage.system = &faultySystem{read: func(fd int, b []byte, offset int64) (int, error) {
 			hangs <- struct{}{}
 			<-answer
 			if rest != nil {

@@ -40,7 +40,7 @@ var longest = sync.OnceValue(func() string {
 func TestDirectReadsAreAligned(t *testing.T) {
 	const unit = directUnit
 	for _, piece := range []int{0, minPiece, 3 * minPiece} { // 0: no limit
-		f := &fault{}
+		f := &faultySystem{}
 		p := newPlace(t)
 		p.how = Storage{Direct: true, system: f}
 		sizes := []int{30, 511, 512, 513, 4095, 4096, 4097, 8192, 8193, 3*unit + 5}
@@ -92,7 +92,7 @@ func TestOrdinaryReadsAskForTheSize(t *testing.T) {
 
 // TestHeadersAreReadDirectly: the scan also reads directly, into its own memory.
 func TestHeadersAreReadDirectly(t *testing.T) {
-	f := &fault{}
+	f := &faultySystem{}
 	p := newPlace(t)
 	p.how = Storage{Direct: true, system: f}
 	for i, n := range []int{100, 5000, firstProbe, firstProbe + 1, 40_000, 1 << 20} {
@@ -122,7 +122,7 @@ func TestMemoryThatDoesNotSuit(t *testing.T) {
 		"own, grow refuses": {wholePages(size), func(int) []byte { return nil }, false},
 		"own, grow gives":   {wholePages(size), wholePages, true},
 	} {
-		f := &fault{}
+		f := &faultySystem{}
 		p := newPlace(t)
 		p.how = Storage{Direct: true, system: f}
 		p.write("a.jpg", pattern(size))
@@ -142,7 +142,7 @@ func TestMemoryThatDoesNotSuit(t *testing.T) {
 // TestRefusalIsLoggedOnce: where direct reads are refused, files are read normally, and the log
 // says so once.
 func TestRefusalIsLoggedOnce(t *testing.T) {
-	for name, f := range map[string]*fault{
+	for name, f := range map[string]*faultySystem{
 		"it says so":    {mode: unix.EINVAL},
 		"larger blocks": {refuse: unix.EINVAL},
 		"not supported": {refuse: unix.EOPNOTSUPP},
@@ -210,7 +210,7 @@ func testFailingStorage(t *testing.T, from int) {
 	}
 	for name, c := range map[string]struct {
 		read func(*place) func(int, []byte, int64) (int, error)
-		set  func(f *fault)
+		set  func(f *faultySystem)
 		want error
 	}{
 		"error at once":        {read: eio(0), want: unix.EIO},
@@ -227,14 +227,14 @@ func testFailingStorage(t *testing.T, from int) {
 		"is written to":        {read: during(func(p *place) { p.overwrite("a.jpg", 90_000, "other pixels") }), want: ErrChanged},
 		"is removed":           {read: during(func(p *place) { os.Remove(p.path("a.jpg")) })},
 		"is replaced":          {read: during(func(p *place) { p.write("b.jpg", "other"); os.Rename(p.path("b.jpg"), p.path("a.jpg")) })},
-		"stat fails":           {set: func(f *fault) { f.stat1 = unix.ESTALE; f.directs.Store(0); f.ordinary.Store(0) }, want: unix.ESTALE},
-		"open fails":           {set: func(f *fault) { f.open1 = unix.EMFILE }, want: unix.EMFILE},
-		"open says it is gone": {set: func(f *fault) { f.open1 = unix.ENOENT }, want: ErrMissing},
-		"open: no permission":  {set: func(f *fault) { f.open1 = unix.EACCES }, want: os.ErrPermission},
+		"stat fails":           {set: func(f *faultySystem) { f.stat1 = unix.ESTALE; f.directs.Store(0); f.ordinary.Store(0) }, want: unix.ESTALE},
+		"open fails":           {set: func(f *faultySystem) { f.open1 = unix.EMFILE }, want: unix.EMFILE},
+		"open says it is gone": {set: func(f *faultySystem) { f.open1 = unix.ENOENT }, want: ErrMissing},
+		"open: no permission":  {set: func(f *faultySystem) { f.open1 = unix.EACCES }, want: os.ErrPermission},
 	} {
 		for _, how := range []Storage{{}, {Direct: true}, {Direct: true, MaxBandwidth: 1 << 30}} {
 			t.Run(fmt.Sprintf("%s/%t/%d", name, how.Direct, how.MaxBandwidth), func(t *testing.T) {
-				f := &fault{}
+				f := &faultySystem{}
 				p := newPlace(t)
 				p.write("a.jpg", content)
 				p.settle()
@@ -279,7 +279,7 @@ func ends(n int64) func(int, []byte, int64) (int, error) {
 // TestScanOfFailingStorage: a file that the storage fails to deliver is not a bad file, and is
 // tried again next time.
 func TestScanOfFailingStorage(t *testing.T) {
-	f := &fault{}
+	f := &faultySystem{}
 	f.read = func(fd int, p []byte, offset int64) (int, error) {
 		id, _ := kernel{}.stat(fd)
 		if id.Size == 5000 {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // serve serves the dataset's directory as a bucket named data, and returns the flags for it.
@@ -253,18 +254,18 @@ func TestStoreFails(t *testing.T) {
 		return id, err
 	}
 	p.write("d/a/1.jpg", image("jpeg", 10, 21, 1))
-	if id, err := load(0); !errors.Is(err, ErrChanged) || !OfFile(err) || id.Known() {
+	if id, err := load(0); !errors.Is(err, ErrChanged) || fault.Of(err) != fault.File || id.Known() {
 		t.Errorf("changed: %+v, %v", id, err)
 	}
 	if err := os.Remove(p.path("d/a/2.jpg")); err != nil {
 		t.Fatal(err)
 	}
-	if id, err := load(1); !errors.Is(err, ErrMissing) || !OfFile(err) || id.Known() {
+	if id, err := load(1); !errors.Is(err, ErrMissing) || fault.Of(err) != fault.File || id.Known() {
 		t.Errorf("missing: %+v, %v", id, err)
 	}
 	for _, n := range []int{500, 503, 403} {
 		status.Store(int64(n))
-		if _, err := load(2); err == nil || OfFile(err) || (n >= 500) != errors.Is(err, ErrAway) {
+		if _, err := load(2); err == nil || fault.Of(err) == fault.File || (n >= 500) != errors.Is(err, ErrAway) {
 			t.Errorf("%d: %v", n, err)
 		}
 		if _, err := p.tryOpenURL("s3://data/d", how); err == nil {

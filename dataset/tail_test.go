@@ -36,7 +36,7 @@ func TestProberSeesTheEnd(t *testing.T) {
 	sizes := []int{30, 4096, firstProbe, firstProbe + 1, 70_000, 3 * 65536, 3*65536 + 5}
 	for _, how := range []Storage{{}, {Direct: true}, {MaxBandwidth: 1 << 40}} {
 		for _, refuse := range []error{nil, unix.EOPNOTSUPP} {
-			f := &fault{mode: refuse}
+			f := &faultySystem{mode: refuse}
 			how.system = f
 			p := newPlace(t)
 			p.how = how
@@ -71,7 +71,7 @@ func TestProberSeesTheEnd(t *testing.T) {
 
 // TestEndThatCannotBeRead: if a file got shorter, the Prober is not called again.
 func TestEndThatCannotBeRead(t *testing.T) {
-	f := &fault{}
+	f := &faultySystem{}
 	f.read = func(fd int, b []byte, offset int64) (int, error) {
 		if offset > 0 {
 			return 0, nil

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // readBatch is how many directory entries are read at a time.
@@ -158,7 +159,7 @@ func (w *walker) place(f *folder, e fs.DirEntry) error {
 	name, dir := e.Name(), e.IsDir()
 	if e.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(filepath.Join(w.src.dir, f.path, name))
-		if err != nil && !OfFile(err) {
+		if err != nil && fault.Of(err) != fault.File {
 			return err
 		}
 		dir = err == nil && info.IsDir()

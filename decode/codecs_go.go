@@ -8,6 +8,8 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // goCodecs are the codecs that need no C. They keep nothing between images.
@@ -28,7 +30,7 @@ func throughGo(dst Image, v view, open func() (row, error)) (err error) {
 	case err == nil:
 		emit(dst, v, source)
 		return nil
-	case OfImage(err):
+	case fault.Of(err) == fault.File:
 		return err
 	case errors.As(err, &ofJPEG), errors.As(err, &ofPNG):
 		return fmt.Errorf("%w: %w", ErrFormat, err)

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // garbage returns data with everything replaced but its first bytes, and those from one place to another.
@@ -90,7 +92,7 @@ func TestEntryPart(t *testing.T) {
 				smaller++
 			}
 			for _, less := range [][2]int64{{from + 1, to}, {from, to - 1}} {
-				if _, result, _, err := decode(f.data, at, less[0], less[1]); !errors.Is(err, ErrPart) || OfImage(err) || result != EntriesUnused {
+				if _, result, _, err := decode(f.data, at, less[0], less[1]); !errors.Is(err, ErrPart) || fault.Of(err) == fault.File || result != EntriesUnused {
 					t.Errorf("%s, but %d: %v (%d)", name, less, err, result)
 				}
 			}

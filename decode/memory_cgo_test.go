@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/decode/internal/starve"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // hungry are files whose decoding allocates in all possible ways, and damaged ones.
@@ -89,7 +90,7 @@ func starved(t *testing.T, set codecSet, o Options, f oddFile, nth int, rest boo
 	pix := c.pixels(t, name)
 	switch {
 	case errors.Is(err, ErrMemory) && nth > 0:
-		if OfImage(err) {
+		if fault.Of(err) == fault.File {
 			t.Errorf("%s: blamed on the image: %v", name, err)
 		}
 	case err == nil && want.err == "":

@@ -8,6 +8,8 @@ import (
 	"hash/adler32"
 	"slices"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // densest is a zlib stream of n zeros: some literals, then matches of 258 bytes, two zero bits
@@ -111,7 +113,7 @@ func isTight(t *testing.T, name string, data []byte, slack int) Header {
 	if err := h.Plausible(size); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
-	if err := h.Plausible(size - int64(slack)); !errors.Is(err, ErrCorrupt) || !OfImage(err) {
+	if err := h.Plausible(size - int64(slack)); !errors.Is(err, ErrCorrupt) || fault.Of(err) != fault.File {
 		t.Errorf("%s: with %d bytes fewer: %v", name, slack, err)
 	}
 	cut := data[:len(data)-slack]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -83,7 +84,7 @@ func (f *badSamples) check(id int64) error {
 		return nil
 	}
 	now, err := f.look(int(id))
-	if err != nil && causeOf(err) != ofFile {
+	if err != nil && fault.Of(err) != fault.File {
 		return err
 	}
 	there := err == nil || errors.Is(err, dataset.ErrChanged) && now.Known()
@@ -155,7 +156,7 @@ func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
 	defer f.mu.Unlock()
 	bad, known = f.files[id]
 	if problem := f.ds.Problem(int(id)); problem != "" && !known && !f.repaired[id] {
-		bad = badFile{seen: f.ds.Stat(int(id)), reason: sample.Problem(problem), repairable: true}
+		bad = badFile{seen: f.ds.Stat(int(id)), reason: fault.New(fault.File, problem), repairable: true}
 	}
 	return bad, known
 }

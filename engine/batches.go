@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -169,8 +170,10 @@ func (all *batches) finishAssembly(b *batch, err error) {
 
 // fail ends a batch, wakes its waiting Opens, and removes it, so that the next Open tries again.
 func (all *batches) fail(b *batch, err error) {
-	switch causeOf(err) {
-	case ofFile:
+	switch cause := fault.Of(err); {
+	case errors.Is(err, ErrTooBig):
+		all.opts.Logger.Warn("a batch cannot be made", "batch", b.key.String(), "reason", err)
+	case cause == fault.File:
 		if all.opts.OnError != Fail {
 			break // the replacement may be repaired
 		}
@@ -178,15 +181,13 @@ func (all *batches) fail(b *batch, err error) {
 			clear(all.tried)
 		}
 		all.tried[b.key] = true
-	case ofMachine, ofMemory:
+	case cause != fault.Cancelled:
 		err = machineError(err)
 		if b.isSent() {
 			all.device.failed(b, err)
 		} else if b.waiting > 0 && !errors.Is(err, errAway) {
 			all.opts.warnMachine(b.key, err)
 		}
-	case ofShape:
-		all.opts.Logger.Warn("a batch cannot be made", "batch", b.key.String(), "reason", err)
 	}
 	all.removeBatch(b, err)
 	close(b.done)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/pages"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
@@ -174,7 +175,7 @@ func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read in
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {
 		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	}
-	if err != nil && entire && l.input.refused == nil && causeOf(err) == ofMachine && parts {
+	if err != nil && entire && l.input.refused == nil && fault.Of(err) == fault.Machine && parts {
 		// Reading only the crop, as without a cache, may avoid the part that failed.
 		entire = false
 		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
@@ -191,7 +192,7 @@ func (l *load) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Id
 	}
 	now, err := all.catalog.Dataset.Check(int(id))
 	if err != nil {
-		if dataset.OfFile(err) {
+		if fault.Of(err) == fault.File {
 			all.kept.cache.Drop(id)
 		}
 		return nil, now, false

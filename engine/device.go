@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -212,7 +213,7 @@ func (d *device) fetch(c *batch) error {
 			return d.gpu.Run(run)
 		}, nil)
 	}
-	if err != nil && causeOf(err) != ofCancelled {
+	if err != nil && fault.Of(err) != fault.Cancelled {
 		d.decodingFailed(err)
 		err = fmt.Errorf("%w: %w", errAway, err)
 	}

@@ -1,25 +1,21 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/gpu"
-	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 var (
 	// ErrBad means that a batch holds a sample that cannot be read.
-	ErrBad = errors.New("bad sample")
+	ErrBad = fault.New(fault.File, "bad sample")
 	// ErrNoMemory means that the memory limit leaves no room for the batch, or that the
 	// kernel refused the memory.
-	ErrNoMemory = errors.New("out of memory")
+	ErrNoMemory = fault.New(fault.Memory, "out of memory")
 	// ErrMachine means that storage, descriptors or batchfs itself failed. No file is at
 	// fault, and the next Open tries the batch again.
 	ErrMachine = errors.New("the machine failed")
@@ -31,7 +27,7 @@ var (
 	// ErrNotExist means that there is no such batch.
 	ErrNotExist = errors.New("no such batch")
 	// ErrClosed means that the engine is shutting down.
-	ErrClosed = errors.New("engine closed")
+	ErrClosed = fault.New(fault.Cancelled, "engine closed")
 
 	// ErrNoRoomOnGPU means that the GPU's memory for batches is used up.
 	ErrNoRoomOnGPU = fmt.Errorf("%w on the GPU", ErrNoMemory)
@@ -43,9 +39,9 @@ var (
 	// errHangs means that the GPU's driver has not answered yet.
 	errHangs = errors.New("the GPU's driver does not answer")
 	// errDropped ends the work for a batch that nothing waits for.
-	errDropped = errors.New("batch dropped")
+	errDropped = fault.New(fault.Cancelled, "batch dropped")
 	// errGone means that the batch that was to be copied has given way to another one.
-	errGone = errors.New("the batch to be copied is gone")
+	errGone = fault.New(fault.Cancelled, "the batch to be copied is gone")
 	// errLater means that a batch is not begun yet: see schedule.mayBegin.
 	errLater = errors.New("other batches go first")
 	// errNoRoom means that the memory limit leaves no room at the moment: what was asked for is not begun
@@ -53,41 +49,12 @@ var (
 	errNoRoom = errors.New("no room under the memory limit yet")
 )
 
-// A cause classifies an error and determines how it is handled. Only ofFile may reach OnError,
-// be remembered, or change a pixel. An error that is not known to be the file's fault is the
-// machine's.
-type cause uint8
-
-const (
-	ofMachine   cause = iota // storage, descriptors, a bug: the batch fails and the next open tries again
-	ofFile                   // the file is missing, changed, or not a decodable image
-	ofMemory                 // the kernel or a codec is out of memory: like ofMachine, with another message
-	ofCancelled              // the result is no longer wanted
-	ofShape                  // the batch exceeds the maximum size of a file
-)
-
-// causeOf classifies an error from making a sample or a batch.
-func causeOf(err error) cause {
-	switch {
-	case errors.Is(err, errDropped), errors.Is(err, errGone), errors.Is(err, ErrClosed), errors.Is(err, dataset.ErrStopped),
-		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return ofCancelled
-	case errors.Is(err, ErrTooBig):
-		return ofShape
-	case errors.Is(err, ErrNoMemory), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM), errors.Is(err, gpu.ErrMemory):
-		return ofMemory
-	case errors.Is(err, ErrBad), sample.OfFile(err):
-		return ofFile
-	}
-	return ofMachine
-}
-
 // machineError wraps a failure of the machine in ErrNoMemory or ErrMachine.
 func machineError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoMemory), errors.Is(err, ErrMachine):
 		return err
-	case causeOf(err) == ofMemory:
+	case fault.Of(err) == fault.Memory:
 		return fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
 	return fmt.Errorf("%w: %w", ErrMachine, err)

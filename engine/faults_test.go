@@ -16,7 +16,10 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
@@ -78,17 +81,19 @@ func (e *Engine) batchBytes() int64 { n, _ := e.memory.ledger.usage(useBatches);
 func TestCauses(t *testing.T) {
 	for _, c := range []struct {
 		err  error
-		want cause
+		want fault.Cause
 	}{
-		{decode.ErrCorrupt, ofFile}, {decode.ErrFormat, ofFile}, {decode.ErrTooLarge, ofFile}, {sample.ErrUnfit, ofFile},
-		{dataset.ErrMissing, ofFile}, {dataset.ErrChanged, ofFile}, {unix.ENOENT, ofFile}, {unix.EACCES, ofFile}, {unix.ELOOP, ofFile}, {unix.ENOTDIR, ofFile},
-		{partError{decode.ErrCorrupt, 0}, ofFile}, {ErrBad, ofFile},
-		{decode.ErrMemory, ofMemory}, {unix.ENOMEM, ofMemory}, {ErrNoMemory, ofMemory},
-		{errDropped, ofCancelled}, {ErrClosed, ofCancelled}, {dataset.ErrStopped, ofCancelled}, {context.Canceled, ofCancelled},
-		{unix.EMFILE, ofMachine}, {unix.ENFILE, ofMachine}, {unix.EIO, ofMachine}, {unix.ESTALE, ofMachine}, {unix.EINTR, ofMachine},
-		{decode.ErrDestination, ofMachine}, {errors.New("whatever else"), ofMachine}, {&panicError{}, ofMachine},
+		{decode.ErrCorrupt, fault.File}, {decode.ErrFormat, fault.File}, {decode.ErrTooLarge, fault.File}, {sample.ErrUnfit, fault.File},
+		{dataset.ErrMissing, fault.File}, {dataset.ErrChanged, fault.File}, {dataset.ErrNotFile, fault.File}, {archive.ErrBad, fault.File},
+		{unix.ENOENT, fault.File}, {unix.EACCES, fault.File}, {unix.ELOOP, fault.File}, {unix.ENOTDIR, fault.File},
+		{partError{decode.ErrCorrupt, 0}, fault.File}, {ErrBad, fault.File},
+		{decode.ErrMemory, fault.Memory}, {unix.ENOMEM, fault.Memory}, {ErrNoMemory, fault.Memory}, {sample.ErrMemory, fault.Memory}, {gpu.ErrMemory, fault.Memory},
+		{errDropped, fault.Cancelled}, {ErrClosed, fault.Cancelled}, {dataset.ErrStopped, fault.Cancelled}, {context.Canceled, fault.Cancelled},
+		{unix.EMFILE, fault.Machine}, {unix.ENFILE, fault.Machine}, {unix.EIO, fault.Machine}, {unix.ESTALE, fault.Machine}, {unix.EINTR, fault.Machine},
+		{decode.ErrDestination, fault.Machine}, {decode.ErrPart, fault.Machine}, {dataset.ErrAway, fault.Machine}, {dataset.ErrShort, fault.Machine}, {ErrMachine, fault.Machine},
+		{errors.New("whatever else"), fault.Machine}, {&panicError{}, fault.Machine},
 	} {
-		if got := causeOf(fmt.Errorf("a sample: %w", c.err)); got != c.want {
+		if got := fault.Of(fmt.Errorf("a sample: %w", c.err)); got != c.want {
 			t.Errorf("%v: cause %d, want %d", c.err, got, c.want)
 		}
 	}

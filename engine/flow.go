@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 )
@@ -352,7 +353,7 @@ func (l *load) wasDrawn() {
 	switch {
 	case l.waits:
 		l.drawn <- struct{}{}
-	case err != nil && (errors.Is(err, decode.ErrPart) || causeOf(err) == ofFile): // more may have to be read
+	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File): // more may have to be read
 		l.batches.wait.Go(func() { l.conclude(err) })
 	default:
 		l.conclude(err)

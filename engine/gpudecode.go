@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/pinned"
@@ -147,7 +148,7 @@ func (w *gpuWorker) make(hands []*load) {
 			}
 		}
 		short := func(err error) bool {
-			return errors.Is(err, errNoRoom) || i > 0 && err != nil && causeOf(err) == ofMemory
+			return errors.Is(err, errNoRoom) || i > 0 && err != nil && fault.Of(err) == fault.Memory
 		}
 		err := errs[i]
 		if !short(err) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -98,7 +99,7 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 		if all.flow.room.notShort(b); at != nil {
 			b.onGPU[it.slot] = true
 		}
-	case causeOf(err) == ofFile && all.opts.OnError == Fail:
+	case fault.Of(err) == fault.File && all.opts.OnError == Fail:
 		if b.bad == nil || it.slot < b.badSlot {
 			b.bad, b.badSlot = err, it.slot
 		}

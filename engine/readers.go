@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -147,7 +148,7 @@ func (r *readers) startCheck(k Key) *check {
 // that failed, where b is nil.
 func (r *readers) runCheck(k Key, b *batch, c *check) {
 	outdated, err := r.look(k, b)
-	if err != nil && causeOf(err) != ofFile {
+	if err != nil && fault.Of(err) != fault.File {
 		err = machineError(err)
 		r.opts.warnMachine(k, err)
 	}

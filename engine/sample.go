@@ -8,6 +8,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -65,7 +66,7 @@ func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 func (l *load) settle(err error) (settled error) {
 	defer catch(&settled)
 	err = l.verdict(err)
-	if err == nil || causeOf(err) != ofFile {
+	if err == nil || fault.Of(err) != fault.File {
 		return err
 	}
 	switch l.batches.opts.OnError {
@@ -128,7 +129,7 @@ func (l *load) replace(cause error) error {
 		if err == nil {
 			err = l.drawOne()
 		}
-		if err = l.verdict(err); err == nil || causeOf(err) != ofFile {
+		if err = l.verdict(err); err == nil || fault.Of(err) != fault.File {
 			return err
 		}
 	}
@@ -151,9 +152,9 @@ func (l *load) verdict(err error) error {
 		return nil
 	case errors.Is(err, ErrBad):
 		return err
-	case causeOf(err) == ofFile:
+	case fault.Of(err) == fault.File:
 		return all.bad.report(p.id, err, p.seen)
-	case causeOf(err) == ofMachine, causeOf(err) == ofMemory:
+	case fault.Of(err) == fault.Machine, fault.Of(err) == fault.Memory:
 		return fmt.Errorf("%s: %w", all.catalog.Dataset.Path(int(p.id)), dataset.Reason(err))
 	}
 	return err

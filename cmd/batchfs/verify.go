@@ -16,6 +16,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -143,7 +144,7 @@ func (v *verification) note(i int, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	b := newBadFile(v.ds.Path(i), i, reasonOf(err))
-	if sample.OfFile(err) {
+	if fault.Of(err) == fault.File {
 		v.Bad = append(v.Bad, b)
 		return
 	}

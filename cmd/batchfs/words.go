@@ -17,9 +17,9 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -148,7 +148,7 @@ const kernelRefuses = "the kernel refuses memory: check ulimit -v, the control g
 // remedy is what to do about an error of an open; "" where a file is at fault, which has a reason of its own.
 func remedy(err error) string {
 	other := "check the dataset's storage; the batch is tried again at its next open"
-	if errors.Is(err, engine.ErrBad) || sample.OfFile(err) {
+	if fault.Of(err) == fault.File {
 		other = ""
 	}
 	return cmp.Or(hintOf(advise(err, remedies...)), other)

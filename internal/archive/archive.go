@@ -7,11 +7,13 @@ import (
 	"io"
 	"path"
 	"strings"
+
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // ErrBad is what [Scan] and [Place.Unpack] return, wrapped, when the archive itself is at fault: it is
 // damaged, or of a kind that cannot be used. Any other error comes from its reader or its context.
-var ErrBad = errors.New("bad archive")
+var ErrBad = fault.New(fault.File, "bad archive")
 
 // Contents is what an archive holds.
 type Contents struct {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
@@ -134,7 +135,7 @@ func (c *conversion) survey(ctx context.Context) error {
 		for i := range items {
 			err := c.examine(i)
 			switch {
-			case sample.OfFile(err):
+			case fault.Of(err) == fault.File:
 				c.spoil(i, err)
 			case err != nil:
 				return err
@@ -156,7 +157,7 @@ func (c *conversion) examine(i int) error {
 		return &dataset.FileError{Path: c.ds.Path(i), Err: fmt.Errorf("cannot be read now: %s", reason)}
 	}
 	if reason := c.ds.Problem(i); reason != "" {
-		return sample.Problem(reason)
+		return fault.New(fault.File, reason)
 	}
 	if !c.ds.Stat(i).Known() {
 		if _, err := c.ds.Check(i); err != nil {
@@ -168,7 +169,7 @@ func (c *conversion) examine(i int) error {
 		return decode.ErrTooLarge
 	}
 	if n := c.o.FileBytes(h, w); c.o.Format == BMP && n > maxBMP {
-		return sample.Problem(fmt.Sprintf("%d bytes are more than a BMP can hold", n))
+		return fault.New(fault.File, fmt.Sprintf("%d bytes are more than a BMP can hold", n))
 	}
 	return nil
 }
@@ -265,7 +266,7 @@ func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
 		if err == nil {
 			return how, c.tree.root.Remove(c.tree.temporary(i))
 		}
-		if !dataset.OfFile(err) {
+		if fault.Of(err) != fault.File {
 			return nil, err
 		}
 	}

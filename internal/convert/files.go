@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/sample"
 )
@@ -222,7 +223,7 @@ func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err e
 			})
 		}
 	}
-	if sample.OfFile(err) {
+	if fault.Of(err) == fault.File {
 		if c.kinds[i] != unreadable {
 			now := err
 			if c.names.local {
@@ -248,7 +249,7 @@ func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err e
 // fetch returns the bytes of sample i, which is in an archive or a store. They belong to m until Done.
 func (c *conversion) fetch(ctx context.Context, m *Maker, i int) ([]byte, error) {
 	if problem := c.ds.Problem(i); problem != "" && c.ds.Stat(i).Size == 0 { // as of a link in a tar
-		return nil, sample.Problem(problem)
+		return nil, fault.New(fault.File, problem)
 	}
 	return m.Fetch(ctx, i)
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // Errors of Write; test for them with errors.Is.
@@ -49,7 +49,9 @@ func classified(err error) error {
 
 // spoils says whether an error makes a sample unreadable: it is the file's fault, but the file is the
 // one that was there before.
-func spoils(err error) bool { return sample.OfFile(err) && !errors.Is(classified(err), ErrSource) }
+func spoils(err error) bool {
+	return fault.Of(err) == fault.File && !errors.Is(classified(err), ErrSource)
+}
 
 // Plan describes the work before it begins.
 type Plan struct {

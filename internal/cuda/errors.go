@@ -3,6 +3,8 @@ package cuda
 import (
 	"errors"
 	"fmt"
+
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // Why there is no GPU to use.
@@ -21,7 +23,7 @@ var (
 
 // What an [Error], or one of a [JPEGDecoder], can mean.
 var (
-	ErrMemory = errors.New("out of GPU memory")
+	ErrMemory = fault.New(fault.Memory, "out of GPU memory")
 	ErrLost   = errors.New("the GPU is lost to this process")
 	ErrNVJPEG = errors.New("nvJPEG failed") // not at an image
 )

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -131,7 +132,7 @@ func (p *profiler) makeCopies(ctx context.Context) (rate float64, err error) {
 func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
 	defer maker.Done()
 	raw, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
-	if sample.OfFile(err) || !utf8.ValidString(p.ds.Path(i)) {
+	if fault.Of(err) == fault.File || !utf8.ValidString(p.ds.Path(i)) {
 		return picture{}, nil
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/entries"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // EntryCounts counts JPEGs by what became of their entry points.
@@ -142,7 +143,7 @@ func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byt
 	switch {
 	case result == decode.EntriesUsed:
 		n.Used = 1
-	case err != nil && !decode.OfImage(err):
+	case err != nil && fault.Of(err) != fault.File:
 	case result == decode.EntriesMade:
 		n.Made = 1
 		e.put(i, seen, data, made)

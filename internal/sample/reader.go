@@ -10,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -89,11 +90,11 @@ type Image struct {
 
 // Read reads sample i and judges it. It waits until there is memory for the file, its
 // pixels, and output bytes. The sample holds this memory until Done, Close or the next Read.
-// An error is the file's fault if OfFile says so; ErrMemory says nothing about the file.
+// Package fault says whether an error is the file's; ErrMemory says nothing about the file.
 func (r *Reader) Read(ctx context.Context, i int, output int64) (Image, error) {
 	r.Done()
 	if problem := r.ds.Problem(i); problem != "" {
-		return Image{}, Problem(problem)
+		return Image{}, fault.New(fault.File, problem)
 	}
 	data, seen, err := r.fetch(ctx, i, output)
 	if err != nil {

@@ -10,7 +10,7 @@
 // --memory-limit. A file that needs more is not bad: it is not read, and the error says how
 // much memory it needs.
 //
-// [OfFile] tells faults of a file from faults of the machine.
+// Package fault tells faults of a file from faults of the machine.
 package sample
 
 import (
@@ -19,31 +19,16 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 var (
 	// ErrMemory means that a sample needs more memory than is available.
-	ErrMemory = errors.New("not enough memory")
+	ErrMemory = fault.New(fault.Memory, "not enough memory")
 	// ErrUnfit means that a sample is a valid image, but not the indexed one, from which the
 	// shape of its batch was derived.
-	ErrUnfit = errors.New("not the image that was indexed")
+	ErrUnfit = fault.New(fault.File, "not the image that was indexed")
 )
-
-// A Problem is the fault found in a sample's file when it was indexed.
-type Problem string
-
-func (p Problem) Error() string { return string(p) }
-
-// OfFile reports whether an error is the fault of a sample's file: its content is not an
-// image, damaged, too large or not the indexed image, or package dataset blames the file
-// itself. All other errors are the machine's or the caller's and say nothing about the
-// file.
-func OfFile(err error) bool {
-	if errors.Is(err, ErrMemory) || errors.Is(err, decode.ErrMemory) {
-		return false
-	}
-	return decode.OfImage(err) || errors.Is(err, ErrUnfit) || errors.As(err, new(Problem)) || dataset.OfFile(err)
-}
 
 // IsRaw reports whether a sample is stored as plain pixels.
 func IsRaw(ds *dataset.Dataset, i int) bool {

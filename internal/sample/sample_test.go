@@ -12,10 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // open opens a dataset of these files, or of the manifest among them.
@@ -42,22 +41,6 @@ func pngOf(t *testing.T, h, w int) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
-}
-
-func TestOfFile(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want bool
-	}{
-		{decode.ErrCorrupt, true}, {decode.ErrFormat, true}, {decode.ErrTooLarge, true}, {decode.ErrMismatch, true}, {ErrUnfit, true},
-		{Problem("no image"), true}, {&dataset.FileError{Path: "a", Err: dataset.ErrChanged}, true}, {unix.ENOENT, true},
-		{nil, false}, {ErrMemory, false}, {decode.ErrMemory, false}, {decode.ErrDestination, false}, {unix.EIO, false}, {unix.EMFILE, false},
-		{dataset.ErrAway, false}, {context.Canceled, false}, {dataset.ErrStopped, false}, {fmt.Errorf("%w: %w", decode.ErrCorrupt, decode.ErrMemory), false},
-	} {
-		if got := OfFile(c.err); got != c.want {
-			t.Errorf("%v: %t", c.err, got)
-		}
-	}
 }
 
 // TestReadersShareMemory: any number of readers together never take more than there is, and
@@ -95,7 +78,7 @@ func TestReadersShareMemory(t *testing.T) {
 					good, bad = good-1, bad+1
 				}
 				mu.Unlock()
-				if err != nil && !OfFile(err) {
+				if err != nil && fault.Of(err) != fault.File {
 					t.Error(err)
 				}
 				r.Done()
@@ -121,7 +104,7 @@ func TestWhatDoesNotFit(t *testing.T) {
 	ds := open(t, map[string][]byte{"a.png": wide, "b.png": pngOf(t, 3, 4), "m.csv": []byte("path,height,width,format\na.png,4000,5000,png\nb.png,3,4,png\n")}, "m.csv")
 	r := NewReader(ds, decode.Options{MaxPixels: 1 << 28}, NewMemory(64<<20, 1))
 	defer r.Close()
-	if _, err := r.Read(t.Context(), 0, 0); !errors.Is(err, ErrMemory) || OfFile(err) || r.pixels.Bytes() > 0 {
+	if _, err := r.Read(t.Context(), 0, 0); !errors.Is(err, ErrMemory) || fault.Of(err) == fault.File || r.pixels.Bytes() > 0 {
 		t.Errorf("pixels: %v", err)
 	}
 	if _, err := r.Read(t.Context(), 1, 1<<30); !errors.Is(err, ErrMemory) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fault is a system that fails in a given way and records its calls.
-type fault struct {
+// faultySystem is a system that fails in a given way and records its calls.
+type faultySystem struct {
 	kernel
 	mode   error // error of turning direct reads on
 	refuse error // error of direct reads
@@ -25,14 +25,14 @@ type fault struct {
 	crooked  atomic.Pointer[string]
 }
 
-func (f *fault) open(dir, path string) (int, error) {
+func (f *faultySystem) open(dir, path string) (int, error) {
 	if f.open1 != nil {
 		return -1, f.open1
 	}
 	return f.kernel.open(dir, path)
 }
 
-func (f *fault) stat(fd int) (Identity, error) {
+func (f *faultySystem) stat(fd int) (Identity, error) {
 	if f.stat1 != nil && f.directs.Load()+f.ordinary.Load() > 0 {
 		return Identity{}, f.stat1
 	}
@@ -40,7 +40,7 @@ func (f *fault) stat(fd int) (Identity, error) {
 }
 
 // direct only records the mode, whatever the real file system supports.
-func (f *fault) direct(fd int, on bool) error {
+func (f *faultySystem) direct(fd int, on bool) error {
 	if on && f.mode != nil {
 		return f.mode
 	}
@@ -52,12 +52,12 @@ func (f *fault) direct(fd int, on bool) error {
 	return nil
 }
 
-func (f *fault) close(fd int) {
+func (f *faultySystem) close(fd int) {
 	f.isDirect.Delete(fd)
 	f.kernel.close(fd)
 }
 
-func (f *fault) pread(fd int, p []byte, offset int64) (int, error) {
+func (f *faultySystem) pread(fd int, p []byte, offset int64) (int, error) {
 	if _, direct := f.isDirect.Load(fd); direct {
 		f.directs.Add(1)
 		if offset%directUnit != 0 || len(p)%directUnit != 0 || !aligned(p) {
@@ -77,9 +77,9 @@ func (f *fault) pread(fd int, p []byte, offset int64) (int, error) {
 }
 
 // cached says nothing, as older kernels do.
-func (f *fault) cached(int, int64, int64) bool { return false }
+func (f *faultySystem) cached(int, int64, int64) bool { return false }
 
-func (f *fault) advise(fd int, advice int) {
+func (f *faultySystem) advise(fd int, advice int) {
 	if advice == unix.FADV_DONTNEED {
 		f.drops.Add(1)
 	}
