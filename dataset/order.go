@@ -43,3 +43,16 @@ func PathBytes(path string) string {
 	}
 	return base64.StdEncoding.EncodeToString([]byte(path))
 }
+
+// A BadFile is a sample that cannot be read, and why, as documents name it.
+type BadFile struct {
+	Path   string `json:"path"`
+	Bytes  string `json:"path_bytes,omitempty"` // its PathBytes
+	ID     int    `json:"id"`
+	Reason string `json:"reason"`
+}
+
+// NewBadFile is the sample of a path and a number, which cannot be read for a reason.
+func NewBadFile(path string, id int, reason string) BadFile {
+	return BadFile{path, PathBytes(path), id, reason}
+}

@@ -56,7 +56,7 @@ func benchCommand(c *console) *cli.Command {
 				_, _ = c.err.Write(ended.Stderr)
 				err = endOf(ended)
 			case isBad:
-				err = hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), reasonOf(bad)),
+				err = hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), oneLine(bad.Err.Error())),
 					"to list all such files: batchfs verify %s", shellWord(b.path))
 			}
 			return report, err
@@ -312,7 +312,7 @@ func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) e
 func because(err error, lines []byte) error {
 	lines = bytes.TrimSuffix(lines, []byte("\n"))
 	line := lines[bytes.LastIndexByte(lines, '\n')+1:]
-	var bad badFile
+	var bad dataset.BadFile
 	if !errors.Is(err, unix.EIO) || json.Unmarshal(line, &bad) != nil {
 		return err
 	}

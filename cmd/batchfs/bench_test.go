@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // TestBenchNamesBadImages: an image that cannot be decoded ends bench before anything is
@@ -24,7 +26,7 @@ func TestBenchNamesBadImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	reason := batchfs(t, "verify", "--json", data)
-	var r verifyReport
+	var r sample.Verdict
 	if err := json.Unmarshal([]byte(reason.out), &r); err != nil || len(r.Bad) != 1 {
 		t.Fatalf("%v: %s%s", err, reason.out, reason.err)
 	}

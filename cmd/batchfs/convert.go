@@ -126,11 +126,7 @@ func (r *convertRequest) convert(ctx context.Context, ds *dataset.Dataset) (prin
 	if err != nil {
 		return nil, convertError(r.out, plan, err)
 	}
-	bad := make([]badFile, len(report.Unreadable))
-	for i, u := range report.Unreadable {
-		bad[i] = newBadFile(u.Path, u.ID, u.Reason)
-	}
-	return convertResult{source, report, o.Format.String(), bad, o.Part}, nil
+	return convertResult{source, report, o.Part}, nil
 }
 
 // errBestAsItIs ends a conversion that would gain nothing, before it begins.
@@ -184,9 +180,7 @@ func convertError(out string, plan convert.Plan, err error) error {
 type convertResult struct {
 	Dataset string `json:"dataset"`
 	convert.Report
-	RawFormat  string    `json:"raw_format"`
-	Unreadable []badFile `json:"unreadable"`
-	part       dataset.Share
+	part dataset.Share
 }
 
 func (r convertResult) print(out io.Writer) {

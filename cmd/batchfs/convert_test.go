@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/convert"
 )
 
@@ -58,7 +59,7 @@ type convertedJSON struct {
 	NeededBytes                     int64   `json:"needed_bytes"`
 	FreeBytes                       int64   `json:"free_bytes"`
 	Finished                        bool    `json:"finished_before"`
-	Unreadable                      []badFile
+	Unreadable                      []dataset.BadFile
 }
 
 // converted runs convert and parses its output.

@@ -45,10 +45,10 @@ func indexCommand(c *console) *cli.Command {
 				return c.partsHint(err, f, args)
 			}
 			defer ds.Close()
-			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Name(), Index: ds.IndexPath(), Part: f.text("part"), Report: ds.Report(), Unreadable: []badFile{}}
+			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Name(), Index: ds.IndexPath(), Part: f.text("part"), Report: ds.Report(), Unreadable: []dataset.BadFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
-					r.Unreadable = append(r.Unreadable, newBadFile(ds.Path(i), i, reason))
+					r.Unreadable = append(r.Unreadable, dataset.NewBadFile(ds.Path(i), i, reason))
 				}
 			}
 			if parquet != "" {
@@ -100,8 +100,8 @@ type indexResult struct {
 	Parquet string `json:"parquet,omitempty"`
 	Part    string `json:"part,omitempty"`
 	dataset.Report
-	Unreadable []badFile    `json:"unreadable"` // as far as is known
-	Entries    *entryReport `json:"entry_points,omitempty"`
+	Unreadable []dataset.BadFile `json:"unreadable"` // as far as is known
+	Entries    *entryReport      `json:"entry_points,omitempty"`
 }
 
 func (r indexResult) print(out io.Writer) {
@@ -145,20 +145,8 @@ func formatCounts(formats map[string]int) string {
 	return strings.Join(names, ", ")
 }
 
-// badFile is a sample that cannot be read, and why.
-type badFile struct {
-	Path   string `json:"path"`
-	Bytes  string `json:"path_bytes,omitempty"` // if the path is not UTF-8
-	ID     int    `json:"id"`
-	Reason string `json:"reason"`
-}
-
-func newBadFile(path string, id int, reason string) badFile {
-	return badFile{path, dataset.PathBytes(path), id, reason}
-}
-
 // printFirstBad lists some of the files that cannot be read, so that a million of them do not hide what was said before.
-func printFirstBad(out io.Writer, bad []badFile) {
+func printFirstBad(out io.Writer, bad []dataset.BadFile) {
 	const most = 20
 	printBad(out, bad[:min(len(bad), most)])
 	if len(bad) > most {
@@ -167,9 +155,9 @@ func printFirstBad(out io.Writer, bad []badFile) {
 }
 
 // printBad lists files that cannot be read, one per line.
-func printBad(out io.Writer, bad []badFile) {
+func printBad(out io.Writer, bad []dataset.BadFile) {
 	for _, b := range bad {
-		fmt.Fprintf(out, "%s: %s\n", shown(b.Path), b.Reason)
+		fmt.Fprintf(out, "%s: %s\n", shown(b.Path), oneLine(b.Reason))
 	}
 }
 

@@ -18,7 +18,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // TestMain lets the test binary act as batchfs, for commands that run themselves again. go
@@ -474,7 +476,7 @@ func TestIndex(t *testing.T) {
 		MaxWidth                  int `json:"max_width"`
 		Formats                   map[string]int
 		IgnoredBy                 map[string]int `json:"ignored_by"`
-		Unreadable                []badFile
+		Unreadable                []dataset.BadFile
 		Index                     string
 	}
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" {
@@ -525,7 +527,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("prints %q", lines)
 	}
 	got = batchfs(t, "verify", "--json", data)
-	var r verifyReport
+	var r sample.Verdict
 	if err := json.Unmarshal([]byte(got.out), &r); err != nil || r.Samples != 7 || len(r.Bad) != 2 || r.Bad[1].ID != 5 {
 		t.Errorf("%v, %+v", err, r)
 	}
@@ -548,7 +550,7 @@ func TestStrangeNames(t *testing.T) {
 	if got := batchfs(t, "index", data); !strings.Contains(got.out, "\n"+want) || strings.Contains(got.out, "\x1b") {
 		t.Errorf("index prints %q", got.out)
 	}
-	var r verifyReport
+	var r sample.Verdict
 	if err := json.Unmarshal([]byte(batchfs(t, "verify", "--json", data).out), &r); err != nil || len(r.Bad) != 1 || r.Bad[0].Path != "a/x\n\x1b[2J.png" {
 		t.Errorf("%v, %+v", err, r)
 	}
@@ -665,9 +667,9 @@ func TestGen(t *testing.T) {
 // TestFirstBad: of many bad files, the first are named, and how many more there are.
 func TestFirstBad(t *testing.T) {
 	for n, want := range map[int]string{0: "", 1: "0.jpg: bad\n", 20: "19.jpg: bad\n", 1000: "and 980 more: --json names all of them\n"} {
-		var bad []badFile
+		var bad []dataset.BadFile
 		for i := range n {
-			bad = append(bad, newBadFile(fmt.Sprintf("%d.jpg", i), i, "bad"))
+			bad = append(bad, dataset.BadFile{Path: fmt.Sprintf("%d.jpg", i), ID: i, Reason: "bad"})
 		}
 		var out strings.Builder
 		printFirstBad(&out, bad)

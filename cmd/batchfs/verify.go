@@ -3,159 +3,82 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/fault"
-	"github.com/batchfs/batchfs/internal/parallel"
-	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/internal/sample"
 )
 
 func verifyCommand(c *console) *cli.Command {
 	return command("verify DATASET", func(f *flagSet) runner {
-		o := dataset.Options{Rescan: true, AsClasses: true} // labels do not matter here
-		var v verification
-		var limit int64
+		source := dataset.Options{Rescan: true, AsClasses: true} // labels do not matter here
+		var o sample.Options
+		var part dataset.Share
 		var merge bool
-		datasetFlags(f, &o)
-		workerFlag(c, f, &o.Workers)
-		memoryFlag(c, f, &limit, "decode only as much at once as fits into `SIZE`, such as 8GiB")
-		decodeFlags(f, &v.pixels.MaxPixels, &v.pixels.IgnoreOrientation)
-		partFlags(f, &v.part, &merge)
+		datasetFlags(f, &source)
+		workerFlag(c, f, &source.Workers)
+		memoryFlag(c, f, &o.Memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
+		decodeFlags(f, &o.Decoding.MaxPixels, &o.Decoding.IgnoreOrientation)
+		partFlags(f, &part, &merge)
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
-			o.Rescan = v.part.N == 0 && !merge // else all parts would look at every file
-			remoteWorkers(f, f.args[0], &o.Workers)
+			source.Rescan = part.N == 0 && !merge // else all parts would look at every file
+			remoteWorkers(f, f.args[0], &source.Workers)
+			o.Workers, o.Memory = source.Workers, c.memoryLimit(o.Memory)
 			return checkParts(f)
 		})
-		return c.withDataset(f, &o, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
-			v.ds, v.memory = ds, sample.NewMemory(c.memoryLimit(limit), o.Workers)
-			find := func() error { return v.run(ctx, c, o.Workers) }
+		return c.withDataset(f, &source, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
+			v := verifyResult{storage: cmp.Or(ds.Root(), ds.Name())}
+			var err error
 			if merge {
-				find = v.join
+				v.Verdict, err = sample.JoinVerdicts(ds)
+			} else {
+				v.Verdict, err = c.verify(ctx, ds, part, o)
 			}
-			if err := find(); err != nil {
-				return nil, advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
-			}
-			v.Unended = ds.Report().Unended
-			return &v, nil
+			return v, advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
 		})
 	})
 }
 
-// verifyReport is the JSON output of verify.
-type verifyReport struct {
-	Samples int       `json:"samples"`
-	Bad     []badFile `json:"bad"`
-	Unended []string  `json:"unended,omitempty"` // archives that may have been cut off between two members
-	Unread  []badFile `json:"unread"`            // files that the machine could not read; they may be good
-}
-
-func (r verifyReport) print(out io.Writer) {
-	printBad(out, slices.Concat(r.Bad, r.Unread))
-	unread := ""
-	if n := len(r.Unread); n > 0 {
-		unread = fmt.Sprintf(", %d not read", n)
-	}
-	fmt.Fprintf(out, "%s, %d bad%s%s\n", count(r.Samples, "image"), len(r.Bad), unread, unended(r.Unended))
-}
-
-// verification decodes every sample of a dataset once.
-type verification struct {
-	ds     *dataset.Dataset
-	part   dataset.Share
-	first  int // sample of the part
-	pixels decode.Options
-	memory *sample.Memory
-
-	done atomic.Int64
-	mu   sync.Mutex // guards the following
-	verifyReport
-	noMemory bool // for some sample
-}
-
-// run returns shortly after ctx ends.
-func (v *verification) run(ctx context.Context, c *console, workers int) error {
-	first, end := v.part.Span(v.ds.Len())
-	v.first, v.verifyReport = first, verifyReport{Samples: end - first, Bad: []badFile{}, Unread: []badFile{}}
+// verify verifies with progress on a terminal.
+func (c *console) verify(ctx context.Context, ds *dataset.Dataset, part dataset.Share, o sample.Options) (sample.Verdict, error) {
 	bar := c.progress("verifying", "images")
 	defer bar.close()
-	report, stop := promptly.Progress(bar.report)
-	defer stop()
-	_, err := promptly.Do(ctx, func() (struct{}, error) {
-		return struct{}{}, parallel.Each(ctx, workers, v.Samples, func(done, total int64) { v.done.Store(done); report(done, total) }, v.work)
-	}, nil)
-	if err != nil {
-		return fmt.Errorf("%w after %d of %s", errInterrupted, v.done.Load(), count(v.Samples, "image"))
+	var done, total int64
+	o.Progress = func(d, n int64) {
+		done, total = d, n
+		bar.report(d, n)
 	}
-	for _, list := range [][]badFile{v.Bad, v.Unread} {
-		slices.SortFunc(list, func(a, b badFile) int { return a.ID - b.ID })
+	v, err := sample.Verify(ctx, ds, part, o)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w after %d of %s", errInterrupted, done, count(total, "image"))
 	}
-	if v.part.N == 0 {
-		return nil
-	}
-	return v.ds.KeepPart(v.part, "verify", v.verifyReport)
+	return v, err
 }
 
-// join reads the reports of all parts.
-func (v *verification) join() error {
-	v.verifyReport = verifyReport{Bad: []badFile{}, Unread: []badFile{}}
-	return v.ds.EachPart("verify", func(found []byte) error {
-		var r verifyReport
-		err := json.Unmarshal(found, &r)
-		v.Samples, v.Bad, v.Unread = v.Samples+r.Samples, append(v.Bad, r.Bad...), append(v.Unread, r.Unread...)
-		return err
-	})
+// verifyResult is the output of verify.
+type verifyResult struct {
+	sample.Verdict
+	storage string // of the dataset
 }
 
-func (v *verification) work(ctx context.Context, items iter.Seq[int]) error {
-	r := sample.NewReader(v.ds, v.pixels, v.memory)
-	defer r.Close()
-	for i := range items {
-		i += v.first
-		img, err := r.Read(ctx, i, 0)
-		if err == nil {
-			err = r.Decode(img)
-		}
-		r.Done()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			v.note(i, err)
-		}
+func (v verifyResult) print(out io.Writer) {
+	printBad(out, slices.Concat(v.Bad, v.Unread))
+	unread := ""
+	if n := len(v.Unread); n > 0 {
+		unread = fmt.Sprintf(", %d not read", n)
 	}
-	return nil
-}
-
-// note records the error of sample i.
-func (v *verification) note(i int, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	b := newBadFile(v.ds.Path(i), i, reasonOf(err))
-	if fault.Of(err) == fault.File {
-		v.Bad = append(v.Bad, b)
-		return
-	}
-	v.Unread = append(v.Unread, b)
-	v.noMemory = v.noMemory || errors.Is(err, sample.ErrMemory) || errors.Is(err, decode.ErrMemory)
+	fmt.Fprintf(out, "%s, %d bad%s%s\n", count(v.Samples, "image"), len(v.Bad), unread, unended(v.Unended))
 }
 
 // verdict is the error that ends the command if not all files are good.
-func (v *verification) verdict() error {
-	remedy := "check that the storage is there, and try again: ls " + shellWord(cmp.Or(v.ds.Root(), v.ds.Name()))
-	if v.noMemory {
+func (v verifyResult) verdict() error {
+	remedy := "check that the storage is there, and try again: ls " + shellWord(v.storage)
+	if v.NoMemory {
 		remedy = "allow more: --memory-limit SIZE"
 	}
 	switch {
@@ -166,6 +89,3 @@ func (v *verification) verdict() error {
 	}
 	return nil
 }
-
-// reasonOf is an error without its path, which is printed before it.
-func reasonOf(err error) string { return oneLine(dataset.Reason(err).Error()) }

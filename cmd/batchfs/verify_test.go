@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/hangfs"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -56,7 +57,7 @@ func TestVerifyOfAFileBeyondMemory(t *testing.T) {
 			t.Errorf("prints %q", got.out)
 		}
 	}
-	var r verifyReport
+	var r sample.Verdict
 	got := batchfs(t, "verify", "--memory-limit", "1GiB", "--json", data)
 	if err := json.Unmarshal([]byte(got.out), &r); err != nil || len(r.Bad) != 0 || len(r.Unread) != 1 || r.Unread[0].Path != "a/huge.jpg" {
 		t.Errorf("%+v, %v", r, err)
@@ -88,7 +89,7 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 	writeImage(t, filepath.Join(data, "a", "large.png"), 40, 40)
 
 	got := batchfs(t, "verify", "--json", "--max-pixels", "1000", data)
-	var r verifyReport
+	var r sample.Verdict
 	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
 		t.Fatal(err)
 	}

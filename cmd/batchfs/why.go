@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/catalog"
@@ -43,16 +44,16 @@ func whyCommand(c *console) *cli.Command {
 
 // explanation is the output of why.
 type explanation struct {
-	Path    string          `json:"path"`
-	Last    *fusefs.Failure `json:"last_error"` // nil: none is known
-	Corrupt []badFile       `json:"corrupt"`    // as far as is known
+	Path    string            `json:"path"`
+	Last    *fusefs.Failure   `json:"last_error"` // nil: none is known
+	Corrupt []dataset.BadFile `json:"corrupt"`    // as far as is known
 
 	dataset, onError string // settings of the mount
 }
 
 // explain collects what a mount knows about a batch.
 func explain(path string) (why explanation, err error) {
-	why.Path, why.Corrupt = path, []badFile{}
+	why.Path, why.Corrupt = path, []dataset.BadFile{}
 	root, below, err := mountOf(path)
 	if err != nil {
 		return why, err
@@ -119,7 +120,7 @@ func (why *explanation) addCorrupt(root, batch string) error {
 	}
 	var doc struct {
 		Samples []struct {
-			badFile
+			dataset.BadFile
 			Status string `json:"status"`
 		} `json:"samples"`
 	}
@@ -129,7 +130,7 @@ func (why *explanation) addCorrupt(root, batch string) error {
 	}
 	for _, s := range doc.Samples {
 		if s.Status == catalog.StatusCorrupt.String() {
-			why.Corrupt = append(why.Corrupt, s.badFile)
+			why.Corrupt = append(why.Corrupt, s.BadFile)
 		}
 	}
 	return nil

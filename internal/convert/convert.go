@@ -49,8 +49,9 @@ func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Rep
 		n := ds.Len()
 		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), kinds: make([]kind, n), exts: make([]string, n)}
 		c.first, c.end = o.Part.Span(n)
+		c.report.RawFormat, c.report.Unreadable = o.Format.String(), []dataset.BadFile{}
 		err := c.write(ctx, out)
-		slices.SortFunc(c.report.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(c.report.Unreadable, func(a, b dataset.BadFile) int { return cmp.Compare(a.ID, b.ID) })
 		if err != nil {
 			err = fmt.Errorf("convert: %w", classified(err))
 		}
@@ -340,5 +341,5 @@ func (c *conversion) spoil(i int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kinds[i] = unreadable
-	c.report.Unreadable = append(c.report.Unreadable, Unreadable{i, c.ds.Path(i), err.Error()})
+	c.report.Unreadable = append(c.report.Unreadable, dataset.NewBadFile(c.ds.Path(i), i, err.Error()))
 }

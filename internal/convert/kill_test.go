@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/dataset"
 )
 
 // runChild converts in another process, which dies at a step; false: it finished first.
@@ -95,7 +97,7 @@ func uninterrupted(t *testing.T, path, out string, o Options) map[string]string 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(r.Unreadable, func(u Unreadable) bool { return strings.HasSuffix(u.Path, "a/3.png") }) {
+	if !slices.ContainsFunc(r.Unreadable, func(u dataset.BadFile) bool { return strings.HasSuffix(u.Path, "a/3.png") }) {
 		t.Fatalf("a/3.png was not chosen: %+v", r)
 	}
 	opened, manifest := out, ""

@@ -82,18 +82,13 @@ type Report struct {
 	Reused    int `json:"reused"`    // complete files of an earlier run
 	Symlinked int `json:"symlinked"` // kept as symbolic links, because they could be neither linked nor read
 
-	// Unreadable are the samples that were kept because they cannot be read, by ID. Samples
-	// that seem fine were only read if they were chosen to be raw.
-	Unreadable []Unreadable `json:"-"`
 	// Manifest is the absolute path of the result's manifest; "" for a directory dataset.
 	Manifest string `json:"manifest,omitempty"`
 	// Classes is the absolute path of a file of class names that a mount of the result needs; "" if it finds them itself.
 	Classes string `json:"classes,omitempty"`
-}
 
-// Unreadable is a sample that cannot be read, and why.
-type Unreadable struct {
-	ID     int
-	Path   string // relative to the dataset's root
-	Reason string
+	RawFormat string `json:"raw_format"`
+	// Unreadable are the samples that were kept because they cannot be read, by ID. Samples
+	// that seem fine were only read if they were chosen to be raw.
+	Unreadable []dataset.BadFile `json:"unreadable"`
 }
