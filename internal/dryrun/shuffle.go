@@ -1,75 +1,51 @@
-package main
+package dryrun
 
 import (
-	"cmp"
 	"context"
 	"math"
 
 	"github.com/batchfs/batchfs/shard"
 )
 
-// placementStats says how much of what is read here belongs to other nodes.
-type placementStats struct {
-	Nodes    int     `json:"nodes"`
-	Fetched  float64 `json:"fetched"`  // share of the samples
-	Expected float64 `json:"expected"` // by the formula
-}
-
-// shuffleStats says how well a window mixes, each figure beside that of a shuffle of all samples.
-type shuffleStats struct {
+// Shuffle says how well a window mixes, each figure beside that of a shuffle of all samples.
+type Shuffle struct {
 	Window int   `json:"window"`
 	Blocks int64 `json:"blocks"`
 	// If all samples of a block had one label, and each block another: the variance of the share
 	// of a label in a batch, relative to that of independent draws. At most the batch size.
-	LabelVariance compared `json:"label_variance"`
+	LabelVariance Compared `json:"label_variance"`
 	// Of the distances between samples that are read one after another, by their ids, plus that of
 	// the distances between their blocks, in bits.
-	Entropy compared `json:"entropy"`
+	Entropy Compared `json:"entropy"`
 	// How far apart samples that are neighbours in the dataset are read, relative to the mean
 	// distance of two positions.
-	Apart compared `json:"apart"`
+	Apart Compared `json:"apart"`
 }
 
-// compared is a figure of an order, and of a shuffle of all samples.
-type compared struct {
+// Compared is a figure of an order, and of a shuffle of all samples.
+type Compared struct {
 	Measured float64 `json:"measured"`
 	Full     float64 `json:"full"`
 }
 
-// addShuffle measures the order of the first epoch, if it is mixed in a window.
-func (s *simulation) addShuffle(ctx context.Context) (err error) {
-	if s.order.Window == 0 {
-		return nil
-	}
-	full := s.plan.Config()
-	full.Window = 0
-	reference, err := shard.New(full)
+// shuffleOf measures how an epoch mixes in a window, and without one.
+func shuffleOf(ctx context.Context, plan *shard.Plan, epoch int) (*Shuffle, error) {
+	config := plan.Config()
+	window := config.Window
+	config.Window = 0
+	full, err := shard.New(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var measured [2]mixing
-	for i, plan := range []*shard.Plan{s.plan, reference} {
-		if measured[i], err = measureMixing(ctx, plan, s.first); err != nil {
-			return err
-		}
+	a, err := measureMixing(ctx, plan, epoch)
+	if err != nil {
+		return nil, err
 	}
-	a, b := measured[0], measured[1]
-	s.Shuffle = &shuffleStats{
-		s.order.Window, s.plan.Blocks(), compared{a.variance, b.variance}, compared{a.entropy, b.entropy}, compared{a.apart, b.apart},
-	}
-	return nil
-}
-
-// addPlacement says what the nodes had to fetch of what was read.
-func (s *simulation) addPlacement() {
-	if s.order.Partition != shard.Local {
-		return
-	}
-	nodes := cmp.Or(s.order.Nodes, s.Shards)
-	each, n := float64(s.Shards)*float64(s.BatchSize)/float64(nodes), float64(nodes)
-	s.Placement = &placementStats{
-		Nodes: nodes, Fetched: float64(s.valid-s.own) / float64(max(1, s.valid)), Expected: math.Sqrt((1 - 1/n) / (2 * math.Pi * each)),
-	}
+	b, err := measureMixing(ctx, full, epoch)
+	return &Shuffle{
+		Window: window, Blocks: plan.Blocks(),
+		LabelVariance: Compared{a.variance, b.variance}, Entropy: Compared{a.entropy, b.entropy}, Apart: Compared{a.apart, b.apart},
+	}, err
 }
 
 // mixing is how well the order of an epoch mixes.
@@ -149,16 +125,4 @@ func labelVariance(plan *shard.Plan, epoch int) float64 {
 		}
 	}
 	return sum / max(1, batches) * b / (1 - squares)
-}
-
-func (s *planStats) printOrder(t table) {
-	if p := s.Placement; p != nil {
-		t.row("fetched", "%.2f %% of %s, from the %d nodes that own them; expected %.2f %%", 100*p.Fetched, count(s.Read, "sample"), p.Nodes, 100*p.Expected)
-	}
-	if q := s.Shuffle; q != nil {
-		t.row("window", "%d of %s; in brackets: a shuffle of all samples", q.Window, count(q.Blocks, "block"))
-		t.row("label variance", "%.2f (%.2f) times that of independent draws, if each block has a label of its own", q.LabelVariance.Measured, q.LabelVariance.Full)
-		t.row("entropy", "%.2f (%.2f) bits", q.Entropy.Measured, q.Entropy.Full)
-		t.row("neighbours apart", "%.4f (%.4f) of the mean distance", q.Apart.Measured, q.Apart.Full)
-	}
 }

@@ -1,0 +1,61 @@
+// Package dryrun says what mounts would read, and what their caches would do, without reading
+// anything: all of it follows from the order of samples.
+package dryrun
+
+import (
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// An Order is the order of the samples of a dataset, or of a number of samples.
+type Order struct {
+	plan *shard.Plan
+	raw  *shard.RawSet // nil: not known
+}
+
+// New returns the order of c.Samples samples, or those of ds if it is not nil. An error is an
+// *option.Error.
+func New(ds *dataset.Dataset, c shard.Config) (*Order, error) {
+	o := &Order{}
+	if ds != nil {
+		c.Samples, c.Blocks, o.raw = int64(ds.Len()), ds.Blocks(), catalog.RawSamples(ds)
+		if c.Shuffle { // else they have no part in the order
+			c.Raw = o.raw
+		}
+	}
+	var err error
+	o.plan, err = shard.New(c)
+	return o, err
+}
+
+// An Epoch is what a shard reads in an epoch.
+type Epoch struct {
+	Shard   int     `json:"shard"`
+	Epoch   int     `json:"epoch"`
+	Batches []Batch `json:"batches"`
+}
+
+// A Batch is the samples of a batch, slot by slot.
+type Batch struct {
+	Batch     int     `json:"batch"`
+	Positions []int64 `json:"positions"`
+	IDs       []int64 `json:"ids"`
+	Valid     int     `json:"valid"`
+}
+
+// Epoch lists the batches of a shard in an epoch.
+func (o *Order) Epoch(s, epoch int) Epoch {
+	e := Epoch{Shard: s, Epoch: epoch, Batches: make([]Batch, o.plan.Batches(s, epoch))}
+	var slots []shard.Slot
+	for i := range e.Batches {
+		var valid int
+		slots, valid = o.plan.Batch(s, epoch, i, slots[:0])
+		b := Batch{Batch: i, Positions: make([]int64, len(slots)), IDs: make([]int64, len(slots)), Valid: valid}
+		for j, slot := range slots {
+			b.Positions[j], b.IDs[j] = slot.Position, slot.ID
+		}
+		e.Batches[i] = b
+	}
+	return e
+}
