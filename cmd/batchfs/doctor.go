@@ -3,26 +3,20 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/tier"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/shard"
 )
 
 func doctorCommand(c *console) *cli.Command {
@@ -145,9 +139,9 @@ func (r doctorReport) print(out io.Writer) {
 // mountingFinding is the finding that decides the exit status.
 const mountingFinding = "mounting"
 
-// tryMount mounts a dataset of one pixel: the only way to find out what works.
+// tryMount adds whether a mount works, and how its readers get their bytes.
 func (c *console) tryMount(ctx context.Context, r *doctorReport) {
-	readPath, reason, err := c.onePixelMount(ctx)
+	readPath, reason, err := fusefs.TryMount(ctx, c.machine.defaultMemoryLimit())
 	r.add(mountingFinding, "a test mount worked", problem(err), unless(deviceAdvice() != "", // which another finding has
 		"mount as root, or, to mount as an ordinary user: sudo apt-get install fuse3; in a container: --cap-add SYS_ADMIN"))
 	if err != nil {
@@ -157,45 +151,6 @@ func (c *console) tryMount(ctx context.Context, r *doctorReport) {
 	r.add("passthrough", "reads and maps bypass the daemon",
 		unless(readPath == "passthrough", "unavailable, reads go through the daemon: "+reason),
 		"needs Linux 6.9 and CAP_SYS_ADMIN: mount as root, with --allow-other for the others; in a container --cap-add SYS_ADMIN, without user namespaces")
-}
-
-func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, err error) {
-	dir, err := os.MkdirTemp("", "batchfs-doctor-")
-	if err != nil {
-		return "", "", err
-	}
-	data, mnt := filepath.Join(dir, "data"), filepath.Join(dir, "mnt")
-	// Remove them one by one, so that nothing is deleted through a mount that did not end.
-	defer func() {
-		err = errors.Join(err, os.RemoveAll(data), os.Remove(mnt), os.Remove(dir))
-	}()
-	err = errors.Join(os.Mkdir(data, 0o700), os.Mkdir(mnt, 0o700), os.WriteFile(filepath.Join(data, "pixel.ppm"), []byte("P5 1 1 255\n\x00"), 0o600))
-	if err != nil {
-		return "", "", err
-	}
-	ds, err := (&console{err: io.Discard}).openDataset(ctx, data, dataset.Options{Workers: 1, Logger: quiet})
-	if err != nil {
-		return "", "", err
-	}
-	defer ds.Close()
-	e, err := engine.New(ds, engine.Options{
-		Options: catalog.Options{
-			Config: shard.Config{Shards: 1, BatchSize: 1, PadLastBatch: true}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1},
-		},
-		Workers: 1, BatchWorkers: 1, MemoryLimit: c.machine.defaultMemoryLimit(), Logger: quiet,
-	})
-	if err != nil {
-		return "", "", err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	m, err := fusefs.Mount(mnt, e, fusefs.Options{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), ReadPath: "auto", Logger: quiet})
-	if err != nil {
-		return "", "", err
-	}
-	if err := m.Unmount(); err != nil {
-		return "", "", errors.Join(err, m.Detach())
-	}
-	return m.ReadPath(), m.Reason(), nil
 }
 
 // deviceAdvice returns advice if /dev/fuse is unusable, "" otherwise.

@@ -7,25 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/internal/affinity"
-	"github.com/batchfs/batchfs/internal/cuda"
+	"github.com/batchfs/batchfs/internal/gpu"
 )
 
 // addGPU adds whether there is a GPU, whether CUDA can use it, and whether batches in its memory can be handed to other processes.
 func (m machine) addGPU(r *doctorReport) {
-	gpu := m.gpu()
-	r.add("GPU", gpu, "", "")
-	driver, err := cuda.Open()
-	var devices []cuda.Device
-	if err == nil {
-		devices, err = driver.Devices()
-	}
+	device := m.gpuDevice()
+	r.add("GPU", device, "", "")
+	version, found, err := gpu.Examine()
 	switch {
 	case err == nil:
-		r.add("CUDA", describeDevices(driver, devices), "", "")
-		addNVJPEG(r, cuda.NVJPEGVersion)
-		m.addHandOver(r, devices)
-	case strings.HasPrefix(gpu, "NVIDIA") || !slices.ContainsFunc([]error{cuda.ErrNotBuilt, cuda.ErrNoDriver, cuda.ErrNoDevice},
+		r.add("CUDA", describeGPUs(version, found), "", "")
+		addNVJPEG(r, gpu.NVJPEGVersion)
+		m.addHandOver(r, found)
+	case strings.HasPrefix(device, "NVIDIA") || !slices.ContainsFunc([]error{gpu.ErrNotBuilt, gpu.ErrNoDriver, gpu.ErrNoDevice},
 		func(usual error) bool { return errors.Is(err, usual) }):
 		r.add("CUDA", "", err.Error(), cudaAdvice(err))
 	default: // usual without a GPU
@@ -37,14 +32,14 @@ func (m machine) addGPU(r *doctorReport) {
 func addNVJPEG(r *doctorReport, find func() (version string, err error)) {
 	version, err := find()
 	found := version + ", for --" + decodeOn + " " + decodeNVJPEG
-	if errors.Is(err, cuda.ErrNoNVJPEG) {
+	if errors.Is(err, gpu.ErrNoNVJPEG) {
 		found, err = "missing, for --"+decodeOn+" "+decodeNVJPEG+": "+err.Error(), nil
 	}
 	r.add("nvJPEG", found, problem(err), nvjpegAdvice)
 }
 
-// gpu is a GPU by its device file.
-func (m machine) gpu() string {
+// gpuDevice is a GPU by its device file.
+func (m machine) gpuDevice() string {
 	for _, kind := range []struct{ device, name string }{
 		{"dev/nvidia0", "NVIDIA " + m.line("proc/driver/nvidia/version")}, {"dev/kfd", "AMD"},
 	} {
@@ -55,27 +50,27 @@ func (m machine) gpu() string {
 	return "none found"
 }
 
-func describeDevices(driver *cuda.Driver, devices []cuda.Device) string {
-	text := fmt.Sprintf("driver for CUDA %d.%d", driver.Version/1000, driver.Version%1000/10)
-	for _, d := range devices {
-		text += fmt.Sprintf("; %s, %s, %s", d.Name, d.UUID, formatBytes(d.Memory))
-		if u, ok := affinity.UsageOf(d.UUID); ok {
+func describeGPUs(version int, found []gpu.Found) string {
+	text := fmt.Sprintf("driver for CUDA %d.%d", version/1000, version%1000/10)
+	for _, g := range found {
+		text += fmt.Sprintf("; %s, %s, %s", g.Name, g.UUID, formatBytes(g.Memory))
+		if u := g.Usage; u.MemoryTotal > 0 {
 			text += fmt.Sprintf(" (%s of the GPU's %s used)", formatBytes(u.MemoryUsed), formatBytes(u.MemoryTotal))
 		}
 	}
 	return text
 }
 
-// cudaAdvice says what to do about an error of cuda.Open.
+// cudaAdvice says what to do about an error of gpu.Examine.
 func cudaAdvice(err error) string {
 	switch {
-	case errors.Is(err, cuda.ErrNotBuilt):
+	case errors.Is(err, gpu.ErrNotBuilt):
 		return "this batchfs cannot use the GPU: build it with cgo: make build"
-	case errors.Is(err, cuda.ErrNoDriver):
+	case errors.Is(err, gpu.ErrNoDriver):
 		return "install NVIDIA's driver with libcuda.so.1; in a container: --gpus all, with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-	case errors.Is(err, cuda.ErrOldDriver):
+	case errors.Is(err, gpu.ErrOldDriver):
 		return "install a newer driver of NVIDIA's"
-	case errors.Is(err, cuda.ErrNoDevice):
+	case errors.Is(err, gpu.ErrNoDevice):
 		return "set CUDA_VISIBLE_DEVICES to a GPU that nvidia-smi -L lists; in a container: --gpus all"
 	default:
 		return "nvidia-smi shows whether the driver works; load what may be missing: sudo modprobe nvidia_uvm; or reboot after an update of the driver"
@@ -86,13 +81,13 @@ func cudaAdvice(err error) string {
 const initialNamespace = "pid:[4026531836]"
 
 // addHandOver adds whether other processes can open GPU memory of a mount: never that of parts of a GPU, and only if they are numbered in the same namespace.
-func (m machine) addHandOver(r *doctorReport, devices []cuda.Device) {
+func (m machine) addHandOver(r *doctorReport, found []gpu.Found) {
 	const name = ".cuda files"
-	part := slices.IndexFunc(devices, func(d cuda.Device) bool { return d.MIG })
+	part := slices.IndexFunc(found, func(g gpu.Found) bool { return g.MIG })
 	namespace, err := fs.ReadLink(m.files, "proc/self/ns/pid")
 	switch {
 	case part >= 0:
-		r.add(name, "", devices[part].UUID+" is a part of a GPU (MIG): its memory cannot be handed to other processes",
+		r.add(name, "", found[part].UUID+" is a part of a GPU (MIG): its memory cannot be handed to other processes",
 			"use a whole GPU, or read the batches from host memory")
 	case err == nil && namespace != initialNamespace:
 		r.add(name, "", "GPU memory can only be handed to processes in this container, which has a PID namespace of its own",

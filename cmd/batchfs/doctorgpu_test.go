@@ -8,17 +8,17 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/batchfs/batchfs/internal/cuda"
+	"github.com/batchfs/batchfs/internal/gpu"
 )
 
 // Where there is a GPU that CUDA cannot use, doctor says so; where there is none, that is no problem.
 func TestDoctorWithoutCUDA(t *testing.T) {
-	_, err := cuda.Open()
+	_, _, err := gpu.Examine()
 	if err == nil {
 		t.Skip("CUDA works here")
 	}
 	advice := "make build"
-	if !errors.Is(err, cuda.ErrNotBuilt) {
+	if !errors.Is(err, gpu.ErrNotBuilt) {
 		advice = "--gpus all"
 	}
 	for _, files := range []fstest.MapFS{{}, {"dev/nvidia0": {}, "proc/driver/nvidia/version": {Data: []byte("NVRM version: 575\n")}}} {
@@ -42,8 +42,8 @@ func TestDoctorNVJPEG(t *testing.T) {
 		says    string
 	}{
 		{"12.4.0", nil, true, "12.4.0, for --gpu-decode nvjpeg"},
-		{"", fmt.Errorf("%w: no such file", cuda.ErrNoNVJPEG), true, "missing, for --gpu-decode nvjpeg: nvJPEG cannot be loaded: no such file"},
-		{"11.6.0", fmt.Errorf("%w: 11.6", cuda.ErrOldNVJPEG), false, "nvJPEG is too old: 11.6"},
+		{"", fmt.Errorf("%w: no such file", gpu.ErrNoNVJPEG), true, "missing, for --gpu-decode nvjpeg: nvJPEG cannot be loaded: no such file"},
+		{"11.6.0", fmt.Errorf("%w: 11.6", gpu.ErrOldNVJPEG), false, "nvJPEG is too old: 11.6"},
 	} {
 		var r doctorReport
 		addNVJPEG(&r, func() (string, error) { return c.version, c.err })
@@ -57,17 +57,18 @@ func TestDoctorHandOver(t *testing.T) {
 	namespace := func(name string) machine {
 		return machine{files: fstest.MapFS{"proc/self/ns/pid": {Mode: fs.ModeSymlink, Data: []byte(name)}}}
 	}
-	whole, part := cuda.Device{UUID: "GPU-1"}, cuda.Device{UUID: "MIG-2", MIG: true}
+	whole, part := gpu.Found{}, gpu.Found{}
+	whole.UUID, part.UUID, part.MIG = "GPU-1", "MIG-2", true
 	for _, c := range []struct {
 		machine machine
-		devices []cuda.Device
+		devices []gpu.Found
 		problem string
 	}{
-		{namespace(initialNamespace), []cuda.Device{whole}, ""},
-		{machine{files: fstest.MapFS{}}, []cuda.Device{whole}, ""},
-		{namespace("pid:[4026532000]"), []cuda.Device{whole}, "PID namespace"},
-		{namespace("pid:[4026532000]"), []cuda.Device{whole, part}, "MIG-2 is a part"},
-		{namespace(initialNamespace), []cuda.Device{part}, "MIG-2 is a part"},
+		{namespace(initialNamespace), []gpu.Found{whole}, ""},
+		{machine{files: fstest.MapFS{}}, []gpu.Found{whole}, ""},
+		{namespace("pid:[4026532000]"), []gpu.Found{whole}, "PID namespace"},
+		{namespace("pid:[4026532000]"), []gpu.Found{whole, part}, "MIG-2 is a part"},
+		{namespace(initialNamespace), []gpu.Found{part}, "MIG-2 is a part"},
 	} {
 		var r doctorReport
 		c.machine.addHandOver(&r, c.devices)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/cuda"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -73,7 +72,7 @@ func (r gpuRequest) openNVJPEG(o *engine.Options) (err error) {
 	}
 	closeDevice(o)
 	refused := fmt.Errorf("--%s %s: %w", decodeOn, decodeNVJPEG, err)
-	if errors.Is(err, cuda.ErrNoNVJPEG) || errors.Is(err, cuda.ErrOldNVJPEG) {
+	if errors.Is(err, gpu.ErrNoNVJPEG) || errors.Is(err, gpu.ErrOldNVJPEG) {
 		return hint(refused, nvjpegAdvice)
 	}
 	return hint(refused, "batchfs doctor")

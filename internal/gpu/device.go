@@ -18,6 +18,14 @@ var (
 	ErrLost = cuda.ErrLost
 	// ErrNVJPEG means that nvJPEG failed for no fault of an image.
 	ErrNVJPEG = cuda.ErrNVJPEG
+
+	// The reasons why no GPU, or no nvJPEG, can be used.
+	ErrNotBuilt  = cuda.ErrNotBuilt // this program is built without CUDA
+	ErrNoDriver  = cuda.ErrNoDriver
+	ErrOldDriver = cuda.ErrOldDriver
+	ErrNoDevice  = cuda.ErrNoDevice
+	ErrNoNVJPEG  = cuda.ErrNoNVJPEG
+	ErrOldNVJPEG = cuda.ErrOldNVJPEG
 )
 
 // A Driver is what a Device needs of a GPU's driver. Its methods are safe for concurrent use.

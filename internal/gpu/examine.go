@@ -1,0 +1,30 @@
+package gpu
+
+import (
+	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/cuda"
+)
+
+// A Found GPU is one that CUDA can use.
+type Found struct {
+	cuda.Device
+	Usage affinity.Usage // by all processes; MemoryTotal is 0 if it is not known
+}
+
+// Examine returns the version of the driver, as 1000 times the major and ten times the minor one,
+// and the GPUs that this process can use. The error says why there are none.
+func Examine() (version int, found []Found, err error) {
+	driver, err := cuda.Open()
+	if err != nil {
+		return 0, nil, err
+	}
+	devices, err := driver.Devices()
+	for _, d := range devices {
+		usage, _ := affinity.UsageOf(d.UUID)
+		found = append(found, Found{d, usage})
+	}
+	return driver.Version, found, err
+}
+
+// NVJPEGVersion is that of the nvJPEG that this process finds.
+func NVJPEGVersion() (string, error) { return cuda.NVJPEGVersion() }
