@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/catalog"
@@ -58,6 +60,40 @@ type Options struct {
 type Kernels struct {
 	Resizing resample.Kernel
 	Writing  layout.Kernel
+}
+
+// vectorLevels are sets of vector instructions, each of which includes those before.
+var vectorLevels = []string{"portable", "ssse3", "avx2", "avx512"}
+
+// VectorLevels are the sets of vector instructions that this build uses on this processor.
+func VectorLevels() []string {
+	return vectorLevels[:len(resample.Kernels())-1] // all but Go's, of which C's kernels are these
+}
+
+// UseVectors has everything computed with a level of vector instructions, one of VectorLevels.
+func (o *Options) UseVectors(level string) {
+	names := vectorLevels[:slices.Index(vectorLevels, level)+1]
+	o.Decoding.Kernel = upTo(decode.Kernels(), names)
+	o.Kernels = Kernels{Resizing: upTo(resample.Kernels(), names), Writing: upTo(layout.Kernels(), names)}
+}
+
+// upTo returns the last kernel with one of some names.
+func upTo[K fmt.Stringer](all []K, names []string) (best K) {
+	for _, k := range all {
+		if slices.Contains(names, k.String()) {
+			best = k
+		}
+	}
+	return best
+}
+
+// ErrNoneNear means that no CPUs are known to be near the GPU.
+var ErrNoneNear = affinity.ErrNoneNear
+
+// Place sets Affinity and NearDevice; see [affinity.Place].
+func (o *Options) Place(list, gpu, visible string) (err error) {
+	o.Affinity, o.NearDevice, err = affinity.Place(list, o.Workers, gpu, visible)
+	return err
 }
 
 // Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier

@@ -11,14 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/headroom"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/store"
-	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -62,7 +58,7 @@ func readEnvironment(lookup func(string) (value string, set bool), uid int) envi
 		hubTokenFile: cmp.Or(getenv("HF_TOKEN_PATH"), filepath.Join(cmp.Or(getenv("HF_HOME"), filepath.Join(getenv("HOME"), ".cache", "huggingface")), "token")),
 	}
 	if gpus, set := lookup("CUDA_VISIBLE_DEVICES"); set && gpus == "" { // as for CUDA
-		e.gpus = affinity.NoGPU
+		e.gpus = gpuNone
 	}
 	e.buffers, e.buffersError = pinned.ParsePolicy(func(name string) (string, bool) { return getenv(name), true })
 	return e
@@ -118,25 +114,11 @@ func (e environment) setKernels(o *engine.Options) error {
 	if e.vectors == "" {
 		return nil
 	}
-	levels := []string{"portable", "ssse3", "avx2", "avx512"}
-	here := levels[:len(resample.Kernels())-1] // all but Go's, of which C's kernels are these
-	level := slices.Index(here, e.vectors)
-	if level < 0 {
-		return usage("%s must be one of %s on this processor, not %q", vectorsVariable, strings.Join(here, ", "), e.vectors)
+	if levels := engine.VectorLevels(); !slices.Contains(levels, e.vectors) {
+		return usage("%s must be one of %s on this processor, not %q", vectorsVariable, strings.Join(levels, ", "), e.vectors)
 	}
-	o.Decoding.Kernel = upTo(decode.Kernels(), levels[:level+1])
-	o.Kernels = engine.Kernels{Resizing: upTo(resample.Kernels(), levels[:level+1]), Writing: upTo(layout.Kernels(), levels[:level+1])}
+	o.UseVectors(e.vectors)
 	return nil
-}
-
-// upTo returns the last kernel with one of some names.
-func upTo[K fmt.Stringer](all []K, names []string) (best K) {
-	for _, k := range all {
-		if slices.Contains(names, k.String()) {
-			best = k
-		}
-	}
-	return best
 }
 
 // place sets the CPUs of the workers, from the flag or the environment.
@@ -144,48 +126,19 @@ func (c *console) place(f *flagSet, o *engine.Options) error {
 	if c.env.buffersError != nil {
 		return wrongUsage(c.env.buffersError)
 	}
-	list, source := c.env.affinity, affinityVariable
+	list, source, gpu := c.env.affinity, affinityVariable, ""
 	if f.Changed(affinityFlag) {
 		list, source = f.text(affinityFlag), "--"+affinityFlag
 	}
-	if strings.TrimSpace(list) == affinity.Near {
-		return c.placeNear(f, o, source)
+	if f.Changed(gpuFlag) && f.text(gpuFlag) != gpuAuto {
+		gpu = f.text(gpuFlag)
 	}
-	cpus, err := affinity.Parse(list)
-	if err == nil && cpus != nil {
-		gpus := affinity.NoGPU
-		if o.Workers > len(cpus) { // the remaining workers run near the GPU
-			gpus = c.deviceOf(f)
-		}
-		var m affinity.Machine
-		if m, err = affinity.ThisMachine(gpus); err == nil {
-			o.Affinity, err = affinity.Assign(cpus, o.Workers, m)
-		}
+	err := o.Place(list, gpu, c.env.gpus)
+	if errors.Is(err, engine.ErrNoneNear) {
+		return hint(fmt.Errorf("%s gpu: %w", source, err), "batchfs doctor; or name CPUs: --affinity LIST")
 	}
 	if entry, ok := errors.AsType[*option.Error](err); ok {
-		return usage("%s must be a list of CPU numbers, as in 3,5,6,10, or %s, but in %q %s", source, affinity.Near, list, entry.Error())
+		return usage("%s must be a list of CPU numbers, as in 3,5,6,10, or gpu, but in %q %s", source, list, entry.Error())
 	}
 	return err
-}
-
-// deviceOf is the GPU that a mount's workers feed.
-func (c *console) deviceOf(f *flagSet) string {
-	if !f.Changed(gpuFlag) || f.text(gpuFlag) == gpuAuto {
-		return c.env.gpus
-	}
-	return affinity.DeviceFor(f.text(gpuFlag), c.env.gpus)
-}
-
-// placeNear has all workers run near the GPU.
-func (c *console) placeNear(f *flagSet, o *engine.Options, source string) error {
-	device := c.deviceOf(f)
-	m, err := affinity.ThisMachine(device)
-	if err != nil {
-		return err
-	}
-	if len(m.Near) == 0 {
-		return hint(fmt.Errorf("%s %s: NVML recommends no CPUs that this process may use (%s) for a GPU", source, affinity.Near, m.Allowed), "batchfs doctor; or name CPUs: --affinity LIST")
-	}
-	o.Affinity, o.NearDevice = slices.Repeat([]affinity.Set{m.Near}, o.Workers), m.Near
-	return nil
 }

@@ -1,26 +1,62 @@
 package affinity
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// Near is written in place of a list, for workers that all run near the GPU.
-const Near = "gpu"
+// ErrNoneNear means that workers cannot run near the GPU.
+var ErrNoneNear = errors.New("NVML recommends no CPUs")
 
 const (
+	near      = "gpu" // in place of a list: all workers run near the GPU
 	blanks    = " \t"
 	entryRule = `a decimal CPU number, as in "3,5,6,10", not a range or mask`
 )
 
-// Parse reads a list of CPUs for workers 0, 1, and so on: decimal numbers separated by commas,
-// with optional blanks around them. An empty or blank text is no list: nil. The error is an
-// [*option.Error] that names the entry, counted from 1. [Assign] checks whether the process may
-// use these CPUs.
-func Parse(list string) ([]int, error) {
+// Place returns the CPUs of each worker, and those of threads that work for the GPU; nil: any.
+//
+// list has the CPUs of workers 0, 1, and so on: decimal numbers separated by commas, with optional
+// blanks around them. Workers past its end run near the GPU. "gpu" in its place has all workers
+// run there, and the threads. An empty or blank text is no list.
+//
+// The GPU is the first of visible, the value of CUDA_VISIBLE_DEVICES; or if choice is not "", the
+// one that it means there.
+//
+// An [*option.Error] names the entry of the list that is wrong, counted from 1.
+func Place(list string, workers int, choice, visible string) (sets []Set, nearGPU Set, err error) {
+	if choice != "" {
+		visible = deviceFor(choice, visible)
+	}
+	if strings.TrimSpace(list) == near {
+		m, err := ThisMachine(visible)
+		if err == nil && len(m.Near) == 0 {
+			err = fmt.Errorf("%w that this process may use (%s) for a GPU", ErrNoneNear, m.Allowed)
+		}
+		return slices.Repeat([]Set{m.Near}, workers), m.Near, err
+	}
+	cpus, err := parse(list)
+	if err != nil || cpus == nil {
+		return nil, nil, err
+	}
+	if workers <= len(cpus) {
+		visible = NoGPU
+	}
+	m, err := ThisMachine(visible)
+	if err != nil {
+		return nil, nil, err
+	}
+	sets, err = assign(cpus, workers, m)
+	return sets, nil, err
+}
+
+// parse reads a list of CPUs. An empty one is nil.
+func parse(list string) ([]int, error) {
 	if strings.Trim(list, blanks) == "" {
 		return nil, nil
 	}
@@ -46,11 +82,11 @@ func entryError(i int, rule, value string) error {
 	return &option.Error{Field: fmt.Sprintf("entry %d", i+1), Rule: rule, Value: strconv.Quote(value)}
 }
 
-// Assign returns one CPU set for each worker: list[t] alone for worker t, and [Machine.Near] for
+// assign returns one CPU set for each worker: list[t] alone for worker t, and [Machine.Near] for
 // workers past the end of the list. An empty set, as for all workers without a list, means that
 // the worker is not pinned. The whole list is checked, including entries past the last worker;
 // the error is an [*option.Error].
-func Assign(list []int, workers int, m Machine) ([]Set, error) {
+func assign(list []int, workers int, m Machine) ([]Set, error) {
 	for i, cpu := range list {
 		if !m.Allowed.has(cpu) {
 			return nil, entryError(i, fmt.Sprintf("one of the CPUs this process may use, %s", m.Allowed), strconv.Itoa(cpu))

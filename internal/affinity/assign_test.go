@@ -29,7 +29,7 @@ func TestAssign(t *testing.T) {
 		{[]int{63}, 4, []string{"63", near, near, near}},
 		{[]int{0}, 0, nil},
 	} {
-		sets, err := Assign(c.list, c.workers, twoSockets("0-63"))
+		sets, err := assign(c.list, c.workers, twoSockets("0-63"))
 		var got []string
 		for _, s := range sets {
 			got = append(got, s.String())
@@ -51,7 +51,7 @@ func TestAssignRefuses(t *testing.T) {
 		{[]int{0, 1, 4}, `entry 3 must be one of the CPUs this process may use, 0-3,20, not "4"`},
 		{[]int{0, 1, 2, 3, 21, 99}, `entry 5 must be one of the CPUs this process may use, 0-3,20, not "21"`},
 	} {
-		sets, err := Assign(c.list, 2, m) // including entries past the last worker
+		sets, err := assign(c.list, 2, m) // including entries past the last worker
 		var entry *option.Error
 		if sets != nil || !errors.As(err, &entry) || err.Error() != c.want {
 			t.Errorf("%v: %v, %v", c.list, sets, err)

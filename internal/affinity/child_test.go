@@ -61,11 +61,11 @@ func child(text string) (err error) {
 
 // childMasks pins a thread for each entry of the list and one more.
 func childMasks(text string, m Machine) ([]string, error) {
-	list, err := Parse(text)
+	list, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	sets, err := Assign(list, len(list)+1, m)
+	sets, err := assign(list, len(list)+1, m)
 	if err != nil {
 		return nil, err
 	}

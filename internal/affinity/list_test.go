@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		{"007", []int{7}},
 		{"65535", []int{65535}},
 	} {
-		got, err := Parse(c.list)
+		got, err := parse(c.list)
 		if err != nil || !slices.Equal(got, c.want) || (got == nil) != (c.want == nil) {
 			t.Errorf("%q: %v, %v", c.list, got, err)
 		}
@@ -61,7 +61,7 @@ func TestParseRefuses(t *testing.T) {
 		{"18446744073709551616", 1, "18446744073709551616"},
 		{"all", 1, "all"},
 	} {
-		got, err := Parse(c.list)
+		got, err := parse(c.list)
 		var entry *option.Error
 		if !errors.As(err, &entry) {
 			t.Errorf("%q: %v, %v", c.list, got, err)
@@ -74,7 +74,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestEntryErrorText(t *testing.T) {
-	_, err := Parse("3,0x5")
+	_, err := parse("3,0x5")
 	const want = `entry 2 must be a decimal CPU number, as in "3,5,6,10", not a range or mask, not "0x5"`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)
@@ -89,7 +89,7 @@ func FuzzParse(f *testing.F) {
 	}
 	good := regexp.MustCompile(`^[ \t]*0*[0-9]{1,5}[ \t]*$`)
 	f.Fuzz(func(t *testing.T, list string) {
-		cpus, err := Parse(list)
+		cpus, err := parse(list)
 		if strings.Trim(list, " \t") == "" {
 			if cpus != nil || err != nil {
 				t.Fatalf("%q: %v, %v", list, cpus, err)

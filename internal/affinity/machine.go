@@ -18,9 +18,9 @@ type Usage struct {
 // NoGPU, as a list of devices, means that no GPU is looked for and no driver opened.
 const NoGPU = "none"
 
-// DeviceFor is the device that a choice among those of CUDA_VISIBLE_DEVICES means: an index counts in that list, and a UUID is
-// itself. As for CUDA, an entry that names no device ends the list.
-func DeviceFor(choice, devices string) string {
+// deviceFor is the device that a choice among those of CUDA_VISIBLE_DEVICES means: an index counts
+// in that list, and a UUID is itself. As for CUDA, an entry that names no device ends the list.
+func deviceFor(choice, devices string) string {
 	i, isIndex := number(choice)
 	if !isIndex || devices == "" {
 		return choice

@@ -23,7 +23,7 @@ func TestDeviceFor(t *testing.T) {
 		{"1", " 3 , 4", "4"}, {"2", "3,-1,2", NoGPU}, {"1", "3,", NoGPU},
 		{"GPU-y", "3", "GPU-y"}, {NoGPU, "3", NoGPU},
 	} {
-		if got := DeviceFor(c.choice, c.devices); got != c.want {
+		if got := deviceFor(c.choice, c.devices); got != c.want {
 			t.Errorf("%q among %q: %q", c.choice, c.devices, got)
 		}
 	}

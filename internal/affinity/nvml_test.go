@@ -171,7 +171,7 @@ func TestAskAndAssign(t *testing.T) {
 		{"recommended, but not allowed", masks{socket: []uint{0xc0}}, ""},
 		{"nothing recommended", masks{socket: []uint{0}, nearest: []uint{0}}, ""},
 	} {
-		sets, err := Assign([]int{2}, 2, Machine{allowed, ask(dgx(c.masks), "", 200).and(allowed)})
+		sets, err := assign([]int{2}, 2, Machine{allowed, ask(dgx(c.masks), "", 200).and(allowed)})
 		if err != nil || sets[0].String() != "2" || sets[1].String() != c.near {
 			t.Errorf("%s: %v, %v", c.name, sets, err)
 		}

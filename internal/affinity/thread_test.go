@@ -74,7 +74,7 @@ func TestPinnedThreads(t *testing.T) {
 	m := thisMachine(t)
 	m.Near = m.Allowed[:1]
 	list := append(slices.Clone(m.Allowed), m.Allowed[0])
-	sets, err := Assign(list, len(list)+2, m)
+	sets, err := assign(list, len(list)+2, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestPinnedThreads(t *testing.T) {
 func TestNothingAskedFor(t *testing.T) {
 	m := thisMachine(t)
 	m.Near = m.Allowed[:1]
-	sets, err := Assign(nil, 3, m)
+	sets, err := assign(nil, 3, m)
 	if err != nil {
 		t.Fatal(err)
 	}
