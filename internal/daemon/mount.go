@@ -70,6 +70,15 @@ func (m *Mount) Unmount(ctx context.Context) error {
 	return os.Remove(m.Dir)
 }
 
+// Detach ends a mount that Unmount has not ended, whatever uses it.
+func (m *Mount) Detach() error {
+	out, err := exec.Command(m.program, "umount", "--lazy", m.Dir).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("umount --lazy: %w: %s", err, out)
+	}
+	return errors.Join(err, m.Cmd.Process.Signal(syscall.SIGTERM), os.Remove(m.Dir))
+}
+
 // Pause stops the daemon, so that its prefetching does not slow down other measurements. Its
 // tree must not be touched until Resume.
 func (m *Mount) Pause() { _ = m.Cmd.Process.Signal(syscall.SIGSTOP) }
