@@ -1,0 +1,184 @@
+package fusefs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/resolve"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// ErrNotBatch means that a path in a mount is not that of a batch's file.
+var ErrNotBatch = errors.New("not a file of a batch")
+
+// An Explanation is what a mount knows about a batch.
+type Explanation struct {
+	Last    *Failure          // nil: none is known
+	Corrupt []dataset.BadFile // that the batch would show, as far as is known
+
+	Root    string // of the mount
+	Dataset string
+	OnError string // its --on-error
+}
+
+// Explain collects what a mount knows about the batch at a path, which need not exist. It may be
+// called in any process. The error wraps ErrNotMounted if the path is in no mount, ErrDead or
+// fs.ErrPermission if the mount at Root cannot be asked, or ErrNotBatch.
+func Explain(path string) (why Explanation, err error) {
+	why.Corrupt = []dataset.BadFile{}
+	if path, err = filepath.Abs(path); err != nil {
+		return why, err
+	}
+	real := resolve.Links(path)
+	if why.Root, err = mountOf(real); err != nil {
+		return why, err
+	}
+	if _, err := os.Lstat(real); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+			return why, err
+		}
+		below, err := filepath.Rel(why.Root, real)
+		why.Last = &Failure{Error: "ENOENT", Reason: absence(why.Root, below)}
+		return why, err
+	}
+	if _, _, ok := layout.ParseBatchName(filepath.Base(real)); !ok {
+		return why, ErrNotBatch
+	}
+	value := make([]byte, 1<<16) // the most that an attribute can have
+	n, err := unix.Getxattr(real, ErrorAttribute, value)
+	if err == nil {
+		err = json.Unmarshal(value[:n], &why.Last)
+	}
+	if err != nil && !errors.Is(err, unix.ENODATA) {
+		return why, fmt.Errorf("read %s of %s: %w", ErrorAttribute, path, err)
+	}
+	return why, why.addCorrupt(real)
+}
+
+// mountOf finds the mount that a resolved path lies in, of which the last names may not exist.
+func mountOf(path string) (root string, err error) {
+	for root = path; ; root = filepath.Dir(root) {
+		switch _, err := os.Stat(filepath.Join(root, ".batchfs", "config.json")); {
+		case err == nil:
+			return root, nil
+		case errors.Is(err, unix.ENOTCONN):
+			return root, ErrDead
+		case errors.Is(err, fs.ErrPermission):
+			return root, err
+		case root == filepath.Dir(root):
+			return "", ErrNotMounted
+		}
+	}
+}
+
+// addCorrupt adds the files that the batch's document calls corrupt. Only under --on-error fail
+// does it do so, and can it be read without waiting for the batch.
+func (why *Explanation) addCorrupt(batch string) error {
+	var config struct {
+		Dataset string `json:"dataset"`
+		Flags   struct {
+			OnError string `json:"on-error"`
+		} `json:"flags"`
+	}
+	if err := readJSON(filepath.Join(why.Root, ".batchfs", "config.json"), &config); err != nil {
+		return err
+	}
+	why.Dataset, why.OnError = config.Dataset, config.Flags.OnError
+	if why.OnError != engine.Fail.String() {
+		return nil
+	}
+	var doc struct {
+		Samples []struct {
+			dataset.BadFile
+			Status string `json:"status"`
+		} `json:"samples"`
+	}
+	number, _, _ := strings.Cut(filepath.Base(batch), ".")
+	if err := readJSON(filepath.Join(filepath.Dir(batch), number+".json"), &doc); err != nil {
+		return err
+	}
+	for _, s := range doc.Samples {
+		if s.Status == catalog.StatusCorrupt.String() {
+			why.Corrupt = append(why.Corrupt, s.BadFile)
+		}
+	}
+	return nil
+}
+
+func readJSON(path string, to any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(bytes.TrimSpace(text), to)
+}
+
+// numbered matches names that are, or could be meant as, those of shards, epochs and batches.
+var numbered = regexp.MustCompile(`^(shard|epoch|batch)-(\d+)(?:\.(.*))?$`)
+
+var plurals = map[string]string{"shard": "shards", "epoch": "epochs", "batch": "batches"}
+
+// absence says why there is no such path in a mount.
+func absence(root, below string) string {
+	dir, kinds := root, []string{"shard", "epoch", "batch"}
+	for depth, name := range strings.Split(below, "/") {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			dir = path
+			continue
+		}
+		if parts := numbered.FindStringSubmatch(name); parts != nil && depth < len(kinds) && parts[1] == kinds[depth] {
+			return missing(dir, parts)
+		}
+		break
+	}
+	return "the mount has no such name; a batch is called as " + filepath.Join("shard-0", "epoch-0", "batch-00000.npy")
+}
+
+// missing says why a directory has no shard, epoch or batch of some name, which numbered has taken
+// apart.
+func missing(dir string, name []string) string {
+	kind, digits, ext := name[1], name[2], name[3]
+	spell := func(i int) string { return kind + "-" + strconv.Itoa(i) }
+	if kind == "batch" {
+		form, known := layout.ParseForm(ext)
+		if !known {
+			var words []string
+			for _, f := range layout.Forms() {
+				words = append(words, "."+f.Ext())
+			}
+			last := len(words) - 1
+			return fmt.Sprintf("the files of a batch end in %s or %s, not %q", strings.Join(words[:last], ", "), words[last], strings.TrimSuffix("."+ext, "."))
+		}
+		spell = func(i int) string { return string(layout.AppendName(nil, i, form)) }
+	}
+	n := sort.Search(1<<31-1, func(i int) bool {
+		_, err := os.Lstat(filepath.Join(dir, spell(i)))
+		return err != nil
+	})
+	i, err := strconv.Atoi(digits)
+	switch {
+	case n == 0:
+		return "there is no " + kind + " at all: epochs are empty if --last-batch drops the only batch"
+	case err == nil && i < n:
+		return "it is called " + spell(i)
+	}
+	if n == 1 {
+		return fmt.Sprintf("there is only 1 %s, %s", kind, spell(0))
+	}
+	return fmt.Sprintf("there are %d %s, %s to %s", n, plurals[kind], spell(0), spell(n-1))
+}
