@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"slices"
 	"syscall"
+
+	"github.com/batchfs/batchfs/internal/logging"
 )
 
 // A daemon is the same command line run again in its own session. It writes one word into a
@@ -100,12 +102,12 @@ func detach(readyFD int, log *mountLog) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	log.console.close() // what was printed so far still reaches the user
-	if err := duplicate(null, []int{0, 1, 2}); err != nil {
+	log.console.Close() // what was printed so far still reaches the user
+	if err := logging.Duplicate(null, []int{0, 1, 2}); err != nil {
 		return err
 	}
 	if log.file != nil {
-		if err := log.file.follow(1, 2); err != nil {
+		if err := log.file.Follow(1, 2); err != nil {
 			return err
 		}
 	}
