@@ -236,15 +236,9 @@ func someOf(names []string) string {
 	return strings.Join(some, ", ")
 }
 
-// Where reading a sample takes tens of milliseconds, so many are worked on at once by default: while a dataset is looked through,
-// and by a mount for each processor, which decodes about 3,000 images in the 100 ms that a slow answer takes. A
-// mount uses as many as it finds to help. For each it needs a connection and memory.
-const (
-	remoteRequests  = 256
-	requestsPerCPU  = 320
-	mostRequests    = 1024
-	bytesPerRequest = 512 << 10 // of the memory limit
-)
+// remoteRequests is how many samples are looked at at once where reading one takes tens of
+// milliseconds.
+const remoteRequests = 256
 
 // remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
 // answers most of the time.
@@ -261,8 +255,7 @@ func (c *console) remoteReaders(f *flagSet, o *engine.Options, source *dataset.O
 	source.Workers = o.Workers
 	remoteWorkers(f, path, &source.Workers)
 	if dataset.StoreURL(path) != "" && !f.Changed("loads") {
-		most := c.memoryLimit(o.MemoryLimit) / bytesPerRequest
-		o.Loads = max(c.machine.cpus, int(min(most, mostRequests, int64(requestsPerCPU*c.machine.cpus))))
+		o.Loads = engine.StoreLoads(c.machine.cpus, c.memoryLimit(o.MemoryLimit))
 	}
 	source.Store.MaxRequests = max(source.Workers, o.Loads)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -186,9 +187,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		return end(err)
 	}
 	r.log.state(summary(r.dataset, ds) + padding(e.Catalog().Plan))
-	if err := r.machine.prepareThreads(r.engine.Workers, ds.Remote()); err != nil {
-		r.log.Debug("answers of the storage interrupt the decoders", "reason", err)
-	}
+	r.prepareThreads(ds.Remote())
 	if err := r.announce(m); err != nil {
 		return end(errors.Join(err, m.Unmount()))
 	}
@@ -201,6 +200,17 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		return err
 	}
 	return end(nil)
+}
+
+// prepareThreads has the threads of this process run as suits a mount. A GOMAXPROCS that the user set
+// is left alone.
+func (r *mountRequest) prepareThreads(remote bool) {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(r.engine.Processors(remote))
+	}
+	if err := engine.FinishSlices(); err != nil {
+		r.log.Debug("answers of the storage interrupt the decoders", "reason", err)
+	}
 }
 
 // warnOfNothing warns that every epoch is empty: no shard has a full batch, and partial

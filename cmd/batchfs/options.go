@@ -51,13 +51,11 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) {
 	pixelFlags(f, o)
 	pipelineFlags(c, f, o)
 	f.check(func() error {
-		atOnce := max(min(o.Workers, c.machine.cpus), o.Loads)
-		busy := (atOnce + o.BatchSize - 1) / o.BatchSize    // batches of all samples that are worked on at once
-		if !f.Changed("prefetch-queue-depth") && busy > 1 { // and one that is all but done, and one that is about to begin
-			o.PrefetchDepth = min(busy+2, mostQueued)
+		if !f.Changed("prefetch-queue-depth") {
+			o.PrefetchDepth = min(o.DefaultDepth(), mostQueued)
 		}
-		if !f.Changed("batch-workers") { // a batch that waits for its last samples keeps none of the others from being begun
-			o.BatchWorkers = min(max(o.PrefetchDepth+1, busy), mostQueued)
+		if !f.Changed("batch-workers") {
+			o.BatchWorkers = min(o.DefaultBatchWorkers(), mostQueued)
 		}
 		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
 		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
@@ -115,7 +113,6 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 		cacheSize(&o.CacheSize)).everyday()
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
 		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero)).everyday()
-	o.PrefetchDepth = 2
 	f.derived("prefetch-queue-depth", "2, or more if loads would not be used", "make `N` batches ahead of each reader",
 		number(&o.PrefetchDepth, 0, mostQueued)).value = field(&o.PrefetchDepth)
 	f.derived("batch-workers", "one more than the queue depth, or more if loads would not be used", "make `N` batches at once",

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"os"
@@ -30,7 +30,7 @@ func TestFinishSlices(t *testing.T) {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, plain, 7); err != nil {
 		t.Fatal(err)
 	}
-	if err := finishSlices(); err != nil {
+	if err := FinishSlices(); err != nil {
 		t.Fatal(err)
 	}
 	go stay(unix.SCHED_NORMAL)

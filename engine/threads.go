@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Processors is how many goroutines Go's scheduler should run at a time, as GOMAXPROCS: more than there are CPUs. It counts a goroutine that is in C, where item workers nearly always
+// are, or in a system call, where readers of requests are, until its monitor looks, up to 10 ms
+// later. Without spare processors, a complete batch waited for that: an open took 50 ms instead of
+// 37 with 2 CPUs.
+//
+// Workers that wait for a store do so in Go, and only as many as there are CPUs decode, so fewer
+// are enough there: on one CPU, as many images a second with three processors as with two; with
+// one, 2 % fewer where answers come within 20 ms.
+func (o *Options) Processors(remote bool) int {
+	if remote {
+		return o.CPUs + (o.CPUs+1)/2
+	}
+	return 2*o.CPUs + min(o.Workers, o.CPUs)
+}
+
+// FinishSlices gives all threads of this process, and those that they start, the policy
+// SCHED_BATCH: a thread that wakes up does not take the CPU from one that runs, but waits for the
+// end of its time slice, a few ms. A thread wakes up at each answer of a store, or of a disk, and
+// often took the CPU from the decoder, whose caches it then emptied. In a mount of a store, there
+// were 2,942 changes of threads for 1,024 images on one CPU, and 517 since; a second has 4 to 6 %
+// more images, and 9 to 15 % more on CPUs that the store uses, too. On two CPUs, it has 9 to 15 %
+// more from a disk, and 2 to 5 % more from the page cache. Readers that pause between batches open
+// them no later in the median: after 0.3 to 0.5 ms instead of 0.5 to 0.8.
+//
+// Threads that have another policy already, by the user's choice, keep it. Nothing but speed
+// depends on the error.
+func FinishSlices() error {
+	// Again, while there are threads that were started by one without the policy.
+	for again, tries := true, 0; again && tries < 10; tries++ {
+		again = false
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		for _, t := range threads {
+			id, err := strconv.Atoi(t.Name())
+			if err != nil {
+				return err
+			}
+			now, err := unix.SchedGetAttr(id, 0)
+			if err == nil && now.Policy == unix.SCHED_NORMAL {
+				again = true
+				err = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: now.Nice}, 0)
+			}
+			if err != nil && !errors.Is(err, unix.ESRCH) { // that thread has ended
+				return fmt.Errorf("scheduling policy of the threads: %w", err)
+			}
+		}
+	}
+	return nil
+}
