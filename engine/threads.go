@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processors is how many goroutines Go's scheduler should run at a time, as GOMAXPROCS: more than there are CPUs. It counts a goroutine that is in C, where item workers nearly always
-// are, or in a system call, where readers of requests are, until its monitor looks, up to 10 ms
-// later. Without spare processors, a complete batch waited for that: an open took 50 ms instead of
-// 37 with 2 CPUs.
+// Processors is how many goroutines Go's scheduler should run at a time, as GOMAXPROCS: more than
+// there are CPUs. It counts a goroutine that is in C, where item workers nearly always are, or in a
+// system call, where readers of requests are, until its monitor looks, up to 10 ms later. Without
+// spare processors, a complete batch waited for that: an open took 50 ms instead of 37 with 2 CPUs.
 //
 // Workers that wait for a store do so in Go, and only as many as there are CPUs decode, so fewer
 // are enough there: on one CPU, as many images a second with three processors as with two; with

@@ -191,7 +191,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	if err := r.announce(m); err != nil {
 		return end(errors.Join(err, m.Unmount()))
 	}
-	closed, err := attend(m, signals, r.log.tell)
+	closed, err := r.attend(m, signals)
 	r.env.notify("STOPPING=1")
 	r.suggestHints(e.Stats().Buffers)
 	if !closed || err != nil {

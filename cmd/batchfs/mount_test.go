@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -14,9 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -376,155 +373,6 @@ func TestLogs(t *testing.T) {
 	text, err := os.ReadFile(file)
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"msg":"yes"`) {
 		t.Errorf("logged %q, %v", text, err)
-	}
-}
-
-// fakeMount is a mount that stays in use until released, or for some unmount attempts.
-type fakeMount struct {
-	readPath string
-	busy     int // number of unmount attempts that fail
-	broken   error
-	held     []fusefs.Holder // processes that still hold it after unmounting
-	gone     chan struct{}   // closed when nothing holds it any more
-	unlisted chan struct{}   // closed when unmounted; nil: same as gone
-	said     []string
-}
-
-func (m *fakeMount) Holders() []fusefs.Holder { return m.held }
-
-func (m *fakeMount) Gone() <-chan struct{} {
-	if m.unlisted != nil {
-		return m.unlisted
-	}
-	return m.gone
-}
-
-const forEver = math.MaxInt
-
-func (m *fakeMount) Wait()            { <-m.gone }
-func (m *fakeMount) ReadPath() string { return m.readPath }
-func (m *fakeMount) Path() string     { return "/my mnt" }
-
-func (m *fakeMount) Unmount() error {
-	m.said = append(m.said, "unmount")
-	switch {
-	case m.broken != nil:
-		return m.broken
-	case m.busy > 0:
-		m.busy--
-		return fmt.Errorf("unmount: %w", unix.EBUSY)
-	}
-	if m.held != nil {
-		return &fusefs.HeldError{Holders: m.held}
-	}
-	close(m.gone)
-	return nil
-}
-
-func (m *fakeMount) Detach() error {
-	m.said = append(m.said, "detach")
-	return m.broken
-}
-
-// TestAttend uses synctest's fake clock.
-func TestAttend(t *testing.T) {
-	const inUse = "/my mnt is in use and will be unmounted when nobody uses it any more"
-	const held = "/my mnt is unmounted, and still held: process 7 (sleep) in another mount namespace"
-	holder := []fusefs.Holder{{PID: 7, Command: "sleep", Path: "/x"}}
-	closed := make(chan struct{})
-	close(closed)
-	for _, test := range []struct {
-		name    string
-		mount   fakeMount
-		signals int
-		owner   bool // which ends after the signals
-		ended   bool // from outside
-		closed  bool
-		fails   bool
-		did     string
-		told    []string // without repetitions
-	}{
-		{name: "unmounted from outside", ended: true, closed: true},
-		{name: "one signal", signals: 1, closed: true, did: "unmount"},
-		{name: "in use for a while", mount: fakeMount{busy: 3}, signals: 1, closed: true, did: "unmount unmount unmount unmount", told: []string{inUse}},
-		{name: "in use, then detached", mount: fakeMount{busy: forEver, readPath: "passthrough"}, signals: 2, did: "unmount detach", told: []string{inUse}},
-		{name: "in use and read through the daemon", mount: fakeMount{busy: forEver, readPath: "direct"}, signals: 3, did: "unmount detach",
-			told: []string{inUse, "detached /my mnt; serving what is still open until a third signal"}},
-		{name: "unmounted, and in another namespace", mount: fakeMount{held: holder}, signals: 1, did: "unmount", told: []string{held}},
-		{name: "unmounted from outside, and in another namespace", mount: fakeMount{held: holder, unlisted: closed}, ended: true, closed: true, told: []string{held}},
-		{name: "unmounted from outside, in another namespace, and one signal", mount: fakeMount{held: holder, unlisted: closed}, signals: 1, told: []string{held}},
-		{name: "the owner ends", owner: true, closed: true, did: "unmount"},
-		{name: "in use when the owner ends", mount: fakeMount{busy: 3}, owner: true, closed: true, did: "unmount unmount unmount unmount", told: []string{inUse}},
-		{name: "ending when the owner ends", mount: fakeMount{busy: 3}, signals: 1, owner: true, closed: true, did: "unmount unmount unmount unmount", told: []string{inUse}},
-		{name: "detached when the owner ends", mount: fakeMount{busy: forEver, readPath: "direct"}, signals: 2, owner: true, ended: true, closed: true, did: "unmount detach",
-			told: []string{inUse, "detached /my mnt; serving what is still open until a third signal"}},
-		{name: "cannot be unmounted", mount: fakeMount{broken: unix.EPERM}, signals: 1, fails: true, did: "unmount"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := test.mount
-				m.gone = make(chan struct{})
-				signals := make(chan os.Signal, 3)
-				time.AfterFunc(time.Millisecond, func() { // after earlier events were handled
-					for range test.signals {
-						signals <- syscall.SIGTERM
-					}
-					if test.owner {
-						signals <- ownerEnded{}
-					}
-					if test.ended {
-						time.AfterFunc(time.Millisecond, func() { close(m.gone) })
-					}
-				})
-				var told []string
-				closed, err := attend(&m, signals, func(message, hint string) {
-					told = append(told, message)
-					if message == inUse && !strings.HasPrefix(hint, "fuser -vm '/my mnt' shows") {
-						t.Errorf("the hint is %q", hint)
-					}
-				})
-				if closed != test.closed || (err != nil) != test.fails {
-					t.Errorf("closed %v, error %v", closed, err)
-				}
-				if got := strings.Join(m.said, " "); got != test.did {
-					t.Errorf("did %q, want %q", got, test.did)
-				}
-				if !slices.Equal(told, test.told) {
-					t.Errorf("told %q, want %q", told, test.told)
-				}
-				if !closed { // release the goroutine in Wait
-					close(m.gone)
-				}
-			})
-		})
-	}
-}
-
-// TestAttendUntilUnmounted: a mount waiting to end may be unmounted from outside, or
-// detached, however long it has been in use.
-func TestAttendUntilUnmounted(t *testing.T) {
-	for _, second := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			m := fakeMount{busy: forEver, readPath: "passthrough", gone: make(chan struct{})}
-			signals := make(chan os.Signal, 1)
-			signals <- syscall.SIGTERM
-			time.AfterFunc(time.Hour, func() {
-				if second {
-					signals <- syscall.SIGTERM
-				} else {
-					close(m.gone)
-				}
-			})
-			told := 0
-			closed, err := attend(&m, signals, func(string, string) { told++ })
-			synctest.Wait() // an unmount may have started at the very moment the mount ended
-			if closed == second || err != nil || told != 1 || len(m.said) < 100 || second != slices.Contains(m.said, "detach") {
-				t.Errorf("closed %v, error %v, told %d times, tried %d times", closed, err, told, len(m.said))
-			}
-			if second {
-				close(m.gone)
-			}
-		})
 	}
 }
 

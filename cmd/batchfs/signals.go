@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/batchfs/batchfs/fusefs"
 )
 
@@ -26,13 +24,6 @@ type signals struct {
 	came  chan<- os.Signal
 }
 
-// ownerEnded counts as a signal that asks a mount to end, but only as the first one: what its
-// owner's other processes still read must not be detached from them.
-type ownerEnded struct{}
-
-func (ownerEnded) Signal()        {}
-func (ownerEnded) String() string { return "the end of the owner" }
-
 // follow has the end of the process that owns this one count like a signal. The owner alone
 // holds the other end of the pipe owner, and writes nothing to it. A death signal
 // (PR_SET_PDEATHSIG) would not do: it comes when the owner's thread ends, which may be one of
@@ -44,7 +35,7 @@ func (s *signals) follow(owner *os.File) {
 	go func() {
 		defer owner.Close()
 		_, _ = io.Copy(io.Discard, owner)
-		came <- ownerEnded{}
+		came <- fusefs.OwnerEnded{}
 	}()
 }
 
@@ -126,122 +117,27 @@ func (s *signals) take() <-chan os.Signal {
 	return s.taken
 }
 
-// live is what attend needs of a mount.
-type live interface {
-	Wait()
-	Gone() <-chan struct{}
-	Holders() []fusefs.Holder
-	Unmount() error
-	Detach() error
-	ReadPath() string
-	Path() string
-}
-
-// tryAgain is the interval between unmount attempts while a mount is still in use.
-const tryAgain = time.Second
-
-// attend waits until a mount ends, unmounted from outside or by a signal. On the first
-// signal, a mount in use stays until nothing uses it. The second signal detaches it; open
-// batches stay readable. A mount that is gone from this namespace but still held elsewhere,
-// for example in another mount namespace, ends with the next signal. Messages about this go
-// to tell. closed reports that nothing holds any part of the mount any more.
-func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (closed bool, err error) {
-	a := attendance{live: m, tell: tell, tried: make(chan error, 1)}
-	ended, gone := make(chan struct{}), m.Gone()
-	go func() {
-		m.Wait()
-		close(ended)
-	}()
-	for over := false; !over && err == nil; {
-		next := signals
-		if a.trying && !a.gone {
-			next = nil // wait for the result of the unmount first
+// attend waits until a mount ends, and says what it waits for. closed reports that nothing holds
+// any part of the mount any more.
+func (r *mountRequest) attend(m *fusefs.Session, signals <-chan os.Signal) (closed bool, err error) {
+	path, word := m.Path(), shellWord(m.Path())
+	closed, err = m.Attend(signals, func(n fusefs.Notice) {
+		switch n.Kind {
+		case fusefs.InUse:
+			r.log.tell(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", path),
+				fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", word, word))
+		case fusefs.Detached:
+			r.log.tell(fmt.Sprintf("detached %s; serving what is still open until a third signal", path), "")
+		case fusefs.HeldUntilAsked:
+			r.log.tell(heldWords(path, n.Held), fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
+		case fusefs.HeldForGood:
+			r.log.tell(heldWords(path, n.Held), "")
 		}
-		select {
-		case <-ended:
-			return true, nil
-		case <-gone:
-			if gone, a.gone = nil, true; a.trying {
-				continue // result reports the holders
-			}
-			if found := m.Holders(); len(found) > 0 {
-				tell(heldWords(m.Path(), &fusefs.HeldError{Holders: found}), fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
-			}
-		case <-a.again:
-			a.try()
-		case result := <-a.tried:
-			over, err = a.result(result)
-		case sig := <-next:
-			over, err = a.signal(sig)
-		}
+	})
+	if err != nil && !errors.Is(err, fusefs.ErrDetach) {
+		err = hint(err, "batchfs umount --lazy %s", word)
 	}
-	return false, err
-}
-
-// attendance is the state of attend.
-type attendance struct {
-	live
-	tell func(message, hint string)
-
-	gone   bool // from this namespace
-	asked  int  // number of signals received
-	trying bool
-	tried  chan error       // the result of Unmount
-	again  <-chan time.Time // nil, which blocks forever, unless the mount is in use
-}
-
-// signal handles one signal; over reports that attend is done.
-func (a *attendance) signal(sig os.Signal) (over bool, err error) {
-	if sig == (ownerEnded{}) && (a.gone || a.asked > 0) {
-		return false, nil // it is ending
-	}
-	a.asked++
-	switch {
-	case a.gone || a.asked > 2:
-		return true, nil
-	case a.asked == 1:
-		a.try()
-		return false, nil
-	}
-	a.again = nil
-	if err := a.Detach(); err != nil {
-		return false, fmt.Errorf("detach %s: %w", a.Path(), err)
-	}
-	if a.ReadPath() == "passthrough" {
-		return true, nil // the kernel serves open files without us
-	}
-	a.tell(fmt.Sprintf("detached %s; serving what is still open until a third signal", a.Path()), "")
-	return false, nil
-}
-
-// try unmounts in the background.
-func (a *attendance) try() {
-	if !a.trying {
-		a.trying = true
-		go func() { a.tried <- a.Unmount() }()
-	}
-}
-
-// result handles the result of an unmount.
-func (a *attendance) result(err error) (over bool, failed error) {
-	a.trying = false
-	var held *fusefs.HeldError
-	word := shellWord(a.Path())
-	switch {
-	case err == nil:
-		a.again = nil // ended follows
-	case errors.As(err, &held):
-		a.tell(heldWords(a.Path(), held), "")
-		return true, nil
-	case a.again != nil: // the user knows
-	case !errors.Is(err, unix.EBUSY):
-		return false, hint(fmt.Errorf("unmount %s: %w", a.Path(), err), "batchfs umount --lazy %s", word)
-	default:
-		a.again = time.Tick(tryAgain)
-		a.tell(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", a.Path()),
-			fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", word, word))
-	}
-	return false, nil
+	return closed, err
 }
 
 // heldWords says that a mount is unmounted but still held.
