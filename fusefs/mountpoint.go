@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/resolve"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // Why a path cannot be mounted or unmounted.
@@ -38,6 +42,54 @@ var (
 func CheckMountpoint(mountpoint string) error {
 	_, err := emptyDirectory(mountpoint)
 	return err
+}
+
+// PrepareMountpoint makes sure that a path can be mounted on. It removes the mounts of daemons
+// that died there, and says how many. The error is that of CheckMountpoint, or of CheckApart.
+func PrepareMountpoint(mountpoint, dataset string) (removed int, err error) {
+	err = CheckMountpoint(mountpoint)
+	for errors.Is(err, ErrDead) {
+		if _, err = Unmount(mountpoint, true); err == nil {
+			removed++
+			err = CheckMountpoint(mountpoint)
+		}
+	}
+	if !errors.Is(err, ErrHangs) { // as would following its links
+		if err := CheckApart(mountpoint, dataset); err != nil {
+			return removed, err
+		}
+	}
+	return removed, err
+}
+
+// A NestedError means that a dataset and a mountpoint are not apart.
+type NestedError string
+
+func (e NestedError) Error() string { return string(e) }
+
+// CheckApart refuses a mountpoint inside the dataset, which would become part of what it shows,
+// and a dataset inside the mountpoint, which the mount would hide. The error is a NestedError. A
+// dataset in a store is always apart.
+func CheckApart(mountpoint, dataset string) error {
+	if store.IsURL(dataset) {
+		return nil
+	}
+	data, err := filepath.Abs(dataset)
+	if err != nil {
+		return err
+	}
+	point, err := filepath.Abs(mountpoint)
+	if err != nil {
+		return err
+	}
+	data, point = resolve.Links(data), resolve.Links(point)
+	switch {
+	case resolve.Within(point, data):
+		return NestedError(fmt.Sprintf("mountpoint %s lies inside the dataset %s", mountpoint, dataset))
+	case resolve.Within(data, point):
+		return NestedError(fmt.Sprintf("the dataset %s lies inside the mountpoint %s, which would hide it", dataset, mountpoint))
+	}
+	return nil
 }
 
 // emptyDirectory returns the path of a mountpoint as the kernel lists it.

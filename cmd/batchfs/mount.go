@@ -155,8 +155,8 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	}
 	opened = append(opened, ds.Close)
 	for _, name := range ds.Entries() {
-		if err := apart(name, r.mountpoint); err != nil {
-			return end(err)
+		if err := fusefs.CheckApart(r.mountpoint, name); err != nil {
+			return end(mountpointError(r.mountpoint, err))
 		}
 	}
 	if r.settings[gpuFlag], err = r.gpu.open(&r.engine, r.tree.List); err != nil {
@@ -202,8 +202,8 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	return end(nil)
 }
 
-// prepareThreads has the threads of this process run as suits a mount. A GOMAXPROCS that the user set
-// is left alone.
+// prepareThreads has the threads of this process run as suits a mount. A GOMAXPROCS that the user
+// set is left alone.
 func (r *mountRequest) prepareThreads(remote bool) {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(r.engine.Processors(remote))

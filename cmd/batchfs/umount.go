@@ -14,8 +14,6 @@ import (
 
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/promptly"
-	"github.com/batchfs/batchfs/internal/resolve"
-	"github.com/batchfs/batchfs/internal/store"
 )
 
 func umountCommand(c *console) *cli.Command {
@@ -79,44 +77,20 @@ func usersWords(users []fusefs.User) string {
 	return strings.Join(words, "; ")
 }
 
-// prepareMountpoint makes sure that a path can be mounted on: it clears a dead daemon's
-// mount there, and reports what is wrong otherwise.
+// prepareMountpoint makes sure that a path can be mounted on, and reports what is wrong otherwise.
 func (c *console) prepareMountpoint(path, dataset string) error {
-	err := fusefs.CheckMountpoint(path)
-	for errors.Is(err, fusefs.ErrDead) {
-		if _, err = fusefs.Unmount(path, true); err == nil {
-			c.say("cleared a mount at %s whose daemon had died", path)
-			err = fusefs.CheckMountpoint(path)
-		}
-	}
-	if !errors.Is(err, fusefs.ErrHangs) { // as would following its links
-		if err := apart(dataset, path); err != nil {
-			return err
-		}
+	removed, err := fusefs.PrepareMountpoint(path, dataset)
+	for range removed {
+		c.say("cleared a mount at %s whose daemon had died", path)
 	}
 	return mountpointError(path, err)
 }
 
-// apart refuses a mountpoint inside the dataset, which would become part of what it shows,
-// and a dataset inside the mountpoint, which the mount would hide.
-func apart(dataset, mountpoint string) (err error) {
-	if store.IsURL(dataset) {
-		return nil
-	}
-	data, point := resolve.Links(absolute(dataset)), resolve.Links(absolute(mountpoint))
-	switch {
-	case resolve.Within(point, data):
-		err = fmt.Errorf("mountpoint %s lies inside the dataset %s", mountpoint, dataset)
-	case resolve.Within(data, point):
-		err = fmt.Errorf("the dataset %s lies inside the mountpoint %s, which would hide it", dataset, mountpoint)
-	default:
-		return nil
-	}
-	return hint(err, "choose a directory elsewhere: batchfs mount DATASET MOUNTPOINT")
-}
-
 // mountpointError adds a hint to an error about an unusable mountpoint.
 func mountpointError(path string, err error) error {
+	if _, nested := errors.AsType[fusefs.NestedError](err); nested {
+		return hint(err, "choose a directory elsewhere: batchfs mount DATASET MOUNTPOINT")
+	}
 	word := shellWord(path)
 	return advise(err,
 		advice{fs.ErrNotExist, "mkdir -p " + word},
