@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
@@ -58,7 +59,7 @@ func (c *console) benchError(ctx context.Context, path string, err error) error 
 		return ctx.Err()
 	case early && ended.Stderr != nil: // the daemon said why
 		_, _ = c.err.Write(ended.Stderr)
-		return endOf(ended)
+		return endOf(fmt.Errorf("%w: %w", daemon.ErrEarly, ended))
 	case isBad:
 		return hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), oneLine(bad.Err.Error())),
 			"to list all such files: batchfs verify %s", shellWord(path))

@@ -451,9 +451,6 @@ func TestEndOfDaemon(t *testing.T) {
 	if err := endOf(exec.Command("sh", "-c", "kill -9 $$").Run()); exitStatus(err) != 1 || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("killed becomes %v", err)
 	}
-	if err := endOf(nil); exitStatus(err) != 1 {
-		t.Errorf("an end without a mount becomes %v", err)
-	}
 }
 
 // TestInterruptedIndexing: a signal before the mount is live ends the command.

@@ -39,7 +39,7 @@ func (f *File) Reopen() error {
 	if err := unix.Dup3(int(file.Fd()), int(f.Fd()), unix.O_CLOEXEC); err != nil {
 		return err
 	}
-	return Duplicate(f.File, f.also)
+	return duplicate(f.File, f.also)
 }
 
 // Follow makes descriptors refer to the file, now and after each Reopen.
@@ -47,11 +47,11 @@ func (f *File) Follow(fds ...int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.also = fds
-	return Duplicate(f.File, fds)
+	return duplicate(f.File, fds)
 }
 
-// Duplicate makes descriptors of this process refer to a file.
-func Duplicate(file *os.File, fds []int) error {
+// duplicate makes descriptors of this process refer to a file.
+func duplicate(file *os.File, fds []int) error {
 	for _, fd := range fds {
 		if err := unix.Dup3(int(file.Fd()), fd, 0); err != nil {
 			return err
