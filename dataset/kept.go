@@ -83,6 +83,10 @@ func (d *Dataset) countEarlier() (earlier []uint32) {
 // KeepsSamples says whether there is a local cache that keeps what Keep is given.
 func (d *Dataset) KeepsSamples() bool { return d.local != nil && d.local.samples }
 
+// ExamineLocalCache says what a directory is good for as a local cache. The error says why it is
+// good for nothing.
+func ExamineLocalCache(dir string) (tier.Place, error) { return tier.Examine(dir) }
+
 // PlanKept says by which plan samples are given to Keep, and how many bytes all that it chooses from would take.
 func (d *Dataset) PlanKept(plan string, bytes int64) error { return d.local.tier.Follow(plan, bytes) }
 

@@ -22,7 +22,7 @@ func convertCommand(c *console) *cli.Command {
 	return command("convert DATASET OUT", func(f *flagSet) runner {
 		r := &convertRequest{console: c, source: dataset.Options{Rescan: true}}
 		o, e := &r.options, &r.profile.Engine
-		r.pipeline = newPipelineRequest(c, f, &r.profile, &r.source)
+		profiledFlags(c, f, &r.profile, &r.source, &r.gpu)
 		ofMount := f.checks // for the mount to profile for, if there is one
 		f.checks = nil
 		onlyAuto := slices.DeleteFunc(flagNames(f.flags), func(name string) bool {
@@ -67,7 +67,7 @@ type convertRequest struct {
 	source       dataset.Options
 	auto         bool // the profiler chooses the share, for a mount with these settings
 	profile      profile.Options
-	pipeline     *pipelineRequest
+	gpu          gpuRequest
 	options      convert.Options
 }
 
@@ -102,7 +102,7 @@ func (r *convertRequest) convert(ctx context.Context, ds *dataset.Dataset) (prin
 	o.Manifest = ds.Manifest()
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {
-			result, err := r.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.pipeline)
+			result, err := r.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.gpu)
 			if err == nil && result.AsItIs {
 				err = errBestAsItIs
 			}

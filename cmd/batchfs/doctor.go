@@ -13,9 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/tier"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -80,7 +80,7 @@ func (c *console) examine(ctx context.Context) doctorReport {
 // addLocalCache adds what a directory is good for as a --local-cache.
 func (r *doctorReport) addLocalCache(dir string) {
 	const name = "local cache"
-	p, err := tier.Examine(dir)
+	p, err := dataset.ExamineLocalCache(dir)
 	if err != nil {
 		r.add(name, "", err.Error(), "use a directory of your own on a local disk, which nobody else may write to: mkdir -p DIR; chmod 700 DIR")
 		return

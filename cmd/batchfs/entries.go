@@ -13,7 +13,6 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
@@ -91,7 +90,8 @@ type entryMaker struct {
 
 // makeEntries makes entry points, and returns shortly after ctx ends. What was made by then stays.
 func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryRule, workers int) (*entryReport, error) {
-	o := engine.Options{Options: catalog.Options{Decoding: decode.Options{MaxPixels: decode.DefaultMaxPixels}}}
+	var o engine.Options
+	o.Decoding.MaxPixels = decode.DefaultMaxPixels
 	if err := c.env.setKernels(&o); err != nil {
 		return nil, err
 	}

@@ -16,8 +16,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/profile"
 )
 
@@ -25,8 +23,9 @@ func profileCommand(c *console) *cli.Command {
 	return command("profile DATASET", func(f *flagSet) runner {
 		var o profile.Options
 		var source dataset.Options
+		var gpu gpuRequest
 		var plot string
-		pipeline := newPipelineRequest(c, f, &o, &source)
+		profiledFlags(c, f, &o, &source, &gpu)
 		datasetFlags(f, &source)
 		f.group = ""
 		rawFlags(f, &o.Raw)
@@ -47,7 +46,7 @@ func profileCommand(c *console) *cli.Command {
 			return nil
 		})
 		return c.withDataset(f, &source, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
-			result, err := c.runProfile(ctx, f.args[0], ds, o, pipeline)
+			result, err := c.runProfile(ctx, f.args[0], ds, o, gpu)
 			if err == nil && plot != "" {
 				err = writePlot(plot, &result)
 			}
@@ -56,26 +55,18 @@ func profileCommand(c *console) *cli.Command {
 	})
 }
 
-// pipelineRequest is how a mount would make batches.
-type pipelineRequest struct {
-	gpu    gpuRequest
-	asKept bool // no flag says which entry points there are
-}
-
-// newPipelineRequest defines the flags of a mount that a profile depends on, but for those of its dataset.
-func newPipelineRequest(c *console, f *flagSet, o *profile.Options, source *dataset.Options) *pipelineRequest {
-	r := &pipelineRequest{}
+// profiledFlags are those of a mount that a profile depends on, but for those of its dataset.
+func profiledFlags(c *console, f *flagSet, o *profile.Options, source *dataset.Options, gpu *gpuRequest) {
 	engineFlags(c, f, &o.Engine)
 	f.check(func() error {
-		r.asKept = !f.Changed(entryFlag)
+		o.AsKept = !f.Changed(entryFlag)
 		return nil
 	})
 	rankFlag(f, &o.Engine.LocalFrom, &o.Engine.LocalTo)
 	entryFlags(f, &o.EntryPoints)
 	verifyReadsFlag(f, &source.Storage.Unchecked, &o.Engine.VerifyReads)
 	readPathFlag(f, new(string)) // irrelevant here, but a mount has it
-	gpuFlags(f, &r.gpu)
-	return r
+	gpuFlags(f, gpu)
 }
 
 func plotFormat(path string) string {
@@ -93,14 +84,8 @@ func existing(dir string) string {
 }
 
 // runProfile profiles, with progress on a terminal.
-func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Dataset, o profile.Options, r *pipelineRequest) (profile.Result, error) {
-	if r.asKept {
-		if store, err := ds.OpenEntries(entries.Options{Rule: int32(o.EntryPoints)}); err == nil {
-			o.EntryPoints = decode.EntryRule(store.Rule())
-			_ = store.Close() // nothing was written
-		}
-	}
-	if _, err := r.gpu.open(&o.Engine, nil); err != nil {
+func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Dataset, o profile.Options, gpu gpuRequest) (profile.Result, error) {
+	if _, err := gpu.open(&o.Engine, nil); err != nil {
 		return profile.Result{}, err
 	}
 	defer closeDevice(&o.Engine)

@@ -127,7 +127,7 @@ func TestDefaultProfile(t *testing.T) {
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
 	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: dataset.Options{Workers: 2, Logger: quiet}}
 	f := &flagSet{}
-	r.pipeline = newPipelineRequest(c, f, &r.profile, &r.source)
+	profiledFlags(c, f, &r.profile, &r.source, &r.gpu)
 	if err := f.finish(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestDefaultProfile(t *testing.T) {
 	defer ds.Close()
 	o := r.forMount(ds)
 	o.Least = 20 * time.Millisecond
-	result, err := c.runProfile(t.Context(), path, ds, o, r.pipeline)
+	result, err := c.runProfile(t.Context(), path, ds, o, r.gpu)
 	if err != nil || filepath.Dir(result.Work) != parent || result.RawRatio < 0 || result.RawRatio > 1 || result.Verified <= 0 {
 		t.Errorf("%+v, %v", result, err)
 	}

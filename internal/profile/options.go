@@ -20,6 +20,9 @@ type Options struct {
 	// EntryPoints says which entry points the mount keeps; decode.EntryOff: none. Engine.Entries is ignored: each mix
 	// has its own.
 	EntryPoints decode.EntryRule
+	// AsKept says that the entry points that the dataset has already count instead, if there are
+	// any.
+	AsKept bool
 	// Storage is how the mount reads files.
 	Storage dataset.Storage
 	// Raw says how to store raw samples: format, size and resize mode. Pixel options are

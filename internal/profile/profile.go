@@ -10,7 +10,9 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/layout"
@@ -45,6 +47,12 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	o = o.filled()
 	if err := option.AtLeast("samples", int64(cmp.Or(o.Samples, ds.Len())), int64(ds.Len())); err != nil {
 		return Result{}, err
+	}
+	if o.AsKept {
+		if kept, err := ds.OpenEntries(entries.Options{Rule: int32(o.EntryPoints)}); err == nil {
+			o.EntryPoints = decode.EntryRule(kept.Rule())
+			_ = kept.Close() // nothing was written
+		}
 	}
 	budget, err := engine.NewBudget(ds, o.Engine)
 	if err != nil {
