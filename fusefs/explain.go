@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -36,9 +38,14 @@ type Explanation struct {
 }
 
 // Explain collects what a mount knows about the batch at a path, which need not exist. It may be
-// called in any process. The error wraps ErrNotMounted if the path is in no mount, ErrDead or
-// fs.ErrPermission if the mount at Root cannot be asked, or ErrNotBatch.
-func Explain(path string) (why Explanation, err error) {
+// called in any process, and returns ctx's error shortly after ctx ends. The error wraps
+// ErrNotMounted if the path is in no mount, ErrDead or fs.ErrPermission if the mount at Root cannot
+// be asked, or ErrNotBatch.
+func Explain(ctx context.Context, path string) (Explanation, error) {
+	return promptly.Do(ctx, func() (Explanation, error) { return explain(path) }, nil)
+}
+
+func explain(path string) (why Explanation, err error) {
 	why.Corrupt = []dataset.BadFile{}
 	if path, err = filepath.Abs(path); err != nil {
 		return why, err

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +39,8 @@ func TestMain(m *testing.M) {
 
 var parts = map[string]func(mountpoint string) error{
 	"part-check":  CheckMountpoint,
-	"part-umount": func(path string) error { _, err := Unmount(path, false); return err },
-	"part-detach": func(path string) error { _, err := Unmount(path, true); return err },
+	"part-umount": func(path string) error { _, err := Unmount(context.Background(), path, false); return err },
+	"part-detach": func(path string) error { _, err := Unmount(context.Background(), path, true); return err },
 }
 
 // play runs a part in another process and returns its output.

@@ -319,7 +319,7 @@ func TestForeignMount(t *testing.T) {
 	if err := s.Detach(); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("detach of a mount that is covered: %v", err)
 	}
-	if dead, err := Unmount(s.Path(), true); dead || !errors.Is(err, ErrNotMounted) {
+	if dead, err := Unmount(t.Context(), s.Path(), true); dead || !errors.Is(err, ErrNotMounted) {
 		t.Errorf("unmount of a foreign mount: %v, %v", dead, err)
 	}
 	if err := unix.Unmount(s.Path(), 0); err != nil {

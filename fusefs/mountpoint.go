@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/internal/store"
 )
@@ -49,7 +51,7 @@ func CheckMountpoint(mountpoint string) error {
 func PrepareMountpoint(mountpoint, dataset string) (removed int, err error) {
 	err = CheckMountpoint(mountpoint)
 	for errors.Is(err, ErrDead) {
-		if _, err = Unmount(mountpoint, true); err == nil {
+		if _, err = unmountAt(mountpoint, true); err == nil {
 			removed++
 			err = CheckMountpoint(mountpoint)
 		}
@@ -151,8 +153,13 @@ func mountedAt(path string) (device string, err error) {
 // CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users
 // finish, even if it hangs; a dead mount is always detached. The error wraps ErrNotMounted if
 // there is no batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted
-// here, but another mount namespace keeps it alive.
-func Unmount(mountpoint string, lazy bool) (dead bool, err error) {
+// here, but another mount namespace keeps it alive. If ctx ends, Unmount returns its error shortly
+// after.
+func Unmount(ctx context.Context, mountpoint string, lazy bool) (dead bool, err error) {
+	return promptly.Do(ctx, func() (bool, error) { return unmountAt(mountpoint, lazy) }, nil)
+}
+
+func unmountAt(mountpoint string, lazy bool) (dead bool, err error) {
 	path, err := realPath(mountpoint)
 	if err != nil {
 		return false, err

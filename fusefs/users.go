@@ -1,12 +1,15 @@
 package fusefs
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/batchfs/batchfs/internal/promptly"
 )
 
 // A User is a process that keeps a mount busy.
@@ -17,8 +20,13 @@ type User struct {
 }
 
 // Users finds the processes that use what is mounted at a mountpoint, as far as this process may
-// look at others. It sends no request to the file system mounted there.
-func Users(mountpoint string) (users []User, err error) {
+// look at others. It sends no request to the file system mounted there. If ctx ends, Users returns
+// its error shortly after.
+func Users(ctx context.Context, mountpoint string) ([]User, error) {
+	return promptly.Do(ctx, func() ([]User, error) { return usersOf(mountpoint) }, nil)
+}
+
+func usersOf(mountpoint string) (users []User, err error) {
 	path, err := realPath(mountpoint)
 	if err != nil {
 		return nil, err

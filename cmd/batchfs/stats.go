@@ -3,12 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,7 +14,6 @@ import (
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/promptly"
 )
 
 func statsCommand(c *console) *cli.Command {
@@ -45,22 +41,16 @@ func (c *console) stats(ctx context.Context, mountpoint string, interval time.Du
 	return c.watchStats(ctx, view, interval)
 }
 
-// statsOf reads the mount's stats.json. It is interruptible, since the mount's daemon may be
-// suspended.
+// statsOf reads the statistics of a mount.
 func statsOf(ctx context.Context, mountpoint string) (text []byte, sample fusefs.Stats, err error) {
-	text, err = promptly.Do(ctx, func() ([]byte, error) {
-		return os.ReadFile(filepath.Join(mountpoint, ".batchfs", "stats.json"))
-	}, nil)
+	text, sample, err = fusefs.ReadStats(ctx, mountpoint)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, sample, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
-	case err != nil:
-		return nil, sample, hint(err, "if its daemon has died: batchfs umount %s", shellWord(mountpoint))
+	case errors.Is(err, fusefs.ErrNotMounted):
+		err = hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
+	case err != nil && text == nil:
+		err = hint(err, "if its daemon has died: batchfs umount %s", shellWord(mountpoint))
 	}
-	if err := json.Unmarshal(text, &sample); err != nil {
-		return nil, sample, fmt.Errorf("read the statistics of %s: %w", mountpoint, err)
-	}
-	return text, sample, nil
+	return text, sample, err
 }
 
 // watchStats draws one sample after another in place.

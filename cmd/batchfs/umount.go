@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/promptly"
 )
 
 func umountCommand(c *console) *cli.Command {
@@ -26,7 +25,7 @@ func umountCommand(c *console) *cli.Command {
 
 func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) error {
 	word := shellWord(mountpoint)
-	dead, err := promptly.Do(ctx, func() (bool, error) { return fusefs.Unmount(mountpoint, lazy) }, nil)
+	dead, err := fusefs.Unmount(ctx, mountpoint, lazy)
 	if dead {
 		c.say("cleared a mount at %s whose daemon had died", mountpoint)
 		return nil
@@ -52,7 +51,7 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 // busyError says who uses a mount.
 func busyError(ctx context.Context, mountpoint string) error {
 	word := shellWord(mountpoint)
-	users, err := promptly.Do(ctx, func() ([]fusefs.User, error) { return fusefs.Users(mountpoint) }, nil)
+	users, err := fusefs.Users(ctx, mountpoint)
 	if err != nil || len(users) == 0 { // of another user, or they have just ended
 		return hint(fmt.Errorf("%s is in use", mountpoint), "sudo fuser -vm %s shows who uses it; batchfs umount --lazy %s detaches it anyway", word, word)
 	}

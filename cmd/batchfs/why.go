@@ -16,14 +16,13 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/promptly"
 )
 
 func whyCommand(c *console) *cli.Command {
 	return command("why PATH", func(f *flagSet) runner {
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			found, err := promptly.Do(ctx, func() (fusefs.Explanation, error) { return fusefs.Explain(args[0]) }, nil)
+			found, err := fusefs.Explain(ctx, args[0])
 			if err != nil {
 				return whyError(args[0], found.Root, err)
 			}
