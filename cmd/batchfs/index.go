@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -100,8 +101,8 @@ type indexResult struct {
 	Parquet string `json:"parquet,omitempty"`
 	Part    string `json:"part,omitempty"`
 	dataset.Report
-	Unreadable []dataset.BadFile `json:"unreadable"` // as far as is known
-	Entries    *entryReport      `json:"entry_points,omitempty"`
+	Unreadable []dataset.BadFile   `json:"unreadable"` // as far as is known
+	Entries    *sample.EntryReport `json:"entry_points,omitempty"`
 }
 
 func (r indexResult) print(out io.Writer) {
@@ -128,7 +129,8 @@ func (r indexResult) print(out io.Writer) {
 		t.row("DALI's index", "not used: %s", shown(r.DALIProblem))
 	}
 	if r.Entries != nil {
-		r.Entries.print(t)
+		e := r.Entries
+		t.row("entry points", "%d JPEGs have them, %d can have none, %d not known; %s", e.Have, e.None, e.Other, formatBytes(e.Bytes))
 	}
 	t.Flush()
 	printFirstBad(out, r.Unreadable)
