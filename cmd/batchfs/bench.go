@@ -13,18 +13,16 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 func benchCommand(c *console) *cli.Command {
 	return command("bench DATASET", func(f *flagSet) runner {
-		var o engine.Options
 		var source dataset.Options
 		var b throughput.Comparison
-		f.check(func() error { return c.remoteReaders(f, &o, &source) })
-		engineFlags(c, f, &o)
+		f.check(func() error { return c.remoteReaders(f, &b.Engine, &source) })
+		engineFlags(c, f, &b.Engine)
 		readPathFlag(f, new(string))
 		datasetFlags(f, &source)
 		f.group = ""
@@ -32,8 +30,7 @@ func benchCommand(c *console) *cli.Command {
 		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.Batches, 0, 1<<30))
 		jsonFlag(c, f, "print one JSON object")
 		return c.withDataset(f, &source, func(ctx context.Context, ds *dataset.Dataset) (_ printable, err error) {
-			b.Dataset, b.Path, b.CPUs = ds, f.args[0], c.machine.cpus
-			b.Shards, b.BatchSize, b.Decoding, b.MemoryLimit = o.Shards, o.BatchSize, o.Decoding, o.MemoryLimit
+			b.Dataset, b.Path = ds, f.args[0]
 			b.Flags = slices.DeleteFunc(f.spelled(), func(word string) bool { // those of this command alone
 				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 				return group(find(f.flags, name)) == ""

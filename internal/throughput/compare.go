@@ -16,6 +16,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -27,18 +28,14 @@ import (
 //
 // Rates of the report are medians over the rounds; ratios are medians of the per-round ratios.
 type Comparison struct {
-	Dataset     *dataset.Dataset
-	Path        string   // of it, as a mount has it
-	Program     string   // that mounts
-	Flags       []string // of the mounts; the fields below say the same
-	Shards      int
-	BatchSize   int
-	Decoding    decode.Options
-	MemoryLimit int64
-	CPUs        int
-	Batches     int // of each shard that are read; 0: all
-	Rounds      int
-	Progress    func(done, total int64)
+	Dataset  *dataset.Dataset
+	Path     string         // of it, as a mount has it
+	Program  string         // that mounts
+	Engine   engine.Options // of the mounts
+	Flags    []string       // that say the same
+	Batches  int            // of each shard that are read; 0: all
+	Rounds   int
+	Progress func(done, total int64)
 
 	memory   *sample.Memory
 	encoded  []encodedSample // what the ceiling decodes
@@ -61,7 +58,7 @@ var ways = map[string]Reader{"mapped": Mapped, "read": Reading(0, true)}
 
 // Run measures everything.
 func (c *Comparison) Run(ctx context.Context) (map[string]any, error) {
-	c.memory = sample.NewMemory(c.MemoryLimit, c.CPUs)
+	c.memory = sample.NewMemory(c.Engine.MemoryLimit, c.Engine.CPUs)
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
@@ -101,7 +98,7 @@ func (c *Comparison) round(ctx context.Context) (figures, error) {
 		}
 		r[name+"_images_per_second"], r[name+"_ratio"] = rate, rate/ceiling
 		if name == "mapped" {
-			alone := float64(min(c.BatchSize, c.Dataset.Len())) / ceiling
+			alone := float64(min(c.Engine.BatchSize, c.Dataset.Len())) / ceiling
 			r["first_batch_seconds"], r["first_batch_ratio"] = first, first/alone
 		}
 	}
@@ -120,7 +117,7 @@ const ceilingBytes = 1 << 30
 
 // load reads what the ceiling decodes.
 func (c *Comparison) load(ctx context.Context) error {
-	r := sample.NewReader(c.Dataset, c.Decoding, c.memory)
+	r := sample.NewReader(c.Dataset, c.Engine.Decoding, c.memory)
 	defer r.Close()
 	step := max(1, (c.Dataset.Report().Bytes+ceilingBytes-1)/ceilingBytes)
 	for i := 0; i < c.Dataset.Len(); i += int(step) {
@@ -147,8 +144,8 @@ func (c *Comparison) decode(ctx context.Context) (float64, error) {
 	const least = 500 * time.Millisecond
 	images, start := 0, time.Now()
 	for images == 0 || time.Since(start) < least {
-		err := parallel.Each(ctx, c.CPUs, len(c.encoded), nil, func(_ context.Context, items iter.Seq[int]) error {
-			r := sample.NewReader(c.Dataset, c.Decoding, c.memory)
+		err := parallel.Each(ctx, c.Engine.CPUs, len(c.encoded), nil, func(_ context.Context, items iter.Seq[int]) error {
+			r := sample.NewReader(c.Dataset, c.Engine.Decoding, c.memory)
 			defer r.Close()
 			for i := range items {
 				if err := r.Decode(c.encoded[i].image); err != nil {
@@ -169,7 +166,7 @@ func (c *Comparison) decode(ctx context.Context) (float64, error) {
 // batch was read.
 func (c *Comparison) epoch(ctx context.Context, m *daemon.Mount, read Reader) (rate, first float64, err error) {
 	images, began := 0.0, time.Now()
-	for s := range c.Shards {
+	for s := range c.Engine.Shards {
 		t, err := NewTraining(m, s, read)
 		if err != nil {
 			return 0, 0, err
@@ -207,7 +204,7 @@ func (c *Comparison) finished(ctx context.Context, m *daemon.Mount, r figures) e
 	if err != nil || size == 0 {
 		return err
 	}
-	plain, err := plainCopy(batch, size, c.MemoryLimit)
+	plain, err := plainCopy(batch, size, c.Engine.MemoryLimit)
 	if err != nil {
 		return fmt.Errorf("a file in memory to compare with: %w", err)
 	}
