@@ -12,16 +12,10 @@ import (
 
 // This file has the flags that decide which samples are in a batch, and which shards are read.
 
-// steps are the flags of --partition elastic.
-type steps struct {
-	elastic, local bool
-	global         int64 // samples in a step of all ranks
-	world, nodes   int
-}
-
 // orderFlags decide which samples are in a batch.
 func orderFlags(f *flagSet, o *shard.Config) {
-	s := &steps{}
+	var global int64 // samples in a step of all ranks
+	var local bool   // steps have local placement
 	f.group = aboutOrder
 	f.add("batch-size", "32", "`N` samples per batch",
 		number(&o.BatchSize, 1, maxCount)).everyday().value = field(&o.BatchSize)
@@ -35,13 +29,13 @@ func orderFlags(f *flagSet, o *shard.Config) {
 	f.toggle(&o.PadLastBatch, "pad-last-batch", true, "repeat a shard's last sample until all shards have equally many batches")
 	f.toggle(&o.StickToShard, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one")
 	f.add("partition", "ranges", "`ranges|elastic`: a shard reads a part of the epoch, or of each step, which has the same samples for every world size",
-		pick(&s.elastic, "ranges|elastic", false, true))
-	f.derived("global-batch", "none", "with elastic, which needs it, a step has `B` samples in all", number(&s.global, 1, shard.MaxBatchSize))
-	f.derived("world-size", "none", "with elastic, which needs it, `K` ranks divide a step, each with a shard", number(&s.world, 1, math.MaxInt32))
+		pick(&o.Partition, "ranges|elastic", shard.Ranges, shard.Elastic))
+	f.derived("global-batch", "none", "with elastic, which needs it, a step has `B` samples in all", number(&global, 1, shard.MaxBatchSize))
+	f.derived("world-size", "none", "with elastic, which needs it, `K` ranks divide a step, each with a shard", number(&o.Shards, 1, math.MaxInt32))
 	f.add("placement", "position", "`position|local`: ranks get a step's samples in order, or every node those that it owns first",
-		pick(&s.local, "position|local", false, true))
-	f.derived("nodes", "one for each rank", "with local, `N` nodes have equally many ranks each", number(&s.nodes, 1, math.MaxInt32))
-	f.check(func() error { return s.complete(f, o) })
+		pick(&local, "position|local", false, true))
+	f.derived("nodes", "one for each rank", "with local, `N` nodes have equally many ranks each", number(&o.Nodes, 1, math.MaxInt32))
+	f.check(func() error { return completeSteps(f, o, global, local) })
 }
 
 // shuffle accepts true, false, and the size of a window.
@@ -61,49 +55,50 @@ func shuffle(o *shard.Config) parser {
 	}
 }
 
-// complete checks the flags of a partition together, so that none is silently ignored.
-func (s *steps) complete(f *flagSet, o *shard.Config) error {
+// completeSteps checks the flags of a partition together, so that none is silently ignored.
+func completeSteps(f *flagSet, o *shard.Config, global int64, local bool) error {
 	wrong, advice := []string{"shards", "batch-size", "stick-to-shard"}, "ranges; elastic has --world-size and --global-batch"
-	if !s.elastic {
+	elastic, world := o.Partition != shard.Ranges, o.Shards
+	if !elastic {
 		wrong, advice = []string{"global-batch", "world-size", "placement", "nodes", "rank"}, "elastic"
 	}
 	if i := slices.IndexFunc(wrong, f.Changed); i >= 0 {
 		err := usage("--%s is for --partition %s", wrong[i], advice)
-		if ours := otherWords[plain(wrong[i])]; !s.elastic && ours != "" {
+		if ours := otherWords[plain(wrong[i])]; !elastic && ours != "" {
 			return hint(err, "%s", ours)
 		}
 		return err
 	}
 	switch {
-	case !s.elastic:
+	case !elastic:
 		return nil
-	case s.global == 0 || s.world == 0:
+	case global == 0 || !f.Changed("world-size"):
 		return usage("--partition elastic needs --global-batch and --world-size, as in --global-batch 1024 --world-size 8")
 	case !o.PadLastBatch:
 		return usage("--pad-last-batch=false is for --partition ranges: a step never reads on into the next epoch")
-	case s.global%int64(s.world) != 0:
+	case global%int64(world) != 0:
 		return badValue("world-size", fmt.Sprintf("a divisor of --global-batch %d, so that all ranks get equally many samples, such as %d",
-			s.global, s.divisor()), f.text("world-size"))
-	case s.global/int64(s.world) > maxCount:
+			global, divisor(global, world)), f.text("world-size"))
+	case global/int64(world) > maxCount:
 		return badValue("global-batch", fmt.Sprintf("at most %d for each rank", maxCount), f.text("global-batch"))
-	case s.nodes > 0 && !s.local:
+	case o.Nodes > 0 && !local:
 		return usage("--nodes is for --placement local")
-	case s.nodes > 0 && s.world%s.nodes != 0:
-		return badValue("nodes", fmt.Sprintf("a divisor of --world-size %d, so that all nodes have equally many ranks", s.world), f.text("nodes"))
-	case s.local && (!o.Shuffle || o.Window > 0):
+	case o.Nodes > 0 && world%o.Nodes != 0:
+		return badValue("nodes", fmt.Sprintf("a divisor of --world-size %d, so that all nodes have equally many ranks", world), f.text("nodes"))
+	case local && (!o.Shuffle || o.Window > 0):
 		return usage("--placement local needs --shuffle: in order, or in a window, a step has the samples of a few nodes only")
 	}
-	o.Partition, o.Shards, o.BatchSize, o.Nodes = shard.Elastic, s.world, int(s.global)/s.world, s.nodes
-	if s.local {
+	o.BatchSize = int(global) / world
+	if local {
 		o.Partition = shard.Local
 	}
 	return nil
 }
 
 // divisor is the largest world size below the one given that divides the global batch.
-func (s *steps) divisor() int64 {
-	n := min(int64(s.world), s.global)
-	for s.global%n != 0 {
+func divisor(global int64, world int) int64 {
+	n := min(int64(world), global)
+	for global%n != 0 {
 		n--
 	}
 	return n
