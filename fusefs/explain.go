@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -137,8 +138,6 @@ func readJSON(path string, to any) error {
 // numbered matches names that are, or could be meant as, those of shards, epochs and batches.
 var numbered = regexp.MustCompile(`^(shard|epoch|batch)-(\d+)(?:\.(.*))?$`)
 
-var plurals = map[string]string{"shard": "shards", "epoch": "epochs", "batch": "batches"}
-
 // absence says why there is no such path in a mount.
 func absence(root, below string) string {
 	dir, kinds := root, []string{"shard", "epoch", "batch"}
@@ -168,8 +167,7 @@ func missing(dir string, name []string) string {
 			for _, f := range layout.Forms() {
 				words = append(words, "."+f.Ext())
 			}
-			last := len(words) - 1
-			return fmt.Sprintf("the files of a batch end in %s or %s, not %q", strings.Join(words[:last], ", "), words[last], strings.TrimSuffix("."+ext, "."))
+			return fmt.Sprintf("the files of a batch end in %s, not %q", english.WordSeries(words, "or"), strings.TrimSuffix("."+ext, "."))
 		}
 		spell = func(i int) string { return string(layout.AppendName(nil, i, form)) }
 	}
@@ -187,5 +185,5 @@ func missing(dir string, name []string) string {
 	if n == 1 {
 		return fmt.Sprintf("there is only 1 %s, %s", kind, spell(0))
 	}
-	return fmt.Sprintf("there are %d %s, %s to %s", n, plurals[kind], spell(0), spell(n-1))
+	return fmt.Sprintf("there are %d %s, %s to %s", n, english.PluralWord(n, kind, ""), spell(0), spell(n-1))
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
@@ -282,7 +284,7 @@ func forms(to *[]layout.Form) parser {
 	for _, f := range layout.Forms() {
 		words = append(words, f.Ext())
 	}
-	return value(to, "a list of "+alternatives(words), func(text string) (list []layout.Form, ok bool) {
+	return value(to, "a list of "+english.WordSeries(words, "or"), func(text string) (list []layout.Form, ok bool) {
 		for ext := range strings.SplitSeq(text, ",") {
 			form, ok := layout.ParseForm(strings.TrimPrefix(strings.TrimSpace(ext), "."))
 			if !ok {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
@@ -46,7 +47,7 @@ func pair(a, b *int, rule string, parse func(text string) (int, int, bool)) pars
 // pick accepts one of a few words, separated by bars, for the value at the same position.
 func pick[T any](to *T, words string, values ...T) parser {
 	names := strings.Split(words, "|")
-	return value(to, alternatives(names), func(text string) (v T, ok bool) {
+	return value(to, english.WordSeries(names, "or"), func(text string) (v T, ok bool) {
 		i := slices.Index(names, text)
 		if i < 0 {
 			return v, false
@@ -181,15 +182,6 @@ func hints(to *engine.Hints) parser {
 		}
 		return h, true
 	})
-}
-
-// alternatives writes "rgb or gray", "fill, partial or drop".
-func alternatives(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // byteUnits are the units of a size in bytes. A bare letter is binary, as in systemd and docker.

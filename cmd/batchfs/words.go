@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/urfave/cli/v2"
 	"github.com/xrash/smetrics"
 	"golang.org/x/sys/unix"
@@ -217,16 +218,7 @@ func shellWord(s string) string {
 
 // count writes a number with its noun: "1 image", "96 images".
 func count[T int | int64](n T, noun string) string {
-	switch stem, y := strings.CutSuffix(noun, "py"); {
-	case n == 1:
-	case y:
-		noun = stem + "pies"
-	case strings.HasSuffix(noun, "ss") || strings.HasSuffix(noun, "ch") && noun != "epoch":
-		noun += "es"
-	default:
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
+	return fmt.Sprintf("%d %s", n, english.PluralWord(int(n), noun, ""))
 }
 
 // nearest returns the word closest to a mistyped one, or "" if none is close. Of equally
