@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,7 +167,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		closeDevice(&r.engine)
 		return nil
 	})
-	limitHeap(ds, r.engine.MemoryLimit)
+	engine.LimitHeap(ds, r.engine.MemoryLimit)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
 		return end(unfit(r.dataset, err))
@@ -291,22 +290,6 @@ try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
 stop   batchfs umount %s%s
 `, r.mountpoint, readPath, gpu, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
-}
-
-// limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index
-// does; collecting only at twice its size would double it.
-func limitHeap(ds *dataset.Dataset, limit int64) {
-	// For requests, scratch memory of Go's own decoders, and documents. Below least, the
-	// collector would run all the time. Each request to a store leaves garbage, which would fill all of most.
-	const least, most = 24 << 20, 96 << 20
-	index, rest := ds.MemoryBytes(), min(max(limit/4, least), most)
-	if ds.Remote() {
-		rest = least
-		// There is little else on the heap. On one CPU, 2,170 images a second were read instead of 2,070.
-		debug.SetGCPercent(400)
-	}
-	debug.SetMemoryLimit(min(math.MaxInt64/2, index+index/8+rest))
-	debug.FreeOSMemory() // garbage from reading the index
 }
 
 // described is the content of config.json: the settings given, the ones derived, and in words
