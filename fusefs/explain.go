@@ -30,12 +30,13 @@ var ErrNotBatch = errors.New("not a file of a batch")
 
 // An Explanation is what a mount knows about a batch.
 type Explanation struct {
-	Last    *Failure          // nil: none is known
-	Corrupt []dataset.BadFile // that the batch would show, as far as is known
+	Path    string            `json:"path"`
+	Last    *Failure          `json:"last_error"` // nil: none is known
+	Corrupt []dataset.BadFile `json:"corrupt"`    // that the batch would show, as far as is known
 
-	Root    string // of the mount
-	Dataset string
-	OnError string // its --on-error
+	Root    string `json:"-"` // of the mount
+	Dataset string `json:"-"`
+	OnError string `json:"-"`
 }
 
 // Explain collects what a mount knows about the batch at a path, which need not exist. It may be
@@ -47,7 +48,7 @@ func Explain(ctx context.Context, path string) (Explanation, error) {
 }
 
 func explain(path string) (why Explanation, err error) {
-	why.Corrupt = []dataset.BadFile{}
+	why.Path, why.Corrupt = path, []dataset.BadFile{}
 	if path, err = filepath.Abs(path); err != nil {
 		return why, err
 	}
@@ -72,7 +73,7 @@ func explain(path string) (why Explanation, err error) {
 		err = json.Unmarshal(value[:n], &why.Last)
 	}
 	if err != nil && !errors.Is(err, unix.ENODATA) {
-		return why, fmt.Errorf("read %s of %s: %w", ErrorAttribute, path, err)
+		return why, fmt.Errorf("read %s of %s: %w", ErrorAttribute, why.Path, err)
 	}
 	return why, why.addCorrupt(real)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 )
@@ -26,7 +25,7 @@ func whyCommand(c *console) *cli.Command {
 			if err != nil {
 				return whyError(args[0], found.Root, err)
 			}
-			return c.show(explanation{args[0], found.Last, found.Corrupt, found})
+			return c.show(explanation{found})
 		}
 	})
 }
@@ -46,13 +45,7 @@ func whyError(path, root string, err error) error {
 }
 
 // explanation is the output of why.
-type explanation struct {
-	Path    string            `json:"path"`
-	Last    *fusefs.Failure   `json:"last_error"` // nil: none is known
-	Corrupt []dataset.BadFile `json:"corrupt"`    // as far as is known
-
-	of fusefs.Explanation
-}
+type explanation struct{ fusefs.Explanation }
 
 // errnos are the errors of opens that are explained.
 var errnos = map[string]syscall.Errno{"EIO": unix.EIO, "ENOMEM": unix.ENOMEM, "EFBIG": unix.EFBIG, "ENOENT": unix.ENOENT}
@@ -87,9 +80,9 @@ func (why explanation) print(out io.Writer) {
 
 func (why explanation) badFileAdvice() string {
 	without := engine.Zero.String()
-	if why.of.OnError == engine.Fail.String() {
+	if why.OnError == engine.Fail.String() {
 		without = engine.Replace.String() + " or " + without
 	}
 	return fmt.Sprintf("repair what is bad, and open the batch again; batchfs verify %s lists all such files; --on-error %s goes on without them",
-		shellWord(why.of.Dataset), without)
+		shellWord(why.Dataset), without)
 }
