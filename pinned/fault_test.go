@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -41,7 +42,9 @@ func exercise(p *Pool) (errs []error) {
 	get(2 * pageSize) // smaller: spare pages
 	p.Trim()
 	release()
-	get(9 * pageSize) // grows, with a margin
+	get(9 * pageSize) // grows
+	release()
+	get(10 * pageSize) // with a margin
 	get(0)
 	release()
 	p.Trim()
@@ -210,8 +213,8 @@ func TestProbesAreBounded(t *testing.T) {
 	budget := &budget{limit: 1 << 30}
 	p := NewPool(newStore(fakeRoot, f), budget, PoolOptions{})
 	var held []*Buffer
-	for range buffers {
-		b := get(t, p, 1)
+	for i := range int64(buffers) {
+		b := get(t, p, 1+i%2*pageSize)
 		f.see(b, true)
 		held = append(held, b)
 	}
@@ -240,10 +243,11 @@ func TestProbesAreBounded(t *testing.T) {
 	lucky.Release()
 	budget.limit = budget.charged()
 	f.see(lucky, true)
-	lucky = listed(p)[buffers/3]
+	all := listed(p)[buffers/3:]
+	lucky = all[slices.IndexFunc(all, func(b *Buffer) bool { return b.held == 2*pageSize })]
 	f.see(lucky, false)
-	if b := get(t, p, 1); b != lucky {
-		t.Error("another buffer than the only idle one")
+	if b := get(t, p, 1); b != lucky || b.held != 2*pageSize || p.Stats().Reserved != budget.charged() {
+		t.Error("another buffer than the only idle one, or not all of it")
 	}
 	if _, err := p.Get(1); !errors.Is(err, ErrNoMemory) {
 		t.Errorf("error %v with nothing idle, want ErrNoMemory", err)

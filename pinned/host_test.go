@@ -2,9 +2,7 @@ package pinned
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"sync"
 	"testing"
 )
 
@@ -22,16 +20,23 @@ func resident(t *testing.T) int64 {
 	return pages * pageSize
 }
 
-// TestShrinkingGivesPagesBack: memory that is no longer reported is not resident.
-func TestShrinkingGivesPagesBack(t *testing.T) {
+// TestHostPages: a buffer that grows faults in only the difference, and memory that is no longer
+// reported is not resident.
+func TestHostPages(t *testing.T) {
 	h := NewHost(DefaultPolicy(), nil)
 	defer h.Free()
-	p, err := h.Grow(64 * miB)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range p {
-		p[i] = 1
+	for _, n := range []int{16 * miB, 64 * miB} {
+		before := int(h.Bytes())
+		p, err := h.Grow(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range p {
+			if p[i] != 1 && i < before {
+				t.Fatalf("byte %d was cleared", i)
+			}
+			p[i] = 1
+		}
 	}
 	full := resident(t)
 	for range window {
@@ -39,27 +44,6 @@ func TestShrinkingGivesPagesBack(t *testing.T) {
 	}
 	if less := full - resident(t); h.Bytes() != hostUnit || less < 48*miB {
 		t.Errorf("%d bytes are held; the process has %d fewer than with 64 MiB", h.Bytes(), less)
-	}
-}
-
-// TestGrowingKeepsPages: a growing buffer faults in only the difference.
-func TestGrowingKeepsPages(t *testing.T) {
-	h := NewHost(DefaultPolicy(), nil)
-	defer h.Free()
-	p, err := h.Grow(32 * miB)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range p {
-		p[i] = 7
-	}
-	if p, err = h.Grow(256 * miB); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 32 * miB {
-		if p[i] != 7 {
-			t.Fatalf("byte %d was cleared", i)
-		}
 	}
 }
 
@@ -110,36 +94,4 @@ func TestAccountIsExact(t *testing.T) {
 	one.Free()
 	two.Free()
 	check("freed", 0, 500_000, 0, 4*hostUnit+600_000)
-}
-
-// TestAccountOfManyIsExact: buffers of several goroutines come and go; at the end nothing is in
-// use, and the maxima are right.
-func TestAccountOfManyIsExact(t *testing.T) {
-	a := NewAccount("scratch")
-	var wait sync.WaitGroup
-	const most, workers = 4 * miB, 4
-	for seed := range uint64(workers) {
-		wait.Go(func() {
-			r := rand.New(rand.NewPCG(seed, 1))
-			h := NewHost(DefaultPolicy(), a)
-			defer h.Free()
-			for i := range 300 {
-				n := r.IntN(most)
-				if i == 150 {
-					n = most
-				}
-				if _, err := h.Grow(n); err != nil {
-					t.Error(err)
-				}
-				if s := a.Stats(); s.Reserved > workers*most || s.MaxReserved > workers*most {
-					t.Errorf("impossible: %+v", s)
-				}
-			}
-		})
-	}
-	wait.Wait()
-	s := a.Stats()
-	if s.Real != 0 || s.Reserved != 0 || s.MaxReal != most || s.MaxReserved < most {
-		t.Errorf("%+v at the end", s)
-	}
 }

@@ -68,24 +68,6 @@ func TestLockedBuffers(t *testing.T) {
 	})
 }
 
-func TestUnlockedPoolsLockNothing(t *testing.T) {
-	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
-		b := get(t, p, miB)
-		defer b.Release()
-		if st := p.Stats(); st.Locked || st.LockError != nil || st.LockedBytes != 0 || lockedMemory(t) != 0 {
-			t.Errorf("%+v, %d bytes locked", st, lockedMemory(t))
-		}
-	})
-}
-
-func TestCanLockNothing(t *testing.T) {
-	for _, n := range []int64{0, -1} {
-		if err := CanLock(n); err != nil {
-			t.Errorf("CanLock(%d): %v", n, err)
-		}
-	}
-}
-
 // refusedVariable marks the child process, which may lock almost nothing.
 const refusedVariable = "PINNED_TEST_LOCK_REFUSED"
 
@@ -138,8 +120,10 @@ func TestLockingRefusedChild(t *testing.T) {
 
 func checkRefusal(t *testing.T) {
 	t.Helper()
-	if err := CanLock(childLimit); err != nil {
-		t.Errorf("what the limit allows: %v", err)
+	for _, n := range []int64{-1, 0, childLimit} {
+		if err := CanLock(n); err != nil {
+			t.Errorf("CanLock(%d), which the limit allows: %v", n, err)
+		}
 	}
 	err := CanLock(childLimit + 1)
 	if !errors.Is(err, unix.ENOMEM) {

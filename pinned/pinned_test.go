@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -102,29 +101,10 @@ func get(t *testing.T, p *Pool, size int64) *Buffer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if int64(len(b.Bytes())) != size || int64(cap(b.Bytes())) != size {
+		t.Fatalf("size %d: %d bytes, capacity %d", size, len(b.Bytes()), cap(b.Bytes()))
+	}
 	return b
-}
-
-func TestBytesAndFileAreExact(t *testing.T) {
-	eachStore(t, 1<<30, func(t *testing.T, p *Pool, _ *budget) {
-		// Growing, shrinking and growing again, as ragged batches do.
-		for _, size := range []int64{0, 1, 4096, 5000, 3 << 20, 100, 0, 2<<20 + 1} {
-			b := get(t, p, size)
-			if int64(len(b.Bytes())) != size || int64(cap(b.Bytes())) != size {
-				t.Fatalf("size %d: %d bytes, capacity %d", size, len(b.Bytes()), cap(b.Bytes()))
-			}
-			for i := range b.Bytes() {
-				b.Bytes()[i] = byte(i * 7)
-			}
-			if b.Fd() >= 0 {
-				checkFile(t, b)
-			}
-			b.Release()
-		}
-		if n := p.Stats().Buffers; n != 1 {
-			t.Errorf("%d buffers for batches that were never held together, want 1", n)
-		}
-	})
 }
 
 func checkFile(t *testing.T, b *Buffer) {
@@ -263,57 +243,4 @@ func TestReleasingTwicePanics(t *testing.T) {
 		}
 	}()
 	b.Release()
-}
-
-// TestAccountsAgree takes and returns buffers of random sizes from several
-// goroutines: the budget is never exceeded and always agrees with the pool.
-func TestAccountsAgree(t *testing.T) {
-	eachStore(t, 8<<20, func(t *testing.T, p *Pool, b *budget) {
-		var wait sync.WaitGroup
-		for seed := range uint64(4) {
-			wait.Go(func() {
-				r := rand.New(rand.NewPCG(seed, 0))
-				for range 200 {
-					size := r.Int64N(3 << 20)
-					buf, err := p.Get(size)
-					if errors.Is(err, ErrNoMemory) {
-						p.Trim()
-						continue
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if size > 0 {
-						buf.Bytes()[0], buf.Bytes()[size-1] = 1, 2
-					}
-					buf.Release()
-				}
-			})
-		}
-		wait.Wait()
-		st := p.Stats()
-		if st.Reserved != b.charged() || st.Real != 0 || seen(p) != 0 {
-			t.Errorf("stats %+v with %d bytes charged and nothing in use", st, b.charged())
-		}
-	})
-}
-
-func TestHostBufferGrowsAndKeeps(t *testing.T) {
-	var h Host
-	defer h.Free()
-	for _, n := range []int{0, 1, 100_000, 5, 300_000} {
-		before := h.Bytes()
-		buf, err := h.Grow(n)
-		if err != nil || len(buf) != n || h.Bytes() < before || h.Bytes() < int64(n) {
-			t.Fatalf("Grow(%d): %d bytes of %d, %v", n, len(buf), h.Bytes(), err)
-		}
-		for i := range buf {
-			buf[i] = 1
-		}
-	}
-	h.Free()
-	if h.Bytes() != 0 {
-		t.Error("Free keeps memory")
-	}
 }

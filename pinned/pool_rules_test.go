@@ -89,28 +89,6 @@ func TestMarginIsAWish(t *testing.T) {
 	})
 }
 
-// TestFullFileSystemLeavesTheMarginOut is the same for a file system with less room than the
-// budget assumes.
-func TestFullFileSystemLeavesTheMarginOut(t *testing.T) {
-	s := NewStore(128 * pageSize)
-	if !s.Files() {
-		t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
-	}
-	defer s.Close()
-	budget := &budget{limit: 1 << 30}
-	p := NewPool(s, budget, PoolOptions{Growth: 4})
-	defer p.Close()
-	get(t, p, 60*pageSize).Release()
-	b := get(t, p, 61*pageSize)
-	defer b.Release()
-	write(b, 1)
-	checkFile(t, b)
-	checkHeld(t, b, 61*pageSize)
-	if used, st := budget.charged(), p.Stats(); used != 61*pageSize || st.Reserved != used || st.MaxReserved != used {
-		t.Errorf("%d bytes charged, stats %+v", used, st)
-	}
-}
-
 // TestTrimTakesSpareMemory of buffers in use, whose bytes stay, and of those that readers see.
 func TestTrimTakesSpareMemory(t *testing.T) {
 	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, budget *budget) {
@@ -250,30 +228,5 @@ func TestPresize(t *testing.T) {
 		for _, x := range []*Buffer{a, b, c} {
 			x.Release()
 		}
-	})
-}
-
-func TestPoolStatisticsAreExact(t *testing.T) {
-	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
-		check := func(step string, real, maxReal, reserved, maxReserved int64) {
-			t.Helper()
-			want := BufferStats{Name: "batch", Kind: HostMemory, Real: real, MaxReal: maxReal, Reserved: reserved, MaxReserved: maxReserved}
-			if got := p.Stats().BufferStats; got != want {
-				t.Fatalf("%s: %+v, want %+v", step, got, want)
-			}
-		}
-		check("empty", 0, 0, 0, 0)
-		a := get(t, p, 10*pageSize-1)
-		check("one", 10*pageSize-1, 10*pageSize-1, 10*pageSize, 10*pageSize)
-		b := get(t, p, 20*pageSize)
-		check("two", 30*pageSize-1, 20*pageSize, 30*pageSize, 30*pageSize)
-		b.Release()
-		check("one again", 10*pageSize-1, 20*pageSize, 30*pageSize, 30*pageSize)
-		b = get(t, p, 5)
-		check("a smaller batch in a large buffer", 10*pageSize+4, 20*pageSize, 30*pageSize, 30*pageSize)
-		a.Release()
-		b.Release()
-		p.Trim()
-		check("nothing", 0, 20*pageSize, 0, 30*pageSize)
 	})
 }

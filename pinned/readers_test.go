@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,16 +58,13 @@ func (v view) end() error {
 }
 
 // TestReadersKeepTheirBytes makes batches of random sizes in several goroutines, while readers
-// hold some of them open or mapped long after their release, and other goroutines trim and
-// inspect the pool.
+// hold some of the files open or mapped long after their release, and other goroutines trim and
+// inspect the pool. Its accounts agree with the budget.
 func TestReadersKeepTheirBytes(t *testing.T) {
-	s := NewStore(1 << 30)
-	if !s.Files() || s.Leases() != nil {
-		t.Skipf("SKIPPED: no private tmpfs with leases here: %v, %v", s.Reason(), s.Leases())
-	}
-	defer s.Close()
-	budget := &budget{limit: 4 * miB}
-	p := NewPool(s, budget, PoolOptions{Growth: 1.5})
+	eachPool(t, 4*miB, PoolOptions{Growth: 1.5}, keepBytes)
+}
+
+func keepBytes(t *testing.T, p *Pool, budget *budget) {
 	var stamps atomic.Uint64
 	var makers, others sync.WaitGroup
 	done := make(chan struct{})
@@ -99,10 +93,6 @@ func TestReadersKeepTheirBytes(t *testing.T) {
 	others.Wait()
 	if seen := seen(p); seen != 0 || p.Stats().Reserved != budget.charged() {
 		t.Errorf("%d bytes are seen by nobody; %d charged, stats %+v", seen, budget.charged(), p.Stats())
-	}
-	p.Close()
-	if st := p.Stats(); budget.charged() != 0 || st.Buffers != 0 || st.Reserved != 0 {
-		t.Errorf("%d bytes charged, %+v after Close", budget.charged(), st)
 	}
 }
 
@@ -133,7 +123,7 @@ func makeAndSee(p *Pool, r *rand.Rand, stamps *atomic.Uint64) error {
 		}
 		mark := stamps.Add(1)
 		stamp(b.Bytes(), mark)
-		if r.IntN(2) == 0 {
+		if r.IntN(2) == 0 && b.Fd() >= 0 {
 			v, err := see(b, mark, r.IntN(2) == 0)
 			if err != nil {
 				return err
@@ -148,58 +138,4 @@ func makeAndSee(p *Pool, r *rand.Rand, stamps *atomic.Uint64) error {
 		}
 	}
 	return drop(len(views))
-}
-
-const limitedVariable = "PINNED_TEST_LIMITED"
-
-// TestRealLimits runs TestRealLimitsChild in a separate process, with little address space and
-// few descriptors.
-func TestRealLimits(t *testing.T) {
-	child := exec.Command("/proc/self/exe", "-test.run=^TestRealLimitsChild$", "-test.v")
-	child.Env = append(os.Environ(), limitedVariable+"=1")
-	out, err := child.CombinedOutput()
-	switch text := string(out); {
-	case strings.Contains(text, "CANNOT BE ARRANGED"):
-		t.Skipf("SKIPPED: no limits could be set:\n%s", text)
-	case err != nil || !strings.Contains(text, "--- PASS: TestRealLimitsChild"):
-		t.Errorf("%v\n%s", err, text)
-	}
-}
-
-func TestRealLimitsChild(t *testing.T) {
-	if os.Getenv(limitedVariable) == "" {
-		t.Skip("is run by TestRealLimits")
-	}
-	const room = 256 * miB
-	var size, rest int64
-	text, err := os.ReadFile("/proc/self/statm")
-	if err == nil {
-		_, err = fmt.Sscan(string(text), &size, &rest)
-	}
-	limit := uint64(size*pageSize + room)
-	if err := errors.Join(err, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit})); err != nil {
-		t.Skipf("CANNOT BE ARRANGED: %v", err)
-	}
-	for _, s := range []*Store{NewAnonymousStore(), NewStore(1 << 40)} {
-		budget := &budget{limit: 1 << 40}
-		p := NewPool(s, budget, PoolOptions{})
-		small := get(t, p, miB)
-		if _, err := p.Get(2 * room); !errors.Is(err, ErrKernel) || !errors.Is(err, unix.ENOMEM) {
-			t.Errorf("files %v: error %v under RLIMIT_AS, want ErrKernel and ENOMEM", s.Files(), err)
-		}
-		if budget.charged() != miB || budget.returns() != 0 {
-			t.Errorf("files %v: %d bytes charged, memory came back %d times", s.Files(), budget.charged(), budget.returns())
-		}
-		write(small, 1)
-		small.Release()
-		p.Close()
-		s.Close()
-	}
-	h := NewHost(DefaultPolicy(), nil)
-	mustGrow(t, &h, miB)
-	if _, err := h.Grow(2 * room); !errors.Is(err, ErrKernel) {
-		t.Errorf("a worker's buffer: error %v", err)
-	}
-	mustGrow(t, &h, 2*miB)
-	h.Free()
 }

@@ -1,8 +1,6 @@
 package pinned
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 )
 
@@ -81,59 +79,4 @@ func mustGrow(t *testing.T, h *Host, n int) {
 	if n > 0 {
 		p[0], p[n-1] = 1, 2
 	}
-}
-
-// TestHostCapacityLaws makes random requests under random policies: a buffer is always large
-// enough, in whole units, and 31 requests after it grew, it holds no more than the threshold
-// allows for the largest of them.
-func TestHostCapacityLaws(t *testing.T) {
-	for seed := range uint64(200) {
-		r := rand.New(rand.NewPCG(seed, 0))
-		p := Policy{ShrinkThreshold: r.Float64(), HostGrowth: 1 + 3*r.Float64()}
-		var c capacity
-		var asked []int64
-		for range 500 {
-			n := r.Int64N(1 << r.IntN(28))
-			before := c
-			c = c.after(n, p)
-			if n == 0 {
-				if c != before {
-					t.Fatalf("seed %d: %+v became %+v though nothing was asked for", seed, before, c)
-				}
-				continue
-			}
-			if c.held > before.held {
-				asked = nil
-			}
-			asked = append(asked, roundUp(n, hostUnit))
-			if err := checkCapacity(before, c, asked, p); err != nil {
-				t.Fatalf("seed %d, policy %+v, request %d since it grew: %v", seed, p, len(asked), err)
-			}
-		}
-	}
-}
-
-func checkCapacity(before, c capacity, asked []int64, p Policy) error {
-	need := asked[len(asked)-1]
-	switch {
-	case c.held < need || c.held%hostUnit != 0:
-		return fmt.Errorf("%d bytes are held for %d", c.held, need)
-	case c.held > before.held && need <= before.held:
-		return fmt.Errorf("grew from %d to %d for %d", before.held, c.held, need)
-	case c.held > before.held && c.held >= need+hostUnit && float64(c.held) >= float64(before.held)*p.HostGrowth+hostUnit:
-		return fmt.Errorf("grew from %d to %d for %d", before.held, c.held, need)
-	case c.held < before.held && float64(c.held) >= float64(before.held)*p.ShrinkThreshold:
-		return fmt.Errorf("shrank from %d to %d", before.held, c.held)
-	}
-	if len(asked) < 2*window-1 {
-		return nil
-	}
-	var largest int64
-	for _, n := range asked[len(asked)-(2*window-1):] {
-		largest = max(largest, n)
-	}
-	if float64(largest) < float64(c.held)*p.ShrinkThreshold && largest < c.held {
-		return fmt.Errorf("%d bytes are held; the last %d requests were %d at most", c.held, 2*window-1, largest)
-	}
-	return nil
 }
