@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 )
 
@@ -291,50 +290,6 @@ func panics(f func()) (did bool) {
 	defer func() { did = recover() != nil }()
 	f()
 	return false
-}
-
-func TestWriterAllocatesNothing(t *testing.T) {
-	for d := Uint8; d <= Float32; d++ {
-		s := Spec{N: 1, H: 9, W: 40, C: 3, DType: d, Order: NCHW}
-		slot, pixels := make([]byte, s.SampleBytes()), make([]byte, 9*40*3)
-		for _, w := range newWriters(t, s, normFor(s)) {
-			if n := testing.AllocsPerRun(20, func() {
-				w.Begin(slot, s, 8, 33, true, 5)
-				w.PutRows(0, 7, pixels, 99)
-				w.PutRow(7, pixels)
-				w.End()
-				w.convert.Fill(slot, s, 3)
-			}); n != 0 {
-				t.Errorf("%v, %s: %v allocations", d, w.kernel, n)
-			}
-		}
-	}
-}
-
-// Workers share a Converter; each has its own Writer.
-func TestConverterIsShared(t *testing.T) {
-	s := Spec{N: 1, H: 5, W: 30, C: 3, DType: BFloat16, Order: NCHW}
-	conv, err := NewConverter(s.DType, s.C, imagenet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := sampleCase{spec: s, norm: imagenet, height: 5, width: 30, pixels: randomBytes(rand.New(rand.NewPCG(4, 4)), 450)}
-	table := c.referenceTable()
-	want := c.slot(&table)
-	var workers sync.WaitGroup
-	for range 4 {
-		workers.Go(func() {
-			w := NewWriter(conv, 0)
-			defer w.Close()
-			for range 50 {
-				if !bytes.Equal(c.write(t, w, atOnce, nil), want) {
-					t.Error("wrong bytes")
-					return
-				}
-			}
-		})
-	}
-	workers.Wait()
 }
 
 func TestKernels(t *testing.T) {

@@ -177,20 +177,6 @@ func TestCeilSqrt(t *testing.T) {
 	}
 }
 
-// PutSheet's allocations do not grow with the pixels.
-func TestSheetAllocatesLittle(t *testing.T) {
-	s := Spec{N: 8, H: 300, W: 400, C: 3}
-	pixels := randomPixels(s)
-	file := make([]byte, Size(PNG, s))
-	c, err := NewConverter(Uint8, s.C, Normalization{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := testing.AllocsPerRun(5, func() { c.PutSheet(file, s, pixels, 8) }); n > 2 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func BenchmarkSheet(b *testing.B) {
 	for _, s := range []Spec{{N: 32, H: 375, W: 500, C: 3}, {N: 8, H: 1024, W: 2048, C: 3}, {N: 32, H: 375, W: 500, C: 3, Order: NCHW}} {
 		b.Run(fmt.Sprintf("%dx%d-%v", s.H, s.W, s.Order), func(b *testing.B) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -46,7 +47,7 @@ func turn(k Kernel, to Order, dst, src []byte, n, c, size int) {
 	Turn(dst[:n*c*size], to, src[:n*c*size], s, k)
 }
 
-// checkTurn turns pixels into planes and back, between guards.
+// checkTurn turns pixels into planes and back, between guards; and two samples of them at once.
 func checkTurn(t *testing.T, k Kernel, h, w, c, size int, src []byte) {
 	t.Helper()
 	n := len(src)
@@ -62,63 +63,17 @@ func checkTurn(t *testing.T, k Kernel, h, w, c, size int, src []byte) {
 	if !bytes.Equal(back[1:n+1], src) {
 		t.Fatalf("%s: %dx%dx%d of %d: not the same after turning twice", k, h, w, c, size)
 	}
+	s := Spec{N: 2, H: h, W: w, C: c, DType: map[int]DType{1: Uint8, 2: Float16, 4: Float32}[size]}
+	two, planes := slices.Repeat(src, 2), slices.Repeat(turned[1:n+1], 2)
+	for to, want := range map[Order][]byte{NHWC: two, NCHW: planes} {
+		got := make([]byte, 2*n)
+		if Turn(got, to, two, s, k); !bytes.Equal(got, want) {
+			t.Fatalf("%s: two of %dx%dx%d of %d to %v: wrong", k, h, w, c, size, to)
+		}
+	}
 	for _, b := range [][]byte{turned, back} {
 		if b[0] != 0x55 || b[n+1] != 0x55 {
 			t.Fatalf("%s: %dx%dx%d of %d: wrote outside", k, h, w, c, size)
-		}
-	}
-}
-
-// Turn of a batch equals what a Writer writes in the other order.
-func TestTurnBatch(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 9))
-	for d := Uint8; d <= Float32; d++ {
-		for _, channels := range []int{1, 3} {
-			s := Spec{N: 3, H: 6, W: 19, C: channels, DType: d}
-			planar := s
-			planar.Order = NCHW
-			c, err := NewConverter(d, channels, normFor(s))
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := NewWriter(c, 0)
-			defer w.Close()
-			a, b, got := make([]byte, s.Bytes()), make([]byte, s.Bytes()), make([]byte, s.Bytes())
-			each := int(s.SampleBytes())
-			for i := range s.N {
-				pixels := randomBytes(rng, 5*17*channels)
-				for out, spec := range map[*[]byte]Spec{&a: s, &b: planar} {
-					w.Begin((*out)[i*each:(i+1)*each], spec, 5, 17, i == 1, 33)
-					w.PutRows(0, 5, pixels, 17*channels)
-					w.End()
-				}
-			}
-			for _, c := range []struct {
-				to   Order
-				src  []byte
-				from Spec
-				want []byte
-			}{{NCHW, a, s, b}, {NHWC, b, planar, a}, {NHWC, a, s, a}, {NCHW, b, planar, b}} {
-				clear(got)
-				if Turn(got, c.to, c.src, c.from, 0); !bytes.Equal(got, c.want) {
-					t.Errorf("%v to %v: wrong", c.from, c.to)
-				}
-			}
-		}
-	}
-	Turn(nil, NCHW, nil, Spec{C: 3}, 0) // no samples, nothing to do
-}
-
-func TestTurnSizesAllocateNothing(t *testing.T) {
-	a, b := make([]byte, 1600), make([]byte, 1600)
-	for _, k := range Kernels() {
-		if n := testing.AllocsPerRun(20, func() {
-			turn(k, NCHW, a, b, 100, 3, 4)
-			turn(k, NHWC, b, a, 100, 3, 2)
-			turn(k, NCHW, a, b, 100, 4, 4)
-			turn(k, NHWC, b, a, 100, 4, 2)
-		}); n != 0 {
-			t.Errorf("%s: %v allocations", k, n)
 		}
 	}
 }
