@@ -1,7 +1,7 @@
 # `make demo` shows batchfs at work, `make test` tests it. On Debian and Ubuntu both install
 # what they need; elsewhere they say what is missing.
 
-.PHONY: build deps demo check test nightly wheel release bench bench-peers bench-liquid bench-remote gpucheck clean
+.PHONY: build deps demo check test nightly mutants wheel release bench bench-peers bench-liquid bench-remote gpucheck clean
 
 build: bin/batchfs
 
@@ -34,6 +34,13 @@ test:
 nightly:
 	@scripts/deps.sh build
 	@scripts/test.sh nightly
+
+# Which small changes of a package its own tests notice, as bin/mutants.txt: PACKAGE=./shard MUTANTS='-n 200 -all'.
+mutants:
+	@scripts/deps.sh build
+	@mkdir -p bin
+	@. scripts/libraries.sh && use_cuda && export GOFLAGS="-trimpath -tags=$$(echo netgo $$(static_tags) | tr ' ' ,)" && \
+		go run ./internal/mutate -o bin/mutants.txt $(MUTANTS) $(PACKAGE)
 
 # A wheel for Python with batchfs in it, into bin/wheels.
 wheel:
