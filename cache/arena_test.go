@@ -15,28 +15,6 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestShape: a sample fits its pages and crumbs, and none of them is superfluous.
-func TestShape(t *testing.T) {
-	for _, page := range []int{4096, 16384, 65536} {
-		crumb := page/crumbsPerPage - crumbLink
-		for size := int64(0); size <= int64(3*page); size++ {
-			pages, crumbs := shape(size, page)
-			if crumbs < 0 || crumbs >= crumbsPerPage {
-				t.Fatalf("%d bytes in pages of %d: %d crumbs", size, page, crumbs)
-			}
-			if room := pages*int64(page) + int64(crumbs*crumb); room < size {
-				t.Fatalf("%d bytes in pages of %d: room for %d", size, page, room)
-			}
-			if crumbs > 0 && pages*int64(page)+int64((crumbs-1)*crumb) >= size {
-				t.Fatalf("%d bytes in pages of %d: %d pages and %d crumbs are too many", size, page, pages, crumbs)
-			}
-			if crumbs == 0 && size > 0 && (pages-1)*int64(page)+int64((crumbsPerPage-1)*crumb) >= size {
-				t.Fatalf("%d bytes in pages of %d: %d pages are too many", size, page, pages)
-			}
-		}
-	}
-}
-
 // TestArena takes and releases chains at random and compares every chain with what was written
 // to it.
 func TestArena(t *testing.T) {

@@ -165,53 +165,6 @@ func TestConstantFollowsThePlan(t *testing.T) {
 	}
 }
 
-// TestEpochsOverlap: one reader is an epoch ahead of the other. Each finds the samples that
-// were read before and that the plan kept for it. When the readers are in step again, samples
-// that were kept after their reader had passed soon leave.
-func TestEpochsOverlap(t *testing.T) {
-	const n = 300
-	src := equal(n, 700)
-	keep := func(epoch int, id int64) bool { return rand.New(rand.NewPCG(uint64(epoch), uint64(id))).IntN(2) < 1 }
-	c := open(t, Options{Policy: Constant, Limit: 4 << 20, Samples: n, Plan: planFunc(keep)})
-	shard := func(epoch int, id int64) int { return int(id+int64(epoch)*7) % 2 }
-	readShard := func(s, epoch int, each func(id int64, hit bool)) {
-		for id := range int64(n) {
-			if shard(epoch, id) == s {
-				each(id, read(t, c, epoch, id, src.stamp(id)))
-			}
-		}
-	}
-	readShard(0, 0, func(int64, bool) {})
-	for epoch := range 5 { // shard 0 starts the next epoch before shard 1 starts this one
-		readShard(0, epoch+1, func(id int64, hit bool) {
-			if shard(epoch, id) == 0 && keep(epoch, id) && !hit {
-				t.Fatalf("epoch %d, sample %d: kept in the epoch before, and lost", epoch+1, id)
-			}
-		})
-		readShard(1, epoch, func(id int64, hit bool) {
-			if epoch > 0 && keep(epoch-1, id) && !hit {
-				t.Fatalf("epoch %d, sample %d: kept for the reader behind, and lost", epoch, id)
-			}
-		})
-		mustCheck(t, c)
-	}
-	readShard(1, 5, func(int64, bool) {})
-	for epoch := 6; epoch < 10; epoch++ {
-		for id := range int64(n) {
-			hit := read(t, c, epoch, id, src.stamp(id))
-			if planned := keep(epoch-1, id); hit != planned && (planned || epoch > 7) {
-				t.Fatalf("epoch %d, sample %d: hit %t, planned %t", epoch, id, hit, planned)
-			}
-		}
-		mustCheck(t, c)
-	}
-	for _, e := range c.Stats().Epochs {
-		if e.NotKept != 0 {
-			t.Errorf("%+v", e)
-		}
-	}
-}
-
 // TestJumps: samples that wait for epochs far from the current reads give way when room is
 // needed, and only then.
 func TestJumps(t *testing.T) {

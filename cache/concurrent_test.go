@@ -130,27 +130,6 @@ func TestPagesAreNotReusedUnderAReader(t *testing.T) {
 	}
 }
 
-// TestTwoPutsOfOneSample: of two readers that put the same sample, one stores it.
-func TestTwoPutsOfOneSample(t *testing.T) {
-	s := Stamp{Size: 50_000, ModTime: 1}
-	data := content(1, s)
-	for _, p := range []Policy{Constant, Static, TinyLFU} {
-		c := open(t, Options{Policy: p, Limit: 8 << 20, Samples: 3, Plan: planFunc(func(int, int64) bool { return true })})
-		for round := range 50 {
-			var group sync.WaitGroup
-			for range 4 {
-				group.Go(func() { c.Put(0, 1, s, data) })
-			}
-			group.Wait()
-			if n := c.Stats().Samples; n != 1 {
-				t.Fatalf("%s: %d samples in round %d", p, n, round)
-			}
-			mustCheck(t, c)
-			c.Drop(1)
-		}
-	}
-}
-
 // TestSteadyStateAllocatesNothing covers epochs with as many evictions as insertions.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	if raceEnabled {

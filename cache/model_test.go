@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"math/rand/v2"
 	"testing"
 )
 
@@ -9,6 +10,13 @@ import (
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 16, 17, 18, 33, 34, 0x8f, 0xf3})
 	f.Add([]byte("the plan says what is kept, whoever reads, and in which order"))
+	for seed := range uint64(30) {
+		steps, rng := make([]byte, 400), rand.New(rand.NewPCG(seed, 2))
+		for i := range steps {
+			steps[i] = byte(i/40+rng.IntN(3))<<4 | byte(rng.IntN(16)) // readers at three epochs, which go on
+		}
+		f.Add(steps)
+	}
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		const n = 16
 		keep := func(epoch int, id int64) bool { return (int64(epoch)*5+id*id)%3 == 0 }
