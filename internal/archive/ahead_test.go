@@ -191,26 +191,11 @@ func TestAnyBlocksAhead(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Fatalf("seed %d, %v: %v\n%s", seed, o, err, diff)
 		}
-		broken := &brokenReader{bytes.NewReader(tar), random.Int64N(int64(len(tar) - 1<<10))}
-		if _, err := Scan(t.Context(), "x.tar", broken, int64(len(tar)), o); !errors.Is(err, errBroken) || errors.Is(err, ErrBad) {
-			t.Fatalf("seed %d, broken at %d: %v", seed, broken.at, err)
+		broken := failing{bytes.NewReader(tar), random.Int64N(int64(len(tar) - 1<<10)), errors.New("broken")}
+		if _, err := Scan(t.Context(), "x.tar", broken, int64(len(tar)), o); !errors.Is(err, broken.err) || errors.Is(err, ErrBad) {
+			t.Fatalf("seed %d, broken at %d: %v", seed, broken.from, err)
 		}
 	}
-}
-
-// A brokenReader cannot read what comes after an offset.
-type brokenReader struct {
-	*bytes.Reader
-	at int64
-}
-
-var errBroken = errors.New("broken")
-
-func (r *brokenReader) ReadAt(p []byte, off int64) (int, error) {
-	if off+int64(len(p)) > r.at {
-		return 0, errBroken
-	}
-	return r.Reader.ReadAt(p, off)
 }
 
 // FuzzReadDALI: spans of whatever index are within the tar and in order.

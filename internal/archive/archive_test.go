@@ -110,34 +110,6 @@ func TestAgainstOthers(t *testing.T) {
 	}
 }
 
-// TestCut: whatever part of an archive is there, scanning it ends, in an error or with samples that lie within it.
-func TestCut(t *testing.T) {
-	for name := range expected(t) {
-		archive := read(t, name)
-		step := max(1, len(archive)/100)
-		if testing.Short() {
-			step *= 8
-		}
-		for n := 0; n < len(archive); n += step {
-			got, err := scan(name, archive[:n], Options{})
-			if (err == nil) == (got == nil) {
-				t.Fatalf("%s, %d bytes: %v and %v", name, n, got, err)
-			}
-			if err != nil {
-				if !errors.Is(err, ErrBad) {
-					t.Fatalf("%s, %d bytes: %v", name, n, err)
-				}
-				continue
-			}
-			for i, s := range got.Samples {
-				if got.Problems[i] == "" && !s.Within(int64(n)) {
-					t.Fatalf("%s, %d bytes: %+v", name, n, s)
-				}
-			}
-		}
-	}
-}
-
 func TestRefused(t *testing.T) {
 	for name, want := range map[string]string{
 		"encrypted.zip":    "encrypted",

@@ -44,12 +44,12 @@ func inspect(t testing.TB, archive []byte, got *Contents, err error) {
 	}
 }
 
-// TestDamaged: bytes that were changed lead to an error, or to something that is possible.
+// TestDamaged: bytes that were changed, and an end that is missing, lead to an error, or to something that is possible.
 func TestDamaged(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	rounds := 60
 	if testing.Short() {
-		rounds = 5
+		rounds = 10
 	}
 	for name := range expected(t) {
 		archive := read(t, name)
@@ -64,6 +64,9 @@ func TestDamaged(t *testing.T) {
 					at = len(bad) - 1 - dice.IntN(min(len(bad), 2048))
 				}
 				bad[at] = byte(dice.Uint32())
+			}
+			if dice.IntN(2) == 0 {
+				bad = bad[:dice.IntN(len(bad))]
 			}
 			got, err := scan(name, bad, Options{})
 			inspect(t, bad, got, err)

@@ -3,33 +3,10 @@ package archive
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
 )
-
-// TestMiddle: the checksum of a part follows from those of the others and of the whole.
-func TestMiddle(t *testing.T) {
-	if power(order) != one || power(1) == one {
-		t.Error("the order of x is another")
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
-		var parts [3][]byte
-		for i := range parts {
-			parts[i] = make([]byte, r.IntN(1<<r.IntN(12)))
-			for k := range parts[i] {
-				parts[i][k] = byte(r.Uint32())
-			}
-		}
-		whole := crc32.Checksum(bytes.Join(parts[:], nil), castagnoli)
-		if got, want := middle(whole, parts[0], int64(len(parts[1])), parts[2]), crc32.Checksum(parts[1], castagnoli); got != want {
-			t.Fatalf("of %d, %d and %d bytes: %x, not %x", len(parts[0]), len(parts[1]), len(parts[2]), got, want)
-		}
-	}
-}
 
 // TestSums: what other programs wrote has checksums for all samples, which are right, and which damage does not have.
 func TestSums(t *testing.T) {
