@@ -88,22 +88,6 @@ func TestDropOfWhatWaits(t *testing.T) {
 	}
 }
 
-// TestDiskIsBehind: what may wait to be written is bounded, and the rest is counted.
-func TestDiskIsBehind(t *testing.T) {
-	o, tier := newOrigin(ExtentBytes), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
-	gate := make(chan struct{})
-	tier.queue <- func() { <-gate }
-	const most, all = mostWaiting / ExtentBytes, 7
-	for k := range all {
-		tier.Put(o.object(fmt.Sprint(k)), o.data)
-	}
-	close(gate)
-	tier.Settle()
-	if s := tier.Stats(); s.Kept != most || s.NotKept != all-most {
-		t.Errorf("%+v", s)
-	}
-}
-
 // TestRenewal: what nobody has used since the tier was opened gives way, and only that.
 func TestRenewal(t *testing.T) {
 	const most = 20
@@ -226,13 +210,15 @@ func TestInstead(t *testing.T) {
 	}
 }
 
-// TestWaitingIsBounded: what waits for the disk takes no more memory than was planned for, however many put something at once.
+// TestWaitingIsBounded: what waits for the disk takes no more memory than was planned for, however many put something at once,
+// and the rest is counted.
 func TestWaitingIsBounded(t *testing.T) {
 	o, tier := newOrigin(ExtentBytes/4), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
 	gate := make(chan struct{})
 	tier.queue <- func() { <-gate }
 	var all sync.WaitGroup
-	for i := range 100 {
+	const puts, most = 100, mostWaiting / (ExtentBytes / 4)
+	for i := range puts {
 		all.Go(func() { tier.Put(o.object(fmt.Sprint(i)), o.data) })
 	}
 	all.Wait()
@@ -240,37 +226,45 @@ func TestWaitingIsBounded(t *testing.T) {
 	waiting := tier.waiting
 	tier.mu.Unlock()
 	close(gate)
-	if waiting != mostWaiting {
-		t.Errorf("%d bytes wait, want %d", waiting, mostWaiting)
+	tier.Settle()
+	if s := tier.Stats(); waiting != mostWaiting || s.Kept != most || s.NotKept != puts-most {
+		t.Errorf("%d bytes wait, want %d; %+v", waiting, mostWaiting, s)
+	}
+}
+
+// noFiles make what is not a file, or a link to one, which must stay as it is.
+func noFiles(t *testing.T) map[string]func(path string) error {
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if text, err := os.ReadFile(other); err != nil || string(text) != "something else" {
+			t.Errorf("what a link led to: %q, %v", text, err)
+		}
+	})
+	return map[string]func(path string) error{
+		"FIFO":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"link":      func(path string) error { return os.Symlink(other, path) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	}
 }
 
 // TestNoFileInThePlaceOfAnExtent: a FIFO, a link or a directory there holds up no read, and shows no bytes of its own.
 func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
-	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, []byte("something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for what, c := range map[string]struct {
-		make    func(path string) error
-		rebuilt bool
-	}{
-		"FIFO":      {func(path string) error { return unix.Mkfifo(path, 0o600) }, true},
-		"link":      {func(path string) error { return os.Symlink(other, path) }, false},
-		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, false},
-	} {
+	for what, make := range noFiles(t) {
 		o, tier := newOrigin(100_000), open(t, t.TempDir(), Options{Limit: 1 << 30})
 		o.put(tier, "a")
 		path := filepath.Join(tier.shelf.dir.Name(), o.object("a").piecesOf(0, 1)[0].key.name())
-		if err := errors.Join(os.Remove(path), c.make(path)); err != nil {
+		if err := errors.Join(os.Remove(path), make(path)); err != nil {
 			t.Fatal(err)
 		}
 		if o.got(t, tier, "a") {
 			t.Errorf("%s: it is read", what)
 		}
 		o.read(t, tier, "a", 0, len(o.data)) // from the store
-		if o.put(tier, "a"); o.got(t, tier, "a") != c.rebuilt {
-			t.Errorf("%s: rebuilt: %t", what, !c.rebuilt)
+		if o.put(tier, "a"); o.got(t, tier, "a") != (what == "FIFO") {
+			t.Errorf("%s: rebuilt: %t", what, what != "FIFO")
 		}
 		if direct := open(t, t.TempDir(), Options{Limit: 1 << 30}).shelf.direct.Load(); tier.shelf.direct.Load() != direct {
 			t.Errorf("%s: direct reads: %t", what, !direct)
@@ -280,18 +274,10 @@ func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 
 // TestNoFileInThePlaceOfAnother: what is in the place of a file that the directory is kept with is refused, and named.
 func TestNoFileInThePlaceOfAnother(t *testing.T) {
-	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, []byte("something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for what, mk := range map[string]func(path string) error{
-		"FIFO":      func(path string) error { return unix.Mkfifo(path, 0o600) },
-		"link":      func(path string) error { return os.Symlink(other, path) },
-		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
-	} {
+	for what, make := range noFiles(t) {
 		for _, name := range []string{"lock", "used"} {
 			dir := t.TempDir()
-			if err := mk(filepath.Join(dir, name)); err != nil {
+			if err := make(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
 			if tier, err := Open(dir, Options{Limit: 1 << 30, Dataset: "d"}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
@@ -304,8 +290,5 @@ func TestNoFileInThePlaceOfAnother(t *testing.T) {
 				t.Errorf("%s as %s: %+v, %v", what, name, p, err)
 			}
 		}
-	}
-	if text, err := os.ReadFile(other); err != nil || string(text) != "something else" {
-		t.Errorf("what a link led to: %q, %v", text, err)
 	}
 }
