@@ -260,35 +260,6 @@ func TestSinkInC(t *testing.T) {
 	}
 }
 
-// TestSound: the limits of coordinates are exclusive, and those of the source have some slack.
-func TestSound(t *testing.T) {
-	good := Axis{Start: -5, Step: 1, Lo: -5, Hi: 10, N: 15}
-	for name, c := range map[string]struct {
-		want   bool
-		change func(*Axis)
-	}{
-		"nothing":          {true, func(*Axis) {}},
-		"few outputs":      {true, func(a *Axis) { a.N = 1 }},
-		"no outputs":       {false, func(a *Axis) { a.N = 0 }},
-		"too many outputs": {false, func(a *Axis) { a.N, a.Step = maxSource, 1./maxSource }},
-		"many outputs":     {true, func(a *Axis) { a.N, a.Step = maxSource-1, 1./maxSource }},
-		"no step":          {false, func(a *Axis) { a.Step = 0 }},
-		"far left":         {false, func(a *Axis) { a.Lo = -maxSource }},
-		"less far left":    {true, func(a *Axis) { a.Lo = 1 - maxSource }},
-		"far right":        {false, func(a *Axis) { a.Hi = maxSource }},
-		"less far right":   {true, func(a *Axis) { a.Hi = maxSource - 1 }},
-		"within slack":     {true, func(a *Axis) { a.Start -= slack }},
-		"before slack":     {false, func(a *Axis) { a.Start -= 1.5 * slack }},
-		"up to slack":      {true, func(a *Axis) { a.Start += slack }},
-		"behind slack":     {false, func(a *Axis) { a.Start += 1.5 * slack }},
-	} {
-		a := good
-		if c.change(&a); a.sound() != c.want {
-			t.Errorf("%s: %+v is sound: %v", name, a, a.sound())
-		}
-	}
-}
-
 func TestErrors(t *testing.T) {
 	src := pattern(20, 30, 3)
 	tr := Options{Mode: Stretch, Height: 10, Width: 10}.Choose(0, 0, 20, 30)
@@ -312,6 +283,12 @@ func TestErrors(t *testing.T) {
 		"out of bounds":       {errGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.X.Start++ }},
 		"no step":             {errGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.X.Step = 0 }},
 		"bounds without area": {errGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.Y.Lo = t.Y.Hi }},
+		"outputs":             {errGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.X.N = 0 }},
+		"too many outputs":    {errGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.X.N, t.X.Step = maxSource, 30./maxSource }},
+		"within slack":        {nil, func(_ *Image, t *Transform, _ *[]byte) { t.X.Start -= slack }},
+		"before slack":        {errGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.X.Start -= 1.5 * slack }},
+		"up to slack":         {nil, func(_ *Image, t *Transform, _ *[]byte) { t.X.Start += slack }},
+		"behind slack":        {errGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.X.Start += 1.5 * slack }},
 		"far out":             {errGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.Y.Start, t.Y.Hi = 1<<29, 1<<30 }},
 	} {
 		i, x, s := src, tr, scratch

@@ -73,27 +73,6 @@ func TestPartsAreTheWhole(t *testing.T) {
 	}
 }
 
-// TestMovedFar: weights do not depend on the position within the image.
-func TestMovedFar(t *testing.T) {
-	for _, n := range []int{3, 224, 1000} {
-		near := fit(17, 17+577, n)
-		for _, by := range []int{1, 333, 1 << 20} {
-			far := near.moved(-by).moved(by)
-			if far != near {
-				t.Errorf("%+v moved there and back is %+v", near, far)
-			}
-			f, g := near.filter(), near.moved(-by).filter()
-			for i := range n {
-				lo, hi, c := f.taps(i)
-				lo2, hi2, c2 := g.taps(i)
-				if lo2-lo != by || hi2-hi != by || f.offset(lo, c) != g.offset(lo2, c2) {
-					t.Fatalf("output %d of %+v moved by %d: [%d, %d) becomes [%d, %d)", i, near, by, lo, hi, lo2, hi2)
-				}
-			}
-		}
-	}
-}
-
 func TestScale(t *testing.T) {
 	for _, v := range []struct{ h, w, want int }{
 		{224, 224, 1}, {375, 500, 1}, {895, 2000, 1}, {896, 896, 2}, {2000, 895, 1}, {1791, 3000, 2},

@@ -131,26 +131,6 @@ func TestWindowsFit(t *testing.T) {
 	}
 }
 
-func TestFallback(t *testing.T) {
-	for _, v := range []struct {
-		ratio [2]float64
-		h, w  int
-		want  window
-	}{
-		{DefaultCropRatio, 10, 1000, window{0, 493, 10, 13}},
-		{DefaultCropRatio, 1000, 10, window{493, 0, 13, 10}},
-		{DefaultCropRatio, 100, 100, window{0, 0, 100, 100}},
-		{DefaultCropRatio, 100, 140, window{0, 3, 100, 133}},
-		{[2]float64{50, 60}, 10, 10, window{4, 0, 1, 10}}, // a fifth of a row is one
-		{[2]float64{1. / 60, 1. / 50}, 10, 10, window{0, 4, 10, 1}},
-	} {
-		o := Options{CropRatio: v.ratio}
-		if got := o.largest(v.h, v.w); got != v.want {
-			t.Errorf("%v of %dx%d: %+v, not %+v", v.ratio, v.h, v.w, got, v.want)
-		}
-	}
-}
-
 // TestFlips: as often as requested, including never and always, independent of seed, epoch,
 // sample and each other.
 func TestFlips(t *testing.T) {
