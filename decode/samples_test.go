@@ -352,17 +352,6 @@ func turned(pix []uint8, w, h, c int, orientation uint8) (out []uint8, ow, oh in
 	return out, ow, oh
 }
 
-// TestForeignImages makes visible which images are not available for tests.
-func TestForeignImages(t *testing.T) {
-	for _, files := range foreign() {
-		t.Run(files.what, func(t *testing.T) {
-			if len(foreignSamples(t, files.pattern)) == 0 {
-				t.Skipf("NOT TESTED: there is nothing in %s", files.pattern)
-			}
-		})
-	}
-}
-
 // TestCorpus: the corpus holds what it is meant to hold.
 func TestCorpus(t *testing.T) {
 	count := map[Format]int{}
