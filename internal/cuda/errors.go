@@ -42,8 +42,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code)
 }
 
-// Is reports whether target is one of this package's errors, and e means the same.
-func (e *Error) Is(target error) bool { return target == meanings[e.Code] }
+// Unwrap returns which of this package's errors e means; nil if it is none.
+func (e *Error) Unwrap() error { return meanings[e.Code] }
 
 // missing is what internal/dynlib returns for a function that the driver lacks.
 const missing = 36
