@@ -12,6 +12,9 @@ import (
 // bound, those mutants survive that only other tests would notice. Those that do not compile,
 // the constant 1 of an int64 and its line, are left out, and a run goes on where another one ended.
 func TestKilledAndSurviving(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: this run is a short one, and it compiles the tests of a module of its own")
+	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module example\n\ngo 1.26.0\n",
