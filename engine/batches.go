@@ -72,6 +72,7 @@ func (all *batches) beginClosing() bool {
 	}
 	all.closed = true
 	all.cancel()
+	all.flow.endIdle()
 	all.flow.work.Broadcast()
 	all.flow.gpuWork.Broadcast()
 	all.takeWork.Broadcast()

@@ -37,7 +37,7 @@ type flow struct {
 	resting int       // drawers that have nothing to do
 	blocked bool      // one has nothing to do because there is no memory to draw what is ready
 
-	loading   int     // goroutines that load
+	loaders
 	ready     []*load // in the order in which they will be drawn
 	bytes     int64   // encoded, of those
 	mostBytes int64
@@ -46,6 +46,12 @@ type flow struct {
 	onlyGPU  bool      // the GPU gets everything
 	gpuWaits int       // workers of the GPU that wait for slots
 	gpuWork  sync.Cond // there may be some
+}
+
+// loaders are the goroutines that load.
+type loaders struct {
+	loading int          // loads on their way, each with one
+	idle    []chan *load // those that have loaded, and whose stacks are large enough for the next
 }
 
 const (
@@ -325,8 +331,38 @@ func (f *flow) loadAhead() {
 		}
 		l := f.take(b)
 		f.loading++
-		f.batches.wait.Go(func() { f.loadMore(l, nil) })
+		if n := len(f.idle); n > 0 {
+			f.idle[n-1] <- l
+			f.idle = f.idle[:n-1]
+			continue
+		}
+		f.batches.wait.Go(func() {
+			next := make(chan *load, 1)
+			for ; l != nil; l = <-next {
+				f.loadMore(l, nil)
+				f.rest(next)
+			}
+		})
 	}
+}
+
+// rest has the next load begin through a channel, unless there are enough that wait for one.
+func (f *flow) rest(next chan *load) {
+	f.batches.mu.Lock()
+	defer f.batches.mu.Unlock()
+	if f.batches.closed || len(f.idle) >= f.window.size {
+		close(next)
+		return
+	}
+	f.idle = append(f.idle, next)
+}
+
+// endIdle ends the goroutines that wait for a load. The lock is held.
+func (f *flow) endIdle() {
+	for _, next := range f.idle {
+		close(next)
+	}
+	f.idle = nil
 }
 
 // forGPU reports whether all slots are left to the workers of the GPU.
