@@ -162,7 +162,7 @@ func TestGPUDecodingFails(t *testing.T) {
 	want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 1)
 	for _, c := range []fakecuda.Config{
 		{PTX: 50}, {Memory: 1 << 20},
-		{Failures: []fakecuda.Failure{{Function: "kernel", Nth: 6, Code: 719}}},
+		{Failures: []fakecuda.Failure{{Function: "kernel", Nth: 3, Code: 719}}},
 		{Failures: []fakecuda.Failure{{Function: "cuStreamSynchronize", Nth: 2, Code: 214}}},
 		{Failures: []fakecuda.Failure{{Function: "cuLaunchKernel", Code: 2}}},
 	} {
