@@ -304,7 +304,7 @@ func (x *index) arrangeRows(within string) error {
 		x.Counts[max(0, a.label[i])]++
 	}
 	x.Skip = len(within) + a.strip
-	x.order.rows, x.order.skip = append([]int32{}, a.order...), x.Skip
+	x.order.rows, x.order.skip = a.order, x.Skip
 	return nil
 }
 

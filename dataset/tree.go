@@ -14,7 +14,7 @@ import (
 // An arrangement is the order and the labels that names have as the paths of files in a directory;
 // see listDirectory.
 type arrangement struct {
-	order   []int32 // of the names
+	order   []int32 // of the names; not nil
 	label   []int32 // by name
 	classes []string
 	strip   int // length of the beginning that all paths have in common, which is left out
@@ -25,7 +25,7 @@ type arrangement struct {
 // need not name all of them, but those without samples, which are classes, too. If lift is set and everything is in one folder
 // of folders, that folder is the dataset.
 func arrange(n int, name func(i int) string, folders map[string]bool, lift bool) arrangement {
-	a := arrangement{label: make([]int32, n), ignored: map[string]int{}}
+	a := arrangement{order: []int32{}, label: make([]int32, n), ignored: map[string]int{}}
 	common := ""
 	if lift {
 		common = commonFolder(n, name)
