@@ -2,6 +2,7 @@
 
 #include "bfs_baseline.h"
 #include "bfs_progressive.h"
+#include "bfs_tiers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@ typedef struct {
     bfs_picture p;
     const bfs_implementation *by;
     bfs_entries entries;
+    bfs_tiers *tiers; /* where all coefficients go instead of to pixels, if anywhere */
     const bfs_table *first;
     bfs_phase phase[BFS_SLICE + 1];
     bfs_scan scan[2];         /* the second is used with entry points only */
@@ -71,7 +73,7 @@ static int lay_out(job *j, bfs_kept *k)
     return BFS_OK;
 }
 
-/* show makes what is wanted of a row of MCUs. */
+/* show makes what is wanted of a row of MCUs, or packs it. */
 static int show(job *j, int row, const int16_t *coefficients)
 {
     const bfs_frame *f = &j->p.f;
@@ -81,7 +83,7 @@ static int show(job *j, int row, const int16_t *coefficients)
         const bfs_component *c = &f->c[i];
         blocks[i] = (bfs_blocks){coefficients + j->p.first_mcu * mcu + c->first * 64, c->h, mcu, c->h * 64};
     }
-    return bfs_picture_show(&j->p, row, blocks);
+    return j->tiers ? bfs_tiers_row(j->tiers, blocks) : bfs_picture_show(&j->p, row, blocks);
 }
 
 /* fetch brings a table back into the nearest cache, from which making pixels has driven it. Its
@@ -258,7 +260,7 @@ static int set_end(job *j, bfs_task *t)
 static int prepare(job *j, bfs_kept *k, int kernel, bfs_task t)
 {
     const bfs_implementation *const by = bfs_baseline_by(kernel);
-    *j = (job){.p = {.view = t.view, .to = t.to, .kernel = by->pixels}, .by = by, .entries = t.entries};
+    *j = (job){.p = {.view = t.view, .to = t.to, .kernel = by->pixels}, .by = by, .entries = t.entries, .tiers = t.tiers};
     int result = bfs_frame_read(&j->p.f, t.data, t.size);
     if (result == BFS_OK)
         result = bfs_picture_plan(&j->p);
@@ -292,11 +294,13 @@ static int prepare(job *j, bfs_kept *k, int kernel, bfs_task t)
 
 static int attempt(job *j, bfs_kept *k, int kernel, const bfs_task *t)
 {
-    const int result = prepare(j, k, kernel, *t);
+    int result = prepare(j, k, kernel, *t);
+    if (result == BFS_OK && t->tiers)
+        result = bfs_tiers_start(t->tiers, &j->p.f, kernel, t->size);
     if (result != BFS_OK)
         return result;
     if (j->p.f.progressive)
-        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->by->passes, t->data + t->size);
+        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->by->passes, t->data + t->size, t->tiers);
     return j->entries.given ? decode_entered(j) : go_on(j, j->p.last_row + 1);
 }
 
@@ -353,4 +357,14 @@ int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta
             k[i]->entries = BFS_ENTRIES_UNUSED;
     }
     return 1;
+}
+
+/* bfs_tiers_pack makes the body of a packed JPEG, which the caller frees whatever is returned. If that is neither
+ * BFS_OK nor BFS_MEMORY, the image is left to libjpeg-turbo. */
+int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole, bfs_tiers *t)
+{
+    const bfs_task task = {.data = data, .size = size, .view = whole, .tiers = t};
+    job j;
+    t->body = NULL;
+    return attempt(&j, k, kernel, &task);
 }

@@ -50,9 +50,8 @@ static int read_dqt(reader *r, const uint8_t *p, size_t n)
     return BFS_OK;
 }
 
-
-/* sampling checks the components' factors and derives the sizes from them. */
-static int sampling(bfs_frame *f)
+/* bfs_frame_sampling checks the components' factors and derives the sizes from them. */
+int bfs_frame_sampling(bfs_frame *f)
 {
     f->hmax = f->c[0].h;
     f->vmax = f->c[0].v;
@@ -104,7 +103,7 @@ static int read_frame(reader *r, const uint8_t *p, size_t n)
             if (f->c[k].id == f->c[i].id)
                 return BFS_LEFT_HEADER;
     }
-    return sampling(f);
+    return bfs_frame_sampling(f);
 }
 
 /* colour decides as libjpeg does what three components are. */

@@ -18,7 +18,7 @@ static void keep_last(bfs_picture *p)
 static int transform(bfs_picture *p, const bfs_blocks blocks[3])
 {
     int certain = 1;
-    const int components = p->view.channels == 1 ? 1 : p->f.components;
+    const int components = p->view.channels == 1 && !p->f.rgb ? 1 : p->f.components;
     const int n = p->last_mcu - p->first_mcu + 1;
     for (int i = 0; i < components; i++) {
         const bfs_component *c = &p->f.c[i];
@@ -77,6 +77,12 @@ static void make_row(bfs_picture *p, uint8_t *to, int y)
 {
     const bfs_view *v = &p->view;
     const uint8_t *luma = sample_row(p, 0, y);
+    if (p->f.rgb && v->channels == 1) {
+        const uint8_t *g = sample_row(p, 1, y), *b = sample_row(p, 2, y);
+        for (int i = v->x; i < v->x + v->w; i++)
+            to[i - v->x] = bfs_luma(luma[i], g[i], b[i]);
+        return;
+    }
     if (v->channels == 1 || p->f.components == 1) {
         gray_row(to, luma + v->x, v->w, v->channels);
         return;
@@ -140,7 +146,7 @@ int bfs_picture_plan(bfs_picture *p)
     if (f->width != v->width || f->height != v->height)
         return BFS_LEFT_HEADER;
     const int colour = f->components == 3;
-    if (v->scale != 1 || (f->rgb && v->channels == 1))
+    if (v->scale != 1)
         return BFS_LEFT_SCALE;
     const int across = colour && f->hmax / f->c[1].h == 2, down = colour && f->vmax / f->c[1].v == 2;
     if (f->rgb && (f->hmax != f->c[1].h || f->vmax != f->c[1].v))

@@ -31,7 +31,7 @@
 enum {
     BFS_LEFT_KIND = 16,       /* arithmetic coding, several sequential scans, four components */
     BFS_LEFT_SAMPLING,        /* chroma sampled in a rare way */
-    BFS_LEFT_SCALE,           /* wanted at 1/2, 1/4 or 1/8, or as gray from RGB */
+    BFS_LEFT_SCALE,           /* wanted at 1/2, 1/4 or 1/8 */
     BFS_LEFT_HEADER,          /* an unusual or damaged header */
     BFS_LEFT_DATA,            /* an anomaly in the entropy-coded data, or in the order of scans */
 };
@@ -59,6 +59,7 @@ typedef struct {
     int first, last, high, low; /* if progressive: its coefficients, and bits before and after it */
 } bfs_frame;
 
+int bfs_frame_sampling(bfs_frame *f);
 int bfs_frame_read(bfs_frame *f, const uint8_t *data, size_t size);
 int bfs_frame_next(bfs_frame *f, const uint8_t *at, const uint8_t *end);
 
@@ -301,6 +302,7 @@ typedef struct {
     uint8_t *to;
     bfs_view view;
     bfs_entries entries;
+    struct bfs_tiers *tiers; /* if any, the view is the whole image, which goes there and not to pixels */
 } bfs_task;
 
 int bfs_baseline_runs(int kernel);

@@ -52,6 +52,12 @@ uint8_t *bfs_grow(bfs_kept *k, size_t size);
 void bfs_free(bfs_kept *k);
 void bfs_tables_free(struct bfs_table *held[BFS_TABLES]);
 
+/* bfs_luma is BT.601's of a pixel. */
+static inline uint8_t bfs_luma(uint8_t r, uint8_t g, uint8_t b)
+{
+    return (uint8_t)((19595u * r + 38470u * g + 7471u * b + 32768u) >> 16);
+}
+
 void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
                const uint8_t *from, size_t stride, int w, int h);
 void bfs_gray(uint8_t *to, const uint8_t *rgb, size_t n);

@@ -46,7 +46,7 @@ type JPEGs struct {
 	Baseline int64 `json:"baseline"` // by our own decoder, baseline and progressive ones
 	Kind     int64 `json:"kind"`     // arithmetic-coded, of four components, or sequential in several scans
 	Sampling int64 `json:"sampling"` // with chroma sampled in a rare way
-	Scale    int64 `json:"scale"`    // reduced while decoding, or made gray from RGB
+	Scale    int64 `json:"scale"`    // reduced while decoding
 	Header   int64 `json:"header"`   // with an unusual or damaged header
 	Data     int64 `json:"data"`     // with an anomaly in the entropy-coded data or in the order of scans
 }

@@ -1,6 +1,7 @@
 //go:build cgo
 
 #include "bfs_progressive.h"
+#include "bfs_tiers.h"
 
 #include <stdlib.h>
 
@@ -185,7 +186,8 @@ static int decode(image *m)
     return result;
 }
 
-static int show(const image *m)
+/* show makes pixels of what is wanted, or packs it. */
+static int show(const image *m, bfs_tiers *tiers)
 {
     const bfs_picture *p = m->p;
     int result = BFS_OK;
@@ -195,15 +197,15 @@ static int show(const image *m)
             const bfs_component *c = &p->f.c[i];
             blocks[i] = (bfs_blocks){block_at(m, i, row * c->v, p->first_mcu * c->h), 1, 64, (ptrdiff_t)m->stride[i] * 64};
         }
-        result = bfs_picture_show(m->p, row, blocks);
+        result = tiers ? bfs_tiers_row(tiers, blocks) : bfs_picture_show(m->p, row, blocks);
     }
     return result;
 }
 
 /* bfs_progressive_decode decodes an image whose markers up to its first scan were read, and that is
- * planned. end is that of the file. The coefficients of the whole image are freed again, because
+ * planned. end is that of the file; tiers is where it is packed instead of made pixels. The coefficients of the whole image are freed again, because
  * they can be large. */
-int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes, const uint8_t *end)
+int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes, const uint8_t *end, bfs_tiers *tiers)
 {
     const bfs_frame *f = &p->f;
     image m = {.p = p, .passes = passes, .end = end};
@@ -228,7 +230,7 @@ int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes
     memset(m.missing, -1, sizeof m.missing);
     int result = decode(&m);
     if (result == BFS_OK)
-        result = show(&m);
+        result = show(&m, tiers);
     free(memory);
     return result;
 }

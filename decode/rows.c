@@ -115,11 +115,11 @@ void bfs_swap(uint8_t *to, const uint8_t *from, size_t n)
     }
 }
 
-/* bfs_gray converts n RGB pixels to gray, weighted by BT.601. to may equal rgb. */
+/* bfs_gray converts n RGB pixels to gray. to may equal rgb. */
 void bfs_gray(uint8_t *to, const uint8_t *rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        to[i] = (uint8_t)((19595u * rgb[3 * i] + 38470u * rgb[3 * i + 1] + 7471u * rgb[3 * i + 2] + 32768u) >> 16);
+        to[i] = bfs_luma(rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
 }
 
 /* bfs_cmyk converts n CMYK pixels to RGB, round(c*k/255); to may equal cmyk. Adobe stores them

@@ -1,0 +1,102 @@
+//go:build cgo
+
+/* Packed JPEGs: their quantized coefficients, entropy-decoded, in a code that vector instructions
+ * read. The body of such a file is, little-endian:
+ *
+ *    0  components: 1 or 3
+ *    1  1 if they are RGB
+ *    2  quantization tables: 1 to 3
+ *    3  of each of three components: sampling factors (h << 4 | v) and the number of its table
+ *    9  zeros
+ *   16  the tables, 64 values of 16 bits each, in zigzag order
+ *       for each chunk: the bytes of its streams M, P, Q, N, V and W, 16 bits each
+ *       the chunks
+ *
+ * Blocks come in the order of a sequential scan. A chunk is BFS_TIERS_MCUS MCUs of a row, or what is
+ * left of it, and needs no other chunk. It is a byte H for each block, and then its streams:
+ *
+ *   H  the place of the last coefficient that is not 0 in zigzag order, 0 if there is none but DC (6
+ *      bits), and the class of the DC difference (2 bits)
+ *   M  the difference to the DC coefficient before of that component, at first to 0, in 2, 4, 7 or
+ *      12 bits by class, but for -2048 of 12 bits, which precedes the coefficient itself in 16 bits;
+ *      then a bit for each AC coefficient before the last: is it not 0?
+ *   P  of those AC coefficients that are not 0: a bit for each, is its magnitude more than 1? and
+ *      then a bit for each, is it negative?
+ *   Q  a bit for each of more than 1: is it more than 2?
+ *   N  4 bits for each of more than 2: its magnitude less 3, at most 15
+ *   V  a byte for each of these 15: the magnitude less 18; more than 109 if W has the coefficient
+ *   W  16 bits each
+ *
+ * Bits are read from the lowest of a byte. Where a block begins in each stream depends on one
+ * addition per block, so processors work on several blocks at the same time. */
+#ifndef BFS_TIERS_H
+#define BFS_TIERS_H
+
+#include "bfs_baseline.h"
+
+enum { BFS_TIERS_MCUS = 16, BFS_TIERS_HEADER = 16 };
+
+enum { BFS_TIERS_M, BFS_TIERS_P, BFS_TIERS_Q, BFS_TIERS_N, BFS_TIERS_V, BFS_TIERS_W, BFS_TIERS_STREAMS };
+
+enum {
+    BFS_TIERS_BLOCKS = 10 * BFS_TIERS_MCUS, /* of a chunk, at most */
+    BFS_TIERS_SLACK = 128                   /* bytes that a stream can be read, or written, past its end */
+};
+
+/* bfs_tiers_worst is the largest size of a stream of so many blocks. */
+static inline size_t bfs_tiers_worst(int stream, int blocks)
+{
+    static const uint16_t bits[BFS_TIERS_STREAMS] = {12 + 16 + 62, 2 * 63, 63, 4 * 63, 8 * 63, 16 * 63};
+    return ((size_t)blocks * bits[stream] + 7) / 8;
+}
+
+enum { BFS_TIERS_MOST = BFS_TIERS_BLOCKS * 264 }; /* more bytes than a chunk can have, with slack */
+
+/* The bits of a DC difference, by class. */
+static const uint8_t bfs_tiers_dc[4] = {2, 4, 7, 12};
+
+enum { BFS_TIERS_BEYOND = -2048 }; /* the difference in place of one that does not fit */
+
+/* Blocks in the order of a chunk: of which component each is, and how many there are in an MCU. */
+typedef struct {
+    uint8_t component[10];
+    int count;
+} bfs_tiers_mcu;
+
+/* A bfs_tiers_unpacker makes the coefficients of n blocks, aligned to their 128 bytes. from[i] is where
+ * stream i is, which can be read for the worst case of n blocks and BFS_TIERS_SLACK bytes more; to
+ * which byte it was used replaces it. It returns 0 if a DC coefficient is too large. */
+typedef int bfs_tiers_unpacker(int16_t *to, const uint8_t *h, const uint8_t *from[BFS_TIERS_STREAMS], const bfs_tiers_mcu *mcu, int n);
+
+/* A bfs_tiers_packer is the inverse. There is as much room at to[i], and limit has the limits of each
+ * component's first 32 coefficients. It returns 0 if one of those is larger. */
+typedef int bfs_tiers_packer(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h, const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
+                             const uint16_t limit[3][32]);
+
+bfs_tiers_unpacker bfs_tiers_unpack_portable, bfs_tiers_unpack_avx2, bfs_tiers_unpack_avx512;
+bfs_tiers_packer bfs_tiers_pack_portable, bfs_tiers_pack_avx2;
+
+typedef struct {
+    bfs_tiers_unpacker *unpack;
+    bfs_tiers_packer *pack;
+} bfs_tiers_kernel;
+
+bfs_tiers_kernel bfs_tiers_by(int kernel);
+
+/* A body that is being made, row by row. It starts with the members up to frame. */
+typedef struct bfs_tiers {
+    const bfs_frame *frame;
+    bfs_tiers_packer *pack;
+    bfs_tiers_mcu mcu;
+    uint16_t limit[3][32];
+    uint8_t *body; /* for free */
+    size_t size, room, table;
+} bfs_tiers;
+
+int bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, size_t expected);
+int bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3]);
+int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole, bfs_tiers *t);
+
+int bfs_tiers_decode(bfs_kept *k, int kernel, const uint8_t *body, size_t size, uint8_t *to, bfs_view view);
+
+#endif

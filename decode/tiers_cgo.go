@@ -1,0 +1,40 @@
+//go:build cgo
+
+package decode
+
+// #include <stdlib.h>
+// #include "bfs_tiers.h"
+// #cgo noescape bfs_tiers_decode
+// #cgo nocallback bfs_tiers_decode
+// #cgo noescape bfs_tiers_pack
+// #cgo nocallback bfs_tiers_pack
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+func (k *kept) tiersKernel() C.int { return C.int(max(k.kernel, Portable) - Portable) }
+
+// unpackTiers decodes a view of a packed JPEG's body.
+func (k *kept) unpackTiers(dst Image, body []byte, v view) error {
+	to, view := cView(dst, v)
+	return k.result(C.bfs_tiers_decode(&k.c, k.tiersKernel(), cBytes(body), C.size_t(len(body)), to, view), "packed JPEG")
+}
+
+// packTiers makes the body of a packed JPEG.
+func (k *kept) packTiers(data []byte, h Header) ([]byte, error) {
+	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
+	whole.dx = C.ptrdiff_t(whole.channels)
+	var t C.bfs_tiers
+	code := C.bfs_tiers_pack(&k.c, k.tiersKernel(), cBytes(data), C.size_t(len(data)), whole, &t)
+	defer C.free(unsafe.Pointer(t.body))
+	switch code {
+	case C.BFS_OK:
+		return C.GoBytes(unsafe.Pointer(t.body), C.int(t.size)), nil
+	case C.BFS_MEMORY:
+		return nil, fmt.Errorf("%w: coefficients", ErrMemory)
+	}
+	return nil, fmt.Errorf("left to libjpeg")
+}
