@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -46,24 +47,16 @@ func randomRegion(random *rand.Rand, h Header) Region {
 // regions, in both colours and all orientations.
 func TestTiersPixels(t *testing.T) {
 	random, packed := rand.New(rand.NewPCG(1, 2)), 0
-	for _, f := range baselineFiles(t) {
-		h, err := ReadHeader(f.data, true)
-		if err != nil {
-			continue
-		}
-		body := packedBody(t, f, h)
-		if body == nil {
-			continue
-		}
+	eachPacked(t, func(name string, data, body []byte, h Header) {
 		packed++
 		for i := range 12 {
 			v := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: Color(i % 2), Orientation: uint8(1 + random.IntN(8))}
 			if i >= 4 {
 				v.Region = randomRegion(random, h)
 			}
-			sameTiers(t, f, body, v)
+			sameTiers(t, oddFile{name, data}, body, v)
 		}
-	}
+	})
 	if packed < 100 {
 		t.Errorf("only %d files were packed", packed)
 	}
@@ -121,18 +114,13 @@ func TestTiersDamaged(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	memory := guardedMemory(t, 1<<20)
 	refused := 0
-	for _, f := range baselineFiles(t) {
-		h, err := ReadHeader(f.data, true)
-		if err != nil || h.pixels() > 40000 {
-			continue
-		}
-		body := packedBody(t, f, h)
-		if body == nil {
-			continue
+	eachPacked(t, func(name string, _, body []byte, h Header) {
+		if h.pixels() > 40000 {
+			return
 		}
 		whole := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Orientation: 1}
-		if !damagedTiers(t, f.name, copyTo(memory, body), whole) {
-			t.Errorf("%s: refused before it was damaged", f.name)
+		if !damagedTiers(t, name, copyTo(memory, body), whole) {
+			t.Errorf("%s: refused before it was damaged", name)
 		}
 		for i := range 60 {
 			bad := copyTo(memory, body[:len(body)-i%3*random.IntN(len(body))/2])
@@ -145,11 +133,11 @@ func TestTiersDamaged(t *testing.T) {
 			if i%3 > 0 {
 				v.Region = randomRegion(random, h)
 			}
-			if !damagedTiers(t, f.name+" damaged", bad, v) {
+			if !damagedTiers(t, name+" damaged", bad, v) {
 				refused++
 			}
 		}
-	}
+	})
 	if refused < 1000 {
 		t.Errorf("only %d were refused", refused)
 	}
@@ -162,15 +150,11 @@ func copyTo(memory, data []byte) []byte {
 }
 
 func FuzzTiers(f *testing.F) {
-	for _, file := range baselineFiles(f) {
-		h, err := ReadHeader(file.data, true)
-		if err != nil || h.pixels() > 4000 {
-			continue
+	eachPacked(f, func(_ string, _, body []byte, h Header) {
+		if w, hh := uint16(h.Width), uint16(h.Height); h.pixels() < 4000 {
+			f.Add(body, w, hh, uint16(0), uint16(0), w, hh, false)
 		}
-		if body := packedBody(f, file, h); body != nil {
-			f.Add(body, uint16(h.Width), uint16(h.Height), uint16(0), uint16(0), uint16(h.Width), uint16(h.Height), false)
-		}
-	}
+	})
 	f.Fuzz(func(t *testing.T, body []byte, width, height, x, y, w, h uint16, gray bool) {
 		v := view{Header: Header{Width: int(width), Height: int(height)}, Scale: 1, Orientation: 1}
 		v.Region = Region{int(x), int(y), int(w), int(h)}
@@ -179,6 +163,165 @@ func FuzzTiers(f *testing.F) {
 		}
 		if v.Region.in(int(width), int(height)) && v.Header.pixels() < 1<<18 {
 			damagedTiers(t, "fuzzed", body, v)
+		}
+	})
+}
+
+// eachPacked calls f with every file that can be packed.
+func eachPacked(t testing.TB, f func(name string, data, body []byte, h Header)) {
+	for _, file := range baselineFiles(t) {
+		h, err := ReadHeader(file.data, true)
+		if err != nil {
+			continue
+		}
+		if body := packedBody(t, file, h); body != nil {
+			f(file.name, file.data, body, h)
+		}
+	}
+}
+
+// TestJPEGRestored: a JPEG is restored from its body and remainder byte for byte, whatever follows its end.
+func TestJPEGRestored(t *testing.T) {
+	eachPacked(t, func(name string, data, body []byte, h Header) {
+		data = append(bytes.Clone(data), "more \xff\xda\x00\x00"...)
+		rest, err := jpegRemainder(data, body, h.Width, h.Height)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		if got, err := restoreJPEG(body, rest, h.Width, h.Height); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: restored as another file, %v", name, err)
+		}
+		if len(rest) > len(data)-len(body)/4 && len(data) > 4000 {
+			t.Errorf("%s: %d of %d bytes are in the remainder", name, len(rest), len(data))
+		}
+	})
+}
+
+// TestNotRestored: a JPEG whose incomplete bytes are not all filled up alike is said not to be restored.
+func TestNotRestored(t *testing.T) {
+	s := corpus("restarts.jpg")
+	data, h := bytes.Clone(s.data), headerOf(s.data)
+	filled := 0
+	for at := bytes.Index(data, []byte{0xff, markSOS}); at < len(data)-1; at++ {
+		if data[at+1] == 0xff && data[at+2]&^7 == markRST0 && data[at]&1 == 1 && filled == 0 {
+			data[at] &^= 1
+			filled++
+		}
+	}
+	body := packedBody(t, oddFile{s.name, data}, h)
+	if filled == 0 || body == nil {
+		t.Fatal("there is no such marker, or it is not packed")
+	}
+	if !bytes.Equal(body, packedBody(t, oddFile{s.name, s.data}, h)) {
+		t.Skip("the bit was not one that fills up")
+	}
+	if _, err := jpegRemainder(data, body, h.Width, h.Height); !errors.Is(err, ErrFormat) {
+		t.Errorf("restored as if all were filled up alike: %v", err)
+	}
+}
+
+// TestRestoringDamaged: damage of a body or a remainder is an error, or another file.
+func TestRestoringDamaged(t *testing.T) {
+	random, refused := rand.New(rand.NewPCG(5, 6)), 0
+	eachPacked(t, func(name string, data, body []byte, h Header) {
+		if h.pixels() > 20000 {
+			return
+		}
+		rest, err := jpegRemainder(data, body, h.Width, h.Height)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			parts := [2][]byte{bytes.Clone(body), bytes.Clone(rest)}
+			bad := &parts[i%2]
+			*bad = (*bad)[:len(*bad)-i%3*random.IntN(len(*bad))/2]
+			for range 1 + random.IntN(3) {
+				(*bad)[random.IntN(len(*bad))] ^= 1 << random.IntN(8)
+			}
+			if _, err := restoreJPEG(parts[0], parts[1], h.Width, h.Height); err != nil {
+				explained(t, name, err)
+				refused++
+			}
+		}
+	})
+	if refused < 1000 {
+		t.Errorf("only %d were refused", refused)
+	}
+}
+
+// BenchmarkTiers compares photos as JPEGs, single and in pairs, with the same ones packed: in full, and
+// in crops for training.
+func BenchmarkTiers(b *testing.B) {
+	data := benchFiles()["jpeg"]
+	h := headerOf(data)
+	whole := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Orientation: 1}
+	var crops []view
+	for random := rand.New(rand.NewPCG(7, 8)); len(crops) < 64; {
+		area, ratio := float64(h.pixels())*(0.08+0.92*random.Float64()), math.Exp((2*random.Float64()-1)*math.Log(4.0/3))
+		r := Region{W: int(math.Sqrt(area * ratio)), H: int(math.Sqrt(area / ratio))}
+		if r.W <= h.Width && r.H <= h.Height {
+			r.X, r.Y = random.IntN(h.Width-r.W+1), random.IntN(h.Height-r.H+1)
+			v := whole
+			v.Region = r
+			crops = append(crops, v)
+		}
+	}
+	for _, kernel := range Kernels() {
+		d, other := NewDecoder(Options{Kernel: kernel}), NewDecoder(Options{Kernel: kernel})
+		defer d.Close()
+		defer other.Close()
+		image := func(v view) Image {
+			return Image{make([]byte, 3*v.Region.W*v.Region.H), 3 * v.Region.W, v.Region.H, v.Region.W}
+		}
+		body, err := d.kept.packTiers(data, h)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, decode := range map[string]func(to Image, v view) error{
+			"jpeg":   func(to Image, v view) error { return d.codecs[JPEG](&d.kept, to, data, v) },
+			"packed": func(to Image, v view) error { return d.kept.unpackTiers(to, body, v) },
+		} {
+			for size, views := range map[string][]view{"whole": {whole}, "crops": crops} {
+				b.Run(fmt.Sprintf("%v/%s/%s", kernel, size, name), func(b *testing.B) {
+					for i := range b.N {
+						v := views[i%len(views)]
+						if err := decode(image(v), v); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+		b.Run(fmt.Sprintf("%v/whole/pairs", kernel), func(b *testing.B) {
+			for range (b.N + 1) / 2 {
+				a, c := Task{image(whole), data, h, whole.Region, 1}, Task{image(whole), data, h, whole.Region, 1}
+				if errs := DecodePair(&[2]*Decoder{d, other}, &[2]Task{a, c}); errs != [2]error{} {
+					b.Fatal(errs)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("%v/whole/packing", kernel), func(b *testing.B) {
+			for range b.N {
+				if _, err := d.kept.packTiers(data, h); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func FuzzRestoreJPEG(f *testing.F) {
+	eachPacked(f, func(name string, data, body []byte, h Header) {
+		if h.pixels() < 4000 {
+			if rest, err := jpegRemainder(data, body, h.Width, h.Height); err == nil {
+				f.Add(body, rest, uint16(h.Width), uint16(h.Height))
+			}
+		}
+	})
+	f.Fuzz(func(t *testing.T, body, rest []byte, width, height uint16) {
+		if _, err := restoreJPEG(body, rest, int(width), int(height)); err != nil {
+			explained(t, "fuzzed", err)
 		}
 	})
 }

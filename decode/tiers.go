@@ -1,0 +1,207 @@
+package decode
+
+import "encoding/binary"
+
+// A packed JPEG's body in Go; bfs_tiers.h describes it.
+
+const (
+	tiersHeader  = 16
+	tiersTable   = 128 // bytes of a quantization table
+	tiersMCUs    = 16  // of a chunk
+	tiersStreams = 6
+)
+
+// A block holds coefficients in zigzag order.
+type block [64]int16
+
+// A plane holds a component's blocks, in whole MCUs.
+type plane struct {
+	h, v   int // sampling factors
+	stride int // blocks in a row
+	blocks []block
+}
+
+func (p *plane) at(x, y int) *block { return &p.blocks[y*p.stride+x] }
+
+// quantized is what entropy-coded data of a JPEG says.
+type quantized struct {
+	width, height int
+	across, down  int // in MCUs
+	hmax, vmax    int
+	planes        []plane
+}
+
+// readTiers reads the body of a packed JPEG of a size that its header gives.
+func readTiers(body []byte, width, height int) (*quantized, error) {
+	if len(body) < tiersHeader || body[0] != 1 && body[0] != 3 {
+		return nil, corrupt("not the coefficients of a JPEG")
+	}
+	q := &quantized{width: width, height: height, planes: make([]plane, body[0])}
+	for i := range q.planes {
+		p := &q.planes[i]
+		p.h, p.v = int(body[3+2*i]>>4), int(body[3+2*i]&15)
+		q.hmax, q.vmax = max(q.hmax, p.h), max(q.vmax, p.v)
+		if p.h < 1 || p.h > 4 || p.v < 1 || p.v > 4 {
+			return nil, corrupt("sampling factors of %d and %d", p.h, p.v)
+		}
+	}
+	q.across, q.down = (width+8*q.hmax-1)/(8*q.hmax), (height+8*q.vmax-1)/(8*q.vmax)
+	per := 0
+	for _, p := range q.planes {
+		per += p.h * p.v
+	}
+	chunks := (q.across + tiersMCUs - 1) / tiersMCUs * q.down
+	table := tiersHeader + int(body[2])*tiersTable
+	at := table + chunks*2*tiersStreams
+	if at > len(body) || q.across*q.down*per > len(body) { // a block takes a byte at least
+		return nil, endsEarly(true)
+	}
+	for i := range q.planes {
+		p := &q.planes[i]
+		p.stride = q.across * p.h
+		p.blocks = make([]block, p.stride*q.down*p.v)
+	}
+	return q, q.readChunks(body[table:at], body[at:], per)
+}
+
+// readChunks reads all chunks, whose blocks there are so many of in an MCU.
+func (q *quantized) readChunks(table, data []byte, per int) error {
+	for y := range q.down {
+		for x := 0; x < q.across; x += tiersMCUs {
+			mcus := min(tiersMCUs, q.across-x)
+			var c tiersChunk
+			data = c.cut(data, table, mcus*per)
+			table = table[2*tiersStreams:]
+			for m := x; m < x+mcus; m++ {
+				for i := range q.planes {
+					p := &q.planes[i]
+					for k := range p.h * p.v {
+						c.next(p.at(m*p.h+k%p.h, y*p.v+k/p.h), i)
+					}
+				}
+			}
+			if c.bad {
+				return corrupt("invalid coefficients")
+			}
+		}
+	}
+	return nil
+}
+
+// A tiersChunk reads the blocks of a chunk. bad says that it did not have them.
+type tiersChunk struct {
+	h       []byte
+	m, p, q bitStream
+	n       bitStream
+	v, w    bitStream
+	dc      [3]int
+	bad     bool
+}
+
+// cut takes a chunk of n blocks from data, which has streams of the sizes in table, and returns the rest.
+func (c *tiersChunk) cut(data, table []byte, n int) (rest []byte) {
+	take := func(size int) (part []byte) {
+		if size > len(data) {
+			c.bad, size = true, len(data)
+		}
+		part, data = data[:size], data[size:]
+		return part
+	}
+	c.h = take(n)
+	for i, s := range []*bitStream{&c.m, &c.p, &c.q, &c.n, &c.v, &c.w} {
+		s.data, s.short = take(int(binary.LittleEndian.Uint16(table[2*i:]))), &c.bad
+	}
+	return data
+}
+
+// next reads the next block, which is of a component.
+func (c *tiersChunk) next(to *block, component int) {
+	if len(c.h) == 0 {
+		c.bad = true
+		return
+	}
+	head := c.h[0]
+	c.h = c.h[1:]
+	to[0] = c.nextDC(component, [4]int{2, 4, 7, 12}[head>>6])
+	last := int(head & 63)
+	places, n := [63]uint8{}, 0
+	for k := 1; k < last; k++ {
+		if c.m.next(1) == 1 {
+			places[n] = uint8(k)
+			n++
+		}
+	}
+	if last > 0 {
+		places[n] = uint8(last)
+		n++
+	}
+	var more [63]bool
+	for i := range n {
+		more[i] = c.p.next(1) == 1
+	}
+	for i, k := range places[:n] {
+		to[k] = c.value(more[i], c.p.next(1) == 1)
+	}
+}
+
+func (c *tiersChunk) nextDC(component, width int) int16 {
+	const beyond = -2048
+	d := extended(c.m.next(width), width)
+	dc := &c.dc[component]
+	if *dc += d; d == beyond {
+		*dc = extended(c.m.next(16), 16)
+	}
+	if *dc != int(int16(*dc)) {
+		c.bad = true
+	}
+	return int16(*dc)
+}
+
+// value reads a coefficient that is not 0.
+func (c *tiersChunk) value(more, negative bool) int16 {
+	magnitude := 1
+	if more {
+		magnitude = 2 + int(c.q.next(1))
+	}
+	if magnitude == 3 {
+		magnitude += int(c.n.next(4))
+	}
+	if magnitude == 18 {
+		magnitude += int(c.v.next(8))
+	}
+	switch {
+	case magnitude > 127:
+		return int16(c.w.next(16))
+	case negative:
+		return int16(-magnitude)
+	}
+	return int16(magnitude)
+}
+
+// extended returns a value of so many bits, the highest of which is its sign.
+func extended(v uint32, width int) int { return int(int32(v<<(32-width)) >> (32 - width)) }
+
+// A bitStream is read from the lowest bit of each byte.
+type bitStream struct {
+	data  []byte
+	bits  uint32
+	count int
+	short *bool // set when more is read than there is
+}
+
+// next returns the next n bits, at most 16.
+func (s *bitStream) next(n int) uint32 {
+	for s.count < n {
+		if len(s.data) == 0 {
+			*s.short = true
+			return 0
+		}
+		s.bits |= uint32(s.data[0]) << s.count
+		s.data = s.data[1:]
+		s.count += 8
+	}
+	v := s.bits & (1<<n - 1)
+	s.bits >>= n
+	s.count -= n
+	return v
+}
