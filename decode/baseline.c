@@ -359,9 +359,10 @@ int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta
     return 1;
 }
 
-/* bfs_tiers_pack makes the body of a packed JPEG, which the caller frees whatever is returned. If that is neither
- * BFS_OK nor BFS_MEMORY, the image is left to libjpeg-turbo. */
-int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole, bfs_tiers *t)
+/* bfs_tiers_pack makes the body of a packed JPEG, which the caller frees whatever is returned. If
+ * that is neither BFS_OK nor BFS_MEMORY, the image is left to libjpeg-turbo. */
+int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole,
+                   bfs_tiers *t)
 {
     const bfs_task task = {.data = data, .size = size, .view = whole, .tiers = t};
     job j;

@@ -36,17 +36,27 @@
 
 enum { BFS_TIERS_MCUS = 16, BFS_TIERS_HEADER = 16 };
 
-enum { BFS_TIERS_M, BFS_TIERS_P, BFS_TIERS_Q, BFS_TIERS_N, BFS_TIERS_V, BFS_TIERS_W, BFS_TIERS_STREAMS };
+enum {
+    BFS_TIERS_M,
+    BFS_TIERS_P,
+    BFS_TIERS_Q,
+    BFS_TIERS_N,
+    BFS_TIERS_V,
+    BFS_TIERS_W,
+    BFS_TIERS_STREAMS
+};
 
 enum {
     BFS_TIERS_BLOCKS = 10 * BFS_TIERS_MCUS, /* of a chunk, at most */
-    BFS_TIERS_SLACK = 128                   /* bytes that a stream can be read, or written, past its end */
+    BFS_TIERS_SLACK = 128 /* bytes that a stream can be read, or written, past its end */
 };
 
 /* bfs_tiers_worst is the largest size of a stream of so many blocks. */
 static inline size_t bfs_tiers_worst(int stream, int blocks)
 {
-    static const uint16_t bits[BFS_TIERS_STREAMS] = {12 + 16 + 62, 2 * 63, 63, 4 * 63, 8 * 63, 16 * 63};
+    static const uint16_t bits[BFS_TIERS_STREAMS] = {
+        12 + 16 + 62, 2 * 63, 63, 4 * 63, 8 * 63, 16 * 63,
+    };
     return ((size_t)blocks * bits[stream] + 7) / 8;
 }
 
@@ -66,11 +76,14 @@ typedef struct {
 /* A bfs_tiers_unpacker makes the coefficients of n blocks, aligned to their 128 bytes. from[i] is where
  * stream i is, which can be read for the worst case of n blocks and BFS_TIERS_SLACK bytes more; to
  * which byte it was used replaces it. It returns 0 if a DC coefficient is too large. */
-typedef int bfs_tiers_unpacker(int16_t *to, const uint8_t *h, const uint8_t *from[BFS_TIERS_STREAMS], const bfs_tiers_mcu *mcu, int n);
+typedef int bfs_tiers_unpacker(int16_t *to, const uint8_t *h,
+                               const uint8_t *from[BFS_TIERS_STREAMS], const bfs_tiers_mcu *mcu,
+                               int n);
 
 /* A bfs_tiers_packer is the inverse. There is as much room at to[i], and limit has the limits of each
  * component's first 32 coefficients. It returns 0 if one of those is larger. */
-typedef int bfs_tiers_packer(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h, const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
+typedef int bfs_tiers_packer(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
+                             const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
                              const uint16_t limit[3][32]);
 
 bfs_tiers_unpacker bfs_tiers_unpack_portable, bfs_tiers_unpack_avx2, bfs_tiers_unpack_avx512;
@@ -95,8 +108,10 @@ typedef struct bfs_tiers {
 
 int bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, size_t expected);
 int bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3]);
-int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole, bfs_tiers *t);
+int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole,
+                   bfs_tiers *t);
 
-int bfs_tiers_decode(bfs_kept *k, int kernel, const uint8_t *body, size_t size, uint8_t *to, bfs_view view);
+int bfs_tiers_decode(bfs_kept *k, int kernel, const uint8_t *body, size_t size, uint8_t *to,
+                     bfs_view view);
 
 #endif

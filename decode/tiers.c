@@ -4,7 +4,11 @@
 
 #include <stdlib.h>
 
-enum { ALIGNMENT = 128, TABLE = 128 /* bytes of a quantization table */, ENTRY = 2 * BFS_TIERS_STREAMS };
+enum {
+    ALIGNMENT = 128,
+    TABLE = 128,                  /* bytes of a quantization table */
+    ENTRY = 2 * BFS_TIERS_STREAMS /* bytes of an entry of the table of chunks */
+};
 
 static void put16(uint8_t *to, uint16_t v)
 {
@@ -95,18 +99,19 @@ int bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, size_t expecte
     return BFS_OK;
 }
 
-/* put_chunk packs n blocks. Streams are written where they have room for the worst case, and then moved
- * together. */
+/* put_chunk packs n blocks. Streams are written where they have room for the worst case, and then
+ * moved together. */
 static int put_chunk(bfs_tiers *t, const int16_t *const *blocks, int n)
 {
     if (reserve(t, BFS_TIERS_MOST) != BFS_OK)
         return BFS_MEMORY;
-    uint8_t *const h = t->body + t->size, *from[BFS_TIERS_STREAMS], *to[BFS_TIERS_STREAMS], *at = h + n;
+    uint8_t *const h = t->body + t->size, *from[BFS_TIERS_STREAMS], *to[BFS_TIERS_STREAMS],
+                   *at = h + n;
     for (int i = 0; i < BFS_TIERS_STREAMS; i++) {
         from[i] = to[i] = at;
         at += bfs_tiers_worst(i, n) + BFS_TIERS_SLACK;
     }
-    if (!t->pack(to, h, blocks, &t->mcu, n, (const uint16_t(*)[32])t->limit))
+    if (!t->pack(to, h, blocks, &t->mcu, n, (const uint16_t (*)[32])t->limit))
         return BFS_LEFT_DATA;
     at = to[0];
     for (int i = 0; i < BFS_TIERS_STREAMS; i++, t->table += 2) {
@@ -121,8 +126,8 @@ static int put_chunk(bfs_tiers *t, const int16_t *const *blocks, int n)
     return BFS_OK;
 }
 
-/* bfs_tiers_row packs the next row of MCUs, all of it, in which groups are of one block or of a component's in an MCU. It returns BFS_LEFT_DATA if its pixels are left to
- * libjpeg-turbo. */
+/* bfs_tiers_row packs the next row of MCUs, all of it, in which groups are of one block or of a
+ * component's in an MCU. It returns BFS_LEFT_DATA if its pixels are left to libjpeg-turbo. */
 int bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3])
 {
     const bfs_frame *f = t->frame;
@@ -162,10 +167,14 @@ enum { COPY = 2 * BFS_TIERS_MOST };
 static int open_body(reader *r, const uint8_t *body, size_t size)
 {
     bfs_frame *f = &r->p.f;
-    if (size < BFS_TIERS_HEADER || (body[0] != 1 && body[0] != 3) || body[1] > 1 || (body[1] && body[0] == 1) || body[2] < 1 || body[2] > 3 ||
+    if (size < BFS_TIERS_HEADER || (body[0] != 1 && body[0] != 3) || body[1] > 1 ||
+        (body[1] && body[0] == 1) || body[2] < 1 || body[2] > 3 ||
         size < BFS_TIERS_HEADER + (size_t)body[2] * TABLE)
         return BFS_CORRUPT;
-    *f = (bfs_frame){.width = r->p.view.width, .height = r->p.view.height, .components = body[0], .rgb = body[1]};
+    *f = (bfs_frame){.width = r->p.view.width,
+                     .height = r->p.view.height,
+                     .components = body[0],
+                     .rgb = body[1]};
     for (int i = 0; i < f->components; i++) {
         f->c[i].h = body[3 + 2 * i] >> 4;
         f->c[i].v = body[3 + 2 * i] & 15;
@@ -241,8 +250,8 @@ static int go_to(reader *r, int number)
     return result;
 }
 
-/* make_room moves a chunk of n blocks to where its streams can be read in the worst case. That is the
- * largest of the last stream; those before it have no more behind them. */
+/* make_room moves a chunk of n blocks to where its streams can be read in the worst case. That is
+ * the largest of the last stream; those before it have no more behind them. */
 static void make_room(const reader *r, streams *s, int n)
 {
     if ((size_t)(r->end - s->end) >= bfs_tiers_worst(BFS_TIERS_W, n) + BFS_TIERS_SLACK)
@@ -315,9 +324,11 @@ static int decode(reader *r, bfs_kept *k, const uint8_t *body, size_t size)
 }
 
 /* bfs_tiers_decode decodes a view of a packed JPEG. */
-int bfs_tiers_decode(bfs_kept *k, int kernel, const uint8_t *body, size_t size, uint8_t *to, bfs_view view)
+int bfs_tiers_decode(bfs_kept *k, int kernel, const uint8_t *body, size_t size, uint8_t *to,
+                     bfs_view view)
 {
-    reader r = {.p = {.view = view, .to = to, .kernel = bfs_baseline_by(kernel)->pixels}, .unpack = bfs_tiers_by(kernel).unpack};
+    reader r = {.p = {.view = view, .to = to, .kernel = bfs_baseline_by(kernel)->pixels},
+                .unpack = bfs_tiers_by(kernel).unpack};
     const int result = decode(&r, k, body, size);
     if (result == BFS_OK)
         return result;

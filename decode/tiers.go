@@ -98,7 +98,8 @@ type tiersChunk struct {
 	bad     bool
 }
 
-// cut takes a chunk of n blocks from data, which has streams of the sizes in table, and returns the rest.
+// cut takes a chunk of n blocks from data, with streams of the sizes in table, and returns the
+// rest.
 func (c *tiersChunk) cut(data, table []byte, n int) (rest []byte) {
 	take := func(size int) (part []byte) {
 		if size > len(data) {

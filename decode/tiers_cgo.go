@@ -20,10 +20,12 @@ func (k *kept) tiersKernel() C.int { return C.int(max(k.kernel, Portable) - Port
 // unpackTiers decodes a view of a packed JPEG's body.
 func (k *kept) unpackTiers(dst Image, body []byte, v view) error {
 	to, view := cView(dst, v)
-	return k.result(C.bfs_tiers_decode(&k.c, k.tiersKernel(), cBytes(body), C.size_t(len(body)), to, view), "packed JPEG")
+	code := C.bfs_tiers_decode(&k.c, k.tiersKernel(), cBytes(body), C.size_t(len(body)), to, view)
+	return k.result(code, "packed JPEG")
 }
 
-// packTiers makes the body of a packed JPEG.
+// packTiers makes the body of a packed JPEG. An image that our own decoder leaves to libjpeg-turbo
+// has none, which is ErrFormat.
 func (k *kept) packTiers(data []byte, h Header) ([]byte, error) {
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.dx = C.ptrdiff_t(whole.channels)
@@ -36,5 +38,5 @@ func (k *kept) packTiers(data []byte, h Header) ([]byte, error) {
 	case C.BFS_MEMORY:
 		return nil, fmt.Errorf("%w: coefficients", ErrMemory)
 	}
-	return nil, fmt.Errorf("left to libjpeg")
+	return nil, unsupported("it is left to libjpeg-turbo, and has no packed form")
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // What a packed JPEG has besides its body, if it can be restored, is a byte with which incomplete
-// bytes of entropy-coded data are filled up, 0 or 255, and then the file without that data and without
-// its restart markers.
+// bytes of entropy-coded data are filled up, 0 or 255, and then the file without that data and
+// without its restart markers.
 
 // The limits of what is written, which are those of our own decoder.
 const (
@@ -16,12 +16,14 @@ const (
 	maxPackedShift = 13
 )
 
-// A remainder is what restoreJPEG needs of a JPEG besides its body.
+// jpegRemainder returns what restoreJPEG needs of a JPEG besides its body, or ErrFormat if it would
+// not restore the same bytes.
 func jpegRemainder(data, body []byte, width, height int) ([]byte, error) {
 	frame := withoutScans(data)
 	for _, fill := range []byte{0xff, 0} {
 		rest := append([]byte{fill}, frame...)
-		if restored, err := restoreJPEG(body, rest, width, height); err == nil && bytes.Equal(restored, data) {
+		restored, err := restoreJPEG(body, rest, width, height)
+		if err == nil && bytes.Equal(restored, data) {
 			return rest, nil
 		}
 	}
@@ -168,7 +170,8 @@ func (w *jpegWriter) scan(p []byte) error {
 	if len(p) < 1 || len(p) != 4+2*int(p[0]) || p[0] < 1 || int(p[0]) > len(w.ids) {
 		return corrupt("an invalid scan")
 	}
-	s := jpegScan{first: int(p[len(p)-3]), last: int(p[len(p)-2]), high: int(p[len(p)-1] >> 4), low: int(p[len(p)-1] & 15)}
+	q := p[len(p)-3:]
+	s := jpegScan{first: int(q[0]), last: int(q[1]), high: int(q[2] >> 4), low: int(q[2] & 15)}
 	for i := range int(p[0]) {
 		k, dc, ac := bytes.IndexByte(w.ids, p[1+2*i]), p[2+2*i]>>4, p[2+2*i]&15
 		if k < 0 || dc > 3 || ac > 3 {
@@ -269,8 +272,8 @@ func (w *jpegWriter) band(s *jpegScan, i int, b *block) {
 	}
 }
 
-// refine writes one more bit of AC coefficients, as section G.1.2.3 of the standard says: where those that
-// were 0 become something else, and corrections of all others on the way there.
+// refine writes one more bit of AC coefficients, as section G.1.2.3 of ITU-T T.81 says: where those
+// that were 0 become something else, and corrections of all others on the way there.
 func (w *jpegWriter) refine(s *jpegScan, b *block) {
 	end := 0 // the last one that was 0
 	for k := s.first; k <= s.last; k++ {
@@ -306,8 +309,8 @@ func (w *jpegWriter) refine(s *jpegScan, b *block) {
 	}
 }
 
-// addToRun adds a block to those without further coefficients. The limits are libjpeg's, which other encoders
-// have as well: 15 bits for the number of blocks, and corrections in a buffer of 1000.
+// addToRun adds a block to those without further coefficients. The limits are libjpeg's: 15 bits for
+// the number of blocks, and corrections in a buffer of 1000.
 func (w *jpegWriter) addToRun(s *jpegScan, corrections []bool) {
 	w.run++
 	w.corrections = append(w.corrections, corrections...)

@@ -21,7 +21,10 @@ static inline __attribute__((always_inline)) void store64(uint8_t *p, uint64_t x
 }
 
 /* bits has the bits from at on: 57 of them at least. */
-static inline __attribute__((always_inline)) uint64_t bits(const uint8_t *p, size_t at) { return load64(p + at / 8) >> at % 8; }
+static inline __attribute__((always_inline)) uint64_t bits(const uint8_t *p, size_t at)
+{
+    return load64(p + at / 8) >> at % 8;
+}
 
 /* bits64 has 64. */
 static inline __attribute__((always_inline)) uint64_t bits64(const uint8_t *p, size_t at)
@@ -29,8 +32,8 @@ static inline __attribute__((always_inline)) uint64_t bits64(const uint8_t *p, s
     return bits(p, at) | ((uint64_t)p[at / 8 + 8] << 1) << (63 - at % 8);
 }
 
-/* Places in streams, in units of theirs: bits, nibbles or bytes. All count from the same byte, which
- * takes a register instead of six. */
+/* Places in streams, in units of theirs: bits, nibbles or bytes. All count from the same byte,
+ * which takes a register instead of six. */
 typedef struct {
     const uint8_t *base;
     size_t at[BFS_TIERS_STREAMS];
@@ -65,7 +68,9 @@ typedef struct {
 
 static inline predictor predictor_of(const bfs_tiers_mcu *mcu)
 {
-    return (predictor){.component = mcu->component, .first = mcu->component, .last = mcu->component + mcu->count - 1};
+    return (predictor){.component = mcu->component,
+                       .first = mcu->component,
+                       .last = mcu->component + mcu->count - 1};
 }
 
 static inline __attribute__((always_inline)) int next_component(predictor *p)
@@ -76,7 +81,8 @@ static inline __attribute__((always_inline)) int next_component(predictor *p)
 }
 
 /* next_dc reads the next DC coefficient, and moves to the block's set of coefficients. */
-static inline __attribute__((always_inline)) int32_t next_dc(predictor *p, const uint8_t *base, size_t *at, int class)
+static inline __attribute__((always_inline)) int32_t next_dc(predictor *p, const uint8_t *base,
+                                                             size_t *at, int class)
 {
     const int width = bfs_tiers_dc[class];
     const uint64_t head = bits(base, *at);
@@ -93,7 +99,8 @@ static inline __attribute__((always_inline)) int32_t next_dc(predictor *p, const
 }
 
 /* set_of makes the set of a block's AC coefficients that are not 0. */
-static inline __attribute__((always_inline)) uint64_t set_of(const uint8_t *base, size_t *at, int last)
+static inline __attribute__((always_inline)) uint64_t set_of(const uint8_t *base, size_t *at,
+                                                             int last)
 {
     const uint64_t end = UINT64_C(1) << last;
     const uint64_t set = ((bits64(base, *at) << 1 & (end - 1)) | end) & ~UINT64_C(1);
@@ -103,7 +110,8 @@ static inline __attribute__((always_inline)) uint64_t set_of(const uint8_t *base
 
 static inline int within(const predictor *p) { return (p->beyond & ~0xffff) == 0; }
 
-int bfs_tiers_unpack_portable(int16_t *to, const uint8_t *h, const uint8_t *from[BFS_TIERS_STREAMS], const bfs_tiers_mcu *mcu, int n)
+int bfs_tiers_unpack_portable(int16_t *to, const uint8_t *h, const uint8_t *from[BFS_TIERS_STREAMS],
+                              const bfs_tiers_mcu *mcu, int n)
 {
     places s = places_of(from);
     predictor p = predictor_of(mcu);
@@ -113,7 +121,8 @@ int bfs_tiers_unpack_portable(int16_t *to, const uint8_t *h, const uint8_t *from
         to[0] = (int16_t)next_dc(&p, base, &s.at[M], h[i] >> 6);
         uint64_t set = set_of(base, &s.at[M], h[i] & 63);
         const int count = __builtin_popcountll(set);
-        uint64_t more = bits64(base, s.at[P]), negative = bits64(base, s.at[P] + count), most = bits64(base, s.at[Q]);
+        uint64_t more = bits64(base, s.at[P]), negative = bits64(base, s.at[P] + count),
+                 most = bits64(base, s.at[Q]);
         s.at[P] += 2 * count;
         for (; set; set &= set - 1, more >>= 1, negative >>= 1) {
             int v = 1, wide = 0;
@@ -174,7 +183,8 @@ static inline __attribute__((always_inline)) void put63(writer *w, uint64_t bits
 static inline uint8_t *end_of(const writer *w) { return w->to + (w->count > 0); }
 
 /* put_head writes what H and M have of a block. */
-static inline __attribute__((always_inline)) uint8_t put_head(writer *m, int16_t dc, int32_t *before, uint64_t set)
+static inline __attribute__((always_inline)) uint8_t put_head(writer *m, int16_t dc,
+                                                              int32_t *before, uint64_t set)
 {
     const int32_t d = dc - *before;
     const int class = (d < -2 || d > 1) + (d < -8 || d > 7) + (d < -64 || d > 63);
@@ -204,7 +214,8 @@ static inline __attribute__((always_inline)) void put_large(uint8_t **v, uint8_t
     }
 }
 
-int bfs_tiers_pack_portable(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h, const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
+int bfs_tiers_pack_portable(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
+                            const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
                             const uint16_t limit[3][32])
 {
     writer w[4] = {{to[M]}, {to[P]}, {to[Q]}, {to[N]}};
@@ -250,13 +261,15 @@ int bfs_tiers_pack_portable(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h, const in
 
 INLINE2 uint64_t mask_of(__m256i low, __m256i high)
 {
-    return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
+    return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high)
+                                                     << 32;
 }
 
 INLINE2 uint64_t at_least(const __m256i v[2], int least)
 {
     const __m256i x = _mm256_set1_epi8((char)least);
-    return mask_of(_mm256_cmpeq_epi8(_mm256_max_epu8(v[0], x), v[0]), _mm256_cmpeq_epi8(_mm256_max_epu8(v[1], x), v[1]));
+    return mask_of(_mm256_cmpeq_epi8(_mm256_max_epu8(v[0], x), v[0]),
+                   _mm256_cmpeq_epi8(_mm256_max_epu8(v[1], x), v[1]));
 }
 
 /* put_nibbles writes a nibble for each of the set's magnitudes. */
@@ -264,17 +277,23 @@ INLINE2 void put_nibbles(writer *w, const __m256i magnitude[2], uint64_t set)
 {
     uint64_t nibbles[8], wanted[8];
     for (int i = 0; i < 2; i++) {
-        const __m256i three = _mm256_set1_epi8(3), less = _mm256_subs_epu8(magnitude[i], three), most = _mm256_set1_epi8(15);
+        const __m256i three = _mm256_set1_epi8(3), less = _mm256_subs_epu8(magnitude[i], three),
+                      most = _mm256_set1_epi8(15);
         _mm256_storeu_si256((__m256i *)nibbles + i, _mm256_min_epu8(less, most));
-        _mm256_storeu_si256((__m256i *)wanted + i,
-                            _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_max_epu8(magnitude[i], three), magnitude[i]), most));
+        _mm256_storeu_si256(
+            (__m256i *)wanted + i,
+            _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_max_epu8(magnitude[i], three), magnitude[i]),
+                             most));
     }
     wanted[0] &= ~UINT64_C(15);
-    for (int i = 0; set; i++, set >>= 8)
-        put(w, _pext_u64(nibbles[i], wanted[i]), 4 * __builtin_popcount(set & 255));
+    for (int half = 0; half < 8 && set; half += 4, set >>= 32)
+        for (int i = 0; i < 4; i++)
+            put(w, _pext_u64(nibbles[half + i], wanted[half + i]),
+                4 * __builtin_popcount(set >> 8 * i & 255));
 }
 
-AVX2 int bfs_tiers_pack_avx2(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h, const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
+AVX2 int bfs_tiers_pack_avx2(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
+                             const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
                              const uint16_t limit[3][32])
 {
     writer m = {to[M]}, p = {to[P]}, q = {to[Q]}, nibbles = {to[N]};
@@ -288,12 +307,15 @@ AVX2 int bfs_tiers_pack_avx2(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h, const i
         for (int k = 0; k < 4; k++)
             v[k] = _mm256_loadu_si256((const __m256i *)from + k);
         for (int k = 0; k < 2; k++) {
-            beyond = _mm256_or_si256(beyond, _mm256_subs_epu16(_mm256_abs_epi16(v[k]), _mm256_loadu_si256((const __m256i *)limit[c] + k)));
+            beyond = _mm256_or_si256(
+                beyond, _mm256_subs_epu16(_mm256_abs_epi16(v[k]),
+                                          _mm256_loadu_si256((const __m256i *)limit[c] + k)));
             narrow[k] = _mm256_permute4x64_epi64(_mm256_packs_epi16(v[2 * k], v[2 * k + 1]), 0xd8);
             magnitude[k] = _mm256_abs_epi8(narrow[k]); /* saturated at 128 */
         }
         const uint64_t ac = ~UINT64_C(1);
-        const uint64_t set = at_least(magnitude, 1) & ac, more = at_least(magnitude, 2) & ac, most = at_least(magnitude, 3) & ac;
+        const uint64_t set = at_least(magnitude, 1) & ac, more = at_least(magnitude, 2) & ac,
+                       most = at_least(magnitude, 3) & ac;
         h[i] = put_head(&m, from[0], &dc.before[c], set);
         const int count = __builtin_popcountll(set);
         put63(&p, _pext_u64(more, set), count);
@@ -377,11 +399,13 @@ INLINE2 __m256i bytes_of(uint64_t a, uint64_t b)
 /* spread makes bytes of nibbles for a set of coefficients. */
 INLINE2 void spread(__m256i to[2], const uint8_t *base, size_t *n, uint64_t set)
 {
-    const uint64_t a = spread16(base, n, (uint16_t)set), b = spread16(base, n, (uint16_t)(set >> 16));
+    const uint64_t a = spread16(base, n, (uint16_t)set),
+                   b = spread16(base, n, (uint16_t)(set >> 16));
     to[0] = bytes_of(a, b);
     to[1] = _mm256_setzero_si256();
     if (set >> 32) {
-        const uint64_t c = spread16(base, n, (uint16_t)(set >> 32)), d = spread16(base, n, (uint16_t)(set >> 48));
+        const uint64_t c = spread16(base, n, (uint16_t)(set >> 32)),
+                       d = spread16(base, n, (uint16_t)(set >> 48));
         to[1] = bytes_of(c, d);
     }
 }
@@ -389,13 +413,16 @@ INLINE2 void spread(__m256i to[2], const uint8_t *base, size_t *n, uint64_t set)
 /* choose makes a vector that is -1 where a set has a coefficient. */
 INLINE2 __m256i choose(uint32_t set)
 {
-    const __m256i byte = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i byte =
+        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
-    return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)set), byte), bit), bit);
+    return _mm256_cmpeq_epi8(
+        _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)set), byte), bit), bit);
 }
 
 /* large16 replaces coefficients by what V and W have of them. */
-INLINE2 void large16(int16_t *to, const uint8_t *base, size_t *v, size_t *w, uint64_t set, uint64_t negative)
+INLINE2 void large16(int16_t *to, const uint8_t *base, size_t *v, size_t *w, uint64_t set,
+                     uint64_t negative)
 {
     for (; set; set &= set - 1) {
         const int k = __builtin_ctzll(set), x = base[(*v)++] + 18;
@@ -407,7 +434,9 @@ INLINE2 void large16(int16_t *to, const uint8_t *base, size_t *v, size_t *w, uin
     }
 }
 
-AVX2 int bfs_tiers_unpack_avx2(int16_t *to, const uint8_t *h, const uint8_t *from[BFS_TIERS_STREAMS], const bfs_tiers_mcu *mcu, int n)
+AVX2 int bfs_tiers_unpack_avx2(int16_t *to, const uint8_t *h,
+                               const uint8_t *from[BFS_TIERS_STREAMS], const bfs_tiers_mcu *mcu,
+                               int n)
 {
     places s = places_of(from);
     predictor dc = predictor_of(mcu);
@@ -421,14 +450,20 @@ AVX2 int bfs_tiers_unpack_avx2(int16_t *to, const uint8_t *h, const uint8_t *fro
             uint64_t large = 0;
             spread(v, s.base, &s.at[N], b.most);
             for (int k = 0; k < 2; k++) {
-                const uint32_t all = (uint32_t)(b.all >> 32 * k), more = (uint32_t)(b.more >> 32 * k), most = (uint32_t)(b.most >> 32 * k);
+                const uint32_t all = (uint32_t)(b.all >> 32 * k),
+                               more = (uint32_t)(b.more >> 32 * k),
+                               most = (uint32_t)(b.most >> 32 * k);
                 const __m256i minus = choose((uint32_t)(b.negative >> 32 * k));
                 const __m256i is_large = _mm256_cmpeq_epi8(v[k], _mm256_set1_epi8(15));
                 large |= (uint64_t)(uint32_t)_mm256_movemask_epi8(is_large) << 32 * k;
-                v[k] = _mm256_sub_epi8(v[k], _mm256_add_epi8(choose(all), _mm256_add_epi8(choose(more), choose(most))));
+                v[k] = _mm256_sub_epi8(
+                    v[k],
+                    _mm256_add_epi8(choose(all), _mm256_add_epi8(choose(more), choose(most))));
                 v[k] = _mm256_sub_epi8(_mm256_xor_si256(v[k], minus), minus);
-                _mm256_store_si256((__m256i *)to + 2 * k, _mm256_cvtepi8_epi16(_mm256_castsi256_si128(v[k])));
-                _mm256_store_si256((__m256i *)to + 2 * k + 1, _mm256_cvtepi8_epi16(_mm256_extracti128_si256(v[k], 1)));
+                _mm256_store_si256((__m256i *)to + 2 * k,
+                                   _mm256_cvtepi8_epi16(_mm256_castsi256_si128(v[k])));
+                _mm256_store_si256((__m256i *)to + 2 * k + 1,
+                                   _mm256_cvtepi8_epi16(_mm256_extracti128_si256(v[k], 1)));
             }
             to[0] = blocks[i].dc;
             large16(to, s.base, &s.at[V], &s.at[W], large, b.negative);
@@ -441,17 +476,21 @@ AVX2 int bfs_tiers_unpack_avx2(int16_t *to, const uint8_t *h, const uint8_t *fro
 #define LEVEL "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,lzcnt,popcnt"
 
 /* nibbles64 makes bytes of 63 nibbles at least. */
-static inline __attribute__((always_inline, target(LEVEL))) __m512i nibbles64(const uint8_t *base, size_t n)
+static inline __attribute__((always_inline, target(LEVEL))) __m512i nibbles64(const uint8_t *base,
+                                                                              size_t n)
 {
     /* Each 8 bytes of the result come from 5 bytes, the last one for an odd beginning. */
-    const __m512i byte = _mm512_set_epi64(0x232221201f1e1d1c, 0x1f1e1d1c1b1a1918, 0x1b1a191817161514, 0x1716151413121110,
-                                          0x131211100f0e0d0c, 0x0f0e0d0c0b0a0908, 0x0b0a090807060504, 0x0706050403020100);
-    const __m512i shift = _mm512_set1_epi64((long long)(UINT64_C(0x1c1814100c080400) + n % 2 * UINT64_C(0x0404040404040404)));
+    const __m512i byte = _mm512_set_epi64(
+        0x232221201f1e1d1c, 0x1f1e1d1c1b1a1918, 0x1b1a191817161514, 0x1716151413121110,
+        0x131211100f0e0d0c, 0x0f0e0d0c0b0a0908, 0x0b0a090807060504, 0x0706050403020100);
+    const __m512i shift = _mm512_set1_epi64(
+        (long long)(UINT64_C(0x1c1814100c080400) + n % 2 * UINT64_C(0x0404040404040404)));
     const __m512i v = _mm512_permutexvar_epi8(byte, _mm512_loadu_si512(base + n / 2));
     return _mm512_and_si512(_mm512_multishift_epi64_epi8(shift, v), _mm512_set1_epi8(15));
 }
 
-__attribute__((target(LEVEL))) int bfs_tiers_unpack_avx512(int16_t *to, const uint8_t *h, const uint8_t *from[BFS_TIERS_STREAMS],
+__attribute__((target(LEVEL))) int bfs_tiers_unpack_avx512(int16_t *to, const uint8_t *h,
+                                                           const uint8_t *from[BFS_TIERS_STREAMS],
                                                            const bfs_tiers_mcu *mcu, int n)
 {
     places s = places_of(from);
@@ -466,7 +505,8 @@ __attribute__((target(LEVEL))) int bfs_tiers_unpack_avx512(int16_t *to, const ui
             const __m512i nibbles = _mm512_maskz_expand_epi8(b.most, nibbles64(s.base, s.at[N]));
             s.at[N] += __builtin_popcountll(b.most);
             const uint64_t large = _mm512_cmpeq_epi8_mask(nibbles, _mm512_set1_epi8(15));
-            const __m512i bytes = _mm512_maskz_expand_epi8(large, _mm512_loadu_si512(s.base + s.at[V]));
+            const __m512i bytes =
+                _mm512_maskz_expand_epi8(large, _mm512_loadu_si512(s.base + s.at[V]));
             s.at[V] += __builtin_popcountll(large);
             const uint64_t wide = _mm512_cmpgt_epu8_mask(bytes, _mm512_set1_epi8(INT8_MAX - 18));
             __m512i v = _mm512_maskz_mov_epi8(b.all, one);
@@ -477,7 +517,8 @@ __attribute__((target(LEVEL))) int bfs_tiers_unpack_avx512(int16_t *to, const ui
             _mm512_store_si512(to, _mm512_cvtepi8_epi16(_mm512_castsi512_si256(v)));
             _mm512_store_si512(to + 32, _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(v, 1)));
             to[0] = blocks[i].dc;
-            for (uint64_t rest = wide; __builtin_expect(rest != 0, 0); rest &= rest - 1, s.at[W] += 2)
+            for (uint64_t rest = wide; __builtin_expect(rest != 0, 0);
+                 rest &= rest - 1, s.at[W] += 2)
                 memcpy(to + __builtin_ctzll(rest), s.base + s.at[W], 2);
         }
     }

@@ -43,14 +43,15 @@ func randomRegion(random *rand.Rand, h Header) Region {
 	return r
 }
 
-// TestTiersPixels: a packed JPEG has the pixels of the JPEG in all kernels, for the whole image and for
-// regions, in both colours and all orientations.
+// TestTiersPixels: a packed JPEG has the pixels of the JPEG in all kernels, for the whole image and
+// for regions, in both colours and all orientations.
 func TestTiersPixels(t *testing.T) {
 	random, packed := rand.New(rand.NewPCG(1, 2)), 0
 	eachPacked(t, func(name string, data, body []byte, h Header) {
 		packed++
 		for i := range 12 {
-			v := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: Color(i % 2), Orientation: uint8(1 + random.IntN(8))}
+			v := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: Color(i % 2)}
+			v.Orientation = uint8(1 + random.IntN(8))
 			if i >= 4 {
 				v.Region = randomRegion(random, h)
 			}
@@ -67,7 +68,7 @@ func sameTiers(t *testing.T, f oddFile, body []byte, v view) {
 	height, width := v.size()
 	d := NewDecoder(Options{Color: v.Color})
 	defer d.Close()
-	name := fmt.Sprintf("%s %+v in %d channels, turned by %d", f.name, v.Region, v.Color.Channels(), v.Orientation)
+	name := fmt.Sprintf("%s %+v in colour %d, turned by %d", f.name, v.Region, v.Color, v.Orientation)
 	want := newCanvas(width, height, v.Color.Channels())
 	if err := d.codecs[JPEG](&d.kept, want.Image, f.data, v); err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -108,8 +109,8 @@ func damagedTiers(t *testing.T, name string, body []byte, v view) (accepted bool
 	return first != nil
 }
 
-// TestTiersDamaged: damage is an error, or other pixels, which are then the same in all kernels. Nothing
-// outside the body and the destination is touched, which would crash.
+// TestTiersDamaged: damage is an error, or other pixels, which are then the same in all kernels.
+// Nothing outside the body and the destination is touched, which would crash.
 func TestTiersDamaged(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	memory := guardedMemory(t, 1<<20)
@@ -180,7 +181,8 @@ func eachPacked(t testing.TB, f func(name string, data, body []byte, h Header)) 
 	}
 }
 
-// TestJPEGRestored: a JPEG is restored from its body and remainder byte for byte, whatever follows its end.
+// TestJPEGRestored: a JPEG is restored from its body and remainder byte for byte, whatever follows
+// its end.
 func TestJPEGRestored(t *testing.T) {
 	eachPacked(t, func(name string, data, body []byte, h Header) {
 		data = append(bytes.Clone(data), "more \xff\xda\x00\x00"...)
@@ -198,7 +200,8 @@ func TestJPEGRestored(t *testing.T) {
 	})
 }
 
-// TestNotRestored: a JPEG whose incomplete bytes are not all filled up alike is said not to be restored.
+// TestNotRestored: a JPEG whose incomplete bytes are not all filled up alike cannot be restored, and
+// that is said.
 func TestNotRestored(t *testing.T) {
 	s := corpus("restarts.jpg")
 	data, h := bytes.Clone(s.data), headerOf(s.data)
@@ -250,15 +253,16 @@ func TestRestoringDamaged(t *testing.T) {
 	}
 }
 
-// BenchmarkTiers compares photos as JPEGs, single and in pairs, with the same ones packed: in full, and
-// in crops for training.
+// BenchmarkTiers compares photos as JPEGs, single and in pairs, with the same ones packed: in full,
+// and in crops for training.
 func BenchmarkTiers(b *testing.B) {
 	data := benchFiles()["jpeg"]
 	h := headerOf(data)
 	whole := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Orientation: 1}
 	var crops []view
 	for random := rand.New(rand.NewPCG(7, 8)); len(crops) < 64; {
-		area, ratio := float64(h.pixels())*(0.08+0.92*random.Float64()), math.Exp((2*random.Float64()-1)*math.Log(4.0/3))
+		area := float64(h.pixels()) * (0.08 + 0.92*random.Float64())
+		ratio := math.Exp((2*random.Float64() - 1) * math.Log(4.0/3))
 		r := Region{W: int(math.Sqrt(area * ratio)), H: int(math.Sqrt(area / ratio))}
 		if r.W <= h.Width && r.H <= h.Height {
 			r.X, r.Y = random.IntN(h.Width-r.W+1), random.IntN(h.Height-r.H+1)
@@ -295,8 +299,8 @@ func BenchmarkTiers(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%v/whole/pairs", kernel), func(b *testing.B) {
 			for range (b.N + 1) / 2 {
-				a, c := Task{image(whole), data, h, whole.Region, 1}, Task{image(whole), data, h, whole.Region, 1}
-				if errs := DecodePair(&[2]*Decoder{d, other}, &[2]Task{a, c}); errs != [2]error{} {
+				tasks := [2]Task{{image(whole), data, h, whole.Region, 1}, {image(whole), data, h, whole.Region, 1}}
+				if errs := DecodePair(&[2]*Decoder{d, other}, &tasks); errs != [2]error{} {
 					b.Fatal(errs)
 				}
 			}
