@@ -47,7 +47,7 @@ func (f *half) task(d *Decoder) (*canvas, Task) {
 	height, width := v.size()
 	c := newCanvas(width, height, d.options.Color.Channels())
 	d.SetEntryPoints(f.rule, f.at)
-	return c, Task{c.Image, f.data, f.head, f.from, 1}
+	return c, Task{To: c.Image, Data: f.data, Header: f.head, Region: f.from, Scale: 1}
 }
 
 func (f *half) decodeAlone(t testing.TB, d *Decoder) yield {

@@ -17,7 +17,7 @@ import (
 	"unsafe"
 )
 
-var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).webp, BMP: decodeBMP, PNM: decodePNM}
+var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).webp, BMP: decodeBMP, PNM: decodePNM, Packed: packedCodec(nativeKinds)}
 
 // kept is what the C codecs keep between images: C memory, which all of them use.
 type kept struct {
@@ -62,6 +62,8 @@ func scratch(h Header, c Color, orientation uint8) int64 {
 		return int64(C.bfs_baseline_most(C.int(h.Width))) + 8*min(blocks, C.BFS_MOST_ENTRIES)
 	case PNG:
 		return pngKept(h)
+	case Packed:
+		return losslessScratch(h.Width)
 	case WebP:
 		if c == Gray || orientation != 1 && orientation != 4 {
 			return h.pixels() * 3

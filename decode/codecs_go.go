@@ -13,7 +13,7 @@ import (
 )
 
 // goCodecs are the codecs that need no C. They keep nothing between images.
-var goCodecs = codecs{JPEG: goJPEG, PNG: goPNG, WebP: goWebP, BMP: decodeBMP, PNM: decodePNM}
+var goCodecs = codecs{JPEG: goJPEG, PNG: goPNG, WebP: goWebP, BMP: decodeBMP, PNM: decodePNM, Packed: packedCodec(goKinds)}
 
 // throughGo emits the rows that one of Go's decoders makes, and classifies its errors. Hostile data
 // that makes the decoder panic must cost one image, not the program.

@@ -23,8 +23,8 @@ func (*kept) pair(*kept, *[2]Task, *[2]view) bool { return false }
 
 func entryPart([]byte, int64, EntryRule, []EntryPoint, view) (from, to int64) { return 0, 0 }
 
-func packedSize([]byte, view, int) (Packed, bool) { return Packed{}, false }
-func pack([]byte, []byte, Packed) bool            { return false }
+func packedSize([]byte, view, int) (Prepared, bool) { return Prepared{}, false }
+func pack([]byte, []byte, Prepared) bool            { return false }
 
 func kernelRuns(Kernel) bool { return false }
 

@@ -57,6 +57,7 @@ type view struct {
 	Scale       int // 1; for JPEG also 2, 4 or 8
 	Color       Color
 	Orientation uint8 // to apply; 1 for none, and always 1 in formats without orientation
+	Verified    bool  // see Task
 }
 
 // size returns the upright region's size.
@@ -151,11 +152,16 @@ func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 // 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
 // image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
-	v, err := d.view(&Task{dst, data, h, r, scale})
+	return d.DecodeTask(Task{To: dst, Data: data, Header: h, Region: r, Scale: scale})
+}
+
+// DecodeTask is DecodeRegion of what a task holds.
+func (d *Decoder) DecodeTask(t Task) error {
+	v, err := d.view(&t)
 	if err != nil {
 		return err
 	}
-	return d.codecs[h.Format](&d.kept, dst, data, v)
+	return d.codecs[t.Header.Format](&d.kept, t.To, t.Data, v)
 }
 
 // A Task is what DecodeRegion takes.
@@ -165,6 +171,10 @@ type Task struct {
 	Header Header
 	Region Region
 	Scale  int
+
+	// Verified says that the caller has checked these very bytes before, by decoding them without
+	// this mark. The checksum of a packed image is then not computed again.
+	Verified bool
 }
 
 // view checks a task, and returns what its codec is told.
@@ -176,7 +186,7 @@ func (d *Decoder) view(t *Task) (v view, err error) {
 	if h.Format >= numFormats || d.codecs[h.Format] == nil {
 		return v, unsupported("there is no decoder for %s, or it is closed", h.Format)
 	}
-	v = view{Header: h, Region: t.Region, Scale: t.Scale, Color: d.options.Color, Orientation: d.options.orientation(h)}
+	v = view{Header: h, Region: t.Region, Scale: t.Scale, Color: d.options.Color, Orientation: d.options.orientation(h), Verified: t.Verified}
 	if err := v.check(t.To); err != nil {
 		return v, err
 	}
@@ -205,8 +215,7 @@ func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
 		return errs
 	}
 	for i, d := range by {
-		t := &tasks[i]
-		errs[i] = d.DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale)
+		errs[i] = d.DecodeTask(tasks[i])
 	}
 	return errs
 }

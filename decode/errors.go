@@ -24,6 +24,8 @@ var (
 	ErrMemory = fault.New(fault.Memory, "no memory to decode")
 	// ErrPart: all of the file is needed, and only a part of it was read.
 	ErrPart = errors.New("part of an image")
+	// ErrNoPackedForm: the image cannot be packed in the way that was asked for.
+	ErrNoPackedForm = errors.New("no packed form")
 	// ErrDestination: the caller gave a wrong destination, region or scale.
 	ErrDestination = errors.New("bad destination")
 )

@@ -11,6 +11,7 @@ const (
 	BMP
 	PNM
 	WebP
+	Packed // a packed image, see the package comment
 	numFormats
 )
 
@@ -25,6 +26,7 @@ var formats = [numFormats]struct {
 	BMP:     {"bmp", bmpHeader},
 	PNM:     {"pnm", pnmHeader},
 	WebP:    {"webp", webpHeader},
+	Packed:  {"packed", packedHeader},
 }
 
 // String returns the format's lower-case name, as written to indexes and documents.
@@ -54,6 +56,8 @@ func Sniff(data []byte) Format {
 	switch {
 	case hasPrefix(data, "\xff\xd8"):
 		return JPEG
+	case hasPrefix(data, packedSignature):
+		return Packed
 	case hasPrefix(data, pngSignature):
 		return PNG
 	case hasPrefix(data, "BM"):

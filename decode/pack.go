@@ -2,9 +2,9 @@ package decode
 
 import "bytes"
 
-// Packed is a region of a baseline JPEG, prepared for a decoder of many threads. bfs_packed.h has the structs that
+// Prepared is a region of a baseline JPEG, laid out for a decoder of many threads. bfs_packed.h has the structs that
 // such a decoder reads.
-type Packed struct {
+type Prepared struct {
 	Bytes  int64 // an upper bound of its size
 	Work   int64 // bytes of memory that the decoder needs
 	Blocks int64 // of 8x8 samples that the decoder makes of a component, at most
@@ -17,13 +17,13 @@ type Packed struct {
 // Pack plans to pack a region of a JPEG, a whole file, at full size. Its data will be decoded in stretches
 // of so many bits, at least 32. ok is false for whatever such a decoder does not decode: Decoder then
 // decodes it, or says what is wrong.
-func (o Options) Pack(data []byte, h Header, r Region, bits int) (p Packed, ok bool) {
+func (o Options) Pack(data []byte, h Header, r Region, bits int) (p Prepared, ok bool) {
 	if h.Format != JPEG || o.allows(h) != nil || !r.in(h.Width, h.Height) {
-		return Packed{}, false
+		return Prepared{}, false
 	}
 	h, err := check(data, h)
 	if err != nil {
-		return Packed{}, false
+		return Prepared{}, false
 	}
 	return packedSize(data, view{Header: h, Region: r, Scale: 1, Color: o.Color}, bits)
 }
@@ -43,4 +43,4 @@ func Ordinary(data []byte) bool {
 // Put packs the data that was planned into to, Bytes of memory aligned to 8. If ok is false, the JPEG is
 // damaged or odd, or not the one that was planned and takes more memory. What was packed is then an image that the
 // decoder reports as damaged, too.
-func (p Packed) Put(to, data []byte) (ok bool) { return pack(to, data, p) }
+func (p Prepared) Put(to, data []byte) (ok bool) { return pack(to, data, p) }

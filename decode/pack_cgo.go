@@ -9,15 +9,15 @@ package decode
 // #cgo nocallback bfs_pack_size
 import "C"
 
-func packedSize(data []byte, v view, bits int) (Packed, bool) {
+func packedSize(data []byte, v view, bits int) (Prepared, bool) {
 	var size C.bfs_packed_size
 	if C.bfs_pack_size(&size, cBytes(data), C.size_t(len(data)), cRegion(v), C.int(bits)) != C.BFS_OK {
-		return Packed{}, false
+		return Prepared{}, false
 	}
-	return Packed{Bytes: int64(size.packed), Work: int64(size.work), Blocks: int64(size.blocks), Pixels: int64(size.pixels), view: v, bits: bits}, true
+	return Prepared{Bytes: int64(size.packed), Work: int64(size.work), Blocks: int64(size.blocks), Pixels: int64(size.pixels), view: v, bits: bits}, true
 }
 
-func pack(to, data []byte, p Packed) bool {
+func pack(to, data []byte, p Prepared) bool {
 	announced := C.bfs_packed_size{packed: C.uint64_t(len(to)), work: C.uint64_t(p.Work)}
 	return C.bfs_pack(cBytes(to), announced, cBytes(data), C.size_t(len(data)), cRegion(p.view), C.int(p.bits)) == C.BFS_OK
 }

@@ -24,6 +24,9 @@ func otherPaths() []codecSet {
 			return NewDecoder(o)
 		}
 		all = append(all, codecSet{name: "kernel-" + k.String(), make: make, only: JPEG, light: k != LibJPEG})
+		if k == Portable || k == AVX2 {
+			all = append(all, codecSet{name: "packed-" + k.String(), make: make, only: Packed, light: true})
+		}
 	}
 	return all
 }

@@ -100,7 +100,8 @@ var allSamples = sync.OnceValue(func() []sample {
 		s.rateFile()
 		all = append(all, s)
 	}
-	return append(all, editedSamples(all)...)
+	all = append(all, editedSamples(all)...)
+	return append(all, packedSamples(all)...)
 })
 
 // corpus returns one of testdata/samples.

@@ -52,7 +52,7 @@ type planned struct {
 	y, x                         resample.Filter
 	atY, weightsY, atX, weightsX int // in the staging buffer
 	decoded                      bool
-	packed                       decode.Packed
+	packed                       decode.Prepared
 	file                         int // of an image that nvJPEG decodes, in Files
 	pix, work                    int // of a JPEG that the kernels decode, its packed form and its memory; else its pixels
 }

@@ -121,9 +121,9 @@ func (j *Job) Finish(memory []byte) error {
 }
 
 // Pack plans to decode the region elsewhere: see [decode.Options.Pack].
-func (j *Job) Pack(data []byte, bits int) (p decode.Packed, ok bool) {
+func (j *Job) Pack(data []byte, bits int) (p decode.Prepared, ok bool) {
 	if j.Scale > 1 {
-		return decode.Packed{}, false
+		return decode.Prepared{}, false
 	}
 	return j.options.Pack(data, j.head, j.Region, bits)
 }

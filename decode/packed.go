@@ -1,0 +1,218 @@
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// A packed image holds another image's pixels in a code that is decoded far faster. It has a
+// header of 64 bytes, all numbers little-endian, a body that depends on its kind, and what Unpack
+// needs besides to make the original file:
+//
+//	 0  4  "\xb5BFS"
+//	 4  1  version
+//	 5  1  kind
+//	 6  1  EXIF orientation, 1 to 8
+//	 7  1  format of the original, as in originals
+//	 8  4  width as stored
+//	12  4  height as stored
+//	16  8  bytes of the body
+//	24  8  bytes of the remainder; 0: the image was packed for memory
+//	32  4  CRC-32C of everything, with these four bytes as zeros
+//	36 28  zeros
+//	64     the body, then the remainder
+const (
+	packedSignature = "\xb5BFS"
+	packedVersion   = 1
+	packedHead      = 64
+	packedSum       = 32 // where the checksum is
+
+	// packedMost bounds body and remainder, so that sums of sizes cannot overflow.
+	packedMost = 1 << 40
+
+	// packedSlack is the number of zeros at the end of a body, so that decoders may read that much
+	// past what they use.
+	packedSlack = 80
+)
+
+// The kinds of body.
+const (
+	kindLossless = 1 + iota
+	numKinds
+)
+
+// originals are the formats of originals by their number in the file, which never changes.
+var originals = [...]Format{1: JPEG, 2: PNG, 3: BMP, 4: PNM, 5: WebP}
+
+// packed is a packed image in parts, which share the memory of its file.
+type packed struct {
+	kind          uint8
+	orientation   uint8
+	original      Format
+	width, height int
+	body          []byte
+	remainder     []byte
+}
+
+// packedKinds holds what decodes each kind of body. A codec checks everything that it reads: the
+// checksum may not have been computed.
+type packedKinds [numKinds]func(k *kept, dst Image, p packed, v view) error
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func packedChecksum(data []byte) uint32 {
+	var zeros [4]byte
+	sum := crc32.Update(0, castagnoli, data[:packedSum])
+	sum = crc32.Update(sum, castagnoli, zeros[:])
+	return crc32.Update(sum, castagnoli, data[packedSum+4:])
+}
+
+func packedHeader(data []byte, complete bool) (Header, error) {
+	p, err := readPacked(data, complete)
+	if err != nil {
+		return Header{}, err
+	}
+	le := binary.LittleEndian
+	h := Header{Format: Packed, Width: p.width, Height: p.height, Orientation: p.orientation}
+	h.least = packedHead + int64(le.Uint64(data[16:])+le.Uint64(data[24:]))
+	return h, nil
+}
+
+// readPacked reads the header of a packed image; body and remainder are set if all of both is there.
+func readPacked(data []byte, complete bool) (p packed, err error) {
+	if len(data) > 4 && data[4] != packedVersion {
+		return p, unsupported("a packed image of version %d; this program reads version %d", data[4], packedVersion)
+	}
+	if len(data) < packedHead {
+		return p, endsEarly(complete)
+	}
+	le := binary.LittleEndian
+	p = packed{kind: data[5], orientation: data[6], width: int(le.Uint32(data[8:])), height: int(le.Uint32(data[12:]))}
+	if n := int(data[7]); n < len(originals) {
+		p.original = originals[n]
+	}
+	body, remainder := le.Uint64(data[16:]), le.Uint64(data[24:])
+	switch {
+	case p.kind == 0 || p.kind >= numKinds:
+		return p, unsupported("a packed image of kind %d", p.kind)
+	case p.original == Unknown:
+		return p, corrupt("it was packed from an unknown format")
+	case p.orientation < 1 || p.orientation > 8:
+		return p, corrupt("an orientation of %d", p.orientation)
+	case body < packedSlack || body > packedMost || remainder > packedMost:
+		return p, corrupt("a body of %d and a remainder of %d bytes", body, remainder)
+	case [packedHead - packedSum - 4]byte(data[packedSum+4:packedHead]) != [packedHead - packedSum - 4]byte{}:
+		return p, corrupt("a header whose reserved bytes are not 0")
+	}
+	if err := checkSide(int64(p.width), int64(p.height)); err != nil {
+		return p, err
+	}
+	if rest := data[packedHead:]; uint64(len(rest)) == body+remainder {
+		p.body, p.remainder = rest[:body:body], rest[body:]
+	}
+	return p, nil
+}
+
+// openPacked returns the parts of a whole file; only its checksum may not have been compared.
+func openPacked(data []byte, verified bool) (packed, error) {
+	p, err := readPacked(data, true)
+	switch {
+	case err != nil:
+		return p, err
+	case p.body == nil:
+		return p, corrupt("its length is not what its header says")
+	case !verified && packedChecksum(data) != binary.LittleEndian.Uint32(data[packedSum:]):
+		return p, corrupt("its checksum is wrong")
+	}
+	return p, nil
+}
+
+// file joins the parts. The body must end in packedSlack zeros.
+func (p *packed) file() []byte {
+	le := binary.LittleEndian
+	out := make([]byte, packedHead, packedHead+len(p.body)+len(p.remainder))
+	copy(out, packedSignature)
+	out[4], out[5], out[6] = packedVersion, p.kind, p.orientation
+	for n, f := range originals {
+		if f == p.original {
+			out[7] = uint8(n)
+		}
+	}
+	le.PutUint32(out[8:], uint32(p.width))
+	le.PutUint32(out[12:], uint32(p.height))
+	le.PutUint64(out[16:], uint64(len(p.body)))
+	le.PutUint64(out[24:], uint64(len(p.remainder)))
+	out = append(append(out, p.body...), p.remainder...)
+	le.PutUint32(out[packedSum:], packedChecksum(out))
+	return out
+}
+
+// packedCodec returns a codec that decodes packed images by kind.
+func packedCodec(kinds packedKinds) codec {
+	return func(k *kept, dst Image, data []byte, v view) error {
+		p, err := openPacked(data, v.Verified)
+		if err == nil {
+			err = v.Header.matches(p.width, p.height)
+		}
+		if err != nil {
+			return err
+		}
+		return kinds[p.kind](k, dst, p, v)
+	}
+}
+
+// Remainder says what a packed image keeps.
+type Remainder uint8
+
+const (
+	// ForMemory keeps the pixels as Decoder delivers them; the file cannot be made again.
+	ForMemory Remainder = iota
+	// ForFile keeps the pixels as stored, and whatever else the file has, for Unpack.
+	ForFile
+)
+
+// Pack returns the packed form of an image, a whole file, in memory of its own. Decoding it gives
+// exactly the pixels of the original. The error is ErrNoPackedForm for images that cannot be kept in
+// this way, and otherwise what decoding the image returns.
+func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
+	pix := Image{Width: h.Width, Height: h.Height, Stride: 3 * h.Width}
+	if err := d.options.allows(h); err != nil {
+		return nil, err
+	}
+	if h.Format == Packed || h.Format == JPEG || h.Format >= numFormats || d.codecs[h.Format] == nil {
+		return nil, fmt.Errorf("%w: of %s", ErrNoPackedForm, h.Format)
+	}
+	found, err := check(data, h)
+	if err != nil {
+		return nil, err
+	}
+	pix.Pix = make([]byte, pix.Stride*pix.Height)
+	v := view{Header: found, Region: Region{W: h.Width, H: h.Height}, Scale: 1, Orientation: 1}
+	if err := d.codecs[h.Format](&d.kept, pix, data, v); err != nil {
+		return nil, err
+	}
+	p := packed{kind: kindLossless, orientation: h.Orientation, original: h.Format, width: h.Width, height: h.Height}
+	if err := p.packLossless(pix.Pix, data, keep); err != nil {
+		return nil, err
+	}
+	return p.file(), nil
+}
+
+// Unpack returns the original of an image that was packed for a file. It is the same file for BMP
+// and PNM; for PNG it is one with the same stored pixels and the same other chunks, not interlaced.
+// The error is ErrNoPackedForm for an image that was packed for memory, and ErrCorrupt or ErrFormat
+// for bytes that are no packed image.
+func Unpack(packed []byte) (original []byte, err error) {
+	if Sniff(packed) != Packed {
+		return nil, unsupported("it is not a packed image")
+	}
+	p, err := openPacked(packed, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(p.remainder) == 0:
+		return nil, fmt.Errorf("%w: it was packed for memory, without what else its file had", ErrNoPackedForm)
+	}
+	return p.unpackLossless()
+}

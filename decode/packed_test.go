@@ -1,0 +1,251 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// packedSamples are the packed forms of all samples that have one.
+func packedSamples(all []sample) (out []sample) {
+	d := NewDecoder(Options{})
+	defer d.Close()
+	for _, s := range all {
+		if s.format == JPEG || s.format == Packed {
+			continue
+		}
+		for keep, name := range [...]string{ForMemory: "memory", ForFile: "file"} {
+			data, err := d.Pack(s.data, headerOf(s.data), Remainder(keep))
+			if keep == int(ForFile) && errors.Is(err, ErrNoPackedForm) {
+				continue
+			}
+			if err != nil {
+				panic(fmt.Sprintf("%s: %v", s.name, err))
+			}
+			p := s
+			p.name, p.data, p.format, p.loose = s.name+" packed for "+name, data, Packed, 0
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sealed computes the checksum anew.
+func sealed(data []byte) []byte {
+	binary.LittleEndian.PutUint32(data[packedSum:], packedChecksum(data))
+	return data
+}
+
+// TestUnpackPacked: what was packed for a file is unpacked to it.
+func TestUnpackPacked(t *testing.T) {
+	d := NewDecoder(Options{})
+	defer d.Close()
+	count := map[Format]int{}
+	for _, s := range allSamples() {
+		h := headerOf(s.data)
+		data, err := d.Pack(s.data, h, ForFile)
+		if errors.Is(err, ErrNoPackedForm) {
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			continue
+		}
+		count[h.Format]++
+		got, err := Unpack(data)
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			continue
+		}
+		if h.Format != PNG {
+			if !bytes.Equal(got, s.data) {
+				t.Errorf("%s: another file", s.name)
+			}
+			continue
+		}
+		samePNG(t, s.name, got, s.data)
+	}
+	for f, least := range map[Format]int{PNG: 20, BMP: 5, PNM: 5} {
+		if count[f] < least {
+			t.Errorf("%d files of %s were packed, of at least %d", count[f], f, least)
+		}
+	}
+}
+
+// samePNG compares stored pixels, and all chunks that are not pixels.
+func samePNG(t *testing.T, name string, got, want []byte) {
+	t.Helper()
+	var stored [2]image.Image
+	var chunks [2][]byte
+	for i, data := range [][]byte{got, want} {
+		m, err := png.Decode(bytes.NewReader(data))
+		if err != nil { // Go is stricter about ancillary chunks
+			critical, _ := pngCritical(data)
+			if m, err = png.Decode(critical); err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+		}
+		stored[i] = m
+		for chunk := range pngChunks(data, len(pngSignature)) {
+			if kind := string(chunk[4:8]); kind != "IDAT" && kind != "IHDR" {
+				chunks[i] = append(chunks[i], chunk...)
+			}
+		}
+	}
+	if !bytes.Equal(chunks[0], chunks[1]) {
+		t.Errorf("%s: other chunks", name)
+	}
+	b := stored[1].Bounds()
+	if fmt.Sprintf("%T", stored[0]) != fmt.Sprintf("%T", stored[1]) || stored[0].Bounds() != b {
+		t.Errorf("%s: %T of %v, want %T of %v", name, stored[0], stored[0].Bounds(), stored[1], b)
+		return
+	}
+	for y := range b.Dy() {
+		for x := range b.Dx() {
+			if stored[0].At(x, y) != stored[1].At(x, y) {
+				t.Errorf("%s: another pixel at %d, %d", name, x, y)
+				return
+			}
+		}
+	}
+}
+
+// TestPackedFlipped: a bit that flips in a packed image is found, and harmless where the checksum
+// is right or not looked at.
+func TestPackedFlipped(t *testing.T) {
+	input, most := guardedMemory(t, 1<<16), 1500
+	for i, s := range packedSamples(allSamples()) {
+		if len(s.data) > most || i%7 != 0 {
+			continue
+		}
+		h := headerOf(s.data)
+		for _, set := range codecSets() {
+			if !set.has(Packed) {
+				continue
+			}
+			d := set.decoder(t, Options{})
+			height, width := h.Size(false)
+			for at := range s.data {
+				data := atEnd(input, len(s.data))
+				copy(data, s.data)
+				data[at] ^= 1 << (at % 8)
+				name := fmt.Sprintf("%s: %s with another byte %d", set.name, s.name, at)
+				if _, err := decodeTo(t, d, name, data, h); err == nil {
+					t.Errorf("%s: no error", name)
+				} else {
+					explained(t, name, err)
+				}
+				c := newCanvas(width, height, 3)
+				err := d.DecodeTask(Task{To: c.Image, Data: data, Header: h, Region: Region{W: h.Width, H: h.Height}, Scale: 1, Verified: true})
+				if err != nil {
+					explained(t, name, err)
+				}
+				c.pixels(t, name)
+				if _, err := Unpack(sealed(data)); err != nil && !errors.Is(err, ErrNoPackedForm) {
+					explained(t, name, err)
+				}
+			}
+		}
+	}
+}
+
+func TestPackedHeader(t *testing.T) {
+	good := packedSamples([]sample{corpus("plain-20x10.png")})[0].data
+	for name, c := range map[string]struct {
+		at    int
+		to    byte
+		kind  error
+		words string
+	}{
+		"another version":     {4, 2, ErrFormat, "version 2"},
+		"no kind":             {5, 0, ErrFormat, "kind 0"},
+		"a kind of tomorrow":  {5, 9, ErrFormat, "kind 9"},
+		"no orientation":      {6, 0, ErrCorrupt, "orientation"},
+		"an unknown original": {7, 99, ErrCorrupt, "unknown format"},
+		"no width":            {8, 0, ErrCorrupt, "size"},
+		"an endless body":     {23, 1, ErrCorrupt, "body"},
+		"reserved bytes":      {40, 1, ErrCorrupt, "reserved"},
+		"a longer body":       {17, 9, ErrCorrupt, "bytes at the least"},
+	} {
+		data := bytes.Clone(good)
+		data[c.at] = c.to
+		if _, err := ReadHeader(sealed(data), true); !errors.Is(err, c.kind) || !strings.Contains(fmt.Sprint(err), c.words) {
+			t.Errorf("%s: %v, want it to speak of %q", name, err, c.words)
+		}
+	}
+	if _, err := Unpack(good); !errors.Is(err, ErrNoPackedForm) {
+		t.Errorf("unpacking what was packed for memory: %v", err)
+	}
+	if _, err := Unpack([]byte("what is this")); !errors.Is(err, ErrFormat) {
+		t.Errorf("unpacking something else: %v", err)
+	}
+}
+
+// TestRowPackers: both packers make the same bytes, and Go's code reads them.
+func TestRowPackers(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, planes := range []int{1, 2, 3, 4} {
+		for _, width := range []int{1, 2, 15, 16, 31, 32, 33, 100, 500} {
+			ours, pure := newRowPacker(width, planes), newGoRowPacker(width, planes)
+			for noise := range 9 {
+				pix := make([]byte, width*planes)
+				for i := range pix {
+					pix[i] = uint8(i/planes + random.IntN(1<<noise))
+				}
+				if a, b := ours.append(nil, pix), pure.append(nil, pix); !bytes.Equal(a, b) {
+					t.Fatalf("%d planes of %d, noise of %d bits: %x and %x", planes, width, noise, a, b)
+				}
+			}
+		}
+	}
+}
+
+func FuzzPacked(f *testing.F) { fuzzFormat(f, Packed, true) }
+
+// FuzzPackUnpack: whatever can be packed has the same pixels, and what can be unpacked, too.
+func FuzzPackUnpack(f *testing.F) {
+	for _, s := range allSamples() {
+		if s.format != JPEG && len(s.data) < 3000 {
+			f.Add(s.data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h, err := ReadHeader(data, true)
+		if err != nil || h.pixels() > 1<<14 {
+			return
+		}
+		d := NewDecoder(Options{})
+		defer d.Close()
+		want, wantErr := decodeTo(t, d, "original", data, h)
+		for _, keep := range []Remainder{ForMemory, ForFile} {
+			p, err := d.Pack(data, h, keep)
+			if err != nil {
+				if wantErr == nil && !errors.Is(err, ErrNoPackedForm) {
+					t.Fatal(err)
+				}
+				continue
+			}
+			got, err := decodeTo(t, d, "packed", p, headerOf(p))
+			if err != nil || wantErr != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%v, %v, or other pixels", err, wantErr)
+			}
+			if keep == ForMemory {
+				continue
+			}
+			file, err := Unpack(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err = decodeTo(t, d, "unpacked", file, headerOf(file)); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("unpacked: %v, or other pixels", err)
+			}
+		}
+	})
+}
