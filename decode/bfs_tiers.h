@@ -111,6 +111,7 @@ int bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3]);
 int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole,
                    bfs_tiers *t);
 
+size_t bfs_tiers_memory(int width);
 int bfs_tiers_decode(bfs_kept *k, int kernel, const uint8_t *body, size_t size, uint8_t *to,
                      bfs_view view);
 

@@ -8,6 +8,7 @@ package decode
 // #cgo static LDFLAGS: -l:libjpeg.a -l:libpng16.a -l:libdeflate.a -l:libwebp.a -l:libz.a -lm
 // #include "bfs_baseline.h"
 // #include "bfs_png.h"
+// #include "bfs_tiers.h"
 // #include "bfs_webp.h"
 import "C"
 
@@ -63,7 +64,7 @@ func scratch(h Header, c Color, orientation uint8) int64 {
 	case PNG:
 		return pngKept(h)
 	case Packed:
-		return losslessScratch(h.Width)
+		return max(losslessScratch(h.Width), int64(C.bfs_tiers_memory(C.int(h.Width))))
 	case WebP:
 		if c == Gray || orientation != 1 && orientation != 4 {
 			return h.pixels() * 3

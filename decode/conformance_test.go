@@ -398,11 +398,8 @@ func TestNativeAgainstGo(t *testing.T) {
 				continue
 			}
 			worst, mean := 0, 0.0
-			if s.format == JPEG {
-				worst, mean = jpegWorst, jpegMean
-				if s.gray == nil && subsamples(s.data) {
-					worst, mean = subsampled, chromaMean
-				}
+			if p, _ := readPacked(s.data, true); s.format == JPEG || s.format == Packed && p.original == JPEG {
+				worst, mean = s.worst, s.mean
 			}
 			compare(t, s.name, native, pure, worst, mean)
 		}

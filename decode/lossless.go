@@ -237,4 +237,4 @@ func goLossless(_ *kept, dst Image, p packed, v view) error {
 	return err
 }
 
-var goKinds = packedKinds{kindLossless: goLossless}
+var goKinds = packedKinds{kindLossless: goLossless, kindCoefficients: goCoefficients}

@@ -14,7 +14,7 @@ import (
 	"unsafe"
 )
 
-var nativeKinds = packedKinds{kindLossless: (*kept).lossless}
+var nativeKinds = packedKinds{kindLossless: (*kept).lossless, kindCoefficients: (*kept).coefficients}
 
 // lossless decodes band by band.
 func (k *kept) lossless(dst Image, p packed, v view) error {

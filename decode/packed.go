@@ -38,7 +38,8 @@ const (
 
 // The kinds of body.
 const (
-	kindLossless = 1 + iota
+	kindLossless     = 1 + iota
+	kindCoefficients // of a JPEG, see bfs_tiers.h
 	numKinds
 )
 
@@ -180,12 +181,15 @@ func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 	if err := d.options.allows(h); err != nil {
 		return nil, err
 	}
-	if h.Format == Packed || h.Format == JPEG || h.Format >= numFormats || d.codecs[h.Format] == nil {
+	if h.Format == Packed || h.Format >= numFormats || d.codecs[h.Format] == nil {
 		return nil, fmt.Errorf("%w: of %s", ErrNoPackedForm, h.Format)
 	}
 	found, err := check(data, h)
 	if err != nil {
 		return nil, err
+	}
+	if h.Format == JPEG {
+		return d.packJPEG(data, found, keep)
 	}
 	pix.Pix = make([]byte, pix.Stride*pix.Height)
 	v := view{Header: found, Region: Region{W: h.Width, H: h.Height}, Scale: 1, Orientation: 1}
@@ -199,8 +203,8 @@ func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 	return p.file(), nil
 }
 
-// Unpack returns the original of an image that was packed for a file. It is the same file for BMP
-// and PNM; for PNG it is one with the same stored pixels and the same other chunks, not interlaced.
+// Unpack returns the original of an image that was packed for a file. It is the same file for JPEG,
+// BMP and PNM; for PNG it is one with the same stored pixels and the same other chunks, not interlaced.
 // The error is ErrNoPackedForm for an image that was packed for memory, and ErrCorrupt or ErrFormat
 // for bytes that are no packed image.
 func Unpack(packed []byte) (original []byte, err error) {
@@ -213,6 +217,9 @@ func Unpack(packed []byte) (original []byte, err error) {
 		return nil, err
 	case len(p.remainder) == 0:
 		return nil, fmt.Errorf("%w: it was packed for memory, without what else its file had", ErrNoPackedForm)
+	}
+	if p.kind == kindCoefficients {
+		return p.restoreJPEG()
 	}
 	return p.unpackLossless()
 }

@@ -200,6 +200,14 @@ static int open_body(reader *r, const uint8_t *body, size_t size)
     return BFS_OK;
 }
 
+/* bfs_tiers_memory is the most memory that is kept of images of a width. A row of MCUs has at most 96
+ * bytes of coefficients per column, and its last chunk is laid out in full. */
+size_t bfs_tiers_memory(int width)
+{
+    const size_t columns = (size_t)width + BFS_TIERS_MCUS * 32;
+    return ALIGNMENT + 2 * 96 * columns + bfs_picture_most(columns) + COPY;
+}
+
 static int lay_out(reader *r, bfs_kept *k)
 {
     const bfs_picture *p = &r->p;

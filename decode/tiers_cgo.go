@@ -17,6 +17,10 @@ import (
 
 func (k *kept) tiersKernel() C.int { return C.int(max(k.kernel, Portable) - Portable) }
 
+func (k *kept) coefficients(dst Image, p packed, v view) error {
+	return k.unpackTiers(dst, p.body, v)
+}
+
 // unpackTiers decodes a view of a packed JPEG's body.
 func (k *kept) unpackTiers(dst Image, body []byte, v view) error {
 	to, view := cView(dst, v)
@@ -25,7 +29,7 @@ func (k *kept) unpackTiers(dst Image, body []byte, v view) error {
 }
 
 // packTiers makes the body of a packed JPEG. An image that our own decoder leaves to libjpeg-turbo
-// has none, which is ErrFormat.
+// has none, which is ErrNoPackedForm.
 func (k *kept) packTiers(data []byte, h Header) ([]byte, error) {
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.dx = C.ptrdiff_t(whole.channels)
@@ -38,5 +42,5 @@ func (k *kept) packTiers(data []byte, h Header) ([]byte, error) {
 	case C.BFS_MEMORY:
 		return nil, fmt.Errorf("%w: coefficients", ErrMemory)
 	}
-	return nil, unsupported("it is left to libjpeg-turbo, and has no packed form")
+	return nil, fmt.Errorf("%w: of a JPEG that is left to libjpeg-turbo", ErrNoPackedForm)
 }

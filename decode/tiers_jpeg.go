@@ -3,6 +3,7 @@ package decode
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 )
 
@@ -16,8 +17,51 @@ const (
 	maxPackedShift = 13
 )
 
-// jpegRemainder returns what restoreJPEG needs of a JPEG besides its body, or ErrFormat if it would
-// not restore the same bytes.
+// packJPEG packs a JPEG that its header describes.
+func (d *Decoder) packJPEG(data []byte, h Header, keep Remainder) ([]byte, error) {
+	body, err := d.kept.packTiers(data, h)
+	if err != nil {
+		return nil, err
+	}
+	p := packed{kind: kindCoefficients, orientation: h.Orientation, original: JPEG, width: h.Width, height: h.Height}
+	p.body = append(body, make([]byte, packedSlack)...)
+	if keep == ForFile {
+		if p.remainder, err = jpegRemainder(data, p.body, h.Width, h.Height); err != nil {
+			return nil, err
+		}
+	}
+	return p.file(), nil
+}
+
+func (p *packed) restoreJPEG() ([]byte, error) {
+	if p.original != JPEG {
+		return nil, corrupt("coefficients of %s", p.original)
+	}
+	return restoreJPEG(p.body, p.remainder, p.width, p.height)
+}
+
+// goCoefficients decodes a packed JPEG by way of its file.
+func goCoefficients(k *kept, dst Image, p packed, v view) error {
+	if len(p.remainder) == 0 {
+		return unsupported("a JPEG that was packed for memory takes a build with cgo")
+	}
+	data, err := p.restoreJPEG()
+	if err != nil {
+		return err
+	}
+	h, err := ReadHeader(data, true)
+	if err != nil {
+		return err
+	}
+	if err := h.matches(p.width, p.height); err != nil {
+		return err
+	}
+	v.Header = h
+	return goJPEG(k, dst, data, v)
+}
+
+// jpegRemainder returns what restoreJPEG needs of a JPEG besides its body, or ErrNoPackedForm if
+// it would not restore the same bytes.
 func jpegRemainder(data, body []byte, width, height int) ([]byte, error) {
 	frame := withoutScans(data)
 	for _, fill := range []byte{0xff, 0} {
@@ -27,7 +71,7 @@ func jpegRemainder(data, body []byte, width, height int) ([]byte, error) {
 			return rest, nil
 		}
 	}
-	return nil, unsupported("its Huffman codes were written in a way that cannot be repeated")
+	return nil, fmt.Errorf("%w: that can be undone, of a JPEG with unusual codes", ErrNoPackedForm)
 }
 
 // withoutScans returns what a JPEG has besides entropy-coded data.

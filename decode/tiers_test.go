@@ -219,7 +219,7 @@ func TestNotRestored(t *testing.T) {
 	if !bytes.Equal(body, packedBody(t, oddFile{s.name, s.data}, h)) {
 		t.Skip("the bit was not one that fills up")
 	}
-	if _, err := jpegRemainder(data, body, h.Width, h.Height); !errors.Is(err, ErrFormat) {
+	if _, err := jpegRemainder(data, body, h.Width, h.Height); !errors.Is(err, ErrNoPackedForm) {
 		t.Errorf("restored as if all were filled up alike: %v", err)
 	}
 }
@@ -299,7 +299,10 @@ func BenchmarkTiers(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%v/whole/pairs", kernel), func(b *testing.B) {
 			for range (b.N + 1) / 2 {
-				tasks := [2]Task{{image(whole), data, h, whole.Region, 1}, {image(whole), data, h, whole.Region, 1}}
+				var tasks [2]Task
+				for i := range tasks {
+					tasks[i] = Task{To: image(whole), Data: data, Header: h, Region: whole.Region, Scale: 1}
+				}
 				if errs := DecodePair(&[2]*Decoder{d, other}, &tasks); errs != [2]error{} {
 					b.Fatal(errs)
 				}
