@@ -1,7 +1,7 @@
 // Package decode turns encoded bytes into pixels in the caller's memory.
 //
-// [ReadHeader] finds the format, stored size and EXIF orientation of a JPEG, PNG, WebP, BMP or
-// PPM/PGM in its first bytes; [Header.WithTail] adds what a PNG's last bytes say. Both are pure
+// [ReadHeader] finds the format, stored size and EXIF orientation of a JPEG, PNG, WebP, BMP,
+// PPM/PGM or packed image in its first bytes; [Header.WithTail] adds what a PNG's last bytes say. Both are pure
 // Go, allocate nothing on success, and are safe on any input.
 //
 // A [Decoder], one per worker, writes pixels to their destination: rows of 8-bit RGB or gray
@@ -63,6 +63,17 @@
 // R = round(C*K/255), after the inversion that an Adobe marker announces. There is no colour
 // management. As in djpeg, incomplete progressive JPEGs are smoothed, and missing Huffman tables
 // default to the standard ones. An animated WebP decodes to its first frame on a black canvas.
+//
+// # The packed form
+//
+// [Decoder.Pack] writes the pixels of a PNG, BMP, PNM or WebP in a code of our own, which vector
+// instructions undo many times as fast as a PNG: each row of each plane is predicted from the left or
+// from above, and each 16 residuals have the fewest bits that hold them. A packed image is one more
+// format: [ReadHeader] knows it, and a Decoder decodes regions of it, to the original's pixels. Packed
+// for memory, it holds what the rules for pixels give; packed for a file, it holds what is stored,
+// alpha and palettes included, and what else the file has, and [Unpack] undoes it. That is possible
+// for PNG with 8 bits a sample, BMP with 24 bits a pixel, and binary PNM with a maximum of 255. Each
+// decode checks the checksum, unless [Task] says that it was checked; all sizes are checked always.
 //
 // # What is corrupt
 //

@@ -230,9 +230,11 @@ static uint64_t squeeze(uint64_t v, int w)
     return (v & 0xffffffffu) | v >> 32 << (4 * w);
 }
 
-static uint8_t *pack_plane(uint8_t *to, const uint8_t *row, const uint8_t *above, int n, uint8_t *work)
+/* residuals_of computes the residuals of each prediction. Without "restrict", compilers would not
+ * use vectors. */
+static void residuals_of(uint8_t *restrict left, uint8_t *restrict up, uint8_t *restrict gradient,
+                         const uint8_t *restrict row, const uint8_t *restrict above, int n)
 {
-    uint8_t *left = work, *up = work + n, *gradient = work + 2 * n;
     left[0] = row[0];
     up[0] = gradient[0] = (uint8_t)(row[0] - above[0]);
     for (int x = 1; x < n; x++) {
@@ -240,6 +242,11 @@ static uint8_t *pack_plane(uint8_t *to, const uint8_t *row, const uint8_t *above
         up[x] = (uint8_t)(row[x] - above[x]);
         gradient[x] = (uint8_t)(row[x] - row[x - 1] - above[x] + above[x - 1]);
     }
+}
+
+static uint8_t *pack_plane(uint8_t *to, const uint8_t *row, const uint8_t *above, int n, uint8_t *work)
+{
+    residuals_of(work, work + n, work + 2 * (size_t)n, row, above, n);
     int best = 0;
     uint32_t least = UINT32_MAX;
     for (int how = BFS_LEFT; how <= BFS_GRADIENT; how++) {
@@ -266,6 +273,14 @@ static uint8_t *pack_plane(uint8_t *to, const uint8_t *row, const uint8_t *above
     return to;
 }
 
+/* split takes a channel out of pixels that are step bytes apart, less their green if that is given. */
+static inline __attribute__((always_inline)) void
+split(uint8_t *restrict to, const uint8_t *restrict from, const uint8_t *restrict green, int n, const int step)
+{
+    for (int x = 0; x < n; x++)
+        to[x] = (uint8_t)(from[x * step] - (green ? green[x * step] : 0));
+}
+
 /* bfs_lossless_pack packs a row of interleaved planes, and returns its size. above has the planes'
  * previous row, and gets this one; work has room for four rows of a plane. Up to 8 bytes after the row
  * are overwritten. */
@@ -275,15 +290,17 @@ size_t bfs_lossless_pack(uint8_t *to, const uint8_t *pix, int width, int planes,
     const uint8_t *start = to;
     uint8_t *row = work + 3 * (size_t)n;
     for (int c = 0; c < planes; c++, above += n) {
-        if (planes < 3 || c == 3)
-            for (int x = 0; x < width; x++)
-                row[x] = pix[x * planes + c];
-        else {
-            const int of = c == 0 ? 1 : c == 1 ? 0 : 2;
-            const uint8_t green = c == 0 ? 0 : 255;
-            for (int x = 0; x < width; x++)
-                row[x] = (uint8_t)(pix[x * planes + of] - (pix[x * planes + 1] & green));
-        }
+        static const int channel[] = {1, 0, 2, 3};
+        const uint8_t *from = pix + (planes < 3 ? c : channel[c]);
+        const uint8_t *green = planes >= 3 && (c == 1 || c == 2) ? pix + 1 : NULL;
+        if (planes == 1)
+            memcpy(row, from, width);
+        else if (planes != 3)
+            split(row, from, green, width, planes);
+        else if (green)
+            split(row, from, pix + 1, width, 3);
+        else
+            split(row, from, NULL, width, 3);
         memset(row + width, row[width - 1], n - width);
         to = pack_plane(to, row, above, n, work);
         memcpy(above, row, n);

@@ -60,12 +60,14 @@ type packed struct {
 // checksum may not have been computed.
 type packedKinds [numKinds]func(k *kept, dst Image, p packed, v view) error
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	noSum      [4]byte
+)
 
 func packedChecksum(data []byte) uint32 {
-	var zeros [4]byte
 	sum := crc32.Update(0, castagnoli, data[:packedSum])
-	sum = crc32.Update(sum, castagnoli, zeros[:])
+	sum = crc32.Update(sum, castagnoli, noSum[:])
 	return crc32.Update(sum, castagnoli, data[packedSum+4:])
 }
 

@@ -250,3 +250,64 @@ func FuzzPackUnpack(f *testing.F) {
 		}
 	})
 }
+
+// benchPictures are the pictures of training data that lossless files are measured with, as PNG.
+func benchPictures(b *testing.B) map[string][]byte {
+	street := image.NewNRGBA(image.Rect(0, 0, 2048, 1024))
+	random := rand.New(rand.NewPCG(7, 8))
+	for i := 0; i < len(street.Pix); i += 4 {
+		x, y := i/4%2048, i/4/2048
+		v := x/16 + y/9 + 40*(x/200%2) + 60*(y/300) + random.IntN(6)
+		street.Pix[i], street.Pix[i+1], street.Pix[i+2], street.Pix[i+3] = uint8(v), uint8(v+20), uint8(v/2+random.IntN(4)), 255
+	}
+	out := map[string][]byte{}
+	for name, m := range map[string]image.Image{"noisy-500x375": photo(), "street-2048x1024": street} {
+		var to bytes.Buffer
+		if err := png.Encode(&to, m); err != nil {
+			b.Fatal(err)
+		}
+		out[name] = to.Bytes()
+	}
+	return out
+}
+
+// BenchmarkPacked compares a PNG with its packed form: size, decoding, and packing, which includes
+// decoding the PNG.
+func BenchmarkPacked(b *testing.B) {
+	for name, data := range benchPictures(b) {
+		h := headerOf(data)
+		d := NewDecoder(Options{})
+		defer d.Close()
+		p, err := d.Pack(data, h, ForMemory)
+		if err != nil {
+			b.Fatal(err)
+		}
+		pix := make([]byte, h.Width*h.Height*3)
+		dst := Image{pix, 3 * h.Width, h.Height, h.Width}
+		decode := func(data []byte, verified bool) func(b *testing.B) {
+			h := headerOf(data)
+			return func(b *testing.B) {
+				b.SetBytes(int64(len(pix)))
+				b.ReportMetric(float64(len(data))/float64(len(pix)), "of-raw")
+				all := Region{W: h.Width, H: h.Height}
+				for b.Loop() {
+					if err := d.DecodeTask(Task{To: dst, Data: data, Header: h, Region: all, Scale: 1, Verified: verified}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		}
+		b.Run(name+"/png", decode(data, false))
+		b.Run(name+"/packed", decode(p, false))
+		b.Run(name+"/packed-verified", decode(p, true))
+		b.Run(name+"/pack-alone", func(b *testing.B) {
+			l := lossless{pixels: pixelsRGB, width: h.Width, height: h.Height}
+			b.SetBytes(int64(len(pix)))
+			for b.Loop() {
+				if _, err := l.pack(pix); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
