@@ -164,8 +164,8 @@ wheel_and_examples() {
 }
 
 sanitizers() {
-	say 'JPEGs, with the sanitizers of addresses and undefined behaviour'
-	check sanitized tests -asan -run 'Baseline|Tiers|Restor' -skip TestBaselineAlone ./decode # what those compare, others do with libjpeg-turbo
+	say 'JPEGs and packed images, with the sanitizers of addresses and undefined behaviour'
+	check sanitized tests -asan -run 'Baseline|Packed|RowPackers|Tiers|Restor' -skip TestBaselineAlone ./decode # what those compare, others do with libjpeg-turbo
 
 	say 'JPEGs, with the sanitizer of uninitialized memory'
 	if has_msan; then
