@@ -331,7 +331,7 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task)
     k->entries = BFS_ENTRIES_UNUSED;
     if (entries.given)
         k->entries = result == BFS_OK ? BFS_ENTRIES_USED : BFS_ENTRIES_UNUSED;
-    else if (entries.every && result != BFS_MEMORY && result != BFS_LEFT_SCALE)
+    else if (entries.every && result != BFS_MEMORY)
         k->entries = result == BFS_OK && makes_entries(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
     return result;
 }

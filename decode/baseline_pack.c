@@ -63,7 +63,8 @@ static int plan(packing *g, const uint8_t *data, size_t n, bfs_view view, int bi
         result = bfs_picture_plan(p);
     if (result != BFS_OK)
         return result;
-    if (f->progressive || (f->rgb && view.channels == 1) || (uint64_t)f->across * (uint64_t)f->down * (uint64_t)f->blocks > MOST_BLOCKS || n > MOST_DATA)
+    const uint64_t blocks = (uint64_t)f->across * (uint64_t)f->down * (uint64_t)f->blocks;
+    if (f->progressive || view.scale != 1 || (f->rgb && view.channels == 1) || blocks > MOST_BLOCKS || n > MOST_DATA)
         return BFS_LEFT_KIND;
     const int mcus = (p->last_row + 1) * f->across, interval = f->interval && f->interval < mcus ? f->interval : mcus;
     g->packed = (bfs_packed){

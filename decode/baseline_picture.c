@@ -5,13 +5,13 @@
 #include <string.h>
 
 /* sample_row is row y of component i. */
-static uint8_t *sample_row(const bfs_picture *p, int i, int y) { return p->plane[i] + (y - p->row * 8 * p->f.c[i].v) * p->stride[i]; }
+static uint8_t *sample_row(const bfs_picture *p, int i, int y) { return p->plane[i] + (y - p->row * p->c[i].side * p->f.c[i].v) * p->stride[i]; }
 
 /* keep_last keeps what the next row of MCUs needs of this one. */
 static void keep_last(bfs_picture *p)
 {
     for (int i = 0; i < p->f.components; i++)
-        memcpy(p->plane[i] - p->stride[i], p->plane[i] + (8 * p->f.c[i].v - 1) * p->stride[i], p->stride[i]);
+        memcpy(p->plane[i] - p->stride[i], p->plane[i] + (p->c[i].side * p->f.c[i].v - 1) * p->stride[i], p->stride[i]);
 }
 
 /* transform makes samples of the needed MCUs of the row. It returns 0 at coefficients that are too large. */
@@ -22,10 +22,11 @@ static int transform(bfs_picture *p, const bfs_blocks blocks[3])
     const int n = p->last_mcu - p->first_mcu + 1;
     for (int i = 0; i < components; i++) {
         const bfs_component *c = &p->f.c[i];
+        const bfs_scaled *s = &p->c[i];
         const bfs_blocks *b = &blocks[i];
         for (int v = 0; v < c->v; v++)
-            certain &= p->kernel->idct(b->at + v * b->down, n * c->h, b->group, b->step, &p->quant[i],
-                                       p->plane[i] + v * 8 * p->stride[i] + p->first_mcu * 8 * c->h, p->stride[i]);
+            certain &= p->kernel->idct[s->log](b->at + v * b->down, n * c->h, b->group, b->step, &p->quant[i],
+                                               p->plane[i] + v * s->side * p->stride[i] + p->first_mcu * s->side * c->h, p->stride[i]);
     }
     return certain;
 }
@@ -35,7 +36,7 @@ static int transform(bfs_picture *p, const bfs_blocks blocks[3])
 static uint16_t *sum_row(bfs_picture *p, int i, const uint8_t *near, const uint8_t *far)
 {
     const bfs_view *v = &p->view;
-    const int width = p->f.c[1].width;
+    const int width = p->c[1].width;
     const int from = v->x / 2 > 0 ? v->x / 2 - 1 : 0, wanted = (v->x + v->w - 1) / 2 + 2, to = wanted < width ? wanted : width;
     uint16_t *sums = (uint16_t *)p->filtered[i];
     p->kernel->sum(sums + from, near + from, far + from, to - from);
@@ -49,7 +50,7 @@ static uint16_t *sum_row(bfs_picture *p, int i, const uint8_t *near, const uint8
 /* far_row is the row of chroma on the other side of row y, for chroma of half the height. */
 static int far_row(const bfs_picture *p, int y)
 {
-    const int far = y % 2 ? y / 2 + 1 : y / 2 - 1, last = p->f.c[1].height - 1;
+    const int far = y % 2 ? y / 2 + 1 : y / 2 - 1, last = p->c[1].height - 1;
     return far < 0 ? 0 : far > last ? last : far;
 }
 
@@ -87,26 +88,26 @@ static void make_row(bfs_picture *p, uint8_t *to, int y)
         gray_row(to, luma + v->x, v->w, v->channels);
         return;
     }
-    const int across = p->f.hmax / p->f.c[1].h, down = p->f.vmax / p->f.c[1].v;
+    const int across = p->across, down = p->down, filters_down = p->filters && down == 2;
     const uint8_t *chroma[2];
     const uint16_t *sums[2];
     for (int i = 0; i < 2; i++) {
-        const uint8_t *near = sample_row(p, 1 + i, y / down), *far = down == 1 ? near : sample_row(p, 1 + i, far_row(p, y));
+        const uint8_t *near = sample_row(p, 1 + i, y / down), *far = filters_down ? sample_row(p, 1 + i, far_row(p, y)) : near;
         chroma[i] = near;
-        if (across == 2) {
+        if (across == 2 && p->filters) {
             sums[i] = sum_row(p, i, near, far);
-        } else if (across == 4) {
+        } else if (across > 1) {
             for (int x = v->x; x < v->x + v->w; x++)
-                p->filtered[i][x] = near[x / 4];
+                p->filtered[i][x] = near[x / across];
             chroma[i] = p->filtered[i];
-        } else if (down == 2) {
+        } else if (filters_down) {
             const int round = y % 2 ? 2 : 1;
             for (int x = v->x; x < v->x + v->w; x++)
                 p->filtered[i][x] = (uint8_t)((3 * near[x] + far[x] + round) >> 2);
             chroma[i] = p->filtered[i];
         }
     }
-    if (across == 2) {
+    if (across == 2 && p->filters) {
         const int x = v->x & ~1;
         p->kernel->wide(to, luma + x, sums[0] + x / 2, sums[1] + x / 2, v->x & 1, v->w, down == 2 ? 8 : 4, down == 2 ? 7 : 8);
     } else if (p->f.rgb) {
@@ -137,6 +138,31 @@ static void deliver(bfs_picture *p, int y, int end)
     }
 }
 
+/* scale finds what each component is at the view's scale. As libjpeg does it, blocks of chroma that has half the
+ * resolution in both directions make twice as large squares of samples as luma's, and need no interpolation. */
+static void scale(bfs_picture *p)
+{
+    const bfs_frame *f = &p->f;
+    const int log = 3 - __builtin_ctz((unsigned)p->view.scale);
+    const bfs_component *chroma = &f->c[f->components - 1];
+    p->across = f->hmax / chroma->h;
+    p->down = f->vmax / chroma->v;
+    const int larger = log < 3 && p->across == 2 && p->down == 2;
+    for (int i = 0; i < f->components; i++) {
+        const bfs_component *c = &f->c[i];
+        bfs_scaled *s = &p->c[i];
+        s->log = log + (i > 0 && larger);
+        s->side = 1 << s->log;
+        s->width = (f->width * c->h * s->side + 8 * f->hmax - 1) / (8 * f->hmax);
+        s->height = (f->height * c->v * s->side + 8 * f->vmax - 1) / (8 * f->vmax);
+    }
+    p->height = p->c[0].height;
+    p->across >>= larger;
+    p->down >>= larger;
+    /* Nor does it interpolate at 1/8, or in very narrow chroma. */
+    p->filters = log > 0 && (p->across != 2 || p->c[1].width > 2);
+}
+
 /* bfs_picture_plan finds which MCUs the view needs. Filtering takes a sample beside each; libjpeg also reads
  * whole pairs of rows before it filters, and errors must be found in the same rows. */
 int bfs_picture_plan(bfs_picture *p)
@@ -145,21 +171,20 @@ int bfs_picture_plan(bfs_picture *p)
     const bfs_view *v = &p->view;
     if (f->width != v->width || f->height != v->height)
         return BFS_LEFT_HEADER;
-    const int colour = f->components == 3;
-    if (v->scale != 1)
-        return BFS_LEFT_SCALE;
-    const int across = colour && f->hmax / f->c[1].h == 2, down = colour && f->vmax / f->c[1].v == 2;
     if (f->rgb && (f->hmax != f->c[1].h || f->vmax != f->c[1].v))
         return BFS_LEFT_SAMPLING;
+    scale(p);
+    const int side = p->c[0].side, width = p->c[0].width;
+    const int across = p->filters && p->across == 2, down = p->filters && p->down == 2;
     int last = v->y + v->h - 1;
     last = down ? (last | 1) + 1 : last;
-    last = last < f->height ? last : f->height - 1;
+    last = last < p->height ? last : p->height - 1;
     int right = v->x + v->w - 1 + across;
-    right = right < f->width ? right : f->width - 1;
-    p->first_row = (v->y > down ? v->y - down : 0) / (8 * f->vmax);
-    p->last_row = last / (8 * f->vmax);
-    p->first_mcu = (v->x > across ? v->x - across : 0) / (8 * f->hmax);
-    p->last_mcu = right / (8 * f->hmax);
+    right = right < width ? right : width - 1;
+    p->first_row = (v->y > down ? v->y - down : 0) / (side * f->vmax);
+    p->last_row = last / (side * f->vmax);
+    p->first_mcu = (v->x > across ? v->x - across : 0) / (side * f->hmax);
+    p->last_mcu = right / (side * f->hmax);
     return BFS_OK;
 }
 
@@ -188,14 +213,16 @@ size_t bfs_picture_most(size_t columns)
     return 3 * 17 * row_bytes(columns) + 2 * filtered_bytes(columns) + 3 * BFS_STRIP * columns;
 }
 
+/* columns is how many samples a row of a component's blocks makes. */
+static size_t columns(const bfs_picture *p, int i) { return (size_t)p->f.across * p->f.c[i].h * p->c[i].side; }
+
 /* bfs_picture_bytes is the memory that bfs_picture_lay_out distributes. */
 size_t bfs_picture_bytes(const bfs_picture *p)
 {
     const bfs_frame *f = &p->f;
-    const size_t columns = (size_t)f->across * 8;
-    size_t size = 2 * filtered_bytes(columns * f->hmax);
+    size_t size = 2 * filtered_bytes(columns(p, 0));
     for (int i = 0; i < f->components; i++)
-        size += row_bytes(columns * f->c[i].h) * (8 * f->c[i].v + 1);
+        size += row_bytes(columns(p, i)) * (p->c[i].side * f->c[i].v + 1);
     if (p->view.dx != p->view.channels)
         size += (size_t)p->view.w * p->view.channels * BFS_STRIP;
     return size;
@@ -205,13 +232,13 @@ size_t bfs_picture_bytes(const bfs_picture *p)
 uint8_t *bfs_picture_lay_out(bfs_picture *p, uint8_t *at)
 {
     const bfs_frame *f = &p->f;
-    const size_t columns = (size_t)f->across * 8, filtered = filtered_bytes(columns * f->hmax);
+    const size_t filtered = filtered_bytes(columns(p, 0));
     uint8_t *const end = at + bfs_picture_bytes(p);
     for (int i = 0; i < f->components; i++) {
-        const size_t row = row_bytes(columns * f->c[i].h);
+        const size_t row = row_bytes(columns(p, i));
         p->plane[i] = at + row;
         p->stride[i] = (ptrdiff_t)row;
-        at += row * (8 * f->c[i].v + 1);
+        at += row * (p->c[i].side * f->c[i].v + 1);
     }
     for (int i = 0; i < 2; i++, at += filtered)
         p->filtered[i] = at + 64;
@@ -223,12 +250,12 @@ uint8_t *bfs_picture_lay_out(bfs_picture *p, uint8_t *at)
 int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3])
 {
     const bfs_frame *f = &p->f;
-    const int height = 8 * f->vmax, late = f->components == 3 && f->vmax > f->c[1].v;
+    const int height = p->c[0].side * f->vmax, late = p->filters && p->down == 2;
     p->row = row;
     if (!transform(p, blocks))
         return BFS_LEFT_DATA;
     /* The last row of pixels needs chroma from the next row of MCUs. */
-    deliver(p, row * height - (row > p->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
+    deliver(p, row * height - (row > p->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : p->height);
     if (late)
         keep_last(p);
     return BFS_OK;

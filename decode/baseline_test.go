@@ -85,11 +85,17 @@ func (all kernelSet) taken() (n JPEGs) {
 // same checks that all kernels give the same pixels of a region, or the same error: while they
 // make entry points, and with those that were made.
 func (all kernelSet) same(t testing.TB, name string, data []byte, h Header, c Color, r Region) {
+	t.Helper()
+	all.sameAt(t, name, data, h, c, r, 1)
+}
+
+// sameAt is same for a region of the image at 1/scale.
+func (all kernelSet) sameAt(t testing.TB, name string, data []byte, h Header, c Color, r Region, scale int) {
 	v := view{Region: r, Orientation: all[c][0].options.orientation(h)}
 	height, width := v.size()
 	decode := func(d *Decoder) ([]byte, error) {
 		to := newCanvas(width, height, c.Channels())
-		err := d.DecodeRegion(to.Image, data, h, r, 1)
+		err := d.DecodeRegion(to.Image, data, h, r, scale)
 		return to.pixels(t, name), err
 	}
 	want, wantErr := decode(all[c][0])
@@ -138,6 +144,17 @@ func (all kernelSet) sameRegions(t *testing.T, each int) {
 		for range each {
 			all.same(t, f.name, f.data, h, Color(random.IntN(2)), anyRegion(random, h))
 		}
+		for _, scale := range []int{2, 4, 8} {
+			small := h
+			small.Width, small.Height = h.At(scale)
+			name := fmt.Sprintf("%s at 1/%d", f.name, scale)
+			for _, c := range []Color{RGB, Gray} {
+				all.sameAt(t, name, f.data, h, c, Region{0, 0, small.Width, small.Height}, scale)
+			}
+			for range each / 3 {
+				all.sameAt(t, name, f.data, h, Color(random.IntN(2)), anyRegion(random, small), scale)
+			}
+		}
 		tried += each + 2
 	}
 	n := all.taken()
@@ -161,6 +178,9 @@ func (all kernelSet) sameDamaged(t *testing.T, name string) {
 			r = anyRegion(random, h)
 		}
 		all.same(t, name+" "+what, data, h, RGB, r)
+		scale := 2 << random.IntN(3)
+		r.W, r.H = h.At(scale)
+		all.sameAt(t, fmt.Sprintf("%s %s at 1/%d", name, what, scale), data, h, RGB, Region{0, 0, r.W, r.H}, scale)
 	}
 	for n := range data {
 		try(fmt.Sprintf("cut at %d", n), data[:n])

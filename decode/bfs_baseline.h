@@ -31,7 +31,6 @@
 enum {
     BFS_LEFT_KIND = 16,       /* arithmetic coding, several sequential scans, four components */
     BFS_LEFT_SAMPLING,        /* chroma sampled in a rare way */
-    BFS_LEFT_SCALE,           /* wanted at 1/2, 1/4 or 1/8 */
     BFS_LEFT_HEADER,          /* an unusual or damaged header */
     BFS_LEFT_DATA,            /* an anomaly in the entropy-coded data, or in the order of scans */
 };
@@ -233,13 +232,15 @@ int bfs_scan_end(bfs_scan *s);
 /* From coefficients to pixels. Rows of samples are read up to BFS_PAD bytes past their end. */
 enum { BFS_PAD = 128 };
 
+/* A bfs_idct_row transforms n blocks of one row of blocks, whose coefficients are in zigzag order, to
+ * squares of samples beside each other, and writes up to 24 samples more in each row. group blocks
+ * are contiguous; the next group begins step coefficients after the one before. It returns 0 if a
+ * coefficient was beyond its limit. */
+typedef int bfs_idct_row(const int16_t *block, int n, int group, ptrdiff_t step, const bfs_quant *q,
+                         uint8_t *to, ptrdiff_t stride);
+
 typedef struct {
-    /* idct transforms n blocks of one row of blocks, whose coefficients are in zigzag order,
-     * and writes 8 rows of 8n samples and up to 24 more. group blocks are contiguous; the next
-     * group begins step coefficients after the one before. It returns 0 if a coefficient was
-     * beyond its limit. */
-    int (*idct)(const int16_t *block, int n, int group, ptrdiff_t step, const bfs_quant *q,
-                uint8_t *to, ptrdiff_t stride);
+    bfs_idct_row *idct[4]; /* to 1, 2, 4 and 8 samples a side: index by their logarithm */
     /* sum makes 3*near + far of n samples. */
     void (*sum)(uint16_t *to, const uint8_t *near, const uint8_t *far, int n);
     /* wide makes n RGB pixels of YCbCr, from the pixel skip (0 or 1) on. cb and cr are sums, one for
@@ -252,6 +253,16 @@ typedef struct {
 
 extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_avx512;
 
+bfs_idct_row bfs_idct_dc; /* to 1 sample, in every kernel */
+bfs_idct_row bfs_idct2_avx2, bfs_idct4_avx2; /* for AVX-512, too */
+
+/* Factors of libjpeg's transforms of fewer samples, times 2^13: those of the accurate one with
+ * coefficients that have no influence left out, like the fifth one's on 4 samples. */
+enum {
+    BFS_R0211 = 1730, BFS_R0509 = 4176, BFS_R0601 = 4926, BFS_R0720 = 5906, BFS_R0765 = 6270, BFS_R0850 = 6967, BFS_R0899 = 7373,
+    BFS_R1061 = 8697, BFS_R1272 = 10426, BFS_R1451 = 11893, BFS_R1847 = 15137, BFS_R2172 = 17799, BFS_R2562 = 20995, BFS_R3624 = 29692
+};
+
 typedef struct bfs_implementation {
     const bfs_kernel *pixels;
     bfs_entropy *entropy;
@@ -261,6 +272,12 @@ typedef struct bfs_implementation {
 
 const bfs_implementation *bfs_baseline_by(int kernel);
 
+/* A component at the view's scale. */
+typedef struct {
+    int log, side;     /* of the square of samples that a block makes */
+    int width, height; /* in samples */
+} bfs_scaled;
+
 /* An image whose rows of MCUs are made one after the other. It starts with the members up to kernel. */
 typedef struct {
     bfs_frame f;
@@ -268,6 +285,10 @@ typedef struct {
     uint8_t *to;
     const bfs_kernel *kernel;
 
+    bfs_scaled c[3];
+    int height;           /* of the image at the view's scale */
+    int across, down;     /* pixels for a sample of chroma */
+    int filters;          /* chroma is interpolated where it has fewer samples; else they are repeated */
     bfs_quant quant[3];
     int first_row, last_row, first_mcu, last_mcu; /* MCUs needed */
     int row;              /* of MCUs */

@@ -23,7 +23,7 @@ typedef struct {
     uint8_t *at;
     size_t size;
     struct bfs_table *tables[BFS_TABLES]; /* may be shared; the last used come first */
-    int64_t jpegs[6];                     /* those decoded here, and those left to libjpeg by reason */
+    int64_t jpegs[5];                     /* those decoded here, and those left to libjpeg by reason */
     int entries;                          /* what became of the last JPEG's entry points */
     int made_count, made_room;
     uint64_t *made;                       /* those that were made, if any */

@@ -73,34 +73,49 @@ INLINE void transpose(VECTOR r[8])
     }
 }
 
-TARGET static int idct(const int16_t *block, int n, int group, ptrdiff_t step, const bfs_quant *q, uint8_t *to, ptrdiff_t stride)
+/* take loads and dequantizes the blocks from i on; the last of n also fills lanes without one. It returns the
+ * magnitudes of their first rows. */
+INLINE VECTOR take(VECTOR r[8], const int16_t *block, int i, int n, int group, ptrdiff_t step, const bfs_quant *q)
 {
-    const VECTOR centre = X(set1_epi8)((char)128);
-    VECTOR largest = ZERO;
-    for (int i = 0; i < n; i += LANES, to += 8 * LANES) {
-        const int16_t *in[LANES]; /* the last block also fills lanes without one */
-        for (int k = 0; k < LANES; k++) {
-            const int at = i + k < n ? i + k : n - 1;
-            in[k] = group == 1 ? block + at * step : block + at / group * step + at % group * 64;
-        }
-        VECTOR r[8];
-        load(r, in);
-        largest = X(max_epu16)(largest, X(abs_epi16)(r[0]));
-        for (int k = 0; k < 8; k++)
-            r[k] = X(mullo_epi16)(r[k], ROW(q->by + 8 * k));
-        transform(r, 11);
-        transpose(r);
-        transform(r, 18);
-        transpose(r);
-        for (int k = 0; k < 8; k += 2)
-            store(to + k * stride, stride, X(add_epi8)(X(packs_epi16)(r[k], r[k + 1]), centre));
+    const int16_t *in[LANES];
+    for (int k = 0; k < LANES; k++) {
+        const int at = i + k < n ? i + k : n - 1;
+        in[k] = group == 1 ? block + at * step : block + at / group * step + at % group * 64;
     }
+    load(r, in);
+    const VECTOR first = X(abs_epi16)(r[0]);
+    for (int k = 0; k < 8; k++)
+        r[k] = X(mullo_epi16)(r[k], ROW(q->by + 8 * k));
+    return first;
+}
+
+/* certain reports that no magnitude is beyond its limit. */
+INLINE int certain(VECTOR largest, const bfs_quant *q)
+{
     uint16_t beyond[WIDTH / 2];
     X(storeu_si)(beyond, X(subs_epu16)(largest, ROW(q->limit)));
     int sum = 0;
     for (int k = 0; k < WIDTH / 2; k++)
         sum |= beyond[k];
     return sum == 0;
+}
+
+INLINE VECTOR samples(VECTOR a, VECTOR b) { return X(add_epi8)(X(packs_epi16)(a, b), X(set1_epi8)((char)128)); }
+
+TARGET static int idct8(const int16_t *block, int n, int group, ptrdiff_t step, const bfs_quant *q, uint8_t *to, ptrdiff_t stride)
+{
+    VECTOR largest = ZERO;
+    for (int i = 0; i < n; i += LANES, to += 8 * LANES) {
+        VECTOR r[8];
+        largest = X(max_epu16)(largest, take(r, block, i, n, group, step, q));
+        transform(r, 11);
+        transpose(r);
+        transform(r, 18);
+        transpose(r);
+        for (int k = 0; k < 8; k += 2)
+            store(to + k * stride, stride, samples(r[k], r[k + 1]));
+    }
+    return certain(largest, q);
 }
 
 TARGET static void sum(uint16_t *to, const uint8_t *near, const uint8_t *far, int n)
@@ -170,4 +185,4 @@ TARGET static void full(uint8_t *to, const uint8_t *y, const uint8_t *cb, const 
     }
 }
 
-const bfs_kernel KERNEL = {idct, sum, wide, full};
+const bfs_kernel KERNEL = {{bfs_idct_dc, bfs_idct2_avx2, bfs_idct4_avx2, idct8}, sum, wide, full};

@@ -87,7 +87,7 @@ func (k *kept) takeJPEGs() JPEGs {
 	n := k.c.jpegs
 	clear(k.c.jpegs[:])
 	return JPEGs{
-		Baseline: int64(n[0]), Kind: int64(n[1]), Sampling: int64(n[2]), Scale: int64(n[3]), Header: int64(n[4]), Data: int64(n[5]),
+		Baseline: int64(n[0]), Kind: int64(n[1]), Sampling: int64(n[2]), Header: int64(n[3]), Data: int64(n[4]),
 	}
 }
 

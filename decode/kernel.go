@@ -46,18 +46,17 @@ type JPEGs struct {
 	Baseline int64 `json:"baseline"` // by our own decoder, baseline and progressive ones
 	Kind     int64 `json:"kind"`     // arithmetic-coded, of four components, or sequential in several scans
 	Sampling int64 `json:"sampling"` // with chroma sampled in a rare way
-	Scale    int64 `json:"scale"`    // reduced while decoding
 	Header   int64 `json:"header"`   // with an unusual or damaged header
 	Data     int64 `json:"data"`     // with an anomaly in the entropy-coded data or in the order of scans
 }
 
 // All is the number of JPEGs.
-func (a JPEGs) All() int64 { return a.Baseline + a.Kind + a.Sampling + a.Scale + a.Header + a.Data }
+func (a JPEGs) All() int64 { return a.Baseline + a.Kind + a.Sampling + a.Header + a.Data }
 
 // Plus returns the sum of two counts.
 func (a JPEGs) Plus(b JPEGs) JPEGs {
 	return JPEGs{
 		a.Baseline + b.Baseline, a.Kind + b.Kind, a.Sampling + b.Sampling,
-		a.Scale + b.Scale, a.Header + b.Header, a.Data + b.Data,
+		a.Header + b.Header, a.Data + b.Data,
 	}
 }

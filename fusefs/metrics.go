@@ -63,7 +63,7 @@ func metrics(s Stats, refused int64) []byte {
 	t.add("jpegs_total", "JPEGs decoded.", one(j.GPU+j.All()))
 	t.add("jpegs_gpu_total", "JPEGs decoded by the GPU.", one(j.GPU))
 	t.add("jpegs_left_total", "JPEGs that batchfs left to libjpeg-turbo, by reason.",
-		by("reason", "kind sampling scale header data", j.Kind, j.Sampling, j.Scale, j.Header, j.Data))
+		by("reason", "kind sampling header data", j.Kind, j.Sampling, j.Header, j.Data))
 	t.add("jpeg_entry_points_total", "JPEGs whose entry points were used, were made, or turned out not to exist or to be wrong.",
 		by("result", "used made none wrong", e.Used, e.Made, e.None, e.Wrong))
 	t.add("errors_total", "Samples that could not be read.", one(s.Errors))

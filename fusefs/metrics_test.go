@@ -22,7 +22,7 @@ func TestMetricsFormat(t *testing.T) {
 	s.Uptime, s.Epochs = 1.25, []engine.EpochStats{{Epoch: 3, Batches: 7}, {Epoch: 4}}
 	s.Memory.Limit = 1 << 40
 	s.JPEGs = engine.JPEGStats{
-		JPEGs:   decode.JPEGs{Baseline: 11, Kind: 1, Sampling: 2, Scale: 3, Header: 4, Data: 5},
+		JPEGs:   decode.JPEGs{Baseline: 11, Kind: 1, Sampling: 2, Header: 4, Data: 5},
 		Entries: jpegs.EntryCounts{Used: 6, Made: 7, None: 8, Wrong: 9},
 	}
 	text := string(metrics(s, 2))
@@ -58,8 +58,8 @@ func TestMetricsFormat(t *testing.T) {
 	for _, want := range []string{
 		`batchfs_info{read_path="odd \"path\""} 1`, "batchfs_uptime_seconds 1.25", "batchfs_memory_limit_bytes 1.099511627776e+12",
 		`batchfs_epoch_batches_total{epoch="3"} 7`, "batchfs_passthrough_refused_total 2",
-		"batchfs_jpegs_total 26", `batchfs_jpegs_left_total{reason="kind"} 1`, `batchfs_jpegs_left_total{reason="sampling"} 2`,
-		`batchfs_jpegs_left_total{reason="scale"} 3`, `batchfs_jpegs_left_total{reason="header"} 4`, `batchfs_jpegs_left_total{reason="data"} 5`,
+		"batchfs_jpegs_total 23", `batchfs_jpegs_left_total{reason="kind"} 1`, `batchfs_jpegs_left_total{reason="sampling"} 2`,
+		`batchfs_jpegs_left_total{reason="header"} 4`, `batchfs_jpegs_left_total{reason="data"} 5`,
 		`batchfs_jpeg_entry_points_total{result="used"} 6`, `batchfs_jpeg_entry_points_total{result="made"} 7`,
 		`batchfs_jpeg_entry_points_total{result="none"} 8`, `batchfs_jpeg_entry_points_total{result="wrong"} 9`,
 	} {
