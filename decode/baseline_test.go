@@ -346,3 +346,38 @@ func FuzzBaseline(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkScales decodes a photo at each scale: by libjpeg-turbo, by our own decoder, and two in a pair.
+func BenchmarkScales(b *testing.B) {
+	data := benchFiles()["jpeg"]
+	h := headerOf(data)
+	for _, scale := range []int{1, 2, 4, 8} {
+		w, hh := h.At(scale)
+		task := func() Task {
+			return Task{Image{make([]byte, w*hh*3), w * 3, hh, w}, data, h, Region{0, 0, w, hh}, scale}
+		}
+		for _, k := range []Kernel{LibJPEG, Fastest} {
+			by := [2]*Decoder{NewDecoder(Options{Kernel: k}), NewDecoder(Options{Kernel: k})}
+			tasks := [2]Task{task(), task()}
+			b.Run(fmt.Sprintf("1in%d-%s", scale, k), func(b *testing.B) {
+				for b.Loop() {
+					t := &tasks[0]
+					if err := by[0].DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			if k == Fastest {
+				b.Run(fmt.Sprintf("1in%d-two-in-a-pair", scale), func(b *testing.B) {
+					for b.Loop() {
+						if errs := DecodePair(&by, &tasks); errs != [2]error{} {
+							b.Fatal(errs)
+						}
+					}
+				})
+			}
+			by[0].Close()
+			by[1].Close()
+		}
+	}
+}
