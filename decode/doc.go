@@ -19,7 +19,7 @@
 // Most JPEGs go through a decoder of our own, two to three times as fast as libjpeg-turbo and with
 // the same pixels to the last bit (bfs_baseline.h, bfs_progressive.h). It reads 8-bit JPEGs with
 // Huffman codes and one or three components, sequential ones in one scan and complete progressive
-// ones; everything else, and everything unusual or damaged, it leaves to libjpeg-turbo, whose
+// ones, at every scale; everything else, and everything unusual or damaged, it leaves to libjpeg-turbo, whose
 // pixels and verdict count. A [Kernel] says which vector instructions it uses, and
 // [Decoder.TakeJPEGs] what it left and why. [DecodePair] decodes two baseline images in one call, a
 // quarter faster: each waits for its own bits, and meanwhile it is the other's turn. A region of a progressive JPEG takes all entropy
