@@ -54,24 +54,6 @@ INLINE void store(uint8_t *to, ptrdiff_t stride, VECTOR rows)
     _mm256_storeu_si256((__m256i *)(to + stride), _mm512_extracti64x4_epi64(rows, 1));
 }
 
-INLINE void store4(uint8_t *to, ptrdiff_t stride, VECTOR rows)
-{
-    rows = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), rows);
-    _mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(rows));
-    _mm_storeu_si128((__m128i *)(to + stride), _mm512_extracti32x4_epi32(rows, 1));
-    _mm_storeu_si128((__m128i *)(to + 2 * stride), _mm512_extracti32x4_epi32(rows, 2));
-    _mm_storeu_si128((__m128i *)(to + 3 * stride), _mm512_extracti32x4_epi32(rows, 3));
-}
-
-INLINE void store2(uint8_t *to, ptrdiff_t stride, VECTOR rows)
-{
-    /* The first dword of each lane, then the first words of these. */
-    const __m128i blocks = _mm512_castsi512_si128(_mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), rows));
-    const __m128i both = _mm_shuffle_epi8(blocks, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
-    _mm_storel_epi64((__m128i *)to, both);
-    _mm_storel_epi64((__m128i *)(to + stride), _mm_unpackhi_epi64(both, both));
-}
-
 /* The result's byte i is of pixel i/3: in a vector of even and odd pixels that is at EVEN_ODD. Red
  * and green are picked together; BLUE says which bytes are blue. */
 #define EVEN_ODD(i) (uint8_t)((i) / 48 * 16 + (i) / 6 % 8 + (i) / 3 % 2 * 8)

@@ -354,7 +354,7 @@ func BenchmarkScales(b *testing.B) {
 	for _, scale := range []int{1, 2, 4, 8} {
 		w, hh := h.At(scale)
 		task := func() Task {
-			return Task{Image{make([]byte, w*hh*3), w * 3, hh, w}, data, h, Region{0, 0, w, hh}, scale}
+			return Task{To: Image{make([]byte, w*hh*3), w * 3, hh, w}, Data: data, Header: h, Region: Region{W: w, H: hh}, Scale: scale}
 		}
 		for _, k := range []Kernel{LibJPEG, Fastest} {
 			by := [2]*Decoder{NewDecoder(Options{Kernel: k}), NewDecoder(Options{Kernel: k})}
