@@ -119,7 +119,8 @@ func madeEntries(t *testing.T, dir string, how dataset.Storage) (*dataset.Datase
 func inPart(o *Options) { o.FullJPEGs, o.BatchSize, o.Epochs, o.PrefetchDepth = true, 1, 4, 0 }
 
 // TestPartsOfJPEGs: of a large JPEG with entry points, only what a crop needs is read. The bytes are the same,
-// whether directly read or not, kept by the cache or not. With verified reads, all is read.
+// whether directly read or not, kept by the cache or not. All is read where reads are verified or the JPEG is
+// decoded at a reduced scale.
 func TestPartsOfJPEGs(t *testing.T) {
 	const n = 12
 	dir := largeJPEGs(t, n)
@@ -158,7 +159,7 @@ func TestPartsOfJPEGs(t *testing.T) {
 			}
 			stats := e.Stats()
 			got, used := stats.Storage.Bytes, stats.JPEGs.Entries
-			if got < all*c.least/100 || got > all*c.most/100 || used.Made+used.None+used.Wrong > 0 || (used.Used == 0) != (name == "scaled") {
+			if got < all*c.least/100 || got > all*c.most/100 || used.Made+used.None+used.Wrong > 0 || used.Used == 0 {
 				t.Errorf("%s, %+v: %d of %d bytes were read; %+v", name, how, got, all, used)
 			}
 			t.Logf("%s, direct %v: %d %% of the bytes were read; %+v", name, how.Direct, got*100/all, used)
