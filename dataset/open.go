@@ -154,7 +154,7 @@ type opening struct {
 	memory    *allowance
 	whole     string   // the file of the index of the whole dataset; "": none
 	indexFile string   // that which is made: whole, or that of a part
-	journal   *journal // for whoever goes on if this is interrupted
+	journal   *journal // what the next opening continues from if this one is interrupted
 	marks     []string // names that are probably in the list of objects
 	places    []int32
 	report    Report

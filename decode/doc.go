@@ -85,8 +85,8 @@
 //
 // Not corrupt are stray bytes between a JPEG's markers, scans missing from an otherwise whole
 // progressive JPEG, chunks of a PNG or WebP that cannot change its pixels, bytes after a PNG's
-// compressed data, and anything after the end. A region that ends above the image's last row is
-// checked only as far as it needs, but the end of the file must still be present.
+// compressed data, and anything after the end. Of a region that ends above the image's last row,
+// only the data up to its end is checked, but the end of the file must still be present.
 //
 // Refused are lossless and 12-bit JPEG, BMP files that contain JPEG or PNG, PBM and PAM.
 package decode

@@ -84,8 +84,8 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	}
 }
 
-// TestReserveTakesIdleMemory, of which there is some before the first reader comes: what it takes
-// stays within the limit as long as there is anything to give.
+// TestReserveTakesIdleMemory: there is idle memory before the first reader comes. What the reserve
+// takes stays within the limit as long as there is anything to give.
 func TestReserveTakesIdleMemory(t *testing.T) {
 	e := unstarted(t, 16)
 	e.memory.pool.Trim()

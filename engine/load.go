@@ -32,7 +32,7 @@ type load struct {
 
 	again bool // the sample was read before, and given up
 
-	// Guarded by batches.mu; item is changed by whoever has the load.
+	// Guarded by batches.mu; item is changed by the holder of the load.
 	item    item  // where the sample belongs
 	stalled bool  // its read hangs, and another load stands in for it
 	room    int64 // left for drawing its sample, if that is a large one

@@ -388,7 +388,7 @@ func TestStoreOutages(t *testing.T) {
 			}
 		}
 		if m.document(t, ".batchfs/stats.json", &counted); counted.Storage.Store.Waiting == 0 {
-			t.Errorf("with %s, stats.json shows nobody who waits", kind)
+			t.Errorf("with %s, stats.json shows no waiting read", kind)
 		}
 		fault.Store("")
 		<-done
