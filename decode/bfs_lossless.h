@@ -22,6 +22,6 @@ typedef struct {
 } bfs_band;
 
 int bfs_lossless_band(bfs_kept *k, const uint8_t *from, size_t size, const uint8_t *palette, uint8_t *to, bfs_band b);
-size_t bfs_lossless_pack(uint8_t *to, const uint8_t *pix, int width, int planes, uint8_t *above, uint8_t *work);
+size_t bfs_lossless_pack(uint8_t *to, const uint8_t *pix, int width, int planes, uint8_t *row, const uint8_t *above, uint8_t *work, int avx2);
 
 #endif

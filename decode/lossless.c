@@ -208,17 +208,36 @@ int bfs_lossless_band(bfs_kept *k, const uint8_t *from, size_t size, const uint8
     return BFS_OK;
 }
 
-/* width_of returns the bits that each residual of a group needs. */
-static int width_of(const uint8_t *r)
+/* A row that is packed has PAIR zeros before it, so that the value to the left of its first one can
+ * be read. residual returns that of value x. */
+static inline __attribute__((always_inline)) uint8_t residual(const uint8_t *row, const uint8_t *above, int x, const int how)
 {
-    const uint64_t ones = 0x0101010101010101u;
-    const uint64_t a = load8(r), b = load8(r + 8);
-    uint64_t m = (a ^ (a >> 7 & ones) * 255) | (b ^ (b >> 7 & ones) * 255); /* without signs */
-    m |= m >> 32;
-    m |= m >> 16;
-    m |= m >> 8;
-    m &= 255;
-    return m ? 33 - __builtin_clz((uint32_t)m) : (a | b) != 0;
+    const uint8_t left = (uint8_t)(row[x] - row[x - 1]);
+    return how == BFS_LEFT    ? left
+           : how == BFS_ABOVE ? (uint8_t)(row[x] - above[x])
+                              : (uint8_t)(left - above[x] + above[x - 1]);
+}
+
+/* unsigned_of maps residuals to numbers without sign that have as many bits as the residual needs. */
+static inline __attribute__((always_inline)) uint8_t unsigned_of(uint8_t r) { return (uint8_t)(r << 1 ^ ((int8_t)r >> 7)); }
+
+/* find_widths finds, for each prediction, the widths of a row's groups as they are stored, and their sum. */
+static void find_widths_portable(uint8_t *widths[3], uint32_t sums[3], const uint8_t *row, const uint8_t *above, int n)
+{
+    for (int x = 0; x < n; x += GROUP) {
+        uint8_t any[3] = {0, 0, 0};
+        for (int i = x; i < x + GROUP; i++) {
+            any[BFS_LEFT] |= unsigned_of(residual(row, above, i, BFS_LEFT));
+            any[BFS_ABOVE] |= unsigned_of(residual(row, above, i, BFS_ABOVE));
+            any[BFS_GRADIENT] |= unsigned_of(residual(row, above, i, BFS_GRADIENT));
+        }
+        for (int how = BFS_LEFT; how <= BFS_GRADIENT; how++) {
+            const int w = any[how] ? 32 - __builtin_clz(any[how]) : 0;
+            uint8_t *const pair = &widths[how][x / PAIR];
+            *pair = (uint8_t)(x % PAIR ? *pair | w << 4 : w);
+            sums[how] += (uint32_t)w;
+        }
+    }
 }
 
 /* squeeze joins the lowest w bits of eight bytes. */
@@ -230,80 +249,198 @@ static uint64_t squeeze(uint64_t v, int w)
     return (v & 0xffffffffu) | v >> 32 << (4 * w);
 }
 
-/* residuals_of computes the residuals of each prediction. Without "restrict", compilers would not
- * use vectors. */
-static void residuals_of(uint8_t *restrict left, uint8_t *restrict up, uint8_t *restrict gradient,
-                         const uint8_t *restrict row, const uint8_t *restrict above, int n)
+/* put_residuals writes a row's residuals in those widths, and returns their end. */
+static uint8_t *put_residuals_portable(uint8_t *to, const uint8_t *widths, const uint8_t *row, const uint8_t *above, int n, int how)
 {
-    left[0] = row[0];
-    up[0] = gradient[0] = (uint8_t)(row[0] - above[0]);
-    for (int x = 1; x < n; x++) {
-        left[x] = (uint8_t)(row[x] - row[x - 1]);
-        up[x] = (uint8_t)(row[x] - above[x]);
-        gradient[x] = (uint8_t)(row[x] - row[x - 1] - above[x] + above[x - 1]);
-    }
-}
-
-static uint8_t *pack_plane(uint8_t *to, const uint8_t *row, const uint8_t *above, int n, uint8_t *work)
-{
-    residuals_of(work, work + n, work + 2 * (size_t)n, row, above, n);
-    int best = 0;
-    uint32_t least = UINT32_MAX;
-    for (int how = BFS_LEFT; how <= BFS_GRADIENT; how++) {
-        uint32_t bits = 0;
-        for (int x = 0; x < n; x += GROUP)
-            bits += (uint32_t)width_of(work + (size_t)how * n + x);
-        if (bits < least) {
-            least = bits;
-            best = how;
-        }
-    }
-    const uint8_t *r = work + (size_t)best * n;
-    uint8_t *widths = to + 1;
-    *to = (uint8_t)best;
-    to = widths + n / PAIR;
-    for (int x = 0; x < n; x += GROUP) {
-        const int w = width_of(r + x);
-        widths[x / PAIR] = (uint8_t)(x % PAIR ? widths[x / PAIR] | w << 4 : w);
-        for (int i = 0; i < GROUP; i += 8, to += w) {
-            const uint64_t v = squeeze(load8(r + x + i), w);
-            memcpy(to, &v, 8);
-        }
+    for (int x = 0; x < n; x += 8) {
+        const int w = widths[x / PAIR] >> (x / GROUP % 2 * 4) & 15;
+        uint8_t r[8];
+        for (int i = 0; i < 8; i++)
+            r[i] = residual(row, above, x + i, how);
+        const uint64_t v = squeeze(load8(r), w);
+        memcpy(to, &v, 8);
+        to += w;
     }
     return to;
 }
 
 /* split takes a channel out of pixels that are step bytes apart, less their green if that is given. */
-static inline __attribute__((always_inline)) void
-split(uint8_t *restrict to, const uint8_t *restrict from, const uint8_t *restrict green, int n, const int step)
+static void split(uint8_t *to, const uint8_t *from, const uint8_t *green, int n, int step)
 {
     for (int x = 0; x < n; x++)
         to[x] = (uint8_t)(from[x * step] - (green ? green[x * step] : 0));
 }
 
-/* bfs_lossless_pack packs a row of interleaved planes, and returns its size. above has the planes'
- * previous row, and gets this one; work has room for four rows of a plane. Up to 8 bytes after the row
- * are overwritten. */
-size_t bfs_lossless_pack(uint8_t *to, const uint8_t *pix, int width, int planes, uint8_t *above, uint8_t *work)
+static void split_rgb_portable(uint8_t *to, size_t stride, const uint8_t *rgb, int n)
 {
-    const int n = padded_to_pairs(width);
+    split(to, rgb + 1, NULL, n, 3);
+    split(to + stride, rgb, rgb + 1, n, 3);
+    split(to + 2 * stride, rgb + 2, rgb + 1, n, 3);
+}
+
+#if defined(__x86_64__)
+AVX2_INLINE __m256i residuals_of(const uint8_t *row, const uint8_t *above, const int how)
+{
+    const __m256i v = _mm256_loadu_si256((const __m256i *)row);
+    if (how == BFS_ABOVE)
+        return _mm256_sub_epi8(v, _mm256_loadu_si256((const __m256i *)above));
+    const __m256i left = _mm256_sub_epi8(v, _mm256_loadu_si256((const __m256i *)(row - 1)));
+    if (how == BFS_LEFT)
+        return left;
+    return _mm256_sub_epi8(left, _mm256_sub_epi8(_mm256_loadu_si256((const __m256i *)above),
+                                                 _mm256_loadu_si256((const __m256i *)(above - 1))));
+}
+
+/* any_of ors the numbers that unsigned_of makes of each half; the result is 8 bytes of the half. */
+AVX2_INLINE __m256i any_of(__m256i r)
+{
+    const __m256i v = _mm256_xor_si256(_mm256_add_epi8(r, r), _mm256_cmpgt_epi8(_mm256_setzero_si256(), r));
+    return _mm256_or_si256(v, _mm256_bsrli_epi128(v, 8));
+}
+
+AVX2 static void find_widths_avx2(uint8_t *widths[3], uint32_t sums[3], const uint8_t *row, const uint8_t *above, int n)
+{
+    const __m256i low = _mm256_set1_epi8(15), byte = _mm256_set1_epi64x(255);
+    const __m256i bits = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4));
+    const __m256i bits_of_high = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 5, 6, 6, 7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 8, 8));
+    uint8_t *restrict const of_left = widths[BFS_LEFT], *restrict const of_above = widths[BFS_ABOVE], *restrict const of_gradient = widths[BFS_GRADIENT];
+    __m256i first = _mm256_setzero_si256(), second = _mm256_setzero_si256();
+    for (int x = 0, i = 0; x < n; x += PAIR, i++) {
+        const __m256i left = any_of(residuals_of(row + x, above + x, BFS_LEFT));
+        const __m256i up = any_of(residuals_of(row + x, above + x, BFS_ABOVE));
+        const __m256i gradient = any_of(residuals_of(row + x, above + x, BFS_GRADIENT));
+        __m256i a = _mm256_unpacklo_epi64(left, up);
+        a = _mm256_or_si256(a, _mm256_srli_epi64(a, 32));
+        a = _mm256_or_si256(a, _mm256_srli_epi64(a, 16));
+        a = _mm256_or_si256(a, _mm256_srli_epi64(a, 8));
+        __m256i b = _mm256_unpacklo_epi64(gradient, _mm256_setzero_si256());
+        b = _mm256_or_si256(b, _mm256_srli_epi64(b, 32));
+        b = _mm256_or_si256(b, _mm256_srli_epi64(b, 16));
+        b = _mm256_or_si256(b, _mm256_srli_epi64(b, 8));
+        /* In each half: of left in byte 0, of gradient in byte 1, of up in byte 8. */
+        const __m256i any = _mm256_or_si256(_mm256_and_si256(a, byte), _mm256_slli_epi64(_mm256_and_si256(b, byte), 8));
+        const __m256i w = _mm256_max_epu8(_mm256_shuffle_epi8(bits, _mm256_and_si256(any, low)),
+                                          _mm256_shuffle_epi8(bits_of_high, _mm256_and_si256(_mm256_srli_epi64(any, 4), low)));
+        first = _mm256_add_epi64(first, _mm256_and_si256(w, byte));
+        second = _mm256_add_epi64(second, _mm256_srli_epi64(w, 8));
+        const __m128i pair = _mm_or_si128(_mm256_castsi256_si128(w), _mm_slli_epi16(_mm256_extracti128_si256(w, 1), 4));
+        of_left[i] = (uint8_t)_mm_extract_epi8(pair, 0);
+        of_above[i] = (uint8_t)_mm_extract_epi8(pair, 8);
+        of_gradient[i] = (uint8_t)_mm_extract_epi8(pair, 1);
+    }
+    const __m128i a = _mm_add_epi64(_mm256_castsi256_si128(first), _mm256_extracti128_si256(first, 1));
+    const __m128i b = _mm_add_epi64(_mm256_castsi256_si128(second), _mm256_extracti128_si256(second, 1));
+    sums[BFS_LEFT] = (uint32_t)_mm_cvtsi128_si32(a);
+    sums[BFS_ABOVE] = (uint32_t)_mm_extract_epi32(a, 2);
+    sums[BFS_GRADIENT] = (uint32_t)_mm_cvtsi128_si32(b);
+}
+
+/* put_group writes the lowest w bits of 16 bytes: it joins two bytes, then four, then eight. */
+AVX2_INLINE void put_group(uint8_t *to, __m128i v, int w)
+{
+    const __m128i one = _mm_cvtsi32_si128(w), two = _mm_cvtsi32_si128(2 * w), four = _mm_cvtsi32_si128(4 * w);
+    v = _mm_and_si128(v, _mm_set1_epi8((char)((1 << w) - 1)));
+    v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi16(0xff)), _mm_sll_epi16(_mm_srli_epi16(v, 8), one));
+    v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi32(0xffff)), _mm_sll_epi32(_mm_srli_epi32(v, 16), two));
+    v = _mm_or_si128(_mm_and_si128(v, _mm_set1_epi64x(0xffffffff)), _mm_sll_epi64(_mm_srli_epi64(v, 32), four));
+    _mm_storel_epi64((__m128i *)to, v);
+    _mm_storel_epi64((__m128i *)(to + w), _mm_unpackhi_epi64(v, v));
+}
+
+AVX2_INLINE uint8_t *put_pairs(uint8_t *to, const uint8_t *widths, const uint8_t *row, const uint8_t *above, int n, const int how)
+{
+    for (int x = 0; x < n; x += PAIR) {
+        const int w0 = *widths & 15, w1 = *widths >> 4;
+        const __m256i r = residuals_of(row + x, above + x, how);
+        widths++;
+        put_group(to, _mm256_castsi256_si128(r), w0);
+        put_group(to + 2 * w0, _mm256_extracti128_si256(r, 1), w1);
+        to += 2 * (w0 + w1);
+    }
+    return to;
+}
+
+AVX2 static uint8_t *put_residuals_avx2(uint8_t *to, const uint8_t *widths, const uint8_t *row, const uint8_t *above, int n, int how)
+{
+    return how == BFS_LEFT    ? put_pairs(to, widths, row, above, n, BFS_LEFT)
+           : how == BFS_ABOVE ? put_pairs(to, widths, row, above, n, BFS_ABOVE)
+                              : put_pairs(to, widths, row, above, n, BFS_GRADIENT);
+}
+
+/* The inverse of from_plane: of a plane's 16 bytes, those that each third of 48 bytes has. */
+#define OF(c, i, t) (3 * (i) + (c)) / 16 == (t) ? (3 * (i) + (c)) % 16 : 128
+#define THIRD(c, t) {OF(c, 0, t), OF(c, 1, t), OF(c, 2, t), OF(c, 3, t), OF(c, 4, t), OF(c, 5, t), OF(c, 6, t), OF(c, 7, t), OF(c, 8, t), OF(c, 9, t), OF(c, 10, t), OF(c, 11, t), OF(c, 12, t), OF(c, 13, t), OF(c, 14, t), OF(c, 15, t)}
+static const uint8_t to_plane[3][3][16] __attribute__((aligned(16))) = {
+    {THIRD(0, 0), THIRD(0, 1), THIRD(0, 2)},
+    {THIRD(1, 0), THIRD(1, 1), THIRD(1, 2)},
+    {THIRD(2, 0), THIRD(2, 1), THIRD(2, 2)},
+};
+
+AVX2_INLINE __m256i plane_of(const __m256i third[3], int c)
+{
+    __m256i v = _mm256_setzero_si256();
+    for (int t = 0; t < 3; t++)
+        v = _mm256_or_si256(v, _mm256_shuffle_epi8(third[t], _mm256_broadcastsi128_si256(_mm_load_si128((const __m128i *)to_plane[c][t]))));
+    return v;
+}
+
+AVX2 static void split_rgb_avx2(uint8_t *to, size_t stride, const uint8_t *rgb, int n)
+{
+    int x = 0;
+    for (; x + PAIR <= n; x += PAIR, rgb += 3 * PAIR) {
+        __m256i third[3];
+        for (int t = 0; t < 3; t++)
+            third[t] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(rgb + 16 * t))),
+                                               _mm_loadu_si128((const __m128i *)(rgb + 48 + 16 * t)), 1);
+        const __m256i g = plane_of(third, 1);
+        _mm256_storeu_si256((__m256i *)(to + x), g);
+        _mm256_storeu_si256((__m256i *)(to + stride + x), _mm256_sub_epi8(plane_of(third, 0), g));
+        _mm256_storeu_si256((__m256i *)(to + 2 * stride + x), _mm256_sub_epi8(plane_of(third, 2), g));
+    }
+    split_rgb_portable(to + x, stride, rgb, n - x);
+}
+#else
+#define find_widths_avx2 find_widths_portable
+#define put_residuals_avx2 put_residuals_portable
+#define split_rgb_avx2 split_rgb_portable
+#endif
+
+/* split_all makes planes of interleaved ones. */
+static void split_all(uint8_t *to, size_t stride, const uint8_t *pix, int n, int planes, int avx2)
+{
+    static const int channel[] = {1, 0, 2, 3};
+    if (planes == 1)
+        memcpy(to, pix, n);
+    else if (planes == 3)
+        (avx2 ? split_rgb_avx2 : split_rgb_portable)(to, stride, pix, n);
+    else
+        for (int c = 0; c < planes; c++)
+            split(to + c * stride, pix + (planes == 2 ? c : channel[c]), planes == 4 && (c == 1 || c == 2) ? pix + 1 : NULL, n, planes);
+}
+
+/* bfs_lossless_pack packs a row of interleaved planes, and returns its size. At row and above are the
+ * planes of this row, which are made, and of the one above it: PAIR zeros, and then its values, padded
+ * to pairs of groups. work has room for three times as many bytes as a plane has pairs. Up to 8 bytes
+ * after the packed row are overwritten. */
+size_t bfs_lossless_pack(uint8_t *to, const uint8_t *pix, int width, int planes, uint8_t *row, const uint8_t *above, uint8_t *work, int avx2)
+{
+    const int n = padded_to_pairs(width), pairs = n / PAIR;
+    const size_t stride = (size_t)n + PAIR;
     const uint8_t *start = to;
-    uint8_t *row = work + 3 * (size_t)n;
-    for (int c = 0; c < planes; c++, above += n) {
-        static const int channel[] = {1, 0, 2, 3};
-        const uint8_t *from = pix + (planes < 3 ? c : channel[c]);
-        const uint8_t *green = planes >= 3 && (c == 1 || c == 2) ? pix + 1 : NULL;
-        if (planes == 1)
-            memcpy(row, from, width);
-        else if (planes != 3)
-            split(row, from, green, width, planes);
-        else if (green)
-            split(row, from, pix + 1, width, 3);
-        else
-            split(row, from, NULL, width, 3);
+    row += PAIR;
+    above += PAIR;
+    split_all(row, stride, pix, width, planes, avx2);
+    for (int c = 0; c < planes; c++, row += stride, above += stride) {
+        uint8_t *widths[3] = {work, work + pairs, work + 2 * (size_t)pairs};
+        uint32_t sums[3] = {0, 0, 0};
         memset(row + width, row[width - 1], n - width);
-        to = pack_plane(to, row, above, n, work);
-        memcpy(above, row, n);
+        (avx2 ? find_widths_avx2 : find_widths_portable)(widths, sums, row, above, n);
+        int best = BFS_LEFT;
+        for (int how = BFS_ABOVE; how <= BFS_GRADIENT; how++)
+            best = sums[how] < sums[best] ? how : best;
+        *to++ = (uint8_t)best;
+        memcpy(to, widths[best], pairs);
+        to = (avx2 ? put_residuals_avx2 : put_residuals_portable)(to + pairs, widths[best], row, above, n, best);
     }
     return to - start;
 }

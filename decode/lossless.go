@@ -100,31 +100,32 @@ func (l *lossless) band(i int) ([]byte, error) {
 }
 
 // pack makes a body of whole pixels.
-func (l *lossless) pack(pix []byte) ([]byte, error) {
+func (l *lossless) pack(pix []byte, kernel Kernel) ([]byte, error) {
 	planes, padded := planesOf(l.pixels), losslessPadded(l.width)
-	packer := newRowPacker(l.width, planes)
+	packer := newRowPacker(l.width, planes, kernel)
 	row := planes * (1 + padded/losslessGroup/2 + padded)
-	bands := make([]byte, 0, len(pix)/2+row+packedSlack)
-	table := make([]byte, 0, 4*(losslessBands(l.height)+1))
+	table := losslessHead + len(l.palette)
+	start := table + 4*(losslessBands(l.height)+1)
+	out := make([]byte, start, start+len(pix)/2+row+packedSlack)
+	out[0] = l.pixels
+	copy(out[losslessHead:], l.palette)
 	for y := range l.height {
 		if y%losslessBand == 0 {
-			table = binary.LittleEndian.AppendUint32(table, uint32(len(bands)))
+			binary.LittleEndian.PutUint32(out[table:], uint32(len(out)-start))
+			table += 4
 			packer.restart()
 		}
-		bands = packer.append(bands, pix[y*l.width*planes:][:l.width*planes])
-		if len(bands) > math.MaxUint32 {
+		out = packer.append(out, pix[y*l.width*planes:][:l.width*planes])
+		if len(out)-start > math.MaxUint32 {
 			return nil, fmt.Errorf("%w: it is too large", ErrNoPackedForm)
 		}
 	}
-	table = binary.LittleEndian.AppendUint32(table, uint32(len(bands)))
-	out := make([]byte, losslessHead, losslessHead+len(l.palette)+len(table)+len(bands)+packedSlack)
-	out[0] = l.pixels
-	out = append(append(append(out, l.palette...), table...), bands...)
-	return out[:len(out)+packedSlack], nil
+	binary.LittleEndian.PutUint32(out[table:], uint32(len(out)-start))
+	return append(out, make([]byte, packedSlack)...), nil
 }
 
 // packLossless sets the body, and the remainder for a file. pix are the image's RGB pixels.
-func (p *packed) packLossless(pix, data []byte, keep Remainder) (err error) {
+func (p *packed) packLossless(pix, data []byte, keep Remainder, kernel Kernel) (err error) {
 	l := lossless{pixels: pixelsRGB, width: p.width, height: p.height}
 	if keep == ForFile {
 		if pix, err = p.stored(&l, pix, data); err != nil {
@@ -133,7 +134,7 @@ func (p *packed) packLossless(pix, data []byte, keep Remainder) (err error) {
 	} else if g, ok := grayAlone(pix); ok {
 		l.pixels, pix = pixelsGray, g
 	}
-	p.body, err = l.pack(pix)
+	p.body, err = l.pack(pix, kernel)
 	return err
 }
 

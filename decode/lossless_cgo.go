@@ -33,10 +33,7 @@ func (k *kept) lossless(dst Image, p packed, v view) error {
 		n := min(end, (i+1)*losslessBand) - y
 		b := C.bfs_band{
 			width: C.int32_t(l.width), pixels: C.int32_t(l.pixels), skip: C.int32_t(y % losslessBand), rows: C.int32_t(n),
-			x: view.x, w: view.w, channels: view.channels, dx: view.dx, dy: view.dy,
-		}
-		if k.kernel >= AVX2 {
-			b.avx2 = 1
+			x: view.x, w: view.w, channels: view.channels, dx: view.dx, dy: view.dy, avx2: useAVX2(k.kernel),
 		}
 		at := (*C.uint8_t)(unsafe.Add(unsafe.Pointer(to), (y-v.Region.Y)*int(view.dy)))
 		code := C.bfs_lossless_band(&k.c, cBytes(from), C.size_t(len(from)), cBytes(l.palette), at, b)
@@ -55,13 +52,24 @@ func losslessScratch(width int) int64 {
 
 // rowPacker packs rows in C.
 type rowPacker struct {
-	width, planes int
-	above, work   []byte
+	width, planes    int
+	row, above, work []byte
+	avx2             C.int
 }
 
-func newRowPacker(width, planes int) *rowPacker {
+func newRowPacker(width, planes int, kernel Kernel) *rowPacker {
 	padded := losslessPadded(width)
-	return &rowPacker{width, planes, make([]byte, planes*padded), make([]byte, 4*padded)}
+	size := planes * (2*losslessGroup + padded)
+	return &rowPacker{
+		width, planes, make([]byte, size), make([]byte, size), make([]byte, 3*padded/losslessGroup/2), useAVX2(kernel),
+	}
+}
+
+func useAVX2(kernel Kernel) C.int {
+	if kernel >= AVX2 {
+		return 1
+	}
+	return 0
 }
 
 func (p *rowPacker) restart() { clear(p.above) }
@@ -71,6 +79,7 @@ func (p *rowPacker) append(to, pix []byte) []byte {
 	const slack = 8 // C writes eight bytes where it needs fewer
 	to = slices.Grow(to, p.planes*(1+padded/losslessGroup/2+padded)+slack)
 	end := to[len(to):cap(to)]
-	n := C.bfs_lossless_pack(cBytes(end), cBytes(pix), C.int(p.width), C.int(p.planes), cBytes(p.above), cBytes(p.work))
+	n := C.bfs_lossless_pack(cBytes(end), cBytes(pix), C.int(p.width), C.int(p.planes), cBytes(p.row), cBytes(p.above), cBytes(p.work), p.avx2)
+	p.row, p.above = p.above, p.row
 	return to[:len(to)+int(n)]
 }

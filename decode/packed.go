@@ -199,7 +199,7 @@ func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 		return nil, err
 	}
 	p := packed{kind: kindLossless, orientation: h.Orientation, original: h.Format, width: h.Width, height: h.Height}
-	if err := p.packLossless(pix.Pix, data, keep); err != nil {
+	if err := p.packLossless(pix.Pix, data, keep, d.kept.kernel); err != nil {
 		return nil, err
 	}
 	return p.file(), nil
