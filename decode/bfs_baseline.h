@@ -114,14 +114,10 @@ typedef struct {
     const bfs_table *table; /* for the next step */
 } bfs_stream;
 
+/* bfs_load reads 8 bytes, the highest first. */
 static inline __attribute__((always_inline)) uint64_t bfs_load(const uint8_t *p)
 {
-    uint64_t x;
-    memcpy(&x, p, 8);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
-    return x;
+    return __builtin_bswap64(bfs_load64(p));
 }
 
 /* bfs_refill tops up to at least 56 bits. */

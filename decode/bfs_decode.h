@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Result codes; errors.go documents them. */
 enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH, BFS_PART };
@@ -51,6 +52,25 @@ int bfs_fail(bfs_kept *k, int code, const char *text);
 uint8_t *bfs_grow(bfs_kept *k, size_t size);
 void bfs_free(bfs_kept *k);
 void bfs_tables_free(struct bfs_table *held[BFS_TABLES]);
+
+/* bfs_load64 reads 8 bytes, the lowest first. */
+static inline __attribute__((always_inline)) uint64_t bfs_load64(const uint8_t *p)
+{
+    uint64_t x;
+    memcpy(&x, p, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    x = __builtin_bswap64(x);
+#endif
+    return x;
+}
+
+static inline __attribute__((always_inline)) void bfs_store64(uint8_t *p, uint64_t x)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    x = __builtin_bswap64(x);
+#endif
+    memcpy(p, &x, 8);
+}
 
 /* bfs_luma is BT.601's of a pixel. */
 static inline uint8_t bfs_luma(uint8_t r, uint8_t g, uint8_t b)

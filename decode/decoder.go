@@ -164,7 +164,7 @@ func (d *Decoder) DecodeTask(t Task) error {
 	return d.codecs[t.Header.Format](&d.kept, t.To, t.Data, v)
 }
 
-// A Task is what DecodeRegion takes.
+// A Task is an image to decode, as DecodeRegion takes it.
 type Task struct {
 	To     Image
 	Data   []byte

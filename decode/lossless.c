@@ -12,20 +12,13 @@ enum { GROUP = 16, PAIR = 2 * GROUP };
 
 static int padded_to_pairs(int width) { return (width + PAIR - 1) & ~(PAIR - 1); }
 
-static uint64_t load8(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return v;
-}
-
 /* unpack_portable decodes a row in place of the one above it. */
 static void unpack_portable(uint8_t *row, int n, int how, const uint8_t *widths, const uint8_t *data)
 {
     uint8_t sum = 0;
     for (int i = 0; i < n; i += 8) {
         const int w = widths[i / PAIR] >> (i / GROUP % 2 * 4) & 15;
-        const uint64_t bits = load8(data);
+        const uint64_t bits = bfs_load64(data);
         data += w;
         for (int k = 0; k < 8; k++) {
             const uint8_t r = (uint8_t)((int8_t)(uint8_t)(bits >> (k * w) << (8 - w)) >> (8 - w));
@@ -257,8 +250,7 @@ static uint8_t *put_residuals_portable(uint8_t *to, const uint8_t *widths, const
         uint8_t r[8];
         for (int i = 0; i < 8; i++)
             r[i] = residual(row, above, x + i, how);
-        const uint64_t v = squeeze(load8(r), w);
-        memcpy(to, &v, 8);
+        bfs_store64(to, squeeze(bfs_load64(r), w));
         to += w;
     }
     return to;

@@ -203,8 +203,8 @@ static int show(const image *m, bfs_tiers *tiers)
 }
 
 /* bfs_progressive_decode decodes an image whose markers up to its first scan were read, and that is
- * planned. end is that of the file; tiers is where it is packed instead of made pixels. The coefficients of the whole image are freed again, because
- * they can be large. */
+ * planned. end is that of the file. With tiers, the image is packed there, and no pixels are made. The
+ * coefficients of the whole image are freed again, because they can be large. */
 int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes, const uint8_t *end, bfs_tiers *tiers)
 {
     const bfs_frame *f = &p->f;

@@ -17,18 +17,14 @@ import (
 
 func (k *kept) tiersKernel() C.int { return C.int(max(k.kernel, Portable) - Portable) }
 
+// coefficients decodes a view of a packed JPEG.
 func (k *kept) coefficients(dst Image, p packed, v view) error {
-	return k.unpackTiers(dst, p.body, v)
-}
-
-// unpackTiers decodes a view of a packed JPEG's body.
-func (k *kept) unpackTiers(dst Image, body []byte, v view) error {
 	to, view := cView(dst, v)
-	code := C.bfs_tiers_decode(&k.c, k.tiersKernel(), cBytes(body), C.size_t(len(body)), to, view)
+	code := C.bfs_tiers_decode(&k.c, k.tiersKernel(), cBytes(p.body), C.size_t(len(p.body)), to, view)
 	return k.result(code, "packed JPEG")
 }
 
-// packTiers makes the body of a packed JPEG. An image that our own decoder leaves to libjpeg-turbo
+// packTiers makes the body of a packed JPEG, with packedSlack zeros at its end. An image that our own decoder leaves to libjpeg-turbo
 // has none, which is ErrNoPackedForm.
 func (k *kept) packTiers(data []byte, h Header) ([]byte, error) {
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
@@ -38,7 +34,9 @@ func (k *kept) packTiers(data []byte, h Header) ([]byte, error) {
 	defer C.free(unsafe.Pointer(t.body))
 	switch code {
 	case C.BFS_OK:
-		return C.GoBytes(unsafe.Pointer(t.body), C.int(t.size)), nil
+		body := make([]byte, int(t.size)+packedSlack)
+		copy(body, unsafe.Slice((*byte)(t.body), int(t.size)))
+		return body, nil
 	case C.BFS_MEMORY:
 		return nil, fmt.Errorf("%w: coefficients", ErrMemory)
 	}

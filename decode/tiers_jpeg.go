@@ -23,8 +23,7 @@ func (d *Decoder) packJPEG(data []byte, h Header, keep Remainder) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	p := packed{kind: kindCoefficients, orientation: h.Orientation, original: JPEG, width: h.Width, height: h.Height}
-	p.body = append(body, make([]byte, packedSlack)...)
+	p := packed{kind: kindCoefficients, orientation: h.Orientation, original: JPEG, width: h.Width, height: h.Height, body: body}
 	if keep == ForFile {
 		if p.remainder, err = jpegRemainder(data, p.body, h.Width, h.Height); err != nil {
 			return nil, err

@@ -2,28 +2,10 @@
 
 #include "bfs_tiers.h"
 
-static inline __attribute__((always_inline)) uint64_t load64(const uint8_t *p)
-{
-    uint64_t x;
-    memcpy(&x, p, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
-    return x;
-}
-
-static inline __attribute__((always_inline)) void store64(uint8_t *p, uint64_t x)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
-    memcpy(p, &x, 8);
-}
-
 /* bits has the bits from at on: 57 of them at least. */
 static inline __attribute__((always_inline)) uint64_t bits(const uint8_t *p, size_t at)
 {
-    return load64(p + at / 8) >> at % 8;
+    return bfs_load64(p + at / 8) >> at % 8;
 }
 
 /* bits64 has 64. */
@@ -162,7 +144,7 @@ typedef struct {
 static inline __attribute__((always_inline)) void put(writer *w, uint64_t bits, int n)
 {
     w->bits |= bits << w->count;
-    store64(w->to, w->bits);
+    bfs_store64(w->to, w->bits);
     n += w->count;
     w->to += n / 8;
     w->bits >>= n & ~7;

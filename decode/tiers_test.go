@@ -76,7 +76,7 @@ func sameTiers(t *testing.T, f oddFile, body []byte, v view) {
 	for _, kernel := range tiersKernels() {
 		d.kept.kernel = kernel
 		got := newCanvas(width, height, v.Color.Channels())
-		if err := d.kept.unpackTiers(got.Image, body, v); err != nil {
+		if err := d.kept.coefficients(got.Image, packed{body: body}, v); err != nil {
 			t.Errorf("%s: %v: %v", name, kernel, err)
 		} else if !bytes.Equal(got.pixels(t, name), want.pixels(t, name)) {
 			t.Errorf("%s: %v: other pixels", name, kernel)
@@ -92,7 +92,7 @@ func damagedTiers(t *testing.T, name string, body []byte, v view) (accepted bool
 	for i, kernel := range tiersKernels() {
 		d := NewDecoder(Options{Kernel: kernel, Color: v.Color})
 		c := newCanvas(width, height, v.Color.Channels())
-		err := d.kept.unpackTiers(c.Image, body, v)
+		err := d.kept.coefficients(c.Image, packed{body: body}, v)
 		d.Close()
 		pix := c.pixels(t, name)
 		if err != nil {
@@ -284,7 +284,7 @@ func BenchmarkTiers(b *testing.B) {
 		}
 		for name, decode := range map[string]func(to Image, v view) error{
 			"jpeg":   func(to Image, v view) error { return d.codecs[JPEG](&d.kept, to, data, v) },
-			"packed": func(to Image, v view) error { return d.kept.unpackTiers(to, body, v) },
+			"packed": func(to Image, v view) error { return d.kept.coefficients(to, packed{body: body}, v) },
 		} {
 			for size, views := range map[string][]view{"whole": {whole}, "crops": crops} {
 				b.Run(fmt.Sprintf("%v/%s/%s", kernel, size, name), func(b *testing.B) {
