@@ -71,7 +71,7 @@ func (v *view) size() (height, width int) {
 // check verifies that the region lies in the image and that dst has exactly its size and enough
 // memory.
 func (v *view) check(dst Image) error {
-	if !scales(v.Header.Format, v.Scale) {
+	if v.Scale != 1 && !(v.Header.Reduces() && (v.Scale == 2 || v.Scale == 4 || v.Scale == 8)) {
 		return fmt.Errorf("%w: %s cannot be decoded at 1/%d", ErrDestination, v.Header.Format, v.Scale)
 	}
 	r := v.Region
@@ -86,11 +86,6 @@ func (v *view) check(dst Image) error {
 			dst.Width, dst.Height, pix, dst.Stride, width, height)
 	}
 	return nil
-}
-
-// scales reports whether a format can be decoded at 1/scale.
-func scales(f Format, scale int) bool {
-	return scale == 1 || f == JPEG && (scale == 2 || scale == 4 || scale == 8)
 }
 
 // A codec decodes a view of an image of its format; the destination fits the view. It must itself
@@ -148,8 +143,8 @@ func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
 }
 
-// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or for JPEG also
-// 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
+// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or 2, 4 and 8 for an
+// image that [Header.Reduces]. dst must have the upright region's size. The pixels are the same as if the whole
 // image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
 	return d.DecodeTask(Task{To: dst, Data: data, Header: h, Region: r, Scale: scale})

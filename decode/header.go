@@ -26,10 +26,11 @@ type Header struct {
 	// Decoder's own scratch. Like the fields below, it is 0 if the header did not come from
 	// ReadHeader.
 	Scratch  int64
-	inflated int64 // PNG: bytes of the inflated pixels if the fast path may take it, -1 if not
-	least    int64 // bytes of the smallest file that can hold the image, see Plausible
-	scan     int   // JPEG with several scans: where the data of the first one starts
-	pixelsAt int64 // PNG: where the first IDAT starts, if EXIF must still be searched at the file's end
+	inflated int64  // PNG: bytes of the inflated pixels if the fast path may take it, -1 if not
+	least    int64  // bytes of the smallest file that can hold the image, see Plausible
+	scan     int    // JPEG with several scans: where the data of the first one starts
+	original Format // of what a packed image was made from
+	pixelsAt int64  // PNG: where the first IDAT starts, if EXIF must still be searched at the file's end
 }
 
 // Size returns the image's size after its orientation is applied, or as stored.
@@ -39,6 +40,9 @@ func (h Header) Size(ignoreOrientation bool) (height, width int) {
 	}
 	return h.Height, h.Width
 }
+
+// Reduces reports whether the image can be decoded at 1/2, 1/4 and 1/8: a JPEG, packed or not.
+func (h Header) Reduces() bool { return h.Format == JPEG || h.original == JPEG }
 
 // At returns the stored image's size at a scale of 1/scale: each side divided, rounded up.
 func (h Header) At(scale int) (width, height int) {

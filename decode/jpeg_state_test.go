@@ -79,7 +79,7 @@ func verdictOf(t testing.TB, d *Decoder, f oddFile, scale int) (v verdict) {
 	if err != nil {
 		return verdict{err: err.Error()}
 	}
-	if !scales(h.Format, scale) {
+	if !h.Reduces() {
 		scale = 1
 	}
 	w, hh := h.At(scale)

@@ -77,7 +77,7 @@ func packedHeader(data []byte, complete bool) (Header, error) {
 		return Header{}, err
 	}
 	le := binary.LittleEndian
-	h := Header{Format: Packed, Width: p.width, Height: p.height, Orientation: p.orientation}
+	h := Header{Format: Packed, Width: p.width, Height: p.height, Orientation: p.orientation, original: p.original}
 	h.least = packedHead + int64(le.Uint64(data[16:])+le.Uint64(data[24:]))
 	return h, nil
 }
@@ -101,6 +101,8 @@ func readPacked(data []byte, complete bool) (p packed, err error) {
 		return p, unsupported("a packed image of kind %d", p.kind)
 	case p.original == Unknown:
 		return p, corrupt("it was packed from an unknown format")
+	case (p.original == JPEG) != (p.kind == kindCoefficients):
+		return p, corrupt("a body of kind %d for %s", p.kind, p.original)
 	case p.orientation < 1 || p.orientation > 8:
 		return p, corrupt("an orientation of %d", p.orientation)
 	case body < packedSlack || body > packedMost || remainder > packedMost:

@@ -166,6 +166,7 @@ func TestPackedHeader(t *testing.T) {
 		words string
 	}{
 		"another version":     {4, 2, ErrFormat, "version 2"},
+		"another kind":        {5, kindCoefficients, ErrCorrupt, "kind 2 for png"},
 		"no kind":             {5, 0, ErrFormat, "kind 0"},
 		"a kind of tomorrow":  {5, 9, ErrFormat, "kind 9"},
 		"no orientation":      {6, 0, ErrCorrupt, "orientation"},

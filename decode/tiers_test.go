@@ -49,11 +49,13 @@ func TestTiersPixels(t *testing.T) {
 	random, packed := rand.New(rand.NewPCG(1, 2)), 0
 	eachPacked(t, func(name string, data, body []byte, h Header) {
 		packed++
-		for i := range 12 {
-			v := view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: Color(i % 2)}
+		for i := range 16 {
+			v := view{Header: h, Scale: 1 << (i % 4), Color: Color(i / 4 % 2)}
 			v.Orientation = uint8(1 + random.IntN(8))
-			if i >= 4 {
-				v.Region = randomRegion(random, h)
+			reduced := h
+			reduced.Width, reduced.Height = h.At(v.Scale)
+			if v.Region = (Region{W: reduced.Width, H: reduced.Height}); i >= 8 {
+				v.Region = randomRegion(random, reduced)
 			}
 			sameTiers(t, oddFile{name, data}, body, v)
 		}

@@ -59,7 +59,7 @@ func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 // PlanFor is Plan for a target that is not known yet, but whether it will have memory for unchanged rows: see Into.
 func (o Options) PlanFor(h decode.Header, t resample.Transform, inPlace bool) Job {
 	j := Job{options: o.Options, inPlace: inPlace, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
-	if h.Format == decode.JPEG && !o.FullJPEGs {
+	if h.Reduces() && !o.FullJPEGs {
 		j.Scale = t.Scale()
 	}
 	if j.Scale > 1 {
