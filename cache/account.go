@@ -54,23 +54,33 @@ func (a *ledger) charge(n int64) bool {
 // place allocates an entry and a chain for a sample, and more memory if needed and available;
 // otherwise it returns 0. The caller holds c.mu.
 func (c *Cache) place(size int64) uint32 {
-	short, possible := c.arena.short(size)
 	fresh, free := c.table.spare()
-	if !possible || !free {
+	if !free {
 		return 0
 	}
-	more := int64(short) * pageCost
+	entry := int64(0)
 	if fresh {
-		more += entryBytes + c.lfu.entryCost()
+		entry = entryBytes + c.lfu.entryCost()
 	}
-	if !c.ledger.charge(more) {
-		return 0
-	}
-	if c.arena.warmUp(short) != nil {
-		c.ledger.charge(-more)
+	where, ok := c.chainFor(size, entry)
+	if !ok {
 		return 0
 	}
 	n := c.table.take()
-	c.table.entries[n].chain = c.arena.take(size)
+	c.table.entries[n].chain = where
 	return n
+}
+
+// chainFor allocates a chain, and more memory if needed and available, for which it charges more besides. The caller holds
+// c.mu.
+func (c *Cache) chainFor(size, more int64) (where chain, ok bool) {
+	short, possible := c.arena.short(size)
+	if more += int64(short) * pageCost; !possible || !c.ledger.charge(more) {
+		return chain{}, false
+	}
+	if c.arena.warmUp(short) != nil {
+		c.ledger.charge(-more)
+		return chain{}, false
+	}
+	return c.arena.take(size), true
 }

@@ -50,6 +50,8 @@ type Cache struct {
 	lfu     *tinylfu // nil: the policy is another one
 	reading int      // the most recently read epoch
 	held    int64    // bytes of the held samples
+	packed  int64    // how many of these are packed
+	grown   int64    // what those take beyond what the files would
 	meter   meter
 }
 
@@ -118,7 +120,7 @@ func (c *Cache) Close() {
 	c.table.close()
 	c.arena.close()
 	c.ledger.charge(-c.ledger.charged)
-	c.held = 0
+	c.held, c.packed, c.grown = 0, 0, 0
 }
 
 // Holds says whether the cache holds the sample, under any stamp.
@@ -134,49 +136,49 @@ func (c *Cache) Holds(id int64) bool {
 // Get returns a copy of the sample for a reader of the given epoch, if the cache holds it under
 // that stamp. It uses buf if its capacity suffices, else the memory that grow(n) returns: at
 // least n bytes, or less to refuse, which counts as a sample that is not held. The returned
-// bytes lie in the caller's memory. The policy decides whether the sample stays; a sample with
-// another stamp is evicted.
-func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]byte, bool) {
-	data, ok := c.Peek(id, s, buf, grow)
+// bytes lie in the caller's memory; packed says that they are those of Replace. The policy decides
+// whether the sample stays; a sample with another stamp is evicted.
+func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) []byte) (data []byte, packed, ok bool) {
+	data, packed, ok = c.Peek(id, s, buf, grow)
 	if ok {
 		c.served(epoch, id, s)
 	}
-	return data, ok
+	return data, packed, ok
 }
 
 // Peek is Get for reads outside the order of an epoch, such as of a sample that substitutes for
 // another. The policy does not learn of it, and no counter counts it.
-func (c *Cache) Peek(id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]byte, bool) {
+func (c *Cache) Peek(id int64, s Stamp, buf []byte, grow func(n int) []byte) (data []byte, packed, ok bool) {
 	if c == nil {
-		return nil, false
+		return nil, false, false
 	}
-	n, from := c.pin(uint32(id), s)
+	n, e := c.pin(uint32(id), s)
 	if n == 0 {
-		return nil, false
+		return nil, false, false
 	}
 	defer c.unpin(n)
-	size := int(s.Size)
+	size := int(e.size)
 	if cap(buf) < size && grow != nil {
 		buf = grow(size)
 	}
 	if cap(buf) < size || buf == nil {
-		return nil, false
+		return nil, false, false
 	}
-	c.arena.read(from, buf[:size])
-	return buf[:size], true
+	c.arena.read(e.chain, buf[:size])
+	return buf[:size], e.packed, true
 }
 
 // pin finds a sample and protects its memory from being released.
-func (c *Cache) pin(id uint32, s Stamp) (uint32, chain) {
+func (c *Cache) pin(id uint32, s Stamp) (uint32, entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.current(id, s)
 	if n == 0 {
-		return 0, chain{}
+		return 0, entry{}
 	}
 	e := &c.table.entries[n]
 	e.readers++
-	return n, e.chain
+	return n, *e
 }
 
 func (c *Cache) unpin(n uint32) {
@@ -212,6 +214,53 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	} else if keep {
 		count.NotKept++
 	}
+}
+
+// Replace puts data in place of a sample that is held under that stamp and was not replaced before: the same sample in a
+// form that its reader prefers. It stays as long as the sample would have stayed. It is refused where replaced samples would
+// take more than most bytes beyond what their files would (see [Cost]), which is how those that are still to come are not
+// kept from coming, where there is no memory, and while somebody reads the sample. data remains the caller's.
+func (c *Cache) Replace(id int64, s Stamp, data []byte, most int64) bool {
+	if c == nil || c.lfu != nil {
+		return false
+	}
+	size := int64(len(data))
+	grows := Cost(size) - Cost(s.Size)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.current(uint32(id), s); n == 0 || c.table.entries[n].packed || grows > 0 && c.grown+grows > most {
+		return false
+	}
+	where, ok := c.chainFor(size, 0)
+	if !ok {
+		return false
+	}
+	c.mu.Unlock()
+	c.arena.write(where, data)
+	c.mu.Lock()
+	n := c.current(uint32(id), s)
+	if n == 0 || c.table.entries[n].packed || c.table.entries[n].readers > 0 {
+		c.arena.release(where)
+		return false
+	}
+	e := &c.table.entries[n]
+	c.arena.release(e.chain)
+	c.held += size - e.size
+	e.chain, e.size, e.packed = where, size, true
+	c.packed++
+	c.grown += grows
+	c.meter.largest = max(c.meter.largest, size)
+	return true
+}
+
+// Grown is what all samples that were replaced take beyond what their files would, in bytes.
+func (c *Cache) Grown() int64 {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.grown
 }
 
 // Missed counts a sample that was read from storage in an epoch and is not offered.

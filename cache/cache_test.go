@@ -69,7 +69,7 @@ func TestNone(t *testing.T) {
 				t.Error("a hit")
 			}
 		}
-		if _, ok := c.Peek(3, Stamp{Size: 10}, nil, nil); ok || c.Holds(3) || c.Trim(1000) != 0 || c.Stats().Reserved != 0 {
+		if _, _, ok := c.Peek(3, Stamp{Size: 10}, nil, nil); ok || c.Holds(3) || c.Trim(1000) != 0 || c.Stats().Reserved != 0 {
 			t.Error("it holds something")
 		}
 		c.Drop(3)
@@ -296,10 +296,10 @@ func TestChangedFile(t *testing.T) {
 			mustCheck(t, c)
 			// A sample that was not requested before it was put again.
 			c.Put(3, 2, now, content(2, now))
-			if got, ok := c.Peek(2, now, nil, func(n int) []byte { return make([]byte, n) }); !ok || verify(got, 2, now) >= 0 {
+			if got, _, ok := c.Peek(2, now, nil, func(n int) []byte { return make([]byte, n) }); !ok || verify(got, 2, now) >= 0 {
 				t.Errorf("%s, %s: put over an old version", p, name)
 			}
-			if _, ok := c.Peek(2, was, nil, func(n int) []byte { return make([]byte, n) }); ok || c.Holds(2) {
+			if _, _, ok := c.Peek(2, was, nil, func(n int) []byte { return make([]byte, n) }); ok || c.Holds(2) {
 				t.Errorf("%s, %s: Peek left another version", p, name)
 			}
 			mustCheck(t, c)

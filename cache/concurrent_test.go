@@ -49,7 +49,7 @@ func TestConcurrentUse(t *testing.T) {
 			disturb(func(rng *rand.Rand) {
 				id := rng.Int64N(250)
 				s := stamp(id)
-				if got, ok := c.Peek(id, s, make([]byte, s.Size), nil); ok && verify(got, id, s) >= 0 {
+				if got, _, ok := c.Peek(id, s, make([]byte, s.Size), nil); ok && verify(got, id, s) >= 0 {
 					t.Error("a peek at bytes of another sample")
 				}
 				if s := c.Stats(); s.Reserved > s.Limit || budget.used.Load() > budget.limit.Load() {
@@ -65,7 +65,7 @@ func TestConcurrentUse(t *testing.T) {
 						for range reads {
 							id := rng.Int64N(250)
 							s := stamp(id)
-							got, hit := c.Get(epoch, id, s, buf, nil)
+							got, _, hit := c.Get(epoch, id, s, buf, nil)
 							if !hit {
 								c.Put(epoch, id, s, content(id, s))
 							} else if int64(len(got)) != s.Size || verify(got, id, s) >= 0 {
@@ -107,7 +107,7 @@ func TestPagesAreNotReusedUnderAReader(t *testing.T) {
 		if !c.Holds(0) {
 			t.Fatalf("%s: not kept", p)
 		}
-		got, ok := c.Get(1, 0, s, nil, func(n int) []byte { // while the sample is being copied
+		got, _, ok := c.Get(1, 0, s, nil, func(n int) []byte { // while the sample is being copied
 			c.Drop(0)
 			if c.Holds(0) || c.Trim(1<<20) > 10*int64(systemPage) {
 				t.Errorf("%s: what is read was given back", p)
@@ -146,7 +146,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		readAll := func() {
 			for id := range int64(n) {
 				s := src.stamp(id)
-				if _, hit := c.Get(epoch, id, s, buf, nil); !hit {
+				if _, _, hit := c.Get(epoch, id, s, buf, nil); !hit {
 					c.Put(epoch, id, s, data[:s.Size])
 				}
 			}
@@ -186,7 +186,7 @@ func BenchmarkGet(b *testing.B) {
 			b.ReportAllocs()
 			id := int64(0)
 			for b.Loop() {
-				if _, ok := c.Get(1, id, src.stamp(id), buf, nil); !ok {
+				if _, _, ok := c.Get(1, id, src.stamp(id), buf, nil); !ok {
 					b.Fatal("not there")
 				}
 				id = (id + 7919) % int64(n)
@@ -208,7 +208,7 @@ func BenchmarkTurnover(b *testing.B) {
 			id := int64(0)
 			for b.Loop() {
 				s := src.stamp(id)
-				if _, ok := c.Get(0, id, s, buf, nil); !ok {
+				if _, _, ok := c.Get(0, id, s, buf, nil); !ok {
 					c.Put(0, id, s, data)
 				} else {
 					c.Drop(id)

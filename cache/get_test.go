@@ -8,10 +8,10 @@ func TestBuffers(t *testing.T) {
 	c.Put(0, 1, s, content(1, s))
 	asked := 0
 	refuse := func(n int) []byte { asked = n; return nil }
-	if _, ok := c.Get(1, 1, s, make([]byte, 9999), refuse); ok || asked != 10_000 {
+	if _, _, ok := c.Get(1, 1, s, make([]byte, 9999), refuse); ok || asked != 10_000 {
 		t.Errorf("no memory given, %d asked for", asked)
 	}
-	if _, ok := c.Get(1, 1, s, nil, nil); ok {
+	if _, _, ok := c.Get(1, 1, s, nil, nil); ok {
 		t.Error("no memory at all")
 	}
 	if !c.Holds(1) || c.Stats().Epochs[0].Hits != 0 || len(c.Stats().Epochs) != 1 {
@@ -19,7 +19,7 @@ func TestBuffers(t *testing.T) {
 	}
 	asked = 0
 	buf := make([]byte, 0, 10_000)
-	got, ok := c.Get(1, 1, s, buf, refuse)
+	got, _, ok := c.Get(1, 1, s, buf, refuse)
 	if !ok || asked != 0 || len(got) != 10_000 || &got[0] != &buf[:1][0] || verify(got, 1, s) >= 0 {
 		t.Errorf("with a buffer: %d bytes, %d asked for", len(got), asked)
 	}
@@ -39,13 +39,13 @@ func TestBuffers(t *testing.T) {
 func TestPeekCountsNothing(t *testing.T) {
 	s := Stamp{Size: 100, ModTime: 1}
 	c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: 3, Plan: planFunc(func(e int, _ int64) bool { return e == 0 })})
-	if _, ok := c.Peek(1, s, make([]byte, 100), nil); ok {
+	if _, _, ok := c.Peek(1, s, make([]byte, 100), nil); ok {
 		t.Error("nothing was put")
 	}
 	c.Put(0, 1, s, content(1, s))
 	before := c.Stats()
 	for range 3 {
-		if got, ok := c.Peek(1, s, make([]byte, 100), nil); !ok || verify(got, 1, s) >= 0 {
+		if got, _, ok := c.Peek(1, s, make([]byte, 100), nil); !ok || verify(got, 1, s) >= 0 {
 			t.Error("not found")
 		}
 	}

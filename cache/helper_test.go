@@ -114,7 +114,7 @@ func open(t testing.TB, o Options) *Cache {
 
 // read does what the engine does with a sample of an epoch, and says whether it was a hit.
 func read(t testing.TB, c *Cache, epoch int, id int64, s Stamp) (hit bool) {
-	p, hit := c.Get(epoch, id, s, nil, func(n int) []byte { return make([]byte, n) })
+	p, _, hit := c.Get(epoch, id, s, nil, func(n int) []byte { return make([]byte, n) })
 	if !hit {
 		c.Put(epoch, id, s, content(id, s))
 		return false
@@ -154,7 +154,7 @@ func check(c *Cache) error {
 			}
 		}
 	}
-	held, bytes := 0, int64(0)
+	held, bytes, packed, grown := 0, int64(0), int64(0), int64(0)
 	used := map[uint32]uint8{}
 	for b := range t.buckets {
 		for n := t.buckets[b]; n != 0; n = t.entries[n].sibling {
@@ -163,8 +163,14 @@ func check(c *Cache) error {
 				return fmt.Errorf("entry %d: %+v", n, e)
 			}
 			held++
-			bytes += e.stamp.Size
-			pages, crumbs := shape(e.stamp.Size, a.page)
+			bytes += e.size
+			if e.packed {
+				packed++
+				grown += Cost(e.size) - Cost(e.stamp.Size)
+			} else if e.size != e.stamp.Size {
+				return fmt.Errorf("entry %d: %+v", n, e)
+			}
+			pages, crumbs := shape(e.size, a.page)
 			for p := e.chain.page; p != 0; p = a.pages[p].next {
 				if err := own(p, "a sample's"); err != nil {
 					return err
@@ -182,6 +188,9 @@ func check(c *Cache) error {
 	}
 	if held != t.held || held != queued || bytes != c.held {
 		return fmt.Errorf("%d entries of %d bytes, %d queued; counted %d, %d", held, bytes, queued, t.held, c.held)
+	}
+	if packed != c.packed || grown != c.grown {
+		return fmt.Errorf("%d entries were replaced, which grew by %d bytes; counted %d, %d", packed, grown, c.packed, c.grown)
 	}
 	free := 0
 	for p, mask := range used {

@@ -45,13 +45,13 @@ func (c *Cache) served(epoch int, id int64, s Stamp) {
 	if n == 0 { // evicted while it was being copied
 		return
 	}
-	waits := int(c.table.entries[n].waits)
+	waits, size := int(c.table.entries[n].waits), c.table.entries[n].size
 	switch {
 	case c.policy != Constant:
-		c.meter.kept(count, s.Size)
+		c.meter.kept(count, size)
 	case keep && (waits <= epoch || far(waits, epoch)):
 		c.table.relabel(n, epoch+1)
-		c.meter.kept(count, s.Size)
+		c.meter.kept(count, size)
 	case !keep && (waits == epoch || far(waits, epoch)):
 		c.evict(n)
 	}
@@ -87,7 +87,7 @@ func (c *Cache) write(n, id uint32, s Stamp, waits int, data []byte) {
 		return
 	}
 	e := &c.table.entries[n]
-	e.id, e.stamp, e.waits = id, s, int32(waits)
+	e.id, e.stamp, e.size, e.waits = id, s, s.Size, int32(waits)
 	c.table.insert(n)
 	c.held += s.Size
 	c.lfu.came(s.Size)
@@ -140,7 +140,11 @@ func (c *Cache) makeRoom(epoch int, size int64) uint32 {
 // evict removes a sample: at once, or when its last reader is done. The caller holds c.mu.
 func (c *Cache) evict(n uint32) {
 	e := &c.table.entries[n]
-	c.held -= e.stamp.Size
+	c.held -= e.size
+	if e.packed {
+		c.packed--
+		c.grown -= Cost(e.size) - Cost(e.stamp.Size)
+	}
 	c.lfu.leaves(e.id, e.stamp.Size)
 	c.table.remove(n)
 	if c.table.entries[n].readers == 0 {

@@ -61,7 +61,7 @@ func growth(policy, sizes string) {
 	for epoch := range 2 {
 		for _, id := range rand.New(rand.NewPCG(uint64(epoch), 1)).Perm(len(src.sizes)) {
 			s := src.stamp(int64(id))
-			if _, hit := c.Get(epoch, int64(id), s, out, nil); !hit {
+			if _, _, hit := c.Get(epoch, int64(id), s, out, nil); !hit {
 				c.Put(epoch, int64(id), s, in[:s.Size])
 			}
 		}

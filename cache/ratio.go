@@ -20,18 +20,29 @@ func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64
 		}
 		return size, apart
 	}
-	return Share(Room(Constant, limit, samples), samples, read, cost, inFlight)
+	return CostsOf(samples, cost).Share(Room(Constant, limit, samples), read, inFlight)
 }
 
-// Share is Ratio for any place that has room, where each sample has a cost.
-func Share(room, samples int64, read float64, cost func(id int64) (cost int64, apart bool), inFlight int) float64 {
-	mean, most, variance := costs(samples, cost)
-	fits := func(r float64) bool {
-		kept := r * read * float64(samples)
-		spread := spreads * math.Sqrt(kept*(1-r)*variance)
-		extra := min(float64(inFlight), read*float64(samples)-kept)
-		return kept*mean+spread+extra*most <= float64(room)
-	}
+// Costs are what the samples of a dataset take of a place that has room for some of them.
+type Costs struct {
+	samples  float64
+	mean     float64
+	most     float64 // the mean of the costlier kind
+	variance float64 // that is left to chance: between samples of one kind
+}
+
+// Needs is how much room a share of the samples that an epoch reads takes, whichever they are, with some
+// more for those in flight: see Ratio.
+func (c Costs) Needs(share, read float64, inFlight int) float64 {
+	kept := share * read * c.samples
+	spread := spreads * math.Sqrt(kept*(1-share)*c.variance)
+	extra := min(float64(inFlight), read*c.samples-kept)
+	return kept*c.mean + spread + extra*c.most
+}
+
+// Share is the largest share that a room is enough for.
+func (c Costs) Share(room int64, read float64, inFlight int) float64 {
+	fits := func(r float64) bool { return c.Needs(r, read, inFlight) <= float64(room) }
 	if fits(1) {
 		return 1
 	}
@@ -46,9 +57,9 @@ func Share(room, samples int64, read float64, cost func(id int64) (cost int64, a
 	return low
 }
 
-// costs returns the mean cost of all samples, the mean of the costlier kind, and the variance
-// left to chance: that between samples of one kind.
-func costs(samples int64, of func(id int64) (cost int64, apart bool)) (mean, most, variance float64) {
+// CostsOf are the costs of samples, of which those below 0 take nothing. apart says that a sample belongs to a separate
+// kind, of which a plan keeps the same share as of the others.
+func CostsOf(samples int64, of func(id int64) (cost int64, apart bool)) Costs {
 	var kinds [2]struct{ n, mean, squares float64 }
 	for id := range samples {
 		cost, apart := of(id)
@@ -65,6 +76,8 @@ func costs(samples int64, of func(id int64) (cost int64, apart bool)) (mean, mos
 		k.squares += d * (float64(cost) - k.mean)
 	}
 	n := max(kinds[0].n+kinds[1].n, 1)
-	mean = (kinds[0].n*kinds[0].mean + kinds[1].n*kinds[1].mean) / n
-	return mean, max(kinds[0].mean, kinds[1].mean), (kinds[0].squares + kinds[1].squares) / n
+	return Costs{
+		float64(samples), (kinds[0].n*kinds[0].mean + kinds[1].n*kinds[1].mean) / n,
+		max(kinds[0].mean, kinds[1].mean), (kinds[0].squares + kinds[1].squares) / n,
+	}
 }

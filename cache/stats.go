@@ -10,6 +10,8 @@ type Stats struct {
 	Real        int64 // only the samples
 	MaxReal     int64 // the largest sample ever held
 	Samples     int64 // number of samples held
+	Packed      int64 // how many of these were replaced
+	Grown       int64 // what those take beyond what their files would; below 0 if less
 	Epochs      []EpochStats
 }
 
@@ -62,7 +64,7 @@ func (c *Cache) Stats() Stats {
 	defer c.mu.Unlock()
 	return Stats{
 		Limit: c.ledger.limit, Reserved: c.ledger.charged, MaxReserved: c.ledger.peak,
-		Real: c.held, MaxReal: c.meter.largest, Samples: int64(c.table.held),
+		Real: c.held, MaxReal: c.meter.largest, Samples: int64(c.table.held), Packed: c.packed, Grown: c.grown,
 		Epochs: slices.Clone(c.meter.epochs),
 	}
 }

@@ -10,6 +10,7 @@ import (
 // being written. Entries are numbered from 1; 0 means none.
 type entry struct {
 	stamp      Stamp
+	size       int64 // bytes that are held
 	chain      chain
 	id         uint32
 	sibling    uint32 // the next entry in the same bucket; for a free entry, the next free one
@@ -17,10 +18,11 @@ type entry struct {
 	prev, next uint32 // in the ring of the held entries that wait for the same epoch
 	readers    uint16 // how many readers are copying it right now
 	held       bool
+	packed     bool // in another form than that of the file, see Replace
 }
 
 // entryBytes is the size of an entry.
-const entryBytes = 48
+const entryBytes = 56
 
 // A queue is the ring of the entries that wait for one epoch, in order of arrival.
 type queue struct {

@@ -3,9 +3,11 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/pages"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -27,6 +29,7 @@ type kept struct {
 	cache  *cache.Cache // nil: no cache
 	local  *local       // what is kept on a local disk; nil: nothing that is planned
 	keeper *keeper      // the plan of both; nil: none
+	forms  *forms       // in which form samples are in memory; nil: as they are stored
 }
 
 // openKept opens what the options ask for. busy reports whether an Open waits for a batch.
@@ -34,6 +37,9 @@ func openKept(c Budget, m *memory, busy func() bool) *kept {
 	k := &kept{ds: c.Dataset, pages: openPages(c, m)}
 	m.pages = k.pages
 	k.cache, k.keeper = openCache(c, m, busy)
+	if k.keeper != nil {
+		k.forms = k.keeper.shares.forms
+	}
 	m.cache, m.keeper = k.cache, k.keeper
 	k.local = openLocal(c, k.keeper, m)
 	return k
@@ -127,6 +133,9 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 		a = all.kept.local.aim(epoch, id)
 	}
 	if data, seen, hit := l.cached(epoch, id, replacement || l.again); hit {
+		if first && !l.sample.packed {
+			l.sample.packs = all.kept.packs(epoch, id, data)
+		}
 		if l.again {
 			return data, seen, nil
 		}
@@ -155,9 +164,11 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	}
 	b.bytes.Add(read)
 	all.meter.read(b.key.Epoch, read, whole || l.again, here)
+	all.kept.forms.wasRead()
 	switch {
 	case entire:
-		all.kept.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
+		all.kept.cache.Put(epoch, id, stampOf(seen), data)
+		l.sample.packs = all.kept.packs(epoch, id, data)
 		all.kept.local.settle(a, epoch, id, seen, data, here)
 	case first:
 		all.kept.cache.Missed(epoch, id)
@@ -197,11 +208,43 @@ func (l *load) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Id
 		}
 		return nil, now, false
 	}
-	stamp := cache.Stamp{Size: now.Size, ModTime: now.ModTime}
-	if replacement {
-		data, hit := all.kept.cache.Peek(id, stamp, nil, l.input.grow)
-		return data, now, hit
+	get := func() (data []byte, packed, hit bool) {
+		return all.kept.cache.Get(epoch, id, stampOf(now), nil, l.input.grow)
 	}
-	data, hit := all.kept.cache.Get(epoch, id, stamp, nil, l.input.grow)
+	if replacement {
+		get = func() (data []byte, packed, hit bool) {
+			return all.kept.cache.Peek(id, stampOf(now), nil, l.input.grow)
+		}
+	}
+	data, packed, hit := get()
+	l.sample.packed = packed && hit
 	return data, now, hit
+}
+
+func stampOf(file dataset.Identity) cache.Stamp {
+	return cache.Stamp{Size: file.Size, ModTime: file.ModTime}
+}
+
+// packs says whether a sample that was read in an epoch is to be packed where it is kept, if that is planned, and if there
+// is room for packed samples to grow. file is what was read.
+func (k *kept) packs(epoch int, id int64, file []byte) bool {
+	grows, planned := k.keeper.Packs(epoch, id)
+	format := decode.Sniff(file)
+	if !planned || format.Raw() || format == decode.Packed || !k.cache.Holds(id) {
+		return false
+	}
+	return k.cache.Grown()+int64((k.forms.larger()-1)*float64(len(file))) <= grows
+}
+
+// pack makes the packed form of a sample that was drawn, and keeps that instead.
+func (d *drawer) pack(l *load) {
+	k, p := d.batches.kept, &l.sample
+	grows, _ := k.keeper.Packs(l.item.of().Epoch, p.id)
+	began := time.Now()
+	data, err := d.decoders[0].Pack(p.data, p.head, decode.ForMemory)
+	if err != nil { // there is no such form of it
+		return
+	}
+	k.forms.wasPacked(len(p.data), len(data), time.Since(began))
+	k.cache.Replace(p.id, stampOf(p.seen), data, grows)
 }

@@ -32,7 +32,13 @@ func NewBudget(ds *dataset.Dataset, o Options) (Budget, error) {
 	}
 	o = o.withDefaults()
 	o.Options = c.Options
-	return Budget{c, &o}, nil
+	b := Budget{c, &o}
+	if o.CacheForm == FormPacked {
+		if err := b.mayPack(); err != nil {
+			return Budget{}, err
+		}
+	}
+	return b, nil
 }
 
 func (c Budget) cacheSize() (limit int64, ratio float64) {
@@ -144,7 +150,7 @@ func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 	limit, ratio := c.cacheSize()
 	s, planned := shares{}, limit > 0 && o.CachePolicy == cache.Constant
 	if planned {
-		s.memory = ratio
+		s.memory, s.forms = ratio, newForms(c, limit)
 		if ratio == 0 {
 			o.Logger.Warn("the cache keeps nothing: it is too small for samples of these sizes", "cache", limit)
 		}
@@ -165,7 +171,7 @@ func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 	if err != nil {
 		// Everything works without a cache, but the user should know.
 		o.Logger.Warn("there is no cache", "reason", err)
-		if s.memory = 0; !s.local() {
+		if s.memory, s.forms = 0, nil; !s.local() {
 			return nil, nil
 		}
 		return nil, newKeeper(c, s, m.ledger, busy)

@@ -111,9 +111,28 @@ func (d *drawer) draw(hands []*load) {
 		}
 		l.item.endWriting()
 	}
-	d.settle()
 	if drawn > 0 {
 		all.device.share.processorTook(began, drawn)
+		all.kept.forms.drew(hands[0].sample.packed, drawn, time.Since(began))
+	}
+	d.packAll(able)
+	d.settle()
+}
+
+// packAll packs those samples that were drawn and wait for their next reader in that form.
+func (d *drawer) packAll(able []*load) {
+	for _, l := range able {
+		if !l.sample.packs || l.sample.drawn != nil {
+			continue
+		}
+		var err error
+		func() {
+			defer catch(&err)
+			d.pack(l)
+		}()
+		if err != nil {
+			d.equip()
+		}
 	}
 }
 
@@ -162,12 +181,12 @@ func (d *drawer) decode(able []*load) {
 			l.entries.Begin(d.decoders[n])
 		}
 		tasks[n], planned[n] = l.sample.job.Task(l.sample.data, l.sample.memory), l
+		tasks[n].Verified = l.sample.packed // by what packed it
 		n++
 	}
 	switch n {
 	case 1:
-		t := &tasks[0]
-		errs[0] = d.decoders[0].DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale)
+		errs[0] = d.decoders[0].DecodeTask(tasks[0])
 	case 2:
 		errs = decode.DecodePair(&d.decoders, &tasks)
 	}

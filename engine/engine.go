@@ -57,6 +57,9 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.flow.room.some.L = &all.mu
 	m.batches = &eviction{all} // before the cache, which takes its memory from batches
 	all.kept = openKept(c, m, all.meter.stalled)
+	if f := all.kept.forms; f != nil {
+		f.readsFree = all.flow.readsFree
+	}
 	m.presize(c)
 	return &Engine{all, &readers{all, map[Key]*check{}}}, nil
 }

@@ -190,6 +190,7 @@ func (d *drawer) next() []*load {
 		}
 		f.resting++
 		d.resting = true
+		rested, starved := time.Now(), f.loading > len(f.room.waiting)
 		if len(f.room.waiting) > 0 {
 			f.room.some.Broadcast() // what it keeps for the next sample may give way now
 		}
@@ -199,6 +200,9 @@ func (d *drawer) next() []*load {
 		f.work.Wait()
 		d.resting = false
 		f.resting--
+		if starved {
+			all.kept.forms.waited(time.Since(rested))
+		}
 	}
 	return nil
 }

@@ -102,6 +102,21 @@ func (k *keeper) OnDisk(epoch int, id int64) (keep, known bool) {
 	return p != nil && p.disk.Kept(id), p != nil
 }
 
+// Packs says whether a sample that is read in an epoch is packed while it is kept in memory for the next,
+// and how many bytes all of those may take beyond what their files would.
+func (k *keeper) Packs(epoch int, id int64) (grows int64, packs bool) {
+	if k == nil {
+		return 0, false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.epochs[epoch]
+	if e == nil || e.plan == nil || !e.plan.mix.packs(id) || !e.plan.memory.Kept(id) {
+		return 0, false
+	}
+	return e.plan.mix.grows, true
+}
+
 // planOf is the plan of an epoch that is being read, nil if it has not been computed yet or no epoch
 // follows.
 func (k *keeper) planOf(epoch int) (p *plan, last bool) {
@@ -241,7 +256,7 @@ func (k *keeper) compute(e *keptEpoch) bool {
 	case err == nil && !k.isClosed() && k.epochs[e.epoch] == e:
 		e.plan = made
 		k.held++
-		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", made.memory.Count(), "on disk", made.disk.Count(), "seconds", time.Since(began).Seconds())
+		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", made.memory.Count(), "packed", made.mix.packed, "on disk", made.disk.Count(), "seconds", time.Since(began).Seconds())
 	case err == nil: // no longer wanted
 		k.ledger.release(useIndex, k.bytes)
 	case errors.Is(err, errNoPlanMemory):

@@ -34,6 +34,7 @@ type Options struct {
 	MemoryWait    time.Duration // how long an Open waits for its turn when the limit is used up; 0: 10 s
 	CacheSize     int64         // bytes for encoded samples between epochs; AutoCache; 0: no cache
 	CachePolicy   cache.Policy
+	CacheForm     Form
 	LocalFrom     int // the shards read here, LocalTo excluded; both 0: all
 	LocalTo       int
 	Memory        pinned.Policy

@@ -27,6 +27,8 @@ type fetched struct {
 	seen      dataset.Identity // unknown if the file could not be opened
 	data      []byte
 	head      decode.Header
+	packed    bool // data came packed from memory
+	packs     bool // it is to be packed there once it was drawn
 	entries   bool // entry points are used or made
 	transform resample.Transform
 	job       pixels.Job
@@ -141,7 +143,10 @@ func (l *load) replace(cause error) error {
 // wraps ErrBad.
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
-	if errors.Is(err, decode.ErrPart) {
+	if damaged := p.packed && fault.Of(err) == fault.File; damaged || errors.Is(err, decode.ErrPart) {
+		if damaged { // not the file, which is read again
+			all.kept.cache.Drop(p.id)
+		}
 		if err = l.obtain(p.id, p.status, true); err == nil {
 			err = l.drawOne()
 		}

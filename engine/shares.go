@@ -10,13 +10,17 @@ import (
 )
 
 // A plan is what is kept of an epoch for the next one, in memory and in the local cache. No sample is in both.
-type plan struct{ memory, disk *keep.Choice } // nil: nothing
+type plan struct {
+	memory, disk *keep.Choice // nil: nothing
+	mix          mix          // of what is kept in memory
+}
 
 // shares are how much of what an epoch reads each of them may keep.
 type shares struct {
 	memory, disk float64
-	room         int64 // on the disk, for that share
-	files        bool  // some samples are files of this machine, of which the disk keeps nothing
+	forms        *forms // which decide on the first of these from plan to plan; nil: it stays as it is
+	room         int64  // on the disk, for that share
+	files        bool   // some samples are files of this machine, of which the disk keeps nothing
 }
 
 // local says whether there is a plan for the local cache.
@@ -38,6 +42,9 @@ func (s shares) choices() (n int64) {
 func (s shares) choose(c Budget, epoch int, w keep.Workspace) (p *plan, err error) {
 	p = &plan{}
 	if s.cached() {
+		if s.forms != nil {
+			p.mix, s.memory = s.forms.choose()
+		}
 		if p.memory, err = keep.Choose(c.Plan, epoch, c.Options.keepConfig(s.memory), w); err != nil {
 			return nil, err
 		}
@@ -98,7 +105,7 @@ func (s *shares) addLocal(c Budget) {
 // setDisk finds out which share a room on the disk is for.
 func (s *shares) setDisk(c Budget, room int64) {
 	o := c.Options
-	s.room, s.disk = room, cache.Share(room, o.Samples, o.readHere(), c.localCost, o.InFlight())
+	s.room, s.disk = room, cache.CostsOf(o.Samples, c.localCost).Share(room, o.readHere(), o.InFlight())
 	if s.disk >= 1-s.memory {
 		s.disk = 1 // all that is left
 	}

@@ -27,6 +27,7 @@ type Stats struct {
 	GPU             *GPUStats    `json:"gpu,omitempty"` // that batches can be put on; nil: none
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
+	Forms           FormStats    `json:"forms"`
 	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs.
 	Epochs        []EpochStats `json:"epochs"`
 	EpochsOmitted int64        `json:"epochs_omitted"`
@@ -97,6 +98,14 @@ type EpochStats struct {
 	KeptBytes     int64        `json:"kept_bytes"`
 	NotKept       int64        `json:"not_kept"`
 	Unplanned     int64        `json:"unplanned"` // samples read before the plan said whether to keep them
+}
+
+// FormStats says in which form samples are kept in memory.
+type FormStats struct {
+	PackedShare float64 `json:"packed_share"`       // of the samples that the latest plan keeps
+	Reason      string  `json:"reason"`             // for that, in words
+	Samples     int64   `json:"packed_samples"`     // in memory now
+	Grown       int64   `json:"packed_extra_bytes"` // what these take beyond what their files would
 }
 
 // ShardStats says where a shard is read in order.
@@ -260,7 +269,7 @@ func (e *Engine) Stats() Stats {
 		s.Buffers = append(s.Buffers, pinned.BufferStats{Name: "batch", Kind: pinned.DeviceMemory, Real: c.Real, MaxReal: c.MaxReal,
 			Reserved: c.Reserved, MaxReserved: c.MaxReserved, Locked: true})
 	}
-	s.Plans = e.kept.keeper.stats()
+	s.Plans, s.Forms = e.kept.keeper.stats(), e.kept.forms.stats()
 	s.Storage.Store, s.Storage.Local = e.catalog.Dataset.Requests(), e.catalog.Dataset.LocalCache()
 	if e.kept.pages != nil {
 		p := e.kept.pages.Stats()
@@ -268,6 +277,7 @@ func (e *Engine) Stats() Stats {
 	}
 	if e.kept.cache != nil {
 		c := e.kept.cache.Stats()
+		s.Forms.Samples, s.Forms.Grown = c.Packed, c.Grown
 		for _, c := range c.Epochs {
 			if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {
 				e := &s.Epochs[i]

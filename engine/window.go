@@ -77,6 +77,13 @@ func newOwnReads(remote bool) ownReads {
 	return ownReads{slow: true, remote: remote, waited: worthWaiting}
 }
 
+// readsFree reports whether reads take less time than handing a sample over.
+func (f *flow) readsFree() bool {
+	f.batches.mu.Lock()
+	defer f.batches.mu.Unlock()
+	return !f.own.slow
+}
+
 // isDue reports whether a drawer reads its next sample itself; ready is how many wait for one.
 func (r *ownReads) isDue(d *drawer, ready int) bool {
 	if !r.slow {

@@ -124,6 +124,8 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keeps what came first), tinylfu (keeps what is "+
 		"read most) or none",
 		choice(&o.CachePolicy, cache.Constant, cache.Static, cache.TinyLFU, cache.None))
+	f.add("cache-form", "auto", "keep samples `encoded` as their files are, packed (a little larger, and decoded several times faster), or auto: packed where that is faster",
+		choice(&o.CacheForm, engine.FormAuto, engine.FormEncoded, engine.FormPacked))
 	localShardsFlag(f, &o.LocalFrom, &o.LocalTo)
 	f.derived(affinityFlag, "any CPU", "worker t runs on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU; gpu: all of them, and the GPU's own threads", anything(new(string)))
 	f.derived(hintsFlag, "what is needed", "allocate buffers of `SIZE` per sample at the start, or of batch=SIZE,input=SIZE,scratch=SIZE",

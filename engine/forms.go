@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/sample"
+)
+
+// A Form is how samples wait in memory.
+type Form uint8
+
+const (
+	// FormAuto packs what gains by it.
+	FormAuto Form = iota
+	// FormEncoded keeps samples as they are stored.
+	FormEncoded
+	// FormPacked packs all that can be packed.
+	FormPacked
+)
+
+// String is the form's name on the command line.
+func (f Form) String() string { return [...]string{"auto", "encoded", "packed"}[f] }
+
+// A mix is in which form a plan keeps its samples.
+type mix struct {
+	packed float64 // the share of them that is packed, if it can be; which ones, only their numbers decide
+	grows  int64   // bytes that all of these may take beyond what their files would
+	reason string
+}
+
+// packs says whether a sample is one of those that are packed. Multiples of the golden ratio spread any range of
+// numbers evenly over the circle.
+func (m mix) packs(id int64) bool {
+	const golden = 0x9e3779b97f4a7c15
+	return float64(uint64(id)*golden>>11) < m.packed*(1<<53)
+}
+
+// forms decide which of the kept samples are packed. A packed sample takes a little more memory than an
+// encoded one, and is decoded in a fraction of the time: more of them cost reads, and save processors.
+//
+// Let s be the bytes that are read of a sample, c and c' the times that drawing an encoded and a packed one takes,
+// rho the size of a packed one as a multiple of the encoded, m the share of the dataset that memory has room for, B the
+// rate of the storage, and P the number of drawers. As kept samples are others in each epoch, a share of 1 - m of those
+// that are packed is packed anew, which c' includes. With a share p of the dataset packed and e encoded, e + rho*p = m,
+// an epoch takes the greater of
+//
+//	s (1 - e - p) / B   and   ((1 - p) c + p c') / P
+//
+// a sample. These are equal at
+//
+//	p = (c/P - s (1-m)/B) / ((c - c')/P + (rho-1) s/B)
+//
+// Less is packed where that is below 0, all that fits where it is above m/rho; and where m is above 1, at least the
+// (m - 1)/(rho - 1) that cost no read. A few samples are packed until what that takes is measured.
+type forms struct {
+	asked     Form
+	drawers   float64
+	budget    Budget
+	room      int64
+	readHere  float64
+	inFlight  int
+	readsFree func() bool // reads take no time; nil: they do
+
+	// Known once learn was called.
+	costs    cache.Costs // of encoded samples
+	packable float64     // the share of their bytes that can be packed
+
+	mu      sync.Mutex
+	drawn   [2]clock // encoded and packed samples
+	packing clock
+	packed  int64         // samples that were
+	sizes   [2]int64      // bytes of these, encoded and packed
+	busy    time.Duration // of the drawers
+	starved time.Duration // they wait for storage
+	read    int64         // samples from there meanwhile
+	now     mix           // of the latest plan
+}
+
+// A clock counts what was done, and for how long.
+type clock struct {
+	n    int64
+	time time.Duration
+}
+
+func (c *clock) add(n int, took time.Duration) {
+	c.n += int64(n)
+	c.time += took
+}
+
+func (c clock) mean() float64 { return c.time.Seconds() / float64(c.n) }
+
+const (
+	leastMeasured = 32       // samples, before what was measured of them is believed
+	fewPacked     = 1.0 / 32 // of the kept samples, until enough were measured
+	guessedSize   = 1.2      // of a packed sample, as a multiple of the encoded
+	guessedTime   = 0.5      // of drawing it, and of packing it, as a multiple of the time that drawing an encoded one takes
+
+	// Storage that drawers wait for less than this share of their time can do more than was asked of it.
+	littleWaiting = 0.05
+)
+
+// newForms decides for a cache of so many bytes; nil: samples stay encoded.
+func newForms(c Budget, limit int64) *forms {
+	o := c.Options
+	if o.CacheForm == FormEncoded || c.mayPack() != nil {
+		return nil
+	}
+	return &forms{
+		asked: o.CacheForm, drawers: float64(o.drawers()), readHere: o.readHere(), inFlight: o.InFlight(),
+		room: cache.Room(cache.Constant, limit, o.Samples), budget: c,
+	}
+}
+
+// mayPack returns an *option.Error if samples cannot be packed in memory: which ones are is planned, a GPU does not decode
+// them, and a local disk keeps files.
+func (c Budget) mayPack() error {
+	o := c.Options
+	switch {
+	case o.CacheSize == 0:
+		return &option.Error{Field: "cache size", Rule: "more than 0 for packed samples", Value: "0"}
+	case o.CachePolicy != cache.Constant:
+		return &option.Error{Field: "cache policy", Rule: "constant for packed samples", Value: o.CachePolicy.String()}
+	case o.DecodeOnDevice || o.NVJPEG != "":
+		return &option.Error{Field: "cache form", Rule: "encoded where a GPU decodes", Value: o.CacheForm.String()}
+	case c.Dataset.KeepsSamples():
+		return &option.Error{Field: "cache form", Rule: "encoded beside a local cache", Value: o.CacheForm.String()}
+	}
+	return nil
+}
+
+// learn finds out what encoded samples take.
+func (f *forms) learn() {
+	c, all, packable := f.budget, 0.0, 0.0
+	f.costs = cache.CostsOf(c.Options.Samples, func(id int64) (int64, bool) {
+		cost := cache.Cost(c.encodedSize(int(id)))
+		if all += float64(cost); c.packable(id) {
+			packable += float64(cost)
+		}
+		return cost, sample.IsRaw(c.Dataset, int(id)) && c.Options.Shuffle
+	})
+	f.packable = packable / max(1, all)
+}
+
+// packable says whether a sample is encoded in a way that takes longer to decode than a packed one.
+func (c Budget) packable(id int64) bool {
+	format, _ := decode.ParseFormat(c.Dataset.Format(int(id)))
+	return !format.Raw() && format != decode.Packed
+}
+
+// drew notes that samples of one form were drawn.
+func (f *forms) drew(packed bool, n int, took time.Duration) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := &f.drawn[0]
+	if packed {
+		c = &f.drawn[1]
+	}
+	c.add(n, took)
+	f.busy += took
+}
+
+// wasPacked notes the sizes of a sample that was packed, and how long that took.
+func (f *forms) wasPacked(encoded, packed int, took time.Duration) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.packing.add(1, took)
+	f.busy += took
+	f.packed++
+	f.sizes[0] += int64(encoded)
+	f.sizes[1] += int64(packed)
+}
+
+// waited notes that a drawer had nothing to do while samples were on their way from storage.
+func (f *forms) waited(d time.Duration) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.starved += d
+}
+
+// wasRead notes a sample that came from storage.
+func (f *forms) wasRead() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.read++
+}
+
+// stats says how samples of the latest plan are kept, and why.
+func (f *forms) stats() (s FormStats) {
+	if f == nil {
+		return FormStats{Reason: "encoded, as nothing is packed here"}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return FormStats{PackedShare: f.now.packed, Reason: f.now.reason}
+}
+
+// larger is the size of a packed sample as a multiple of the encoded, as far as is known.
+func (f *forms) larger() float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.packed < leastMeasured {
+		return guessedSize
+	}
+	return float64(f.sizes[1]) / float64(f.sizes[0])
+}
+
+// measured is what the mount knows of itself.
+type measured struct {
+	encoded, packed float64 // seconds that drawing a sample takes
+	packing         float64 // seconds
+	larger          float64 // the size of a packed sample, as a multiple of the encoded
+	reading         float64 // seconds of the storage, a sample that is read; 0: none
+	known           bool    // reading and encoded are not guessed
+	guessed         bool    // some of the rest is
+}
+
+func (f *forms) measure() (m measured) {
+	m.larger = 1 + f.packable*(f.larger()-1)
+	free := f.readsFree != nil && f.readsFree()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer f.forget()
+	if f.drawn[0].n < leastMeasured {
+		return m
+	}
+	m.known, m.encoded = true, f.drawn[0].mean()
+	m.guessed = min(f.packed, f.drawn[1].n) < leastMeasured
+	m.packed, m.packing = guessedTime*m.encoded, guessedTime*m.encoded
+	if f.drawn[1].n >= leastMeasured {
+		m.packed = f.drawn[1].mean()
+	}
+	if f.packing.n >= leastMeasured {
+		m.packing = f.packing.mean()
+	}
+	if f.read > 0 && !free {
+		all := f.starved + f.busy
+		m.reading = all.Seconds() / f.drawers / float64(f.read)
+		if f.starved.Seconds() < littleWaiting*all.Seconds() {
+			m.reading /= 2 // or less: it is measured anew with more packed
+		}
+	}
+	return m
+}
+
+// choose says in which form the samples of a plan are kept, and which share of those that an epoch reads. Only the keeper
+// calls it.
+func (f *forms) choose() (mix, float64) {
+	if f.costs == (cache.Costs{}) {
+		f.learn()
+	}
+	plain := f.costs.Share(f.room, f.readHere, f.inFlight)
+	if plain == 0 || f.packable == 0 {
+		return mix{}, plain
+	}
+	now := f.measure()
+	m := plain
+	if plain == 1 {
+		m = max(1, float64(f.room)/max(1, f.costs.Needs(1, f.readHere, 0)))
+	}
+	x := mix{packed: 1, reason: "packed, as asked for"}
+	if f.asked == FormAuto {
+		x = f.best(now, m)
+	}
+	room := float64(f.room) - now.larger*f.costs.Needs(0, f.readHere, int(f.drawers)) // for each, while it is replaced
+	share := f.costs.Share(int64(room/(1+(now.larger-1)*x.packed)), f.readHere, f.inFlight)
+	x.grows = int64(max(0, room-f.costs.Needs(share, f.readHere, f.inFlight)))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = x
+	return x, share
+}
+
+// best is the mix that makes an epoch fastest, with memory for m times the dataset.
+func (f *forms) best(now measured, m float64) mix {
+	now.packed += max(0, 1-m) * now.packing
+	most := min(1, m/now.larger) // what can be packed, as a share of the dataset
+	free := 0.0                  // what can be without a further read
+	switch {
+	case now.larger <= 1:
+		free = most
+	case m > 1:
+		free = min(most, (m-1)/(now.larger-1))
+	}
+	x := mix{reason: "packed where memory is left"}
+	p := free
+	switch {
+	case now.known && now.packed >= now.encoded:
+		p, x.reason = 0, "encoded, as packed samples are not decoded faster"
+	case free == 1:
+		x.reason = "packed, as there is memory for all"
+	case now.known:
+		slow := (now.encoded/f.drawers - now.reading*(1-m)) / ((now.encoded-now.packed)/f.drawers + (now.larger-1)*now.reading)
+		if p = max(free, min(most, slow)); p > free {
+			x.reason = "packed, as samples wait for processors rather than for storage"
+		} else if free == 0 {
+			p, x.reason = 0, "encoded, as samples wait for storage rather than for processors"
+		}
+	case free == 0:
+		x.reason = "encoded, until it is measured what takes longer"
+	}
+	kept := min(1, m-(now.larger-1)*p)
+	if x.packed = min(1, p/kept); now.guessed || !now.known {
+		x.packed = max(fewPacked, x.packed)
+	}
+	return x
+}
+
+// forget forgets half of what was measured, so that what is measured from now on counts for more.
+func (f *forms) forget() {
+	for _, c := range []*clock{&f.drawn[0], &f.drawn[1], &f.packing} {
+		if c.n >= 2*leastMeasured {
+			c.n, c.time = c.n/2, c.time/2
+		}
+	}
+	f.busy, f.starved, f.read = f.busy/2, f.starved/2, f.read/2
+}
