@@ -75,12 +75,14 @@ func (c *Cache) place(size int64) uint32 {
 // c.mu.
 func (c *Cache) chainFor(size, more int64) (where chain, ok bool) {
 	short, possible := c.arena.short(size)
-	if more += int64(short) * pageCost; !possible || !c.ledger.charge(more) {
-		return chain{}, false
+	if cost := more + int64(short)*pageCost; possible && c.ledger.charge(cost) {
+		if c.arena.warmUp(short) == nil {
+			return c.arena.take(shape(size, c.arena.page)), true
+		}
+		c.ledger.charge(-cost)
 	}
-	if c.arena.warmUp(short) != nil {
-		c.ledger.charge(-more)
-		return chain{}, false
+	if pages, crumbs, enough := c.arena.scattered(size); enough && c.ledger.charge(more) {
+		return c.arena.take(pages, crumbs), true
 	}
-	return c.arena.take(size), true
+	return chain{}, false
 }

@@ -118,10 +118,17 @@ func (a *arena) warmUp(n int) error {
 	return nil
 }
 
-// take builds a chain for a sample of size bytes from warm pages and free crumbs; short must
-// have been 0.
-func (a *arena) take(size int64) (c chain) {
-	pages, crumbs := shape(size, a.page)
+// scattered is a shape for a sample of size bytes where pages are short: those that are warm, and free crumbs in place of the
+// others, of which there may be many after samples were replaced. ok is false if there are too few.
+func (a *arena) scattered(size int64) (pages int64, crumbs int, ok bool) {
+	pages = min(size/int64(a.page), int64(a.warm.n))
+	room := int64(a.page/crumbsPerPage - crumbLink)
+	rest := (size - pages*int64(a.page) + room - 1) / room
+	return pages, int(rest), rest <= int64(a.nFree)
+}
+
+// take builds a chain from warm pages and crumbs, all of which must be free, or the crumbs at most those of one warm page more.
+func (a *arena) take(pages int64, crumbs int) (c chain) {
 	for range pages { // back to front, because the chain stores its head
 		p := a.pop(&a.warm)
 		a.pages[p].next, c.page = c.page, p

@@ -31,7 +31,7 @@ func TestArena(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(1, uint64(page)))
 		var all []taken
-		refused := 0
+		refused, scattered := 0, 0
 		for id := range int64(2000) {
 			size := rng.Int64N(int64(page) / 2)
 			if rng.IntN(3) == 0 {
@@ -39,11 +39,16 @@ func TestArena(t *testing.T) {
 			}
 			s := Stamp{Size: size}
 			short, possible := a.short(size)
-			if possible {
-				if err := a.warmUp(short); err != nil {
-					t.Fatal(err)
+			pages, crumbs := shape(size, page)
+			if !possible {
+				if pages, crumbs, possible = a.scattered(size); possible {
+					scattered++
 				}
-				c := a.take(size)
+			} else if err := a.warmUp(short); err != nil {
+				t.Fatal(err)
+			}
+			if possible {
+				c := a.take(pages, crumbs)
 				a.write(c, content(id, s))
 				all = append(all, taken{c, id, size})
 			} else {
@@ -68,7 +73,7 @@ func TestArena(t *testing.T) {
 				a.attach(pages)
 			}
 		}
-		if refused == 0 || a.cold.n == 0 && a.fresh < len(a.pages) {
+		if refused == 0 || scattered == 0 || a.cold.n == 0 && a.fresh < len(a.pages) {
 			t.Error("the arena was never full")
 		}
 		for _, x := range all {
@@ -90,7 +95,7 @@ func TestForgottenPagesAreZero(t *testing.T) {
 	if err := a.warmUp(8); err != nil {
 		t.Fatal(err)
 	}
-	c := a.take(int64(8 * systemPage))
+	c := a.take(8, 0)
 	a.write(c, content(1, Stamp{Size: int64(8 * systemPage)}))
 	a.release(c)
 	cold := a.detach(3)

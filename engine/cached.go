@@ -40,6 +40,9 @@ func openKept(c Budget, m *memory, busy func() bool) *kept {
 	if k.keeper != nil {
 		k.forms = k.keeper.shares.forms
 	}
+	if k.forms != nil {
+		k.forms.grown = k.cache.Grown
+	}
 	m.cache, m.keeper = k.cache, k.keeper
 	k.local = openLocal(c, k.keeper, m)
 	return k
@@ -228,23 +231,24 @@ func stampOf(file dataset.Identity) cache.Stamp {
 // packs says whether a sample that was read in an epoch is to be packed where it is kept, if that is planned, and if there
 // is room for packed samples to grow. file is what was read.
 func (k *kept) packs(epoch int, id int64, file []byte) bool {
-	grows, planned := k.keeper.Packs(epoch, id)
+	in, planned := k.keeper.Packs(epoch, id)
 	format := decode.Sniff(file)
 	if !planned || format.Raw() || format == decode.Packed || !k.cache.Holds(id) {
 		return false
 	}
-	return k.cache.Grown()+int64((k.forms.larger()-1)*float64(len(file))) <= grows
+	return k.cache.Grown()+int64((k.forms.larger()-1)*float64(len(file))) <= k.forms.mayGrow(in)
 }
 
 // pack makes the packed form of a sample that was drawn, and keeps that instead.
 func (d *drawer) pack(l *load) {
 	k, p := d.batches.kept, &l.sample
-	grows, _ := k.keeper.Packs(l.item.of().Epoch, p.id)
 	began := time.Now()
 	data, err := d.decoders[0].Pack(p.data, p.head, decode.ForMemory)
 	if err != nil { // there is no such form of it
 		return
 	}
 	k.forms.wasPacked(len(p.data), len(data), time.Since(began))
-	k.cache.Replace(p.id, stampOf(p.seen), data, grows)
+	if in, packs := k.keeper.Packs(l.item.of().Epoch, p.id); packs {
+		k.cache.Replace(p.id, stampOf(p.seen), data, k.forms.mayGrow(in))
+	}
 }

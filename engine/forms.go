@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -63,7 +64,8 @@ type forms struct {
 	room      int64
 	readHere  float64
 	inFlight  int
-	readsFree func() bool // reads take no time; nil: they do
+	readsFree func() bool  // reads take no time; nil: they do
+	grown     func() int64 // bytes that packed samples take now beyond what their files would
 
 	// Known once learn was called.
 	costs    cache.Costs // of encoded samples
@@ -78,6 +80,7 @@ type forms struct {
 	starved time.Duration // they wait for storage
 	read    int64         // samples from there meanwhile
 	now     mix           // of the latest plan
+	left    int64         // bytes that it leaves for packed samples to grow
 }
 
 // A clock counts what was done, and for how long.
@@ -111,7 +114,7 @@ func newForms(c Budget, limit int64) *forms {
 	}
 	return &forms{
 		asked: o.CacheForm, drawers: float64(o.drawers()), readHere: o.readHere(), inFlight: o.InFlight(),
-		room: cache.Room(cache.Constant, limit, o.Samples), budget: c,
+		room: cache.Room(cache.Constant, limit, o.Samples), budget: c, left: math.MaxInt64, grown: func() int64 { return 0 },
 	}
 }
 
@@ -278,12 +281,21 @@ func (f *forms) choose() (mix, float64) {
 		x = f.best(now, m)
 	}
 	room := float64(f.room) - now.larger*f.costs.Needs(0, f.readHere, int(f.drawers)) // for each, while it is replaced
-	share := f.costs.Share(int64(room/(1+(now.larger-1)*x.packed)), f.readHere, f.inFlight)
-	x.grows = int64(max(0, room-f.costs.Needs(share, f.readHere, f.inFlight)))
+	packed := room * (1 - 1/(1+(now.larger-1)*x.packed))                              // what packed samples will take beyond their files, or do already
+	share := f.costs.Share(int64(room-max(packed, float64(f.grown()))), f.readHere, f.inFlight)
+	left := int64(max(0, room-f.costs.Needs(share, f.readHere, f.inFlight)))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now = x
+	x.grows = min(left, f.left) // samples that the plan before keeps are there, too
+	f.left, f.now = left, x
 	return x, share
+}
+
+// mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and by the latest.
+func (f *forms) mayGrow(x mix) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return min(x.grows, f.now.grows)
 }
 
 // best is the mix that makes an epoch fastest, with memory for m times the dataset.

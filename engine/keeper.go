@@ -102,19 +102,19 @@ func (k *keeper) OnDisk(epoch int, id int64) (keep, known bool) {
 	return p != nil && p.disk.Kept(id), p != nil
 }
 
-// Packs says whether a sample that is read in an epoch is packed while it is kept in memory for the next,
-// and how many bytes all of those may take beyond what their files would.
-func (k *keeper) Packs(epoch int, id int64) (grows int64, packs bool) {
+// Packs says whether a sample that is read in an epoch is packed while it is kept in memory for the next, and in which
+// mix.
+func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 	if k == nil {
-		return 0, false
+		return mix{}, false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.epochs[epoch]
 	if e == nil || e.plan == nil || !e.plan.mix.packs(id) || !e.plan.memory.Kept(id) {
-		return 0, false
+		return mix{}, false
 	}
-	return e.plan.mix.grows, true
+	return e.plan.mix, true
 }
 
 // planOf is the plan of an epoch that is being read, nil if it has not been computed yet or no epoch
