@@ -62,7 +62,7 @@ func (c *Cache) place(size int64) uint32 {
 	if fresh {
 		entry = entryBytes + c.lfu.entryCost()
 	}
-	where, ok := c.chainFor(size, entry)
+	where, ok := c.ledger.allocate(&c.arena, size, entry)
 	if !ok {
 		return 0
 	}
@@ -71,18 +71,18 @@ func (c *Cache) place(size int64) uint32 {
 	return n
 }
 
-// chainFor allocates a chain, and more memory if needed and available, for which it charges more besides. The caller holds
-// c.mu.
-func (c *Cache) chainFor(size, more int64) (where chain, ok bool) {
-	short, possible := c.arena.short(size)
-	if cost := more + int64(short)*pageCost; possible && c.ledger.charge(cost) {
-		if c.arena.warmUp(short) == nil {
-			return c.arena.take(shape(size, c.arena.page)), true
+// allocate takes a chain for a sample from an arena, with more memory if needed and available, and charges for that
+// and for more bytes besides.
+func (a *ledger) allocate(from *arena, size, more int64) (where chain, ok bool) {
+	short, possible := from.short(size)
+	if cost := more + int64(short)*pageCost; possible && a.charge(cost) {
+		if from.warmUp(short) == nil {
+			return from.take(shape(size, from.page)), true
 		}
-		c.ledger.charge(-cost)
+		a.charge(-cost)
 	}
-	if pages, crumbs, enough := c.arena.scattered(size); enough && c.ledger.charge(more) {
-		return c.arena.take(pages, crumbs), true
+	if pages, crumbs, enough := from.scattered(size); enough && a.charge(more) {
+		return from.take(pages, crumbs), true
 	}
 	return chain{}, false
 }

@@ -48,7 +48,6 @@ type Cache struct {
 	arena   arena
 	table   table
 	lfu     *tinylfu // nil: the policy is another one
-	reading int      // the most recently read epoch
 	held    int64    // bytes of the held samples
 	packed  int64    // how many of these are packed
 	grown   int64    // what those take beyond what the files would
@@ -65,7 +64,7 @@ func New(o Options) (*Cache, error) {
 		return nil, nil
 	}
 	c := &Cache{policy: o.Policy, plan: o.Plan, ledger: ledger{limit: o.Limit, budget: o.Budget}}
-	if err := c.build(o); err != nil {
+	if err := build(c, o); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -73,7 +72,7 @@ func New(o Options) (*Cache, error) {
 }
 
 // build allocates the parts, after charging for them.
-func (c *Cache) build(o Options) (err error) {
+func build(c *Cache, o Options) (err error) {
 	if fixed := fixedBytes(o.Policy, o.Limit, o.Samples); !c.ledger.charge(fixed) {
 		return fmt.Errorf("%w: %d bytes are too few for its tables, which take %d", ErrNoMemory, o.Limit, fixed)
 	}
@@ -207,7 +206,7 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	if c.lfu == nil {
 		stored = keep && c.store(epoch, uint32(id), s, data)
 	}
-	count := c.read(epoch, known)
+	count := c.meter.read(epoch, known)
 	count.Misses++
 	if stored {
 		c.meter.kept(count, s.Size)
@@ -231,7 +230,7 @@ func (c *Cache) Replace(id int64, s Stamp, data []byte, most int64) bool {
 	if n := c.current(uint32(id), s); n == 0 || c.table.entries[n].packed || grows > 0 && c.grown+grows > most {
 		return false
 	}
-	where, ok := c.chainFor(size, 0)
+	where, ok := c.ledger.allocate(&c.arena, size, 0)
 	if !ok {
 		return false
 	}
@@ -273,7 +272,7 @@ func (c *Cache) Missed(epoch int, id int64) {
 	keep, known := c.asks(epoch, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.read(epoch, known && !keep).Misses++
+	c.meter.read(epoch, known && !keep).Misses++
 }
 
 // Drop removes a sample.

@@ -17,17 +17,6 @@ func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
 	return keep && known, known
 }
 
-// read notes that an epoch reads a sample, and returns the epoch's counts. The caller holds
-// c.mu.
-func (c *Cache) read(epoch int, known bool) *EpochStats {
-	c.reading = epoch
-	count := c.meter.epoch(epoch)
-	if !known {
-		count.Unplanned++
-	}
-	return count
-}
-
 // served applies the policy to a sample that was served to a reader of the epoch.
 //
 // Under a plan, a sample may wait for another epoch than the reader's: for a later one, if this
@@ -39,7 +28,7 @@ func (c *Cache) served(epoch int, id int64, s Stamp) {
 	c.lfu.ask(uint32(id))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	count := c.read(epoch, known)
+	count := c.meter.read(epoch, known)
 	count.Hits++
 	n := c.current(uint32(id), s)
 	if n == 0 { // evicted while it was being copied

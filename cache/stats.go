@@ -33,6 +33,7 @@ const maxEpochs = 128
 // meter holds the cache's counters, guarded by the cache's lock.
 type meter struct {
 	largest int64
+	reading int          // the most recently read epoch
 	epochs  []EpochStats // in the order they were first read
 }
 
@@ -47,6 +48,16 @@ func (m *meter) epoch(epoch int) *EpochStats {
 	}
 	m.epochs = append(m.epochs, EpochStats{Epoch: epoch})
 	return &m.epochs[len(m.epochs)-1]
+}
+
+// read notes that an epoch reads a sample, and returns the epoch's counts.
+func (m *meter) read(epoch int, known bool) *EpochStats {
+	m.reading = epoch
+	count := m.epoch(epoch)
+	if !known {
+		count.Unplanned++
+	}
+	return count
 }
 
 func (m *meter) kept(count *EpochStats, bytes int64) {

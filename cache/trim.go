@@ -21,7 +21,7 @@ func (c *Cache) trim(n int64) int64 {
 	c.mu.Lock()
 	want := int(min((n+pageCost-1)/pageCost, trimPages))
 	for c.arena.warm.n < want && c.table.held > 0 {
-		c.evict(c.table.expendable(c.reading, false))
+		c.evict(c.table.expendable(c.meter.reading, false))
 	}
 	pages := c.arena.detach(want)
 	c.mu.Unlock()

@@ -30,18 +30,19 @@ type kept struct {
 	local  *local       // what is kept on a local disk; nil: nothing that is planned
 	keeper *keeper      // the plan of both; nil: none
 	forms  *forms       // in which form samples are in memory; nil: as they are stored
+	rates  *rates
 }
 
-// openKept opens what the options ask for. busy reports whether an Open waits for a batch.
-func openKept(c Budget, m *memory, busy func() bool) *kept {
-	k := &kept{ds: c.Dataset, pages: openPages(c, m)}
+// openKept opens what the options ask for. busy reports whether an Open waits for a batch, and readsFree whether reads take no time.
+func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
+	k := &kept{ds: c.Dataset, pages: openPages(c, m), rates: &rates{}}
 	m.pages = k.pages
 	k.cache, k.keeper = openCache(c, m, busy)
 	if k.keeper != nil {
 		k.forms = k.keeper.shares.forms
 	}
 	if k.forms != nil {
-		k.forms.grown = k.cache.Grown
+		k.forms.cache, k.forms.rates, k.forms.readsFree = k.cache, k.rates, readsFree
 	}
 	m.cache, m.keeper = k.cache, k.keeper
 	k.local = openLocal(c, k.keeper, m)
@@ -167,7 +168,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	}
 	b.bytes.Add(read)
 	all.meter.read(b.key.Epoch, read, whole || l.again, here)
-	all.kept.forms.wasRead()
+	all.kept.rates.wasRead()
 	switch {
 	case entire:
 		all.kept.cache.Put(epoch, id, stampOf(seen), data)
@@ -236,7 +237,7 @@ func (k *kept) packs(epoch int, id int64, file []byte) bool {
 	if !planned || format.Raw() || format == decode.Packed || !k.cache.Holds(id) {
 		return false
 	}
-	return k.cache.Grown()+int64((k.forms.larger()-1)*float64(len(file))) <= k.forms.mayGrow(in)
+	return k.cache.Grown()+int64((k.rates.larger()-1)*float64(len(file))) <= k.forms.mayGrow(in)
 }
 
 // pack makes the packed form of a sample that was drawn, and keeps that instead.
@@ -247,7 +248,7 @@ func (d *drawer) pack(l *load) {
 	if err != nil { // there is no such form of it
 		return
 	}
-	k.forms.wasPacked(len(p.data), len(data), time.Since(began))
+	k.rates.wasPacked(len(p.data), len(data), time.Since(began))
 	if in, packs := k.keeper.Packs(l.item.of().Epoch, p.id); packs {
 		k.cache.Replace(p.id, stampOf(p.seen), data, k.forms.mayGrow(in))
 	}

@@ -113,7 +113,7 @@ func (d *drawer) draw(hands []*load) {
 	}
 	if drawn > 0 {
 		all.device.share.processorTook(began, drawn)
-		all.kept.forms.drew(hands[0].sample.packed, drawn, time.Since(began))
+		all.kept.rates.drew(hands[0].sample.packed, drawn, time.Since(began))
 	}
 	d.packAll(able)
 	d.settle()

@@ -56,10 +56,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.flow.room = &room{memory: m, schedule: all.schedule, flow: all.flow, mu: &all.mu, resume: all.flow.resume}
 	all.flow.room.some.L = &all.mu
 	m.batches = &eviction{all} // before the cache, which takes its memory from batches
-	all.kept = openKept(c, m, all.meter.stalled)
-	if f := all.kept.forms; f != nil {
-		f.readsFree = all.flow.readsFree
-	}
+	all.kept = openKept(c, m, all.meter.stalled, all.flow.readsFree)
 	m.presize(c)
 	return &Engine{all, &readers{all, map[Key]*check{}}}, nil
 }

@@ -201,7 +201,7 @@ func (d *drawer) next() []*load {
 		d.resting = false
 		f.resting--
 		if starved {
-			all.kept.forms.waited(time.Since(rested))
+			all.kept.rates.waited(time.Since(rested))
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package engine
 import (
 	"math"
 	"sync"
-	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
@@ -58,53 +57,20 @@ func (m mix) packs(id int64) bool {
 // Less is packed where that is below 0, all that fits where it is above m/rho; and where m is above 1, at least the
 // (m - 1)/(rho - 1) that cost no read. A few samples are packed until what that takes is measured.
 type forms struct {
-	asked     Form
-	drawers   float64
 	budget    Budget
 	room      int64
-	readHere  float64
-	inFlight  int
-	readsFree func() bool  // reads take no time; nil: they do
-	grown     func() int64 // bytes that packed samples take now beyond what their files would
+	rates     *rates
+	cache     *cache.Cache
+	readsFree func() bool // reads take no time
 
 	// Known once learn was called.
 	costs    cache.Costs // of encoded samples
 	packable float64     // the share of their bytes that can be packed
 
-	mu      sync.Mutex
-	drawn   [2]clock // encoded and packed samples
-	packing clock
-	packed  int64         // samples that were
-	sizes   [2]int64      // bytes of these, encoded and packed
-	busy    time.Duration // of the drawers
-	starved time.Duration // they wait for storage
-	read    int64         // samples from there meanwhile
-	now     mix           // of the latest plan
-	left    int64         // bytes that it leaves for packed samples to grow
+	mu   sync.Mutex
+	now  mix   // of the latest plan
+	left int64 // bytes that it leaves for packed samples to grow
 }
-
-// A clock counts what was done, and for how long.
-type clock struct {
-	n    int64
-	time time.Duration
-}
-
-func (c *clock) add(n int, took time.Duration) {
-	c.n += int64(n)
-	c.time += took
-}
-
-func (c clock) mean() float64 { return c.time.Seconds() / float64(c.n) }
-
-const (
-	leastMeasured = 32       // samples, before what was measured of them is believed
-	fewPacked     = 1.0 / 32 // of the kept samples, until enough were measured
-	guessedSize   = 1.2      // of a packed sample, as a multiple of the encoded
-	guessedTime   = 0.5      // of drawing it, and of packing it, as a multiple of the time that drawing an encoded one takes
-
-	// Storage that drawers wait for less than this share of their time can do more than was asked of it.
-	littleWaiting = 0.05
-)
 
 // newForms decides for a cache of so many bytes; nil: samples stay encoded.
 func newForms(c Budget, limit int64) *forms {
@@ -112,10 +78,7 @@ func newForms(c Budget, limit int64) *forms {
 	if o.CacheForm == FormEncoded || c.mayPack() != nil {
 		return nil
 	}
-	return &forms{
-		asked: o.CacheForm, drawers: float64(o.drawers()), readHere: o.readHere(), inFlight: o.InFlight(),
-		room: cache.Room(cache.Constant, limit, o.Samples), budget: c, left: math.MaxInt64, grown: func() int64 { return 0 },
-	}
+	return &forms{budget: c, room: cache.Room(cache.Constant, limit, o.Samples), left: math.MaxInt64}
 }
 
 // mayPack returns an *option.Error if samples cannot be packed in memory: which ones are is planned, a GPU does not decode
@@ -154,111 +117,17 @@ func (c Budget) packable(id int64) bool {
 	return !format.Raw() && format != decode.Packed
 }
 
-// drew notes that samples of one form were drawn.
-func (f *forms) drew(packed bool, n int, took time.Duration) {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := &f.drawn[0]
-	if packed {
-		c = &f.drawn[1]
-	}
-	c.add(n, took)
-	f.busy += took
-}
-
-// wasPacked notes the sizes of a sample that was packed, and how long that took.
-func (f *forms) wasPacked(encoded, packed int, took time.Duration) {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.packing.add(1, took)
-	f.busy += took
-	f.packed++
-	f.sizes[0] += int64(encoded)
-	f.sizes[1] += int64(packed)
-}
-
-// waited notes that a drawer had nothing to do while samples were on their way from storage.
-func (f *forms) waited(d time.Duration) {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.starved += d
-}
-
-// wasRead notes a sample that came from storage.
-func (f *forms) wasRead() {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.read++
-}
-
 // stats says how samples of the latest plan are kept, and why.
 func (f *forms) stats() (s FormStats) {
 	if f == nil {
 		return FormStats{Reason: "encoded, as nothing is packed here"}
 	}
+	held := f.cache.Stats()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return FormStats{PackedShare: f.now.packed, Reason: f.now.reason}
-}
-
-// larger is the size of a packed sample as a multiple of the encoded, as far as is known.
-func (f *forms) larger() float64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.packed < leastMeasured {
-		return guessedSize
+	return FormStats{
+		PackedShare: f.now.packed, Reason: f.now.reason, Samples: held.Packed, Grown: held.Grown, Drawn: f.rates.drawnPacked(),
 	}
-	return float64(f.sizes[1]) / float64(f.sizes[0])
-}
-
-// measured is what the mount knows of itself.
-type measured struct {
-	encoded, packed float64 // seconds that drawing a sample takes
-	packing         float64 // seconds
-	larger          float64 // the size of a packed sample, as a multiple of the encoded
-	reading         float64 // seconds of the storage, a sample that is read; 0: none
-	known           bool    // reading and encoded are not guessed
-	guessed         bool    // some of the rest is
-}
-
-func (f *forms) measure() (m measured) {
-	m.larger = 1 + f.packable*(f.larger()-1)
-	free := f.readsFree != nil && f.readsFree()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	defer f.forget()
-	if f.drawn[0].n < leastMeasured {
-		return m
-	}
-	m.known, m.encoded = true, f.drawn[0].mean()
-	m.guessed = min(f.packed, f.drawn[1].n) < leastMeasured
-	m.packed, m.packing = guessedTime*m.encoded, guessedTime*m.encoded
-	if f.drawn[1].n >= leastMeasured {
-		m.packed = f.drawn[1].mean()
-	}
-	if f.packing.n >= leastMeasured {
-		m.packing = f.packing.mean()
-	}
-	if f.read > 0 && !free {
-		all := f.starved + f.busy
-		m.reading = all.Seconds() / f.drawers / float64(f.read)
-		if f.starved.Seconds() < littleWaiting*all.Seconds() {
-			m.reading /= 2 // or less: it is measured anew with more packed
-		}
-	}
-	return m
 }
 
 // choose says in which form the samples of a plan are kept, and which share of those that an epoch reads. Only the keeper
@@ -267,23 +136,26 @@ func (f *forms) choose() (mix, float64) {
 	if f.costs == (cache.Costs{}) {
 		f.learn()
 	}
-	plain := f.costs.Share(f.room, f.readHere, f.inFlight)
+	o := f.budget.Options
+	readHere, inFlight := o.readHere(), o.InFlight()
+	plain := f.costs.Share(f.room, readHere, inFlight)
 	if plain == 0 || f.packable == 0 {
 		return mix{}, plain
 	}
-	now := f.measure()
+	now := f.rates.measure(float64(o.drawers()), f.readsFree())
+	now.larger = 1 + f.packable*(now.larger-1)
 	m := plain
 	if plain == 1 {
-		m = max(1, float64(f.room)/max(1, f.costs.Needs(1, f.readHere, 0)))
+		m = max(1, float64(f.room)/max(1, f.costs.Needs(1, readHere, 0)))
 	}
 	x := mix{packed: 1, reason: "packed, as asked for"}
-	if f.asked == FormAuto {
-		x = f.best(now, m)
+	if o.CacheForm == FormAuto {
+		x = best(now, m, float64(o.drawers()))
 	}
-	room := float64(f.room) - now.larger*f.costs.Needs(0, f.readHere, int(f.drawers)) // for each, while it is replaced
-	packed := room * (1 - 1/(1+(now.larger-1)*x.packed))                              // what packed samples will take beyond their files, or do already
-	share := f.costs.Share(int64(room-max(packed, float64(f.grown()))), f.readHere, f.inFlight)
-	left := int64(max(0, room-f.costs.Needs(share, f.readHere, f.inFlight)))
+	room := float64(f.room) - now.larger*f.costs.Needs(0, readHere, o.drawers()) // for what each replaces
+	grown := max(room*(1-1/(1+(now.larger-1)*x.packed)), float64(f.cache.Grown()))
+	share := f.costs.Share(int64(room-grown), readHere, inFlight)
+	left := int64(max(0, room-f.costs.Needs(share, readHere, inFlight)))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	x.grows = min(left, f.left) // samples that the plan before keeps are there, too
@@ -298,8 +170,11 @@ func (f *forms) mayGrow(x mix) int64 {
 	return min(x.grows, f.now.grows)
 }
 
+// fewPacked is the share of the kept samples that is packed until enough was measured.
+const fewPacked = 1.0 / 32
+
 // best is the mix that makes an epoch fastest, with memory for m times the dataset.
-func (f *forms) best(now measured, m float64) mix {
+func best(now measured, m, drawers float64) mix {
 	now.packed += max(0, 1-m) * now.packing
 	most := min(1, m/now.larger) // what can be packed, as a share of the dataset
 	free := 0.0                  // what can be without a further read
@@ -317,7 +192,7 @@ func (f *forms) best(now measured, m float64) mix {
 	case free == 1:
 		x.reason = "packed, as there is memory for all"
 	case now.known:
-		slow := (now.encoded/f.drawers - now.reading*(1-m)) / ((now.encoded-now.packed)/f.drawers + (now.larger-1)*now.reading)
+		slow := (now.encoded/drawers - now.reading*(1-m)) / ((now.encoded-now.packed)/drawers + (now.larger-1)*now.reading)
 		if p = max(free, min(most, slow)); p > free {
 			x.reason = "packed, as samples wait for processors rather than for storage"
 		} else if free == 0 {
@@ -331,14 +206,4 @@ func (f *forms) best(now measured, m float64) mix {
 		x.packed = max(fewPacked, x.packed)
 	}
 	return x
-}
-
-// forget forgets half of what was measured, so that what is measured from now on counts for more.
-func (f *forms) forget() {
-	for _, c := range []*clock{&f.drawn[0], &f.drawn[1], &f.packing} {
-		if c.n >= 2*leastMeasured {
-			c.n, c.time = c.n/2, c.time/2
-		}
-	}
-	f.busy, f.starved, f.read = f.busy/2, f.starved/2, f.read/2
 }

@@ -122,7 +122,6 @@ func TestDamagedPackedSample(t *testing.T) {
 
 // TestBestMix compares the rule with an epoch's time for every share that may be packed.
 func TestBestMix(t *testing.T) {
-	f := &forms{asked: FormAuto}
 	for _, drawers := range []float64{1, 2, 16} {
 		for _, now := range []measured{
 			{encoded: 418e-6, packed: 202e-6, larger: 1.09},
@@ -134,20 +133,20 @@ func TestBestMix(t *testing.T) {
 		} {
 			for _, reading := range []float64{0, 30e-6, 160e-6, 650e-6, 16e-3} {
 				for _, m := range []float64{0.1, 0.3, 0.7, 0.9, 1, 1.05, 1.3, 2} {
-					now.known, now.reading, f.drawers = true, reading, drawers
+					now.known, now.reading = true, reading
 					time := func(p float64) float64 {
 						kept := min(1, m-(now.larger-1)*p)
 						packed := now.packed + max(0, 1-m)*now.packing
 						return max(reading*(1-kept), ((1-p)*now.encoded+p*packed)/drawers)
 					}
-					best := math.Inf(1)
+					least := math.Inf(1)
 					for p := 0.0; p <= min(1, m/now.larger); p += 1.0 / 512 {
-						best = min(best, time(p))
+						least = min(least, time(p))
 					}
-					x := f.best(now, m)
+					x := best(now, m, drawers)
 					p := x.packed * min(1, m/(1+(now.larger-1)*x.packed)) // of the dataset
-					if got := time(p); got > 1.01*best+1e-7 {
-						t.Errorf("%+v, %v drawers, memory for %v: %+v takes %v, and %v is possible", now, drawers, m, x, got, best)
+					if got := time(p); got > 1.01*least+1e-7 {
+						t.Errorf("%+v, %v drawers, memory for %v: %+v takes %v, and %v is possible", now, drawers, m, x, got, least)
 					}
 				}
 			}

@@ -102,10 +102,11 @@ type EpochStats struct {
 
 // FormStats says in which form samples are kept in memory.
 type FormStats struct {
-	PackedShare float64 `json:"packed_share"`       // of the samples that the latest plan keeps
-	Reason      string  `json:"reason"`             // for that, in words
-	Samples     int64   `json:"packed_samples"`     // in memory now
-	Grown       int64   `json:"packed_extra_bytes"` // what these take beyond what their files would
+	PackedShare float64 `json:"packed_share"` // of the samples that the latest plan keeps
+	Reason      string  `json:"reason"`       // for that, in words
+	Samples     int64   `json:"samples"`      // packed, in memory now
+	Grown       int64   `json:"extra_bytes"`  // what these take beyond what their files would
+	Drawn       int64   `json:"drawn"`        // packed samples that were decoded
 }
 
 // ShardStats says where a shard is read in order.
@@ -277,7 +278,6 @@ func (e *Engine) Stats() Stats {
 	}
 	if e.kept.cache != nil {
 		c := e.kept.cache.Stats()
-		s.Forms.Samples, s.Forms.Grown = c.Packed, c.Grown
 		for _, c := range c.Epochs {
 			if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {
 				e := &s.Epochs[i]

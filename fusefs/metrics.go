@@ -60,6 +60,9 @@ func metrics(s Stats, refused int64) []byte {
 	t.add("passthrough_refused_total", "Batches that the kernel refused to serve itself.", one(refused))
 	t.add("storage_reads_total", "Files read from the dataset.", one(s.Storage.Reads))
 	t.add("storage_bytes_total", "Bytes read from the dataset.", one(s.Storage.Bytes))
+	t.add("packed_samples", "Samples that the cache keeps packed now.", one(s.Forms.Samples))
+	t.add("packed_extra_bytes", "Memory that these take beyond what their files would.", one(s.Forms.Grown))
+	t.add("packed_drawn_total", "Packed samples decoded.", one(s.Forms.Drawn))
 	t.add("jpegs_total", "JPEGs decoded.", one(j.GPU+j.All()))
 	t.add("jpegs_gpu_total", "JPEGs decoded by the GPU.", one(j.GPU))
 	t.add("jpegs_left_total", "JPEGs that batchfs left to libjpeg-turbo, by reason.",

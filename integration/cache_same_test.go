@@ -110,3 +110,29 @@ func TestCacheAcrossJumps(t *testing.T) {
 		t.Error("nothing came from the cache")
 	}
 }
+
+// TestCacheForms: the bytes are the same whether the cache keeps JPEGs packed or not, and stats.json says
+// which.
+func TestCacheForms(t *testing.T) {
+	skipWithoutFUSE(t)
+	images := photos(t)
+	flags := []string{
+		"--batch-size", "8", "--shuffle", "--resize", "random-resized-crop", "--size", "96x96", "--cache-size", "256MiB",
+	}
+	wants := mountBatchfs(t, images, append(flags, "--cache-form", "encoded")...).sums(t, 1, cachedEpochs)
+	for _, form := range []string{"auto", "packed"} {
+		m := mountBatchfs(t, images, append(flags, "--cache-form", form)...)
+		sameReader{m: m, wants: wants}.forwards(t)
+		var d struct {
+			Forms struct {
+				Share          float64 `json:"packed_share"`
+				Samples, Drawn int64
+				Reason         string
+			} `json:"forms"`
+		}
+		m.document(t, ".batchfs/stats.json", &d)
+		if f := d.Forms; f.Share != 1 || f.Samples == 0 || f.Drawn == 0 || f.Reason == "" {
+			t.Errorf("%s: %+v", form, f)
+		}
+	}
+}

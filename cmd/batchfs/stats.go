@@ -110,6 +110,9 @@ func (v statsView) print(out io.Writer) {
 		t.row("", "batch memory is not reused: %s", why)
 	}
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
+	if f := now.Forms; f.Samples > 0 || f.PackedShare > 0 {
+		t.row("packed", "%s in the cache, which take %s more; %.0f %% of what is kept: %s", count(f.Samples, "sample"), formatBytes(f.Grown), 100*f.PackedShare, f.Reason)
+	}
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
 	if p := now.Storage.Pages; p != nil {
 		t.row("pages", "%s, %d unpacked for %d reads, %d refused, %d without room", formatBytes(now.Memory.Pages), p.Loaded, p.Loaded+p.Served, p.Refused, p.NoRoom)

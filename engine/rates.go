@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// rates are what an engine measures of itself while it works.
+type rates struct {
+	mu       sync.Mutex
+	drawn    [2]clock // encoded and packed samples
+	packing  clock
+	packed   int64         // samples that were
+	sizes    [2]int64      // bytes of these, encoded and packed
+	busy     time.Duration // of the drawers
+	starved  time.Duration // they wait for storage
+	read     int64         // samples from there meanwhile
+	unpacked int64         // packed samples that were drawn, since the start
+}
+
+// A clock counts what was done, and for how long.
+type clock struct {
+	n    int64
+	time time.Duration
+}
+
+func (c *clock) add(n int, took time.Duration) {
+	c.n += int64(n)
+	c.time += took
+}
+
+func (c clock) mean() float64 { return c.time.Seconds() / float64(c.n) }
+
+const (
+	leastMeasured = 32  // samples, before what was measured of them is believed
+	guessedSize   = 1.2 // of a packed sample, as a multiple of the encoded
+	guessedTime   = 0.5 // of drawing it, and of packing it, as a multiple of the time that drawing an encoded one takes
+
+	// Storage that drawers wait for less than this share of their time can do more than was asked of it.
+	littleWaiting = 0.05
+)
+
+// drew notes that samples of one form were drawn.
+func (r *rates) drew(packed bool, n int, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &r.drawn[0]
+	if packed {
+		c = &r.drawn[1]
+		r.unpacked += int64(n)
+	}
+	c.add(n, took)
+	r.busy += took
+}
+
+// drawnPacked counts the packed samples that were drawn.
+func (r *rates) drawnPacked() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unpacked
+}
+
+// wasPacked notes the sizes of a sample that was packed, and how long that took.
+func (r *rates) wasPacked(encoded, packed int, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.packing.add(1, took)
+	r.busy += took
+	r.packed++
+	r.sizes[0] += int64(encoded)
+	r.sizes[1] += int64(packed)
+}
+
+// waited notes that a drawer had nothing to do while samples were on their way from storage.
+func (r *rates) waited(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starved += d
+}
+
+// wasRead notes a sample that came from storage.
+func (r *rates) wasRead() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read++
+}
+
+// larger is the size of a packed sample as a multiple of the encoded, as far as is known.
+func (r *rates) larger() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.packed < leastMeasured {
+		return guessedSize
+	}
+	return float64(r.sizes[1]) / float64(r.sizes[0])
+}
+
+// measured is what the mount knows of itself.
+type measured struct {
+	encoded, packed float64 // seconds that drawing a sample takes
+	packing         float64 // seconds
+	larger          float64 // the size of a packed sample, as a multiple of the encoded
+	reading         float64 // seconds of the storage, a sample that is read; 0: none
+	known           bool    // reading and encoded are not guessed
+	guessed         bool    // some of the rest is
+}
+
+// measure sums up what was measured. Some drawers did the work, and reads may be free, of time.
+func (r *rates) measure(drawers float64, free bool) (m measured) {
+	m.larger = r.larger()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.forget()
+	if r.drawn[0].n < leastMeasured {
+		return m
+	}
+	m.known, m.encoded = true, r.drawn[0].mean()
+	m.guessed = min(r.packed, r.drawn[1].n) < leastMeasured
+	m.packed, m.packing = guessedTime*m.encoded, guessedTime*m.encoded
+	if r.drawn[1].n >= leastMeasured {
+		m.packed = r.drawn[1].mean()
+	}
+	if r.packing.n >= leastMeasured {
+		m.packing = r.packing.mean()
+	}
+	if r.read > 0 && !free {
+		all := r.starved + r.busy
+		m.reading = all.Seconds() / drawers / float64(r.read)
+		if r.starved.Seconds() < littleWaiting*all.Seconds() {
+			m.reading /= 2 // or less: it is measured anew with more packed
+		}
+	}
+	return m
+}
+
+// forget forgets half of what was measured, so that what is measured from now on counts for more.
+func (r *rates) forget() {
+	for _, c := range []*clock{&r.drawn[0], &r.drawn[1], &r.packing} {
+		if c.n >= 2*leastMeasured {
+			c.n, c.time = c.n/2, c.time/2
+		}
+	}
+	r.busy, r.starved, r.read = r.busy/2, r.starved/2, r.read/2
+}
