@@ -17,6 +17,7 @@ import (
 // pictures are a dataset of images of one kind, made when it is needed first.
 type pictures struct {
 	kind   string
+	format string // that of the kind if empty
 	images int
 	*dataset.Dataset
 	files []string // in the order of the samples
@@ -34,8 +35,12 @@ func (b *bench) need(ctx context.Context, p *pictures) (err error) {
 		return nil
 	}
 	b.progress.step("drawing "+p.kind+" images", 0, 1)
-	dir, n, classes := filepath.Join(b.work, p.kind), strconv.Itoa(p.images), strconv.Itoa(min(16, p.images))
-	if _, err := b.command(ctx, "gen", "--out", dir, "--kind", p.kind, "--images", n, "--classes", classes); err != nil {
+	dir, n, classes := filepath.Join(b.work, p.kind+p.format), strconv.Itoa(p.images), strconv.Itoa(min(16, p.images))
+	args := []string{"gen", "--out", dir, "--kind", p.kind, "--images", n, "--classes", classes}
+	if p.format != "" {
+		args = append(args, "--format", p.format)
+	}
+	if _, err := b.command(ctx, args...); err != nil {
 		return err
 	}
 	options := dataset.Options{CacheDir: filepath.Join(b.cache(), "batchfs"), Prober: engine.Probe}

@@ -16,6 +16,7 @@ type scenario struct {
 }
 
 func photos(b *bench) *pictures     { return &b.photos }
+func stills(b *bench) *pictures     { return &b.stills }
 func cityscapes(b *bench) *pictures { return &b.cityscapes }
 
 var (
@@ -34,6 +35,7 @@ var scenarios = []scenario{
 	{"epoch", epochs, some, false},
 	{"transforms", transforms, some, false},
 	{"png", cityscapeEpochs, png, false},
+	{"packed", packedEpochs, append(both, stills), false},
 	{"decoder", decoderAlone, some, false},
 	{"resize", resizeAlone, some, false},
 	{"allocations", allocations, some, false},
