@@ -8,17 +8,16 @@ const spreads = 3
 // Ratio is the share of the samples read in an epoch that a plan may keep in a cache of the
 // given limit, whichever samples it chooses: a plan counts samples, and the chosen ones may be
 // large. read is the share of the dataset's samples that an epoch reads, 0 to 1. sample returns
-// a sample's size in bytes, below 0 if unknown, and whether it belongs to a separate kind, such
-// as raw samples, of which the plan keeps the same share as of the others. inFlight is how many
-// samples may arrive before the samples they replace have left; they count as samples of the
-// costlier kind, if there are two.
-func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64, apart bool), inFlight int) float64 {
-	cost := func(id int64) (int64, bool) {
-		size, apart := sample(id)
+// a sample's size in bytes, below 0 if unknown, and its kind, from 0: of samples of one kind, such
+// as raw ones, the plan keeps the same share as of the others. inFlight is how many samples may
+// arrive before the samples they replace have left; they count as samples of the costliest kind.
+func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64, kind int), inFlight int) float64 {
+	cost := func(id int64) (int64, int) {
+		size, kind := sample(id)
 		if size >= 0 {
 			size = Cost(size)
 		}
-		return size, apart
+		return size, kind
 	}
 	return CostsOf(samples, cost).Share(Room(Constant, limit, samples), read, inFlight)
 }
@@ -27,7 +26,7 @@ func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64
 type Costs struct {
 	samples  float64
 	mean     float64
-	most     float64 // the mean of the costlier kind
+	most     float64 // the mean of the costliest kind
 	variance float64 // that is left to chance: between samples of one kind
 }
 
@@ -57,27 +56,31 @@ func (c Costs) Share(room int64, read float64, inFlight int) float64 {
 	return low
 }
 
-// CostsOf are the costs of samples, of which those below 0 take nothing. apart says that a sample belongs to a separate
-// kind, of which a plan keeps the same share as of the others.
-func CostsOf(samples int64, of func(id int64) (cost int64, apart bool)) Costs {
-	var kinds [2]struct{ n, mean, squares float64 }
+// CostsOf are the costs of samples, of which those below 0 take nothing. kind is as for Ratio.
+func CostsOf(samples int64, of func(id int64) (cost int64, kind int)) Costs {
+	var kinds []struct{ n, mean, squares float64 }
 	for id := range samples {
-		cost, apart := of(id)
+		cost, kind := of(id)
 		if cost < 0 {
 			continue
 		}
-		k := &kinds[0]
-		if apart {
-			k = &kinds[1]
+		for len(kinds) <= kind {
+			kinds = append(kinds, struct{ n, mean, squares float64 }{})
 		}
+		k := &kinds[kind]
 		k.n++
 		d := float64(cost) - k.mean
 		k.mean += d / k.n
 		k.squares += d * (float64(cost) - k.mean)
 	}
-	n := max(kinds[0].n+kinds[1].n, 1)
-	return Costs{
-		float64(samples), (kinds[0].n*kinds[0].mean + kinds[1].n*kinds[1].mean) / n,
-		max(kinds[0].mean, kinds[1].mean), (kinds[0].squares + kinds[1].squares) / n,
+	c, n := Costs{samples: float64(samples)}, 0.0
+	for _, k := range kinds {
+		n += k.n
+		c.mean += k.n * k.mean
+		c.most = max(c.most, k.mean)
+		c.variance += k.squares
 	}
+	n = max(n, 1)
+	c.mean, c.variance = c.mean/n, c.variance/n
+	return c
 }

@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -24,7 +26,7 @@ func TestRatioFits(t *testing.T) {
 		for _, s := range c.src.sizes {
 			bytes += int64(s)
 		}
-		r := Ratio(c.limit, n, 1, func(id int64) (int64, bool) { return int64(c.src.sizes[id]), false }, 4)
+		r := Ratio(c.limit, n, 1, func(id int64) (int64, int) { return int64(c.src.sizes[id]), 0 }, 4)
 		if r < 0 || r > 1 || r < c.least*float64(c.limit)/float64(bytes) {
 			t.Errorf("%s: ratio %v, cache is %v of the dataset", name, r, float64(c.limit)/float64(bytes))
 		}
@@ -43,39 +45,42 @@ func TestRatioFits(t *testing.T) {
 			cache.Close()
 		}
 	}
-	if r := Ratio(1<<30, 100, 1, func(int64) (int64, bool) { return -1, false }, 4); r != 1 {
+	if r := Ratio(1<<30, 100, 1, func(int64) (int64, int) { return -1, 0 }, 4); r != 1 {
 		t.Errorf("unknown sizes: %v", r)
 	}
-	half := func(id int64) (int64, bool) { return 100_000 - id%2*200_000, false } // every other size is unknown
-	same := func(int64) (int64, bool) { return 100_000, false }
+	half := func(id int64) (int64, int) { return 100_000 - id%2*200_000, 0 } // every other size is unknown
+	same := func(int64) (int64, int) { return 100_000, 0 }
 	if r, all := Ratio(1<<20, 100, 1, half, 0), Ratio(1<<20, 100, 1, same, 0); r != all {
 		t.Errorf("%v with half of the sizes, %v with all", r, all)
 	}
 }
 
-// TestRatioOfTwoKinds: if a plan keeps the same share of each kind, the difference between the
-// kinds is not left to chance and needs no room.
-func TestRatioOfTwoKinds(t *testing.T) {
+// TestRatioOfKinds: if a plan keeps the same share of each kind, the difference between the kinds is
+// not left to chance and needs no room.
+func TestRatioOfKinds(t *testing.T) {
 	const n, limit = 1000, 30 << 20
-	kinds := func(apart bool) func(id int64) (int64, bool) {
-		return func(id int64) (int64, bool) {
-			if id%4 == 0 {
-				return 250_000, apart
-			}
-			return 50_000, false
+	for _, sizes := range [][]int64{{50_000, 50_000, 50_000, 250_000}, {20_000, 80_000, 20_000, 280_000}} {
+		kinds := func(id int64) (int64, int) {
+			size := sizes[id%4]
+			return size, slices.Index(sizes, size)
 		}
-	}
-	mean := func(int64) (int64, bool) { return 100_000, false }
-	together, even, alike := Ratio(limit, n, 1, kinds(false), 0), Ratio(limit, n, 1, kinds(true), 0), Ratio(limit, n, 1, mean, 0)
-	if together > 0.95*even || even < 0.99*alike || even > 1.01*alike {
-		t.Errorf("%v by chance, %v of each kind, %v where all are alike", together, even, alike)
+		mixed := func(id int64) (int64, int) { return sizes[id%4], 1 }
+		mean := func(int64) (int64, int) { return 100_000, 0 }
+		together, even, alike := Ratio(limit, n, 1, mixed, 0), Ratio(limit, n, 1, kinds, 0), Ratio(limit, n, 1, mean, 0)
+		if together > 0.95*even || even < 0.99*alike || even > 1.01*alike {
+			t.Errorf("%v: %v by chance, %v of each kind, %v where all are alike", sizes, together, even, alike)
+		}
+		// What is in flight may be of the costliest kind.
+		if few, all := Ratio(limit, n, 1, kinds, 10), Ratio(limit-10*Cost(sizes[3]), n, 1, kinds, 0); math.Abs(few-all) > 0.01*all {
+			t.Errorf("%v: %v with 10 in flight, %v with so much less room", sizes, few, all)
+		}
 	}
 }
 
 // TestRatioOfEverything: if all samples fit, all are kept, however unequal they are.
 func TestRatioOfEverything(t *testing.T) {
 	src := unequal(3000, 3)
-	size := func(id int64) (int64, bool) { return int64(src.sizes[id]), false }
+	size := func(id int64) (int64, int) { return int64(src.sizes[id]), 0 }
 	all := int64(0)
 	for _, s := range src.sizes {
 		all += Cost(int64(s))

@@ -57,7 +57,7 @@ func (k *kept) close() {
 }
 
 // decodingOrder is the order in which a batch's samples are handed out. Samples that leave a cache, samples that enter
-// it and all others are spread evenly, raw and encoded ones separately. If equally many enter and leave, each one that
+// it and all others are spread evenly, those of each cost separately. If equally many enter and leave, each one that
 // enters follows one that leaves. This keeps both the size of the caches and the load on storage level within the batch.
 func (k *kept) decodingOrder(b *batch) []int32 {
 	order := make([]int32, b.items)
@@ -68,19 +68,16 @@ func (k *kept) decodingOrder(b *batch) []int32 {
 		return order
 	}
 	const moves = places * places
-	kinds, counts := make([]uint8, b.items), [2 * moves]int{}
+	kinds, counts := make([]uint8, b.items), [shard.NumCosts * moves]int{}
 	for i, s := range b.slots[:b.items] {
 		from, to, known := k.move(s)
 		if !known {
 			return order // the plan comes too late for this batch
 		}
-		kinds[i] = uint8(places*from + to)
-		if sample.IsRaw(k.ds, int(s.ID)) {
-			kinds[i] += moves
-		}
+		kinds[i] = uint8(moves*int(sample.CostOf(k.ds, int(s.ID))) + places*from + to)
 		counts[kinds[i]]++
 	}
-	at, next := make([]float64, b.items), [2 * moves]int{}
+	at, next := make([]float64, b.items), [shard.NumCosts * moves]int{}
 	for i, kind := range kinds {
 		at[i] = (float64(next[kind]) + turnOf(int(kind)%moves/places, int(kind)%places)) / float64(counts[kind])
 		next[kind]++

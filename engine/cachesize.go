@@ -42,22 +42,31 @@ func NewBudget(ds *dataset.Dataset, o Options) (Budget, error) {
 }
 
 func (c Budget) cacheSize() (limit int64, ratio float64) {
-	return c.CacheSize(func(id int64) (int64, bool) { return c.encodedSize(int(id)), sample.IsRaw(c.Dataset, int(id)) })
+	return c.CacheSize(func(id int64) (int64, shard.Cost) { return c.encodedSize(int(id)), sample.CostOf(c.Dataset, int(id)) })
 }
 
 // CacheSize is the cache's limit in bytes, including overhead, and the share of the samples
-// read here per epoch that it can hold. file returns the size of a sample's file and whether it
-// is raw.
-func (c Budget) CacheSize(file func(id int64) (size int64, raw bool)) (limit int64, ratio float64) {
+// read here per epoch that it can hold. file returns the size of a sample's file and its
+// cost.
+func (c Budget) CacheSize(file func(id int64) (size int64, cost shard.Cost)) (limit int64, ratio float64) {
 	o := c.Options
 	if limit = c.CacheLimit(); limit == 0 {
 		return 0, 0
 	}
-	sizes := func(id int64) (int64, bool) {
-		size, raw := file(id)
-		return size, raw && o.Shuffle // in order, raw samples are not kept as evenly as others
+	sizes := func(id int64) (int64, int) {
+		size, cost := file(id)
+		return size, o.Kind(cost)
 	}
 	return limit, cache.Ratio(limit, o.Samples, o.readHere(), sizes, o.InFlight())
+}
+
+// Kind is that of the samples of a cost, for package cache: without a shuffle, all are of one, since
+// plans do not tell costs apart then.
+func (o *Options) Kind(cost shard.Cost) int {
+	if !o.Shuffle {
+		return 0
+	}
+	return int(cost)
 }
 
 // CacheLimit is the cache's limit in bytes, including overhead; 0: there is no cache.

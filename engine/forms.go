@@ -5,9 +5,9 @@ import (
 	"sync"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // A Form is how samples wait in memory.
@@ -101,20 +101,14 @@ func (c Budget) mayPack() error {
 // learn finds out what encoded samples take.
 func (f *forms) learn() {
 	c, all, packable := f.budget, 0.0, 0.0
-	f.costs = cache.CostsOf(c.Options.Samples, func(id int64) (int64, bool) {
-		cost := cache.Cost(c.encodedSize(int(id)))
-		if all += float64(cost); c.packable(id) {
-			packable += float64(cost)
+	f.costs = cache.CostsOf(c.Options.Samples, func(id int64) (int64, int) {
+		size, cost := cache.Cost(c.encodedSize(int(id))), sample.CostOf(c.Dataset, int(id))
+		if all += float64(size); cost == shard.Encoded { // others are decoded as fast as packed ones
+			packable += float64(size)
 		}
-		return cost, sample.IsRaw(c.Dataset, int(id)) && c.Options.Shuffle
+		return size, c.Options.Kind(cost)
 	})
 	f.packable = packable / max(1, all)
-}
-
-// packable says whether a sample is encoded in a way that takes longer to decode than a packed one.
-func (c Budget) packable(id int64) bool {
-	format, _ := decode.ParseFormat(c.Dataset.Format(int(id)))
-	return !format.Raw() && format != decode.Packed
 }
 
 // stats says how samples of the latest plan are kept, and why.

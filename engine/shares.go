@@ -94,7 +94,7 @@ func (s *shares) addLocal(c Budget) {
 		all += float64(max(cost, 0))
 	}
 	order := c.Plan.Config()
-	order.Blocks, order.Raw = nil, nil // which follow from the dataset
+	order.Blocks, order.Costs = nil, nil // which follow from the dataset
 	plan := fmt.Sprintf("%+v, shards %d to %d, %v in memory", order, o.LocalFrom, o.LocalTo, s.memory)
 	if err := c.Dataset.PlanKept(plan, int64(all*o.readHere())); err != nil {
 		o.Logger.Warn("other mounts leave no room in the local cache for this one", "reason", err)
@@ -111,11 +111,10 @@ func (s *shares) setDisk(c Budget, room int64) {
 	}
 }
 
-// localCost is what a sample takes of the local cache, below 0 if it is a file of this machine, and whether it is ordered
-// apart from others.
-func (c Budget) localCost(id int64) (cost int64, apart bool) {
+// localCost is what a sample takes of the local cache, below 0 if it is a file of this machine, and its kind.
+func (c Budget) localCost(id int64) (cost int64, kind int) {
 	if !c.Dataset.InStore(int(id)) {
-		return -1, false
+		return -1, 0
 	}
-	return tier.Cost(c.encodedSize(int(id))), sample.IsRaw(c.Dataset, int(id)) && c.Options.Shuffle
+	return tier.Cost(c.encodedSize(int(id))), c.Options.Kind(sample.CostOf(c.Dataset, int(id)))
 }

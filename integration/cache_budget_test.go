@@ -105,7 +105,7 @@ func (m *mounted) private(t testing.TB) (sum int64) {
 // is sure to hold.
 func (u unequal) planned(t testing.TB, plan *shard.Plan, limit int64, epoch int) int64 {
 	t.Helper()
-	ratio := cache.Ratio(limit, unequalCount, 1, func(id int64) (int64, bool) { return u.sizes[id], true }, inFlight(unequalSettings, oneByOne))
+	ratio := cache.Ratio(limit, unequalCount, 1, func(id int64) (int64, int) { return u.sizes[id], 0 }, inFlight(unequalSettings, oneByOne))
 	k, err := keep.Choose(plan, epoch, keep.Config{Ratio: ratio}, nil)
 	if err != nil {
 		t.Fatal(err)

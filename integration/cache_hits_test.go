@@ -39,7 +39,7 @@ func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 	flying := inFlight(s, flags)
 	l := &lane{settings: s, n: n}
 	l.limit = roomFor(t, "constant", int64(min(kept+flying, n))*cache.Cost(size), int64(n))
-	l.ratio = cache.Ratio(l.limit, int64(n), 1, func(int64) (int64, bool) { return size, s.shuffle }, flying)
+	l.ratio = cache.Ratio(l.limit, int64(n), 1, func(int64) (int64, int) { return size, 0 }, flying)
 	if got := int(math.Round(l.ratio * float64(n))); got != kept {
 		t.Fatalf("a cache of %d bytes is promised to hold %d tiles, not %d", l.limit, got, kept)
 	}

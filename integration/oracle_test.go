@@ -81,9 +81,14 @@ func newOracle(t testing.TB, path string, s settings) *oracle {
 		StickToShard: s.stick, PadLastBatch: !s.unpadded, LastBatch: s.last,
 	}
 	if s.shuffle {
-		config.Raw = shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
-			f, _ := decode.ParseFormat(ds.Format(int(i)))
-			return f.Raw()
+		config.Costs = shard.NewCosts(int64(ds.Len()), func(i int64) shard.Cost {
+			switch ds.Format(int(i)) {
+			case "bmp", "pnm":
+				return shard.Raw
+			case "packed":
+				return shard.Packed
+			}
+			return shard.Encoded
 		})
 	}
 	plan, err := shard.New(config)

@@ -38,9 +38,9 @@ type Config struct {
 	PadLastBatch bool // repeat a range's last sample, so that every epoch starts with a new batch
 	LastBatch    LastBatch
 
-	// Raw says which samples are raw, for a shuffle that gives every batch the same mix of raw
-	// and encoded samples. nil: all samples are of one class.
-	Raw *RawSet
+	// Costs says what the samples cost, for a shuffle that gives every batch the same mix. nil: all
+	// the same.
+	Costs *Costs
 }
 
 // BlockSamples is the size of a block of a dataset that has none of its own.
@@ -99,9 +99,9 @@ func (c *Config) validate() error {
 		return &option.Error{Field: shards, Rule: rule, Value: strconv.Itoa(c.Shards)}
 	case c.LastBatch > Drop:
 		return &option.Error{Field: "last batch", Rule: "fill, partial or drop", Value: c.LastBatch.String()}
-	case c.Raw != nil && c.Raw.Len() != c.Samples:
-		rule := fmt.Sprintf("a set over all %d samples", c.Samples)
-		return &option.Error{Field: "raw", Rule: rule, Value: fmt.Sprintf("over %d", c.Raw.Len())}
+	case c.Costs != nil && c.Costs.Len() != c.Samples:
+		rule := fmt.Sprintf("those of all %d samples", c.Samples)
+		return &option.Error{Field: "costs", Rule: rule, Value: fmt.Sprintf("of %d", c.Costs.Len())}
 	}
 	return cmp.Or(c.checkBlocks(), c.checkPartition())
 }

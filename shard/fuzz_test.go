@@ -16,17 +16,17 @@ func FuzzPlan(f *testing.F) {
 	f.Add(int64(maxSamples), 1, 300, uint8(2), uint64(7), uint64(0), 0, MaxEpochs-1, 0, 0, 0)
 	f.Add(int64(5), 6, 0, uint8(255), uint64(0), uint64(0), -1, -1, -1, -1, -1)
 	f.Add(int64(3000), 4, 16, uint8(0b11001110), uint64(5), uint64(9), 3, 7, 46, 0, 2)
-	f.Fuzz(func(t *testing.T, n int64, shards, batchSize int, settings uint8, seed, rawPattern uint64, shard, epoch, batch, window, nodes int) {
+	f.Fuzz(func(t *testing.T, n int64, shards, batchSize int, settings uint8, seed, pattern uint64, shard, epoch, batch, window, nodes int) {
 		if n > 1<<24 && window > 0 {
 			return // the order of so many blocks takes long
 		}
 		cfg := Config{Samples: n, Shards: shards, BatchSize: batchSize, Seed: seed, Window: window, Nodes: nodes, Partition: Partition(settings >> 6),
 			StickToShard: settings&1 != 0, PadLastBatch: settings&2 != 0, Shuffle: settings&8 != 0, LastBatch: LastBatch(settings >> 4 & 3)}
 		if settings&4 != 0 && n < 1<<12 {
-			cfg.Raw = NewRawSet(n, func(id int64) bool { return rawPattern>>(id%64)&1 != 0 })
+			cfg.Costs = NewCosts(n, func(id int64) Cost { return [4]Cost{Encoded, Raw, Packed}[pattern>>(id%63)&3] })
 		}
 		if seed%2 != 0 {
-			cfg.Blocks = cuts(n, int64(rawPattern%1000))
+			cfg.Blocks = cuts(n, int64(pattern%1000))
 		}
 		p, err := New(cfg)
 		if err != nil {
@@ -54,6 +54,9 @@ func askAbout(t *testing.T, p *Plan, shard, epoch, batch int) {
 		t.Fatalf("%d slots, %d valid; Size says %d, %d; exists: %v", len(slots), valid, wantSlots, wantValid, exists)
 	}
 	checkSlots(t, p, shard, slots, valid)
+	if p.costs != nil && valid > 0 && (p.cfg.PadLastBatch || !p.cfg.StickToShard) {
+		checkMix(t, p, slots[:valid])
+	}
 	for j := 1; j < valid && p.cfg.Partition != Local; j++ {
 		if before, slot := slots[j-1], slots[j]; slot.Epoch == before.Epoch && slot.Position != before.Position+1 {
 			t.Fatalf("%+v follows %+v", slot, before)

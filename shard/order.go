@@ -2,7 +2,7 @@ package shard
 
 // OrderVersion names the construction in the package comment. It must change with every change
 // that moves a sample, and with nothing else. The others are part of Plan.Version if they matter;
-// samples of several classes had no say in windows and placement before theirs.
+// samples of several costs had no say in windows and placement before theirs.
 const (
 	OrderVersion  = "xor-feistel-8/1"
 	windowed      = "+window/1"
@@ -14,7 +14,7 @@ const (
 // Version names everything that decides which samples are in a batch, beside the Config.
 func (p *Plan) Version() string {
 	version, window, place := OrderVersion, windowed, placed
-	if p.raw != nil {
+	if p.costs != nil {
 		window, place = mixedWindowed, mixedPlaced
 	}
 	if p.windows != nil {
@@ -30,28 +30,38 @@ func (p *Plan) Version() string {
 type order struct {
 	samples uint64
 	shuffle bool
-	raw     *RawSet // nil: one class
-	blend   blend
-	window  window // of a shuffle that has them
-	windows bool
+	costs   *Costs // nil: one cost
+	window  window // the latest one, of a shuffle that has them
+	blend   blend  // of the window, or of all samples
 }
 
 // What is permuted, as part of a permutation's key.
 const (
-	tagAll    = 0 // plus tagOf a class
+	tagAll    = 0
 	tagBlocks = 3
 	tagWindow = 4 // the first window's; the others have the next ones
 )
 
+// costTags is what is added to tagAll, or a window's tag, for the samples of one cost.
+type costTags struct{ all, window uint64 }
+
+// tags are those of a cost, 0 if there is only one.
+func (c *Costs) tags(cost Cost) costTags {
+	if c == nil {
+		return costTags{}
+	}
+	return [NumCosts]costTags{Encoded: {2, 2 << 56}, Packed: {4 << 56, 4 << 56}, Raw: {1, 1 << 56}}[cost]
+}
+
 func (p *Plan) order(epoch int) order {
-	o := order{samples: uint64(p.samples), shuffle: p.cfg.Shuffle, raw: p.raw}
+	o := order{samples: uint64(p.samples), shuffle: p.cfg.Shuffle, costs: p.costs}
 	switch {
 	case !o.shuffle:
 	case p.windows != nil:
-		o.windows, o.window = true, window{blockOrder: p.windows.in(epoch)}
+		o.window.blockOrder = p.windows.in(epoch)
 	default:
-		o.blend = newBlend(p.raw.before(p.samples), func(class int, n uint64) permutation {
-			return newPermutation(n, p.cfg.Seed, uint64(epoch), tagAll+p.raw.tagOf(class))
+		o.blend = newBlend(p.costs.before(p.samples), func(cost Cost, n uint64) permutation {
+			return newPermutation(n, p.cfg.Seed, uint64(epoch), tagAll+p.costs.tags(cost).all)
 		})
 	}
 	return o
@@ -64,11 +74,13 @@ func (o *order) id(position int64) int64 {
 		return -1
 	case !o.shuffle:
 		return position
-	case o.windows:
-		return o.window.id(position)
+	case o.window.blockOrder == nil:
+		cost, rank := o.blend.at(uint64(position))
+		return o.costs.find(int64(rank), cost)
+	case position < o.window.lo || position >= o.window.hi:
+		o.blend = o.window.enter(position)
 	}
-	class, rank := o.blend.at(uint64(position))
-	return o.raw.find(int64(rank), class)
+	return o.window.find(o.blend.at(uint64(position - o.window.lo)))
 }
 
 // ID is the sample at a position of an epoch; -1 if there is none.

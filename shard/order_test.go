@@ -13,18 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shuffled is a plan of one shard, with some raw samples; see rawEvery.
-func shuffled(t testing.TB, n int64, seed uint64, every int64) *Plan {
+// shuffled is a plan of one shard, with some raw and packed samples; see costsEvery.
+func shuffled(t testing.TB, n int64, seed uint64, raw, packed int64) *Plan {
 	t.Helper()
-	return mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: 1, Shuffle: true, Seed: seed, Raw: rawEvery(n, every)})
-}
-
-// rawEvery has the samples whose ids are multiples of every; it is nil for 0.
-func rawEvery(n, every int64) *RawSet {
-	if every == 0 {
-		return nil
-	}
-	return NewRawSet(n, func(id int64) bool { return id%every == 0 })
+	return mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: 1, Shuffle: true, Seed: seed, Costs: costsEvery(n, raw, packed)})
 }
 
 // TestGolden pins the order with golden vectors. An independent program, written from the
@@ -37,17 +29,18 @@ func TestGolden(t *testing.T) {
 		t.Error("a new OrderVersion needs new golden vectors, and they a new version")
 	}
 	type golden struct {
-		Samples  int64   `json:"samples"`
-		Seed     uint64  `json:"seed"`
-		Epoch    int     `json:"epoch"`
-		RawEvery int64   `json:"raw_every"`
-		Window   int     `json:"window"`
-		Blocks   []int64 `json:"blocks"`
-		First    int64   `json:"first"`
-		IDs      []int64 `json:"ids"`
+		Samples     int64   `json:"samples"`
+		Seed        uint64  `json:"seed"`
+		Epoch       int     `json:"epoch"`
+		RawEvery    int64   `json:"raw_every"`
+		PackedEvery int64   `json:"packed_every"`
+		Window      int     `json:"window"`
+		Blocks      []int64 `json:"blocks"`
+		First       int64   `json:"first"`
+		IDs         []int64 `json:"ids"`
 	}
 	eachLine(t, "testdata/order.jsonl", func(line int, g golden) {
-		cfg, got := shuffled(t, g.Samples, g.Seed, g.RawEvery).cfg, []int64{}
+		cfg, got := shuffled(t, g.Samples, g.Seed, g.RawEvery, g.PackedEvery).cfg, []int64{}
 		cfg.Window, cfg.Blocks = g.Window, g.Blocks
 		p := mustPlan(t, cfg)
 		for i := range g.IDs {
@@ -63,20 +56,22 @@ func TestGolden(t *testing.T) {
 // same warning applies.
 func TestGoldenEpochs(t *testing.T) {
 	for _, test := range []struct {
-		rawEvery int64
-		want     string
+		raw, packed int64
+		want        string
 	}{
-		{0, "956babcdd38c24ef558ffcdb35d43e9b60afda611da2dabe9e377cd3fa51ed6c"},
-		{10, "ceec3e7eef2681b0cd2c500788fedf8fb5678578bd51209d1e37f70cd1d6ceee"},
+		{0, 0, "956babcdd38c24ef558ffcdb35d43e9b60afda611da2dabe9e377cd3fa51ed6c"},
+		{10, 0, "ceec3e7eef2681b0cd2c500788fedf8fb5678578bd51209d1e37f70cd1d6ceee"},
+		{0, 10, "1843afe0260b8970eb353375d497a45bcf9fc1483eebc6c35785098818bc5f5c"},
+		{10, 3, "444295c0d3aa43909187b2f72e065228a0cec736699f8ddf3647f68d14911459"},
 	} {
 		const n = 100_000
-		order, data := shuffled(t, n, 7, test.rawEvery).order(3), []byte(nil)
+		order, data := shuffled(t, n, 7, test.raw, test.packed).order(3), []byte(nil)
 		for p := range int64(n) {
 			data = binary.LittleEndian.AppendUint64(data, uint64(order.id(p)))
 		}
 		sum := sha256.Sum256(data)
 		if got := hex.EncodeToString(sum[:]); got != test.want {
-			t.Errorf("raw every %d: %s, want %s", test.rawEvery, got, test.want)
+			t.Errorf("raw every %d, packed every %d: %s, want %s", test.raw, test.packed, got, test.want)
 		}
 	}
 }
@@ -96,28 +91,32 @@ func checkBijection(t *testing.T, p *Plan, epoch int) {
 
 func TestOrderIsAPermutation(t *testing.T) {
 	for n := int64(1); n <= 300; n++ {
-		checkBijection(t, shuffled(t, n, 5, 0), int(n))
-		checkBijection(t, shuffled(t, n, 5, 2+n%9), int(n))
+		checkBijection(t, shuffled(t, n, 5, 0, 0), int(n))
+		checkBijection(t, shuffled(t, n, 5, 2+n%9, n%4), int(n))
 	}
 	for _, n := range []int64{511, 512, 513, 4095, 4096, 4097, 65_536, 100_003} {
-		checkBijection(t, shuffled(t, n, 6, 0), 100_000)
-		checkBijection(t, shuffled(t, n, 6, 10), 100_000)
+		for _, packed := range []int64{0, 3} {
+			checkBijection(t, shuffled(t, n, 6, 0, packed), 100_000)
+			checkBijection(t, shuffled(t, n, 6, 10, packed), 100_000)
+		}
 	}
 }
 
 // TestSeedsAndEpochsDiffer: any two of these orders agree about as often as chance would have
-// it, in 1 of n positions, and so do the two classes' permutations.
+// it, in 1 of n positions, and so do the permutations of each cost.
 func TestSeedsAndEpochsDiffer(t *testing.T) {
 	const n = 4000
 	orders := []order{}
 	for _, seed := range []uint64{0, 1, 2, 1 << 32, math.MaxUint64} {
 		for _, epoch := range []int{0, 1, 2, 100_000} {
-			orders = append(orders, shuffled(t, n, seed, 0).order(epoch))
+			orders = append(orders, shuffled(t, n, seed, 0, 0).order(epoch))
 		}
 	}
-	half := shuffled(t, 2*n, 0, 2).order(0)
-	for _, one := range half.blend.orders {
-		alone := newBlend([classes]int64{n}, func(int, uint64) permutation { return one })
+	third := mustPlan(t, Config{
+		Samples: 3 * n, Shards: 1, BatchSize: 1, Shuffle: true, Costs: NewCosts(3*n, func(id int64) Cost { return Cost(id % NumCosts) }),
+	}).order(0)
+	for _, one := range third.blend.orders {
+		alone := newBlend([NumCosts]int64{n}, func(Cost, uint64) permutation { return one })
 		orders = append(orders, order{samples: n, shuffle: true, blend: alone})
 	}
 	for i := range orders {
@@ -152,8 +151,8 @@ func TestFewSamplesTakeEveryOrder(t *testing.T) {
 	for n, factorial := range map[int64]int{2: 2, 3: 6, 4: 24, 5: 120} {
 		bySeed, byEpoch := make([]int, factorial), make([]int, factorial)
 		for i := range rounds {
-			bySeed[rankOf(shuffled(t, n, uint64(i), 0), 0)]++
-			byEpoch[rankOf(shuffled(t, n, 1, 0), i)]++
+			bySeed[rankOf(shuffled(t, n, uint64(i), 0, 0), 0)]++
+			byEpoch[rankOf(shuffled(t, n, 1, 0, 0), i)]++
 		}
 		for name, counts := range map[string][]int{"seeds": bySeed, "epochs": byEpoch} {
 			if z := excess(counts, float64(rounds)/float64(factorial), factorial-1); z > 4 {
@@ -181,14 +180,14 @@ func rankOf(p *Plan, epoch int) int {
 	return rank
 }
 
-// TestPositionsAreUniform: over many seeds every position holds every sample equally often,
-// with one class and with two, and every sample is followed by every other equally often.
+// TestPositionsAreUniform: over many seeds every position holds every sample of its cost equally often,
+// and if there is one cost, every sample is followed by every other equally often.
 func TestPositionsAreUniform(t *testing.T) {
 	const n, seeds = 48, 6000
-	for _, rawEvery := range []int64{0, 4} {
+	for _, every := range [][2]int64{{0, 0}, {4, 0}, {4, 3}} {
 		held, steps := make([]int, n*n), make([]int, n)
 		for seed := range uint64(seeds) {
-			order := shuffled(t, n, seed, rawEvery).order(int(seed % 7))
+			order := shuffled(t, n, seed, every[0], every[1]).order(int(seed % 7))
 			before := order.id(n - 1)
 			for p := range int64(n) {
 				id := order.id(p)
@@ -197,50 +196,60 @@ func TestPositionsAreUniform(t *testing.T) {
 				before = id
 			}
 		}
-		if rawEvery > 0 {
-			checkClasses(t, held, n, seeds, rawEvery)
-			continue
-		}
-		if z := excess(held, seeds/float64(n), (n-1)*(n-1)); z > 4 {
-			t.Errorf("held: chi-square is %.1f deviations above its mean", z)
-		}
-		if z := excess(steps[1:], seeds*n/float64(n-1), n-2); z > 4 {
+		checkHeld(t, held, n, seeds, costsEvery(n, every[0], every[1]))
+		if z := excess(steps[1:], seeds*n/float64(n-1), n-2); every == [2]int64{} && z > 4 {
 			t.Errorf("steps: chi-square is %.1f deviations above its mean", z)
 		}
 	}
 }
 
-// checkClasses splits the counts by class: raw positions hold only raw samples, equally often.
-func checkClasses(t *testing.T, held []int, n, seeds, rawEvery int64) {
+// checkHeld splits the counts by cost: a position holds only samples of its cost, equally often.
+func checkHeld(t *testing.T, held []int, n, seeds int64, costs *Costs) {
 	t.Helper()
-	raw, encoded, r := []int{}, []int{}, n/rawEvery
-	for p := range n {
-		rawPosition := (p+1)*r/n > p*r/n
+	var byCost [NumCosts][]int
+	for p, cost := range costsAt(costs.before(n)) {
 		for id := range n {
-			count := held[p*n+id]
-			switch rawSample := id%rawEvery == 0; {
-			case rawSample != rawPosition:
-				if count != 0 {
-					t.Fatalf("position %d holds sample %d of the other class", p, id)
-				}
-			case rawSample:
-				raw = append(raw, count)
-			default:
-				encoded = append(encoded, count)
+			count := held[int64(p)*n+id]
+			if costs.Of(id) == cost {
+				byCost[cost] = append(byCost[cost], count)
+			} else if count != 0 {
+				t.Fatalf("position %d holds sample %d, which is %v, not %v", p, id, costs.Of(id), cost)
 			}
 		}
 	}
-	for _, class := range [][]int{raw, encoded} {
-		size := math.Sqrt(float64(len(class)))
-		if z := excess(class, float64(seeds)/size, int((size-1)*(size-1))); z > 4 {
-			t.Errorf("class of %v: chi-square is %.1f deviations above its mean", size, z)
+	for _, cost := range costs.Present() {
+		size := math.Sqrt(float64(len(byCost[cost])))
+		if z := excess(byCost[cost], float64(seeds)/size, int((size-1)*(size-1))); z > 4 {
+			t.Errorf("%v of %v: chi-square is %.1f deviations above its mean", size, cost, z)
 		}
 	}
 }
 
-// TestEveryBatchHasTheSameMix: every full batch of every epoch has its share of raw samples, within
-// one, even a batch that wraps around the end of the dataset. With windows, its share is that of
-// the windows that its samples are in, and with local placement that of the dataset.
+// costsAt is the cost of each position, by the rule of the package comment taken literally.
+func costsAt(counts [NumCosts]int64) []Cost {
+	left := []int{}
+	for range counts[Encoded] + counts[Packed] + counts[Raw] {
+		left = append(left, len(left))
+	}
+	at := make([]Cost, len(left)) // encoded
+	for _, cost := range []Cost{Raw, Packed} {
+		rest, c, l := []int{}, int(counts[cost]), len(left)
+		for q, position := range left {
+			if (q+1)*c/l > q*c/l {
+				at[position] = cost
+			} else {
+				rest = append(rest, position)
+			}
+		}
+		left = rest
+	}
+	return at
+}
+
+// TestEveryBatchHasTheSameMix: every full batch of every epoch has its share of each cost, within one
+// if there are two costs and within two if there are three, even a batch that wraps around the end of the
+// dataset. With windows, its share is that of the windows that its samples are in, and with local
+// placement that of the dataset.
 func TestEveryBatchHasTheSameMix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 600 {
@@ -252,8 +261,7 @@ func TestEveryBatchHasTheSameMix(t *testing.T) {
 		if cfg.Partition == Ranges {
 			cfg.Window, cfg.Blocks = rng.IntN(9), cuts(cfg.Samples, rng.Int64N(50))
 		}
-		share := rng.Float64()
-		cfg.Raw = NewRawSet(cfg.Samples, func(int64) bool { return rng.Float64() < share })
+		cfg.Costs = randomCosts(rng, cfg.Samples)
 		if !cfg.PadLastBatch {
 			cfg.StickToShard = false // it would read one range repeatedly, not a window
 		}
@@ -261,66 +269,85 @@ func TestEveryBatchHasTheSameMix(t *testing.T) {
 		for shard := range cfg.Shards {
 			for i := range p.Batches(shard, epoch) {
 				slots, valid := p.Batch(shard, epoch, i, nil)
-				raw, want, parts := 0, 0.0, 1.0
-				for j, slot := range slots[:valid] {
-					if p.windows != nil && j > 0 && slot.Epoch != slots[j-1].Epoch {
-						parts++ // it has read on into the windows of another epoch
-					}
-					raw += cfg.Raw.class(slot.ID)
-					want += rawShare(p, slot)
-				}
-				if math.Abs(float64(raw)-want) > parts-1e-9 {
-					t.Fatalf("%s: batch %d of epoch %d has %d raw among %d, want about %.2f", describe(cfg), i, epoch, raw, valid, want)
-				}
+				checkMix(t, p, slots[:valid])
 			}
 		}
 	}
 }
 
-// rawShare is the share of raw samples in the window of a slot, or in the dataset.
-func rawShare(p *Plan, slot Slot) float64 {
+// checkMix checks the mix of a batch.
+func checkMix(t *testing.T, p *Plan, slots []Slot) {
+	t.Helper()
+	var has, want [NumCosts]float64
+	parts := 1
+	for j, slot := range slots {
+		if p.windows != nil && j > 0 && slot.Epoch != slots[j-1].Epoch {
+			parts++ // it has read on into the windows of another epoch
+		}
+		has[p.cfg.Costs.Of(slot.ID)]++
+		for cost, share := range mixAt(p, slot) {
+			want[cost] += share
+		}
+	}
+	most := float64(parts * (len(p.cfg.Costs.Present()) - 1))
+	for cost := range has {
+		if off := math.Abs(has[cost] - want[cost]); off > max(0, most-1e-9) && off > 1e-9 {
+			t.Fatalf("%s: of %d from %+v on, %v are %v, want about %.2f", describe(p.cfg), len(slots), slots[0], has[cost], Cost(cost), want[cost])
+		}
+	}
+}
+
+// mixAt is the share of each cost in the window of a slot, or in the dataset.
+func mixAt(p *Plan, slot Slot) (share [NumCosts]float64) {
 	if p.windows == nil {
-		return float64(p.cfg.Raw.Count()) / float64(p.samples)
+		for cost := range share {
+			share[cost] = float64(p.cfg.Costs.Count(Cost(cost))) / float64(p.samples)
+		}
+		return share
 	}
 	order := p.order(slot.Epoch)
 	order.id(slot.Position)
-	w, raw := order.window, 0
+	w := order.window
 	for place := w.first; place < w.end; place++ {
 		block := int64(w.order.at(uint64(place)))
 		for id := p.blocks.start(block); id < p.blocks.start(block+1); id++ {
-			raw += p.cfg.Raw.class(id)
+			share[p.cfg.Costs.Of(id)] += 1 / float64(w.hi-w.lo)
 		}
 	}
-	return float64(raw) / float64(w.hi-w.lo)
+	return share
 }
 
-// TestMixIsEvenOverClasses: of all classes, and whatever their counts, each has its share of any run
-// of places to within one, or to within two where there are three, and each sample one place.
-func TestMixIsEvenOverClasses(t *testing.T) {
+// TestMixIsEvenOverCosts: whatever their counts, each cost has its share of any run of places to within
+// one, or to within two where there are three, and each sample one place.
+func TestMixIsEvenOverCosts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	for range 300 {
-		var counts [classes]int64
-		n := int64(0)
-		for class := range counts {
-			counts[class] = rng.Int64N(60)
-			n += counts[class]
-		}
-		b := newBlend(counts, func(class int, n uint64) permutation { return newPermutation(n, 1, 2, uint64(class)) })
-		seen, held := map[[2]uint64]bool{}, make([][classes]float64, n+1)
-		for p := range n {
-			class, rank := b.at(uint64(p))
-			if rank >= uint64(counts[class]) || seen[[2]uint64{uint64(class), rank}] {
-				t.Fatalf("%v: place %d has sample %d of class %d, too large or twice", counts, p, rank, class)
+		var counts [NumCosts]int64
+		n, present := int64(0), 0
+		for cost := range counts {
+			if counts[cost] = max(0, rng.Int64N(80)-20); counts[cost] > 0 {
+				n, present = n+counts[cost], present+1
 			}
-			seen[[2]uint64{uint64(class), rank}] = true
+		}
+		b := newBlend(counts, func(cost Cost, n uint64) permutation { return newPermutation(n, 1, 2, uint64(cost)) })
+		seen, held, want := map[[2]uint64]bool{}, make([][NumCosts]float64, n+1), costsAt(counts)
+		for p := range n {
+			cost, rank := b.at(uint64(p))
+			if cost != want[p] {
+				t.Fatalf("%v: place %d is %v, want %v", counts, p, cost, want[p])
+			}
+			if rank >= uint64(counts[cost]) || seen[[2]uint64{uint64(cost), rank}] {
+				t.Fatalf("%v: place %d has %v sample %d, too large or twice", counts, p, cost, rank)
+			}
+			seen[[2]uint64{uint64(cost), rank}] = true
 			held[p+1] = held[p]
-			held[p+1][class]++
+			held[p+1][cost]++
 		}
 		for to := range held {
 			for from := range to {
-				for class, count := range counts {
-					if off := held[to][class] - held[from][class] - float64(count)*float64(to-from)/float64(n); math.Abs(off) > classes-1-1e-9 {
-						t.Fatalf("%v: places %d to %d have %.2f too many of class %d", counts, from, to, off, class)
+				for cost, count := range counts {
+					if off := held[to][cost] - held[from][cost] - float64(count)*float64(to-from)/float64(n); math.Abs(off) > max(1e-9, float64(present-1)-1e-9) {
+						t.Fatalf("%v: places %d to %d have %.2f too many %v ones", counts, from, to, off, Cost(cost))
 					}
 				}
 			}
@@ -331,7 +358,7 @@ func TestMixIsEvenOverClasses(t *testing.T) {
 // TestMixGoesOn: a job that goes on with another number of ranks, or nodes, reads the same samples in
 // each step, and every sample once in an epoch.
 func TestMixGoesOn(t *testing.T) {
-	cfg := Config{Samples: 960, Shards: 8, BatchSize: 6, Shuffle: true, Seed: 5, PadLastBatch: true, Raw: rawEvery(960, 3)}
+	cfg := Config{Samples: 960, Shards: 8, BatchSize: 6, Shuffle: true, Seed: 5, PadLastBatch: true, Costs: costsEvery(960, 3, 4)}
 	for _, partition := range []Partition{Elastic, Local} {
 		cfg.Partition = partition
 		if cfg.Window = 0; partition == Elastic {
@@ -365,21 +392,19 @@ func TestMixGoesOn(t *testing.T) {
 	}
 }
 
-// TestOneClass: with samples of only one class, or without a shuffle, a RawSet changes nothing.
-func TestOneClass(t *testing.T) {
+// TestOneCost: with samples of only one cost, whichever it is, or without a shuffle, costs change nothing.
+func TestOneCost(t *testing.T) {
 	const n = 50
-	for _, share := range []int64{0, n} {
-		raw := NewRawSet(n, func(id int64) bool { return id < share })
-		with := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Shuffle: true, Raw: raw})
-		without := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Shuffle: true})
+	without := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Shuffle: true})
+	for _, cost := range []Cost{Encoded, Packed, Raw} {
+		with := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Shuffle: true, Costs: NewCosts(n, func(int64) Cost { return cost })})
 		a, _ := with.Batch(0, 1, 0, nil)
 		b, _ := without.Batch(0, 1, 0, nil)
-		if diff := cmp.Diff(b, a); diff != "" {
-			t.Errorf("%d raw: %s", share, diff)
+		if diff := cmp.Diff(b, a); diff != "" || with.Version() != without.Version() {
+			t.Errorf("all are %v, in order %s: %s", cost, with.Version(), diff)
 		}
 	}
-	raw := NewRawSet(n, func(id int64) bool { return id%2 == 0 })
-	plain := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Raw: raw})
+	plain := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Costs: costsEvery(n, 2, 3)})
 	for position := range int64(n) {
 		if plain.ID(4, position) != position {
 			t.Fatalf("unshuffled position %d holds %d", position, plain.ID(4, position))

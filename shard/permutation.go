@@ -78,42 +78,42 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// blend spreads the samples of several classes evenly over as many places, and orders each class by
-// itself. The last class takes its places first, of those that are left the one before it, and so
-// on: two classes are spread to within one sample, three to within two.
+// blend spreads the samples of several costs evenly over as many places, and orders those of each
+// cost by themselves. The last cost takes its places first, of those that are left the one before it,
+// and so on: two costs are spread to within one sample, three to within two.
 type blend struct {
 	of     uint64
-	counts [classes]uint64
-	orders [classes]permutation
+	counts [NumCosts]uint64
+	orders [NumCosts]permutation
 }
 
-// newBlend orders some samples of each class, with a permutation of each that has any.
-func newBlend(counts [classes]int64, order func(class int, n uint64) permutation) (b blend) {
-	for class, n := range counts {
+// newBlend orders some samples of each cost, with a permutation of each that has any.
+func newBlend(counts [NumCosts]int64, order func(cost Cost, n uint64) permutation) (b blend) {
+	for cost, n := range counts {
 		if n > 0 {
-			b.orders[class] = order(class, uint64(n))
+			b.orders[cost] = order(Cost(cost), uint64(n))
 		}
-		b.counts[class] = uint64(n)
+		b.counts[cost] = uint64(n)
 		b.of += uint64(n)
 	}
 	return b
 }
 
-// at is the class of place p, and which of the class's samples is there.
-func (b *blend) at(p uint64) (class int, rank uint64) {
+// at is the cost of the sample at place p, and which of the samples of that cost it is.
+func (b *blend) at(p uint64) (cost Cost, rank uint64) {
 	left := b.of
-	for class = classes - 1; class > 0; class-- {
-		count := b.counts[class]
+	for cost = NumCosts - 1; cost > 0; cost-- {
+		count := b.counts[cost]
 		if count == 0 {
 			continue
 		}
 		is, rank := spread{chosen: count, of: left}.at(p)
 		if is {
-			return class, b.orders[class].at(rank)
+			return cost, b.orders[cost].at(rank)
 		}
 		p, left = rank, left-count
 	}
-	return 0, b.orders[0].at(p)
+	return cost, b.orders[cost].at(p)
 }
 
 // spread is Bresenham's algorithm: it chooses some places evenly among of.

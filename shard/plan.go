@@ -8,15 +8,15 @@ import (
 // Plan answers which samples are in any batch. It is immutable.
 type Plan struct {
 	cfg     Config
-	samples int64   // n
-	shards  int64   // k
-	batch   int64   // b
-	largest int64   // largest range: ceil(n/k), Z in the package comment
-	least   int64   // smallest range: floor(n/k)
-	raw     *RawSet // of a shuffle of several classes, each with its own permutation; nil: one class
+	samples int64  // n
+	shards  int64  // k
+	batch   int64  // b
+	largest int64  // largest range: ceil(n/k), Z in the package comment
+	least   int64  // smallest range: floor(n/k)
+	costs   *Costs // of a shuffle of several costs, each with its own permutation; nil: one cost
 	blocks  blocks
 	windows *windows // nil: the shuffle has none
-	owned   []int64  // with Local: where the samples of each node begin, and at the end n
+	owners  owners   // with Local
 }
 
 // New makes a plan. An error is an *option.Error.
@@ -29,14 +29,14 @@ func New(cfg Config) (*Plan, error) {
 		cfg: cfg, samples: n, shards: k, batch: int64(cfg.BatchSize), largest: ceilDiv(n, k), least: n / k,
 		blocks: newBlocks(n, cfg.Blocks),
 	}
-	if cfg.Shuffle && cfg.Raw != nil && cfg.Raw.Count() > 0 && cfg.Raw.Count() < n {
-		p.raw = cfg.Raw
+	if cfg.Shuffle && len(cfg.Costs.Present()) > 1 {
+		p.costs = cfg.Costs
 	}
 	if cfg.Window > 0 {
-		p.windows = newWindows(&p.blocks, int64(cfg.Window), cfg.Seed, p.raw)
+		p.windows = newWindows(&p.blocks, int64(cfg.Window), cfg.Seed, p.costs)
 	}
 	if cfg.Partition == Local {
-		p.owned = p.owners(cmp.Or(int64(cfg.Nodes), k))
+		p.owners = newOwners(&p.blocks, cmp.Or(int64(cfg.Nodes), k))
 	}
 	return p, nil
 }
@@ -47,7 +47,7 @@ func (p *Plan) Config() Config { return p.cfg }
 // Batches is the number of batches that a shard has in an epoch. It is the same for all shards,
 // and 0 for a shard or an epoch that does not exist.
 func (p *Plan) Batches(shard, epoch int) int {
-	if !p.exists(shard, epoch) {
+	if !p.isShard(shard) || epoch < 0 || epoch >= MaxEpochs {
 		return 0
 	}
 	return int(p.BatchesBefore(epoch+1) - p.BatchesBefore(epoch))
@@ -113,7 +113,7 @@ func (p *Plan) Size(shard, epoch, batch int) (slots, valid int) {
 	if batch < 0 || batch >= p.Batches(shard, epoch) {
 		return 0, 0
 	}
-	if p.onlyFull() {
+	if p.cfg.onlyFull() {
 		return int(p.batch), int(p.batch)
 	}
 	lo, hi := p.span(shard, epoch, batch)
@@ -125,8 +125,8 @@ func (p *Plan) Size(shard, epoch, batch int) (slots, valid int) {
 }
 
 // onlyFull says whether every batch is full of valid slots.
-func (p *Plan) onlyFull() bool {
-	return p.cfg.LastBatch == Drop || p.cfg.LastBatch == Fill && !p.cfg.PadLastBatch
+func (c *Config) onlyFull() bool {
+	return c.LastBatch == Drop || c.LastBatch == Fill && !c.PadLastBatch
 }
 
 // span is the positions [lo, hi) of which a batch has the first ones, at most BatchSize; none if
@@ -162,10 +162,6 @@ func partOf(n, i, k int64) int64 {
 
 func (p *Plan) isShard(shard int) bool {
 	return shard >= 0 && int64(shard) < p.shards
-}
-
-func (p *Plan) exists(shard, epoch int) bool {
-	return p.isShard(shard) && epoch >= 0 && epoch < MaxEpochs
 }
 
 // mulDiv is floor(a·b/c), with a 128-bit product, and the remainder. The quotient must fit in

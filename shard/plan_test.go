@@ -29,20 +29,16 @@ func randomConfig(rng *rand.Rand) Config {
 		StickToShard: rng.IntN(2) == 0, PadLastBatch: rng.IntN(2) == 0, LastBatch: LastBatch(rng.IntN(3)),
 	}
 	if rng.IntN(2) == 0 {
-		share := rng.Float64() * 1.2
-		cfg.Raw = NewRawSet(n, func(int64) bool { return rng.Float64() < share })
+		cfg.Costs = randomCosts(rng, n)
 	}
 	return cfg
 }
 
 // describe names a configuration in a failure.
 func describe(cfg Config) string {
-	raw := int64(-1)
-	if cfg.Raw != nil {
-		raw = cfg.Raw.Count()
-	}
-	cfg.Raw = nil
-	return fmt.Sprintf("%+v with %d raw", cfg, raw)
+	costs := cfg.Costs.before(cfg.Samples)
+	cfg.Costs = nil
+	return fmt.Sprintf("%+v with %d encoded, %d packed, %d raw", cfg, costs[Encoded], costs[Packed], costs[Raw])
 }
 
 // randomSteps is a random valid configuration with steps.
@@ -285,7 +281,7 @@ func TestConfigErrors(t *testing.T) {
 		{func(c *Config) { c.Partition, c.PadLastBatch = Local, true }, "placement", "placement must be that of positions, unless all samples are shuffled together, not local"},
 		{func(c *Config) { c.Nodes = 3 }, "nodes", "nodes must be 0, or with local placement a divisor of the number of shards, 3, not 3"},
 		{func(c *Config) { c.Partition, c.PadLastBatch, c.Shuffle, c.Nodes = Local, true, true, 2 }, "nodes", "nodes must be 0, or with local placement a divisor of the number of shards, 3, not 2"},
-		{func(c *Config) { c.Raw = NewRawSet(9, func(int64) bool { return true }) }, "raw", "raw must be a set over all 10 samples, not over 9"},
+		{func(c *Config) { c.Costs = costsEvery(9, 1, 0) }, "costs", "costs must be those of all 10 samples, not of 9"},
 	} {
 		cfg := good
 		test.change(&cfg)

@@ -11,7 +11,11 @@ func imageNet(t testing.TB, change func(*Config)) *Plan {
 }
 
 func mixed(cfg *Config) {
-	cfg.Raw = NewRawSet(cfg.Samples, func(id int64) bool { return id*2654435761%10 < 3 })
+	cfg.Costs = NewCosts(cfg.Samples, func(id int64) Cost { return [10]Cost{Raw, Raw, Raw}[id*2654435761%10] })
+}
+
+func mixedOfThree(cfg *Config) {
+	cfg.Costs = NewCosts(cfg.Samples, func(id int64) Cost { return [10]Cost{Raw, Raw, Raw, Packed, Packed}[id*2654435761%10] })
 }
 
 var steady = map[string]func(*Config){
@@ -20,6 +24,7 @@ var steady = map[string]func(*Config){
 	"sticking": func(cfg *Config) { cfg.PadLastBatch, cfg.StickToShard = false, true },
 	"partial":  func(cfg *Config) { cfg.LastBatch = Partial },
 	"mixed":    mixed,
+	"three":    mixedOfThree,
 }
 
 func TestNothingIsAllocated(t *testing.T) {
@@ -61,7 +66,7 @@ func BenchmarkBatch(b *testing.B) {
 
 // BenchmarkOrder: one operation is one sample, in the order of positions.
 func BenchmarkOrder(b *testing.B) {
-	for name, change := range map[string]func(*Config){"one class": func(*Config) {}, "mixed": mixed} {
+	for name, change := range map[string]func(*Config){"one cost": func(*Config) {}, "mixed": mixed, "three": mixedOfThree} {
 		p := imageNet(b, change)
 		order := p.order(1)
 		b.Run(name, func(b *testing.B) {

@@ -6,22 +6,28 @@ func (p *Plan) step(batch int) (lo, hi int64) {
 	return lo, min(lo+p.shards*p.batch, p.samples)
 }
 
-// owners divides the samples between nodes as evenly as the borders of blocks allow.
-func (p *Plan) owners(nodes int64) []int64 {
-	first := make([]int64, nodes+1)
+// owners say where the samples of each node begin, and at the end their number.
+type owners []int64
+
+// newOwners divides the samples between nodes as evenly as the borders of blocks allow.
+func newOwners(b *blocks, nodes int64) owners {
+	first := make(owners, nodes+1)
 	for v := range first {
-		first[v] = p.blocks.border(partStart(p.samples, int64(v), nodes))
+		first[v] = b.border(partStart(b.samples, int64(v), nodes))
 	}
 	return first
 }
 
-// owner is the node that owns a sample. It corrects the guess that all own equally many.
-func (p *Plan) owner(id int64) int {
-	v := int(partOf(p.samples, id, int64(len(p.owned)-1)))
-	for p.owned[v] > id {
+// nodes counts them.
+func (o owners) nodes() int { return len(o) - 1 }
+
+// of is the node that owns a sample. It corrects the guess that all own equally many.
+func (o owners) of(id int64) int {
+	v := int(partOf(o[o.nodes()], id, int64(o.nodes())))
+	for o[v] > id {
 		v--
 	}
-	for p.owned[v+1] <= id {
+	for o[v+1] <= id {
 		v++
 	}
 	return v
@@ -32,9 +38,9 @@ func (p *Plan) Owned(shard int, slots []Slot) (owned int) {
 	if p.cfg.Partition != Local {
 		return len(slots)
 	}
-	node := shard / (p.cfg.Shards / (len(p.owned) - 1))
+	node := shard / (p.cfg.Shards / p.owners.nodes())
 	for _, slot := range slots {
-		if id := slot.ID; p.owned[node] <= id && id < p.owned[node+1] {
+		if id := slot.ID; p.owners[node] <= id && id < p.owners[node+1] {
 			owned++
 		}
 	}
@@ -45,47 +51,47 @@ func (p *Plan) Owned(shard int, slots []Slot) (owned int) {
 // among the nodes.
 func (p *Plan) placed(shard, epoch, batch int, dst []Slot, count int) []Slot {
 	lo, hi := p.step(batch)
-	nodes := int64(len(p.owned) - 1)
+	nodes := int64(p.owners.nodes())
 	node := int64(shard) / (p.shards / nodes)
 	slots, order := make([]Slot, 0, hi-lo), p.order(epoch)
-	room := make([][classes]int64, nodes) // as many of each class as a node's positions have
+	room := make([][NumCosts]int64, nodes) // as many of each cost as a node's positions have
 	for v := range nodes {
 		for end := partStart(hi-lo, v+1, nodes); int64(len(slots)) < end; {
 			at := lo + int64(len(slots))
 			slot := Slot{Position: at, Epoch: epoch, ID: order.id(at)}
 			slots = append(slots, slot)
-			room[v][p.raw.class(slot.ID)]++
+			room[v][p.costs.Of(slot.ID)]++
 		}
 	}
-	var own, surplus [classes][]Slot
+	var own, surplus [NumCosts][]Slot
 	for _, slot := range slots {
-		v, class := p.owner(slot.ID), p.raw.class(slot.ID)
-		if room[v][class] == 0 {
-			surplus[class] = append(surplus[class], slot)
+		v, cost := p.owners.of(slot.ID), p.costs.Of(slot.ID)
+		if room[v][cost] == 0 {
+			surplus[cost] = append(surplus[cost], slot)
 			continue
 		}
-		if room[v][class]--; int64(v) == node {
-			own[class] = append(own[class], slot)
+		if room[v][cost]--; int64(v) == node {
+			own[cost] = append(own[cost], slot)
 		}
 	}
 	for v := range node {
-		for class, n := range room[v] {
-			surplus[class] = surplus[class][n:]
+		for cost, n := range room[v] {
+			surplus[cost] = surplus[cost][n:]
 		}
 	}
-	var place [classes]uint64
+	var place [NumCosts]uint64
 	from, to := p.span(shard, epoch, batch)
 	for at := lo + partStart(hi-lo, node, nodes); at < to; at++ {
-		class := p.raw.class(slots[at-lo].ID) // which a batch has where its positions have it
-		lacking := uint64(room[node][class])
-		fetched, rank := spread{chosen: lacking, of: uint64(len(own[class])) + lacking}.at(place[class])
-		place[class]++
+		cost := p.costs.Of(slots[at-lo].ID) // which a batch has where its positions have it
+		lacking := uint64(room[node][cost])
+		fetched, rank := spread{chosen: lacking, of: uint64(len(own[cost])) + lacking}.at(place[cost])
+		place[cost]++
 		switch {
 		case at < from:
 		case fetched:
-			dst = append(dst, surplus[class][rank])
+			dst = append(dst, surplus[cost][rank])
 		default:
-			dst = append(dst, own[class][rank])
+			dst = append(dst, own[cost][rank])
 		}
 	}
 	for len(dst) < count {

@@ -17,26 +17,27 @@ func TestGoldenSteps(t *testing.T) {
 		t.Error("a new version needs new golden vectors, and they a new version")
 	}
 	type golden struct {
-		Samples   int64   `json:"samples"`
-		Shards    int     `json:"shards"`
-		BatchSize int     `json:"batch_size"`
-		Partition string  `json:"partition"`
-		Nodes     int     `json:"nodes"`
-		Blocks    []int64 `json:"blocks"`
-		LastBatch string  `json:"last_batch"`
-		Shuffle   bool    `json:"shuffle"`
-		Seed      uint64  `json:"seed"`
-		RawEvery  int64   `json:"raw_every"`
-		Epoch     int     `json:"epoch"`
-		Shard     int     `json:"shard"`
-		Batch     int     `json:"batch"`
-		Positions []int64 `json:"positions"`
-		IDs       []int64 `json:"ids"`
-		Valid     int     `json:"valid"`
+		Samples     int64   `json:"samples"`
+		Shards      int     `json:"shards"`
+		BatchSize   int     `json:"batch_size"`
+		Partition   string  `json:"partition"`
+		Nodes       int     `json:"nodes"`
+		Blocks      []int64 `json:"blocks"`
+		LastBatch   string  `json:"last_batch"`
+		Shuffle     bool    `json:"shuffle"`
+		Seed        uint64  `json:"seed"`
+		RawEvery    int64   `json:"raw_every"`
+		PackedEvery int64   `json:"packed_every"`
+		Epoch       int     `json:"epoch"`
+		Shard       int     `json:"shard"`
+		Batch       int     `json:"batch"`
+		Positions   []int64 `json:"positions"`
+		IDs         []int64 `json:"ids"`
+		Valid       int     `json:"valid"`
 	}
 	eachLine(t, "testdata/steps.jsonl", func(line int, g golden) {
 		p := mustPlan(t, Config{
-			Samples: g.Samples, Shards: g.Shards, BatchSize: g.BatchSize, Nodes: g.Nodes, Blocks: g.Blocks, Shuffle: g.Shuffle, Seed: g.Seed, PadLastBatch: true, Raw: rawEvery(g.Samples, g.RawEvery),
+			Samples: g.Samples, Shards: g.Shards, BatchSize: g.BatchSize, Nodes: g.Nodes, Blocks: g.Blocks, Shuffle: g.Shuffle, Seed: g.Seed, PadLastBatch: true, Costs: costsEvery(g.Samples, g.RawEvery, g.PackedEvery),
 			Partition: map[string]Partition{"elastic": Elastic, "local": Local}[g.Partition],
 			LastBatch: map[string]LastBatch{"fill": Fill, "partial": Partial, "drop": Drop}[g.LastBatch],
 		})
@@ -104,7 +105,7 @@ func TestStepsAreTheSameForAnyWorld(t *testing.T) {
 }
 
 // TestNodesTakeWhatTheyOwnFirst: a node gets a sample of others only if all others of its own in
-// the step, of the same class, are with it, that is, if it owns fewer of them than it gets.
+// the step, of the same cost, are with it, that is, if it owns fewer of them than it gets.
 func TestNodesTakeWhatTheyOwnFirst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 44))
 	for range 300 {
@@ -115,24 +116,24 @@ func TestNodesTakeWhatTheyOwnFirst(t *testing.T) {
 		p, epoch := mustPlan(t, cfg), rng.IntN(1000)
 		for step := range p.Batches(0, epoch) {
 			lo, hi := p.step(step)
-			type counts [classes]int
+			type counts [NumCosts]int
 			has, owned, own := make([]counts, cfg.Nodes), make([]counts, cfg.Nodes), make([]counts, cfg.Nodes)
 			for at := lo; at < hi; at++ {
 				id := p.ID(epoch, at)
-				owned[p.owner(id)][p.raw.class(id)]++
+				owned[p.owners.of(id)][p.costs.Of(id)]++
 			}
 			for shard := range cfg.Shards {
 				slots, valid := p.Batch(shard, epoch, step, nil)
 				node := shard / (cfg.Shards / cfg.Nodes)
 				for i, slot := range slots[:valid] {
-					class := p.raw.class(slot.ID)
-					has[node][class]++
-					own[node][class] += p.Owned(shard, slots[i:i+1])
+					cost := p.costs.Of(slot.ID)
+					has[node][cost]++
+					own[node][cost] += p.Owned(shard, slots[i:i+1])
 				}
 			}
 			for v := range own {
-				for class := range classes {
-					if own[v][class] != min(has[v][class], owned[v][class]) {
+				for cost := range own[v] {
+					if own[v][cost] != min(has[v][cost], owned[v][cost]) {
 						t.Fatalf("%s, epoch %d, step %d: node %d has %v, %v its own, and owns %v", describe(cfg), epoch, step, v, has[v], own[v], owned[v])
 					}
 				}
@@ -152,8 +153,8 @@ func TestNodesOwnWholeBlocks(t *testing.T) {
 		p, owned, id := mustPlan(t, cfg), make([]int64, cfg.Shards), int64(0)
 		for _, size := range cfg.Blocks {
 			for i := range size {
-				v := p.owner(id)
-				if owned[v]++; i > 0 && v != p.owner(id-1) {
+				v := p.owners.of(id)
+				if owned[v]++; i > 0 && v != p.owners.of(id-1) {
 					t.Fatalf("%+v: samples %d and %d of one block have two owners", cfg, id-1, id)
 				}
 				id++
@@ -171,10 +172,10 @@ func TestNodesOwnWholeBlocks(t *testing.T) {
 func TestShareThatMoves(t *testing.T) {
 	for _, test := range []struct {
 		shards, nodes, batch int
-		every                int64 // raw
-	}{{8, 8, 64, 0}, {16, 4, 16, 0}, {100, 100, 16, 0}, {2, 2, 256, 0}, {8, 8, 64, 2}, {8, 8, 256, 5}} {
+		raw, packed          int64 // every so many
+	}{{8, 8, 64, 0, 0}, {16, 4, 16, 0, 0}, {100, 100, 16, 0, 0}, {2, 2, 256, 0, 0}, {8, 8, 64, 2, 0}, {8, 8, 256, 5, 0}, {8, 8, 256, 3, 2}} {
 		n := int64(test.shards) * int64(test.batch) * 40
-		p := mustPlan(t, Config{Samples: n, Shards: test.shards, Nodes: test.nodes, BatchSize: test.batch, Shuffle: true, Seed: 1, PadLastBatch: true, Partition: Local, Raw: rawEvery(n, test.every)})
+		p := mustPlan(t, Config{Samples: n, Shards: test.shards, Nodes: test.nodes, BatchSize: test.batch, Shuffle: true, Seed: 1, PadLastBatch: true, Partition: Local, Costs: costsEvery(n, test.raw, test.packed)})
 		moved, steps := 0, 0
 		for epoch := range 2 {
 			for step := range p.Batches(0, epoch) {
@@ -188,10 +189,11 @@ func TestShareThatMoves(t *testing.T) {
 		each := float64(test.shards*test.batch) / float64(test.nodes)
 		want := math.Sqrt((1 - 1/float64(test.nodes)) / (2 * math.Pi * each))
 		want *= math.Sqrt(1 - 1.0/40) // a step is that much of an epoch, in which nothing is drawn twice
-		if test.every > 0 {
-			raw := 1 / float64(test.every)
-			want *= math.Sqrt(raw) + math.Sqrt(1-raw)
+		roots := 0.0
+		for _, count := range p.costs.before(n) {
+			roots += math.Sqrt(float64(count) / float64(n))
 		}
+		want *= roots
 		got := float64(moved) / float64(steps*test.shards*test.batch)
 		// The absolute value of a normal variable has a standard deviation of 0.756 of its mean, and
 		// all nodes of a step but one are nearly independent of one another.

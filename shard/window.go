@@ -52,7 +52,7 @@ func (b *blocks) border(id int64) int64 {
 // windows make the orders of a shuffle that mixes some blocks at a time.
 type windows struct {
 	*blocks
-	raw   *RawSet // nil: one class
+	costs *Costs // nil: one cost
 	seed  uint64
 	count int64 // of windows
 	// recent has the orders of epochs that were asked for lately, by the remainder of the epoch.
@@ -60,8 +60,8 @@ type windows struct {
 	recent [4]atomic.Pointer[blockOrder]
 }
 
-func newWindows(b *blocks, size int64, seed uint64, raw *RawSet) *windows {
-	return &windows{blocks: b, raw: raw, seed: seed, count: ceilDiv(b.count(), size)}
+func newWindows(b *blocks, size int64, seed uint64, costs *Costs) *windows {
+	return &windows{blocks: b, costs: costs, seed: seed, count: ceilDiv(b.count(), size)}
 }
 
 // blockOrder is the order of the blocks in an epoch.
@@ -70,8 +70,9 @@ type blockOrder struct {
 	epoch  int
 	order  permutation
 	starts []int64 // by place in the order: the position at which a block begins; at the end n
-	// before counts the samples of each class in the blocks before a place, as starts does of all.
-	before [classes][]int64
+	// before counts the samples of each cost in the blocks before a place, as starts does of all; nil
+	// for a cost that does not occur.
+	before [NumCosts][]int64
 }
 
 // in is the order of an epoch.
@@ -82,22 +83,25 @@ func (w *windows) in(epoch int) *blockOrder {
 	}
 	n := w.blocks.count()
 	o := &blockOrder{windows: w, epoch: epoch, starts: make([]int64, n+1), order: newPermutation(uint64(n), w.seed, uint64(epoch), tagBlocks)}
-	o.before[0] = o.starts
-	if w.raw != nil {
-		for class := range o.before {
-			o.before[class] = make([]int64, n+1)
+	if w.costs == nil {
+		o.before[Encoded] = o.starts
+	} else {
+		for _, cost := range w.costs.Present() {
+			o.before[cost] = make([]int64, n+1)
 		}
 	}
 	for place := range n {
 		block := int64(o.order.at(uint64(place)))
 		first, end := w.start(block), w.start(block+1)
 		o.starts[place+1] = o.starts[place] + end - first
-		if w.raw == nil {
+		if w.costs == nil {
 			continue
 		}
-		from, to := w.raw.before(first), w.raw.before(end)
-		for class, before := range o.before {
-			before[place+1] = before[place] + to[class] - from[class]
+		from, to := w.costs.before(first), w.costs.before(end)
+		for cost, before := range o.before {
+			if before != nil {
+				before[place+1] = before[place] + to[cost] - from[cost]
+			}
 		}
 	}
 	recent.Store(o)
@@ -109,36 +113,31 @@ type window struct {
 	*blockOrder
 	first, end int64
 	lo, hi     int64 // its positions
-	blend      blend
 }
 
-// id is the sample at a position of the epoch, in whichever window that is.
-func (w *window) id(position int64) int64 {
-	if position < w.lo || position >= w.hi {
-		w.enter(position)
-	}
-	class, rank := w.blend.at(uint64(position - w.lo))
-	before := w.before[class]
+// find is the sample of a rank among those of its cost in the window.
+func (w *window) find(cost Cost, rank uint64) int64 {
+	before := w.before[cost]
 	at := before[w.first] + int64(rank)
 	place := w.first + find(before[w.first:w.end+1], at)
 	block := w.start(int64(w.order.at(uint64(place))))
-	return w.raw.find(w.raw.before(block)[class]+at-before[place], class)
+	return w.costs.find(w.costs.before(block)[cost]+at-before[place], cost)
 }
 
-// enter moves to the window that contains a position.
-func (w *window) enter(position int64) {
+// enter moves to the window that contains a position, and says how it is mixed.
+func (w *window) enter(position int64) blend {
 	n := w.blocks.count()
 	number := partOf(n, find(w.starts, position), w.count)
 	w.first, w.end = partStart(n, number, w.count), partStart(n, number+1, w.count)
 	w.lo, w.hi = w.starts[w.first], w.starts[w.end]
-	var counts [classes]int64
-	for class, before := range w.before {
+	var counts [NumCosts]int64
+	for cost, before := range w.before {
 		if before != nil {
-			counts[class] = before[w.end] - before[w.first]
+			counts[cost] = before[w.end] - before[w.first]
 		}
 	}
-	w.blend = newBlend(counts, func(class int, n uint64) permutation {
-		return newPermutation(n, w.seed, uint64(w.epoch), tagWindow+uint64(number)+w.raw.tagOf(class)<<56)
+	return newBlend(counts, func(cost Cost, n uint64) permutation {
+		return newPermutation(n, w.seed, uint64(w.epoch), tagWindow+uint64(number)+w.costs.tags(cost).window)
 	})
 }
 
@@ -160,13 +159,13 @@ func (p *Plan) Blocks() int64 { return p.blocks.count() }
 
 // MemoryBytes is the most that a plan keeps of the blocks and of the epochs read lately.
 func (p *Plan) MemoryBytes() int64 {
-	bytes := 8 * int64(len(p.blocks.starts)+len(p.owned))
+	bytes := 8 * int64(len(p.blocks.starts)+len(p.owners))
 	if p.windows != nil {
-		lists := int64(1)
-		if p.raw != nil {
-			lists += classes
+		lists := 1
+		if p.costs != nil {
+			lists += len(p.costs.Present())
 		}
-		bytes += int64(len(p.windows.recent)) * lists * 8 * (p.blocks.count() + 1)
+		bytes += int64(len(p.windows.recent)*lists) * 8 * (p.blocks.count() + 1)
 	}
 	return bytes
 }

@@ -16,7 +16,7 @@ func TestWindowsMixWholeBlocks(t *testing.T) {
 		if rng.IntN(4) > 0 {
 			cfg.Blocks = cuts(cfg.Samples, rng.Int64N(200))
 		}
-		cfg.Raw = rawEvery(cfg.Samples, rng.Int64N(4))
+		cfg.Costs = costsEvery(cfg.Samples, rng.Int64N(4), rng.Int64N(4))
 		p, epoch := mustPlan(t, cfg), rng.IntN(1000)
 		checkBijection(t, p, epoch)
 		order := p.order(epoch)

@@ -169,6 +169,9 @@ func (s planStats) print(out io.Writer) {
 	if s.RawPerBatch.Known {
 		t.row("raw per full batch", "%v of %d", s.RawPerBatch, s.BatchSize)
 	}
+	if s.PackedPerBatch.Known {
+		t.row("packed per full batch", "%v of %d", s.PackedPerBatch, s.BatchSize)
+	}
 	if s.Seconds == 0 { // no cache was simulated
 		return
 	}

@@ -107,7 +107,7 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 func plannedIDs(ds *dataset.Dataset, s settings) (func(engine.Key) []int, error) {
 	c := s.order()
 	if c.Samples = int64(ds.Len()); s.Shuffle {
-		c.Raw = catalog.RawSamples(ds)
+		c.Costs = catalog.Costs(ds)
 	}
 	plan, err := shard.New(c)
 	return func(k engine.Key) (ids []int) {

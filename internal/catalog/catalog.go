@@ -53,13 +53,13 @@ func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o.Samples, o.Raw, o.Transform.Seed = int64(ds.Len()), nil, o.Seed
+	o.Samples, o.Costs, o.Transform.Seed = int64(ds.Len()), nil, o.Seed
 	if blocks := ds.Blocks(); blocks != nil {
 		o.Blocks = blocks
 	}
 	if o.Shuffle {
-		o.Raw = RawSamples(ds)
-		if err := checkOrder(ds, o.Raw); err != nil {
+		o.Costs = Costs(ds)
+		if err := checkOrder(ds, o.Costs); err != nil {
 			return nil, err
 		}
 	}
@@ -116,15 +116,14 @@ func (c *Catalog) checkSizes() error {
 	return nil
 }
 
-// RawSamples marks the samples that are stored as plain pixels, which a shuffled dataset orders
-// separately.
-func RawSamples(ds *dataset.Dataset) *shard.RawSet {
-	format, raw := "", false // of the previous sample: most have the same format
-	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
+// Costs are those of all samples: a shuffled dataset orders the samples of each cost separately.
+func Costs(ds *dataset.Dataset) *shard.Costs {
+	format, cost := "", shard.Encoded // of the previous sample: most have the same format
+	return shard.NewCosts(int64(ds.Len()), func(i int64) shard.Cost {
 		if f := ds.Format(int(i)); f != format {
-			format, raw = f, sample.IsRaw(ds, int(i))
+			format, cost = f, sample.CostOf(ds, int(i))
 		}
-		return raw
+		return cost
 	})
 }
 
@@ -317,20 +316,20 @@ var ErrUnread = errors.New("the machine failed")
 
 // Samples that the machine could not read when the dataset was opened have an unknown size
 // and format. The bytes of batches must not depend on that, so what would follow from either
-// is refused: an order where raw samples are ordered separately, and the shapes of batches.
+// is refused: an order where the samples of each cost are ordered separately, and the shapes of batches.
 
-// checkOrder refuses an order that depends on whether an unread sample is raw.
-func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
+// checkOrder refuses an order that depends on what an unread sample costs.
+func checkOrder(ds *dataset.Dataset, costs *shard.Costs) error {
 	for i := range ds.Len() {
 		why := ds.Unread(i)
 		if why == "" {
 			continue
 		}
 		ext := strings.ToLower(path.Ext(ds.Path(i)))
-		if raw.Count() == 0 && !slices.Contains([]string{".bmp", ".ppm", ".pgm", ".pnm", ".pbm"}, ext) {
-			continue // nothing suggests a raw sample
+		if costs.Count(shard.Encoded) == costs.Len() && !slices.Contains([]string{".bfs", ".bmp", ".ppm", ".pgm", ".pnm", ".pbm"}, ext) {
+			continue // nothing suggests a raw or packed sample
 		}
-		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw images depends on its format; mount again when the storage answers",
+		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw or packed images depends on its format; mount again when the storage answers",
 			ErrUnread, ds.Path(i), why)
 	}
 	return nil

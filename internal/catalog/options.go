@@ -28,7 +28,7 @@ func (p OnError) String() string { return [...]string{"fail", "replace", "zero"}
 
 // Options are the settings that the bytes of batches depend on.
 type Options struct {
-	shard.Config     // which samples are in a batch; New sets Samples and Raw
+	shard.Config     // which samples are in a batch; New sets Samples and Costs
 	Epochs       int // that have batches
 
 	// How an image is decoded and transformed. If Transform.Mode is None, its Height and Width

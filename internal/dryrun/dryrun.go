@@ -10,8 +10,8 @@ import (
 
 // An Order is the order of the samples of a dataset, or of a number of samples.
 type Order struct {
-	plan *shard.Plan
-	raw  *shard.RawSet // nil: not known
+	plan  *shard.Plan
+	costs *shard.Costs // nil: not known
 }
 
 // New returns the order of c.Samples samples, or those of ds if it is not nil. An error is an
@@ -19,9 +19,9 @@ type Order struct {
 func New(ds *dataset.Dataset, c shard.Config) (*Order, error) {
 	o := &Order{}
 	if ds != nil {
-		c.Samples, c.Blocks, o.raw = int64(ds.Len()), ds.Blocks(), catalog.RawSamples(ds)
+		c.Samples, c.Blocks, o.costs = int64(ds.Len()), ds.Blocks(), catalog.Costs(ds)
 		if c.Shuffle { // else they have no part in the order
-			c.Raw = o.raw
+			c.Costs = o.costs
 		}
 	}
 	var err error

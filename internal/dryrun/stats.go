@@ -39,6 +39,8 @@ type Stats struct {
 	Candidates    Bounds  `json:"candidates"`   // samples that could be kept
 	KeptEachEpoch Bounds  `json:"kept_each_epoch"`
 
+	PackedPerBatch Bounds `json:"packed_per_batch"`
+
 	Placement *Placement `json:"placement,omitempty"`
 	Shuffle   *Shuffle   `json:"shuffle,omitempty"`
 }
@@ -161,8 +163,8 @@ func (s *simulation) run(ctx context.Context, epoch int, held *keep.Choice) erro
 			if s.config.Partition == shard.Local {
 				s.own += s.plan.Owned(x, slots[:valid])
 			}
-			if valid == s.BatchSize && s.raw != nil && s.raw.Count() > 0 {
-				s.RawPerBatch.add(s.countRaw(slots))
+			if valid == s.BatchSize {
+				s.countCosts(slots)
 			}
 			if s.o.Cached {
 				occupancy += s.batch(slots[:valid], held)
@@ -175,13 +177,20 @@ func (s *simulation) run(ctx context.Context, epoch int, held *keep.Choice) erro
 	return nil
 }
 
-func (s *simulation) countRaw(slots []shard.Slot) (raw int64) {
+// countCosts counts the raw and the packed samples of a full batch, if the dataset has any.
+func (s *simulation) countCosts(slots []shard.Slot) {
+	var counts [shard.NumCosts]int64
 	for _, slot := range slots {
-		if s.raw.Contains(slot.ID) {
-			raw++
+		counts[s.costs.Of(slot.ID)]++
+	}
+	for _, cost := range s.costs.Present() {
+		switch cost {
+		case shard.Raw:
+			s.RawPerBatch.add(counts[cost])
+		case shard.Packed:
+			s.PackedPerBatch.add(counts[cost])
 		}
 	}
-	return raw
 }
 
 // batch reads one batch and returns by how many samples the cache grows.

@@ -32,7 +32,8 @@ func keptTimes(t *testing.T, cfg shard.Config, c Config, seeds int) []int {
 // but their dependence makes the statistic smaller.)
 func TestIsUniform(t *testing.T) {
 	const n, seeds = 48, 600
-	raw := shard.NewRawSet(n, func(id int64) bool { return id%4 == 0 })
+	two := shard.NewCosts(n, func(id int64) shard.Cost { return [4]shard.Cost{shard.Raw}[id%4] })
+	three := shard.NewCosts(n, func(id int64) shard.Cost { return [4]shard.Cost{shard.Raw, shard.Packed}[id%4] })
 	for name, test := range map[string]struct {
 		cfg shard.Config
 		r   float64
@@ -43,8 +44,10 @@ func TestIsUniform(t *testing.T) {
 		"one batch":          {shard.Config{Shards: 1, BatchSize: 100, Shuffle: true}, 0.7},
 		"one sample a batch": {shard.Config{Shards: 3, BatchSize: 1, Shuffle: true}, 0.3},
 		"partial":            {shard.Config{Shards: 7, BatchSize: 8, LastBatch: shard.Partial}, 0.3},
-		"two classes":        {shard.Config{Shards: 2, BatchSize: 7, Shuffle: true, Raw: raw}, 0.9},
-		"classes in order":   {shard.Config{Shards: 2, BatchSize: 7, Raw: raw}, 0.3},
+		"two costs":          {shard.Config{Shards: 2, BatchSize: 7, Shuffle: true, Costs: two}, 0.9},
+		"two, in order":      {shard.Config{Shards: 2, BatchSize: 7, Costs: two}, 0.3},
+		"three costs":        {shard.Config{Shards: 2, BatchSize: 7, Shuffle: true, Costs: three}, 0.6},
+		"three, in order":    {shard.Config{Shards: 2, BatchSize: 7, Costs: three}, 0.3},
 	} {
 		test.cfg.Samples, test.cfg.PadLastBatch = n, true
 		times, sum := keptTimes(t, test.cfg, Config{Ratio: test.r}, seeds), 0.0
@@ -117,7 +120,8 @@ func checksum(k *Choice) string {
 // a restart, it must not have changed.
 func TestGoldenKeep(t *testing.T) {
 	const n = 10_000
-	raw := shard.NewRawSet(n, func(id int64) bool { return id%10 < 3 })
+	two := shard.NewCosts(n, func(id int64) shard.Cost { return [10]shard.Cost{shard.Raw, shard.Raw, shard.Raw}[id%10] })
+	three := shard.NewCosts(n, func(id int64) shard.Cost { return [10]shard.Cost{shard.Raw, shard.Raw, shard.Raw, shard.Packed}[id%10] })
 	for _, test := range []struct {
 		name string
 		cfg  shard.Config
@@ -126,10 +130,11 @@ func TestGoldenKeep(t *testing.T) {
 	}{
 		{"shuffled", shard.Config{BatchSize: 32, Shuffle: true}, Config{Ratio: 0.3}, "4c4b542a395bcb4d"},
 		{"in order", shard.Config{BatchSize: 32}, Config{Ratio: 0.3}, "d83eec8a6f670b23"},
-		{"two classes", shard.Config{BatchSize: 32, Shuffle: true, Raw: raw}, Config{Ratio: 0.123456789}, "04025a949f094cb1"},
+		{"two costs", shard.Config{BatchSize: 32, Shuffle: true, Costs: two}, Config{Ratio: 0.123456789}, "04025a949f094cb1"},
 		{"drop", shard.Config{BatchSize: 256, Shuffle: true, LastBatch: shard.Drop}, Config{Ratio: 0.5}, "3691501f0f373dca"},
 		{"local", shard.Config{BatchSize: 32, Shuffle: true}, Config{Ratio: 0.3, LocalFrom: 2, LocalTo: 4}, "984b84f9690adacf"},
-		{"local, little", shard.Config{BatchSize: 32, Shuffle: true, Raw: raw}, Config{Ratio: 0.05, LocalFrom: 2, LocalTo: 4}, "7970bc0d39d04f1d"},
+		{"three costs", shard.Config{BatchSize: 32, Shuffle: true, Costs: three}, Config{Ratio: 0.123456789}, "7c97d979874b309f"},
+		{"local, little", shard.Config{BatchSize: 32, Shuffle: true, Costs: two}, Config{Ratio: 0.05, LocalFrom: 2, LocalTo: 4}, "7970bc0d39d04f1d"},
 	} {
 		test.cfg.Samples, test.cfg.Shards, test.cfg.Seed, test.cfg.PadLastBatch = n, 5, 7, true
 		if got := checksum(mustKeep(t, mustPlan(t, test.cfg), 3, test.c)); got != test.want {

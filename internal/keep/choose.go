@@ -1,6 +1,10 @@
 package keep
 
-import "math"
+import (
+	"math"
+
+	"github.com/batchfs/batchfs/shard"
+)
 
 // choose marks the chosen edges.
 //
@@ -38,18 +42,18 @@ func (g *graph) even() bool {
 }
 
 // targets returns how many edges of each leaf to choose: the ratio of its valid slots, but at
-// most the number of its edges. If one side could choose more of a class than the other, it is
+// most the number of its edges. If one side could choose more of a cost than the other, it is
 // scaled down to the other's total.
 func (g *graph) targets(ratio float64) []float64 {
 	target := take[float64](g.scratch, g.leaves())
-	var all [2][mostClasses]float64
+	var all [2][shard.NumCosts]float64
 	for leaf := range target {
 		target[leaf] = min(float64(ratio*float64(g.valid[leaf])), float64(g.edges[leaf]))
-		all[g.side(leaf)][leaf%g.classes] += target[leaf]
+		all[g.side(leaf)][leaf%g.costs] += target[leaf]
 	}
 	for leaf := range target {
-		side, class := g.side(leaf), leaf%g.classes
-		if here, there := all[side][class], all[1-side][class]; here > there {
+		side, cost := g.side(leaf), leaf%g.costs
+		if here, there := all[side][cost], all[1-side][cost]; here > there {
 			target[leaf] *= there / here
 		}
 	}

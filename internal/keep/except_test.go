@@ -25,7 +25,7 @@ func TestTwoCaches(t *testing.T) {
 		p, epoch, r, c := randomKeep(t, rng, func(cfg *shard.Config, _ *Config) {
 			cfg.PadLastBatch, cfg.LastBatch = true, shard.Fill
 			if rng.IntN(2) == 0 {
-				cfg.Samples, cfg.BatchSize, cfg.Raw = 20*cfg.Samples+4000, 16+rng.IntN(100), nil
+				cfg.Samples, cfg.BatchSize, cfg.Costs = 20*cfg.Samples+4000, 16+rng.IntN(100), nil
 			}
 		})
 		second := keepRatios[rng.IntN(len(keepRatios))]
@@ -39,7 +39,7 @@ func TestTwoCaches(t *testing.T) {
 				t.Fatalf("sample %d is kept twice", id)
 			}
 		}
-		roomy := p.Config().Shuffle && p.Config().BatchSize >= 16 && p.Config().Raw == nil && spare >= 0.1 && p.Config().Samples >= 4000
+		roomy := p.Config().Shuffle && p.Config().BatchSize >= 16 && p.Config().Costs == nil && spare >= 0.1 && p.Config().Samples >= 4000
 		if roomy {
 			level++
 		}

@@ -16,11 +16,13 @@ func FuzzKeep(f *testing.F) {
 	f.Add(uint16(60), uint8(4), uint16(100), uint8(0b100001), uint64(1), uint64(0), uint16(0), 0.999, int8(1), int8(3))
 	f.Add(uint16(300), uint8(4), uint16(9), uint8(0b10001011), uint64(7), uint64(0b1011), uint16(5), 0.3, int8(1), int8(3))
 	f.Add(uint16(37), uint8(5), uint16(2), uint8(0b11), ^uint64(0), ^uint64(0), uint16(9), 0x1p-40, int8(-1), int8(9))
-	f.Fuzz(func(t *testing.T, n uint16, shards uint8, batchSize uint16, settings uint8, seed, rawPattern uint64, epoch uint16, r float64, from, to int8) {
+	f.Fuzz(func(t *testing.T, n uint16, shards uint8, batchSize uint16, settings uint8, seed, pattern uint64, epoch uint16, r float64, from, to int8) {
 		cfg := shard.Config{Samples: int64(n % 512), Shards: int(shards), BatchSize: int(batchSize), Seed: seed,
 			Shuffle: settings&1 != 0, PadLastBatch: settings&2 != 0, StickToShard: settings&4 != 0, LastBatch: shard.LastBatch(settings >> 4 & 3), Partition: shard.Partition(settings >> 6)}
 		if settings&8 != 0 {
-			cfg.Raw = shard.NewRawSet(cfg.Samples, func(id int64) bool { return rawPattern>>(id%64)&1 != 0 })
+			cfg.Costs = shard.NewCosts(cfg.Samples, func(id int64) shard.Cost {
+				return [4]shard.Cost{shard.Encoded, shard.Raw, shard.Packed}[pattern>>(id%63)&3]
+			})
 		}
 		p, err := shard.New(cfg)
 		if err != nil {

@@ -8,22 +8,19 @@ const (
 	next = 1
 )
 
-// mostClasses is how many classes of samples are balanced separately: raw and encoded ones.
-const mostClasses = 2
-
 // graph is the bipartite multigraph of two consecutive epochs.
 //
-// A leaf is the samples of one class in one batch. In lock step, batch i of every local shard
+// A leaf is the samples of one cost in one batch. In lock step, batch i of every local shard
 // makes up step i. The leaves of both epochs are numbered together in that order, those of the
 // next epoch last.
 type graph struct {
 	plan    *shard.Plan
 	epoch   int
 	config  Config
-	raw     *shard.RawSet // nil: one class
-	classes int
-	batches [2]int // steps
-	first   [3]int // the first leaf of now, of next, and the number of leaves
+	costs   int                   // how many of them occur: the leaves of a batch
+	leaf    [shard.NumCosts]int32 // which of those the samples of a cost are
+	batches [2]int                // steps
+	first   [3]int                // the first leaf of now, of next, and the number of leaves
 
 	valid, edges []int32 // valid slots and candidates, by leaf
 
@@ -63,14 +60,15 @@ func words(bits int) int { return (bits + 63) / 64 }
 
 // newGraph finds the candidates.
 func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
-	g := &graph{plan: p, epoch: epoch, config: c, classes: 1, scratch: s}
+	g := &graph{plan: p, epoch: epoch, config: c, scratch: s}
 	samples := p.Config().Samples
-	if raw := p.Config().Raw; raw != nil && raw.Count() > 0 && raw.Count() < samples {
-		g.raw, g.classes = raw, mostClasses
+	for _, cost := range p.Config().Costs.Present() {
+		g.leaf[cost] = int32(g.costs)
+		g.costs++
 	}
 	for side := range g.batches {
 		g.batches[side] = p.Batches(c.LocalFrom, epoch+side)
-		g.first[side+1] = g.first[side] + g.batches[side]*(c.LocalTo-c.LocalFrom)*g.classes
+		g.first[side+1] = g.first[side] + g.batches[side]*(c.LocalTo-c.LocalFrom)*g.costs
 	}
 	g.valid, g.edges = take[int32](s, g.leaves()), take[int32](s, g.leaves())
 
@@ -109,7 +107,7 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 func (g *graph) eachRead(side int, read func(leaf int32, id int64)) {
 	slots := take[shard.Slot](g.scratch, g.plan.Config().BatchSize)
 	defer give(g.scratch, slots)
-	first, since := int32(g.first[side]), 0
+	first, since, costs := int32(g.first[side]), 0, g.plan.Config().Costs
 	clear(g.valid[first:g.first[side+1]])
 	for i := range g.batches[side] {
 		for x := g.config.LocalFrom; x < g.config.LocalTo; x++ {
@@ -119,14 +117,11 @@ func (g *graph) eachRead(side int, read func(leaf int32, id int64)) {
 				g.check()
 			}
 			for _, slot := range batch[:valid] {
-				leaf := first
-				if g.raw != nil && g.raw.Contains(slot.ID) {
-					leaf++
-				}
+				leaf := first + g.leaf[costs.Of(slot.ID)]
 				g.valid[leaf]++
 				read(leaf, slot.ID)
 			}
-			first += int32(g.classes)
+			first += int32(g.costs)
 		}
 	}
 }
@@ -152,14 +147,14 @@ func (g *graph) collect() *Choice {
 // nodes counts the leaves and the nodes above them.
 func (g *graph) nodes() int {
 	nodes := g.leaves() + g.batches[now] + g.batches[next]
-	if g.classes > 1 {
-		nodes += g.leaves() / g.classes
+	if g.costs > 1 {
+		nodes += g.leaves() / g.costs
 	}
 	return nodes
 }
 
 // addSums adds every arc that is not an edge to a network: the sum of what the leaves below it
-// carry. These arcs run from each leaf to its batch (with two classes), from each batch to its
+// carry. These arcs run from each leaf to its batch (with several costs), from each batch to its
 // step, from each step to the next, and from the last step of the next epoch to the last step
 // of this one, which closes the circulation. On this epoch's side they run in the opposite
 // direction.
@@ -184,16 +179,16 @@ func (g *graph) addSums(n *network, carried []uint64) {
 			last[side] = step
 			for range g.config.LocalTo - g.config.LocalFrom {
 				batch, sum := step, uint64(0)
-				if g.classes > 1 {
+				if g.costs > 1 {
 					batch = node
 					node++
 				}
-				for range g.classes {
+				for range g.costs {
 					add(leaf, batch, carried[leaf])
 					sum += carried[leaf]
 					leaf++
 				}
-				if g.classes > 1 {
+				if g.costs > 1 {
 					add(batch, step, sum)
 				}
 				total += sum

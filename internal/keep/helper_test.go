@@ -27,20 +27,37 @@ func randomConfig(rng *rand.Rand) shard.Config {
 		StickToShard: rng.IntN(2) == 0, PadLastBatch: rng.IntN(2) == 0, LastBatch: shard.LastBatch(rng.IntN(3)),
 	}
 	if rng.IntN(2) == 0 {
-		share := rng.Float64() * 1.2
-		cfg.Raw = shard.NewRawSet(n, func(int64) bool { return rng.Float64() < share })
+		cfg.Costs = randomCosts(rng, n)
 	}
 	return cfg
 }
 
+// randomCosts has one to all of the costs, in any proportion.
+func randomCosts(rng *rand.Rand, n int64) *shard.Costs {
+	most := rng.Float64() * 1.2
+	least := most * rng.Float64()
+	of := rng.Perm(shard.NumCosts)
+	return shard.NewCosts(n, func(int64) shard.Cost {
+		switch x := rng.Float64(); {
+		case x < least:
+			return shard.Cost(of[0])
+		case x < most:
+			return shard.Cost(of[1])
+		}
+		return shard.Cost(of[2])
+	})
+}
+
 // describe names a configuration in a failure.
 func describe(cfg shard.Config) string {
-	raw := int64(-1)
-	if cfg.Raw != nil {
-		raw = cfg.Raw.Count()
+	costs := ""
+	for _, cost := range cfg.Costs.Present() {
+		if cfg.Costs != nil {
+			costs += fmt.Sprintf(", %d %v", cfg.Costs.Count(cost), cost)
+		}
 	}
-	cfg.Raw = nil
-	return fmt.Sprintf("%+v with %d raw", cfg, raw)
+	cfg.Costs = nil
+	return fmt.Sprintf("%+v%s", cfg, costs)
 }
 
 // excess is how many standard deviations a chi-square statistic lies above its mean. The seeds
@@ -62,5 +79,11 @@ func imageNet(t testing.TB, change func(*shard.Config)) *shard.Plan {
 }
 
 func mixed(cfg *shard.Config) {
-	cfg.Raw = shard.NewRawSet(cfg.Samples, func(id int64) bool { return id*2654435761%10 < 3 })
+	cfg.Costs = shard.NewCosts(cfg.Samples, func(id int64) shard.Cost { return [10]shard.Cost{shard.Raw, shard.Raw, shard.Raw}[id*2654435761%10] })
+}
+
+func mixedOfThree(cfg *shard.Config) {
+	cfg.Costs = shard.NewCosts(cfg.Samples, func(id int64) shard.Cost {
+		return [10]shard.Cost{shard.Raw, shard.Raw, shard.Raw, shard.Packed, shard.Packed}[id*2654435761%10]
+	})
 }

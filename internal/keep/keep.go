@@ -16,7 +16,7 @@
 // candidates, floor(r·d) or ceil(r·d) are chosen
 //
 //   - of each batch of either epoch: exactly r·d if that is whole;
-//   - of the raw and of the encoded samples of each batch;
+//   - of the samples of each cost in each batch;
 //   - of the batches 0 to i of all shards together, for every i, in either epoch: if shards move
 //     in lock step, the number of samples in memory stays within 3 of r·n;
 //   - of all;
@@ -40,7 +40,7 @@
 // Consider a network in which the edges are arcs that carry r each, from the batches of the
 // epoch to those of the next. In the epoch, each batch draws on the sum of all batches up to
 // its step, this sum on the sum up to the next step, and so on up to the total; within a batch,
-// each of two classes draws on the batch. In the next epoch the same arcs run the other way,
+// each cost, of several, draws on the batch. In the next epoch the same arcs run the other way,
 // and one arc carries the total back. So each of the sets above is one arc, which carries r·d,
 // and the inflow of every node equals its outflow: it is a circulation. The matrix of a network
 // is totally unimodular, so there is a circulation of whole numbers in which each arc carries
@@ -166,8 +166,8 @@ func (c *Config) nodes(p *shard.Plan) int64 {
 	local := int64(c.LocalTo - c.LocalFrom)
 	steps := int64(p.Batches(c.LocalFrom, 0)) + 1 // some epochs have one more
 	nodes := steps + local*steps
-	if p.Config().Raw != nil {
-		nodes += mostClasses * local * steps
+	if costs := len(p.Config().Costs.Present()); costs > 1 {
+		nodes += int64(costs) * local * steps
 	}
 	return 2 * nodes
 }

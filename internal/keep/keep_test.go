@@ -47,11 +47,8 @@ func account(p *shard.Plan, epoch int, c Config, k *Choice) map[level]*tally {
 	for i := range reads {
 		next := i == 1
 		readFirst(p, epoch+i, c, func(id int64, shard, batch int, again bool) {
-			class := "encoded"
-			if p.Config().Raw != nil && p.Config().Raw.Contains(id) {
-				class = "raw"
-			}
-			in := []level{{next, "batch", batch, shard}, {next, class, batch, shard}, {next, "all", 0, 0}}
+			cost := p.Config().Costs.Of(id).String()
+			in := []level{{next, "batch", batch, shard}, {next, cost, batch, shard}, {next, "all", 0, 0}}
 			for upto := batch; upto < p.Batches(0, epoch+i); upto++ {
 				in = append(in, level{next, "up to step", upto, 0})
 			}

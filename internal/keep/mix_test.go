@@ -6,14 +6,17 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestMixedOrdersHitEvenly: where raw and encoded samples are mixed in windows, or placed locally, every full
+// TestMixedOrdersHitEvenly: where samples of several costs are mixed in windows, or placed locally, every full
 // batch keeps and hits its share, as in any order.
 func TestMixedOrdersHitEvenly(t *testing.T) {
 	base := shard.Config{Samples: 4800, Shards: 4, BatchSize: 30, Shuffle: true, Seed: 7, PadLastBatch: true}
-	base.Raw = shard.NewRawSet(base.Samples, func(id int64) bool { return id%5 == 0 })
+	two := shard.NewCosts(base.Samples, func(id int64) shard.Cost { return [5]shard.Cost{shard.Raw}[id%5] })
+	three := shard.NewCosts(base.Samples, func(id int64) shard.Cost { return [5]shard.Cost{shard.Raw, shard.Packed}[id%5] })
 	for name, change := range map[string]func(*shard.Config){
-		"window": func(cfg *shard.Config) { cfg.Window = 2 },
-		"local":  func(cfg *shard.Config) { cfg.Partition = shard.Local },
+		"window, two costs":   func(cfg *shard.Config) { cfg.Window, cfg.Costs = 2, two },
+		"window, three costs": func(cfg *shard.Config) { cfg.Window, cfg.Costs = 2, three },
+		"local, two costs":    func(cfg *shard.Config) { cfg.Partition, cfg.Costs = shard.Local, two },
+		"local, three costs":  func(cfg *shard.Config) { cfg.Partition, cfg.Costs = shard.Local, three },
 	} {
 		cfg := base
 		change(&cfg)

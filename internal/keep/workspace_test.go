@@ -54,7 +54,9 @@ func (m *metered) Err() error {
 var kinds = map[string]func(*shard.Config, *Config){
 	"padded":   func(*shard.Config, *Config) {},
 	"mixed":    func(cfg *shard.Config, _ *Config) { mixed(cfg) },
+	"three":    func(cfg *shard.Config, _ *Config) { mixedOfThree(cfg) },
 	"drop":     func(cfg *shard.Config, _ *Config) { cfg.LastBatch = shard.Drop },
 	"unpadded": func(cfg *shard.Config, _ *Config) { cfg.PadLastBatch = false },
 	"local":    func(cfg *shard.Config, c *Config) { mixed(cfg); c.LocalTo = 2 },
+	"local, 3": func(cfg *shard.Config, c *Config) { mixedOfThree(cfg); c.LocalTo = 2 },
 }

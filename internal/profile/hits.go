@@ -8,6 +8,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // hitTable tells the share of reads that the mount's cache serves, for every mix of the
@@ -30,28 +31,33 @@ const (
 func newHitTable(c engine.Budget, raw convert.Options, unknown float64, samples int) *hitTable {
 	scale := max(1, float64(samples)/float64(c.Dataset.Len()))
 	ds, already, n := c.Dataset, 0, int64(min(c.Dataset.Len(), hitSamples))
-	sizes := make([][2]int64, n) // encoded and raw; the same if the file is raw already
-	for k := range sizes {
+	type file struct {
+		size, raw int64 // as it is, and raw: the same if it is raw already
+		cost      shard.Cost
+	}
+	files := make([]file, n)
+	for k := range files {
 		i := int(int64(k) * int64(ds.Len()) / n)
 		size := int64(unknown)
 		if id := ds.Stat(i); id.Known() {
 			size = id.Size
 		}
-		sizes[k] = [2]int64{size, size}
-		if sample.IsRaw(ds, i) {
+		files[k] = file{size, size, sample.CostOf(ds, i)}
+		if files[k].cost == shard.Raw {
 			already++
 		} else if height, width := ds.Size(i, raw.IgnoreOrientation); height > 0 {
-			sizes[k][1] = raw.FileBytes(height, width)
+			files[k].raw = raw.FileBytes(height, width)
 		}
 	}
 	h := &hitTable{already: float64(already) / float64(n)}
 	for step := range h.ratios {
 		share := toConvert(float64(step)/hitSteps, h.already)
-		h.limit, h.ratios[step] = c.CacheSize(func(id int64) (int64, bool) {
+		h.limit, h.ratios[step] = c.CacheSize(func(id int64) (int64, shard.Cost) {
+			f := &files[id%n]
 			if among(id%n, share) {
-				return int64(scale * float64(sizes[id%n][1])), true
+				return int64(scale * float64(f.raw)), shard.Raw
 			}
-			return int64(scale * float64(sizes[id%n][0])), false
+			return int64(scale * float64(f.size)), f.cost
 		})
 	}
 	if h.left = samples == 0 && h.ratios[hitSteps] >= 1; h.left {
@@ -71,7 +77,7 @@ func limitFor(ratio float64, m *mix, e *engine.Options) int64 {
 	if ratio <= 0 {
 		return 0
 	}
-	file := func(id int64) (int64, bool) { return m.sizes[id], e.Shuffle && m.isRaw[id] }
+	file := func(id int64) (int64, int) { return m.sizes[id], e.Kind(sample.CostOf(m.Dataset, int(id))) }
 	return 1024 * int64(sort.Search(1<<40, func(kib int) bool {
 		return cache.Ratio(1024*int64(kib), int64(len(m.sizes)), 1, file, e.InFlight()) >= ratio-1e-9
 	}))

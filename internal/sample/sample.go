@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/shard"
 )
 
 var (
@@ -30,11 +31,20 @@ var (
 	ErrUnfit = fault.New(fault.File, "not the image that was indexed")
 )
 
-// IsRaw reports whether a sample is stored as plain pixels.
-func IsRaw(ds *dataset.Dataset, i int) bool {
+// CostOf is the cost of a sample, by its format.
+func CostOf(ds *dataset.Dataset, i int) shard.Cost {
 	format, _ := decode.ParseFormat(ds.Format(i))
-	return format.Raw()
+	switch {
+	case format.Raw():
+		return shard.Raw
+	case format == decode.Packed:
+		return shard.Packed
+	}
+	return shard.Encoded
 }
+
+// IsRaw reports whether a sample is stored as plain pixels.
+func IsRaw(ds *dataset.Dataset, i int) bool { return CostOf(ds, i) == shard.Raw }
 
 // Probe reads an image's header for package dataset: it is a [dataset.Prober]. A header that
 // claims more pixels than a file of size bytes can hold is corrupt and must not influence the
