@@ -11,7 +11,7 @@ typedef struct {
     bfs_picture p;
     const bfs_implementation *by;
     bfs_entries entries;
-    bfs_tiers *tiers; /* where all coefficients go instead of to pixels, if anywhere */
+    bfs_tiers tiers; /* where all coefficients go, too */
     const bfs_table *first;
     bfs_phase phase[BFS_SLICE + 1];
     bfs_scan scan[2];         /* the second is used with entry points only */
@@ -73,17 +73,30 @@ static int lay_out(job *j, bfs_kept *k)
     return BFS_OK;
 }
 
-/* show makes what is wanted of a row of MCUs, or packs it. */
-static int show(job *j, int row, const int16_t *coefficients)
+/* find_blocks finds those of a row of MCUs, from one of them on. */
+static void find_blocks(const job *j, const int16_t *row, int first, bfs_blocks blocks[3])
 {
     const bfs_frame *f = &j->p.f;
     const ptrdiff_t mcu = f->blocks * 64;
-    bfs_blocks blocks[3];
     for (int i = 0; i < f->components; i++) {
         const bfs_component *c = &f->c[i];
-        blocks[i] = (bfs_blocks){coefficients + j->p.first_mcu * mcu + c->first * 64, c->h, mcu, c->h * 64};
+        blocks[i] = (bfs_blocks){row + first * mcu + c->first * 64, c->h, mcu, c->h * 64};
     }
-    return j->tiers ? bfs_tiers_row(j->tiers, blocks) : bfs_picture_show(&j->p, row, blocks);
+}
+
+/* show makes what is wanted of a row of MCUs. */
+static int show(job *j, int row, const int16_t *coefficients)
+{
+    bfs_blocks blocks[3];
+    find_blocks(j, coefficients, j->p.first_mcu, blocks);
+    return bfs_picture_show(&j->p, row, blocks);
+}
+
+static void pack(job *j, const int16_t *coefficients)
+{
+    bfs_blocks blocks[3];
+    find_blocks(j, coefficients, 0, blocks);
+    bfs_tiers_row(&j->tiers, blocks);
 }
 
 /* fetch brings a table back into the nearest cache, from which making pixels has driven it. Its
@@ -99,18 +112,22 @@ static void fetch(const bfs_table *t)
 static int16_t *clear(const job *j, int16_t *row)
 {
     const size_t mcu = (size_t)j->p.f.blocks * 64;
-    int16_t *const needed = row + j->p.first_mcu * mcu;
-    memset(needed, 0, (size_t)(j->p.last_mcu + 1 - j->p.first_mcu) * mcu * sizeof *needed);
+    const int first = j->tiers.packing ? 0 : j->p.first_mcu, last = j->tiers.packing ? j->p.f.across - 1 : j->p.last_mcu;
+    int16_t *const needed = row + first * mcu;
+    memset(needed, 0, (size_t)(last + 1 - first) * mcu * sizeof *needed);
     fetch(j->phase[0].ac);
     fetch(j->phase[j->p.f.blocks - 1].ac);
     return needed;
 }
 
+/* shows reports whether the row that is read is in the region. */
+static int shows(const job *j) { return j->row >= j->p.first_row && j->row <= j->p.last_row; }
+
 /* begin makes the scan want the next row. Of the rows outside the region, only the bits that they take
- * and the DC coefficients are of interest. */
+ * and the DC coefficients are of interest, unless they are packed. */
 static void begin(job *j)
 {
-    if (j->row >= j->p.first_row && j->row <= j->p.last_row)
+    if (j->tiers.packing || shows(j))
         clear(j, j->coefficients[0]);
     if (j->row < j->p.f.down)
         bfs_scan_want(j->scan, j->coefficients[0], j->p.f.across);
@@ -120,8 +137,12 @@ static void begin(job *j)
 static int end(job *j)
 {
     int result = BFS_OK;
-    if (j->row >= j->p.first_row && j->row <= j->p.last_row)
+    if (j->p.to && shows(j))
         result = show(j, j->row, j->coefficients[0]);
+    if (result == BFS_OK && j->tiers.packing)
+        pack(j, j->coefficients[0]);
+    if (!j->p.to && !j->tiers.packing)
+        result = BFS_LEFT_DATA; /* there is nothing to do */
     if (result == BFS_OK && (j->row == j->p.last_row || j->row == j->p.f.down - 1))
         result = bfs_scan_end(j->scan);
     j->row++;
@@ -141,8 +162,8 @@ static int go_on(job *j, int row)
     return result;
 }
 
-/* last is the row at which reading may end. Entry points are made of all rows. */
-static int last(const job *j) { return j->entries.count ? j->p.f.down : j->p.last_row + 1; }
+/* last is the row at which reading may end. Entry points are made of all rows, and all are packed. */
+static int last(const job *j) { return j->entries.count || j->tiers.packing ? j->p.f.down : j->p.last_row + 1; }
 
 /* go_together is go_on for two images that take turns. It does not tell which of them has an anomaly. */
 static int go_together(job *a, job *b)
@@ -196,8 +217,15 @@ static int decode_entered(job *j)
     return result;
 }
 
-/* makes_entries reads the rest of the image for its entry points, and reports whether it has them. */
-static int makes_entries(job *j) { return j->entries.count && go_on(j, j->p.f.down) == BFS_OK && !j->scan->entries.failed; }
+/* finish reads the rest of an image that was decoded, if entry points are to be made of it or it is to
+ * be packed, and says what became of both. */
+static void finish(job *j, bfs_kept *k)
+{
+    const int whole = !j->p.f.progressive && go_on(j, last(j)) == BFS_OK;
+    if (j->entries.every)
+        k->entries = whole && j->entries.count && !j->scan->entries.failed ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
+    k->packed = j->tiers.packing && (whole || j->p.f.progressive) ? j->tiers.size : 0;
+}
 
 /* place_entries counts the image's entry points, and finds memory for those to be made. */
 static int place_entries(job *j, bfs_kept *k)
@@ -260,10 +288,12 @@ static int set_end(job *j, bfs_task *t)
 static int prepare(job *j, bfs_kept *k, int kernel, bfs_task t)
 {
     const bfs_implementation *const by = bfs_baseline_by(kernel);
-    *j = (job){.p = {.view = t.view, .to = t.to, .kernel = by->pixels}, .by = by, .entries = t.entries, .tiers = t.tiers};
+    *j = (job){.p = {.view = t.view, .to = t.to, .kernel = by->pixels}, .by = by, .entries = t.entries};
     int result = bfs_frame_read(&j->p.f, t.data, t.size);
     if (result == BFS_OK)
         result = bfs_picture_plan(&j->p);
+    if (result == BFS_OK && t.pack)
+        bfs_tiers_start(&j->tiers, &j->p.f, kernel, t.pack, t.room);
     if (result != BFS_OK || j->p.f.progressive)
         return result;
     result = place_entries(j, k);
@@ -294,13 +324,11 @@ static int prepare(job *j, bfs_kept *k, int kernel, bfs_task t)
 
 static int attempt(job *j, bfs_kept *k, int kernel, const bfs_task *t)
 {
-    int result = prepare(j, k, kernel, *t);
-    if (result == BFS_OK && t->tiers)
-        result = bfs_tiers_start(t->tiers, &j->p.f, kernel, t->size);
+    const int result = prepare(j, k, kernel, *t);
     if (result != BFS_OK)
         return result;
     if (j->p.f.progressive)
-        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->by->passes, t->data + t->size, t->tiers);
+        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->by->passes, t->data + t->size, &j->tiers);
     return j->entries.given ? decode_entered(j) : go_on(j, j->p.last_row + 1);
 }
 
@@ -332,7 +360,10 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task)
     if (entries.given)
         k->entries = result == BFS_OK ? BFS_ENTRIES_USED : BFS_ENTRIES_UNUSED;
     else if (entries.every && result != BFS_MEMORY)
-        k->entries = result == BFS_OK && makes_entries(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
+        k->entries = BFS_ENTRIES_NONE;
+    k->packed = 0;
+    if (result == BFS_OK && !entries.given)
+        finish(&j, k);
     return result;
 }
 
@@ -351,21 +382,20 @@ int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta
         return 0;
     for (int i = 0; i < 2; i++) {
         k[i]->jpegs[0]++;
-        if (t[i]->entries.every)
-            k[i]->entries = makes_entries(&j[i]) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
-        else
-            k[i]->entries = BFS_ENTRIES_UNUSED;
+        k[i]->entries = BFS_ENTRIES_UNUSED;
+        finish(&j[i], k[i]);
     }
     return 1;
 }
 
-/* bfs_tiers_pack makes the body of a packed JPEG, which the caller frees whatever is returned. If
- * that is neither BFS_OK nor BFS_MEMORY, the image is left to libjpeg-turbo. */
-int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole,
-                   bfs_tiers *t)
+/* bfs_tiers_pack packs a JPEG and makes no pixels of it: the view is the whole image. If it returns
+ * neither BFS_OK nor BFS_MEMORY, the image is left to libjpeg-turbo. */
+int bfs_tiers_pack(bfs_kept *k, int kernel, bfs_task task)
 {
-    const bfs_task task = {.data = data, .size = size, .view = whole, .tiers = t};
     job j;
-    t->body = NULL;
-    return attempt(&j, k, kernel, &task);
+    const int result = attempt(&j, k, kernel, &task);
+    if (result != BFS_OK || !j.tiers.packing)
+        return result == BFS_OK ? BFS_LEFT_DATA : result;
+    k->packed = j.tiers.size;
+    return BFS_OK;
 }

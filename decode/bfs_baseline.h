@@ -316,10 +316,11 @@ int bfs_pack(uint8_t *to, bfs_packed_size announced, const uint8_t *data, size_t
 typedef struct {
     const uint8_t *data;
     size_t size;
-    uint8_t *to;
+    uint8_t *to; /* NULL: nowhere */
     bfs_view view;
     bfs_entries entries;
-    struct bfs_tiers *tiers; /* if any, the view is the whole image, which goes there and not to pixels */
+    uint8_t *pack; /* where the whole image is packed besides, unless NULL: room bytes */
+    size_t room;
 } bfs_task;
 
 int bfs_baseline_runs(int kernel);

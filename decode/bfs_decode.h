@@ -30,6 +30,7 @@ typedef struct {
     uint64_t *made;                       /* those that were made, if any */
     struct libdeflate_decompressor *inflater;
     int64_t fast_pngs; /* images that took the fast path */
+    size_t packed;     /* bytes of the last JPEG's packed body; 0: it was not packed */
     int code;
     char error[256];
 } bfs_kept;

@@ -13,6 +13,7 @@ enum { BFS_LEFT, BFS_ABOVE, BFS_GRADIENT };
 typedef struct {
     int32_t width;    /* of the image */
     int32_t pixels;   /* what one is */
+    int32_t wide;     /* samples have 16 bits */
     int32_t skip;     /* rows */
     int32_t rows;     /* after those, at most BFS_STRIP */
     int32_t x, w;     /* pixels of each row */

@@ -52,6 +52,7 @@ typedef struct bfs_passes {
 
 extern const bfs_passes bfs_passes_portable, bfs_passes_avx2, bfs_passes_pdep;
 
+struct bfs_tiers;
 int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes, const uint8_t *end,
                            struct bfs_tiers *tiers);
 

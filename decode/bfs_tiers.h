@@ -60,7 +60,8 @@ static inline size_t bfs_tiers_worst(int stream, int blocks)
     return ((size_t)blocks * bits[stream] + 7) / 8;
 }
 
-enum { BFS_TIERS_MOST = BFS_TIERS_BLOCKS * 264 }; /* more bytes than a chunk can have, with slack */
+/* More bytes than a chunk can have, with slack. So much room is needed for one that is being packed. */
+enum { BFS_TIERS_MOST = BFS_TIERS_BLOCKS * 264 };
 
 /* The bits of a DC difference, by class. */
 static const uint8_t bfs_tiers_dc[4] = {2, 4, 7, 12};
@@ -96,20 +97,21 @@ typedef struct {
 
 bfs_tiers_kernel bfs_tiers_by(int kernel);
 
-/* A body that is being made, row by row. It starts with the members up to frame. */
+/* A body that is being made, row by row, in memory of the caller. Nothing is packed after anything
+ * failed. */
 typedef struct bfs_tiers {
     const bfs_frame *frame;
     bfs_tiers_packer *pack;
     bfs_tiers_mcu mcu;
     uint16_t limit[3][32];
-    uint8_t *body; /* for free */
+    uint8_t *body;
     size_t size, room, table;
+    int packing;
 } bfs_tiers;
 
-int bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, size_t expected);
-int bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3]);
-int bfs_tiers_pack(bfs_kept *k, int kernel, const uint8_t *data, size_t size, bfs_view whole,
-                   bfs_tiers *t);
+void bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, uint8_t *to, size_t room);
+void bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3]);
+int bfs_tiers_pack(bfs_kept *k, int kernel, bfs_task task);
 
 size_t bfs_tiers_memory(int width);
 int bfs_tiers_decode(bfs_kept *k, int kernel, const uint8_t *body, size_t size, uint8_t *to,

@@ -36,7 +36,7 @@ func bmpHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	h := Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1, least: l.pixels}
+	h := Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1, least: l.pixels, stored: 4}
 	if !l.compressed() {
 		h.least = l.raw().end()
 	}

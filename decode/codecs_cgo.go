@@ -73,6 +73,9 @@ func scratch(h Header, c Color, orientation uint8) int64 {
 	return 0
 }
 
+// packedScratch: all that unpacking takes is kept.
+func packedScratch(uint8, Header) int64 { return 0 }
+
 // Version names the decoders that produce a Decoder's pixels, in the versions loaded at run
 // time, which may differ from those compiled against. libdeflate and zlib are left out because
 // their output is fully determined by their input.

@@ -15,20 +15,30 @@ import (
 // goCodecs are the codecs that need no C. They keep nothing between images.
 var goCodecs = codecs{JPEG: goJPEG, PNG: goPNG, WebP: goWebP, BMP: decodeBMP, PNM: decodePNM, Packed: packedCodec(goKinds)}
 
-// throughGo emits the rows that one of Go's decoders makes, and classifies its errors. Hostile data
-// that makes the decoder panic must cost one image, not the program.
-func throughGo(dst Image, v view, open func() (row, error)) (err error) {
+// throughGo emits the rows that one of Go's decoders makes.
+func throughGo(dst Image, v view, open func() (row, error)) error {
+	return explain(func() error {
+		source, err := open()
+		if err == nil {
+			emit(dst, v, source)
+		}
+		return err
+	})
+}
+
+// explain classifies the errors of Go's decoders. Hostile data that makes one of them panic must cost
+// one image, not the program.
+func explain(decode func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = corrupt("its decoder failed: %v", r)
 		}
 	}()
-	source, err := open()
+	err = decode()
 	var ofJPEG jpeg.UnsupportedError
 	var ofPNG png.UnsupportedError
 	switch {
 	case err == nil:
-		emit(dst, v, source)
 		return nil
 	case fault.Of(err) == fault.File:
 		return err

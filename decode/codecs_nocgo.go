@@ -16,6 +16,10 @@ func (*kept) size() int64      { return 0 }
 func (*kept) free()            {}
 func (*kept) takeJPEGs() JPEGs { return JPEGs{} }
 
+func (*kept) storedPNG(to, data []byte, _ Header, pixel int) error {
+	return goStoredPNG(to, data, pixel)
+}
+
 func (*kept) setEntryPoints(EntryRule, []EntryPoint)       {}
 func (*kept) takeEntryPoints() ([]EntryPoint, EntryResult) { return nil, EntriesUnused }
 
@@ -50,6 +54,15 @@ func jpegScratch(f *jpegFrame) int64 {
 		bytes += int64(4 * f.components)
 	}
 	return goScratch(f.width, f.height, 32, bytes)
+}
+
+// packedScratch counts a line for each plane, or what restoring a JPEG and decoding it takes, as if
+// it were progressive and without subsampling. h.least is the size of the file.
+func packedScratch(kind uint8, h Header) int64 {
+	if kind == kindLossless {
+		return goScratch(h.Width, 1, 32, 24)
+	}
+	return restoringNeeds(h, h.least) + goScratch(h.Width, h.Height, 32, 18)
 }
 
 // pngScratch counts an image.Image, of up to two bytes for each one stored, and half as much for

@@ -70,10 +70,11 @@
 // instructions undo many times as fast as a PNG: each row of each plane is predicted from the left or
 // from above, and each 16 residuals have the fewest bits that hold them. A packed image is one more
 // format: [ReadHeader] knows it, and a Decoder decodes regions of it, to the original's pixels. Packed
-// for memory, it holds what the rules for pixels give; packed for a file, it holds what is stored,
-// alpha and palettes included, and what else the file has, and [Unpack] undoes it. That is possible
-// for PNG with 8 bits a sample, BMP with 24 bits a pixel, and binary PNM with a maximum of 255. Each
-// decode checks the checksum, unless [Task] says that it was checked; all sizes are checked always.
+// for memory, it holds what the rules for pixels give, but indices in place of colours of a PNG's
+// palette; packed for a file, it holds what is stored, alpha and 16 bits included, and what else the
+// file has, and [Unpack] undoes it. Run-length encoded BMP, plain PNM and WebP can be packed for memory
+// only. Each decode checks the checksum, unless [Task] says that it was checked; all sizes are checked
+// always. [PackedBound] says beforehand how much memory packing takes.
 //
 // # What is corrupt
 //

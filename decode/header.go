@@ -31,6 +31,7 @@ type Header struct {
 	scan     int    // JPEG with several scans: where the data of the first one starts
 	original Format // of what a packed image was made from
 	pixelsAt int64  // PNG: where the first IDAT starts, if EXIF must still be searched at the file's end
+	stored   uint8  // PNG, BMP, PNM: bytes of a pixel, at most
 }
 
 // Size returns the image's size after its orientation is applied, or as stored.

@@ -147,16 +147,39 @@ static size_t row_size(const uint8_t *from, size_t size, int n)
     return wrong || size < all ? 0 : all;
 }
 
-/* show writes n pixels from their planes. */
-static void show(uint8_t *to, const uint8_t *planes, size_t stride, const bfs_band *b, const uint8_t *palette, uint8_t *rgb)
+/* narrow makes 8 bits of 16, round(v / 257), of the high bytes and what the low ones are more. */
+static void narrow(uint8_t *high, const uint8_t *more, size_t n)
 {
-    const int n = b->w;
-    if (b->pixels == BFS_RGB || b->pixels == BFS_RGBA) {
+    for (size_t i = 0; i < n; i++) {
+        const int d = (uint8_t)(high[i] + more[i]) - high[i];
+        high[i] = (uint8_t)(high[i] + (d > 128) - (d < -128));
+    }
+}
+
+/* show writes n pixels from their planes, of which a sample of 16 bits has the second one lows bytes
+ * after the first one. rgb has room for two rows of them. */
+static void show(uint8_t *to, uint8_t *planes, size_t stride, size_t lows, const bfs_band *b, const uint8_t *palette, uint8_t *rgb)
+{
+    const int n = b->w, colour = b->pixels == BFS_RGB || b->pixels == BFS_RGBA;
+    if (colour) {
+        void (*const colour_of)(uint8_t *, const uint8_t *, size_t, int) = b->avx2 ? colour_avx2 : colour_portable;
         uint8_t *at = b->channels == 3 ? to : rgb;
-        (b->avx2 ? colour_avx2 : colour_portable)(at, planes, stride, n);
+        colour_of(at, planes, stride, n);
+        if (b->wide) {
+            uint8_t *const more = rgb + 3 * (size_t)b->width;
+            colour_of(more, planes + lows, stride, n);
+            narrow(at, more, 3 * (size_t)n);
+        }
         if (b->channels == 1)
             bfs_gray(to, rgb, n);
-    } else if (b->pixels == BFS_INDEX) {
+        return;
+    }
+    if (b->wide) {
+        memcpy(rgb, planes, n); /* the row is above the next one, too */
+        narrow(rgb, planes + lows, n);
+        planes = rgb;
+    }
+    if (b->pixels == BFS_INDEX) {
         uint8_t *at = b->channels == 3 ? to : rgb;
         for (int x = 0; x < n; x++)
             memcpy(at + 3 * x, palette + 3 * planes[x], 3);
@@ -173,28 +196,28 @@ static void show(uint8_t *to, const uint8_t *planes, size_t stride, const bfs_ba
 /* bfs_lossless_band decodes rows of a band of size bytes, after which 80 more can be read. */
 int bfs_lossless_band(bfs_kept *k, const uint8_t *from, size_t size, const uint8_t *palette, uint8_t *to, bfs_band b)
 {
-    const int planes = b.pixels == BFS_INDEX ? 1 : b.pixels, n = padded_to_pairs(b.width);
-    const int shown = planes < 3 ? 1 : 3; /* alpha is not */
+    const int samples = b.pixels == BFS_INDEX ? 1 : b.pixels, planes = samples << b.wide, n = padded_to_pairs(b.width);
+    const int shown = samples < 3 ? 1 : 3; /* alpha is not */
     const size_t stride = (size_t)n + PAIR, line = (size_t)b.w * b.channels;
     const int direct = b.dx == b.channels;
-    uint8_t *work = bfs_grow(k, 4 * stride + (size_t)b.width * 3 * (BFS_STRIP + 1));
+    uint8_t *work = bfs_grow(k, planes * stride + (size_t)b.width * 3 * (BFS_STRIP + 2));
     if (!work)
         return bfs_fail(k, BFS_MEMORY, "no memory for rows");
-    uint8_t *rgb = work + 4 * stride, *strip = rgb + (size_t)b.width * 3;
+    uint8_t *rgb = work + planes * stride, *strip = rgb + (size_t)b.width * 3 * 2;
     memset(work, 0, planes * stride);
     for (int y = 0; y < b.skip + b.rows; y++) {
         for (int c = 0; c < planes; c++) {
             const size_t all = row_size(from, size, n);
             if (!all)
                 return bfs_fail(k, BFS_CORRUPT, "residuals of an impossible width, or that end early");
-            if (c < shown)
+            if (c % samples < shown)
                 (b.avx2 ? unpack_avx2 : unpack_portable)(work + c * stride, n, from[0], from + 1, from + 1 + n / PAIR);
             from += all;
             size -= all;
         }
         const int row = y - b.skip;
         if (row >= 0)
-            show(direct ? to + row * b.dy : strip + row * line, work + b.x, stride, &b, palette, rgb);
+            show(direct ? to + row * b.dy : strip + row * line, work + b.x, stride, samples * stride, &b, palette, rgb);
     }
     if (!direct)
         bfs_place(to, b.dx, b.dy, b.channels, strip, line, b.w, b.rows);

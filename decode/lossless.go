@@ -2,14 +2,13 @@ package decode
 
 import (
 	"encoding/binary"
-	"fmt"
-	"math"
 )
 
 // The body of a lossless packed image:
 //
 //	0     1  pixels: what a pixel is
-//	1     7  zeros
+//	1     1  1 if samples have 16 bits, else 0
+//	2     6  zeros
 //	8   768  with indices only: the palette, 256 times red, green, blue
 //	...      for each band of 16 rows, 4 bytes: where it starts, counted from the end of this table;
 //	         and once more, where the last one ends
@@ -17,7 +16,8 @@ import (
 //
 // A band can be decoded alone, so a crop reads at most 15 rows in vain. Its rows follow one
 // another, and in each row its planes: gray or indices; green, red - green and blue - green; and
-// alpha, if there is any. A row of a plane is a byte, its prediction; a width of 4 bits for each
+// alpha, if there is any. With 16 bits these are planes of the high bytes, and as many follow of
+// what the low bytes are more than the high ones. A row of a plane is a byte, its prediction; a width of 4 bits for each
 // group of 16 residuals, the lower half of a byte first, for an even number of groups; and the
 // residuals, two's complement of that width, the lowest bits first. Values beyond the image's
 // right edge are there, and mean nothing. All arithmetic is modulo 256.
@@ -50,6 +50,7 @@ const (
 // lossless is a body in parts.
 type lossless struct {
 	pixels  uint8
+	wide    bool // 16 bits a sample
 	width   int
 	height  int
 	palette []byte // or nil
@@ -57,11 +58,20 @@ type lossless struct {
 	bands   []byte // with packedSlack bytes at the end
 }
 
-func planesOf(pixels uint8) int {
+// samplesOf returns how many samples a pixel has.
+func samplesOf(pixels uint8) int {
 	if pixels == pixelsIndex {
 		return 1
 	}
 	return int(pixels)
+}
+
+// planes is also the number of bytes of a stored pixel.
+func (l *lossless) planes() int {
+	if l.wide {
+		return 2 * samplesOf(l.pixels)
+	}
+	return samplesOf(l.pixels)
 }
 
 // losslessPadded is the number of values in a row of a plane, two groups at least.
@@ -69,12 +79,24 @@ func losslessPadded(width int) int { return (width + 2*losslessGroup - 1) &^ (2*
 
 func losslessBands(height int) int { return (height + losslessBand - 1) / losslessBand }
 
+// losslessRow is the largest size of a row of a plane.
+func losslessRow(width int) int {
+	padded := losslessPadded(width)
+	return 1 + padded/losslessGroup/2 + padded
+}
+
+// losslessMost is the largest size of a body, without its packedSlack.
+func losslessMost(width, height, planes int) int64 {
+	head := losslessHead + losslessPalette + 4*(losslessBands(height)+1)
+	return int64(head) + int64(height)*int64(planes)*int64(losslessRow(width))
+}
+
 func openLossless(p *packed) (l lossless, err error) {
 	b := p.body
-	if len(b) < losslessHead+packedSlack || b[0] == 0 || b[0] >= numPixels {
+	if len(b) < losslessHead+packedSlack || b[0] == 0 || b[0] >= numPixels || b[1] > 1 || b[0] == pixelsIndex && b[1] > 0 {
 		return l, corrupt("a body that does not say what its pixels are")
 	}
-	l = lossless{pixels: b[0], width: p.width, height: p.height}
+	l = lossless{pixels: b[0], wide: b[1] == 1, width: p.width, height: p.height}
 	b = b[losslessHead:]
 	if l.pixels == pixelsIndex {
 		if len(b) < losslessPalette {
@@ -83,7 +105,8 @@ func openLossless(p *packed) (l lossless, err error) {
 		l.palette, b = b[:losslessPalette], b[losslessPalette:]
 	}
 	n := 4 * (losslessBands(l.height) + 1)
-	if len(b)-packedSlack < n {
+	least := int64(losslessRow(l.width)-losslessPadded(l.width)) * int64(l.planes()) * int64(l.height)
+	if int64(len(b)-packedSlack) < int64(n)+least {
 		return l, endsEarly(true)
 	}
 	l.table, l.bands = b[:n], b[n:]
@@ -99,76 +122,23 @@ func (l *lossless) band(i int) ([]byte, error) {
 	return l.bands[from:to], nil
 }
 
-// pack makes a body of whole pixels.
-func (l *lossless) pack(pix []byte, kernel Kernel) ([]byte, error) {
-	planes, padded := planesOf(l.pixels), losslessPadded(l.width)
-	packer := newRowPacker(l.width, planes, kernel)
-	row := planes * (1 + padded/losslessGroup/2 + padded)
-	table := losslessHead + len(l.palette)
-	start := table + 4*(losslessBands(l.height)+1)
-	out := make([]byte, start, start+len(pix)/2+row+packedSlack)
-	out[0] = l.pixels
-	copy(out[losslessHead:], l.palette)
-	for y := range l.height {
-		if y%losslessBand == 0 {
-			binary.LittleEndian.PutUint32(out[table:], uint32(len(out)-start))
-			table += 4
-			packer.restart()
-		}
-		out = packer.append(out, pix[y*l.width*planes:][:l.width*planes])
-		if len(out)-start > math.MaxUint32 {
-			return nil, fmt.Errorf("%w: it is too large", ErrNoPackedForm)
-		}
-	}
-	binary.LittleEndian.PutUint32(out[table:], uint32(len(out)-start))
-	return append(out, make([]byte, packedSlack)...), nil
-}
-
-// packLossless sets the body, and the remainder for a file. pix are the image's RGB pixels.
-func (p *packed) packLossless(pix, data []byte, keep Remainder, kernel Kernel) (err error) {
-	l := lossless{pixels: pixelsRGB, width: p.width, height: p.height}
-	if keep == ForFile {
-		if pix, err = p.stored(&l, pix, data); err != nil {
-			return err
-		}
-	} else if g, ok := grayAlone(pix); ok {
-		l.pixels, pix = pixelsGray, g
-	}
-	p.body, err = l.pack(pix, kernel)
-	return err
-}
-
-// grayAlone returns one byte for each pixel if all pixels are gray.
-func grayAlone(rgb []byte) ([]byte, bool) {
-	for i := 0; i < len(rgb); i += 3 {
-		if p := rgb[i : i+3]; p[0] != p[1] || p[1] != p[2] {
-			return nil, false
-		}
-	}
-	out := make([]byte, len(rgb)/3)
-	for i := range out {
-		out[i] = rgb[3*i]
-	}
-	return out, true
-}
-
-// losslessRows reads the rows of a body in Go, each as interleaved planes.
+// losslessRows reads the rows of a body in Go.
 type losslessRows struct {
 	lossless
 	next   int    // the row that is read next
 	left   []byte // of its band
-	planes [4][]byte
+	values [][]byte
 }
 
 func (l *lossless) rows() *losslessRows {
 	r := &losslessRows{lossless: *l, next: -1}
-	for i := range planesOf(l.pixels) {
-		r.planes[i] = make([]byte, losslessPadded(l.width))
+	for range l.planes() {
+		r.values = append(r.values, make([]byte, losslessPadded(l.width)))
 	}
 	return r
 }
 
-// seek reads up to row y, which is then in planes.
+// seek reads up to row y, whose planes are then in values.
 func (r *losslessRows) seek(y int) (err error) {
 	if r.next < 0 || y < r.next || y/losslessBand > (r.next-1)/losslessBand {
 		r.next, r.left = y/losslessBand*losslessBand, nil
@@ -178,12 +148,12 @@ func (r *losslessRows) seek(y int) (err error) {
 			if r.left, err = r.band(r.next / losslessBand); err != nil {
 				return err
 			}
-			for i := range r.planes {
-				clear(r.planes[i])
+			for _, plane := range r.values {
+				clear(plane)
 			}
 		}
-		for i := range planesOf(r.pixels) {
-			n, ok := unpackRow(r.planes[i], r.left)
+		for _, plane := range r.values {
+			n, ok := unpackRow(plane, r.left)
 			if !ok {
 				return corrupt("residuals of an impossible width, or that end early")
 			}
@@ -193,16 +163,32 @@ func (r *losslessRows) seek(y int) (err error) {
 	return nil
 }
 
-// stored writes the row that was read as it is stored: planes interleaved.
+// stored writes the row that was read as it is stored: samples interleaved, the high byte of each
+// first.
 func (r *losslessRows) stored(to []byte) {
-	n := planesOf(r.pixels)
-	for x := range r.width {
-		for i := range n {
-			to[x*n+i] = r.planes[i][x]
+	n := samplesOf(r.pixels)
+	if !r.wide {
+		interleave(to, r.values, 1, r.width)
+		return
+	}
+	interleave(to, r.values[:n], 2, r.width)
+	interleave(to[1:], r.values[n:], 2, r.width)
+	for i := range r.width * n {
+		to[2*i+1] += to[2*i]
+	}
+}
+
+// interleave writes the samples of planes step bytes apart.
+func interleave(to []byte, planes [][]byte, step, width int) {
+	n := step * len(planes)
+	for x := range width {
+		p := to[x*n:]
+		for i := range planes {
+			p[i*step] = planes[i][x]
 		}
-		if n >= 3 {
-			g := r.planes[0][x]
-			to[x*n], to[x*n+1], to[x*n+2] = r.planes[1][x]+g, g, r.planes[2][x]+g
+		if len(planes) >= 3 {
+			g := planes[0][x]
+			p[0], p[step], p[2*step] = planes[1][x]+g, g, planes[2][x]+g
 		}
 	}
 }
@@ -214,8 +200,8 @@ func goLossless(_ *kept, dst Image, p packed, v view) error {
 		return err
 	}
 	r := l.rows()
-	n := planesOf(l.pixels)
-	line := make([]byte, l.width*n)
+	n := samplesOf(l.pixels)
+	line := make([]byte, l.width*l.planes())
 	emit(dst, v, func(y int, to []byte) {
 		if err != nil {
 			return
@@ -224,6 +210,9 @@ func goLossless(_ *kept, dst Image, p packed, v view) error {
 			return
 		}
 		r.stored(line)
+		for i := 0; l.wide && i < n*l.width; i++ {
+			line[i] = narrow(binary.BigEndian.Uint16(line[2*i:]))
+		}
 		for x := range l.width {
 			switch p := line[x*n:]; {
 			case l.palette != nil:

@@ -32,8 +32,8 @@ func (k *kept) lossless(dst Image, p packed, v view) error {
 		}
 		n := min(end, (i+1)*losslessBand) - y
 		b := C.bfs_band{
-			width: C.int32_t(l.width), pixels: C.int32_t(l.pixels), skip: C.int32_t(y % losslessBand), rows: C.int32_t(n),
-			x: view.x, w: view.w, channels: view.channels, dx: view.dx, dy: view.dy, avx2: useAVX2(k.kernel),
+			width: C.int32_t(l.width), pixels: C.int32_t(l.pixels), wide: cBool(l.wide), skip: C.int32_t(y % losslessBand), rows: C.int32_t(n),
+			x: view.x, w: view.w, channels: view.channels, dx: view.dx, dy: view.dy, avx2: cBool(k.kernel >= AVX2),
 		}
 		at := (*C.uint8_t)(unsafe.Add(unsafe.Pointer(to), (y-v.Region.Y)*int(view.dy)))
 		code := C.bfs_lossless_band(&k.c, cBytes(from), C.size_t(len(from)), cBytes(l.palette), at, b)
@@ -45,28 +45,28 @@ func (k *kept) lossless(dst Image, p packed, v view) error {
 	return nil
 }
 
-// losslessScratch is the memory for a row of each plane, one of colour, and a strip of rows.
+// losslessScratch is the memory for a row of each plane, two of colour, and a strip of rows.
 func losslessScratch(width int) int64 {
-	return int64(losslessPadded(width)+32)*4 + int64(width)*3*(C.BFS_STRIP+1)
+	return int64(losslessPadded(width)+2*losslessGroup)*8 + int64(width)*3*(C.BFS_STRIP+2)
 }
 
 // rowPacker packs rows in C.
 type rowPacker struct {
 	width, planes    int
 	row, above, work []byte
-	avx2             C.int
+	avx2             C.int32_t
 }
 
 func newRowPacker(width, planes int, kernel Kernel) *rowPacker {
 	padded := losslessPadded(width)
 	size := planes * (2*losslessGroup + padded)
 	return &rowPacker{
-		width, planes, make([]byte, size), make([]byte, size), make([]byte, 3*padded/losslessGroup/2), useAVX2(kernel),
+		width, planes, make([]byte, size), make([]byte, size), make([]byte, 3*padded/losslessGroup/2), cBool(kernel >= AVX2),
 	}
 }
 
-func useAVX2(kernel Kernel) C.int {
-	if kernel >= AVX2 {
+func cBool(b bool) C.int32_t {
+	if b {
 		return 1
 	}
 	return 0
@@ -75,11 +75,10 @@ func useAVX2(kernel Kernel) C.int {
 func (p *rowPacker) restart() { clear(p.above) }
 
 func (p *rowPacker) append(to, pix []byte) []byte {
-	padded := losslessPadded(p.width)
 	const slack = 8 // C writes eight bytes where it needs fewer
-	to = slices.Grow(to, p.planes*(1+padded/losslessGroup/2+padded)+slack)
+	to = slices.Grow(to, p.planes*losslessRow(p.width)+slack)
 	end := to[len(to):cap(to)]
-	n := C.bfs_lossless_pack(cBytes(end), cBytes(pix), C.int(p.width), C.int(p.planes), cBytes(p.row), cBytes(p.above), cBytes(p.work), p.avx2)
+	n := C.bfs_lossless_pack(cBytes(end), cBytes(pix), C.int(p.width), C.int(p.planes), cBytes(p.row), cBytes(p.above), cBytes(p.work), C.int(p.avx2))
 	p.row, p.above = p.above, p.row
 	return to[:len(to)+int(n)]
 }

@@ -2,7 +2,6 @@ package decode
 
 import (
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 )
 
@@ -79,6 +78,7 @@ func packedHeader(data []byte, complete bool) (Header, error) {
 	le := binary.LittleEndian
 	h := Header{Format: Packed, Width: p.width, Height: p.height, Orientation: p.orientation, original: p.original}
 	h.least = packedHead + int64(le.Uint64(data[16:])+le.Uint64(data[24:]))
+	h.Scratch = packedScratch(p.kind, h)
 	return h, nil
 }
 
@@ -133,24 +133,28 @@ func openPacked(data []byte, verified bool) (packed, error) {
 	return p, nil
 }
 
-// file joins the parts. The body must end in packedSlack zeros.
-func (p *packed) file() []byte {
+// seal completes a packed image at the beginning of to, where its body already is, with
+// packedSlack zeros at its end. It returns the size of all.
+func (p *packed) seal(to []byte, body int, remainder ...[]byte) int {
 	le := binary.LittleEndian
-	out := make([]byte, packedHead, packedHead+len(p.body)+len(p.remainder))
-	copy(out, packedSignature)
-	out[4], out[5], out[6] = packedVersion, p.kind, p.orientation
+	clear(to[:packedHead])
+	copy(to, packedSignature)
+	to[4], to[5], to[6] = packedVersion, p.kind, p.orientation
 	for n, f := range originals {
 		if f == p.original {
-			out[7] = uint8(n)
+			to[7] = uint8(n)
 		}
 	}
-	le.PutUint32(out[8:], uint32(p.width))
-	le.PutUint32(out[12:], uint32(p.height))
-	le.PutUint64(out[16:], uint64(len(p.body)))
-	le.PutUint64(out[24:], uint64(len(p.remainder)))
-	out = append(append(out, p.body...), p.remainder...)
-	le.PutUint32(out[packedSum:], packedChecksum(out))
-	return out
+	n := packedHead + body
+	for _, part := range remainder {
+		n += copy(to[n:], part)
+	}
+	le.PutUint32(to[8:], uint32(p.width))
+	le.PutUint32(to[12:], uint32(p.height))
+	le.PutUint64(to[16:], uint64(body))
+	le.PutUint64(to[24:], uint64(n-packedHead-body))
+	le.PutUint32(to[packedSum:], packedChecksum(to[:n]))
+	return n
 }
 
 // packedCodec returns a codec that decodes packed images by kind.
@@ -165,65 +169,4 @@ func packedCodec(kinds packedKinds) codec {
 		}
 		return kinds[p.kind](k, dst, p, v)
 	}
-}
-
-// Remainder says what a packed image keeps.
-type Remainder uint8
-
-const (
-	// ForMemory keeps the pixels as Decoder delivers them; the file cannot be made again.
-	ForMemory Remainder = iota
-	// ForFile keeps the pixels as stored, and whatever else the file has, for Unpack.
-	ForFile
-)
-
-// Pack returns the packed form of an image, a whole file, in memory of its own. Decoding it gives
-// exactly the pixels of the original. The error is ErrNoPackedForm for images that cannot be kept in
-// this way, and otherwise what decoding the image returns.
-func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
-	pix := Image{Width: h.Width, Height: h.Height, Stride: 3 * h.Width}
-	if err := d.options.allows(h); err != nil {
-		return nil, err
-	}
-	if h.Format == Packed || h.Format >= numFormats || d.codecs[h.Format] == nil {
-		return nil, fmt.Errorf("%w: of %s", ErrNoPackedForm, h.Format)
-	}
-	found, err := check(data, h)
-	if err != nil {
-		return nil, err
-	}
-	if h.Format == JPEG {
-		return d.packJPEG(data, found, keep)
-	}
-	pix.Pix = make([]byte, pix.Stride*pix.Height)
-	v := view{Header: found, Region: Region{W: h.Width, H: h.Height}, Scale: 1, Orientation: 1}
-	if err := d.codecs[h.Format](&d.kept, pix, data, v); err != nil {
-		return nil, err
-	}
-	p := packed{kind: kindLossless, orientation: h.Orientation, original: h.Format, width: h.Width, height: h.Height}
-	if err := p.packLossless(pix.Pix, data, keep, d.kept.kernel); err != nil {
-		return nil, err
-	}
-	return p.file(), nil
-}
-
-// Unpack returns the original of an image that was packed for a file. It is the same file for JPEG,
-// BMP and PNM; for PNG it is one with the same stored pixels and the same other chunks, not interlaced.
-// The error is ErrNoPackedForm for an image that was packed for memory, and ErrCorrupt or ErrFormat
-// for bytes that are no packed image.
-func Unpack(packed []byte) (original []byte, err error) {
-	if Sniff(packed) != Packed {
-		return nil, unsupported("it is not a packed image")
-	}
-	p, err := openPacked(packed, false)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(p.remainder) == 0:
-		return nil, fmt.Errorf("%w: it was packed for memory, without what else its file had", ErrNoPackedForm)
-	}
-	if p.kind == kindCoefficients {
-		return p.restoreJPEG()
-	}
-	return p.unpackLossless()
 }

@@ -43,22 +43,34 @@ func sealed(data []byte) []byte {
 	return data
 }
 
+// neverPacked reports whether a file of a lossless format is of a kind that is not packed for files.
+func neverPacked(s sample) bool {
+	switch s.format {
+	case BMP:
+		l, _ := readBMPLayout(s.data, true)
+		return l.compressed()
+	case PNM:
+		return s.data[1] < '5'
+	}
+	return s.format == WebP
+}
+
 // TestUnpackPacked: what was packed for a file is unpacked to it.
 func TestUnpackPacked(t *testing.T) {
 	d := NewDecoder(Options{})
 	defer d.Close()
-	count := map[Format]int{}
-	for _, s := range allSamples() {
+	for _, s := range samples(t) {
 		h := headerOf(s.data)
 		data, err := d.Pack(s.data, h, ForFile)
-		if errors.Is(err, ErrNoPackedForm) {
+		if s.format == Packed || s.format == JPEG && errors.Is(err, ErrNoPackedForm) {
 			continue
+		}
+		if never := neverPacked(s); never != errors.Is(err, ErrNoPackedForm) || err != nil && !never {
+			t.Errorf("%s: %v", s.name, err)
 		}
 		if err != nil {
-			t.Errorf("%s: %v", s.name, err)
 			continue
 		}
-		count[h.Format]++
 		got, err := Unpack(data)
 		if err != nil {
 			t.Errorf("%s: %v", s.name, err)
@@ -71,11 +83,6 @@ func TestUnpackPacked(t *testing.T) {
 			continue
 		}
 		samePNG(t, s.name, got, s.data)
-	}
-	for f, least := range map[Format]int{PNG: 20, BMP: 5, PNM: 5} {
-		if count[f] < least {
-			t.Errorf("%d files of %s were packed, of at least %d", count[f], f, least)
-		}
 	}
 }
 
@@ -123,7 +130,7 @@ func samePNG(t *testing.T, name string, got, want []byte) {
 func TestPackedFlipped(t *testing.T) {
 	input, most := guardedMemory(t, 1<<16), 1500
 	for i, s := range packedSamples(allSamples()) {
-		if len(s.data) > most || i%7 != 0 {
+		if len(s.data) > most || i%17 != 0 {
 			continue
 		}
 		h := headerOf(s.data)
@@ -310,9 +317,10 @@ func BenchmarkPacked(b *testing.B) {
 		b.Run(name+"/packed-verified", decode(p, true))
 		b.Run(name+"/pack-alone", func(b *testing.B) {
 			l := lossless{pixels: pixelsRGB, width: h.Width, height: h.Height}
+			room := make([]byte, PackedBound(h, int64(len(data)), ForMemory))
 			b.SetBytes(int64(len(pix)))
 			for b.Loop() {
-				if _, err := l.pack(pix, Fastest.chosen()); err != nil {
+				if _, err := d.packRows(room, l, pix, 3*h.Width, 3); err != nil {
 					b.Fatal(err)
 				}
 			}

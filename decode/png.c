@@ -20,6 +20,7 @@ typedef struct {
     png_infop info;
     size_t stride; /* of a row from libpng */
     int channels;  /* of its pixels; 3 if the caller wants gray from colour */
+    int stored;    /* they are wanted as they are stored, in so many bytes as the view has channels */
     int starved;   /* an allocation has failed and causes any later error */
     jmp_buf jump;
 } job;
@@ -86,6 +87,13 @@ static void strict(png_structp png)
     png_set_chunk_malloc_max(png, 0);
 }
 
+/* as_stored requests no change but a byte for each sample of fewer bits. */
+static void as_stored(job *j)
+{
+    j->channels = j->view->channels;
+    png_set_packing(j->png);
+}
+
 /* transform requests 8-bit RGB, or gray if the file is gray and the caller wants gray. */
 static void transform(job *j)
 {
@@ -103,6 +111,14 @@ static void transform(job *j)
         png_set_strip_alpha(j->png);
     if (gray && j->channels == 3)
         png_set_gray_to_rgb(j->png);
+}
+
+static void prepare(job *j)
+{
+    if (j->stored)
+        as_stored(j);
+    else
+        transform(j);
     png_read_update_info(j->png, j->info);
     j->stride = png_get_rowbytes(j->png, j->info);
     if (j->stride != (size_t)j->view->width * j->channels)
@@ -205,7 +221,7 @@ static void decode(job *j, const uint8_t *data, size_t size)
     if (png_get_image_width(j->png, j->info) != (png_uint_32)v->width ||
         png_get_image_height(j->png, j->info) != (png_uint_32)v->height)
         give_up(j, BFS_MISMATCH, "libpng reads another size");
-    transform(j);
+    prepare(j);
     const int interlaced = png_get_interlace_type(j->png, j->info) != PNG_INTERLACE_NONE;
     if (interlaced)
         read_interlaced(j);
@@ -216,9 +232,9 @@ static void decode(job *j, const uint8_t *data, size_t size)
     png_read_end(j->png, NULL);
 }
 
-static int library_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v)
+static int library_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int stored)
 {
-    job j = {.kept = k, .view = v, .to = to};
+    job j = {.kept = k, .view = v, .to = to, .stored = stored};
     if (!setjmp(j.jump)) {
         j.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning, &j, on_malloc, on_free);
         j.info = j.png ? png_create_info_struct(j.png) : NULL;
@@ -232,14 +248,26 @@ static int library_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t
     return k->code;
 }
 
-int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how)
+static int any_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int stored, int how)
 {
     k->code = BFS_OK;
-    if (how != BFS_PNG_LIBRARY && bfs_png_fast(k, data, size, to, &view, how == BFS_PNG_PORTABLE)) {
+    if (how != BFS_PNG_LIBRARY && bfs_png_fast(k, data, size, to, v, stored, how == BFS_PNG_PORTABLE)) {
         k->fast_pngs++;
         return BFS_OK;
     }
-    return library_decode(k, data, size, to, &view);
+    return library_decode(k, data, size, to, v, stored);
+}
+
+int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how)
+{
+    return any_decode(k, data, size, to, &view, 0, how);
+}
+
+/* bfs_png_stored decodes a whole image to pixels as they are stored, whose bytes are the view's
+ * channels. Samples of less than 8 bits take a byte each. */
+int bfs_png_stored(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view whole, int how)
+{
+    return any_decode(k, data, size, to, &whole, 1, how);
 }
 
 const char *bfs_png_version(void)

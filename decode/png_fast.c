@@ -21,6 +21,7 @@ typedef struct {
     size_t size;
     const bfs_view *view;
     uint8_t *to;
+    int stored; /* pixels are wanted as they are stored, of as many bytes as the view has channels */
     int portable;
 
     int kind; /* IHDR's colour type */
@@ -96,7 +97,7 @@ static int read_ihdr(image *m, const chunk *c)
         return 0;
     m->kind = b[9];
     m->step = steps[b[9]];
-    return b[8] == 8 && !b[10] && !b[11] && !b[12];
+    return b[8] == 8 && !b[10] && !b[11] && !b[12] && (!m->stored || m->step == m->view->channels);
 }
 
 static int read_plte(image *m, const chunk *c)
@@ -291,7 +292,7 @@ static int filters_known(const image *m)
 static void unfilter(const image *m)
 {
     const bfs_view *v = m->view;
-    const int plain = m->kind == (v->channels == 1 ? GRAY : COLOR) && v->dx == v->channels && v->x == 0;
+    const int plain = m->stored || (m->kind == (v->channels == 1 ? GRAY : COLOR) && v->dx == v->channels && v->x == 0);
     const size_t n = ((size_t)v->x + v->w) * m->step;
     const uint8_t *above = m->zeros;
     for (int y = 0; y < v->y + v->h; y++) {
@@ -306,9 +307,9 @@ static void unfilter(const image *m)
 }
 
 /* bfs_png_fast decodes an image and returns 1, or returns 0 if libpng must. */
-int bfs_png_fast(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int portable)
+int bfs_png_fast(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int stored, int portable)
 {
-    image m = {.data = data, .size = size, .view = v, .to = to, .portable = portable};
+    image m = {.data = data, .size = size, .view = v, .to = to, .stored = stored, .portable = portable};
     if (!k->inflater)
         k->inflater = libdeflate_alloc_decompressor();
     if (!k->inflater || !read_chunks(&m) || !allocate(&m, k) || !inflate(&m, k->inflater) || !filters_known(&m))

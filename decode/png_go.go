@@ -2,6 +2,7 @@ package decode
 
 import (
 	"bytes"
+	"image"
 	"image/png"
 	"io"
 	"strings"
@@ -47,4 +48,53 @@ func strangeSuggestion(data, palette []byte) bool {
 	const kindAt = len(pngSignature) + 8 + 9
 	n := len(palette) - pngOverhead
 	return data[kindAt]&3 == 2 && (n > 3*256 || n%3 != 0) && pngSound(palette[4:])
+}
+
+// goStoredPNG is kept.storedPNG in Go.
+func goStoredPNG(to, data []byte, pixel int) error {
+	critical, err := pngCritical(data)
+	if err != nil {
+		return err
+	}
+	var m image.Image
+	err = explain(func() (err error) {
+		m, err = png.Decode(critical)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	bits, kind := pngDepth(data)
+	switch m := m.(type) {
+	case *image.Gray:
+		copy(to, m.Pix)
+		for i := range to {
+			to[i] = to[i] / (255 / (1<<min(bits, 8) - 1))
+		}
+	case *image.Paletted:
+		copy(to, m.Pix)
+	case *image.Gray16:
+		copy(to, m.Pix)
+	case *image.RGBA:
+		storedChannels(to, m.Pix, kind, 1)
+	case *image.NRGBA:
+		storedChannels(to, m.Pix, kind, 1)
+	case *image.RGBA64:
+		storedChannels(to, m.Pix, kind, 2)
+	case *image.NRGBA64:
+		storedChannels(to, m.Pix, kind, 2)
+	default:
+		return unsupported("Go's decoder makes it %T", m)
+	}
+	return nil
+}
+
+// storedChannels takes those channels out of RGBA pixels that a colour type has.
+func storedChannels(to, rgba []byte, kind byte, size int) {
+	channels := map[byte][]int{2: {0, 1, 2}, 4: {0, 3}, 6: {0, 1, 2, 3}}[kind]
+	for ; len(rgba) >= 4*size; rgba = rgba[4*size:] {
+		for _, c := range channels {
+			to = to[copy(to[:size], rgba[c*size:]):]
+		}
+	}
 }

@@ -107,6 +107,7 @@ func readIHDR(b []byte) (Header, error) {
 		return Header{}, corrupt("unknown compression, filter or interlace method")
 	}
 	h := Header{Format: PNG, Width: int(w), Height: int(ht), Orientation: 1, inflated: -1}
+	h.stored = uint8((bits + 7) / 8)
 	h.Scratch = pngScratch(h.Width, h.Height, bits)
 	h.least = pngLeast(h.Width, h.Height, bits, interlaced)
 	if depth == 8 && !interlaced {

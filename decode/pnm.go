@@ -35,7 +35,7 @@ func pnmHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	h := Header{Format: PNM, Width: l.width, Height: l.height, Orientation: 1, least: l.raw().end()}
+	h := Header{Format: PNM, Width: l.width, Height: l.height, Orientation: 1, least: l.raw().end(), stored: uint8(l.channels * l.size)}
 	if l.plain { // one digit per sample, and a separator between samples
 		h.least = int64(l.raster) + 2*int64(l.width)*int64(l.height)*int64(l.channels) - 1
 	}
@@ -182,7 +182,14 @@ func (l *pnmLayout) sample(data []byte, p int) (s uint8, end int, err error) {
 		v, end = int(data[p]), p+1
 	}
 	if v > l.maxval {
-		return 0, 0, corrupt("a sample of %d where %d is the most", v, l.maxval)
+		return 0, 0, l.excess(v)
 	}
-	return uint8((2*255*v + l.maxval) / (2 * l.maxval)), end, nil
+	return l.eight(v), end, nil
+}
+
+// eight returns a sample in 8 bits.
+func (l *pnmLayout) eight(v int) uint8 { return uint8((2*255*v + l.maxval) / (2 * l.maxval)) }
+
+func (l *pnmLayout) excess(v int) error {
+	return corrupt("a sample of %d where %d is the most", v, l.maxval)
 }

@@ -186,25 +186,40 @@ static int decode(image *m)
     return result;
 }
 
-/* show makes pixels of what is wanted, or packs it. */
-static int show(const image *m, bfs_tiers *tiers)
+/* find_blocks finds those of a row of MCUs, from one of them on. */
+static void find_blocks(const image *m, int row, int first, bfs_blocks blocks[3])
 {
-    const bfs_picture *p = m->p;
+    for (int i = 0; i < m->p->f.components; i++) {
+        const bfs_component *c = &m->p->f.c[i];
+        blocks[i] = (bfs_blocks){block_at(m, i, row * c->v, first * c->h), 1, 64, (ptrdiff_t)m->stride[i] * 64};
+    }
+}
+
+/* show makes pixels of what is wanted. */
+static int show(const image *m)
+{
+    bfs_picture *p = m->p;
     int result = BFS_OK;
     for (int row = p->first_row; result == BFS_OK && row <= p->last_row; row++) {
         bfs_blocks blocks[3];
-        for (int i = 0; i < p->f.components; i++) {
-            const bfs_component *c = &p->f.c[i];
-            blocks[i] = (bfs_blocks){block_at(m, i, row * c->v, p->first_mcu * c->h), 1, 64, (ptrdiff_t)m->stride[i] * 64};
-        }
-        result = tiers ? bfs_tiers_row(tiers, blocks) : bfs_picture_show(m->p, row, blocks);
+        find_blocks(m, row, p->first_mcu, blocks);
+        result = bfs_picture_show(p, row, blocks);
     }
     return result;
 }
 
+static void pack(const image *m, bfs_tiers *tiers)
+{
+    for (int row = 0; tiers->packing && row < m->p->f.down; row++) {
+        bfs_blocks blocks[3];
+        find_blocks(m, row, 0, blocks);
+        bfs_tiers_row(tiers, blocks);
+    }
+}
+
 /* bfs_progressive_decode decodes an image whose markers up to its first scan were read, and that is
- * planned. end is that of the file. With tiers, the image is packed there, and no pixels are made. The
- * coefficients of the whole image are freed again, because they can be large. */
+ * planned. end is that of the file. All of the image goes to tiers, too. The
+ * coefficients are freed again, because they can be large. */
 int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes, const uint8_t *end, bfs_tiers *tiers)
 {
     const bfs_frame *f = &p->f;
@@ -230,7 +245,9 @@ int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes
     memset(m.missing, -1, sizeof m.missing);
     int result = decode(&m);
     if (result == BFS_OK)
-        result = show(&m, tiers);
+        result = p->to ? show(&m) : BFS_OK;
+    if (result == BFS_OK)
+        pack(&m, tiers);
     free(memory);
     return result;
 }

@@ -48,15 +48,6 @@ void bfs_free(bfs_kept *k)
     k->inflater = NULL;
 }
 
-static inline void put(uint8_t *to, const uint8_t *from, int channels)
-{
-    to[0] = from[0];
-    if (channels == 3) {
-        to[1] = from[1];
-        to[2] = from[2];
-    }
-}
-
 static inline __attribute__((always_inline)) void
 place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, const int channels,
       const uint8_t *from, size_t stride, int w, int h)
@@ -68,22 +59,24 @@ place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, const int channels,
         /* Turned: the pixels of a column become adjacent in the destination. */
         for (int x = 0; x < w; x++)
             for (int y = 0; y < h; y++)
-                put(to + x * dx + y * dy, from + y * stride + (size_t)x * channels, channels);
+                memcpy(to + x * dx + y * dy, from + y * stride + (size_t)x * channels, channels);
     } else {
         for (int y = 0; y < h; y++)
             for (int x = 0; x < w; x++)
-                put(to + x * dx + y * dy, from + y * stride + (size_t)x * channels, channels);
+                memcpy(to + x * dx + y * dy, from + y * stride + (size_t)x * channels, channels);
     }
 }
 
-/* bfs_place copies h rows of w pixels to their places. */
+/* bfs_place copies h rows of w pixels, of so many bytes each, to their places. */
 void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
                const uint8_t *from, size_t stride, int w, int h)
 {
     if (channels == 3)
         place(to, dx, dy, 3, from, stride, w, h);
-    else
+    else if (channels == 1)
         place(to, dx, dy, 1, from, stride, w, h);
+    else
+        place(to, dx, dy, channels, from, stride, w, h);
 }
 
 #if defined(__x86_64__)

@@ -2,8 +2,6 @@
 
 #include "bfs_tiers.h"
 
-#include <stdlib.h>
-
 enum {
     ALIGNMENT = 128,
     TABLE = 128,                  /* bytes of a quantization table */
@@ -34,20 +32,6 @@ static int chunk_mcus(const bfs_frame *f, int chunk)
 {
     const int rest = f->across - chunk * BFS_TIERS_MCUS;
     return rest < BFS_TIERS_MCUS ? rest : BFS_TIERS_MCUS;
-}
-
-/* reserve makes room for so many more bytes. */
-static int reserve(bfs_tiers *t, size_t more)
-{
-    if (t->room - t->size >= more)
-        return BFS_OK;
-    const size_t room = t->size + more + t->size / 2;
-    uint8_t *const body = realloc(t->body, room);
-    if (!body)
-        return BFS_MEMORY;
-    t->body = body;
-    t->room = room;
-    return BFS_OK;
 }
 
 /* put_header writes the header and each quantization table that is used. */
@@ -87,24 +71,23 @@ static void set_limits(bfs_tiers *t)
     }
 }
 
-/* bfs_tiers_start begins a body, of which the caller expects a size. */
-int bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, size_t expected)
+/* bfs_tiers_start begins a body in so much room. */
+void bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, uint8_t *to, size_t room)
 {
-    *t = (bfs_tiers){.frame = f, .pack = bfs_tiers_by(kernel).pack, .mcu = mcu_of(f)};
-    const size_t least = BFS_TIERS_HEADER + 3 * TABLE + (size_t)chunks(f) * f->down * ENTRY;
-    if (reserve(t, (least > expected ? least : expected) + BFS_TIERS_MOST) != BFS_OK)
-        return BFS_MEMORY;
+    *t = (bfs_tiers){.frame = f, .pack = bfs_tiers_by(kernel).pack, .mcu = mcu_of(f), .body = to, .room = room};
+    if (room < BFS_TIERS_HEADER + 3 * TABLE + (size_t)chunks(f) * (size_t)f->down * ENTRY)
+        return;
     put_header(t);
     set_limits(t);
-    return BFS_OK;
+    t->packing = 1;
 }
 
-/* put_chunk packs n blocks. Streams are written where they have room for the worst case, and then
- * moved together. */
+/* put_chunk packs n blocks, and reports whether it could. Streams are written where they have room for
+ * the worst case, and then moved together. */
 static int put_chunk(bfs_tiers *t, const int16_t *const *blocks, int n)
 {
-    if (reserve(t, BFS_TIERS_MOST) != BFS_OK)
-        return BFS_MEMORY;
+    if (t->room - t->size < BFS_TIERS_MOST)
+        return 0;
     uint8_t *const h = t->body + t->size, *from[BFS_TIERS_STREAMS], *to[BFS_TIERS_STREAMS],
                    *at = h + n;
     for (int i = 0; i < BFS_TIERS_STREAMS; i++) {
@@ -112,7 +95,7 @@ static int put_chunk(bfs_tiers *t, const int16_t *const *blocks, int n)
         at += bfs_tiers_worst(i, n) + BFS_TIERS_SLACK;
     }
     if (!t->pack(to, h, blocks, &t->mcu, n, (const uint16_t (*)[32])t->limit))
-        return BFS_LEFT_DATA;
+        return 0;
     at = to[0];
     for (int i = 0; i < BFS_TIERS_STREAMS; i++, t->table += 2) {
         const size_t size = (size_t)(to[i] - from[i]);
@@ -123,17 +106,17 @@ static int put_chunk(bfs_tiers *t, const int16_t *const *blocks, int n)
         }
     }
     t->size = (size_t)(at - t->body);
-    return BFS_OK;
+    return 1;
 }
 
 /* bfs_tiers_row packs the next row of MCUs, all of it, in which groups are of one block or of a
- * component's in an MCU. It returns BFS_LEFT_DATA if its pixels are left to libjpeg-turbo. */
-int bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3])
+ * component's in an MCU. It fails if the row's pixels are left to libjpeg-turbo, or if there is too
+ * little room. */
+void bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3])
 {
     const bfs_frame *f = t->frame;
     const int16_t *of[BFS_TIERS_BLOCKS];
-    int result = BFS_OK;
-    for (int chunk = 0; result == BFS_OK && chunk < chunks(f); chunk++) {
+    for (int chunk = 0; t->packing && chunk < chunks(f); chunk++) {
         const int first = chunk * BFS_TIERS_MCUS, mcus = chunk_mcus(f, chunk);
         int n = 0;
         for (int m = first; m < first + mcus; m++)
@@ -145,9 +128,8 @@ int bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3])
                     for (int x = 0; x < c->h; x++)
                         of[n++] = b->at + v * b->down + left + x * (b->group == 1 ? b->step : 64);
             }
-        result = put_chunk(t, of, n);
+        t->packing = put_chunk(t, of, n);
     }
-    return result;
 }
 
 /* A body that is read. */

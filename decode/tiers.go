@@ -9,7 +9,28 @@ const (
 	tiersTable   = 128 // bytes of a quantization table
 	tiersMCUs    = 16  // of a chunk
 	tiersStreams = 6
+	tiersRoom    = 10 * tiersMCUs * 264 // for a chunk that is being packed
 )
+
+// tiersBlocks is the largest number of blocks that a JPEG of three components can have, which
+// come in MCUs of up to 4 by 4 of a component.
+func tiersBlocks(width, height int) int64 {
+	return 3 * (int64(width+7)/8 + 3) * (int64(height+7)/8 + 3)
+}
+
+// tiersMost bounds the body of a JPEG whose file has so many bytes, and the room to make it in. Of a
+// block, the byte H, the DC difference and the mask take at most 98 bits. An AC coefficient takes 2
+// to 31 bits more; a Huffman code takes at least one, and then as many as the magnitude has, which
+// is never less than the 3.5th part. No block takes more than its part of tiersRoom.
+func tiersMost(width, height int, size int64) int64 {
+	blocks := tiersBlocks(width, height)
+	chunks := (int64(width+7)/8/tiersMCUs + 2) * (int64(height+7)/8 + 3)
+	const (
+		table = 2 * tiersStreams // of the table, for each chunk
+		ends  = tiersStreams     // bytes that are not full
+	)
+	return tiersHeader + 3*tiersTable + chunks*(table+ends) + min(13*blocks+4*size, 264*blocks) + tiersRoom
+}
 
 // A block holds coefficients in zigzag order.
 type block [64]int16

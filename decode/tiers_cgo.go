@@ -2,7 +2,6 @@
 
 package decode
 
-// #include <stdlib.h>
 // #include "bfs_tiers.h"
 // #cgo noescape bfs_tiers_decode
 // #cgo nocallback bfs_tiers_decode
@@ -10,10 +9,7 @@ package decode
 // #cgo nocallback bfs_tiers_pack
 import "C"
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "fmt"
 
 func (k *kept) tiersKernel() C.int { return C.int(max(k.kernel, Portable) - Portable) }
 
@@ -24,21 +20,29 @@ func (k *kept) coefficients(dst Image, p packed, v view) error {
 	return k.result(code, "packed JPEG")
 }
 
-// packTiers makes the body of a packed JPEG, with packedSlack zeros at its end. An image that our own decoder leaves to libjpeg-turbo
-// has none, which is ErrNoPackedForm.
-func (k *kept) packTiers(data []byte, h Header) ([]byte, error) {
+// packTiers makes the body of a packed JPEG, with packedSlack zeros at its end, and returns its size.
+// An image that our own decoder leaves to libjpeg-turbo has none, which is ErrNoPackedForm.
+func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.dx = C.ptrdiff_t(whole.channels)
-	var t C.bfs_tiers
-	code := C.bfs_tiers_pack(&k.c, k.tiersKernel(), cBytes(data), C.size_t(len(data)), whole, &t)
-	defer C.free(unsafe.Pointer(t.body))
-	switch code {
+	task := C.bfs_task{data: cBytes(data), size: C.size_t(len(data)), view: whole, pack: cBytes(to), room: C.size_t(len(to) - packedSlack)}
+	switch code := C.bfs_tiers_pack(&k.c, k.tiersKernel(), task); code {
 	case C.BFS_OK:
-		body := make([]byte, int(t.size)+packedSlack)
-		copy(body, unsafe.Slice((*byte)(t.body), int(t.size)))
-		return body, nil
+		return k.packedBody(to)
 	case C.BFS_MEMORY:
-		return nil, fmt.Errorf("%w: coefficients", ErrMemory)
+		return 0, fmt.Errorf("%w: coefficients", ErrMemory)
 	}
-	return nil, fmt.Errorf("%w: of a JPEG that is left to libjpeg-turbo", ErrNoPackedForm)
+	return 0, errNotOurs
+}
+
+var errNotOurs = fmt.Errorf("%w: of a JPEG that is left to libjpeg-turbo", ErrNoPackedForm)
+
+// packedBody completes the body of the last JPEG, which was to be packed.
+func (k *kept) packedBody(to []byte) (body int, err error) {
+	n := int(k.c.packed)
+	if n == 0 {
+		return 0, errNotOurs
+	}
+	clear(to[n:][:packedSlack])
+	return n + packedSlack, nil
 }

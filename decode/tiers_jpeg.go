@@ -17,21 +17,6 @@ const (
 	maxPackedShift = 13
 )
 
-// packJPEG packs a JPEG that its header describes.
-func (d *Decoder) packJPEG(data []byte, h Header, keep Remainder) ([]byte, error) {
-	body, err := d.kept.packTiers(data, h)
-	if err != nil {
-		return nil, err
-	}
-	p := packed{kind: kindCoefficients, orientation: h.Orientation, original: JPEG, width: h.Width, height: h.Height, body: body}
-	if keep == ForFile {
-		if p.remainder, err = jpegRemainder(data, p.body, h.Width, h.Height); err != nil {
-			return nil, err
-		}
-	}
-	return p.file(), nil
-}
-
 func (p *packed) restoreJPEG() ([]byte, error) {
 	if p.original != JPEG {
 		return nil, corrupt("coefficients of %s", p.original)
@@ -61,13 +46,13 @@ func goCoefficients(k *kept, dst Image, p packed, v view) error {
 
 // jpegRemainder returns what restoreJPEG needs of a JPEG besides its body, or ErrNoPackedForm if
 // it would not restore the same bytes.
-func jpegRemainder(data, body []byte, width, height int) ([]byte, error) {
+func jpegRemainder(data, body []byte, width, height int) ([][]byte, error) {
 	frame := withoutScans(data)
 	for _, fill := range []byte{0xff, 0} {
 		rest := append([]byte{fill}, frame...)
 		restored, err := restoreJPEG(body, rest, width, height)
 		if err == nil && bytes.Equal(restored, data) {
-			return rest, nil
+			return [][]byte{rest}, nil
 		}
 	}
 	return nil, fmt.Errorf("%w: that can be undone, of a JPEG with unusual codes", ErrNoPackedForm)
@@ -114,6 +99,12 @@ func restoreJPEG(body, remainder []byte, width, height int) ([]byte, error) {
 		rest = rest[size:]
 	}
 	return append(w.out, rest...), nil
+}
+
+// restoringNeeds bounds the memory that restoring a JPEG takes on the Go heap: coefficients, and bytes
+// in all that is read and written, which grow in steps.
+func restoringNeeds(h Header, bytes int64) int64 {
+	return 128*tiersBlocks(h.Width, h.Height) + 4*bytes
 }
 
 type huffmanCode struct {

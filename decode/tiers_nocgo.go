@@ -4,6 +4,6 @@ package decode
 
 import "fmt"
 
-func (*kept) packTiers([]byte, Header) ([]byte, error) {
-	return nil, fmt.Errorf("%w: of JPEGs, in a build without cgo", ErrNoPackedForm)
+func (*kept) packTiers(to, data []byte, h Header) (body int, err error) {
+	return 0, fmt.Errorf("%w: of JPEGs, in a build without cgo", ErrNoPackedForm)
 }

@@ -23,7 +23,7 @@ func packedBody(t testing.TB, f oddFile, h Header) (body []byte) {
 		height, width := h.Size(false)
 		_ = d.Decode(newCanvas(width, height, 3).Image, f.data, h)
 		ours := d.TakeJPEGs().Baseline == 1
-		made, err := d.kept.packTiers(f.data, h)
+		made, err := packedBodyOf(d, f.data, h)
 		d.Close()
 		switch {
 		case ours != (err == nil):
@@ -35,6 +35,22 @@ func packedBody(t testing.TB, f oddFile, h Header) (body []byte) {
 		}
 	}
 	return body
+}
+
+// packedBodyOf packs a JPEG into as much memory as is needed.
+func packedBodyOf(d *Decoder, data []byte, h Header) ([]byte, error) {
+	to := make([]byte, tiersMost(h.Width, h.Height, int64(len(data)))+packedSlack)
+	n, err := d.kept.packTiers(to, data, h)
+	if err != nil {
+		return nil, err
+	}
+	return to[:n], nil
+}
+
+// remainderOf returns what else a JPEG takes to be restored.
+func remainderOf(data, body []byte, h Header) ([]byte, error) {
+	parts, err := jpegRemainder(data, body, h.Width, h.Height)
+	return bytes.Join(parts, nil), err
 }
 
 func randomRegion(random *rand.Rand, h Header) Region {
@@ -188,7 +204,7 @@ func eachPacked(t testing.TB, f func(name string, data, body []byte, h Header)) 
 func TestJPEGRestored(t *testing.T) {
 	eachPacked(t, func(name string, data, body []byte, h Header) {
 		data = append(bytes.Clone(data), "more \xff\xda\x00\x00"...)
-		rest, err := jpegRemainder(data, body, h.Width, h.Height)
+		rest, err := remainderOf(data, body, h)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			return
@@ -233,7 +249,7 @@ func TestRestoringDamaged(t *testing.T) {
 		if h.pixels() > 20000 {
 			return
 		}
-		rest, err := jpegRemainder(data, body, h.Width, h.Height)
+		rest, err := remainderOf(data, body, h)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +296,7 @@ func BenchmarkTiers(b *testing.B) {
 		image := func(v view) Image {
 			return Image{make([]byte, 3*v.Region.W*v.Region.H), 3 * v.Region.W, v.Region.H, v.Region.W}
 		}
-		body, err := d.kept.packTiers(data, h)
+		body, err := packedBodyOf(d, data, h)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -312,7 +328,7 @@ func BenchmarkTiers(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("%v/whole/packing", kernel), func(b *testing.B) {
 			for range b.N {
-				if _, err := d.kept.packTiers(data, h); err != nil {
+				if _, err := packedBodyOf(d, data, h); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -323,7 +339,7 @@ func BenchmarkTiers(b *testing.B) {
 func FuzzRestoreJPEG(f *testing.F) {
 	eachPacked(f, func(name string, data, body []byte, h Header) {
 		if h.pixels() < 4000 {
-			if rest, err := jpegRemainder(data, body, h.Width, h.Height); err == nil {
+			if rest, err := remainderOf(data, body, h); err == nil {
 				f.Add(body, rest, uint16(h.Width), uint16(h.Height))
 			}
 		}

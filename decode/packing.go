@@ -1,0 +1,154 @@
+package decode
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Remainder says what a packed image keeps.
+type Remainder uint8
+
+const (
+	// ForMemory keeps the pixels as Decoder delivers them; the file cannot be made again.
+	ForMemory Remainder = iota
+	// ForFile keeps the pixels as stored, and whatever else the file has, for Unpack.
+	ForFile
+)
+
+// Pack returns the packed form of an image, a whole file, in memory of its own. Decoding it gives
+// exactly the pixels of the original. The error is ErrNoPackedForm for images that cannot be kept in
+// this way, and otherwise what decoding the image returns.
+func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
+	found, err := d.packable(data, h)
+	if err != nil {
+		return nil, err
+	}
+	to := make([]byte, PackedBound(found, int64(len(data)), keep))
+	n, err := d.packTo(to, data, found, keep)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(to[:n]), nil
+}
+
+// PackTo is Pack into memory of the caller, at least PackedBound bytes, and returns how many of them
+// the packed image has. All others are scratch memory.
+func (d *Decoder) PackTo(to, data []byte, h Header, keep Remainder) (n int, err error) {
+	found, err := d.packable(data, h)
+	if err != nil {
+		return 0, err
+	}
+	if err := packsInto(to, data, found, keep); err != nil {
+		return 0, err
+	}
+	return d.packTo(to, data, found, keep)
+}
+
+// PackedBound is the memory, in bytes, that packing an image into takes, which has a file of so
+// many bytes. Packed, the image is smaller. If the header did not come from ReadHeader, the bound
+// is higher.
+func PackedBound(h Header, size int64, keep Remainder) int64 {
+	n := int64(packedHead + packedSlack)
+	if h.Format == JPEG {
+		n += tiersMost(h.Width, h.Height, size)
+	} else {
+		n += losslessMost(h.Width, h.Height, h.planes(keep))
+	}
+	if keep == ForFile {
+		n += losslessSizes + 1024 + size + size/256 // what a remainder may take that cannot be deflated
+	}
+	return n
+}
+
+// planes is how many the lossless form of an image has, at the most.
+func (h Header) planes(keep Remainder) int {
+	const most = 8 // RGB and alpha with 16 bits
+	switch {
+	case keep == ForMemory:
+		return 3
+	case h.stored == 0:
+		return most
+	}
+	return max(3, int(h.stored)) // pixels may be made as RGB, and then packed as gray
+}
+
+// PackNeeds is like Needs for packing an image with a file of so many bytes: the additional memory
+// besides that to pack into, here including the Go heap.
+func (o Options) PackNeeds(h Header, size int64, keep Remainder) int64 {
+	n := o.Needs(h)
+	if h.Format == JPEG && keep == ForFile {
+		return n + restoringNeeds(h, size+tiersMost(h.Width, h.Height, size))
+	}
+	return n + 24*int64(losslessPadded(h.Width)) // rows, with their residuals
+}
+
+// packable returns the header of a file that may have a packed form.
+func (d *Decoder) packable(data []byte, h Header) (found Header, err error) {
+	if err := d.options.allows(h); err != nil {
+		return h, err
+	}
+	if h.Format == Packed || h.Format >= numFormats || d.codecs[h.Format] == nil {
+		return h, fmt.Errorf("%w: of %s", ErrNoPackedForm, h.Format)
+	}
+	return check(data, h)
+}
+
+func packsInto(to, data []byte, found Header, keep Remainder) error {
+	if n := PackedBound(found, int64(len(data)), keep); int64(len(to)) < n {
+		return fmt.Errorf("%w: packing takes %d bytes, not %d", ErrDestination, n, len(to))
+	}
+	return nil
+}
+
+// packTo packs an image that is packable into memory that suffices.
+func (d *Decoder) packTo(to, data []byte, h Header, keep Remainder) (n int, err error) {
+	p := packed{kind: kindLossless, orientation: h.Orientation, original: h.Format, width: h.Width, height: h.Height}
+	room, body, remainder := to[packedHead:], 0, [][]byte(nil)
+	switch {
+	case h.Format == JPEG:
+		p.kind = kindCoefficients
+		if body, err = d.kept.packTiers(room, data, h); err == nil && keep == ForFile {
+			remainder, err = jpegRemainder(data, room[:body], h.Width, h.Height)
+		}
+	case h.Format == PNG:
+		body, remainder, err = d.packPNG(room, data, h, keep)
+	case keep == ForMemory:
+		body, err = d.packPixels(room, data, h)
+	case h.Format == BMP || h.Format == PNM:
+		body, remainder, err = d.packRaw(room, data, h)
+	default:
+		err = fmt.Errorf("%w: that can be undone, of %s", ErrNoPackedForm, h.Format)
+	}
+	if err != nil {
+		return 0, err
+	}
+	n = packedHead + body
+	for _, part := range remainder {
+		n += len(part)
+	}
+	if n > len(to) {
+		return 0, fmt.Errorf("%w: of a file with too much else in it", ErrNoPackedForm)
+	}
+	return p.seal(to, body, remainder...), nil
+}
+
+// Unpack returns the original of an image that was packed for a file. It is the same file for JPEG,
+// BMP and PNM; for PNG it is one with the same stored pixels and the same other chunks, not interlaced.
+// The error is ErrNoPackedForm for an image that was packed for memory, and ErrCorrupt or ErrFormat
+// for bytes that are no packed image.
+func Unpack(packed []byte) (original []byte, err error) {
+	if Sniff(packed) != Packed {
+		return nil, unsupported("it is not a packed image")
+	}
+	p, err := openPacked(packed, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(p.remainder) == 0:
+		return nil, fmt.Errorf("%w: it was packed for memory, without what else its file had", ErrNoPackedForm)
+	}
+	if p.kind == kindCoefficients {
+		return p.restoreJPEG()
+	}
+	return p.unpackLossless()
+}
