@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
@@ -235,18 +234,4 @@ func (k *kept) packs(epoch int, id int64, file []byte) bool {
 		return false
 	}
 	return k.cache.Grown()+int64((k.rates.larger()-1)*float64(len(file))) <= k.forms.mayGrow(in)
-}
-
-// pack makes the packed form of a sample that was drawn, and keeps that instead.
-func (d *drawer) pack(l *load) {
-	k, p := d.batches.kept, &l.sample
-	began := time.Now()
-	data, err := d.decoders[0].Pack(p.data, p.head, decode.ForMemory)
-	if err != nil { // there is no such form of it
-		return
-	}
-	k.rates.wasPacked(len(p.data), len(data), time.Since(began))
-	if in, packs := k.keeper.Packs(l.item.of().Epoch, p.id); packs {
-		k.cache.Replace(p.id, stampOf(p.seen), data, k.forms.mayGrow(in))
-	}
 }

@@ -22,6 +22,7 @@ type drawer struct {
 	cpus     affinity.Set
 	decoders [2]*decode.Decoder
 	pixels   [2]pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
+	packed   pinned.Host    // a sample that is packed
 	writers  [2]*layout.Writer
 	held     pinned.Use // by decoders, as the account has it
 	charged  int64      // the part of all memory that the ledger has
@@ -38,7 +39,7 @@ type drawer struct {
 }
 
 func newDrawer(all *batches, cpus affinity.Set) *drawer {
-	d := &drawer{batches: all, cpus: cpus, probe: soonProbing}
+	d := &drawer{batches: all, cpus: cpus, probe: soonProbing, packed: pinned.NewHost(all.opts.Memory, all.memory.rest)}
 	d.equip()
 	for i := range d.writers {
 		d.pixels[i] = pinned.NewHost(all.opts.Memory, all.memory.rest)
@@ -136,6 +137,30 @@ func (d *drawer) packAll(able []*load) {
 	}
 }
 
+// pack makes the packed form of a sample that was drawn, and keeps that instead, if there is memory for it, and such a
+// form.
+func (d *drawer) pack(l *load) {
+	k, p, m := d.batches.kept, &l.sample, d.batches.memory
+	began, size := time.Now(), decode.PackedBound(p.head, int64(len(p.data)), decode.ForMemory)
+	needs := d.batches.opts.Decoding.PackNeeds(p.head, int64(len(p.data)), decode.ForMemory)
+	if needs += max(0, d.packed.Plan(int(size))-d.packed.Bytes()); !m.ledger.admitDrawing(needs, false) {
+		return
+	}
+	d.charged += needs
+	to, err := m.grow(&d.packed, int(size))
+	if err != nil {
+		return
+	}
+	n, err := d.decoders[0].PackTo(to, p.data, p.head, decode.ForMemory)
+	if err != nil {
+		return
+	}
+	k.rates.wasPacked(len(p.data), n, time.Since(began))
+	if in, packs := k.keeper.Packs(l.item.of().Epoch, p.id); packs {
+		k.cache.Replace(p.id, stampOf(p.seen), to[:n], k.forms.mayGrow(in))
+	}
+}
+
 // begin requests permission to write into the slots of some loads, as load.beginWriting does, and returns those that may be drawn.
 func (d *drawer) begin(hands []*load) []*load {
 	d.batches.mu.Lock()
@@ -227,6 +252,7 @@ func (d *drawer) trim() {
 		d.decoders[i].Trim()
 		d.pixels[i].Free()
 	}
+	d.packed.Free()
 	d.settle()
 }
 
@@ -244,7 +270,7 @@ func (d *drawer) settle() {
 	held := pinned.Use{Real: scratch, Reserved: scratch}
 	d.batches.memory.rest.Change(d.held, held)
 	d.held = held
-	scratch += d.pixels[0].Bytes() + d.pixels[1].Bytes()
+	scratch += d.pixels[0].Bytes() + d.pixels[1].Bytes() + d.packed.Bytes()
 	d.batches.memory.ledger.correct(useScratch, scratch-d.charged)
 	d.charged = scratch
 }
