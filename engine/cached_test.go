@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -181,16 +182,15 @@ func TestCropsReadOnlyTheirRows(t *testing.T) {
 	}
 }
 
-// TestHitsOfAMix: with raw samples four times as large as encoded ones, all batches have
-// the same number of hits and everything planned to be kept fits.
-func TestHitsOfAMix(t *testing.T) {
-	const n, side, batch = 768, 64, 48
-	dir, total := t.TempDir(), int64(0)
+// rawAndEncodedDir writes n images, by turns raw and encoded, in one class.
+func rawAndEncodedDir(t *testing.T, n, side int) (dir string, total int64) {
+	t.Helper()
+	dir = t.TempDir()
 	for i := range n {
 		name := filepath.Join(dir, fmt.Sprintf("%04d", i))
 		if i%2 == 0 {
 			writePPM(t, name+".ppm", side, side, picture(i, side, side))
-			total += side * side * 3
+			total += int64(side * side * 3)
 			continue
 		}
 		img := image.NewGray(image.Rect(0, 0, side, side))
@@ -206,6 +206,51 @@ func TestHitsOfAMix(t *testing.T) {
 		}
 		total += int64(out.Len())
 	}
+	return dir, total
+}
+
+// TestDecodingOrderOfCosts: raw and encoded samples are spread evenly within a batch, each by themselves,
+// whether they leave the cache, enter it, or do neither.
+func TestDecodingOrderOfCosts(t *testing.T) {
+	const n, side, size = 768, 64, 96
+	dir, total := rawAndEncodedDir(t, n, side)
+	e := start(t, dir, caching(cache.Constant, total/2), func(o *Options) { o.BatchSize, o.PrefetchDepth = size, 0 })
+	e.kept.keeper.settled()
+	readEpochs(t, e, 0, 1)
+	e.kept.keeper.settled()
+	type kind struct {
+		held, kept bool
+		cost       shard.Cost
+	}
+	for i := 1; i < e.catalog.Plan.Batches(0, 1); i++ {
+		b := &batch{key: Key{Epoch: 1, Batch: i}}
+		b.slots, b.valid = e.catalog.Plan.Batch(0, 1, i, nil)
+		b.items = b.valid
+		all, half := map[kind]int{}, map[kind]int{}
+		for k, slot := range e.kept.decodingOrder(b) {
+			id := b.slots[slot].ID
+			kept, _ := e.kept.keeper.Keep(1, id)
+			of := kind{e.kept.cache.Holds(id), kept, sample.CostOf(e.catalog.Dataset, int(id))}
+			if all[of]++; k < size/2 {
+				half[of]++
+			}
+		}
+		if len(all) != 8 {
+			t.Errorf("batch %d has %v", i, all)
+		}
+		for of, n := range all {
+			if off := 2*half[of] - n; off < -2 || off > 2 {
+				t.Errorf("batch %d: %d of %d samples that are %+v come in its first half", i, half[of], n, of)
+			}
+		}
+	}
+}
+
+// TestHitsOfAMix: with raw samples four times as large as encoded ones, all batches have
+// the same number of hits and everything planned to be kept fits.
+func TestHitsOfAMix(t *testing.T) {
+	const n, side, batch = 768, 64, 48
+	dir, total := rawAndEncodedDir(t, n, side)
 	e := start(t, dir, caching(cache.Constant, total*3/10), func(o *Options) { o.BatchSize, o.PrefetchDepth = batch, 0 })
 	readEpochs(t, e, 0, 4)
 	_, share := e.Budget().cacheSize()
