@@ -55,8 +55,8 @@ func TestRatioFits(t *testing.T) {
 	}
 }
 
-// TestRatioOfKinds: if a plan keeps the same share of each kind, the difference between the kinds is
-// not left to chance and needs no room.
+// TestRatioOfKinds: if a plan keeps the same share of each kind, the difference between the kinds
+// is not left to chance and needs no room.
 func TestRatioOfKinds(t *testing.T) {
 	const n, limit = 1000, 30 << 20
 	for _, sizes := range [][]int64{{50_000, 50_000, 50_000, 250_000}, {20_000, 80_000, 20_000, 280_000}} {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Cost is a kind of sample, by what it takes to get its pixels. A shuffle gives every batch the same
-// mix of them.
+// Cost is a kind of sample, by what it takes to get its pixels. A shuffle gives every batch the
+// same mix of them.
 type Cost uint8
 
 const (
@@ -25,14 +25,14 @@ func (c Cost) String() string {
 	return fmt.Sprintf("Cost(%d)", uint8(c))
 }
 
-// Costs says which samples of a dataset have which cost. It also finds the i-th sample of a cost. It
-// takes about n/6 bytes for two costs, at most twice that for three, and next to nothing for one. It is immutable;
-// nil says the same as one in which all samples are encoded.
+// Costs says which samples of a dataset have which cost. It also finds the i-th sample of a cost.
+// It takes about n/6 bytes for two costs, at most twice that for three, and next to nothing for
+// one. It is immutable; nil says the same as one in which all samples are encoded.
 type Costs struct {
 	counts [NumCosts]int64
-	// sets divide the samples: a set has those of its cost among all that are in no later set, numbered in
-	// their order. There is none for a cost without samples, nor for rest, the cost of all that are
-	// in no set.
+	// sets divide the samples: a set has those of its cost among all that are in no later set,
+	// numbered in their order. There is none for a cost without samples, nor for rest, the cost of
+	// all that are in no set.
 	sets [NumCosts]*subset
 	rest Cost
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// costsEvery: the samples whose ids are multiples of raw are raw, of the others the multiples of packed are
-// packed, and the rest is encoded. 0 has no multiples; it is nil where both are 0.
+// costsEvery: the samples whose ids are multiples of raw are raw, of the others the multiples of
+// packed are packed, and the rest is encoded. 0 has no multiples; it is nil where both are 0.
 func costsEvery(n, raw, packed int64) *Costs {
 	if raw == 0 && packed == 0 {
 		return nil

@@ -70,14 +70,14 @@
 // Samples of each cost are dealt out separately. Without placement, node v would get the
 // floor(m·v/N)-th to before the floor(m·(v+1)/N)-th position of the step. It has room for as many
 // of each cost as these have, and its list has a cost where these have it: place i is the next of
-// the list of that cost, made as above. So each batch has the mix that it has without placement, and a
-// node takes of each cost what it owns first. The mix comes before ownership: a node that owns
-// few raw samples, for example, gets its share of them from others.
+// the list of that cost, made as above. So each batch has the mix that it has without placement,
+// and a node takes of each cost what it owns first. The mix comes before ownership: a node that
+// owns few raw samples, for example, gets its share of them from others.
 //
 // So each node knows by itself what all others read. With a shuffle of n samples, n much more than
-// B, a node does not own sqrt((1-1/N)/(2·pi·B/N)) of what it gets, on average; of several costs that
-// all nodes own equally many of, that times the sum of the square roots of their shares, which is
-// at most 1.42 for two and 1.74 for three.
+// B, a node does not own sqrt((1-1/N)/(2·pi·B/N)) of what it gets, on average; of several costs
+// that all nodes own equally many of, that times the sum of the square roots of their shares, which
+// is at most 1.42 for two and 1.74 for three.
 //
 // # The order of an epoch (OrderVersion)
 //
@@ -89,9 +89,10 @@
 //
 //	mix(z): z ^= z>>30; z *= 0xbf58476d1ce4e5b9; z ^= z>>27; z *= 0x94d049bb133111eb; z ^= z>>31
 //
-// a permutation is keyed by the seed, the epoch and a tag for what is permuted: 0 all samples, 1 raw
-// samples, 2 encoded samples, 2^58 packed samples, 3 blocks, 4 and more what is in a window; plus
-// 2^56, 2^57 or 2^58 the raw, encoded or packed samples in it, if the dataset has several costs:
+// a permutation is keyed by the seed, the epoch and a tag for what is permuted: 0 all samples, 1
+// raw samples, 2 encoded samples, 2^58 packed samples, 3 blocks, 4 and more what is in a window;
+// plus 2^56, 2^57 or 2^58 the raw, encoded or packed samples in it, if the dataset has several
+// costs:
 //
 //	s = mix(seed + G);  s = mix((s ^ epoch) + G);  s = mix((s ^ tag) + G)
 //	add[i] = mix(s + (2i+1)·G)
@@ -116,11 +117,11 @@
 //
 // A shuffled plan of a dataset that has samples of two or three costs (raw, packed, encoded) gives
 // every batch the same mix. Raw samples take their positions first, then packed ones of those that
-// are left, and encoded ones have the rest. Of l positions that are left, numbered from 0, c samples
-// take number p iff floor((p+1)·c/l) > floor(p·c/l). That is the q-th of their positions, with
-// q = floor(p·c/l); of what is left after that, a position that they do not take has number p - q. With P
-// the permutation of c samples with the tag of the cost, the q-th of its positions holds the P(q)-th
-// of its samples, in the order of their ids.
+// are left, and encoded ones have the rest. Of l positions that are left, numbered from 0, c
+// samples take number p iff floor((p+1)·c/l) > floor(p·c/l). That is the q-th of their positions,
+// with q = floor(p·c/l); of what is left after that, a position that they do not take has number
+// p-q. With P the permutation of c samples with the tag of the cost, the q-th of its positions
+// holds the P(q)-th of its samples, in the order of their ids.
 //
 // So the number of samples of a cost in any run of positions, even one that wraps around the end of
 // the dataset, is within one of the run's share if there are two costs, and within two if there are
@@ -129,20 +130,20 @@
 // # Windows
 //
 // A shuffle with a Window of W mixes W blocks at a time, so that few are read at once. There are M
-// blocks of consecutive samples, as given by Blocks, or of BlockSamples with a smaller last one. The
-// i-th block of epoch e is Q(i), with Q the permutation of M blocks with tag 3. Let the sequence S
-// be the samples of the blocks in this order. There are G = ceil(M/W) windows: window g is the
-// blocks from the floor(M·g/G)-th to before the floor(M·(g+1)/G)-th. Let [lo, hi) be their places
-// in S: position p in [lo, hi) holds S[lo + R(p-lo)], with R the permutation of hi-lo samples with
-// tag 4+g.
+// blocks of consecutive samples, as given by Blocks, or of BlockSamples with a smaller last one.
+// The i-th block of epoch e is Q(i), with Q the permutation of M blocks with tag 3. Let the
+// sequence S be the samples of the blocks in this order. There are G = ceil(M/W) windows: window g
+// is the blocks from the floor(M·g/G)-th to before the floor(M·(g+1)/G)-th. Let [lo, hi) be their
+// places in S: position p in [lo, hi) holds S[lo + R(p-lo)], with R the permutation of hi-lo
+// samples with tag 4+g.
 //
-// If the dataset has samples of several costs, each window has them as a dataset of its own would, with
-// the samples S[lo] to S[hi-1] in the order of S and p-lo for p, and the permutations with tags
-// 4+g+2^56, 4+g+2^57 and 4+g+2^58. A window may have another share of a cost than the dataset. At its
-// borders nothing is owed, since it holds whole numbers of each. So a run of positions has, to within one
-// or two as above, the sum of its shares in the windows that it touches, however many. Only if an
-// unpadded plan reads on into the next range, whose windows are those of the next epoch, do both
-// parts of the batch count separately: it is within twice as many.
+// If the dataset has samples of several costs, each window has them as a dataset of its own would,
+// with the samples S[lo] to S[hi-1] in the order of S and p-lo for p, and the permutations with
+// tags 4+g+2^56, 4+g+2^57 and 4+g+2^58. A window may have another share of a cost than the dataset.
+// At its borders nothing is owed, since it holds whole numbers of each. So a run of positions has,
+// to within one or two as above, the sum of its shares in the windows that it touches, however
+// many. Only if an unpadded plan reads on into the next range, whose windows are those of the next
+// epoch, do both parts of the batch count separately: it is within twice as many.
 //
 // The number of samples before a block depends on the epoch, so all blocks are visited once for
 // each epoch; the last few epochs are remembered.

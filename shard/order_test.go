@@ -180,8 +180,8 @@ func rankOf(p *Plan, epoch int) int {
 	return rank
 }
 
-// TestPositionsAreUniform: over many seeds every position holds every sample of its cost equally often,
-// and if there is one cost, every sample is followed by every other equally often.
+// TestPositionsAreUniform: over many seeds every position holds every sample of its cost equally
+// often, and if there is one cost, every sample is followed by every other equally often.
 func TestPositionsAreUniform(t *testing.T) {
 	const n, seeds = 48, 6000
 	for _, every := range [][2]int64{{0, 0}, {4, 0}, {4, 3}} {
@@ -246,10 +246,10 @@ func costsAt(counts [NumCosts]int64) []Cost {
 	return at
 }
 
-// TestEveryBatchHasTheSameMix: every full batch of every epoch has its share of each cost, within one
-// if there are two costs and within two if there are three, even a batch that wraps around the end of the
-// dataset. With windows, its share is that of the windows that its samples are in, and with local
-// placement that of the dataset.
+// TestEveryBatchHasTheSameMix: every full batch of every epoch has its share of each cost, within
+// one if there are two costs and within two if there are three, even a batch that wraps around the
+// end of the dataset. With windows, its share is that of the windows that its samples are in, and
+// with local placement that of the dataset.
 func TestEveryBatchHasTheSameMix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 600 {
@@ -317,8 +317,8 @@ func mixAt(p *Plan, slot Slot) (share [NumCosts]float64) {
 	return share
 }
 
-// TestMixIsEvenOverCosts: whatever their counts, each cost has its share of any run of places to within
-// one, or to within two where there are three, and each sample one place.
+// TestMixIsEvenOverCosts: whatever their counts, each cost has its share of any run of places to
+// within one, or to within two where there are three, and each sample one place.
 func TestMixIsEvenOverCosts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	for range 300 {
@@ -355,8 +355,8 @@ func TestMixIsEvenOverCosts(t *testing.T) {
 	}
 }
 
-// TestMixGoesOn: a job that goes on with another number of ranks, or nodes, reads the same samples in
-// each step, and every sample once in an epoch.
+// TestMixGoesOn: a job that goes on with another number of ranks, or nodes, reads the same samples
+// in each step, and every sample once in an epoch.
 func TestMixGoesOn(t *testing.T) {
 	cfg := Config{Samples: 960, Shards: 8, BatchSize: 6, Shuffle: true, Seed: 5, PadLastBatch: true, Costs: costsEvery(960, 3, 4)}
 	for _, partition := range []Partition{Elastic, Local} {
@@ -392,7 +392,8 @@ func TestMixGoesOn(t *testing.T) {
 	}
 }
 
-// TestOneCost: with samples of only one cost, whichever it is, or without a shuffle, costs change nothing.
+// TestOneCost: with samples of only one cost, whichever it is, or without a shuffle, costs change
+// nothing.
 func TestOneCost(t *testing.T) {
 	const n = 50
 	without := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Shuffle: true})

@@ -79,8 +79,8 @@ func mix(z uint64) uint64 {
 }
 
 // blend spreads the samples of several costs evenly over as many places, and orders those of each
-// cost by themselves. The last cost takes its places first, of those that are left the one before it,
-// and so on: two costs are spread to within one sample, three to within two.
+// cost by themselves. The last cost takes its places first, of those that are left the one before
+// it, and so on: two costs are spread to within one sample, three to within two.
 type blend struct {
 	of     uint64
 	counts [NumCosts]uint64

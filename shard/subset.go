@@ -9,8 +9,8 @@ type subset struct {
 	words []uint64
 	// ranks[i] counts the members before block i; it has one more entry than blocks.
 	ranks []int64
-	// hints[in][i] is the block that holds member number i·blockBits; hints[out] is the same for the
-	// other numbers. A last entry ends the search.
+	// hints[in][i] is the block that holds member number i·blockBits; hints[out] is the same for
+	// the other numbers. A last entry ends the search.
 	hints [2][]int64
 }
 

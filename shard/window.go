@@ -70,8 +70,8 @@ type blockOrder struct {
 	epoch  int
 	order  permutation
 	starts []int64 // by place in the order: the position at which a block begins; at the end n
-	// before counts the samples of each cost in the blocks before a place, as starts does of all; nil
-	// for a cost that does not occur.
+	// before counts the samples of each cost in the blocks before a place, as starts does of all;
+	// nil for a cost that does not occur.
 	before [NumCosts][]int64
 }
 

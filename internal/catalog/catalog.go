@@ -316,7 +316,7 @@ var ErrUnread = errors.New("the machine failed")
 
 // Samples that the machine could not read when the dataset was opened have an unknown size
 // and format. The bytes of batches must not depend on that, so what would follow from either
-// is refused: an order where the samples of each cost are ordered separately, and the shapes of batches.
+// is refused: an order of samples of several costs, and the shapes of batches.
 
 // checkOrder refuses an order that depends on what an unread sample costs.
 func checkOrder(ds *dataset.Dataset, costs *shard.Costs) error {

@@ -6,8 +6,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestMixedOrdersHitEvenly: where samples of several costs are mixed in windows, or placed locally, every full
-// batch keeps and hits its share, as in any order.
+// TestMixedOrdersHitEvenly: where samples of several costs are mixed in windows, or placed locally,
+// every full batch keeps and hits its share, as in any order.
 func TestMixedOrdersHitEvenly(t *testing.T) {
 	base := shard.Config{Samples: 4800, Shards: 4, BatchSize: 30, Shuffle: true, Seed: 7, PadLastBatch: true}
 	two := shard.NewCosts(base.Samples, func(id int64) shard.Cost { return [5]shard.Cost{shard.Raw}[id%5] })
