@@ -43,15 +43,15 @@ type Cache struct {
 	policy Policy
 	plan   Plan
 
-	mu      sync.Mutex
-	ledger  ledger
-	arena   arena
-	table   table
-	lfu     *tinylfu // nil: the policy is another one
-	held    int64    // bytes of the held samples
-	packed  int64    // how many of these are packed
-	grown   int64    // what those take beyond what the files would
-	meter   meter
+	mu     sync.Mutex
+	ledger ledger
+	arena  arena
+	table  table
+	lfu    *tinylfu // nil: the policy is another one
+	held   int64    // bytes of the held samples
+	packed int64    // how many of these are packed
+	grown  int64    // what those take beyond what the files would
+	meter  meter
 }
 
 // New makes a cache; nil for the policy None and for a limit of 0. The caller closes it. An error

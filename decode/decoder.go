@@ -54,7 +54,7 @@ func (r Region) in(w, h int) bool {
 type view struct {
 	Header      Header
 	Region      Region
-	Scale       int // 1; for JPEG also 2, 4 or 8
+	Scale       int // 1; also 2, 4 or 8 if the header says that it reduces
 	Color       Color
 	Orientation uint8 // to apply; 1 for none, and always 1 in formats without orientation
 	Verified    bool  // see Task
@@ -71,7 +71,7 @@ func (v *view) size() (height, width int) {
 // check verifies that the region lies in the image and that dst has exactly its size and enough
 // memory.
 func (v *view) check(dst Image) error {
-	if v.Scale != 1 && !(v.Header.Reduces() && (v.Scale == 2 || v.Scale == 4 || v.Scale == 8)) {
+	if !v.Header.scales(v.Scale) {
 		return fmt.Errorf("%w: %s cannot be decoded at 1/%d", ErrDestination, v.Header.Format, v.Scale)
 	}
 	r := v.Region
@@ -86,6 +86,11 @@ func (v *view) check(dst Image) error {
 			dst.Width, dst.Height, pix, dst.Stride, width, height)
 	}
 	return nil
+}
+
+// scales reports whether the image can be decoded at 1/scale.
+func (h Header) scales(scale int) bool {
+	return scale == 1 || h.Reduces() && (scale == 2 || scale == 4 || scale == 8)
 }
 
 // A codec decodes a view of an image of its format; the destination fits the view. It must itself
@@ -143,8 +148,8 @@ func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
 }
 
-// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or 2, 4 and 8 for an
-// image that [Header.Reduces]. dst must have the upright region's size. The pixels are the same as if the whole
+// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or if h reduces also
+// 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
 // image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
 	return d.DecodeTask(Task{To: dst, Data: data, Header: h, Region: r, Scale: scale})
@@ -186,11 +191,11 @@ func (d *Decoder) view(t *Task) (v view, err error) {
 		return v, err
 	}
 	found, err := check(t.Data, h)
-	if err != nil {
-		return v, err
+	if err == nil && !found.scales(t.Scale) {
+		err = fmt.Errorf("%w: it holds no coefficients of a JPEG", ErrMismatch)
 	}
 	v.Header = found
-	return v, nil
+	return v, err
 }
 
 // Pairs reports whether DecodePair may gain anything for an image like h.

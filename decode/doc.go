@@ -7,8 +7,8 @@
 // A [Decoder], one per worker, writes pixels to their destination: rows of 8-bit RGB or gray
 // with any stride, already upright. It checks the destination and the pixel limit before it
 // allocates anything, and refuses data that does not match the header. Behind it, each format
-// has one codec, a function that decodes a region of the stored image, in JPEG also at a reduced
-// scale. [Options.StoredRegion] and [Options.ScaleOffset] map displayed coordinates to stored ones.
+// has one codec, a function that decodes a region of the stored image, in JPEG, packed or not, also
+// at a reduced scale. [Options.StoredRegion] and [Options.ScaleOffset] map displayed coordinates to stored ones.
 //
 // # Two builds
 //

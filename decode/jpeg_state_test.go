@@ -79,7 +79,7 @@ func verdictOf(t testing.TB, d *Decoder, f oddFile, scale int) (v verdict) {
 	if err != nil {
 		return verdict{err: err.Error()}
 	}
-	if !h.Reduces() {
+	if !h.scales(scale) {
 		scale = 1
 	}
 	w, hh := h.At(scale)

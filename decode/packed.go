@@ -113,10 +113,23 @@ func readPacked(data []byte, complete bool) (p packed, err error) {
 	if err := checkSide(int64(p.width), int64(p.height)); err != nil {
 		return p, err
 	}
+	if least := p.least(); int64(body) < least {
+		return p, corrupt("%dx%d pixels need a body of %d bytes at the least, and it has %d", p.width, p.height, least, body)
+	}
 	if rest := data[packedHead:]; uint64(len(rest)) == body+remainder {
 		p.body, p.remainder = rest[:body:body], rest[body:]
 	}
 	return p, nil
+}
+
+// least is the size of the smallest body that can hold the image: of lossless rows that are all 0, or
+// of MCUs of the largest size.
+func (p *packed) least() int64 {
+	w, h := int64(p.width), int64(p.height)
+	if p.kind == kindLossless {
+		return h * (1 + (w+31)/32)
+	}
+	return (w + 31) / 32 * ((h + 31) / 32)
 }
 
 // openPacked returns the parts of a whole file; only its checksum may not have been compared.

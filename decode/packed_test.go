@@ -181,6 +181,7 @@ func TestPackedHeader(t *testing.T) {
 		"no width":            {8, 0, ErrCorrupt, "size"},
 		"an endless body":     {23, 1, ErrCorrupt, "body"},
 		"reserved bytes":      {40, 1, ErrCorrupt, "reserved"},
+		"pixels from nowhere": {10, 1, ErrCorrupt, "65556x10 pixels need a body of"},
 		"a longer body":       {17, 9, ErrCorrupt, "bytes at the least"},
 	} {
 		data := bytes.Clone(good)

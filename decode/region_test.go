@@ -18,7 +18,7 @@ func TestRegions(t *testing.T) {
 		for _, c := range []Color{RGB, Gray} {
 			d := set.decoder(t, Options{Color: c})
 			for _, scale := range []int{1, 2, 4, 8} {
-				if scale == 1 || h.Reduces() {
+				if h.scales(scale) {
 					n := 6
 					if set.light {
 						n = 1

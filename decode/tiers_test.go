@@ -60,18 +60,17 @@ func randomRegion(random *rand.Rand, h Header) Region {
 }
 
 // TestTiersPixels: a packed JPEG has the pixels of the JPEG in all kernels, for the whole image and
-// for regions, in both colours and all orientations.
+// for regions, in both colours and all orientations, at every scale.
 func TestTiersPixels(t *testing.T) {
 	random, packed := rand.New(rand.NewPCG(1, 2)), 0
 	eachPacked(t, func(name string, data, body []byte, h Header) {
 		packed++
-		for i := range 16 {
+		for i := range 20 {
 			v := view{Header: h, Scale: 1 << (i % 4), Color: Color(i / 4 % 2)}
 			v.Orientation = uint8(1 + random.IntN(8))
-			reduced := h
-			reduced.Width, reduced.Height = h.At(v.Scale)
-			if v.Region = (Region{W: reduced.Width, H: reduced.Height}); i >= 8 {
-				v.Region = randomRegion(random, reduced)
+			v.Region.W, v.Region.H = h.At(v.Scale)
+			if i >= 8 {
+				v.Region = randomRegion(random, Header{Width: v.Region.W, Height: v.Region.H})
 			}
 			sameTiers(t, oddFile{name, data}, body, v)
 		}
@@ -86,7 +85,7 @@ func sameTiers(t *testing.T, f oddFile, body []byte, v view) {
 	height, width := v.size()
 	d := NewDecoder(Options{Color: v.Color})
 	defer d.Close()
-	name := fmt.Sprintf("%s %+v in colour %d, turned by %d", f.name, v.Region, v.Color, v.Orientation)
+	name := fmt.Sprintf("%s %+v at 1/%d in colour %d, turned by %d", f.name, v.Region, v.Scale, v.Color, v.Orientation)
 	want := newCanvas(width, height, v.Color.Channels())
 	if err := d.codecs[JPEG](&d.kept, want.Image, f.data, v); err != nil {
 		t.Fatalf("%s: %v", name, err)
