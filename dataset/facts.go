@@ -33,7 +33,7 @@ const (
 
 // factsVersion names the layout, and the rules for listing datasets and judging headers. What is of
 // another version is learned again.
-const factsVersion = "12"
+const factsVersion = "13"
 
 // Kinds of records.
 const (

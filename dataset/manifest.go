@@ -213,6 +213,8 @@ func parseFormat(text string) (uint8, error) {
 		name = "jpeg"
 	case "ppm", "pgm":
 		name = "pnm"
+	case "bfs":
+		name = "packed"
 	}
 	number, ok := formatNumber(name)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 
 // Header is what an image's first bytes, and perhaps its last, say about it.
 type Header struct {
-	Format        string // jpeg, png, bmp, pnm or webp
+	Format        string // jpeg, png, bmp, pnm, webp or packed
 	Height, Width int    // pixels, as stored
 	Orientation   uint8  // EXIF 1..8; 5 and above exchange height and width
 	// Tail is how many bytes of the file's end the Prober must also see before it knows all of

@@ -28,9 +28,9 @@ const (
 	maxReason = 300  // bytes; what one bad file may add to the table, the index and a log line
 )
 
-// formats are the formats that samples can have, by the number in their row. The first stands for
-// a format that is not known.
-var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp"}
+// formats are the formats that samples can have, by the number in their row, which stored indexes
+// have, too: new ones come last. The first stands for a format that is not known.
+var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp", "packed"}
 
 // formatNumber returns the number of a format, 0 if there is no such format.
 func formatNumber(name string) (number uint8, ok bool) {

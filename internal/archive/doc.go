@@ -13,8 +13,9 @@
 // In a WebDataset, files that are named alike up to the first dot are one sample. A tar counts as a
 // WebDataset if images have other files beside them which hold labels, or if they have other files
 // beside them and are not in directories. The image is the first there is of jpg, jpeg, png, webp,
-// bmp, ppm and pgm. The label is the text of .cls, a number or a name; or else "label", "cls" or
-// "class" in .json. Two samples with one name are an error.
+// bmp, ppm, pgm and bfs; a packed one may also have both extensions, as x.jpg.bfs. The label is the
+// text of .cls, a number or a name; or else "label", "cls" or "class" in .json. Two samples with one
+// name are an error.
 //
 // In Parquet, samples are rows. Images are in a column of bytes or, as Hugging Face writes them, in
 // one of bytes and path. Hugging Face's note about the columns says which have images and labels, and

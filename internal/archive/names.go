@@ -12,11 +12,13 @@ import (
 const (
 	maxName  = 4096    // bytes of a sample's name
 	maxClass = 1 << 10 // bytes of a class name
+
+	packed = "bfs" // the extension of packed images
 )
 
 var (
 	// images are the extensions of images, the ones that are preferred in a sample of several first.
-	images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm"}
+	images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm", packed}
 
 	// usualImages and usualLabels are names of columns and features, the likeliest first. Those with slashes are TensorFlow's.
 	usualImages = []string{"image/encoded", "image", "img", "jpg", "jpeg", "png", "image_raw", "encoded", "x"}

@@ -62,6 +62,7 @@ func (g *groups) add(name string, h *tar.Header, at int64) error {
 
 func (g *groups) addImage(name, field string, h *tar.Header, at int64) {
 	g.addFile(name, h, at)
+	field = strings.TrimSuffix(field, "."+packed) // x.jpg.bfs is the jpg of x
 	if rank := rank(strings.ToLower(g.Image), images, field); rank >= 0 && (g.image < 0 || rank < g.rank) {
 		g.image, g.rank = len(g.Samples)-1, rank
 	}

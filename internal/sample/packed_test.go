@@ -1,0 +1,256 @@
+package sample
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/pixels"
+)
+
+// files are the contents of files by name, in order of their names.
+type files map[string][]byte
+
+// generated are images of every kind in three classes.
+func generated(t *testing.T) files {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "mixed")
+	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 60, Kind: gen.Mixed, Classes: 3, Seed: 5}); err != nil {
+		t.Fatal(err)
+	}
+	all := files{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		all[name], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// packed packs what can be packed.
+func (f files) packed(t *testing.T) (p files, count int) {
+	t.Helper()
+	d := decode.NewDecoder(decode.Options{})
+	defer d.Close()
+	p = files{}
+	for name, data := range f {
+		h, err := decode.ReadHeader(data, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, err := d.Pack(data, h, decode.ForFile)
+		switch {
+		case errors.Is(err, decode.ErrNoPackedForm):
+			p[name] = data
+		case err != nil:
+			t.Fatalf("%s: %v", name, err)
+		default:
+			p[name+".bfs"] = short
+			count++
+		}
+	}
+	return p, count
+}
+
+// The ways to store a dataset: each writes files to a directory, and returns what to open.
+var stored = map[string]func(dir string, f files) (path string, err error){
+	"folder": func(dir string, f files) (string, error) {
+		return dir, f.write(dir)
+	},
+	"manifest": func(dir string, f files) (string, error) {
+		rows := "path,label,height,width,format\n"
+		for k, name := range slices.Sorted(maps.Keys(f)) {
+			rows += fmt.Sprintf("%s,%d,", name, label(name))
+			if h, err := decode.ReadHeader(f[name], true); err != nil || k%2 == 0 {
+				rows += ",,\n"
+			} else {
+				height, width := h.Size(false)
+				rows += fmt.Sprintf("%d,%d,%s\n", height, width, filepath.Ext(name)[1:])
+			}
+		}
+		return filepath.Join(dir, "list.csv"), errors.Join(f.write(dir), os.WriteFile(filepath.Join(dir, "list.csv"), []byte(rows), 0o644))
+	},
+	"tar": func(dir string, f files) (string, error) {
+		path := filepath.Join(dir, "all.tar")
+		return path, os.WriteFile(path, f.tar(), 0o644)
+	},
+	"tar of tars": func(dir string, f files) (string, error) {
+		inner := map[string]files{}
+		for name, data := range f {
+			class := filepath.Dir(name)
+			if inner[class] == nil {
+				inner[class] = files{}
+			}
+			inner[class][filepath.Base(name)] = data
+		}
+		outer := files{}
+		for class, f := range inner {
+			outer[class+".tar"] = f.tar()
+		}
+		path := filepath.Join(dir, "all.tar")
+		return path, os.WriteFile(path, outer.tar(), 0o644)
+	},
+	"WebDataset": func(dir string, f files) (string, error) {
+		with := files{}
+		for name, data := range f {
+			flat := strings.ReplaceAll(name, "/", "-")
+			stem, _, _ := strings.Cut(flat, ".")
+			with[strings.ToLower(flat)] = data
+			with[stem+".cls"] = fmt.Append(nil, label(name))
+		}
+		path := filepath.Join(dir, "all.tar")
+		return path, os.WriteFile(path, with.tar(), 0o644)
+	},
+	"zip": func(dir string, f files) (string, error) {
+		var b bytes.Buffer
+		w := zip.NewWriter(&b)
+		for _, name := range slices.Sorted(maps.Keys(f)) {
+			to, err := w.Create(name)
+			if err != nil {
+				return "", err
+			}
+			to.Write(f[name]) // to memory, which does not fail
+		}
+		path := filepath.Join(dir, "all.zip")
+		return path, errors.Join(w.Close(), os.WriteFile(path, b.Bytes(), 0o644))
+	},
+}
+
+// label is one that follows from the number in a name.
+func label(name string) int {
+	stem, _, _ := strings.Cut(name, ".")
+	return int(stem[len(stem)-1]) % 3
+}
+
+func (f files) write(dir string) error {
+	for name, data := range f {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f files) tar() []byte {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		_ = w.WriteHeader(&tar.Header{Name: name, Size: int64(len(f[name])), Mode: 0o644})
+		_, _ = w.Write(f[name])
+	}
+	w.Close()
+	return b.Bytes()
+}
+
+// TestPackedSamples: a dataset with packed images is the one with the originals: the same samples
+// in the same order, with the same labels, sizes and pixels, at every scale of decoding, however it is stored.
+func TestPackedSamples(t *testing.T) {
+	originals := generated(t)
+	short, count := originals.packed(t)
+	if count < 20 {
+		t.Fatalf("only %d images could be packed", count)
+	}
+	for name, store := range stored {
+		t.Run(name, func(t *testing.T) {
+			was, is := openStored(t, store, originals), openStored(t, store, short)
+			if was.Len() != len(originals) || is.Len() != was.Len() || is.Report().Formats["packed"] != count {
+				t.Fatalf("%d samples became %d: %v", was.Len(), is.Len(), is.Report().Formats)
+			}
+			if !slices.Equal(was.Classes(), is.Classes()) {
+				t.Errorf("classes %q became %q", was.Classes(), is.Classes())
+			}
+			a, b := newReader(t, was), newReader(t, is)
+			for i := range was.Len() {
+				if want := was.Path(i); is.Path(i) != want && is.Path(i) != want+".bfs" || is.Label(i) != was.Label(i) {
+					t.Fatalf("%s with label %d became %s with label %d", want, was.Label(i), is.Path(i), is.Label(i))
+				}
+				for _, shrink := range []int{1, 2, 9} {
+					want, got := drawn(t, a, i, shrink), drawn(t, b, i, shrink)
+					if !bytes.Equal(want, got) {
+						t.Errorf("%s has other pixels at 1/%d", is.Path(i), shrink)
+					}
+				}
+			}
+		})
+	}
+}
+
+func openStored(t *testing.T, store func(dir string, f files) (string, error), f files) *dataset.Dataset {
+	t.Helper()
+	path, err := store(t.TempDir(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds, err := dataset.Open(t.Context(), path, dataset.Options{Prober: Probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	return ds
+}
+
+func newReader(t *testing.T, ds *dataset.Dataset) *Reader {
+	r := NewReader(ds, decode.Options{MaxPixels: 1 << 28}, NewMemory(0, 1))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// drawn are the pixels of a sample, shrunk.
+func drawn(t *testing.T, r *Reader, i, shrink int) []byte {
+	t.Helper()
+	img, err := r.Read(t.Context(), i, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, w := r.ds.Size(i, false); h != img.Height || w != img.Width {
+		t.Errorf("%s has %dx%d pixels, and is indexed with %dx%d", r.ds.Path(i), img.Height, img.Width, h, w)
+	}
+	o := resample.Options{Mode: resample.Stretch, Height: max(1, img.Height/shrink), Width: max(1, img.Width/shrink)}
+	pix := make([]byte, 3*o.Height*o.Width)
+	if err := r.Draw(img, o.Choose(0, int64(i), img.Height, img.Width), pixels.Target{Pix: pix, Stride: 3 * o.Width}); err != nil {
+		t.Fatalf("%s: %v", r.ds.Path(i), err)
+	}
+	return pix
+}
+
+// TestPackedDamage: a packed image of which any byte has changed is bad, and says so.
+func TestPackedDamage(t *testing.T) {
+	short, _ := generated(t).packed(t)
+	damaged := 0
+	for name, data := range short {
+		if filepath.Ext(name) == ".bfs" {
+			data[len(data)-1-damaged*len(data)/len(short)] ^= 1
+			damaged++
+		}
+	}
+	ds := openStored(t, stored["folder"], short)
+	v, err := Verify(t.Context(), ds, dataset.Share{}, Options{Decoding: decode.Options{MaxPixels: 1 << 28}, Workers: 1})
+	if err != nil || len(v.Bad) != damaged {
+		t.Errorf("of %d damaged images, %d are bad: %v, %v", damaged, len(v.Bad), v.Bad, err)
+	}
+	for _, bad := range v.Bad {
+		if filepath.Ext(bad.Path) != ".bfs" {
+			t.Errorf("%s: %s", bad.Path, bad.Reason)
+		}
+	}
+}
