@@ -42,6 +42,9 @@ const (
 	numKinds
 )
 
+// PackedExt is what the names of packed images end in.
+const PackedExt = ".bfs"
+
 // originals are the formats of originals by their number in the file, which never changes.
 var originals = [...]Format{1: JPEG, 2: PNG, 3: BMP, 4: PNM, 5: WebP}
 

@@ -30,19 +30,23 @@ func convertCommand(c *console) *cli.Command {
 		})
 		datasetFlags(f, &r.source)
 		f.group = ""
-		f.derived("raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds",
-			value(&o.Ratio, "a number from 0 to 1, or auto", func(text string) (ratio float64, ok bool) {
+		f.derived("raw-ratio", "0", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds",
+			value(&o.Shares.Raw, "a number from 0 to 1, or auto", func(text string) (ratio float64, ok bool) {
 				r.auto = text == "auto"
 				return ratio, r.auto || fraction(&ratio)(text) == ""
 			}))
+		f.derived("packed-ratio", "0", "store a share of `R` packed, 0 to 1", fraction(&o.Shares.Packed))
 		rawFlags(f, o)
 		partFlags(f, &o.Part, &o.Merge)
 		f.check(func() error {
 			r.dataset, r.out, r.source.Workers = f.args[0], f.args[1], e.Workers
 			o.Seed, o.Workers, o.Memory = e.Seed, e.Workers, c.memoryLimit(e.MemoryLimit)
 			o.MaxPixels, o.IgnoreOrientation = e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation
-			if !f.Changed("raw-ratio") {
-				return usage("--raw-ratio is missing")
+			if !f.Changed("raw-ratio") && !f.Changed("packed-ratio") {
+				return usage("--raw-ratio or --packed-ratio is missing")
+			}
+			if err := o.Shares.Validate(); err != nil {
+				return err
 			}
 			if i := slices.IndexFunc(onlyAuto, f.Changed); i >= 0 && !r.auto {
 				return usage("--%s is for --raw-ratio auto: it is a flag of the mount to profile for", onlyAuto[i])
@@ -101,12 +105,12 @@ func (r *convertRequest) convert(ctx context.Context, ds *dataset.Dataset) (prin
 	o, source := r.options, ds.Name()
 	o.Manifest = ds.Manifest()
 	if r.auto {
-		o.Auto = func(ctx context.Context) (float64, error) {
+		o.Auto = func(ctx context.Context) (convert.Shares, error) {
 			result, err := r.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.gpu)
 			if err == nil && result.AsItIs {
 				err = errBestAsItIs
 			}
-			return result.RawRatio, err
+			return convert.Shares{Raw: result.RawRatio}, err
 		}
 	}
 	var plan convert.Plan
@@ -147,8 +151,14 @@ func (r *convertRequest) announce(p convert.Plan) {
 	if p.Resumed {
 		r.printf("continuing in %s\n", p.Staging)
 	}
-	r.printf("%d of %s will be raw (%d already); kept as %s, %s, %s\n",
-		p.Raw, count(p.Samples, "image"), p.AlreadyRaw, count(p.Linked, "hard link"), count(p.Cloned, "clone"), count(p.Copied, "copy"))
+	will := fmt.Sprintf("%d of %s will be raw (%d already)", p.Raw, count(p.Samples, "image"), p.AlreadyRaw)
+	switch {
+	case p.Shares.Raw == 0 && p.Shares.Packed > 0:
+		will = fmt.Sprintf("%d of %s will be packed (%d already)", p.Packed, count(p.Samples, "image"), p.AlreadyPacked)
+	case p.Shares.Packed > 0:
+		will += fmt.Sprintf(", %d packed (%d already)", p.Packed, p.AlreadyPacked)
+	}
+	r.printf("%s; kept as %s, %s, %s\n", will, count(p.Linked, "hard link"), count(p.Cloned, "clone"), count(p.Copied, "copy"))
 	r.printf("this needs %s in %s, where %s are free\n", formatBytes(p.NeedBytes), filepath.Dir(p.Out), formatBytes(p.FreeBytes))
 }
 
@@ -198,10 +208,16 @@ func (r convertResult) print(out io.Writer) {
 	}
 	t.row("images", "%d", r.Samples)
 	t.row("raw", "%d, %d of them already", r.Raw, r.AlreadyRaw)
+	if r.Shares.Packed > 0 || r.Packed > 0 {
+		t.row("packed", "%d, %d of them already", r.Packed, r.AlreadyPacked)
+	}
+	if r.Unpackable > 0 {
+		t.row("not packed", "%d chosen images that have no packed form: they stay as they are, and others were chosen instead", r.Unpackable)
+	}
 	if r.Finished {
 		t.row("done", "earlier; there was nothing to do")
 	} else {
-		t.row("done", "%d made raw, %d linked, %d cloned, %d copied, %d from an earlier run", r.Converted, r.Linked, r.Cloned, r.Copied, r.Reused)
+		t.row("done", "%d made raw or packed, %d linked, %d cloned, %d copied, %d from an earlier run", r.Converted, r.Linked, r.Cloned, r.Copied, r.Reused)
 	}
 	if r.Symlinked > 0 {
 		t.row("left", "%d unreadable files in place, as symbolic links", r.Symlinked)

@@ -23,7 +23,7 @@ func TestConvertUsage(t *testing.T) {
 	}{
 		{[]string{"convert", "--raw-ratio", "0.5"}, "DATASET is missing"},
 		{[]string{"convert", "photos", "--raw-ratio", "0.5"}, "OUT is missing"},
-		{convert(), "--raw-ratio is missing"},
+		{convert(), "--raw-ratio or --packed-ratio is missing"},
 		{convert("--raw-ratio", "1.5"), `--raw-ratio must be a number from 0 to 1, or auto, but is "1.5"`},
 		{convert("--raw-ratio", "-1/3"), `--raw-ratio must be a number from 0 to 1, or auto, but is "-1/3"`},
 		{convert("--raw-ratio", "most"), `--raw-ratio must be a number from 0 to 1, or auto, but is "most"`},
@@ -33,6 +33,8 @@ func TestConvertUsage(t *testing.T) {
 		{convert("--raw-ratio", "1", "--raw-resize", "stretch", "--raw-size", "0x9"), `--raw-size must be a height and a width, each from 1 to 1048576, as in 256x256, but is "0x9"`},
 		{convert("--raw-ratio", "1", "--raw-size", "9x9", "--raw-resize", "random-resized-crop"), `--raw-resize must be stretch, not-larger or not-smaller, but is "random-resized-crop"`},
 		{convert("--raw-ratio", "1", "--raw-size", "9x9", "--raw-resize", "center-crop"), `--raw-resize must be stretch, not-larger or not-smaller, but is "center-crop"`},
+		{convert("--packed-ratio", "2"), `--packed-ratio must be a number from 0 to 1, but is "2"`},
+		{convert("--packed-ratio", "0.5", "--raw-ratio", "0.6"), `--packed-ratio must be at most what a raw ratio of 0.6 leaves of 1, but is "0.5"`},
 		{convert("--raw-ratio", "1", "--seed", "x"), `--seed must be a whole number from 0 to 2^64-1, but is "x"`},
 		{convert("--raw-ratio", "1", "--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
 		{convert("--raw-ratio", "1", "--memory-limit", "0"), `--memory-limit must be a size in bytes above 0`},
@@ -126,7 +128,7 @@ func TestConvert(t *testing.T) {
 	got := batchfs(t, "convert", "--raw-ratio", "1", "--raw-format", "ppm", "--raw-size", "2x2", "--raw-resize", "stretch", out, again)
 	for _, want := range []string{
 		"10 of 10 images will be raw (4 already); kept as 4 hard links, 0 clones, 0 copies\n", "this needs ", " are free\n",
-		"raw         10, 4 of them already\n", "done        6 made raw, 4 linked, 0 cloned, 0 copied, 0 from an earlier run\n", "unreadable  0\n",
+		"raw         10, 4 of them already\n", "done        6 made raw or packed, 4 linked, 0 cloned, 0 copied, 0 from an earlier run\n", "unreadable  0\n",
 	} {
 		if !strings.Contains(got.out, want) || got.status != statusDone || got.err != "" {
 			t.Errorf("does not print %q: %+v", want, got)
@@ -134,6 +136,24 @@ func TestConvert(t *testing.T) {
 	}
 	if got := batchfs(t, "index", again); !strings.Contains(got.out, "; pnm 6, bmp 4; ") {
 		t.Errorf("index prints %s", got.out)
+	}
+}
+
+// TestConvertPacked: packed images count, are read, and are said in words.
+func TestConvertPacked(t *testing.T) {
+	data, dir := photos(t, 5), t.TempDir()
+	write(t, data, map[string]string{"a/5.png": "no image"})
+	for _, test := range []struct{ flags, says, counts string }{
+		{"--packed-ratio=1", "10 of 11 images will be packed (0 already); kept", "; packed 10; 1 unreadable"},
+		{"--packed-ratio=0.5 --raw-ratio=0.2", "2 of 11 images will be raw (0 already), 6 packed (0 already); kept", "; packed 6, bmp 2, png 2; 1 unreadable"},
+	} {
+		got := batchfs(t, append([]string{"convert", data, filepath.Join(dir, test.flags)}, strings.Fields(test.flags)...)...)
+		if got.status != statusDone || !strings.HasPrefix(got.out, test.says) {
+			t.Errorf("%s: %+v", test.flags, got)
+		}
+		if got := batchfs(t, "index", filepath.Join(dir, test.flags)); !strings.Contains(got.out, test.counts) {
+			t.Errorf("%s: index prints %s", test.flags, got.out)
+		}
 	}
 }
 

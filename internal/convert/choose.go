@@ -9,14 +9,13 @@ import (
 	"slices"
 )
 
-// kind is the state of a sample.
-type kind uint8
+// standing is what a sample is to the choice of those that get a form.
+type standing uint8
 
 const (
-	encoded    kind = iota // can become raw
-	chosen                 // becomes raw
-	alreadyRaw             // was raw before
-	unreadable             // can only be kept
+	eligible standing = iota // can get it
+	counted                  // has it already
+	excluded                 // can or shall not get it
 )
 
 // samples are what a choice depends on. *dataset.Dataset has these methods.
@@ -26,11 +25,11 @@ type samples interface {
 	Path(i int) string
 }
 
-// choose returns the samples to convert so that a share of ratio is raw. It considers those
-// that are encoded or chosen; see the package comment.
-func choose(s samples, kinds []kind, seed uint64, ratio float64) []int32 {
-	ranking, raw := rank(s, kinds, seed)
-	want := min(max(target(ratio, int64(s.Len()))-raw, 0), int64(len(ranking)))
+// choose returns the eligible samples to convert so that a share of ratio has the form; see the
+// package comment.
+func choose(s samples, standings []standing, seed uint64, ratio float64) []int32 {
+	ranking, already := rank(s, standings, seed)
+	want := min(max(target(ratio, int64(s.Len()))-already, 0), int64(len(ranking)))
 	best := make([]int32, want)
 	for k := range best {
 		best[k] = ranking[k].sample
@@ -43,24 +42,24 @@ func target(ratio float64, n int64) int64 {
 	return min(int64(math.Floor(ratio*float64(n)+0.5)), n)
 }
 
-// candidate is a sample that can become raw.
+// candidate is an eligible sample.
 type candidate struct {
 	rank   float64
 	key    uint64 // a hash
 	sample int32
 }
 
-// rank returns the samples that can become raw, best first, and how many already are.
-func rank(s samples, kinds []kind, seed uint64) (ranking []candidate, raw int64) {
-	size, ranked := map[int]int{}, map[int]int{} // by label; those already raw come first
-	for i, k := range kinds {
+// rank returns the eligible samples, best first, and how many have the form already.
+func rank(s samples, standings []standing, seed uint64) (ranking []candidate, already int64) {
+	size, ranked := map[int]int{}, map[int]int{} // by label; those counted already come first
+	for i, standing := range standings {
 		label := s.Label(i)
 		size[label]++
-		switch k {
-		case alreadyRaw:
+		switch standing {
+		case counted:
 			ranked[label]++
-			raw++
-		case encoded, chosen:
+			already++
+		case eligible:
 			ranking = append(ranking, candidate{key: hash(seed, "sample", s.Path(i)), sample: int32(i)})
 		}
 	}
@@ -75,7 +74,7 @@ func rank(s samples, kinds []kind, seed uint64) (ranking []candidate, raw int64)
 		ranking[k].rank = (float64(ranked[label]) - stagger[label]) / float64(size[label])
 	}
 	slices.SortFunc(ranking, order)
-	return ranking, raw
+	return ranking, already
 }
 
 // staggered spreads the labels evenly from 0 to 1, in an order that depends on the seed.

@@ -10,14 +10,14 @@ import (
 
 // population is a dataset as seen by the choice.
 type population struct {
-	labels []int
-	kinds  []kind
+	labels    []int
+	standings []standing
 }
 
-func (p *population) add(label, n int, k kind) {
+func (p *population) add(label, n int, k standing) {
 	for range n {
 		p.labels = append(p.labels, label)
-		p.kinds = append(p.kinds, k)
+		p.standings = append(p.standings, k)
 	}
 }
 
@@ -27,14 +27,14 @@ func (p *population) Path(i int) string { return fmt.Sprintf("%d/%d.jpg", p.labe
 
 // choose returns the choice, ascending.
 func (p *population) choose(seed uint64, ratio float64) []int32 {
-	return slices.Sorted(slices.Values(choose(p, p.kinds, seed, ratio)))
+	return slices.Sorted(slices.Values(choose(p, p.standings, seed, ratio)))
 }
 
 // count returns how many samples of each class are raw after a choice.
 func (p *population) count(chosen []int32) map[int]int {
 	raw := map[int]int{}
 	for i, l := range p.labels {
-		if _, ok := slices.BinarySearch(chosen, int32(i)); ok || p.kinds[i] == alreadyRaw {
+		if _, ok := slices.BinarySearch(chosen, int32(i)); ok || p.standings[i] == counted {
 			raw[l]++
 		}
 	}
@@ -56,7 +56,7 @@ func randomPopulation(r *rand.Rand) *population {
 		if r.IntN(4) == 0 {
 			size += r.IntN(40)
 		}
-		p.add(class*3-1, size, encoded)
+		p.add(class*3-1, size, eligible)
 	}
 	r.Shuffle(len(p.labels), func(i, j int) { p.labels[i], p.labels[j] = p.labels[j], p.labels[i] })
 	return p
@@ -72,7 +72,7 @@ func TestChoiceIsEven(t *testing.T) {
 		if round%3 == 0 {
 			p = &population{}
 			for class := range 2 + r.IntN(9) {
-				p.add(class, 1+round/3, encoded)
+				p.add(class, 1+round/3, eligible)
 			}
 		}
 		seed, n, sizes := r.Uint64(), len(p.labels), p.sizes()
@@ -118,7 +118,7 @@ func TestChoiceIsEven(t *testing.T) {
 func TestChoiceByPath(t *testing.T) {
 	const n, seeds = 40, 1000
 	p := &population{}
-	p.add(0, n, encoded)
+	p.add(0, n, eligible)
 	var times [n]int
 	for seed := range uint64(seeds) {
 		for _, i := range p.choose(seed, 0.25) {
@@ -133,7 +133,7 @@ func TestChoiceByPath(t *testing.T) {
 	if chi > 80 { // 39 degrees of freedom: 1 in 10,000
 		t.Errorf("chosen %v times: chi-square %.1f", times, chi)
 	}
-	forward, back := p.choose(7, 0.5), slices.Sorted(slices.Values(choose(reversed{p}, p.kinds, 7, 0.5)))
+	forward, back := p.choose(7, 0.5), slices.Sorted(slices.Values(choose(reversed{p}, p.standings, 7, 0.5)))
 	for k, i := range back {
 		if forward[len(forward)-1-k] != n-1-i {
 			t.Fatalf("the list in reverse makes another choice: %v and %v", forward, back)
@@ -149,10 +149,10 @@ func (r reversed) Path(i int) string { return r.population.Path(r.Len() - 1 - i)
 // share, the others get fewer, as evenly as possible.
 func TestChoiceCountsRaw(t *testing.T) {
 	p := &population{}
-	p.add(0, 10, encoded)
-	p.add(1, 3, alreadyRaw)
-	p.add(1, 7, encoded)
-	p.add(2, 10, alreadyRaw)
+	p.add(0, 10, eligible)
+	p.add(1, 3, counted)
+	p.add(1, 7, eligible)
+	p.add(2, 10, counted)
 	for _, test := range []struct {
 		ratio float64
 		want  map[int]int
@@ -177,12 +177,12 @@ func TestChoicePassesOver(t *testing.T) {
 	for range 200 {
 		p := randomPopulation(r)
 		good := 0
-		for i := range p.kinds {
+		for i := range p.standings {
 			switch r.IntN(5) {
 			case 0:
-				p.kinds[i] = unreadable
+				p.standings[i] = excluded
 			case 1:
-				p.kinds[i] = alreadyRaw
+				p.standings[i] = counted
 				good++
 			default:
 				good++
@@ -191,16 +191,16 @@ func TestChoicePassesOver(t *testing.T) {
 		ratio := r.Float64()
 		chosen := p.choose(5, ratio)
 		raw := len(chosen)
-		for i, k := range p.kinds {
-			if k == alreadyRaw {
+		for i, k := range p.standings {
+			if k == counted {
 				raw++
 			}
-			if _, ok := slices.BinarySearch(chosen, int32(i)); ok && k != encoded {
+			if _, ok := slices.BinarySearch(chosen, int32(i)); ok && k != eligible {
 				t.Fatalf("sample %d, which cannot become raw, is chosen", i)
 			}
 		}
 		already := raw - len(chosen)
-		if want := max(already, min(int(target(ratio, int64(len(p.kinds)))), good)); raw != want {
+		if want := max(already, min(int(target(ratio, int64(len(p.standings)))), good)); raw != want {
 			t.Fatalf("%d raw, want %d", raw, want)
 		}
 		if len(chosen) == 0 {
@@ -208,7 +208,7 @@ func TestChoicePassesOver(t *testing.T) {
 		}
 		spoilt := chosen[r.IntN(len(chosen))]
 		before := p.count(chosen)
-		p.kinds[spoilt] = unreadable
+		p.standings[spoilt] = excluded
 		again := p.choose(5, ratio)
 		for _, i := range chosen {
 			if _, ok := slices.BinarySearch(again, i); ok == (i == spoilt) {
@@ -224,8 +224,8 @@ func TestChoicePassesOver(t *testing.T) {
 
 // left is how many samples of a class could still become raw.
 func (p *population) left(label int, chosen []int32) (n int) {
-	for i, k := range p.kinds {
-		if _, ok := slices.BinarySearch(chosen, int32(i)); !ok && k == encoded && p.labels[i] == label {
+	for i, k := range p.standings {
+		if _, ok := slices.BinarySearch(chosen, int32(i)); !ok && k == eligible && p.labels[i] == label {
 			n++
 		}
 	}
@@ -237,9 +237,9 @@ func (p *population) left(label int, chosen []int32) (n int) {
 func TestChoicePinned(t *testing.T) {
 	p := &population{}
 	for class := range 3 {
-		p.add(class, 4, encoded)
+		p.add(class, 4, eligible)
 	}
-	p.add(3, 5, encoded)
+	p.add(3, 5, eligible)
 	want := []int32{0, 2, 3, 4, 6, 8, 10, 12, 15}
 	if got := p.choose(7, 0.5); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -260,9 +260,9 @@ func TestTarget(t *testing.T) {
 func BenchmarkChoose(b *testing.B) {
 	p := &population{}
 	for class := range 1000 {
-		p.add(class, 1281, encoded)
+		p.add(class, 1281, eligible)
 	}
 	for b.Loop() {
-		choose(p, p.kinds, 1, 0.3)
+		choose(p, p.standings, 1, 0.3)
 	}
 }

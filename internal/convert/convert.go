@@ -15,7 +15,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -23,10 +22,8 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fault"
-	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
-	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // Write converts ds into the dataset out, a directory that must be missing or empty. The result
@@ -47,7 +44,7 @@ func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Rep
 	defer stop()
 	return promptly.Do(ctx, func() (Report, error) {
 		n := ds.Len()
-		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), kinds: make([]kind, n), exts: make([]string, n)}
+		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), states: make([]state, n)}
 		c.first, c.end = o.Part.Span(n)
 		c.report.RawFormat, c.report.Unreadable = o.Format.String(), []dataset.BadFile{}
 		err := c.write(ctx, out)
@@ -69,8 +66,7 @@ type conversion struct {
 	first, end int // of the samples whose files are made
 
 	mu     sync.Mutex // guards the following while workers run, and calls of Progress
-	kinds  []kind     // a worker may use that of its own sample without mu
-	exts   []string   // what the names of raw copies end in; likewise
+	states []state    // a worker may use that of its own sample without mu
 	done   int
 	report Report
 }
@@ -94,7 +90,7 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	if err := c.survey(ctx); err != nil {
 		return err
 	}
-	if err := c.names.check(c.kinds); err != nil {
+	if err := c.names.check(c.states); err != nil {
 		return err
 	}
 	if !c.tree.finished {
@@ -104,9 +100,8 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 		}
 	}
 	err = c.tree.allParts(c.o.Merge)
-	var chosen []int32
 	if err == nil {
-		chosen, err = c.prepare(ctx)
+		err = c.prepare(ctx)
 	}
 	if err != nil {
 		c.tree.discard()
@@ -115,7 +110,7 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	if c.report.Finished {
 		return nil
 	}
-	if err := c.makeFiles(ctx, chosen); err != nil {
+	if err := c.makeFiles(ctx); err != nil {
 		return err
 	}
 	if c.o.Part.N > 0 {
@@ -130,21 +125,16 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	return c.tree.finish()
 }
 
-// survey sorts the samples into kinds.
+// survey finds out what the samples are.
 func (c *conversion) survey(ctx context.Context) error {
 	return parallel.Each(ctx, c.o.Workers, c.ds.Len(), nil, func(_ context.Context, items iter.Seq[int]) error {
 		for i := range items {
-			err := c.examine(i)
-			switch {
-			case fault.Of(err) == fault.File:
+			f := formOf(c.ds, i)
+			c.states[i] = state{is: f, to: f}
+			if err := c.examine(i); fault.Of(err) == fault.File {
 				c.spoil(i, err)
-			case err != nil:
+			} else if err != nil {
 				return err
-			case sample.IsRaw(c.ds, i):
-				c.mu.Lock()
-				c.kinds[i] = alreadyRaw
-				c.report.AlreadyRaw++
-				c.mu.Unlock()
 			}
 		}
 		return nil
@@ -175,19 +165,18 @@ func (c *conversion) examine(i int) error {
 	return nil
 }
 
-// prepare makes all decisions, announces them, and checks that they can be carried out. It
-// returns the samples to make raw.
-func (c *conversion) prepare(ctx context.Context) ([]int32, error) {
+// prepare makes all decisions, announces them, and checks that they can be carried out.
+func (c *conversion) prepare(ctx context.Context) error {
 	m, err := c.mark(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	chosen := c.choose()
+	c.choose()
 	if c.report.Finished {
-		return nil, nil
+		return nil
 	}
 	if err := c.tree.begin(m); err != nil {
-		return nil, err
+		return err
 	}
 	plan, err := c.plan()
 	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
@@ -196,7 +185,7 @@ func (c *conversion) prepare(ctx context.Context) ([]int32, error) {
 	// From here on the report counts what was actually done.
 	plan.Linked, plan.Cloned, plan.Copied = 0, 0, 0
 	c.report.Plan = plan
-	return chosen, err
+	return err
 }
 
 // plan determines the work and the space it takes.
@@ -221,11 +210,14 @@ func (c *conversion) plan() (Plan, error) {
 		}
 	}
 	for i := c.first; i < c.end; i++ {
-		k, size := c.kinds[i], c.ds.Stat(i).Size
+		s, size := c.states[i], c.ds.Stat(i).Size
 		switch {
-		case k == chosen:
+		case s.becomes(raw):
 			size = c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
 			p.RawBytes += size
+		case s.becomes(packed):
+			size = likelyPacked(c.ds, i)
+			p.PackedBytes += size
 		case how == &p.Linked:
 			p.Linked++
 			continue
@@ -259,8 +251,8 @@ func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
 	if !c.names.local {
 		return &p.Copied, nil
 	}
-	for i, k := range c.kinds {
-		if k == unreadable {
+	for i, s := range c.states {
+		if s.unreadable {
 			continue
 		}
 		how, err := c.tree.keep(c.tree.temporary(i), c.names.source(i), p)
@@ -274,24 +266,24 @@ func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
 	return &p.Linked, nil
 }
 
-// mark determines the share of raw samples, which an earlier run may have recorded, and returns
-// this run's marker, which must match the earlier one.
+// mark determines the shares, which an earlier run may have recorded, and returns this run's
+// marker, which must match the earlier one.
 func (c *conversion) mark(ctx context.Context) (m *mark, err error) {
 	r, earlier := &c.report, c.tree.earlier
-	switch r.Ratio = c.o.Ratio; {
+	switch r.Shares = c.o.Shares; {
 	case c.o.Auto != nil && earlier != nil:
-		r.Ratio, err = strconv.ParseFloat(earlier.Settings[ratioSetting], 64)
+		r.Shares, err = earlier.shares()
 	case c.o.Auto != nil:
-		r.Ratio, err = c.o.Auto(ctx)
+		r.Shares, err = c.o.Auto(ctx)
 	}
-	if err == nil && !(r.Ratio >= 0 && r.Ratio <= 1) {
-		err = &option.Error{Field: "raw ratio", Rule: "found to be a number from 0 to 1", Value: fmt.Sprint(r.Ratio)}
+	if err == nil {
+		err = r.Shares.Validate()
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.Finished, r.Resumed = c.tree.finished, earlier != nil && !c.tree.finished
-	m = newMark(c.ds, c.o, r.Ratio, c.fingerprint())
+	m = newMark(c.ds, c.o, r.Shares, c.fingerprint())
 	if earlier != nil {
 		err = earlier.continues(m)
 	}
@@ -310,25 +302,54 @@ func (c *conversion) fingerprint() string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
 	io.WriteString(w, "batchfs convert 1\n"+c.ds.Digest()+"\n")
-	for i, k := range c.kinds {
+	for i, s := range c.states {
 		_ = binary.Write(w, binary.LittleEndian, c.ds.Stat(i)) // size and time
-		_ = w.WriteByte(byte(k))
+		_ = w.WriteByte(s.code())
 	}
 	w.Flush()
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// choose marks samples to be made raw and returns those that were not marked before.
-func (c *conversion) choose() (added []int32) {
-	best := choose(c.ds, c.kinds, c.o.Seed, c.report.Ratio)
-	c.report.Raw = c.report.AlreadyRaw + len(best)
-	for _, i := range best {
-		if c.kinds[i] == encoded {
-			c.kinds[i] = chosen
-			added = append(added, i)
+// choose decides what the samples become. After a sample has turned out to be unreadable, or to
+// have no packed form, others stay chosen, and the next one joins them.
+func (c *conversion) choose() {
+	for _, f := range []form{raw, packed} {
+		share := c.report.Shares.of(f)
+		if share == 0 {
+			continue
+		}
+		standings := make([]standing, len(c.states))
+		for i := range c.states {
+			standings[i] = c.states[i].standing(f, c.report.Shares)
+		}
+		for _, i := range choose(c.ds, standings, c.o.Seed, share) {
+			c.states[i].to = f
 		}
 	}
-	return added
+	p := &c.report.Plan
+	p.Raw, p.AlreadyRaw, p.Packed, p.AlreadyPacked = 0, 0, 0, 0
+	for _, s := range c.states {
+		already := 0
+		if s.kept() {
+			already = 1
+		}
+		switch {
+		case s.unreadable:
+		case s.to == raw:
+			p.Raw, p.AlreadyRaw = p.Raw+1, p.AlreadyRaw+already
+		case s.to == packed:
+			p.Packed, p.AlreadyPacked = p.Packed+1, p.AlreadyPacked+already
+		}
+	}
+}
+
+// notPacked marks a sample as one that has no packed form.
+func (c *conversion) notPacked(i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &c.states[i]
+	s.unpackable, s.to = true, s.is
+	c.report.Unpackable++
 }
 
 // spoil marks a sample as unreadable because of err. It was not made raw, even if an earlier run
@@ -340,6 +361,7 @@ func (c *conversion) spoil(i int, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kinds[i] = unreadable
+	c.states[i].unreadable = true
+	c.states[i].to = c.states[i].is
 	c.report.Unreadable = append(c.report.Unreadable, dataset.NewBadFile(c.ds.Path(i), i, err.Error()))
 }

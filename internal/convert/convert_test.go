@@ -5,11 +5,13 @@ import (
 	images "image"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/image/bmp"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 )
 
 // TestPixelsSurvive: every sample keeps its number, its label and all of its pixels, whatever
@@ -20,7 +22,7 @@ func TestPixelsSurvive(t *testing.T) {
 		for _, ratio := range []float64{0.5, 1} {
 			path := mixed(t)
 			before := contents(t, path)
-			out, r := convert(t, path, Options{Ratio: ratio, Format: format, Seed: 1})
+			out, r := convert(t, path, Options{Shares: Shares{Raw: ratio}, Format: format, Seed: 1})
 			was, is := open(t, path), open(t, out)
 			sameSamples(t, was, is)
 			already, _ := rawCount(was)
@@ -66,7 +68,28 @@ func sameSamples(t *testing.T, was, is *dataset.Dataset) {
 		if was.Stat(i).ModTime != is.Stat(i).ModTime {
 			t.Errorf("%s has another modification time than %s", is.Path(i), was.Path(i))
 		}
-		checkRaw(t, is.Path(i), now, want)
+		if strings.HasSuffix(is.Path(i), ".bfs") {
+			checkPacked(t, is.Path(i), now, data)
+		} else {
+			checkRaw(t, is.Path(i), now, want)
+		}
+	}
+}
+
+// checkPacked undoes a packed file: it must be what it was, and a PNG another one with the same pixels.
+func checkPacked(t *testing.T, path string, file, was []byte) {
+	t.Helper()
+	is, err := decode.Unpack(file)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if decode.Sniff(was) == decode.PNG {
+		if a, b := decodeFile(t, is), decodeFile(t, was); decode.Sniff(is) == decode.PNG && bytes.Equal(a.rgb, b.rgb) {
+			return
+		}
+	}
+	if !bytes.Equal(is, was) {
+		t.Errorf("%s is unpacked to another file", path)
 	}
 }
 
@@ -118,7 +141,7 @@ func onlySamples(t *testing.T, out string, ds *dataset.Dataset, manifest string)
 func TestEvenOverClasses(t *testing.T) {
 	path := mixed(t)
 	was := open(t, path)
-	out, _ := convert(t, path, Options{Ratio: 0.5, Seed: 9})
+	out, _ := convert(t, path, Options{Shares: Shares{Raw: 0.5}, Seed: 9})
 	_, before := rawCount(was)
 	_, after := rawCount(open(t, out))
 	for label, raw := range after {

@@ -1,16 +1,20 @@
-// Package convert rewrites a dataset with a share of its samples stored raw, so that a training
-// run reads more and decodes less.
+// Package convert rewrites a dataset with a share of its samples stored raw, and another share
+// packed, so that a training run reads more and decodes less.
 //
 // The result is an ordinary dataset: image files in the same directories, with the same labels
 // and in the same order. The package knows nothing of batches or mounts; it reads and judges
 // files as a mount does (package sample).
 //
-// # Raw and kept samples
+// # Raw, packed and kept samples
 //
 // A raw sample is a BMP of 24 bits per pixel or a binary PPM, or a PGM if R=G=B in all pixels.
 // It holds the RGB pixels of the original, upright, or what a mount would make of them with the
 // same size and resize mode. A mount that decodes to gray therefore sees BT.601 of a color
 // JPEG's RGB instead of its own luma. Permissions and modification time are the original's.
+//
+// A packed sample is what [decode.Decoder.Pack] makes for a file: it has the pixels and the
+// orientation of the original, which batchfs unpack restores. Not every file has a packed form. A
+// file that was chosen and has none is kept, and counted.
 //
 // All other samples are kept: as hard links to the originals if possible, else as clones of
 // their blocks, else as copies. A hard link is the same file under another name, so writing to
@@ -22,7 +26,7 @@
 // metadata.parquet. Its labels are class names only if sorting these numbers them as in the dataset; if not, the names are
 // in classes.txt.
 //
-// # Which samples are raw
+// # Which samples are raw, and which are packed
 //
 // Of n samples, floor(R·n + 1/2) are raw for a share R, including those that already were; more
 // only if more already were. They are the first of one ranking of all samples, so the choice
@@ -34,10 +38,14 @@
 // less than 1 divided by the average size, since the total is exact. A chosen sample that turns
 // out to be corrupt leaves the ranking, and the next of its class moves up.
 //
+// Then the packed ones are chosen in the same way among the samples that are not raw then; the
+// ranking also loses those that turn out to have no packed form. Where raw samples are asked for, those that already
+// were stay raw; otherwise they can be packed like others, and so it is with packed ones.
+//
 // # Names
 //
-// x.jpg becomes x.jpg.bmp, which sorts to the same position, so that a sample keeps its number
-// in a class directory, here and in torchvision. A dataset in which that name is taken, too
+// x.jpg becomes x.jpg.bmp or x.jpg.bfs, which sorts to the same position, so that a sample keeps its number
+// in a class directory, here and, if nothing is packed, in torchvision. A dataset in which that name is taken, too
 // long, or sorts after the next sample's is refused with [ErrName], whichever samples are
 // chosen. A manifest's paths are kept if they lie below its directory; other files move below
 // the directory "outside".
@@ -49,7 +57,7 @@
 // and moved into place when complete. The marker file .batchfs-convert.json, which records the
 // source and the settings, is written first and stays. A second run locks it, compares its own
 // settings with it, and makes what is missing. Size and modification time decide whether a file
-// is complete. After a power cut this fails on file systems that record a size before the data
+// is complete; of a packed one, the size that its header gives. After a power cut this fails on file systems that record a size before the data
 // is on disk, but not on ext4, XFS and Btrfs. The result depends neither on how often the work
 // was interrupted nor on the number of workers.
 //

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -36,7 +37,7 @@ func (c *conversion) directories() []string {
 			add(class)
 		}
 	}
-	for i := range c.kinds {
+	for i := range c.states {
 		add(path.Dir(c.names.kept(i)))
 	}
 	delete(seen, ".")
@@ -44,8 +45,9 @@ func (c *conversion) directories() []string {
 }
 
 // makeFiles makes the directories, with the permissions of those of the same name in the source.
-// Then it makes the raw files, until it is known which samples are raw, and then the others.
-func (c *conversion) makeFiles(ctx context.Context, samples []int32) error {
+// Then it makes the raw files, until it is known which samples are raw, likewise the packed ones, and
+// then the others.
+func (c *conversion) makeFiles(ctx context.Context) error {
 	for _, dir := range c.directories() {
 		mode := fs.FileMode(0o755)
 		if info, err := os.Stat(filepath.Join(c.ds.Root(), dir)); c.names.local && err == nil && info.IsDir() {
@@ -56,18 +58,25 @@ func (c *conversion) makeFiles(ctx context.Context, samples []int32) error {
 		}
 	}
 	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
-	for ; len(samples) > 0; samples = c.choose() {
-		samples = slices.DeleteFunc(samples, func(i int32) bool { return int(i) < c.first || int(i) >= c.end })
-		if err := c.each(ctx, memory, samples); err != nil {
-			return err
+	for _, f := range []form{raw, packed} {
+		for samples := c.unmade(f); len(samples) > 0; samples = c.unmade(f) {
+			if err := c.each(ctx, memory, samples); err != nil {
+				return err
+			}
+			c.choose()
 		}
 	}
+	return c.each(ctx, memory, c.unmade(encoded))
+}
+
+// unmade are the samples that get a form, or stay as they are, and have no file yet.
+func (c *conversion) unmade(f form) (samples []int32) {
 	for i := c.first; i < c.end; i++ {
-		if c.kinds[i] != chosen {
+		if s := &c.states[i]; !s.made && (s.becomes(f) || f == encoded && s.kept()) {
 			samples = append(samples, int32(i))
 		}
 	}
-	return c.each(ctx, memory, samples)
+	return samples
 }
 
 func (c *conversion) each(ctx context.Context, memory *sample.Memory, samples []int32) error {
@@ -93,11 +102,12 @@ func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) 
 		return nil
 	}
 	ext, how := "", &c.report.Converted
-	if c.kinds[i] == chosen {
-		if ext, err = c.makeRaw(ctx, m, i); err != nil || ext == "" { // unreadable, so it is kept later
-			return err
-		}
-	} else if how, err = c.keep(ctx, m, i); err != nil {
+	if c.states[i].kept() {
+		how, err = c.keep(ctx, m, i)
+	} else if ext, err = c.make(ctx, m, i); ext == "" { // it is kept later
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	if err := c.tree.place(c.tree.temporary(i), c.names.kept(i)+ext); err != nil {
@@ -113,21 +123,28 @@ func (c *conversion) found(i int) (ext string, there bool) {
 	if !c.report.Resumed {
 		return "", false
 	}
-	k, exts := c.kinds[i], []string{""}
-	if k == chosen {
-		exts = c.names.exts
+	s, exts := c.states[i], []string{""}
+	switch {
+	case s.becomes(raw):
+		exts = c.names.rawExts
+	case s.becomes(packed):
+		exts = c.names.packExts
 	}
 	for _, ext := range exts {
-		info, err := c.tree.root.Lstat(c.names.kept(i) + ext)
+		name := c.names.kept(i) + ext
+		info, err := c.tree.root.Lstat(name)
 		switch {
 		case err != nil:
-		case k == chosen:
-			h, w := c.ds.Size(i, c.o.IgnoreOrientation)
-			there = identityOf(info) == dataset.Identity{Size: c.o.fileBytes(h, w, ext == ".pgm"), ModTime: c.ds.Stat(i).ModTime}
 		case info.Mode().Type() == fs.ModeSymlink:
-			there = k == unreadable
-		default:
+			there = s.unreadable
+		case s.kept():
 			there = c.ds.Same(i, identityOf(info))
+		case info.ModTime().UnixNano() != c.ds.Stat(i).ModTime:
+		case s.to == packed:
+			there = c.isPacked(name, info.Size())
+		default:
+			h, w := c.ds.Size(i, c.o.IgnoreOrientation)
+			there = info.Size() == c.o.fileBytes(h, w, ext == ".pgm")
 		}
 		if there {
 			return ext, true
@@ -136,13 +153,28 @@ func (c *conversion) found(i int) (ext string, there bool) {
 	return "", false
 }
 
+// isPacked says whether a file is all of a packed image, as far as its header tells.
+func (c *conversion) isPacked(name string, size int64) bool {
+	f, err := c.tree.root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, min(size, 4096))
+	if _, err := io.ReadFull(f, head); err != nil {
+		return false
+	}
+	h, err := decode.ReadHeader(head, int64(len(head)) == size)
+	return err == nil && h.Format == decode.Packed && h.Plausible(size) == nil
+}
+
 func identityOf(info fs.FileInfo) dataset.Identity {
 	return dataset.Identity{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
 }
 
 // placed counts a sample whose file is in place, in the number how.
 func (c *conversion) placed(i int, ext string, how *int) {
-	c.exts[i] = ext
+	c.states[i].ext, c.states[i].made = ext, true
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*how++
@@ -161,11 +193,11 @@ func (c *conversion) clear(ctx context.Context) error {
 	for _, dir := range c.directories() {
 		used[dir] = true
 	}
-	for i, ext := range c.exts {
-		used[c.names.kept(i)+ext] = true
+	for i, s := range c.states {
+		used[c.names.kept(i)+s.ext] = true
 	}
-	exts := append([]string{""}, c.names.exts...)
-	return parallel.Each(ctx, c.o.Workers, len(c.exts), nil, func(_ context.Context, items iter.Seq[int]) error {
+	exts := append([]string{""}, c.names.all()...)
+	return parallel.Each(ctx, c.o.Workers, len(c.states), nil, func(_ context.Context, items iter.Seq[int]) error {
 		for i := range items {
 			for _, ext := range exts {
 				name := c.names.kept(i) + ext
@@ -181,12 +213,23 @@ func (c *conversion) clear(ctx context.Context) error {
 	})
 }
 
-// makeRaw makes the raw copy of sample i under its temporary name and returns the extension that
-// its own name gets, "" if it is unreadable.
-func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, err error) {
+// make makes the raw or packed copy of sample i under its temporary name and returns the extension
+// that its own name gets, "" if it has none.
+func (c *conversion) make(ctx context.Context, m *Maker, i int) (ext string, err error) {
 	defer m.Done()
-	raw, err := m.Make(ctx, i)
+	var file interface{ Write(to io.Writer) error }
+	if c.states[i].to == packed {
+		ext = decode.PackedExt
+		file, err = m.Pack(ctx, i)
+	} else if r, failed := m.Make(ctx, i); failed == nil {
+		ext, file = r.Ext, r
+	} else {
+		err = failed
+	}
 	switch {
+	case errors.Is(err, decode.ErrNoPackedForm):
+		c.notPacked(i)
+		return "", nil
 	case spoils(err):
 		c.spoil(i, err)
 		return "", nil
@@ -201,8 +244,8 @@ func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, 
 		}
 		mode = info.Mode().Perm()
 	}
-	return raw.Ext, c.tree.create(c.tree.temporary(i), mode, func(out *os.File) (time.Time, error) {
-		return time.Unix(0, c.ds.Stat(i).ModTime), raw.Write(out)
+	return ext, c.tree.create(c.tree.temporary(i), mode, func(out *os.File) (time.Time, error) {
+		return time.Unix(0, c.ds.Stat(i).ModTime), file.Write(out)
 	})
 }
 
@@ -224,7 +267,7 @@ func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err e
 		}
 	}
 	if fault.Of(err) == fault.File {
-		if c.kinds[i] != unreadable {
+		if !c.states[i].unreadable {
 			now := err
 			if c.names.local {
 				_, now = c.ds.Check(i)

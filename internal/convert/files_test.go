@@ -29,7 +29,7 @@ func TestSmallTree(t *testing.T) {
 				dir = otherFileSystem(t)
 			}
 			out := filepath.Join(dir, "out")
-			r, err := Write(context.Background(), open(t, path), out, Options{Ratio: 1})
+			r, err := Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 1}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestPermissions(t *testing.T) {
 	if err := os.Chmod(path, 0o710); err != nil {
 		t.Fatal(err)
 	}
-	out, _ := convert(t, path, Options{Ratio: 1})
+	out, _ := convert(t, path, Options{Shares: Shares{Raw: 1}})
 	for name, want := range map[string]fs.FileMode{"": 0o710, "a": 0o700, "b": 0o755, "a/0.png.bmp": 0o640, "b/0.png.bmp": 0o400} {
 		info, err := os.Stat(filepath.Join(out, name))
 		if err != nil || info.Mode().Perm() != want {
@@ -134,7 +134,7 @@ func TestLinks(t *testing.T) {
 	}
 	path := filepath.Join(dir, "d")
 	for _, ratio := range []float64{0, 0.5, 1} {
-		out, r := convert(t, path, Options{Ratio: ratio})
+		out, r := convert(t, path, Options{Shares: Shares{Raw: ratio}})
 		sameSamples(t, open(t, path), open(t, out))
 		for name, text := range contents(t, out) {
 			if text[0] == 'L' {
@@ -154,7 +154,7 @@ func TestFlat(t *testing.T) {
 		write(t, filepath.Join(dir, name), pngOf(t, 3, 4, false))
 	}
 	write(t, filepath.Join(dir, "notes/readme"), nil)
-	out, r := convert(t, dir, Options{Ratio: 0.5, Format: PPM})
+	out, r := convert(t, dir, Options{Shares: Shares{Raw: 0.5}, Format: PPM})
 	is := open(t, out)
 	sameSamples(t, open(t, dir), is)
 	if raw, labels := rawCount(is); raw != 2 || labels[-1] != 2 || r.Raw != 2 {
@@ -171,7 +171,7 @@ func TestNested(t *testing.T) {
 	path := mixed(t)
 	var before []string
 	for _, ratio := range []float64{0.3, 0.6} {
-		out, _ := convert(t, path, Options{Ratio: ratio, Seed: 4})
+		out, _ := convert(t, path, Options{Shares: Shares{Raw: ratio}, Seed: 4})
 		now := open(t, out)
 		var raw []string
 		for i := range now.Len() {
@@ -192,8 +192,8 @@ func TestNested(t *testing.T) {
 // workers.
 func TestWorkersDoNotMatter(t *testing.T) {
 	path := mixed(t)
-	one, _ := convert(t, path, Options{Ratio: 0.5, Seed: 2, Workers: 1, Memory: 1})
-	many, _ := convert(t, path, Options{Ratio: 0.5, Seed: 2, Workers: 9})
+	one, _ := convert(t, path, Options{Shares: Shares{Raw: 0.5}, Seed: 2, Workers: 1, Memory: 1})
+	many, _ := convert(t, path, Options{Shares: Shares{Raw: 0.5}, Seed: 2, Workers: 9})
 	if diff := cmp.Diff(contents(t, one), contents(t, many)); diff != "" {
 		t.Error(diff)
 	}
@@ -210,7 +210,7 @@ func TestSourceChanges(t *testing.T) {
 		} {
 			path, out := small(t), filepath.Join(t.TempDir(), "out")
 			ds := open(t, path)
-			o := Options{Ratio: ratio, Workers: 1, Progress: func(done, _ int64) {
+			o := Options{Shares: Shares{Raw: ratio}, Workers: 1, Progress: func(done, _ int64) {
 				if done == 1 {
 					if err := change(filepath.Join(path, "b/deep/z.png")); err != nil {
 						t.Error(err)
@@ -237,7 +237,7 @@ func TestSpecialFiles(t *testing.T) {
 	}
 	for _, dir := range []string{t.TempDir(), otherFileSystem(t)} {
 		out := filepath.Join(dir, "out")
-		r, err := Write(context.Background(), open(t, path), out, Options{Ratio: 0.2})
+		r, err := Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 0.2}})
 		if err != nil || len(r.Unreadable) < 3 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -245,14 +245,14 @@ func TestSpecialFiles(t *testing.T) {
 		if err != nil || info.Mode().Type() != fs.ModeNamedPipe {
 			t.Errorf("the pipe became %v: %v", info, err)
 		}
-		again(t, path, out, Options{Ratio: 0.2}, contents(t, out), "with a pipe")
+		again(t, path, out, Options{Shares: Shares{Raw: 0.2}}, contents(t, out), "with a pipe")
 	}
 }
 
 func TestOptions(t *testing.T) {
 	ds, out := open(t, small(t)), filepath.Join(t.TempDir(), "out")
 	for _, o := range []Options{
-		{Ratio: -0.1}, {Ratio: 1.1}, {Ratio: nan()}, {Format: 2}, {Resize: 4, Height: 1, Width: 1}, {Resize: 9},
+		{Shares: Shares{Raw: -0.1}}, {Shares: Shares{Raw: 1.1}}, {Shares: Shares{Raw: nan()}}, {Format: 2}, {Resize: 4, Height: 1, Width: 1}, {Resize: 9},
 		{Height: 3}, {Resize: 1}, {Resize: 1, Height: 5}, {Workers: -1}, {Memory: -1}, {MaxPixels: -1},
 	} {
 		if _, err := Write(context.Background(), ds, out, o); err == nil || o.Resize == 0 && !refused(err) {
@@ -275,7 +275,7 @@ func nan() (f float64) { return f / f }
 // are replaced.
 func TestProgress(t *testing.T) {
 	var last int64
-	o := Options{Ratio: 0.6, Seed: 1, Progress: func(done, total int64) {
+	o := Options{Shares: Shares{Raw: 0.6}, Seed: 1, Progress: func(done, total int64) {
 		if done != last+1 || total != 10 {
 			t.Errorf("%d of %d after %d", done, total, last)
 		}

@@ -21,7 +21,7 @@ func TestStorageThatHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	written := make(chan error, 1)
 	go func() {
-		_, err := Write(ctx, ds, out, Options{Ratio: 1})
+		_, err := Write(ctx, ds, out, Options{Shares: Shares{Raw: 1}})
 		written <- err
 	}()
 	<-f.Hung
@@ -36,7 +36,7 @@ func TestStorageThatHangs(t *testing.T) {
 	}
 	f.Release()
 	for end := time.Now().Add(time.Minute); ; {
-		r, err := Write(t.Context(), ds, out, Options{Ratio: 1})
+		r, err := Write(t.Context(), ds, out, Options{Shares: Shares{Raw: 1}})
 		if errors.Is(err, ErrBusy) && time.Now().Before(end) { // the abandoned call is just ending
 			time.Sleep(time.Millisecond)
 			continue

@@ -24,7 +24,7 @@ import (
 // runChild converts in another process, which dies at a step; false: it finished first.
 func runChild(t *testing.T, path, out string, o Options, step int) (died bool) {
 	t.Helper()
-	options, err := json.Marshal(childOptions{o.Ratio, o.Format, o.Seed, o.Workers, o.Manifest, o.Part})
+	options, err := json.Marshal(childOptions{o.Shares, o.Format, o.Seed, o.Workers, o.Manifest, o.Part})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,17 +45,20 @@ func runChild(t *testing.T, path, out string, o Options, step int) (died bool) {
 // killCases are the ways to create files: as links and, on another file system, as copies.
 func killCases(t *testing.T, test func(t *testing.T, path, dir string, o Options)) {
 	t.Run("links", func(t *testing.T) {
-		test(t, small(t), t.TempDir(), Options{Ratio: 0.6, Format: PPM, Seed: 1, Workers: 2})
+		test(t, small(t), t.TempDir(), Options{Shares: Shares{Raw: 0.6}, Format: PPM, Seed: 1, Workers: 2})
 	})
 	t.Run("copies", func(t *testing.T) {
-		test(t, small(t), otherFileSystem(t), Options{Ratio: 0.4, Seed: 1, Workers: 1})
+		test(t, small(t), otherFileSystem(t), Options{Shares: Shares{Raw: 0.4}, Seed: 1, Workers: 1})
+	})
+	t.Run("packed", func(t *testing.T) {
+		test(t, small(t), t.TempDir(), Options{Shares: Shares{Raw: 0.2, Packed: 0.5}, Seed: 1, Workers: 2})
 	})
 	t.Run("manifest", func(t *testing.T) {
 		path := filepath.Join(filepath.Dir(small(t)), "list.csv")
 		// a/1.png is in two of three parts, of which one keeps it and one makes it raw. a/1.jpg, which its part
 		// keeps, takes the place of a/3.png, which another finds corrupt.
 		write(t, path, []byte("path,label\nsmall/a/1.png,x\nsmall/b/0.png,y\nsmall/a/1.jpg,x\nsmall/b/deep/x.png,y\nsmall/a/1.png,y\nsmall/a/3.png,x\n"))
-		test(t, path, t.TempDir(), Options{Ratio: 0.5, Seed: 4, Workers: 2, Manifest: path})
+		test(t, path, t.TempDir(), Options{Shares: Shares{Raw: 0.5}, Seed: 4, Workers: 2, Manifest: path})
 	})
 }
 

@@ -65,7 +65,7 @@ func child(args []string) error {
 
 // childOptions are the options that a child accepts.
 type childOptions struct {
-	Ratio    float64
+	Shares   Shares
 	Format   Format
 	Seed     uint64
 	Workers  int
@@ -74,5 +74,5 @@ type childOptions struct {
 }
 
 func (c childOptions) options() Options {
-	return Options{Ratio: c.Ratio, Format: c.Format, Seed: c.Seed, Workers: c.Workers, Manifest: c.Manifest, Part: c.Part}
+	return Options{Shares: c.Shares, Format: c.Format, Seed: c.Seed, Workers: c.Workers, Manifest: c.Manifest, Part: c.Part}
 }

@@ -51,7 +51,7 @@ func (c *conversion) labels(yield func(string, any) bool) {
 		} else if l >= 0 {
 			label = int64(l)
 		}
-		if !yield(c.names.kept(i)+c.exts[i], label) {
+		if !yield(c.names.kept(i)+c.states[i].ext, label) {
 			return
 		}
 	}

@@ -72,7 +72,7 @@ func TestManifests(t *testing.T) {
 			path := filepath.Join(dir, "d", test.name)
 			write(t, path, manifestOf(t, test.name, test.paths, test.labels))
 			for _, ratio := range []float64{0.4, 1} {
-				out, r := convert(t, path, Options{Ratio: ratio, Format: PPM, Manifest: path})
+				out, r := convert(t, path, Options{Shares: Shares{Raw: ratio}, Format: PPM, Manifest: path})
 				if r.Manifest != filepath.Join(out, test.name) {
 					t.Fatalf("the manifest is %s", r.Manifest)
 				}
@@ -127,7 +127,7 @@ func TestManifestMissing(t *testing.T) {
 	write(t, filepath.Join(dir, "d/x.png"), pngOf(t, 2, 2, false))
 	path := filepath.Join(dir, "list.csv")
 	write(t, path, []byte("path,label,height,width,format\nnone/x.png,1,,,\nd/x.png,2,2,2,png\ngone.png,3,5,5,png\n"))
-	_, r := convert(t, path, Options{Ratio: 1, Manifest: path})
+	_, r := convert(t, path, Options{Shares: Shares{Raw: 1}, Manifest: path})
 	if r.Symlinked != 2 || len(r.Unreadable) != 2 || r.Converted != 1 {
 		t.Errorf("reported %+v", r)
 	}
@@ -144,7 +144,7 @@ func TestManifestNotUTF8(t *testing.T) {
 	for _, name := range []string{"a.csv", "a.parquet"} {
 		path := filepath.Join(dir, name)
 		write(t, path, manifestOf(t, name, []string{"caf\xe9.png"}, []string{""}))
-		_, r := convert(t, path, Options{Ratio: 1, Manifest: path})
+		_, r := convert(t, path, Options{Shares: Shares{Raw: 1}, Manifest: path})
 		if is := open(t, r.Manifest); is.Path(0) != "caf\xe9.png.bmp" || is.Problem(0) != "" {
 			t.Errorf("%s: %q, %s", name, is.Path(0), is.Problem(0))
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -28,12 +29,9 @@ type mark struct {
 	Settings map[string]string `json:"settings"`
 }
 
-const (
-	markVersion  = 2
-	ratioSetting = "raw ratio"
-)
+const markVersion = 2
 
-func newMark(ds *dataset.Dataset, o Options, ratio float64, fingerprint string) *mark {
+func newMark(ds *dataset.Dataset, o Options, shares Shares, fingerprint string) *mark {
 	manifest := ""
 	if o.Manifest != "" {
 		manifest = filepath.Base(o.Manifest)
@@ -43,10 +41,18 @@ func newMark(ds *dataset.Dataset, o Options, ratio float64, fingerprint string) 
 		size = fmt.Sprintf("%dx%d", o.Height, o.Width)
 	}
 	return &mark{markVersion, strings.ToValidUTF8(ds.Name(), "?"), fingerprint, map[string]string{
-		ratioSetting: fmt.Sprint(ratio), "raw format": o.Format.String(), "raw size": size, "raw resize": o.Resize.String(),
+		raw.setting(): fmt.Sprint(shares.Raw), packed.setting(): fmt.Sprint(shares.Packed), "raw format": o.Format.String(), "raw size": size, "raw resize": o.Resize.String(),
 		"seed": fmt.Sprint(o.Seed), "ignore orientation": fmt.Sprint(o.IgnoreOrientation), "max pixels": fmt.Sprint(o.MaxPixels),
 		"manifest": strings.ToValidUTF8(manifest, "?"), "decoder": decode.Version(), "resampling": resample.Version,
 	}}
+}
+
+// shares are those that were recorded.
+func (m *mark) shares() (s Shares, err error) {
+	if s.Raw, err = strconv.ParseFloat(m.Settings[raw.setting()], 64); err == nil {
+		s.Packed, err = strconv.ParseFloat(m.Settings[packed.setting()], 64)
+	}
+	return s, err
 }
 
 func (m *mark) text() []byte {

@@ -4,24 +4,34 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
 // names are the paths of the result's files, relative to it.
 type names struct {
 	ds       *dataset.Dataset
-	exts     []string // that raw names can have
+	rawExts  []string // what is added to the names of samples that become raw; none if no sample does
+	packExts []string // likewise of those that are packed
 	manifest string   // name of the manifest to write, "" for a directory dataset
 	local    bool     // the samples are files of this machine
 }
 
 func newNames(ds *dataset.Dataset, o Options) names {
-	n := names{ds: ds, exts: []string{".bmp"}, local: !ds.Packed() && !ds.Remote()}
-	if o.Format == PPM {
-		n.exts = []string{".ppm", ".pgm"}
+	n := names{ds: ds, local: !ds.Packed() && !ds.Remote()}
+	if o.Auto != nil || o.Shares.Packed > 0 {
+		n.packExts = []string{decode.PackedExt}
+	}
+	switch {
+	case n.packExts != nil && o.Auto == nil && o.Shares.Raw == 0: // none
+	case o.Format == PPM:
+		n.rawExts = []string{".ppm", ".pgm"}
+	default:
+		n.rawExts = []string{".bmp"}
 	}
 	switch {
 	case o.Manifest != "":
@@ -40,7 +50,23 @@ func (n *names) source(i int) string {
 	return n.ds.Path(i)
 }
 
-// kept is the path of sample i if it is kept as it is; with an extension, that of its raw copy.
+// all are the extensions of samples that do not stay as they are.
+func (n *names) all() []string { return slices.Concat(n.rawExts, n.packExts) }
+
+// possible are those that a sample may get.
+func (n *names) possible(s state) []string {
+	switch {
+	case s.unreadable:
+		return nil
+	case s.is == raw:
+		return n.packExts
+	case s.is == packed:
+		return n.rawExts
+	}
+	return n.all()
+}
+
+// kept is the path of sample i if it is kept as it is; with an extension, that of its raw or packed copy.
 func (n *names) kept(i int) string {
 	p := n.ds.Path(i)
 	if store.IsURL(p) {
@@ -55,31 +81,28 @@ func (n *names) kept(i int) string {
 // maxName is the longest name of a file, in bytes.
 const maxName = 255
 
-// check makes sure that all samples can have their names, whichever are raw. In a directory, only
-// the next sample can stand in the way of a raw name, because others come even later.
-func (n *names) check(kinds []kind) error {
+// check makes sure that all samples can have their names, whichever are raw or packed. In a directory, only
+// the next sample can stand in the way of such a name, because others come even later.
+func (n *names) check(states []state) error {
 	listed, err := n.listed()
 	if err != nil {
 		return err
 	}
-	for i, k := range kinds {
-		if k != encoded {
-			continue
-		}
+	for i, s := range states {
 		name, next := n.kept(i), ""
-		if length := len(path.Base(name) + n.exts[0]); length > maxName {
-			return fmt.Errorf("%s: %w: %d bytes are too long; rename it", name, ErrName, length)
-		}
-		if n.manifest == "" && i+1 < len(kinds) && path.Dir(n.kept(i+1)) == path.Dir(name) {
+		if n.manifest == "" && i+1 < len(states) && path.Dir(n.kept(i+1)) == path.Dir(name) {
 			next = n.kept(i + 1)
 		}
-		for _, ext := range n.exts {
-			raw := name + ext
-			if _, taken := listed[raw]; taken || raw == next {
-				return fmt.Errorf("%s: %w: %s is another sample; rename one of them", name, ErrName, raw)
+		for _, ext := range n.possible(s) {
+			copied := name + ext
+			if length := len(path.Base(copied)); length > maxName {
+				return fmt.Errorf("%s: %w: %d bytes are too long; rename it", name, ErrName, length)
 			}
-			if next != "" && dataset.CompareNames(raw, next) > 0 {
-				return fmt.Errorf("%s: %w: %s would come after %s, and get its number; rename one of them", name, ErrName, raw, next)
+			if _, taken := listed[copied]; taken || copied == next {
+				return fmt.Errorf("%s: %w: %s is another sample; rename one of them", name, ErrName, copied)
+			}
+			if next != "" && dataset.CompareNames(copied, next) > 0 {
+				return fmt.Errorf("%s: %w: %s would come after %s, and get its number; rename one of them", name, ErrName, copied, next)
 			}
 		}
 	}

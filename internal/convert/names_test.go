@@ -36,7 +36,7 @@ func TestNamesRefused(t *testing.T) {
 		}
 		was := open(t, path)
 		for _, ratio := range []float64{0, 0.5, 1} {
-			_, err := Write(context.Background(), was, out, Options{Ratio: ratio, Format: test.format})
+			_, err := Write(context.Background(), was, out, Options{Shares: Shares{Raw: ratio}, Format: test.format})
 			if test.want != "" {
 				if !errors.Is(err, ErrName) || !strings.Contains(err.Error(), test.want) || len(contents(t, filepath.Dir(out))) != 1 {
 					t.Errorf("%q: %v, want %s", test.names, err, test.want)
@@ -60,7 +60,7 @@ func TestNamesOfRawSamples(t *testing.T) {
 	write(t, filepath.Join(path, "c/a.bmp.bmp"), bmpOf(t, 2, 2))
 	write(t, filepath.Join(path, "c/b.jpg"), []byte("no image"))
 	write(t, filepath.Join(path, "c/b.jpg.bmp"), bmpOf(t, 2, 3))
-	out, r := convert(t, path, Options{Ratio: 1})
+	out, r := convert(t, path, Options{Shares: Shares{Raw: 1}})
 	if got := len(contents(t, out)); got != 7 || r.Linked != 4 {
 		t.Errorf("%d files, %+v", got, r)
 	}
@@ -84,7 +84,7 @@ func TestNamesInManifests(t *testing.T) {
 		{[]string{names[5], names[0]}, "x/a.jpg.bmp is another sample"},
 	} {
 		write(t, path, manifestOf(t, path, test.names, []string{""}))
-		_, err := Write(context.Background(), open(t, path), filepath.Join(t.TempDir(), "out"), Options{Ratio: 1, Manifest: path})
+		_, err := Write(context.Background(), open(t, path), filepath.Join(t.TempDir(), "out"), Options{Shares: Shares{Raw: 1}, Manifest: path})
 		if refused := errors.Is(err, ErrName); refused != (test.want != "") || refused && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: %v, want %s", test.names, err, test.want)
 		}
@@ -106,7 +106,7 @@ func TestNamesInManifests(t *testing.T) {
 	}
 }
 
-// FuzzNames: whichever samples of a directory are raw, they keep their order and have names of
+// FuzzNames: whichever samples of a directory are raw or packed, they keep their order and have names of
 // their own, or the directory is refused.
 func FuzzNames(f *testing.F) {
 	f.Add("x.jpg/x.png/x.bmp/x.jpg.bmp", byte(1))
@@ -124,9 +124,8 @@ func FuzzNames(f *testing.F) {
 			return
 		}
 		defer ds.Close()
-		kinds := make([]kind, ds.Len())
-		n := newNames(ds, Options{Format: Format(raw & 1)})
-		if n.check(kinds) != nil {
+		n := newNames(ds, Options{Format: Format(raw & 1), Shares: Shares{Raw: 0.5, Packed: 0.5}})
+		if n.check(make([]state, ds.Len())) != nil {
 			return
 		}
 		now := filepath.Join(t.TempDir(), "now")
@@ -134,7 +133,7 @@ func FuzzNames(f *testing.F) {
 		for i := range ds.Len() {
 			name := n.kept(i)
 			if raw>>(1+i%7)&1 == 1 {
-				name += n.exts[i%len(n.exts)]
+				name += n.all()[i%len(n.all())]
 			}
 			want = append(want, name)
 			write(t, filepath.Join(now, name), nil)

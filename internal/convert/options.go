@@ -29,13 +29,12 @@ func (f Format) String() string {
 	return "bmp"
 }
 
-// Options say what to make. The zero value stores nothing raw.
+// Options say what to make. The zero value stores nothing raw or packed.
 type Options struct {
-	// Ratio is the final share of raw samples, 0 to 1.
-	Ratio float64
-	// Auto, if not nil, determines the share instead, and may take long. It is called once, before
-	// anything is written, but not when an unfinished run is continued, which recorded it.
-	Auto func(ctx context.Context) (float64, error)
+	Shares Shares
+	// Auto, if not nil, determines the shares instead, and may take long. It is called once, before
+	// anything is written, but not when an unfinished run is continued, which recorded them.
+	Auto func(ctx context.Context) (Shares, error)
 	// Format of the raw samples.
 	Format Format
 	// Resize is how raw samples are resized to Height and Width, in pixels: none, stretch,
@@ -43,7 +42,7 @@ type Options struct {
 	// would have a mount show a part of the part.
 	Resize        resample.Mode
 	Height, Width int
-	// Seed determines which samples are raw.
+	// Seed determines which samples are raw or packed.
 	Seed uint64
 	// IgnoreOrientation keeps raw pixels as stored instead of upright.
 	IgnoreOrientation bool
@@ -75,9 +74,12 @@ type Options struct {
 
 // validate returns an [option.Error] for the first bad option.
 func (o *Options) validate() error {
+	if o.Auto == nil {
+		if err := o.Shares.Validate(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case o.Auto == nil && !(o.Ratio >= 0 && o.Ratio <= 1):
-		return &option.Error{Field: "raw ratio", Rule: "a number from 0 to 1", Value: fmt.Sprint(o.Ratio)}
 	case o.Auto != nil && o.Part.N > 0:
 		return &option.Error{Field: "raw ratio", Rule: "a number for a part", Value: "auto"}
 	case o.Format > PPM:

@@ -1,169 +1,135 @@
 package convert
 
 import (
-	"archive/tar"
-	"context"
-	"fmt"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/internal/fakestore"
-	"github.com/batchfs/batchfs/internal/sample"
-	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/gen"
 )
 
-// pack writes a tar of the files of a directory, in the order of their names; with links of the tar in place of
-// symbolic ones.
-func pack(t testing.TB, name, dir string, more ...string) {
-	t.Helper()
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	w := tar.NewWriter(f)
-	if err := w.AddFS(os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	for k := 0; k < len(more); k += 2 {
-		h := &tar.Header{Name: more[k], Size: int64(len(more[k+1])), Mode: 0o644}
-		if more[k+1] == "" {
-			h.Typeflag, h.Linkname = tar.TypeSymlink, "/nowhere"
-		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(more[k+1])); err != nil {
-			t.Fatal(err)
+// formCount is how many samples of each label have a form.
+func formCount(ds *dataset.Dataset, f form) (all int, byLabel map[int]int) {
+	byLabel = map[int]int{}
+	for i := range ds.Len() {
+		if formOf(ds, i) == f {
+			all++
+			byLabel[ds.Label(i)]++
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	return all, byLabel
 }
 
-// TestConvertPacked: of a tar, and of what is in a store, the same becomes raw, and the same pixels, as of the directory;
-// another run of the same finds everything done, and parts make what a single run makes.
-func TestConvertPacked(t *testing.T) {
-	dir := filepath.Dir(small(t))
-	if err := os.Remove(filepath.Join(dir, "small/b/gone.png")); err != nil {
-		t.Fatal(err)
-	}
-	pack(t, filepath.Join(dir, "small.tar"), filepath.Join(dir, "small"))
-	server := httptest.NewServer(&fakestore.Server{Dir: filepath.Dir(dir)})
-	defer server.Close()
-	bucket := "s3://" + filepath.Base(dir)
-	openAny := func(path string) *dataset.Dataset {
-		o := dataset.Options{Prober: sample.Probe, Rescan: true, Store: store.Options{Endpoint: server.URL, Anonymous: true}}
-		ds, err := dataset.Open(context.Background(), path, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { ds.Close() })
-		return ds
-	}
-	o := Options{Ratio: 0.5, Format: PPM, Seed: 5}
-	wanted, was := convert(t, filepath.Join(dir, "small"), o)
-	want := openAny(wanted)
-	for _, path := range []string{filepath.Join(dir, "small.tar"), bucket + "/small", bucket + "/small.tar"} {
-		out := filepath.Join(t.TempDir(), "out")
-		for k := range 2 {
-			part := o
-			part.Part = dataset.Share{K: k, N: 2}
-			if _, err := Write(context.Background(), openAny(path), out, part); err != nil {
-				t.Fatal(err)
-			}
-		}
-		merge := o
-		merge.Merge = true
-		r, err := Write(context.Background(), openAny(path), out, merge)
-		if err != nil {
-			t.Fatal(path, err)
-		}
-		if r.Raw != was.Raw || r.Reused != r.Samples || len(r.Unreadable) != len(was.Unreadable) || r.Symlinked != 0 {
-			t.Errorf("%s: %+v, of the directory %+v", path, r, was)
-		}
-		is := openAny(out)
-		if is.Digest() != want.Digest() {
-			t.Errorf("%s: %d samples, digest %s", path, is.Len(), is.Digest())
-		}
-		for i := range want.Len() {
-			a, _ := os.ReadFile(filepath.Join(wanted, want.Path(i)))
-			b, err := os.ReadFile(filepath.Join(out, is.Path(i)))
-			if err != nil || !slices.Equal(a, b) {
-				t.Errorf("%s: %s is not %s, %v", path, is.Path(i), want.Path(i), err)
-			}
-		}
-		if r, err := Write(context.Background(), openAny(path), out, o); err != nil || !r.Finished {
-			t.Errorf("%s again: %+v, %v", path, r, err)
-		}
-	}
-}
-
-// TestConvertOrdered: what has an order of its own keeps it, and its labels, whichever of the classes have samples; what
-// cannot be read keeps its place.
-func TestConvertOrdered(t *testing.T) {
-	dir := t.TempDir()
-	for _, c := range []struct {
-		labels  [3]string
-		classes []string
-	}{{[3]string{"7", "0", "7"}, nil}, {[3]string{"dog", "cat", "dog"}, []string{"cat", "dog"}}} {
-		var files []string
-		for k, label := range c.labels {
-			files = append(files, fmt.Sprintf("%d.png", 9-k), string(pngOf(t, 5+k, 4, false)), fmt.Sprintf("%d.cls", 9-k), label)
-		}
-		files = append(files, "1.png", "", "1.cls", c.labels[0])
-		path := filepath.Join(dir, "x.tar")
-		pack(t, path, t.TempDir(), files...)
-		was := open(t, path)
-		out, r := convert(t, path, Options{Ratio: 0.5})
+// TestPacked: of every kind of file, what is packed keeps its number, its label and its pixels, and
+// is unpacked to the original; what has no packed form is left as it is, and counted.
+func TestPacked(t *testing.T) {
+	path := mixed(t)
+	was := open(t, path)
+	n := was.Len()
+	already, _ := formCount(was, raw)
+	for _, shares := range []Shares{{Packed: 0.4}, {Raw: 0.3, Packed: 0.3}, {Raw: 0.5, Packed: 0.5}, {Packed: 1}} {
+		out, r := convert(t, path, Options{Shares: shares, Seed: 1})
 		is := open(t, out)
-		labelsSurvive(t, was, is)
-		if r.Raw != 2 || r.Copied != 1 || r.Symlinked != 1 || !slices.Equal(is.Classes(), c.classes) || filepath.Base(is.Manifest()) != filepath.Base(r.Manifest) {
-			t.Errorf("%v: %+v, classes %q, manifest %q", c.labels, r, is.Classes(), is.Manifest())
+		sameSamples(t, was, is)
+		onlySamples(t, out, is, "")
+		isPacked, _ := formCount(is, packed)
+		isRaw, _ := formCount(is, raw)
+		if r.Packed != isPacked || r.Raw != isRaw || len(r.Unreadable) > 0 || r.Converted+r.Linked != n {
+			t.Errorf("%+v: %d raw, %d packed, reported %+v", shares, isRaw, isPacked, r)
 		}
-		for i := range 3 {
+		if wantRaw := int(target(shares.Raw, int64(n))); wantRaw > 0 && isRaw != max(wantRaw, already) {
+			t.Errorf("%+v: %d raw, want %d", shares, isRaw, wantRaw)
+		}
+		want := int(target(shares.Packed, int64(n)))
+		if shares.Raw+shares.Packed < 1 && isPacked != want || isPacked > want {
+			t.Errorf("%+v: %d packed, want %d", shares, isPacked, want)
+		}
+		if shares.Packed == 1 && isPacked+r.Unpackable != n {
+			t.Errorf("%d of %d are packed, and %d cannot be", isPacked, n, r.Unpackable)
+		}
+		// What is packed already counts, and so does what is raw.
+		if again, r := convert(t, out, Options{Shares: shares, Seed: 2}); r.Packed != isPacked || r.Raw != isRaw || r.Converted > 0 {
+			t.Errorf("%s from %s with the same shares: %+v", again, out, r)
+		}
+		// It can become raw.
+		back, r := convert(t, out, Options{Shares: Shares{Raw: 1}, Format: PPM})
+		if r.Raw != n || r.AlreadyRaw != isRaw {
+			t.Errorf("made raw: %+v", r)
+		}
+		for i, all := 0, open(t, back); i < n; i++ {
 			_, want := readSample(t, was, i)
-			if _, got := readSample(t, is, i); !slices.Equal(got.rgb, want.rgb) {
-				t.Errorf("%v: sample %d has other pixels", c.labels, i)
+			if _, got := readSample(t, all, i); string(got.rgb) != string(want.rgb) {
+				t.Errorf("%s has other pixels than %s", all.Path(i), was.Path(i))
 			}
 		}
-		if is.Problem(3) == "" {
-			t.Error("a link of the tar is readable")
-		}
-	}
-	// Names would be other labels where classes have an order of their own, or no samples.
-	for _, classes := range [][]string{{"dog", "cat"}, {"cat", "cow", "dog"}} {
-		was, err := dataset.Open(context.Background(), filepath.Join(dir, "x.tar"), dataset.Options{Prober: sample.Probe, Rescan: true, Classes: classes})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer was.Close()
-		out := filepath.Join(t.TempDir(), "out")
-		r, err := Write(context.Background(), was, out, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(r.Classes)
-		if names, _ := dataset.ParseClasses(text); err != nil || !slices.Equal(names, classes) {
-			t.Errorf("%s holds %q, %v", r.Classes, names, err)
-		}
-		labelsSurvive(t, was, open(t, out))
 	}
 }
 
-func labelsSurvive(t testing.TB, was, is *dataset.Dataset) {
-	t.Helper()
-	if was.Len() != is.Len() {
-		t.Fatalf("%d samples, want %d", is.Len(), was.Len())
+// TestPackedEvenly: each class has its part of the raw and of the packed samples.
+func TestPackedEvenly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "photos")
+	if err := gen.Write(t.Context(), gen.Options{Dir: path, Images: 40, Kind: gen.Photo, Classes: 4, Seed: 3}); err != nil {
+		t.Fatal(err)
 	}
-	for i := range was.Len() {
-		if was.Label(i) != is.Label(i) {
-			t.Errorf("sample %d has label %d, want %d", i, is.Label(i), was.Label(i))
+	out, r := convert(t, path, Options{Shares: Shares{Raw: 0.2, Packed: 0.5}, Seed: 1})
+	is := open(t, out)
+	_, raws := formCount(is, raw)
+	_, packs := formCount(is, packed)
+	for class := range 4 {
+		if raws[class] != 2 || packs[class] != 5 {
+			t.Errorf("class %d has %d raw and %d packed: %+v", class, raws[class], packs[class], r)
 		}
+	}
+}
+
+// TestPackedResume: a packed file that is not complete is made again.
+func TestPackedResume(t *testing.T) {
+	path, dir := small(t), t.TempDir()
+	o := Options{Shares: Shares{Packed: 0.9}, Seed: 1}
+	want := uninterrupted(t, path, filepath.Join(dir, "whole"), o)
+	out := filepath.Join(dir, "out")
+	interrupted(t, path, out, o, 7)
+	cut := 0
+	for name := range contents(t, out+stagingSuffix) {
+		if strings.HasSuffix(name, ".bfs") {
+			if cut++; cut%2 == 1 {
+				cutOff(t, filepath.Join(out+stagingSuffix, name))
+			}
+		}
+	}
+	if r := again(t, path, out, o, want, "after an interruption"); cut < 3 || r.Converted < (cut+1)/2 || r.Reused < cut/2 {
+		t.Errorf("%d files were there, half of them cut off: %+v", cut, r)
+	}
+}
+
+// TestPackedTaken: the name of a packed copy is refused like that of a raw one, and only where
+// something is packed.
+func TestPackedTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d")
+	write(t, filepath.Join(path, "a.png"), pngOf(t, 3, 2, false))
+	write(t, filepath.Join(path, "a.png.bg.png"), pngOf(t, 3, 2, false))
+	for shares, want := range map[Shares]string{{Raw: 0.5}: "a.png.bmp would come after", {Packed: 0.5}: ""} {
+		_, err := Write(t.Context(), open(t, path), filepath.Join(t.TempDir(), "out"), Options{Shares: shares})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", shares, err)
+		}
+	}
+	write(t, filepath.Join(path, "a.png.bfs"), []byte("no image"))
+	_, err := Write(t.Context(), open(t, path), filepath.Join(t.TempDir(), "out"), Options{Shares: Shares{Packed: 0.5}})
+	if err == nil || !strings.Contains(err.Error(), "a.png.bfs is another sample") {
+		t.Error(err)
+	}
+}
+
+func TestSharesRefused(t *testing.T) {
+	ds := open(t, small(t))
+	for _, shares := range []Shares{{Packed: 1.1}, {Packed: -0.1}, {Raw: 0.7, Packed: 0.4}} {
+		if _, err := Write(t.Context(), ds, filepath.Join(t.TempDir(), "out"), Options{Shares: shares}); !refused(err) || !strings.Contains(err.Error(), "packed ratio") {
+			t.Errorf("%+v: %v", shares, err)
+		}
+	}
+	if _, err := Write(t.Context(), ds, filepath.Join(t.TempDir(), "out"), Options{Shares: Shares{Raw: 0.58, Packed: 0.42}}); err != nil {
+		t.Error(err)
 	}
 }

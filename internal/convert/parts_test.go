@@ -74,7 +74,7 @@ func TestPartsShareFile(t *testing.T) {
 	path := filepath.Join(filepath.Dir(small(t)), "list.csv")
 	write(t, path, []byte("path,label\nsmall/a/1.png,x\nsmall/a/1.jpg,y\nsmall/a/1.png,y\n"))
 	for _, ratio := range []float64{0, 1} { // kept, raw
-		o := Options{Ratio: ratio, Workers: 1, Manifest: path}
+		o := Options{Shares: Shares{Raw: ratio}, Workers: 1, Manifest: path}
 		whole, _ := convert(t, path, o)
 		want, seen := contents(t, whole), map[[2]int]bool{}
 		for at, more := 1, true; more; at++ {
@@ -116,8 +116,8 @@ func TestPartsShareFile(t *testing.T) {
 // parts with other settings do not either.
 func TestPartsAndOthers(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
-	part := Options{Ratio: 0.5, Part: dataset.Share{K: 0, N: 2}}
-	whole, other := Options{Ratio: 0.5}, Options{Ratio: 0.25, Part: dataset.Share{K: 1, N: 2}}
+	part := Options{Shares: Shares{Raw: 0.5}, Part: dataset.Share{K: 0, N: 2}}
+	whole, other := Options{Shares: Shares{Raw: 0.5}}, Options{Shares: Shares{Raw: 0.25}, Part: dataset.Share{K: 1, N: 2}}
 	during := func(o Options, wrong ...Options) (errs []error) {
 		o.Announce = func(Plan) {
 			for _, w := range wrong {

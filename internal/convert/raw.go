@@ -94,7 +94,7 @@ func (o *Options) fileBytes(h, w int, gray bool) int64 {
 	return newRaw(o.Format, h, w, gray).Size()
 }
 
-// Maker makes raw files of samples, one at a time, in the memory of its Reader. Each worker has
+// Maker makes raw and packed files of samples, one at a time, in the memory of its Reader. Each worker has
 // its own, and closes it.
 type Maker struct {
 	*sample.Reader
@@ -130,4 +130,32 @@ func (m *Maker) Make(ctx context.Context, i int) (*Raw, error) {
 	r := newRaw(m.o.Format, h, w, m.o.Format == PPM && isGray(rgb))
 	r.rgb = rgb
 	return r, nil
+}
+
+// Pack reads sample i and returns its packed form. The error is [decode.ErrNoPackedForm] if it has none.
+// Otherwise it is like Make.
+func (m *Maker) Pack(ctx context.Context, i int) (Packed, error) {
+	h, w := m.ds.Size(i, true)
+	pixels, size := 3*int64(h)*int64(w), m.ds.Stat(i).Size
+	img, err := m.Read(ctx, i, 2*(pixels+size)) // the packed form, and what is compared with the original
+	if err != nil {
+		return nil, err
+	}
+	data, err := m.Reader.Pack(img)
+	if err != nil {
+		err = &dataset.FileError{Path: m.ds.Path(i), Err: err}
+	}
+	return data, err
+}
+
+// Packed is a packed file.
+type Packed []byte
+
+// Size is the size of the file in bytes.
+func (p Packed) Size() int64 { return int64(len(p)) }
+
+// Write writes the file.
+func (p Packed) Write(to io.Writer) error {
+	_, err := to.Write(p)
+	return err
 }

@@ -21,7 +21,7 @@ func TestStoredShrunk(t *testing.T) {
 	for mode, format := range map[resample.Mode]Format{resample.Stretch: PPM, resample.NotLarger: BMP, resample.NotSmaller: PPM} {
 		const h, w = 56, 40
 		want := batchOf(t, open(t, path), mode, h, w)
-		out, r := convert(t, path, Options{Ratio: 1, Format: format, Resize: mode, Height: h, Width: w})
+		out, r := convert(t, path, Options{Shares: Shares{Raw: 1}, Format: format, Resize: mode, Height: h, Width: w})
 		ds := open(t, out)
 		if got := batchOf(t, ds, mode, h, w); !bytes.Equal(got, want) {
 			t.Errorf("%v: a mount shows other pixels", mode)
@@ -63,7 +63,7 @@ func batchOf(t *testing.T, ds *dataset.Dataset, mode resample.Mode, h, w int) []
 // TestIgnoredOrientation: raw samples can keep the orientation in which they are stored.
 func TestIgnoredOrientation(t *testing.T) {
 	path := mixed(t)
-	out, _ := convert(t, path, Options{Ratio: 1, Format: PPM, IgnoreOrientation: true})
+	out, _ := convert(t, path, Options{Shares: Shares{Raw: 1}, Format: PPM, IgnoreOrientation: true})
 	was, is := open(t, path), open(t, out)
 	turned := 0
 	for i := range was.Len() {

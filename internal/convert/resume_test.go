@@ -39,7 +39,7 @@ func interrupted(t *testing.T, path, out string, o Options, after int64) {
 // incomplete ones.
 func TestResume(t *testing.T) {
 	path, dir := small(t), t.TempDir()
-	o := Options{Ratio: 0.6, Format: PPM, Seed: 1}
+	o := Options{Shares: Shares{Raw: 0.6}, Format: PPM, Seed: 1}
 	want := uninterrupted(t, path, filepath.Join(dir, "whole"), o)
 	out := filepath.Join(dir, "out")
 	interrupted(t, path, out, o, 9)
@@ -81,8 +81,8 @@ func TestResumeKeepsOthers(t *testing.T) {
 	}
 	write(t, filepath.Join(path, "b.jpg"), []byte("no image"))
 	write(t, filepath.Join(path, "b.jpg.bmp"), bmpOf(t, 2, 3))
-	interrupted(t, path, out, Options{Ratio: 1}, 4)
-	if r, err := Write(context.Background(), open(t, path), out, Options{Ratio: 1, Workers: 1}); err != nil || r.Reused != 4 || r.Linked != 1 {
+	interrupted(t, path, out, Options{Shares: Shares{Raw: 1}}, 4)
+	if r, err := Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 1}, Workers: 1}); err != nil || r.Reused != 4 || r.Linked != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -107,7 +107,7 @@ func cutOff(t *testing.T, path string) {
 // unfinished run nor touches it, and says what differs.
 func TestOtherRunRefused(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
-	o := Options{Ratio: 0.6, Seed: 1}
+	o := Options{Shares: Shares{Raw: 0.6}, Seed: 1}
 	interrupted(t, path, out, o, 4)
 	before := contents(t, filepath.Dir(out))
 	refused := func(o Options, want error, words string) {
@@ -120,12 +120,12 @@ func TestOtherRunRefused(t *testing.T) {
 			t.Errorf("%+v was refused, but: %s", o, diff)
 		}
 	}
-	refused(Options{Ratio: 0.5, Seed: 1}, ErrSettings, "raw ratio 0.6, now 0.5")
-	refused(Options{Ratio: 0.6, Seed: 2}, ErrSettings, "seed 1, now 2")
-	refused(Options{Ratio: 0.6, Seed: 1, Format: PPM}, ErrSettings, "raw format bmp, now ppm")
-	refused(Options{Ratio: 0.6, Seed: 1, Resize: 1, Height: 4, Width: 5}, ErrSettings, "raw resize none, now stretch; raw size none, now 4x5")
-	refused(Options{Ratio: 0.6, Seed: 1, IgnoreOrientation: true}, ErrSettings, "ignore orientation")
-	refused(Options{Ratio: 0.6, Seed: 1, MaxPixels: 99}, ErrSettings, "max pixels")
+	refused(Options{Shares: Shares{Raw: 0.5}, Seed: 1}, ErrSettings, "raw ratio 0.6, now 0.5")
+	refused(Options{Shares: Shares{Raw: 0.6}, Seed: 2}, ErrSettings, "seed 1, now 2")
+	refused(Options{Shares: Shares{Raw: 0.6}, Seed: 1, Format: PPM}, ErrSettings, "raw format bmp, now ppm")
+	refused(Options{Shares: Shares{Raw: 0.6}, Seed: 1, Resize: 1, Height: 4, Width: 5}, ErrSettings, "raw resize none, now stretch; raw size none, now 4x5")
+	refused(Options{Shares: Shares{Raw: 0.6}, Seed: 1, IgnoreOrientation: true}, ErrSettings, "ignore orientation")
+	refused(Options{Shares: Shares{Raw: 0.6}, Seed: 1, MaxPixels: 99}, ErrSettings, "max pixels")
 	if err := os.Chtimes(filepath.Join(path, "b/0.png"), time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -136,16 +136,16 @@ func TestOtherRunRefused(t *testing.T) {
 // directory that is not empty.
 func TestFinishedIsNotOverwritten(t *testing.T) {
 	path := small(t)
-	out, _ := convert(t, path, Options{Ratio: 0.5})
+	out, _ := convert(t, path, Options{Shares: Shares{Raw: 0.5}})
 	before := contents(t, filepath.Dir(out))
-	_, err := Write(context.Background(), open(t, path), out, Options{Ratio: 0.6})
+	_, err := Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 0.6}})
 	if want := out + ": directory is not empty: it was begun with other settings: raw ratio 0.5, now 0.6"; !errors.Is(err, ErrNotEmpty) || err.Error() != "convert: "+want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if err := os.Chtimes(filepath.Join(path, "b/deep/x.png"), time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Write(context.Background(), open(t, path), out, Options{Ratio: 0.5})
+	_, err = Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 0.5}})
 	if want := out + ": directory is not empty: it was begun before the dataset changed"; !errors.Is(err, ErrNotEmpty) || err.Error() != "convert: "+want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -159,13 +159,13 @@ func TestFinishedIsNotOverwritten(t *testing.T) {
 func TestAuto(t *testing.T) {
 	path, dir := small(t), t.TempDir()
 	asked := 0
-	auto := func(share float64, err error) Options {
-		return Options{Ratio: 7, Seed: 1, Auto: func(context.Context) (float64, error) {
+	auto := func(raw float64, err error) Options {
+		return Options{Shares: Shares{Raw: 7}, Seed: 1, Auto: func(context.Context) (Shares, error) {
 			asked++
-			return share, err
+			return Shares{Raw: raw, Packed: 0.2}, err
 		}}
 	}
-	want := uninterrupted(t, path, filepath.Join(dir, "whole"), Options{Ratio: 0.6, Seed: 1})
+	want := uninterrupted(t, path, filepath.Join(dir, "whole"), Options{Shares: Shares{Raw: 0.6, Packed: 0.2}, Seed: 1})
 	out := filepath.Join(dir, "out")
 	broken := errors.New("no profile")
 	if _, err := Write(context.Background(), open(t, path), out, auto(0, broken)); !errors.Is(err, broken) {
@@ -180,8 +180,8 @@ func TestAuto(t *testing.T) {
 	interrupted(t, path, out, auto(0.6, nil), 5)
 	asked = 0
 	r := again(t, path, out, auto(0.1, nil), want, "continued")
-	if asked != 0 || r.Ratio != 0.6 {
-		t.Errorf("asked %d times, ratio %v", asked, r.Ratio)
+	if asked != 0 || r.Shares != (Shares{0.6, 0.2}) {
+		t.Errorf("asked %d times, %+v", asked, r.Shares)
 	}
 }
 
@@ -190,8 +190,8 @@ func TestBusy(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
 	ds := open(t, path)
 	var second error
-	_, err := Write(context.Background(), ds, out, Options{Ratio: 0.5, Announce: func(Plan) {
-		_, second = Write(context.Background(), ds, out, Options{Ratio: 0.5})
+	_, err := Write(context.Background(), ds, out, Options{Shares: Shares{Raw: 0.5}, Announce: func(Plan) {
+		_, second = Write(context.Background(), ds, out, Options{Shares: Shares{Raw: 0.5}})
 	}})
 	if err != nil || !errors.Is(second, ErrBusy) {
 		t.Errorf("the first: %v; the second: %v", err, second)
@@ -230,7 +230,7 @@ func TestPlacesRefused(t *testing.T) {
 		"/proc":                          nil,
 		"/dev/shm":                       nil,
 	} {
-		if _, err := Write(context.Background(), ds, out, Options{Ratio: 0.5}); err == nil || want != nil && !errors.Is(err, want) {
+		if _, err := Write(context.Background(), ds, out, Options{Shares: Shares{Raw: 0.5}}); err == nil || want != nil && !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", out, err, want)
 		}
 	}
@@ -255,18 +255,18 @@ func TestEmptyPlacesTaken(t *testing.T) {
 	}
 	// As left by a run that died before or while it wrote its marker.
 	write(t, filepath.Join(real+stagingSuffix, markerName), []byte(`{"version":2,`))
-	if r, err := Write(context.Background(), open(t, path), link, Options{Ratio: 0.5}); err != nil || r.Out != real || r.Resumed {
+	if r, err := Write(context.Background(), open(t, path), link, Options{Shares: Shares{Raw: 0.5}}); err != nil || r.Out != real || r.Resumed {
 		t.Errorf("through a link: %+v, %v", r, err)
 	}
 	deep := filepath.Join(dir, "not/yet/there")
-	if r, err := Write(context.Background(), open(t, path), deep, Options{Ratio: 0.5}); err != nil || r.Out != deep {
+	if r, err := Write(context.Background(), open(t, path), deep, Options{Shares: Shares{Raw: 0.5}}); err != nil || r.Out != deep {
 		t.Errorf("where nothing is: %+v, %v", r, err)
 	}
 }
 
 // TestMarker: a marker survives writing and reading, and anything else is rejected.
 func TestMarker(t *testing.T) {
-	m := newMark(open(t, small(t)), Options{Format: PPM, Seed: 1<<64 - 1, Resize: 2, Height: 3, Width: 4}, 0.1, "f")
+	m := newMark(open(t, small(t)), Options{Format: PPM, Seed: 1<<64 - 1, Resize: 2, Height: 3, Width: 4}, Shares{Raw: 0.1}, "f")
 	got, err := parseMark(m.text())
 	if diff := cmp.Diff(m, got); diff != "" || err != nil {
 		t.Error(diff, err)
@@ -284,8 +284,8 @@ func TestMarker(t *testing.T) {
 // TestOwnUnfinishedTree: an unfinished tree cannot be converted into its own output.
 func TestOwnUnfinishedTree(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
-	interrupted(t, path, out, Options{Ratio: 0.6, Seed: 1}, 4)
-	if _, err := Write(context.Background(), open(t, out+stagingSuffix), out, Options{Ratio: 0.6, Seed: 1}); !errors.Is(err, ErrInside) {
+	interrupted(t, path, out, Options{Shares: Shares{Raw: 0.6}, Seed: 1}, 4)
+	if _, err := Write(context.Background(), open(t, out+stagingSuffix), out, Options{Shares: Shares{Raw: 0.6}, Seed: 1}); !errors.Is(err, ErrInside) {
 		t.Error(err)
 	}
 }

@@ -57,7 +57,7 @@ func TestSpaceIsKnown(t *testing.T) {
 			}
 			var plan Plan
 			out := filepath.Join(dir, "out")
-			r, err := Write(context.Background(), open(t, path), out, Options{Ratio: 0.5, Format: format, Announce: func(p Plan) {
+			r, err := Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 0.5}, Format: format, Announce: func(p Plan) {
 				if _, err := os.Stat(filepath.Join(p.Staging, "class-000")); err == nil {
 					t.Error("announced after it began")
 				}
@@ -107,7 +107,7 @@ func TestDiskTooSmall(t *testing.T) {
 	for _, options := range []string{"size=256k", "size=64m,nr_inodes=30"} {
 		dir := tmpfs(t, options)
 		said := false
-		_, err := Write(context.Background(), open(t, path), filepath.Join(dir, "out"), Options{Ratio: 0.5, Announce: func(Plan) { said = true }})
+		_, err := Write(context.Background(), open(t, path), filepath.Join(dir, "out"), Options{Shares: Shares{Raw: 0.5}, Announce: func(Plan) { said = true }})
 		if !errors.Is(err, ErrSpace) || !said {
 			t.Errorf("%s: %v; announced: %v", options, err, said)
 		}
@@ -121,7 +121,7 @@ func TestDiskTooSmall(t *testing.T) {
 // there is room again.
 func TestDiskFull(t *testing.T) {
 	path, dir := mixed(t), tmpfs(t, "size=24m")
-	o := Options{Ratio: 0.5, Seed: 3}
+	o := Options{Shares: Shares{Raw: 0.5}, Seed: 3}
 	want := contents(t, mustConvert(t, path, o))
 	out, ballast := filepath.Join(dir, "out"), filepath.Join(dir, "ballast")
 	full := o
@@ -160,7 +160,7 @@ func fill(t *testing.T, path string, n int64) {
 func TestMountpointRefused(t *testing.T) {
 	dir := tmpfs(t, "size=1m")
 	ds := open(t, small(t))
-	if _, err := Write(context.Background(), ds, dir, Options{Ratio: 0.5}); !errors.Is(err, ErrMountpoint) {
+	if _, err := Write(context.Background(), ds, dir, Options{Shares: Shares{Raw: 0.5}}); !errors.Is(err, ErrMountpoint) {
 		t.Errorf("on another file system: %v", err)
 	}
 	bound := t.TempDir()
@@ -168,10 +168,10 @@ func TestMountpointRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Unmount(bound, unix.MNT_DETACH)
-	if _, err := Write(context.Background(), ds, bound, Options{Ratio: 0.5}); !errors.Is(err, ErrMountpoint) {
+	if _, err := Write(context.Background(), ds, bound, Options{Shares: Shares{Raw: 0.5}}); !errors.Is(err, ErrMountpoint) {
 		t.Errorf("on the same one: %v", err)
 	}
-	if _, err := Write(context.Background(), ds, filepath.Join(bound, "out"), Options{Ratio: 0.5}); err != nil {
+	if _, err := Write(context.Background(), ds, filepath.Join(bound, "out"), Options{Shares: Shares{Raw: 0.5}}); err != nil {
 		t.Errorf("in it: %v", err)
 	}
 }

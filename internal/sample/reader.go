@@ -179,6 +179,12 @@ func (r *Reader) Draw(img Image, t resample.Transform, to pixels.Target) error {
 	return job.Run(r.decoder, img.Data, memory)
 }
 
+// Pack returns the packed form of an image, from which its file can be made again. It is on the Go heap,
+// and no part of what Read took memory for. The error is [decode.ErrNoPackedForm] if there is none.
+func (r *Reader) Pack(img Image) ([]byte, error) {
+	return r.decoder.Pack(img.Data, img.Header, decode.ForFile)
+}
+
 // Decode decodes a whole image, only to see whether that is possible.
 func (r *Reader) Decode(img Image) error {
 	return r.Draw(img, resample.Options{}.Choose(0, 0, img.Height, img.Width), pixels.Target{Sink: nowhere{}})

@@ -1,0 +1,169 @@
+package convert
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/store"
+)
+
+// pack writes a tar of the files of a directory, in the order of their names; with links of the tar in place of
+// symbolic ones.
+func pack(t testing.TB, name, dir string, more ...string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := tar.NewWriter(f)
+	if err := w.AddFS(os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for k := 0; k < len(more); k += 2 {
+		h := &tar.Header{Name: more[k], Size: int64(len(more[k+1])), Mode: 0o644}
+		if more[k+1] == "" {
+			h.Typeflag, h.Linkname = tar.TypeSymlink, "/nowhere"
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(more[k+1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestConvertArchives: of a tar, and of what is in a store, the same becomes raw, and the same pixels, as of the directory;
+// another run of the same finds everything done, and parts make what a single run makes.
+func TestConvertArchives(t *testing.T) {
+	dir := filepath.Dir(small(t))
+	if err := os.Remove(filepath.Join(dir, "small/b/gone.png")); err != nil {
+		t.Fatal(err)
+	}
+	pack(t, filepath.Join(dir, "small.tar"), filepath.Join(dir, "small"))
+	server := httptest.NewServer(&fakestore.Server{Dir: filepath.Dir(dir)})
+	defer server.Close()
+	bucket := "s3://" + filepath.Base(dir)
+	openAny := func(path string) *dataset.Dataset {
+		o := dataset.Options{Prober: sample.Probe, Rescan: true, Store: store.Options{Endpoint: server.URL, Anonymous: true}}
+		ds, err := dataset.Open(context.Background(), path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ds.Close() })
+		return ds
+	}
+	o := Options{Shares: Shares{Raw: 0.5}, Format: PPM, Seed: 5}
+	wanted, was := convert(t, filepath.Join(dir, "small"), o)
+	want := openAny(wanted)
+	for _, path := range []string{filepath.Join(dir, "small.tar"), bucket + "/small", bucket + "/small.tar"} {
+		out := filepath.Join(t.TempDir(), "out")
+		for k := range 2 {
+			part := o
+			part.Part = dataset.Share{K: k, N: 2}
+			if _, err := Write(context.Background(), openAny(path), out, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		merge := o
+		merge.Merge = true
+		r, err := Write(context.Background(), openAny(path), out, merge)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		if r.Raw != was.Raw || r.Reused != r.Samples || len(r.Unreadable) != len(was.Unreadable) || r.Symlinked != 0 {
+			t.Errorf("%s: %+v, of the directory %+v", path, r, was)
+		}
+		is := openAny(out)
+		if is.Digest() != want.Digest() {
+			t.Errorf("%s: %d samples, digest %s", path, is.Len(), is.Digest())
+		}
+		for i := range want.Len() {
+			a, _ := os.ReadFile(filepath.Join(wanted, want.Path(i)))
+			b, err := os.ReadFile(filepath.Join(out, is.Path(i)))
+			if err != nil || !slices.Equal(a, b) {
+				t.Errorf("%s: %s is not %s, %v", path, is.Path(i), want.Path(i), err)
+			}
+		}
+		if r, err := Write(context.Background(), openAny(path), out, o); err != nil || !r.Finished {
+			t.Errorf("%s again: %+v, %v", path, r, err)
+		}
+	}
+}
+
+// TestConvertOrdered: what has an order of its own keeps it, and its labels, whichever of the classes have samples; what
+// cannot be read keeps its place.
+func TestConvertOrdered(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		labels  [3]string
+		classes []string
+	}{{[3]string{"7", "0", "7"}, nil}, {[3]string{"dog", "cat", "dog"}, []string{"cat", "dog"}}} {
+		var files []string
+		for k, label := range c.labels {
+			files = append(files, fmt.Sprintf("%d.png", 9-k), string(pngOf(t, 5+k, 4, false)), fmt.Sprintf("%d.cls", 9-k), label)
+		}
+		files = append(files, "1.png", "", "1.cls", c.labels[0])
+		path := filepath.Join(dir, "x.tar")
+		pack(t, path, t.TempDir(), files...)
+		was := open(t, path)
+		out, r := convert(t, path, Options{Shares: Shares{Raw: 0.5}})
+		is := open(t, out)
+		labelsSurvive(t, was, is)
+		if r.Raw != 2 || r.Copied != 1 || r.Symlinked != 1 || !slices.Equal(is.Classes(), c.classes) || filepath.Base(is.Manifest()) != filepath.Base(r.Manifest) {
+			t.Errorf("%v: %+v, classes %q, manifest %q", c.labels, r, is.Classes(), is.Manifest())
+		}
+		for i := range 3 {
+			_, want := readSample(t, was, i)
+			if _, got := readSample(t, is, i); !slices.Equal(got.rgb, want.rgb) {
+				t.Errorf("%v: sample %d has other pixels", c.labels, i)
+			}
+		}
+		if is.Problem(3) == "" {
+			t.Error("a link of the tar is readable")
+		}
+	}
+	// Names would be other labels where classes have an order of their own, or no samples.
+	for _, classes := range [][]string{{"dog", "cat"}, {"cat", "cow", "dog"}} {
+		was, err := dataset.Open(context.Background(), filepath.Join(dir, "x.tar"), dataset.Options{Prober: sample.Probe, Rescan: true, Classes: classes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer was.Close()
+		out := filepath.Join(t.TempDir(), "out")
+		r, err := Write(context.Background(), was, out, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(r.Classes)
+		if names, _ := dataset.ParseClasses(text); err != nil || !slices.Equal(names, classes) {
+			t.Errorf("%s holds %q, %v", r.Classes, names, err)
+		}
+		labelsSurvive(t, was, open(t, out))
+	}
+}
+
+func labelsSurvive(t testing.TB, was, is *dataset.Dataset) {
+	t.Helper()
+	if was.Len() != is.Len() {
+		t.Fatalf("%d samples, want %d", is.Len(), was.Len())
+	}
+	for i := range was.Len() {
+		if was.Label(i) != is.Label(i) {
+			t.Errorf("sample %d has label %d, want %d", i, is.Label(i), was.Label(i))
+		}
+	}
+}
