@@ -141,6 +141,9 @@ func Unpack(packed []byte) (original []byte, err error) {
 		return nil, unsupported("it is not a packed image")
 	}
 	p, err := openPacked(packed, false)
+	if err == nil {
+		err = Options{}.allows(Header{Width: p.width, Height: p.height})
+	}
 	switch {
 	case err != nil:
 		return nil, err

@@ -29,7 +29,7 @@ func TestExamplesOfHelp(t *testing.T) {
 		name := strings.Fields(line)[0]
 		t.Run(name, func(t *testing.T) { runExamples(t, helpOf(t, name), name, photos) })
 	}
-	if commands < 13 {
+	if commands < 14 {
 		t.Errorf("the help names %d commands", commands)
 	}
 	t.Run("batchfs", func(t *testing.T) { runExamples(t, helpOf(t), "batchfs", photos) })

@@ -61,20 +61,22 @@ func command(use string, define func(f *flagSet) runner) *cli.Command {
 	return cmd
 }
 
-// arguments checks the number of a command's arguments and names the missing one.
+// arguments checks the number of a command's arguments and names the missing one. There may be
+// several of the last one if its name ends in dots.
 func (f *flagSet) arguments(command string, args []string, names ...string) error {
+	several := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "...")
 	if len(args) < len(names) {
-		missing := names[len(args)]
+		missing := strings.TrimSuffix(names[len(args)], "...")
 		err := hint(usage("%s is missing", missing), "batchfs %s %s", command, strings.Join(names, " "))
 		if missing == "DATASET" {
 			return hint(err, "%s, where DATASET is %s", hintOf(err), aDataset)
 		}
 		return err
 	}
-	if i := slices.Index(args, ""); i >= 0 && i < len(names) {
-		return usage("%s must not be empty", names[i])
+	if i := slices.Index(args, ""); i >= 0 && (several || i < len(names)) {
+		return usage("%s must not be empty", strings.TrimSuffix(names[min(i, len(names)-1)], "..."))
 	}
-	if len(args) == len(names) {
+	if several || len(args) == len(names) {
 		return nil
 	}
 	err := usage("too many arguments at %q: %s takes %s", args[len(names)], command, cmp.Or(strings.Join(names, " and "), "no arguments"))

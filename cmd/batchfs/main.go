@@ -97,7 +97,7 @@ func newApp(c *console, all bool) *cli.App {
 		Name: "batchfs", Version: version(), Writer: c.out, ErrWriter: c.err, HideHelpCommand: true, EnableBashCompletion: true,
 		Commands: []*cli.Command{
 			mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
-			genCommand(c), benchCommand(c), statsCommand(c), whyCommand(c), doctorCommand(c), completionCommand(c),
+			unpackCommand(c), genCommand(c), benchCommand(c), statsCommand(c), whyCommand(c), doctorCommand(c), completionCommand(c),
 		},
 		CustomAppHelpTemplate: helpTemplate,
 		ExitErrHandler:        func(*cli.Context, error) {}, // main exits

@@ -155,7 +155,7 @@ func TestCompletions(t *testing.T) {
 		"mount --ready":         "", // internal
 		"completion":            "bash zsh fish",
 		"--vers":                "--version",
-		"":                      "mount umount index plan verify profile convert gen bench stats why doctor completion",
+		"":                      "mount umount index plan verify profile convert unpack gen bench stats why doctor completion",
 	} {
 		self := exec.Command(os.Args[0], append(strings.Fields(line), completionFlag)...) // package cli reads os.Args
 		out, err := self.CombinedOutput()

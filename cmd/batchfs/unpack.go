@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/archive"
+)
+
+// toStdout is the FILE that is standard input, and the directory that is standard output.
+const toStdout = "-"
+
+func unpackCommand(c *console) *cli.Command {
+	return command("unpack FILE...", func(f *flagSet) runner {
+		u := &unpacking{console: c, written: map[string]string{}}
+		f.derived("out", "beside each FILE", "write into the directory `DIR`, or - for standard output", anything(&u.dir))
+		f.toggle(&u.force, "force", false, "replace files that are there")
+		f.toggle(&u.remove, "remove", false, "remove each FILE once its original is written")
+		jsonFlag(c, f, "print one JSON object")
+		f.check(func() error {
+			if len(f.args) == 1 && f.args[0] == toStdout && !f.Changed("out") {
+				u.dir = toStdout
+			}
+			switch {
+			case u.dir != toStdout:
+				return nil
+			case len(f.args) > 1:
+				return usage("--out - takes one FILE, not %d: nothing would say where one image ends", len(f.args))
+			case u.remove:
+				return usage("--remove is not for --out -: whether what reads it gets all of it is not known here")
+			case c.asJSON:
+				return usage("--json is not for --out -: both are written to standard output")
+			case interactive(c.out):
+				return hint(usage("--out - would write an image to the terminal"), "batchfs unpack --out - FILE > ORIGINAL")
+			}
+			return nil
+		})
+		return u.run
+	})
+}
+
+// An unpacking is one run of unpack.
+type unpacking struct {
+	*console
+	dir           string // to write to; "": that of each file
+	force, remove bool
+	written       map[string]string // files that were made in this run, and what of
+}
+
+// run unpacks one file after another. One that cannot be unpacked is no reason to leave out those after it.
+func (u *unpacking) run(ctx context.Context, args []string) error {
+	var result unpackResult
+	for _, name := range args {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		f := unpackedFile{File: name}
+		err := u.unpack(&f)
+		if err != nil {
+			f.Error = oneLine(err.Error())
+			report(u.err, err)
+		}
+		result.Files = append(result.Files, f)
+	}
+	if u.dir == toStdout {
+		return result.verdict()
+	}
+	return u.show(result)
+}
+
+func (u *unpacking) unpack(f *unpackedFile) error {
+	packed, info, err := u.read(f.File)
+	if err != nil {
+		return err
+	}
+	data, err := decode.Unpack(packed)
+	switch {
+	case errors.Is(err, decode.ErrNoPackedForm):
+		return fmt.Errorf("%s was packed for memory, without what else the file had, and cannot be unpacked", shown(f.File))
+	case err != nil:
+		return fmt.Errorf("%s: %w", shown(f.File), err)
+	case u.dir == toStdout:
+		_, err := u.out.Write(data)
+		return err
+	}
+	f.Original, err = u.original(f.File, data)
+	if err != nil {
+		return err
+	}
+	if before, twice := u.written[f.Original]; twice {
+		return fmt.Errorf("%s: %s was made of %s just now; unpack it into another directory", shown(f.File), shown(f.Original), shown(before))
+	}
+	if err := u.write(f.Original, data, info); err != nil {
+		return err
+	}
+	u.written[f.Original], f.Bytes = f.File, len(data)
+	if u.remove && f.File != toStdout {
+		return os.Remove(f.File)
+	}
+	return nil
+}
+
+// read returns what is in a file.
+func (u *unpacking) read(name string) (data []byte, info fs.FileInfo, err error) {
+	in := os.Stdin
+	if name != toStdout {
+		if in, err = os.Open(name); err != nil {
+			return nil, nil, err
+		}
+		defer in.Close()
+	}
+	if info, err = in.Stat(); err != nil {
+		return nil, nil, err
+	}
+	most := u.memoryLimit(0)
+	if info.Size() <= most {
+		data, err = io.ReadAll(io.LimitReader(in, most+1))
+	}
+	if err == nil && max(info.Size(), int64(len(data))) > most {
+		err = fmt.Errorf("%s is larger than %s, half of the memory that is free", shown(name), formatBytes(most))
+	}
+	return data, info, err
+}
+
+// original is the path of the file that a packed one was made of: without .bfs and, if no extension of
+// an image is left then, with that of its format.
+func (u *unpacking) original(name string, data []byte) (string, error) {
+	dir, base := filepath.Split(name)
+	ext := filepath.Ext(base)
+	short := strings.TrimSuffix(base, ext)
+	if !strings.EqualFold(ext, decode.PackedExt) || short == "" {
+		return "", hint(fmt.Errorf("%s: its name does not end in %s, so that of the original is not known", shown(name), decode.PackedExt),
+			"batchfs unpack --out - %s > ORIGINAL", shellWord(name))
+	}
+	if !archive.IsImage(short) {
+		short += extensionOf(data)
+	}
+	if u.dir != "" {
+		dir = u.dir
+	}
+	return filepath.Join(dir, short), nil
+}
+
+// extensionOf is what names of such a file usually end in.
+func extensionOf(image []byte) string {
+	f := decode.Sniff(image)
+	if f == decode.PNM && (image[1] == '2' || image[1] == '5') {
+		return ".pgm"
+	}
+	return map[decode.Format]string{decode.JPEG: ".jpg", decode.PNG: ".png", decode.BMP: ".bmp", decode.PNM: ".ppm", decode.WebP: ".webp"}[f]
+}
+
+// write makes a file with the permissions and the time of another one. It appears whole or not at all.
+func (u *unpacking) write(path string, data []byte, like fs.FileInfo) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".batchfs-unpack-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		temp.Close()
+		if err != nil {
+			os.Remove(temp.Name())
+		}
+	}()
+	mode := fs.FileMode(0o644)
+	if like.Mode().IsRegular() {
+		mode = like.Mode().Perm()
+	}
+	_, err = temp.Write(data)
+	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
+		return err
+	}
+	if like.Mode().IsRegular() {
+		if err := os.Chtimes(temp.Name(), time.Time{}, like.ModTime()); err != nil {
+			return err
+		}
+	}
+	if u.force {
+		return os.Rename(temp.Name(), path)
+	}
+	if err = moveToNew(temp.Name(), path); errors.Is(err, fs.ErrExist) {
+		return hint(fmt.Errorf("%s is there already", shown(path)), "to replace it, add --force; to write elsewhere: --out DIR")
+	}
+	return err
+}
+
+// moveToNew renames a file, to a name that nothing has.
+func moveToNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL || err == unix.ENOSYS { // as on NFS
+		if err := os.Link(from, to); err != nil {
+			return err
+		}
+		return os.Remove(from)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// unpackedFile is what became of a file.
+type unpackedFile struct {
+	File     string `json:"file"`
+	Original string `json:"original,omitempty"` // that was written, or was to be
+	Bytes    int    `json:"bytes,omitempty"`    // of it
+	Error    string `json:"error,omitempty"`
+}
+
+// unpackResult is the output of unpack.
+type unpackResult struct {
+	Files []unpackedFile `json:"files"`
+}
+
+func (r unpackResult) print(out io.Writer) {
+	for _, f := range r.Files {
+		if f.Error == "" {
+			fmt.Fprintf(out, "%s: %s, %s\n", shown(f.File), shown(f.Original), formatBytes(int64(f.Bytes)))
+		}
+	}
+}
+
+// verdict is the error that ends the command if not all files were unpacked.
+func (r unpackResult) verdict() error {
+	for _, f := range r.Files {
+		if f.Error != "" {
+			return said(statusFailed)
+		}
+	}
+	return nil
+}
