@@ -1,0 +1,128 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/decode"
+)
+
+// packedDataset converts a dataset, and returns the result with what was said about it.
+func packedDataset(t *testing.T, original string, flags ...string) (out string, done packedDone) {
+	t.Helper()
+	out = filepath.Join(scratch(t), "converted")
+	text := execute(t, append([]string{"convert", "--json", original, out}, flags...)...).done(t).out
+	if err := json.Unmarshal([]byte(text), &done); err != nil || len(done.Unreadable) > 0 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return out, done
+}
+
+type packedDone struct {
+	Samples, Raw, Packed, Unpackable int
+	Unreadable                       []any
+}
+
+// TestPackedDataset: a dataset whose images are packed gives the bytes of the original, whatever is
+// made of the images, as files and in a tar.
+func TestPackedDataset(t *testing.T) {
+	skipWithoutFUSE(t)
+	original := mixedImages(t)
+	out, done := packedDataset(t, original, "--packed-ratio", "1")
+	if done.Packed < done.Samples/2 || done.Packed+done.Unpackable != done.Samples {
+		t.Errorf("of %d images, %d are packed, and %d have no packed form", done.Samples, done.Packed, done.Unpackable)
+	}
+	execute(t, "verify", out).done(t)
+	tar := filepath.Join(scratch(t), "packed.tar")
+	if text, err := output(exec.Command(needTool(t, "tar"), "-C", out, "-cf", tar, ".")); err != nil {
+		t.Fatal(err, text)
+	}
+	for _, flags := range []string{
+		"", "--resize stretch --size 24x31", "--resize stretch --size 24x31 --jpeg-scaling off", "--resize not-smaller --size 16x16 --color gray",
+		"--resize random-resized-crop --size 20x20 --seed 3 --flip 0.5 --dtype float32 --cache-size 0", "--ignore-orientation",
+	} {
+		t.Run(flags, func(t *testing.T) {
+			var want []digest
+			for _, path := range []string{original, out, tar} {
+				m := mountBatchfs(t, path, append(strings.Fields(flags), "--batch-size", "8", "--shards", "2")...)
+				got := m.sums(t, 2, 2)
+				if want == nil {
+					want = got
+				} else if !slices.Equal(got, want) {
+					t.Errorf("%s has other batches than the original", path)
+				}
+			}
+		})
+	}
+}
+
+// TestPackedMix: a shuffled dataset of encoded, packed and raw images has the samples of the
+// original, each once in an epoch, and evenly many raw ones in each batch.
+func TestPackedMix(t *testing.T) {
+	skipWithoutFUSE(t)
+	original := mixedImages(t)
+	out, done := packedDataset(t, original, "--packed-ratio", "0.3", "--raw-ratio", "0.3", "--seed", "5")
+	if n := done.Samples; done.Packed != (3*n+5)/10 || done.Raw < (3*n+5)/10 {
+		t.Errorf("of %d images, %d are packed and %d raw", n, done.Packed, done.Raw)
+	}
+	c := converted{mountBatchfs(t, out, settings{batch: 8, shards: 2, shuffle: true, seed: 2}.flags()...), newOracle(t, original, settings{})}
+	for epoch := range 2 {
+		c.sameMix(t, epoch, done.Raw)
+	}
+}
+
+// TestUnpackDataset: what convert packed, unpack makes again, the same files but for PNG, which has the
+// same pixels; also between pipes.
+func TestUnpackDataset(t *testing.T) {
+	original := mixedImages(t)
+	out, done := packedDataset(t, original, "--packed-ratio", "1")
+	files, err := filepath.Glob(filepath.Join(out, "*", "*.bfs"))
+	if err != nil || len(files) != done.Packed {
+		t.Fatalf("%d packed files, and %d were said: %v", len(files), done.Packed, err)
+	}
+	execute(t, append([]string{"unpack", "--remove"}, files...)...).done(t)
+	for i, file := range files {
+		file = strings.TrimSuffix(file, ".bfs")
+		name, err := filepath.Rel(out, file)
+		check(t, err)
+		was, err := os.ReadFile(filepath.Join(original, name))
+		check(t, err)
+		is, err := os.ReadFile(file)
+		check(t, err)
+		if decode.Sniff(was) != decode.PNG && !bytes.Equal(was, is) {
+			t.Errorf("%s is another file than the original", name)
+		}
+		if _, err := os.Stat(files[i]); err == nil {
+			t.Errorf("%s is still there", files[i])
+		}
+	}
+	oracle, again := newOracle(t, original, settings{}), newOracle(t, out, settings{})
+	for i := range oracle.ds.Len() {
+		a, b := oracle.picture(t, int64(i)), again.picture(t, int64(i))
+		if oracle.ds.Path(i) != again.ds.Path(i) || !slices.Equal(a.values, b.values) {
+			t.Errorf("%s became %s, or has other pixels", oracle.ds.Path(i), again.ds.Path(i))
+		}
+	}
+
+	out, _ = packedDataset(t, photos(t), "--packed-ratio", "1")
+	files, err = filepath.Glob(filepath.Join(out, "*", "*.bfs"))
+	check(t, err)
+	in, err := os.Open(files[0])
+	check(t, err)
+	defer in.Close()
+	cmd := exec.Command(suite.binary, "unpack", "-")
+	cmd.Stdin = in
+	name, err := filepath.Rel(out, strings.TrimSuffix(files[0], ".bfs"))
+	check(t, err)
+	was, err := os.ReadFile(filepath.Join(photos(t), name))
+	check(t, err)
+	if got, err := output(cmd); err != nil || got != string(was) {
+		t.Errorf("from a pipe: %d bytes of %d: %v", len(got), len(was), err)
+	}
+}
