@@ -29,6 +29,7 @@ type kept struct {
 	given  []EntryPoint
 	from   int64 // only a part of the file is there; see SetPart
 	to     int64
+	room   []byte // where the next JPEG is packed, if anywhere
 }
 
 // size counts Huffman tables in full, although other decoders may share them.

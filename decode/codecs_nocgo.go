@@ -10,15 +10,12 @@ var nativeCodecs = goCodecs
 type kept struct {
 	kernel   Kernel
 	from, to int64
+	room     []byte
 }
 
 func (*kept) size() int64      { return 0 }
 func (*kept) free()            {}
 func (*kept) takeJPEGs() JPEGs { return JPEGs{} }
-
-func (*kept) storedPNG(to, data []byte, _ Header, pixel int) error {
-	return goStoredPNG(to, data, pixel)
-}
 
 func (*kept) setEntryPoints(EntryRule, []EntryPoint)       {}
 func (*kept) takeEntryPoints() ([]EntryPoint, EntryResult) { return nil, EntriesUnused }
@@ -33,6 +30,10 @@ func pack([]byte, []byte, Prepared) bool            { return false }
 func kernelRuns(Kernel) bool { return false }
 
 func scratch(Header, Color, uint8) int64 { return 0 }
+
+func storedPNG(_ *kept, to, data []byte, _ Header, pixel int) error {
+	return goStoredPNG(to, data, pixel)
+}
 
 // Version names the decoders whose bytes a Decoder delivers.
 func Version() string { return runtime.Version() + " image" }

@@ -158,10 +158,12 @@ func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale
 // DecodeTask is DecodeRegion of what a task holds.
 func (d *Decoder) DecodeTask(t Task) error {
 	v, err := d.view(&t)
-	if err != nil {
-		return err
+	if err == nil {
+		d.startPacking(&t, &v)
+		err = d.codecs[t.Header.Format](&d.kept, t.To, t.Data, v)
 	}
-	return d.codecs[t.Header.Format](&d.kept, t.To, t.Data, v)
+	d.endPacking(&t, &v, err)
+	return err
 }
 
 // A Task is an image to decode, as DecodeRegion takes it.
@@ -175,6 +177,10 @@ type Task struct {
 	// Verified says that the caller has checked these very bytes before, by decoding them without
 	// this mark. The checksum of a packed image is then not computed again.
 	Verified bool
+
+	// Pack says where the whole image is packed, too; nil: nowhere. It changes neither the pixels nor
+	// the error. Entry points that are given are then not used, as all of the file is read.
+	Pack *Packing
 }
 
 // view checks a task, and returns what its codec is told.
@@ -201,7 +207,7 @@ func (d *Decoder) view(t *Task) (v view, err error) {
 // Pairs reports whether DecodePair may gain anything for an image like h.
 func (o Options) Pairs(h Header) bool { return h.Format == JPEG && o.Kernel.chosen() >= Portable }
 
-// DecodePair does what DecodeRegion of each decoder does with its task, errors and entry points included,
+// DecodePair does what DecodeTask of each decoder does with its task, errors and entry points included,
 // and takes less time if both tasks are sound baseline JPEGs that have no given entry points.
 func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
 	var views [2]view
@@ -210,8 +216,14 @@ func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
 		v, err := d.view(&tasks[i])
 		views[i] = v
 		pair = pair && err == nil && v.Header.Format == JPEG
+		if pair {
+			d.startPacking(&tasks[i], &views[i])
+		}
 	}
 	if pair && by[0].kept.pair(&by[1].kept, tasks, &views) {
+		for i, d := range by {
+			d.endPacking(&tasks[i], &views[i], nil)
+		}
 		return errs
 	}
 	for i, d := range by {

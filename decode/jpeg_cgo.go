@@ -51,9 +51,16 @@ func (k *kept) pair(other *kept, t *[2]Task, v *[2]view) bool {
 
 func (k *kept) task(dst Image, data []byte, v view) C.bfs_task {
 	entries := cEntries(k.rule, k.given)
+	if k.room != nil && entries.given != nil {
+		entries = C.bfs_entries{}
+	}
 	entries.part = C.bfs_part{from: C.size_t(k.from), to: C.size_t(k.to)}
 	to, view := cView(dst, v)
-	return C.bfs_task{data: cBytes(data), size: C.size_t(len(data)), to: to, view: view, entries: entries}
+	task := C.bfs_task{data: cBytes(data), size: C.size_t(len(data)), to: to, view: view, entries: entries}
+	if k.room != nil {
+		task.pack, task.room = cBytes(k.room), C.size_t(len(k.room)-packedSlack)
+	}
+	return task
 }
 
 func (k *kept) setEntryPoints(rule EntryRule, at []EntryPoint) {

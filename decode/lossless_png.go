@@ -56,7 +56,7 @@ func (d *Decoder) packPNG(room, data []byte, h Header, keep Remainder) (body int
 	}
 	stride := l.width * l.planes()
 	pix := room[len(room)-stride*l.height:]
-	if err := d.kept.storedPNG(pix, data, h, l.planes()); err != nil {
+	if err := storedPNG(&d.kept, pix, data, h, l.planes()); err != nil {
 		return 0, nil, err
 	}
 	if body, err = d.packRows(room, l, pix, stride, l.planes()); err != nil || keep == ForMemory {

@@ -226,6 +226,23 @@ func TestRowPackers(t *testing.T) {
 
 func FuzzPacked(f *testing.F) { fuzzFormat(f, Packed, true) }
 
+// FuzzUnpack: whatever is packed, unpacking it is an error or leads to a file.
+func FuzzUnpack(f *testing.F) {
+	for _, s := range packedSamples(allSamples()) {
+		if len(s.data) < 2000 {
+			f.Add(s.data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) < packedHead {
+			return
+		}
+		if _, err := Unpack(sealed(bytes.Clone(data))); err != nil && !errors.Is(err, ErrNoPackedForm) {
+			explained(t, "fuzzed", err)
+		}
+	})
+}
+
 // FuzzPackUnpack: whatever can be packed has the same pixels, and what can be unpacked, too.
 func FuzzPackUnpack(f *testing.F) {
 	for _, s := range allSamples() {
@@ -316,6 +333,16 @@ func BenchmarkPacked(b *testing.B) {
 		b.Run(name+"/png", decode(data, false))
 		b.Run(name+"/packed", decode(p, false))
 		b.Run(name+"/packed-verified", decode(p, true))
+		b.Run(name+"/png-and-packing", func(b *testing.B) {
+			p := Packing{To: make([]byte, PackedBound(h, int64(len(data)), ForMemory))}
+			b.SetBytes(int64(len(pix)))
+			for b.Loop() {
+				t := Task{To: dst, Data: data, Header: h, Region: Region{W: h.Width, H: h.Height}, Scale: 1, Pack: &p}
+				if err := errors.Join(d.DecodeTask(t), p.Err); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 		b.Run(name+"/pack-alone", func(b *testing.B) {
 			l := lossless{pixels: pixelsRGB, width: h.Width, height: h.Height}
 			room := make([]byte, PackedBound(h, int64(len(data)), ForMemory))

@@ -102,7 +102,7 @@ func packsInto(to, data []byte, found Header, keep Remainder) error {
 
 // packTo packs an image that is packable into memory that suffices.
 func (d *Decoder) packTo(to, data []byte, h Header, keep Remainder) (n int, err error) {
-	p := packed{kind: kindLossless, orientation: h.Orientation, original: h.Format, width: h.Width, height: h.Height}
+	p := h.packed(kindLossless)
 	room, body, remainder := to[packedHead:], 0, [][]byte(nil)
 	switch {
 	case h.Format == JPEG:
@@ -130,6 +130,71 @@ func (d *Decoder) packTo(to, data []byte, h Header, keep Remainder) (n int, err 
 		return 0, fmt.Errorf("%w: of a file with too much else in it", ErrNoPackedForm)
 	}
 	return p.seal(to, body, remainder...), nil
+}
+
+// A Packing is where an image that is decoded is packed for memory as well, in less time than
+// afterwards.
+type Packing struct {
+	To   []byte // at least PackedBound bytes, of which the first ones become the packed image
+	Size int    // how many, if Err is nil
+	Err  error  // as PackTo returns it
+}
+
+// startPacking makes a JPEG be packed while it is decoded.
+func (d *Decoder) startPacking(t *Task, v *view) {
+	d.kept.room = nil
+	if t.Pack == nil || v.Header.Format != JPEG || d.kept.kernel < Portable || d.kept.to != 0 {
+		return
+	}
+	if packsInto(t.Pack.To, t.Data, v.Header, ForMemory) == nil {
+		d.kept.room = t.Pack.To[packedHead:]
+	}
+}
+
+// endPacking packs what was not packed yet.
+func (d *Decoder) endPacking(t *Task, v *view, err error) {
+	p, room := t.Pack, d.kept.room
+	if d.kept.room = nil; p == nil {
+		return
+	}
+	p.Size, p.Err = 0, err
+	switch {
+	case err != nil:
+	case room != nil:
+		body := 0
+		if body, p.Err = endTiers(&d.kept, room); p.Err == nil {
+			p.Size = v.Header.packed(kindCoefficients).seal(p.To, body)
+		}
+	case d.kept.to != 0:
+		p.Err = ErrPart
+	default:
+		p.Size, p.Err = d.packDecoded(t, v)
+	}
+}
+
+// packDecoded packs an image from its pixels, if they are all there.
+func (d *Decoder) packDecoded(t *Task, v *view) (n int, err error) {
+	h := v.Header
+	if _, err := d.packable(t.Data, h); err != nil {
+		return 0, err
+	}
+	if err := packsInto(t.Pack.To, t.Data, h, ForMemory); err != nil {
+		return 0, err
+	}
+	whole := v.Region == Region{W: h.Width, H: h.Height} && v.Orientation == 1 && v.Color == RGB
+	if !whole || h.Format == JPEG || h.Format == PNG && pngPixels(t.Data).pixels == pixelsIndex {
+		return d.packTo(t.Pack.To, t.Data, h, ForMemory)
+	}
+	body, err := d.packImage(t.Pack.To[packedHead:], t.To, 3)
+	if err != nil {
+		return 0, err
+	}
+	return h.packed(kindLossless).seal(t.Pack.To, body), nil
+}
+
+// packed describes the packed form of an image.
+func (h Header) packed(kind uint8) *packed {
+	return &packed{kind: kind, orientation: h.Orientation, original: h.Format, width: h.Width, height: h.Height}
 }
 
 // Unpack returns the original of an image that was packed for a file. It is the same file for JPEG,

@@ -237,7 +237,7 @@ func TestStoredPNG(t *testing.T) {
 				continue
 			}
 			d, got := set.decoder(t, Options{}), make([]byte, len(want))
-			if err := d.kept.storedPNG(got, s.data, h, l.planes()); err != nil || !bytes.Equal(got, want) {
+			if err := storedPNG(&d.kept, got, s.data, h, l.planes()); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: %s: other pixels, %v", set.name, s.name, err)
 			}
 		}

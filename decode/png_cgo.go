@@ -64,7 +64,7 @@ func pngScratch(width, height, bits int) int64 {
 
 // storedPNG writes pixels as they are stored, of so many bytes each, the high byte of a sample first;
 // each sample of less than 8 bits takes a byte.
-func (k *kept) storedPNG(to, data []byte, h Header, pixel int) error {
+func storedPNG(k *kept, to, data []byte, h Header, pixel int) error {
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.channels, whole.dx, whole.dy = C.int32_t(pixel), C.ptrdiff_t(pixel), C.ptrdiff_t(pixel*h.Width)
 	return k.result(C.bfs_png_stored(&k.c, cBytes(data), C.size_t(len(data)), cBytes(to), whole, C.int(k.how)), "libpng")

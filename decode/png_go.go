@@ -50,7 +50,7 @@ func strangeSuggestion(data, palette []byte) bool {
 	return data[kindAt]&3 == 2 && (n > 3*256 || n%3 != 0) && pngSound(palette[4:])
 }
 
-// goStoredPNG is kept.storedPNG in Go.
+// goStoredPNG is storedPNG in Go.
 func goStoredPNG(to, data []byte, pixel int) error {
 	critical, err := pngCritical(data)
 	if err != nil {

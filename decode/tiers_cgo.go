@@ -28,7 +28,7 @@ func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
 	task := C.bfs_task{data: cBytes(data), size: C.size_t(len(data)), view: whole, pack: cBytes(to), room: C.size_t(len(to) - packedSlack)}
 	switch code := C.bfs_tiers_pack(&k.c, k.tiersKernel(), task); code {
 	case C.BFS_OK:
-		return k.packedBody(to)
+		return endTiers(k, to)
 	case C.BFS_MEMORY:
 		return 0, fmt.Errorf("%w: coefficients", ErrMemory)
 	}
@@ -37,8 +37,8 @@ func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
 
 var errNotOurs = fmt.Errorf("%w: of a JPEG that is left to libjpeg-turbo", ErrNoPackedForm)
 
-// packedBody completes the body of the last JPEG, which was to be packed.
-func (k *kept) packedBody(to []byte) (body int, err error) {
+// endTiers completes the body of the last JPEG, which was to be packed.
+func endTiers(k *kept, to []byte) (body int, err error) {
 	n := int(k.c.packed)
 	if n == 0 {
 		return 0, errNotOurs

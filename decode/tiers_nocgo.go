@@ -4,6 +4,8 @@ package decode
 
 import "fmt"
 
-func (*kept) packTiers(to, data []byte, h Header) (body int, err error) {
-	return 0, fmt.Errorf("%w: of JPEGs, in a build without cgo", ErrNoPackedForm)
-}
+var errNotOurs = fmt.Errorf("%w: of JPEGs, in a build without cgo", ErrNoPackedForm)
+
+func (*kept) packTiers(to, data []byte, h Header) (body int, err error) { return 0, errNotOurs }
+
+func endTiers(k *kept, to []byte) (body int, err error) { return 0, errNotOurs }

@@ -299,8 +299,13 @@ func BenchmarkTiers(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		packing := Packing{To: make([]byte, PackedBound(h, int64(len(data)), ForMemory))}
 		for name, decode := range map[string]func(to Image, v view) error{
-			"jpeg":   func(to Image, v view) error { return d.codecs[JPEG](&d.kept, to, data, v) },
+			"jpeg": func(to Image, v view) error { return d.codecs[JPEG](&d.kept, to, data, v) },
+			"jpeg-and-packing": func(to Image, v view) error {
+				t := Task{To: to, Data: data, Header: h, Region: v.Region, Scale: 1, Pack: &packing}
+				return errors.Join(d.DecodeTask(t), packing.Err)
+			},
 			"packed": func(to Image, v view) error { return d.kept.coefficients(to, packed{body: body}, v) },
 		} {
 			for size, views := range map[string][]view{"whole": {whole}, "crops": crops} {
@@ -314,20 +319,28 @@ func BenchmarkTiers(b *testing.B) {
 				})
 			}
 		}
-		b.Run(fmt.Sprintf("%v/whole/pairs", kernel), func(b *testing.B) {
-			for range (b.N + 1) / 2 {
-				var tasks [2]Task
-				for i := range tasks {
-					tasks[i] = Task{To: image(whole), Data: data, Header: h, Region: whole.Region, Scale: 1}
-				}
-				if errs := DecodePair(&[2]*Decoder{d, other}, &tasks); errs != [2]error{} {
-					b.Fatal(errs)
+		pairs := func(by [2]Packing) func(b *testing.B) {
+			return func(b *testing.B) {
+				for range (b.N + 1) / 2 {
+					var tasks [2]Task
+					for i := range tasks {
+						tasks[i] = Task{To: image(whole), Data: data, Header: h, Region: whole.Region, Scale: 1}
+						if by[i].To != nil {
+							tasks[i].Pack = &by[i]
+						}
+					}
+					if errs := DecodePair(&[2]*Decoder{d, other}, &tasks); errs != [2]error{} {
+						b.Fatal(errs)
+					}
 				}
 			}
-		})
+		}
+		b.Run(fmt.Sprintf("%v/whole/pairs", kernel), pairs([2]Packing{}))
+		second := make([]byte, len(packing.To))
+		b.Run(fmt.Sprintf("%v/whole/pairs-and-packing", kernel), pairs([2]Packing{packing, {To: second}}))
 		b.Run(fmt.Sprintf("%v/whole/packing", kernel), func(b *testing.B) {
 			for range b.N {
-				if _, err := packedBodyOf(d, data, h); err != nil {
+				if _, err := d.kept.packTiers(packing.To, data, h); err != nil {
 					b.Fatal(err)
 				}
 			}
