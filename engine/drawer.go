@@ -22,7 +22,8 @@ type drawer struct {
 	cpus     affinity.Set
 	decoders [2]*decode.Decoder
 	pixels   [2]pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
-	packed   pinned.Host    // a sample that is packed
+	packed   [2]pinned.Host // samples that are packed
+	packing  [2]decode.Packing
 	writers  [2]*layout.Writer
 	held     pinned.Use // by decoders, as the account has it
 	charged  int64      // the part of all memory that the ledger has
@@ -39,10 +40,10 @@ type drawer struct {
 }
 
 func newDrawer(all *batches, cpus affinity.Set) *drawer {
-	d := &drawer{batches: all, cpus: cpus, probe: soonProbing, packed: pinned.NewHost(all.opts.Memory, all.memory.rest)}
+	d := &drawer{batches: all, cpus: cpus, probe: soonProbing}
 	d.equip()
 	for i := range d.writers {
-		d.pixels[i] = pinned.NewHost(all.opts.Memory, all.memory.rest)
+		d.pixels[i], d.packed[i] = pinned.NewHost(all.opts.Memory, all.memory.rest), pinned.NewHost(all.opts.Memory, all.memory.rest)
 		d.writers[i] = layout.NewWriter(all.catalog.Converter, all.opts.Kernels.Writing)
 	}
 	return d
@@ -114,50 +115,41 @@ func (d *drawer) draw(hands []*load) {
 	}
 	if drawn > 0 {
 		all.device.share.processorTook(began, drawn)
-		all.kept.rates.drew(hands[0].sample.packed, drawn, time.Since(began))
+		all.kept.rates.drew(able, time.Since(began))
 	}
-	d.packAll(able)
 	d.settle()
 }
 
-// packAll packs those samples that were drawn and wait for their next reader in that form.
-func (d *drawer) packAll(able []*load) {
-	for _, l := range able {
-		if !l.sample.packs || l.sample.drawn != nil {
-			continue
-		}
-		var err error
-		func() {
-			defer catch(&err)
-			d.pack(l)
-		}()
-		if err != nil {
-			d.equip()
-		}
+// packs prepares to pack a sample while it is drawn, as the first or second of a pair, if there is memory for that.
+func (d *drawer) packs(i int, l *load) *decode.Packing {
+	p, m := &l.sample, d.batches.memory
+	if !p.packs {
+		return nil
 	}
-}
-
-// pack makes the packed form of a sample that was drawn, and keeps that instead, if there is memory for it, and such a
-// form.
-func (d *drawer) pack(l *load) {
-	k, p, m := d.batches.kept, &l.sample, d.batches.memory
-	began, size := time.Now(), decode.PackedBound(p.head, int64(len(p.data)), decode.ForMemory)
+	size := decode.PackedBound(p.head, int64(len(p.data)), decode.ForMemory)
 	needs := d.batches.opts.Decoding.PackNeeds(p.head, int64(len(p.data)), decode.ForMemory)
-	if needs += max(0, d.packed.Plan(int(size))-d.packed.Bytes()); !m.ledger.admitDrawing(needs, false) {
-		return
+	needs += max(0, d.packed[i].Plan(int(size))-d.packed[i].Bytes())
+	if p.packs = m.ledger.admitDrawing(needs, false); !p.packs {
+		return nil
 	}
 	d.charged += needs
-	to, err := m.grow(&d.packed, int(size))
-	if err != nil {
+	to, err := m.grow(&d.packed[i], int(size))
+	if p.packs = err == nil; !p.packs {
+		return nil
+	}
+	d.packing[i] = decode.Packing{To: to}
+	return &d.packing[i]
+}
+
+// keepPacked keeps a sample as it was packed, if it has such a form.
+func (d *drawer) keepPacked(l *load, made *decode.Packing) {
+	k, p := d.batches.kept, &l.sample
+	if made == nil || made.Err != nil {
 		return
 	}
-	n, err := d.decoders[0].PackTo(to, p.data, p.head, decode.ForMemory)
-	if err != nil {
-		return
-	}
-	k.rates.wasPacked(len(p.data), n, time.Since(began))
+	k.rates.wasPacked(len(p.data), made.Size)
 	if in, packs := k.keeper.Packs(l.item.of().Epoch, p.id); packs {
-		k.cache.Replace(p.id, stampOf(p.seen), to[:n], k.forms.mayGrow(in))
+		k.cache.Replace(p.id, stampOf(p.seen), made.To[:made.Size], k.forms.mayGrow(in))
 	}
 }
 
@@ -206,7 +198,7 @@ func (d *drawer) decode(able []*load) {
 			l.entries.Begin(d.decoders[n])
 		}
 		tasks[n], planned[n] = l.sample.job.Task(l.sample.data, l.sample.memory), l
-		tasks[n].Verified = l.sample.packed // by what packed it
+		tasks[n].Verified, tasks[n].Pack = l.sample.packed, d.packs(n, l)
 		n++
 	}
 	switch n {
@@ -217,6 +209,7 @@ func (d *drawer) decode(able []*load) {
 	}
 	for i, l := range planned[:n] {
 		l.sample.drawn = l.finish(d.decoders[i], d.writers[i], errs[i])
+		d.keepPacked(l, tasks[i].Pack)
 	}
 }
 
@@ -251,8 +244,8 @@ func (d *drawer) trim() {
 	for i := range d.decoders {
 		d.decoders[i].Trim()
 		d.pixels[i].Free()
+		d.packed[i].Free()
 	}
-	d.packed.Free()
 	d.settle()
 }
 
@@ -270,7 +263,9 @@ func (d *drawer) settle() {
 	held := pinned.Use{Real: scratch, Reserved: scratch}
 	d.batches.memory.rest.Change(d.held, held)
 	d.held = held
-	scratch += d.pixels[0].Bytes() + d.pixels[1].Bytes() + d.packed.Bytes()
+	for i := range d.pixels {
+		scratch += d.pixels[i].Bytes() + d.packed[i].Bytes()
+	}
 	d.batches.memory.ledger.correct(useScratch, scratch-d.charged)
 	d.charged = scratch
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/batchfs/batchfs/internal/gen"
 )
 
-// packing keeps packed samples in a cache of size bytes.
-func packing(size int64) func(*Options) {
+// packingAll keeps packed samples in a cache of size bytes.
+func packingAll(size int64) func(*Options) {
 	return func(o *Options) {
 		caching(cache.Constant, size)(o)
 		o.CacheForm = FormPacked
@@ -38,7 +38,7 @@ func TestFormsMakeTheSameBytes(t *testing.T) {
 		"as stored": func(o *Options) { o.Decoding.IgnoreOrientation = true },
 	} {
 		want := readEpochs(t, start(t, dir, caching(cache.None, 0), change), 0, 4)
-		e := start(t, dir, packing(64<<20), change)
+		e := start(t, dir, packingAll(64<<20), change)
 		got := readEpochs(t, e, 0, 4)
 		for i := range want {
 			if !bytes.Equal(got[i], want[i]) {
@@ -64,7 +64,7 @@ func TestHitsAreTheSameWherePacked(t *testing.T) {
 	for _, form := range []Form{FormAuto, FormPacked} {
 		for _, share := range []float64{0.3, 0.8, 1.1, 1.5} {
 			limit := int64(share * float64(size))
-			e := start(t, dir, packing(limit), func(o *Options) { o.CacheForm, o.PrefetchDepth, o.Epochs = form, 0, 7 })
+			e := start(t, dir, packingAll(limit), func(o *Options) { o.CacheForm, o.PrefetchDepth, o.Epochs = form, 0, 7 })
 			for i, batch := range readEpochs(t, e, 0, 6) {
 				if !bytes.Equal(batch, want[i]) {
 					t.Fatalf("%s, memory for %v: batch %d has other bytes", form, share, i)
@@ -87,7 +87,7 @@ func TestHitsAreTheSameWherePacked(t *testing.T) {
 func TestDamagedPackedSample(t *testing.T) {
 	dir := jpegDir(t, 16)
 	want := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 3)
-	e := start(t, dir, packing(64<<20), func(o *Options) { o.PrefetchDepth = 0 })
+	e := start(t, dir, packingAll(64<<20), func(o *Options) { o.PrefetchDepth = 0 })
 	got := readEpochs(t, e, 0, 1)
 	for id := range int64(16) {
 		stamp := stampOf(e.catalog.Dataset.Stat(int(id)))
@@ -180,7 +180,7 @@ func TestWhereNothingIsPacked(t *testing.T) {
 		"static":  func(o *Options) { o.CacheForm, o.CachePolicy = FormAuto, cache.Static },
 		"none":    func(o *Options) { o.CacheForm, o.CachePolicy, o.CacheSize = FormAuto, cache.None, 0 },
 	} {
-		e := start(t, dir, packing(64<<20), change)
+		e := start(t, dir, packingAll(64<<20), change)
 		readEpochs(t, e, 0, 2)
 		if s := e.Stats().Forms; s.Samples != 0 || s.PackedShare != 0 {
 			t.Errorf("%s: %+v", name, s)
@@ -191,7 +191,7 @@ func TestWhereNothingIsPacked(t *testing.T) {
 		"a GPU":  func(o *Options) { o.DecodeOnDevice = true },
 	} {
 		o := testOptions()
-		packing(64 << 20)(&o)
+		packingAll(64 << 20)(&o)
 		change(&o)
 		if _, err := New(openDataset(t, dir), o); err == nil {
 			t.Errorf("packed samples with %s", name)

@@ -8,14 +8,33 @@ import (
 // rates are what an engine measures of itself while it works.
 type rates struct {
 	mu       sync.Mutex
-	drawn    [2]clock // encoded and packed samples
-	packing  clock
+	drawn    [works]clock
 	packed   int64         // samples that were
 	sizes    [2]int64      // bytes of these, encoded and packed
 	busy     time.Duration // of the drawers
 	starved  time.Duration // they wait for storage
 	read     int64         // samples from there meanwhile
 	unpacked int64         // packed samples that were drawn, since the start
+}
+
+// A work is what drawing a sample takes.
+type work uint8
+
+const (
+	decoding  work = iota // an encoded one
+	unpacking             // a packed one
+	packing               // decoding and packing one
+	works
+)
+
+func (f *fetched) work() work {
+	switch {
+	case f.packed:
+		return unpacking
+	case f.packs:
+		return packing
+	}
+	return decoding
 }
 
 // A clock counts what was done, and for how long.
@@ -40,17 +59,18 @@ const (
 	littleWaiting = 0.05
 )
 
-// drew notes that samples of one form were drawn.
-func (r *rates) drew(packed bool, n int, took time.Duration) {
+// drew notes that samples were drawn. Only those that took the same work are measured.
+func (r *rates) drew(hands []*load, took time.Duration) {
+	of := hands[0].sample.work()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := &r.drawn[0]
-	if packed {
-		c = &r.drawn[1]
-		r.unpacked += int64(n)
-	}
-	c.add(n, took)
 	r.busy += took
+	if hands[len(hands)-1].sample.work() == of {
+		r.drawn[of].add(len(hands), took)
+	}
+	if of == unpacking { // never in pairs
+		r.unpacked++
+	}
 }
 
 // drawnPacked counts the packed samples that were drawn.
@@ -60,12 +80,10 @@ func (r *rates) drawnPacked() int64 {
 	return r.unpacked
 }
 
-// wasPacked notes the sizes of a sample that was packed, and how long that took.
-func (r *rates) wasPacked(encoded, packed int, took time.Duration) {
+// wasPacked notes the sizes of a sample that was packed.
+func (r *rates) wasPacked(encoded, packed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.packing.add(1, took)
-	r.busy += took
 	r.packed++
 	r.sizes[0] += int64(encoded)
 	r.sizes[1] += int64(packed)
@@ -98,7 +116,7 @@ func (r *rates) larger() float64 {
 // measured is what the mount knows of itself.
 type measured struct {
 	encoded, packed float64 // seconds that drawing a sample takes
-	packing         float64 // seconds
+	packing         float64 // seconds more that it takes to pack it
 	larger          float64 // the size of a packed sample, as a multiple of the encoded
 	reading         float64 // seconds of the storage, a sample that is read; 0: none
 	known           bool    // reading and encoded are not guessed
@@ -111,17 +129,17 @@ func (r *rates) measure(drawers float64, free bool) (m measured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.forget()
-	if r.drawn[0].n < leastMeasured {
+	if r.drawn[decoding].n < leastMeasured {
 		return m
 	}
-	m.known, m.encoded = true, r.drawn[0].mean()
-	m.guessed = min(r.packed, r.drawn[1].n) < leastMeasured
+	m.known, m.encoded = true, r.drawn[decoding].mean()
+	m.guessed = min(r.packed, r.drawn[unpacking].n) < leastMeasured
 	m.packed, m.packing = guessedTime*m.encoded, guessedTime*m.encoded
-	if r.drawn[1].n >= leastMeasured {
-		m.packed = r.drawn[1].mean()
+	if r.drawn[unpacking].n >= leastMeasured {
+		m.packed = r.drawn[unpacking].mean()
 	}
-	if r.packing.n >= leastMeasured {
-		m.packing = r.packing.mean()
+	if r.drawn[packing].n >= leastMeasured {
+		m.packing = max(0, r.drawn[packing].mean()-m.encoded)
 	}
 	if r.read > 0 && !free {
 		all := r.starved + r.busy
@@ -135,8 +153,8 @@ func (r *rates) measure(drawers float64, free bool) (m measured) {
 
 // forget forgets half of what was measured, so that what is measured from now on counts for more.
 func (r *rates) forget() {
-	for _, c := range []*clock{&r.drawn[0], &r.drawn[1], &r.packing} {
-		if c.n >= 2*leastMeasured {
+	for i := range r.drawn {
+		if c := &r.drawn[i]; c.n >= 2*leastMeasured {
 			c.n, c.time = c.n/2, c.time/2
 		}
 	}
