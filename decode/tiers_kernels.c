@@ -151,8 +151,8 @@ static inline __attribute__((always_inline)) void put(writer *w, uint64_t bits, 
     w->count = n % 8;
 }
 
-/* put63 writes up to 63. */
-static inline __attribute__((always_inline)) void put63(writer *w, uint64_t bits, int n)
+/* put64 writes up to 64. */
+static inline __attribute__((always_inline)) void put64(writer *w, uint64_t bits, int n)
 {
     if (__builtin_expect(n > 56, 0)) {
         put(w, bits & UINT32_MAX, 32);
@@ -180,7 +180,7 @@ static inline __attribute__((always_inline)) uint8_t put_head(writer *m, int16_t
     if (set == 0)
         return (uint8_t)(class << 6);
     const int last = 63 - __builtin_clzll(set);
-    put63(m, (set & ~(UINT64_C(1) << last)) >> 1, last - 1);
+    put64(m, (set & ~(UINT64_C(1) << last)) >> 1, last - 1);
     return (uint8_t)(class << 6 | last);
 }
 
@@ -226,9 +226,9 @@ int bfs_tiers_pack_portable(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
             if (magnitude >= 18)
                 put_large(&to[V], &to[W], v);
         }
-        put63(&w[P], more, count);
-        put63(&w[P], negative, count);
-        put63(&w[Q], most, larger);
+        put64(&w[P], more, count);
+        put64(&w[P], negative, count);
+        put64(&w[Q], most, larger);
     }
     for (int i = M; i <= N; i++)
         to[i] = end_of(&w[i]);
@@ -257,21 +257,20 @@ INLINE2 uint64_t at_least(const __m256i v[2], int least)
 /* put_nibbles writes a nibble for each of the set's magnitudes. */
 INLINE2 void put_nibbles(writer *w, const __m256i magnitude[2], uint64_t set)
 {
-    uint64_t nibbles[8], wanted[8];
-    for (int i = 0; i < 2; i++) {
-        const __m256i three = _mm256_set1_epi8(3), less = _mm256_subs_epu8(magnitude[i], three),
-                      most = _mm256_set1_epi8(15);
-        _mm256_storeu_si256((__m256i *)nibbles + i, _mm256_min_epu8(less, most));
-        _mm256_storeu_si256(
-            (__m256i *)wanted + i,
-            _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_max_epu8(magnitude[i], three), magnitude[i]),
-                             most));
+    const __m256i three = _mm256_set1_epi8(3), most = _mm256_set1_epi8(15),
+                  pairs = _mm256_set1_epi16(0x1001);
+    __m256i bytes[2];
+    uint64_t nibbles[4];
+    for (int i = 0; i < 2; i++)
+        bytes[i] = _mm256_maddubs_epi16(
+            _mm256_min_epu8(_mm256_subs_epu8(magnitude[i], three), most), pairs);
+    _mm256_storeu_si256(
+        (__m256i *)nibbles,
+        _mm256_permute4x64_epi64(_mm256_packus_epi16(bytes[0], bytes[1]), 0xd8));
+    for (int i = 0; i < 4; i++, set >>= 16) {
+        const uint64_t ones = _pdep_u64(set & 0xffff, UINT64_C(0x1111111111111111));
+        put64(w, _pext_u64(nibbles[i], (ones << 4) - ones), 4 * __builtin_popcountll(ones));
     }
-    wanted[0] &= ~UINT64_C(15);
-    for (int half = 0; half < 8 && set; half += 4, set >>= 32)
-        for (int i = 0; i < 4; i++)
-            put(w, _pext_u64(nibbles[half + i], wanted[half + i]),
-                4 * __builtin_popcount(set >> 8 * i & 255));
 }
 
 AVX2 int bfs_tiers_pack_avx2(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
@@ -300,9 +299,9 @@ AVX2 int bfs_tiers_pack_avx2(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
                        most = at_least(magnitude, 3) & ac;
         h[i] = put_head(&m, from[0], &dc.before[c], set);
         const int count = __builtin_popcountll(set);
-        put63(&p, _pext_u64(more, set), count);
-        put63(&p, _pext_u64(mask_of(narrow[0], narrow[1]), set), count);
-        put63(&q, _pext_u64(most, more), __builtin_popcountll(more));
+        put64(&p, _pext_u64(more, set), count);
+        put64(&p, _pext_u64(mask_of(narrow[0], narrow[1]), set), count);
+        put64(&q, _pext_u64(most, more), __builtin_popcountll(more));
         put_nibbles(&nibbles, magnitude, most);
         for (uint64_t left = at_least(magnitude, 18) & ac; left; left &= left - 1)
             put_large(&large, &wide, from[__builtin_ctzll(left)]);

@@ -80,7 +80,7 @@ func TestEntryPointsSameBytes(t *testing.T) {
 		if step.before != nil {
 			step.before()
 		}
-		m := mountBatchfs(t, dataset, slices.Concat([]string{"--batch-size", "5", "--shuffle", "--resize", "random-resized-crop", "--size", "120x160"}, step.flags)...)
+		m := mountBatchfs(t, dataset, slices.Concat([]string{"--cache-form", "encoded", "--batch-size", "5", "--shuffle", "--resize", "random-resized-crop", "--size", "120x160"}, step.flags)...)
 		got := m.sums(t, 1, 3)
 		var stats entryCounts
 		m.document(t, ".batchfs/stats.json", &stats)
