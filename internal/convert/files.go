@@ -59,20 +59,21 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 	}
 	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
 	for _, f := range []form{raw, packed} {
-		for samples := c.unmade(f); len(samples) > 0; samples = c.unmade(f) {
+		for samples := unmade(c.states, c.o.Part, f); len(samples) > 0; samples = unmade(c.states, c.o.Part, f) {
 			if err := c.each(ctx, memory, samples); err != nil {
 				return err
 			}
 			c.choose()
 		}
 	}
-	return c.each(ctx, memory, c.unmade(encoded))
+	return c.each(ctx, memory, unmade(c.states, c.o.Part, encoded))
 }
 
-// unmade are the samples that get a form, or stay as they are, and have no file yet.
-func (c *conversion) unmade(f form) (samples []int32) {
-	for i := c.first; i < c.end; i++ {
-		if s := &c.states[i]; !s.made && (s.becomes(f) || f == encoded && s.kept()) {
+// unmade are the samples of a part that get a form, or stay as they are (encoded), and have no file yet.
+func unmade(states []state, part dataset.Share, f form) (samples []int32) {
+	first, end := part.Span(len(states))
+	for i := first; i < end; i++ {
+		if s := &states[i]; !s.made && (s.becomes(f) || f == encoded && s.kept()) {
 			samples = append(samples, int32(i))
 		}
 	}
@@ -141,7 +142,7 @@ func (c *conversion) found(i int) (ext string, there bool) {
 			there = c.ds.Same(i, identityOf(info))
 		case info.ModTime().UnixNano() != c.ds.Stat(i).ModTime:
 		case s.to == packed:
-			there = c.isPacked(name, info.Size())
+			there = c.tree.isPacked(name, info.Size())
 		default:
 			h, w := c.ds.Size(i, c.o.IgnoreOrientation)
 			there = info.Size() == c.o.fileBytes(h, w, ext == ".pgm")
@@ -154,8 +155,8 @@ func (c *conversion) found(i int) (ext string, there bool) {
 }
 
 // isPacked says whether a file is all of a packed image, as far as its header tells.
-func (c *conversion) isPacked(name string, size int64) bool {
-	f, err := c.tree.root.Open(name)
+func (t *tree) isPacked(name string, size int64) bool {
+	f, err := t.root.Open(name)
 	if err != nil {
 		return false
 	}
