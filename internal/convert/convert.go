@@ -24,6 +24,8 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // Write converts ds into the dataset out, a directory that must be missing or empty. The result
@@ -129,7 +131,7 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 func (c *conversion) survey(ctx context.Context) error {
 	return parallel.Each(ctx, c.o.Workers, c.ds.Len(), nil, func(_ context.Context, items iter.Seq[int]) error {
 		for i := range items {
-			f := formOf(c.ds, i)
+			f := sample.CostOf(c.ds, i)
 			c.states[i] = state{is: f, to: f}
 			if err := c.examine(i); fault.Of(err) == fault.File {
 				c.spoil(i, err)
@@ -212,10 +214,10 @@ func (c *conversion) plan() (Plan, error) {
 	for i := c.first; i < c.end; i++ {
 		s, size := c.states[i], c.ds.Stat(i).Size
 		switch {
-		case s.becomes(raw):
+		case s.becomes(shard.Raw):
 			size = c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
 			p.RawBytes += size
-		case s.becomes(packed):
+		case s.becomes(shard.Packed):
 			size = likelyPacked(c.ds, i)
 			p.PackedBytes += size
 		case how == &p.Linked:
@@ -313,7 +315,7 @@ func (c *conversion) fingerprint() string {
 // choose decides what the samples become. After a sample has turned out to be unreadable, or to
 // have no packed form, others stay chosen, and the next one joins them.
 func (c *conversion) choose() {
-	for _, f := range []form{raw, packed} {
+	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
 		share := c.report.Shares.of(f)
 		if share == 0 {
 			continue
@@ -335,9 +337,9 @@ func (c *conversion) choose() {
 		}
 		switch {
 		case s.unreadable:
-		case s.to == raw:
+		case s.to == shard.Raw:
 			p.Raw, p.AlreadyRaw = p.Raw+1, p.AlreadyRaw+already
-		case s.to == packed:
+		case s.to == shard.Packed:
 			p.Packed, p.AlreadyPacked = p.Packed+1, p.AlreadyPacked+already
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // directories are those of the result, each after the one it is in.
@@ -58,7 +59,7 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 		}
 	}
 	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
-	for _, f := range []form{raw, packed} {
+	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
 		for samples := unmade(c.states, c.o.Part, f); len(samples) > 0; samples = unmade(c.states, c.o.Part, f) {
 			if err := c.each(ctx, memory, samples); err != nil {
 				return err
@@ -66,14 +67,14 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 			c.choose()
 		}
 	}
-	return c.each(ctx, memory, unmade(c.states, c.o.Part, encoded))
+	return c.each(ctx, memory, unmade(c.states, c.o.Part, shard.Encoded))
 }
 
 // unmade are the samples of a part that get a form, or stay as they are (encoded), and have no file yet.
-func unmade(states []state, part dataset.Share, f form) (samples []int32) {
+func unmade(states []state, part dataset.Share, f shard.Cost) (samples []int32) {
 	first, end := part.Span(len(states))
 	for i := first; i < end; i++ {
-		if s := &states[i]; !s.made && (s.becomes(f) || f == encoded && s.kept()) {
+		if s := &states[i]; !s.made && (s.becomes(f) || f == shard.Encoded && s.kept()) {
 			samples = append(samples, int32(i))
 		}
 	}
@@ -126,9 +127,9 @@ func (c *conversion) found(i int) (ext string, there bool) {
 	}
 	s, exts := c.states[i], []string{""}
 	switch {
-	case s.becomes(raw):
+	case s.becomes(shard.Raw):
 		exts = c.names.rawExts
-	case s.becomes(packed):
+	case s.becomes(shard.Packed):
 		exts = c.names.packExts
 	}
 	for _, ext := range exts {
@@ -141,7 +142,7 @@ func (c *conversion) found(i int) (ext string, there bool) {
 		case s.kept():
 			there = c.ds.Same(i, identityOf(info))
 		case info.ModTime().UnixNano() != c.ds.Stat(i).ModTime:
-		case s.to == packed:
+		case s.to == shard.Packed:
 			there = c.tree.isPacked(name, info.Size())
 		default:
 			h, w := c.ds.Size(i, c.o.IgnoreOrientation)
@@ -219,7 +220,7 @@ func (c *conversion) clear(ctx context.Context) error {
 func (c *conversion) make(ctx context.Context, m *Maker, i int) (ext string, err error) {
 	defer m.Done()
 	var file interface{ Write(to io.Writer) error }
-	if c.states[i].to == packed {
+	if c.states[i].to == shard.Packed {
 		ext = decode.PackedExt
 		file, err = m.Pack(ctx, i)
 	} else if r, failed := m.Make(ctx, i); failed == nil {

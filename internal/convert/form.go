@@ -6,27 +6,8 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
-
-// form is how a sample is stored.
-type form uint8
-
-const (
-	encoded form = iota
-	packed
-	raw
-)
-
-func formOf(ds *dataset.Dataset, i int) form {
-	switch {
-	case sample.IsRaw(ds, i):
-		return raw
-	case ds.Format(i) == decode.Packed.String():
-		return packed
-	}
-	return encoded
-}
 
 // likelyPacked is about how many bytes sample i has once it is packed, rather more than fewer: only
 // packing it tells.
@@ -48,47 +29,50 @@ type Shares struct {
 	Packed float64 `json:"packed_ratio"`
 }
 
-func (s Shares) of(f form) float64 { return [...]float64{packed: s.Packed, raw: s.Raw}[f] }
+// of is the share of a form that samples can get.
+func (s Shares) of(f shard.Cost) float64 {
+	return [...]float64{shard.Packed: s.Packed, shard.Raw: s.Raw}[f]
+}
 
 // Validate returns an [option.Error] for shares that cannot be.
 func (s Shares) Validate() error {
 	const slack = 1e-9 // for sums such as 0.58 + 0.42
-	for _, f := range []form{raw, packed} {
+	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
 		if share := s.of(f); !(share >= 0 && share <= 1) {
-			return &option.Error{Field: f.setting(), Rule: "a number from 0 to 1", Value: fmt.Sprint(share)}
+			return &option.Error{Field: shareSetting(f), Rule: "a number from 0 to 1", Value: fmt.Sprint(share)}
 		}
 	}
 	if s.Raw+s.Packed > 1+slack {
-		return &option.Error{Field: packed.setting(), Rule: fmt.Sprintf("at most what a raw ratio of %v leaves of 1", s.Raw), Value: fmt.Sprint(s.Packed)}
+		return &option.Error{Field: shareSetting(shard.Packed), Rule: fmt.Sprintf("at most what a raw ratio of %v leaves of 1", s.Raw), Value: fmt.Sprint(s.Packed)}
 	}
 	return nil
 }
 
-// setting is what the share of a form is called.
-func (f form) setting() string { return [...]string{packed: "packed ratio", raw: "raw ratio"}[f] }
+// shareSetting is what the share of a form is called.
+func shareSetting(f shard.Cost) string { return f.String() + " ratio" }
 
 // state is what is known of a sample.
 type state struct {
-	is, to     form   // in the dataset and in the result
-	unreadable bool   // so it can only be kept
-	unpackable bool   // it has no packed form
-	made       bool   // its file is in place
-	ext        string // what is added to its name there
+	is, to     shard.Cost // in the dataset and in the result
+	unreadable bool       // so it can only be kept
+	unpackable bool       // it has no packed form
+	made       bool       // its file is in place
+	ext        string     // what is added to its name there
 }
 
 // becomes says whether the sample gets a form that it has not.
-func (s *state) becomes(f form) bool { return s.to == f && s.is != f }
+func (s *state) becomes(f shard.Cost) bool { return s.to == f && s.is != f }
 
 // kept says whether the sample stays as it is.
 func (s *state) kept() bool { return s.to == s.is }
 
 // standing is what the sample is to the choice of those that get a form. Those that have a form of
 // which there shall be a share keep it.
-func (s *state) standing(f form, shares Shares) standing {
+func (s *state) standing(f shard.Cost, shares Shares) standing {
 	switch {
 	case s.is == f && !s.unreadable:
 		return counted
-	case s.unreadable, s.is != encoded && shares.of(s.is) > 0, f == packed && (s.unpackable || s.to == raw && s.is != raw):
+	case s.unreadable, s.is != shard.Encoded && shares.of(s.is) > 0, f == shard.Packed && (s.unpackable || s.to == shard.Raw && s.is != shard.Raw):
 		return excluded
 	}
 	return eligible
@@ -99,5 +83,5 @@ func (s *state) code() byte {
 	if s.unreadable {
 		return 3
 	}
-	return [...]byte{encoded: 0, raw: 2, packed: 4}[s.is]
+	return [...]byte{shard.Encoded: 0, shard.Raw: 2, shard.Packed: 4}[s.is]
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // markerName is the file that records what a tree is made of. It is written first. Dataset
@@ -41,7 +42,7 @@ func newMark(ds *dataset.Dataset, o Options, shares Shares, fingerprint string) 
 		size = fmt.Sprintf("%dx%d", o.Height, o.Width)
 	}
 	return &mark{markVersion, strings.ToValidUTF8(ds.Name(), "?"), fingerprint, map[string]string{
-		raw.setting(): fmt.Sprint(shares.Raw), packed.setting(): fmt.Sprint(shares.Packed), "raw format": o.Format.String(), "raw size": size, "raw resize": o.Resize.String(),
+		shareSetting(shard.Raw): fmt.Sprint(shares.Raw), shareSetting(shard.Packed): fmt.Sprint(shares.Packed), "raw format": o.Format.String(), "raw size": size, "raw resize": o.Resize.String(),
 		"seed": fmt.Sprint(o.Seed), "ignore orientation": fmt.Sprint(o.IgnoreOrientation), "max pixels": fmt.Sprint(o.MaxPixels),
 		"manifest": strings.ToValidUTF8(manifest, "?"), "decoder": decode.Version(), "resampling": resample.Version,
 	}}
@@ -49,8 +50,8 @@ func newMark(ds *dataset.Dataset, o Options, shares Shares, fingerprint string) 
 
 // shares are those that were recorded.
 func (m *mark) shares() (s Shares, err error) {
-	if s.Raw, err = strconv.ParseFloat(m.Settings[raw.setting()], 64); err == nil {
-		s.Packed, err = strconv.ParseFloat(m.Settings[packed.setting()], 64)
+	if s.Raw, err = strconv.ParseFloat(m.Settings[shareSetting(shard.Raw)], 64); err == nil {
+		s.Packed, err = strconv.ParseFloat(m.Settings[shareSetting(shard.Packed)], 64)
 	}
 	return s, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // names are the paths of the result's files, relative to it.
@@ -58,9 +59,9 @@ func (n *names) possible(s state) []string {
 	switch {
 	case s.unreadable:
 		return nil
-	case s.is == raw:
+	case s.is == shard.Raw:
 		return n.packExts
-	case s.is == packed:
+	case s.is == shard.Packed:
 		return n.rawExts
 	}
 	return n.all()

@@ -7,13 +7,15 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // formCount is how many samples of each label have a form.
-func formCount(ds *dataset.Dataset, f form) (all int, byLabel map[int]int) {
+func formCount(ds *dataset.Dataset, f shard.Cost) (all int, byLabel map[int]int) {
 	byLabel = map[int]int{}
 	for i := range ds.Len() {
-		if formOf(ds, i) == f {
+		if sample.CostOf(ds, i) == f {
 			all++
 			byLabel[ds.Label(i)]++
 		}
@@ -27,14 +29,14 @@ func TestPacked(t *testing.T) {
 	path := mixed(t)
 	was := open(t, path)
 	n := was.Len()
-	already, _ := formCount(was, raw)
+	already, _ := formCount(was, shard.Raw)
 	for _, shares := range []Shares{{Packed: 0.4}, {Raw: 0.3, Packed: 0.3}, {Raw: 0.5, Packed: 0.5}, {Packed: 1}} {
 		out, r := convert(t, path, Options{Shares: shares, Seed: 1})
 		is := open(t, out)
 		sameSamples(t, was, is)
 		onlySamples(t, out, is, "")
-		isPacked, _ := formCount(is, packed)
-		isRaw, _ := formCount(is, raw)
+		isPacked, _ := formCount(is, shard.Packed)
+		isRaw, _ := formCount(is, shard.Raw)
 		if r.Packed != isPacked || r.Raw != isRaw || len(r.Unreadable) > 0 || r.Converted+r.Linked != n {
 			t.Errorf("%+v: %d raw, %d packed, reported %+v", shares, isRaw, isPacked, r)
 		}
@@ -74,8 +76,8 @@ func TestPackedEvenly(t *testing.T) {
 	}
 	out, r := convert(t, path, Options{Shares: Shares{Raw: 0.2, Packed: 0.5}, Seed: 1})
 	is := open(t, out)
-	_, raws := formCount(is, raw)
-	_, packs := formCount(is, packed)
+	_, raws := formCount(is, shard.Raw)
+	_, packs := formCount(is, shard.Packed)
 	for class := range 4 {
 		if raws[class] != 2 || packs[class] != 5 {
 			t.Errorf("class %d has %d raw and %d packed: %+v", class, raws[class], packs[class], r)

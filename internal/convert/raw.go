@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 )
@@ -132,20 +133,23 @@ func (m *Maker) Make(ctx context.Context, i int) (*Raw, error) {
 	return r, nil
 }
 
-// Pack reads sample i and returns its packed form. The error is [decode.ErrNoPackedForm] if it has none.
-// Otherwise it is like Make.
+// Pack reads sample i and returns its packed form, which belongs to m until Done. Memory is as for Make. The error is
+// [decode.ErrNoPackedForm] if it has none.
 func (m *Maker) Pack(ctx context.Context, i int) (Packed, error) {
-	h, w := m.ds.Size(i, true)
-	pixels, size := 3*int64(h)*int64(w), m.ds.Stat(i).Size
-	img, err := m.Read(ctx, i, 2*(pixels+size)) // the packed form, and what is compared with the original
+	h := decode.Header{}
+	h.Format, _ = decode.ParseFormat(m.ds.Format(i))
+	h.Height, h.Width = m.ds.Size(i, true)
+	size := m.ds.Stat(i).Size
+	needs := decode.PackedBound(h, size, decode.ForFile) + m.o.pixels().PackNeeds(h, size, decode.ForFile)
+	img, err := m.Read(ctx, i, needs)
 	if err != nil {
 		return nil, err
 	}
 	data, err := m.Reader.Pack(img)
 	if err != nil {
-		err = &dataset.FileError{Path: m.ds.Path(i), Err: err}
+		return nil, &dataset.FileError{Path: m.ds.Path(i), Err: err}
 	}
-	return data, err
+	return data, nil
 }
 
 // Packed is a packed file.

@@ -179,10 +179,15 @@ func (r *Reader) Draw(img Image, t resample.Transform, to pixels.Target) error {
 	return job.Run(r.decoder, img.Data, memory)
 }
 
-// Pack returns the packed form of an image, from which its file can be made again. It is on the Go heap,
-// and no part of what Read took memory for. The error is [decode.ErrNoPackedForm] if there is none.
+// Pack returns the packed form of an image, from which its file can be made again. It belongs to the Reader,
+// and stays until Done. The error is [decode.ErrNoPackedForm] if there is none.
 func (r *Reader) Pack(img Image) ([]byte, error) {
-	return r.decoder.Pack(img.Data, img.Header, decode.ForFile)
+	to, err := room(&r.output, int(decode.PackedBound(img.Header, int64(len(img.Data)), decode.ForFile)))
+	if err != nil {
+		return nil, err
+	}
+	n, err := r.decoder.PackTo(to, img.Data, img.Header, decode.ForFile)
+	return to[:n], err
 }
 
 // Decode decodes a whole image, only to see whether that is possible.
