@@ -31,22 +31,25 @@ const (
 // pixels nor the verdict. at must not change until then.
 func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) { d.kept.setEntryPoints(rule, at) }
 
-// EntryPart returns the byte range of a file that decoding a region of its stored image from its
-// entry points reads, apart from the header. head is the beginning of the file, of size bytes. ok is
-// false if the header is not all there, or if this image cannot be decoded from entry points.
-func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, r Region) (from, to int64, ok bool) {
+// EntryPart returns the byte range of a file that decoding a region of its stored image, at a scale of
+// 1/scale, from its entry points reads, apart from the header. head is the beginning of the file, of size
+// bytes. ok is false if the header is not all there, or if this image cannot be decoded from entry points.
+func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, r Region, scale int) (from, to int64, ok bool) {
 	h, err := ReadHeader(head, false)
-	if err != nil || h.Format != JPEG || !r.in(h.Width, h.Height) || rule == EntryOff || len(at) == 0 || o.Kernel.chosen() < Portable {
+	if err != nil || h.Format != JPEG || !h.scales(scale) || rule == EntryOff || len(at) == 0 || o.Kernel.chosen() < Portable {
 		return 0, 0, false
 	}
-	from, to = entryPart(head, size, rule, at, view{Header: h, Region: r, Scale: 1, Color: o.Color})
+	if !r.in(h.At(scale)) {
+		return 0, 0, false
+	}
+	from, to = entryPart(head, size, rule, at, view{Header: h, Region: r, Scale: scale, Color: o.Color})
 	return from, to, from < to
 }
 
 // EntryReach returns an offset in a file up to which decoding the first rows of its stored image, of a height, from
 // entry points most likely reads, which takes no header: how many entry points there are says how high a row of
-// MCUs is. 0 means that it is not known, or the end of the file, or that these options use no entry points.
-func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows int) int64 {
+// MCUs is. The rows are those at a scale of 1/scale, the height is not. 0 means that it is not known, or the end of the file, or that these options use no entry points.
+func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows, scale int) int64 {
 	const (
 		above    = 2 // rows that upsampling looks at beyond those that are shown
 		distance = 1<<22 - 1
@@ -58,7 +61,7 @@ func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows int) i
 		if (height+mcu-1)/mcu != len(at)+1 {
 			continue
 		}
-		last, bits := min(rows+above-1, height-1)/mcu, int64(0)
+		last, bits := (min((rows+above)*scale, height)-1)/mcu, int64(0)
 		if last >= len(at) {
 			return 0
 		}

@@ -50,7 +50,10 @@ func TestEntryPart(t *testing.T) {
 		size := int64(len(f.data))
 		for round := range 48 {
 			c := Color(round % len(all))
-			r := anyRegion(random, h)
+			scale := 1 << max(0, round%8-4)
+			scaled := h
+			scaled.Width, scaled.Height = h.At(scale)
+			r := anyRegion(random, scaled)
 			d := all[c][1+round%(len(all[c])-1)]
 			rule := []EntryRule{EntryRows, 1, 2, 3, 5, 7}[round%6]
 			decode := func(data []byte, at []EntryPoint, from, to int64) ([]byte, EntryResult, []EntryPoint, error) {
@@ -59,12 +62,12 @@ func TestEntryPart(t *testing.T) {
 				canvas := newCanvas(width, height, c.Channels())
 				d.SetEntryPoints(rule, at)
 				d.SetPart(from, to)
-				err := d.DecodeRegion(canvas.Image, data, h, r, 1)
+				err := d.DecodeRegion(canvas.Image, data, h, r, scale)
 				made, result := d.TakeEntryPoints()
 				return canvas.pixels(t, f.name), result, slices.Clone(made), err
 			}
 			want, result, at, err := decode(f.data, nil, 0, 0)
-			from, to, ok := d.options.EntryPart(f.data[:frame.scan], size, rule, at, r)
+			from, to, ok := d.options.EntryPart(f.data[:frame.scan], size, rule, at, r, scale)
 			if ok != (err == nil && result == EntriesMade && len(at) > 0) {
 				t.Fatalf("%s: with %d entry points (%d), there is a part: %v", f.name, len(at), result, ok)
 			}
@@ -72,11 +75,11 @@ func TestEntryPart(t *testing.T) {
 				continue
 			}
 			parts++
-			name := fmt.Sprintf("%s: %+v of %dx%d, rule %d, bytes %d to %d of %d", f.name, r, h.Width, h.Height, rule, from, to, size)
+			name := fmt.Sprintf("%s: %+v of %dx%d at 1/%d, rule %d, bytes %d to %d of %d", f.name, r, h.Width, h.Height, scale, rule, from, to, size)
 			if from < int64(frame.scan) || to > size {
 				t.Fatal(name)
 			}
-			if reach := d.options.EntryReach(rule, at, h.Height, r.Y+r.H); reach > 0 {
+			if reach := d.options.EntryReach(rule, at, h.Height, r.Y+r.H, scale); reach > 0 {
 				reached++
 				if over := reach - to; over < 0 || over > size/4 && size > 4<<10 {
 					t.Errorf("%s: %d bytes are expected to do", name, reach)
@@ -128,7 +131,7 @@ func TestEntryPartOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	at, _ := d.TakeEntryPoints()
-	if _, _, ok := d.options.EntryPart(data, int64(len(data)), EntryRows, at, whole); !ok {
+	if _, _, ok := d.options.EntryPart(data, int64(len(data)), EntryRows, at, whole, 1); !ok {
 		t.Fatal("there is no part of a good file")
 	}
 	frame, err := readJPEGFrame(data, true)
@@ -138,28 +141,31 @@ func TestEntryPartOfNothing(t *testing.T) {
 	wrong := slices.Clone(at)
 	wrong[0] |= 1<<22 - 1 // far beyond the file
 	for name, c := range map[string]struct {
-		head []byte
-		rule EntryRule
-		at   []EntryPoint
-		r    Region
+		head  []byte
+		rule  EntryRule
+		at    []EntryPoint
+		r     Region
+		scale int
 	}{
-		"nothing":       {nil, EntryRows, at, whole},
-		"short head":    {data[:frame.scan-1], EntryRows, at, whole},
-		"none":          {data, EntryRows, nil, whole},
-		"another rule":  {data, 3, at, whole},
-		"one too few":   {data, EntryRows, at[1:], whole},
-		"no rule":       {data, EntryOff, at, whole},
-		"outside":       {data, EntryRows, at, Region{Y: 20, W: 17, H: 14}},
-		"negative":      {data, EntryRows, at, Region{X: -1, W: 17, H: 14}},
-		"beyond":        {data, EntryRows, wrong, Region{Y: 32, W: 1, H: 1}},
-		"progressive":   {corpus("progressive.jpg").data, EntryRows, at, Region{W: 1, H: 1}},
-		"another image": {corpus("restarts.jpg").data, EntryRows, at, Region{W: 1, H: 1}},
+		"nothing":            {nil, EntryRows, at, whole, 1},
+		"short head":         {data[:frame.scan-1], EntryRows, at, whole, 1},
+		"none":               {data, EntryRows, nil, whole, 1},
+		"another rule":       {data, 3, at, whole, 1},
+		"one too few":        {data, EntryRows, at[1:], whole, 1},
+		"no rule":            {data, EntryOff, at, whole, 1},
+		"outside":            {data, EntryRows, at, Region{Y: 20, W: 17, H: 14}, 1},
+		"negative":           {data, EntryRows, at, Region{X: -1, W: 17, H: 14}, 1},
+		"no scale":           {data, EntryRows, at, Region{W: 6, H: 11}, 3},
+		"outside at a scale": {data, EntryRows, at, whole, 2},
+		"beyond":             {data, EntryRows, wrong, Region{Y: 32, W: 1, H: 1}, 1},
+		"progressive":        {corpus("progressive.jpg").data, EntryRows, at, Region{W: 1, H: 1}, 1},
+		"another image":      {corpus("restarts.jpg").data, EntryRows, at, Region{W: 1, H: 1}, 1},
 	} {
-		if from, to, ok := d.options.EntryPart(c.head, int64(len(data)), c.rule, c.at, c.r); ok {
+		if from, to, ok := d.options.EntryPart(c.head, int64(len(data)), c.rule, c.at, c.r, c.scale); ok {
 			t.Errorf("%s: bytes %d to %d", name, from, to)
 		}
 	}
-	if _, _, ok := all[RGB][0].options.EntryPart(data, int64(len(data)), EntryRows, at, whole); ok {
+	if _, _, ok := all[RGB][0].options.EntryPart(data, int64(len(data)), EntryRows, at, whole, 1); ok {
 		t.Error("libjpeg-turbo has no use for a part")
 	}
 }

@@ -51,12 +51,19 @@ func drawTogether(e *Engine, d *drawer, hands ...*load) {
 	e.batches.wait.Wait()
 }
 
-// TestSamplesThatGoTogether: of two samples of one batch, or of two, each has its own bytes or its own error.
+// TestSamplesThatGoTogether: of two samples of one batch, or of two, each has its own bytes or its own error, also
+// at a reduced scale.
 func TestSamplesThatGoTogether(t *testing.T) {
-	whole := start(t, jpegDir(t, 8), inPairs, func(o *Options) { o.BatchSize = 8 })
+	for _, change := range []func(*Options){func(*Options) {}, shrunk} {
+		goTogether(t, change)
+	}
+}
+
+func goTogether(t *testing.T, change func(*Options)) {
+	whole := start(t, jpegDir(t, 8), inPairs, func(o *Options) { o.BatchSize = 8 }, change)
 	for _, oneBatch := range []bool{true, false} {
 		for bad := -1; bad < 2; bad++ {
-			e, b := handEngine(t)
+			e, b := handEngine(t, change)
 			batches, keys := [2]*batch{b, b}, [2]Key{}
 			var hands [2]*load
 			for i := range hands {
@@ -73,6 +80,9 @@ func TestSamplesThatGoTogether(t *testing.T) {
 					wrap = nil
 				}
 				hands[i] = loaded(t, e, wrap)
+			}
+			if !hands[0].pairable() || !hands[1].pairable() {
+				t.Error("they do not go together")
 			}
 			slots := [2]int{hands[0].item.slot, hands[1].item.slot}
 			drawTogether(e, e.flow.drawers[0], hands[:]...)

@@ -18,6 +18,11 @@ import (
 // inPairs is for engines that decode JPEGs in pairs, with one drawer.
 func inPairs(o *Options) { o.Workers, o.Decoding.Kernel = 1, decode.Portable }
 
+// shrunk makes whole images so small that JPEGs are decoded at a reduced scale.
+func shrunk(o *Options) {
+	o.Transform.Mode, o.Transform.Height, o.Transform.Width = resample.Stretch, 12, 16
+}
+
 // outcome is what readers see of all batches.
 func outcome(t *testing.T, e *Engine) (all []string) {
 	for _, k := range allKeys(e) {
@@ -36,7 +41,7 @@ func outcome(t *testing.T, e *Engine) (all []string) {
 }
 
 // TestPairsMakeTheSameBytes: of whole images and of crops, in their batches' own memory and through scratch memory,
-// also where some files are damaged or gone, under every policy.
+// and at a reduced scale, also where some files are damaged or gone, under every policy.
 func TestPairsMakeTheSameBytes(t *testing.T) {
 	const n = 14
 	files := os.DirFS(jpegDir(t, n))
@@ -44,7 +49,7 @@ func TestPairsMakeTheSameBytes(t *testing.T) {
 	for _, bad := range [][]int{nil, {0}, {1}, {0, 1}, {2, 5, 8, 9}} {
 		for _, gone := range []bool{false, true} {
 			for _, policy := range []catalog.OnError{Fail, Zero, Replace} {
-				for _, mode := range []resample.Mode{resample.None, resample.RandomResizedCrop} {
+				for _, mode := range []resample.Mode{resample.None, resample.RandomResizedCrop, resample.Stretch} {
 					if gone && bad == nil {
 						continue
 					}
@@ -58,8 +63,11 @@ func TestPairsMakeTheSameBytes(t *testing.T) {
 					change := func(o *Options) {
 						o.OnError, o.Transform.Mode, o.PrefetchDepth, o.Epochs = policy, mode, 0, 2
 						o.Transform.CropArea, o.Transform.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
-						if mode != resample.None {
+						switch mode {
+						case resample.RandomResizedCrop:
 							large(o)
+						case resample.Stretch:
+							shrunk(o)
 						}
 					}
 					remove := func() {

@@ -43,8 +43,7 @@ type fetched struct {
 // pairable reports whether the sample that was fetched may gain from being decoded together with another one.
 func (l *load) pairable() bool {
 	p := &l.sample
-	scaled := !l.pixelOptions.FullJPEGs && p.transform.Scale() > 1
-	return l.pixelOptions.Pairs(p.head) && !scaled && !(p.entries && l.entries.Found())
+	return l.pixelOptions.Pairs(p.head) && !(p.entries && l.entries.Found())
 }
 
 // fetchFirst fetches the sample that belongs into the slot.

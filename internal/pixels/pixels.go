@@ -51,6 +51,14 @@ type Job struct {
 	kernel   resample.Kernel
 }
 
+// ScaleOf returns the scale at which a JPEG is decoded for a transform.
+func (o Options) ScaleOf(t resample.Transform) int {
+	if o.FullJPEGs {
+		return 1
+	}
+	return t.Scale()
+}
+
 // Plan returns the work for an image with this header.
 func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 	return o.PlanFor(h, t, to.Pix != nil).Into(to)
@@ -59,8 +67,8 @@ func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 // PlanFor is Plan for a target that is not known yet, but whether it will have memory for unchanged rows: see Into.
 func (o Options) PlanFor(h decode.Header, t resample.Transform, inPlace bool) Job {
 	j := Job{options: o.Options, inPlace: inPlace, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
-	if h.Reduces() && !o.FullJPEGs {
-		j.Scale = t.Scale()
+	if h.Reduces() {
+		j.Scale = o.ScaleOf(t)
 	}
 	if j.Scale > 1 {
 		offY, offX := o.ScaleOffset(h, j.Scale)

@@ -108,16 +108,16 @@ func (e *Entries) has(i int64, indexed dataset.Identity) bool {
 
 // reach is where in the file of the sample of the last Find its first rows end, as far as that can be told
 // without its header. From then on, part leaves out what follows, however little that is. 0: it is not known.
-func (e *Entries) reach(o decode.Options, height, rows int) (bytes int64) {
-	bytes = o.EntryReach(e.rule, e.at, height, rows)
+func (e *Entries) reach(o decode.Options, height, rows, scale int) (bytes int64) {
+	bytes = o.EntryReach(e.rule, e.at, height, rows, scale)
 	e.inOne = bytes > 0
 	return bytes
 }
 
 // part is a [dataset.Part]: what decoding a region of the sample of the last Find reads.
-func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Region) (from, to int64, ok bool) {
+func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Region, scale int) (from, to int64, ok bool) {
 	e.whole()
-	from, to, ok = o.EntryPart(head, size, e.rule, e.at, r)
+	from, to, ok = o.EntryPart(head, size, e.rule, e.at, r, scale)
 	if !ok || !e.inOne && size-(to-from) < e.ds.LeastSaved() {
 		return 0, 0, false // so all of it is read
 	}

@@ -78,7 +78,7 @@ func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
 	if size/int64(height)*int64(height-rows) < l.ds.LeastSaved() {
 		return false
 	}
-	return raw || (t.Scale() == 1 || l.options.FullJPEGs) && l.entries.has(id, indexed)
+	return raw || l.entries.has(id, indexed)
 }
 
 // reach is how far into its file a JPEG is read where one read up to there is likely to do: to the end of the
@@ -91,13 +91,15 @@ func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
 	}
 	t := l.transform.Choose(epoch, id, height, width)
 	top, _, rows, _ := t.Source()
-	if below := height - top - rows; t.Scale() != 1 && !l.options.FullJPEGs || indexed.Size/int64(height)*int64(below) < dataset.LeastInOne {
+	if below := height - top - rows; indexed.Size/int64(height)*int64(below) < dataset.LeastInOne {
 		return 0
 	}
 	if !l.entries.has(id, indexed) {
 		return 0
 	}
-	first := l.entries.reach(l.options.Options, height, top+rows)
+	scale := l.options.ScaleOf(t)
+	top, _, rows, _ = t.Reduced(scale, 0, 0).Source()
+	first := l.entries.reach(l.options.Options, height, top+rows, scale)
 	if first <= dataset.HeadBytes || indexed.Size-first < dataset.LeastInOne {
 		return 0
 	}
@@ -115,10 +117,10 @@ func (l *Loader) partOf(head []byte, size int64) (from, to int64, ok bool) {
 	if h.Format != decode.JPEG {
 		return decode.PartOf(head, size, job.Region)
 	}
-	if job.Scale != 1 || !l.entries.allows(l.id) {
+	if !l.entries.allows(l.id) {
 		return 0, 0, false
 	}
-	return l.entries.part(l.options.Options, head, size, job.Region)
+	return l.entries.part(l.options.Options, head, size, job.Region, job.Scale)
 }
 
 // Judge reads an image's header and returns it with the upright size. It fails if the image
