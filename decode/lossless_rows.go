@@ -119,13 +119,15 @@ func (p *goRowPacker) plane(to, above []byte) []byte {
 	for x := 0; x < len(r); x += 2 * losslessGroup {
 		to = append(to, widthOf(r[x:])|widthOf(r[x+losslessGroup:])<<4)
 	}
+	var eight [8]byte
 	for x := 0; x < len(r); x += 8 {
 		w := uint(widthOf(r[x&^(losslessGroup-1):]))
 		bits := uint64(0)
 		for k, v := range r[x : x+8] {
 			bits |= uint64(v) & (1<<w - 1) << (uint(k) * w)
 		}
-		to = append(to, binary.LittleEndian.AppendUint64(nil, bits)[:w]...)
+		binary.LittleEndian.PutUint64(eight[:], bits)
+		to = append(to, eight[:w]...)
 	}
 	return to
 }

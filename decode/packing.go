@@ -79,7 +79,11 @@ func (o Options) PackNeeds(h Header, size int64, keep Remainder) int64 {
 	if h.Format == JPEG && keep == ForFile {
 		return n + restoringNeeds(h, size+tiersMost(h.Width, h.Height, size))
 	}
-	return n + 24*int64(losslessPadded(h.Width)) // rows, with their residuals
+	n += 4<<10 + 32*int64(losslessPadded(h.Width)) // rows, with their residuals
+	if keep == ForFile {
+		n += 1<<20 + 3*size // what else the file has, and what deflates that
+	}
+	return n
 }
 
 // packable returns the header of a file that may have a packed form.

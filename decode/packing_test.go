@@ -9,6 +9,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 )
 
@@ -198,8 +199,28 @@ func TestPackTo(t *testing.T) {
 			if PackedBound(h, int64(len(s.data)), keep) < n {
 				t.Errorf("%s: a lower bound for a header from an index", s.name)
 			}
-			if d.options.PackNeeds(h, int64(len(s.data)), keep) < 0 {
-				t.Errorf("%s: it takes less than nothing", s.name)
+		}
+	}
+}
+
+// TestPackNeeds: packing allocates no more on the Go heap than was announced.
+func TestPackNeeds(t *testing.T) {
+	for _, s := range append(noisySamples(t), allSamples()...) {
+		h := headerOf(s.data)
+		for _, keep := range []Remainder{ForMemory, ForFile} {
+			d := NewDecoder(Options{})
+			to := make([]byte, PackedBound(h, int64(len(s.data)), keep))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := d.PackTo(to, s.data, h, keep)
+			runtime.ReadMemStats(&after)
+			d.Close()
+			if errors.Is(err, ErrNoPackedForm) {
+				continue
+			}
+			allocated := int64(after.TotalAlloc - before.TotalAlloc)
+			if most := d.options.PackNeeds(h, int64(len(s.data)), keep); allocated > most {
+				t.Errorf("%s: %d bytes were allocated, and %d announced (%v)", s.name, allocated, most, keep)
 			}
 		}
 	}
