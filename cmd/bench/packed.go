@@ -71,7 +71,7 @@ var (
 )
 
 // forgetEntries removes all entry points, which a dataset's first epoch finds.
-func (b *bench) forgetEntries() error {
+func forgetEntries(b *bench) error {
 	files, err := filepath.Glob(filepath.Join(b.cache(), "batchfs", "*.entries"))
 	for _, f := range files {
 		err = errors.Join(err, os.Remove(f))
@@ -99,7 +99,7 @@ func packing(_ context.Context, b *bench) ([]contest, error) {
 				}
 			}
 			return nil
-		}).before(func(context.Context) error { return b.forgetEntries() })
+		}).before(func(context.Context) error { return forgetEntries(b) })
 	}
 	const what = "JPEG, random-resized-crop 224, flip, packed / encoded: "
 	return []contest{{what: "packing", contenders: []contender{side("packed"), side("encoded")}, rows: func(r results) []row {
