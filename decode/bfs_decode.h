@@ -83,6 +83,7 @@ void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
                const uint8_t *from, size_t stride, int w, int h);
 void bfs_gray(uint8_t *to, const uint8_t *rgb, size_t n);
 void bfs_swap(uint8_t *to, const uint8_t *from, size_t n);
+void bfs_colours(uint8_t *to, const uint8_t *from, size_t n, const uint32_t table[256]);
 void bfs_cmyk(uint8_t *to, const uint8_t *cmyk, size_t n, int inverted);
 
 #endif

@@ -157,8 +157,8 @@ static void narrow(uint8_t *high, const uint8_t *more, size_t n)
 }
 
 /* show writes n pixels from their planes, of which a sample of 16 bits has the second one lows bytes
- * after the first one. rgb has room for two rows of them. */
-static void show(uint8_t *to, uint8_t *planes, size_t stride, size_t lows, const bfs_band *b, const uint8_t *palette, uint8_t *rgb)
+ * after the first one. rgb has room for two rows of them. A palette of grays is one of bytes. */
+static void show(uint8_t *to, uint8_t *planes, size_t stride, size_t lows, const bfs_band *b, const uint32_t *palette, uint8_t *rgb)
 {
     const int n = b->w, colour = b->pixels == BFS_RGB || b->pixels == BFS_RGBA;
     if (colour) {
@@ -179,18 +179,23 @@ static void show(uint8_t *to, uint8_t *planes, size_t stride, size_t lows, const
         narrow(rgb, planes + lows, n);
         planes = rgb;
     }
-    if (b->pixels == BFS_INDEX) {
-        uint8_t *at = b->channels == 3 ? to : rgb;
+    if (b->pixels == BFS_INDEX && b->channels == 3) {
+        bfs_colours(to, planes, (size_t)n, palette);
+    } else if (b->pixels == BFS_INDEX) {
         for (int x = 0; x < n; x++)
-            memcpy(at + 3 * x, palette + 3 * planes[x], 3);
-        if (b->channels == 1)
-            bfs_gray(to, rgb, n);
+            to[x] = (uint8_t)palette[planes[x]];
     } else if (b->channels == 1) {
         memcpy(to, planes, n);
     } else {
         for (int x = 0; x < n; x++)
             to[3 * x] = to[3 * x + 1] = to[3 * x + 2] = planes[x];
     }
+}
+
+static void read_palette(uint32_t to[256], const uint8_t *palette, int channels)
+{
+    for (int i = 0; i < 256; i++, palette += 3)
+        to[i] = channels == 1 ? bfs_luma(palette[0], palette[1], palette[2]) : palette[0] | (uint32_t)palette[1] << 8 | (uint32_t)palette[2] << 16;
 }
 
 /* bfs_lossless_band decodes rows of a band of size bytes, after which 80 more can be read. */
@@ -205,6 +210,9 @@ int bfs_lossless_band(bfs_kept *k, const uint8_t *from, size_t size, const uint8
         return bfs_fail(k, BFS_MEMORY, "no memory for rows");
     uint8_t *rgb = work + planes * stride, *strip = rgb + (size_t)b.width * 3 * 2;
     memset(work, 0, planes * stride);
+    uint32_t colours[256];
+    if (palette)
+        read_palette(colours, palette, b.channels);
     for (int y = 0; y < b.skip + b.rows; y++) {
         for (int c = 0; c < planes; c++) {
             const size_t all = row_size(from, size, n);
@@ -217,7 +225,7 @@ int bfs_lossless_band(bfs_kept *k, const uint8_t *from, size_t size, const uint8
         }
         const int row = y - b.skip;
         if (row >= 0)
-            show(direct ? to + row * b.dy : strip + row * line, work + b.x, stride, samples * stride, &b, palette, rgb);
+            show(direct ? to + row * b.dy : strip + row * line, work + b.x, stride, samples * stride, &b, colours, rgb);
     }
     if (!direct)
         bfs_place(to, b.dx, b.dy, b.channels, strip, line, b.w, b.rows);

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"image/png"
 	"math/rand/v2"
 	"strings"
@@ -293,8 +294,17 @@ func benchPictures(b *testing.B) map[string][]byte {
 		v := x/16 + y/9 + 40*(x/200%2) + 60*(y/300) + random.IntN(6)
 		street.Pix[i], street.Pix[i+1], street.Pix[i+2], street.Pix[i+3] = uint8(v), uint8(v+20), uint8(v/2+random.IntN(4)), 255
 	}
+	var colours color.Palette
+	for i := range 34 {
+		colours = append(colours, color.RGBA{uint8(7 * i), uint8(31 * i), uint8(13 * i), 255})
+	}
+	classes := image.NewPaletted(street.Rect, colours)
+	for i := range classes.Pix {
+		x, y := i%2048, i/2048
+		classes.Pix[i] = uint8((x/97 + y/61 + x*y/200000) % len(colours))
+	}
 	out := map[string][]byte{}
-	for name, m := range map[string]image.Image{"noisy-500x375": photo(), "street-2048x1024": street} {
+	for name, m := range map[string]image.Image{"noisy-500x375": photo(), "street-2048x1024": street, "classes-2048x1024": classes} {
 		var to bytes.Buffer
 		if err := png.Encode(&to, m); err != nil {
 			b.Fatal(err)

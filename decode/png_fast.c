@@ -39,7 +39,7 @@ typedef struct {
     uint8_t *inflated;
     uint8_t *zeros; /* the row above the first one */
     uint8_t *strip; /* converted rows, not yet placed */
-    uint8_t table[256][3];
+    uint32_t table[256]; /* of the palette, as bfs_colours takes it, or gray */
 } image;
 
 enum { GRAY = 0, COLOR = 2, PALETTE = 3, GRAY_ALPHA = 4, COLOR_ALPHA = 6 };
@@ -200,9 +200,8 @@ static void fill_table(image *m)
         return;
     memset(m->table, 0, sizeof m->table);
     for (int i = 0; i < m->colors; i++) {
-        memcpy(m->table[i], m->palette + 3 * i, 3);
-        if (m->view->channels == 1)
-            bfs_gray(m->table[i], m->table[i], 1);
+        const uint8_t *const p = m->palette + 3 * i;
+        m->table[i] = m->view->channels == 1 ? bfs_luma(p[0], p[1], p[2]) : p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
     }
 }
 
@@ -218,7 +217,7 @@ static void to_gray(const image *m, uint8_t *to, const uint8_t *from, int n)
         break;
     case PALETTE:
         for (int i = 0; i < n; i++)
-            to[i] = m->table[from[i]][0];
+            to[i] = (uint8_t)m->table[from[i]];
         break;
     case COLOR:
         bfs_gray(to, from, n);
@@ -241,8 +240,7 @@ static void to_rgb(const image *m, uint8_t *to, const uint8_t *from, int n)
             memset(to + 3 * i, from[2 * i], 3);
         break;
     case PALETTE:
-        for (int i = 0; i < n; i++)
-            memcpy(to + 3 * i, m->table[from[i]], 3);
+        bfs_colours(to, from, (size_t)n, m->table);
         break;
     case COLOR:
         memcpy(to, from, 3 * (size_t)n);

@@ -108,6 +108,23 @@ void bfs_swap(uint8_t *to, const uint8_t *from, size_t n)
     }
 }
 
+/* bfs_colours writes the colours of n indices: a colour has its red in the lowest 8 bits, and then green
+ * and blue. Two are stored at once, and the next two over what that is too much. */
+void bfs_colours(uint8_t *to, const uint8_t *from, size_t n, const uint32_t table[256])
+{
+    size_t i = 0;
+    for (; i + 5 <= n; i += 4) {
+        bfs_store64(to + 3 * i, table[from[i]] | (uint64_t)table[from[i + 1]] << 24);
+        bfs_store64(to + 3 * i + 6, table[from[i + 2]] | (uint64_t)table[from[i + 3]] << 24);
+    }
+    for (; i < n; i++) {
+        const uint32_t c = table[from[i]];
+        to[3 * i] = (uint8_t)c;
+        to[3 * i + 1] = (uint8_t)(c >> 8);
+        to[3 * i + 2] = (uint8_t)(c >> 16);
+    }
+}
+
 /* bfs_gray converts n RGB pixels to gray. to may equal rgb. */
 void bfs_gray(uint8_t *to, const uint8_t *rgb, size_t n)
 {
