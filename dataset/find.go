@@ -129,13 +129,13 @@ func checkName(name string) error {
 	return err
 }
 
-// packed picks the archives among the files of a folder without images: those of the most frequent kind of archive, by name.
+// packed picks the archives among the files, none of them hidden, of a folder without images: those of the most frequent kind of archive, by name.
 func packed(files []object) (all []object) {
 	counts := map[string]int{}
 	most := ""
 	for _, f := range files {
 		kind := archive.ExtensionKey(f.name)
-		if !archive.Is(f.name) || archive.Hidden(f.name) {
+		if !archive.Is(f.name) {
 			continue
 		}
 		counts[kind]++
@@ -144,7 +144,7 @@ func packed(files []object) (all []object) {
 		}
 	}
 	for _, f := range files {
-		if archive.Is(f.name) && !archive.Hidden(f.name) && archive.ExtensionKey(f.name) == most {
+		if archive.Is(f.name) && archive.ExtensionKey(f.name) == most {
 			all = append(all, f)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/batchfs/batchfs/internal/archive"
 )
@@ -134,15 +134,25 @@ func (x *index) addContents(objects []object, all []contents) error {
 // findOrder finds out the order of archives' rows, and the labels that follow from it. within is the folder in the archives
 // that is the dataset.
 func (x *index) findOrder(within string) error {
-	x.order = &order{named: x.Ordered && len(x.objects) > 1}
+	o := order{named: x.Ordered && len(x.objects) > 1}
 	switch {
 	case !x.Ordered:
-		if err := x.arrangeRows(within); err != nil {
+		folders := map[string]bool{}
+		for _, c := range x.objects {
+			maps.Copy(folders, c.Folders)
+		}
+		var err error
+		if o, err = x.arrange(within, folders, within == ""); err != nil {
 			return err
+		}
+		x.Skip, x.Counts = o.skip, make([]int, max(1, len(x.classes)))
+		for _, i := range o.rows {
+			x.Counts[max(0, x.table.row[i].label)]++
 		}
 	case within != "":
 		return fmt.Errorf("there are no folders, such as %s, in files of this kind", within)
 	}
+	x.order = &o
 	return x.checkNames()
 }
 
@@ -266,48 +276,6 @@ func joined(all []contents) *table {
 	return t
 }
 
-// arrangeRows determines the order, and the labels, that rows have as those of a directory of their paths, or of a
-// directory in that.
-func (x *index) arrangeRows(within string) error {
-	t, folders := x.table, map[string]bool{}
-	for _, c := range x.objects {
-		for name := range c.Folders {
-			if name, inside := strings.CutPrefix(name, within); inside {
-				folders[name] = true
-			}
-		}
-	}
-	name := func(i int) string {
-		n, ok := strings.CutPrefix(t.path(i), within)
-		if !ok {
-			return ""
-		}
-		return n
-	}
-	a := arrange(t.rows(), name, folders, within == "")
-	if err := a.duplicate(name); err != nil {
-		return err
-	}
-	x.classes = a.classes
-	if len(a.order) > 0 {
-		x.lifted = strings.Clone(name(int(a.order[0]))[:a.strip])
-	}
-	for kind, n := range a.ignored {
-		x.ignore(kind, n)
-	}
-	for i := range t.row {
-		t.row[i].label = outside
-	}
-	x.Counts = make([]int, max(1, len(a.classes)))
-	for _, i := range a.order {
-		t.row[i].label = a.label[i]
-		x.Counts[max(0, a.label[i])]++
-	}
-	x.Skip = len(within) + a.strip
-	x.order.rows, x.order.skip = a.order, x.Skip
-	return nil
-}
-
 // arrange makes an order, which drops the rows that are not in it.
 func (s *table) arrange(o *order) {
 	n, bytes := s.rows(), 0
@@ -346,9 +314,16 @@ func (s *table) arrange(o *order) {
 			}
 		}
 		permute(s.row, order)
-		permute(s.members, order)
+		if s.members != nil {
+			permute(s.members, order)
+			s.members = s.members[:n]
+		}
+		if s.versions.at != nil {
+			permute(s.versions.at, order)
+			s.versions.at = s.versions.at[:n]
+		}
 	}
-	s.row, s.members, s.paths, s.bad = s.row[:n], s.members[:n], paths, bad
+	s.row, s.paths, s.bad = s.row[:n], paths, bad
 	for k := range s.row {
 		s.row[k].start = starts[k]
 	}

@@ -19,16 +19,13 @@ import (
 
 // lookAtPacked completes the listing of a folder that has no images, but archives of them.
 func (p *opening) lookAtPacked(x *index) (err error) {
-	if err := p.checkSplits(x.packed); err != nil || p.src.remote != nil {
-		return err
-	}
-	if x.packed, err = p.stat(namesOf(x.packed)); err != nil {
-		return err
-	}
 	for _, o := range x.packed {
 		x.ignore(archive.ExtensionKey(o.name), -1)
 	}
-	return nil
+	if err = p.checkSplits(x.packed); err == nil && p.src.remote == nil {
+		x.packed, err = p.stat(namesOf(x.packed))
+	}
+	return err
 }
 
 func namesOf(objects []object) (names []string) {

@@ -25,9 +25,7 @@ func (p *opening) marksOf(x *index) (marks []string) {
 
 // listPrefix lists the objects below a prefix of keys as if they were the files of a directory.
 func (p *opening) listPrefix() (*index, error) {
-	x := &index{table: newTable(0, 0)}
-	var found []object
-	folders := map[string]bool{}
+	t, found := newTree(), false
 	err := p.src.remote.ListAlong(p.ctx, p.src.prefix, p.marks, func(o store.Object) error {
 		name := strings.TrimPrefix(o.Name, p.src.prefix)
 		file, isFolder := strings.CutSuffix(name, "/")
@@ -38,38 +36,21 @@ func (p *opening) listPrefix() (*index, error) {
 			return nil
 		}
 		if top, _, nested := strings.Cut(name, "/"); nested && !archive.Hidden(top) {
-			folders[top] = true
+			t.folders[top] = true
 		}
-		if !isFolder {
-			found = append(found, object{name, o.Version, identityOf(o)})
+		if isFolder {
+			return nil
 		}
-		return nil
+		found = true
+		return t.add(object{name, o.Version, identityOf(o)})
 	})
 	switch {
 	case errors.Is(err, store.ErrNoList):
 		return nil, fmt.Errorf("%s: %w: %w", p.src.dir, ErrKind, err)
 	case err != nil:
 		return nil, err
-	case len(found) == 0:
+	case !found:
 		return nil, fmt.Errorf("%s: %w", p.src.dir, ErrNotExist)
 	}
-	a := arrange(len(found), func(i int) string { return found[i].name }, folders, false)
-	if len(a.order) == 0 {
-		if x.packed = packed(found); len(x.packed) == 0 {
-			x.Ignored = a.ignored
-		}
-		return x, nil
-	}
-	x.classes, x.Ignored = a.classes, a.ignored
-	for k, i := range a.order {
-		o := &found[i]
-		if err := x.table.appendRow(o.name, a.label[i]); err != nil {
-			return nil, err
-		}
-		x.table.row[k].id = o.id
-		if err := x.table.versions.set(k, o.version); err != nil {
-			return nil, err
-		}
-	}
-	return x, nil
+	return t.finish()
 }

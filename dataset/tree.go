@@ -11,114 +11,152 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// An arrangement is the order and the labels that names have as the paths of files in a directory;
-// see listDirectory.
-type arrangement struct {
-	order   []int32 // of the names; not nil
-	label   []int32 // by name
-	classes []string
-	strip   int // length of the beginning that all paths have in common, which is left out
-	ignored map[string]int
+// A tree is an index of files in folders, while they are found. Its rows are in no order, and have no labels.
+type tree struct {
+	*index
+	folders map[string]bool // paths of those that may be classes without samples
+	others  []object        // files that are no images, in case there are only such
 }
 
-// arrange finds the samples among n names of files, of which empty ones do not count, and the classes. The paths of folders
-// need not name all of them, but those without samples, which are classes, too. If lift is set and everything is in one folder
-// of folders, that folder is the dataset.
-func arrange(n int, name func(i int) string, folders map[string]bool, lift bool) arrangement {
-	a := arrangement{order: []int32{}, label: make([]int32, n), ignored: map[string]int{}}
-	common := ""
+func newTree() *tree { return &tree{index: &index{table: newTable(0, 0)}, folders: map[string]bool{}} }
+
+// add takes a file.
+func (t *tree) add(o object) error {
+	hidden := archive.Hidden(o.name)
+	if hidden || !archive.IsImage(o.name) {
+		t.ignore(archive.ExtensionKey(o.name), 1)
+		if !hidden {
+			t.others = append(t.others, o)
+		}
+		return nil
+	}
+	k := t.table.rows()
+	if err := t.table.appendRow(o.name, -1); err != nil {
+		return err
+	}
+	t.table.row[k].id = o.id
+	if o.version == "" {
+		return nil
+	}
+	return t.table.versions.set(k, o.version)
+}
+
+// finish puts the images in order. If there are none, the archives are the dataset.
+func (t *tree) finish() (*index, error) {
+	if t.table.rows() == 0 {
+		t.packed = packed(t.others)
+		return t.index, nil
+	}
+	o, err := t.arrange("", t.folders, false)
+	if err == nil {
+		t.table.arrange(&o)
+	}
+	return t.index, err
+}
+
+// A folder is what one folder has.
+type folder struct {
+	path  string // with a slash at its end, or empty
+	label int32
+	rows  []int32
+}
+
+// class is the name of the class that a path with a slash in it is of.
+func class(path string) string { return path[:strings.IndexByte(path, '/')] }
+
+// arrange determines the order, and the labels, that rows have as those of a directory of their paths, or of the directory
+// within, which ends with a slash: classes by name, in a class the folders by path, then the files by name. If classes have
+// images, others are ignored. Of folders, only the paths of those without samples, which are classes, too, have to be there. If
+// lift is set and everything is in one folder of folders, that folder is the dataset.
+func (x *index) arrange(within string, folders map[string]bool, lift bool) (order, error) {
+	all := foldersOf(x.table, within)
+	x.classes = nil
 	if lift {
-		common = commonFolder(n, name)
+		x.lifted = strings.Clone(commonFolder(all))
+		within += x.lifted
 	}
-	a.strip = len(common)
-	rest := func(i int32) string { return name(int(i))[a.strip:] }
-	classes, inFolders := map[string]bool{}, false
-	for folder := range folders {
-		if inside, is := strings.CutPrefix(folder, common); is && inside != "" {
-			class, _, _ := strings.Cut(inside, "/")
-			classes[class] = true
+	if flat := all[x.lifted]; flat != nil && len(all) > 1 {
+		delete(all, x.lifted)
+		for _, i := range flat.rows {
+			x.ignore(archive.ExtensionKey(x.table.path(int(i))), 1)
 		}
-	}
-	for i := range int32(n) {
-		p := rest(i)
-		class, _, nested := strings.Cut(p, "/")
-		switch {
-		case p == "": // outside
-			continue
-		case archive.Hidden(p):
-			a.ignored["."]++
-			continue
-		case nested:
-			classes[class] = true
-		}
-		if !archive.IsImage(p) {
-			a.ignored[archive.ExtensionKey(p)]++
-			continue
-		}
-		inFolders = inFolders || nested
-		a.order = append(a.order, i)
-	}
-	if inFolders {
-		a.classes = slices.SortedFunc(maps.Keys(classes), CompareNames)
-		a.order = slices.DeleteFunc(a.order, func(i int32) bool {
-			flat := !strings.Contains(rest(i), "/")
-			if flat {
-				a.ignored[archive.ExtensionKey(rest(i))]++
-			}
-			return flat
-		})
 	}
 	labels := map[string]int32{}
-	for k, class := range a.classes {
-		labels[class] = int32(k)
-	}
-	for _, i := range a.order {
-		class, _, _ := strings.Cut(rest(i), "/")
-		if a.label[i] = -1; inFolders {
-			a.label[i] = labels[class]
+	if all[x.lifted] == nil && len(all) > 0 {
+		for dir := range all {
+			labels[class(dir[len(x.lifted):])] = 0
+		}
+		for dir := range folders {
+			if inside, is := strings.CutPrefix(dir, within); is && inside != "" {
+				labels[class(inside+"/")] = 0
+			}
+		}
+		for _, name := range slices.SortedFunc(maps.Keys(labels), CompareNames) {
+			name = strings.Clone(name) // which shares the memory of all paths
+			labels[name] = int32(len(x.classes))
+			x.classes = append(x.classes, name)
 		}
 	}
-	slices.SortStableFunc(a.order, func(x, y int32) int {
-		dirX, baseX := path.Split(rest(x))
-		dirY, baseY := path.Split(rest(y))
-		return cmp.Or(cmp.Compare(a.label[x], a.label[y]), CompareNames(strings.TrimSuffix(dirX, "/"), strings.TrimSuffix(dirY, "/")), CompareNames(baseX, baseY))
-	})
-	return a
+	for dir, f := range all {
+		if f.label = -1; len(labels) > 0 {
+			f.label = labels[class(dir[len(x.lifted):])]
+		}
+	}
+	o := order{rows: make([]int32, 0, x.table.rows()), skip: len(within)}
+	for _, f := range slices.SortedFunc(maps.Values(all), func(a, b *folder) int {
+		return cmp.Or(cmp.Compare(a.label, b.label), CompareNames(strings.TrimSuffix(a.path, "/"), strings.TrimSuffix(b.path, "/")))
+	}) {
+		skip := len(within) - len(x.lifted) + len(f.path)
+		name := func(i int32) string { return x.table.path(int(i))[skip:] }
+		slices.SortFunc(f.rows, func(a, b int32) int { return CompareNames(name(a), name(b)) })
+		for k, i := range f.rows {
+			if k > 0 && name(i) == name(f.rows[k-1]) {
+				return o, fmt.Errorf("%q is there twice", x.table.path(int(i))[len(within):])
+			}
+			x.table.row[i].label = f.label
+		}
+		o.rows = append(o.rows, f.rows...)
+	}
+	return o, nil
 }
 
-// commonFolder is the path, with its slash, of the folder that is the dataset if all
-// folders of images are in it, or if it has all images and is named like a part of a dataset.
-func commonFolder(n int, name func(i int) string) string {
-	only, above, found := "", "", false // the folder of all images, and what the folders of images have in common
-	for i := range n {
-		p := name(i)
-		if archive.Hidden(p) || !archive.IsImage(p) {
+// foldersOf returns the folders within one by their paths in it, and makes all rows ones that are outside.
+func foldersOf(t *table, within string) map[string]*folder {
+	all := map[string]*folder{}
+	var last *folder
+	for i := range t.row {
+		t.row[i].label = outside
+		name, inside := strings.CutPrefix(t.path(i), within)
+		if !inside {
 			continue
 		}
-		dir, _ := path.Split(p)
-		parent := dir[:strings.LastIndexByte(strings.TrimSuffix(dir, "/"), '/')+1]
-		if !found {
-			only, above, found = dir, parent, true
+		dir := name[:strings.LastIndexByte(name, '/')+1]
+		if last == nil || last.path != dir {
+			if last = all[dir]; last == nil {
+				last = &folder{path: dir}
+				all[dir] = last
+			}
 		}
-		if dir != only {
-			only = ""
-		}
-		for !strings.HasPrefix(parent, above) {
-			above = above[:strings.LastIndexByte(strings.TrimSuffix(above, "/"), '/')+1]
-		}
+		last.rows = append(last.rows, int32(i))
 	}
-	if only != "" && len(partOf(path.Base(only))) > 0 {
-		return only
-	}
-	return above
+	return all
 }
 
-// duplicate returns an error for a path that occurs twice in an order.
-func (a *arrangement) duplicate(name func(i int) string) error {
-	for k := 1; k < len(a.order); k++ {
-		if x, y := name(int(a.order[k-1])), name(int(a.order[k])); x == y {
-			return fmt.Errorf("%q is there twice", x[a.strip:])
+// commonFolder is the path of the folder that is the dataset if all folders are in it, or if it is the only one and is named
+// like a part of a dataset.
+func commonFolder(all map[string]*folder) string {
+	common, first := "", true
+	for dir := range all {
+		if len(all) == 1 && len(partOf(path.Base(dir))) > 0 {
+			return dir
+		}
+		parent := dir[:strings.LastIndexByte(strings.TrimSuffix(dir, "/"), '/')+1]
+		if first {
+			common, first = parent, false
+		}
+		for !strings.HasPrefix(parent, common) {
+			common = common[:strings.LastIndexByte(strings.TrimSuffix(common, "/"), '/')+1]
 		}
 	}
-	return nil
+	return common
 }
