@@ -28,7 +28,7 @@ int bfs_baseline_runs(int kernel)
     switch (kernel) {
     case BFS_PORTABLE:
         return 1;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BFS_LIBRARIES)
     case BFS_AVX2:
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     case BFS_AVX512:
