@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,88 +10,119 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/profile"
+	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// This file measures the claims of Liquid (see ../README.md): that a mix of encoded and raw
-// images is faster than either if processors or storage are scarce, and that the profiler
-// finds that mix. Different storage bandwidths stand in for different machines. All rivals
-// read the same images, make the same batches, and have the same amount of memory for
-// cached data: cachedShare of the encoded dataset's bytes.
+// The scenarios liquid/... measure the claims of Liquid (see ../README.md): mixes of images in several forms
+// keep processors and storage equally busy, and are faster than any form alone. What its authors had were encoded
+// and raw images; packed ones are between them. The scenarios are in liquid_rows.go, their pictures in liquid_plot.go.
+//
+// All rivals read the same images, and make the same batches. Files are in the page cache, behind a mount's own limit
+// of bandwidth: so storage of any speed stands in for different machines, whatever disk this one has. What
+// stands for Liquid is a build of batchfs with the tag libraries, whose only difference is that libjpeg-turbo and
+// libspng decode: reading, cropping, resizing and serving are as fast as ours.
+//
+// Which mixes are measured, a model says (liquid_model.go). It knows what an image takes in each form from a
+// measurement without a limit, which comes first.
 
 // A pipeline is a dataset and the transforms that training applies to it.
 type pipeline struct {
-	name   string
-	set    func(*bench) *pictures
-	images int // at most, evenly chosen from the set; a multiple of batch
-	batch  int
-	flags  []string
-	wanted float64 // speedup of the best mix over encoded images if storage has bandwidth to spare
+	name          string
+	set           func(*bench) *pictures
+	images        int // at most, evenly chosen from the set; a multiple of batch
+	batch         int
+	height, width int
+	three         map[int]float64 // wanted: the best of three forms over the best of two, by MB/s of storage
+	liquid        float64         // wanted: our best over Liquid's, where storage is not scarce
+	steps         []time.Duration // of consumers, for each batch
 }
 
-var pipelines = []pipeline{
-	{name: "PNG", set: cityscapes, images: 128, batch: 16, wanted: 2.5,
-		flags: []string{"--resize", "random-resized-crop", "--size", "512x1024", "--flip", "0.5"}},
-	{name: "JPEG", set: photos, images: 2048, batch: 64, flags: trainingCrop},
+// crops are flags that make a mount serve the pipeline's random crops.
+func (p *pipeline) crops() []string {
+	return []string{"--resize", "random-resized-crop", "--size", fmt.Sprintf("%dx%d", p.height, p.width), "--flip", "0.5"}
+}
+
+const ms = time.Millisecond
+
+var pipelines = []*pipeline{
+	{name: "JPEG", set: photos, images: 1024, batch: 64, height: 224, width: 224, liquid: 2,
+		three: map[int]float64{600: 1.15, 1200: 1.6}, steps: []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
+	{name: "PNG 2048x1024", set: cityscapes, images: 64, batch: 8, height: 512, width: 1024,
+		three: map[int]float64{600: 1.12, 1200: 1.35}, steps: []time.Duration{10 * ms, 25 * ms, 50 * ms, 100 * ms}},
+	{name: "PNG photos", set: stills, images: 512, batch: 32, height: 224, width: 224,
+		three: map[int]float64{600: 1.12, 1200: 1.35}, steps: []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
 }
 
 const (
-	tenths  = 10
-	toSpare = 1200 // MB/s
+	enough  = 600 // MB/s: from here on, storage is not scarce on two processors
+	turnFor = 600 * time.Millisecond
 )
 
-// bandwidths of storage, in MB/s.
-var bandwidths = []int{150, 600, 1200}
+// A setting is the machine that a mount has.
+type setting struct {
+	mb     int     // of storage per second; 0: no limit
+	cpus   int     // processors
+	cached float64 // size of the cache, relative to that of the encoded images
+}
 
-// mixes measures all pipelines at all bandwidths, and draws the results.
-func mixes(ctx context.Context, b *bench) (list []contest, err error) {
-	var results []*mixResult
+func (s setting) String() string { return fmt.Sprintf("%d MB/s, %d processors", s.mb, s.cpus) }
+
+// limit is the setting's storage, for images that take what t says.
+func (s setting) limit(t takes) limit {
+	return limit{bandwidth: float64(s.mb) * 1e6, cached: s.cached * t.bytes[inFile]}
+}
+
+// A mixData has a pipeline's images in all forms, and what is known of them.
+type mixData struct {
+	*pipeline
+	dir     string // has a folder for each form, and one for the page cache, since all readers of a file share its pages
+	encoded int64  // bytes
+	paths   []string
+	takes   map[kind]takes
+}
+
+// A kind of mount takes as much for an image as others of that kind.
+type kind struct {
+	program string
+	cpus    int
+}
+
+func (d *mixData) of(f form) string { return filepath.Join(d.dir, formNames[f]) }
+func (d *mixData) pages() string    { return filepath.Join(d.dir, "pages") }
+func (d *mixData) manifest(m mix) string {
+	return filepath.Join(d.dir, fmt.Sprintf("mix-%v.csv", [forms]float64(m)))
+}
+func (d *mixData) cacheBytes() int64   { return int64(cachedShare * float64(d.encoded)) }
+func (d *mixData) row(s string) string { return d.name + ", " + s + ": " }
+
+// mixed calls do for each pipeline. What its images take is measured when they are needed first, and is then the
+// first contest of the list.
+func mixed(ctx context.Context, b *bench, do func(d *mixData) []contest) (list []contest, err error) {
 	for _, p := range pipelines {
-		d, err := prepareMixes(ctx, b, p)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.name, err)
+		d := b.mixes[p]
+		if d == nil {
+			if d, err = prepareMixes(ctx, b, p); err != nil {
+				return nil, fmt.Errorf("%s: %w", p.name, err)
+			}
+			rows, err := b.measureTakes(ctx, d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, contest{what: p.name, rows: func(results) []row { return rows }})
+			b.mixes[p] = d
 		}
-		for _, mb := range bandwidths {
-			r := &mixResult{pipeline: p, bandwidth: mb}
-			results, list = append(results, r), append(list, mixesAt(b, d, r))
-		}
-	}
-	list[len(list)-1].within = func(work func() error) error {
-		if err := work(); err != nil {
-			return err
-		}
-		return drawMixes(results, b.plots)
+		list = append(list, do(d)...)
 	}
 	return list, nil
 }
 
-// mixData locates a pipeline's images.
-type mixData struct {
-	dir     string   // has them encoded, raw, and as another encoded copy: all readers of a file share its page cache
-	encoded int64    // bytes
-	paths   []string // of encoded images
-}
-
-// cacheBytes is the memory each rival has for cached data.
-func (d *mixData) cacheBytes() int64 { return int64(cachedShare * float64(d.encoded)) }
-
-// pages is the directory of the copy for the page cache.
-func (d *mixData) pages() string { return filepath.Join(d.dir, "pages") }
-
-// mix is the manifest of a mix.
-func (d *mixData) mix(raw float64) string {
-	return filepath.Join(d.dir, fmt.Sprintf("raw-%.4f.csv", raw))
-}
-
-// prepareMixes makes raw and encoded copies of the images, none of them in the page cache,
-// and a manifest and an index for each mix.
-func prepareMixes(ctx context.Context, b *bench, p pipeline) (*mixData, error) {
+// prepareMixes makes copies of the images in all forms. Those for the page cache are not in it.
+func prepareMixes(ctx context.Context, b *bench, p *pipeline) (*mixData, error) {
 	set := p.set(b)
-	b.progress.step("copying images", 0, 1)
-	d := &mixData{dir: filepath.Join(b.work, p.name)}
-	encoded, raw := filepath.Join(d.dir, "encoded"), filepath.Join(d.dir, "raw")
-	n := min(p.images, set.images/p.batch*p.batch)
+	b.progress.step(p.name+", copying images", 0, 1)
+	d := &mixData{pipeline: p, dir: filepath.Join(b.work, "mixes "+p.name), takes: map[kind]takes{}}
+	n := min(p.images, set.images) / p.batch * p.batch
 	if n == 0 {
 		return nil, fmt.Errorf("%d images are less than a batch", set.images)
 	}
@@ -102,7 +132,7 @@ func prepareMixes(ctx context.Context, b *bench, p pipeline) (*mixData, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, copy := range []string{filepath.Join(encoded, path), filepath.Join(d.pages(), path)} {
+		for _, copy := range []string{filepath.Join(d.of(inFile), path), filepath.Join(d.pages(), path)} {
 			if err := errors.Join(os.MkdirAll(filepath.Dir(copy), 0o755), os.WriteFile(copy, content, 0o644)); err != nil {
 				return nil, err
 			}
@@ -110,144 +140,164 @@ func prepareMixes(ctx context.Context, b *bench, p pipeline) (*mixData, error) {
 		d.encoded += int64(len(content))
 		d.paths = append(d.paths, path)
 	}
-	b.progress.step("making raw copies", 0, 1)
-	if _, err := b.command(ctx, "convert", "--raw-ratio", "1", encoded, raw); err != nil {
-		return nil, err
-	}
-	for tenth := range tenths + 1 {
-		if err := writeMix(ctx, b, d, float64(tenth)/tenths); err != nil {
+	for f, ratio := range map[form]string{inPack: "--packed-ratio", inRaw: "--raw-ratio"} {
+		b.progress.step(p.name+", "+formNames[f]+" copies", 0, 1)
+		if _, err := b.command(ctx, "convert", ratio, "1", d.of(inFile), d.of(f)); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := b.command(ctx, "index", d.pages()); err != nil {
-		return nil, err
-	}
-	return d, dropPages(d.dir)
+	return d, dropPages(d.pages())
 }
 
-// writeMix writes the manifest of a mix and its index. Raw images are spread evenly.
-func writeMix(ctx context.Context, b *bench, d *mixData, raw float64) error {
-	return b.manifestOf(ctx, d.mix(raw), "path", len(d.paths), func(k int) string {
-		if int(float64(k+1)*raw+0.5) > int(float64(k)*raw+0.5) {
-			return fmt.Sprintf("raw/%s.bmp", d.paths[k])
-		}
-		return "encoded/" + d.paths[k]
+// writeMix writes the manifest of a mix and its index, unless they are there.
+func (d *mixData) writeMix(ctx context.Context, b *bench, m mix) error {
+	if _, err := os.Stat(d.manifest(m)); err == nil {
+		return nil
+	}
+	list, ends := m.forms(len(d.paths)), [forms]string{"", ".bfs", ".bmp"}
+	return b.manifestOf(ctx, d.manifest(m), "path", len(list), func(k int) string {
+		return formNames[list[k]] + "/" + d.paths[k] + ends[list[k]]
 	})
 }
 
-// A rival is one way to get the batches of a pipeline.
+// A rival is a way to get batches: a mix, and what decodes and caches it.
 type rival struct {
-	name  string
-	raw   float64 // share of raw images
-	rates series
+	program string
+	mix     mix
+	policy  string // of the cache
 }
 
-// A mixResult holds the results of a pipeline's rivals at one bandwidth: those with other caches,
-// the mixes in steps of a tenth, and the profiler's mix.
-type mixResult struct {
-	pipeline  pipeline
-	bandwidth int
-	rivals    []*rival
+// ours is a rival with our decoders, whose cache packs what it keeps where that helps.
+func (b *bench) ours(m mix) rival { return rival{b.batchfs, m, "constant"} }
+
+// liquid is a rival with the decoders and the cache of Liquid.
+func (b *bench) liquid(m mix) rival { return rival{b.libraries, m, "constant"} }
+
+// coordl is a rival with the decoders and the cache of CoorDL.
+func (b *bench) coordl() rival { return rival{b.libraries, alone(inFile), "static"} }
+
+// A field has rivals that take turns at one setting. Equal ones are one contender.
+type field struct {
+	*bench
+	d       *mixData
+	s       setting
+	entered []rival
+	sides   []contender // the first ones are those of entered
 }
 
-func (r *mixResult) chosen() *rival  { return r.rivals[len(r.rivals)-1] }
-func (r *mixResult) mixes() []*rival { return r.rivals[len(r.rivals)-tenths-2 : len(r.rivals)-1] }
+// takes is what an image takes of a mount of this program.
+func (f *field) takes(program string) takes { return f.d.takes[kind{program, f.s.cpus}] }
 
-// best is the fastest of the 11 mixes.
-func (r *mixResult) best() *rival {
-	return slices.MaxFunc(r.mixes(), func(a, b *rival) int { return cmp.Compare(a.rates.median(), b.rates.median()) })
+// add adds a rival, and returns which contender it is.
+func (f *field) add(r rival, steps ...time.Duration) int {
+	if i := slices.Index(f.entered, r); i >= 0 {
+		return i
+	}
+	f.entered = append(f.entered, r)
+	f.sides = append(f.sides, contender{start: func(ctx context.Context) (turn, error) { return f.start(ctx, r, steps) }})
+	return len(f.sides) - 1
 }
 
-// mixesAt lets all rivals take turns at one bandwidth.
-func mixesAt(b *bench, d *mixData, r *mixResult) contest {
-	p := r.pipeline
-	bandwidth := fmt.Sprintf("%dMB", r.bandwidth)
-	limited := []string{"--max-read-bandwidth", bandwidth, "--cache-size", fmt.Sprint(d.cacheBytes())}
-	// With 8 workers, those that wait for storage leave the processors to others.
-	flags := append(shuffled(p.batch, p.flags...), "--workers", "8")
-	rivalOf := func(dataset string, more ...string) mount {
-		also := func(t *throughput.Training, f figures) error { return spreadOf(t.Mount, t.Samples/t.Batches, f) }
-		return mount{dataset: dataset, flags: slices.Concat(flags, more), time: 1200 * time.Millisecond, also: also}
+// start mounts a rival's mix, and reads the first epoch.
+func (f *field) start(ctx context.Context, r rival, steps []time.Duration) (turn, error) {
+	if err := f.d.writeMix(ctx, f.bench, r.mix); err != nil {
+		return nil, err
 	}
-	var sides []contender
-	add := func(name string, raw float64, c contender) {
-		r.rivals, sides = append(r.rivals, &rival{name: name, raw: raw}), append(sides, c)
+	cpus, err := someCPUs(f.s.cpus)
+	if err != nil {
+		return nil, err
 	}
-	add("page cache", 0, pageCacheRival(b, d, r.bandwidth, rivalOf(d.pages(), warm()...)))
-	add("static cache (CoorDL)", 0, b.training(rivalOf(d.mix(0), append(limited, "--cache-policy", "static")...)))
-	for tenth := range tenths + 1 {
-		raw := float64(tenth) / tenths
-		add("constant cache, "+mixName(raw), raw, b.training(rivalOf(d.mix(raw), limited...)))
-	}
-	// The profiler goes last, so that it sees the machine under the same conditions as its rivals.
-	add("", 0, contender{start: func(ctx context.Context) (turn, error) {
-		chosen := r.chosen()
-		args := slices.Concat([]string{"profile", "--json", "--work", b.work}, limited, flags, []string{d.mix(0)})
-		out, err := b.command(ctx, args...)
-		if err != nil {
-			return nil, err
+	also := func(t *throughput.Training, found figures) error {
+		err := spreadOf(t.Mount, f.d.batch, found)
+		for _, step := range steps {
+			err = cmp.Or(err, consume(ctx, t, step, found))
 		}
-		var answer profile.Result
-		if err := json.Unmarshal(out, &answer); err != nil {
-			return nil, err
-		}
-		chosen.raw, chosen.name = answer.RawRatio, "constant cache, the profiler's "+mixName(answer.RawRatio)
-		if err := writeMix(ctx, b, d, chosen.raw); err != nil {
-			return nil, err
-		}
-		return b.training(rivalOf(d.mix(chosen.raw), limited...)).start(ctx)
-	}})
-	where := fmt.Sprintf("%s, storage of %d MB/s: ", p.name, r.bandwidth)
-	return contest{what: where, contenders: sides, rows: func(found results) (rows []row) {
-		for i, one := range r.rivals {
-			one.rates = found.of(rate, i)
-			note := found.spread(i)
-			if i == 0 {
-				note = fmt.Sprintf("%v MB a batch, as the disk saw it", found.of(loaded, i).last())
-			}
-			rows = append(rows, measured(where+one.name, "images/s", one.rates).noted("%s", note))
-		}
-		encoded, best, chosen := r.mixes()[0], r.best(), r.chosen()
-		gain := measured(where+"best mix / encoded only", "x", best.rates.over(encoded.rates))
-		gain = gain.noted("best is %s", mixName(best.raw))
-		if p.wanted > 0 && r.bandwidth >= toSpare {
-			gain = gain.atLeast(p.wanted)
-		}
-		profiled := measured(where+"the profiler's mix / best of 11", "x", chosen.rates.over(best.rates)).atLeast(0.95)
-		return append(rows, profiled.noted("%s / %s", mixName(chosen.raw), mixName(best.raw)), gain)
-	}}
-}
-
-// loaded is the figure of how many bytes a batch the daemon has read from disk since the first epoch.
-var loaded = figure{"loaded", "MB", 1e-6}
-
-// pageCacheRival reads through the page cache in a control group. The group limits reads
-// from disk, but not from the page cache, and allows the page cache as much memory as the
-// other rivals have for their caches.
-func pageCacheRival(b *bench, d *mixData, mb int, m mount) contender {
-	var group *cgroup
-	var first int64
-	m.limit = func(g *cgroup) error {
-		group = g
-		return errors.Join(g.limitReads(d.pages(), int64(mb)*1e6), dropPages(d.pages()))
-	}
-	read := func(t *throughput.Training) (int64, error) {
-		return number(fmt.Sprintf("/proc/%d/io", t.Mount.Cmd.Process.Pid), "read_bytes: ")
-	}
-	m.trained = func(t *throughput.Training) (err error) {
-		first, err = read(t)
-		// The daemon has allocated its own memory by now.
-		return errors.Join(err, group.limitFiles(d.cacheBytes()))
-	}
-	m.also = func(t *throughput.Training, f figures) error {
-		n, err := read(t)
-		f[loaded] = float64(n-first) / float64(t.Next-t.Batches)
 		return err
 	}
-	c := b.training(m)
-	c.optional = true
-	return c
+	m := mount{dataset: f.d.manifest(r.mix), flags: f.flags(r), program: r.program, pin: cpus, time: turnFor, also: also}
+	return f.training(m).start(ctx)
 }
 
-// mixName writes a mix as Liquid does: encoded to raw.
-func mixName(raw float64) string { return fmt.Sprintf("%.3g:%.3g", tenths*(1-raw), tenths*raw) }
+// atStep is the figure of consume.
+func atStep(step time.Duration) figure { return figure{"with " + step.String(), "images/s", 1} }
+
+// consume reads batches as a program that takes so long for each does, and measures how many images it gets.
+func consume(ctx context.Context, t *throughput.Training, step time.Duration, found figures) error {
+	var began time.Time
+	read := -throughput.Ahead // made before at another pace
+	for read <= 0 || time.Since(began) < turnFor {
+		if read == 0 {
+			began = time.Now()
+		}
+		if _, err := t.Take(ctx, 1); err != nil {
+			return err
+		}
+		time.Sleep(step)
+		read++
+	}
+	found[atStep(step)] = float64(read) * float64(t.Samples) / float64(t.Batches) / time.Since(began).Seconds()
+	return nil
+}
+
+// flags are those of a rival's mount.
+func (f *field) flags(r rival) []string {
+	size := fmt.Sprint(int64(f.s.cached * float64(f.d.encoded)))
+	flags := append(shuffled(f.d.batch, f.d.crops()...), "--io", "buffered", "--cache-size", size, "--cache-policy", r.policy)
+	if r.program == f.libraries {
+		flags = append(flags, "--cache-form", "encoded")
+	}
+	if f.s.mb > 0 {
+		flags = append(flags, "--max-read-bandwidth", fmt.Sprintf("%dMB", f.s.mb))
+	}
+	return flags
+}
+
+// someCPUs are the first n that this process may use.
+func someCPUs(n int) (affinity.Set, error) {
+	cpus, err := affinity.Current()
+	return cpus[:min(n, len(cpus))], err
+}
+
+// processors are the numbers of processors that are measured.
+func processors() (list []int) {
+	for _, n := range []int{1, 2} {
+		if cpus, err := someCPUs(n); err == nil && len(cpus) == n {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// measureTakes finds out what an image takes in each form, with our decoders and with those of Liquid.
+func (b *bench) measureTakes(ctx context.Context, d *mixData) (rows []row, err error) {
+	for _, n := range processors() {
+		f := &field{bench: b, d: d, s: setting{cpus: n}}
+		for _, form := range allForms {
+			f.add(b.ours(alone(form)))
+		}
+		library := f.add(b.liquid(alone(inFile)))
+		c := contest{what: d.row("what images take"), contenders: f.sides, rows: func(r results) (rows []row) {
+			of := func(i int) (bytes, seconds float64) {
+				return 1e6 * r.of(bytesMean, i).last().median() / float64(d.batch), 1 / r.of(rate, i).median()
+			}
+			var t takes
+			for i, form := range allForms {
+				t.bytes[form], t.seconds[form] = of(i)
+			}
+			d.takes[kind{b.batchfs, n}] = t
+			t.bytes[inFile], t.seconds[inFile] = of(library)
+			d.takes[kind{b.libraries, n}] = t
+			for i, what := range append(slices.Clone(formNames[:]), "encoded, decoded by libraries") {
+				bytes, _ := of(i)
+				row := r.row(d.row(fmt.Sprintf("no limit, %d processors", n))+what, rate, i)
+				rows = append(rows, row.noted("%.1f KB of storage an image", bytes/1e3))
+			}
+			return rows
+		}}
+		more, err := b.hold(ctx, c)
+		if rows = append(rows, more...); err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}

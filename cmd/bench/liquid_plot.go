@@ -15,68 +15,97 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// drawMixes writes the figure of Liquid's paper, throughput over the mix: a diagram for each pipeline,
-// side by side, with a line for each bandwidth.
-func drawMixes(results []*mixResult, dir string) error {
-	var plots []*plot.Plot
-	lines := map[string]int{}
-	for _, r := range results {
-		name := r.pipeline.name
-		if lines[name] == 0 {
-			plots = append(plots, newPlot(name))
+// draw has a picture drawn after the last contest, of plots that exist then, side by side.
+func (b *bench) draw(list []contest, name string, plots *[]*plot.Plot) []contest {
+	if len(list) == 0 {
+		return list
+	}
+	last := &list[len(list)-1]
+	before := last.within
+	last.within = func(work func() error) error {
+		if before == nil {
+			before = func(work func() error) error { return work() }
 		}
-		if err := r.draw(plots[len(plots)-1], lines[name]); err != nil {
+		if err := before(work); err != nil || len(*plots) == 0 {
 			return err
 		}
-		lines[name]++
+		return drawPlots(*plots, filepath.Join(b.plots, name+".svg"))
 	}
-	picture := vgsvg.New(32*vg.Centimeter, 13*vg.Centimeter)
+	return list
+}
+
+func drawPlots(plots []*plot.Plot, path string) error {
+	picture := vgsvg.New(vg.Length(16*len(plots))*vg.Centimeter, 13*vg.Centimeter)
 	tiles := draw.Tiles{Rows: 1, Cols: len(plots), PadX: vg.Centimeter}
 	for k, canvas := range plot.Align([][]*plot.Plot{plots}, tiles, draw.New(picture))[0] {
 		plots[k].Draw(canvas)
 	}
 	var text bytes.Buffer
 	_, err := picture.WriteTo(&text)
-	path := filepath.Join(dir, "throughput-over-the-mix.svg")
-	if err := errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench: drew", path)
 	return nil
 }
 
-func newPlot(title string) *plot.Plot {
-	var ticks plot.ConstantTicks
-	for tenth := range tenths + 1 {
-		raw := float64(tenth) / tenths
-		ticks = append(ticks, plot.Tick{Value: raw, Label: mixName(raw)})
-	}
+func newPlot(title, y string) *plot.Plot {
 	p := plot.New()
-	p.Title.Text, p.Y.Label.Text = title, "images/s"
-	p.X.Label.Text = "encoded : raw images; the profiler's choice is dashed"
-	p.X.Tick.Marker, p.Y.Min, p.Legend.Top = ticks, 0, true
+	p.Title.Text, p.Y.Label.Text = title, y
+	p.Y.Min, p.Legend.Top = 0, true
 	p.Add(plotter.NewGrid())
 	return p
 }
 
-// draw adds the lines of one bandwidth to a plot, in its own color.
-func (r *mixResult) draw(p *plot.Plot, color int) error {
-	var spots plotter.XYs
-	for _, one := range r.mixes() {
-		spots = append(spots, plotter.XY{X: one.raw, Y: one.rates.median()})
+// A curve goes through points, which are measured if they have dots; one without is dashed.
+type curve struct {
+	name   string
+	dots   bool
+	points plotter.XYs
+}
+
+func (c *curve) add(x, y float64) { c.points = append(c.points, plotter.XY{X: x, Y: y}) }
+
+// curvesOf is a plot of curves.
+func curvesOf(title, y string, curves []curve) *plot.Plot {
+	p := newPlot(title, y)
+	for k, l := range curves {
+		path, dots, err := plotter.NewLinePoints(l.points)
+		if err != nil {
+			continue // it has no points, or some that are none
+		}
+		path.Color, dots.Color, dots.Shape = plotutil.Color(k), plotutil.Color(k), draw.CircleGlyph{}
+		p.Add(path)
+		if l.dots {
+			p.Add(dots)
+		} else {
+			path.Dashes = plotutil.Dashes(1)
+		}
+		p.Legend.Add(l.name, path)
 	}
-	line, dots, err := plotter.NewLinePoints(spots)
-	if err != nil {
-		return err
+	return p
+}
+
+// bars have a value for each group.
+type bars struct {
+	name   string
+	values plotter.Values
+}
+
+// barsOf is a plot of bars, side by side in each group.
+func barsOf(title, y string, groups []string, list []bars) *plot.Plot {
+	p := newPlot(title, y)
+	width := vg.Length(10/float64(len(groups)*(len(list)+1))) * vg.Centimeter
+	for k, one := range list {
+		chart, err := plotter.NewBarChart(one.values, width)
+		if err != nil {
+			continue // as above
+		}
+		chart.Color, chart.LineStyle.Width = plotutil.Color(k), 0
+		chart.Offset = width * vg.Length(float64(k)-float64(len(list)-1)/2)
+		p.Add(chart)
+		p.Legend.Add(one.name, chart)
 	}
-	chosen, err := plotter.NewLine(plotter.XYs{{X: r.chosen().raw}, {X: r.chosen().raw, Y: r.chosen().rates.median()}})
-	if err != nil {
-		return err
-	}
-	ink := plotutil.Color(color)
-	line.Color, dots.Color, chosen.Color = ink, ink, ink
-	dots.Shape, chosen.Dashes = draw.CircleGlyph{}, plotutil.Dashes(1)
-	p.Add(line, dots, chosen)
-	p.Legend.Add(fmt.Sprintf("%d MB/s", r.bandwidth), line)
-	return nil
+	p.NominalX(groups...)
+	return p
 }

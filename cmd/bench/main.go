@@ -13,8 +13,8 @@
 // memory into one reused buffer per thread, on all cores, and does nothing else. The files
 // that batchfs reads are in the page cache.
 //
-// -only peers measures the alternatives to batchfs, see peers.go; -only mixes,hits,uncached
-// the cache and mixes of formats, see liquid.go; -only gpu a GPU, see gpu.go; -only remote
+// -only peers measures the alternatives to batchfs, see peers.go; -only liquid the cache, mixes of
+// formats and emulated accelerators, see liquid.go and mlperf.go; -only gpu a GPU, see gpu.go; -only remote
 // datasets in an object store, see remote.go; -only cold files that are in no cache, see cold.go.
 // -compare COMMIT measures whether anything became slower since that commit, see compare.go.
 package main
@@ -52,6 +52,7 @@ func main() {
 // options are what the flags say.
 type options struct {
 	batchfs, ceiling string // binaries
+	libraries        string // a binary of batchfs with the build tag libraries
 	compare          string // the commit that is compared with
 	python, peers    string // an interpreter, and the directory of its scripts
 	gateway          string // binary
@@ -70,12 +71,14 @@ type bench struct {
 	photos, cityscapes pictures
 	stills             pictures     // photos as PNG
 	gpu                *cuda.Device // where something is measured on it
+	mixes              map[*pipeline]*mixData
 }
 
 func run(ctx context.Context) error {
-	var b bench
+	b := bench{mixes: map[*pipeline]*mixData{}}
 	flag.StringVar(&b.batchfs, "batchfs", "bin/batchfs", "the batchfs `binary`")
 	flag.StringVar(&b.ceiling, "ceiling", "bin/ceiling", "the `binary` of ceiling/ceiling.c")
+	flag.StringVar(&b.libraries, "libraries", "bin/batchfs-libraries", "the `binary` of batchfs with the build tag libraries")
 	flag.StringVar(&b.python, "python", "bin/peers/bin/python3", "the `interpreter` that runs the peers")
 	flag.StringVar(&b.peers, "peers", "cmd/bench/peers", "the `directory` of the peers")
 	flag.StringVar(&b.realPhotos, "photos", "bin/photos", "the `directory` of real photos, see scripts/photos.sh")
@@ -90,7 +93,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.compare, "compare", "", "build batchfs as of this `commit`, and compare with that alone")
 	flag.StringVar(&b.gateway, "gateway", "", "put this `binary` of VersityGW behind the object store of this program")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(scenarios)+
-		"; gpu, remote or cold for all of that kind")
+		"; gpu, remote, cold or liquid for all of that kind")
 	served := flag.String("serve", "", "only serve this `directory` as an object store until standard input ends")
 	flag.Parse()
 	if *served != "" {
@@ -200,7 +203,7 @@ func (b *bench) prepare() (err error) {
 	if b.work, err = os.MkdirTemp(b.work, "batchfs-bench-"); err != nil {
 		return err
 	}
-	for _, path := range []*string{&b.batchfs, &b.ceiling, &b.work} {
+	for _, path := range []*string{&b.batchfs, &b.libraries, &b.ceiling, &b.work} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return err
 		}

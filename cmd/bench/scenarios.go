@@ -24,10 +24,12 @@ var (
 	some = append(none, photos)
 	png  = append(none, cityscapes)
 	both = append(none, photos, cityscapes)
+	all  = append(both, stills)
 )
 
-// What begins the names of scenarios with a GPU and with an object store; and the one of -compare.
-const onGPU, onStore, compares = "gpu/", "remote/", "compare"
+// What begins the names of scenarios with a GPU, with an object store, and about the claims of Liquid; and the one of
+// -compare.
+const onGPU, onStore, onMixes, compares = "gpu/", "remote/", "liquid/", "compare"
 
 // scenarios in the order of the table.
 var scenarios = []scenario{
@@ -35,7 +37,7 @@ var scenarios = []scenario{
 	{"epoch", epochs, some, false},
 	{"transforms", transforms, some, false},
 	{"png", cityscapeEpochs, png, false},
-	{"packed/epoch", packedEpochs, append(both, stills), false},
+	{"packed/epoch", packedEpochs, all, false},
 	{"packed/first", packing, some, false},
 	{"decoder", decoderAlone, some, false},
 	{"resize", resizeAlone, some, false},
@@ -53,9 +55,14 @@ var scenarios = []scenario{
 	{"cold/memory", coldMemory, some, true},
 	{compares, compareCommits, none, true},
 	{"peers", peers, some, true},
-	{"mixes", mixes, both, true},
-	{"hits", constantHits, some, true},
-	{"uncached", uncached, some, true},
+	{onMixes + "bytes", sameBytes, all, true},
+	{onMixes + "disk", mixesOnDisk, all, true},
+	{onMixes + "rivals", rivals, all, true},
+	{onMixes + "mixes", mixes, all, true},
+	{onMixes + "programs", endToEnd, all, true},
+	{onMixes + "h100s", h100s, some, true},
+	{onMixes + "hits", constantHits, some, true},
+	{onMixes + "uncached", uncached, some, true},
 	{onStore + "epoch", remoteEpochs, some, true},
 	{onStore + "tier", remoteTier, some, true},
 	{onStore + "traffic", remoteTraffic, some, true},

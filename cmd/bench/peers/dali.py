@@ -4,7 +4,9 @@ import contender
 
 
 def main():
-    o = contender.flags(__doc__).parse_args()
+    flags = contender.flags(__doc__)
+    flags.add_argument("--width", type=int, help="of batches that are not square")
+    o = flags.parse_args()
 
     import numpy as np
     from nvidia import dali
@@ -19,7 +21,7 @@ def main():
             encoded, device="cpu", output_type=types.RGB, random_area=[0.08, 1], random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10
         )
         mirror = fn.random.coin_flip(probability=0.5)
-        size = [o.size, o.size]  # the whole crop is kept: this resizes and flips in one step
+        size = [o.size, o.width or o.size]  # the whole crop is kept: this resizes and flips in one step
         return fn.resize_crop_mirror(images, size=size, crop=size, mirror=mirror, interp_type=types.INTERP_LINEAR, antialias=True), labels
 
     p = pipeline()

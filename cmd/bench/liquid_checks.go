@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
+)
+
+// dali is NVIDIA DALI with encoded images, in a control group that limits reads from disk, and the page cache to as
+// much memory as others have for their caches.
+func (f *field) dali() contender {
+	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
+		group, err := newCgroup(fmt.Sprintf("batchfs-bench-%d-%d", os.Getpid(), len(f.ends)))
+		if err != nil {
+			return nil, err
+		}
+		f.later(group.remove)
+		python := filepath.Join(f.work, filepath.Base(group.memory))
+		err = errors.Join(group.wrap(f.python, python), group.limitReads(f.d.pages(), int64(f.s.mb)*1e6), dropPages(f.d.pages()))
+		cpus, err1 := someCPUs(f.s.cpus)
+		if err := errors.Join(err, err1); err != nil {
+			return nil, err
+		}
+		var c *consumer
+		err = onCPUs(cpus, func() (err error) {
+			c, err = f.consumeWith(ctx, python, "dali.py", "--dataset", f.d.pages(), "--workers", strconv.Itoa(f.s.cpus),
+				"--batch-size", strconv.Itoa(f.d.batch), "--size", strconv.Itoa(f.d.height), "--width", strconv.Itoa(f.d.width))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		f.later(c.stop)
+		batches := max(2, len(f.d.paths)/f.d.batch)
+		if _, err := c.turn(batches); err != nil { // it has allocated its own memory then
+			return nil, err
+		}
+		return func(context.Context) (figures, error) { return c.turn(batches / 2) }, group.limitFiles(f.d.cacheBytes())
+	}}
+}
+
+// wrongBatches is how many batches differ from those of the first contender.
+var wrongBatches = figure{"wrong", "batches", 1}
+
+// sameBytes checks that the batches of every form are equal, whole images and random crops, and those of other
+// decoders: so no form can change what a training learns.
+func sameBytes(ctx context.Context, b *bench) ([]contest, error) {
+	return mixed(ctx, b, func(d *mixData) []contest {
+		f := &field{bench: b, d: d}
+		rivals := []rival{b.ours(alone(inFile)), b.ours(alone(inPack)), b.ours(alone(inRaw)), b.ours(mix{0.4, 0.3, 0.3}), b.liquid(alone(inFile))}
+		names := []string{"", "packed", "raw", "encoded, packed and raw, mixed", "decoded by libraries"}
+		var list []contest
+		for _, how := range []struct {
+			what  string
+			flags []string
+		}{{"whole images", ownSize}, {"crops", d.crops()}} {
+			var first []string
+			c := contest{what: d.row(how.what), rounds: 1, rows: func(r results) (rows []row) {
+				for i := range names[1:] {
+					name := fmt.Sprintf("%s%s, not the same as encoded: %s", d.row("exactness"), how.what, names[1+i])
+					rows = append(rows, r.row(name, wrongBatches, 1+i).atMost(0).noted("of %d", len(first)))
+				}
+				return rows
+			}}
+			for _, one := range rivals {
+				c.contenders = append(c.contenders, ready(func(ctx context.Context) (figures, error) {
+					sums, err := f.sums(ctx, one, how.flags)
+					if first == nil {
+						first = sums
+					}
+					wrong := 0
+					for i, sum := range sums {
+						if sum != first[i] {
+							wrong++
+						}
+					}
+					return figures{wrongBatches: float64(wrong)}, err
+				}))
+			}
+			list = append(list, c)
+		}
+		return list
+	})
+}
+
+// sums are the checksums of the batches of an epoch that is not shuffled.
+func (f *field) sums(ctx context.Context, r rival, flags []string) (sums []string, err error) {
+	if err := f.d.writeMix(ctx, f.bench, r.mix); err != nil {
+		return nil, err
+	}
+	args := append([]string{"--batch-size", strconv.Itoa(f.d.batch), "--io", "buffered", f.d.manifest(r.mix)}, flags...)
+	m, err := daemon.NewMount(ctx, f.work, r.program, args...)
+	if err != nil {
+		return nil, err
+	}
+	t, err := throughput.NewTraining(m, 0, func(file *os.File) (int64, error) {
+		h := sha256.New()
+		n, err := io.Copy(h, file)
+		sums = append(sums, string(h.Sum(nil)))
+		return n, err
+	})
+	if err == nil {
+		_, err = t.Take(ctx, t.Batches)
+	}
+	return sums, errors.Join(err, m.Unmount(ctx))
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A form is how an image is stored.
+type form int
+
+const (
+	inFile form = iota // encoded: JPEG or PNG
+	inPack             // packed
+	inRaw              // raw
+	forms
+)
+
+var formNames = [forms]string{"encoded", "packed", "raw"}
+
+// Pairs of forms, and all.
+var (
+	liquidForms = []form{inFile, inRaw} // those of Liquid
+	newForms    = []form{inFile, inPack}
+	allForms    = []form{inFile, inPack, inRaw}
+)
+
+// A mix has the share of the images that each form has. Their sum is 1.
+type mix [forms]float64
+
+// alone is a mix of one form.
+func alone(f form) (m mix) {
+	m[f] = 1
+	return m
+}
+
+// String writes a mix as Liquid does, in tenths: encoded to raw, or encoded to packed to raw.
+func (m mix) String() string {
+	parts := []string{tenth(m[inFile]), tenth(m[inPack]), tenth(m[inRaw])}
+	if m[inPack] == 0 {
+		parts = []string{parts[inFile], parts[inRaw]}
+	}
+	return strings.Join(parts, ":")
+}
+
+func tenth(share float64) string { return fmt.Sprintf("%.3g", 10*share) }
+
+// forms says which form each of n images has. Each run of images has its shares, to within an image or two.
+func (m mix) forms(n int) []form {
+	var due mix
+	list := make([]form, n)
+	for k := range list {
+		for f := range due {
+			due[f] += m[f]
+		}
+		for f := range due {
+			if due[f] > due[list[k]]+1e-9 {
+				list[k] = form(f)
+			}
+		}
+		due[list[k]]--
+	}
+	return list
+}
+
+// takes are what an image in each form takes of a mount: bytes of storage, and seconds of its processors
+// together, with the reader of its batches.
+type takes struct{ bytes, seconds [forms]float64 }
+
+// onProcessors computes what images would take with more processors, if twice as many were twice as fast.
+func (t takes) onProcessors(more float64) takes {
+	for f := range t.seconds {
+		t.seconds[f] /= more
+	}
+	return t
+}
+
+// A limit is what a mount has of its storage.
+type limit struct {
+	bandwidth float64 // bytes per second
+	cached    float64 // bytes per image that a cache saves it, whatever their form
+}
+
+// loading and decoding are the seconds that an image of a mix takes of storage and of processors, on average.
+func (t takes) loading(m mix, l limit) float64 {
+	bytes := -l.cached
+	for f, share := range m {
+		bytes += share * t.bytes[f]
+	}
+	return max(0, bytes) / l.bandwidth
+}
+
+func (t takes) decoding(m mix) (seconds float64) {
+	for f, share := range m {
+		seconds += share * t.seconds[f]
+	}
+	return seconds
+}
+
+// rate is the model of a mount, in images per second: storage and processors work side by side, so that it is
+// as fast as the slower of them.
+func (t takes) rate(m mix, l limit) float64 { return 1 / max(t.loading(m, l), t.decoding(m)) }
+
+// best is the mix of some forms that is fastest by the model, in steps of 1/steps. Of equally fast ones, it is
+// the one with more encoded images, then with more packed ones.
+func (t takes) best(of []form, l limit, steps int) mix {
+	best := alone(inFile)
+	var fill func(m mix, rest []form, left int)
+	fill = func(m mix, rest []form, left int) {
+		if len(rest) == 1 {
+			if m[rest[0]] = float64(left) / float64(steps); t.rate(m, l) > t.rate(best, l)*(1+1e-9) {
+				best = m
+			}
+			return
+		}
+		for n := left; n >= 0; n-- {
+			m[rest[0]] = float64(n) / float64(steps)
+			fill(m, rest[1:], left-n)
+		}
+	}
+	fill(mix{}, of, steps)
+	return best
+}

@@ -1,0 +1,364 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+)
+
+// Bandwidths of storage that are measured, in MB/s: those of mixes on disk, and those of comparisons with Liquid.
+var (
+	storages = []int{50, 150, 600, 1200, 3000}
+	against  = []int{50, 150, 200, 400, 600, 1200, 3000}
+)
+
+const (
+	usual     = 2   // processors, of which most rows are
+	many      = 16  // processors, for which there is only the model
+	likeModel = 0.9 // wanted: what is measured over what the model says
+	tenths    = 10  // in which Liquid's mixes are
+	fine      = 100 // in which ours are
+)
+
+// tenthsRaw is a mix of Liquid.
+func tenthsRaw(n int) mix { return mix{inFile: float64(tenths-n) / tenths, inRaw: float64(n) / tenths} }
+
+// mixesOnDisk compares mixes of images on storage, without a cache: the best one of two forms, as Liquid has
+// them, and the best one of three, both decoded by us.
+func mixesOnDisk(ctx context.Context, b *bench) ([]contest, error) {
+	var goodputs, balances []*plot.Plot
+	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
+		for _, n := range processors() {
+			for _, mb := range storages {
+				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n}}
+				c := f.onDisk()
+				if n == usual && mb == enough {
+					balances = append(balances, f.balance())
+					c = f.withForms(c, &goodputs)
+				}
+				list = append(list, c)
+			}
+		}
+		return append(list, d.computed(b, 0, "best of three forms / best of two", func(t takes, _ takes, l limit) float64 {
+			return t.rate(t.best(allForms, l, fine), l) / t.rate(t.best(liquidForms, l, fine), l)
+		}))
+	})
+	list = b.draw(list, "goodput", &goodputs)
+	return b.draw(list, "loading-and-decoding", &balances), err
+}
+
+func (f *field) onDisk() contest {
+	t := f.takes(f.batchfs)
+	l := f.s.limit(t)
+	two, three := t.best(liquidForms, l, fine), t.best(allForms, l, fine)
+	encoded, i, k := f.add(f.ours(alone(inFile))), f.add(f.ours(two)), f.add(f.ours(three))
+	where := f.d.row(f.s.String())
+	return contest{what: where + "mixes", contenders: f.sides, rows: func(r results) []row {
+		gain := r.ratio(where+"best of three forms / best of two", rate, k, i)
+		gain = gain.noted("%s; %v / %v; the model has %.2f", gain.note, three, two, t.rate(three, l)/t.rate(two, l))
+		if wanted := f.d.three[f.s.mb]; wanted > 0 && f.s.cpus == usual {
+			gain = gain.atLeast(wanted)
+		}
+		return []row{
+			r.row(where+"encoded", rate, encoded),
+			r.row(where+"best of encoded and raw", rate, i).noted("%v", two),
+			r.row(where+"best of encoded, packed and raw", rate, k).noted("%v", three),
+			gain,
+		}
+	}}
+}
+
+// withForms adds each form alone to a contest, with what it uses of processors, storage and of a consumer that is
+// as fast as the best mix: the shares of what each could do.
+func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
+	t, at := f.takes(f.batchfs), [forms]int{}
+	for _, form := range allForms {
+		at[form] = f.add(f.ours(alone(form)))
+	}
+	rows := c.rows
+	c.contenders, c.rows = f.sides, func(r results) []row {
+		list := rows(r)
+		best := 0.0
+		for i := range f.sides {
+			best = max(best, r.of(rate, i).median())
+		}
+		used := []bars{{name: "processors"}, {name: "storage"}, {name: "consumer"}}
+		for form, i := range at {
+			images := r.of(rate, i).median()
+			list = append(list, r.row(f.d.row(f.s.String())+formNames[form]+" alone", rate, i))
+			for k, share := range []float64{
+				images * t.seconds[form], images * t.bytes[form] / f.s.limit(t).bandwidth, images / best,
+			} {
+				used[k].values = append(used[k].values, 100*share)
+			}
+		}
+		*pictures = append(*pictures, barsOf(f.d.row(f.s.String()), "% of what each could do", formNames[:], used))
+		return list
+	}
+	return c
+}
+
+// rivals compares with CoorDL, Liquid and DALI, all of which have memory for cachedShare of the encoded images.
+func rivals(ctx context.Context, b *bench) ([]contest, error) {
+	var pictures []*plot.Plot
+	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
+		shown := map[string]*bars{}
+		for _, n := range processors() {
+			for _, mb := range against {
+				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n, cached: cachedShare}}
+				list = append(list, f.againstAll(shown))
+			}
+		}
+		last := &list[len(list)-1]
+		rows := last.rows
+		last.rows = func(r results) []row {
+			defer func() { pictures = append(pictures, machines(d, shown)) }()
+			return rows(r)
+		}
+		return append(list, d.computed(b, cachedShare, "ours / Liquid's best mix", func(ours, theirs takes, l limit) float64 {
+			return ours.rate(ours.best(allForms, l, fine), l) / theirs.rate(theirs.best(liquidForms, l, tenths), l)
+		}))
+	})
+	return b.draw(list, "by-machine", &pictures), err
+}
+
+// Names of rivals in pictures.
+const nameCoorDL, nameLiquid, nameOurs = "CoorDL's cache", "Liquid's best mix", "ours"
+
+// machines are bars of the throughput on storage of each bandwidth.
+func machines(d *mixData, shown map[string]*bars) *plot.Plot {
+	var groups []string
+	for _, mb := range against {
+		groups = append(groups, strconv.Itoa(mb))
+	}
+	var list []bars
+	for _, name := range []string{nameCoorDL, nameLiquid, nameOurs} {
+		if s := shown[name]; s != nil {
+			list = append(list, *s)
+		}
+	}
+	p := barsOf(d.name, "times that of encoded images, decoded by libraries", groups, list)
+	p.X.Label.Text = fmt.Sprintf("MB/s of storage, %d processors", usual)
+	return p
+}
+
+func (f *field) againstAll(shown map[string]*bars) contest {
+	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
+	l := f.s.limit(theirs)
+	liquid, best := theirs.best(liquidForms, l, tenths), ours.best(allForms, f.s.limit(ours), fine)
+	encoded, static := f.add(f.liquid(alone(inFile))), f.add(f.coordl())
+	near := []int{f.add(f.liquid(liquid))}
+	if f.s.cpus == usual { // that the model may be wrong by a tenth is not at Liquid's cost
+		for _, n := range []int{-1, 1} {
+			if n += int(tenths*liquid[inRaw] + 0.5); n >= 0 && n <= tenths {
+				near = append(near, f.add(f.liquid(tenthsRaw(n))))
+			}
+		}
+	}
+	own := f.add(f.ours(best))
+	dali := -1
+	if f.s.cpus == usual && f.s.mb == enough {
+		dali = len(f.sides)
+		f.sides = append(f.sides, f.dali())
+	}
+	where, model := f.d.row(f.s.String()), ours.rate(best, f.s.limit(ours))/theirs.rate(liquid, l)
+	return contest{what: where + "rivals", contenders: f.sides, rows: func(r results) (rows []row) {
+		fastest := slices.MaxFunc(near, func(i, k int) int { return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median()) })
+		if dali >= 0 {
+			rows = append(rows, r.row(where+"encoded, NVIDIA DALI on the page cache", rate, dali), r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
+		}
+		gain := r.ratio(where+"ours / Liquid's best mix", rate, own, fastest)
+		gain = gain.noted("%s; the model has %.2f", gain.note, model)
+		if f.d.liquid > 0 && f.s.mb >= enough && f.s.cpus == usual {
+			gain = gain.atLeast(f.d.liquid)
+		}
+		asModel := measured(where+"    / what the model has for them", "x", gain.series.times(1/model))
+		if f.s.mb >= 200 && f.s.mb <= 1200 && f.s.cpus == usual {
+			asModel = asModel.atLeast(likeModel)
+		}
+		for name, i := range map[string]int{nameCoorDL: static, nameLiquid: fastest, nameOurs: own} {
+			if f.s.cpus == usual {
+				if shown[name] == nil {
+					shown[name] = &bars{name: name}
+				}
+				shown[name].values = append(shown[name].values, r.of(rate, i).over(r.of(rate, encoded)).median())
+			}
+		}
+		return append(rows,
+			r.row(where+"encoded, CoorDL's cache", rate, static).noted("%s", r.spread(static)),
+			r.row(where+"encoded, Liquid's cache", rate, encoded).noted("%s", r.spread(encoded)),
+			r.row(where+"Liquid's best mix", rate, fastest).noted("%v; %s", f.entered[fastest].mix, r.spread(fastest)),
+			r.row(where+"ours", rate, own).noted("%v; %s", best, r.spread(own)),
+			gain, asModel)
+	}}
+}
+
+// mixes measures throughput over the mix, of Liquid and of encoded and packed images, and whether the profiler finds
+// the best mix.
+func mixes(ctx context.Context, b *bench) ([]contest, error) {
+	var pictures []*plot.Plot
+	list, err := mixed(ctx, b, func(d *mixData) []contest {
+		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
+		return []contest{f.overTheMix(&pictures)}
+	})
+	return b.draw(list, "throughput-over-the-mix", &pictures), err
+}
+
+func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
+	type pair struct {
+		name    string
+		program string
+		mixes   []mix
+		at      []int
+	}
+	pairs := []*pair{{name: "encoded : raw, decoded by libraries", program: f.libraries}, {name: "encoded : packed", program: f.batchfs}}
+	for n := 0; n <= tenths; n += 2 {
+		m := tenthsRaw(n)
+		pairs[0].mixes, pairs[1].mixes = append(pairs[0].mixes, m), append(pairs[1].mixes, mix{inFile: m[inFile], inPack: m[inRaw]})
+	}
+	for _, p := range pairs {
+		for _, m := range p.mixes {
+			p.at = append(p.at, f.add(rival{p.program, m, "constant"}))
+		}
+	}
+	var profiled mix
+	f.sides = append(f.sides, contender{start: func(ctx context.Context) (t turn, err error) {
+		if profiled, err = f.profile(ctx); err != nil {
+			return nil, err
+		}
+		return f.start(ctx, f.ours(profiled), nil)
+	}})
+	where := f.d.row(f.s.String())
+	return contest{what: where + "over the mix", contenders: f.sides, rows: func(r results) (rows []row) {
+		var curves []curve
+		var all series
+		for _, p := range pairs {
+			measured, model := curve{name: p.name, dots: true}, curve{name: "    by the model"}
+			t := f.takes(p.program)
+			for k, i := range p.at {
+				share := 1 - p.mixes[k][inFile]
+				rates := r.of(rate, i)
+				if rates.median() > all.median() && p.program == f.batchfs {
+					all = rates
+				}
+				measured.add(share, rates.median())
+				model.add(share, t.rate(p.mixes[k], f.s.limit(t)))
+				rows = append(rows, r.row(where+p.name+" "+p.mixes[k].String(), rate, i))
+			}
+			curves = append(curves, measured, model)
+		}
+		plot := curvesOf(f.d.row(f.s.String()), "images/s", curves)
+		plot.X.Label.Text = "share of the images that are raw, or packed"
+		*pictures = append(*pictures, plot)
+		found := ratio(where+"the profiler's mix / best of those with our decoders", rate.unit, r.of(rate, len(f.sides)-1), all)
+		return append(rows, found.atLeast(0.95).noted("%v; %s", profiled, found.note))
+	}}
+}
+
+// profile asks the profiler for the best mix.
+func (f *field) profile(ctx context.Context) (m mix, err error) {
+	encoded := f.ours(alone(inFile))
+	if err := f.d.writeMix(ctx, f.bench, encoded.mix); err != nil {
+		return m, err
+	}
+	var answer struct {
+		Raw    float64 `json:"raw_ratio"`
+		Packed float64 `json:"packed_ratio"`
+	}
+	args := slices.Concat([]string{"profile", "--json", "--work", f.work}, f.flags(encoded), []string{f.d.manifest(encoded.mix)})
+	out, err := f.command(ctx, args...)
+	if err == nil {
+		err = json.Unmarshal(out, &answer)
+	}
+	return mix{1 - answer.Packed - answer.Raw, answer.Packed, answer.Raw}, err
+}
+
+// endToEnd has programs consume the batches that take some time for each.
+func endToEnd(ctx context.Context, b *bench) ([]contest, error) {
+	var pictures []*plot.Plot
+	list, err := mixed(ctx, b, func(d *mixData) []contest {
+		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
+		return []contest{f.consumed(&pictures)}
+	})
+	return b.draw(list, "end-to-end", &pictures), err
+}
+
+func (f *field) consumed(pictures *[]*plot.Plot) contest {
+	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
+	sides := []struct {
+		name string
+		rival
+	}{
+		{nameCoorDL, f.coordl()},
+		{nameLiquid, f.liquid(theirs.best(liquidForms, f.s.limit(theirs), tenths))},
+		{nameOurs, f.ours(ours.best(allForms, f.s.limit(ours), fine))},
+	}
+	for _, side := range sides {
+		f.add(side.rival, f.d.steps...)
+	}
+	where := f.d.row(f.s.String())
+	return contest{what: where + "end to end", contenders: f.sides, rows: func(r results) (rows []row) {
+		curves := []curve{{name: "the program alone"}}
+		for i, side := range sides {
+			curves = append(curves, curve{name: side.name, dots: true})
+			for _, step := range f.d.steps {
+				most := float64(f.d.batch) / step.Seconds()
+				if i == 0 {
+					curves[0].add(step.Seconds()*1e3, most)
+				}
+				images := r.of(atStep(step), i)
+				curves[1+i].add(step.Seconds()*1e3, images.median())
+				what := fmt.Sprintf("%sa program of %v a batch, %s", where, step, side.name)
+				rows = append(rows, measured(what, "images/s", images).noted("of %.0f; %v", most, side.mix))
+			}
+		}
+		for _, step := range f.d.steps {
+			rows = append(rows, r.ratio(fmt.Sprintf("%sa program of %v a batch, ours / Liquid's", where, step), atStep(step), 2, 1))
+		}
+		plot := curvesOf(where+"end to end", "images/s", curves)
+		plot.X.Label.Text = "ms that the program takes for a batch"
+		*pictures = append(*pictures, plot)
+		return rows
+	}}
+}
+
+// computed is what the model says of many processors.
+func (d *mixData) computed(b *bench, cached float64, what string, of func(ours, theirs takes, l limit) float64) contest {
+	return contest{what: d.name, rows: func(results) (rows []row) {
+		n := len(processors())
+		ours, theirs := d.takes[kind{b.batchfs, n}], d.takes[kind{b.libraries, n}]
+		ours, theirs = ours.onProcessors(many/float64(n)), theirs.onProcessors(many/float64(n))
+		for _, mb := range storages {
+			s := setting{mb: mb, cpus: many, cached: cached}
+			rows = append(rows, measured(d.row(s.String())+what, "x", numbers(of(ours, theirs, s.limit(ours)))).noted("computed by the model"))
+		}
+		return rows
+	}}
+}
+
+// balance shows how fast mixes of each pair of forms are loaded and decoded, by the model.
+func (f *field) balance() *plot.Plot {
+	t := f.takes(f.batchfs)
+	l := f.s.limit(t)
+	var curves []curve
+	for _, pair := range [][]form{liquidForms, newForms, {inPack, inRaw}} {
+		name := formNames[pair[0]] + " : " + formNames[pair[1]]
+		loading, decoding := curve{name: name + ", loading"}, curve{name: name + ", decoding"}
+		for n := range tenths + 1 {
+			share := float64(n) / tenths
+			var m mix
+			m[pair[0]], m[pair[1]] = 1-share, share
+			loading.add(share, 1/t.loading(m, l))
+			decoding.add(share, 1/t.decoding(m))
+		}
+		curves = append(curves, loading, decoding)
+	}
+	p := curvesOf(f.d.row(f.s.String()), "images/s", curves)
+	p.X.Label.Text = "share of the second form"
+	return p
+}

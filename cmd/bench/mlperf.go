@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
+)
+
+// This file asks how many accelerators a mount keeps busy, each emulated by a reader that waits for as long as a
+// training step takes: as MLPerf Storage does with its workload ResNet-50 on H100s. It is not MLPerf: what
+// MLPerf reads it does not decode, its files are records of many images, and its datasets are much larger than memory.
+const (
+	h100Batch   = 400
+	h100Step    = 224 * time.Millisecond
+	h100Busy    = 0.9
+	h100Batches = 6 // of each reader; the first one does not count
+	mostH100s   = 16
+)
+
+// Figures of h100s: how many are kept busy, and how busy those and one more are.
+var (
+	busyH100s = figure{"H100s", "H100s", 1}
+	busyShare = figure{"busy", "", 1}
+	overShare = figure{"busy with one more", "", 1}
+)
+
+// h100s measures epochs of encoded and of packed images, decoded, cropped, flipped and normalised to float16.
+func h100s(ctx context.Context, b *bench) ([]contest, error) {
+	packed := filepath.Join(b.work, "packed photos")
+	b.progress.step("packed copies", 0, 1)
+	if _, err := b.command(ctx, "convert", "--packed-ratio", "1", b.photos.Root(), packed); err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("emulated H100s (ResNet-50, %d images every %v) that are %v %% busy, ", h100Batch, h100Step, 100*h100Busy)
+	sides := []contender{b.h100s(b.photos.Root(), ""), b.h100s(packed, ".bfs")}
+	return []contest{{what: "emulated H100s", contenders: sides, rows: func(r results) (rows []row) {
+		for i, name := range []string{"encoded images, first epoch", "packed images, first epoch"} {
+			busy := r.row(what+name, busyH100s, i)
+			rows = append(rows, busy.noted("%v busy, one more: %v", r.of(busyShare, i), r.of(overShare, i)))
+		}
+		return rows
+	}}}, nil
+}
+
+// h100s is a contender that mounts for ever more readers until they wait.
+func (b *bench) h100s(dir, end string) contender {
+	made := 0
+	return ready(func(ctx context.Context) (figures, error) {
+		f := figures{}
+		for n := 1; n <= mostH100s; n++ {
+			// Each mount has a dataset of its own, in which nothing was learned about an image yet.
+			made++
+			path := filepath.Join(filepath.Dir(dir), fmt.Sprintf("h100s%s-%d.csv", end, made))
+			err := b.manifestOf(ctx, path, "path", n*h100Batch*h100Batches, func(i int) string {
+				return filepath.Base(dir) + "/" + b.photos.Path(i%b.photos.images) + end
+			})
+			if err != nil {
+				return nil, err
+			}
+			busy, err := b.busy(ctx, path, n)
+			if err != nil {
+				return nil, err
+			}
+			if f[overShare] = busy; busy < h100Busy {
+				break
+			}
+			f[busyH100s], f[busyShare] = float64(n), busy
+		}
+		return f, nil
+	})
+}
+
+// busy is the least share of its time that any of n readers did not wait for batches.
+func (b *bench) busy(ctx context.Context, dataset string, n int) (least float64, err error) {
+	flags := append(warm(shuffled(h100Batch, trainingCrop...), asHalf), "--shards", strconv.Itoa(n), dataset)
+	m, err := daemon.NewMount(ctx, b.work, b.batchfs, flags...)
+	if err != nil {
+		return 0, err
+	}
+	var mu sync.Mutex
+	var group errgroup.Group
+	least = 1
+	for shard := range n {
+		group.Go(func() error {
+			t, err := throughput.NewTraining(m, shard, throughput.Mapped)
+			if err != nil {
+				return err
+			}
+			var began time.Time
+			for k := range h100Batches {
+				if k == 1 {
+					began = time.Now()
+				}
+				if _, err := t.Take(ctx, 1); err != nil {
+					return err
+				}
+				time.Sleep(h100Step)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			least = min(least, float64((h100Batches-1)*h100Step)/float64(time.Since(began)))
+			return nil
+		})
+	}
+	err = group.Wait()
+	if err1 := m.Unmount(ctx); err == nil {
+		err = err1
+	}
+	return least, err
+}
