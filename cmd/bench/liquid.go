@@ -32,14 +32,17 @@ type pipeline struct {
 	set           func(*bench) *pictures
 	images        int // at most, evenly chosen from the set; a multiple of batch
 	batch         int
-	height, width int
+	height, width int             // of random crops; 0: whole images
 	three         map[int]float64 // wanted: the best of three forms over the best of two, by MB/s of storage
 	liquid        float64         // wanted: our best over Liquid's, where storage is not scarce
-	steps         []time.Duration // of consumers, for each batch
+	steps         []time.Duration // of programs, for each batch
 }
 
-// crops are flags that make a mount serve the pipeline's random crops.
-func (p *pipeline) crops() []string {
+// transform are flags that make a mount serve what the pipeline trains with.
+func (p *pipeline) transform() []string {
+	if p.height == 0 {
+		return ownSize
+	}
 	return []string{"--resize", "random-resized-crop", "--size", fmt.Sprintf("%dx%d", p.height, p.width), "--flip", "0.5"}
 }
 
@@ -50,8 +53,8 @@ var pipelines = []*pipeline{
 		three: map[int]float64{600: 1.15, 1200: 1.6}, steps: []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
 	{name: "PNG 2048x1024", set: cityscapes, images: 64, batch: 8, height: 512, width: 1024,
 		three: map[int]float64{600: 1.12, 1200: 1.35}, steps: []time.Duration{10 * ms, 25 * ms, 50 * ms, 100 * ms}},
-	{name: "PNG photos", set: stills, images: 512, batch: 32, height: 224, width: 224,
-		three: map[int]float64{600: 1.12, 1200: 1.35}, steps: []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
+	{name: "PNG photos", set: realPhotos, images: 512, batch: 32,
+		three: map[int]float64{600: 1.12, 1200: 1.35}, steps: []time.Duration{10 * ms, 20 * ms, 40 * ms, 80 * ms}},
 }
 
 const (
@@ -66,7 +69,16 @@ type setting struct {
 	cached float64 // size of the cache, relative to that of the encoded images
 }
 
-func (s setting) String() string { return fmt.Sprintf("%d MB/s, %d processors", s.mb, s.cpus) }
+func (s setting) String() string {
+	storage, on := "no limit", "processors"
+	if s.mb > 0 {
+		storage = fmt.Sprintf("%d MB/s", s.mb)
+	}
+	if s.cpus == 1 {
+		on = "processor"
+	}
+	return fmt.Sprintf("%s, %d %s", storage, s.cpus, on)
+}
 
 // limit is the setting's storage, for images that take what t says.
 func (s setting) limit(t takes) limit {
@@ -102,6 +114,12 @@ func mixed(ctx context.Context, b *bench, do func(d *mixData) []contest) (list [
 	for _, p := range pipelines {
 		d := b.mixes[p]
 		if d == nil {
+			if err := b.need(ctx, p.set(b)); errors.Is(err, errNoPhotos) {
+				list = append(list, skipped(err.Error(), p.name))
+				continue
+			} else if err != nil {
+				return nil, err
+			}
 			if d, err = prepareMixes(ctx, b, p); err != nil {
 				return nil, fmt.Errorf("%s: %w", p.name, err)
 			}
@@ -242,7 +260,7 @@ func consume(ctx context.Context, t *throughput.Training, step time.Duration, fo
 // flags are those of a rival's mount.
 func (f *field) flags(r rival) []string {
 	size := fmt.Sprint(int64(f.s.cached * float64(f.d.encoded)))
-	flags := append(shuffled(f.d.batch, f.d.crops()...), "--io", "buffered", "--cache-size", size, "--cache-policy", r.policy)
+	flags := append(shuffled(f.d.batch, f.d.transform()...), "--io", "buffered", "--cache-size", size, "--cache-policy", r.policy)
 	if r.program == f.libraries {
 		flags = append(flags, "--cache-form", "encoded")
 	}
@@ -289,7 +307,7 @@ func (b *bench) measureTakes(ctx context.Context, d *mixData) (rows []row, err e
 			d.takes[kind{b.libraries, n}] = t
 			for i, what := range append(slices.Clone(formNames[:]), "encoded, decoded by libraries") {
 				bytes, _ := of(i)
-				row := r.row(d.row(fmt.Sprintf("no limit, %d processors", n))+what, rate, i)
+				row := r.row(d.row(f.s.String())+what, rate, i)
 				rows = append(rows, row.noted("%.1f KB of storage an image", bytes/1e3))
 			}
 			return rows

@@ -57,11 +57,15 @@ func sameBytes(ctx context.Context, b *bench) ([]contest, error) {
 		f := &field{bench: b, d: d}
 		rivals := []rival{b.ours(alone(inFile)), b.ours(alone(inPack)), b.ours(alone(inRaw)), b.ours(mix{0.4, 0.3, 0.3}), b.liquid(alone(inFile))}
 		names := []string{"", "packed", "raw", "encoded, packed and raw, mixed", "decoded by libraries"}
+		crops := d.transform()
+		if d.height == 0 {
+			crops = trainingCrop
+		}
 		var list []contest
 		for _, how := range []struct {
 			what  string
 			flags []string
-		}{{"whole images", ownSize}, {"crops", d.crops()}} {
+		}{{"whole images", ownSize}, {"random crops", crops}} {
 			var first []string
 			c := contest{what: d.row(how.what), rounds: 1, rows: func(r results) (rows []row) {
 				for i := range names[1:] {

@@ -17,10 +17,9 @@ const (
 
 var formNames = [forms]string{"encoded", "packed", "raw"}
 
-// Pairs of forms, and all.
+// The forms of Liquid, and all.
 var (
-	liquidForms = []form{inFile, inRaw} // those of Liquid
-	newForms    = []form{inFile, inPack}
+	liquidForms = []form{inFile, inRaw}
 	allForms    = []form{inFile, inPack, inRaw}
 )
 

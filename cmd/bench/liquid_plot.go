@@ -49,6 +49,9 @@ func drawPlots(plots []*plot.Plot, path string) error {
 	return nil
 }
 
+// roomForLegend is the height of a plot over that of what it shows.
+const roomForLegend = 1.3
+
 func newPlot(title, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.Y.Label.Text = title, y
@@ -57,10 +60,12 @@ func newPlot(title, y string) *plot.Plot {
 	return p
 }
 
-// A curve goes through points, which are measured if they have dots; one without is dashed.
+// A curve goes through points.
 type curve struct {
 	name   string
-	dots   bool
+	color  int
+	dots   bool // it was measured
+	dashed bool
 	points plotter.XYs
 }
 
@@ -69,20 +74,22 @@ func (c *curve) add(x, y float64) { c.points = append(c.points, plotter.XY{X: x,
 // curvesOf is a plot of curves.
 func curvesOf(title, y string, curves []curve) *plot.Plot {
 	p := newPlot(title, y)
-	for k, l := range curves {
-		path, dots, err := plotter.NewLinePoints(l.points)
-		if err != nil {
-			continue // it has no points, or some that are none
+	for _, c := range curves {
+		path, dots, err := plotter.NewLinePoints(c.points)
+		if err != nil || len(c.points) == 0 {
+			continue // what it shows was not measured
 		}
-		path.Color, dots.Color, dots.Shape = plotutil.Color(k), plotutil.Color(k), draw.CircleGlyph{}
+		path.Color, dots.Color, dots.Shape = plotutil.Color(c.color), plotutil.Color(c.color), draw.CircleGlyph{}
 		p.Add(path)
-		if l.dots {
+		if c.dots {
 			p.Add(dots)
-		} else {
+		}
+		if c.dashed {
 			path.Dashes = plotutil.Dashes(1)
 		}
-		p.Legend.Add(l.name, path)
+		p.Legend.Add(c.name, path)
 	}
+	p.Y.Max *= roomForLegend
 	return p
 }
 
@@ -99,7 +106,7 @@ func barsOf(title, y string, groups []string, list []bars) *plot.Plot {
 	for k, one := range list {
 		chart, err := plotter.NewBarChart(one.values, width)
 		if err != nil {
-			continue // as above
+			continue // the same
 		}
 		chart.Color, chart.LineStyle.Width = plotutil.Color(k), 0
 		chart.Offset = width * vg.Length(float64(k)-float64(len(list)-1)/2)
@@ -107,5 +114,6 @@ func barsOf(title, y string, groups []string, list []bars) *plot.Plot {
 		p.Legend.Add(one.name, chart)
 	}
 	p.NominalX(groups...)
+	p.Y.Max *= roomForLegend
 	return p
 }

@@ -90,7 +90,9 @@ func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
 		used := []bars{{name: "processors"}, {name: "storage"}, {name: "consumer"}}
 		for form, i := range at {
 			images := r.of(rate, i).median()
-			list = append(list, r.row(f.d.row(f.s.String())+formNames[form]+" alone", rate, i))
+			if form != int(inFile) {
+				list = append(list, r.row(f.d.row(f.s.String())+formNames[form], rate, i))
+			}
 			for k, share := range []float64{
 				images * t.seconds[form], images * t.bytes[form] / f.s.limit(t).bandwidth, images / best,
 			} {
@@ -236,15 +238,16 @@ func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
 	where := f.d.row(f.s.String())
 	return contest{what: where + "over the mix", contenders: f.sides, rows: func(r results) (rows []row) {
 		var curves []curve
-		var all series
-		for _, p := range pairs {
-			measured, model := curve{name: p.name, dots: true}, curve{name: "    by the model"}
+		var fastest series
+		for color, p := range pairs {
+			measured := curve{name: p.name, color: color, dots: true}
+			model := curve{name: "    by the model", color: color, dashed: true}
 			t := f.takes(p.program)
 			for k, i := range p.at {
 				share := 1 - p.mixes[k][inFile]
 				rates := r.of(rate, i)
-				if rates.median() > all.median() && p.program == f.batchfs {
-					all = rates
+				if rates.median() > fastest.median() && p.program == f.batchfs {
+					fastest = rates
 				}
 				measured.add(share, rates.median())
 				model.add(share, t.rate(p.mixes[k], f.s.limit(t)))
@@ -255,7 +258,7 @@ func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
 		plot := curvesOf(f.d.row(f.s.String()), "images/s", curves)
 		plot.X.Label.Text = "share of the images that are raw, or packed"
 		*pictures = append(*pictures, plot)
-		found := ratio(where+"the profiler's mix / best of those with our decoders", rate.unit, r.of(rate, len(f.sides)-1), all)
+		found := ratio(where+"the profiler's mix / best of those with our decoders", rate.unit, r.of(rate, len(f.sides)-1), fastest)
 		return append(rows, found.atLeast(0.95).noted("%v; %s", profiled, found.note))
 	}}
 }
@@ -271,10 +274,17 @@ func (f *field) profile(ctx context.Context) (m mix, err error) {
 		Packed float64 `json:"packed_ratio"`
 	}
 	args := slices.Concat([]string{"profile", "--json", "--work", f.work}, f.flags(encoded), []string{f.d.manifest(encoded.mix)})
-	out, err := f.command(ctx, args...)
-	if err == nil {
-		err = json.Unmarshal(out, &answer)
+	cpus, err := someCPUs(f.s.cpus)
+	if err != nil {
+		return m, err
 	}
+	err = onCPUs(cpus, func() error {
+		out, err := f.command(ctx, args...)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(out, &answer)
+	})
 	return mix{1 - answer.Packed - answer.Raw, answer.Packed, answer.Raw}, err
 }
 
@@ -303,9 +313,9 @@ func (f *field) consumed(pictures *[]*plot.Plot) contest {
 	}
 	where := f.d.row(f.s.String())
 	return contest{what: where + "end to end", contenders: f.sides, rows: func(r results) (rows []row) {
-		curves := []curve{{name: "the program alone"}}
+		curves := []curve{{name: "the program alone", dashed: true}}
 		for i, side := range sides {
-			curves = append(curves, curve{name: side.name, dots: true})
+			curves = append(curves, curve{name: side.name, color: 1 + i, dots: true})
 			for _, step := range f.d.steps {
 				most := float64(f.d.batch) / step.Seconds()
 				if i == 0 {
@@ -346,9 +356,9 @@ func (f *field) balance() *plot.Plot {
 	t := f.takes(f.batchfs)
 	l := f.s.limit(t)
 	var curves []curve
-	for _, pair := range [][]form{liquidForms, newForms, {inPack, inRaw}} {
+	for color, pair := range [][]form{liquidForms, {inFile, inPack}, {inPack, inRaw}} {
 		name := formNames[pair[0]] + " : " + formNames[pair[1]]
-		loading, decoding := curve{name: name + ", loading"}, curve{name: name + ", decoding"}
+		loading, decoding := curve{name: name + ", loading", color: color}, curve{name: name + ", decoding", color: color, dashed: true}
 		for n := range tenths + 1 {
 			share := float64(n) / tenths
 			var m mix

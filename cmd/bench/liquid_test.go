@@ -8,41 +8,67 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"gonum.org/v1/plot"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 )
 
-// TestMixManifest: a mix has the right number of raw images, evenly spread, and names the
-// raw copies.
+// TestMixManifest: a manifest names the copy of each image in its form.
 func TestMixManifest(t *testing.T) {
-	dir := t.TempDir()
 	b := bench{options: options{batchfs: "true"}} // it indexes nothing
-	d := mixData{dir: dir}
+	d := mixData{dir: t.TempDir()}
 	for i := range 40 {
 		d.paths = append(d.paths, fmt.Sprintf("class/%02d.png", i))
 	}
-	for tenth := range tenths + 1 {
-		if err := writeMix(t.Context(), &b, &d, float64(tenth)/tenths); err != nil {
-			t.Fatal(err)
+	m := mix{0.5, 0.2, 0.3}
+	if err := d.writeMix(t.Context(), &b, m); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(d.manifest(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")[1:]
+	if len(lines) != len(d.paths) {
+		t.Fatalf("%d lines", len(lines))
+	}
+	for k, f := range m.forms(40) {
+		want := [forms]string{"encoded/%s", "packed/%s.bfs", "raw/%s.bmp"}[f]
+		if want = fmt.Sprintf(want, d.paths[k]); lines[k] != want {
+			t.Errorf("image %d is %s, not %s", k, lines[k], want)
 		}
-		text, err := os.ReadFile(d.mix(float64(tenth) / tenths))
-		if err != nil {
-			t.Fatal(err)
+	}
+}
+
+// TestField: equal rivals are one contender.
+func TestField(t *testing.T) {
+	b := &bench{options: options{batchfs: "a", libraries: "b"}}
+	f := &field{bench: b, d: &mixData{pipeline: pipelines[0], encoded: 1000}, s: setting{mb: 600, cpus: 1, cached: 0.3}}
+	found := []int{f.add(b.ours(alone(inFile))), f.add(b.liquid(alone(inFile))), f.add(b.ours(tenthsRaw(0))), f.add(b.coordl()), f.add(b.liquid(tenthsRaw(3)))}
+	for i, want := range []int{0, 1, 0, 2, 3} {
+		if found[i] != want {
+			t.Errorf("rivals are contenders %v", found)
+			break
 		}
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")[1:]
-		if len(lines) != len(d.paths) {
-			t.Fatalf("%d lines", len(lines))
+	}
+	flags := strings.Join(f.flags(b.coordl()), " ")
+	for _, want := range []string{"--cache-size 300 --cache-policy static", "--cache-form encoded", "--max-read-bandwidth 600MB", "--size 224x224"} {
+		if !strings.Contains(flags, want) {
+			t.Errorf("%s lacks %s", flags, want)
 		}
-		raw := 0
-		for k, line := range lines {
-			if line == fmt.Sprintf("raw/class/%02d.png.bmp", k) {
-				raw++
-			} else if line != "encoded/"+d.paths[k] {
-				t.Errorf("image %d is %s", k, line)
-			}
-			if want := float64(k+1) * float64(tenth) / tenths; math.Abs(float64(raw)-want) > 1 {
-				t.Errorf("mix %d: %d of the first %d are raw", tenth, raw, k+1)
-			}
+	}
+	if f.s.mb = 0; strings.Contains(strings.Join(f.flags(b.ours(alone(inRaw))), " "), "bandwidth") {
+		t.Error("no limit is one")
+	}
+}
+
+// TestSettingNames: what rows begin with.
+func TestSettingNames(t *testing.T) {
+	for s, want := range map[setting]string{{600, 2, 0}: "600 MB/s, 2 processors", {0, 1, 0}: "no limit, 1 processor"} {
+		if s.String() != want {
+			t.Errorf("%q, not %q", s, want)
 		}
 	}
 }
@@ -80,38 +106,79 @@ func TestSpreadOfEpochs(t *testing.T) {
 	}
 }
 
-// TestDraw: the picture contains its labels.
+// TestDraw: pictures contain their labels, and nothing that is no number.
 func TestDraw(t *testing.T) {
-	var results []*mixResult
-	for i, p := range pipelines {
-		r := &mixResult{pipeline: p, bandwidth: bandwidths[i]}
-		for range 2 - i { // the page cache, and a static one
-			r.rivals = append(r.rivals, &rival{rates: numbers(90, 100, 110)})
-		}
-		for tenth := range tenths + 1 {
-			r.rivals = append(r.rivals, &rival{raw: float64(tenth) / tenths, rates: numbers(100, 110, 100+10*float64(tenth))})
-		}
-		r.rivals = append(r.rivals, &rival{raw: 0.37, rates: numbers(150, 160, 170)})
-		if n, raw := len(r.mixes()), r.mixes()[0].raw; n != tenths+1 || raw != 0 || r.chosen().raw != 0.37 {
-			t.Errorf("%d mixes from %v", n, raw)
-		}
-		results = append(results, r)
+	measured := curve{name: "as measured", dots: true}
+	model := curve{name: "by the model", color: 1, dashed: true}
+	for k := range 5 {
+		measured.add(float64(k), 100*float64(k))
+		model.add(float64(k), 110*float64(k))
 	}
-	plots := filepath.Join(t.TempDir(), "new")
-	if err := drawMixes(results, plots); err != nil {
+	list := []bars{{"processors", []float64{90, 40, 20}}, {"storage", []float64{20, 60, 100}}}
+	plots := []*plot.Plot{
+		curvesOf("JPEG", "images/s", []curve{measured, model, {name: "nothing"}}),
+		barsOf("PNG", "% of what each could do", formNames[:], append(list, bars{name: "nobody"})),
+	}
+	b := bench{options: options{plots: filepath.Join(t.TempDir(), "new")}}
+	drawn := b.draw([]contest{{}, {}}, "picture", &plots)
+	path := filepath.Join(b.plots, "picture.svg")
+	if _, err := b.hold(t.Context(), contest{rows: func(results) []row { return nil }, within: drawn[1].within}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(plots, "throughput-over-the-mix.svg"))
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"PNG", "JPEG", "10:0", "0:10", "150 MB/s", "600 MB/s", "images/s"} {
+	for _, word := range []string{"JPEG", "images/s", "as measured", "by the model", "PNG", "encoded", "packed", "raw", "processors", "storage"} {
 		if !strings.Contains(string(text), word) {
 			t.Errorf("it does not say %q", word)
 		}
 	}
-	if bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Inf")) {
-		t.Error("it has places that are none")
+	for _, word := range []string{"NaN", "Inf", "nothing", "nobody"} {
+		if bytes.Contains(text, []byte(word)) {
+			t.Errorf("it has %s", word)
+		}
+	}
+	if drawn[0].within != nil || len(b.draw(nil, "nothing", &plots)) != 0 {
+		t.Error("it is drawn too often")
+	}
+}
+
+// TestSteps: each time that a program takes has a figure of its own.
+func TestSteps(t *testing.T) {
+	if a, b := atStep(10*time.Millisecond), atStep(20*time.Millisecond); a == b || a != atStep(10*time.Millisecond) {
+		t.Errorf("%v, %v", a, b)
+	}
+}
+
+// TestRealPhotos: without any, it is said; those there are are repeated.
+func TestRealPhotos(t *testing.T) {
+	b := bench{options: options{realPhotos: t.TempDir()}}
+	b.real.images = 3
+	if err := b.drawReal(t.TempDir()); err != errNoPhotos {
+		t.Error(err)
+	}
+	photo, err := os.ReadFile("../../decode/testdata/progressive.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := filepath.Join(b.realPhotos, "97")
+	if err := os.Mkdir(from, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(from, "a.jpg"), photo, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	if err := b.drawReal(out); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*.png"))
+	if err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	if _, err := load(files); err != nil {
+		t.Error(err)
 	}
 }
 

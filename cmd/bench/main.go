@@ -70,6 +70,7 @@ type bench struct {
 	stage
 	photos, cityscapes pictures
 	stills             pictures     // photos as PNG
+	real               pictures     // real photos as PNG
 	gpu                *cuda.Device // where something is measured on it
 	mixes              map[*pipeline]*mixData
 }
@@ -196,6 +197,7 @@ func (b *bench) print(scenario string, r row) error {
 func (b *bench) prepare() (err error) {
 	b.photos.kind, b.cityscapes.kind = "photo", "cityscape"
 	b.stills.kind, b.stills.format, b.stills.images = "photo", "png", min(b.photos.images, 512)
+	b.real.kind, b.real.images = "real", b.stills.images
 	b.progress.out = io.Discard
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		b.progress.out = os.Stderr

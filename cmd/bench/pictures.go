@@ -2,15 +2,19 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 )
 
@@ -40,7 +44,12 @@ func (b *bench) need(ctx context.Context, p *pictures) (err error) {
 	if p.format != "" {
 		args = append(args, "--format", p.format)
 	}
-	if _, err := b.command(ctx, args...); err != nil {
+	if p == &b.real {
+		err = b.drawReal(dir)
+	} else {
+		_, err = b.command(ctx, args...)
+	}
+	if err != nil {
 		return err
 	}
 	options := dataset.Options{CacheDir: filepath.Join(b.cache(), "batchfs"), Prober: engine.Probe}
@@ -49,6 +58,53 @@ func (b *bench) need(ctx context.Context, p *pictures) (err error) {
 	}
 	for i := range p.images {
 		p.files = append(p.files, filepath.Join(dir, p.Path(i)))
+	}
+	return nil
+}
+
+// errNoPhotos means that there are no real photos.
+var errNoPhotos = errors.New("the packages that have real photos could not be installed")
+
+// drawReal stores real photos as PNG files, each several times if there are fewer than images are wanted.
+func (b *bench) drawReal(dir string) error {
+	files, err := filepath.Glob(filepath.Join(b.realPhotos, "97", "*.jpg"))
+	if err == nil && len(files) == 0 {
+		err = errNoPhotos
+	}
+	if err != nil {
+		return err
+	}
+	images, err := load(files[:min(len(files), b.real.images)])
+	if err != nil {
+		return err
+	}
+	decoder := decode.NewDecoder(decode.Options{MaxPixels: maxPixels})
+	defer decoder.Close()
+	var encoded [][]byte
+	for _, file := range images {
+		var pix []byte
+		from := file.into(&pix)
+		if err := decoder.Decode(from, file.data, file.head); err != nil {
+			return err
+		}
+		to := image.NewNRGBA(image.Rect(0, 0, from.Width, from.Height))
+		for i := range from.Width * from.Height {
+			copy(to.Pix[4*i:], pix[3*i:3*i+3])
+			to.Pix[4*i+3] = 255
+		}
+		var file bytes.Buffer
+		if err := png.Encode(&file, to); err != nil {
+			return err
+		}
+		encoded = append(encoded, file.Bytes())
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for i := range b.real.images {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%04d.png", i)), encoded[i%len(encoded)], 0o644); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -17,14 +17,14 @@ type scenario struct {
 
 func photos(b *bench) *pictures     { return &b.photos }
 func stills(b *bench) *pictures     { return &b.stills }
+func realPhotos(b *bench) *pictures { return &b.real }
 func cityscapes(b *bench) *pictures { return &b.cityscapes }
 
 var (
 	none []func(*bench) *pictures
 	some = append(none, photos)
-	png  = append(none, cityscapes)
+	pngs = append(none, cityscapes)
 	both = append(none, photos, cityscapes)
-	all  = append(both, stills)
 )
 
 // What begins the names of scenarios with a GPU, with an object store, and about the claims of Liquid; and the one of
@@ -36,8 +36,8 @@ var scenarios = []scenario{
 	{"path", readPaths, some, false},
 	{"epoch", epochs, some, false},
 	{"transforms", transforms, some, false},
-	{"png", cityscapeEpochs, png, false},
-	{"packed/epoch", packedEpochs, all, false},
+	{"png", cityscapeEpochs, pngs, false},
+	{"packed/epoch", packedEpochs, append(both, stills), false},
 	{"packed/first", packing, some, false},
 	{"decoder", decoderAlone, some, false},
 	{"resize", resizeAlone, some, false},
@@ -55,11 +55,11 @@ var scenarios = []scenario{
 	{"cold/memory", coldMemory, some, true},
 	{compares, compareCommits, none, true},
 	{"peers", peers, some, true},
-	{onMixes + "bytes", sameBytes, all, true},
-	{onMixes + "disk", mixesOnDisk, all, true},
-	{onMixes + "rivals", rivals, all, true},
-	{onMixes + "mixes", mixes, all, true},
-	{onMixes + "programs", endToEnd, all, true},
+	{onMixes + "bytes", sameBytes, both, true},
+	{onMixes + "disk", mixesOnDisk, both, true},
+	{onMixes + "rivals", rivals, both, true},
+	{onMixes + "mixes", mixes, both, true},
+	{onMixes + "programs", endToEnd, both, true},
 	{onMixes + "h100s", h100s, some, true},
 	{onMixes + "hits", constantHits, some, true},
 	{onMixes + "uncached", uncached, some, true},

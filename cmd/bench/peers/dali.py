@@ -5,7 +5,7 @@ import contender
 
 def main():
     flags = contender.flags(__doc__)
-    flags.add_argument("--width", type=int, help="of batches that are not square")
+    flags.add_argument("--width", type=int, help="of crops that are not square; --size 0: whole images, all of one size")
     o = flags.parse_args()
 
     import numpy as np
@@ -17,6 +17,8 @@ def main():
     @dali.pipeline_def(batch_size=o.batch_size, num_threads=o.workers, device_id=None, prefetch_queue_depth=prefetch, seed=1)
     def pipeline():
         encoded, labels = fn.readers.file(file_root=o.dataset, random_shuffle=True)
+        if not o.size:
+            return fn.decoders.image(encoded, device="cpu", output_type=types.RGB), labels
         images = fn.decoders.image_random_crop(
             encoded, device="cpu", output_type=types.RGB, random_area=[0.08, 1], random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10
         )
