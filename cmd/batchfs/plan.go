@@ -180,5 +180,6 @@ func (s planStats) print(out io.Writer) {
 	t.row("kept per full batch", "%v", s.KeptPerBatch)
 	t.row("held at a time", "%v", s.Occupancy)
 	t.row("kept in all", "%v of %v that are read again", s.KeptEachEpoch, s.Candidates)
+	t.row("form", "encoded or packed, as a mount measures what is faster (--cache-form)")
 	t.row("planned in", "%.3f s, with %s", s.Seconds, formatBytes(s.PeakBytes))
 }
