@@ -16,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/profile"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 func convertCommand(c *console) *cli.Command {
@@ -30,12 +31,8 @@ func convertCommand(c *console) *cli.Command {
 		})
 		datasetFlags(f, &r.source)
 		f.group = ""
-		f.derived("raw-ratio", "0", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds",
-			value(&o.Shares.Raw, "a number from 0 to 1, or auto", func(text string) (ratio float64, ok bool) {
-				r.auto = text == "auto"
-				return ratio, r.auto || fraction(&ratio)(text) == ""
-			}))
-		f.derived("packed-ratio", "0", "store a share of `R` packed, 0 to 1", fraction(&o.Shares.Packed))
+		r.ratioFlag(f, shard.Raw, &o.Shares.Raw)
+		r.ratioFlag(f, shard.Packed, &o.Shares.Packed)
 		rawFlags(f, o)
 		partFlags(f, &o.Part, &o.Merge)
 		f.check(func() error {
@@ -48,13 +45,16 @@ func convertCommand(c *console) *cli.Command {
 			if err := o.Shares.Validate(); err != nil {
 				return err
 			}
-			if i := slices.IndexFunc(onlyAuto, f.Changed); i >= 0 && !r.auto {
-				return usage("--%s is for --raw-ratio auto: it is a flag of the mount to profile for", onlyAuto[i])
+			auto := len(r.auto) > 0
+			switch i := slices.IndexFunc(onlyAuto, f.Changed); {
+			case i >= 0 && !auto:
+				return usage("--%s is for --raw-ratio auto and --packed-ratio auto: it is a flag of the mount to profile for", onlyAuto[i])
+			case auto && o.Shares != convert.Shares{}:
+				return usage("--raw-ratio and --packed-ratio must be both numbers or both auto: the best shares are found together")
+			case auto && o.Part.N > 0:
+				return hint(usage("--part needs numbers for --raw-ratio and --packed-ratio, the same for all parts"), "batchfs profile %s", shellWord(r.dataset))
 			}
-			if o.Part.N > 0 && r.auto {
-				return hint(usage("--part needs a number for --raw-ratio, the same for all parts"), "batchfs profile %s", shellWord(r.dataset))
-			}
-			if err := checkParts(f); err != nil || !r.auto {
+			if err := checkParts(f); err != nil || !auto {
 				return err
 			}
 			e.Shuffle = e.Shuffle || !f.Changed("shuffle") // a mix is for shuffled datasets
@@ -69,7 +69,7 @@ type convertRequest struct {
 	*console
 	dataset, out string
 	source       dataset.Options
-	auto         bool // the profiler chooses the share, for a mount with these settings
+	auto         []shard.Cost // the profiler chooses the shares of these forms, for a mount with these settings
 	profile      profile.Options
 	gpu          gpuRequest
 	options      convert.Options
@@ -79,8 +79,20 @@ type convertRequest struct {
 func (r *convertRequest) forMount(ds *dataset.Dataset) profile.Options {
 	o := r.profile
 	o.Storage, o.Raw, o.Work = r.source.Storage, r.options, existing(filepath.Dir(filepath.Clean(r.out)))
-	o.Samples = ds.Len() // all of them
+	o.Samples, o.Forms = ds.Len(), r.auto // all samples
 	return o
+}
+
+// ratioFlag is the share of a form.
+func (r *convertRequest) ratioFlag(f *flagSet, form shard.Cost, to *float64) {
+	f.derived(form.String()+"-ratio", "0", fmt.Sprintf("store a share of `R` %s, 0 to 1, or auto: what batchfs profile finds", form),
+		value(to, "a number from 0 to 1, or auto", func(text string) (ratio float64, ok bool) {
+			if text == "auto" {
+				r.auto = append(r.auto, form)
+				return 0, true
+			}
+			return ratio, fraction(&ratio)(text) == ""
+		}))
 }
 
 // rawFlags say how raw images are stored.
@@ -104,13 +116,13 @@ func rawFlags(f *flagSet, o *convert.Options) {
 func (r *convertRequest) convert(ctx context.Context, ds *dataset.Dataset) (printable, error) {
 	o, source := r.options, ds.Name()
 	o.Manifest = ds.Manifest()
-	if r.auto {
+	if len(r.auto) > 0 {
 		o.Auto = func(ctx context.Context) (convert.Shares, error) {
 			result, err := r.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.gpu)
 			if err == nil && result.AsItIs {
 				err = errBestAsItIs
 			}
-			return convert.Shares{Raw: result.RawRatio}, err
+			return result.Shares, err
 		}
 	}
 	var plan convert.Plan

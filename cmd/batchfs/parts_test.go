@@ -107,7 +107,7 @@ func TestPartsUsage(t *testing.T) {
 		{[]string{"index", "--part", "0/2", "--merge", "x"}, "--part and --merge cannot be given together"},
 		{[]string{"index", "--part", "0/2", "--entry-points", "rows", "x"}, "--entry-points cannot be given with --part"},
 		{[]string{"index", "--index-at", "s3://bucket/x.facts", "x"}, "--index-at must be a directory or a file of this machine"},
-		{[]string{"convert", "--part", "0/2", "--raw-ratio", "auto", "x", "y"}, "--part needs a number for --raw-ratio"},
+		{[]string{"convert", "--part", "0/2", "--raw-ratio", "auto", "x", "y"}, "--part needs numbers for --raw-ratio and --packed-ratio"},
 	} {
 		got := batchfs(t, c.args...)
 		if got.status != statusUsage || !strings.HasPrefix(got.err, "batchfs: error: "+c.want) || strings.Count(got.err, "\n") != 2 {

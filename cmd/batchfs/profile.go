@@ -13,10 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/profile"
+	"github.com/batchfs/batchfs/shard"
 )
 
 func profileCommand(c *console) *cli.Command {
@@ -28,16 +31,17 @@ func profileCommand(c *console) *cli.Command {
 		profiledFlags(c, f, &o, &source, &gpu)
 		datasetFlags(f, &source)
 		f.group = ""
+		f.add("formats", "packed,raw", "what images may become, beside staying as they are: `packed|raw`, or both, with a comma", formats(&o.Forms))
 		rawFlags(f, &o.Raw)
 		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
 		f.derived("samples", "not known", "if DATASET is a part of a larger one, profile for all `N` images of that", number(&o.Samples, 1, math.MaxInt32))
 		f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
-		f.derived("work", "beside the dataset, or the directory for temporary files", "make raw copies in a directory in `DIR`", anything(&o.Work))
+		f.derived("work", "beside the dataset, or the directory for temporary files", "make copies in a directory in `DIR`", anything(&o.Work))
 		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png",
 			value(&plot, "a file name that ends in .svg or .png", func(text string) (string, bool) {
 				return text, slices.Contains([]string{"svg", "png"}, plotFormat(text))
 			}))
-		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
+		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all mixes of two formats in tenths")
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
 			source.Workers, o.Engine.Logger = o.Engine.Workers, quiet
@@ -52,6 +56,21 @@ func profileCommand(c *console) *cli.Command {
 			}
 			return profileSummary{result}, err
 		})
+	})
+}
+
+// formats accepts the names of forms that images can get.
+func formats(to *[]shard.Cost) parser {
+	return value(to, "packed, raw, or both: packed,raw", func(text string) (all []shard.Cost, ok bool) {
+		for name := range strings.SplitSeq(text, ",") {
+			switch f := map[string]shard.Cost{"packed": shard.Packed, "raw": shard.Raw}[strings.TrimSpace(name)]; {
+			case f == shard.Encoded || slices.Contains(all, f):
+				return nil, false
+			default:
+				all = append(all, f)
+			}
+		}
+		return all, true
 	})
 }
 
@@ -89,7 +108,7 @@ func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Datas
 		return profile.Result{}, err
 	}
 	defer closeDevice(&o.Engine)
-	copies, figures := c.progress("making raw copies", "images"), c.progress("measuring", "figures")
+	copies, figures := c.progress("making copies", "images"), c.progress("measuring", "figures")
 	o.Copied = copies.report
 	o.Measured = func(done, total int64) {
 		copies.close()
@@ -135,21 +154,24 @@ func (s profileSummary) print(out io.Writer) {
 	if s.CacheBytes > 0 {
 		cache = "a cache of " + formatBytes(s.CacheBytes)
 	}
-	fmt.Fprintf(out, "%d of %d images, %s encoded and %s raw on average; %s\n",
-		s.Images, s.Samples, formatBytes(int64(s.Encoded.Bytes)), formatBytes(int64(s.Raw.Bytes)), cache)
+	var sizes []string
+	for _, f := range s.Forms {
+		sizes = append(sizes, fmt.Sprintf("%s %s", formatBytes(int64(s.costOf(f).Bytes)), f))
+	}
+	fmt.Fprintf(out, "%d of %d images, %s on average; %s\n", s.Images, s.Samples, english.WordSeries(sizes, "and"), cache)
 	if s.Skipped > 0 {
 		fmt.Fprintf(out, "%s skipped: unreadable or too large (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
 	}
 	fmt.Fprintln(out)
 	t := newTable(out)
-	t.row("encoded:raw", "loading/s\tdecoding/s\tlimited by\t")
+	t.row(strings.Join(s.Forms, ":"), "loading/s\tdecoding/s\tlimited by\t")
 	for _, step := range s.Steps {
-		t.row(mixWords(step.RawRatio), "%s\t%s\t%s\t%s", rateWords(step.Loading), rateWords(step.Decoding), step.Limit, stepWords(step))
+		t.row(s.mixWords(step.Shares), "%s\t%s\t%s\t%s", rateWords(step.Loading), rateWords(step.Decoding), step.Limit, s.stepWords(step))
 	}
 	t.row("", "\t\t\t")
 	t.row("the pipeline", "first epoch/s\tlater epochs/s\thits\t")
 	for _, run := range s.Runs {
-		t.row(mixWords(run.RawRatio), "%s\t%s, within %.0f %%\t%.0f %%\t", rateWords(run.FirstEpoch), rateWords(run.Throughput), math.Ceil(100*run.Noise), 100*run.HitRatio)
+		t.row(s.mixWords(run.Shares), "%s\t%s, within %.0f %%\t%.0f %%\t", rateWords(run.FirstEpoch), rateWords(run.Throughput), math.Ceil(100*run.Noise), 100*run.HitRatio)
 	}
 	t.Flush()
 	if s.AsItIs {
@@ -162,9 +184,15 @@ func (s profileSummary) print(out io.Writer) {
 	if s.EncodedOnly > 0 {
 		gain = fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
 	}
-	fmt.Fprintf(out, "\nbest: %.0f %% of the images raw, %s images/s%s\n%s\n", 100*s.RawRatio, rateWords(s.Verified), gain, s.reason())
+	fmt.Fprintf(out, "\nbest: %s, %s images/s%s\n%s\n", shareWords(s.Shares), rateWords(s.Verified), gain, s.reason())
 	s.printNotes(out)
-	fmt.Fprintf(out, "to make it: batchfs convert --raw-ratio %.2f %s OUT\n", s.RawRatio, shellWord(s.Dataset))
+	flags := ""
+	for _, f := range []shard.Cost{shard.Packed, shard.Raw} {
+		if share := s.Of(f); share > 0 {
+			flags += fmt.Sprintf(" --%s-ratio %.2f", f, share)
+		}
+	}
+	fmt.Fprintf(out, "to make it: batchfs convert%s %s OUT\n", flags, shellWord(s.Dataset))
 }
 
 func (s profileSummary) printNotes(out io.Writer) {
@@ -175,7 +203,32 @@ func (s profileSummary) printNotes(out io.Writer) {
 	}
 }
 
-func mixWords(raw float64) string { return fmt.Sprintf("%.3g:%.3g", 10*(1-raw), 10*raw) }
+// mixWords are the tenths of each candidate.
+func (s profileSummary) mixWords(mix convert.Shares) string {
+	var parts []string
+	for f := range shard.Cost(shard.NumCosts) {
+		if slices.Contains(s.Forms, f.String()) {
+			parts = append(parts, fmt.Sprintf("%.3g", 10*mix.Of(f)))
+		}
+	}
+	return strings.Join(parts, ":")
+}
+
+// shareWords say how many images are packed and raw.
+func shareWords(s convert.Shares) string {
+	switch {
+	case s.Packed == 0:
+		return fmt.Sprintf("%.0f %% of the images raw", 100*s.Raw)
+	case s.Raw == 0:
+		return fmt.Sprintf("%.0f %% of the images packed", 100*s.Packed)
+	}
+	return fmt.Sprintf("%.0f %% of the images packed and %.0f %% raw", 100*s.Packed, 100*s.Raw)
+}
+
+// costOf is the cost of an image in a form.
+func (s profileSummary) costOf(form string) profile.Cost {
+	return map[string]profile.Cost{"encoded": s.Encoded, "packed": s.Result.Packed, "raw": s.Result.Raw}[form]
+}
 
 func rateWords(r profile.Rate) string {
 	if math.IsInf(float64(r), 0) {
@@ -184,36 +237,44 @@ func rateWords(r profile.Rate) string {
 	return fmt.Sprintf("%.4g", float64(r))
 }
 
-func stepWords(s profile.Step) string {
-	fewer, slow := "fewer", "decoding"
+func (s profileSummary) stepWords(step profile.Step) string {
+	way := "smaller files would be decoded still more slowly"
 	switch {
-	case s.From == s.To:
-		return fmt.Sprintf("so %s is the best of 11", mixWords(s.From))
-	case s.Limit == profile.Loading:
-		fewer, slow = "more", "loading"
+	case step.From == step.To:
+		return "so the best of these has been measured"
+	case step.Limit == profile.Loading:
+		way = "larger files would load still more slowly"
 	}
-	return fmt.Sprintf("with %s raw images, %s would be slower still: %s to %s are left", fewer, slow, mixWords(s.From), mixWords(s.To))
+	return fmt.Sprintf("%s: %s are left", way, count(step.To-step.From+1, "mix"))
 }
 
 // reason says why the answer is the best.
 func (s profileSummary) reason() string {
 	switch {
 	case slices.Contains(s.Notes, profile.WithinNoise):
-		return fmt.Sprintf("with %.0f %% raw, loading and decoding would be equally fast, but that was faster by less than %.0f %%, or by no more than noise", 100*s.Crossing, 100*(profile.LeastGain-1))
+		return fmt.Sprintf("with %s, loading and decoding would be equally fast, but that was faster by less than %.0f %%, or by no more than noise", shareWords(s.Crossing), 100*(profile.LeastGain-1))
 	case slices.Contains(s.Notes, profile.OtherWins):
-		return fmt.Sprintf("with it the pipeline is faster than with the mix whose loading and decoding are equally fast (%.0f %%)", 100*s.Crossing)
-	case s.RawRatio <= s.AlreadyRaw:
-		return "loading is the bottleneck already: raw images, which are larger, would only slow it down"
-	case s.RawRatio >= 1:
-		return "decoding is the bottleneck even so: each encoded image would only slow it down"
+		return fmt.Sprintf("with it the pipeline is faster than with the mix whose loading and decoding are equally fast (%s)", shareWords(s.Crossing))
+	case s.AsItIs:
+		return "loading is the bottleneck already: larger files would only slow it down"
+	case s.Of(s.largest()) >= 1:
+		return "decoding is the bottleneck even so: each smaller file would only slow it down"
 	}
-	return "with it, loading and decoding are equally fast: more raw images would slow down loading, fewer would slow down decoding"
+	return "with it, loading and decoding are equally fast: larger files would slow down loading, smaller ones would slow down decoding"
+}
+
+// largest is the form with the largest files.
+func (s profileSummary) largest() shard.Cost {
+	if slices.Contains(s.Forms, shard.Raw.String()) {
+		return shard.Raw
+	}
+	return shard.Packed
 }
 
 func (s profileSummary) noteWords(n profile.Note) string {
 	switch n {
 	case profile.OtherStorage:
-		return fmt.Sprintf("the raw copies were in %s, on different storage than the dataset; choose another place with --work DIR", filepath.Dir(s.Work))
+		return fmt.Sprintf("the copies were in %s, on different storage than the dataset; choose another place with --work DIR", filepath.Dir(s.Work))
 	case profile.CopiedOut:
 		return fmt.Sprintf("the images were copied out of the dataset to %s: the rates are those of image files there, as batchfs convert makes them", filepath.Dir(s.Work))
 	case profile.PageCache:
@@ -221,10 +282,12 @@ func (s profileSummary) noteWords(n profile.Note) string {
 	case profile.Noisy:
 		return "the rates of one mix differ widely from turn to turn: something else uses the machine; repeat when it is idle, or measure longer, as with --duration 5s"
 	case profile.SmallDataset:
-		return fmt.Sprintf("the cache would hold all %d images, even raw, and is left out of account, as they may be part of a larger dataset; "+
+		return fmt.Sprintf("the cache would hold all %d images, even the largest files, and is left out of account, as they may be part of a larger dataset; "+
 			"if not, --samples %d; if they are, --samples N, with the number of all", s.Samples, s.Samples)
 	case profile.Waiting:
 		return "the pipeline is slower than loading or decoding alone"
+	case profile.NoPackedForm:
+		return "none of these images has a packed form"
 	case profile.RawSmaller:
 		return "raw images are the smaller files here, so more of them do not slow down loading"
 	}

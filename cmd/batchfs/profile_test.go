@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/gen"
 )
 
 func TestProfile(t *testing.T) {
@@ -20,7 +22,9 @@ func TestProfile(t *testing.T) {
 	got := batchfs(t, append(args, "--json")...)
 	var r struct {
 		RawRatio     float64          `json:"raw_ratio"`
+		PackedRatio  float64          `json:"packed_ratio"`
 		EncodedRatio float64          `json:"encoded_ratio"`
+		Forms        []string         `json:"forms"`
 		Steps        []map[string]any `json:"steps"`
 		Verified     float64          `json:"verified_images_per_second"`
 		Images       int              `json:"images"`
@@ -28,7 +32,7 @@ func TestProfile(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.status != statusDone || got.err != "" {
 		t.Fatalf("status %d, %v: %s%s", got.status, err, got.out, got.err)
 	}
-	if r.RawRatio+r.EncodedRatio != 1 || len(r.Steps) < 3 || r.Verified <= 0 || r.Images != 20 {
+	if math.Abs(r.RawRatio+r.PackedRatio+r.EncodedRatio-1) > 1e-9 || len(r.Forms) != 2 || len(r.Steps) < 3 || r.Verified <= 0 || r.Images != 20 {
 		t.Errorf("%s", got.out)
 	}
 	if data, err := os.ReadFile(plot); err != nil || !strings.Contains(string(data), "</svg>") {
@@ -46,6 +50,31 @@ func TestProfile(t *testing.T) {
 	}
 }
 
+// TestProfileOfThree: packed images are candidates where they are smaller than raw ones, unless --formats
+// leaves them out.
+func TestProfileOfThree(t *testing.T) {
+	dataset := filepath.Join(t.TempDir(), "photos")
+	if err := gen.Write(t.Context(), gen.Options{Dir: dataset, Images: 10, Format: "png", Classes: 2, Workers: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for formats, want := range map[string][]string{
+		"packed,raw": {" packed and ", "encoded:packed:raw", "\n0:10:0 ", "\n0:0:10 "},
+		"packed":     {"encoded:packed", "\n5:5 ", "\n0:10 "},
+	} {
+		got := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "2", "--duration", "1ms", "--formats", formats, "--plot", filepath.Join(t.TempDir(), "x.svg"))
+		for _, words := range want {
+			if got.status != statusDone || !strings.Contains(got.out, words) {
+				t.Errorf("--formats %s: status %d, it does not say %q: %s%s", formats, got.status, words, got.out, got.err)
+			}
+		}
+	}
+	out := filepath.Join(t.TempDir(), "best")
+	got := batchfs(t, "convert", dataset, out, "--packed-ratio", "auto", "--raw-ratio", "auto", "--batch-size", "2")
+	if got.status != statusDone || !strings.HasPrefix(got.out, "nothing was converted") && !strings.Contains(got.out, " images will be ") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestProfileLeavesOut: it explains why it measures fewer images than the dataset has.
 func TestProfileLeavesOut(t *testing.T) {
 	dataset := photos(t, 3)
@@ -58,7 +87,7 @@ func TestProfileLeavesOut(t *testing.T) {
 		t.Errorf("status %d, %s%s, want %q", got.status, got.out, got.err, want)
 	}
 	// All fit the cache, so it matters whether these are all there are.
-	note := "note: the cache would hold all 7 images, even raw, and is left out of account"
+	note := "note: the cache would hold all 7 images, even the largest files, and is left out of account"
 	if !strings.Contains(got.out, note) || !strings.Contains(got.out, "if not, --samples 7;") {
 		t.Errorf("it does not say %q: %s", note, got.out)
 	}
@@ -77,6 +106,7 @@ func TestProfileRefuses(t *testing.T) {
 	}{
 		{"--samples 3", statusUsage, `--samples must be at least 4, but is "3"`},
 		{"--images 0", statusUsage, `--images must be a whole number from 1 to 1048576, but is "0"`},
+		{"--formats encoded", statusUsage, `--formats must be packed, raw, or both: packed,raw, but is "encoded"`},
 		{"--duration 0s", statusUsage, `--duration must be a time of at least 1ms, such as 500ms or 2s, but is "0s"`},
 		{"--plot mix.gif", statusUsage, `--plot must be a file name that ends in .svg or .png, but is "mix.gif"`},
 		{"--raw-format png", statusUsage, `--raw-format must be bmp or ppm, but is "png"`},
@@ -139,7 +169,7 @@ func TestDefaultProfile(t *testing.T) {
 	o := r.forMount(ds)
 	o.Least = 20 * time.Millisecond
 	result, err := c.runProfile(t.Context(), path, ds, o, r.gpu)
-	if err != nil || filepath.Dir(result.Work) != parent || result.RawRatio < 0 || result.RawRatio > 1 || result.Verified <= 0 {
+	if err != nil || filepath.Dir(result.Work) != parent || result.Shares.Validate() != nil || result.Verified <= 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {

@@ -218,7 +218,7 @@ func (c *conversion) plan() (Plan, error) {
 			size = c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
 			p.RawBytes += size
 		case s.becomes(shard.Packed):
-			size = likelyPacked(c.ds, i)
+			size = LikelyPacked(c.ds, i)
 			p.PackedBytes += size
 		case how == &p.Linked:
 			p.Linked++
@@ -316,7 +316,7 @@ func (c *conversion) fingerprint() string {
 // have no packed form, others stay chosen, and the next one joins them.
 func (c *conversion) choose() {
 	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
-		share := c.report.Shares.of(f)
+		share := c.report.Shares.Of(f)
 		if share == 0 {
 			continue
 		}

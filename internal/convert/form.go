@@ -9,9 +9,9 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// likelyPacked is about how many bytes sample i has once it is packed, rather more than fewer: only
+// LikelyPacked is about how many bytes sample i has once it is packed, rather more than fewer: only
 // packing it tells.
-func likelyPacked(ds *dataset.Dataset, i int) int64 {
+func LikelyPacked(ds *dataset.Dataset, i int) int64 {
 	size := ds.Stat(i).Size
 	switch f, _ := decode.ParseFormat(ds.Format(i)); {
 	case f == decode.JPEG:
@@ -29,16 +29,16 @@ type Shares struct {
 	Packed float64 `json:"packed_ratio"`
 }
 
-// of is the share of a form that samples can get.
-func (s Shares) of(f shard.Cost) float64 {
-	return [...]float64{shard.Packed: s.Packed, shard.Raw: s.Raw}[f]
+// Of is the share of a form.
+func (s Shares) Of(f shard.Cost) float64 {
+	return [...]float64{shard.Encoded: 1 - s.Raw - s.Packed, shard.Packed: s.Packed, shard.Raw: s.Raw}[f]
 }
 
 // Validate returns an [option.Error] for shares that cannot be.
 func (s Shares) Validate() error {
 	const slack = 1e-9 // for sums such as 0.58 + 0.42
 	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
-		if share := s.of(f); !(share >= 0 && share <= 1) {
+		if share := s.Of(f); !(share >= 0 && share <= 1) {
 			return &option.Error{Field: shareSetting(f), Rule: "a number from 0 to 1", Value: fmt.Sprint(share)}
 		}
 	}
@@ -72,7 +72,7 @@ func (s *state) standing(f shard.Cost, shares Shares) standing {
 	switch {
 	case s.is == f && !s.unreadable:
 		return counted
-	case s.unreadable, s.is != shard.Encoded && shares.of(s.is) > 0, f == shard.Packed && (s.unpackable || s.to == shard.Raw && s.is != shard.Raw):
+	case s.unreadable, s.is != shard.Encoded && shares.Of(s.is) > 0, f == shard.Packed && (s.unpackable || s.to == shard.Raw && s.is != shard.Raw):
 		return excluded
 	}
 	return eligible

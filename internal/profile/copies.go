@@ -18,21 +18,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // picture is a sample of the dataset used for measuring.
 type picture struct {
-	encoded, raw file // the original, and its raw copy; both the original if that is raw
-	already      bool // the original is raw
+	is    shard.Cost
+	files [shard.NumCosts]file // the original, as what it is, and its copies in other forms
 }
 
 type file struct {
-	path string // absolute
+	path string // absolute; "": there is none
 	size int64
 }
 
@@ -70,9 +72,9 @@ func sameDevice(a, b string) bool {
 }
 
 // choose takes samples evenly from the whole dataset: the number requested, or as many as
-// take reasonable space. It shuffles them, so that any prefix is representative. rawBytes is the
-// space that their copies take.
-func (p *profiler) choose() (chosen []int, rawBytes int64) {
+// take reasonable space. It shuffles them, so that any prefix is representative. space is what
+// their copies take, of packed ones about.
+func (p *profiler) choose() (chosen []int, space int64) {
 	evenly := func(n int) (bytes int64) {
 		chosen = make([]int, min(n, p.ds.Len()))
 		for k := range chosen {
@@ -80,26 +82,36 @@ func (p *profiler) choose() (chosen []int, rawBytes int64) {
 			if rootOf(p.ds) == "" {
 				bytes += p.ds.Stat(chosen[k]).Size
 			}
-			if h, w := p.ds.Size(chosen[k], p.o.Raw.IgnoreOrientation); h > 0 && !sample.IsRaw(p.ds, chosen[k]) {
+			h, w := p.ds.Size(chosen[k], p.o.Raw.IgnoreOrientation)
+			if sample.CostOf(p.ds, chosen[k]) != shard.Encoded || h == 0 {
+				continue
+			}
+			if p.may(shard.Raw) {
 				bytes += p.o.Raw.FileBytes(h, w)
+			}
+			if p.may(shard.Packed) {
+				bytes += convert.LikelyPacked(p.ds, chosen[k])
 			}
 		}
 		return bytes
 	}
-	rawBytes = evenly(cmp.Or(p.o.Images, max(defaultImages, 4*p.o.Engine.BatchSize)))
-	if p.o.Images == 0 && rawBytes > defaultRawBytes {
-		rawBytes = evenly(max(leastImages, int(defaultRawBytes*int64(len(chosen))/rawBytes)))
+	space = evenly(cmp.Or(p.o.Images, max(defaultImages, 4*p.o.Engine.BatchSize)))
+	if p.o.Images == 0 && space > defaultCopyBytes {
+		space = evenly(max(leastImages, int(defaultCopyBytes*int64(len(chosen))/space)))
 	}
 	r := rand.New(rand.NewPCG(p.o.Engine.Seed, 11))
 	r.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
-	return chosen, rawBytes
+	return chosen, space
 }
 
-// makeCopies makes the raw copies of the readable images. It returns how many were made per
+// may says whether images may get a form.
+func (p *profiler) may(f shard.Cost) bool { return slices.Contains(p.o.Forms, f) }
+
+// makeCopies makes the copies of the readable images. It returns how many were made per
 // second.
 func (p *profiler) makeCopies(ctx context.Context) (rate float64, err error) {
-	chosen, rawBytes := p.choose()
-	if err := hasSpace(p.work, rawBytes); err != nil {
+	chosen, space := p.choose()
+	if err := hasSpace(p.work, space); err != nil {
 		return 0, err
 	}
 	p.images = make([]picture, len(chosen))
@@ -127,7 +139,7 @@ func (p *profiler) makeCopies(ctx context.Context) (rate float64, err error) {
 	return float64(len(p.images)) / time.Since(started).Seconds(), nil
 }
 
-// makeCopy makes the raw copy of sample i. For a bad sample, or one that a manifest cannot name, it
+// makeCopy makes the copies of sample i. For a bad sample, or one that a manifest cannot name, it
 // returns an empty picture.
 func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
 	defer maker.Done()
@@ -138,23 +150,32 @@ func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number
 	if err != nil {
 		return picture{}, err
 	}
-	img := picture{file{filepath.Join(p.ds.Root(), p.ds.Path(i)), p.ds.Stat(i).Size}, file{}, sample.IsRaw(p.ds, i)}
-	if !img.already {
-		img.raw = file{filepath.Join(p.work, strconv.Itoa(number)+raw.Ext), raw.Size()}
-		err = writeThrough(img.raw.path, raw.Write)
+	img := picture{is: sample.CostOf(p.ds, i)}
+	original := &img.files[img.is]
+	*original = file{filepath.Join(p.ds.Root(), p.ds.Path(i)), p.ds.Stat(i).Size}
+	put := func(to *file, ext string, size int64, write func(to io.Writer) error) error {
+		*to = file{filepath.Join(p.work, strconv.Itoa(number)+ext), size}
+		return writeThrough(to.path, write)
+	}
+	if img.is == shard.Encoded && p.may(shard.Raw) {
+		err = put(&img.files[shard.Raw], raw.Ext, raw.Size(), raw.Write)
+	}
+	if img.is == shard.Encoded && p.may(shard.Packed) && err == nil {
+		var packed convert.Packed
+		if packed, err = maker.Pack(ctx, i); err == nil {
+			err = put(&img.files[shard.Packed], decode.PackedExt, packed.Size(), packed.Write)
+		} else if errors.Is(err, decode.ErrNoPackedForm) {
+			err = nil
+		}
 	}
 	if rootOf(p.ds) == "" && err == nil {
-		img.encoded.path = filepath.Join(p.work, strconv.Itoa(number)+".encoded")
 		var data []byte
 		if data, err = maker.Fetch(ctx, i); err == nil {
-			err = writeThrough(img.encoded.path, func(to io.Writer) error {
+			err = put(original, ".original", int64(len(data)), func(to io.Writer) error {
 				_, err := to.Write(data)
 				return err
 			})
 		}
-	}
-	if img.already {
-		img.raw = img.encoded
 	}
 	return img, err
 }

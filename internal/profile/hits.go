@@ -14,10 +14,19 @@ import (
 // hitTable tells the share of reads that the mount's cache serves, for every mix of the
 // whole dataset.
 type hitTable struct {
-	limit   int64   // of the cache
-	already float64 // share that is raw in the dataset
-	left    bool    // the cache is left out of account, see Options.Samples
-	ratios  [hitSteps + 1]float64
+	limit   int64          // of the cache
+	already convert.Shares // in the dataset
+	left    bool           // the cache is left out of account, see Options.Samples
+	budget  engine.Budget
+	scale   float64
+	files   []sizes
+	ratios  map[[2]int]float64 // by steps of raw and packed images, as far as they are known
+}
+
+// sizes are those of a file, as it is and in other forms: the same if it cannot get one.
+type sizes struct {
+	is    shard.Cost
+	bytes [shard.NumCosts]float64
 }
 
 const (
@@ -26,50 +35,77 @@ const (
 )
 
 // newHitTable makes the table from the sizes of the dataset's files, or of some taken evenly.
-// unknown is used for files whose size the index lacks. samples is as in Options: to a cache, many
-// samples are like larger ones.
-func newHitTable(c engine.Budget, raw convert.Options, unknown float64, samples int) *hitTable {
-	scale := max(1, float64(samples)/float64(c.Dataset.Len()))
-	ds, already, n := c.Dataset, 0, int64(min(c.Dataset.Len(), hitSamples))
-	type file struct {
-		size, raw int64 // as it is, and raw: the same if it is raw already
-		cost      shard.Cost
-	}
-	files := make([]file, n)
-	for k := range files {
+// unknown is used for files whose size the index lacks, and a packed file is taken for growth times
+// the size. samples is as in Options: to a cache, many samples are like larger ones.
+func newHitTable(c engine.Budget, raw convert.Options, unknown, growth float64, samples int, forms path) *hitTable {
+	h := &hitTable{budget: c, scale: max(1, float64(samples)/float64(c.Dataset.Len())), ratios: map[[2]int]float64{}}
+	ds, n := c.Dataset, int64(min(c.Dataset.Len(), hitSamples))
+	var already [shard.NumCosts]int
+	h.files = make([]sizes, n)
+	for k := range h.files {
 		i := int(int64(k) * int64(ds.Len()) / n)
-		size := int64(unknown)
+		size := unknown
 		if id := ds.Stat(i); id.Known() {
-			size = id.Size
+			size = float64(id.Size)
 		}
-		files[k] = file{size, size, sample.CostOf(ds, i)}
-		if files[k].cost == shard.Raw {
-			already++
-		} else if height, width := ds.Size(i, raw.IgnoreOrientation); height > 0 {
-			files[k].raw = raw.FileBytes(height, width)
-		}
-	}
-	h := &hitTable{already: float64(already) / float64(n)}
-	for step := range h.ratios {
-		share := toConvert(float64(step)/hitSteps, h.already)
-		h.limit, h.ratios[step] = c.CacheSize(func(id int64) (int64, shard.Cost) {
-			f := &files[id%n]
-			if among(id%n, share) {
-				return int64(scale * float64(f.raw)), shard.Raw
+		f := sizes{sample.CostOf(ds, i), [shard.NumCosts]float64{size, size, size}}
+		already[f.is]++
+		if f.is == shard.Encoded {
+			f.bytes[shard.Packed] *= growth
+			if height, width := ds.Size(i, raw.IgnoreOrientation); height > 0 {
+				f.bytes[shard.Raw] = float64(raw.FileBytes(height, width))
 			}
-			return int64(scale * float64(f.size)), f.cost
-		})
+		}
+		h.files[k] = f
 	}
-	if h.left = samples == 0 && h.ratios[hitSteps] >= 1; h.left {
-		clear(h.ratios[:])
-	}
+	h.already = convert.Shares{Raw: float64(already[shard.Raw]) / float64(n), Packed: float64(already[shard.Packed]) / float64(n)}
+	h.limit = c.CacheLimit()
+	h.left = samples == 0 && h.at(forms.mix(float64(len(forms)-1))) >= 1
 	return h
 }
 
 // at returns the share of hits, interpolated between the steps.
-func (h *hitTable) at(raw float64) float64 {
-	below, part := math.Modf(min(max(raw, 0), 1) * hitSteps)
-	return (1-part)*h.ratios[int(below)] + part*h.ratios[min(int(below)+1, hitSteps)]
+func (h *hitTable) at(s convert.Shares) (ratio float64) {
+	if h.limit == 0 || h.left {
+		return 0
+	}
+	raw, partRaw := math.Modf(min(max(s.Raw, 0), 1) * hitSteps)
+	packed, partPacked := math.Modf(min(max(s.Packed, 0), 1) * hitSteps)
+	for i, r := range []float64{1 - partRaw, partRaw} {
+		for k, p := range []float64{1 - partPacked, partPacked} {
+			if r*p > 0 {
+				ratio += r * p * h.step(int(raw)+i, int(packed)+k)
+			}
+		}
+	}
+	return ratio
+}
+
+// step is the share of hits for so many steps of raw and of packed images.
+func (h *hitTable) step(raw, packed int) float64 {
+	packed = min(packed, hitSteps-raw)
+	ratio, known := h.ratios[[2]int{raw, packed}]
+	if !known {
+		open := max(1-h.already.Raw-h.already.Packed, 1e-9) // share that can get another form
+		raws := min(max(float64(raw)/hitSteps-h.already.Raw, 0)/open, 1)
+		packs := min(max(float64(packed)/hitSteps-h.already.Packed, 0)/open, 1-raws)
+		n := int64(len(h.files))
+		_, ratio = h.budget.CacheSize(func(id int64) (int64, shard.Cost) {
+			f := &h.files[id%n]
+			form := f.is
+			_, at := math.Modf(float64(id%n) * (math.Sqrt(5) - 1) / 2) // evenly from 0 to 1 in any range
+			switch {
+			case form != shard.Encoded:
+			case at < raws:
+				form = shard.Raw
+			case at < raws+packs:
+				form = shard.Packed
+			}
+			return int64(h.scale * f.bytes[form]), form
+		})
+		h.ratios[[2]int{raw, packed}] = ratio
+	}
+	return ratio
 }
 
 // limitFor returns a cache size that holds a share of ratio of a mix.
@@ -87,13 +123,4 @@ func limitFor(ratio float64, m *mix, e *engine.Options) int64 {
 // within one.
 func among(k int64, share float64) bool {
 	return math.Floor(float64(k+1)*share+0.5) > math.Floor(float64(k)*share+0.5)
-}
-
-// toConvert is the share of encoded samples to convert so that raw of all samples are raw,
-// if already of them are.
-func toConvert(raw, already float64) float64 {
-	if already >= 1 {
-		return 0
-	}
-	return min(max((raw-already)/(1-already), 0), 1)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
@@ -28,8 +29,8 @@ const loadsAtOnce = 16
 // measureLoad returns the seconds to load an image of a mix from storage, with as many reads under
 // way as keep it busy, or as a mount may have. A share of kept of the images is cached and therefore
 // read whole.
-func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds float64, err error) {
-	m, err := p.openMix(ctx, raw, len(p.images), p.o.Storage, true)
+func (p *profiler) measureLoad(ctx context.Context, s convert.Shares, kept float64) (seconds float64, err error) {
+	m, err := p.openMix(ctx, s, len(p.images), p.o.Storage, true)
 	if err != nil {
 		return 0, err
 	}
@@ -73,9 +74,9 @@ func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds 
 	return time.Since(started).Seconds() * mean(m.sizes) / float64(bytes.Load()), nil
 }
 
-// measureDecode returns the seconds per image of a mix with all files in the cache.
-func (p *profiler) measureDecode(ctx context.Context, raw float64) (float64, error) {
-	r, err := p.start(ctx, raw, p.few, dataset.Storage{Direct: p.o.Storage.Direct}, 1)
+// measureDecode returns the seconds per image of a mix with all files in the cache, in the form that they have in the mix.
+func (p *profiler) measureDecode(ctx context.Context, s convert.Shares) (float64, error) {
+	r, err := p.start(ctx, s, p.few, dataset.Storage{Direct: p.o.Storage.Direct}, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -91,18 +92,18 @@ const rounds = 5
 
 // contest runs the engine with some mixes in turns, so that a temporary slowdown of the machine
 // affects all of them.
-func (p *profiler) contest(ctx context.Context, m model, ratios []float64) error {
+func (p *profiler) contest(ctx context.Context, m model, mixes []convert.Shares) error {
 	var runs []*reading
 	defer func() {
 		for _, r := range runs {
 			r.close()
 		}
 	}()
-	for _, raw := range ratios {
+	for _, s := range mixes {
 		// The whole first epoch has to come from storage.
-		slower := max(m.load.at(raw), m.decode.at(raw), 1e-6)
+		slower := max(m.load.at(s), m.decode.at(s), 1e-6)
 		n := min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds()))
-		r, err := p.start(ctx, raw, n, p.o.Storage, p.hits.at(raw))
+		r, err := p.start(ctx, s, n, p.o.Storage, p.hits.at(s))
 		if err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func (p *profiler) contest(ctx context.Context, m model, ratios []float64) error
 		}
 	}
 	for k, r := range runs {
-		p.result.Runs = append(p.result.Runs, newTrial(ratios[k], r))
+		p.result.Runs = append(p.result.Runs, newTrial(mixes[k], r))
 	}
 	return nil
 }
@@ -137,8 +138,8 @@ type reading struct {
 // start starts an engine with the mount's settings, applied to a mix of the first n images
 // instead of the whole dataset and to a cache for a share of hits, and reads the first epoch, which
 // fills the cache.
-func (p *profiler) start(ctx context.Context, raw float64, n int, storage dataset.Storage, hits float64) (*reading, error) {
-	m, err := p.openMix(ctx, raw, n, storage, false)
+func (p *profiler) start(ctx context.Context, s convert.Shares, n int, storage dataset.Storage, hits float64) (*reading, error) {
+	m, err := p.openMix(ctx, s, n, storage, false)
 	if err != nil {
 		return nil, err
 	}
@@ -153,9 +154,9 @@ func (p *profiler) start(ctx context.Context, raw float64, n int, storage datase
 	}
 	switch o.CacheSize = limitFor(hits, m, &o); {
 	case o.CacheSize == 0:
-		o.CachePolicy = cache.None
-	case hits >= 1:
-		o.CachePolicy, o.CacheSize = cache.Static, o.CacheSize+o.CacheSize/8+4<<20
+		o.CachePolicy, o.CacheForm = cache.None, engine.FormAuto
+	case hits >= 1: // as they are: only the constant cache packs
+		o.CachePolicy, o.CacheSize, o.CacheForm = cache.Static, o.CacheSize+o.CacheSize/8+4<<20, engine.FormAuto
 	}
 	o.MemoryLimit += o.CacheSize
 	e, err := engine.New(m.Dataset, o)

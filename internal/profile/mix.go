@@ -13,53 +13,62 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
-// mix is a dataset of the first of the images, some of them raw.
+// mix is a dataset of the first of the images, in some forms.
 type mix struct {
 	*dataset.Dataset
 	entries *entries.Store // nil: none
 	sizes   []int64        // of the files, in order
-	isRaw   []bool
 }
 
 // Close closes the entry points and the dataset.
 func (m *mix) Close() error { return errors.Join(m.entries.Close(), m.Dataset.Close()) }
 
-// spread says which images of a mix are raw. Any range of images has its share of raw ones.
-func spread(images []picture, raw float64) []bool {
-	already := 0
-	for _, img := range images {
-		if img.already {
-			already++
+// spread says in which form each image of a mix is. Any range of images has its share of each form.
+func spread(images []picture, s convert.Shares) []shard.Cost {
+	n := float64(len(images))
+	chosen := make([]shard.Cost, len(images))
+	for k := range images {
+		chosen[k] = images[k].is
+	}
+	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
+		already, open := 0.0, 0.0
+		can := func(k int) bool { return chosen[k] == shard.Encoded && images[k].files[f].path != "" }
+		for k := range images {
+			if chosen[k] == f {
+				already++
+			} else if can(k) {
+				open++
+			}
+		}
+		share, next := (s.Of(f)*n-already)/max(open, 1), int64(0)
+		for k := range images {
+			if can(k) {
+				if among(next, min(max(share, 0), 1)) {
+					chosen[k] = f
+				}
+				next++
+			}
 		}
 	}
-	share := toConvert(raw, float64(already)/float64(len(images)))
-	isRaw, encoded := make([]bool, len(images)), int64(0)
-	for k, img := range images {
-		isRaw[k] = img.already || among(encoded, share)
-		if !img.already {
-			encoded++
-		}
-	}
-	return isRaw
+	return chosen
 }
 
 // openMix makes a mix of the first n images and reads it as the mount would; if later, as in
 // an epoch after the first, which has found the entry points. Scanning its headers and finding
 // those is never subject to the bandwidth limit.
-func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage dataset.Storage, later bool) (*mix, error) {
-	m := &mix{isRaw: spread(p.images[:n], raw)}
+func (p *profiler) openMix(ctx context.Context, s convert.Shares, n int, storage dataset.Storage, later bool) (*mix, error) {
+	m := &mix{}
 	var text bytes.Buffer
 	lines := json.NewEncoder(&text)
-	for k, raw := range m.isRaw {
-		f := p.images[k].encoded
-		if raw {
-			f = p.images[k].raw
-		}
+	for k, form := range spread(p.images[:n], s) {
+		f := p.images[k].files[form]
 		m.sizes = append(m.sizes, f.size)
 		if err := lines.Encode(map[string]string{"path": f.path}); err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // Options say what to profile for. Engine is required.
@@ -25,45 +26,47 @@ type Options struct {
 	AsKept bool
 	// Storage is how the mount reads files.
 	Storage dataset.Storage
+	// Forms are those of shard.Packed and shard.Raw that images may get; nil: both.
+	Forms []shard.Cost
 	// Raw says how to store raw samples: format, size and resize mode. Pixel options are
 	// those of Engine, whatever is set here. All other fields are ignored.
 	Raw convert.Options
 
 	// Samples is the number of samples of the dataset that is profiled for, if the one given is a
 	// part of it; at least as many as that has. 0: not known. A cache that would hold all samples
-	// given, even raw, is then left out of account: it would make any mix seem as fast to load,
+	// given, even in the largest form, is then left out of account: it would make any mix seem as fast to load,
 	// and the whole may be too large for it.
 	Samples int
 	// Images is the maximum number of images to measure with; 0: 256, or fewer if they are
 	// large.
 	Images int
-	// Work is the directory in which a directory for raw copies is made. "": the dataset's
+	// Work is the directory in which a directory for copies is made. "": the dataset's
 	// parent, if it is on the same device and writable, else the system's directory for
 	// temporary files.
 	Work string
-	// Exhaustive measures all 11 mixes and runs the engine with each.
+	// Exhaustive measures all mixes of two forms in tenths, and runs the engine with each.
 	Exhaustive bool
 	// Least is the minimum time to measure a figure for; 0: a second.
 	Least time.Duration
 
-	// Copied, if not nil, is called with the number of images that have raw copies, and of all
+	// Copied, if not nil, is called with the number of images that have copies, and of all
 	// that get one; Measured then with the number of figures. Calls do not overlap.
 	Copied, Measured func(done, total int64)
 }
 
 var (
-	// ErrInside means that the directory for raw copies lies inside the dataset.
+	// ErrInside means that the directory for copies lies inside the dataset.
 	ErrInside = errors.New("lies inside the dataset")
-	// ErrSpace means that there is no room for the raw copies.
-	ErrSpace = errors.New("not enough space for raw copies")
+	// ErrSpace means that there is no room for the copies.
+	ErrSpace = errors.New("not enough space for copies")
 	// ErrNoSample means that no image of the sample can be read.
 	ErrNoSample = errors.New("no image of the dataset can be read")
 )
 
 const (
-	defaultImages   = 256
-	defaultRawBytes = 1 << 30 // of raw copies, if Images is 0
-	leastImages     = 20
+	defaultImages    = 256
+	defaultCopyBytes = 1 << 30 // of copies, if Images is 0
+	leastImages      = 20
 )
 
 // validate checks what the order of the samples does not depend on.
@@ -78,6 +81,9 @@ func (o *Options) validate() error {
 
 // filled returns o with defaults filled in.
 func (o Options) filled() Options {
+	if o.Forms == nil {
+		o.Forms = []shard.Cost{shard.Packed, shard.Raw}
+	}
 	o.Engine.Epochs = 1 << 20 // more than any measurement reads
 	o.Least, o.Engine.Logger = cmp.Or(o.Least, time.Second), cmp.Or(o.Engine.Logger, slog.New(slog.DiscardHandler))
 	o.Raw.IgnoreOrientation, o.Raw.MaxPixels = o.Engine.Decoding.IgnoreOrientation, o.Engine.Decoding.MaxPixels

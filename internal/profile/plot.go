@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -13,6 +14,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	_ "gonum.org/v1/plot/vg/vgimg" // png
 	_ "gonum.org/v1/plot/vg/vgsvg" // svg
+
+	"github.com/batchfs/batchfs/shard"
 )
 
 var (
@@ -37,11 +40,21 @@ const dots = vg.Length(-1) // for the length of the dashes
 // dots for measurements, and a line at the answer. format is svg or png.
 func (r *Result) Plot(w io.Writer, format string) error {
 	p := plot.New()
-	p.Title.Text = fmt.Sprintf("best: %.0f %% raw, %.0f %% encoded, %.4g images/s", 100*r.RawRatio, 100*r.EncodedRatio, float64(r.Verified))
-	p.X.Label.Text, p.Y.Label.Text = "encoded : raw images", "images/s"
+	forms := r.path()
+	title := ""
+	for _, f := range slices.Backward(forms) {
+		title += fmt.Sprintf("%.0f %% %s, ", 100*r.Of(f), f)
+	}
+	p.Title.Text = fmt.Sprintf("best: %s%.4g images/s", title, float64(r.Verified))
+	p.X.Label.Text, p.Y.Label.Text = strings.Join(r.Forms, " : ")+" images", "images/s"
 	var ticks plot.ConstantTicks
-	for i := range tenths + 1 {
-		ticks = append(ticks, plot.Tick{Value: float64(i) / tenths, Label: fmt.Sprintf("%d:%d", tenths-i, i)})
+	for i := 0; i <= forms.last(); i += max(1, len(forms)-1) {
+		place := float64(i) / tenths
+		var label []string
+		for _, f := range forms {
+			label = append(label, fmt.Sprintf("%.0f", tenths*forms.mix(place).Of(f)))
+		}
+		ticks = append(ticks, plot.Tick{Value: place, Label: strings.Join(label, ":")})
 	}
 	p.X.Tick.Marker, p.Legend.Top = ticks, true
 	p.Add(plotter.NewGrid())
@@ -53,7 +66,7 @@ func (r *Result) Plot(w io.Writer, format string) error {
 		steps = append(steps, s.Point)
 	}
 	for _, t := range r.Runs {
-		runs = append(runs, Point{RawRatio: t.RawRatio, Throughput: t.Throughput})
+		runs = append(runs, Point{Shares: t.Shares, Throughput: t.Throughput})
 	}
 	top := Rate(1) // the highest rate shown: everything of interest lies well below it
 	for _, p := range slices.Concat(r.Curve, runs) {
@@ -68,13 +81,13 @@ func (r *Result) Plot(w io.Writer, format string) error {
 		{"", loadingInk, dots, steps, loading},
 		{"", decodingInk, dots, steps, decoding},
 		{"a run of the engine", resultInk, dots, runs, throughput},
-		{"", ink, 2, []Point{{RawRatio: r.RawRatio}, {RawRatio: r.RawRatio, Throughput: top}}, throughput},
+		{"", ink, 2, []Point{{Shares: r.Shares}, {Shares: r.Shares, Throughput: top}}, throughput},
 	} {
-		if err := s.addTo(p, top); err != nil {
+		if err := s.addTo(p, forms, top); err != nil {
 			return err
 		}
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, float64(top)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(max(len(forms)-1, 1)), 0, float64(top)
 	picture, err := p.WriterTo(23*vg.Centimeter, 14*vg.Centimeter, format)
 	if err != nil {
 		return err
@@ -83,11 +96,21 @@ func (r *Result) Plot(w io.Writer, format string) error {
 	return err
 }
 
+// path is that of the forms.
+func (r *Result) path() (p path) {
+	for f := range shard.Cost(shard.NumCosts) {
+		if slices.Contains(r.Forms, f.String()) {
+			p = append(p, f)
+		}
+	}
+	return p
+}
+
 // addTo adds the series to a diagram that shows rates up to top.
-func (s *series) addTo(p *plot.Plot, top Rate) error {
+func (s *series) addTo(p *plot.Plot, forms path, top Rate) error {
 	var spots plotter.XYs
 	for _, pt := range s.points {
-		spots = append(spots, plotter.XY{X: pt.RawRatio, Y: float64(min(s.rate(pt), 100*top))}) // not infinite
+		spots = append(spots, plotter.XY{X: forms.place(pt.Shares), Y: float64(min(s.rate(pt), 100*top))}) // not infinite
 	}
 	if len(spots) == 0 {
 		return nil

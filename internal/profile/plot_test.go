@@ -9,19 +9,24 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/convert"
 )
 
 // example is a result with every kind of point, including infinite ones.
 func example() *Result {
 	m := model{
-		load: line{0.001, 0.01}, decode: line{0.02, 0.0005},
-		hits: func(raw float64) float64 { return max(0, 1-2*raw) },
+		load: costs{0.001, 0, 0.01}, decode: costs{0.02, 0, 0.0005},
+		hits: func(s convert.Shares) float64 { return max(0, 1-2*s.Raw) },
 	}
-	r := &Result{RawRatio: 0.6, EncodedRatio: 0.4, Verified: 150, Curve: m.curve()}
+	r := &Result{Forms: []string{"encoded", "raw"}, Shares: convert.Shares{Raw: 0.6}, EncodedRatio: 0.4, Verified: 150}
+	for i := range 101 {
+		r.Curve = append(r.Curve, m.at(convert.Shares{Raw: float64(i) / 100}))
+	}
 	for _, x := range []float64{0, 0.5, 0.8} {
-		p := m.at(x)
+		p := m.at(convert.Shares{Raw: x})
 		r.Steps = append(r.Steps, Step{Point: p})
-		r.Runs = append(r.Runs, Trial{RawRatio: x, Throughput: p.Throughput * 0.9})
+		r.Runs = append(r.Runs, Trial{Shares: p.Shares, Throughput: p.Throughput * 0.9})
 	}
 	return r
 }

@@ -12,10 +12,12 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // profiler is the state of one Run.
@@ -25,7 +27,9 @@ type profiler struct {
 	budget engine.Budget // of the mount
 	work   string        // the directory for all files
 	images []picture
-	few    int // number of images the engine decodes in a few seconds
+	path   path    // of the forms that are candidates
+	most   float64 // share of the images that are not raw which can be packed
+	few    int     // number of images the engine decodes in a few seconds
 	hits   *hitTable
 	mixes  int // manifests made
 	result Result
@@ -89,29 +93,96 @@ func rootOf(ds *dataset.Dataset) string {
 	return ds.Root()
 }
 
-// prepare makes the raw copies and fills in everything known without measuring.
+// prepare makes the copies and fills in everything known without measuring.
 func (p *profiler) prepare(ctx context.Context) error {
 	rate, err := p.makeCopies(ctx)
 	if err != nil {
 		return err
 	}
-	var encoded, raw []int64
-	for _, img := range p.images {
-		encoded, raw = append(encoded, img.encoded.size), append(raw, img.raw.size)
-	}
+	var bytes [shard.NumCosts]float64
+	bytes, p.most = p.formBytes()
+	p.path = candidates(p.may(shard.Packed) && p.most > 0, p.may(shard.Raw), bytes)
 	p.few = p.enough(rate, 3*p.o.Least.Seconds())
-	p.hits = newHitTable(p.budget, p.o.Raw, mean(encoded), p.o.Samples)
+	growth := bytes[shard.Packed] / bytes[shard.Encoded]
+	p.hits = newHitTable(p.budget, p.o.Raw, bytes[shard.Encoded], growth, p.o.Samples, p.path)
 	r := &p.result
 	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Name(), p.work, p.ds.Len(), len(p.images)
-	r.AlreadyRaw, r.CacheBytes, r.Workers = p.hits.already, p.hits.limit, p.o.Engine.Workers
-	r.Encoded.Bytes, r.Raw.Bytes = mean(encoded), mean(raw)
+	r.AlreadyRaw, r.AlreadyPacked = p.hits.already.Raw, p.hits.already.Packed
+	r.CacheBytes, r.Workers = p.hits.limit, p.o.Engine.Workers
+	for f, cost := range r.costs() {
+		cost.Bytes = bytes[f]
+	}
+	for _, f := range p.path {
+		r.Forms = append(r.Forms, f.String())
+	}
 	r.Notes = []Note{}
 	p.noteIf(rootOf(p.ds) == "", CopiedOut)
 	p.noteIf(rootOf(p.ds) != "" && !sameDevice(p.work, p.ds.Root()), OtherStorage)
 	p.noteIf(!p.o.Storage.Direct, PageCache)
 	p.o.Storage.Direct = true
 	p.noteIf(p.hits.left, SmallDataset)
+	p.noteIf(p.may(shard.Packed) && p.most == 0, NoPackedForm)
 	return nil
+}
+
+// formBytes is the mean size of the images' files in each form, 0 where there is none, and the share of
+// those that are not raw which have a packed form.
+func (p *profiler) formBytes() (bytes [shard.NumCosts]float64, packable float64) {
+	var sizes [shard.NumCosts][]int64
+	var packed, others float64
+	for _, img := range p.images {
+		for f := range sizes {
+			of := img.files[f]
+			if of.path == "" && img.is != shard.Encoded {
+				of = img.files[img.is]
+			}
+			if of.path != "" {
+				sizes[f] = append(sizes[f], of.size)
+			}
+		}
+		if img.is != shard.Raw {
+			others++
+			if img.files[shard.Packed].path != "" {
+				packed++
+			}
+		}
+	}
+	for f, all := range sizes {
+		if len(all) > 0 {
+			bytes[f] = mean(all)
+		}
+	}
+	return bytes, packed / max(others, 1)
+}
+
+// possible is the mix nearest to another one: images that are raw or packed already stay so, and not all can
+// be packed.
+func (p *profiler) possible(s convert.Shares) convert.Shares {
+	already := p.hits.already
+	raw := max(s.Raw, already.Raw)
+	packed := max(min(s.Packed, (1-raw)*p.most), already.Packed)
+	return convert.Shares{Raw: min(raw, 1-packed), Packed: packed}
+}
+
+// tenth is a mix of the path by its number.
+func (p *profiler) tenth(number int) convert.Shares {
+	return p.possible(p.path.mix(float64(number) / tenths))
+}
+
+// pairs are the mixes of two forms each in equal steps, from the smallest files to the largest: so many steps from
+// one form alone to the next.
+func (p *profiler) pairs(steps int) (all []convert.Shares) {
+	for i := range steps*(len(p.path)-1) + 1 {
+		all = append(all, p.possible(p.path.mix(float64(i)/float64(steps))))
+	}
+	if len(p.path) < 3 {
+		return all
+	}
+	ends := path{p.path[0], p.path[2]}
+	for i := 1; i < steps; i++ {
+		all = append(all, p.possible(ends.mix(float64(i)/float64(steps))))
+	}
+	return all
 }
 
 func (p *profiler) noteIf(applies bool, n Note) {
@@ -131,65 +202,79 @@ func (p *profiler) enough(rate, seconds float64) int {
 	return n
 }
 
-// rises reports that more raw images do not slow down loading: they are smaller, or the
+// rises reports that images do not load more slowly in the mix after one: their files are smaller, or the
 // cache holds everything.
-func (p *profiler) rises() bool {
-	return (1-p.hits.at(1))*p.result.Raw.Bytes <= (1-p.hits.at(0))*p.result.Encoded.Bytes
+func (p *profiler) rises(mix int) bool {
+	bytes := func(mix int) (sum float64) {
+		s := p.tenth(min(mix, p.path.last()))
+		for f, cost := range p.result.costs() {
+			sum += s.Of(shard.Cost(f)) * cost.Bytes
+		}
+		return (1 - p.hits.at(s)) * sum
+	}
+	return bytes(mix+1) <= bytes(mix)
 }
 
 // measure finds the answer.
 func (p *profiler) measure(ctx context.Context) error {
-	points := map[int]Point{}
-	mix := func(i int) (pt Point, err error) {
-		pt, known := points[i]
+	points := map[convert.Shares]Point{}
+	at := func(s convert.Shares) (pt Point, err error) {
+		pt, known := points[s]
 		if !known {
-			pt, err = p.point(ctx, float64(i)/tenths)
-			points[i] = pt
+			pt, err = p.point(ctx, s)
+			points[s] = pt
 		}
 		return pt, err
 	}
+	last := p.path.last()
 	p.expected = 2*4 + 6
-	if p.o.Exhaustive {
-		p.expected = 2*(tenths+1) + tenths + 3
-		for i := range tenths + 1 {
-			if _, err := mix(i); err != nil {
-				return err
-			}
+	var also []convert.Shares // besides the search's
+	switch {
+	case p.o.Exhaustive:
+		also = p.pairs(tenths)
+		p.expected = int64(3*len(also)) + 3
+	case len(p.path) > 2: // it may leave out a form
+		also = []convert.Shares{p.tenth(0), p.tenth(last)}
+		p.expected = 2*(5+2) + 8
+	}
+	for _, s := range also {
+		if _, err := at(s); err != nil {
+			return err
 		}
 	}
 	r := &p.result
-	steps, best, err := search(p.rises(), mix)
+	steps, best, err := search(last, p.rises, func(mix int) (Point, error) { return at(p.tenth(mix)) })
 	if err != nil {
 		return err
 	}
 	m := modelOf(slices.Collect(maps.Values(points)), p.hits.at)
-	r.Steps, r.Curve = steps, m.curve()
-	r.BestOf11 = max(float64(best)/tenths, r.AlreadyRaw)
-	r.Crossing = round(m.best(r.AlreadyRaw))
-	r.Encoded.Load, r.Encoded.Decode = m.load.encoded, m.decode.encoded
-	r.Raw.Load, r.Raw.Decode = m.load.raw, m.decode.raw
-	p.noteIf(r.Raw.Bytes < r.Encoded.Bytes, RawSmaller)
+	r.Steps, r.BestTenths, r.Crossing = steps, p.tenth(best), m.best(p.pairs(100))
+	for i := range 10*last + 1 {
+		r.Curve = append(r.Curve, m.at(p.path.mix(float64(i)/100)))
+	}
+	for f, cost := range r.costs() {
+		if slices.Contains(p.path, shard.Cost(f)) {
+			cost.Load, cost.Decode = m.load[f], m.decode[f]
+		}
+	}
+	p.noteIf(p.may(shard.Raw) && r.Raw.Bytes < r.Encoded.Bytes, RawSmaller)
 	return p.verify(ctx, m)
 }
 
-// round rounds to whole percent, which is finer than measurements can resolve.
-func round(raw float64) float64 { return math.Round(raw*100) / 100 }
-
 // point measures loading and decoding of one mix.
-func (p *profiler) point(ctx context.Context, raw float64) (Point, error) {
-	raw = max(raw, p.result.AlreadyRaw)
-	hits := p.hits.at(raw)
-	load, err := p.measureLoad(ctx, raw, hits)
+func (p *profiler) point(ctx context.Context, s convert.Shares) (Point, error) {
+	hits := p.hits.at(s)
+	load, err := p.measureLoad(ctx, s, hits)
 	if err != nil {
 		return Point{}, err
 	}
 	p.measured()
-	decode, err := p.measureDecode(ctx, raw)
+	decode, err := p.measureDecode(ctx, s)
 	if err != nil {
 		return Point{}, err
 	}
 	p.measured()
-	return pointOf(raw, hits, load, decode), nil
+	return pointOf(s, hits, load, decode), nil
 }
 
 func (p *profiler) measured() {
@@ -199,23 +284,26 @@ func (p *profiler) measured() {
 	}
 }
 
-// verify runs the engine at the crossing of the curves, at the neighboring mixes of the
-// search, and at the ends. The fastest is the answer.
+// verify runs the engine with the dataset as it is, at the crossing of the curves, at the neighboring
+// mixes of the search, and with each form alone. The fastest is the answer.
 func (p *profiler) verify(ctx context.Context, m model) error {
 	r := &p.result
-	below := math.Floor(r.Crossing*tenths+1e-9) / tenths
-	ratios := []float64{r.Crossing, r.AlreadyRaw, 1, r.BestOf11, below, below + 1.0/tenths}
+	below := int(math.Floor(p.path.place(r.Crossing)*tenths + 1e-9))
+	some := []convert.Shares{p.tenth(0), r.Crossing, r.BestTenths, p.tenth(below), p.tenth(min(below+1, p.path.last()))}
+	for k := range p.path {
+		some = append(some, p.tenth(k*tenths))
+	}
 	if p.o.Exhaustive {
-		for i := range tenths + 1 {
-			ratios = append(ratios, float64(i)/tenths)
+		some = append(some, p.pairs(tenths)...)
+	}
+	var mixes []convert.Shares
+	for _, s := range some {
+		if !slices.ContainsFunc(mixes, func(other convert.Shares) bool { return apart(s, other) < nearby }) {
+			mixes = append(mixes, s)
 		}
 	}
-	for k := range ratios {
-		ratios[k] = min(max(ratios[k], r.AlreadyRaw), 1)
-	}
-	slices.Sort(ratios)
-	ratios = slices.CompactFunc(ratios, func(a, b float64) bool { return math.Abs(a-b) < nearby })
-	for some := range slices.Chunk(ratios, p.atOnce()) {
+	slices.SortStableFunc(mixes[1:], func(a, b convert.Shares) int { return cmp.Compare(p.path.place(a), p.path.place(b)) })
+	for some := range slices.Chunk(mixes, p.atOnce()) {
 		if err := p.contest(ctx, m, some); err != nil {
 			return err
 		}
@@ -224,12 +312,17 @@ func (p *profiler) verify(ctx context.Context, m model) error {
 	return nil
 }
 
+// apart is the largest difference of two mixes' shares.
+func apart(a, b convert.Shares) float64 {
+	return max(math.Abs(a.Raw-b.Raw), math.Abs(a.Packed-b.Packed))
+}
+
 // atOnce is how many engines fit under the memory limit, including their prefetched
 // batches.
 func (p *profiler) atOnce() int {
 	const most, process, worker = 6, 28 << 20, 4 << 20
 	e := &p.o.Engine
-	held := int64(float64(p.few) * max(p.result.Encoded.Bytes, p.result.Raw.Bytes))
+	held := int64(float64(p.few) * max(p.result.Encoded.Bytes, p.result.Packed.Bytes, p.result.Raw.Bytes))
 	ahead := int64(e.PrefetchDepth + 2)
 	batch := min(p.budget.Size(engine.Key{}, layout.NPY), e.MemoryLimit/ahead+1) // a larger batch does not fit even once
 	each := min(p.hits.limit, 2*held) + ahead*batch + int64(e.Workers)*worker
@@ -247,29 +340,37 @@ const (
 // Less is no reason to store a dataset twice, even if it can be measured.
 const LeastGain = 1.03
 
-// decide chooses the crossing unless another run was clearly faster. The run with the fewest raw
-// images is the answer unless the chosen one was faster than that by LeastGain, and clearly.
+// decide chooses the crossing unless another run was clearly faster. The dataset as it is, which was run first,
+// is the answer unless the chosen one was faster than that by LeastGain, and clearly.
 func (p *profiler) decide(m model) {
 	r := &p.result
-	crossing := r.Runs[0]
-	for _, run := range r.Runs {
-		if math.Abs(run.RawRatio-r.Crossing) < math.Abs(crossing.RawRatio-r.Crossing) {
+	asItIs, crossing := &r.Runs[0], &r.Runs[0]
+	for k := range r.Runs {
+		if run := &r.Runs[k]; apart(run.Shares, r.Crossing) < apart(crossing.Shares, r.Crossing) {
 			crossing = run
 		}
 	}
-	answer := slices.MaxFunc(r.Runs, func(a, b Trial) int { return cmp.Compare(a.Throughput, b.Throughput) })
-	if !answer.beats(&crossing) {
+	answer := crossing
+	for k := range r.Runs {
+		if run := &r.Runs[k]; run.Throughput > answer.Throughput {
+			answer = run
+		}
+	}
+	if !answer.beats(crossing) {
 		answer = crossing
 	}
-	within := answer.RawRatio != r.Runs[0].RawRatio && (answer.Throughput < LeastGain*r.Runs[0].Throughput || !answer.beats(&r.Runs[0]))
+	within := answer != asItIs && (answer.Throughput < LeastGain*asItIs.Throughput || !answer.beats(asItIs))
 	if within {
-		answer = r.Runs[0]
+		answer = asItIs
 	}
 	p.noteIf(within, WithinNoise)
 	p.noteIf(slices.ContainsFunc(r.Runs, func(t Trial) bool { return t.Noise > noisy }), Noisy)
-	r.RawRatio, r.EncodedRatio, r.Verified = answer.RawRatio, round(1-answer.RawRatio), answer.Throughput
-	r.EncodedOnly = r.Runs[0].Throughput // of the run with the fewest raw images
-	r.AsItIs = answer.RawRatio <= r.AlreadyRaw
-	p.noteIf(answer.RawRatio != crossing.RawRatio && !within, OtherWins)
-	p.noteIf(float64(crossing.Throughput) < expected*float64(m.at(crossing.RawRatio).Throughput), Waiting)
+	r.Shares = convert.Shares{Raw: round(answer.Raw), Packed: round(answer.Packed)}
+	r.EncodedRatio, r.Verified = round(r.Of(shard.Encoded)), answer.Throughput
+	r.EncodedOnly, r.AsItIs = asItIs.Throughput, answer == asItIs
+	p.noteIf(answer != crossing && !within, OtherWins)
+	p.noteIf(float64(crossing.Throughput) < expected*float64(m.at(crossing.Shares).Throughput), Waiting)
 }
+
+// round rounds to whole percent, which is finer than measurements can resolve.
+func round(share float64) float64 { return math.Round(share*100) / 100 }

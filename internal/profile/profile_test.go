@@ -21,6 +21,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
@@ -77,7 +78,7 @@ func options(t testing.TB) Options {
 			Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20,
 		},
 		Storage: dataset.Storage{Direct: true},
-		Work:    t.TempDir(), Least: 20 * time.Millisecond,
+		Work:    t.TempDir(), Least: 20 * time.Millisecond, Forms: []shard.Cost{shard.Raw},
 	}
 }
 
@@ -111,10 +112,10 @@ func TestSlowStorageWantsEncoded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.RawRatio > 0.35 || r.RawRatio+r.EncodedRatio != 1 || r.BestOf11 > 0.35 {
-		t.Errorf("raw ratio %v, of 11 %v", r.RawRatio, r.BestOf11)
+	if r.Shares.Raw > 0.35 || r.Shares.Raw+r.EncodedRatio != 1 || r.BestTenths.Raw > 0.35 {
+		t.Errorf("raw ratio %v, of 11 %v", r.Shares.Raw, r.BestTenths.Raw)
 	}
-	if first := r.Steps[0]; first.RawRatio != 0.5 || first.Limit != Loading || first.To != 0.5 || first.From != 0 {
+	if first := r.Steps[0]; first.Raw != 0.5 || first.Limit != Loading || first.To != 5 || first.From != 0 {
 		t.Errorf("first step %+v", first)
 	}
 	if steps := len(r.Steps); steps < 3 || steps > 4 || copied != 20 || figures < 2*steps+2 {
@@ -138,10 +139,10 @@ func TestFastStorageWantsRaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.RawRatio < 0.7 || r.Encoded.Decode < 2*r.Raw.Decode || r.Raw.Bytes <= r.Encoded.Bytes {
-		t.Errorf("raw ratio %v: %+v, %+v", r.RawRatio, r.Steps, r.Runs)
+	if r.Shares.Raw < 0.7 || r.Encoded.Decode < 2*r.Raw.Decode || r.Raw.Bytes <= r.Encoded.Bytes {
+		t.Errorf("raw ratio %v: %+v, %+v", r.Shares.Raw, r.Steps, r.Runs)
 	}
-	if first := r.Steps[0]; first.Limit != Decoding || first.From != 0.5 || first.To != 1 {
+	if first := r.Steps[0]; first.Limit != Decoding || first.From != 5 || first.To != 10 {
 		t.Errorf("first step %+v", first)
 	}
 	if !slices.Contains(r.Notes, PageCache) || slices.Contains(r.Notes, RawSmaller) {
@@ -161,8 +162,8 @@ func TestSmallRawNeedsNoSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.RawRatio < 0.9 || !slices.Contains(r.Notes, RawSmaller) || len(r.Runs) < tenths+1 {
-		t.Errorf("raw ratio %v, notes %v, %d runs", r.RawRatio, r.Notes, len(r.Runs))
+	if r.Shares.Raw < 0.9 || !slices.Contains(r.Notes, RawSmaller) || len(r.Runs) < tenths+1 {
+		t.Errorf("raw ratio %v, notes %v, %d runs", r.Shares.Raw, r.Notes, len(r.Runs))
 	}
 	empty(t, o.Work)
 }
@@ -199,8 +200,8 @@ func TestSmallSampleInTheCache(t *testing.T) {
 		if slices.Contains(r.Notes, SmallDataset) != note || math.IsInf(float64(r.Steps[0].Loading), 1) != (samples == 20) {
 			t.Errorf("of %d: notes %v, %+v", samples, r.Notes, r.Steps[0])
 		}
-		if samples != 20 && r.RawRatio > 0.35 {
-			t.Errorf("of %d: raw ratio %v", samples, r.RawRatio)
+		if samples != 20 && r.Shares.Raw > 0.35 {
+			t.Errorf("of %d: raw ratio %v", samples, r.Shares.Raw)
 		}
 		for _, run := range r.Runs {
 			if run.FirstEpoch <= 0 || run.Noise < 0 || samples == 0 && run.HitRatio > 0 {
@@ -212,14 +213,14 @@ func TestSmallSampleInTheCache(t *testing.T) {
 
 // TestNoiseDecidesNothing: a mix is the answer only if it was faster in all turns but one.
 func TestNoiseDecidesNothing(t *testing.T) {
-	m := model{load: line{0.5, 1}, decode: line{1.5, 0.5}, hits: func(float64) float64 { return 0 }}
+	m := model{load: costs{0.5, 0, 1}, decode: costs{1.5, 0, 0.5}, hits: func(convert.Shares) float64 { return 0 }}
 	idle, err := engine.New(ramps(t, 4, 8), options(t).Engine)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer idle.Close()
 	trial := func(raw float64, turns ...float64) Trial {
-		return newTrial(raw, &reading{engine: idle, first: 1, turns: turns})
+		return newTrial(convert.Shares{Raw: raw}, &reading{engine: idle, first: 1, turns: turns})
 	}
 	encoded := trial(0, 1, 1.1, 1, 1.2, 1)
 	for _, c := range []struct {
@@ -234,14 +235,14 @@ func TestNoiseDecidesNothing(t *testing.T) {
 		{trial(0.5, 0.8, 0.7, 3, 0.8, 0.9), 0.5, []Note{Noisy}},
 		{trial(0.5, 1.3, 1.4, 1.3, 1.5, 1.3), 0, []Note{OtherWins}},
 	} {
-		p := &profiler{result: Result{Crossing: 0.5, Runs: []Trial{encoded, c.crossing}}}
+		p := &profiler{result: Result{Crossing: convert.Shares{Raw: 0.5}, Runs: []Trial{encoded, c.crossing}}}
 		p.decide(m)
 		p.result.Notes = slices.DeleteFunc(p.result.Notes, func(n Note) bool { return n == Waiting })
 		if p.result.AsItIs != (c.answer == 0) {
 			t.Errorf("%v: best as it is: %v", c.crossing.turns, p.result.AsItIs)
 		}
-		if p.result.RawRatio != c.answer || !slices.Equal(p.result.Notes, c.notes) {
-			t.Errorf("%v: %v raw, %v; want %v, %v", c.crossing.turns, p.result.RawRatio, p.result.Notes, c.answer, c.notes)
+		if p.result.Shares.Raw != c.answer || !slices.Equal(p.result.Notes, c.notes) {
+			t.Errorf("%v: %v raw, %v; want %v, %v", c.crossing.turns, p.result.Shares.Raw, p.result.Notes, c.answer, c.notes)
 		}
 	}
 }
@@ -255,7 +256,7 @@ func TestEntryPoints(t *testing.T) {
 		o.Engine.Transform = resample.Options{Mode: resample.RandomResizedCrop, Height: 32, Width: 32, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{0.75, 4.0 / 3}}
 		p, done := prepared(t, ds, o)
 		defer done()
-		r, err := p.start(t.Context(), 0.5, 20, o.Storage, 0)
+		r, err := p.start(t.Context(), convert.Shares{Raw: 0.5}, 20, o.Storage, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +271,7 @@ func TestEntryPoints(t *testing.T) {
 		if on := rule != decode.EntryOff; (first.Made > 0) != on || (later.Used > first.Used) != on || again > first.Made/2 {
 			t.Errorf("rule %d: %+v after the first epoch, %+v after others", rule, first, later)
 		}
-		if _, err := p.measureLoad(t.Context(), 0.5, 0); err != nil {
+		if _, err := p.measureLoad(t.Context(), convert.Shares{Raw: 0.5}, 0); err != nil {
 			t.Errorf("rule %d: %v", rule, err)
 		}
 	}
@@ -284,11 +285,12 @@ func TestCacheOfARun(t *testing.T) {
 	p, done := prepared(t, ds, o)
 	defer done()
 	for _, raw := range []float64{0, 0.5} {
-		r, err := p.start(t.Context(), raw, 40, o.Storage, p.hits.at(raw))
+		s := convert.Shares{Raw: raw}
+		r, err := p.start(t.Context(), s, 40, o.Storage, p.hits.at(s))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, want := -1.0, p.hits.at(raw)
+		got, want := -1.0, p.hits.at(s)
 		near := func() bool { return got > want-0.1 && got < want+0.1 }
 		for turn := 0; turn < 40 && !near(); turn++ { // a plan that comes late costs the hits of its epoch
 			r.before[0], r.before[1] = r.counts()
@@ -305,8 +307,8 @@ func TestCacheOfARun(t *testing.T) {
 			t.Errorf("at %v: hits %v, want %v", raw, got, want)
 		}
 	}
-	if p.hits.at(0) <= p.hits.at(1) {
-		t.Errorf("hits %v encoded, %v raw", p.hits.at(0), p.hits.at(1))
+	if a, b := p.hits.at(convert.Shares{}), p.hits.at(convert.Shares{Raw: 1}); a <= b {
+		t.Errorf("hits %v encoded, %v raw", a, b)
 	}
 }
 
@@ -328,29 +330,33 @@ func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) 
 	return p, func() { _ = os.RemoveAll(work) }
 }
 
-// TestSpread: the share is exact for multiples of ten images, samples that were raw before
-// count, and any part of a mix has the share of the whole, to within one.
+// TestSpread: the shares are exact for multiples of ten images, samples that were raw before
+// count, and any part of a mix has the shares of the whole, to within one.
 func TestSpread(t *testing.T) {
 	for already := range 11 {
 		images := make([]picture, 100)
 		for k := range images {
-			images[k].already = k%10 < already
+			images[k].files[shard.Raw].path, images[k].files[shard.Packed].path = "raw", "packed"
+			if k%10 < already {
+				images[k].is = shard.Raw
+			}
 		}
 		for i := range tenths + 1 {
-			raw, count := spread(images, float64(i)/tenths), 0
-			for k, is := range raw {
-				if is {
-					count++
+			for j := range tenths + 1 - i {
+				var count [shard.NumCosts]int
+				for k, f := range spread(images, convert.Shares{Raw: float64(i) / tenths, Packed: float64(j) / tenths}) {
+					count[f]++
+					if images[k].is == shard.Raw && f != shard.Raw {
+						t.Fatal("a raw image cannot be anything else")
+					}
+					if expect := float64(k+1) * float64(i) / tenths; already == 0 && math.Abs(float64(count[shard.Raw])-expect) > 1 {
+						t.Fatalf("%d of the first %d at %d:10", count, k+1, i)
+					}
 				}
-				if images[k].already && !is {
-					t.Fatal("a raw image cannot be encoded")
+				raw := max(10*i, 10*already)
+				if packed := min(10*j, 100-raw); count != [shard.NumCosts]int{100 - raw - packed, packed, raw} {
+					t.Errorf("%v, want %d raw and %d packed", count, raw, packed)
 				}
-				if expect := float64(k+1) * float64(i) / tenths; already == 0 && (float64(count) < expect-1 || float64(count) > expect+1) {
-					t.Fatalf("%d of the first %d at %d:10", count, k+1, i)
-				}
-			}
-			if want := max(10*i, 10*already); count != want {
-				t.Errorf("%d raw, want %d", count, want)
 			}
 		}
 	}
@@ -372,7 +378,7 @@ func TestAlreadyRaw(t *testing.T) {
 	ds, o := photos(t, 4, "ppm"), options(t)
 	o.Exhaustive = false
 	r, err := Run(t.Context(), ds, o)
-	if err != nil || r.AlreadyRaw != 1 || r.RawRatio != 1 || r.EncodedRatio != 0 {
+	if err != nil || r.AlreadyRaw != 1 || r.Shares.Raw != 1 || r.EncodedRatio != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -467,8 +473,8 @@ func TestArchive(t *testing.T) {
 	defer done()
 	seen := 0
 	for _, img := range p.images {
-		got, err := os.ReadFile(img.encoded.path)
-		if err != nil || int64(len(got)) != img.encoded.size || filepath.Dir(img.encoded.path) != p.work || img.raw.path == img.encoded.path {
+		got, err := os.ReadFile(img.files[shard.Encoded].path)
+		if err != nil || int64(len(got)) != img.files[shard.Encoded].size || filepath.Dir(img.files[shard.Encoded].path) != p.work || img.files[shard.Raw].path == img.files[shard.Encoded].path {
 			t.Errorf("%+v: %v", img, err)
 		}
 		for i := range from.Len() {

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+
+	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // Rate is images per second; infinite if an image needs no work. JSON has no infinity, so
@@ -32,7 +35,7 @@ const (
 
 // Point is a mix and its speed, measured or modeled.
 type Point struct {
-	RawRatio   float64 `json:"raw_ratio"` // share of the images that are raw
+	convert.Shares
 	HitRatio   float64 `json:"hit_ratio"` // share of the reads served by the mount's cache
 	Storage    Rate    `json:"storage_images_per_second"`
 	Loading    Rate    `json:"loading_images_per_second"` // Storage, improved by the cache
@@ -42,8 +45,8 @@ type Point struct {
 }
 
 // pointOf takes the seconds that an image takes to load from storage and to decode.
-func pointOf(raw, hits, load, decode float64) Point {
-	p := Point{raw, hits, rateOf(load), rateOf((1 - hits) * load), rateOf(decode), 0, Decoding}
+func pointOf(s convert.Shares, hits, load, decode float64) Point {
+	p := Point{s, hits, rateOf(load), rateOf((1 - hits) * load), rateOf(decode), 0, Decoding}
 	if p.Throughput = min(p.Loading, p.Decoding); p.Loading < p.Decoding {
 		p.Limit = Loading
 	}
@@ -53,15 +56,16 @@ func pointOf(raw, hits, load, decode float64) Point {
 // Step is a mix measured in the search and the conclusion from it.
 type Step struct {
 	Point
-	// From and To are the raw ratios of the mixes that may be best after this step,
-	// inclusive; equal after the last step.
-	From float64 `json:"candidates_from"`
-	To   float64 `json:"candidates_to"`
+	// From and To are the numbers of the mixes that may be best after this step, inclusive; equal after
+	// the last step. Mix 10·k is the k-th of the Result's Forms alone, and those between two forms have
+	// some tenths of each.
+	From int `json:"candidates_from"`
+	To   int `json:"candidates_to"`
 }
 
 // Trial is a run of the engine with a mix. It does everything a mount does.
 type Trial struct {
-	RawRatio   float64 `json:"raw_ratio"`
+	convert.Shares
 	HitRatio   float64 `json:"hit_ratio"`
 	FirstEpoch Rate    `json:"first_epoch_images_per_second"` // measured once, with an empty cache
 	Throughput Rate    `json:"images_per_second"`             // in later epochs
@@ -70,10 +74,10 @@ type Trial struct {
 	turns []float64 // seconds per image, for each turn; Throughput is from their median
 }
 
-func newTrial(raw float64, r *reading) Trial {
+func newTrial(s convert.Shares, r *reading) Trial {
 	middle := median(r.turns)
 	noise := (slices.Max(r.turns) - slices.Min(r.turns)) / 2 / middle
-	return Trial{raw, r.hits(), rateOf(r.first), rateOf(middle), noise, r.turns}
+	return Trial{s, r.hits(), rateOf(r.first), rateOf(middle), noise, r.turns}
 }
 
 // beats says whether t is faster than other by more than noise: turn by turn, in all turns but
@@ -98,7 +102,7 @@ type Cost struct {
 type Note string
 
 const (
-	// OtherStorage means that the raw copies were on another device than the dataset.
+	// OtherStorage means that the copies were on another device than the dataset.
 	OtherStorage Note = "other_storage"
 	// CopiedOut means that the dataset is in archives or in a store, and that the measured images were copied out of it.
 	CopiedOut Note = "copied_out"
@@ -109,43 +113,54 @@ const (
 	Waiting Note = "waiting"
 	// OtherWins means that another run was clearly faster than the one at the crossing.
 	OtherWins Note = "other_wins"
-	// WithinNoise means that the mix that should be fastest was not faster than the one with the
-	// fewest raw images by LeastGain and by more than noise. That one is the answer.
+	// WithinNoise means that the mix that should be fastest was not faster than the dataset as it is
+	// by LeastGain and by more than noise. That is the answer.
 	WithinNoise Note = "within_noise"
 	// Noisy means that the turns of a run differed more than on a machine that does nothing else.
 	Noisy Note = "noisy"
-	// SmallDataset means that the cache would hold all samples, even raw, and was left out of
+	// SmallDataset means that the cache would hold all samples, even in the largest form, and was left out of
 	// account; see Options.Samples.
 	SmallDataset Note = "small_dataset"
 	// RawSmaller means that raw files are smaller, so loading, too, gets faster with more
 	// of them, unless the cache holds everything.
 	RawSmaller Note = "raw_is_smaller"
+	// NoPackedForm means that packed images were a candidate, but none of those measured has a packed form.
+	NoPackedForm Note = "no_packed_form"
 )
 
 // Result is the answer and how it was found.
 type Result struct {
 	Dataset string `json:"dataset"`
-	Work    string `json:"work"` // where the raw copies were; they have been removed
+	Work    string `json:"work"` // where the copies were; they have been removed
 	Samples int    `json:"samples"`
 	Images  int    `json:"images"`     // used for measuring
 	Skipped int    `json:"unreadable"` // of the images chosen for measuring
 
-	RawRatio     float64 `json:"raw_ratio"` // the answer
-	EncodedRatio float64 `json:"encoded_ratio"`
-	AlreadyRaw   float64 `json:"already_raw_ratio"` // the least share any mix can have
-	AsItIs       bool    `json:"best_as_it_is"`     // RawRatio is AlreadyRaw: no mix is faster by LeastGain
-	Verified     Rate    `json:"verified_images_per_second"`
-	EncodedOnly  Rate    `json:"encoded_images_per_second"` // of the run without added raw images
-	BestOf11     float64 `json:"best_of_11_raw_ratio"`      // the search's answer
-	Crossing     float64 `json:"crossing_raw_ratio"`        // the model's
+	convert.Shares         // the answer
+	EncodedRatio   float64 `json:"encoded_ratio"`
+	AlreadyRaw     float64 `json:"already_raw_ratio"` // the least share any mix can have
+	AlreadyPacked  float64 `json:"already_packed_ratio"`
+	AsItIs         bool    `json:"best_as_it_is"` // no mix is faster by LeastGain
+	Verified       Rate    `json:"verified_images_per_second"`
+	EncodedOnly    Rate    `json:"encoded_images_per_second"` // of the dataset as it is
+
+	Forms      []string       `json:"forms"`          // from the smallest files to the largest
+	BestTenths convert.Shares `json:"best_of_tenths"` // the search's answer
+	Crossing   convert.Shares `json:"crossing"`       // the model's
 
 	CacheBytes int64   `json:"cache_bytes"`
 	Workers    int     `json:"workers"`
 	Encoded    Cost    `json:"encoded"`
+	Packed     Cost    `json:"packed"` // zero if it is no candidate, as of raw
 	Raw        Cost    `json:"raw"`
 	Steps      []Step  `json:"steps"`
 	Runs       []Trial `json:"runs"`
 	Notes      []Note  `json:"notes"`
-	// Curve is the model from no raw images to raw ones only, in equal steps.
+	// Curve is the model from the first form alone to the last one alone, in equal steps.
 	Curve []Point `json:"curve"`
+}
+
+// costs are those of an image by its form.
+func (r *Result) costs() [shard.NumCosts]*Cost {
+	return [...]*Cost{shard.Encoded: &r.Encoded, shard.Packed: &r.Packed, shard.Raw: &r.Raw}
 }

@@ -1,18 +1,63 @@
 package profile
 
-// tenths is the number of steps from all encoded to all raw.
+import (
+	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// tenths is the number of steps from one form alone to the next one alone.
 const tenths = 10
 
-// search finds the best of the mixes from 0 to 10 tenths of raw samples. Measuring a mix shows
-// whether loading or decoding is slower. If decoding limits it, mixes with fewer raw samples can
-// only be worse; if loading limits it, mixes with more can only be worse. rises says that
-// loading, too, gets faster with more raw samples, so that fewer are never better.
+// A path is the forms of a profile from the smallest files, which are decoded most slowly, to the
+// largest, which are decoded fastest. Its mixes are numbered: mix k·tenths is form k alone, and those
+// between two forms have some tenths of each.
+type path []shard.Cost
+
+// candidates is the path of encoded images and, if they are possible, packed and raw ones, by their files' mean
+// sizes. Packed images that are no smaller than raw ones, which are decoded faster, are no candidates.
+func candidates(packs, raws bool, bytes [shard.NumCosts]float64) path {
+	p := path{shard.Encoded}
+	if packs && (!raws || bytes[shard.Packed] < bytes[shard.Raw]) {
+		p = append(p, shard.Packed)
+	}
+	if raws {
+		p = append(p, shard.Raw)
+	}
+	return p
+}
+
+// last is the number of the last mix.
+func (p path) last() int { return tenths * (len(p) - 1) }
+
+// mix is the shares of the mix at a place, which is its number divided by tenths.
+func (p path) mix(place float64) convert.Shares {
+	var shares [shard.NumCosts]float64
+	k := min(int(place), max(len(p)-2, 0))
+	shares[p[k]] = 1 - (place - float64(k))
+	if k+1 < len(p) {
+		shares[p[k+1]] = place - float64(k)
+	}
+	return convert.Shares{Raw: shares[shard.Raw], Packed: shares[shard.Packed]}
+}
+
+// place is where a mix is, also one that leaves out a form between two others.
+func (p path) place(s convert.Shares) (place float64) {
+	for k, f := range p {
+		place += float64(k) * s.Of(f)
+	}
+	return place
+}
+
+// search finds the best of a path's mixes up to last. Measuring a mix shows whether loading or
+// decoding is slower. If decoding limits it, mixes before it can only be worse; if loading limits it,
+// mixes after it can only be worse. rises says of a mix that loading, too, gets faster after it, so that
+// mixes before it are never better.
 //
-// It measures at most 4 mixes.
-func search(rises bool, measure func(mix int) (Point, error)) (steps []Step, best int, err error) {
+// It measures at most 4 of 11 mixes, and 5 of 21.
+func search(last int, rises func(mix int) bool, measure func(mix int) (Point, error)) (steps []Step, best int, err error) {
 	// No mix up to low except low itself can be best, and none from high on except high
 	// itself. Both are measured or out of range.
-	low, high := -1, tenths+1
+	low, high := -1, last+1
 	fastest := Rate(-1)
 	for high-low > 1 {
 		mid := (low + high) / 2
@@ -23,16 +68,16 @@ func search(rises bool, measure func(mix int) (Point, error)) (steps []Step, bes
 		if p.Throughput > fastest {
 			best, fastest = mid, p.Throughput
 		}
-		if p.Limit == Loading && !rises {
+		if p.Limit == Loading && !rises(mid) {
 			high = mid
 		} else {
 			low = mid
 		}
-		from, to := max(low, 0), min(high, tenths)
+		from, to := max(low, 0), min(high, last)
 		if high-low == 1 {
 			from, to = best, best
 		}
-		steps = append(steps, Step{p, float64(from) / tenths, float64(to) / tenths})
+		steps = append(steps, Step{p, from, to})
 	}
 	return steps, best, nil
 }

@@ -5,43 +5,45 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/shard"
 )
 
-// monotone returns loading that only falls and decoding that only rises over 11 mixes, with
+// monotone returns loading that only falls and decoding that only rises over some mixes, with
 // flat parts, and cases where one of them is always slower.
-func monotone(r *rand.Rand) []Point {
-	points := make([]Point, tenths+1)
+func monotone(r *rand.Rand, last int) []Point {
+	points := make([]Point, last+1)
 	load, decode := 10+r.Float64()*300, 10+r.Float64()*300
 	step := func(most float64) float64 { return float64(r.IntN(2)) * r.Float64() * most }
 	for i := range points {
-		points[i] = pointOf(float64(i)/tenths, 0, 1/load, 1/decode)
+		points[i] = pointOf(convert.Shares{Raw: float64(i) / float64(last)}, 0, 1/load, 1/decode)
 		load, decode = load-min(step(60), load/2), decode+step(60)
 	}
 	return points
 }
 
-// TestSearchFindsTheBest: for any two curves, the search finds a best mix with at most 4
-// measurements, none repeated, the first in the middle. After each step the best is among
+// TestSearchFindsTheBest: for any two curves, the search finds a best mix of 11 with at most 4
+// measurements, and of 21 with 5, none repeated, the first in the middle. After each step the best is among
 // the candidates.
 func TestSearchFindsTheBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
-		points := monotone(r)
+	for k := range 20_000 {
+		last := tenths * (1 + k%2)
+		points := monotone(r, last)
 		most := Rate(0)
 		for _, p := range points {
 			most = max(most, p.Throughput)
 		}
 		var measured []int
-		steps, best, err := search(false, func(i int) (Point, error) {
+		steps, best, err := search(last, never, func(i int) (Point, error) {
 			measured = append(measured, i)
 			return points[i], nil
 		})
 		for _, s := range steps {
 			left := Rate(0)
-			for _, p := range points {
-				if p.RawRatio >= s.From && p.RawRatio <= s.To {
-					left = max(left, p.Throughput)
-				}
+			for _, p := range points[s.From : s.To+1] {
+				left = max(left, p.Throughput)
 			}
 			if left != most {
 				t.Fatalf("%v: %v to %v are left, without the best", points, s.From, s.To)
@@ -54,90 +56,134 @@ func TestSearchFindsTheBest(t *testing.T) {
 		for _, i := range measured {
 			seen[i] = true
 		}
-		if last := steps[len(steps)-1]; last.From != last.To || last.From != points[best].RawRatio {
-			t.Fatalf("found %d, but left are %v to %v", best, last.From, last.To)
+		if end := steps[len(steps)-1]; end.From != end.To || end.From != best {
+			t.Fatalf("found %d, but left are %v to %v", best, end.From, end.To)
 		}
-		if measured[0] != 5 || len(measured) > 4 || len(seen) != len(measured) || len(steps) != len(measured) {
+		if measured[0] != last/2 || len(measured) > 3+last/tenths || len(seen) != len(measured) || len(steps) != len(measured) {
 			t.Fatalf("measured %v", measured)
 		}
 	}
 }
 
 func TestSearchWhereRawLoadsFaster(t *testing.T) {
-	_, best, err := search(true, func(i int) (Point, error) {
-		return pointOf(0, 0, 1/float64(10+i), 1/float64(100+i)), nil
+	_, best, err := search(tenths, func(int) bool { return true }, func(i int) (Point, error) {
+		return pointOf(convert.Shares{}, 0, 1/float64(10+i), 1/float64(100+i)), nil
 	})
 	if best != tenths || err != nil {
 		t.Errorf("found %d, %v", best, err)
 	}
 }
 
+func never(int) bool { return false }
+
 func TestSearchEndsWithAnError(t *testing.T) {
 	broken := errors.New("broken")
 	calls := 0
-	_, _, err := search(false, func(int) (Point, error) { calls++; return Point{}, broken })
+	_, _, err := search(tenths, never, func(int) (Point, error) { calls++; return Point{}, broken })
 	if err != broken || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
 
+// TestPath: places and mixes are each other's inverse, and the parts of a mix are never negative.
+func TestPath(t *testing.T) {
+	for _, p := range []path{
+		{shard.Encoded}, {shard.Encoded, shard.Raw}, {shard.Encoded, shard.Packed}, {shard.Encoded, shard.Packed, shard.Raw},
+	} {
+		for i := range 10*p.last() + 1 {
+			place := float64(i) / 100
+			s := p.mix(place)
+			if math.Abs(p.place(s)-place) > 1e-12 {
+				t.Errorf("%v at %v: %+v is at %v", p, place, s, p.place(s))
+			}
+			for f := range shard.Cost(shard.NumCosts) {
+				if s.Of(f) < -1e-12 {
+					t.Errorf("%v at %v: %+v", p, place, s)
+				}
+			}
+		}
+	}
+}
+
 // TestFitRecoversCosts: the noiseless mixes of a search yield the exact costs.
 func TestFitRecoversCosts(t *testing.T) {
-	fitted := func(raw, seconds []float64) line {
+	fitted := func(mixes []convert.Shares, seconds func(s convert.Shares) float64) costs {
 		var points []Point
-		for i, x := range raw {
-			points = append(points, pointOf(x, 0, seconds[i], 0))
+		for _, s := range mixes {
+			points = append(points, pointOf(s, 0, seconds(s), 0))
 		}
 		return fit(points, func(p Point) Rate { return p.Storage })
 	}
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 1000 {
-		want := line{r.Float64() * float64(r.IntN(3)), r.Float64() + 0.001}
-		raw := []float64{0.5, 0.8, 0.9}
-		var seconds []float64
-		for _, x := range raw {
-			seconds = append(seconds, want.at(x))
+	raws := func(shares ...float64) (mixes []convert.Shares) {
+		for _, raw := range shares {
+			mixes = append(mixes, convert.Shares{Raw: raw})
 		}
-		if got := fitted(raw, seconds); math.Abs(got.encoded-want.encoded) > 1e-9 || math.Abs(got.raw-want.raw) > 1e-9 {
+		return mixes
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	near := func(a, b costs) bool {
+		return math.Abs(a[0]-b[0])+math.Abs(a[1]-b[1])+math.Abs(a[2]-b[2]) < 1e-6
+	}
+	for range 1000 {
+		want := costs{r.Float64() * float64(r.IntN(3)), 0, r.Float64() + 0.001}
+		if got := fitted(raws(0.5, 0.8, 0.9), func(s convert.Shares) float64 { return want.at(s) }); !near(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
+		want[shard.Packed] = r.Float64() * float64(r.IntN(3))
+		three := append(raws(0, 1), convert.Shares{Packed: 1}, convert.Shares{Raw: 0.4, Packed: 0.6})
+		if got := fitted(three, func(s convert.Shares) float64 { return want.at(s) }); !near(got, want) {
+			t.Fatalf("of three forms: got %v, want %v", got, want)
+		}
 	}
-	if got := fitted([]float64{0.5, 0.9}, []float64{1, 3}); got.encoded != 0 || got.raw <= 0 {
+	is := func(raw float64) func(convert.Shares) float64 {
+		return func(s convert.Shares) float64 {
+			if s.Raw > raw {
+				return 3
+			}
+			return 1
+		}
+	}
+	if got := fitted(raws(0.5, 0.9), is(0.7)); got[shard.Encoded] != 0 || got[shard.Raw] <= 0 {
 		t.Errorf("costs below 0: %v", got)
 	}
-	if got := fitted([]float64{0.5}, []float64{2}); got != (line{2, 2}) {
+	if got := fitted(raws(0.5), is(1)); !near(got, costs{1, 1, 1}) {
 		t.Errorf("one mix: %v", got)
 	}
-	if got := fitted([]float64{0.5, 1}, []float64{0, 0}); got != (line{}) {
+	if got := fitted(raws(0.5, 1), func(convert.Shares) float64 { return 0 }); got != (costs{}) {
 		t.Errorf("nothing costs anything: %v", got)
 	}
 }
 
-// TestModelsBest: no whole percent is better, with and without a cache whose hits fall with the
-// share of raw images, and never below the least share.
+// TestModelsBest: no mix of two forms in whole percent is better, with and without a cache whose hits fall
+// with the share of raw images; of the forms that are no better than a mix of others, none is used.
 func TestModelsBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
+	p := &profiler{path: path{shard.Encoded, shard.Packed, shard.Raw}, most: 1, hits: &hitTable{}}
+	mixes, packed := p.pairs(100), 0
 	for range 2000 {
-		encoded := 0.001 + r.Float64()
-		kept := r.Float64()
+		encoded, kept := 0.001+r.Float64(), r.Float64()
 		m := model{
-			load:   line{encoded, encoded * (1 + 5*r.Float64())},
-			decode: line{r.Float64() * 4, 0.001 + 0.3*r.Float64()},
-			hits:   func(raw float64) float64 { return kept / (1 + 2*raw) },
+			load:   costs{encoded, encoded * (1 + 2*r.Float64()), encoded * (3 + 5*r.Float64())},
+			decode: costs{1 + r.Float64()*4, 0.3 + r.Float64(), 0.001 + 0.3*r.Float64()},
+			hits:   func(s convert.Shares) float64 { return kept / (1 + 2*s.Raw) },
 		}
-		if m.decode.raw > m.decode.encoded {
-			continue
-		}
-		least := float64(r.IntN(2)) * r.Float64()
-		got := m.best(least)
-		if got < least || got > 1 {
-			t.Fatalf("%v is not within %v to 1", got, least)
-		}
-		for i := range 101 {
-			x := float64(i) / 100
-			if x > least && m.at(x).Throughput > m.at(got).Throughput*(1+1e-6) {
-				t.Fatalf("%+v: %v is better than %v", m, x, got)
+		got := m.best(mixes)
+		for _, s := range mixes {
+			if m.at(s).Throughput > m.at(got).Throughput*(1+1e-6) {
+				t.Fatalf("%+v: %v is better than %v", m, s, got)
 			}
 		}
+		if got.Packed > 0 {
+			packed++
+		}
+		m.load[shard.Packed] = m.load[shard.Raw]
+		m.decode[shard.Packed] = m.decode[shard.Encoded]
+		m.hits = func(convert.Shares) float64 { return kept }
+		if got := m.best(mixes); got.Packed > 0 {
+			t.Fatalf("%+v: %v", m, got)
+		}
+	}
+	if packed < 500 {
+		t.Errorf("packed images are in %d answers only", packed)
 	}
 }
