@@ -69,13 +69,18 @@ bench-peers:
 	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers dali)
 	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling -only peers -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
-# Measures the cache, and mixes of encoded and raw images, on storage of several speeds.
-# Makes datasets of 4 GB in bin, which must not be on a tmpfs, and plots in bin/liquid.
+# Measures mixes of encoded, packed and raw images on storage of several speeds, against Liquid, CoorDL and DALI, which is
+# installed unless PEERS_PYTHON has it; the cache; and how many accelerators are kept busy, which are emulated. Makes datasets
+# of 4 GB in bin, which must not be on a tmpfs, and pictures in bin/liquid. BENCH='-only liquid/disk' measures a part.
 bench-liquid:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
 	@scripts/ceiling.sh bin/ceiling
-	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling -only hits,uncached,mixes -images 4096 -cityscapes 128 -rounds 3 -work bin $(BENCH)
+	@TAGS=libraries scripts/build.sh bin/batchfs-libraries
+	@scripts/photos.sh bin/photos
+	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers dali)
+	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling -only liquid -images 4096 -cityscapes 64 -rounds 3 -work bin \
+		-python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
 # Measures datasets in an object store, with added delays, also against other loaders, which are installed into bin/peers
 # (100 MB) unless PEERS_PYTHON has them. Its files are in bin, which must not be on a tmpfs. BENCH='-gateway

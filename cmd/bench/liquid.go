@@ -14,9 +14,10 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// The scenarios liquid/... measure the claims of Liquid (see ../README.md): mixes of images in several forms
-// keep processors and storage equally busy, and are faster than any form alone. What its authors had were encoded
-// and raw images; packed ones are between them. The scenarios are in liquid_rows.go, their pictures in liquid_plot.go.
+// The scenarios liquid/... measure the claims of Liquid (Baek et al., "Liquid: Mix-and-Match Multiple Image Formats to
+// Balance DNN Training Pipeline", APSys 2023): mixes of images in several forms keep processors and storage equally busy,
+// and are faster than any form alone. Its forms are encoded and raw images; packed ones are between them. The scenarios are
+// in liquid_rows.go and liquid_checks.go, their pictures in liquid_plot.go.
 //
 // All rivals read the same images, and make the same batches. Files are in the page cache, behind a mount's own limit
 // of bandwidth: so storage of any speed stands in for different machines, whatever disk this one has. What
@@ -59,7 +60,7 @@ var pipelines = []*pipeline{
 
 const (
 	enough  = 600 // MB/s: from here on, storage is not scarce on two processors
-	turnFor = 600 * time.Millisecond
+	turnFor = 500 * time.Millisecond
 )
 
 // A setting is the machine that a mount has.

@@ -111,7 +111,11 @@ func rivals(ctx context.Context, b *bench) ([]contest, error) {
 	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
 		shown := map[string]*bars{}
 		for _, n := range processors() {
-			for _, mb := range against {
+			settings := against
+			if n != usual {
+				settings = storages
+			}
+			for _, mb := range settings {
 				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n, cached: cachedShare}}
 				list = append(list, f.againstAll(shown))
 			}
@@ -139,12 +143,12 @@ func machines(d *mixData, shown map[string]*bars) *plot.Plot {
 		groups = append(groups, strconv.Itoa(mb))
 	}
 	var list []bars
-	for _, name := range []string{nameCoorDL, nameLiquid, nameOurs} {
+	for _, name := range []string{nameLiquid, nameOurs} {
 		if s := shown[name]; s != nil {
 			list = append(list, *s)
 		}
 	}
-	p := barsOf(d.name, "times that of encoded images, decoded by libraries", groups, list)
+	p := barsOf(d.name, "times the throughput with CoorDL's cache", groups, list)
 	p.X.Label.Text = fmt.Sprintf("MB/s of storage, %d processors", usual)
 	return p
 }
@@ -153,9 +157,10 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
 	l := f.s.limit(theirs)
 	liquid, best := theirs.best(liquidForms, l, tenths), ours.best(allForms, f.s.limit(ours), fine)
-	encoded, static := f.add(f.liquid(alone(inFile))), f.add(f.coordl())
-	near := []int{f.add(f.liquid(liquid))}
-	if f.s.cpus == usual { // that the model may be wrong by a tenth is not at Liquid's cost
+	near, static := []int{f.add(f.liquid(liquid))}, -1
+	if f.s.cpus == usual {
+		static = f.add(f.coordl())
+		// That the model may be wrong by a tenth is not at Liquid's cost.
 		for _, n := range []int{-1, 1} {
 			if n += int(tenths*liquid[inRaw] + 0.5); n >= 0 && n <= tenths {
 				near = append(near, f.add(f.liquid(tenthsRaw(n))))
@@ -171,6 +176,15 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 	where, model := f.d.row(f.s.String()), ours.rate(best, f.s.limit(ours))/theirs.rate(liquid, l)
 	return contest{what: where + "rivals", contenders: f.sides, rows: func(r results) (rows []row) {
 		fastest := slices.MaxFunc(near, func(i, k int) int { return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median()) })
+		if static >= 0 {
+			rows = append(rows, r.row(where+"encoded, CoorDL's cache", rate, static).noted("%s", r.spread(static)))
+			for name, i := range map[string]int{nameLiquid: fastest, nameOurs: own} {
+				if shown[name] == nil {
+					shown[name] = &bars{name: name}
+				}
+				shown[name].values = append(shown[name].values, r.of(rate, i).over(r.of(rate, static)).median())
+			}
+		}
 		if dali >= 0 {
 			rows = append(rows, r.row(where+"encoded, NVIDIA DALI on the page cache", rate, dali), r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
 		}
@@ -183,17 +197,7 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 		if f.s.mb >= 200 && f.s.mb <= 1200 && f.s.cpus == usual {
 			asModel = asModel.atLeast(likeModel)
 		}
-		for name, i := range map[string]int{nameCoorDL: static, nameLiquid: fastest, nameOurs: own} {
-			if f.s.cpus == usual {
-				if shown[name] == nil {
-					shown[name] = &bars{name: name}
-				}
-				shown[name].values = append(shown[name].values, r.of(rate, i).over(r.of(rate, encoded)).median())
-			}
-		}
 		return append(rows,
-			r.row(where+"encoded, CoorDL's cache", rate, static).noted("%s", r.spread(static)),
-			r.row(where+"encoded, Liquid's cache", rate, encoded).noted("%s", r.spread(encoded)),
 			r.row(where+"Liquid's best mix", rate, fastest).noted("%v; %s", f.entered[fastest].mix, r.spread(fastest)),
 			r.row(where+"ours", rate, own).noted("%v; %s", best, r.spread(own)),
 			gain, asModel)
