@@ -146,10 +146,17 @@ func (f *forms) choose() (mix, float64) {
 	if o.CacheForm == FormAuto {
 		x = best(now, m, float64(o.drawers()))
 	}
-	room := float64(f.room) - now.larger*f.costs.Needs(0, readHere, o.drawers()) // for what each replaces
-	grown := max(room*(1-1/(1+(now.larger-1)*x.packed)), float64(f.cache.Grown()))
-	share := f.costs.Share(int64(room-grown), readHere, inFlight)
-	left := int64(max(0, room-f.costs.Needs(share, readHere, inFlight)))
+	replacing := now.larger * f.costs.Needs(0, readHere, o.drawers()) // what each drawer replaces is there twice
+	if replacing > mostReplaced*float64(f.room) {
+		x = mix{reason: "encoded, as the cache has room for few samples"}
+	}
+	room, grown := float64(f.room)-replacing, float64(f.cache.Grown())
+	share, left := plain, int64(0)
+	if x.packed > 0 || grown > 0 {
+		grows := max(grown, room*(1-1/(1+(now.larger-1)*x.packed)))
+		share = f.costs.Share(int64(room-grows), readHere, inFlight)
+		left = int64(max(0, room-f.costs.Needs(share, readHere, inFlight)))
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	x.grows = min(left, f.left) // samples that the plan before keeps are there, too
@@ -163,6 +170,9 @@ func (f *forms) mayGrow(x mix) int64 {
 	defer f.mu.Unlock()
 	return min(x.grows, f.now.grows)
 }
+
+// mostReplaced bounds the room that is set aside for replacing samples, as a share of all.
+const mostReplaced = 1.0 / 16
 
 // fewPacked is the share of the kept samples that is packed until enough was measured.
 const fewPacked = 1.0 / 32
