@@ -18,7 +18,11 @@ const (
 	maxPiece = 4 << 20
 )
 
+// newLimiter returns nil, which never waits, for 0.
 func newLimiter(perSecond int64) *limiter {
+	if perSecond == 0 {
+		return nil
+	}
 	piece := int(min(max(perSecond/50&^(minPiece-1), minPiece), maxPiece))
 	return &limiter{rate.NewLimiter(rate.Limit(perSecond), piece), piece}
 }

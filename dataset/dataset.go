@@ -15,8 +15,7 @@ import (
 // out-of-range number panics, like a slice index. All methods may be called concurrently.
 type Dataset struct {
 	*source
-	storage   *storage
-	origins   []origin // of a list of several, in order; nil otherwise
+	storages  []*storage // of the datasets of a list of several, in order, or of the only one
 	table     *table
 	classes   []string
 	digest    string
@@ -29,18 +28,9 @@ type Dataset struct {
 	pages     atomic.Pointer[pages.Cache] // see KeepPages
 }
 
-// An origin is where some of the samples are, and how they are read.
-type origin struct {
-	*source
-	storage *storage
-}
-
-// origin is that of sample i.
-func (d *Dataset) origin(i int) origin {
-	if d.origins == nil {
-		return origin{d.source, d.storage}
-	}
-	return d.origins[sort.Search(len(d.origins)-1, func(k int) bool { return i < d.origins[k].end })]
+// storageOf is where sample i is.
+func (d *Dataset) storageOf(i int) *storage {
+	return d.storages[sort.Search(len(d.storages)-1, func(k int) bool { return i < d.storages[k].src.end })]
 }
 
 // Close ends the use of the dataset. A read still in progress, for example on a hung storage,
@@ -65,7 +55,7 @@ func (d *Dataset) Entries() (names []string) {
 func (d *Dataset) Remote() bool { return len(d.stores) > 0 }
 
 // InStore says whether sample i is in a store.
-func (d *Dataset) InStore(i int) bool { return d.origin(i).remote != nil }
+func (d *Dataset) InStore(i int) bool { return d.storageOf(i).src.remote != nil }
 
 // Requests counts what stores were asked; nil if the samples are in none.
 func (d *Dataset) Requests() *store.Stats {
@@ -92,7 +82,7 @@ func (d *Dataset) Held() (last time.Time) {
 
 // IsAway says whether sample i is in a store that answers nobody now.
 func (d *Dataset) IsAway(i int) bool {
-	s := d.origin(i).remote
+	s := d.storageOf(i).src.remote
 	if s == nil {
 		return false
 	}

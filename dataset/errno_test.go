@@ -96,7 +96,7 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 			for errno, ofFile := range errnos {
 				for k := int64(1); ; k++ {
 					f := &nth{fails: k, with: errno}
-					d.storage = newStorage(Storage{Direct: direct, system: f}, d.source, p.options().Logger)
+					d.storages[0] = newStorage(Storage{Direct: direct, system: f}, d.source, nil, p.options().Logger)
 					id, err := call()
 					if f.calls.Load() < k {
 						break // it succeeded with fewer calls

@@ -24,24 +24,24 @@ const asked = 64
 
 // archives returns the objects that the source's patterns name, in the order of the patterns, and by name
 // where a pattern has no order of its own.
-func (p *opening) archives() (all []object, err error) {
+func (s *storage) archives(ctx context.Context) (all []object, err error) {
 	var names []string
-	for _, pattern := range p.src.archives {
+	for _, pattern := range s.src.archives {
 		list, err := expand(pattern)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.src.name(), err)
+			return nil, fmt.Errorf("%s: %w", s.src.name(), err)
 		}
 		for _, one := range list {
 			if name, ok := literal(one); ok {
 				names = append(names, name)
 				continue
 			}
-			found, err := p.glob(one)
+			found, err := s.glob(ctx, one)
 			if err != nil {
 				return nil, err
 			}
 			if len(found) == 0 {
-				return nil, fmt.Errorf("%s: %w", p.src.nameOf(one), ErrNotExist)
+				return nil, fmt.Errorf("%s: %w", s.src.nameOf(one), ErrNotExist)
 			}
 			names = append(names, found...)
 		}
@@ -49,25 +49,25 @@ func (p *opening) archives() (all []object, err error) {
 	known := map[string]bool{}
 	for _, name := range names {
 		if known[name] {
-			return nil, fmt.Errorf("%s: %s is named twice", p.src.name(), p.src.nameOf(name))
+			return nil, fmt.Errorf("%s: %s is named twice", s.src.name(), s.src.nameOf(name))
 		}
 		known[name] = true
 	}
-	return p.stat(names)
+	return s.findAll(ctx, names)
 }
 
 // glob returns the names that match a pattern, sorted.
-func (p *opening) glob(pattern string) (names []string, err error) {
-	if p.src.remote == nil {
-		paths, err := filepath.Glob(filepath.Join(escapePattern(p.src.dir), pattern))
+func (s *storage) glob(ctx context.Context, pattern string) (names []string, err error) {
+	if s.src.remote == nil {
+		paths, err := filepath.Glob(filepath.Join(escapePattern(s.src.dir), pattern))
 		for _, path := range paths {
-			names = append(names, strings.TrimPrefix(strings.TrimPrefix(path, p.src.dir), "/"))
+			names = append(names, strings.TrimPrefix(strings.TrimPrefix(path, s.src.dir), "/"))
 		}
 		slices.SortFunc(names, CompareNames)
 		return names, err
 	}
-	err = p.src.remote.List(p.ctx, p.src.prefix+beginning(pattern), func(o store.Object) error {
-		name := strings.TrimPrefix(o.Name, p.src.prefix)
+	err = s.src.remote.List(ctx, s.src.prefix+beginning(pattern), func(o store.Object) error {
+		name := strings.TrimPrefix(o.Name, s.src.prefix)
 		ok, err := path.Match(pattern, name)
 		if ok {
 			names = append(names, name)
@@ -78,8 +78,8 @@ func (p *opening) glob(pattern string) (names []string, err error) {
 	return names, err
 }
 
-// stat looks at files or objects, by their names. The error is that of the first one that has one.
-func (p *opening) stat(names []string) ([]object, error) {
+// findAll looks at files or objects, by their names. The error is that of the first one that has one.
+func (s *storage) findAll(ctx context.Context, names []string) ([]object, error) {
 	objects, errs := make([]object, len(names)), make([]error, len(names))
 	var group errgroup.Group
 	var failed atomic.Bool
@@ -89,7 +89,7 @@ func (p *opening) stat(names []string) ([]object, error) {
 			break // all before this one are looked at
 		}
 		group.Go(func() error {
-			if objects[i], errs[i] = p.statOne(p.ctx, name); errs[i] != nil {
+			if objects[i], errs[i] = s.find(ctx, name); errs[i] != nil {
 				failed.Store(true)
 			}
 			return nil
@@ -99,25 +99,41 @@ func (p *opening) stat(names []string) ([]object, error) {
 	return objects, cmp.Or(errs...)
 }
 
-func (p *opening) statOne(ctx context.Context, name string) (object, error) {
+func (s *storage) find(ctx context.Context, name string) (object, error) {
 	if err := checkName(name); err != nil {
 		return object{}, err
 	}
-	if p.src.remote == nil {
-		id, err := p.storage.look(p.src.dir, name)
+	if s.src.remote == nil {
+		id, err := s.look(name)
 		if err != nil {
-			err = &fs.PathError{Op: "stat", Path: filepath.Join(p.src.dir, name), Err: err}
+			err = &fs.PathError{Op: "stat", Path: filepath.Join(s.src.dir, name), Err: err}
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s: %w", filepath.Join(p.src.dir, name), ErrNotExist)
+			err = fmt.Errorf("%s: %w", filepath.Join(s.src.dir, name), ErrNotExist)
 		}
 		return object{name: name, id: id}, err
 	}
-	o, err := p.src.remote.Stat(ctx, p.src.prefix+name)
+	o, err := s.src.remote.Stat(ctx, s.src.prefix+name)
 	if errors.Is(err, store.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", ErrNotExist, err)
 	}
 	return object{name: name, version: o.Version, id: identityOf(o)}, err
+}
+
+// openWhole opens an object in the version that was found.
+func (s *storage) openWhole(o object) (file, error) {
+	if s.src.remote != nil {
+		return stored(s.src.prefix+o.name, o.version, o.id), nil
+	}
+	f, err := s.open(o.name)
+	if err != nil {
+		return f, err
+	}
+	if f.whole != o.id {
+		s.close(&f)
+		return noFile, ErrChanged
+	}
+	return f, nil
 }
 
 // checkName validates the name of an object as cleanPath does that of a sample.
@@ -156,7 +172,7 @@ func packed(files []object) (all []object) {
 var splitWords = strings.Fields("train training trainval val valid validation minival test testing dev eval evaluation holdout unlabeled unlabelled")
 
 // checkSplits refuses a folder whose archives hold different parts of a dataset.
-func (p *opening) checkSplits(files []object) error {
+func checkSplits(folder string, files []object) error {
 	splits, meant := map[string]string{}, ""
 	for _, f := range files {
 		split := ""
@@ -171,10 +187,10 @@ func (p *opening) checkSplits(files []object) error {
 			meant = f.name
 		}
 	}
-	if len(splits) < 2 || p.AsClasses {
+	if len(splits) < 2 {
 		return nil
 	}
-	return &SplitsError{Path: p.src.dir, Splits: slices.Sorted(maps.Keys(splits)), Meant: patternLike(meant)}
+	return &SplitsError{Path: folder, Splits: slices.Sorted(maps.Keys(splits)), Meant: patternLike(meant)}
 }
 
 // patternLike is a pattern for the archives that are numbered like one of them.

@@ -123,7 +123,7 @@ func (p *opening) current(x *index) bool {
 	case x.Stamp.Unsettled || !p.sameObjects(x):
 		return false
 	case src.manifest != "" && src.remote != nil:
-		o, err := p.statOne(p.ctx, src.manifest)
+		o, err := p.storage.find(p.ctx, src.manifest)
 		return err == nil && o.id == Identity{x.ManifestSize, x.Stamp.Time}
 	case src.manifest != "":
 		info, err := os.Stat(src.name())
@@ -155,9 +155,9 @@ func (p *opening) sameObjects(x *index) bool {
 	var now []object
 	var err error
 	if p.src.archives != nil {
-		now, err = p.archives()
+		now, err = p.storage.archives(p.ctx)
 	} else {
-		now, err = p.stat(namesOf(x.table.objects))
+		now, err = p.storage.findAll(p.ctx, namesOf(x.table.objects))
 	}
 	return err == nil && slices.Equal(now, x.table.objects)
 }

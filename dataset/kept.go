@@ -59,8 +59,8 @@ func costOfStores(d *Dataset) (all int64) {
 func (d *Dataset) countEarlier() (earlier []uint32) {
 	sums, order, seed := make([]uint64, d.Len()), make([]int32, d.Len()), maphash.MakeSeed()
 	for i := range sums {
-		p := d.origin(i)
-		sums[i], order[i] = maphash.String(seed, p.nameOf(p.file(d.table, i))), int32(i)
+		src := d.storageOf(i).src
+		sums[i], order[i] = maphash.String(seed, src.nameOf(src.file(d.table, i))), int32(i)
 		if at, _ := d.table.place(i); at != nil {
 			sums[i] ^= maphash.Comparable(seed, *at)
 		}
@@ -95,12 +95,12 @@ func (d *Dataset) RoomForKept() int64 { return d.local.tier.PlanRoom() }
 
 // kept is sample i in the local cache; nil: it cannot be there.
 func (d *Dataset) kept(i int) (t *tier.Tier, sample tier.Object, id Identity) {
-	p := d.origin(i)
-	s, remote := p.remote.(*tiered)
+	src := d.storageOf(i).src
+	s, remote := src.remote.(*tiered)
 	if !d.KeepsSamples() || !remote {
 		return nil, sample, unknown
 	}
-	f := p.objectOf(d.table, i)
+	f := src.objectOf(d.table, i)
 	sample, ok := s.object(f.object)
 	if !ok || !f.whole.Known() || d.closed.Load() {
 		return nil, sample, unknown
@@ -122,7 +122,7 @@ func (d *Dataset) LoadKept(ctx context.Context, i int, grow func(n int) []byte) 
 		return nil, id, false
 	}
 	n := int(sample.Size)
-	if data = grow(n); cap(data) < n || !t.Get(&sample, data[:n]) || d.storage.limit.takeAll(ctx, n) != nil {
+	if data = grow(n); cap(data) < n || !t.Get(&sample, data[:n]) || d.storageOf(i).limit.takeAll(ctx, n) != nil {
 		return nil, unknown, false
 	}
 	return data[:n], id, true

@@ -107,11 +107,11 @@ func (p *opening) listManifest() (*index, error) {
 // openManifest opens the manifest, and returns its stamp from before anything was read.
 func (p *opening) openManifest() (r *io.SectionReader, close func(), st stamp, err error) {
 	if p.src.remote != nil {
-		o, err := p.statOne(p.ctx, p.src.manifest)
+		o, err := p.storage.find(p.ctx, p.src.manifest)
 		if err != nil {
 			return nil, nil, st, err
 		}
-		f, _ := p.openWhole(o)
+		f, _ := p.storage.openWhole(o)
 		s := &section{p.ctx, p.storage, f}
 		return io.NewSectionReader(s, 0, o.id.Size), func() {}, stamp{Time: o.id.ModTime}, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"path"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,8 +21,11 @@ func (p *opening) lookAtPacked(x *index) (err error) {
 	for _, o := range x.packed {
 		x.ignore(archive.ExtensionKey(o.name), -1)
 	}
-	if err = p.checkSplits(x.packed); err == nil && p.src.remote == nil {
-		x.packed, err = p.stat(namesOf(x.packed))
+	if !p.AsClasses {
+		err = checkSplits(p.src.dir, x.packed)
+	}
+	if err == nil && p.src.remote == nil {
+		x.packed, err = p.storage.findAll(p.ctx, namesOf(x.packed))
 	}
 	return err
 }
@@ -135,7 +137,7 @@ func (p *opening) requests() int {
 
 // search finds the samples in an object, one of n, and the headers of those that it comes by.
 func (p *opening) search(ctx context.Context, o object, n int, report func(n int64)) (contents, error) {
-	f, err := p.openWhole(o)
+	f, err := p.storage.openWhole(o)
 	if err != nil {
 		return contents{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
@@ -224,27 +226,3 @@ func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
 const scanBlock = 8 << 20
 
 func (p *opening) block() int64 { return min(scanBlock, max(1<<20, p.Memory/12)) }
-
-// openWhole opens an object in the version that was found.
-func (p *opening) openWhole(o object) (file, error) {
-	if p.src.remote != nil {
-		return stored(p.src.prefix+o.name, o.version, o.id), nil
-	}
-	f, err := p.storage.open(p.src.dir, o.name)
-	if err != nil {
-		return f, err
-	}
-	if f.whole != o.id {
-		p.storage.close(&f)
-		return noFile, ErrChanged
-	}
-	return f, nil
-}
-
-// nameOf is the full path, or the URL, of a file of the dataset.
-func (s *source) nameOf(name string) string {
-	if s.remote != nil {
-		return s.dir + name
-	}
-	return path.Join(s.dir, name)
-}

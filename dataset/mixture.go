@@ -25,8 +25,8 @@ import (
 // round trips for each.
 const entriesAtOnce = 8
 
-// runEntries is run for a list of several datasets.
-func (p *opening) runEntries() (*index, error) {
+// runEntries is run for a list of several datasets, which are in these storages.
+func (p *opening) runEntries(storages []*storage) (*index, error) {
 	if strings.HasSuffix(p.IndexAt, factsExtension) {
 		return nil, &option.Error{Field: "index at", Rule: "a directory: each dataset of a list has an index of its own", Value: p.IndexAt}
 	}
@@ -40,7 +40,7 @@ func (p *opening) runEntries() (*index, error) {
 	listed, scanned := joint{report: p.Listing}, joint{report: p.Progress}
 	for k, e := range p.src.entries {
 		q := *p
-		q.src, q.storage, q.report = e, p.entryStorage(e), Report{}
+		q.src, q.storage, q.report = e, storages[k], Report{}
 		q.Listing, q.Progress = listed.part(), scanned.part()
 		if p.Part.N > 0 {
 			q.Part.K = (p.Part.K + k) % p.Part.N // each part has some of the datasets that are single objects
@@ -86,13 +86,6 @@ func (p *opening) runEntries() (*index, error) {
 		p.report.IndexProblem, p.report.DALIProblem = cmp.Or(p.report.IndexProblem, q.report.IndexProblem), cmp.Or(p.report.DALIProblem, q.report.DALIProblem)
 	}
 	return p.joinEntries(all)
-}
-
-// entryStorage is how an entry is read: the bandwidth is that of all.
-func (p *opening) entryStorage(e *source) *storage {
-	s := newStorage(p.Storage, e, p.Logger)
-	s.limit = p.storage.limit
-	return s
 }
 
 // joint is the progress of several things as that of one.

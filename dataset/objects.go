@@ -124,12 +124,12 @@ func (s *source) objectOf(t *table, i int) file {
 }
 
 // openObject is openRow in a store. It asks the store only for what the index does not know.
-func (s *storage) openObject(ctx context.Context, src *source, t *table, i int) (file, error) {
-	f := src.objectOf(t, i)
+func (s *storage) openObject(ctx context.Context, t *table, i int) (file, error) {
+	f := s.src.objectOf(t, i)
 	if f.whole.Known() {
 		return f, nil
 	}
-	o, err := s.remote.Stat(ctx, f.object.Name)
+	o, err := s.src.remote.Stat(ctx, f.object.Name)
 	if err != nil {
 		return noFile, ofStore(err)
 	}
@@ -153,7 +153,7 @@ func (s *storage) fetch(ctx context.Context, f *file, p []byte, offset int64) (i
 	if err := s.limit.takeAll(ctx, len(p)); err != nil {
 		return 0, err
 	}
-	n, err := s.remote.ReadAt(ctx, f.object, p, offset)
+	n, err := s.src.remote.ReadAt(ctx, f.object, p, offset)
 	return n, ofStore(err)
 }
 

@@ -101,7 +101,15 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, src, o.Logger)}
+	limit := newLimiter(o.Storage.MaxBandwidth)
+	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, src, limit, o.Logger)}
+	storages := []*storage{p.storage}
+	if src.entries != nil {
+		storages = nil
+		for _, e := range src.entries {
+			storages = append(storages, newStorage(o.Storage, e, limit, o.Logger))
+		}
+	}
 	if o.Memory < 1 || o.Memory > usualMemory {
 		p.Memory = usualMemory
 	}
@@ -111,7 +119,7 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	switch {
 	case err != nil:
 	case src.entries != nil:
-		x, err = p.runEntries()
+		x, err = p.runEntries(storages)
 	default:
 		x, err = p.run()
 	}
@@ -129,12 +137,8 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		p.fix(x)
 	}
 	p.report.count(x)
-	var origins []origin
-	for _, e := range src.entries {
-		origins = append(origins, origin{e, p.entryStorage(e)})
-	}
 	d := &Dataset{
-		source: src, storage: p.storage, origins: origins, table: x.table, classes: x.classes,
+		source: src, storages: storages, table: x.table, classes: x.classes,
 		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
 		ordered: src.manifest != "" || x.Ordered,
 	}
@@ -305,7 +309,7 @@ func (p *opening) outline() (x *index, err error) {
 		return p.listManifest()
 	case p.src.archives != nil:
 		x = &index{table: newTable(0, 0)}
-		x.packed, err = p.archives()
+		x.packed, err = p.storage.archives(p.ctx)
 		return x, err
 	case p.src.remote != nil:
 		x, err = p.listPrefix()

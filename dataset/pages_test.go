@@ -193,8 +193,8 @@ func (s *brokenStore) ReadAt(ctx context.Context, o store.Object, p []byte, offs
 // TestAPanicStopsNobody: if the reader that asks the store for a page panics, another one asks.
 func TestAPanicStopsNobody(t *testing.T) {
 	d, want, _ := paged(t, 2, func(http.ResponseWriter) bool { return false })
-	broken := &brokenStore{Store: d.storage.remote, asked: make(chan struct{}), gate: make(chan struct{})}
-	d.storage.remote = broken
+	broken := &brokenStore{Store: d.remote, asked: make(chan struct{}), gate: make(chan struct{})}
+	d.remote = broken
 	panicked := make(chan any)
 	go func() {
 		defer func() { panicked <- recover() }()

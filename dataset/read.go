@@ -64,15 +64,15 @@ const LeastInOne = 4 << 10
 // [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or for a store, and
 // others; package fault tells them apart.
 func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
-	err = d.attempt(i, func(p origin) error {
-		f, err := p.storage.openRow(ctx, p.source, d.table, i)
+	err = d.attempt(i, func(s *storage) error {
+		f, err := s.openRow(ctx, d.table, i)
 		if id = f.id; err != nil {
 			return err
 		}
-		defer p.storage.close(&f)
+		defer s.close(&f)
 		var n int64
-		data, n, err = d.load(ctx, i, p.storage, &f, buf, grow, need, first)
-		if read += n; p.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
+		data, n, err = d.load(ctx, i, s, &f, buf, grow, need, first)
+		if read += n; s.src.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
 			id = unknown // as of a file that cannot be opened
 		}
 		return err
@@ -82,19 +82,19 @@ func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n i
 
 // attempt calls f, and once more if the storage was mounted again meanwhile, as far as can be told:
 // the same directory may have been away and be back. Errors come as those of sample i.
-func (d *Dataset) attempt(i int, f func(p origin) error) error {
-	p := d.origin(i)
+func (d *Dataset) attempt(i int, f func(s *storage) error) error {
+	s := d.storageOf(i)
 	for again := true; ; again = false {
 		if d.closed.Load() {
 			return d.fail(i, unix.EBADF)
 		}
-		seen := p.seen.Load()
-		err := f(p)
+		seen := s.src.seen.Load()
+		err := f(s)
 		if err == nil {
 			return nil
 		}
-		if p.remote == nil && isStorage(err) {
-			replaced, why := p.examine(seen, d.table)
+		if s.src.remote == nil && isStorage(err) {
+			replaced, why := s.src.examine(seen, d.table)
 			if again && why == nil && (replaced || fault.Of(err) == fault.File) {
 				continue // it may have been away only until it was examined
 			}
@@ -216,12 +216,12 @@ func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part,
 // not the indexed one, or cannot be determined. It is Load without the reading. A store is not asked: it
 // is read in the indexed version or not at all.
 func (d *Dataset) Check(i int) (id Identity, err error) {
-	err = d.attempt(i, func(p origin) (err error) {
-		if p.remote != nil {
+	err = d.attempt(i, func(s *storage) (err error) {
+		if s.src.remote != nil {
 			id = d.Stat(i)
 			return nil
 		}
-		if id, err = p.storage.look(p.dir, p.file(d.table, i)); err != nil {
+		if id, err = s.look(s.src.file(d.table, i)); err != nil {
 			return err
 		}
 		if place, whole := d.table.place(i); place != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -81,6 +82,14 @@ func (s *source) file(t *table, i int) string {
 		name = strings.TrimPrefix(name, s.lead)
 	}
 	return name
+}
+
+// nameOf is the full path, or the URL, of a file of the dataset.
+func (s *source) nameOf(name string) string {
+	if s.remote != nil {
+		return s.dir + name
+	}
+	return path.Join(s.dir, name)
 }
 
 // identity distinguishes what can be read from the datasets that this machine can reach.

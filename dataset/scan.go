@@ -150,7 +150,7 @@ func (w *scanWorker) span(rows []int) error {
 	defer w.drop()
 	rows = slices.DeleteFunc(slices.Clone(rows), w.reuse)
 	if len(rows) > 1 {
-		if f, err := w.storage.openRow(w.ctx, w.src, w.table, rows[0]); err == nil {
+		if f, err := w.storage.openRow(w.ctx, w.table, rows[0]); err == nil {
 			w.at = f.at // where rows are read from
 			end := w.table.members[rows[len(rows)-1]].headEnd()
 			if err := w.take(int(end - w.at)); err != nil {
@@ -208,7 +208,7 @@ func (w *scanWorker) row(i int) error {
 
 // header opens row i's file and reads its header; see probe.
 func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
-	f, err := w.storage.openRow(w.ctx, w.src, w.table, i)
+	f, err := w.storage.openRow(w.ctx, w.table, i)
 	if err != nil {
 		return h, unknown, nil, err
 	}
@@ -262,7 +262,7 @@ func (w *scanWorker) reuse(i int) bool {
 		return false
 	}
 	if w.src.remote == nil && !w.Merge { // which takes what the parts found
-		if now, err := w.storage.look(w.src.dir, w.table.path(i)); err != nil || now != old.id {
+		if now, err := w.storage.look(w.table.path(i)); err != nil || now != old.id {
 			return false
 		}
 	}

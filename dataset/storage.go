@@ -29,24 +29,22 @@ type Storage struct {
 	system system // nil: the kernel
 }
 
-// storage reads files as a Storage says.
+// storage finds and reads the files or objects of a source, as a Storage says.
 type storage struct {
+	src    *source
 	system system
 	direct bool
 	limit  *limiter // nil: none
 	check  bool     // see Storage.Unchecked
 	log    *slog.Logger
-	refuse sync.Once   // logs that direct reads are not possible
-	remote store.Store // nil: files of this machine
+	refuse sync.Once // logs that direct reads are not possible
 }
 
-func newStorage(o Storage, src *source, log *slog.Logger) *storage {
-	s := &storage{system: o.system, direct: o.Direct, check: !o.Unchecked, log: log, remote: src.remote}
+// newStorage makes the storage of a source; limit is that of all that share the bandwidth.
+func newStorage(o Storage, src *source, limit *limiter, log *slog.Logger) *storage {
+	s := &storage{src: src, system: o.system, direct: o.Direct, limit: limit, check: !o.Unchecked, log: log}
 	if s.system == nil {
 		s.system = kernel{}
-	}
-	if o.MaxBandwidth > 0 {
-		s.limit = newLimiter(o.MaxBandwidth)
 	}
 	return s
 }
@@ -95,8 +93,8 @@ func (f *file) direct() bool { return f.unit > 1 }
 
 // open opens a path that leads to a regular file. The caller closes the file. On an error, the
 // returned file holds at most an identity.
-func (s *storage) open(dir, path string) (file, error) {
-	fd, err := retry(func() (int, error) { return s.system.open(dir, path) })
+func (s *storage) open(path string) (file, error) {
+	fd, err := retry(func() (int, error) { return s.system.open(s.src.dir, path) })
 	f := noFile
 	if err != nil {
 		return f, err
@@ -131,11 +129,11 @@ func (s *storage) decide(f *file) {
 
 // openRow opens the file that holds row i of a table. It fails with ErrChanged if that is no longer the one
 // that was searched for samples.
-func (s *storage) openRow(ctx context.Context, src *source, t *table, i int) (file, error) {
-	if s.remote != nil {
-		return s.openObject(ctx, src, t, i)
+func (s *storage) openRow(ctx context.Context, t *table, i int) (file, error) {
+	if s.src.remote != nil {
+		return s.openObject(ctx, t, i)
 	}
-	f, err := s.open(src.dir, src.file(t, i))
+	f, err := s.open(s.src.file(t, i))
 	place, whole := t.place(i)
 	switch {
 	case place == nil:
@@ -157,7 +155,7 @@ func (s *storage) unchanged(f *file) error {
 	if f.fd < 0 {
 		return nil
 	}
-	now, err := retry(func() (Identity, error) { return s.system.stat(f.fd) })
+	now, err := s.stat(f.fd)
 	if err == nil && now != f.whole {
 		err = ErrChanged
 	}
@@ -169,8 +167,8 @@ func (s *storage) stat(fd int) (Identity, error) {
 }
 
 // look returns the identity of the regular file that a path leads to.
-func (s *storage) look(dir, path string) (Identity, error) {
-	return retry(func() (Identity, error) { return s.system.look(dir, path) })
+func (s *storage) look(path string) (Identity, error) {
+	return retry(func() (Identity, error) { return s.system.look(s.src.dir, path) })
 }
 
 // setDirect switches f to direct reads, or to normal ones.

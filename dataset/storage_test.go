@@ -53,8 +53,8 @@ func TestDirectReadsAreAligned(t *testing.T) {
 		p.write("empty.jpg", "")
 		d := p.open("")
 		if piece > 0 {
-			d.storage.limit = newLimiter(1 << 50)
-			d.storage.limit.piece = piece
+			d.storages[0].limit = newLimiter(1 << 50)
+			d.storages[0].limit.piece = piece
 		}
 		f.ordinary.Store(0)
 		for i, n := range append(sizes, 0) {

@@ -294,7 +294,7 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	opened := func(height int) file {
 		t.Helper()
 		p.write("d/2.jpg", image("jpeg", height, 20, 1))
-		f, err := d.storage.openRow(context.Background(), d.source, d.table, i)
+		f, err := d.storages[0].openRow(context.Background(), d.table, i)
 		if err != nil || f.object.Version == "" {
 			t.Fatal(f.object, err)
 		}
@@ -309,10 +309,10 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	if n := d.MemoryBytes() - before; n > 0 {
 		t.Errorf("%d bytes more after reads that failed", n)
 	}
-	if err := d.settled(i, d.storage, &first); err != nil {
+	if err := d.settled(i, d.storages[0], &first); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.settled(i, d.storage, &last); !errors.Is(err, ErrChanged) {
+	if err := d.settled(i, d.storages[0], &last); !errors.Is(err, ErrChanged) {
 		t.Errorf("two versions were read: %v", err)
 	}
 	if f := d.objectOf(d.table, i); f.id != first.id || f.object.Version != first.object.Version {

@@ -56,7 +56,6 @@ func (p *opening) openTier() error {
 			s.remote = &tiered{Store: s.remote, localCache: p.src.local, log: p.Logger}
 		}
 	}
-	p.storage.remote = p.src.remote
 	return nil
 }
 
