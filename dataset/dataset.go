@@ -2,12 +2,9 @@ package dataset
 
 import (
 	"path/filepath"
-	"sort"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
-	"github.com/batchfs/batchfs/internal/pages"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -15,22 +12,14 @@ import (
 // out-of-range number panics, like a slice index. All methods may be called concurrently.
 type Dataset struct {
 	*source
-	storages  []*storage // of the datasets of a list of several, in order, or of the only one
-	table     *table
+	*reader
+	kept      *Kept
 	classes   []string
 	digest    string
 	modTime   int64
 	report    Report
 	indexFile string
 	ordered   bool
-	earlier   []uint32 // by sample, how many before it have its bytes; nil: none have, or the local cache has room for all
-	closed    atomic.Bool
-	pages     atomic.Pointer[pages.Cache] // see KeepPages
-}
-
-// storageOf is where sample i is.
-func (d *Dataset) storageOf(i int) *storage {
-	return d.storages[sort.Search(len(d.storages)-1, func(k int) bool { return i < d.storages[k].src.end })]
 }
 
 // Close ends the use of the dataset. A read still in progress, for example on a hung storage,
@@ -166,12 +155,15 @@ func (d *Dataset) Report() Report { return d.report }
 
 // MemoryBytes is how much memory the dataset holds.
 func (d *Dataset) MemoryBytes() int64 {
-	n := int64(unsafe.Sizeof(*d)) + d.table.memory() + 4*int64(len(d.earlier))
+	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
 	requests := int64(0) // of all stores together there are not more than of one
 	for _, s := range d.stores {
 		requests = max(requests, s.MemoryBytes())
 	}
 	n += requests
+	if d.kept != nil {
+		n += 4 * int64(len(d.kept.earlier))
+	}
 	if d.local != nil {
 		n += d.local.tier.MemoryBytes()
 	}

@@ -23,7 +23,7 @@
 //
 // A list names datasets of any kind (list.go). Each of them is opened as if it were alone, with an index of its own, and
 // then its rows are moved into one table, with labels among the classes of all (mixture.go). So nothing else knows
-// of lists, except that a read asks in which storage a row is ([Dataset.storageOf]): each has its own directory, which
+// of lists, except that a read asks in which storage a row is ([reader.storageOf]): each has its own directory, which
 // may be away while others are there, or its own store. Lists of lists are refused, so that none leads back to itself.
 //
 // # Order and links

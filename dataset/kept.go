@@ -10,44 +10,53 @@ import (
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
-// chooseLocal makes a local cache that not everything fits into one of samples, if it may.
-func (d *Dataset) chooseLocal(samples bool) (err error) {
-	c := d.local
+// Kept are the samples that the local cache keeps, where it keeps single ones: then the caller says which.
+type Kept struct {
+	samples *reader
+	tier    *tier.Tier
+	earlier []uint32 // by sample, how many before it have its bytes; nil: none have
+}
+
+// chooseLocal makes a local cache that not everything fits into one of samples, if it may; else it returns nil.
+func chooseLocal(r *reader, src *source, samples bool) (k *Kept, err error) {
+	c := src.local
 	if c == nil {
-		return nil
+		return nil, nil
 	}
-	fits := func() bool { return costOfStores(d) <= c.tier.Stats().Limit }
+	k = &Kept{samples: r}
+	fits := func() bool { return k.cost() <= c.tier.Stats().Limit }
 	if !fits() {
-		d.earlier = d.countEarlier()
+		k.earlier = k.countEarlier()
 	}
 	if fits() {
 		c.tier.Renew()
-		return nil
+		return nil, nil
 	}
 	if !samples {
-		return nil
+		return nil, nil
 	}
-	kept, err := c.tier.Instead(d.identity() + " by sample")
-	if err == nil {
-		c.tier, c.samples = kept, true
+	if k.tier, err = c.tier.Instead(src.identity() + " by sample"); err != nil {
+		return nil, err
 	}
-	return err
+	c.tier, c.samples = k.tier, true
+	return k, nil
 }
 
-// costOfStores is what all that is in stores takes of the local cache. What is known to be there twice is counted once.
-func costOfStores(d *Dataset) (all int64) {
-	counted := make([]bool, len(d.table.objects))
-	for i := range d.Len() {
-		if !d.InStore(i) || d.earlier != nil && d.earlier[i] > 0 {
+// cost is what all that is in stores takes of the local cache. What is known to be there twice is counted once.
+func (k *Kept) cost() (all int64) {
+	t := k.samples.table
+	counted := make([]bool, len(t.objects))
+	for i := range t.rows() {
+		if k.samples.storageOf(i).src.remote == nil || k.earlier != nil && k.earlier[i] > 0 {
 			continue
 		}
-		size := max(0, d.table.row[i].id.Size)
-		if d.table.isMember(i) {
-			k := d.table.members[i].object
-			if counted[k] {
+		size := max(0, t.row[i].id.Size)
+		if t.isMember(i) {
+			object := t.members[i].object
+			if counted[object] {
 				continue
 			}
-			counted[k], size = true, d.table.objects[k].id.Size
+			counted[object], size = true, t.objects[object].id.Size
 		}
 		all += tier.Cost(size)
 	}
@@ -56,73 +65,74 @@ func costOfStores(d *Dataset) (all int64) {
 
 // countEarlier counts, for each sample, those before it that have the same bytes; nil: no bytes are there twice. (If others are
 // taken for the same, which is improbable, that does no harm.)
-func (d *Dataset) countEarlier() (earlier []uint32) {
-	sums, order, seed := make([]uint64, d.Len()), make([]int32, d.Len()), maphash.MakeSeed()
+func (k *Kept) countEarlier() (earlier []uint32) {
+	t, seed := k.samples.table, maphash.MakeSeed()
+	sums, order := make([]uint64, t.rows()), make([]int32, t.rows())
 	for i := range sums {
-		src := d.storageOf(i).src
-		sums[i], order[i] = maphash.String(seed, src.nameOf(src.file(d.table, i))), int32(i)
-		if at, _ := d.table.place(i); at != nil {
+		src := k.samples.storageOf(i).src
+		sums[i], order[i] = maphash.String(seed, src.nameOf(src.file(t, i))), int32(i)
+		if at, _ := t.place(i); at != nil {
 			sums[i] ^= maphash.Comparable(seed, *at)
 		}
 	}
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(sums[a], sums[b]), cmp.Compare(a, b)) })
 	n := uint32(0)
-	for k := 1; k < len(order); k++ {
-		if n++; sums[order[k]] != sums[order[k-1]] {
+	for at := 1; at < len(order); at++ {
+		if n++; sums[order[at]] != sums[order[at-1]] {
 			n = 0
 			continue
 		}
 		if earlier == nil {
-			earlier = make([]uint32, d.Len())
+			earlier = make([]uint32, t.rows())
 		}
-		earlier[order[k]] = n
+		earlier[order[at]] = n
 	}
 	return earlier
 }
 
-// KeepsSamples says whether there is a local cache that keeps what Keep is given.
-func (d *Dataset) KeepsSamples() bool { return d.local != nil && d.local.samples }
+// Kept are the samples that the local cache keeps; nil: there is none, or it keeps whatever is read first.
+func (d *Dataset) Kept() *Kept { return d.kept }
 
 // ExamineLocalCache says what a directory is good for as a local cache. The error says why it is
 // good for nothing.
 func ExamineLocalCache(dir string) (tier.Place, error) { return tier.Examine(dir) }
 
-// PlanKept says by which plan samples are given to Keep, and how many bytes all that it chooses from would take.
-func (d *Dataset) PlanKept(plan string, bytes int64) error { return d.local.tier.Follow(plan, bytes) }
+// Plan says by which plan samples are given to Keep, and how many bytes all that it chooses from would take.
+func (k *Kept) Plan(plan string, bytes int64) error { return k.tier.Follow(plan, bytes) }
 
-// RoomForKept is how many bytes there are for the plan now. The rest is for those that other mounts follow.
-func (d *Dataset) RoomForKept() int64 { return d.local.tier.PlanRoom() }
+// Room is how many bytes there are for the plan now. The rest is for those that other mounts follow.
+func (k *Kept) Room() int64 { return k.tier.PlanRoom() }
 
-// kept is sample i in the local cache; nil: it cannot be there.
-func (d *Dataset) kept(i int) (t *tier.Tier, sample tier.Object, id Identity) {
-	src := d.storageOf(i).src
+// of is sample i in the local cache; false: it cannot be there.
+func (k *Kept) of(i int) (sample tier.Object, id Identity, ok bool) {
+	src := k.samples.storageOf(i).src
 	s, remote := src.remote.(*tiered)
-	if !d.KeepsSamples() || !remote {
-		return nil, sample, unknown
+	if !remote {
+		return sample, unknown, false
 	}
-	f := src.objectOf(d.table, i)
-	sample, ok := s.object(f.object)
-	if !ok || !f.whole.Known() || d.closed.Load() {
-		return nil, sample, unknown
+	f := src.objectOf(k.samples.table, i)
+	sample, ok = s.object(f.object)
+	if !ok || !f.whole.Known() || k.samples.closed.Load() {
+		return sample, unknown, false
 	}
 	if at := f.place; at != nil {
 		sample.Name = fmt.Sprint(sample.Name, "\n", at.Offset, at.Length, at.From, at.Size, at.Coding)
 	}
-	if d.earlier != nil && d.earlier[i] > 0 { // the plan has each on its own
-		sample.Name += fmt.Sprint("\n+", d.earlier[i])
+	if k.earlier != nil && k.earlier[i] > 0 { // the plan has each on its own
+		sample.Name += fmt.Sprint("\n+", k.earlier[i])
 	}
 	sample.Size = f.id.Size
-	return s.tier, sample, f.id
+	return sample, f.id, true
 }
 
-// LoadKept is LoadPart of a whole sample from the local cache; false: that does not have it.
-func (d *Dataset) LoadKept(ctx context.Context, i int, grow func(n int) []byte) (data []byte, id Identity, ok bool) {
-	t, sample, id := d.kept(i)
-	if t == nil {
+// Load is LoadPart of the whole of sample i from the local cache; false: that does not have it.
+func (k *Kept) Load(ctx context.Context, i int, grow func(n int) []byte) (data []byte, id Identity, ok bool) {
+	sample, id, ok := k.of(i)
+	if !ok {
 		return nil, id, false
 	}
 	n := int(sample.Size)
-	if data = grow(n); cap(data) < n || !t.Get(&sample, data[:n]) || d.storageOf(i).limit.takeAll(ctx, n) != nil {
+	if data = grow(n); cap(data) < n || !k.tier.Get(&sample, data[:n]) || k.samples.storageOf(i).limit.takeAll(ctx, n) != nil {
 		return nil, unknown, false
 	}
 	return data[:n], id, true
@@ -130,22 +140,18 @@ func (d *Dataset) LoadKept(ctx context.Context, i int, grow func(n int) []byte) 
 
 // Keep has the local cache keep sample i, of which data was read with an identity. It copies the data, and waits for
 // nothing: whether the sample is kept shows only when it is loaded again.
-func (d *Dataset) Keep(i int, seen Identity, data []byte) {
-	if t, sample, id := d.kept(i); t != nil && id == seen && int64(len(data)) == sample.Size {
-		t.Put(&sample, data)
+func (k *Kept) Keep(i int, seen Identity, data []byte) {
+	if sample, id, ok := k.of(i); ok && id == seen && int64(len(data)) == sample.Size {
+		k.tier.Put(&sample, data)
 	}
 }
 
 // Drop removes sample i from the local cache.
-func (d *Dataset) Drop(i int) {
-	if t, sample, _ := d.kept(i); t != nil {
-		t.Drop(&sample)
+func (k *Kept) Drop(i int) {
+	if sample, _, ok := k.of(i); ok {
+		k.tier.Drop(&sample)
 	}
 }
 
 // Settle waits until everything that the local cache was to keep is there, or was given up.
-func (d *Dataset) Settle() {
-	if d.local != nil {
-		d.local.tier.Settle()
-	}
-}
+func (k *Kept) Settle() { k.tier.Settle() }

@@ -65,14 +65,14 @@ func TestLocalCacheOfSamples(t *testing.T) {
 	}
 	for _, url := range []string{"s3://data/d", "s3://data/one.tar", "s3://data/pages.parquet"} {
 		want := contentsOf(t, p.openURL(url, how)) // and indexes it
-		if p.openURL(url, how).KeepsSamples() {
+		if p.openURL(url, how).Kept() != nil {
 			t.Errorf("%s: without a local cache, samples are kept", url)
 		}
 		dir := t.TempDir()
 		cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: tier.Cost(1), Samples: true} }
 		d := p.openURL(url, how, cached)
-		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" || !d.KeepsSamples() {
-			t.Errorf("%s, keeping samples: %t (-store +local cache):\n%s", url, d.KeepsSamples(), diff)
+		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" || d.Kept() == nil {
+			t.Errorf("%s, keeping samples: %t (-store +local cache):\n%s", url, d.Kept() != nil, diff)
 		}
 		memory := func(n int) []byte { return make([]byte, n) }
 		i := 0
@@ -84,27 +84,27 @@ func TestLocalCacheOfSamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		data = bytes.Clone(data)
-		if d.Settle(); d.LocalCache().Kept > 0 {
+		if d.Kept().Settle(); d.LocalCache().Kept > 0 {
 			t.Errorf("%s: %+v without Keep", url, *d.LocalCache())
 		}
-		d.Keep(i, Identity{Size: seen.Size, ModTime: seen.ModTime + 1}, data)
-		if _, _, ok := d.LoadKept(context.Background(), i, memory); ok {
+		d.Kept().Keep(i, Identity{Size: seen.Size, ModTime: seen.ModTime + 1}, data)
+		if _, _, ok := d.Kept().Load(context.Background(), i, memory); ok {
 			t.Errorf("%s: another version was kept", url)
 		}
-		d.Keep(i, seen, data)
-		d.Settle()
+		d.Kept().Keep(i, seen, data)
+		d.Kept().Settle()
 		before := reads.Load()
-		got, id, ok := d.LoadKept(context.Background(), i, memory)
+		got, id, ok := d.Kept().Load(context.Background(), i, memory)
 		if !ok || !bytes.Equal(got, data) || id != seen || reads.Load() != before {
 			t.Errorf("%s: %t, %d bytes of %d, %+v", url, ok, len(got), len(data), id)
 		}
-		if _, _, ok := d.LoadKept(context.Background(), i+1, memory); ok {
+		if _, _, ok := d.Kept().Load(context.Background(), i+1, memory); ok {
 			t.Errorf("%s: a sample is taken for another", url)
 		}
-		if _, _, ok := d.LoadKept(context.Background(), i, func(int) []byte { return nil }); ok {
+		if _, _, ok := d.Kept().Load(context.Background(), i, func(int) []byte { return nil }); ok {
 			t.Errorf("%s: a sample without memory for it", url)
 		}
-		if d.Drop(i); d.LocalCache().Used != 0 {
+		if d.Kept().Drop(i); d.LocalCache().Used != 0 {
 			t.Errorf("%s: %+v after Drop", url, *d.LocalCache())
 		}
 	}
@@ -125,11 +125,11 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 		d := p.openURL(name, how, func(o *Options) {
 			o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 2 * tier.Cost(60_000), Samples: true}
 		})
-		if !d.KeepsSamples() {
+		if d.Kept() == nil {
 			t.Fatalf("%s: everything fits", name)
 		}
 		there := func(i int) bool {
-			_, _, ok := d.LoadKept(context.Background(), i, memory)
+			_, _, ok := d.Kept().Load(context.Background(), i, memory)
 			return ok
 		}
 		for i := range d.Len() {
@@ -142,16 +142,16 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 					continue
 				}
 				pairs--
-				d.Keep(i, seen, data)
-				if d.Settle(); there(k) {
+				d.Kept().Keep(i, seen, data)
+				if d.Kept().Settle(); there(k) {
 					t.Errorf("%s: sample %d is kept instead of %d", name, k, i)
 				}
-				d.Keep(k, seen, data)
-				d.Settle()
-				if d.Drop(i); there(i) || !there(k) {
+				d.Kept().Keep(k, seen, data)
+				d.Kept().Settle()
+				if d.Kept().Drop(i); there(i) || !there(k) {
 					t.Errorf("%s: after %d was dropped, it is there: %t, and %d: %t", name, i, there(i), k, there(k))
 				}
-				d.Drop(k)
+				d.Kept().Drop(k)
 			}
 		}
 		if pairs != 0 {
@@ -187,7 +187,7 @@ func TestLocalCacheBesideFiles(t *testing.T) {
 		d := p.open("list.txt", how, func(o *Options) {
 			o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: size, Samples: true}
 		})
-		if d.KeepsSamples() == fits {
+		if (d.Kept() != nil) == fits {
 			t.Errorf("with %d of %d bytes, samples are kept: %t", size, room, fits)
 		}
 		for i := range d.Len() {
@@ -216,7 +216,7 @@ func TestLocalCacheOfRemovedObjects(t *testing.T) {
 		})
 		for range 2 { // the first time, the old one may give way before the other is used
 			contentsOf(t, d)
-			d.Settle()
+			d.local.tier.Settle()
 		}
 		before := d.LocalCache().Misses
 		if contentsOf(t, d); d.LocalCache().Misses != before {

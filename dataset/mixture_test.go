@@ -293,7 +293,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	d = p.open("all.txt", how, func(o *Options) {
 		o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 1 << 16, Samples: true}
 	})
-	if !d.KeepsSamples() {
+	if d.Kept() == nil {
 		t.Fatal("everything fits into 64 KiB")
 	}
 	memory := func(n int) []byte { return make([]byte, n) }
@@ -303,15 +303,15 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.Keep(i, seen, data)
-		d.Settle()
-		if got, id, ok := d.LoadKept(context.Background(), i, memory); ok {
+		d.Kept().Keep(i, seen, data)
+		d.Kept().Settle()
+		if got, id, ok := d.Kept().Load(context.Background(), i, memory); ok {
 			kept = append(kept, d.Path(i))
 			if id != seen || !bytes.Equal(got, data) {
 				t.Errorf("%s: %d bytes of %d, %+v", d.Path(i), len(got), len(data), id)
 			}
 		}
-		d.Drop(i)
+		d.Kept().Drop(i)
 	}
 	remote := slices.DeleteFunc(paths(d), func(path string) bool { return !strings.HasPrefix(path, "s3://") })
 	if diff := cmp.Diff(remote, kept); diff != "" || len(kept) == 0 || len(kept) == d.Len() {

@@ -138,11 +138,11 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	}
 	p.report.count(x)
 	d := &Dataset{
-		source: src, storages: storages, table: x.table, classes: x.classes,
+		source: src, reader: newReader(x.table, storages), classes: x.classes,
 		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
 		ordered: src.manifest != "" || x.Ordered,
 	}
-	if err := d.chooseLocal(o.Storage.LocalCache.Samples); err != nil {
+	if d.kept, err = chooseLocal(d.reader, src, o.Storage.LocalCache.Samples); err != nil {
 		_ = d.Close()
 		return nil, err
 	}

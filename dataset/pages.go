@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"context"
 	"errors"
 	"sort"
 
@@ -10,13 +9,13 @@ import (
 
 // KeepPages has compressed pages, from which samples are read, kept in a cache, until DropPages or another one is named. Without
 // one, they are unpacked for each sample.
-func (d *Dataset) KeepPages(c *pages.Cache) { d.pages.Store(c) }
+func (r *reader) KeepPages(c *pages.Cache) { r.pages.Store(c) }
 
 // KeepsPages says whether there is such a cache.
-func (d *Dataset) KeepsPages() bool { return d.pages.Load() != nil }
+func (r *reader) KeepsPages() bool { return r.pages.Load() != nil }
 
 // DropPages has nothing more kept in a cache, unless that is another one by now. Reads under way may still use it.
-func (d *Dataset) DropPages(c *pages.Cache) { d.pages.CompareAndSwap(c, nil) }
+func (r *reader) DropPages(c *pages.Cache) { r.pages.CompareAndSwap(c, nil) }
 
 // Pages sums up the compressed pages, or blocks, that several samples are read from. A dataset without any has the zero value.
 type Pages struct {
@@ -74,52 +73,44 @@ func run(is func(n int) bool) int {
 // errAlone says that a sample has to be read without a page that others share.
 var errAlone = errors.New("no shared page")
 
-// fromPage reads a sample from a page, which the first of those that want it reads and unpacks.
-func (d *Dataset) fromPage(ctx context.Context, c *pages.Cache, i, first, uses int, s *storage, f *file, buf []byte, grow func(n int) []byte) (data []byte, read int64, err error) {
-	size := int(f.place.Size)
-	p, mine, err := c.Get(ctx, pages.Key{Object: d.table.members[i].object, Offset: f.place.Offset}, f.place.Block, uses, func(to []byte) error {
+// fromPage reads a sample from a page, which the first of those that want it reads and unpacks. The first of the samples in
+// the page is in a row, and so many use it.
+func (r *reading) fromPage(c *pages.Cache, first, uses int) (data []byte, read int64, err error) {
+	f, size := &r.file, int(r.file.place.Size)
+	key := pages.Key{Object: r.table.members[r.i].object, Offset: f.place.Offset}
+	p, mine, err := c.Get(r.ctx, key, f.place.Block, uses, func(to []byte) error {
 		n := f.skew + int(f.place.Length)
-		if buf = roomFor(max(size, f.room(n)), max(size, n), buf, grow); cap(buf) < n {
-			return errTooLarge
+		if err := r.room(max(size, f.room(n)), max(size, n)); err != nil {
+			return err
 		}
-		got, err := s.fill(ctx, f, buf[:cap(buf)], 0, n)
+		got, err := r.storage.fill(r.ctx, f, r.buf[:cap(r.buf)], 0, n)
 		if read = int64(got); err == nil {
-			err = d.settled(i, s, f)
+			err = r.settled()
 		}
 		if err == nil {
-			_, err = f.place.Whole().Unpack(to, buf[f.skew:n])
+			_, err = f.place.Whole().Unpack(to, r.buf[f.skew:n])
 		}
 		return err
 	})
 	switch own := errors.Is(err, ErrStopped) || errors.Is(err, errTooLarge); {
 	case errors.Is(err, pages.ErrNoRoom), errors.Is(err, pages.ErrGivenUp), own && !mine:
 		return nil, 0, errAlone
-	case err == ctx.Err() && err != nil: // while it waited
+	case err == r.ctx.Err() && err != nil: // while it waited
 		return nil, 0, ErrStopped
 	case err != nil:
 		return nil, read, err
 	}
-	use := i - first
+	use := r.i - first
 	defer func() { p.Release(use) }()
 	if !mine {
-		err = d.settled(i, s, f)
+		err = r.settled()
 	}
-	if buf = roomFor(size, size, buf, grow); err == nil && cap(buf) < size {
-		err = errTooLarge
+	if err == nil {
+		err = r.room(size, size)
 	}
 	if err != nil {
 		use = pages.NoUse
 		return nil, read, err
 	}
-	return append(buf[:0], p.Bytes()[f.place.From:][:size]...), read, nil
-}
-
-// roomFor returns memory of n bytes, or of least bytes if there is not more: buf, or what grow returns.
-func roomFor(n, least int, buf []byte, grow func(n int) []byte) []byte {
-	if cap(buf) < n && grow != nil {
-		if p := grow(n); cap(p) >= least {
-			return p
-		}
-	}
-	return buf
+	return append(r.buf[:0], p.Bytes()[f.place.From:][:size]...), read, nil
 }

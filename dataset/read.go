@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/pages"
 )
 
 // Identity distinguishes a file from a later one at the same path.
@@ -30,14 +34,32 @@ type Part func(head []byte, size int64) (from, to int64, ok bool)
 // HeadBytes is how much of a file's beginning a Part sees, at least.
 const HeadBytes = 4096
 
+// A reader reads the samples of a dataset.
+type reader struct {
+	table    *table
+	storages []*storage // of the datasets of a list, in order, or of the only one
+	least    int        // see LeastSaved
+	closed   atomic.Bool
+	pages    atomic.Pointer[pages.Cache] // see KeepPages
+}
+
+// newReader makes a reader of the rows of a table, which are in these storages.
+func newReader(t *table, storages []*storage) *reader {
+	r := &reader{table: t, storages: storages, least: 64 << 10}
+	if slices.ContainsFunc(storages, func(s *storage) bool { return s.src.remote != nil }) {
+		r.least = 4 << 20
+	}
+	return r
+}
+
+// storageOf is where sample i is.
+func (r *reader) storageOf(i int) *storage {
+	return r.storages[sort.Search(len(r.storages)-1, func(k int) bool { return i < r.storages[k].src.end })]
+}
+
 // LeastSaved is how many bytes must be skipped for two reads to beat one: of a store, which takes
 // tens of milliseconds to answer, as many as it sends in that time.
-func (d *Dataset) LeastSaved() int64 {
-	if d.Remote() {
-		return 4 << 20
-	}
-	return 64 << 10
-}
+func (r *reader) LeastSaved() int64 { return int64(r.least) }
 
 // LeastInOne is how many bytes must be skipped for one read of a part to beat one of the whole file.
 const LeastInOne = 4 << 10
@@ -63,15 +85,16 @@ const LeastInOne = 4 << 10
 // differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be unpacked,
 // [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or for a store, and
 // others; package fault tells them apart.
-func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
-	err = d.attempt(i, func(s *storage) error {
-		f, err := s.openRow(ctx, d.table, i)
-		if id = f.id; err != nil {
+func (r *reader) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
+	err = r.attempt(i, func(s *storage) error {
+		one := reading{reader: r, ctx: ctx, i: i, storage: s, buf: buf, grow: grow}
+		one.file, err = s.openRow(ctx, r.table, i)
+		if id = one.file.id; err != nil {
 			return err
 		}
-		defer s.close(&f)
+		defer s.close(&one.file)
 		var n int64
-		data, n, err = d.load(ctx, i, s, &f, buf, grow, need, first)
+		data, n, err = one.load(need, first)
 		if read += n; s.src.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
 			id = unknown // as of a file that cannot be opened
 		}
@@ -82,11 +105,11 @@ func (d *Dataset) LoadPart(ctx context.Context, i int, buf []byte, grow func(n i
 
 // attempt calls f, and once more if the storage was mounted again meanwhile, as far as can be told:
 // the same directory may have been away and be back. Errors come as those of sample i.
-func (d *Dataset) attempt(i int, f func(s *storage) error) error {
-	s := d.storageOf(i)
+func (r *reader) attempt(i int, f func(s *storage) error) error {
+	s := r.storageOf(i)
 	for again := true; ; again = false {
-		if d.closed.Load() {
-			return d.fail(i, unix.EBADF)
+		if r.closed.Load() {
+			return r.fail(i, unix.EBADF)
 		}
 		seen := s.src.seen.Load()
 		err := f(s)
@@ -94,53 +117,74 @@ func (d *Dataset) attempt(i int, f func(s *storage) error) error {
 			return nil
 		}
 		if s.src.remote == nil && isStorage(err) {
-			replaced, why := s.src.examine(seen, d.table)
+			replaced, why := s.src.examine(seen, r.table)
 			if again && why == nil && (replaced || fault.Of(err) == fault.File) {
 				continue // it may have been away only until it was examined
 			}
 			err = cmp.Or(why, err)
 		}
-		return d.fail(i, err)
+		return r.fail(i, err)
 	}
 }
 
-func (d *Dataset) load(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte, need Part, first int64) ([]byte, int64, error) {
-	if !d.Same(i, f.id) {
+// A reading is the read of one sample, whose file is open.
+type reading struct {
+	*reader
+	ctx     context.Context
+	i       int
+	storage *storage
+	file    file
+	buf     []byte             // the caller's memory
+	grow    func(n int) []byte // nil: there is no other
+}
+
+// room makes the memory have n bytes, or least bytes if there is not more.
+func (r *reading) room(n, least int) error {
+	if cap(r.buf) < n && r.grow != nil {
+		if p := r.grow(n); cap(p) >= least {
+			r.buf = p
+		}
+	}
+	if cap(r.buf) < least {
+		return errTooLarge
+	}
+	return nil
+}
+
+// load is LoadPart of the file.
+func (r *reading) load(need Part, first int64) ([]byte, int64, error) {
+	f := &r.file
+	if !r.Same(r.i, f.id) {
 		return nil, 0, ErrChanged
 	}
 	if f.coded() {
-		return d.unpack(ctx, i, s, f, buf, grow)
+		return r.unpack()
 	}
-	if first > HeadBytes && f.place != nil && f.place.Sum != archive.NoSum && s.check {
+	if first > HeadBytes && f.place != nil && f.place.Sum != archive.NoSum && r.storage.check {
 		need = nil // to compare the checksum is worth more than to read less
 	}
 	n := f.skew + int(f.id.Size)
-	if room := f.room(n); cap(buf) < room && grow != nil {
-		if p := grow(room); cap(p) >= n {
-			buf = p
-		}
+	if err := r.room(f.room(n), n); err != nil {
+		return nil, 0, err
 	}
-	if cap(buf) < n {
-		return nil, 0, errTooLarge
-	}
-	read, err := s.fillPart(ctx, f, buf[:n], need, first, int(d.LeastSaved()))
+	read, err := r.storage.fillPart(r.ctx, f, r.buf[:n], need, first, r.least)
 	if err == nil {
-		err = d.settled(i, s, f)
+		err = r.settled()
 	}
-	if whole := read >= f.id.Size; err == nil && whole && f.place != nil && s.check {
-		err = f.place.Check(buf[f.skew:n])
+	if whole := read >= f.id.Size; err == nil && whole && f.place != nil && r.storage.check {
+		err = f.place.Check(r.buf[f.skew:n])
 	}
 	if err != nil {
 		return nil, read, err
 	}
-	return buf[f.skew:n], read, nil
+	return r.buf[f.skew:n], read, nil
 }
 
-// settled returns ErrChanged if a file that was read is not the one that was opened, or another reader
+// settled returns ErrChanged if the file that was read is not the one that was opened, or another reader
 // has learned of another one.
-func (d *Dataset) settled(i int, s *storage, f *file) error {
-	err := s.unchanged(f)
-	if err == nil && !d.learn(i, f.id, f.object.Version) {
+func (r *reading) settled() error {
+	err := r.storage.unchanged(&r.file)
+	if err == nil && !r.table.learn(r.i, r.file.id, r.file.object.Version) {
 		err = ErrChanged
 	}
 	return err
@@ -148,35 +192,31 @@ func (d *Dataset) settled(i int, s *storage, f *file) error {
 
 // unpack reads a sample that is stored in a coding: from a page that several samples share, where such are kept and there is
 // room, or else by itself.
-func (d *Dataset) unpack(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte) ([]byte, int64, error) {
-	if c := d.pages.Load(); f.place.Packed() {
-		if first, end := d.table.page(i); c.Keeps(end - first) {
-			data, read, err := d.fromPage(ctx, c, i, first, end-first, s, f, buf, grow)
+func (r *reading) unpack() ([]byte, int64, error) {
+	if c := r.pages.Load(); r.file.place.Packed() {
+		if first, end := r.table.page(r.i); c.Keeps(end - first) {
+			data, read, err := r.fromPage(c, first, end-first)
 			if !errors.Is(err, errAlone) {
 				return data, read, err
 			}
 		}
 	}
-	return d.unpackAlone(ctx, i, s, f, buf, grow)
+	return r.unpackAlone()
 }
 
 // unpackAlone is unpack in the caller's memory. The sample is unpacked into the beginning of the memory, and
 // what is stored is read into the rest of it.
-func (d *Dataset) unpackAlone(ctx context.Context, i int, s *storage, f *file, buf []byte, grow func(n int) []byte) ([]byte, int64, error) {
+func (r *reading) unpackAlone() ([]byte, int64, error) {
+	f := &r.file
 	n := f.skew + int(f.place.Length)
 	from := (int(f.place.Room()) + directUnit - 1) &^ (directUnit - 1)
-	if room := from + f.room(n); cap(buf) < room && grow != nil {
-		if p := grow(room); cap(p) >= from+n {
-			buf = p
-		}
+	if err := r.room(from+f.room(n), from+n); err != nil {
+		return nil, 0, err
 	}
-	if cap(buf) < from+n {
-		return nil, 0, errTooLarge
-	}
-	buf = buf[:cap(buf)]
-	got, err := s.fill(ctx, f, buf[from:], 0, n)
+	buf := r.buf[:cap(r.buf)]
+	got, err := r.storage.fill(r.ctx, f, buf[from:], 0, n)
 	if err == nil {
-		err = d.settled(i, s, f)
+		err = r.settled()
 	}
 	if err != nil {
 		return nil, int64(got), err
@@ -215,23 +255,23 @@ func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part,
 // Check returns the current identity of sample i's file. It fails with a [FileError] if that is
 // not the indexed one, or cannot be determined. It is Load without the reading. A store is not asked: it
 // is read in the indexed version or not at all.
-func (d *Dataset) Check(i int) (id Identity, err error) {
-	err = d.attempt(i, func(s *storage) (err error) {
+func (r *reader) Check(i int) (id Identity, err error) {
+	err = r.attempt(i, func(s *storage) (err error) {
 		if s.src.remote != nil {
-			id = d.Stat(i)
+			id = r.Stat(i)
 			return nil
 		}
-		if id, err = s.look(s.src.file(d.table, i)); err != nil {
+		if id, err = s.look(s.src.file(r.table, i)); err != nil {
 			return err
 		}
-		if place, whole := d.table.place(i); place != nil {
+		if place, whole := r.table.place(i); place != nil {
 			if id != whole {
 				id = unknown
 				return ErrChanged
 			}
 			id.Size = place.Size
 		}
-		if !d.learn(i, id, "") {
+		if !r.table.learn(i, id, "") {
 			err = ErrChanged
 		}
 		return err
@@ -241,52 +281,38 @@ func (d *Dataset) Check(i int) (id Identity, err error) {
 
 // Same says whether id is the indexed identity of sample i. If the index knows none (a manifest
 // gave the header), any identity matches.
-func (d *Dataset) Same(i int, id Identity) bool {
-	want := d.Stat(i)
+func (r *reader) Same(i int, id Identity) bool {
+	want := r.Stat(i)
 	return !want.Known() || want == id
-}
-
-// learn is Same, and records an identity that the index lacked, with the version that has it in a store, so that changes
-// after the first read are noticed.
-func (d *Dataset) learn(i int, id Identity, version string) bool {
-	d.table.mu.Lock()
-	defer d.table.mu.Unlock()
-	want := &d.table.row[i].id
-	if !want.Known() {
-		if *want = id; version != "" {
-			_ = d.table.versions.set(i, version) // its length was checked before
-		}
-	}
-	return *want == id
 }
 
 // Accept replaces the recorded identity of sample i with id, in this process only. It is for a
 // file that was corrupt and has since been repaired. The caller has checked that the new file
 // is the image that the index describes.
-func (d *Dataset) Accept(i int, id Identity) {
-	d.table.mu.Lock()
-	defer d.table.mu.Unlock()
-	d.table.row[i].id = id
+func (r *reader) Accept(i int, id Identity) {
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
+	r.table.row[i].id = id
 }
 
 // Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
 // manifest supplied the header and the file has not been read yet.
-func (d *Dataset) Stat(i int) Identity {
-	d.table.mu.Lock()
-	defer d.table.mu.Unlock()
-	return d.table.row[i].id
+func (r *reader) Stat(i int) Identity {
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
+	return r.table.row[i].id
 }
 
 // fail adds the sample's path and maps errors to the package's own.
-func (d *Dataset) fail(i int, err error) error {
+func (r *reader) fail(i int, err error) error {
 	switch err {
 	case unix.ENOENT, unix.ENOTDIR:
 		err = ErrMissing
 	case ErrNotFile:
 		// A file that turned into something else since it was indexed.
-		if d.Stat(i).Known() {
+		if r.Stat(i).Known() {
 			err = fmt.Errorf("%w: %w", ErrChanged, ErrNotFile)
 		}
 	}
-	return &FileError{Path: d.Path(i), Err: err}
+	return &FileError{Path: r.table.path(i), Err: err}
 }

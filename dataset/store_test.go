@@ -309,10 +309,10 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	if n := d.MemoryBytes() - before; n > 0 {
 		t.Errorf("%d bytes more after reads that failed", n)
 	}
-	if err := d.settled(i, d.storages[0], &first); err != nil {
+	if err := (&reading{reader: d.reader, i: i, storage: d.storages[0], file: first}).settled(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.settled(i, d.storages[0], &last); !errors.Is(err, ErrChanged) {
+	if err := (&reading{reader: d.reader, i: i, storage: d.storages[0], file: last}).settled(); !errors.Is(err, ErrChanged) {
 		t.Errorf("two versions were read: %v", err)
 	}
 	if f := d.objectOf(d.table, i); f.id != first.id || f.object.Version != first.object.Version {

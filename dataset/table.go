@@ -186,6 +186,20 @@ func (s *table) takeRest(i int, from *table, k int) {
 	}
 }
 
+// learn says whether id is the identity of row i. It records one that the index lacked, with the version that has it in a
+// store, so that changes after the first read are noticed.
+func (s *table) learn(i int, id Identity, version string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	want := &s.row[i].id
+	if !want.Known() {
+		if *want = id; version != "" {
+			_ = s.versions.set(i, version) // its length was checked before
+		}
+	}
+	return *want == id
+}
+
 func (s *table) format(i int) string { return formats[s.row[i].format] }
 
 // addBad records why row i cannot be read.

@@ -127,7 +127,7 @@ func (c Budget) spareMemory() int64 {
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.TensorSize()))
 	const plans = 4 // plans of four epochs at least
 	kept := shares{memory: 1}
-	if c.Dataset.KeepsSamples() {
+	if c.Dataset.Kept() != nil {
 		kept.disk = 1
 		used += o.Samples // see local.waits
 	}

@@ -92,7 +92,7 @@ func (c Budget) mayPack() error {
 		return &option.Error{Field: "cache policy", Rule: "constant for packed samples", Value: o.CachePolicy.String()}
 	case o.DecodeOnDevice || o.NVJPEG != "":
 		return &option.Error{Field: "cache form", Rule: "encoded where a GPU decodes", Value: o.CacheForm.String()}
-	case c.Dataset.KeepsSamples():
+	case c.Dataset.Kept() != nil:
 		return &option.Error{Field: "cache form", Rule: "encoded beside a local cache", Value: o.CacheForm.String()}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 //
 // A nil local does nothing.
 type local struct {
-	ds     *dataset.Dataset
+	kept   *dataset.Kept
 	keeper *keeper
 
 	mu    sync.Mutex
@@ -34,7 +34,7 @@ func openLocal(c Budget, k *keeper, m *memory) *local {
 		c.Options.Logger.Warn("the local cache keeps nothing: there is too little memory to plan that", "bytes", n)
 		return nil
 	}
-	return &local{ds: c.Dataset, keeper: k, waits: make([]uint8, n)}
+	return &local{kept: c.Dataset.Kept(), keeper: k, waits: make([]uint8, n)}
 }
 
 // An aim is where the plan wants a sample after a read. The zero value leaves it where it is.
@@ -53,7 +53,7 @@ func (l *local) load(id int64, w *load) ([]byte, dataset.Identity, bool) {
 	if l == nil {
 		return nil, unknownIdentity, false
 	}
-	return l.ds.LoadKept(w.batches.ctx, int(id), w.input.grow)
+	return l.kept.Load(w.batches.ctx, int(id), w.input.grow)
 }
 
 // settle puts a sample where the plan wants it. All of it is in data. there says whether it is on the disk.
@@ -63,9 +63,9 @@ func (l *local) settle(a aim, epoch int, id int64, seen dataset.Identity, data [
 	}
 	mine := l.mark(epoch, id, a.disk)
 	if a.disk && !there {
-		l.ds.Keep(int(id), seen, data)
+		l.kept.Keep(int(id), seen, data)
 	} else if !a.disk && there && mine {
-		l.ds.Drop(int(id))
+		l.kept.Drop(int(id))
 	}
 }
 

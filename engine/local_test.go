@@ -145,7 +145,7 @@ func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetc
 			before := d.reads()
 			all = append(all, read(t, e, Key{Shard: s, Epoch: epoch, Batch: batch}, layout.NHWCForm))
 			fetched = append(fetched, d.reads()-before)
-			e.catalog.Dataset.Settle()
+			e.catalog.Dataset.Kept().Settle()
 		}
 	}
 	return fetched, all
@@ -283,7 +283,7 @@ func TestLocalCacheOfEverything(t *testing.T) {
 	d := newFar(t)
 	ds := d.open(t, 1)
 	e := d.engine(t, ds, 0.25)
-	if ds.KeepsSamples() || e.kept.local != nil || e.kept.keeper.shares.local() {
+	if ds.Kept() != nil || e.kept.local != nil || e.kept.keeper.shares.local() {
 		t.Error("it is planned")
 	}
 	d.epoch(t, e, 0)

@@ -50,7 +50,7 @@ func (s shares) choose(c Budget, epoch int, w keep.Workspace) (p *plan, err erro
 		}
 	}
 	if s.local() {
-		if now := c.Dataset.RoomForKept(); now != s.room { // other mounts came or went
+		if now := c.Dataset.Kept().Room(); now != s.room { // other mounts came or went
 			s.setDisk(c, now)
 		}
 		config := c.Options.keepConfig(s.disk)
@@ -84,7 +84,7 @@ func (s shares) needs(c Budget) int64 {
 
 // addLocal adds what the local cache can keep beside the memory, if it follows a plan.
 func (s *shares) addLocal(c Budget) {
-	if !c.Dataset.KeepsSamples() {
+	if c.Dataset.Kept() == nil {
 		return
 	}
 	o, all := c.Options, 0.0
@@ -96,10 +96,10 @@ func (s *shares) addLocal(c Budget) {
 	order := c.Plan.Config()
 	order.Blocks, order.Costs = nil, nil // which follow from the dataset
 	plan := fmt.Sprintf("%+v, shards %d to %d, %v in memory", order, o.LocalFrom, o.LocalTo, s.memory)
-	if err := c.Dataset.PlanKept(plan, int64(all*o.readHere())); err != nil {
+	if err := c.Dataset.Kept().Plan(plan, int64(all*o.readHere())); err != nil {
 		o.Logger.Warn("other mounts leave no room in the local cache for this one", "reason", err)
 	}
-	s.setDisk(c, c.Dataset.RoomForKept())
+	s.setDisk(c, c.Dataset.Kept().Room())
 }
 
 // setDisk finds out which share a room on the disk is for.
