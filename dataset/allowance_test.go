@@ -130,8 +130,7 @@ func TestSearchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &gatedStore{object: b.String(), gate: make(chan struct{})}
 		p := &opening{Options: Options{Workers: 64, Memory: memory, Prober: new(counter).probe}, ctx: t.Context(), src: &source{remote: s},
-			storage: &storage{src: &source{remote: s}}, memory: newAllowance(memory), journal: &journal{}}
-		p.journal.opening = p
+			storage: &storage{src: &source{remote: s}}, memory: newAllowance(memory), journal: &journal{files: &factFiles{}}}
 		var all []object
 		for k := range objects {
 			all = append(all, object{name: fmt.Sprintf("%02d.tar", k), id: Identity{Size: int64(len(s.object)), ModTime: 1}})

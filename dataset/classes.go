@@ -105,8 +105,8 @@ func partOf(folder string) []string {
 }
 
 // checkFolders refuses classes that seem to be something else: then every label would be wrong.
-func (p *opening) checkFolders(x *index) error {
-	if p.AsClasses || p.src.manifest != "" || x.Ordered || x.classes == nil {
+func checkFolders(x *index, src *source) error {
+	if src.manifest != "" || x.Ordered || x.classes == nil {
 		return nil
 	}
 	with := make([]bool, len(x.classes)) // which folders have images
@@ -115,7 +115,7 @@ func (p *opening) checkFolders(x *index) error {
 			with[row.label] = true
 		}
 	}
-	e := &FoldersError{Path: p.src.name()}
+	e := &FoldersError{Path: src.name()}
 	best := len(likely) + 1
 	for label, folder := range x.classes {
 		words := partOf(folder)
@@ -141,8 +141,13 @@ func (p *opening) checkFolders(x *index) error {
 
 // check refuses classes of a listed dataset that cannot be meant, or do not fit Options.Classes.
 func (p *opening) check(x *index) error {
-	if err := p.checkFolders(x); err != nil || p.Classes == nil {
-		return err
+	if !p.AsClasses {
+		if err := checkFolders(x, p.src); err != nil {
+			return err
+		}
+	}
+	if p.Classes == nil {
+		return nil
 	}
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %s", p.src.name(), ErrClasses, fmt.Sprintf(format, args...))

@@ -162,11 +162,11 @@ func (w *factsWriter) listing(x *index, order []int32) {
 }
 
 // saveFacts writes a file of an index, with the listing if whole, for which the rows have to be put in order.
-func (p *opening) saveFacts(x *index, path string, whole bool) error {
+func saveFacts(ctx context.Context, x *index, path string, src *source, whole bool) error {
 	return owned.Replace(path, func(f *os.File) error {
-		w := newFactsWriter(f, about{Rows: x.table.rows(), PathBytes: int64(len(x.table.paths)), Outside: x.Outside}, p.src)
+		w := newFactsWriter(f, about{Rows: x.table.rows(), PathBytes: int64(len(x.table.paths)), Outside: x.Outside}, src)
 		w.everything(x)
-		if err := cmp.Or(w.Flush(), p.ctx.Err()); err != nil {
+		if err := cmp.Or(w.Flush(), ctx.Err()); err != nil {
 			return err
 		}
 		if whole {

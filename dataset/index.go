@@ -9,11 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/batchfs/batchfs/internal/owned"
-	"github.com/batchfs/batchfs/internal/resolve"
 )
 
 // index is everything that is known about a dataset. Listing one makes an index without headers, and
@@ -183,36 +179,6 @@ func newStamp(modified, now time.Time) stamp {
 
 // proves says whether finding a time again means that nothing changed.
 func (s stamp) proves(modified time.Time) bool { return !s.Unsettled && s.Time == modified.UnixNano() }
-
-// indexPath returns the path of the dataset's index file: at, if that is named like one, or in that
-// directory. Others may not write to the directory.
-func indexPath(at string, src *source) (string, error) {
-	dir, err := filepath.Abs(at)
-	if err != nil {
-		return "", err
-	}
-	name := indexName(src)
-	if strings.HasSuffix(dir, factsExtension) {
-		dir, name = filepath.Split(dir)
-	}
-	// A manifest's directory may well be a home directory, and its dataset is only what it
-	// lists.
-	if src.folder() && src.remote == nil && resolve.Within(resolve.Links(dir), src.dir) {
-		return "", fmt.Errorf("%s: the index would lie inside the dataset", dir)
-	}
-	if info, err := os.Stat(dir); err == nil {
-		if err := owned.Check(dir, info); err != nil {
-			return "", err
-		}
-	}
-	return filepath.Join(dir, name), nil
-}
-
-// indexName is the name of a dataset's index file.
-func indexName(src *source) string {
-	sum := sha256.Sum256([]byte(src.identity()))
-	return hex.EncodeToString(sum[:16]) + factsExtension
-}
 
 // checkPath validates a stored path like a manifest's. Paths of a directory never leave it.
 func (x *index) checkPath(path string) error {

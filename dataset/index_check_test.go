@@ -32,7 +32,7 @@ func forge(t testing.TB, p *place, path string, change func(*index)) {
 	}
 	x.settle()
 	change(x)
-	if err := (&opening{ctx: t.Context(), src: src}).saveFacts(x, path, true); err != nil {
+	if err := saveFacts(t.Context(), x, path, src, true); err != nil {
 		t.Fatal(err)
 	}
 }

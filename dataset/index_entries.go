@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 
 	"github.com/batchfs/batchfs/internal/entries"
@@ -24,16 +25,16 @@ func entriesPath(indexFile string) string { return indexBase(indexFile) + ".entr
 
 // renewEntries makes the stored entry points anew if that is worth it. A part of the dataset does
 // not say which of its files are there. The error is that of the context.
-func (p *opening) renewEntries(t *table) error {
-	if p.indexFile == "" || p.Part.N > 0 {
+func (f *factFiles) renewEntries(ctx context.Context, t *table) error {
+	if f.made == "" || f.part.N > 0 {
 		return nil
 	}
-	err := entries.Renew(p.ctx, entriesPath(p.indexFile), t.rows(), func(yield func(path string) bool) {
+	err := entries.Renew(ctx, entriesPath(f.made), t.rows(), func(yield func(path string) bool) {
 		for i := 0; i < t.rows() && yield(t.path(i)); i++ {
 		}
 	})
-	if err != nil && p.ctx.Err() == nil {
-		p.Logger.Debug("stored entry points are as they were", "reason", err)
+	if err != nil && ctx.Err() == nil {
+		f.log.Debug("stored entry points are as they were", "reason", err)
 	}
-	return p.ctx.Err()
+	return ctx.Err()
 }

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,40 +19,40 @@ type known struct {
 }
 
 // known reads all files about the dataset; whole is that of the last listing, nil if there is none.
-func (p *opening) known(whole *index) *known {
-	type file struct {
+func (f *factFiles) known(ctx context.Context, whole *index) *known {
+	type read struct {
 		x    *index
 		time time.Time
 	}
-	var files []file
+	var files []read
 	var indexed time.Time
 	if whole != nil {
-		files = append(files, file{whole, timeOf(p.whole)})
+		files = append(files, read{whole, timeOf(f.whole)})
 		if whole.listed {
 			indexed = files[0].time
 		}
 	}
 	k := &known{objects: map[object]*contents{}, damaged: map[string]error{}}
-	for _, path := range p.others() {
+	for _, path := range f.others() {
 		if timeOf(path).Before(indexed) {
 			continue // the index has what was true of it
 		}
-		x, err := loadFacts(p.ctx, path, p.src)
-		if err != nil && p.ctx.Err() == nil {
+		x, err := loadFacts(ctx, path, f.src)
+		if err != nil && ctx.Err() == nil {
 			k.damaged[path] = err
-			p.Logger.Warn("not everything that was learned before is used", "file", path, "reason", err)
+			f.log.Warn("not everything that was learned before is used", "file", path, "reason", err)
 		}
 		if x != nil {
-			files = append(files, file{x, timeOf(path)})
+			files = append(files, read{x, timeOf(path)})
 		}
 	}
-	slices.SortStableFunc(files, func(a, b file) int { return b.time.Compare(a.time) })
-	for _, f := range files {
-		if f.x.objects == nil && f.x.table.rows() > 0 {
-			k.tables = append(k.tables, &matcher{table: f.x.table})
+	slices.SortStableFunc(files, func(a, b read) int { return b.time.Compare(a.time) })
+	for _, r := range files {
+		if r.x.objects == nil && r.x.table.rows() > 0 {
+			k.tables = append(k.tables, &matcher{table: r.x.table})
 		}
-		for i := range f.x.objects {
-			o, c := f.x.table.objects[i], &f.x.objects[i]
+		for i := range r.x.objects {
+			o, c := r.x.table.objects[i], &r.x.objects[i]
 			if c.hi-c.lo < c.rows {
 				continue // the file is cut off
 			}
@@ -69,19 +70,6 @@ func timeOf(path string) time.Time {
 		return time.Time{}
 	}
 	return info.ModTime()
-}
-
-// others are the files about the dataset besides that of the last listing.
-func (p *opening) others() (paths []string) {
-	if p.whole == "" {
-		return nil
-	}
-	base := escapePattern(indexBase(p.whole))
-	for _, pattern := range []string{"-*-of-*" + factsExtension, "-*-of-*" + factsExtension + journalMark + "*", factsExtension + journalMark + "*"} {
-		files, _ := filepath.Glob(base + pattern)
-		paths = append(paths, files...)
-	}
-	return paths
 }
 
 // of is what is known of an object; nil if nothing is, or if it may have changed since, unless that is trusted.
@@ -147,8 +135,8 @@ func (k *known) claims(t *table, rows []int, remote bool) (all []claim, none []i
 }
 
 // lacking says which parts have to be made before they can be joined, of n objects or rows of which some are not known.
-func (p *opening) lacking(k *known, n int, unknown []int) error {
-	return EachPart(indexBase(p.whole), factsExtension, func(part Share, path string) error {
+func (f *factFiles) lacking(k *known, n int, unknown []int) error {
+	return EachPart(indexBase(f.whole), factsExtension, func(part Share, path string) error {
 		lo, hi := part.Span(n)
 		if at, _ := slices.BinarySearch(unknown, lo); at == len(unknown) || unknown[at] >= hi {
 			return nil
@@ -163,28 +151,28 @@ func (p *opening) lacking(k *known, n int, unknown []int) error {
 // A journal keeps what is learned while the dataset is opened, for the case that this is interrupted. It is
 // made when there is something to keep.
 type journal struct {
-	opening *opening
-	mu      sync.Mutex
-	file    *os.File
-	facts   *factsWriter
-	failed  bool
+	files  *factFiles
+	mu     sync.Mutex
+	file   *os.File
+	facts  *factsWriter
+	failed bool
 }
 
 // put has the journal say more.
 func (j *journal) put(say func(w *factsWriter)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	p, err := j.opening, error(nil)
-	if j.failed || p.indexFile == "" {
+	f, err := j.files, error(nil)
+	if j.failed || f.made == "" {
 		return
 	}
 	if j.file == nil {
-		dir, name := filepath.Split(p.indexFile)
+		dir, name := filepath.Split(f.made)
 		if err = os.MkdirAll(dir, 0o700); err == nil {
 			j.file, err = os.CreateTemp(dir, name+journalMark+"*")
 		}
 		if err == nil {
-			j.facts = newFactsWriter(j.file, about{}, p.src)
+			j.facts = newFactsWriter(j.file, about{}, f.src)
 		}
 	}
 	if err == nil {
@@ -193,7 +181,7 @@ func (j *journal) put(say func(w *factsWriter)) {
 	}
 	if err != nil {
 		j.failed = true
-		p.Logger.Warn("an interruption would lose what was learned", "reason", err)
+		f.log.Warn("an interruption would lose what was learned", "reason", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func (p *opening) addArchives(x *index, objects []object, known *known) error {
 		}
 	}
 	if p.Merge && len(left) > 0 {
-		return p.lacking(known, len(objects), left)
+		return p.files.lacking(known, len(objects), left)
 	}
 	err := parallel.Each(p.ctx, p.requests(), len(left), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for k := range items {

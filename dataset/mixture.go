@@ -26,11 +26,11 @@ import (
 const entriesAtOnce = 8
 
 // runEntries is run for a list of several datasets, which are in these storages.
-func (p *opening) runEntries(storages []*storage) (*index, error) {
+func (p *opening) runEntries(storages []*storage) (_ *index, err error) {
 	if strings.HasSuffix(p.IndexAt, factsExtension) {
 		return nil, &option.Error{Field: "index at", Rule: "a directory: each dataset of a list has an index of its own", Value: p.IndexAt}
 	}
-	if err := p.findIndex(); err != nil {
+	if p.files, err = findFiles(&p.Options, p.src); err != nil {
 		return nil, err
 	}
 	n := len(p.src.entries)
@@ -47,7 +47,7 @@ func (p *opening) runEntries(storages []*storage) (*index, error) {
 		}
 		opened[k], busy[e.identity()] = q, &sync.Mutex{}
 	}
-	err := parallel.Each(p.ctx, entriesAtOnce, n, nil, func(ctx context.Context, items iter.Seq[int]) (err error) {
+	err = parallel.Each(p.ctx, entriesAtOnce, n, nil, func(ctx context.Context, items iter.Seq[int]) (err error) {
 		for k := range items {
 			e := p.src.entries[k]
 			index := busy[e.identity()] // if it is named twice, the second finds the index of the first
@@ -83,7 +83,8 @@ func (p *opening) runEntries(storages []*storage) (*index, error) {
 		}
 		p.report.Scanned, p.report.Reused = p.report.Scanned+q.report.Scanned, p.report.Reused+q.report.Reused
 		p.report.addObjects(all[k])
-		p.report.IndexProblem, p.report.DALIProblem = cmp.Or(p.report.IndexProblem, q.report.IndexProblem), cmp.Or(p.report.DALIProblem, q.report.DALIProblem)
+		p.files.problem = cmp.Or(p.files.problem, q.files.problem)
+		p.report.DALIProblem = cmp.Or(p.report.DALIProblem, q.report.DALIProblem)
 	}
 	return p.joinEntries(all)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -124,7 +123,7 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		x, err = p.run()
 	}
 	if err == nil {
-		err = p.renewEntries(x.table)
+		err = p.files.renewEntries(ctx, x.table)
 	}
 	if err != nil {
 		_ = src.close()
@@ -137,9 +136,10 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		p.fix(x)
 	}
 	p.report.count(x)
+	p.report.IndexProblem = p.files.problem
 	d := &Dataset{
 		source: src, reader: newReader(x.table, storages), classes: x.classes,
-		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
+		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.files.made,
 		ordered: src.manifest != "" || x.Ordered,
 	}
 	if d.kept, err = chooseLocal(d.reader, src, o.Storage.LocalCache.Samples); err != nil {
@@ -152,31 +152,29 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 // opening is the state of one Open.
 type opening struct {
 	Options
-	ctx       context.Context
-	src       *source
-	storage   *storage
-	memory    *allowance
-	whole     string   // the file of the index of the whole dataset; "": none
-	indexFile string   // that which is made: whole, or that of a part
-	journal   *journal // what the next opening continues from if this one is interrupted
-	marks     []string // names that are probably in the list of objects
-	places    []int32
-	report    Report
+	ctx     context.Context
+	src     *source
+	storage *storage
+	memory  *allowance
+	files   factFiles
+	journal *journal // what the next opening continues from if this one is interrupted
+	marks   []string // names that are probably in the list of objects
+	places  []int32
+	report  Report
 }
 
 // run lists the dataset, unless what is known of it is current; looks up what is known of what was listed; reads
 // the headers that are missing; and puts the rows in order.
-func (p *opening) run() (*index, error) {
-	if err := p.findIndex(); err != nil {
+func (p *opening) run() (x *index, err error) {
+	if p.files, err = findFiles(&p.Options, p.src); err != nil {
 		return nil, err
 	}
-	p.journal = &journal{opening: p}
+	p.journal = &journal{files: &p.files}
 	defer p.journal.close()
-	x, err := p.load()
-	if err != nil {
+	if x, err = p.load(); err != nil {
 		return nil, err
 	}
-	p.marks = p.marksOf(x)
+	p.marks = marksOf(x, p.src)
 	var rows []int
 	var claims []claim
 	current := p.Part.N == 0 && !p.Merge && x != nil && x.listed && (!p.Rescan || x.objects != nil) && p.current(x) // archives are always compared
@@ -201,27 +199,25 @@ func (p *opening) run() (*index, error) {
 // load returns the index of the last listing, nil if there is none that could be used as it is.
 func (p *opening) load() (x *index, err error) {
 	if store.IsURL(p.IndexAt) {
-		return p.fetchIndex()
+		return p.files.fetch(p.ctx, p.IndexAt, &p.Options)
 	}
-	if p.whole == "" {
+	if p.files.whole == "" {
 		return nil, nil
 	}
-	x, err = loadFacts(p.ctx, p.whole, p.src)
+	x, err = loadFacts(p.ctx, p.files.whole, p.src)
 	switch {
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
-		p.sayOldIndex()
+		p.files.sayOldIndex()
 		return nil, nil
 	case err != nil:
-		p.Logger.Warn("index not used", "index", p.whole, "reason", err)
+		p.Logger.Warn("index not used", "index", p.files.whole, "reason", err)
 	case x.Outside && !p.AllowOutside:
 		return nil, nil // rereading the manifest produces the proper error
 	}
 	return x, nil
 }
-
-func indexBase(indexFile string) string { return strings.TrimSuffix(indexFile, factsExtension) }
 
 // list lists the dataset, or a part of it, in an index with what is known, and returns the rows whose headers are not, or
 // might be others now.
@@ -229,7 +225,7 @@ func (p *opening) list(old *index) (x *index, claims []claim, rows []int, err er
 	if x, err = p.outline(); err != nil {
 		return nil, nil, nil, err
 	}
-	known := p.known(old)
+	known := p.files.known(p.ctx, old)
 	if err := p.ctx.Err(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -242,7 +238,7 @@ func (p *opening) list(old *index) (x *index, claims []claim, rows []int, err er
 		x.table = x.table.part(lo, hi)
 	}
 	if err == nil && p.Part.N == 0 {
-		err = p.nonempty(x)
+		err = nonempty(x, p.src)
 	}
 	if err != nil {
 		return nil, nil, nil, err
@@ -253,7 +249,7 @@ func (p *opening) list(old *index) (x *index, claims []claim, rows []int, err er
 	}
 	claims, none := known.claims(x.table, rows, p.src.remote != nil)
 	if p.Merge && len(none) > 0 {
-		err = p.lacking(known, x.table.rows(), none)
+		err = p.files.lacking(known, x.table.rows(), none)
 	}
 	return x, claims, rows, err
 }
@@ -264,42 +260,21 @@ func (p *opening) finish(x *index, changed bool) error {
 	if changed {
 		x.Digest = ""
 	}
-	if changed && p.indexFile != "" {
-		err := p.saveFacts(x, p.indexFile, !part)
+	if changed && p.files.made != "" {
+		err := saveFacts(p.ctx, x, p.files.made, p.src, !part)
 		switch {
 		case err == nil:
-			p.removeJournals()
+			p.files.removeJournals()
 		case err != nil && (part || p.Merge):
 			return err
 		case err != nil && p.ctx.Err() == nil:
-			p.keepNone(err)
+			p.files.keepNone(err)
 		}
 	}
 	if !part {
 		x.settle()
 	}
 	return p.ctx.Err()
-}
-
-// removeJournals removes what earlier openings, or those of others, have learned: the index has all of it.
-func (p *opening) removeJournals() {
-	for _, path := range append(p.others(), indexBase(p.whole)+oldExtension) {
-		own := strings.HasPrefix(path, p.indexFile+journalMark)
-		if own || p.Part.N == 0 && !strings.HasSuffix(path, factsExtension) {
-			_ = os.Remove(path)
-		}
-	}
-}
-
-// oldExtension is that of the indexes of earlier versions.
-const oldExtension = ".parquet"
-
-// sayOldIndex says why what an earlier version of batchfs has learned is learned again.
-func (p *opening) sayOldIndex() {
-	old := indexBase(p.whole) + oldExtension
-	if _, err := os.Lstat(old); err == nil {
-		p.Logger.Warn("the index of an earlier version of batchfs is made anew, once", "index", old)
-	}
 }
 
 // outline lists the dataset without looking into archives.
@@ -327,12 +302,12 @@ func (p *opening) outline() (x *index, err error) {
 }
 
 // nonempty ends the listing of a dataset that has samples.
-func (p *opening) nonempty(x *index) error {
+func nonempty(x *index, src *source) error {
 	x.table.clip()
 	if x.samples() > 0 {
 		return nil
 	}
-	err := fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
+	err := fmt.Errorf("%s: %w", src.name(), ErrEmpty)
 	if kinds := kindsOf(x.Ignored); kinds != "" {
 		err = fmt.Errorf("%w (files of other kinds: %s)", err, kinds)
 	}
@@ -346,10 +321,4 @@ func (p *opening) nonempty(x *index) error {
 		}
 	}
 	return err
-}
-
-func (p *opening) keepNone(err error) {
-	p.Logger.Warn("no index is kept", "reason", err)
-	p.report.IndexProblem = err.Error()
-	p.whole, p.indexFile = "", ""
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // marksOf are some of the names that an index of a folder in a store has, as [store.Store.ListAlong] wants them.
-func (p *opening) marksOf(x *index) (marks []string) {
+func marksOf(x *index, src *source) (marks []string) {
 	const between = 950 // so that a few new objects do not fill another page
-	if x == nil || p.src.remote == nil || len(x.table.objects) > 0 {
+	if x == nil || src.remote == nil || len(x.table.objects) > 0 {
 		return nil
 	}
 	for i := between; i < x.table.rows(); i += between {
-		marks = append(marks, p.src.prefix+x.table.file(i))
+		marks = append(marks, src.prefix+x.table.file(i))
 	}
 	slices.Sort(marks) // the samples are in another order
 	return slices.Compact(marks)

@@ -58,7 +58,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	src := &source{dir: "/r", manifest: "m.csv"}
 	x := &index{table: s}
 	path := filepath.Join(t.TempDir(), "x.facts")
-	if err := (&opening{ctx: t.Context(), src: src}).saveFacts(x, path, true); err != nil {
+	if err := saveFacts(t.Context(), x, path, src, true); err != nil {
 		t.Fatal(err)
 	}
 	got, err := loadFacts(t.Context(), path, src)

@@ -1,0 +1,128 @@
+package dataset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/owned"
+	"github.com/batchfs/batchfs/internal/resolve"
+	"github.com/batchfs/batchfs/internal/store"
+)
+
+// factFiles are where the facts about a source are kept.
+type factFiles struct {
+	src     *source
+	part    Share  // that is opened
+	whole   string // the file of the index of the whole dataset; "": none
+	made    string // that which is made: whole, or that of the part
+	problem string // why there is none, unless none was asked for
+	log     *slog.Logger
+}
+
+// findFiles determines where the facts about a source are kept. It may be nowhere, which is an error only where the
+// options rely on an index.
+func findFiles(o *Options, src *source) (f factFiles, err error) {
+	f = factFiles{src: src, part: o.Part, log: o.Logger}
+	dir := o.CacheDir
+	if o.IndexAt != "" && !store.IsURL(o.IndexAt) {
+		dir = o.IndexAt
+	}
+	relied := o.IndexAt != "" || o.Part.N > 0 || o.Merge
+	switch {
+	case dir == "" && relied:
+		return f, fmt.Errorf("%w: there is no cache directory for it", ErrIndexAt)
+	case dir == "":
+		return f, nil
+	}
+	if strings.HasSuffix(dir, oldExtension) {
+		return f, &option.Error{Field: "index at", Rule: "a directory, or a name that ends in " + factsExtension, Value: dir}
+	}
+	f.whole, err = indexPath(dir, src)
+	if err != nil && !relied {
+		f.keepNone(err)
+		return f, nil
+	}
+	if f.made = f.whole; o.Part.N > 0 {
+		f.made = PartPath(indexBase(f.whole), o.Part, factsExtension)
+	}
+	return f, err
+}
+
+// keepNone goes on without an index.
+func (f *factFiles) keepNone(err error) {
+	f.log.Warn("no index is kept", "reason", err)
+	f.problem = err.Error()
+	f.whole, f.made = "", ""
+}
+
+// indexPath returns the path of the dataset's index file: at, if that is named like one, or in that
+// directory. Others may not write to the directory.
+func indexPath(at string, src *source) (string, error) {
+	dir, err := filepath.Abs(at)
+	if err != nil {
+		return "", err
+	}
+	name := indexName(src)
+	if strings.HasSuffix(dir, factsExtension) {
+		dir, name = filepath.Split(dir)
+	}
+	// A manifest's directory may well be a home directory, and its dataset is only what it
+	// lists.
+	if src.folder() && src.remote == nil && resolve.Within(resolve.Links(dir), src.dir) {
+		return "", fmt.Errorf("%s: the index would lie inside the dataset", dir)
+	}
+	if info, err := os.Stat(dir); err == nil {
+		if err := owned.Check(dir, info); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(dir, name), nil
+}
+
+// indexName is the name of a dataset's index file.
+func indexName(src *source) string {
+	sum := sha256.Sum256([]byte(src.identity()))
+	return hex.EncodeToString(sum[:16]) + factsExtension
+}
+
+func indexBase(indexFile string) string { return strings.TrimSuffix(indexFile, factsExtension) }
+
+// others are the files about the dataset besides that of the last listing.
+func (f *factFiles) others() (paths []string) {
+	if f.whole == "" {
+		return nil
+	}
+	base := escapePattern(indexBase(f.whole))
+	for _, pattern := range []string{"-*-of-*" + factsExtension, "-*-of-*" + factsExtension + journalMark + "*", factsExtension + journalMark + "*"} {
+		files, _ := filepath.Glob(base + pattern)
+		paths = append(paths, files...)
+	}
+	return paths
+}
+
+// removeJournals removes what earlier openings, or those of others, have learned: the index has all of it.
+func (f *factFiles) removeJournals() {
+	for _, path := range append(f.others(), indexBase(f.whole)+oldExtension) {
+		own := strings.HasPrefix(path, f.made+journalMark)
+		if own || f.part.N == 0 && !strings.HasSuffix(path, factsExtension) {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+// oldExtension is that of the indexes of earlier versions.
+const oldExtension = ".parquet"
+
+// sayOldIndex says why what an earlier version of batchfs has learned is learned again.
+func (f *factFiles) sayOldIndex() {
+	old := indexBase(f.whole) + oldExtension
+	if _, err := os.Lstat(old); err == nil {
+		f.log.Warn("the index of an earlier version of batchfs is made anew, once", "index", old)
+	}
+}
