@@ -10,12 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup limits the memory of the processes in it, including the page cache they fill, their
-// read rate from a device, and their processor time.
+// A cgroup limits the read rate from a device, and the processor time, of the processes in it.
 type cgroup struct {
-	memory, io, cpu               string // directories, the same one in version 2
-	limit, usage, throttle, quota string // files in them
-	rate, share                   string // formats of a line in throttle and in quota
+	io, cpu         string // directories, the same one in version 2
+	throttle, quota string // files in them
+	rate, share     string // formats of a line in throttle and in quota
 }
 
 // quotaPeriod is the kernel's default, in microseconds.
@@ -25,18 +24,17 @@ const quotaPeriod = 100000
 func newCgroup(name string) (*cgroup, error) {
 	const root = "/sys/fs/cgroup"
 	g := &cgroup{
-		memory: filepath.Join(root, "memory", name), limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes",
 		io: filepath.Join(root, "blkio", name), throttle: "blkio.throttle.read_bps_device", rate: "%s %d",
 		cpu: filepath.Join(root, "cpu", name), quota: "cpu.cfs_quota_us", share: "%d",
 	}
 	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil { // version 2
 		dir := filepath.Join(root, name)
 		g = &cgroup{
-			memory: dir, limit: "memory.max", usage: "memory.current", io: dir, throttle: "io.max", rate: "%s rbps=%d",
+			io: dir, throttle: "io.max", rate: "%s rbps=%d",
 			cpu: dir, quota: "cpu.max", share: fmt.Sprintf("%%d %d", quotaPeriod),
 		}
 		// The controllers may be enabled already. What matters is whether limits can be set.
-		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+memory +io +cpu"), 0)
+		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+io +cpu"), 0)
 	}
 	var err error
 	for _, dir := range g.directories() {
@@ -49,10 +47,10 @@ func newCgroup(name string) (*cgroup, error) {
 }
 
 func (g *cgroup) directories() []string {
-	if g.io == g.memory {
-		return []string{g.memory}
+	if g.io == g.cpu {
+		return []string{g.io}
 	}
-	return []string{g.memory, g.io, g.cpu}
+	return []string{g.io, g.cpu}
 }
 
 // wrap writes a script that runs a program inside the group.
@@ -76,19 +74,6 @@ func (g *cgroup) limitReads(path string, bytes int64) error {
 // limitCPU limits processor time, in processors.
 func (g *cgroup) limitCPU(cpus float64) error {
 	return os.WriteFile(filepath.Join(g.cpu, g.quota), fmt.Appendf(nil, g.share, int(cpus*quotaPeriod)), 0)
-}
-
-// limitFiles leaves the given number of bytes for the page cache, beyond what the group's
-// processes use now.
-func (g *cgroup) limitFiles(bytes int64) error {
-	stat := filepath.Join(g.memory, "memory.stat")
-	used, err := number(filepath.Join(g.memory, g.usage), "")
-	active, err1 := number(stat, "active_file ") // page cache of files on storage
-	inactive, err2 := number(stat, "inactive_file ")
-	if err := errors.Join(err, err1, err2); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(g.memory, g.limit), fmt.Append(nil, used-active-inactive+bytes), 0)
 }
 
 // remove removes the group after its processes have ended: helpers of a daemon may do so a moment

@@ -89,7 +89,7 @@ func (s setting) limit(t takes) limit {
 // A mixData has a pipeline's images in all forms, and what is known of them.
 type mixData struct {
 	*pipeline
-	dir     string // has a folder for each form, and one for the page cache, since all readers of a file share its pages
+	dir     string // has a folder for each form
 	encoded int64  // bytes
 	paths   []string
 	takes   map[kind]takes
@@ -102,11 +102,9 @@ type kind struct {
 }
 
 func (d *mixData) of(f form) string { return filepath.Join(d.dir, formNames[f]) }
-func (d *mixData) pages() string    { return filepath.Join(d.dir, "pages") }
 func (d *mixData) manifest(m mix) string {
 	return filepath.Join(d.dir, fmt.Sprintf("mix-%v.csv", [forms]float64(m)))
 }
-func (d *mixData) cacheBytes() int64   { return int64(cachedShare * float64(d.encoded)) }
 func (d *mixData) row(s string) string { return d.name + ", " + s + ": " }
 
 // mixed calls do for each pipeline. What its images take is measured when they are needed first, and is then the
@@ -136,7 +134,7 @@ func mixed(ctx context.Context, b *bench, do func(d *mixData) []contest) (list [
 	return list, nil
 }
 
-// prepareMixes makes copies of the images in all forms. Those for the page cache are not in it.
+// prepareMixes makes copies of the images in all forms.
 func prepareMixes(ctx context.Context, b *bench, p *pipeline) (*mixData, error) {
 	set := p.set(b)
 	b.progress.step(p.name+", copying images", 0, 1)
@@ -151,10 +149,9 @@ func prepareMixes(ctx context.Context, b *bench, p *pipeline) (*mixData, error) 
 		if err != nil {
 			return nil, err
 		}
-		for _, copy := range []string{filepath.Join(d.of(inFile), path), filepath.Join(d.pages(), path)} {
-			if err := errors.Join(os.MkdirAll(filepath.Dir(copy), 0o755), os.WriteFile(copy, content, 0o644)); err != nil {
-				return nil, err
-			}
+		copy := filepath.Join(d.of(inFile), path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(copy), 0o755), os.WriteFile(copy, content, 0o644)); err != nil {
+			return nil, err
 		}
 		d.encoded += int64(len(content))
 		d.paths = append(d.paths, path)
@@ -165,7 +162,7 @@ func prepareMixes(ctx context.Context, b *bench, p *pipeline) (*mixData, error) 
 			return nil, err
 		}
 	}
-	return d, dropPages(d.pages())
+	return d, nil
 }
 
 // writeMix writes the manifest of a mix and its index, unless they are there.

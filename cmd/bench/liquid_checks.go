@@ -7,31 +7,23 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// dali is NVIDIA DALI with encoded images, in a control group that limits reads from disk, and the page cache to as
-// much memory as others have for their caches.
+// dali is NVIDIA DALI with encoded images, all of them in the page cache, without a limit: more than the others have. A
+// limit of its memory would not be fair, either: its own grows and shrinks by more than what their caches have.
 func (f *field) dali() contender {
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
-		group, err := newCgroup(fmt.Sprintf("batchfs-bench-%d-%d", os.Getpid(), len(f.ends)))
+		cpus, err := someCPUs(f.s.cpus)
 		if err != nil {
-			return nil, err
-		}
-		f.later(group.remove)
-		python := filepath.Join(f.work, filepath.Base(group.memory))
-		err = errors.Join(group.wrap(f.python, python), group.limitReads(f.d.pages(), int64(f.s.mb)*1e6), dropPages(f.d.pages()))
-		cpus, err1 := someCPUs(f.s.cpus)
-		if err := errors.Join(err, err1); err != nil {
 			return nil, err
 		}
 		var c *consumer
 		err = onCPUs(cpus, func() (err error) {
-			c, err = f.consumeWith(ctx, python, "dali.py", "--dataset", f.d.pages(), "--workers", strconv.Itoa(f.s.cpus),
+			c, err = f.consume(ctx, "dali.py", "--dataset", f.d.of(inFile), "--workers", strconv.Itoa(f.s.cpus),
 				"--batch-size", strconv.Itoa(f.d.batch), "--size", strconv.Itoa(f.d.height), "--width", strconv.Itoa(f.d.width))
 			return err
 		})
@@ -39,11 +31,9 @@ func (f *field) dali() contender {
 			return nil, err
 		}
 		f.later(c.stop)
-		batches := max(2, len(f.d.paths)/f.d.batch)
-		if _, err := c.turn(batches); err != nil { // it has allocated its own memory then
-			return nil, err
-		}
-		return func(context.Context) (figures, error) { return c.turn(batches / 2) }, group.limitFiles(f.d.cacheBytes())
+		epoch := max(2, len(f.d.paths)/f.d.batch)
+		_, err = c.turn(epoch)
+		return func(context.Context) (figures, error) { return c.turn(epoch) }, err
 	}}
 }
 

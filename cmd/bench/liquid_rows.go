@@ -25,6 +25,11 @@ const (
 	fine      = 100 // in which ours are
 )
 
+// bandwidths are those of a list that are measured: all, unless others are asked for.
+func (b *bench) bandwidths(list []int) []int {
+	return slices.DeleteFunc(slices.Clone(list), func(mb int) bool { return len(b.storage) > 0 && !slices.Contains(b.storage, mb) })
+}
+
 // tenthsRaw is a mix of Liquid.
 func tenthsRaw(n int) mix { return mix{inFile: float64(tenths-n) / tenths, inRaw: float64(n) / tenths} }
 
@@ -34,7 +39,7 @@ func mixesOnDisk(ctx context.Context, b *bench) ([]contest, error) {
 	var goodputs, balances []*plot.Plot
 	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
 		for _, n := range processors() {
-			for _, mb := range storages {
+			for _, mb := range b.bandwidths(storages) {
 				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n}}
 				c := f.onDisk()
 				if n == usual && mb == enough {
@@ -73,7 +78,7 @@ func (f *field) onDisk() contest {
 	}}
 }
 
-// withForms adds each form alone to a contest, with what it uses of processors, storage and of a consumer that is
+// withForms adds each form alone to a contest, with what it uses of processors, storage and of a program that is
 // as fast as the best mix: the shares of what each could do.
 func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
 	t, at := f.takes(f.batchfs), [forms]int{}
@@ -87,7 +92,7 @@ func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
 		for i := range f.sides {
 			best = max(best, r.of(rate, i).median())
 		}
-		used := []bars{{name: "processors"}, {name: "storage"}, {name: "consumer"}}
+		used := []bars{{name: "processors"}, {name: "storage"}, {name: "program"}}
 		for form, i := range at {
 			images := r.of(rate, i).median()
 			if form != int(inFile) {
@@ -105,7 +110,7 @@ func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
 	return c
 }
 
-// rivals compares with CoorDL, Liquid and DALI, all of which have memory for cachedShare of the encoded images.
+// rivals compares with CoorDL and Liquid, which have memory for cachedShare of the encoded images, as we have, and with DALI.
 func rivals(ctx context.Context, b *bench) ([]contest, error) {
 	var pictures []*plot.Plot
 	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
@@ -115,20 +120,20 @@ func rivals(ctx context.Context, b *bench) ([]contest, error) {
 			if n != usual {
 				settings = storages
 			}
-			for _, mb := range settings {
+			for _, mb := range b.bandwidths(settings) {
 				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n, cached: cachedShare}}
 				list = append(list, f.againstAll(shown))
 			}
 		}
-		last := &list[len(list)-1]
-		rows := last.rows
-		last.rows = func(r results) []row {
-			defer func() { pictures = append(pictures, machines(d, shown)) }()
+		model := d.computed(b, cachedShare, "ours / Liquid's best mix", func(ours, theirs takes, l limit) float64 {
+			return ours.rate(ours.best(allForms, l, fine), l) / theirs.rate(theirs.best(liquidForms, l, tenths), l)
+		})
+		rows := model.rows
+		model.rows = func(r results) []row {
+			pictures = append(pictures, b.machines(d, shown))
 			return rows(r)
 		}
-		return append(list, d.computed(b, cachedShare, "ours / Liquid's best mix", func(ours, theirs takes, l limit) float64 {
-			return ours.rate(ours.best(allForms, l, fine), l) / theirs.rate(theirs.best(liquidForms, l, tenths), l)
-		}))
+		return append(list, model)
 	})
 	return b.draw(list, "by-machine", &pictures), err
 }
@@ -137,9 +142,9 @@ func rivals(ctx context.Context, b *bench) ([]contest, error) {
 const nameCoorDL, nameLiquid, nameOurs = "CoorDL's cache", "Liquid's best mix", "ours"
 
 // machines are bars of the throughput on storage of each bandwidth.
-func machines(d *mixData, shown map[string]*bars) *plot.Plot {
+func (b *bench) machines(d *mixData, shown map[string]*bars) *plot.Plot {
 	var groups []string
-	for _, mb := range against {
+	for _, mb := range b.bandwidths(against) {
 		groups = append(groups, strconv.Itoa(mb))
 	}
 	var list []bars
@@ -186,7 +191,7 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 			}
 		}
 		if dali >= 0 {
-			rows = append(rows, r.row(where+"encoded, NVIDIA DALI on the page cache", rate, dali), r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
+			rows = append(rows, r.row(where+"encoded, NVIDIA DALI, all in the page cache", rate, dali), r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
 		}
 		gain := r.ratio(where+"ours / Liquid's best mix", rate, own, fastest)
 		gain = gain.noted("%s; the model has %.2f", gain.note, model)
@@ -347,7 +352,7 @@ func (d *mixData) computed(b *bench, cached float64, what string, of func(ours, 
 		n := len(processors())
 		ours, theirs := d.takes[kind{b.batchfs, n}], d.takes[kind{b.libraries, n}]
 		ours, theirs = ours.onProcessors(many/float64(n)), theirs.onProcessors(many/float64(n))
-		for _, mb := range storages {
+		for _, mb := range b.bandwidths(storages) {
 			s := setting{mb: mb, cpus: many, cached: cached}
 			rows = append(rows, measured(d.row(s.String())+what, "x", numbers(of(ours, theirs, s.limit(ours)))).noted("computed by the model"))
 		}

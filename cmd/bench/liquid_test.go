@@ -154,7 +154,7 @@ func TestSteps(t *testing.T) {
 // TestRealPhotos: without any, it is said; those there are are repeated.
 func TestRealPhotos(t *testing.T) {
 	b := bench{options: options{realPhotos: t.TempDir()}}
-	b.real.images = 3
+	b.real.images, b.real.kind = 3, "real"
 	if err := b.drawReal(t.TempDir()); err != errNoPhotos {
 		t.Error(err)
 	}
@@ -173,7 +173,7 @@ func TestRealPhotos(t *testing.T) {
 	if err := b.drawReal(out); err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(out, "*.png"))
+	files, err := filepath.Glob(filepath.Join(out, "*", "*.png"))
 	if err != nil || len(files) != 3 {
 		t.Fatal(files, err)
 	}

@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -62,6 +63,7 @@ type options struct {
 	planned          int    // samples of the dataset whose cache is planned
 	repeat           int    // how often a copy or a kernel is repeated before the GPU is waited for
 	json             bool
+	storage          []int // MB/s, that mixes are measured on; all of a scenario's if there are none
 }
 
 // A bench is what the scenarios of a run share.
@@ -90,6 +92,16 @@ func run(ctx context.Context) error {
 	flag.IntVar(&b.planned, "samples", imageNet, "size of the dataset whose cache is planned; 20000000 takes minutes")
 	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
 	flag.IntVar(&b.repeat, "repeat", 50, "copies or kernels of each measurement on a GPU")
+	flag.Func("storage", "measure mixes on storage of these `MB/s` only, separated by commas", func(text string) error {
+		for _, part := range strings.Split(text, ",") {
+			mb, err := strconv.Atoi(part)
+			if err != nil || !slices.Contains(against, mb) {
+				return fmt.Errorf("must be some of %v, separated by commas", against)
+			}
+			b.storage = append(b.storage, mb)
+		}
+		return nil
+	})
 	flag.BoolVar(&b.json, "json", false, "print each row as a JSON object on a line, and nothing else")
 	flag.StringVar(&b.compare, "compare", "", "build batchfs as of this `commit`, and compare with that alone")
 	flag.StringVar(&b.gateway, "gateway", "", "put this `binary` of VersityGW behind the object store of this program")

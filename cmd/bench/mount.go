@@ -103,7 +103,7 @@ func (b *bench) train(ctx context.Context, m mount) (*throughput.Training, error
 			return nil, err
 		}
 		b.later(group.remove)
-		inside := filepath.Join(b.work, filepath.Base(group.memory))
+		inside := filepath.Join(b.work, filepath.Base(group.io))
 		if err := errors.Join(group.wrap(program, inside), m.limit(group)); err != nil {
 			return nil, err
 		}

@@ -98,11 +98,12 @@ func (b *bench) drawReal(dir string) error {
 		}
 		encoded = append(encoded, file.Bytes())
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	class := filepath.Join(dir, b.real.kind)
+	if err := os.MkdirAll(class, 0o755); err != nil {
 		return err
 	}
 	for i := range b.real.images {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%04d.png", i)), encoded[i%len(encoded)], 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(class, fmt.Sprintf("%04d.png", i)), encoded[i%len(encoded)], 0o644); err != nil {
 			return err
 		}
 	}

@@ -34,11 +34,7 @@ func (b *bench) c(threads int, files []string) contender {
 
 // script is a command that runs one of the peers' scripts.
 func (b *bench) script(ctx context.Context, name string, args ...string) *exec.Cmd {
-	return b.scriptBy(ctx, b.python, name, args...)
-}
-
-func (b *bench) scriptBy(ctx context.Context, interpreter, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, interpreter, append([]string{filepath.Join(b.peers, name)}, args...)...)
+	cmd := exec.CommandContext(ctx, b.python, append([]string{filepath.Join(b.peers, name)}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
 	return cmd
 }
@@ -59,12 +55,7 @@ type consumer struct {
 // consume runs one of the peers' scripts and waits until it is ready. If it cannot
 // run here, the error is the one it reports.
 func (b *bench) consume(ctx context.Context, script string, args ...string) (*consumer, error) {
-	return b.consumeWith(ctx, b.python, script, args...)
-}
-
-// consumeWith is consume by another interpreter.
-func (b *bench) consumeWith(ctx context.Context, interpreter, script string, args ...string) (*consumer, error) {
-	c := &consumer{cmd: b.scriptBy(ctx, interpreter, script, args...)}
+	c := &consumer{cmd: b.script(ctx, script, args...)}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.cmd.Cancel = func() error { return syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) }
 	var err error
