@@ -14,18 +14,20 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// The scenarios liquid/... measure the claims of Liquid (Baek et al., "Liquid: Mix-and-Match Multiple Image Formats to
-// Balance DNN Training Pipeline", APSys 2023): mixes of images in several forms keep processors and storage equally busy,
-// and are faster than any form alone. Its forms are encoded and raw images; packed ones are between them. The scenarios are
-// in liquid_rows.go and liquid_checks.go, their pictures in liquid_plot.go.
+// The scenarios liquid/... measure the claims of Liquid (Baek et al., "Liquid: Mix-and-Match
+// Multiple Image Formats to Balance DNN Training Pipeline", APSys 2023): mixes of images in several
+// forms keep processors and storage equally busy, and are faster than any form alone. Its forms are
+// encoded and raw images; packed ones are between them. The scenarios are in liquid_rows.go and
+// liquid_checks.go, their pictures in liquid_plot.go.
 //
-// All rivals read the same images, and make the same batches. Files are in the page cache, behind a mount's own limit
-// of bandwidth: so storage of any speed stands in for different machines, whatever disk this one has. What
-// stands for Liquid is a build of batchfs with the tag libraries, whose only difference is that libjpeg-turbo and
-// libspng decode: reading, cropping, resizing and serving are as fast as ours.
+// All rivals read the same images, and make the same batches. Files are in the page cache, behind a
+// mount's own limit of bandwidth: so storage of any speed stands in for different machines,
+// whatever disk this one has. What stands for Liquid is a build of batchfs with the tag libraries,
+// whose only difference is that libjpeg-turbo and libspng decode: reading, cropping, resizing and
+// serving are as fast as ours.
 //
-// Which mixes are measured, a model says (liquid_model.go). It knows what an image takes in each form from a
-// measurement without a limit, which comes first.
+// Which mixes are measured, a model says (liquid_model.go). It knows what an image takes in each
+// form from a measurement without a limit, which comes first.
 
 // A pipeline is a dataset and the transforms that training applies to it.
 type pipeline struct {
@@ -51,11 +53,14 @@ const ms = time.Millisecond
 
 var pipelines = []*pipeline{
 	{name: "JPEG", set: photos, images: 1024, batch: 64, height: 224, width: 224, liquid: 2,
-		three: map[int]float64{600: 1.15, 1200: 1.6}, steps: []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
+		three: map[int]float64{600: 1.15, 1200: 1.6},
+		steps: []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
 	{name: "PNG 2048x1024", set: cityscapes, images: 64, batch: 8, height: 512, width: 1024,
-		three: map[int]float64{600: 1.12, 1200: 1.35}, steps: []time.Duration{10 * ms, 25 * ms, 50 * ms, 100 * ms}},
+		three: map[int]float64{600: 1.12, 1200: 1.35},
+		steps: []time.Duration{10 * ms, 25 * ms, 50 * ms, 100 * ms}},
 	{name: "PNG photos", set: realPhotos, images: 512, batch: 32,
-		three: map[int]float64{600: 1.12, 1200: 1.35}, steps: []time.Duration{10 * ms, 20 * ms, 40 * ms, 80 * ms}},
+		three: map[int]float64{600: 1.12, 1200: 1.35},
+		steps: []time.Duration{10 * ms, 20 * ms, 40 * ms, 80 * ms}},
 }
 
 const (
@@ -107,8 +112,8 @@ func (d *mixData) manifest(m mix) string {
 }
 func (d *mixData) row(s string) string { return d.name + ", " + s + ": " }
 
-// mixed calls do for each pipeline. What its images take is measured when they are needed first, and is then the
-// first contest of the list.
+// mixed calls do for each pipeline. What its images take is measured when they are needed first,
+// and is then the first contest of the list.
 func mixed(ctx context.Context, b *bench, do func(d *mixData) []contest) (list []contest, err error) {
 	for _, p := range pipelines {
 		d := b.mixes[p]
@@ -210,7 +215,9 @@ func (f *field) add(r rival, steps ...time.Duration) int {
 		return i
 	}
 	f.entered = append(f.entered, r)
-	f.sides = append(f.sides, contender{start: func(ctx context.Context) (turn, error) { return f.start(ctx, r, steps) }})
+	f.sides = append(f.sides, contender{start: func(ctx context.Context) (turn, error) {
+		return f.start(ctx, r, steps)
+	}})
 	return len(f.sides) - 1
 }
 
@@ -230,14 +237,16 @@ func (f *field) start(ctx context.Context, r rival, steps []time.Duration) (turn
 		}
 		return err
 	}
-	m := mount{dataset: f.d.manifest(r.mix), flags: f.flags(r), program: r.program, pin: cpus, time: turnFor, also: also}
+	m := mount{dataset: f.d.manifest(r.mix), flags: f.flags(r), program: r.program, pin: cpus}
+	m.time, m.also = turnFor, also
 	return f.training(m).start(ctx)
 }
 
 // atStep is the figure of consume.
 func atStep(step time.Duration) figure { return figure{"with " + step.String(), "images/s", 1} }
 
-// consume reads batches as a program that takes so long for each does, and measures how many images it gets.
+// consume reads batches as a program that takes so long for each does, and measures how many images
+// it gets.
 func consume(ctx context.Context, t *throughput.Training, step time.Duration, found figures) error {
 	var began time.Time
 	read := -throughput.Ahead // made before at another pace
@@ -251,7 +260,8 @@ func consume(ctx context.Context, t *throughput.Training, step time.Duration, fo
 		time.Sleep(step)
 		read++
 	}
-	found[atStep(step)] = float64(read) * float64(t.Samples) / float64(t.Batches) / time.Since(began).Seconds()
+	images := float64(read) * float64(t.Samples) / float64(t.Batches)
+	found[atStep(step)] = images / time.Since(began).Seconds()
 	return nil
 }
 
@@ -284,7 +294,8 @@ func processors() (list []int) {
 	return list
 }
 
-// measureTakes finds out what an image takes in each form, with our decoders and with those of Liquid.
+// measureTakes finds out what an image takes in each form, with our decoders and with those of
+// Liquid.
 func (b *bench) measureTakes(ctx context.Context, d *mixData) (rows []row, err error) {
 	for _, n := range processors() {
 		f := &field{bench: b, d: d, s: setting{cpus: n}}

@@ -4,17 +4,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// dali is NVIDIA DALI with encoded images, all of them in the page cache, without a limit: more than the others have. A
-// limit of its memory would not be fair, either: its own grows and shrinks by more than what their caches have.
+// dali is NVIDIA DALI with encoded images, all of them in the page cache, without a limit: more
+// than the others have. A limit of its memory would not be fair, either: its own grows and shrinks
+// by more than what their caches have.
 func (f *field) dali() contender {
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
 		cpus, err := someCPUs(f.s.cpus)
@@ -23,8 +24,9 @@ func (f *field) dali() contender {
 		}
 		var c *consumer
 		err = onCPUs(cpus, func() (err error) {
-			c, err = f.consume(ctx, "dali.py", "--dataset", f.d.of(inFile), "--workers", strconv.Itoa(f.s.cpus),
-				"--batch-size", strconv.Itoa(f.d.batch), "--size", strconv.Itoa(f.d.height), "--width", strconv.Itoa(f.d.width))
+			c, err = f.consume(ctx, "dali.py", "--dataset", f.d.of(inFile),
+				"--workers", strconv.Itoa(f.s.cpus), "--batch-size", strconv.Itoa(f.d.batch),
+				"--size", strconv.Itoa(f.d.height), "--width", strconv.Itoa(f.d.width))
 			return err
 		})
 		if err != nil {
@@ -40,13 +42,16 @@ func (f *field) dali() contender {
 // wrongBatches is how many batches differ from those of the first contender.
 var wrongBatches = figure{"wrong", "batches", 1}
 
-// sameBytes checks that the batches of every form are equal, whole images and random crops, and those of other
-// decoders: so no form can change what a training learns.
+// sameBytes checks that the batches of every form are equal, whole images and random crops, and
+// those of other decoders: so no form can change what a training learns.
 func sameBytes(ctx context.Context, b *bench) ([]contest, error) {
 	return mixed(ctx, b, func(d *mixData) []contest {
 		f := &field{bench: b, d: d}
-		rivals := []rival{b.ours(alone(inFile)), b.ours(alone(inPack)), b.ours(alone(inRaw)), b.ours(mix{0.4, 0.3, 0.3}), b.liquid(alone(inFile))}
-		names := []string{"", "packed", "raw", "encoded, packed and raw, mixed", "decoded by libraries"}
+		rivals := []rival{
+			b.ours(alone(inFile)), b.ours(alone(inPack)), b.ours(alone(inRaw)), b.ours(mix{0.4, 0.3, 0.3}),
+			b.liquid(alone(inFile)),
+		}
+		names := []string{"", "packed", "raw", "all three, mixed", "decoded by libraries"}
 		crops := d.transform()
 		if d.height == 0 {
 			crops = trainingCrop
@@ -59,7 +64,7 @@ func sameBytes(ctx context.Context, b *bench) ([]contest, error) {
 			var first []string
 			c := contest{what: d.row(how.what), rounds: 1, rows: func(r results) (rows []row) {
 				for i := range names[1:] {
-					name := fmt.Sprintf("%s%s, not the same as encoded: %s", d.row("exactness"), how.what, names[1+i])
+					name := d.row("exactness") + how.what + ", not the same as encoded: " + names[1+i]
 					rows = append(rows, r.row(name, wrongBatches, 1+i).atMost(0).noted("of %d", len(first)))
 				}
 				return rows
@@ -90,7 +95,8 @@ func (f *field) sums(ctx context.Context, r rival, flags []string) (sums []strin
 	if err := f.d.writeMix(ctx, f.bench, r.mix); err != nil {
 		return nil, err
 	}
-	args := append([]string{"--batch-size", strconv.Itoa(f.d.batch), "--io", "buffered", f.d.manifest(r.mix)}, flags...)
+	batch := []string{"--batch-size", strconv.Itoa(f.d.batch), "--io", "buffered"}
+	args := slices.Concat(batch, flags, []string{f.d.manifest(r.mix)})
 	m, err := daemon.NewMount(ctx, f.work, r.program, args...)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,8 @@ func (m mix) String() string {
 
 func tenth(share float64) string { return fmt.Sprintf("%.3g", 10*share) }
 
-// forms says which form each of n images has. Each run of images has its shares, to within an image or two.
+// forms says which form each of n images has. Each run of images has its shares, to within an image
+// or two.
 func (m mix) forms(n int) []form {
 	var due mix
 	list := make([]form, n)
@@ -61,11 +62,12 @@ func (m mix) forms(n int) []form {
 	return list
 }
 
-// takes are what an image in each form takes of a mount: bytes of storage, and seconds of its processors
-// together, with the reader of its batches.
+// takes are what an image in each form takes of a mount: bytes of storage, and seconds of its
+// processors together, with the reader of its batches.
 type takes struct{ bytes, seconds [forms]float64 }
 
-// onProcessors computes what images would take with more processors, if twice as many were twice as fast.
+// onProcessors computes what images would take with more processors, if twice as many were twice as
+// fast.
 func (t takes) onProcessors(more float64) takes {
 	for f := range t.seconds {
 		t.seconds[f] /= more
@@ -79,7 +81,8 @@ type limit struct {
 	cached    float64 // bytes per image that a cache saves it, whatever their form
 }
 
-// loading and decoding are the seconds that an image of a mix takes of storage and of processors, on average.
+// loading and decoding are the seconds that an image of a mix takes of storage and of processors,
+// on average.
 func (t takes) loading(m mix, l limit) float64 {
 	bytes := -l.cached
 	for f, share := range m {
@@ -95,12 +98,12 @@ func (t takes) decoding(m mix) (seconds float64) {
 	return seconds
 }
 
-// rate is the model of a mount, in images per second: storage and processors work side by side, so that it is
-// as fast as the slower of them.
+// rate is the model of a mount, in images per second: storage and processors work side by side, so
+// that it is as fast as the slower of them.
 func (t takes) rate(m mix, l limit) float64 { return 1 / max(t.loading(m, l), t.decoding(m)) }
 
-// best is the mix of some forms that is fastest by the model, in steps of 1/steps. Of equally fast ones, it is
-// the one with more encoded images, then with more packed ones.
+// best is the mix of some forms that is fastest by the model, in steps of 1/steps. Of equally fast
+// ones, it is the one with more encoded images, then with more packed ones.
 func (t takes) best(of []form, l limit, steps int) mix {
 	best := alone(inFile)
 	var fill func(m mix, rest []form, left int)

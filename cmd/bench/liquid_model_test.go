@@ -65,7 +65,9 @@ func TestModel(t *testing.T) {
 
 // TestMixForms: a mix has the right number of images in each form, evenly spread.
 func TestMixForms(t *testing.T) {
-	for _, m := range []mix{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0.5, 0, 0.5}, {0.7, 0.3, 0}, {0, 0.65, 0.35}, {0.2, 0.3, 0.5}} {
+	for _, m := range []mix{
+		{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0.5, 0, 0.5}, {0.7, 0.3, 0}, {0, 0.65, 0.35}, {0.2, 0.3, 0.5},
+	} {
 		var counts [forms]float64
 		for k, f := range m.forms(200) {
 			counts[f]++
@@ -85,7 +87,9 @@ func TestMixForms(t *testing.T) {
 
 // TestMixNames: mixes are written in tenths.
 func TestMixNames(t *testing.T) {
-	for m, want := range map[mix]string{{1, 0, 0}: "10:0", {0.63, 0, 0.37}: "6.3:3.7", {0, 0.65, 0.35}: "0:6.5:3.5", {0, 1, 0}: "0:10:0"} {
+	for m, want := range map[mix]string{
+		{1, 0, 0}: "10:0", {0.63, 0, 0.37}: "6.3:3.7", {0, 0.65, 0.35}: "0:6.5:3.5", {0, 1, 0}: "0:10:0",
+	} {
 		if m.String() != want {
 			t.Errorf("%v, not %s", m, want)
 		}

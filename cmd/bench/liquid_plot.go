@@ -42,7 +42,8 @@ func drawPlots(plots []*plot.Plot, path string) error {
 	}
 	var text bytes.Buffer
 	_, err := picture.WriteTo(&text)
-	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
+	err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text.Bytes(), 0o644))
+	if err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench: drew", path)

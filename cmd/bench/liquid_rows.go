@@ -11,7 +11,8 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// Bandwidths of storage that are measured, in MB/s: those of mixes on disk, and those of comparisons with Liquid.
+// Bandwidths of storage that are measured, in MB/s: those of mixes on disk, and those of
+// comparisons with Liquid.
 var (
 	storages = []int{50, 150, 600, 1200, 3000}
 	against  = []int{50, 150, 200, 400, 600, 1200, 3000}
@@ -27,14 +28,16 @@ const (
 
 // bandwidths are those of a list that are measured: all, unless others are asked for.
 func (b *bench) bandwidths(list []int) []int {
-	return slices.DeleteFunc(slices.Clone(list), func(mb int) bool { return len(b.storage) > 0 && !slices.Contains(b.storage, mb) })
+	return slices.DeleteFunc(slices.Clone(list), func(mb int) bool {
+		return len(b.storage) > 0 && !slices.Contains(b.storage, mb)
+	})
 }
 
 // tenthsRaw is a mix of Liquid.
 func tenthsRaw(n int) mix { return mix{inFile: float64(tenths-n) / tenths, inRaw: float64(n) / tenths} }
 
-// mixesOnDisk compares mixes of images on storage, without a cache: the best one of two forms, as Liquid has
-// them, and the best one of three, both decoded by us.
+// mixesOnDisk compares mixes of images on storage, without a cache: the best one of two forms, as
+// Liquid has them, and the best one of three, both decoded by us.
 func mixesOnDisk(ctx context.Context, b *bench) ([]contest, error) {
 	var goodputs, balances []*plot.Plot
 	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
@@ -49,7 +52,8 @@ func mixesOnDisk(ctx context.Context, b *bench) ([]contest, error) {
 				list = append(list, c)
 			}
 		}
-		return append(list, d.computed(b, 0, "best of three forms / best of two", func(t takes, _ takes, l limit) float64 {
+		const what = "best of three forms / best of two"
+		return append(list, d.computed(b, 0, what, func(t, _ takes, l limit) float64 {
 			return t.rate(t.best(allForms, l, fine), l) / t.rate(t.best(liquidForms, l, fine), l)
 		}))
 	})
@@ -78,8 +82,8 @@ func (f *field) onDisk() contest {
 	}}
 }
 
-// withForms adds each form alone to a contest, with what it uses of processors, storage and of a program that is
-// as fast as the best mix: the shares of what each could do.
+// withForms adds each form alone to a contest, with what it uses of processors, storage and of a
+// program that is as fast as the best mix: the shares of what each could do.
 func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
 	t, at := f.takes(f.batchfs), [forms]int{}
 	for _, form := range allForms {
@@ -110,7 +114,8 @@ func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
 	return c
 }
 
-// rivals compares with CoorDL and Liquid, which have memory for cachedShare of the encoded images, as we have, and with DALI.
+// rivals compares with CoorDL and Liquid, which have memory for cachedShare of the encoded images,
+// as we have, and with DALI.
 func rivals(ctx context.Context, b *bench) ([]contest, error) {
 	var pictures []*plot.Plot
 	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
@@ -180,7 +185,9 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 	}
 	where, model := f.d.row(f.s.String()), ours.rate(best, f.s.limit(ours))/theirs.rate(liquid, l)
 	return contest{what: where + "rivals", contenders: f.sides, rows: func(r results) (rows []row) {
-		fastest := slices.MaxFunc(near, func(i, k int) int { return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median()) })
+		fastest := slices.MaxFunc(near, func(i, k int) int {
+			return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median())
+		})
 		if static >= 0 {
 			rows = append(rows, r.row(where+"encoded, CoorDL's cache", rate, static).noted("%s", r.spread(static)))
 			for name, i := range map[string]int{nameLiquid: fastest, nameOurs: own} {
@@ -191,7 +198,9 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 			}
 		}
 		if dali >= 0 {
-			rows = append(rows, r.row(where+"encoded, NVIDIA DALI, all in the page cache", rate, dali), r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
+			rows = append(rows,
+				r.row(where+"encoded, NVIDIA DALI, all in the page cache", rate, dali),
+				r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
 		}
 		gain := r.ratio(where+"ours / Liquid's best mix", rate, own, fastest)
 		gain = gain.noted("%s; the model has %.2f", gain.note, model)
@@ -209,8 +218,8 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 	}}
 }
 
-// mixes measures throughput over the mix, of Liquid and of encoded and packed images, and whether the profiler finds
-// the best mix.
+// mixes measures throughput over the mix, of Liquid and of encoded and packed images, and whether
+// the profiler finds the best mix.
 func mixes(ctx context.Context, b *bench) ([]contest, error) {
 	var pictures []*plot.Plot
 	list, err := mixed(ctx, b, func(d *mixData) []contest {
@@ -227,10 +236,13 @@ func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
 		mixes   []mix
 		at      []int
 	}
-	pairs := []*pair{{name: "encoded : raw, decoded by libraries", program: f.libraries}, {name: "encoded : packed", program: f.batchfs}}
+	old := &pair{name: "encoded : raw, decoded by libraries", program: f.libraries}
+	own := &pair{name: "encoded : packed", program: f.batchfs}
+	pairs := []*pair{old, own}
 	for n := 0; n <= tenths; n += 2 {
 		m := tenthsRaw(n)
-		pairs[0].mixes, pairs[1].mixes = append(pairs[0].mixes, m), append(pairs[1].mixes, mix{inFile: m[inFile], inPack: m[inRaw]})
+		old.mixes = append(old.mixes, m)
+		own.mixes = append(own.mixes, mix{inFile: m[inFile], inPack: m[inRaw]})
 	}
 	for _, p := range pairs {
 		for _, m := range p.mixes {
@@ -255,7 +267,7 @@ func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
 			for k, i := range p.at {
 				share := 1 - p.mixes[k][inFile]
 				rates := r.of(rate, i)
-				if rates.median() > fastest.median() && p.program == f.batchfs {
+				if p == own && rates.median() > fastest.median() {
 					fastest = rates
 				}
 				measured.add(share, rates.median())
@@ -267,7 +279,8 @@ func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
 		plot := curvesOf(f.d.row(f.s.String()), "images/s", curves)
 		plot.X.Label.Text = "share of the images that are raw, or packed"
 		*pictures = append(*pictures, plot)
-		found := ratio(where+"the profiler's mix / best of those with our decoders", rate.unit, r.of(rate, len(f.sides)-1), fastest)
+		const what = "the profiler's mix / best of encoded : packed"
+		found := ratio(where+what, rate.unit, r.of(rate, len(f.sides)-1), fastest)
 		return append(rows, found.atLeast(0.95).noted("%v; %s", profiled, found.note))
 	}}
 }
@@ -282,7 +295,8 @@ func (f *field) profile(ctx context.Context) (m mix, err error) {
 		Raw    float64 `json:"raw_ratio"`
 		Packed float64 `json:"packed_ratio"`
 	}
-	args := slices.Concat([]string{"profile", "--json", "--work", f.work}, f.flags(encoded), []string{f.d.manifest(encoded.mix)})
+	args := append([]string{"profile", "--json", "--work", f.work}, f.flags(encoded)...)
+	args = append(args, f.d.manifest(encoded.mix))
 	cpus, err := someCPUs(f.s.cpus)
 	if err != nil {
 		return m, err
@@ -337,7 +351,8 @@ func (f *field) consumed(pictures *[]*plot.Plot) contest {
 			}
 		}
 		for _, step := range f.d.steps {
-			rows = append(rows, r.ratio(fmt.Sprintf("%sa program of %v a batch, ours / Liquid's", where, step), atStep(step), 2, 1))
+			what := fmt.Sprintf("%sa program of %v a batch, ours / Liquid's", where, step)
+			rows = append(rows, r.ratio(what, atStep(step), 2, 1))
 		}
 		plot := curvesOf(where+"end to end", "images/s", curves)
 		plot.X.Label.Text = "ms that the program takes for a batch"
@@ -346,19 +361,23 @@ func (f *field) consumed(pictures *[]*plot.Plot) contest {
 	}}
 }
 
-// computed is what the model says of many processors.
-func (d *mixData) computed(b *bench, cached float64, what string, of func(ours, theirs takes, l limit) float64) contest {
+// computed is a ratio that the model has for many processors.
+func (d *mixData) computed(b *bench, cached float64, what string, of ratioOf) contest {
 	return contest{what: d.name, rows: func(results) (rows []row) {
 		n := len(processors())
 		ours, theirs := d.takes[kind{b.batchfs, n}], d.takes[kind{b.libraries, n}]
 		ours, theirs = ours.onProcessors(many/float64(n)), theirs.onProcessors(many/float64(n))
 		for _, mb := range b.bandwidths(storages) {
 			s := setting{mb: mb, cpus: many, cached: cached}
-			rows = append(rows, measured(d.row(s.String())+what, "x", numbers(of(ours, theirs, s.limit(ours)))).noted("computed by the model"))
+			x := numbers(of(ours, theirs, s.limit(ours)))
+			rows = append(rows, measured(d.row(s.String())+what, "x", x).noted("computed by the model"))
 		}
 		return rows
 	}}
 }
+
+// A ratioOf compares two mixes by the model.
+type ratioOf func(ours, theirs takes, l limit) float64
 
 // balance shows how fast mixes of each pair of forms are loaded and decoded, by the model.
 func (f *field) balance() *plot.Plot {
@@ -367,7 +386,8 @@ func (f *field) balance() *plot.Plot {
 	var curves []curve
 	for color, pair := range [][]form{liquidForms, {inFile, inPack}, {inPack, inRaw}} {
 		name := formNames[pair[0]] + " : " + formNames[pair[1]]
-		loading, decoding := curve{name: name + ", loading", color: color}, curve{name: name + ", decoding", color: color, dashed: true}
+		loading := curve{name: name + ", loading", color: color}
+		decoding := curve{name: name + ", decoding", color: color, dashed: true}
 		for n := range tenths + 1 {
 			share := float64(n) / tenths
 			var m mix

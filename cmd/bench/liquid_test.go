@@ -46,15 +46,16 @@ func TestMixManifest(t *testing.T) {
 func TestField(t *testing.T) {
 	b := &bench{options: options{batchfs: "a", libraries: "b"}}
 	f := &field{bench: b, d: &mixData{pipeline: pipelines[0], encoded: 1000}, s: setting{mb: 600, cpus: 1, cached: 0.3}}
-	found := []int{f.add(b.ours(alone(inFile))), f.add(b.liquid(alone(inFile))), f.add(b.ours(tenthsRaw(0))), f.add(b.coordl()), f.add(b.liquid(tenthsRaw(3)))}
-	for i, want := range []int{0, 1, 0, 2, 3} {
-		if found[i] != want {
-			t.Errorf("rivals are contenders %v", found)
-			break
+	first, again := b.ours(alone(inFile)), b.ours(tenthsRaw(0))
+	for i, r := range []rival{first, b.liquid(alone(inFile)), again, b.coordl(), b.liquid(tenthsRaw(3))} {
+		if got, want := f.add(r), []int{0, 1, 0, 2, 3}[i]; got != want {
+			t.Errorf("rival %d is contender %d, not %d", i, got, want)
 		}
 	}
 	flags := strings.Join(f.flags(b.coordl()), " ")
-	for _, want := range []string{"--cache-size 300 --cache-policy static", "--cache-form encoded", "--max-read-bandwidth 600MB", "--size 224x224"} {
+	for _, want := range []string{
+		"--cache-size 300 --cache-policy static", "--cache-form encoded", "--max-read-bandwidth 600MB", "--size 224x224",
+	} {
 		if !strings.Contains(flags, want) {
 			t.Errorf("%s lacks %s", flags, want)
 		}
@@ -66,7 +67,9 @@ func TestField(t *testing.T) {
 
 // TestSettingNames: what rows begin with.
 func TestSettingNames(t *testing.T) {
-	for s, want := range map[setting]string{{600, 2, 0}: "600 MB/s, 2 processors", {0, 1, 0}: "no limit, 1 processor"} {
+	for s, want := range map[setting]string{
+		{600, 2, 0}: "600 MB/s, 2 processors", {0, 1, 0}: "no limit, 1 processor",
+	} {
 		if s.String() != want {
 			t.Errorf("%q, not %q", s, want)
 		}
@@ -129,7 +132,9 @@ func TestDraw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"JPEG", "images/s", "as measured", "by the model", "PNG", "encoded", "packed", "raw", "processors", "storage"} {
+	for _, word := range []string{
+		"JPEG", "images/s", "as measured", "by the model", "PNG", "encoded", "packed", "raw", "processors", "storage",
+	} {
 		if !strings.Contains(string(text), word) {
 			t.Errorf("it does not say %q", word)
 		}
@@ -141,6 +146,24 @@ func TestDraw(t *testing.T) {
 	}
 	if drawn[0].within != nil || len(b.draw(nil, "nothing", &plots)) != 0 {
 		t.Error("it is drawn too often")
+	}
+}
+
+// TestComputed: rows of the model say so, and are on the storage that is asked for.
+func TestComputed(t *testing.T) {
+	b := &bench{options: options{batchfs: "a", libraries: "b", storage: []int{600, 3000}}}
+	d := &mixData{pipeline: pipelines[0], takes: map[kind]takes{}}
+	n := len(processors())
+	d.takes[kind{"a", n}], d.takes[kind{"b", n}] = photosTake(), photosTake().onProcessors(0.5)
+	rows := d.computed(b, 0, "ratio", func(ours, theirs takes, l limit) float64 {
+		return l.bandwidth * theirs.seconds[inFile] / ours.seconds[inFile]
+	}).rows(nil)
+	if len(rows) != 2 || rows[0].median() != 2*600e6 || rows[1].median() != 2*3000e6 {
+		t.Errorf("%v", rows)
+	}
+	if what := rows[0].String(); !strings.Contains(what, "JPEG, 600 MB/s, 16 processors: ratio") ||
+		!strings.Contains(what, "computed by the model") {
+		t.Error(what)
 	}
 }
 

@@ -14,9 +14,10 @@
 // that batchfs reads are in the page cache.
 //
 // -only peers measures the alternatives to batchfs, see peers.go; -only liquid the cache, mixes of
-// formats and emulated accelerators, see liquid.go and mlperf.go; -only gpu a GPU, see gpu.go; -only remote
-// datasets in an object store, see remote.go; -only cold files that are in no cache, see cold.go.
-// -compare COMMIT measures whether anything became slower since that commit, see compare.go.
+// formats and emulated accelerators, see liquid.go and mlperf.go; -only gpu a GPU, see gpu.go;
+// -only remote datasets in an object store, see remote.go; -only cold files that are in no cache,
+// see cold.go. -compare COMMIT measures whether anything became slower since that commit, see
+// compare.go.
 package main
 
 import (

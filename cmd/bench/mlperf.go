@@ -14,9 +14,10 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// This file asks how many accelerators a mount keeps busy, each emulated by a reader that waits for as long as a
-// training step takes: as MLPerf Storage does with its workload ResNet-50 on H100s. It is not MLPerf: what
-// MLPerf reads it does not decode, its files are records of many images, and its datasets are much larger than memory.
+// This file asks how many accelerators a mount keeps busy, each emulated by a reader that waits for
+// as long as a training step takes: as MLPerf Storage does with its workload ResNet-50 on H100s. It
+// is not MLPerf: what MLPerf reads it does not decode, its files are records of many images, and
+// its datasets are much larger than memory.
 const (
 	h100Batch   = 400
 	h100Step    = 224 * time.Millisecond
@@ -32,14 +33,15 @@ var (
 	overShare = figure{"busy with one more", "", 1}
 )
 
-// h100s measures epochs of encoded and of packed images, decoded, cropped, flipped and normalised to float16.
+// h100s measures epochs of encoded and of packed images, decoded, cropped, flipped and normalised
+// to float16.
 func h100s(ctx context.Context, b *bench) ([]contest, error) {
 	packed := filepath.Join(b.work, "packed photos")
 	b.progress.step("packed copies", 0, 1)
 	if _, err := b.command(ctx, "convert", "--packed-ratio", "1", b.photos.Root(), packed); err != nil {
 		return nil, err
 	}
-	what := fmt.Sprintf("emulated H100s (ResNet-50, %d images every %v) that are %v %% busy, ", h100Batch, h100Step, 100*h100Busy)
+	what := fmt.Sprintf("emulated H100s, %v %% busy, ", 100*h100Busy)
 	sides := []contender{b.h100s(b.photos.Root(), ""), b.h100s(packed, ".bfs")}
 	return []contest{{what: "emulated H100s", contenders: sides, rows: func(r results) (rows []row) {
 		for i, name := range []string{"encoded images, first epoch", "packed images, first epoch"} {
