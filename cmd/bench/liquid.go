@@ -65,7 +65,7 @@ var pipelines = []*pipeline{
 
 const (
 	enough  = 600 // MB/s: from here on, storage is not scarce on two processors
-	turnFor = 500 * time.Millisecond
+	turnFor = 400 * time.Millisecond
 )
 
 // A setting is the machine that a mount has.

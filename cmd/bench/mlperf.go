@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -43,13 +44,41 @@ func h100s(ctx context.Context, b *bench) ([]contest, error) {
 	}
 	what := fmt.Sprintf("emulated H100s, %v %% busy, ", 100*h100Busy)
 	sides := []contender{b.h100s(b.photos.Root(), ""), b.h100s(packed, ".bfs")}
+	list := b.loaders([]int{runtime.NumCPU()}, []int{runtime.NumCPU()})
+	var peers []contender
+	for _, p := range list {
+		p.batch = h100Batch
+		peers = append(peers, b.oneH100(p))
+	}
+	one := contest{what: "one emulated H100", contenders: peers, rounds: min(b.rounds, 2), rows: func(r results) (rows []row) {
+		for i, p := range list {
+			rows = append(rows, r.row("one emulated H100, busy with "+p.name, busyShare, i).noted("%s", p.what))
+		}
+		return rows
+	}}
 	return []contest{{what: "emulated H100s", contenders: sides, rows: func(r results) (rows []row) {
 		for i, name := range []string{"encoded images, first epoch", "packed images, first epoch"} {
 			busy := r.row(what+name, busyH100s, i)
 			rows = append(rows, busy.noted("%v busy, one more: %v", r.of(busyShare, i), r.of(overShare, i)))
 		}
 		return rows
-	}}}, nil
+	}}, one}, nil
+}
+
+// oneH100 is a peer whose consumer is one emulated accelerator. Its images are not normalised.
+func (b *bench) oneH100(p *peer) contender {
+	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
+		c, err := bestOf(ctx, b, p, 1)
+		if err != nil {
+			return nil, err
+		}
+		b.later(c.stop)
+		p.what, c.pause = c.what, h100Step
+		return func(context.Context) (figures, error) {
+			f, err := c.turn(h100Batches - 1)
+			return figures{busyShare: f[rate] / h100Batch * h100Step.Seconds()}, err
+		}, nil
+	}}
 }
 
 // h100s is a contender that mounts for ever more readers until they wait.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type peer struct {
 	script  string
 	args    []string
 	workers []int
+	batch   int    // peerBatch if 0
 	missing error  // why it cannot run
 	what    string // its description of itself once it has started
 }
@@ -37,16 +39,7 @@ const peerBatch = 64
 func peers(_ context.Context, b *bench) ([]contest, error) {
 	n := runtime.NumCPU()
 	processes := slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
-	list := []*peer{
-		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, packed: 10, script: "dataloader.py", workers: processes,
-			args: []string{"--decoder", "pillow"}},
-		{name: "PyTorch's DataLoader with torchvision's decoder", wanted: 5, script: "dataloader.py", workers: processes,
-			args: []string{"--decoder", "torchvision"}},
-		{name: "NVIDIA DALI on the CPU", wanted: 4, packed: 8, script: "dali.py", workers: []int{n, n + 1, 2 * n}},
-	}
-	for _, p := range list {
-		p.args = append(p.args, "--dataset", b.photos.Root())
-	}
+	list := b.loaders(processes, []int{n, n + 1, 2 * n})
 	batches := max(b.photos.images/peerBatch, 4*n)
 	sides := sideBySide(b, b.photos.Root(), warm(crops64), list, batches)
 	c, packed := len(sides), len(sides)+1
@@ -83,6 +76,21 @@ func peers(_ context.Context, b *bench) ([]contest, error) {
 		}
 		return rows
 	}}}, nil
+}
+
+// loaders are the peers that read folders, with the numbers of worker processes and of threads to try.
+func (b *bench) loaders(processes, threads []int) []*peer {
+	list := []*peer{
+		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, packed: 10, script: "dataloader.py", workers: processes,
+			args: []string{"--decoder", "pillow"}},
+		{name: "PyTorch's DataLoader with torchvision's decoder", wanted: 5, script: "dataloader.py", workers: processes,
+			args: []string{"--decoder", "torchvision"}},
+		{name: "NVIDIA DALI on the CPU", wanted: 4, packed: 8, script: "dali.py", workers: threads},
+	}
+	for _, p := range list {
+		p.args = append(p.args, "--dataset", b.photos.Root())
+	}
+	return list
 }
 
 // ownSide is batchfs. Some batches are consumed before the first turn.
@@ -140,7 +148,7 @@ func bestOf(ctx context.Context, b *bench, p *peer, batches int) (best *consumer
 	var most float64
 	for i, workers := range p.workers {
 		b.progress.step(p.name+", numbers of workers", i, len(p.workers))
-		same := []string{"--workers", strconv.Itoa(workers), "--batch-size", strconv.Itoa(peerBatch), "--size", "224"}
+		same := []string{"--workers", strconv.Itoa(workers), "--batch-size", strconv.Itoa(cmp.Or(p.batch, peerBatch)), "--size", "224"}
 		c, failed := b.consume(ctx, p.script, append(same, p.args...)...)
 		if failed != nil {
 			err = failed

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 )
@@ -43,8 +44,9 @@ func (b *bench) script(ctx context.Context, name string, args ...string) *exec.C
 // peers/contender.py documents the protocol. While it is not its turn, it is stopped
 // together with all processes it started.
 type consumer struct {
-	what  string // its description of itself, with versions and settings
-	ahead int    // batches it makes while nothing reads
+	what  string        // its description of itself, with versions and settings
+	ahead int           // batches it makes while nothing reads
+	pause time.Duration // after each batch
 	mount *daemon.Mount
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -123,7 +125,7 @@ func (c *consumer) turn(batches int) (figures, error) {
 	batches = max(batches, c.ahead)
 	c.signal(syscall.SIGCONT)
 	defer c.signal(syscall.SIGSTOP)
-	if _, err := fmt.Fprintln(c.in, c.ahead, batches); err != nil {
+	if _, err := fmt.Fprintln(c.in, c.ahead, batches, c.pause.Seconds()); err != nil {
 		return nil, err
 	}
 	took, err := c.answer()

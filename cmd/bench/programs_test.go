@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // shell returns a bench whose consumers are shell scripts, and the name of one.
@@ -19,8 +20,8 @@ func shell(t *testing.T, script string) (*bench, string) {
 func TestConsumerSkipsWhatItHasMadeAhead(t *testing.T) {
 	b, script := shell(t, `
 		echo '{"what": "a shell", "ahead": 6}'
-		while read skip count; do
-			echo "{\"images\": $((skip * 100 + count)), \"seconds\": 2}"
+		while read skip count pause; do
+			echo "{\"images\": $((skip * 100 + count)), \"seconds\": $pause}"
 		done`)
 	c, err := b.consume(t.Context(), script)
 	if err != nil {
@@ -30,6 +31,7 @@ func TestConsumerSkipsWhatItHasMadeAhead(t *testing.T) {
 	if c.what != "a shell" {
 		t.Errorf("it calls itself %q", c.what)
 	}
+	c.pause = 2 * time.Second
 	for range 2 { // it was stopped in between
 		f, err := c.turn(40)
 		if err != nil {

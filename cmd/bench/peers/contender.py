@@ -2,9 +2,9 @@
 
 A contender is a process that gets batches of images and labels and looks at every
 byte of them, in the thread that would train. It says in one line of JSON that it is
-ready, or why it cannot be. Then each line on standard input, "SKIP COUNT", is a
-measurement: SKIP batches that do not count, then COUNT that do; the answer is one
-line of JSON. SKIP is at least what the contender has made ahead while nobody read,
+ready, or why it cannot be. Then each line on standard input, "SKIP COUNT PAUSE", is a
+measurement: SKIP batches that do not count, then COUNT that do, with a pause of PAUSE seconds
+after each, in which an accelerator would train; the answer is one line of JSON. SKIP is at least what the contender has made ahead while nobody read,
 so that as much is in the making when the clock starts as when it stops: a rate in
 the midst of training, for which no epoch begins or ends.
 """
@@ -42,9 +42,11 @@ def serve(what, ahead, batches):
     answer({"what": what, "ahead": ahead})
     sum = 0
     for line in sys.stdin:
-        skip, count = map(int, line.split())
+        skip, count, pause = line.split()
+        skip, count, pause = int(skip), int(count), float(pause)
         for _ in range(skip):
             sum ^= touch(next(batches)[0])
+            time.sleep(pause)
         images = 0
         began = time.perf_counter()
         for _ in range(count):
@@ -52,6 +54,7 @@ def serve(what, ahead, batches):
             assert len(pixels) == len(labels)
             sum ^= touch(pixels)
             images += len(pixels)
+            time.sleep(pause)
         answer({"images": images, "seconds": time.perf_counter() - began, "sum": sum})
 
 
