@@ -127,7 +127,7 @@ func mixed(ctx context.Context, b *bench, do func(d *mixData) []contest) (list [
 			if d, err = prepareMixes(ctx, b, p); err != nil {
 				return nil, fmt.Errorf("%s: %w", p.name, err)
 			}
-			rows, err := b.measureTakes(ctx, d)
+			rows, err := measureTakes(ctx, b, d)
 			if err != nil {
 				return nil, err
 			}
@@ -189,13 +189,13 @@ type rival struct {
 }
 
 // ours is a rival with our decoders, whose cache packs what it keeps where that helps.
-func (b *bench) ours(m mix) rival { return rival{b.batchfs, m, "constant"} }
+func (f *field) ours(m mix) rival { return rival{f.batchfs, m, "constant"} }
 
 // liquid is a rival with the decoders and the cache of Liquid.
-func (b *bench) liquid(m mix) rival { return rival{b.libraries, m, "constant"} }
+func (f *field) liquid(m mix) rival { return rival{f.libraries, m, "constant"} }
 
 // coordl is a rival with the decoders and the cache of CoorDL.
-func (b *bench) coordl() rival { return rival{b.libraries, alone(inFile), "static"} }
+func (f *field) coordl() rival { return rival{f.libraries, alone(inFile), "static"} }
 
 // A field has rivals that take turns at one setting. Equal ones are one contender.
 type field struct {
@@ -296,13 +296,13 @@ func processors() (list []int) {
 
 // measureTakes finds out what an image takes in each form, with our decoders and with those of
 // Liquid.
-func (b *bench) measureTakes(ctx context.Context, d *mixData) (rows []row, err error) {
+func measureTakes(ctx context.Context, b *bench, d *mixData) (rows []row, err error) {
 	for _, n := range processors() {
 		f := &field{bench: b, d: d, s: setting{cpus: n}}
 		for _, form := range allForms {
-			f.add(b.ours(alone(form)))
+			f.add(f.ours(alone(form)))
 		}
-		library := f.add(b.liquid(alone(inFile)))
+		library := f.add(f.liquid(alone(inFile)))
 		c := contest{what: d.row("what images take"), contenders: f.sides, rows: func(r results) (rows []row) {
 			of := func(i int) (bytes, seconds float64) {
 				return 1e6 * r.of(bytesMean, i).last().median() / float64(d.batch), 1 / r.of(rate, i).median()

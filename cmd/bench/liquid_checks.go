@@ -48,8 +48,8 @@ func sameBytes(ctx context.Context, b *bench) ([]contest, error) {
 	return mixed(ctx, b, func(d *mixData) []contest {
 		f := &field{bench: b, d: d}
 		rivals := []rival{
-			b.ours(alone(inFile)), b.ours(alone(inPack)), b.ours(alone(inRaw)), b.ours(mix{0.4, 0.3, 0.3}),
-			b.liquid(alone(inFile)),
+			f.ours(alone(inFile)), f.ours(alone(inPack)), f.ours(alone(inRaw)), f.ours(mix{0.4, 0.3, 0.3}),
+			f.liquid(alone(inFile)),
 		}
 		names := []string{"", "packed", "raw", "all three, mixed", "decoded by libraries"}
 		crops := d.transform()

@@ -15,8 +15,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// draw has a picture drawn after the last contest, of plots that exist then, side by side.
-func (b *bench) draw(list []contest, name string, plots *[]*plot.Plot) []contest {
+// drawn is a list after whose last contest a picture is drawn, of plots that exist then, side by
+// side.
+func drawn(list []contest, plots *[]*plot.Plot, dir, name string) []contest {
 	if len(list) == 0 {
 		return list
 	}
@@ -29,7 +30,7 @@ func (b *bench) draw(list []contest, name string, plots *[]*plot.Plot) []contest
 		if err := before(work); err != nil || len(*plots) == 0 {
 			return err
 		}
-		return drawPlots(*plots, filepath.Join(b.plots, name+".svg"))
+		return drawPlots(*plots, filepath.Join(dir, name+".svg"))
 	}
 	return list
 }

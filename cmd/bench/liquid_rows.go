@@ -27,9 +27,9 @@ const (
 )
 
 // bandwidths are those of a list that are measured: all, unless others are asked for.
-func (b *bench) bandwidths(list []int) []int {
+func (o *options) bandwidths(list []int) []int {
 	return slices.DeleteFunc(slices.Clone(list), func(mb int) bool {
-		return len(b.storage) > 0 && !slices.Contains(b.storage, mb)
+		return len(o.storage) > 0 && !slices.Contains(o.storage, mb)
 	})
 }
 
@@ -57,8 +57,8 @@ func mixesOnDisk(ctx context.Context, b *bench) ([]contest, error) {
 			return t.rate(t.best(allForms, l, fine), l) / t.rate(t.best(liquidForms, l, fine), l)
 		}))
 	})
-	list = b.draw(list, "goodput", &goodputs)
-	return b.draw(list, "loading-and-decoding", &balances), err
+	list = drawn(list, &goodputs, b.plots, "goodput")
+	return drawn(list, &balances, b.plots, "loading-and-decoding"), err
 }
 
 func (f *field) onDisk() contest {
@@ -135,19 +135,19 @@ func rivals(ctx context.Context, b *bench) ([]contest, error) {
 		})
 		rows := model.rows
 		model.rows = func(r results) []row {
-			pictures = append(pictures, b.machines(d, shown))
+			pictures = append(pictures, machines(b, d, shown))
 			return rows(r)
 		}
 		return append(list, model)
 	})
-	return b.draw(list, "by-machine", &pictures), err
+	return drawn(list, &pictures, b.plots, "by-machine"), err
 }
 
 // Names of rivals in pictures.
 const nameCoorDL, nameLiquid, nameOurs = "CoorDL's cache", "Liquid's best mix", "ours"
 
 // machines are bars of the throughput on storage of each bandwidth.
-func (b *bench) machines(d *mixData, shown map[string]*bars) *plot.Plot {
+func machines(b *bench, d *mixData, shown map[string]*bars) *plot.Plot {
 	var groups []string
 	for _, mb := range b.bandwidths(against) {
 		groups = append(groups, strconv.Itoa(mb))
@@ -226,7 +226,7 @@ func mixes(ctx context.Context, b *bench) ([]contest, error) {
 		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
 		return []contest{f.overTheMix(&pictures)}
 	})
-	return b.draw(list, "throughput-over-the-mix", &pictures), err
+	return drawn(list, &pictures, b.plots, "throughput-over-the-mix"), err
 }
 
 func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
@@ -318,7 +318,7 @@ func endToEnd(ctx context.Context, b *bench) ([]contest, error) {
 		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
 		return []contest{f.consumed(&pictures)}
 	})
-	return b.draw(list, "end-to-end", &pictures), err
+	return drawn(list, &pictures, b.plots, "end-to-end"), err
 }
 
 func (f *field) consumed(pictures *[]*plot.Plot) contest {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -46,13 +47,13 @@ func TestMixManifest(t *testing.T) {
 func TestField(t *testing.T) {
 	b := &bench{options: options{batchfs: "a", libraries: "b"}}
 	f := &field{bench: b, d: &mixData{pipeline: pipelines[0], encoded: 1000}, s: setting{mb: 600, cpus: 1, cached: 0.3}}
-	first, again := b.ours(alone(inFile)), b.ours(tenthsRaw(0))
-	for i, r := range []rival{first, b.liquid(alone(inFile)), again, b.coordl(), b.liquid(tenthsRaw(3))} {
+	first, again := f.ours(alone(inFile)), f.ours(tenthsRaw(0))
+	for i, r := range []rival{first, f.liquid(alone(inFile)), again, f.coordl(), f.liquid(tenthsRaw(3))} {
 		if got, want := f.add(r), []int{0, 1, 0, 2, 3}[i]; got != want {
 			t.Errorf("rival %d is contender %d, not %d", i, got, want)
 		}
 	}
-	flags := strings.Join(f.flags(b.coordl()), " ")
+	flags := strings.Join(f.flags(f.coordl()), " ")
 	for _, want := range []string{
 		"--cache-size 300 --cache-policy static", "--cache-form encoded", "--max-read-bandwidth 600MB", "--size 224x224",
 	} {
@@ -60,7 +61,7 @@ func TestField(t *testing.T) {
 			t.Errorf("%s lacks %s", flags, want)
 		}
 	}
-	if f.s.mb = 0; strings.Contains(strings.Join(f.flags(b.ours(alone(inRaw))), " "), "bandwidth") {
+	if f.s.mb = 0; strings.Contains(strings.Join(f.flags(f.ours(alone(inRaw))), " "), "bandwidth") {
 		t.Error("no limit is one")
 	}
 }
@@ -122,10 +123,12 @@ func TestDraw(t *testing.T) {
 		curvesOf("JPEG", "images/s", []curve{measured, model, {name: "nothing"}}),
 		barsOf("PNG", "% of what each could do", formNames[:], append(list, bars{name: "nobody"})),
 	}
-	b := bench{options: options{plots: filepath.Join(t.TempDir(), "new")}}
-	drawn := b.draw([]contest{{}, {}}, "picture", &plots)
-	path := filepath.Join(b.plots, "picture.svg")
-	if _, err := b.hold(t.Context(), contest{rows: func(results) []row { return nil }, within: drawn[1].within}); err != nil {
+	dir := filepath.Join(t.TempDir(), "new")
+	contests := drawn([]contest{{}, {}}, &plots, dir, "picture")
+	path := filepath.Join(dir, "picture.svg")
+	var s stage
+	s.progress.out = io.Discard
+	if _, err := s.hold(t.Context(), contest{rows: func(results) []row { return nil }, within: contests[1].within}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -144,7 +147,7 @@ func TestDraw(t *testing.T) {
 			t.Errorf("it has %s", word)
 		}
 	}
-	if drawn[0].within != nil || len(b.draw(nil, "nothing", &plots)) != 0 {
+	if contests[0].within != nil || len(drawn(nil, &plots, dir, "nothing")) != 0 {
 		t.Error("it is drawn too often")
 	}
 }
@@ -176,16 +179,15 @@ func TestSteps(t *testing.T) {
 
 // TestRealPhotos: without any, it is said; those there are are repeated.
 func TestRealPhotos(t *testing.T) {
-	b := bench{options: options{realPhotos: t.TempDir()}}
-	b.real.images, b.real.kind = 3, "real"
-	if err := b.drawReal(t.TempDir()); err != errNoPhotos {
+	photos := t.TempDir()
+	if err := drawReal(photos, t.TempDir(), 3); err != errNoPhotos {
 		t.Error(err)
 	}
 	photo, err := os.ReadFile("../../decode/testdata/progressive.jpg")
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := filepath.Join(b.realPhotos, "97")
+	from := filepath.Join(photos, "97")
 	if err := os.Mkdir(from, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +195,7 @@ func TestRealPhotos(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	if err := b.drawReal(out); err != nil {
+	if err := drawReal(photos, out, 3); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(out, "*", "*.png"))

@@ -43,12 +43,12 @@ func h100s(ctx context.Context, b *bench) ([]contest, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("emulated H100s, %v %% busy, ", 100*h100Busy)
-	sides := []contender{b.h100s(b.photos.Root(), ""), b.h100s(packed, ".bfs")}
-	list := b.loaders([]int{runtime.NumCPU()}, []int{runtime.NumCPU()})
+	sides := []contender{everMore(b, b.photos.Root(), ""), everMore(b, packed, ".bfs")}
+	list := folderPeers(b, []int{runtime.NumCPU()}, []int{runtime.NumCPU()})
 	var peers []contender
 	for _, p := range list {
 		p.batch = h100Batch
-		peers = append(peers, b.oneH100(p))
+		peers = append(peers, oneH100(b, p))
 	}
 	one := contest{what: "one emulated H100", contenders: peers, rounds: min(b.rounds, 2), rows: func(r results) (rows []row) {
 		for i, p := range list {
@@ -66,7 +66,7 @@ func h100s(ctx context.Context, b *bench) ([]contest, error) {
 }
 
 // oneH100 is a peer whose consumer is one emulated accelerator. Its images are not normalised.
-func (b *bench) oneH100(p *peer) contender {
+func oneH100(b *bench, p *peer) contender {
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
 		c, err := bestOf(ctx, b, p, 1)
 		if err != nil {
@@ -81,8 +81,8 @@ func (b *bench) oneH100(p *peer) contender {
 	}}
 }
 
-// h100s is a contender that mounts for ever more readers until they wait.
-func (b *bench) h100s(dir, end string) contender {
+// everMore is a contender that mounts for ever more readers until they wait.
+func everMore(b *bench, dir, end string) contender {
 	made := 0
 	return ready(func(ctx context.Context) (figures, error) {
 		f := figures{}
@@ -96,7 +96,7 @@ func (b *bench) h100s(dir, end string) contender {
 			if err != nil {
 				return nil, err
 			}
-			busy, err := b.busy(ctx, path, n)
+			busy, err := busyReaders(ctx, b, path, n)
 			if err != nil {
 				return nil, err
 			}
@@ -109,8 +109,8 @@ func (b *bench) h100s(dir, end string) contender {
 	})
 }
 
-// busy is the least share of its time that any of n readers did not wait for batches.
-func (b *bench) busy(ctx context.Context, dataset string, n int) (least float64, err error) {
+// busyReaders is the least share of its time that any of n readers did not wait for batches.
+func busyReaders(ctx context.Context, b *bench, dataset string, n int) (least float64, err error) {
 	flags := append(warm(shuffled(h100Batch, trainingCrop...), asHalf), "--shards", strconv.Itoa(n), dataset)
 	m, err := daemon.NewMount(ctx, b.work, b.batchfs, flags...)
 	if err != nil {

@@ -39,7 +39,7 @@ const peerBatch = 64
 func peers(_ context.Context, b *bench) ([]contest, error) {
 	n := runtime.NumCPU()
 	processes := slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
-	list := b.loaders(processes, []int{n, n + 1, 2 * n})
+	list := folderPeers(b, processes, []int{n, n + 1, 2 * n})
 	batches := max(b.photos.images/peerBatch, 4*n)
 	sides := sideBySide(b, b.photos.Root(), warm(crops64), list, batches)
 	c, packed := len(sides), len(sides)+1
@@ -78,8 +78,9 @@ func peers(_ context.Context, b *bench) ([]contest, error) {
 	}}}, nil
 }
 
-// loaders are the peers that read folders, with the numbers of worker processes and of threads to try.
-func (b *bench) loaders(processes, threads []int) []*peer {
+// folderPeers are the peers that read folders, with the numbers of worker processes and of threads
+// to try.
+func folderPeers(b *bench, processes, threads []int) []*peer {
 	list := []*peer{
 		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, packed: 10, script: "dataloader.py", workers: processes,
 			args: []string{"--decoder", "pillow"}},

@@ -45,7 +45,7 @@ func (b *bench) need(ctx context.Context, p *pictures) (err error) {
 		args = append(args, "--format", p.format)
 	}
 	if p == &b.real {
-		err = b.drawReal(dir)
+		err = drawReal(b.realPhotos, dir, p.images)
 	} else {
 		_, err = b.command(ctx, args...)
 	}
@@ -65,16 +65,16 @@ func (b *bench) need(ctx context.Context, p *pictures) (err error) {
 // errNoPhotos means that there are no real photos.
 var errNoPhotos = errors.New("the packages that have real photos could not be installed")
 
-// drawReal stores real photos as PNG files, each several times if there are fewer than images are wanted.
-func (b *bench) drawReal(dir string) error {
-	files, err := filepath.Glob(filepath.Join(b.realPhotos, "97", "*.jpg"))
+// drawReal stores n real photos as PNG files, each several times if there are fewer.
+func drawReal(photos, dir string, n int) error {
+	files, err := filepath.Glob(filepath.Join(photos, "97", "*.jpg"))
 	if err == nil && len(files) == 0 {
 		err = errNoPhotos
 	}
 	if err != nil {
 		return err
 	}
-	images, err := load(files[:min(len(files), b.real.images)])
+	images, err := load(files[:min(len(files), n)])
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func (b *bench) drawReal(dir string) error {
 		}
 		encoded = append(encoded, file.Bytes())
 	}
-	class := filepath.Join(dir, b.real.kind)
+	class := filepath.Join(dir, "real")
 	if err := os.MkdirAll(class, 0o755); err != nil {
 		return err
 	}
-	for i := range b.real.images {
+	for i := range n {
 		if err := os.WriteFile(filepath.Join(class, fmt.Sprintf("%04d.png", i)), encoded[i%len(encoded)], 0o644); err != nil {
 			return err
 		}
