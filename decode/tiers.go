@@ -1,6 +1,9 @@
 package decode
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // A packed JPEG's body in Go; bfs_tiers.h describes it.
 
@@ -146,23 +149,15 @@ func (c *tiersChunk) next(to *block, component int) {
 	c.h = c.h[1:]
 	to[0] = c.nextDC(component, [4]int{2, 4, 7, 12}[head>>6])
 	last := int(head & 63)
-	places, n := [63]uint8{}, 0
-	for k := 1; k < last; k++ {
-		if c.m.next(1) == 1 {
-			places[n] = uint8(k)
-			n++
-		}
+	if last == 0 {
+		return
 	}
-	if last > 0 {
-		places[n] = uint8(last)
-		n++
-	}
-	var more [63]bool
-	for i := range n {
-		more[i] = c.p.next(1) == 1
-	}
-	for i, k := range places[:n] {
-		to[k] = c.value(more[i], c.p.next(1) == 1)
+	places := c.m.word(last-1)<<1 | 1<<last
+	n := bits.OnesCount64(places)
+	more, negative := c.p.word(n), c.p.word(n)
+	for ; places != 0; places &= places - 1 {
+		to[bits.TrailingZeros64(places)] = c.value(more&1 == 1, negative&1 == 1)
+		more, negative = more>>1, negative>>1
 	}
 }
 
@@ -206,24 +201,43 @@ func extended(v uint32, width int) int { return int(int32(v<<(32-width)) >> (32 
 // A bitStream is read from the lowest bit of each byte.
 type bitStream struct {
 	data  []byte
-	bits  uint32
+	bits  uint64 // the next count ones, and above them what follows those, or zeros
 	count int
 	short *bool // set when more is read than there is
 }
 
-// next returns the next n bits, at most 16.
+// next returns the next n bits, at most 32.
 func (s *bitStream) next(n int) uint32 {
-	for s.count < n {
-		if len(s.data) == 0 {
+	if s.count < n {
+		s.fill()
+		if s.count < n {
 			*s.short = true
 			return 0
 		}
-		s.bits |= uint32(s.data[0]) << s.count
-		s.data = s.data[1:]
-		s.count += 8
 	}
 	v := s.bits & (1<<n - 1)
 	s.bits >>= n
 	s.count -= n
-	return v
+	return uint32(v)
+}
+
+// word returns the next n bits, at most 64.
+func (s *bitStream) word(n int) uint64 {
+	low := uint64(s.next(min(n, 32)))
+	return low | uint64(s.next(max(0, n-32)))<<32
+}
+
+// fill tops up to more than 56 bits, if there are so many.
+func (s *bitStream) fill() {
+	if len(s.data) >= 8 {
+		s.bits |= binary.LittleEndian.Uint64(s.data) << s.count
+		n := (63 - s.count) / 8
+		s.data = s.data[n:]
+		s.count += 8 * n
+		return
+	}
+	for ; s.count <= 56 && len(s.data) > 0; s.count += 8 {
+		s.bits |= uint64(s.data[0]) << s.count
+		s.data = s.data[1:]
+	}
 }

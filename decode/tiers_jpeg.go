@@ -285,12 +285,17 @@ func (w *jpegWriter) block(s *jpegScan, i int, b *block, before *int) {
 func (w *jpegWriter) band(s *jpegScan, i int, b *block) {
 	zeros := 0
 	for k := max(1, s.first); k <= s.last; k++ {
-		v := shifted(b[k], s.low)
+		v := 0
+		if b[k] != 0 {
+			v = shifted(b[k], s.low)
+		}
 		if v == 0 {
 			zeros++
 			continue
 		}
-		w.endRun(s)
+		if w.run > 0 {
+			w.endRun(s)
+		}
 		for ; zeros > 15; zeros -= 16 {
 			w.symbol(s.ac[i], 0xf0)
 		}
@@ -403,10 +408,17 @@ func (w *jpegWriter) symbol(codes *[256]huffmanCode, symbol int) {
 	w.put(uint32(c.code), int(c.size))
 }
 
-// put writes n bits, the highest first. A byte of ones is followed by one of zeros.
+// put writes n bits, at most 16, the highest first.
 func (w *jpegWriter) put(v uint32, n int) {
 	w.bits = w.bits<<n | uint64(v)
-	for w.count += n; w.count >= 8; w.count -= 8 {
+	if w.count += n; w.count >= 32 {
+		w.flush()
+	}
+}
+
+// flush writes all whole bytes. One of ones is followed by one of zeros.
+func (w *jpegWriter) flush() {
+	for ; w.count >= 8; w.count -= 8 {
 		b := byte(w.bits >> (w.count - 8))
 		w.out = append(w.out, b)
 		if b == 0xff {
@@ -418,9 +430,9 @@ func (w *jpegWriter) put(v uint32, n int) {
 // pad ends the data before a marker.
 func (w *jpegWriter) pad(s *jpegScan) {
 	w.endRun(s)
-	if w.count > 0 {
-		n := 8 - w.count
+	if n := -w.count & 7; n > 0 {
 		w.put(uint32(w.fill)&(1<<n-1), n)
 	}
+	w.flush()
 	w.bits = 0
 }
