@@ -75,7 +75,8 @@
 // palette; packed for a file, it holds what is stored, alpha and 16 bits included, and what else the
 // file has, and [Unpack] undoes it. Run-length encoded BMP, plain PNM and WebP can be packed for memory
 // only. Each decode checks the checksum, unless [Task] says that it was checked; all sizes are checked
-// always. [PackedBound] says beforehand how much memory packing takes.
+// always. [PackedBound] says beforehand how much memory packing takes. An image that is decoded anyway is
+// packed at the same time through [Task]: a JPEG's Huffman codes are read once for both.
 //
 // # What is corrupt
 //

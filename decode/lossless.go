@@ -66,6 +66,11 @@ func samplesOf(pixels uint8) int {
 	return int(pixels)
 }
 
+// fits reports whether rows that are read are of such an image.
+func (l *lossless) fits(r *losslessRows) bool {
+	return l.width == r.width && l.height == r.height && l.pixels == r.pixels && l.wide == r.wide
+}
+
 // planes is also the number of bytes of a stored pixel.
 func (l *lossless) planes() int {
 	if l.wide {

@@ -15,7 +15,9 @@ func pngDepth(data []byte) (bits, kind byte) { return data[pngIHDR+8], data[pngI
 // pngPixels says what a PNG stores. Gray of less than 8 bits is as good as a palette of grays.
 func pngPixels(data []byte) (l lossless) {
 	bits, kind := pngDepth(data)
-	l.pixels = [...]uint8{0: pixelsGray, 2: pixelsRGB, 3: pixelsIndex, 4: pixelsGrayAlpha, 6: pixelsRGBA}[kind]
+	l.pixels = [...]uint8{
+		0: pixelsGray, 2: pixelsRGB, 3: pixelsIndex, 4: pixelsGrayAlpha, 6: pixelsRGBA,
+	}[kind]
 	l.wide = bits == 16
 	if bits < 8 {
 		l.pixels = pixelsIndex
@@ -44,7 +46,9 @@ func pngPalette(data []byte) []byte {
 }
 
 // packPNG packs indices as they are, and for a file everything.
-func (d *Decoder) packPNG(room, data []byte, h Header, keep Remainder) (body int, remainder [][]byte, err error) {
+func (d *Decoder) packPNG(room, data []byte, h Header, keep Remainder) (
+	body int, remainder [][]byte, err error,
+) {
 	l := pngPixels(data)
 	if keep == ForMemory && l.pixels != pixelsIndex {
 		body, err = d.packPixels(room, data, h)
@@ -93,7 +97,8 @@ func unpackPNG(r *losslessRows, head, tail []byte) ([]byte, error) {
 		return nil, err
 	}
 	stored := pngPixels(head)
-	if h.Width != r.width || h.Height != r.height || stored.pixels != r.pixels || stored.wide != r.wide {
+	stored.width, stored.height = h.Width, h.Height
+	if !stored.fits(r) {
 		return nil, corrupt("a remainder that does not fit the pixels")
 	}
 	bits, _ := pngDepth(head)

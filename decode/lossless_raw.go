@@ -9,9 +9,9 @@ import (
 	"io"
 )
 
-// The remainder of a lossless packed image: the lengths of two parts, 4 bytes each; what precedes the
-// pixels in the file; of BMP and PNM what the rows of the file have besides pixels, a zlib stream of
-// bytes that are exclusive-ored to them, or nothing; and what follows the pixels.
+// The remainder of a lossless packed image: the lengths of two parts, 4 bytes each; what precedes
+// the pixels in the file; of BMP and PNM what the rows of the file have besides pixels, a zlib
+// stream of bytes that are exclusive-ored to them, or nothing; and what follows the pixels.
 func losslessRemainder(head, rest, tail []byte) [][]byte {
 	sizes := binary.LittleEndian.AppendUint32(nil, uint32(len(head)))
 	return [][]byte{binary.LittleEndian.AppendUint32(sizes, uint32(len(rest))), head, rest, tail}
@@ -42,9 +42,9 @@ func (p *packed) unpackLossless() ([]byte, error) {
 	return nil, corrupt("a remainder of %s", p.original)
 }
 
-// A rawForm is how uncompressed rows of a file become rows that are packed, and back. Pixels that a
-// row cannot have are an error of read. What read makes of a row has its pixels; what write makes of
-// those may differ from the row in bits that do not matter to them.
+// A rawForm is how uncompressed rows of a file become rows that are packed, and back. Pixels that
+// a row cannot have are an error of read. What read makes of a row has its pixels; what write makes
+// of those may differ from the row in bits that do not matter to them.
 type rawForm struct {
 	lossless
 	raw   rawRows
@@ -120,8 +120,8 @@ func (l *bmpLayout) readFields(to, row []byte) {
 	}
 }
 
-// writeFields is the inverse of readFields where channels have no more than 8 bits, and there are no
-// others.
+// writeFields is the inverse of readFields where channels have no more than 8 bits, and there are
+// no others.
 func (l *bmpLayout) writeFields(row, from []byte) {
 	for ; len(from) >= 3; from, row = from[3:], row[l.bits/8:] {
 		pixel := uint32(0)
@@ -138,7 +138,8 @@ func (l *bmpLayout) writeFields(row, from []byte) {
 }
 
 func pnmForm(l *pnmLayout) (f rawForm, err error) {
-	f = rawForm{raw: l.raw(), lossless: lossless{pixels: pixelsGray, wide: l.size == 2, width: l.width, height: l.height}}
+	f = rawForm{raw: l.raw(), lossless: lossless{pixels: pixelsGray, width: l.width, height: l.height}}
+	f.wide = l.size == 2
 	if l.channels == 3 {
 		f.pixels = pixelsRGB
 	}
@@ -154,8 +155,8 @@ func pnmForm(l *pnmLayout) (f rawForm, err error) {
 	return f, nil
 }
 
-// readScaled scales samples to a maximum of 255, or those of two bytes to one of 65535 such that they
-// become the right ones of 8 bits.
+// readScaled scales samples to a maximum of 255, or those of two bytes to one of 65535 such that
+// they become the right ones of 8 bits.
 func (l *pnmLayout) readScaled(to, row []byte) error {
 	for i := 0; i < len(to); i += l.size {
 		v := int(row[i])
@@ -255,7 +256,7 @@ func unpackRaw(format Format, r *losslessRows, head, rest, tail []byte) ([]byte,
 		return nil, err
 	}
 	raw := f.raw
-	if raw.start != int64(len(head)) || f.width != r.width || f.height != r.height || f.pixels != r.pixels || f.wide != r.wide {
+	if raw.start != int64(len(head)) || !f.fits(r) {
 		return nil, corrupt("a remainder that does not fit the pixels")
 	}
 	var differences io.Reader

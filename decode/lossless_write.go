@@ -89,8 +89,8 @@ func (w *losslessWriter) end() (int, error) {
 	return n, err
 }
 
-// packRows packs whole images of stored pixels, in rows of so many bytes and step bytes apart.
-func (d *Decoder) packRows(room []byte, l lossless, pix []byte, stride, step int) (body int, err error) {
+// packRows packs an image of stored pixels that are step bytes apart, in rows of stride bytes.
+func (d *Decoder) packRows(room []byte, l lossless, pix []byte, stride, step int) (int, error) {
 	w := newLosslessWriter(room, l, d.kept.kernel)
 	for y := range l.height {
 		if err := w.row(pix[y*stride:][:l.width*step], step); err != nil {
@@ -107,7 +107,8 @@ func (d *Decoder) packPixels(room, data []byte, h Header) (body int, err error) 
 		v.Color = Gray
 	}
 	n := v.Color.Channels()
-	pix := Image{Pix: room[len(room)-n*h.Width*h.Height:], Stride: n * h.Width, Height: h.Height, Width: h.Width}
+	pix := Image{Stride: n * h.Width, Height: h.Height, Width: h.Width}
+	pix.Pix = room[len(room)-pix.Stride*h.Height:]
 	if err := d.codecs[h.Format](&d.kept, pix, data, v); err != nil {
 		return 0, err
 	}

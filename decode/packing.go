@@ -16,8 +16,8 @@ const (
 )
 
 // Pack returns the packed form of an image, a whole file, in memory of its own. Decoding it gives
-// exactly the pixels of the original. The error is ErrNoPackedForm for images that cannot be kept in
-// this way, and otherwise what decoding the image returns.
+// exactly the pixels of the original. The error is ErrNoPackedForm for images that cannot be kept
+// in this way, and otherwise what decoding the image returns.
 func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 	found, err := d.packable(data, h)
 	if err != nil {
@@ -31,8 +31,8 @@ func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 	return bytes.Clone(to[:n]), nil
 }
 
-// PackTo is Pack into memory of the caller, at least PackedBound bytes, and returns how many of them
-// the packed image has. All others are scratch memory.
+// PackTo is Pack into memory of the caller, at least PackedBound bytes. The packed image is the first
+// n of them; all others are scratch memory.
 func (d *Decoder) PackTo(to, data []byte, h Header, keep Remainder) (n int, err error) {
 	found, err := d.packable(data, h)
 	if err != nil {
@@ -44,9 +44,9 @@ func (d *Decoder) PackTo(to, data []byte, h Header, keep Remainder) (n int, err 
 	return d.packTo(to, data, found, keep)
 }
 
-// PackedBound is the memory, in bytes, that packing an image into takes, which has a file of so
-// many bytes. Packed, the image is smaller. If the header did not come from ReadHeader, the bound
-// is higher.
+// PackedBound is how many bytes of memory PackTo needs for an image with a file of so many bytes,
+// which is more than the packed image will have. It is higher still if the header did not come
+// from ReadHeader.
 func PackedBound(h Header, size int64, keep Remainder) int64 {
 	n := int64(packedHead + packedSlack)
 	if h.Format == JPEG {
@@ -55,7 +55,7 @@ func PackedBound(h Header, size int64, keep Remainder) int64 {
 		n += losslessMost(h.Width, h.Height, h.planes(keep))
 	}
 	if keep == ForFile {
-		n += losslessSizes + 1024 + size + size/256 // what a remainder may take that cannot be deflated
+		n += losslessSizes + 1024 + size + size/256 // a remainder that cannot be deflated
 	}
 	return n
 }
@@ -198,13 +198,16 @@ func (d *Decoder) packDecoded(t *Task, v *view) (n int, err error) {
 
 // packed describes the packed form of an image.
 func (h Header) packed(kind uint8) *packed {
-	return &packed{kind: kind, orientation: h.Orientation, original: h.Format, width: h.Width, height: h.Height}
+	return &packed{
+		kind: kind, orientation: h.Orientation, original: h.Format,
+		width: h.Width, height: h.Height,
+	}
 }
 
 // Unpack returns the original of an image that was packed for a file. It is the same file for JPEG,
-// BMP and PNM; for PNG it is one with the same stored pixels and the same other chunks, not interlaced.
-// The error is ErrNoPackedForm for an image that was packed for memory, and ErrCorrupt or ErrFormat
-// for bytes that are no packed image.
+// BMP and PNM; for PNG it is one with the same stored pixels and the same other chunks, not
+// interlaced. The error is ErrNoPackedForm for an image that was packed for memory, and ErrCorrupt
+// or ErrFormat for bytes that are no packed image.
 func Unpack(packed []byte) (original []byte, err error) {
 	if Sniff(packed) != Packed {
 		return nil, unsupported("it is not a packed image")
@@ -217,7 +220,7 @@ func Unpack(packed []byte) (original []byte, err error) {
 	case err != nil:
 		return nil, err
 	case len(p.remainder) == 0:
-		return nil, fmt.Errorf("%w: it was packed for memory, without what else its file had", ErrNoPackedForm)
+		return nil, fmt.Errorf("%w: it was packed for memory alone", ErrNoPackedForm)
 	}
 	if p.kind == kindCoefficients {
 		return p.restoreJPEG()

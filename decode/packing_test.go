@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// noisySamples are files with random bytes as pixels, the most that there can be to pack, among them
-// kinds that are rare. They have no reference.
+// noisySamples are files with random bytes as pixels, the most that there can be to pack, among
+// them kinds that are rare. They have no reference.
 func noisySamples(t testing.TB) []sample {
 	random := rand.New(rand.NewPCG(1, 2))
 	noise := func(to []byte) []byte {
