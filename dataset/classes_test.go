@@ -109,7 +109,7 @@ func TestFoldersThatAreNoClasses(t *testing.T) {
 				t.Errorf("%s: %d headers were read first", folders, n)
 			}
 			for range 2 { // the second time, from the index
-				if d := p.open("", func(o *Options) { o.AsClasses = true }); d.Classes() == nil {
+				if d := p.open("", func(o *Options) { o.AsClasses = true }); d.Classes == nil {
 					t.Errorf("%s: no classes", folders)
 				}
 			}
@@ -144,18 +144,18 @@ func TestGivenClasses(t *testing.T) {
 	} {
 		for range 2 {
 			d := p.open(c.manifest, with(c.classes...))
-			if !slices.Equal(labels(d), c.labels) || !slices.Equal(d.Classes(), c.classes) || d.Report().Classes != len(c.classes) {
-				t.Errorf("%s %q: labels %v, classes %q", c.manifest, c.classes, labels(d), d.Classes())
+			if !slices.Equal(labels(d), c.labels) || !slices.Equal(d.Classes, c.classes) || d.Report.Classes != len(c.classes) {
+				t.Errorf("%s %q: labels %v, classes %q", c.manifest, c.classes, labels(d), d.Classes)
 			}
 			if c.manifest == "" && !slices.Equal(paths(d), paths(own)) {
 				t.Errorf("%q: another order", c.classes)
 			}
-			if same := slices.Equal(c.classes, own.Classes()); c.manifest == "" && same != (d.Digest() == own.Digest()) {
+			if same := slices.Equal(c.classes, own.Classes); c.manifest == "" && same != (d.Digest == own.Digest) {
 				t.Errorf("%q: digest equal %v", c.classes, !same)
 			}
 		}
 	}
-	if again := p.open(""); !slices.Equal(labels(again), labels(own)) || again.Digest() != own.Digest() {
+	if again := p.open(""); !slices.Equal(labels(again), labels(own)) || again.Digest != own.Digest {
 		t.Error("the list outlived the dataset that it was given for")
 	}
 	p.probes()
@@ -203,16 +203,16 @@ func TestMetadata(t *testing.T) {
 		p.settle()
 		for range 2 { // the second time, each has its index
 			d := p.open("")
-			if !slices.Equal(paths(d), []string{"b/1.jpg", "a/2.jpg"}) || !slices.Equal(labels(d), []int{1, 0}) || d.Manifest() != d.Root()+"/"+name {
-				t.Errorf("%s: %q %v, manifest %s", name, paths(d), labels(d), d.Manifest())
+			if !slices.Equal(paths(d), []string{"b/1.jpg", "a/2.jpg"}) || !slices.Equal(labels(d), []int{1, 0}) || d.Manifest != d.Root+"/"+name {
+				t.Errorf("%s: %q %v, manifest %s", name, paths(d), labels(d), d.Manifest)
 			}
-			if named := p.open(name); named.Digest() != d.Digest() || named.IndexPath() != d.IndexPath() {
+			if named := p.open(name); named.Digest != d.Digest || named.IndexPath != d.IndexPath {
 				t.Errorf("%s by its name is another dataset", name)
 			}
-			if d := p.open("", column("grade")); !slices.Equal(labels(d), []int{2, 7}) || d.Classes() != nil {
-				t.Errorf("%s by grade: %v %q", name, labels(d), d.Classes())
+			if d := p.open("", column("grade")); !slices.Equal(labels(d), []int{2, 7}) || d.Classes != nil {
+				t.Errorf("%s by grade: %v %q", name, labels(d), d.Classes)
 			}
-			if d := p.open("", ignore); !slices.Equal(paths(d), []string{"a/2.jpg", "a/3.jpg", "b/1.jpg"}) || d.Manifest() != "" {
+			if d := p.open("", ignore); !slices.Equal(paths(d), []string{"a/2.jpg", "a/3.jpg", "b/1.jpg"}) || d.Manifest != "" {
 				t.Errorf("%s ignored: %q", name, paths(d))
 			}
 		}

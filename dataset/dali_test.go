@@ -59,10 +59,10 @@ func TestIndexOfDALI(t *testing.T) {
 		d := p.openURL("s3://data/x.tar", how, at(t.TempDir()), func(o *Options) {
 			o.Memory, o.Logger = 12<<20, slog.New(slog.NewTextHandler(&log, nil))
 		})
-		if got := d.Report().DALIProblem; !strings.Contains(got, c.log) || (got == "") != (c.log == "") {
+		if got := d.Report.DALIProblem; !strings.Contains(got, c.log) || (got == "") != (c.log == "") {
 			t.Errorf("%s: the report is %q", c.name, got)
 		}
-		d.report.DALIProblem = ""
+		d.Report.DALIProblem = ""
 		if got := strings.Join(describe(d), "\n"); want == "" {
 			want = got
 		} else if got != want {
@@ -74,7 +74,7 @@ func TestIndexOfDALI(t *testing.T) {
 		if lines := strings.Count(log.String(), "DALI"); !strings.Contains(log.String(), c.log) || (lines == 1) != (c.log != "") {
 			t.Errorf("%s: the log is %s", c.name, log.String())
 		}
-		if r := d.Report(); r.Scanned != samples {
+		if r := d.Report; r.Scanned != samples {
 			t.Errorf("%s: %d headers were read", c.name, r.Scanned)
 		}
 	}

@@ -11,15 +11,54 @@ import (
 // Dataset is an opened dataset. Its samples are numbered from 0 in the dataset's order; an
 // out-of-range number panics, like a slice index. All methods may be called concurrently.
 type Dataset struct {
+	Description
 	*source
 	*reader
 	kept      *Kept
-	classes   []string
-	digest    string
-	modTime   int64
-	report    Report
-	indexFile string
-	ordered   bool
+	indexFile string // "": none
+}
+
+// A Description says what a dataset is. It must not be changed.
+type Description struct {
+	Name     string   // where the dataset is: the path or the URL of its directory, its manifest or its archives
+	Entries  []string // of a list of several datasets, the names of theirs
+	Root     string   // that paths are relative to; see [Dataset.Path]
+	Manifest string   // absolute path of the manifest; "": there is none
+	// IndexPath is the path of the index file, "" if none is kept; for a list of several datasets, the directory of theirs.
+	IndexPath string
+	Remote    bool // samples are in a store
+	Packed    bool // samples are inside files that hold many
+	// Ordered means that the samples have an order of their own, like those of a manifest or of a WebDataset. Otherwise
+	// order and labels are those of a directory of their paths.
+	Ordered bool
+	// Classes are the class names by label. They are nil for a flat directory and for a manifest whose labels are numbers.
+	Classes []string
+	// ModTime is the newest modification time among the files, directories and manifest that were indexed. It is stable
+	// for as long as the index is.
+	ModTime time.Time
+	// Digest identifies the indexed content: classes, paths, labels, sizes and formats, but not times. It is 64
+	// hexadecimal digits.
+	Digest string
+	Report Report // on what the dataset is, and what opening it took
+}
+
+// describe describes what was opened.
+func (p *opening) describe(x *index) Description {
+	src := p.src
+	d := Description{
+		Name: src.name(), Root: src.dir, IndexPath: p.files.made, Remote: len(src.stores) > 0, Packed: x.table.members != nil,
+		Ordered: src.manifest != "" || x.Ordered, Classes: x.classes, ModTime: time.Unix(0, x.ModTime), Digest: x.Digest, Report: p.report,
+	}
+	for _, e := range src.entries {
+		d.Entries = append(d.Entries, e.name())
+	}
+	if src.entries != nil && d.IndexPath != "" {
+		d.IndexPath = filepath.Dir(d.IndexPath)
+	}
+	if src.manifest != "" {
+		d.Manifest = d.Name
+	}
+	return d
 }
 
 // Close ends the use of the dataset. A read still in progress, for example on a hung storage,
@@ -29,26 +68,12 @@ func (d *Dataset) Close() error {
 	return d.source.close()
 }
 
-// Name is where the dataset is: the path or the URL of its directory, its manifest or its archives.
-func (d *Dataset) Name() string { return d.name() }
-
-// Entries are where the datasets of a list of several are, as Name is of one.
-func (d *Dataset) Entries() (names []string) {
-	for _, e := range d.entries {
-		names = append(names, e.name())
-	}
-	return names
-}
-
-// Remote says whether samples are in a store.
-func (d *Dataset) Remote() bool { return len(d.stores) > 0 }
-
 // InStore says whether sample i is in a store.
 func (d *Dataset) InStore(i int) bool { return d.storageOf(i).src.remote != nil }
 
 // Requests counts what stores were asked; nil if the samples are in none.
 func (d *Dataset) Requests() *store.Stats {
-	if !d.Remote() {
+	if !d.Remote {
 		return nil
 	}
 	var all store.Stats
@@ -79,38 +104,16 @@ func (d *Dataset) IsAway(i int) bool {
 	return away
 }
 
-// Packed says whether samples are inside files that hold many.
-func (d *Dataset) Packed() bool { return d.table.members != nil }
-
-// Ordered says whether the samples have an order of their own, like those of a manifest or of a WebDataset. Otherwise order
-// and labels are those of a directory of their paths.
-func (d *Dataset) Ordered() bool { return d.ordered }
-
-// Root is the directory that paths are relative to: absolute, with symbolic links resolved. In a store, it
-// is a URL, or the beginning of one; for a list of datasets that have nothing in common it is empty.
-func (d *Dataset) Root() string { return d.dir }
-
-// Manifest is the absolute path of the dataset's manifest, "" if it has none.
-func (d *Dataset) Manifest() string {
-	if d.manifest == "" {
-		return ""
-	}
-	return d.name()
-}
-
 // Len is the number of samples, at least 1.
 func (d *Dataset) Len() int { return d.table.rows() }
 
-// Path is sample i's path relative to the root. It may contain any byte but NUL, and shares the
-// dataset's memory.
+// Path is sample i's path relative to the root, which is a directory: absolute, with symbolic links resolved. In a store, it
+// is a URL, or the beginning of one; for a list of datasets that have nothing in common it is empty. A path may contain any
+// byte but NUL, and shares the dataset's memory.
 func (d *Dataset) Path(i int) string { return d.table.path(i) }
 
 // Label is sample i's label, -1 if it has none.
 func (d *Dataset) Label(i int) int { return int(d.table.row[i].label) }
-
-// Classes are the class names by label. It is nil for a flat directory and for a manifest whose
-// labels are numbers. The caller must not modify it.
-func (d *Dataset) Classes() []string { return d.classes }
 
 // Size is sample i's size in pixels: upright, or as stored if ignoreOrientation is set. For a
 // sample that has a Problem or is Unread it is the size from the manifest, else 0, 0.
@@ -141,18 +144,6 @@ func (d *Dataset) Problem(i int) string { return d.table.problem(i, false) }
 // Neither the size nor the format of such a file is known, and the next Open tries it again.
 func (d *Dataset) Unread(i int) string { return d.table.problem(i, true) }
 
-// ModTime is the newest modification time among the files, directories and manifest that were
-// indexed. It is stable for as long as the index is.
-func (d *Dataset) ModTime() time.Time { return time.Unix(0, d.modTime) }
-
-// Digest identifies the indexed content: classes, paths, labels, sizes and formats, but not
-// times. It is 64 hexadecimal digits.
-func (d *Dataset) Digest() string { return d.digest }
-
-// Report says what the dataset is and what opening it took. The caller must not modify its
-// maps.
-func (d *Dataset) Report() Report { return d.report }
-
 // MemoryBytes is how much memory the dataset holds.
 func (d *Dataset) MemoryBytes() int64 {
 	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
@@ -167,16 +158,8 @@ func (d *Dataset) MemoryBytes() int64 {
 	if d.local != nil {
 		n += d.local.tier.MemoryBytes()
 	}
-	for _, c := range d.classes {
+	for _, c := range d.Classes {
 		n += int64(len(c)) + int64(unsafe.Sizeof(c))
 	}
 	return n
-}
-
-// IndexPath is the path of the index file, "" if none is kept; for a list of several datasets, the directory of theirs.
-func (d *Dataset) IndexPath() string {
-	if d.entries != nil && d.indexFile != "" {
-		return filepath.Dir(d.indexFile)
-	}
-	return d.indexFile
 }

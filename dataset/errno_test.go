@@ -393,8 +393,8 @@ func TestScanWithoutDescriptors(t *testing.T) {
 			t.Errorf("%v: %v", errno, err)
 		}
 		p.how = Storage{}
-		if d := p.open(""); d.Report().Unreadable > 0 {
-			t.Errorf("%v: %+v", errno, d.Report())
+		if d := p.open(""); d.Report.Unreadable > 0 {
+			t.Errorf("%v: %+v", errno, d.Report)
 		}
 	}
 }
@@ -421,8 +421,8 @@ func TestOneFailureOfTheStorage(t *testing.T) {
 		p := newPlace(t)
 		p.images("a.jpg", "b.jpg")
 		p.how = Storage{system: &nth{fails: k, with: unix.ESTALE}}
-		if d := p.open("", func(o *Options) { o.Workers = 1 }); d.Report().Unreadable > 0 || d.Unread(0) != "" || d.Unread(1) != "" {
-			t.Errorf("call %d: %+v", k, d.Report())
+		if d := p.open("", func(o *Options) { o.Workers = 1 }); d.Report.Unreadable > 0 || d.Unread(0) != "" || d.Unread(1) != "" {
+			t.Errorf("call %d: %+v", k, d.Report)
 		}
 	}
 }

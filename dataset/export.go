@@ -56,8 +56,8 @@ func parquetRowOf(d *Dataset, i int) parquetRow {
 	} else {
 		r.Version = t.versions.get(i)
 	}
-	if r.Label >= 0 && int(r.Label) < len(d.classes) {
-		r.Class = d.classes[r.Label]
+	if r.Label >= 0 && int(r.Label) < len(d.Classes) {
+		r.Class = d.Classes[r.Label]
 	}
 	return r
 }
@@ -70,7 +70,7 @@ func WriteParquet(ctx context.Context, w io.Writer, d *Dataset) error {
 	options := []parquet.WriterOption{&parquet.WriterConfig{
 		CreatedBy: "batchfs index", Compression: &parquet.Snappy, MaxRowsPerRowGroup: groupRows, PageBufferSize: pageBytes,
 	}}
-	text := utf8.ValidString(strings.Join(d.classes, "\x00"))
+	text := utf8.ValidString(strings.Join(d.Classes, "\x00"))
 	for i := range d.Len() {
 		text = text && utf8.ValidString(d.Path(i))
 	}

@@ -145,9 +145,9 @@ func (p *place) probes() int { return int(p.c.calls.Swap(0)) }
 // describe is everything a dataset reports, for comparisons.
 func describe(d *Dataset) []string {
 	lines := []string{
-		fmt.Sprintf("root %q classes %q digest %s time %d", d.Root(), d.Classes(), d.Digest(), d.ModTime().UnixNano()),
+		fmt.Sprintf("root %q classes %q digest %s time %d", d.Root, d.Classes, d.Digest, d.ModTime.UnixNano()),
 	}
-	r := d.Report()
+	r := d.Report
 	r.Scanned, r.Reused = 0, 0
 	lines = append(lines, fmt.Sprintf("%+v", r))
 	for i := range d.Len() {

@@ -57,8 +57,8 @@ func TestPathsOfAnIndex(t *testing.T) {
 			},
 			"directory": func(x *index) { x.Dirs = append(x.Dirs, dirStamp{Path: []byte(path), stamp: x.Dirs[0].stamp}) },
 		} {
-			forge(t, p, d.IndexPath(), change)
-			if _, err := loadFacts(t.Context(), d.IndexPath(), located(t, p)); err == nil {
+			forge(t, p, d.IndexPath, change)
+			if _, err := loadFacts(t.Context(), d.IndexPath, located(t, p)); err == nil {
 				t.Errorf("%s %.40q: believed", what, path)
 			}
 			if got := describe(p.open("")); !slices.Equal(got, want) {
@@ -74,10 +74,10 @@ func TestProblemsOfAnIndex(t *testing.T) {
 	p.images("a/1.jpg", "b/2.jpg")
 	p.settle()
 	d := p.open("")
-	forge(t, p, d.IndexPath(), func(x *index) {
+	forge(t, p, d.IndexPath, func(x *index) {
 		x.table.addBad(0, "line\nline\xff"+strings.Repeat("x", 5000), false)
 	})
-	x, err := loadFacts(t.Context(), d.IndexPath(), located(t, p))
+	x, err := loadFacts(t.Context(), d.IndexPath, located(t, p))
 	if err != nil || len(problemOf(x.table, 0)) > maxReason || !strings.HasPrefix(problemOf(x.table, 0), "line line?x") {
 		t.Errorf("%v", err)
 	}
@@ -129,7 +129,7 @@ func TestIndexThatOthersCouldHaveWritten(t *testing.T) {
 		p.images("a/1.jpg")
 		p.settle()
 		d := p.open("")
-		if err := c.change(d.IndexPath()); err != nil {
+		if err := c.change(d.IndexPath); err != nil {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
@@ -141,11 +141,11 @@ func TestIndexThatOthersCouldHaveWritten(t *testing.T) {
 		if text := log.String(); !strings.Contains(text, "index") || !strings.Contains(text, "level=WARN") {
 			t.Errorf("%s: the log says %q", name, text)
 		}
-		if kept := again.IndexPath() != ""; kept != c.kept || kept == (again.Report().IndexProblem != "") {
-			t.Errorf("%s: kept %t, problem %q", name, kept, again.Report().IndexProblem)
+		if kept := again.IndexPath != ""; kept != c.kept || kept == (again.Report.IndexProblem != "") {
+			t.Errorf("%s: kept %t, problem %q", name, kept, again.Report.IndexProblem)
 		}
-		if d := p.open(""); (d.Report().Reused == 1) != c.kept {
-			t.Errorf("%s: afterwards %+v", name, d.Report())
+		if d := p.open(""); (d.Report.Reused == 1) != c.kept {
+			t.Errorf("%s: afterwards %+v", name, d.Report)
 		}
 	}
 }

@@ -43,8 +43,8 @@ func TestReopenedIsScanned(t *testing.T) {
 		p.write("m.csv", "path,label,height,width,format\n\"a\nb/a\nb.jpg\",x,,,\né/é.jpg,y,5,6,png\n\xff/\xff.jpg,\xff,,,\ngone,,,,\n")
 		p.settle()
 		bare := p.open(manifest, func(o *Options) { o.CacheDir = "" })
-		if bare.IndexPath() != "" || bare.Report().IndexProblem != "" {
-			t.Errorf("an index that nobody wanted: %q, %q", bare.IndexPath(), bare.Report().IndexProblem)
+		if bare.IndexPath != "" || bare.Report.IndexProblem != "" {
+			t.Errorf("an index that nobody wanted: %q, %q", bare.IndexPath, bare.Report.IndexProblem)
 		}
 		scanned := p.open(manifest)
 		p.probes()
@@ -61,7 +61,7 @@ func TestReopenedIsScanned(t *testing.T) {
 				t.Errorf("%q: without index and %s (- +):\n%s", manifest, name, diff)
 			}
 		}
-		if r := reopened.Report(); r.Scanned+r.Reused != reopened.Len() || r.Scanned > 1 {
+		if r := reopened.Report; r.Scanned+r.Reused != reopened.Len() || r.Scanned > 1 {
 			t.Errorf("%q: report %+v", manifest, r)
 		}
 		if scanned.MemoryBytes() < int64(40*scanned.Len()) {
@@ -78,16 +78,16 @@ func TestRefreshByWhatChanged(t *testing.T) {
 		probes int
 		check  func(d *Dataset) bool
 	}{
-		{"nothing", func(p *place) {}, false, 0, func(d *Dataset) bool { return d.Report().Reused == 6 }},
-		{"nothing, rescan", func(p *place) {}, true, 0, func(d *Dataset) bool { return d.Report().Reused == 6 }},
+		{"nothing", func(p *place) {}, false, 0, func(d *Dataset) bool { return d.Report.Reused == 6 }},
+		{"nothing, rescan", func(p *place) {}, true, 0, func(d *Dataset) bool { return d.Report.Reused == 6 }},
 		{"added first", func(p *place) { p.write("a/0.jpg", image("png", 1, 1, 1)) }, false, 1,
 			func(d *Dataset) bool { return d.Len() == 7 && d.Format(0) == "png" && d.Format(1) == "jpeg" }},
 		{"removed", func(p *place) { os.Remove(p.path("a/1.jpg")) }, false, 0,
 			func(d *Dataset) bool { return d.Len() == 5 && d.Path(0) == "a/2.jpg" }},
 		{"class added", func(p *place) { p.images("aa/1.jpg") }, false, 1,
-			func(d *Dataset) bool { return d.Len() == 7 && len(d.Classes()) == 3 && d.Label(6) == 2 }},
+			func(d *Dataset) bool { return d.Len() == 7 && len(d.Classes) == 3 && d.Label(6) == 2 }},
 		{"class renamed", func(p *place) { os.Rename(p.path("a"), p.path("z")) }, false, 3,
-			func(d *Dataset) bool { return d.Classes()[1] == "z" && d.Path(5) == "z/3.jpg" }},
+			func(d *Dataset) bool { return d.Classes[1] == "z" && d.Path(5) == "z/3.jpg" }},
 		{"files swapped", func(p *place) {
 			os.Rename(p.path("a/1.jpg"), p.path("x"))
 			os.Rename(p.path("b/1.png"), p.path("a/1.jpg"))
@@ -142,12 +142,12 @@ func TestRescanIsForTheNext(t *testing.T) {
 		}
 		p.probes()
 		d = p.open(manifest, func(o *Options) { o.Rescan = true })
-		if r := d.Report(); p.probes() != 1 || r.Scanned != 1 || r.Reused != 1 {
+		if r := d.Report; p.probes() != 1 || r.Scanned != 1 || r.Reused != 1 {
 			t.Errorf("%q: rescanned: %+v", manifest, r)
 		}
 		d = p.open(manifest)
 		if _, err := d.Read(1, nil, grow); err != nil || p.probes() != 0 {
-			t.Errorf("%q: afterwards: %v, %+v", manifest, err, d.Report())
+			t.Errorf("%q: afterwards: %v, %+v", manifest, err, d.Report)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestModTimeIsTheNewest(t *testing.T) {
 	}{{"a/2.jpg", "", 50 * time.Minute}, {"a", "", 40 * time.Minute}, {"", "", 30 * time.Minute},
 		{"a/1.jpg", "m.csv", 20 * time.Minute}, {"m.csv", "m.csv", 10 * time.Minute}} {
 		want := at(c.name, c.ago)
-		if got := p.open(c.manifest, none).ModTime(); !got.Equal(want) {
+		if got := p.open(c.manifest, none).ModTime; !got.Equal(want) {
 			t.Errorf("%q modified: %v, want %v", c.name, got, want)
 		}
 	}
@@ -226,8 +226,8 @@ func TestModTimeIsTheNewest(t *testing.T) {
 	long := time.Unix(-1000, 5)
 	os.Chtimes(old.path("1.jpg"), long, long)
 	os.Chtimes(old.root, long, long)
-	if d := old.open("", none); !d.ModTime().Equal(long) || !d.Stat(0).Known() {
-		t.Errorf("%v", d.ModTime())
+	if d := old.open("", none); !d.ModTime.Equal(long) || !d.Stat(0).Known() {
+		t.Errorf("%v", d.ModTime)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestDigestIsOfTheContent(t *testing.T) {
 		p := newPlace(t)
 		p.images("a/1.jpg", "b/2.jpg")
 		change(p)
-		return p.open("").Digest()
+		return p.open("").Digest
 	}
 	plain := make(func(*place) {})
 	if again := make(func(p *place) { p.settle() }); again != plain {
@@ -269,7 +269,7 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, path := describe(d), d.IndexPath()
+		want, path := describe(d), d.IndexPath
 		good, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -309,8 +309,8 @@ func TestRubbishBesideAnIndex(t *testing.T) {
 	p.images("a/1.jpg", "b/2.jpg")
 	p.settle()
 	d := p.open("")
-	want, base := describe(d), indexBase(d.IndexPath())
-	good, err := os.ReadFile(d.IndexPath())
+	want, base := describe(d), indexBase(d.IndexPath)
+	good, err := os.ReadFile(d.IndexPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func FuzzReadFacts(f *testing.F) {
 			f.Fatal(err)
 		}
 		sources[packed] = src
-		data, err := os.ReadFile(p.open(name).IndexPath())
+		data, err := os.ReadFile(p.open(name).IndexPath)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -422,7 +422,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 	p.images("a/1.jpg")
 	p.settle()
 	d := p.open("")
-	good, err := os.ReadFile(d.IndexPath())
+	good, err := os.ReadFile(d.IndexPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,16 +451,16 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		if err != nil || !changed {
 			t.Fatalf("%s: nothing was changed: %v", name, err)
 		}
-		if err := os.WriteFile(d.IndexPath(), file.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile(d.IndexPath, file.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if x, err := loadFacts(t.Context(), d.IndexPath(), d.source); err == nil && x.listed && (&opening{ctx: t.Context(), src: d.source}).current(x) {
+		if x, err := loadFacts(t.Context(), d.IndexPath, d.source); err == nil && x.listed && (&opening{ctx: t.Context(), src: d.source}).current(x) {
 			t.Errorf("%s: taken for current", name)
 		}
-		if got := p.open(""); got.Digest() != d.Digest() {
+		if got := p.open(""); got.Digest != d.Digest {
 			t.Errorf("%s: not made anew", name)
 		}
-		if again, err := os.ReadFile(d.IndexPath()); err != nil || !bytes.Equal(again, good) {
+		if again, err := os.ReadFile(d.IndexPath); err != nil || !bytes.Equal(again, good) {
 			t.Errorf("%s: not replaced: %v", name, err)
 		}
 	}
@@ -474,21 +474,21 @@ func TestIndexIsNeverInsideTheDataset(t *testing.T) {
 	for _, cache := range []string{"", ".cache", "a/x/y", "../data/b", "../link/a/z"} {
 		dir := p.root + "/" + cache
 		d := p.open("", func(o *Options) { o.CacheDir = dir })
-		if d.IndexPath() != "" || !strings.Contains(d.Report().IndexProblem, "inside the dataset") {
-			t.Errorf("%q: index %q, problem %q", cache, d.IndexPath(), d.Report().IndexProblem)
+		if d.IndexPath != "" || !strings.Contains(d.Report.IndexProblem, "inside the dataset") {
+			t.Errorf("%q: index %q, problem %q", cache, d.IndexPath, d.Report.IndexProblem)
 		}
 		if _, err := os.Stat(p.path(".cache")); err == nil {
 			t.Errorf("%q: made in the dataset", cache)
 		}
 	}
 	d := p.open("", func(o *Options) { o.CacheDir = p.root + "-cache" })
-	if filepath.Dir(d.IndexPath()) != p.root+"-cache" {
-		t.Errorf("beside the dataset: index %q, problem %q", d.IndexPath(), d.Report().IndexProblem)
+	if filepath.Dir(d.IndexPath) != p.root+"-cache" {
+		t.Errorf("beside the dataset: index %q, problem %q", d.IndexPath, d.Report.IndexProblem)
 	}
 	// A manifest's dataset is what it lists, not the directory that contains it.
 	d = p.open("m.csv", func(o *Options) { o.CacheDir = p.path("cache") })
-	if d.IndexPath() == "" {
-		t.Errorf("of a manifest: %q", d.Report().IndexProblem)
+	if d.IndexPath == "" {
+		t.Errorf("of a manifest: %q", d.Report.IndexProblem)
 	}
 }
 
@@ -496,8 +496,8 @@ func TestIndexThatCannotBeWritten(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg")
 	p.write("../cache", "a file")
-	if d := p.open(""); d.IndexPath() != "" || d.Report().IndexProblem == "" || d.Len() != 1 {
-		t.Errorf("index %q, report %+v", d.IndexPath(), d.Report())
+	if d := p.open(""); d.IndexPath != "" || d.Report.IndexProblem == "" || d.Len() != 1 {
+		t.Errorf("index %q, report %+v", d.IndexPath, d.Report)
 	}
 }
 
@@ -506,7 +506,7 @@ func TestIndexLeavesNothingBehind(t *testing.T) {
 	p.images("1.jpg")
 	d := p.open("")
 	const tempMark = ".tmp-"
-	stale, fresh, other := d.IndexPath()+tempMark+"1", d.IndexPath()+tempMark+"2", p.cache+"/other"+tempMark
+	stale, fresh, other := d.IndexPath+tempMark+"1", d.IndexPath+tempMark+"2", p.cache+"/other"+tempMark
 	for _, name := range []string{stale, fresh, other} {
 		os.WriteFile(name, nil, 0o600)
 	}
@@ -519,7 +519,7 @@ func TestIndexLeavesNothingBehind(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, filepath.Join(p.cache, e.Name()))
 	}
-	if diff := cmp.Diff([]string{d.IndexPath(), fresh, other}, names); diff != "" {
+	if diff := cmp.Diff([]string{d.IndexPath, fresh, other}, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -171,7 +171,7 @@ func TestLocalCacheBesideFiles(t *testing.T) {
 	room := int64(0)
 	for _, name := range []string{"s3://data/d", "s3://data/one.tar"} {
 		d := p.openURL(name, how)
-		if d.Packed() {
+		if d.Packed {
 			room += tier.Cost(d.table.objects[0].id.Size)
 			continue
 		}

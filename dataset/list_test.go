@@ -33,16 +33,16 @@ func TestList(t *testing.T) {
 	p.shards()
 	p.write("s/classes.txt", "\xEF\xBB\xBF# train\r\n\r\nmore1/1.tar\r\n"+p.path("s/more2/1.tar")+"\r\n  more1/0.tar ")
 	want, got := p.open("d"), p.open("s/classes.txt")
-	if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, got)); diff != "" || got.Digest() != want.Digest() || got.Name() != p.path("s/classes.txt") {
-		t.Errorf("%s (-directory +list):\n%s", got.Name(), diff)
+	if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, got)); diff != "" || got.Digest != want.Digest || got.Name != p.path("s/classes.txt") {
+		t.Errorf("%s (-directory +list):\n%s", got.Name, diff)
 	}
 	p.write("s/one.txt", "{a,a}1.tar")
 	if _, err := p.tryOpen("s/one.txt"); err == nil || !strings.Contains(err.Error(), p.path("s/a1.tar")+" is named twice") {
 		t.Error(err)
 	}
 	p.write("s/one.txt", "../d")
-	if one := p.open("s/one.txt"); one.Digest() != want.Digest() || one.Name() != p.path("d") {
-		t.Errorf("a list of one dataset is %s", one.Name())
+	if one := p.open("s/one.txt"); one.Digest != want.Digest || one.Name != p.path("d") {
+		t.Errorf("a list of one dataset is %s", one.Name)
 	}
 	p.write("s/ordered.txt", "a10.tar\na1.tar\n../s/a2.tar")
 	if _, err := p.tryOpen("s/ordered.txt"); !errors.Is(err, ErrNotExist) {
@@ -51,13 +51,13 @@ func TestList(t *testing.T) {
 	p.write("s/ordered.txt", "a10.tar\na1.tar")
 	d := p.open("s/ordered.txt")
 	first := []string{"a10.tar/b/1.jpg", "a1.tar/b-1/z.jpg"}
-	if !slices.Equal(paths(d), first) || !slices.Equal(d.Blocks(), []int64{1, 1}) || d.Root() != p.path("s") {
-		t.Errorf("%s: %q, %d", d.Root(), paths(d), d.Blocks())
+	if !slices.Equal(paths(d), first) || !slices.Equal(d.Blocks(), []int64{1, 1}) || d.Root != p.path("s") {
+		t.Errorf("%s: %q, %d", d.Root, paths(d), d.Blocks())
 	}
 	p.settle()
 	p.open("s/ordered.txt")
-	if again := p.open("s/ordered.txt"); again.Report().Scanned != 0 || !slices.Equal(paths(again), first) {
-		t.Errorf("%d headers were read again: %q", again.Report().Scanned, paths(again))
+	if again := p.open("s/ordered.txt"); again.Report.Scanned != 0 || !slices.Equal(paths(again), first) {
+		t.Errorf("%d headers were read again: %q", again.Report.Scanned, paths(again))
 	}
 	p.write("s/ordered.txt", "a1.tar\nmore1/a2.tar\na1.tar")
 	if d = p.open("s/ordered.txt"); !slices.Equal(paths(d), []string{"a1.tar/b-1/z.jpg", "more1/a2.tar/b/2.png", "a1.tar/b-1/z.jpg"}) || !slices.Equal(d.Blocks(), []int64{1, 1, 1}) {
@@ -74,8 +74,8 @@ func TestListOfStore(t *testing.T) {
 	p.write("s/there.txt", "more1/1.tar\nmore1/0.tar\ns3://data/s/more2/1.tar")
 	want := p.open("d")
 	for _, d := range []*Dataset{p.open("here.txt", how), p.openURL("s3://data/s/there.txt", how)} {
-		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" || d.Digest() != want.Digest() || !d.Remote() {
-			t.Errorf("%s (-here +store):\n%s", d.Name(), diff)
+		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" || d.Digest != want.Digest || !d.Remote {
+			t.Errorf("%s (-here +store):\n%s", d.Name, diff)
 		}
 	}
 	if url := StoreURL(p.path("here.txt")); url != "s3://data/s/more1/1.tar" || StoreURL(url) != url || StoreURL(p.path("s/none.txt")) != "" {
@@ -83,7 +83,7 @@ func TestListOfStore(t *testing.T) {
 	}
 	p.write("s/mixed.txt", "more2\nmore1/0.tar\n")
 	want = p.open("s/mixed.txt")
-	if d := p.openURL("s3://data/s/mixed.txt", how); !slices.Equal(paths(d), paths(want)) || d.Digest() != want.Digest() || want.Len() != 5 {
+	if d := p.openURL("s3://data/s/mixed.txt", how); !slices.Equal(paths(d), paths(want)) || d.Digest != want.Digest || want.Len() != 5 {
 		t.Errorf("%q, not %q", paths(d), paths(want))
 	}
 	if _, err := p.tryOpenURL("s3://data/no.txt", how); !errors.Is(err, ErrNotExist) {

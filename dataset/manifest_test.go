@@ -83,17 +83,17 @@ func TestManifestKindsAgree(t *testing.T) {
 		if diff := cmp.Diff(want, rowsOf(d)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", m, diff)
 		}
-		if diff := cmp.Diff([]string{"cat", "dog", "new\nline"}, d.Classes()); diff != "" {
+		if diff := cmp.Diff([]string{"cat", "dog", "new\nline"}, d.Classes); diff != "" {
 			t.Errorf("%s classes (-want +got):\n%s", m, diff)
 		}
 		if n := p.probes(); n != 2 {
 			t.Errorf("%s: %d headers read; two rows give none, two give all", m, n)
 		}
-		if d.Root() != p.open("").Root() {
-			t.Errorf("%s: root %q", m, d.Root())
+		if d.Root != p.open("").Root {
+			t.Errorf("%s: root %q", m, d.Root)
 		}
 		p.probes()
-		digests = append(digests, d.Digest())
+		digests = append(digests, d.Digest)
 	}
 	if digests[0] != digests[1] || digests[1] != digests[2] {
 		t.Errorf("digests differ: %q", digests)
@@ -138,7 +138,7 @@ func TestManifestLabels(t *testing.T) {
 			if diff := cmp.Diff(c.labels, labels(d)); diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.classes, d.Classes()); diff != "" {
+			if diff := cmp.Diff(c.classes, d.Classes); diff != "" {
 				t.Errorf("classes (-want +got):\n%s", diff)
 			}
 		})
@@ -351,8 +351,8 @@ func TestManifestIsNotConfinedByLinks(t *testing.T) {
 	if d.Problem(0) != "" {
 		t.Errorf("problem %q", d.Problem(0))
 	}
-	if d := p.open("m.csv"); d.Problem(0) == "" || d.Root() != filepath.Dir(p.path("m.csv")) {
-		t.Errorf("a linked manifest: root %q, problem %q", d.Root(), d.Problem(0))
+	if d := p.open("m.csv"); d.Problem(0) == "" || d.Root != filepath.Dir(p.path("m.csv")) {
+		t.Errorf("a linked manifest: root %q, problem %q", d.Root, d.Problem(0))
 	}
 }
 
@@ -370,7 +370,7 @@ func TestManifestUnreadableRows(t *testing.T) {
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if r := d.Report(); r.Unreadable != 4 || r.Samples != 6 {
+	if r := d.Report; r.Unreadable != 4 || r.Samples != 6 {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -388,11 +388,11 @@ func TestGivenHeaderNeedsNoFile(t *testing.T) {
 		if d.Stat(0).Known() || d.Stat(0).Size != 0 {
 			t.Errorf("%s: identity %+v of a file nobody looked at", round, d.Stat(0))
 		}
-		digest := d.Digest()
+		digest := d.Digest
 		if _, err := d.Read(0, nil, grow); err != nil {
 			t.Fatal(err)
 		}
-		if !d.Stat(0).Known() || d.Digest() != digest {
+		if !d.Stat(0).Known() || d.Digest != digest {
 			t.Errorf("%s: identity %+v after a read", round, d.Stat(0))
 		}
 		p.write("a.jpg", image("jpeg", 10, 20, 1)+round) // a different length each time

@@ -84,7 +84,7 @@ func contentsOf(t *testing.T, d *Dataset) (all []string) {
 		}
 		all = append(all, d.Path(i)+"\n"+d.Format(i)+"\n"+string(data))
 	}
-	return append(all, d.Classes()...)
+	return append(all, d.Classes...)
 }
 
 // TestArchiveIsItsDirectory: samples in tars have the order, labels, bytes and digest that the directory has whose files
@@ -106,11 +106,11 @@ func TestArchiveIsItsDirectory(t *testing.T) {
 			if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
 				t.Errorf("%s (-directory +archive):\n%s", name, diff)
 			}
-			if d.Digest() != want.Digest() || !slices.Equal(labels(d), labels(want)) {
-				t.Errorf("%s: digest %s, labels %v", name, d.Digest(), labels(d))
+			if d.Digest != want.Digest || !slices.Equal(labels(d), labels(want)) {
+				t.Errorf("%s: digest %s, labels %v", name, d.Digest, labels(d))
 			}
-			if again := p.open(name); again.Report().Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
-				t.Errorf("%s: %d headers were read again", name, again.Report().Scanned)
+			if again := p.open(name); again.Report.Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
+				t.Errorf("%s: %d headers were read again", name, again.Report.Scanned)
 			}
 		}
 	}
@@ -123,8 +123,8 @@ func TestNamedLabels(t *testing.T) {
 	p.write("d/1.cls", "train")
 	p.write("d/3.cls", "images")
 	p.pack("x.tar", "", "d/1.jpg", "d/1.cls", "d/2.jpg", "d/3.jpg", "d/3.cls")
-	if d := p.open("x.tar"); !slices.Equal(labels(d), []int{1, -1, 0}) || !slices.Equal(d.Classes(), []string{"images", "train"}) {
-		t.Errorf("%d of %q", labels(d), d.Classes())
+	if d := p.open("x.tar"); !slices.Equal(labels(d), []int{1, -1, 0}) || !slices.Equal(d.Classes, []string{"images", "train"}) {
+		t.Errorf("%d of %q", labels(d), d.Classes)
 	}
 }
 
@@ -183,13 +183,13 @@ func TestClassesWithoutImages(t *testing.T) {
 			}
 			p.write("../"+name, archive.String())
 			d := p.open("../" + name)
-			if !slices.Equal(d.Classes(), want.Classes()) || !slices.Equal(labels(d), labels(want)) {
-				t.Errorf("%s of %s: classes %q, labels %v; those of the directory are %q, %v", name, root, d.Classes(), labels(d), want.Classes(), labels(want))
+			if !slices.Equal(d.Classes, want.Classes) || !slices.Equal(labels(d), labels(want)) {
+				t.Errorf("%s of %s: classes %q, labels %v; those of the directory are %q, %v", name, root, d.Classes, labels(d), want.Classes, labels(want))
 			}
 		}
 	}
-	if d := p.open("../x.tar/d"); !slices.Equal(d.Classes(), want.Classes()) {
-		t.Errorf("a folder of the archive has classes %q", d.Classes())
+	if d := p.open("../x.tar/d"); !slices.Equal(d.Classes, want.Classes) {
+		t.Errorf("a folder of the archive has classes %q", d.Classes)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestFolderInAnArchive(t *testing.T) {
 		t.Fatalf("%+v", folders)
 	}
 	for in, from := range map[string]string{"x.tar/all/train": "d/train", "x.tar/all/val/": "d/val"} {
-		if got, want := p.open(in), p.open(from); !slices.Equal(contentsOf(t, got), contentsOf(t, want)) || got.Digest() != want.Digest() {
+		if got, want := p.open(in), p.open(from); !slices.Equal(contentsOf(t, got), contentsOf(t, want)) || got.Digest != want.Digest {
 			t.Errorf("%s is not %s", in, from)
 		}
 	}
@@ -274,8 +274,8 @@ func TestLabelColumn(t *testing.T) {
 	for _, name := range []string{"s", "s/0.parquet", "s/*.parquet", "one.txt"} {
 		for column, want := range map[string][]int{"fine_label": {7, 3}, "coarse_label": {1, 0}} {
 			d := p.open(name, func(o *Options) { o.LabelColumn = column })
-			if !slices.Equal(labels(d), want) || len(d.Classes()) > 0 != (column == "coarse_label") {
-				t.Errorf("%s, %s: %v, %v", name, column, labels(d), d.Classes())
+			if !slices.Equal(labels(d), want) || len(d.Classes) > 0 != (column == "coarse_label") {
+				t.Errorf("%s, %s: %v, %v", name, column, labels(d), d.Classes)
 			}
 		}
 		if _, err := p.tryOpen(name, func(o *Options) { o.LabelColumn = "none" }); !errors.Is(err, ErrArchive) {
@@ -360,12 +360,12 @@ func TestArchivesSayMore(t *testing.T) {
 		"both.txt": {Numbers: []string{"coarse", "fine"}, Unended: []string{"cut.tar"}},
 	} {
 		for _, how := range []string{"searched", "from the index"} {
-			if r := p.open(name).Report(); !slices.Equal(r.Numbers, want.Numbers) || !slices.Equal(r.Unended, want.Unended) || how == "from the index" && r.Scanned > 0 {
+			if r := p.open(name).Report; !slices.Equal(r.Numbers, want.Numbers) || !slices.Equal(r.Unended, want.Unended) || how == "from the index" && r.Scanned > 0 {
 				t.Errorf("%s, %s: %+v", name, how, r)
 			}
 		}
 	}
-	if r := p.open("s", func(o *Options) { o.LabelColumn = "fine" }).Report(); r.Numbers != nil {
+	if r := p.open("s", func(o *Options) { o.LabelColumn = "fine" }).Report; r.Numbers != nil {
 		t.Errorf("with labels: %v", r.Numbers)
 	}
 }

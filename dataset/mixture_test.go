@@ -51,7 +51,7 @@ func sampleOf(t *testing.T, d *Dataset, i int) string {
 	}
 	class := ""
 	if d.Label(i) >= 0 {
-		class = d.Classes()[d.Label(i)]
+		class = d.Classes[d.Label(i)]
 	}
 	h, w := d.Size(i, false)
 	return fmt.Sprintf("%s %s %dx%d\n%s", class, d.Format(i), h, w, data)
@@ -97,15 +97,15 @@ func TestMixture(t *testing.T) {
 		if list != "here" {
 			classes = classes[:4]
 		}
-		if !slices.Equal(d.Classes(), classes) || !d.Ordered() || !d.Packed() || d.Remote() != (list != "here") || d.Blocks() != nil {
-			t.Errorf("%s: %q, ordered %v, packed %v, remote %v", list, d.Classes(), d.Ordered(), d.Packed(), d.Remote())
+		if !slices.Equal(d.Classes, classes) || !d.Ordered || !d.Packed || d.Remote != (list != "here") || d.Blocks() != nil {
+			t.Errorf("%s: %q, ordered %v, packed %v, remote %v", list, d.Classes, d.Ordered, d.Packed, d.Remote)
 		}
 		p.probes()
 		again := p.open(list+".txt", how, outside)
-		if diff := cmp.Diff(describe(d), describe(again)); diff != "" || again.Report().Scanned != 0 || p.probes() != 0 {
-			t.Errorf("%s again (-first +second): %d headers were read\n%s", list, again.Report().Scanned, diff)
+		if diff := cmp.Diff(describe(d), describe(again)); diff != "" || again.Report.Scanned != 0 || p.probes() != 0 {
+			t.Errorf("%s again (-first +second): %d headers were read\n%s", list, again.Report.Scanned, diff)
 		}
-		if n := d.Report(); n.Samples != len(want) || n.Scanned+n.Reused != len(want) {
+		if n := d.Report; n.Samples != len(want) || n.Scanned+n.Reused != len(want) {
 			t.Errorf("%s: %+v", list, n)
 		}
 	}
@@ -137,7 +137,7 @@ func TestPathsInAMixture(t *testing.T) {
 		}
 		for i := range d.Len() { // the file is the right one of those with such names
 			sampleOf(t, d, i)
-			if file := filepath.Join(d.Root(), d.Path(i)); !d.Remote() && !d.table.isMember(i) {
+			if file := filepath.Join(d.Root, d.Path(i)); !d.Remote && !d.table.isMember(i) {
 				if _, err := os.Stat(file); err != nil {
 					t.Error(err)
 				}
@@ -174,8 +174,8 @@ func TestLabelsOfAMixture(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", list, err)
 		}
-		if !slices.Equal(d.Classes(), want.classes) || !slices.Equal(labels(d), want.labels) {
-			t.Errorf("%q: %d of %q", list, labels(d), d.Classes())
+		if !slices.Equal(d.Classes, want.classes) || !slices.Equal(labels(d), want.labels) {
+			t.Errorf("%q: %d of %q", list, labels(d), d.Classes)
 		}
 	}
 	unsorted := &index{classes: []string{"d", "a"}, table: newTable(0, 0)}
@@ -241,8 +241,8 @@ func TestIndexOfAMixture(t *testing.T) {
 	}
 	p.mkdir("index")
 	want := p.open("all.txt", how, at(p.path("index")))
-	if want.IndexPath() != p.path("index") || !slices.Equal(want.Entries(), []string{"s3://data/d/", "s3://data/web.tar"}) {
-		t.Errorf("%s, %q", want.IndexPath(), want.Entries())
+	if want.IndexPath != p.path("index") || !slices.Equal(want.Entries, []string{"s3://data/d/", "s3://data/web.tar"}) {
+		t.Errorf("%s, %q", want.IndexPath, want.Entries)
 	}
 	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Has("list-type") {
@@ -254,8 +254,8 @@ func TestIndexOfAMixture(t *testing.T) {
 	if diff := cmp.Diff(describe(want), describe(got)); diff != "" {
 		t.Error(diff)
 	}
-	if none := p.open("all.txt", func(o *Options) { how(o); o.IndexAt = "s3://data/index"; o.CacheDir = t.TempDir() }); none.Digest() != want.Digest() {
-		t.Error(none.Digest())
+	if none := p.open("all.txt", func(o *Options) { how(o); o.IndexAt = "s3://data/index"; o.CacheDir = t.TempDir() }); none.Digest != want.Digest {
+		t.Error(none.Digest)
 	}
 }
 

@@ -137,11 +137,7 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	}
 	p.report.count(x)
 	p.report.IndexProblem = p.files.problem
-	d := &Dataset{
-		source: src, reader: newReader(x.table, storages), classes: x.classes,
-		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.files.made,
-		ordered: src.manifest != "" || x.Ordered,
-	}
+	d := &Dataset{Description: p.describe(x), source: src, reader: newReader(x.table, storages), indexFile: p.files.made}
 	if d.kept, err = chooseLocal(d.reader, src, o.Storage.LocalCache.Samples); err != nil {
 		_ = d.Close()
 		return nil, err

@@ -114,12 +114,12 @@ func TestOrderIsTorchvisions(t *testing.T) {
 	samples := 0
 	for _, p := range places {
 		d := p.open("")
-		if slices.Equal(d.Report().EmptyClasses, []string{"empty"}) {
+		if slices.Equal(d.Report.EmptyClasses, []string{"empty"}) {
 			got.WriteString("refused")
 		} else {
 			got.WriteString("root")
 		}
-		for _, c := range d.Classes() {
+		for _, c := range d.Classes {
 			got.WriteString(" " + hex.EncodeToString([]byte(c)))
 		}
 		got.WriteByte('\n')
@@ -224,17 +224,17 @@ func TestLayouts(t *testing.T) {
 			if diff := cmp.Diff(c.labels, labels(d)); diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.classes, d.Classes()); diff != "" {
+			if diff := cmp.Diff(c.classes, d.Classes); diff != "" {
 				t.Errorf("classes (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.ignored, d.Report().IgnoredBy); diff != "" {
+			if diff := cmp.Diff(c.ignored, d.Report.IgnoredBy); diff != "" {
 				t.Errorf("ignored (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.empty, d.Report().EmptyClasses); diff != "" {
+			if diff := cmp.Diff(c.empty, d.Report.EmptyClasses); diff != "" {
 				t.Errorf("classes without samples (-want +got):\n%s", diff)
 			}
-			if d.Report().Samples != len(c.paths) || d.Report().Classes != len(c.classes) {
-				t.Errorf("report %+v", d.Report())
+			if d.Report.Samples != len(c.paths) || d.Report.Classes != len(c.classes) {
+				t.Errorf("report %+v", d.Report)
 			}
 		})
 	}

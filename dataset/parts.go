@@ -101,7 +101,7 @@ func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 	}
 	text, err := json.Marshal(found)
 	if err == nil {
-		text, err = json.Marshal(kept{d.digest, text})
+		text, err = json.Marshal(kept{d.Digest, text})
 	}
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (d *Dataset) EachPart(kind string, use func(found []byte) error) error {
 		if err := json.NewDecoder(f).Decode(&k); err != nil {
 			return fmt.Errorf("is damaged: %w", err)
 		}
-		if k.Digest != d.digest {
+		if k.Digest != d.Digest {
 			return errListing
 		}
 		return use(k.Found)

@@ -124,7 +124,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	p.open("", merge)
 	p.open("", part(2, 3))
 	p.open("", merge) // what the other parts would find is known
-	whole := p.open("").IndexPath()
+	whole := p.open("").IndexPath
 	for _, file := range []string{path(2, 3), whole} {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
@@ -194,8 +194,8 @@ func TestIndexAtURL(t *testing.T) {
 	p.several()
 	s, s3 := p.serve()
 	made := p.openURL("s3://data/d", s3, at(filepath.Join(p.cache, "made.facts")))
-	text, err := os.ReadFile(made.IndexPath())
-	if err != nil || filepath.Base(made.IndexPath()) != "made.facts" {
+	text, err := os.ReadFile(made.IndexPath)
+	if err != nil || filepath.Base(made.IndexPath) != "made.facts" {
 		t.Fatal(err)
 	}
 	const url = "s3://data/d/.batchfs.facts"
@@ -224,8 +224,8 @@ func TestIndexAtURL(t *testing.T) {
 		t.Error("listed the store")
 	}
 	rescan := func(o *Options) { o.Rescan = true }
-	if d := p.openURL("s3://data/d", s3, at(url), rescan); d.Len() != made.Len()+1 || d.Report().Scanned != 1 {
-		t.Errorf("rescan: %d samples, %d headers read", d.Len(), d.Report().Scanned)
+	if d := p.openURL("s3://data/d", s3, at(url), rescan); d.Len() != made.Len()+1 || d.Report.Scanned != 1 {
+		t.Errorf("rescan: %d samples, %d headers read", d.Len(), d.Report.Scanned)
 	}
 	for name, c := range map[string]struct{ dataset, at, content string }{
 		"missing":         {"s3://data/d", "s3://data/nothing", ""},
@@ -252,7 +252,7 @@ func TestIndexAtURLOfArchives(t *testing.T) {
 	p.mkdir("shards")
 	p.pack("shards/0.tar", "", "d/a/1.jpg")
 	_, s3 := p.serve()
-	text, err := os.ReadFile(p.openURL("s3://data/shards", s3, at(t.TempDir())).IndexPath())
+	text, err := os.ReadFile(p.openURL("s3://data/shards", s3, at(t.TempDir())).IndexPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestIndexInsideTheDataset(t *testing.T) {
 			t.Errorf("%s: %v", place, err)
 		}
 	}
-	if d := p.open("", at(p.root+".facts")); d.IndexPath() != p.root+".facts" {
-		t.Error(d.IndexPath())
+	if d := p.open("", at(p.root+".facts")); d.IndexPath != p.root+".facts" {
+		t.Error(d.IndexPath)
 	}
 }

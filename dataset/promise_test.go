@@ -93,8 +93,8 @@ gone.jpg,7,8
 			if diff := cmp.Diff(want, sizedOf(d)); diff != "" {
 				t.Errorf("%s %s (-want +got):\n%s", m, round, diff)
 			}
-			if d.Report().Unreadable != 7 || (p.probes() > 0) != (round == "scanned") {
-				t.Errorf("%s %s: %+v", m, round, d.Report())
+			if d.Report.Unreadable != 7 || (p.probes() > 0) != (round == "scanned") {
+				t.Errorf("%s %s: %+v", m, round, d.Report)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestScan(t *testing.T) {
 	if d.Format(9) != "png" {
 		t.Errorf("format %q: the name decided, not the content", d.Format(9))
 	}
-	r := d.Report()
+	r := d.Report
 	r.Bytes = 0
 	want := Report{Samples: 10, Formats: map[string]int{"jpeg": 9, "png": 1}, Unlabeled: 10, MaxLabel: -1, MaxHeight: 40, MaxWidth: 40, Scanned: 10}
 	if diff := cmp.Diff(want, r); diff != "" {
@@ -135,8 +135,8 @@ func testUnreadableFiles(t *testing.T, how Storage) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", round, diff)
 		}
-		if d.Report().Unreadable != len(want)-1 {
-			t.Errorf("%s: report %+v", round, d.Report())
+		if d.Report.Unreadable != len(want)-1 {
+			t.Errorf("%s: report %+v", round, d.Report)
 		}
 	}
 }
@@ -153,14 +153,14 @@ func TestFailedFilesAreTriedAgain(t *testing.T) {
 	if d.Problem(1) == "" {
 		t.Fatal("no problem")
 	}
-	digest := d.Digest()
+	digest := d.Digest
 	p.probes()
 	if err := os.WriteFile(elsewhere+"/b.jpg", []byte(image("png", 3, 4, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	d = p.open("")
-	if d.Problem(1) != "" || d.Format(1) != "png" || p.probes() != 1 || d.Report().Reused != 1 || d.Digest() == digest {
-		t.Errorf("problem %q, report %+v", d.Problem(1), d.Report())
+	if d.Problem(1) != "" || d.Format(1) != "png" || p.probes() != 1 || d.Report.Reused != 1 || d.Digest == digest {
+		t.Errorf("problem %q, report %+v", d.Problem(1), d.Report)
 	}
 	again := p.open("")
 	if p.probes() != 0 {
@@ -254,8 +254,8 @@ func TestRootThroughALink(t *testing.T) {
 	p.link("data", "link")
 	p.settle()
 	d, linked := p.open("data"), p.open("link")
-	if linked.Root() != d.Root() || linked.IndexPath() != d.IndexPath() || p.probes() != 1 {
-		t.Errorf("root %q, index %q", linked.Root(), linked.IndexPath())
+	if linked.Root != d.Root || linked.IndexPath != d.IndexPath || p.probes() != 1 {
+		t.Errorf("root %q, index %q", linked.Root, linked.IndexPath)
 	}
 }
 

@@ -113,7 +113,7 @@ func BenchmarkListManifest(b *testing.B) {
 func BenchmarkOpenIndexedManifest(b *testing.B) {
 	p := imagenetManifest(b)
 	p.open("m.csv").Close()
-	info, err := os.Stat(p.open("m.csv").IndexPath())
+	info, err := os.Stat(p.open("m.csv").IndexPath)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -99,8 +99,8 @@ func TestHeadersAreReadDirectly(t *testing.T) {
 		p.write(fmt.Sprintf("%d.jpg", i), fmt.Sprintf("img jpeg 1 2 1 %d\n", n)+strings.Repeat("x", n))
 	}
 	d := p.open("")
-	if d.Report().Unreadable > 0 || f.ordinary.Load() > 0 || f.crooked.Load() != nil || f.drops.Load() != 6 {
-		t.Errorf("%+v; %d ordinary reads, %d files dropped", d.Report(), f.ordinary.Load(), f.drops.Load())
+	if d.Report.Unreadable > 0 || f.ordinary.Load() > 0 || f.crooked.Load() != nil || f.drops.Load() != 6 {
+		t.Errorf("%+v; %d ordinary reads, %d files dropped", d.Report, f.ordinary.Load(), f.drops.Load())
 	}
 }
 
@@ -298,8 +298,8 @@ func TestScanOfFailingStorage(t *testing.T) {
 		t.Errorf("problems %q, %q, %q, unread %q", d.Problem(0), d.Problem(1), d.Problem(2), d.Unread(1))
 	}
 	f.read = nil
-	if d := p.open(""); d.Problem(1) != "" || d.Unread(1) != "" || d.Report().Scanned != 1 {
-		t.Errorf("tried again: %q, %+v", d.Problem(1), d.Report())
+	if d := p.open(""); d.Problem(1) != "" || d.Unread(1) != "" || d.Report.Scanned != 1 {
+		t.Errorf("tried again: %q, %+v", d.Problem(1), d.Report)
 	}
 }
 

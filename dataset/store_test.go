@@ -80,12 +80,12 @@ func TestStoreIsItsDirectory(t *testing.T) {
 		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
 			t.Errorf("%s (-directory +store):\n%s", url, diff)
 		}
-		if d.Digest() != want.Digest() || !slices.Equal(labels(d), labels(want)) {
-			t.Errorf("%s: digest %s, labels %v", url, d.Digest(), labels(d))
+		if d.Digest != want.Digest || !slices.Equal(labels(d), labels(want)) {
+			t.Errorf("%s: digest %s, labels %v", url, d.Digest, labels(d))
 		}
 		again := p.openURL(url, how)
-		if again.Report().Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
-			t.Errorf("%s: %d headers were read again:\n%s", url, again.Report().Scanned, cmp.Diff(describe(d), describe(again)))
+		if again.Report.Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
+			t.Errorf("%s: %d headers were read again:\n%s", url, again.Report.Scanned, cmp.Diff(describe(d), describe(again)))
 		}
 		before := s.Requests.Load()
 		if _, err := again.Check(0); err != nil || s.Requests.Load() != before {
@@ -93,11 +93,11 @@ func TestStoreIsItsDirectory(t *testing.T) {
 		}
 	}
 	d, local := p.openURL("s3://data/d.csv", how), p.open("d.csv")
-	if diff := cmp.Diff(contentsOf(t, local), contentsOf(t, d)); diff != "" || d.Digest() != local.Digest() {
+	if diff := cmp.Diff(contentsOf(t, local), contentsOf(t, d)); diff != "" || d.Digest != local.Digest {
 		t.Errorf("manifest (-here +store):\n%s", diff)
 	}
-	if again := p.openURL("s3://data/d.csv", how); again.Report().Scanned != 0 {
-		t.Errorf("manifest: %d headers were read again", again.Report().Scanned)
+	if again := p.openURL("s3://data/d.csv", how); again.Report.Scanned != 0 {
+		t.Errorf("manifest: %d headers were read again", again.Report.Scanned)
 	}
 }
 
@@ -142,8 +142,8 @@ func TestListOfALargeFolder(t *testing.T) {
 	if n := s.Requests.Load() - before; n > int64(len(manifests)+parts+1) {
 		t.Errorf("%d requests", n)
 	}
-	if d.Len() != many || again.Len() != many+1 || again.Report().Scanned != 1 {
-		t.Errorf("%d and %d samples, %d of which were looked at", d.Len(), again.Len(), again.Report().Scanned)
+	if d.Len() != many || again.Len() != many+1 || again.Report.Scanned != 1 {
+		t.Errorf("%d and %d samples, %d of which were looked at", d.Len(), again.Len(), again.Report.Scanned)
 	}
 	var missing sync.WaitGroup
 	missing.Add(parts)
@@ -154,7 +154,7 @@ func TestListOfALargeFolder(t *testing.T) {
 		}
 		return false
 	}
-	if third := p.openURL("s3://data/d", how); third.Digest() != again.Digest() {
+	if third := p.openURL("s3://data/d", how); third.Digest != again.Digest {
 		t.Error("another dataset")
 	}
 }
@@ -179,7 +179,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, odd = range []string{"d//", "d//readme.txt", "d/../c/x"} {
 		d, err := p.tryOpenURL("s3://data/d", how)
-		if err != nil || !slices.Equal(d.Classes(), []string{"a", "b"}) {
+		if err != nil || !slices.Equal(d.Classes, []string{"a", "b"}) {
 			t.Errorf("%s: %v", odd, err)
 		}
 	}
@@ -369,11 +369,11 @@ func TestIndexingGoesOn(t *testing.T) {
 	}
 	left.Store(1000)
 	d := p.openURL("s3://data/d", how)
-	if r := d.Report(); r.Scanned != 60 || r.Reused != 40 {
+	if r := d.Report; r.Scanned != 60 || r.Reused != 40 {
 		t.Errorf("%d headers were read, %d were known", r.Scanned, r.Reused)
 	}
 	left.Store(1000)
-	if r := p.openURL("s3://data/d", how).Report(); r.Scanned != 0 || left.Load() != 1000 {
+	if r := p.openURL("s3://data/d", how).Report; r.Scanned != 0 || left.Load() != 1000 {
 		t.Errorf("%d headers were read again", r.Scanned)
 	}
 	if left, err := filepath.Glob(filepath.Join(p.cache, "*"+journalMark+"*")); len(left) > 0 || err != nil {
@@ -395,7 +395,7 @@ func TestHeadersAreReadTogether(t *testing.T) {
 	if n := s.Requests.Load(); d.Len() != 200 || n != 2 {
 		t.Errorf("%d requests for %d samples", n, d.Len())
 	}
-	if r := d.Report(); r.Scanned != 200 || r.Reused != 0 {
+	if r := d.Report; r.Scanned != 200 || r.Reused != 0 {
 		t.Errorf("%d headers were read, %d were known", r.Scanned, r.Reused)
 	}
 	scan := &scanner{opening: &opening{Options: Options{Memory: usualMemory}, src: d.source}, table: d.table}
@@ -406,7 +406,7 @@ func TestHeadersAreReadTogether(t *testing.T) {
 	if spans := scan.spans(rows); len(spans) != 1 || len(spans[0]) != 200 || spans[0][0] != 0 {
 		t.Errorf("%d spans", len(spans))
 	}
-	if problems := d.Report().Unreadable; problems > 0 {
+	if problems := d.Report.Unreadable; problems > 0 {
 		t.Errorf("%d samples are bad: %s", problems, d.Problem(0))
 	}
 }
@@ -444,7 +444,7 @@ func TestRepositoryOfParquet(t *testing.T) {
 	if h, w := d.Size(3, false); h != 11 || w != 21 || d.Path(3) != "train-00001-of-00002.parquet/1.jpg" {
 		t.Errorf("sample 3: %dx%d, %s", h, w, d.Path(3))
 	}
-	if again := p.openURL("s3://data/d/data/train-*.parquet", how); !cmp.Equal(describe(d), describe(again)) || again.Report().Scanned > 0 {
+	if again := p.openURL("s3://data/d/data/train-*.parquet", how); !cmp.Equal(describe(d), describe(again)) || again.Report.Scanned > 0 {
 		t.Error(cmp.Diff(describe(d), describe(again)))
 	}
 }
@@ -454,8 +454,8 @@ func TestWholeBucket(t *testing.T) {
 	p := newPlace(t)
 	p.images("b/1.jpg", "a/2.jpg")
 	_, how := p.serve()
-	if d := p.openURL("s3://data", how); !slices.Equal(paths(d), []string{"a/2.jpg", "b/1.jpg"}) || d.Name() != "s3://data/" {
-		t.Errorf("%s: %q", d.Name(), paths(d))
+	if d := p.openURL("s3://data", how); !slices.Equal(paths(d), []string{"a/2.jpg", "b/1.jpg"}) || d.Name != "s3://data/" {
+		t.Errorf("%s: %q", d.Name, paths(d))
 	}
 	p.write("metadata.csv", "file_name,label\nb/1.jpg,7\n")
 	for _, url := range []string{"s3://data", "s3://data/"} {

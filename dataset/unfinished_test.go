@@ -149,7 +149,7 @@ func TestSearchGoesOn(t *testing.T) {
 			if len(first) != c.after || len(second) != c.of-c.after || slices.ContainsFunc(second, func(name string) bool { return slices.Contains(first, name) }) {
 				t.Errorf("read %q, and then %q", first, second)
 			}
-			if r := d.Report(); r.Scanned+r.Reused != d.Len() || (r.Reused > 0) != (c.after > 0) {
+			if r := d.Report; r.Scanned+r.Reused != d.Len() || (r.Reused > 0) != (c.after > 0) {
 				t.Errorf("%d headers were read, %d were known, of %d", r.Scanned, r.Reused, d.Len())
 			}
 			sameIndex(t, want, d)
@@ -162,8 +162,8 @@ func TestSearchGoesOn(t *testing.T) {
 
 func sameIndex(t *testing.T, want, got *Dataset) {
 	t.Helper()
-	a, errA := os.ReadFile(want.IndexPath())
-	b, errB := os.ReadFile(got.IndexPath())
+	a, errA := os.ReadFile(want.IndexPath)
+	b, errB := os.ReadFile(got.IndexPath)
 	if errA != nil || errB != nil || string(a) != string(b) {
 		t.Errorf("another index: %v, %v", errA, errB)
 	}
@@ -264,7 +264,7 @@ func TestHeadersGoOn(t *testing.T) {
 		}
 		d := p.open(name, at(dir))
 		known := map[string]int{"d": 59, "s/*.tar": 60}[name]
-		if r := d.Report(); r.Reused != known || r.Scanned != 100-known {
+		if r := d.Report; r.Reused != known || r.Scanned != 100-known {
 			t.Errorf("%s: %d headers were read, %d were known", name, r.Scanned, r.Reused)
 		}
 		sameIndex(t, want, d)
@@ -327,7 +327,7 @@ func TestOneArchiveChanges(t *testing.T) {
 		want := p.openURL(url, how)
 		r.names()
 		got := p.openURL(url, how, rescan)
-		if again := r.names(); len(again) > 0 || got.Digest() != want.Digest() || got.Report().Reused != got.Len() {
+		if again := r.names(); len(again) > 0 || got.Digest != want.Digest || got.Report.Reused != got.Len() {
 			t.Errorf("%s: read again: %q", url, again)
 		}
 	}
@@ -340,7 +340,7 @@ func TestOneArchiveChanges(t *testing.T) {
 	if got := r.names(); !slices.Equal(got, []string{"web-01.tar", "web-07.tar"}) {
 		t.Errorf("read: %q", got)
 	}
-	if got := strings.Join(d.Classes(), " "); got != "name0 name1 name2 new" {
+	if got := strings.Join(d.Classes, " "); got != "name0 name1 name2 new" {
 		t.Errorf("classes: %s", got)
 	}
 	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
@@ -372,8 +372,8 @@ func TestArchiveOfThisMoment(t *testing.T) {
 		if err := os.Chtimes(p.path("web-00.tar"), later, later); err != nil {
 			t.Fatal(err)
 		}
-		if d := p.open("web-00.tar"); !slices.Equal(d.Classes(), []string{class}) {
-			t.Errorf("classes %q, want %s", d.Classes(), class)
+		if d := p.open("web-00.tar"); !slices.Equal(d.Classes, []string{class}) {
+			t.Errorf("classes %q, want %s", d.Classes, class)
 		}
 	}
 }

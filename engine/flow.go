@@ -106,8 +106,8 @@ func newFlow(all *batches) *flow {
 		batches: all, newLoader: func(p pixels.Options, e *sample.Entries) loader {
 			return sample.NewLoader(all.catalog.Dataset, o.Transform, p, e)
 		},
-		hung: &hung{log: o.Logger, ds: all.catalog.Dataset, most: o.loads(), began: time.Now(), allocations: &all.memory.allocations}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote()),
-		own: newOwnReads(all.catalog.Dataset.Remote()), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
+		hung: &hung{log: o.Logger, ds: all.catalog.Dataset, most: o.loads(), began: time.Now(), allocations: &all.memory.allocations}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
+		own: newOwnReads(all.catalog.Dataset.Remote), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
 	}
 	f.work.L, f.gpuWork.L = &all.mu, &all.mu
 	for i := range o.drawers() {

@@ -23,7 +23,7 @@ func LimitHeap(ds *dataset.Dataset, limit int64) {
 	// collector would run all the time. Each request to a store leaves garbage, which would fill all of most.
 	const least, most = 24 << 20, 96 << 20
 	index, rest := ds.MemoryBytes(), min(max(limit/4, least), most)
-	if ds.Remote() {
+	if ds.Remote {
 		rest = least
 		// There is little else on the heap. On one CPU, 2,170 images a second were read instead of 2,070.
 		debug.SetGCPercent(400)

@@ -84,7 +84,7 @@ func datasetJSON(c *engine.Catalog) []byte {
 	if o.Layout == layout.NCHW {
 		shape = []any{o.BatchSize, o.Decoding.Color.Channels(), height, width}
 	}
-	return object("samples", c.Dataset.Len(), "classes", len(c.Dataset.Classes()), "formats", c.Dataset.Report().Formats,
+	return object("samples", c.Dataset.Len(), "classes", len(c.Dataset.Classes), "formats", c.Dataset.Report.Formats,
 		"layout", o.Layout.String(), "dtype", o.DType.String(), "shape", shape, "seed", o.Seed, "order", c.Plan.Version(),
 		"decoder", c.Decoder(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings())
 }

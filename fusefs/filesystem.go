@@ -46,7 +46,7 @@ var _ fuse.RawFileSystem = (*filesystem)(nil)
 // newFilesystem builds the tree over a source.
 func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	c := src.Catalog()
-	classes := dataset.ClassesText(c.Dataset.Classes())
+	classes := dataset.ClassesText(c.Dataset.Classes)
 	all := c.Options.Epochs
 	p := plan{shards: c.Options.Shards, epochs: all, listed: min(cmp.Or(o.Epochs, all), all), most: c.MaxBatches, batches: c.Plan.Batches}
 	if o.OnlyLocal {
@@ -112,7 +112,7 @@ func lifetime(n node) time.Duration {
 func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 	o := &f.options
 	*out = fuse.Attr{Ino: id, Nlink: 1, Mode: unix.S_IFREG | o.FileMode, Owner: fuse.Owner{Uid: o.UID, Gid: o.GID}}
-	modTime := f.catalog.Dataset.ModTime()
+	modTime := f.catalog.Dataset.ModTime
 	switch {
 	case n.isDir():
 		out.Mode = unix.S_IFDIR | o.DirMode

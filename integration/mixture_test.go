@@ -81,8 +81,8 @@ func TestMixtureIsItsFolder(t *testing.T) {
 	converted, err := dataset.Open(t.Context(), out, dataset.Options{Prober: engine.Probe})
 	check(t, err)
 	defer converted.Close()
-	if converted.Len() != ds.Len() || !slices.Equal(converted.Classes(), ds.Classes()) {
-		t.Fatalf("%d images in %q", converted.Len(), converted.Classes())
+	if converted.Len() != ds.Len() || !slices.Equal(converted.Classes, ds.Classes) {
+		t.Fatalf("%d images in %q", converted.Len(), converted.Classes)
 	}
 	for i := range ds.Len() {
 		if converted.Label(i) != ds.Label(i) || !bytes.Equal(contentOf(t, converted, i), contentOf(t, ds, i)) {

@@ -123,7 +123,7 @@ func (o *oracle) picture(t testing.TB, id int64) plane {
 	if p, ok := o.decoded[id]; ok {
 		return p
 	}
-	data, err := os.ReadFile(filepath.Join(o.ds.Root(), o.ds.Path(int(id))))
+	data, err := os.ReadFile(filepath.Join(o.ds.Root, o.ds.Path(int(id))))
 	if err != nil {
 		t.Fatal(err)
 	}

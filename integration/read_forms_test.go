@@ -106,7 +106,7 @@ func (r *formReader) dataset(t *testing.T) {
 		doc.Order != shard.OrderVersion || doc.Decoder == "" || doc.Fingerprint == "" || len(doc.Settings) == 0 {
 		t.Errorf("dataset.json says %+v", doc)
 	}
-	if diff := cmp.Diff(r.o.ds.Report().Formats, doc.Formats); diff != "" {
+	if diff := cmp.Diff(r.o.ds.Report.Formats, doc.Formats); diff != "" {
 		t.Errorf("formats: %s", diff)
 	}
 	known := func(n int) *int {

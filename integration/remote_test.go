@@ -73,7 +73,7 @@ func check(t *testing.T, err error) {
 }
 
 func contentOf(t *testing.T, ds *dataset.Dataset, i int) []byte {
-	data, err := os.ReadFile(filepath.Join(ds.Root(), ds.Path(i)))
+	data, err := os.ReadFile(filepath.Join(ds.Root, ds.Path(i)))
 	check(t, err)
 	return data
 }

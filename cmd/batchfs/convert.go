@@ -114,8 +114,8 @@ func rawFlags(f *flagSet, o *convert.Options) {
 }
 
 func (r *convertRequest) convert(ctx context.Context, ds *dataset.Dataset) (printable, error) {
-	o, source := r.options, ds.Name()
-	o.Manifest = ds.Manifest()
+	o, source := r.options, ds.Name
+	o.Manifest = ds.Manifest
 	if len(r.auto) > 0 {
 		o.Auto = func(ctx context.Context) (convert.Shares, error) {
 			result, err := r.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.gpu)

@@ -180,7 +180,7 @@ func (t outageTeller) Handle(_ context.Context, r slog.Record) error {
 // and images in a format that is not supported show here before they cost a training run.
 func summary(path string, ds *dataset.Dataset) string {
 	path = publicName(path)
-	r, classes := ds.Report(), ds.Classes()
+	r, classes := ds.Report, ds.Classes
 	text := shown(path) + ": " + count(r.Samples, "image")
 	switch {
 	case r.MaxLabel < 0:
@@ -209,7 +209,7 @@ func summary(path string, ds *dataset.Dataset) string {
 	if r.Ignored > 0 {
 		text += fmt.Sprintf("; %s (%s)", count(r.Ignored, "ignored file"), r.IgnoredKinds())
 	}
-	if name := filepath.Base(ds.Manifest()); ds.Manifest() != "" && name != filepath.Base(path) {
+	if name := filepath.Base(ds.Manifest); ds.Manifest != "" && name != filepath.Base(path) {
 		text += "; listed in " + name + ", which --metadata ignore ignores"
 	}
 	return text

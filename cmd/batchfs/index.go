@@ -46,7 +46,7 @@ func indexCommand(c *console) *cli.Command {
 				return c.partsHint(err, f, args)
 			}
 			defer ds.Close()
-			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Name(), Index: ds.IndexPath(), Part: f.text("part"), Report: ds.Report(), Unreadable: []dataset.BadFile{}}
+			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
 					r.Unreadable = append(r.Unreadable, dataset.NewBadFile(ds.Path(i), i, reason))

@@ -153,7 +153,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		return err
 	}
 	opened = append(opened, ds.Close)
-	for _, name := range ds.Entries() {
+	for _, name := range ds.Entries {
 		if err := fusefs.CheckApart(r.mountpoint, name); err != nil {
 			return end(mountpointError(r.mountpoint, err))
 		}
@@ -186,7 +186,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		return end(err)
 	}
 	r.log.state(summary(r.dataset, ds) + padding(e.Catalog().Plan))
-	r.prepareThreads(ds.Remote())
+	r.prepareThreads(ds.Remote)
 	if err := r.announce(m); err != nil {
 		return end(errors.Join(err, m.Unmount()))
 	}

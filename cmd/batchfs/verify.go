@@ -32,7 +32,7 @@ func verifyCommand(c *console) *cli.Command {
 			return checkParts(f)
 		})
 		return c.withDataset(f, &source, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
-			v := verifyResult{storage: cmp.Or(ds.Root(), ds.Name())}
+			v := verifyResult{storage: cmp.Or(ds.Root, ds.Name)}
 			var err error
 			if merge {
 				v.Verdict, err = sample.JoinVerdicts(ds)

@@ -218,7 +218,7 @@ const cachedShare = 0.3
 // CoorDL's static cache and ristretto's TinyLFU do not, with the batch size typical for ImageNet.
 func constantHits(_ context.Context, b *bench) ([]contest, error) {
 	const batch = 256
-	total := b.photos.Report().Bytes
+	total := b.photos.Report.Bytes
 	size := int64(cachedShare * float64(total))
 	var sides []contender
 	for _, policy := range []string{"constant", "static", "tinylfu"} {

@@ -18,7 +18,7 @@ import (
 
 // kept makes a mount keep all of a dataset in memory, in one form.
 func kept(p *pictures, form string, flags []string) []string {
-	size := fmt.Sprint(3 * p.Report().Bytes)
+	size := fmt.Sprint(3 * p.Report.Bytes)
 	return slices.Concat([]string{"--io", "buffered", "--cache-size", size, "--cache-form", form}, flags)
 }
 

@@ -30,8 +30,11 @@ type pictures struct {
 // some are the first files, at most n.
 func (p *pictures) some(n int) []string { return p.files[:min(n, p.images)] }
 
+// Root is the directory that they are in.
+func (p *pictures) Root() string { return p.Dataset.Root }
+
 // bytes is the mean size of a file.
-func (p *pictures) bytes() float64 { return float64(p.Report().Bytes) / float64(p.images) }
+func (p *pictures) bytes() float64 { return float64(p.Report.Bytes) / float64(p.images) }
 
 // need makes pictures and their index, once.
 func (b *bench) need(ctx context.Context, p *pictures) (err error) {

@@ -78,7 +78,7 @@ func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), plan.Version(), c.Decoder(), resample.Version)
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest, plan.Version(), c.Decoder(), resample.Version)
 	settings := c.Settings()
 	if o.Partition != shard.Ranges { // a job may go on with another number of ranks: the steps are the same
 		for _, name := range []string{"shards", "batch_size", "nodes"} {

@@ -88,8 +88,8 @@ func TestConvertArchives(t *testing.T) {
 			t.Errorf("%s: %+v, of the directory %+v", path, r, was)
 		}
 		is := openAny(out)
-		if is.Digest() != want.Digest() {
-			t.Errorf("%s: %d samples, digest %s", path, is.Len(), is.Digest())
+		if is.Digest != want.Digest {
+			t.Errorf("%s: %d samples, digest %s", path, is.Len(), is.Digest)
 		}
 		for i := range want.Len() {
 			a, _ := os.ReadFile(filepath.Join(wanted, want.Path(i)))
@@ -123,8 +123,8 @@ func TestConvertOrdered(t *testing.T) {
 		out, r := convert(t, path, Options{Shares: Shares{Raw: 0.5}})
 		is := open(t, out)
 		labelsSurvive(t, was, is)
-		if r.Raw != 2 || r.Copied != 1 || r.Symlinked != 1 || !slices.Equal(is.Classes(), c.classes) || filepath.Base(is.Manifest()) != filepath.Base(r.Manifest) {
-			t.Errorf("%v: %+v, classes %q, manifest %q", c.labels, r, is.Classes(), is.Manifest())
+		if r.Raw != 2 || r.Copied != 1 || r.Symlinked != 1 || !slices.Equal(is.Classes, c.classes) || filepath.Base(is.Manifest) != filepath.Base(r.Manifest) {
+			t.Errorf("%v: %+v, classes %q, manifest %q", c.labels, r, is.Classes, is.Manifest)
 		}
 		for i := range 3 {
 			_, want := readSample(t, was, i)

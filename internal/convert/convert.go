@@ -74,8 +74,8 @@ type conversion struct {
 }
 
 func (c *conversion) write(ctx context.Context, out string) (err error) {
-	source := c.ds.Root()
-	if c.ds.Remote() {
+	source := c.ds.Root
+	if c.ds.Remote {
 		source = ""
 	}
 	if c.tree, err = findTree(out, source, c.names.manifest != "" || !c.names.local); err != nil {
@@ -303,7 +303,7 @@ func (c *conversion) mark(ctx context.Context) (m *mark, err error) {
 func (c *conversion) fingerprint() string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
-	io.WriteString(w, "batchfs convert 1\n"+c.ds.Digest()+"\n")
+	io.WriteString(w, "batchfs convert 1\n"+c.ds.Digest+"\n")
 	for i, s := range c.states {
 		_ = binary.Write(w, binary.LittleEndian, c.ds.Stat(i)) // size and time
 		_ = w.WriteByte(s.code())

@@ -34,7 +34,7 @@ func (c *conversion) directories() []string {
 		}
 	}
 	if c.names.manifest == "" {
-		for _, class := range c.ds.Classes() { // even empty ones, because they number the classes
+		for _, class := range c.ds.Classes { // even empty ones, because they number the classes
 			add(class)
 		}
 	}
@@ -51,7 +51,7 @@ func (c *conversion) directories() []string {
 func (c *conversion) makeFiles(ctx context.Context) error {
 	for _, dir := range c.directories() {
 		mode := fs.FileMode(0o755)
-		if info, err := os.Stat(filepath.Join(c.ds.Root(), dir)); c.names.local && err == nil && info.IsDir() {
+		if info, err := os.Stat(filepath.Join(c.ds.Root, dir)); c.names.local && err == nil && info.IsDir() {
 			mode = info.Mode().Perm() | 0o700
 		}
 		if err := c.tree.root.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -49,7 +49,7 @@ func TestSmallTree(t *testing.T) {
 				t.Error(diff)
 			}
 			was, is := open(t, path), open(t, out)
-			if diff := cmp.Diff(was.Classes(), is.Classes()); diff != "" {
+			if diff := cmp.Diff(was.Classes, is.Classes); diff != "" {
 				t.Error(diff)
 			}
 			for i := range was.Len() {

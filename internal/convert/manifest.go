@@ -23,7 +23,7 @@ const classesName = "classes.txt"
 
 // named says whether names as labels would be numbered as the dataset's classes are: by name, and only those that appear.
 func (c *conversion) named() bool {
-	classes := c.ds.Classes()
+	classes := c.ds.Classes
 	without := map[int]bool{}
 	for label := range classes {
 		without[label] = true
@@ -40,7 +40,7 @@ func (c *conversion) named() bool {
 type labels iter.Seq2[string, any]
 
 func (c *conversion) labels(yield func(string, any) bool) {
-	classes := c.ds.Classes()
+	classes := c.ds.Classes
 	if c.report.Classes != "" {
 		classes = nil
 	}
@@ -68,7 +68,7 @@ func (c *conversion) writeManifest() error {
 	write := formats[strings.ToLower(filepath.Ext(name))]
 	if c.report.Classes != "" {
 		if err := c.writeWhole(classesName, func(w io.Writer) error {
-			_, err := w.Write(dataset.ClassesText(c.ds.Classes()))
+			_, err := w.Write(dataset.ClassesText(c.ds.Classes))
 			return err
 		}); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (c *conversion) writeWhole(name string, write func(w io.Writer) error) erro
 		if err := write(b); err != nil {
 			return time.Time{}, err
 		}
-		return c.ds.ModTime(), b.Flush()
+		return c.ds.ModTime, b.Flush()
 	})
 	if err != nil {
 		return err

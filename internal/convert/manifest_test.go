@@ -15,8 +15,8 @@ import (
 // sameLabels compares numbers, labels, classes and pixels of two manifests' datasets.
 func sameLabels(t *testing.T, was, is *dataset.Dataset) {
 	t.Helper()
-	if was.Len() != is.Len() || !slices.Equal(was.Classes(), is.Classes()) || (was.Classes() == nil) != (is.Classes() == nil) {
-		t.Fatalf("%d samples of %q, were %d of %q", is.Len(), is.Classes(), was.Len(), was.Classes())
+	if was.Len() != is.Len() || !slices.Equal(was.Classes, is.Classes) || (was.Classes == nil) != (is.Classes == nil) {
+		t.Fatalf("%d samples of %q, were %d of %q", is.Len(), is.Classes, was.Len(), was.Classes)
 	}
 	for i := range was.Len() {
 		if was.Label(i) != is.Label(i) {
@@ -133,7 +133,7 @@ func TestManifestMissing(t *testing.T) {
 	}
 	is := open(t, r.Manifest)
 	if is.Len() != 3 || is.Label(0) != 1 || is.Path(1) != "d/x.png.bmp" || is.Label(2) != 3 || is.Problem(2) == "" {
-		t.Errorf("%s of %+v", is.Path(1), is.Report())
+		t.Errorf("%s of %+v", is.Path(1), is.Report)
 	}
 }
 

@@ -41,7 +41,7 @@ func newMark(ds *dataset.Dataset, o Options, shares Shares, fingerprint string) 
 	if o.Height > 0 {
 		size = fmt.Sprintf("%dx%d", o.Height, o.Width)
 	}
-	return &mark{markVersion, strings.ToValidUTF8(ds.Name(), "?"), fingerprint, map[string]string{
+	return &mark{markVersion, strings.ToValidUTF8(ds.Name, "?"), fingerprint, map[string]string{
 		shareSetting(shard.Raw): fmt.Sprint(shares.Raw), shareSetting(shard.Packed): fmt.Sprint(shares.Packed), "raw format": o.Format.String(), "raw size": size, "raw resize": o.Resize.String(),
 		"seed": fmt.Sprint(o.Seed), "ignore orientation": fmt.Sprint(o.IgnoreOrientation), "max pixels": fmt.Sprint(o.MaxPixels),
 		"manifest": strings.ToValidUTF8(manifest, "?"), "decoder": decode.Version(), "resampling": resample.Version,

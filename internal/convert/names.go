@@ -23,7 +23,7 @@ type names struct {
 }
 
 func newNames(ds *dataset.Dataset, o Options) names {
-	n := names{ds: ds, local: !ds.Packed() && !ds.Remote()}
+	n := names{ds: ds, local: !ds.Packed && !ds.Remote}
 	if o.Auto != nil || o.Shares.Packed > 0 {
 		n.packExts = []string{decode.PackedExt}
 	}
@@ -37,7 +37,7 @@ func newNames(ds *dataset.Dataset, o Options) names {
 	switch {
 	case o.Manifest != "":
 		n.manifest = filepath.Base(o.Manifest)
-	case ds.Ordered():
+	case ds.Ordered:
 		n.manifest = "metadata.parquet" // which makes a dataset of the directory
 	}
 	return n
@@ -46,7 +46,7 @@ func newNames(ds *dataset.Dataset, o Options) names {
 // source is the absolute path of sample i's file; of one that is in an archive or a store, a name for people.
 func (n *names) source(i int) string {
 	if p := n.ds.Path(i); !filepath.IsAbs(p) {
-		return filepath.Join(n.ds.Root(), p)
+		return filepath.Join(n.ds.Root, p)
 	}
 	return n.ds.Path(i)
 }

@@ -152,7 +152,7 @@ func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number
 	}
 	img := picture{is: sample.CostOf(p.ds, i)}
 	original := &img.files[img.is]
-	*original = file{filepath.Join(p.ds.Root(), p.ds.Path(i)), p.ds.Stat(i).Size}
+	*original = file{filepath.Join(p.ds.Root, p.ds.Path(i)), p.ds.Stat(i).Size}
 	put := func(to *file, ext string, size int64, write func(to io.Writer) error) error {
 		*to = file{filepath.Join(p.work, strconv.Itoa(number)+ext), size}
 		return writeThrough(to.path, write)

@@ -87,10 +87,10 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 
 // rootOf is the directory of a dataset of files of this machine, "" for others.
 func rootOf(ds *dataset.Dataset) string {
-	if ds.Packed() || ds.Remote() {
+	if ds.Packed || ds.Remote {
 		return ""
 	}
-	return ds.Root()
+	return ds.Root
 }
 
 // prepare makes the copies and fills in everything known without measuring.
@@ -106,7 +106,7 @@ func (p *profiler) prepare(ctx context.Context) error {
 	growth := bytes[shard.Packed] / bytes[shard.Encoded]
 	p.hits = newHitTable(p.budget, p.o.Raw, bytes[shard.Encoded], growth, p.o.Samples, p.path)
 	r := &p.result
-	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Name(), p.work, p.ds.Len(), len(p.images)
+	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Name, p.work, p.ds.Len(), len(p.images)
 	r.AlreadyRaw, r.AlreadyPacked = p.hits.already.Raw, p.hits.already.Packed
 	r.CacheBytes, r.Workers = p.hits.limit, p.o.Engine.Workers
 	for f, cost := range r.costs() {
@@ -117,7 +117,7 @@ func (p *profiler) prepare(ctx context.Context) error {
 	}
 	r.Notes = []Note{}
 	p.noteIf(rootOf(p.ds) == "", CopiedOut)
-	p.noteIf(rootOf(p.ds) != "" && !sameDevice(p.work, p.ds.Root()), OtherStorage)
+	p.noteIf(rootOf(p.ds) != "" && !sameDevice(p.work, p.ds.Root), OtherStorage)
 	p.noteIf(!p.o.Storage.Direct, PageCache)
 	p.o.Storage.Direct = true
 	p.noteIf(p.hits.left, SmallDataset)

@@ -420,8 +420,8 @@ func TestRefusals(t *testing.T) {
 		"workers": {func(o *Options) { o.Engine.Workers = 0 }, nil},
 		"batch":   {func(o *Options) { o.Engine.BatchSize = 0 }, nil},
 		"shards":  {func(o *Options) { o.Engine.Shards = 5 }, nil},
-		"inside":  {func(o *Options) { o.Work = filepath.Join(ds.Root(), "class-0") }, os.ErrNotExist},
-		"root":    {func(o *Options) { o.Work = ds.Root() }, ErrInside},
+		"inside":  {func(o *Options) { o.Work = filepath.Join(ds.Root, "class-0") }, os.ErrNotExist},
+		"root":    {func(o *Options) { o.Work = ds.Root }, ErrInside},
 		"missing": {func(o *Options) { o.Work = "/nowhere/at/all" }, os.ErrNotExist},
 		"pixels":  {func(o *Options) { o.Engine.Decoding.MaxPixels = 1 }, ErrNoSample},
 	} {
@@ -438,12 +438,12 @@ func TestRefusals(t *testing.T) {
 // index knows them or not.
 func TestBadImagesArePassedOver(t *testing.T) {
 	ds, o := photos(t, 6, "jpeg"), options(t)
-	if err := os.WriteFile(filepath.Join(ds.Root(), "class-000", "junk.jpg"), []byte("no image"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(ds.Root, "class-000", "junk.jpg"), []byte("no image"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ds = open(t, ds.Root())
+	ds = open(t, ds.Root)
 	for i := range 2 {
-		path := filepath.Join(ds.Root(), ds.Path(i))
+		path := filepath.Join(ds.Root, ds.Path(i))
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -464,7 +464,7 @@ func TestArchive(t *testing.T) {
 	from, path := photos(t, 6, "jpeg"), filepath.Join(t.TempDir(), "photos.tar")
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := errors.Join(w.AddFS(os.DirFS(from.Root())), w.Close(), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
+	if err := errors.Join(w.AddFS(os.DirFS(from.Root)), w.Close(), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	o := options(t)
@@ -478,7 +478,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%+v: %v", img, err)
 		}
 		for i := range from.Len() {
-			if want, err := os.ReadFile(filepath.Join(from.Root(), from.Path(i))); err == nil && bytes.Equal(want, got) {
+			if want, err := os.ReadFile(filepath.Join(from.Root, from.Path(i))); err == nil && bytes.Equal(want, got) {
 				seen++
 			}
 		}

@@ -28,7 +28,7 @@ type EntryReport struct {
 func MakeAllEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryRule, o Options) (EntryReport, error) {
 	store, err := ds.OpenEntries(entries.Options{Rule: int32(rule), Strict: true, Wait: true})
 	if err == nil && !store.Writes() {
-		err = fmt.Errorf("%s cannot be written", ds.IndexPath())
+		err = fmt.Errorf("%s cannot be written", ds.IndexPath)
 		store.Close()
 	}
 	if err != nil {

@@ -173,11 +173,11 @@ func TestPackedSamples(t *testing.T) {
 	for name, store := range stored {
 		t.Run(name, func(t *testing.T) {
 			was, is := openStored(t, store, originals), openStored(t, store, short)
-			if was.Len() != len(originals) || is.Len() != was.Len() || is.Report().Formats["packed"] != count {
-				t.Fatalf("%d samples became %d: %v", was.Len(), is.Len(), is.Report().Formats)
+			if was.Len() != len(originals) || is.Len() != was.Len() || is.Report.Formats["packed"] != count {
+				t.Fatalf("%d samples became %d: %v", was.Len(), is.Len(), is.Report.Formats)
 			}
-			if !slices.Equal(was.Classes(), is.Classes()) {
-				t.Errorf("classes %q became %q", was.Classes(), is.Classes())
+			if !slices.Equal(was.Classes, is.Classes) {
+				t.Errorf("classes %q became %q", was.Classes, is.Classes)
 			}
 			a, b := newReader(t, was), newReader(t, is)
 			for i := range was.Len() {

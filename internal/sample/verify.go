@@ -50,7 +50,7 @@ func Verify(ctx context.Context, ds *dataset.Dataset, part dataset.Share, o Opti
 	if part.N > 0 {
 		err = ds.KeepPart(part, "verify", v)
 	}
-	v.Unended = ds.Report().Unended
+	v.Unended = ds.Report.Unended
 	return v, err
 }
 
@@ -67,7 +67,7 @@ func (v *Verdict) note(bad dataset.BadFile, err error) {
 // JoinVerdicts is the verdict over all parts of a dataset. If one is missing, the error is a
 // [dataset.PartsError].
 func JoinVerdicts(ds *dataset.Dataset) (Verdict, error) {
-	v := Verdict{Bad: []dataset.BadFile{}, Unread: []dataset.BadFile{}, Unended: ds.Report().Unended}
+	v := Verdict{Bad: []dataset.BadFile{}, Unread: []dataset.BadFile{}, Unended: ds.Report.Unended}
 	err := ds.EachPart("verify", func(found []byte) error {
 		var part Verdict
 		err := json.Unmarshal(found, &part)

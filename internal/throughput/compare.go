@@ -119,7 +119,7 @@ const ceilingBytes = 1 << 30
 func (c *Comparison) load(ctx context.Context) error {
 	r := sample.NewReader(c.Dataset, c.Engine.Decoding, c.memory)
 	defer r.Close()
-	step := max(1, (c.Dataset.Report().Bytes+ceilingBytes-1)/ceilingBytes)
+	step := max(1, (c.Dataset.Report.Bytes+ceilingBytes-1)/ceilingBytes)
 	for i := 0; i < c.Dataset.Len(); i += int(step) {
 		if c.Dataset.Problem(i) != "" {
 			continue
