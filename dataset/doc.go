@@ -50,7 +50,7 @@
 //
 // Reading every header of a large dataset takes minutes, and searching archives takes longer. What was
 // learned of one version of a file, an object or an archive is a fact that need not be learned again.
-// Facts are kept in a cache directory, never inside the dataset, in files of package facts (facts.go).
+// Facts are kept in a cache directory, never inside the dataset (files.go), in files of package facts (facts.go).
 // Opening a dataset is ([opening.run]):
 //
 //   - list: which files or objects there are (walk.go, tree.go, manifest.go, find.go);
