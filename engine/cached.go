@@ -42,6 +42,7 @@ func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
 	}
 	if k.forms != nil {
 		k.forms.cache, k.forms.rates, k.forms.readsFree = k.cache, k.rates, readsFree
+		k.forms.ledger, k.forms.planning = m.ledger, k.keeper.bytes+k.keeper.needs
 	}
 	m.cache, m.keeper = k.cache, k.keeper
 	k.local = openLocal(c, k.keeper, m)
@@ -223,6 +224,12 @@ func (l *load) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Id
 
 func stampOf(file dataset.Identity) cache.Stamp {
 	return cache.Stamp{Size: file.Size, ModTime: file.ModTime}
+}
+
+// leaves says whether so many bytes can be taken for packing a sample without a want of memory for what is to be kept.
+func (k *kept) leaves(l *load, needs int64) bool {
+	in, planned := k.keeper.Packs(l.item.of().Epoch, l.sample.id)
+	return planned && k.cache.Grown()+needs <= k.forms.mayGrow(in)
 }
 
 // packs says whether a sample that was read in an epoch is to be packed where it is kept, if that is planned, and if there

@@ -29,6 +29,7 @@ func (f Form) String() string { return [...]string{"auto", "encoded", "packed"}[
 type mix struct {
 	packed float64 // the share of them that is packed, if it can be; which ones, only their numbers decide
 	grows  int64   // bytes that all of these may take beyond what their files would
+	needs  int64   // bytes of the cache without that
 	reason string
 }
 
@@ -58,9 +59,12 @@ func (m mix) packs(id int64) bool {
 // (m - 1)/(rho - 1) that cost no read. A few samples are packed until what that takes is measured.
 type forms struct {
 	budget    Budget
-	room      int64
+	limit     int64 // of the cache
+	room      int64 // for samples
 	rates     *rates
 	cache     *cache.Cache
+	ledger    *ledger
+	planning  int64       // bytes that a plan takes
 	readsFree func() bool // reads take no time
 
 	// Known once learn was called.
@@ -78,7 +82,7 @@ func newForms(c Budget, limit int64) *forms {
 	if o.CacheForm == FormEncoded || c.mayPack() != nil {
 		return nil
 	}
-	return &forms{budget: c, room: cache.Room(cache.Constant, limit, o.Samples), left: math.MaxInt64}
+	return &forms{budget: c, limit: limit, room: cache.Room(cache.Constant, limit, o.Samples), left: math.MaxInt64}
 }
 
 // mayPack returns an *option.Error if samples cannot be packed in memory: which ones are is planned, a GPU does not decode
@@ -157,18 +161,23 @@ func (f *forms) choose() (mix, float64) {
 		share = f.costs.Share(int64(room-grows), readHere, inFlight)
 		left = int64(max(0, room-f.costs.Needs(share, readHere, inFlight)))
 	}
+	f.ledger.nextPeriod()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	x.grows = min(left, f.left) // samples that the plan before keeps are there, too
+	x.needs = f.limit - left
+	x.needs = f.limit - left
 	f.left, f.now = left, x
 	return x, share
 }
 
-// mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and by the latest.
+// mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and by the latest, and
+// where all other memory leaves less for the cache than its limit.
 func (f *forms) mayGrow(x mix) int64 {
+	there := f.ledger.forCache() - f.planning
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return min(x.grows, f.now.grows)
+	return min(x.grows, f.now.grows, there-f.now.needs)
 }
 
 // mostReplaced bounds the room that is set aside for replacing samples, as a share of all.

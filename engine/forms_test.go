@@ -198,3 +198,27 @@ func TestWhereNothingIsPacked(t *testing.T) {
 		}
 	}
 }
+
+// TestPackedWhereMemoryIsShort: where all else takes so much that the cache cannot have its limit, packed samples take
+// nothing that the plan needs for samples as they are stored.
+func TestPackedWhereMemoryIsShort(t *testing.T) {
+	const n, limit = 192, 96 << 20
+	dir := jpegDir(t, n)
+	read := func(form Form, reserved int64) Stats {
+		e := start(t, dir, packingAll(16<<20), func(o *Options) {
+			o.CacheForm, o.MemoryLimit, o.PrefetchDepth, o.Epochs = form, limit, 0, 9
+		})
+		e.batches.memory.reserve(useRuntime, reserved)
+		readEpochs(t, e, 0, 8)
+		return e.Stats()
+	}
+	load, drawing := roomApart(limit)
+	free := limit - read(FormEncoded, 0).Memory.Peak - load - drawing
+	for _, form := range []Form{FormEncoded, FormAuto, FormPacked} {
+		for _, s := range read(form, free-256<<10).Epochs[1:8] {
+			if s.Hits != n || s.NotKept != 0 {
+				t.Errorf("%s, epoch %d: %d of %d hits, %d were not kept", form, s.Epoch, s.Hits, n, s.NotKept)
+			}
+		}
+	}
+}

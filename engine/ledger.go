@@ -36,6 +36,8 @@ type ledger struct {
 	sum   int64
 	peak  int64
 
+	beside, before int64 // peaks without the cache, in this period and the one before
+
 	load, drawing int64 // the least room left for each
 	ready         int64 // what drawing the largest sample that is ready takes
 	large         int64 // what making a large sample takes, where several batches have some; see schedule.mayBegin
@@ -67,6 +69,20 @@ func (l *ledger) reserve(u use, n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fits(u, n, max(l.load+l.forDrawing(), l.large))
+}
+
+// forCache is what the cache can have if all else takes as much as it did in this period or the one before.
+func (l *ledger) forCache() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limit - max(l.beside, l.before) - max(l.load+l.forDrawing(), l.large)
+}
+
+// nextPeriod begins a period.
+func (l *ledger) nextPeriod() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before, l.beside = l.beside, l.sum-l.used[useCache]
 }
 
 // admitLoad charges n bytes for an encoded sample and sets room aside for drawing it, or refuses. The
@@ -178,6 +194,7 @@ func (l *ledger) add(u use, n int64) {
 	l.used[u] += n
 	l.sum += n
 	l.peak = max(l.peak, l.sum)
+	l.beside = max(l.beside, l.sum-l.used[useCache])
 }
 
 // cameBack notes that memory became available.
