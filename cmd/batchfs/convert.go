@@ -182,7 +182,14 @@ func convertError(out string, plan convert.Plan, err error) error {
 		return hint(errInterrupted, "the same command continues; to give up: rm -r %s", partial)
 	case errors.Is(err, convert.ErrSpace) && plan.NeedBytes > plan.FreeBytes:
 		err = fmt.Errorf("%w: %s are needed, %s are free", convert.ErrSpace, formatBytes(plan.NeedBytes), formatBytes(plan.FreeBytes))
-		return hint(err, "make room, or choose a smaller --raw-ratio or --raw-size: %s", room)
+		smaller := "--raw-ratio or --raw-size"
+		switch {
+		case plan.Shares.Packed > 0 && plan.Shares.Raw > 0:
+			smaller = "--raw-ratio, --raw-size or --packed-ratio"
+		case plan.Shares.Packed > 0:
+			smaller = "--packed-ratio"
+		}
+		return hint(err, "make room, or choose a smaller %s: %s", smaller, room)
 	}
 	return advise(err,
 		advice{convert.ErrNotEmpty, "choose a new directory elsewhere: batchfs convert DATASET OUT"},

@@ -209,6 +209,8 @@ func TestConvertFailures(t *testing.T) {
 // TestConvertErrors: every early end comes with a hint.
 func TestConvertErrors(t *testing.T) {
 	small := convert.Plan{Out: "/data/my out", NeedBytes: 3 << 30, FreeBytes: 1 << 30}
+	packed := small
+	packed.Shares.Packed = 1
 	large := convert.Plan{Out: "/data/my out", NeedBytes: 1 << 30, FreeBytes: 3 << 30}
 	for _, test := range []struct {
 		plan       convert.Plan
@@ -217,6 +219,7 @@ func TestConvertErrors(t *testing.T) {
 	}{
 		{large, context.Canceled, "interrupted", "the same command continues; to give up: rm -r 'my out.partial'"},
 		{small, convert.ErrSpace, "not enough space: 3.0 GiB are needed, 1.0 GiB are free", "make room, or choose a smaller --raw-ratio or --raw-size: df -h /data"},
+		{packed, convert.ErrSpace, "not enough space: 3.0 GiB are needed, 1.0 GiB are free", "make room, or choose a smaller --packed-ratio: df -h /data"},
 		{large, convert.ErrSpace, "not enough space", "make room, and the same command continues: df -h /data"},
 		{large, convert.ErrSettings, "was begun with other settings", "to continue, give the same flags; to start again: rm -r 'my out.partial'"},
 		{large, convert.ErrSource, "the dataset changed", "to start again: rm -r 'my out.partial'"},
