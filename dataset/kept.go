@@ -154,4 +154,8 @@ func (k *Kept) Drop(i int) {
 }
 
 // Settle waits until everything that the local cache was to keep is there, or was given up.
-func (k *Kept) Settle() { k.tier.Settle() }
+func (d *Dataset) Settle() {
+	if d.local != nil {
+		d.local.tier.Settle()
+	}
+}

@@ -84,7 +84,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		data = bytes.Clone(data)
-		if d.Kept().Settle(); d.LocalCache().Kept > 0 {
+		if d.Settle(); d.LocalCache().Kept > 0 {
 			t.Errorf("%s: %+v without Keep", url, *d.LocalCache())
 		}
 		d.Kept().Keep(i, Identity{Size: seen.Size, ModTime: seen.ModTime + 1}, data)
@@ -92,7 +92,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 			t.Errorf("%s: another version was kept", url)
 		}
 		d.Kept().Keep(i, seen, data)
-		d.Kept().Settle()
+		d.Settle()
 		before := reads.Load()
 		got, id, ok := d.Kept().Load(context.Background(), i, memory)
 		if !ok || !bytes.Equal(got, data) || id != seen || reads.Load() != before {
@@ -143,11 +143,11 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 				}
 				pairs--
 				d.Kept().Keep(i, seen, data)
-				if d.Kept().Settle(); there(k) {
+				if d.Settle(); there(k) {
 					t.Errorf("%s: sample %d is kept instead of %d", name, k, i)
 				}
 				d.Kept().Keep(k, seen, data)
-				d.Kept().Settle()
+				d.Settle()
 				if d.Kept().Drop(i); there(i) || !there(k) {
 					t.Errorf("%s: after %d was dropped, it is there: %t, and %d: %t", name, i, there(i), k, there(k))
 				}
@@ -216,7 +216,7 @@ func TestLocalCacheOfRemovedObjects(t *testing.T) {
 		})
 		for range 2 { // the first time, the old one may give way before the other is used
 			contentsOf(t, d)
-			d.local.tier.Settle()
+			d.Settle()
 		}
 		before := d.LocalCache().Misses
 		if contentsOf(t, d); d.LocalCache().Misses != before {

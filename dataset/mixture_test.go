@@ -304,7 +304,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.Kept().Keep(i, seen, data)
-		d.Kept().Settle()
+		d.Settle()
 		if got, id, ok := d.Kept().Load(context.Background(), i, memory); ok {
 			kept = append(kept, d.Path(i))
 			if id != seen || !bytes.Equal(got, data) {

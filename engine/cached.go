@@ -226,12 +226,6 @@ func stampOf(file dataset.Identity) cache.Stamp {
 	return cache.Stamp{Size: file.Size, ModTime: file.ModTime}
 }
 
-// leaves says whether so many bytes can be taken for packing a sample without a want of memory for what is to be kept.
-func (k *kept) leaves(l *load, needs int64) bool {
-	in, planned := k.keeper.Packs(l.item.of().Epoch, l.sample.id)
-	return planned && k.cache.Grown()+needs <= k.forms.mayGrow(in)
-}
-
 // packs says whether a sample that was read in an epoch is to be packed where it is kept, if that is planned, and if there
 // is room for packed samples to grow. file is what was read.
 func (k *kept) packs(epoch int, id int64, file []byte) bool {

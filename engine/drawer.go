@@ -129,7 +129,8 @@ func (d *drawer) packs(i int, l *load) *decode.Packing {
 	size := decode.PackedBound(p.head, int64(len(p.data)), decode.ForMemory)
 	needs := d.batches.opts.Decoding.PackNeeds(p.head, int64(len(p.data)), decode.ForMemory)
 	needs += max(0, d.packed[i].Plan(int(size))-d.packed[i].Bytes())
-	if p.packs = d.batches.kept.leaves(l, needs) && m.ledger.admitDrawing(needs, false); !p.packs {
+	k := d.batches.kept
+	if p.packs = k.cache.Grown()+needs <= k.forms.leaves() && m.ledger.admitDrawing(needs, false); !p.packs {
 		return nil
 	}
 	d.charged += needs

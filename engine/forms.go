@@ -166,7 +166,6 @@ func (f *forms) choose() (mix, float64) {
 	defer f.mu.Unlock()
 	x.grows = min(left, f.left) // samples that the plan before keeps are there, too
 	x.needs = f.limit - left
-	x.needs = f.limit - left
 	f.left, f.now = left, x
 	return x, share
 }
@@ -174,10 +173,18 @@ func (f *forms) choose() (mix, float64) {
 // mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and by the latest, and
 // where all other memory leaves less for the cache than its limit.
 func (f *forms) mayGrow(x mix) int64 {
+	there := f.leaves()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return min(x.grows, f.now.grows, there)
+}
+
+// leaves is how many bytes all other memory, and samples as they are stored, leave for packed ones and for packing.
+func (f *forms) leaves() int64 {
 	there := f.ledger.forCache() - f.planning
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return min(x.grows, f.now.grows, there-f.now.needs)
+	return there - f.now.needs
 }
 
 // mostReplaced bounds the room that is set aside for replacing samples, as a share of all.

@@ -145,7 +145,7 @@ func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetc
 			before := d.reads()
 			all = append(all, read(t, e, Key{Shard: s, Epoch: epoch, Batch: batch}, layout.NHWCForm))
 			fetched = append(fetched, d.reads()-before)
-			e.catalog.Dataset.Kept().Settle()
+			e.catalog.Dataset.Settle()
 		}
 	}
 	return fetched, all

@@ -23,7 +23,7 @@ func (d *farDataset) together(t *testing.T, mounts []*Engine, epoch int) (all []
 	for batch := range mounts[0].catalog.Plan.Batches(0, epoch) {
 		for s, e := range mounts {
 			all = append(all, read(t, e, Key{Shard: s, Epoch: epoch, Batch: batch}, layout.NHWCForm))
-			e.catalog.Dataset.Kept().Settle()
+			e.catalog.Dataset.Settle()
 			if l := e.Stats().Storage.Local; l.Used > l.Limit {
 				t.Errorf("epoch %d: %+v", epoch, *l)
 			}
