@@ -238,7 +238,7 @@ func (c *Cache) Replace(id int64, s Stamp, data []byte, most int64) bool {
 	c.arena.write(where, data)
 	c.mu.Lock()
 	n := c.current(uint32(id), s)
-	if n == 0 || c.table.entries[n].packed || c.table.entries[n].readers > 0 {
+	if n == 0 || c.table.entries[n].packed || c.table.entries[n].readers > 0 || grows > 0 && c.grown+grows > most {
 		c.arena.release(where)
 		return false
 	}

@@ -193,6 +193,16 @@ const mostReplaced = 1.0 / 16
 // fewPacked is the share of the kept samples that is packed until enough was measured.
 const fewPacked = 1.0 / 32
 
+// mostTime is what an epoch with fewer samples in memory takes at most, relative to one with as many as can be: packed
+// ones may be many times larger than their files.
+const mostTime = 0.97
+
+// epoch is how long an epoch takes, a sample, with a share of the dataset packed, and memory for m times the dataset.
+func (now measured) epoch(packed, m, drawers float64) float64 {
+	kept := min(1, m-(now.larger-1)*packed)
+	return max(now.reading*(1-kept), ((1-packed)*now.encoded+packed*now.packed)/drawers)
+}
+
 // best is the mix that makes an epoch fastest, with memory for m times the dataset.
 func best(now measured, m, drawers float64) mix {
 	now.packed += max(0, 1-m) * now.packing
@@ -213,10 +223,15 @@ func best(now measured, m, drawers float64) mix {
 		x.reason = "packed, as there is memory for all"
 	case now.known:
 		slow := (now.encoded/drawers - now.reading*(1-m)) / ((now.encoded-now.packed)/drawers + (now.larger-1)*now.reading)
-		if p = max(free, min(most, slow)); p > free {
+		if p = max(free, min(most, slow)); now.epoch(p, m, drawers) > mostTime*now.epoch(free, m, drawers) {
+			p = free
+		}
+		if p > free {
 			x.reason = "packed, as samples wait for processors rather than for storage"
 		} else if free == 0 {
-			p, x.reason = 0, "encoded, as samples wait for storage rather than for processors"
+			if x.reason = "encoded, as packed samples would save too little"; slow <= 0 {
+				x.reason = "encoded, as samples wait for storage rather than for processors"
+			}
 		}
 	case free == 0:
 		x.reason = "encoded, until it is measured what takes longer"

@@ -145,7 +145,7 @@ func TestBestMix(t *testing.T) {
 					}
 					x := best(now, m, drawers)
 					p := x.packed * min(1, m/(1+(now.larger-1)*x.packed)) // of the dataset
-					if got := time(p); got > 1.01*least+1e-7 {
+					if got := time(p); got > least/mostTime+1e-7 {
 						t.Errorf("%+v, %v drawers, memory for %v: %+v takes %v, and %v is possible", now, drawers, m, x, got, least)
 					}
 				}

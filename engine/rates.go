@@ -151,10 +151,11 @@ func (r *rates) measure(drawers float64, free bool) (m measured) {
 	return m
 }
 
-// forget forgets half of what was measured, so that what is measured from now on counts for more.
+// forget forgets half of what was measured, so that what is measured from now on counts for more. What is not done any
+// more is not known any more in the end, and tried again; only decoding remains known, without which nothing is.
 func (r *rates) forget() {
 	for i := range r.drawn {
-		if c := &r.drawn[i]; c.n >= 2*leastMeasured {
+		if c := &r.drawn[i]; i != int(decoding) || c.n >= 2*leastMeasured {
 			c.n, c.time = c.n/2, c.time/2
 		}
 	}
