@@ -118,8 +118,8 @@ func (a *arena) warmUp(n int) error {
 	return nil
 }
 
-// scattered is a shape for a sample of size bytes where pages are short: those that are warm, and free crumbs in place of the
-// others, of which there may be many after samples were replaced. ok is false if there are too few.
+// scattered is a shape for a sample of size bytes when there are too few pages: it has the warm pages, and free crumbs in
+// place of the rest. There may be many crumbs after samples were replaced. ok is false if there are too few.
 func (a *arena) scattered(size int64) (pages int64, crumbs int, ok bool) {
 	pages = min(size/int64(a.page), int64(a.warm.n))
 	room := int64(a.page/crumbsPerPage - crumbLink)

@@ -9,13 +9,13 @@ import (
 	"slices"
 )
 
-// standing is what a sample is to the choice of those that get a form.
+// standing says whether a sample can be chosen to get a form.
 type standing uint8
 
 const (
 	eligible standing = iota // can get it
 	counted                  // has it already
-	excluded                 // can or shall not get it
+	excluded                 // cannot get it, or keeps another form
 )
 
 // samples are what a choice depends on. *dataset.Dataset has these methods.

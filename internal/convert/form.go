@@ -66,8 +66,8 @@ func (s *state) becomes(f shard.Cost) bool { return s.to == f && s.is != f }
 // kept says whether the sample stays as it is.
 func (s *state) kept() bool { return s.to == s.is }
 
-// standing is what the sample is to the choice of those that get a form. Those that have a form of
-// which there shall be a share keep it.
+// standing says whether the sample can be chosen to get a form. A sample that already has another
+// form with a share keeps that.
 func (s *state) standing(f shard.Cost, shares Shares) standing {
 	switch {
 	case s.is == f && !s.unreadable:
