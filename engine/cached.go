@@ -135,7 +135,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	}
 	if data, seen, hit := l.cached(epoch, id, replacement || l.again); hit {
 		if first && !l.sample.packed {
-			l.sample.packs = all.kept.packs(epoch, id, data)
+			l.sample.mix, l.sample.packs = all.kept.packs(epoch, id, data)
 		}
 		if l.again {
 			return data, seen, nil
@@ -169,7 +169,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	switch {
 	case entire:
 		all.kept.cache.Put(epoch, id, stampOf(seen), data)
-		l.sample.packs = all.kept.packs(epoch, id, data)
+		l.sample.mix, l.sample.packs = all.kept.packs(epoch, id, data)
 		all.kept.local.settle(a, epoch, id, seen, data, here)
 	case first:
 		all.kept.cache.Missed(epoch, id)
@@ -227,12 +227,12 @@ func stampOf(file dataset.Identity) cache.Stamp {
 }
 
 // packs says whether a sample that was read in an epoch is to be packed where it is kept, if that is planned, and if there
-// is room for packed samples to grow. file is what was read.
-func (k *kept) packs(epoch int, id int64, file []byte) bool {
+// is room for packed samples to grow, and as part of which mix. file is what was read.
+func (k *kept) packs(epoch int, id int64, file []byte) (mix, bool) {
 	in, planned := k.keeper.Packs(epoch, id)
 	format := decode.Sniff(file)
 	if !planned || format.Raw() || format == decode.Packed || !k.cache.Holds(id) {
-		return false
+		return in, false
 	}
-	return k.cache.Grown()+int64((k.rates.larger()-1)*float64(len(file))) <= k.forms.mayGrow(in)
+	return in, k.cache.Grown()+int64((k.rates.larger()-1)*float64(len(file))) <= k.forms.mayGrow(in)
 }

@@ -149,9 +149,7 @@ func (d *drawer) keepPacked(l *load, made *decode.Packing) {
 		return
 	}
 	k.rates.wasPacked(len(p.data), made.Size)
-	if in, packs := k.keeper.Packs(l.item.of().Epoch, p.id); packs {
-		k.cache.Replace(p.id, stampOf(p.seen), made.To[:made.Size], k.forms.mayGrow(in))
-	}
+	k.cache.Replace(p.id, stampOf(p.seen), made.To[:made.Size], k.forms.mayGrow(p.mix))
 }
 
 // begin requests permission to write into the slots of some loads, as load.beginWriting does, and returns those that may be drawn.

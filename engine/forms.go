@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 	"sync"
 
@@ -115,17 +116,16 @@ func (f *forms) learn() {
 	f.packable = packable / max(1, all)
 }
 
+const nothingPacked = "encoded, as nothing is packed here"
+
 // stats says how samples of the latest plan are kept, and why.
 func (f *forms) stats() (s FormStats) {
 	if f == nil {
-		return FormStats{Reason: "encoded, as nothing is packed here"}
+		return FormStats{Reason: nothingPacked}
 	}
-	held := f.cache.Stats()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return FormStats{
-		PackedShare: f.now.packed, Reason: f.now.reason, Samples: held.Packed, Grown: held.Grown, Drawn: f.rates.drawnPacked(),
-	}
+	return FormStats{PackedShare: f.now.packed, Reason: cmp.Or(f.now.reason, nothingPacked), Drawn: f.rates.drawnPacked()}
 }
 
 // choose says in which form the samples of a plan are kept, and which share of those that an epoch reads. Only the keeper

@@ -28,7 +28,8 @@ type fetched struct {
 	data      []byte
 	head      decode.Header
 	packed    bool // data came packed from memory
-	packs     bool // it is to be packed there once it was drawn
+	packs     bool // it is to be packed for there
+	mix       mix  // as part of which it is
 	entries   bool // entry points are used or made
 	transform resample.Transform
 	job       pixels.Job

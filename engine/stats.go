@@ -278,6 +278,7 @@ func (e *Engine) Stats() Stats {
 	}
 	if e.kept.cache != nil {
 		c := e.kept.cache.Stats()
+		s.Forms.Samples, s.Forms.Grown = c.Packed, c.Grown
 		for _, c := range c.Epochs {
 			if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {
 				e := &s.Epochs[i]
