@@ -9,7 +9,7 @@
  *    3  of each of three components: sampling factors (h << 4 | v) and the number of its table
  *    9  zeros
  *   16  the tables, 64 values of 16 bits each, in zigzag order
- *       for each chunk: the bytes of its streams M, P, Q, N, V and W, 16 bits each
+ *       for each chunk: the bytes of its streams M, P, Q, N, V and W, 16 bits each, and its CRC-32C
  *       the chunks
  *
  * Blocks come in the order of a sequential scan. A chunk is BFS_TIERS_MCUS MCUs of a row, or what is

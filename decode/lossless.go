@@ -10,8 +10,8 @@ import (
 //	1     1  1 if samples have 16 bits, else 0
 //	2     6  zeros
 //	8   768  with indices only: the palette, 256 times red, green, blue
-//	...      for each band of 16 rows, 4 bytes: where it starts, counted from the end of this table;
-//	         and once more, where the last one ends
+//	...      for each band of 16 rows, 4 bytes: where it ends, counted from the end of this table;
+//	         and 4 bytes: its checksum
 //	...      the bands, and zeros
 //
 // A band can be decoded alone, so a crop reads at most 15 rows in vain. Its rows follow one
@@ -26,6 +26,7 @@ const (
 	losslessGroup   = 16
 	losslessHead    = 8
 	losslessPalette = 3 * 256
+	losslessEntry   = 4 + sumBytes // of the table
 )
 
 // What a pixel is.
@@ -92,7 +93,7 @@ func losslessRow(width int) int {
 
 // losslessMost is the largest size of a body, without its packedSlack.
 func losslessMost(width, height, planes int) int64 {
-	head := losslessHead + losslessPalette + 4*(losslessBands(height)+1)
+	head := losslessHead + losslessPalette + losslessEntry*losslessBands(height)
 	return int64(head) + int64(height)*int64(planes)*int64(losslessRow(width))
 }
 
@@ -109,7 +110,7 @@ func openLossless(p *packed) (l lossless, err error) {
 		}
 		l.palette, b = b[:losslessPalette], b[losslessPalette:]
 	}
-	n := 4 * (losslessBands(l.height) + 1)
+	n := losslessEntry * losslessBands(l.height)
 	least := int64(losslessRow(l.width)-losslessPadded(l.width)) * int64(l.planes()) * int64(l.height)
 	if int64(len(b)-packedSlack) < int64(n)+least {
 		return l, endsEarly(true)
@@ -120,7 +121,10 @@ func openLossless(p *packed) (l lossless, err error) {
 
 // band returns the bytes of a band; packedSlack bytes more can be read.
 func (l *lossless) band(i int) ([]byte, error) {
-	from, to := int64(binary.LittleEndian.Uint32(l.table[4*i:])), int64(binary.LittleEndian.Uint32(l.table[4*i+4:]))
+	from, to := int64(0), int64(binary.LittleEndian.Uint32(l.table[losslessEntry*i:]))
+	if i > 0 {
+		from = int64(binary.LittleEndian.Uint32(l.table[losslessEntry*(i-1):]))
+	}
 	if from > to || to > int64(len(l.bands)-packedSlack) {
 		return nil, corrupt("rows that are not in the body")
 	}

@@ -22,7 +22,7 @@ type losslessWriter struct {
 
 func newLosslessWriter(to []byte, l lossless, kernel Kernel) *losslessWriter {
 	w := &losslessWriter{lossless: l, line: make([]byte, l.width*l.planes())}
-	w.start = losslessHead + len(l.palette) + 4*(losslessBands(l.height)+1)
+	w.start = losslessHead + len(l.palette) + losslessEntry*losslessBands(l.height)
 	w.out = to[:w.start]
 	clear(w.out)
 	w.out[0] = l.pixels
@@ -35,13 +35,13 @@ func newLosslessWriter(to []byte, l lossless, kernel Kernel) *losslessWriter {
 	return w
 }
 
-// mark notes where a band starts, or where the last one ends.
+// mark notes where a band ends.
 func (w *losslessWriter) mark(band int) error {
 	at := len(w.out) - w.start
 	if at > math.MaxUint32 {
 		return fmt.Errorf("%w: it is too large", ErrNoPackedForm)
 	}
-	binary.LittleEndian.PutUint32(w.out[losslessHead+len(w.palette)+4*band:], uint32(at))
+	binary.LittleEndian.PutUint32(w.out[losslessHead+len(w.palette)+losslessEntry*band:], uint32(at))
 	return nil
 }
 
@@ -52,8 +52,10 @@ func (w *losslessWriter) row(pix []byte, step int) error {
 		return fmt.Errorf("%w: no room for a row", ErrDestination)
 	}
 	if w.y%losslessBand == 0 {
-		if err := w.mark(w.y / losslessBand); err != nil {
-			return err
+		if w.y > 0 {
+			if err := w.mark(w.y/losslessBand - 1); err != nil {
+				return err
+			}
 		}
 		for _, p := range w.by {
 			if p != nil {
@@ -83,7 +85,7 @@ func (w *losslessWriter) row(pix []byte, step int) error {
 
 // end returns the size of the body, when all rows are packed.
 func (w *losslessWriter) end() (int, error) {
-	err := w.mark(losslessBands(w.height))
+	err := w.mark(losslessBands(w.height) - 1)
 	n := len(w.out) + packedSlack
 	clear(w.out[len(w.out):n])
 	return n, err

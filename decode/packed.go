@@ -18,14 +18,20 @@ import (
 //	12  4  height as stored
 //	16  8  bytes of the body
 //	24  8  bytes of the remainder; 0: the image was packed for memory
-//	32  4  CRC-32C of everything, with these four bytes as zeros
-//	36 28  zeros
+//	32  4  CRC-32C of the header, with these four bytes as zeros, and of the body up to its strips
+//	36  4  CRC-32C of everything after the last strip
+//	40 24  zeros
 //	64     the body, then the remainder
+//
+// The strips of a body are what can be decoded alone (strips.go). Each has a checksum of its own, so
+// that a crop can be read, and compared, without the rest of the file.
 const (
 	packedSignature = "\xb5BFS"
-	packedVersion   = 1
+	packedVersion   = 2
 	packedHead      = 64
-	packedSum       = 32 // where the checksum is
+	packedSum       = 32 // where the checksum of what precedes the strips is
+	packedRest      = 36 // where that of what follows them is
+	packedReserved  = 40
 
 	// packedMost bounds body and remainder, so that sums of sizes cannot overflow.
 	packedMost = 1 << 40
@@ -67,10 +73,11 @@ var (
 	noSum      [4]byte
 )
 
-func packedChecksum(data []byte) uint32 {
-	sum := crc32.Update(0, castagnoli, data[:packedSum])
+// packedChecksum is that of a header and what follows it up to the strips.
+func packedChecksum(front []byte) uint32 {
+	sum := crc32.Update(0, castagnoli, front[:packedSum])
 	sum = crc32.Update(sum, castagnoli, noSum[:])
-	return crc32.Update(sum, castagnoli, data[packedSum+4:])
+	return crc32.Update(sum, castagnoli, front[packedSum+4:])
 }
 
 func packedHeader(data []byte, complete bool) (Header, error) {
@@ -110,7 +117,7 @@ func readPacked(data []byte, complete bool) (p packed, err error) {
 		return p, corrupt("an orientation of %d", p.orientation)
 	case body < packedSlack || body > packedMost || remainder > packedMost:
 		return p, corrupt("a body of %d and a remainder of %d bytes", body, remainder)
-	case [packedHead - packedSum - 4]byte(data[packedSum+4:packedHead]) != [packedHead - packedSum - 4]byte{}:
+	case [packedHead - packedReserved]byte(data[packedReserved:packedHead]) != [packedHead - packedReserved]byte{}:
 		return p, corrupt("a header whose reserved bytes are not 0")
 	}
 	if err := checkSide(int64(p.width), int64(p.height)); err != nil {
@@ -135,18 +142,43 @@ func (p *packed) least() int64 {
 	return (w + 31) / 32 * ((h + 31) / 32)
 }
 
-// openPacked returns the parts of a whole file; only its checksum may not have been compared.
-func openPacked(data []byte, verified bool) (packed, error) {
+// openPacked returns the parts of a whole file, of which no checksum was compared.
+func openPacked(data []byte) (packed, error) {
 	p, err := readPacked(data, true)
-	switch {
-	case err != nil:
-		return p, err
-	case p.body == nil:
-		return p, corrupt("its length is not what its header says")
-	case !verified && packedChecksum(data) != binary.LittleEndian.Uint32(data[packedSum:]):
-		return p, corrupt("its checksum is wrong")
+	if err == nil && p.body == nil {
+		err = corrupt("its length is not what its header says")
 	}
-	return p, nil
+	return p, err
+}
+
+// verify compares the checksums of what decoding some rows of strips reads; of all of them, those of
+// the whole file.
+func (p *packed) verify(data []byte, s strips, first, end int) error {
+	le := binary.LittleEndian
+	rest := int64(len(p.body))
+	ok := packedChecksum(data[:packedHead+s.start]) == le.Uint32(data[packedSum:])
+	ok = ok && s.each(func(i int, from, to int64, sum []byte) bool {
+		rest = to
+		return to <= int64(len(p.body)) &&
+			(i < first*s.across || i >= end*s.across || crc32.Checksum(p.body[from:to], castagnoli) == le.Uint32(sum))
+	})
+	if ok && end-first == s.down {
+		ok = crc32.Checksum(data[packedHead+rest:], castagnoli) == le.Uint32(data[packedRest:])
+	}
+	if !ok {
+		return corrupt("its checksum is wrong")
+	}
+	return nil
+}
+
+// verifyFor compares the checksums of what decoding a region reads.
+func (p *packed) verifyFor(data []byte, r Region, scale int) error {
+	s, ok := p.strips(p.body)
+	if !ok {
+		return endsEarly(true)
+	}
+	first, end := s.of(r, scale)
+	return p.verify(data, s, first, end)
 }
 
 // seal completes a packed image at the beginning of to, where its body already is, with
@@ -169,16 +201,38 @@ func (p *packed) seal(to []byte, body int, remainder ...[]byte) int {
 	le.PutUint32(to[12:], uint32(p.height))
 	le.PutUint64(to[16:], uint64(body))
 	le.PutUint64(to[24:], uint64(n-packedHead-body))
-	le.PutUint32(to[packedSum:], packedChecksum(to[:n]))
+	p.sum(to[:n], to[packedHead:][:body])
 	return n
+}
+
+// sum computes the checksums of a file with this body.
+func (p *packed) sum(file, body []byte) {
+	le, rest := binary.LittleEndian, packedHead
+	s, ok := p.strips(body)
+	if !ok {
+		return
+	}
+	s.each(func(_ int, from, to int64, sum []byte) bool {
+		if to > int64(len(body)) {
+			return false
+		}
+		le.PutUint32(sum, crc32.Checksum(body[from:to], castagnoli))
+		rest = packedHead + int(to)
+		return true
+	})
+	le.PutUint32(file[packedRest:], crc32.Checksum(file[rest:], castagnoli))
+	le.PutUint32(file[packedSum:], packedChecksum(file[:packedHead+s.start]))
 }
 
 // packedCodec returns a codec that decodes packed images by kind.
 func packedCodec(kinds packedKinds) codec {
 	return func(k *kept, dst Image, data []byte, v view) error {
-		p, err := openPacked(data, v.Verified)
+		p, err := openPacked(data)
 		if err == nil {
 			err = v.Header.matches(p.width, p.height)
+		}
+		if err == nil && !v.Verified {
+			err = p.verifyFor(data, v.Region, v.Scale)
 		}
 		if err != nil {
 			return err

@@ -212,7 +212,10 @@ func Unpack(packed []byte) (original []byte, err error) {
 	if Sniff(packed) != Packed {
 		return nil, unsupported("it is not a packed image")
 	}
-	p, err := openPacked(packed, false)
+	p, err := openPacked(packed)
+	if err == nil {
+		err = p.verifyFor(packed, Region{W: p.width, H: p.height}, 1)
+	}
 	if err == nil {
 		err = Options{}.allows(Header{Width: p.width, Height: p.height})
 	}

@@ -16,13 +16,15 @@ func (r rawRows) at(y int) int64 {
 	return r.start + r.stride*int64(y)
 }
 
-// PartOf returns the byte range of a file that decoding a region of its stored image reads,
-// apart from the header. Only uncompressed rows of pixels allow this. ok is false for all other
-// formats, if head is too short, and if the file, of size bytes, is too short for what its
-// header says; decoding all of it reports that.
-func PartOf(head []byte, size int64, r Region) (from, to int64, ok bool) {
+// PartOf returns the byte range of a file that decoding a region of its stored image at 1/scale
+// reads, apart from the header. Only uncompressed rows of pixels, and packed images, allow this. ok is
+// false for all other formats, if head is too short (see PackedFront), and if the file, of size bytes,
+// is too short for what its header says; decoding all of it reports that.
+func PartOf(head []byte, size int64, r Region, scale int) (from, to int64, ok bool) {
 	var raw rawRows
 	switch Sniff(head) {
+	case Packed:
+		return packedPart(head, size, r, scale)
 	case BMP:
 		if l, err := readBMPLayout(head, false); err == nil && !l.compressed() {
 			raw = l.raw()

@@ -24,15 +24,25 @@ func TestPartOf(t *testing.T) {
 			r := Region{X: rng.IntN(h.Width), Y: rng.IntN(h.Height)}
 			r.W, r.H = 1+rng.IntN(h.Width-r.X), 1+rng.IntN(h.Height-r.Y)
 			head := s.data[:min(len(s.data), partHead)]
-			from, to, ok := PartOf(head, int64(len(s.data)), r)
+			scale := 1
+			if h.Format == Packed && h.original == JPEG {
+				scale = 1 << rng.IntN(4)
+				r = Region{X: r.X / scale, Y: r.Y / scale, W: max(1, r.W/scale), H: max(1, r.H/scale)}
+			}
+			from, to, ok := PartOf(head, int64(len(s.data)), r, scale)
 			if !ok {
 				continue
 			}
 			parts[h.Format]++
 			spoilt := bytes.Clone(s.data)
 			raster := 0 // bytes between the headers and the first row do not belong to the part either
-			if whole, _, _ := PartOf(head, int64(len(s.data)), Region{W: h.Width, H: h.Height}); whole > 0 {
+			if whole, _, _ := PartOf(head, int64(len(s.data)), Region{W: h.Width, H: h.Height}, 1); whole > 0 {
 				raster = int(whole)
+			}
+			if h.Format == Packed {
+				p, _ := readPacked(s.data, true)
+				strips, _ := p.strips(p.body)
+				raster = packedHead + strips.start
 			}
 			for i := raster; i < len(spoilt); i++ {
 				if int64(i) < from || int64(i) >= to {
@@ -41,20 +51,20 @@ func TestPartOf(t *testing.T) {
 			}
 			want, got := make([]byte, r.W*r.H*3), make([]byte, r.W*r.H*3)
 			for data, pix := range map[*[]byte][]byte{&s.data: want, &spoilt: got} {
-				if err := d.DecodeRegion(Image{Pix: pix, Stride: r.W * 3, Height: r.H, Width: r.W}, *data, h, r, 1); err != nil {
-					t.Fatalf("%s: %v", s.name, err)
+				if err := d.DecodeRegion(Image{Pix: pix, Stride: r.W * 3, Height: r.H, Width: r.W}, *data, h, r, scale); err != nil {
+					t.Fatalf("%s: region %+v at 1/%d, bytes %d to %d of %d: %v", s.name, r, scale, from, to, len(s.data), err)
 				}
 			}
 			if !bytes.Equal(got, want) {
 				t.Errorf("%s: region %+v needs more than bytes %d to %d of %d", s.name, r, from, to, len(s.data))
 			}
-			if rows := int64(h.Height); to-from > (int64(len(s.data))-int64(raster))*int64(r.H)/rows+rows {
+			if rows := int64(h.Height); h.Format != Packed && to-from > (int64(len(s.data))-int64(raster))*int64(r.H)/rows+rows {
 				t.Errorf("%s: region %+v: bytes %d to %d of %d are more than its rows", s.name, r, from, to, len(s.data))
 			}
 		}
 		d.Close()
 	}
-	if parts[BMP] < 100 || parts[PNM] < 20 || len(parts) != 2 {
+	if parts[BMP] < 100 || parts[PNM] < 20 || parts[Packed] < 200 || len(parts) != 3 {
 		t.Errorf("parts by format: %v", parts)
 	}
 }
@@ -63,7 +73,7 @@ func TestPartOf(t *testing.T) {
 func TestPartOfNothing(t *testing.T) {
 	good := rawBMP{w: 40, h: 30, bits: 24, pixels: make([]byte, 120*30)}.join()
 	all := Region{W: 40, H: 30}
-	if _, _, ok := PartOf(good, int64(len(good)), all); !ok {
+	if _, _, ok := PartOf(good, int64(len(good)), all, 1); !ok {
 		t.Error("all of a good file is no part")
 	}
 	for name, c := range map[string]struct {
@@ -78,7 +88,7 @@ func TestPartOfNothing(t *testing.T) {
 		"above":      {good, int64(len(good)), Region{Y: -1, W: 40, H: 3}},
 		"no rows":    {good, int64(len(good)), Region{W: 40}},
 	} {
-		if from, to, ok := PartOf(c.head, c.size, c.r); ok {
+		if from, to, ok := PartOf(c.head, c.size, c.r, 1); ok {
 			t.Errorf("%s: bytes %d to %d", name, from, to)
 		}
 	}
@@ -88,7 +98,7 @@ func FuzzPartOf(f *testing.F) {
 	f.Add(rawBMP{w: 4, h: 3, bits: 24, pixels: make([]byte, 36)}.join(), int64(200), 1, 1)
 	f.Add([]byte("P6\n4 3\n255\n012345678901234567890123456789012345"), int64(47), 0, 2)
 	f.Fuzz(func(t *testing.T, head []byte, size int64, y, rows int) {
-		if from, to, ok := PartOf(head, size, Region{Y: y, W: 1, H: rows}); ok && (from < 0 || from > to || to > size) {
+		if from, to, ok := PartOf(head, size, Region{Y: y, W: 1, H: rows}, 1); ok && (from < 0 || from > to || to > size) {
 			t.Errorf("bytes %d to %d of %d", from, to, size)
 		}
 	})

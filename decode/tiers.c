@@ -5,7 +5,8 @@
 enum {
     ALIGNMENT = 128,
     TABLE = 128,                  /* bytes of a quantization table */
-    ENTRY = 2 * BFS_TIERS_STREAMS /* bytes of an entry of the table of chunks */
+    SUM = 4,                            /* bytes of a chunk's checksum, which is made and compared elsewhere */
+    ENTRY = 2 * BFS_TIERS_STREAMS + SUM /* bytes of an entry of the table of chunks */
 };
 
 static void put16(uint8_t *to, uint16_t v)
@@ -105,6 +106,7 @@ static int put_chunk(bfs_tiers *t, const int16_t *const *blocks, int n)
             at += size;
         }
     }
+    t->table += SUM;
     t->size = (size_t)(at - t->body);
     return 1;
 }
@@ -225,6 +227,7 @@ static int next_chunk(reader *r, streams *s, int n)
         at += size;
     }
     s->end = r->chunk = at;
+    r->entry += SUM;
     r->next++;
     return BFS_OK;
 }

@@ -12,7 +12,8 @@ const (
 	tiersTable   = 128 // bytes of a quantization table
 	tiersMCUs    = 16  // of a chunk
 	tiersStreams = 6
-	tiersRoom    = 10 * tiersMCUs * 264 // for a chunk that is being packed
+	tiersEntry   = 2*tiersStreams + sumBytes // of the table, for a chunk
+	tiersRoom    = 10 * tiersMCUs * 264      // for a chunk that is being packed
 )
 
 // tiersBlocks is the largest number of blocks that a JPEG of three components can have, which
@@ -29,10 +30,9 @@ func tiersMost(width, height int, size int64) int64 {
 	blocks := tiersBlocks(width, height)
 	chunks := (int64(width+7)/8/tiersMCUs + 2) * (int64(height+7)/8 + 3)
 	const (
-		table = 2 * tiersStreams // of the table, for each chunk
-		ends  = tiersStreams     // bytes that are not full
+		ends = tiersStreams // bytes that are not full
 	)
-	return tiersHeader + 3*tiersTable + chunks*(table+ends) + min(13*blocks+4*size, 264*blocks) + tiersRoom
+	return tiersHeader + 3*tiersTable + chunks*(tiersEntry+ends) + min(13*blocks+4*size, 264*blocks) + tiersRoom
 }
 
 // A block holds coefficients in zigzag order.
@@ -52,50 +52,63 @@ type quantized struct {
 	width, height int
 	across, down  int // in MCUs
 	hmax, vmax    int
+	blocks        int // of an MCU
+	count         int // of planes
 	planes        []plane
+}
+
+// readTiersFrame reads what the beginning of a packed JPEG's body says of an image of a size that its
+// header gives. It makes no planes.
+func readTiersFrame(body []byte, width, height int) (q quantized, err error) {
+	if len(body) < tiersHeader || body[0] != 1 && body[0] != 3 {
+		return q, corrupt("not the coefficients of a JPEG")
+	}
+	q = quantized{width: width, height: height, count: int(body[0])}
+	for i := range q.count {
+		h, v := q.sampling(body, i)
+		if h < 1 || h > 4 || v < 1 || v > 4 {
+			return q, corrupt("sampling factors of %d and %d", h, v)
+		}
+		q.hmax, q.vmax, q.blocks = max(q.hmax, h), max(q.vmax, v), q.blocks+h*v
+	}
+	q.across, q.down = (width+8*q.hmax-1)/(8*q.hmax), (height+8*q.vmax-1)/(8*q.vmax)
+	return q, nil
+}
+
+func (q *quantized) sampling(body []byte, plane int) (h, v int) {
+	return int(body[3+2*plane] >> 4), int(body[3+2*plane] & 15)
 }
 
 // readTiers reads the body of a packed JPEG of a size that its header gives.
 func readTiers(body []byte, width, height int) (*quantized, error) {
-	if len(body) < tiersHeader || body[0] != 1 && body[0] != 3 {
-		return nil, corrupt("not the coefficients of a JPEG")
-	}
-	q := &quantized{width: width, height: height, planes: make([]plane, body[0])}
-	for i := range q.planes {
-		p := &q.planes[i]
-		p.h, p.v = int(body[3+2*i]>>4), int(body[3+2*i]&15)
-		q.hmax, q.vmax = max(q.hmax, p.h), max(q.vmax, p.v)
-		if p.h < 1 || p.h > 4 || p.v < 1 || p.v > 4 {
-			return nil, corrupt("sampling factors of %d and %d", p.h, p.v)
-		}
-	}
-	q.across, q.down = (width+8*q.hmax-1)/(8*q.hmax), (height+8*q.vmax-1)/(8*q.vmax)
-	per := 0
-	for _, p := range q.planes {
-		per += p.h * p.v
+	q, err := readTiersFrame(body, width, height)
+	if err != nil {
+		return nil, err
 	}
 	chunks := (q.across + tiersMCUs - 1) / tiersMCUs * q.down
 	table := tiersHeader + int(body[2])*tiersTable
-	at := table + chunks*2*tiersStreams
-	if at > len(body) || q.across*q.down*per > len(body) { // a block takes a byte at least
+	at := table + chunks*tiersEntry
+	if at > len(body) || q.across*q.down*q.blocks > len(body) { // a block takes a byte at least
 		return nil, endsEarly(true)
 	}
+	q.planes = make([]plane, q.count)
 	for i := range q.planes {
 		p := &q.planes[i]
+		p.h, p.v = q.sampling(body, i)
 		p.stride = q.across * p.h
 		p.blocks = make([]block, p.stride*q.down*p.v)
 	}
-	return q, q.readChunks(body[table:at], body[at:], per)
+	return &q, q.readChunks(body[table:at], body[at:])
 }
 
-// readChunks reads all chunks, whose blocks there are so many of in an MCU.
-func (q *quantized) readChunks(table, data []byte, per int) error {
+// readChunks reads all chunks.
+func (q *quantized) readChunks(table, data []byte) error {
 	for y := range q.down {
 		for x := 0; x < q.across; x += tiersMCUs {
 			mcus := min(tiersMCUs, q.across-x)
 			var c tiersChunk
-			data = c.cut(data, table, mcus*per)
-			table = table[2*tiersStreams:]
+			data = c.cut(data, table, mcus*q.blocks)
+			table = table[tiersEntry:]
 			for m := x; m < x+mcus; m++ {
 				for i := range q.planes {
 					p := &q.planes[i]

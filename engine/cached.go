@@ -181,7 +181,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 // epoch's plan has it, and disk that the plan wants it in the local cache.
 func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
 	all := l.batches
-	parts := l.entries != nil || sample.IsRaw(all.catalog.Dataset, int(id))
+	parts := l.entries != nil || sample.CostOf(all.catalog.Dataset, int(id)) != shard.Encoded
 	entire = first && (!parts || disk || all.kept.cache != nil && all.kept.cache.Wants(epoch, id))
 	data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {

@@ -8,11 +8,12 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/shard"
 )
 
-// A Loader reads samples from storage and judges them. Of an image stored as plain pixels it
-// reads only the rows that its crop needs, and of a JPEG what is decoded from entry points, if
-// that saves enough. It belongs to one goroutine.
+// A Loader reads samples from storage and judges them. Of an image stored as plain pixels, or
+// packed, it reads only the rows that its crop needs, and of a JPEG what is decoded from entry points,
+// if that saves enough. It belongs to one goroutine.
 type Loader struct {
 	ds        *dataset.Dataset
 	transform resample.Options
@@ -42,7 +43,7 @@ func (l *Loader) Load(ctx context.Context, epoch int, id int64, whole bool, grow
 	switch {
 	case whole:
 	case l.saves(epoch, id, indexed):
-		part = l.part
+		part, first = l.part, l.front(id)
 	default:
 		if first = l.reach(epoch, id, indexed); first > 0 {
 			part = l.part
@@ -61,32 +62,42 @@ func (l *Loader) Load(ctx context.Context, epoch int, id int64, whole bool, grow
 // saves reports, as far as the index tells, whether reading only a part is worth the additional
 // read it takes.
 func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
-	raw := IsRaw(l.ds, int(id))
-	if !raw && !l.entries.allows(id) {
+	rows := CostOf(l.ds, int(id)) != shard.Encoded // can be read alone
+	if !rows && !l.entries.allows(id) {
 		return false
 	}
 	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
 	if height == 0 {
-		return raw // decided from the file's header
+		return rows // decided from the file's header
 	}
 	size := int64(height) * int64(width) * 3
 	if indexed.Known() {
 		size = indexed.Size
 	}
 	t := l.transform.Choose(epoch, id, height, width)
-	_, _, rows, _ := t.Source()
-	if size/int64(height)*int64(height-rows) < l.ds.LeastSaved() {
+	_, _, shown, _ := t.Source()
+	if size/int64(height)*int64(height-shown) < l.ds.LeastSaved() {
 		return false
 	}
-	return raw || l.entries.has(id, indexed)
+	return rows || l.entries.has(id, indexed)
 }
 
-// reach is how far into its file a JPEG is read where one read up to there is likely to do: to the end of the
-// last row of its crop, by its entry points. 0: that skips too little, or is not known.
+// front is what is read of a packed image to know where its rows are, and 0 for others.
+func (l *Loader) front(id int64) int64 {
+	if CostOf(l.ds, int(id)) != shard.Packed {
+		return 0
+	}
+	return decode.PackedFront(l.ds.Size(int(id), true))
+}
+
+// reach is how far into its file a JPEG or a packed image is read where one read up to there is likely to do: to the end
+// of the last row of its crop, by its entry points, or with a margin by its share of the rows. 0: that skips too little,
+// or is not known.
 func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
 	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
 	stored := l.options.IgnoreOrientation || l.ds.IsUpright(int(id)) // rows of the file are rows of the image
-	if !l.entries.allows(id) || height == 0 || !indexed.Known() || !stored {
+	packed := CostOf(l.ds, int(id)) == shard.Packed
+	if !packed && !l.entries.allows(id) || height == 0 || !indexed.Known() || !stored {
 		return 0
 	}
 	t := l.transform.Choose(epoch, id, height, width)
@@ -94,12 +105,16 @@ func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
 	if below := height - top - rows; indexed.Size/int64(height)*int64(below) < dataset.LeastInOne {
 		return 0
 	}
-	if !l.entries.has(id, indexed) {
-		return 0
+	var first int64
+	switch {
+	case packed:
+		const margin = 16 // some rows take more than others
+		first = l.front(id) + indexed.Size/int64(height)*int64(top+rows) + indexed.Size/margin
+	case l.entries.has(id, indexed):
+		scale := l.options.ScaleOf(t)
+		top, _, rows, _ = t.Reduced(scale, 0, 0).Source()
+		first = l.entries.reach(l.options.Options, height, top+rows, scale)
 	}
-	scale := l.options.ScaleOf(t)
-	top, _, rows, _ = t.Reduced(scale, 0, 0).Source()
-	first := l.entries.reach(l.options.Options, height, top+rows, scale)
 	if first <= dataset.HeadBytes || indexed.Size-first < dataset.LeastInOne {
 		return 0
 	}
@@ -115,7 +130,7 @@ func (l *Loader) partOf(head []byte, size int64) (from, to int64, ok bool) {
 	height, width := h.Size(l.options.IgnoreOrientation)
 	job := l.options.Plan(h, l.transform.Choose(l.epoch, l.id, height, width), pixels.Target{})
 	if h.Format != decode.JPEG {
-		return decode.PartOf(head, size, job.Region)
+		return decode.PartOf(head, size, job.Region, job.Scale)
 	}
 	if !l.entries.allows(l.id) {
 		return 0, 0, false

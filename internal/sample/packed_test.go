@@ -6,8 +6,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,6 +255,81 @@ func TestPackedDamage(t *testing.T) {
 	for _, bad := range v.Bad {
 		if filepath.Ext(bad.Path) != ".bfs" {
 			t.Errorf("%s: %s", bad.Path, bad.Reason)
+		}
+	}
+}
+
+// TestPackedParts: of a packed image only the rows of its crop are read: between two offsets where that
+// skips much, and else up to the last one. The pixels are those of the whole file, at every scale of
+// decoding, and a change of what is read is found.
+func TestPackedParts(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	img := image.NewRGBA(image.Rect(0, 0, 1000, 800))
+	for i := range img.Pix {
+		img.Pix[i] = byte(i>>6) + byte(random.IntN(40))
+	}
+	var large, photo, small bytes.Buffer
+	err := errors.Join(png.Encode(&large, img), jpeg.Encode(&photo, img, nil), jpeg.Encode(&small, img.SubImage(image.Rect(0, 0, 400, 300)), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, count := files{"0.png": large.Bytes(), "1.jpg": photo.Bytes(), "2.jpg": small.Bytes()}.packed(t)
+	if count != len(short) {
+		t.Fatalf("%d of %d images were packed", count, len(short))
+	}
+	ds := openStored(t, stored["folder"], short)
+	r := newReader(t, ds)
+	o := pixels.Options{Options: decode.Options{MaxPixels: 1 << 28}}
+	for _, side := range []int{150, 40} {
+		transform := resample.Options{
+			Mode: resample.RandomResizedCrop, Height: side, Width: side, CropArea: [2]float64{0.02, 0.5}, CropRatio: resample.DefaultCropRatio,
+		}
+		l := NewLoader(ds, transform, o, nil)
+		for i := range ds.Len() {
+			less, skipped, found := 0, 0, 0
+			for epoch := range 60 {
+				buf := bytes.Repeat([]byte{0xee}, 8<<20)
+				data, read, _, err := l.Load(t.Context(), epoch, int64(i), false, func(n int) []byte { return buf[:n] })
+				if err != nil {
+					t.Fatal(err)
+				}
+				whole, err := r.Read(t.Context(), i, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				part := whole
+				part.Data = data
+				choice := transform.Choose(epoch, int64(i), whole.Height, whole.Width)
+				shown := func(img Image) ([]byte, error) {
+					pix := make([]byte, 3*side*side)
+					return pix, r.Draw(img, choice, pixels.Target{Pix: pix, Stride: 3 * side})
+				}
+				want, err := shown(whole)
+				got, err2 := shown(part)
+				if err != nil || err2 != nil || !bytes.Equal(want, got) {
+					t.Fatalf("%s, epoch %d: other pixels: %v, %v", ds.Path(i), epoch, err, err2)
+				}
+				if read > int64(len(data)) {
+					t.Errorf("%s: %d bytes of %d were read", ds.Path(i), read, len(data))
+				}
+				if read < int64(len(data)) {
+					less++
+				}
+				n := len(data)
+				for n > 0 && data[n-1] == 0xee {
+					n--
+				}
+				if bytes.Contains(data[:n], bytes.Repeat([]byte{0xee}, 5000)) {
+					skipped++
+				}
+				data[1000+epoch*len(data)/70] ^= 1
+				if _, err := shown(part); err != nil {
+					found++
+				}
+			}
+			if less < 20 || i < 2 && skipped < 20 || found < 5 || found == 60 {
+				t.Errorf("%s at %d: of 60 reads, %d were of less than the file, %d left out what precedes the crop, and %d changes were found", ds.Path(i), side, less, skipped, found)
+			}
 		}
 	}
 }

@@ -1,0 +1,108 @@
+package decode
+
+import "encoding/binary"
+
+// strips are the parts of a packed image's body that can be decoded alone: bands of rows, or chunks of
+// a row of MCUs. They follow one another after a table, which has an entry for each: where it ends,
+// and its CRC-32C in the last four bytes.
+type strips struct {
+	start        int // bytes of the body before them
+	across, down int // strips beside one another, and below
+	rows         int // of the image in each
+	beyond       int // more such rows, above and below, that depend on a strip
+	table        []byte
+	mcus, blocks int // of a JPEG: MCUs in a row, and blocks in an MCU
+}
+
+// sumBytes is the size of an entry's checksum.
+const sumBytes = 4
+
+// strips finds the strips of a body, of which there may be no more than what precedes them. ok is
+// false if that is not all there, or is not of such an image.
+func (p *packed) strips(body []byte) (s strips, ok bool) {
+	entry := losslessEntry
+	if p.kind == kindLossless {
+		s = strips{across: 1, down: losslessBands(p.height), rows: losslessBand, start: losslessHead}
+		if len(body) > 0 && body[0] == pixelsIndex {
+			s.start += losslessPalette
+		}
+	} else {
+		q, err := readTiersFrame(body, p.width, p.height)
+		if err != nil {
+			return s, false
+		}
+		entry = tiersEntry
+		s = strips{across: (q.across + tiersMCUs - 1) / tiersMCUs, down: q.down, rows: 8 * q.vmax, beyond: 2, mcus: q.across, blocks: q.blocks}
+		s.start = tiersHeader + int(body[2])*tiersTable
+	}
+	size := int64(entry) * int64(s.across) * int64(s.down)
+	if int64(len(body)-s.start) < size {
+		return s, false
+	}
+	s.table = body[s.start:][:size]
+	s.start += int(size)
+	return s, true
+}
+
+// each calls f with where each strip is in the body and where its checksum is. It returns false if f
+// does, or if one ends before it begins.
+func (s *strips) each(f func(i int, from, to int64, sum []byte) bool) bool {
+	n := s.across * s.down
+	entry := len(s.table) / n
+	from := int64(s.start)
+	for i := range n {
+		e := s.table[i*entry:][:entry]
+		to := int64(s.start) + int64(binary.LittleEndian.Uint32(e))
+		if s.blocks > 0 {
+			to = from + int64(s.blocks)*int64(min(tiersMCUs, s.mcus-i%s.across*tiersMCUs))
+			for k := range tiersStreams {
+				to += int64(binary.LittleEndian.Uint16(e[2*k:]))
+			}
+		}
+		if to < from || !f(i, from, to, e[entry-sumBytes:]) {
+			return false
+		}
+		from = to
+	}
+	return true
+}
+
+// of returns which rows of strips decoding a region at 1/scale reads.
+func (s *strips) of(r Region, scale int) (first, end int) {
+	first = max(0, (r.Y-s.beyond)*scale/s.rows)
+	return first, min(s.down, (scale*(r.Y+r.H+s.beyond)+s.rows-1)/s.rows)
+}
+
+// part returns which bytes of a packed image decoding a region reads, apart from what precedes the
+// strips. ok is false if these are all of it, or if head ends before the strips.
+func packedPart(head []byte, size int64, r Region, scale int) (from, to int64, ok bool) {
+	p, err := readPacked(head, false)
+	if err != nil {
+		return 0, 0, false
+	}
+	s, ok := p.strips(head[packedHead:])
+	if !ok || r.Y < 0 || r.H < 1 || r.Y+r.H > (p.height+scale-1)/scale {
+		return 0, 0, false
+	}
+	first, end := s.of(r, scale)
+	if end-first == s.down {
+		return 0, 0, false // the rest has a checksum, too
+	}
+	s.each(func(i int, a, b int64, _ []byte) bool {
+		if i == first*s.across {
+			from = packedHead + a
+		}
+		if i == end*s.across-1 {
+			to = packedHead + b
+		}
+		return to == 0
+	})
+	return from, to, from > 0 && from <= to && to <= size
+}
+
+// PackedFront is the most bytes that precede the strips of a packed image of so many pixels, so that
+// PartOf can say which of these a region needs.
+func PackedFront(height, width int) int64 {
+	chunks := ((int64(width)+7)/8/tiersMCUs + 1) * ((int64(height) + 7) / 8)
+	return packedHead + max(tiersHeader+3*tiersTable+tiersEntry*chunks, losslessHead+losslessPalette+losslessEntry*int64(losslessBands(height)))
+}
