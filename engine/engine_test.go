@@ -67,9 +67,23 @@ func number(n int, id int64) int {
 	return (int(id)-even)*2 + 1
 }
 
+// indexes is where the tests keep indexes, since many open a dataset several times.
+var indexes string
+
+func TestMain(m *testing.M) {
+	var err error
+	if indexes, err = os.MkdirTemp("", "indexes"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(indexes)
+	os.Exit(code)
+}
+
 func openDataset(t testing.TB, dir string) *dataset.Dataset {
 	t.Helper()
-	ds, err := dataset.Open(context.Background(), dir, dataset.Options{Workers: 2, Prober: Probe})
+	ds, err := dataset.Open(context.Background(), dir, dataset.Options{Workers: 2, Prober: Probe, CacheDir: indexes})
 	if err != nil {
 		t.Fatal(err)
 	}
