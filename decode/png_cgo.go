@@ -55,6 +55,15 @@ func pngKept(h Header) int64 {
 	return max(strip, min(fast, 2*rows+C.BFS_JOIN_SLACK+4*int64(h.Width)+1+strip))
 }
 
+// valueScratch estimates what is kept after a mask: the fast path takes all depths then.
+func valueScratch(h Header) int64 {
+	if h.Format != PNG {
+		return 0
+	}
+	h.inflated = pngInflated(h.Width, h.Height, 8*int(h.stored))
+	return pngKept(h)
+}
+
 // pngScratch estimates what libpng and zlib allocate: two rows as stored, one as converted, and
 // the inflate window.
 func pngScratch(width, height, bits int) int64 {

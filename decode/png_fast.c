@@ -9,8 +9,8 @@
 /* The fast path: libdeflate inflates the whole image at once, several times as fast as zlib,
  * and the rows are unfiltered from there into the destination.
  *
- * It takes 8-bit images that are not interlaced, whose chunks are complete, in order and
- * sound. It leaves everything else to libpng, which reads the file from its start: so what is
+ * It takes images of 8 bits a sample, or of any number if they are wanted as they are stored, that
+ * are not interlaced, whose chunks are complete, in order and sound. It leaves everything else to libpng, which reads the file from its start: so what is
  * wrong with a file, and what is forgiven, is decided in one place. This code only has to
  * make sure that it accepts nothing that libpng refuses. (zlib is stricter than libdeflate:
  * it refuses codes that no symbol has, or runs of code lengths past their last. The image
@@ -24,8 +24,9 @@ typedef struct {
     int stored; /* pixels are wanted as they are stored, of as many bytes as the view has channels */
     int portable;
 
-    int kind; /* IHDR's colour type */
-    int step; /* bytes per stored pixel */
+    int kind;  /* IHDR's colour type */
+    int depth; /* bits per sample: 8, or any if pixels are wanted as they are stored */
+    int step;  /* bytes per stored pixel; 1 where several are in a byte */
     const uint8_t *palette;
     int colors;
 
@@ -96,8 +97,10 @@ static int read_ihdr(image *m, const chunk *c)
     if (big_endian(b) != (uint32_t)m->view->width || big_endian(b + 4) != (uint32_t)m->view->height)
         return 0;
     m->kind = b[9];
-    m->step = steps[b[9]];
-    return b[8] == 8 && !b[10] && !b[11] && !b[12] && (!m->stored || m->step == m->view->channels);
+    m->depth = b[8];
+    m->step = steps[b[9]] * (m->depth == 16 ? 2 : 1);
+    const int usual = m->stored ? m->step == m->view->channels && m->step <= 4 : m->depth == 8;
+    return usual && !b[10] && !b[11] && !b[12];
 }
 
 static int read_plte(image *m, const chunk *c)
@@ -158,7 +161,8 @@ enum { INFLATES_TO = 1032 };
  * And no memory is allocated for more rows than the data can inflate to. */
 static int allocate(image *m, bfs_kept *k)
 {
-    const uint64_t stride = 1 + (uint64_t)m->view->width * m->step, rows = stride * m->view->height;
+    const uint64_t bits = m->depth < 8 ? m->depth : 8 * m->step;
+    const uint64_t stride = 1 + (m->view->width * bits + 7) / 8, rows = stride * m->view->height;
     const uint64_t strip = (uint64_t)BFS_STRIP * m->view->w * m->view->channels;
     const uint64_t joined = m->full > 1 ? m->deflated_size : 0;
     if (rows / INFLATES_TO > m->deflated_size || joined > rows + BFS_JOIN_SLACK || rows + stride + strip + joined > BFS_FAST_SCRATCH)
@@ -285,6 +289,26 @@ static int filters_known(const image *m)
     return 1;
 }
 
+/* split writes values of fewer than 8 bits, the first one in the highest bits of a byte. */
+static void split(uint8_t *to, const uint8_t *from, int n, int depth)
+{
+    const int mask = (1 << depth) - 1;
+    for (int i = 0, at = 0; i < n; i++, at += depth)
+        to[i] = from[at >> 3] >> (8 - depth - (at & 7)) & mask;
+}
+
+/* unfilter_bits is unfilter of a whole image with several pixels in a byte. */
+static void unfilter_bits(const image *m)
+{
+    const uint8_t *above = m->zeros;
+    for (int y = 0; y < m->view->height; y++) {
+        uint8_t *row = m->inflated + y * m->stride;
+        bfs_unfilter(row[0], row + 1, row + 1, above, m->stride - 1, 1, m->portable);
+        above = row + 1;
+        split(m->to + y * m->view->dy, above, m->view->width, m->depth);
+    }
+}
+
 /* unfilter stops at the region's last row and last column. Rows that need no conversion are
  * unfiltered into the destination, others in place. */
 static void unfilter(const image *m)
@@ -313,6 +337,9 @@ int bfs_png_fast(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, con
     if (!k->inflater || !read_chunks(&m) || !allocate(&m, k) || !inflate(&m, k->inflater) || !filters_known(&m))
         return 0;
     fill_table(&m);
-    unfilter(&m);
+    if (m.depth < 8)
+        unfilter_bits(&m);
+    else
+        unfilter(&m);
     return 1;
 }

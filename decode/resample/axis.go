@@ -1,6 +1,9 @@
 package resample
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Coordinates are on a grid of 2^-32 pixels, so that adding whole pixels to them is exact: a
 // region decoded by itself is filtered with the same weights, to the last bit, as within the
@@ -22,7 +25,16 @@ func onGrid(x float64) float64 { return float64(toGrid(x)) / grid }
 
 // fit returns the axis that resizes the pixels in [lo, hi) to n.
 func fit(lo, hi, n int) Axis {
-	return Axis{Start: float64(lo), Step: onGrid(float64(hi-lo) / float64(n)), Lo: lo, Hi: hi, N: n}
+	return Axis{Start: float64(lo), Step: onGrid(float64(hi-lo) / float64(n)), Lo: lo, Hi: hi, N: n, Whole: n}
+}
+
+// Nearest returns the pixel that output i shows where pixels are chosen rather than filtered, as those of
+// masks are: the one that has its centre, and of two that meet there the later one. Unlike Start and
+// Step, which are on the grid, it is exact. It has no meaning after Reduced.
+func (a Axis) Nearest(i int) int {
+	high, low := bits.Mul64(uint64(2*(a.First+i)+1), uint64(a.Hi-a.Lo))
+	q, _ := bits.Div64(high, low, uint64(2*a.Whole))
+	return a.Lo + min(int(q), a.Hi-a.Lo-1)
 }
 
 func (a Axis) copies() bool { return a.Step == 1 && a.Start == math.Floor(a.Start) }

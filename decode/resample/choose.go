@@ -78,7 +78,7 @@ func scaled(n, to, from, least int) int {
 // also returns the visible part of the source.
 func cut(n, resized, first, keep int) (a Axis, from, size float64) {
 	a = fit(0, n, resized)
-	a.N = keep
+	a.First, a.N = first, keep
 	a.Start = onGrid(part(first, n, resized))
 	return a, part(first, n, resized), part(keep, n, resized)
 }
