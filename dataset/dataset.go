@@ -128,8 +128,8 @@ func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 	return height, width
 }
 
-// IsUpright reports whether sample i is known to be stored upright.
-func (d *Dataset) IsUpright(i int) bool { return d.table.row[i].orient == 1 }
+// Orientation is how sample i is stored, by EXIF: 1 upright, to 8; 0 if that is not known.
+func (d *Dataset) Orientation(i int) uint8 { return d.table.row[i].orient }
 
 // Format is sample i's format as the Prober or the manifest named it, "" if the sample has a
 // Problem or is Unread.

@@ -217,8 +217,8 @@ func parseFormat(text string) (uint8, error) {
 		name = "packed"
 	}
 	number, ok := formatNumber(name)
-	if !ok {
-		return 0, fmt.Errorf("format %q is not one of %s", text, strings.Join(formats[1:], ", "))
+	if !ok || number >= ofImages {
+		return 0, fmt.Errorf("format %q is not one of %s", text, strings.Join(formats[1:ofImages], ", "))
 	}
 	return number, nil
 }

@@ -29,8 +29,12 @@ const (
 )
 
 // formats are the formats that samples can have, by the number in their row, which stored indexes
-// have, too: new ones come last. The first stands for a format that is not known.
-var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp", "packed"}
+// have, too: new ones come last. The first stands for a format that is not known; the last ones are of masks, by what
+// their values are.
+var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp", "packed", "mask8", "mask16", "maskrgb"}
+
+// ofImages is how many formats manifests may name.
+const ofImages = 7
 
 // formatNumber returns the number of a format, 0 if there is no such format.
 func formatNumber(name string) (number uint8, ok bool) {

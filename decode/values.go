@@ -66,6 +66,9 @@ func (d *Decoder) ValueNeeds(h Header) int64 {
 	return h.Scratch + max(0, valueScratch(h)-d.kept.size())
 }
 
+// ValueNeeds is Decoder.ValueNeeds of one that holds nothing.
+func ValueNeeds(h Header) int64 { return h.Scratch + valueScratch(h) }
+
 // Values writes the values of a mask, a whole file, as they are stored, whatever its orientation: row
 // after row, each of so many bytes as ValueBytes returns, the higher one of two first. to has exactly
 // the room. Errors are those of Decode.

@@ -75,7 +75,8 @@ type content struct {
 // placement is where the bytes of a batch are. It is constant while the batch is laid out.
 type placement struct {
 	buf    *pinned.Buffer
-	pixels []byte
+	pixels []byte    // of images
+	masks  []byte    // elements of masks
 	slot   *gpu.Slot // of the form CUDA, and of a batch that may get that form
 	onGPU  []bool    // the slots that are in that memory alone; nil: none
 
@@ -114,8 +115,8 @@ func (b *batch) assignSamples(c Budget) {
 		b.items = 1 // the batch consists of repetitions only
 	}
 	b.samples = make([]catalog.Sample, len(b.slots))
-	b.spec = c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout))
-	b.large = c.largest(b.slots[:b.items])
+	b.spec = c.SpecIn(c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout)), b.form)
+	b.large = c.largest(b.slots[:b.items], b.key.Part)
 }
 
 // A task is a kind of work for batch workers, each of which does one kind alone.
@@ -147,9 +148,15 @@ func (b *batch) isSent() bool { return b.source != nil && b.form == layout.CUDA 
 func (b *batch) isAway(slot int) bool { return b.onGPU != nil && b.onGPU[slot] }
 
 // slotBytes are the pixels of one slot.
-func (b *batch) slotBytes(i int) []byte {
-	n := int(b.spec.SampleBytes())
-	return b.pixels[i*n : (i+1)*n : (i+1)*n]
+func (b *batch) slotBytes(i int) []byte { return b.part(b.pixels, i) }
+
+// maskBytes are the elements of a slot's mask.
+func (b *batch) maskBytes(i int) []byte { return b.part(b.masks, i) }
+
+// part is the i-th of as many parts as there are slots.
+func (b *batch) part(of []byte, i int) []byte {
+	n := len(of) / max(1, len(b.slots))
+	return of[i*n : (i+1)*n : (i+1)*n]
 }
 
 // assemble repeats the last sample in padded slots and writes the header. No worker decodes
@@ -166,6 +173,7 @@ func (b *batch) assemble() {
 			b.onGPU[i] = true
 		} else {
 			copy(b.slotBytes(i), b.slotBytes(b.items-1))
+			copy(b.maskBytes(i), b.maskBytes(b.items-1))
 		}
 		b.samples[i] = b.samples[b.items-1]
 	}

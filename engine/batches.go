@@ -20,7 +20,7 @@ type batches struct {
 	opts    *Options // with the catalog's
 	memory  *memory
 	kept    *kept
-	bad     *badSamples
+	bad     *badParts
 	meter   *meter
 
 	mu       sync.Mutex

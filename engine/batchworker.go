@@ -83,9 +83,14 @@ func (w batchWorker) layOut(b *batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.buf = buf; b.form.Tensor() {
+	if b.buf = buf; b.form.Tensor() || b.form == layout.MasksNPY {
 		start := layout.DataOffset(b.form, b.spec)
-		b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
+		elements := buf.Bytes()[start : start+b.spec.Bytes()]
+		if b.key.Part.HasImages() {
+			b.pixels = elements
+		} else {
+			b.masks = elements
+		}
 	}
 	if b.slot = all.device.slotAhead(b); b.slot != nil {
 		b.onGPU = make([]bool, len(b.slots))
@@ -139,7 +144,11 @@ func (w batchWorker) assemble(b *batch) (err error) {
 // copySource makes the bytes of a copy.
 func (w batchWorker) copySource(c *batch) {
 	all, source := w.batches, c.source
-	if c.form == layout.PNG {
+	switch c.form {
+	case layout.MasksPNG:
+		layout.PutMaskSheet(c.buf.Bytes(), c.spec, source.masks, source.valid)
+		return
+	case layout.PNG:
 		all.catalog.Converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
 		return
 	}

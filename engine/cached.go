@@ -64,7 +64,7 @@ func (k *kept) decodingOrder(b *batch) []int32 {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	if k.keeper == nil {
+	if k.keeper == nil || !b.key.Part.HasImages() {
 		return order
 	}
 	const moves = places * places

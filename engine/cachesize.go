@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/keep"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -105,12 +106,15 @@ func (c Budget) encodedSize(i int) int64 {
 
 // largest is what the largest sample of a batch may take while it is made, if that is more than there is always room for; or
 // else 0.
-func (c Budget) largest(slots []shard.Slot) int64 {
+func (c Budget) largest(slots []shard.Slot, part Part) int64 {
 	const perPixel = 16                        // more than any codec takes, and the resizer
 	input, pixels := c.Pages.Largest, int64(0) // a page, or else a sample as it is stored and unpacked
 	for _, s := range slots {
 		h, w := c.SizeOf(s.ID)
-		input, pixels = max(input, 2*c.encodedSize(int(s.ID))), max(pixels, perPixel*int64(h)*int64(w))
+		if c.readsImages(part) {
+			input = max(input, 2*c.encodedSize(int(s.ID)))
+		}
+		input, pixels = max(input, 2*c.maskSize(s.ID, part)), max(pixels, perPixel*int64(h)*int64(w))
 	}
 	if load, drawing := roomApart(c.Options.MemoryLimit); input <= load && pixels <= drawing {
 		return 0
@@ -125,6 +129,9 @@ func (c Budget) spareMemory() int64 {
 	o := c.Options
 	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes()
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.TensorSize()))
+	if o.Masks != nil {
+		batches += saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.Size(Key{}, layout.MasksNPY)))
+	}
 	const plans = 4 // plans of four epochs at least
 	kept := shares{memory: 1}
 	if c.Dataset.Kept() != nil {

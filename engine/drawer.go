@@ -25,6 +25,7 @@ type drawer struct {
 	packed   [2]pinned.Host // samples that are packed
 	packing  [2]decode.Packing
 	writers  [2]*layout.Writer
+	columns  []int      // where those of a mask are
 	held     pinned.Use // by decoders, as the account has it
 	charged  int64      // the part of all memory that the ledger has
 
@@ -107,13 +108,15 @@ func (d *drawer) draw(hands []*load) {
 		switch err := l.sample.drawn; {
 		case err == nil:
 			drawn++
-			l.record()
-		case all.opts.Transform.Mode == resample.RandomResizedCrop:
+			if l.shows() {
+				l.record()
+			}
+		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.half == Images:
 			l.sample.drawn = partError{err, l.item.of().Epoch}
 		}
 		l.item.endWriting()
 	}
-	if drawn > 0 {
+	if drawn > 0 && able[0].half == Images {
 		all.device.share.processorTook(began, drawn)
 		all.kept.rates.drew(able, time.Since(began))
 	}
@@ -190,6 +193,10 @@ func (d *drawer) decode(able []*load) {
 	var planned [2]*load
 	n := 0
 	for _, l := range able {
+		if l.half == Masks { // which is no one's other of a pair
+			l.sample.drawn = d.drawMask(l)
+			continue
+		}
 		if l.sample.drawn = d.plan(n, l); l.sample.drawn != nil {
 			continue
 		}
@@ -215,7 +222,7 @@ func (d *drawer) decode(able []*load) {
 // plan says where the pixels of a sample, the first or second of a pair, go, and allocates the memory that making them takes.
 func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
-	if b := l.item.b; d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
+	if b := l.item.b; l.shows() && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
 	}
 	if f.job = f.job.Into(target); f.job.Memory > 0 {
@@ -228,6 +235,9 @@ func (d *drawer) plan(i int, l *load) (err error) {
 // ledger refuses that.
 func (d *drawer) admit(i int, l *load, only bool) bool {
 	n := d.decoders[i].Needs(l.sample.head)
+	if l.half == Masks {
+		n = d.decoders[i].ValueNeeds(l.sample.head)
+	}
 	if m := l.sample.job.Memory; m > 0 {
 		n += max(0, d.pixels[i].Plan(m)-d.pixels[i].Bytes())
 	}

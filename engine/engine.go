@@ -44,7 +44,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	m.reserve(useRuntime, runtimeBytes)
 	m.reserve(useIndex, ds.MemoryBytes()+c.Plan.MemoryBytes())
 	all := &batches{
-		catalog: c.Catalog, opts: c.Options, memory: m, bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
+		catalog: c.Catalog, opts: c.Options, memory: m, bad: newBadParts(c, m.ledger), meter: &meter{start: time.Now()},
 		table: map[Key]*batch{}, tried: map[Key]bool{},
 	}
 	all.ctx, all.cancel = context.WithCancel(context.Background())
@@ -106,7 +106,7 @@ func (e *Engine) reading() (names []string) {
 	defer e.mu.Unlock()
 	for _, l := range e.flow.hung.loads {
 		if l.fetchingSince.Load() != 0 {
-			names = append(names, e.catalog.Dataset.Path(int(l.fetching.Load())))
+			names = append(names, l.batches.bad.path(l.fetching.Load()))
 		}
 	}
 	for k := range e.readers.checks {
@@ -173,7 +173,7 @@ func (e *Engine) Remedy(err error) string { return e.opts.Remedy(err) }
 func (e *Engine) HasGPU() bool { return e.opts.Device != nil }
 
 // Errors lists the samples that could not be read, in the order of discovery.
-func (e *Engine) Errors() []BadSample { return e.bad.all() }
+func (e *Engine) Errors() []BadSample { return e.bad.list() }
 
 // Reserve permanently takes bytes out of the memory limit, for the code that serves the batches.
 // It may exceed the limit, which then leaves nothing for batches.
@@ -210,18 +210,21 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 		return catalog.Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
 	}
 	if e.catalog.Options.OnError == Fail {
-		return e.catalog.DescribeWith(k, e.bad.known), nil
+		return e.catalog.DescribeWith(k, e.bad.knownOf), nil
 	}
 	e.mu.Lock()
 	form := e.streams.UsualForm(k.Shard)
 	e.mu.Unlock()
-	b, err := e.readers.hold(ctx, k, form)
+	b, err := e.readers.hold(ctx, e.catalog.Of(k, form), form)
 	if err != nil {
 		return catalog.Description{}, err
 	}
 	defer e.unhold(b)
-	d := b.description()
-	d.Spec = d.Spec.In(e.catalog.Options.Layout)
+	d := b.description() // the same, whichever part it was
+	d.Key, d.Spec = k, d.Spec.In(e.catalog.Options.Layout)
+	if !b.key.Part.HasImages() {
+		d.Spec = e.catalog.SpecOf(b.slots)
+	}
 	return d, nil
 }
 
@@ -239,6 +242,7 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	if form == layout.CUDA && e.opts.Device == nil {
 		return nil, fmt.Errorf("%w: %s.%s without a GPU", ErrNotExist, k, form.Ext())
 	}
+	k = e.catalog.Of(k, form)
 	b, err := e.readers.hold(ctx, k, form)
 	for err == nil && b.form != form {
 		source, next := b, form
@@ -271,6 +275,7 @@ func (e *Engine) Begin(k Key, form layout.Form) (made bool) {
 	if !form.Large() || form == layout.CUDA && e.opts.Device == nil {
 		form = c.TensorForm()
 	}
+	k = c.Of(k, form)
 	fits := c.Size(k, c.MadeIn(form)) <= e.memory.forBatches()
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -106,7 +106,7 @@ func newFlow(all *batches) *flow {
 		batches: all, newLoader: func(p pixels.Options, e *sample.Entries) loader {
 			return sample.NewLoader(all.catalog.Dataset, o.Transform, p, e)
 		},
-		hung: &hung{log: o.Logger, ds: all.catalog.Dataset, most: o.loads(), began: time.Now(), allocations: &all.memory.allocations}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
+		hung: &hung{log: o.Logger, bad: all.bad, most: o.loads(), began: time.Now(), allocations: &all.memory.allocations}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
 		own: newOwnReads(all.catalog.Dataset.Remote), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
 	}
 	f.work.L, f.gpuWork.L = &all.mu, &all.mu
@@ -135,7 +135,7 @@ func (f *flow) underWay() int { return f.loading + len(f.ready) }
 // mayLoad reports whether another sample may be loaded ahead. Loads that hang do not count, nor do
 // those that wait for memory.
 func (f *flow) mayLoad() bool {
-	if f.batches.closed || f.forGPU() || !f.own.slow {
+	if f.batches.closed || !f.own.slow {
 		return false
 	}
 	n := f.underWay() - len(f.room.waiting) - int(f.hung.count.Load())
@@ -172,7 +172,7 @@ func (d *drawer) next() []*load {
 	d.rounds++
 	f.wasDrawing(d)
 	for !all.closed {
-		if b := all.schedule.nextSlot(); b != nil && f.own.isDue(d, len(f.ready)) && !f.forGPU() {
+		if b := all.schedule.nextSlot(); b != nil && f.own.isDue(d, len(f.ready)) {
 			if !d.readHere(b) {
 				return nil
 			}
@@ -369,7 +369,7 @@ func (f *flow) endIdle() {
 	f.idle = nil
 }
 
-// forGPU reports whether all slots are left to the workers of the GPU.
+// forGPU reports whether all slots of images are left to the workers of the GPU.
 func (f *flow) forGPU() bool {
 	return f.onlyGPU || f.batches.device.share.takesAll() && f.hung.count.Load() == 0
 }
@@ -419,7 +419,7 @@ func (l *load) wasDrawn() {
 	switch {
 	case l.waits:
 		l.drawn <- struct{}{}
-	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File): // more may have to be read
+	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File), err == nil && l.hasOther(): // more may have to be read
 		l.batches.wait.Go(func() { l.conclude(err) })
 	default:
 		l.conclude(err)

@@ -80,7 +80,7 @@ func (w *gpuWorker) claim() []*load {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for !all.closed {
-		if b := all.schedule.nextSlot(); b != nil {
+		if b := all.schedule.nextForGPU(); b != nil {
 			n := min(w.portion(b), len(w.hands))
 			for _, l := range w.hands[:n] {
 				l.take(b)
@@ -91,6 +91,7 @@ func (w *gpuWorker) claim() []*load {
 				return w.hands[:n]
 			}
 		}
+		all.flow.loadAhead() // what no GPU fills
 		all.flow.gpuWaits++
 		all.flow.gpuWork.Wait()
 		all.flow.gpuWaits--

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/batchfs/batchfs/dataset"
 )
 
 // stallAfter is how long a read may take before its storage counts as hanging: far longer than
@@ -22,7 +20,7 @@ const standIns = 6
 // for it, and batches on other storage go on. The lock of the batches guards it, except count.
 type hung struct {
 	log         *slog.Logger
-	ds          *dataset.Dataset
+	bad         *badParts
 	began       time.Time // times of reads count from here
 	allocations *allocations
 	loads       []*load // all there are
@@ -66,9 +64,9 @@ func (h *hung) find(now time.Time) (found []*load) {
 		if since == 0 || l.stalled || min(now.Sub(h.began)-time.Duration(since), calm) < stallAfter {
 			continue
 		}
-		id := int(l.fetching.Load())
-		inStore := h.ds.InStore(id)
-		if inStore && !h.ds.IsAway(id) {
+		ds, id := h.bad.of(l.fetching.Load())
+		inStore := ds.InStore(id)
+		if inStore && !ds.IsAway(id) {
 			continue // it waits for its turn, or for one slow answer
 		}
 		h.count.Add(1)
@@ -78,7 +76,7 @@ func (h *hung) find(now time.Time) (found []*load) {
 		}
 		l.stalled = true
 		if !inStore { // a store says so itself, once
-			h.log.Warn("storage does not answer: a read hangs, other batches go on without it", "path", h.ds.Path(id), "seconds", stallAfter.Seconds())
+			h.log.Warn("storage does not answer: a read hangs, other batches go on without it", "path", ds.Path(id), "seconds", stallAfter.Seconds())
 		}
 		found = append(found, l)
 	}

@@ -14,7 +14,7 @@ func TestAllocatingIsNotHanging(t *testing.T) {
 	e := start(t, testDir(t, 8), func(o *Options) { o.PrefetchDepth = 0 })
 	synctest.Test(t, func(t *testing.T) {
 		a := &allocations{began: time.Now()}
-		h := &hung{log: e.opts.Logger, ds: e.catalog.Dataset, began: time.Now(), allocations: a}
+		h := &hung{log: e.opts.Logger, bad: e.bad, began: time.Now(), allocations: a}
 		l := &load{batches: e.batches}
 		h.loads = []*load{l}
 		time.Sleep(time.Millisecond)

@@ -22,7 +22,7 @@ func (it item) isCurrent() bool { return it.b.state < ready }
 // take hands out the next slot of a batch.
 func (l *load) take(b *batch) {
 	l.item, l.again, l.input.asks = item{l.batches, b, int(b.todo[0])}, false, amount{}
-	l.sample.instead = ""
+	l.sample.instead, l.half = "", b.key.Part.First()
 	b.inFlight++
 	if b.todo = b.todo[1:]; len(b.todo) == 0 {
 		l.batches.takeWork.Broadcast() // the next batch may start now

@@ -27,10 +27,11 @@ type load struct {
 	drawn        chan struct{} // gets a value when its pixels were made, if somebody waits for that
 	waits        bool          // somebody does
 
-	fetching      atomic.Int64 // the sample being read from storage
+	fetching      atomic.Int64 // the sample being read from storage; of a mask, -1 - its number
 	fetchingSince atomic.Int64 // since when, counted from hung.began; 0: none
 
 	again bool // the sample was read before, and given up
+	half  Part // what it carries of the sample: Images, or Masks
 
 	// Guarded by batches.mu; item is changed by the holder of the load.
 	item    item  // where the sample belongs

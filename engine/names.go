@@ -6,6 +6,14 @@ import "github.com/batchfs/batchfs/internal/catalog"
 type (
 	Catalog = catalog.Catalog
 	Key     = catalog.Key
+	Part    = catalog.Part
+)
+
+// What is made of a batch together.
+const (
+	Images = catalog.Images
+	Masks  = catalog.Masks
+	Both   = catalog.Both
 )
 
 // What becomes of a sample that cannot be read.

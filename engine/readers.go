@@ -171,11 +171,11 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
 	defer catch(&err)
 	if b != nil {
-		return slices.ContainsFunc(b.missing, func(id int64) bool { return r.bad.check(id) == nil }), nil
+		return slices.ContainsFunc(b.missing, func(id int64) bool { return r.bad.checkIn(k.Part, id) == nil }), nil
 	}
 	slots, valid := r.catalog.Slots(k)
 	for _, s := range slots[:min(max(valid, 1), len(slots))] {
-		if err := r.bad.check(s.ID); err != nil {
+		if err := r.bad.checkIn(k.Part, s.ID); err != nil {
 			return false, err
 		}
 	}
@@ -245,7 +245,7 @@ func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady
 func (all *batches) newCopy(source *batch, form layout.Form) *batch {
 	c := &batch{key: source.key, form: form, done: make(chan struct{})}
 	c.source, c.spec, c.valid = source, source.spec, source.valid
-	if form != layout.PNG {
+	if form.Tensor() {
 		c.spec = source.spec.In(form.OrderOf(all.opts.Layout))
 	}
 	if source.copies == nil {

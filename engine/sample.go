@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -26,6 +27,7 @@ type fetched struct {
 	status    catalog.Status
 	seen      dataset.Identity // unknown if the file could not be opened
 	data      []byte
+	mask      catalog.Mask // if it is one
 	head      decode.Header
 	packed    bool // data came packed from memory
 	packs     bool // it is to be packed for there
@@ -67,7 +69,9 @@ func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 // from it ends the batch.
 func (l *load) settle(err error) (settled error) {
 	defer catch(&settled)
-	err = l.verdict(err)
+	if err = l.verdict(err); err == nil {
+		err = l.otherHalf()
+	}
 	if err == nil || fault.Of(err) != fault.File {
 		return err
 	}
@@ -95,7 +99,12 @@ func (l *load) zero(reason string) error {
 		return err
 	}
 	defer l.item.endWriting()
-	all.catalog.Converter.Fill(b.slotBytes(slot), b.spec, all.opts.Fill)
+	if b.key.Part.HasImages() {
+		all.catalog.Converter.Fill(b.slotBytes(slot), b.spec, all.opts.Fill)
+	}
+	if b.key.Part.HasMasks() {
+		all.catalog.Options.Masks.Fill(b.maskBytes(slot))
+	}
 	b.samples[slot] = catalog.Sample{ID: b.slots[slot].ID, Label: -1, Status: catalog.StatusZeroed, Reason: reason}
 	return nil
 }
@@ -126,12 +135,15 @@ func (l *load) replace(cause error) error {
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
-		l.again, l.input.asks = false, amount{}
+		l.again, l.input.asks, l.half = false, amount{}, b.key.Part.First()
 		err := l.obtain(id, catalog.StatusReplaced, false)
 		if err == nil {
 			err = l.drawOne()
 		}
-		if err = l.verdict(err); err == nil || fault.Of(err) != fault.File {
+		if err = l.verdict(err); err == nil {
+			err = l.otherHalf()
+		}
+		if err == nil || fault.Of(err) != fault.File {
 			return err
 		}
 	}
@@ -143,6 +155,7 @@ func (l *load) replace(cause error) error {
 // wraps ErrBad.
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
+	bad, id := l.judge()
 	if damaged := p.packed && fault.Of(err) == fault.File; damaged || errors.Is(err, decode.ErrPart) {
 		if damaged { // not the file, which is read again
 			all.kept.cache.Drop(p.id)
@@ -153,14 +166,15 @@ func (l *load) verdict(err error) error {
 	}
 	switch {
 	case err == nil:
-		all.bad.wasRead(p.id)
+		bad.wasRead(id)
+		all.bad.proven.note(l.half, p.id, l.item.of().Epoch)
 		return nil
 	case errors.Is(err, ErrBad):
 		return err
 	case fault.Of(err) == fault.File:
-		return all.bad.report(p.id, err, p.seen)
+		return bad.report(id, err, p.seen)
 	case fault.Of(err) == fault.Machine, fault.Of(err) == fault.Memory:
-		return fmt.Errorf("%s: %w", all.catalog.Dataset.Path(int(p.id)), dataset.Reason(err))
+		return fmt.Errorf("%s: %w", bad.ds.Path(int(id)), dataset.Reason(err))
 	}
 	return err
 }
@@ -169,22 +183,29 @@ func (l *load) verdict(err error) error {
 func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	defer l.endFetch()
 	defer catch(&err)
+	if l.half == Masks {
+		return l.fetchMask(id, st)
+	}
 	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
 	l.beginFetch(id)
-	if err := all.bad.check(id); err != nil {
+	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {
 		return err
 	}
-	if p.data, p.seen, err = l.load(l.item, epoch, id, st == catalog.StatusReplaced, whole); err != nil {
+	aside := st == catalog.StatusReplaced || !l.shows() // it is not read as planned
+	if p.data, p.seen, err = l.load(l.item, epoch, id, aside, whole); err != nil {
 		return err
 	}
-	p.entries = st == catalog.StatusOK && l.entries != nil && !l.noParts && decode.Sniff(p.data) == decode.JPEG
+	p.entries = !aside && l.entries != nil && !l.noParts && decode.Sniff(p.data) == decode.JPEG
 	if p.entries && !l.entries.Partial() {
 		l.entries.Find(id, p.seen, p.data)
 	}
 	head, h, width, err := l.loader.Judge(id, p.data)
 	if err == nil && !all.catalog.Fits(b.spec, h, width) {
 		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
+	}
+	if err == nil {
+		err = l.sameOrientation(id, head)
 	}
 	if why := all.catalog.Dataset.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
 		err = all.catalog.Unread(id, why)
@@ -202,8 +223,13 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 // plan decides how the pixels of a sample that was fetched are made, and leaves room for that.
 func (l *load) plan() error {
 	all, p := l.batches, &l.sample
-	p.job = l.pixelOptions.PlanFor(p.head, p.transform, all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
-	p.needs = l.pixelOptions.Needs(p.head)
+	if l.half == Masks {
+		p.job = pixels.Job{Memory: p.mask.Height * p.mask.Width * p.mask.Bytes}
+		p.needs = decode.ValueNeeds(p.head)
+	} else {
+		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.shows() && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
+		p.needs = l.pixelOptions.Needs(p.head)
+	}
 	if p.job.Memory > 0 {
 		empty := pinned.NewHost(all.opts.Memory, nil)
 		p.needs += empty.Plan(p.job.Memory)
@@ -223,7 +249,7 @@ func (l *load) record() {
 // finish makes the slot's pixels of what was decoded, and takes from the decoder what else came of that.
 func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error {
 	all, it, p := l.batches, l.item, &l.sample
-	if err == nil {
+	if err == nil && l.shows() {
 		height, width := p.transform.Size()
 		writer.Begin(it.b.slotBytes(it.slot), it.b.spec, height, width, p.transform.Flip, all.opts.Fill)
 		err = p.job.Finish(p.memory)

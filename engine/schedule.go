@@ -105,8 +105,16 @@ func (s *schedule) tooEarly() bool {
 	})
 }
 
-// nextSlot is the most important batch that has a slot to fill.
-func (s *schedule) nextSlot() *batch { return s.mostImportant(s.making, s.hasSlots) }
+// nextSlot is the most important batch that has a slot to fill, by processors.
+func (s *schedule) nextSlot() *batch {
+	onlyGPU := s.flow.forGPU()
+	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && !(onlyGPU && b.key.Part == Images) })
+}
+
+// nextForGPU is the most important batch that has a slot which a GPU may fill.
+func (s *schedule) nextForGPU() *batch {
+	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && b.key.Part == Images })
+}
 
 // hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or waits for memory: it
 // could not be completed anyway.

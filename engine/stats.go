@@ -167,14 +167,18 @@ func (m *meter) batch(b *batch, full bool) {
 	images, bytes := int64(b.items), int64(len(b.buf.Bytes()))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.images += images
 	m.batches.Decoded++
-	s := m.epoch(b.key.Epoch)
-	s.Batches++
-	if full {
-		s.HitsPerBatch.add(b.hits.Load())
-		s.LocalPerBatch.add(b.local.Load())
-		s.BytesPerBatch.add(b.bytes.Load())
+	if b.key.Part.HasImages() {
+		m.images += images
+		s := m.epoch(b.key.Epoch)
+		s.Batches++
+		if full {
+			s.HitsPerBatch.add(b.hits.Load())
+			s.LocalPerBatch.add(b.local.Load())
+			s.BytesPerBatch.add(b.bytes.Load())
+		}
+	} else {
+		images = 0
 	}
 	now := int64(time.Since(m.start).Seconds())
 	t := &m.recent[now%rateSeconds]
@@ -205,6 +209,14 @@ func (m *meter) read(epoch int, bytes int64, again, local bool) {
 		s.LocalHits++
 	}
 	s.StorageBytes += bytes
+}
+
+// readMask notes a read of a mask.
+func (m *meter) readMask(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.storage.Reads++
+	m.storage.Bytes += bytes
 }
 
 func (m *meter) decoded(jpegs JPEGStats) {
@@ -295,7 +307,7 @@ func (e *Engine) Stats() Stats {
 	s.Batches.Streams, s.Batches.Ahead = e.streams.Count()
 	s.Shards = []ShardStats{}
 	for _, k := range e.streams.Places() {
-		s.Shards = append(s.Shards, ShardStats(k))
+		s.Shards = append(s.Shards, ShardStats{k.Shard, k.Epoch, k.Batch})
 	}
 	return s
 }

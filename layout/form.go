@@ -17,6 +17,8 @@ const (
 	JSON                    // a description of the batch
 	PNG                     // a contact sheet
 	CUDA                    // where in a GPU's memory the tensor is
+	MasksNPY                // .npy, [N,H,W], data at byte Page
+	MasksPNG                // a contact sheet of it
 	NumForms
 )
 
@@ -32,6 +34,8 @@ var forms = [NumForms]string{
 	JSON:        "json",
 	PNG:         "png",
 	CUDA:        "cuda",
+	MasksNPY:    "masks.npy",
+	MasksPNG:    "masks.png",
 }
 
 // Forms returns the forms that every mount has, in the order in which they are documented: all
@@ -66,7 +70,9 @@ func (f Form) Tensor() bool { return f <= SafeTensors }
 
 // Large reports whether the form needs the batch's pixels, and so lives in batch memory or in a
 // GPU's: the tensor forms, the contact sheet and CUDA.
-func (f Form) Large() bool { return f.Tensor() || f == PNG || f == CUDA }
+func (f Form) Large() bool {
+	return f.Tensor() || f == PNG || f == CUDA || f == MasksNPY || f == MasksPNG
+}
 
 // OrderOf returns the order of the form's tensor; def is the mount's own order.
 func (f Form) OrderOf(def Order) Order {

@@ -68,7 +68,7 @@ func (n Normalization) complete(channels int) Normalization {
 
 func check(t DType, channels int, n Normalization) error {
 	switch {
-	case t.Size() == 0:
+	case t.Size() == 0 || t == Int32:
 		return &option.Error{Field: "dtype", Rule: "uint8, float16, bfloat16 or float32", Value: strconv.Itoa(int(t))}
 	case channels != 1 && channels != maxChannels:
 		return &option.Error{Field: "channels", Rule: "1 or 3", Value: strconv.Itoa(channels)}

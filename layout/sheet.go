@@ -56,12 +56,7 @@ func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
 	}
 	g := newSheet(s)
 	dst = dst[:g.png.size()]
-	for y := range g.height {
-		row := g.png.row(dst, y)
-		for x := range row {
-			row[x] = sheetBackground
-		}
-	}
+	g.clear(dst)
 	if s.H > 0 && s.W > 0 {
 		each := int(s.SampleBytes())
 		for i := range s.N {
@@ -69,6 +64,20 @@ func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
 		}
 	}
 	g.png.finish(dst, g.width, g.height, g.chans)
+}
+
+func (g *sheet) clear(dst []byte) {
+	for y := range g.height {
+		row := g.png.row(dst, y)
+		for x := range row {
+			row[x] = sheetBackground
+		}
+	}
+}
+
+// place is where the thumbnail of slot i is.
+func (g *sheet) place(i int) (left, top int) {
+	return sheetMargin + i%g.cols*(g.thumbW+sheetMargin), sheetMargin + i/g.cols*(g.thumbH+sheetMargin)
 }
 
 // A source is one sample's part of a tensor.
@@ -80,8 +89,7 @@ type source struct {
 
 // drawSample draws the thumbnail of slot i.
 func (g *sheet) drawSample(dst []byte, src *source, i int, padded bool) {
-	left := sheetMargin + i%g.cols*(g.thumbW+sheetMargin)
-	top := sheetMargin + i/g.cols*(g.thumbH+sheetMargin)
+	left, top := g.place(i)
 	var sums [3 * sheetCell]uint32
 	for ty := range g.thumbH {
 		clear(sums[:])

@@ -13,12 +13,14 @@ func Size(f Form, s Spec) int64 {
 		return math.MaxInt64
 	}
 	switch f {
-	case NHWCForm, NCHWForm, NPY, SafeTensors:
+	case NHWCForm, NCHWForm, NPY, SafeTensors, MasksNPY:
 		return DataOffset(f, s) + s.Bytes()
 	case Valid:
 		return smallHeader + int64(s.N)
 	case Labels, IDs, Sizes:
 		return smallHeader + 8*int64(s.N)
+	case MasksPNG:
+		return newMaskSheet(s).png.size()
 	case PNG:
 		return newSheet(s).png.size()
 	}
@@ -29,7 +31,7 @@ func Size(f Form, s Spec) int64 {
 // multiple of Page. It is 0 for forms that hold no tensor.
 func DataOffset(f Form, s Spec) int64 {
 	switch f {
-	case NPY:
+	case NPY, MasksNPY:
 		return Page
 	case SafeTensors:
 		return imagesOffset(s)
@@ -54,6 +56,8 @@ func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	case NPY:
 		shape := s.Shape()
 		putNPYHeader(dst[:Page], s.DType.names().numpy, shape[:]...)
+	case MasksNPY:
+		putNPYHeader(dst[:Page], s.DType.names().numpy, s.N, s.H, s.W)
 	case SafeTensors:
 		putSafeTensors(s, dst[:imagesOffset(s)], m)
 	}

@@ -15,6 +15,7 @@ const (
 	Float16
 	BFloat16
 	Float32
+	Int32 // of masks alone
 )
 
 type dtypeNames struct {
@@ -29,6 +30,7 @@ var dtypes = [...]dtypeNames{
 	Float16:  {"float16", "<f2", "F16", 2},
 	BFloat16: {"bfloat16", "<V2", "BF16", 2},
 	Float32:  {"float32", "<f4", "F32", 4},
+	Int32:    {"int32", "<i4", "I32", 4},
 }
 
 func (t DType) names() dtypeNames {

@@ -26,7 +26,47 @@ import (
 )
 
 // A Key names a batch. All three numbers count from 0.
-type Key struct{ Shard, Epoch, Batch int }
+type Key struct {
+	Shard, Epoch, Batch int
+	Part                Part
+}
+
+// A Part is what of a batch is made together: a batch of masks is one of its own, with a reader, and batches
+// made ahead, of its own.
+type Part uint8
+
+const (
+	Images Part = iota // and all that is not made
+	Masks              // the masks of the same samples
+	Both               // images and masks, for a form that has both
+)
+
+// Of is the batch of which a form is made.
+func (c *Catalog) Of(k Key, f layout.Form) Key {
+	k.Part = Images
+	switch {
+	case c.Options.Masks == nil:
+	case f == layout.MasksNPY || f == layout.MasksPNG:
+		k.Part = Masks
+	case f == layout.SafeTensors:
+		k.Part = Both
+	}
+	return k
+}
+
+// HasImages reports whether a part has images.
+func (p Part) HasImages() bool { return p != Masks }
+
+// HasMasks reports whether a part has masks.
+func (p Part) HasMasks() bool { return p != Images }
+
+// First is what is made first of a sample.
+func (p Part) First() Part {
+	if p == Both {
+		return Images
+	}
+	return p
+}
 
 // String is the batch's path below the mountpoint, without an extension.
 func (k Key) String() string {
@@ -74,7 +114,7 @@ func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	// No epoch has more batches than the first: unpadded reading credits what it has read
 	// ahead to later epochs.
 	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), Pages: ds.Pages(), Converter: converter}
-	if err := c.checkSizes(); err != nil {
+	if err := cmp.Or(c.checkSizes(), c.checkMasks()); err != nil {
 		return nil, err
 	}
 	sum := sha256.New()
@@ -146,6 +186,9 @@ func (c *Catalog) Settings() map[string]any {
 		settings["resize_to"] = o.Transform.ResizeTo
 	}
 	c.addOrder(settings)
+	if o.Masks != nil {
+		settings["masks"] = o.Masks.settings()
+	}
 	return settings
 }
 
@@ -188,9 +231,9 @@ func (c *Catalog) Next(k Key) (Key, bool) {
 }
 
 // Steps is how many batches to comes after from in reading order, below 0 if it comes before
-// it, or 0 if they are not in one shard or more than most apart.
+// it, or 0 if they are not in one shard, not of one part, or more than most apart.
 func (c *Catalog) Steps(from, to Key, most int) int {
-	if from.Shard != to.Shard {
+	if from.Shard != to.Shard || from.Part != to.Part {
 		return 0
 	}
 	n := c.Plan.BatchesBefore(to.Epoch) + int64(to.Batch) - c.Plan.BatchesBefore(from.Epoch) - int64(from.Batch)
@@ -219,7 +262,9 @@ func (c *Catalog) Valid(k Key) int {
 
 // Size is the exact size in bytes of a batch in one of its forms except JSON, or
 // math.MaxInt64 if no file can be that large.
-func (c *Catalog) Size(k Key, f layout.Form) int64 { return layout.Size(f, c.Spec(k)) }
+func (c *Catalog) Size(k Key, f layout.Form) int64 {
+	return layout.Size(f, c.SpecIn(c.Spec(k), f))
+}
 
 // TensorForm is the form that holds just a tensor in the mount's layout.
 func (c *Catalog) TensorForm() layout.Form {
@@ -232,8 +277,11 @@ func (c *Catalog) TensorForm() layout.Form {
 // MadeIn is the form in which a batch is made for a reader of another one: pictures and what is on
 // a GPU are copies.
 func (c *Catalog) MadeIn(f layout.Form) layout.Form {
-	if f == layout.PNG || f == layout.CUDA {
+	switch f {
+	case layout.PNG, layout.CUDA:
 		return c.TensorForm()
+	case layout.MasksPNG:
+		return layout.MasksNPY
 	}
 	return f
 }

@@ -95,7 +95,7 @@ func (l *Loader) front(id int64) int64 {
 // or is not known.
 func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
 	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
-	stored := l.options.IgnoreOrientation || l.ds.IsUpright(int(id)) // rows of the file are rows of the image
+	stored := l.options.IgnoreOrientation || l.ds.Orientation(int(id)) == 1 // rows of the file are rows of the image
 	packed := CostOf(l.ds, int(id)) == shard.Packed
 	if !packed && !l.entries.allows(id) || height == 0 || !indexed.Known() || !stored {
 		return 0

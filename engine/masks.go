@@ -1,0 +1,329 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// Masks are made as images are: a load reads the mask of a slot's sample, and a drawer makes its elements. A batch of
+// masks is one of its own, with Key.Part; a form that has images and masks is made of both, one after the other.
+// What is decided of an image, as its crop, is decided of its mask by the index of the images, so a batch of masks reads
+// no image. Caches in memory, packed forms and GPUs do not concern masks; the memory that they take is accounted as that of images.
+//
+// Where bad samples are replaced or zeroed, a sample is bad in all of its batches if its image or its mask is. Each batch finds that
+// out for itself, by making the other half of each sample, too, and throwing it away; but not of those that were made before
+// from the same file, which proven knows.
+//
+// Where bad samples fail, each batch fails for what it shows, and for what the index has against either half.
+
+// badParts are the bad ones among images, and among masks.
+type badParts struct {
+	*badSamples             // images
+	masks       *badSamples // nil: there are none
+	catalog     *catalog.Catalog
+	proven      proven
+}
+
+func newBadParts(c Budget, l *ledger) *badParts {
+	p := &badParts{badSamples: newBadSamples(c.Dataset, l, c.Options.Logger), catalog: c.Catalog}
+	if o := c.Catalog.Options.Masks; o != nil && o.Dataset != nil {
+		p.masks = newBadSamples(o.Dataset, l, c.Options.Logger)
+	}
+	if c.Catalog.Options.Masks != nil && c.Catalog.Options.OnError != Fail {
+		n := c.Dataset.Len()
+		l.force(useIndex, 8*int64(n))
+		p.proven.in = [2][]uint32{Images: make([]uint32, n), Masks: make([]uint32, n)}
+		p.proven.every = c.Catalog.Options.Transform.Mode != resample.RandomResizedCrop
+	}
+	return p
+}
+
+// maskRow is the number of the mask of a sample; -1: it is in no file.
+func (p *badParts) maskRow(id int64) int64 {
+	if p.masks == nil {
+		return -1
+	}
+	return int64(p.catalog.Options.Masks.Rows[id])
+}
+
+// of is the dataset of what a load reads, and its number there; see load.fetching.
+func (p *badParts) of(fetching int64) (*dataset.Dataset, int) {
+	if fetching < 0 {
+		return p.masks.ds, int(-1 - fetching)
+	}
+	return p.ds, int(fetching)
+}
+
+func (p *badParts) path(fetching int64) string {
+	ds, i := p.of(fetching)
+	return ds.Path(i)
+}
+
+// list lists what could not be read, in the order of discovery.
+func (p *badParts) list() []BadSample {
+	list := p.all()
+	if p.masks != nil {
+		list = append(list, p.masks.all()...)
+		slices.SortStableFunc(list, func(a, b BadSample) int { return a.Time.Compare(b.Time) })
+	}
+	return list
+}
+
+func (p *badParts) total() int64 {
+	if p.masks == nil {
+		return p.badSamples.total()
+	}
+	return p.badSamples.total() + p.masks.total()
+}
+
+// knownOf is badSamples.known of a slot's image, or else of its mask.
+func (p *badParts) knownOf(s shard.Slot) string {
+	why, row := p.known(s), p.maskRow(s.ID)
+	if why == "" && row >= 0 {
+		if why = p.masks.known(shard.Slot{ID: row, Epoch: s.Epoch}); why != "" {
+			why = p.masks.ds.Path(int(row)) + ": " + why
+		}
+	}
+	return why
+}
+
+// checkIn is badSamples.check of what makes a sample bad in a batch.
+func (p *badParts) checkIn(part Part, id int64) (err error) {
+	either := p.catalog.Options.OnError != Fail
+	if part.HasImages() || either {
+		err = p.check(id)
+	}
+	if row := p.maskRow(id); err == nil && row >= 0 && (part.HasMasks() || either) {
+		err = p.masks.check(row)
+	}
+	return err
+}
+
+// indexedMask returns what the index has against the mask of a sample; it counts for all batches of that sample.
+func (p *badParts) indexedMask(id int64) error {
+	if p.catalog.Options.Masks == nil {
+		return nil
+	}
+	bad, row := p.badSamples, p.maskRow(id)
+	if row >= 0 {
+		if bad = p.masks; bad.ds.Problem(int(row)) != "" {
+			return bad.check(row)
+		}
+		if why := bad.ds.Unread(int(row)); why != "" {
+			return nil // it is found out when it is read
+		}
+	} else {
+		row = id
+	}
+	height, width := p.ds.Size(int(id), true)
+	if height == 0 {
+		return nil
+	}
+	m := p.catalog.IndexedMask(id)
+	if err := p.catalog.CheckMask(&m, height, width, p.ds.Orientation(int(id))); err != nil {
+		return bad.report(row, err, unknownIdentity)
+	}
+	return nil
+}
+
+// proven are images and masks that were made without a fault: by sample, in which epoch, plus 1, or in any. It is kept only where
+// a fault of either counts for both.
+type proven struct {
+	mu    sync.Mutex
+	in    [2][]uint32 // by Part
+	every bool        // images, too, are good in every epoch if they are in one
+}
+
+const inAny = 1<<32 - 1
+
+func (p *proven) note(half Part, id int64, epoch int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.in[half] == nil {
+		return
+	}
+	if p.in[half][id] = uint32(epoch + 1); half == Masks || p.every {
+		p.in[half][id] = inAny
+	}
+}
+
+func (p *proven) has(half Part, id int64, epoch int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.in[half][id]
+	return in == inAny || in == uint32(epoch+1)
+}
+
+// shows reports whether the batch shows the half of the sample that a load carries.
+func (l *load) shows() bool { return l.half == l.item.b.key.Part || l.item.b.key.Part == Both }
+
+// judge returns where the half of the sample that a load carries is known if it is bad, and its number there.
+func (l *load) judge() (*badSamples, int64) {
+	p := &l.sample
+	if row := l.batches.bad.maskRow(p.id); l.half == Masks && row >= 0 {
+		return l.batches.bad.masks, row
+	}
+	return l.batches.bad.badSamples, p.id
+}
+
+// hasOther reports whether the other half of the sample may have to be made, too.
+func (l *load) hasOther() bool {
+	o := &l.batches.catalog.Options
+	return o.Masks != nil && (o.OnError != Fail || l.item.b.key.Part == Both)
+}
+
+// otherHalf makes the other half of a sample of which one was made: in its place, or just to find out whether it is bad.
+func (l *load) otherHalf() error {
+	all, first := l.batches, l.sample
+	if !l.hasOther() {
+		return nil
+	}
+	half := l.half
+	defer func() { l.half, l.sample = half, first }()
+	l.half = Images
+	if half == Images {
+		l.half = Masks
+	}
+	if !l.shows() && all.bad.proven.has(l.half, first.id, l.item.of().Epoch) {
+		if bad, id := l.judge(); bad.sameFile(id) {
+			return nil
+		}
+	}
+	l.again, l.input.asks = false, amount{}
+	err := l.obtain(first.id, first.status, false)
+	if err == nil {
+		err = l.drawAgain()
+	}
+	return l.verdict(err)
+}
+
+// sameFile reports whether a sample's file is still the one that was indexed.
+func (f *badSamples) sameFile(id int64) bool {
+	_, err := f.look(int(id))
+	return err == nil
+}
+
+// fetchMask reads the mask of a sample, and finds out how it is shown.
+func (l *load) fetchMask(id int64, st catalog.Status) error {
+	all, p, epoch := l.batches, &l.sample, l.item.of().Epoch
+	c := all.catalog
+	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
+	if err := all.bad.indexedMask(id); err != nil {
+		return err
+	}
+	height, width := c.Dataset.Size(int(id), true)
+	orientation := c.Dataset.Orientation(int(id))
+	if h, _ := c.SizeOf(id); h == 0 { // only the image knows
+		l.half = Images
+		err := l.fetch(id, st, true)
+		l.half = Masks
+		if err != nil {
+			return err
+		}
+		height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
+		*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead, transform: p.transform}
+	} else {
+		h, w := c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
+		p.transform = all.opts.Transform.Choose(epoch, id, h, w)
+	}
+	p.mask = c.IndexedMask(id)
+	if row := int64(p.mask.Row); row >= 0 {
+		l.fetching.Store(-1 - row)
+		if err := cmp.Or(all.bad.masks.check(row), l.readMask(row)); err != nil {
+			return err
+		}
+	}
+	if err := c.CheckMask(&p.mask, height, width, orientation); err != nil {
+		return err
+	}
+	return l.plan()
+}
+
+// readMask reads a mask's file, and judges it.
+func (l *load) readMask(row int64) (err error) {
+	all, p, m := l.batches, &l.sample, &l.sample.mask
+	ds := all.bad.masks.ds
+	l.input.refused = nil
+	var read int64
+	p.data, read, p.seen, err = ds.LoadPart(all.ctx, int(row), nil, l.input.grow, nil, 0)
+	if outOfDescriptors(err) && all.memory.giveBackIdle() {
+		p.data, read, p.seen, err = ds.LoadPart(all.ctx, int(row), nil, l.input.grow, nil, 0)
+	}
+	if err = cmp.Or(l.input.refused, err); err != nil {
+		return err
+	}
+	all.meter.readMask(read)
+	if p.head, err = decode.ReadHeader(p.data, true); err != nil {
+		return err
+	}
+	n, err := decode.ValueBytes(p.data)
+	if err != nil {
+		return err
+	}
+	if m.Bytes == 0 { // it could not be read when it was indexed
+		m.Height, m.Width, m.Bytes = p.head.Height, p.head.Width, n
+	}
+	if m.Height != p.head.Height || m.Width != p.head.Width || m.Bytes != n {
+		return fmt.Errorf("%w: %dx%d values of %d bytes, but the index says %dx%d of %d", sample.ErrUnfit, p.head.Height, p.head.Width, n, m.Height, m.Width, m.Bytes)
+	}
+	if pixels := int64(m.Height) * int64(m.Width); pixels > all.opts.Decoding.MaxPixels {
+		return fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, pixels, all.opts.Decoding.MaxPixels)
+	}
+	return nil
+}
+
+// sameOrientation refuses an image that is not stored as the index says, on which its mask depends.
+func (l *load) sameOrientation(id int64, head decode.Header) error {
+	c := l.batches.catalog
+	indexed := c.Dataset.Orientation(int(id))
+	if c.Options.Masks == nil || c.Options.Decoding.IgnoreOrientation || indexed == 0 || indexed == head.Orientation {
+		return nil
+	}
+	return fmt.Errorf("%w: its EXIF orientation is %d, and a manifest that says its size says that it is upright; leave height, width and format out of the manifest",
+		sample.ErrUnfit, head.Orientation)
+}
+
+// drawMask makes the elements of a mask in its slot, if the batch shows it.
+func (d *drawer) drawMask(l *load) error {
+	all, p, b := d.batches, &l.sample, l.item.b
+	memory, err := all.memory.grow(&d.pixels[0], p.job.Memory)
+	if err != nil {
+		return err
+	}
+	pix, o := memory[:p.job.Memory], all.catalog.Options.Masks
+	if p.mask.Row < 0 {
+		err = o.Draw(p.id, pix)
+	} else {
+		err = d.decoders[0].Values(pix, p.data, p.head)
+	}
+	if err != nil || !l.shows() {
+		return err
+	}
+	mask := pixels.NewMask(pix, p.mask.Height, p.mask.Width, p.mask.Bytes, p.mask.Orientation)
+	o.Put(b.maskBytes(l.item.slot), b.spec.W, mask, p.transform, &d.columns)
+	return nil
+}
+
+// readsImages reports whether a batch reads images.
+func (c Budget) readsImages(part Part) bool {
+	return part.HasImages() || c.Catalog.Options.OnError != Fail
+}
+
+// maskSize is the size of the file of a sample's mask; 0: a batch reads none.
+func (c Budget) maskSize(id int64, part Part) int64 {
+	o := c.Catalog.Options.Masks
+	if o == nil || o.Rows[id] < 0 || !part.HasMasks() && c.Catalog.Options.OnError == Fail {
+		return 0
+	}
+	return max(0, o.Dataset.Stat(int(o.Rows[id])).Size)
+}

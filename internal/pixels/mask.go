@@ -1,0 +1,137 @@
+package pixels
+
+import (
+	"encoding/binary"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+)
+
+// Values are what the values of masks become in a tensor. They are never interpolated: each element
+// is the value of the nearest pixel.
+type Values struct {
+	// Map is by stored value, of up to 16 bits; those beyond its end, and those that it has a negative number for, become
+	// Ignore. nil: all stay as they are.
+	Map    []int32
+	Ignore int32 // also where there is no image
+	Wide   bool  // elements are int32, not uint8
+}
+
+// Bytes is the size of an element.
+func (v *Values) Bytes() int {
+	if v.Wide {
+		return 4
+	}
+	return 1
+}
+
+// A Mask is a mask as it is stored: values of so many bytes, the highest first, but of 3 bytes (red,
+// green, blue) the lowest. Pixel (x, y) of the image that it belongs to is at first + x*dx + y*dy.
+type Mask struct {
+	Pix           []byte
+	bytes         int
+	first, dx, dy int
+}
+
+// NewMask lays out a mask of height x width values, which has an orientation by EXIF.
+func NewMask(pix []byte, height, width, bytes int, orientation uint8) Mask {
+	m := Mask{Pix: pix, bytes: bytes}
+	head := decode.Header{Height: height, Width: width, Orientation: orientation}
+	m.first, m.dx, m.dy = decode.Options{}.Steps(head, decode.Region{W: width, H: height}, bytes, width*bytes)
+	return m
+}
+
+// MaskOrientation says how a mask of mh x mw values lies in relation to its image, which has h x w stored
+// pixels and an orientation by EXIF: as if the result had that orientation itself. A mask of the
+// stored size belongs to stored pixels, else one of the upright size to those. ignored says that
+// the image is shown as it is stored.
+func MaskOrientation(mh, mw, h, w int, orientation uint8, ignored bool) (of uint8, ok bool) {
+	switch stored := mh == h && mw == w; {
+	case stored && ignored:
+		return 1, true
+	case stored:
+		return max(orientation, 1), true
+	case orientation < 5 || mh != w || mw != h:
+		return 0, false
+	case !ignored:
+		return 1, true
+	case orientation == 6: // it is undone
+		return 8, true
+	case orientation == 8:
+		return 6, true
+	}
+	return orientation, true
+}
+
+// Put writes the elements of a mask under the transform of its image to a slot with rows of so many
+// elements. The rest of the slot becomes Ignore. columns is scratch memory, which grows as needed.
+func (v *Values) Put(slot []byte, width int, m Mask, t resample.Transform, columns *[]int) {
+	h, w := t.Size()
+	each := v.Bytes()
+	at := append((*columns)[:0], make([]int, w)...)
+	*columns = at
+	for j := range at {
+		k := j
+		if t.Flip {
+			k = w - 1 - j
+		}
+		at[k] = m.first + t.X.Nearest(j)*m.dx
+	}
+	stride, before := width*each, -1
+	for i := range h {
+		row, y := slot[i*stride:][:stride], t.Y.Nearest(i)
+		if y == before {
+			copy(row, slot[(i-1)*stride:])
+			continue
+		}
+		before = y
+		v.putRow(row[:w*each], m, y*m.dy, at)
+		v.Fill(row[w*each:])
+	}
+	v.Fill(slot[h*stride:])
+}
+
+// putRow writes the elements of a row, whose pixels are in these places after one of the mask.
+func (v *Values) putRow(to []byte, m Mask, from int, at []int) {
+	switch {
+	case !v.Wide && v.Map == nil:
+		for j, x := range at {
+			to[j] = m.Pix[from+x]
+		}
+	case !v.Wide:
+		for j, x := range at {
+			to[j] = uint8(v.of(uint32(m.Pix[from+x])))
+		}
+	default:
+		for j, x := range at {
+			p := m.Pix[from+x:]
+			n := uint32(p[0])
+			switch m.bytes {
+			case 2:
+				n = uint32(binary.BigEndian.Uint16(p))
+			case 3:
+				n |= uint32(p[1])<<8 | uint32(p[2])<<16
+			}
+			binary.LittleEndian.PutUint32(to[4*j:], uint32(v.of(n)))
+		}
+	}
+}
+
+func (v *Values) of(stored uint32) int32 {
+	switch {
+	case v.Map == nil:
+		return int32(stored)
+	case int(stored) < len(v.Map) && v.Map[stored] >= 0:
+		return v.Map[stored]
+	}
+	return v.Ignore
+}
+
+// Fill writes Ignore to whole elements.
+func (v *Values) Fill(to []byte) {
+	for i := 0; i < len(to); i += v.Bytes() {
+		if to[i] = uint8(v.Ignore); v.Wide {
+			binary.LittleEndian.PutUint32(to[i:], uint32(v.Ignore))
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package sample
+
+import (
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+)
+
+// maskFormats are what an index says of masks, by the bytes of a value.
+var maskFormats = [...]string{1: "mask8", 2: "mask16", 3: "maskrgb"}
+
+// ProbeMask reads a mask's header for package dataset: it is a [dataset.Prober]. The format is not that of
+// the file, but what the values are, on which the dtype of all masks depends. Size and values are
+// as stored, whatever the file says of its orientation.
+func ProbeMask(head, _ []byte, size int64) (dataset.Header, error) {
+	h, err := Probe(head, nil, size)
+	if err != nil {
+		return h, err
+	}
+	n, err := decode.ValueBytes(head)
+	if err != nil {
+		return dataset.Header{}, err
+	}
+	h.Format, h.Orientation, h.Tail = maskFormats[n], 1, 0
+	return h, nil
+}
+
+// ValueBytes is how many bytes the index says the values of a mask have; 0: it does not know.
+func ValueBytes(masks *dataset.Dataset, i int) int {
+	for n, format := range maskFormats {
+		if n > 0 && masks.Format(i) == format {
+			return n
+		}
+	}
+	return 0
+}
