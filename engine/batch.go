@@ -148,15 +148,15 @@ func (b *batch) isSent() bool { return b.source != nil && b.form == layout.CUDA 
 func (b *batch) isAway(slot int) bool { return b.onGPU != nil && b.onGPU[slot] }
 
 // slotBytes are the pixels of one slot.
-func (b *batch) slotBytes(i int) []byte { return b.part(b.pixels, i) }
+func (b *batch) slotBytes(i int) []byte {
+	n := int(b.spec.SampleBytes())
+	return b.pixels[i*n : (i+1)*n : (i+1)*n]
+}
 
-// maskBytes are the elements of a slot's mask.
-func (b *batch) maskBytes(i int) []byte { return b.part(b.masks, i) }
-
-// part is the i-th of as many parts as there are slots.
-func (b *batch) part(of []byte, i int) []byte {
-	n := len(of) / max(1, len(b.slots))
-	return of[i*n : (i+1)*n : (i+1)*n]
+// maskBytes are the elements of a slot's mask; empty if the batch has none.
+func (b *batch) maskBytes(i int) []byte {
+	n := len(b.masks) / len(b.slots)
+	return b.masks[i*n : (i+1)*n : (i+1)*n]
 }
 
 // assemble repeats the last sample in padded slots and writes the header. No worker decodes
@@ -169,11 +169,11 @@ func (b *batch) assemble() {
 		}
 	}
 	for i := b.items; i < len(b.slots); i++ {
+		copy(b.maskBytes(i), b.maskBytes(b.items-1))
 		if b.isAway(b.items - 1) {
 			b.onGPU[i] = true
-		} else {
+		} else if b.key.Part.HasImages() {
 			copy(b.slotBytes(i), b.slotBytes(b.items-1))
-			copy(b.maskBytes(i), b.maskBytes(b.items-1))
 		}
 		b.samples[i] = b.samples[b.items-1]
 	}

@@ -23,7 +23,7 @@ func (l cutLoader) Load(ctx context.Context, epoch int, id int64, whole bool, gr
 func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
 	t.Helper()
 	e.batches.mu.Lock()
-	b := e.batches.schedule.nextSlot()
+	b := e.batches.schedule.nextForGPU()
 	if b == nil {
 		t.Fatal("nothing to claim")
 	}

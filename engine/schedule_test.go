@@ -59,7 +59,7 @@ func claimed(t *testing.T, e *Engine) *load {
 	t.Helper()
 	e.batches.mu.Lock()
 	defer e.batches.mu.Unlock()
-	b := e.batches.schedule.nextSlot()
+	b := e.batches.schedule.nextForGPU()
 	if b == nil {
 		t.Fatal("nothing to claim")
 	}
@@ -290,13 +290,13 @@ func TestWantedBatchIsLoadedWhileOthersHang(t *testing.T) {
 	hangs.fetchingSince.Store(1)
 	all.flow.hung.count.Store(1)
 	next := own(t, e)
-	if b := all.schedule.nextSlot(); b != nil {
+	if b := all.schedule.nextForGPU(); b != nil {
 		t.Errorf("%s is loaded, which nobody waits for", b.key)
 	}
 	if _, _, err := all.join(next.key, next.form); err != nil {
 		t.Error(err)
 	}
-	if all.schedule.nextSlot() != next {
+	if all.schedule.nextForGPU() != next {
 		t.Error("a batch that is opened is not loaded")
 	}
 }

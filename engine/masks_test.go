@@ -1,0 +1,539 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// maskValue is what the mask of test image i holds at a place.
+func maskValue(i, y, x int, wide bool) uint16 {
+	v := uint16(i*31+y*7+x*3) % 19
+	if wide {
+		return v * 1001
+	}
+	return v
+}
+
+func maskPath(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%03d.png", i)) }
+
+// writeMask writes the mask of test image i, of 8 bits with a palette, or of 16.
+func writeMask(t testing.TB, dir string, i, h, w int, wide bool) {
+	t.Helper()
+	gray := image.NewGray16(image.Rect(0, 0, w, h))
+	indexed := image.NewPaletted(image.Rect(0, 0, w, h), nil)
+	for k := range 19 {
+		indexed.Palette = append(indexed.Palette, color.RGBA{R: uint8(200 - k), G: 9, B: uint8(k), A: 255})
+	}
+	for n := range h * w {
+		v := maskValue(i, n/w, n%w, wide)
+		gray.SetGray16(n%w, n/w, color.Gray16{Y: v})
+		indexed.SetColorIndex(n%w, n/w, uint8(v))
+	}
+	var m image.Image = indexed
+	if wide {
+		m = gray
+	}
+	var b bytes.Buffer
+	if err := errors.Join(png.Encode(&b, m), os.MkdirAll(dir, 0o755), os.WriteFile(maskPath(dir, i), b.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startMasks starts an engine of testDir(n), where image i has the mask that write wrote as it.
+func startMasks(t testing.TB, dir, masks string, n int, change ...func(*Options)) *Engine {
+	t.Helper()
+	e, err := tryMasks(t, dir, masks, n, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func tryMasks(t testing.TB, dir, masks string, n int, change ...func(*Options)) (*Engine, error) {
+	t.Helper()
+	ds, err := dataset.Open(t.Context(), masks, dataset.Options{Workers: 2, Prober: sample.ProbeMask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	rows := make([]int32, n)
+	for id := range rows {
+		for row := range ds.Len() {
+			if ds.Path(row) == filepath.Base(maskPath("", number(n, int64(id)))) {
+				rows[id] = int32(row)
+			}
+		}
+	}
+	o := testOptions()
+	o.Masks = &catalog.MaskOptions{Dataset: ds, Rows: rows}
+	o.Masks.Ignore = 255
+	for _, f := range change {
+		f(&o)
+	}
+	e, err := New(openDataset(t, dir), o)
+	if err == nil {
+		t.Cleanup(func() { e.Close() })
+	}
+	return e, err
+}
+
+func maskDirs(t testing.TB, n int) (dir, masks string) {
+	dir, masks = testDir(t, n), t.TempDir()
+	for i := range n {
+		h, w := testSize(i)
+		writeMask(t, masks, i, h, w, false)
+	}
+	return dir, masks
+}
+
+// maskElements are those of .masks.npy, and its shape as the header says it.
+func maskElements(t testing.TB, file []byte) (values []int32, header string) {
+	t.Helper()
+	header = strings.TrimRight(string(file[10:layout.Page]), " \n")
+	data := file[layout.Page:]
+	if strings.Contains(header, "|u1") {
+		for _, v := range data {
+			values = append(values, int32(v))
+		}
+		return values, header
+	}
+	for ; len(data) >= 4; data = data[4:] {
+		values = append(values, int32(binary.LittleEndian.Uint32(data)))
+	}
+	return values, header
+}
+
+// wantMasks computes the masks of a batch from what its slots show.
+func wantMasks(e *Engine, n int, samples []catalog.Sample, k Key, wide bool) (values []int32) {
+	spec := e.catalog.Spec(k)
+	slots, _ := e.catalog.Slots(k)
+	for i, s := range samples {
+		h, w := testSize(number(n, s.ID))
+		tr := e.catalog.Options.Transform.Choose(slots[i].Epoch, s.ID, h, w)
+		for y := range spec.H {
+			for x := range spec.W {
+				v := e.catalog.Options.Masks.Ignore
+				if oh, ow := tr.Size(); y < oh && x < ow && s.Status != catalog.StatusZeroed {
+					column := x
+					if tr.Flip {
+						column = ow - 1 - x
+					}
+					v = int32(maskValue(number(n, s.ID), tr.Y.Nearest(y), tr.X.Nearest(column), wide))
+				}
+				values = append(values, v)
+			}
+		}
+	}
+	return values
+}
+
+func sameValues(t testing.TB, e *Engine, n int, k Key, wide bool) {
+	t.Helper()
+	file := read(t, e, k, layout.MasksNPY)
+	if size := e.catalog.Size(k, layout.MasksNPY); int64(len(file)) != size {
+		t.Errorf("%s: %d bytes, and %d were announced", k, len(file), size)
+	}
+	d, err := e.Describe(context.Background(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, header := maskElements(t, file)
+	want := wantMasks(e, n, d.Samples, k, wide)
+	dtype := "|u1"
+	if wide {
+		dtype = "<i4"
+	}
+	if shape := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d, %d), }", dtype, d.Spec.N, d.Spec.H, d.Spec.W); header != shape {
+		t.Errorf("%s: header %s, not %s", k, header, shape)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d elements, not %d", k, len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("%s: element %d is %d, not %d", k, i, got[i], want[i])
+		}
+	}
+}
+
+// TestMasks: in every mode, the masks of a batch show what its images do, in every slot, with the ignore index
+// beside them; and the images are the same as without masks.
+func TestMasks(t *testing.T) {
+	const n = 23
+	dir, masks := maskDirs(t, n)
+	for mode := range resample.RandomResizedCrop + 1 {
+		t.Run(mode.String(), func(t *testing.T) {
+			change := func(o *Options) {
+				o.Shuffle, o.Seed, o.PadMultiple = true, 7, 4
+				o.Transform = resample.Options{Mode: mode, Flip: 0.5, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, ResizeTo: 9}
+				if mode != resample.None {
+					o.Transform.Height, o.Transform.Width = 7, 8
+				}
+			}
+			plain, e := start(t, dir, change), startMasks(t, dir, masks, n, change)
+			for _, k := range allKeys(e) {
+				sameValues(t, e, n, k, false)
+				if got := read(t, e, k, layout.NHWCForm); !bytes.Equal(got, read(t, plain, k, layout.NHWCForm)) {
+					t.Errorf("%s: other images than without masks", k)
+				}
+			}
+			if plain.catalog.Fingerprint == e.catalog.Fingerprint {
+				t.Error("the fingerprint says nothing of masks")
+			}
+		})
+	}
+}
+
+// TestWideMasks: one mask of 16 bits makes all elements int32.
+func TestWideMasks(t *testing.T) {
+	const n = 9
+	dir, masks := maskDirs(t, n)
+	for i := range n {
+		h, w := testSize(i)
+		writeMask(t, masks, i, h, w, true)
+	}
+	e := startMasks(t, dir, masks, n, func(o *Options) { o.Masks.Ignore = -1 })
+	for _, k := range allKeys(e) {
+		sameValues(t, e, n, k, true)
+	}
+	narrow := func(o *Options) { o.Masks.Ignore = -1 }
+	_, masks = maskDirs(t, n)
+	if _, err := tryMasks(t, dir, masks, n, narrow); err == nil || !strings.Contains(err.Error(), "ignore index must be 0 to 255") {
+		t.Errorf("masks of 8 bits with an ignore index of -1: %v", err)
+	}
+	if _, err := tryMasks(t, dir, masks, n, func(o *Options) { o.Masks.Ignore, o.Masks.Classes = 18, 19 }); err == nil || !strings.Contains(err.Error(), "none of the 19 classes") {
+		t.Errorf("an ignore index that is a class: %v", err)
+	}
+}
+
+// TestMappedMasks: values become what the map says, and those without a class the ignore index.
+func TestMappedMasks(t *testing.T) {
+	const n = 8
+	dir, masks := maskDirs(t, n)
+	plain := startMasks(t, dir, masks, n)
+	e := startMasks(t, dir, masks, n, func(o *Options) { o.Masks.Map = []int32{5, -1, 0, 77} })
+	a, _ := maskElements(t, read(t, plain, Key{}, layout.MasksNPY))
+	b, _ := maskElements(t, read(t, e, Key{}, layout.MasksNPY))
+	for i, v := range a {
+		want := int32(255)
+		if v < 4 && v != 1 {
+			want = []int32{5, 0, 0, 77}[v]
+		}
+		if b[i] != want {
+			t.Fatalf("%d became %d, not %d", v, b[i], want)
+		}
+	}
+}
+
+// TestDrawnMasks: a mask in no file is drawn.
+func TestDrawnMasks(t *testing.T) {
+	const n = 8
+	dir := testDir(t, n)
+	o := testOptions()
+	o.Masks = &catalog.MaskOptions{
+		Rows: []int32{-1, -1, -1, -1, -1, -1, -1, -1},
+		Size: func(id int64) (int, int) { return testSize(number(n, id)) },
+		Draw: func(id int64, to []byte) error {
+			i := number(n, id)
+			_, w := testSize(i)
+			for k := range to {
+				to[k] = byte(maskValue(i, k/w, k%w, false))
+			}
+			return nil
+		},
+	}
+	for _, o.OnError = range []catalog.OnError{Fail, Replace} {
+		e, err := New(openDataset(t, dir), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameValues(t, e, n, Key{}, false)
+		sameValues(t, e, n, Key{Batch: 1}, false)
+		e.Close()
+	}
+}
+
+// maskFaults are what can be wrong with a file of a mask after it was indexed.
+var maskFaults = map[string]func(t testing.TB, masks string, i int){
+	"missing": func(t testing.TB, masks string, i int) {
+		if err := os.Remove(maskPath(masks, i)); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"truncated": func(t testing.TB, masks string, i int) {
+		if err := os.Truncate(maskPath(masks, i), 90); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"of 16 bits":      func(t testing.TB, masks string, i int) { h, w := testSize(i); writeMask(t, masks, i, h, w, true) },
+	"of another size": func(t testing.TB, masks string, i int) { h, w := testSize(i); writeMask(t, masks, i, h+1, w, false) },
+	"damaged":         func(t testing.TB, masks string, i int) { damageMask(t, maskPath(masks, i)) },
+}
+
+// damageMask damages the pixels of a mask; its size and time stay.
+func damageMask(t testing.TB, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	info, errStat := os.Stat(path)
+	if err = errors.Join(err, errStat); err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(data, []byte("IDAT"))
+	data[at+6] ^= 0xff
+	if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBadMasksFail: under fail, a bad mask is an error of the masks alone that names its file, until it is repaired, whatever
+// was read before; and so is a bad image of the images.
+func TestBadMasksFail(t *testing.T) {
+	const n = 16
+	for name, spoil := range maskFaults {
+		t.Run(name, func(t *testing.T) {
+			dir, masks := maskDirs(t, n)
+			e := startMasks(t, dir, masks, n)
+			spoil(t, masks, 6)  // id 3, of batch 0
+			corrupt(t, dir, 10) // id 5, of batch 1
+			for range 2 {
+				if _, err := e.Open(t.Context(), Key{}, layout.MasksNPY); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "006.png") {
+					t.Errorf("error %v, want ErrBad that names the mask", err)
+				}
+				read(t, e, Key{}, layout.NHWCForm)
+				if _, err := e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm); !errors.Is(err, ErrBad) {
+					t.Errorf("error %v, want ErrBad of the image", err)
+				}
+				sameValues(t, e, n, Key{Batch: 1}, false)
+			}
+			if d, err := e.Describe(t.Context(), Key{}); err != nil || d.Samples[3].Status != catalog.StatusCorrupt || !strings.Contains(d.Samples[3].Reason, "006.png") {
+				t.Errorf("the mask is described as %+v, %v", d.Samples[3], err)
+			}
+			if list := e.Errors(); len(list) != 2 || list[0].Path != "006.png" {
+				t.Errorf("the list is %+v", list)
+			}
+		})
+	}
+}
+
+// TestBadPartsAgree: where bad samples are replaced or zeroed, images, masks and the description agree on which samples they
+// show, whichever is read first.
+func TestBadPartsAgree(t *testing.T) {
+	const n = 16
+	for name, spoil := range maskFaults {
+		for _, policy := range []catalog.OnError{Replace, Zero} {
+			for first, form := range []layout.Form{layout.MasksNPY, layout.NHWCForm, layout.JSON} {
+				t.Run(fmt.Sprintf("%s, %s, %d first", name, policy, first), func(t *testing.T) {
+					dir, masks := maskDirs(t, n)
+					e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError = policy })
+					spoil(t, masks, 4) // id 2
+					corrupt(t, dir, 2) // id 1
+					if form != layout.JSON {
+						read(t, e, Key{}, form)
+					}
+					samples := samplesOf(t, e, Key{})
+					status := catalog.StatusReplaced
+					if policy == Zero {
+						status = catalog.StatusZeroed
+					}
+					for slot, want := range []catalog.Status{catalog.StatusOK, status, status, catalog.StatusOK} {
+						if samples[slot].Status != want {
+							t.Errorf("slot %d is %s, want %s", slot, samples[slot].Status, want)
+						}
+					}
+					if policy == Replace && (samples[1].ID != 3 || samples[2].ID != 3) {
+						t.Errorf("samples %d and %d stand in, not 3", samples[1].ID, samples[2].ID)
+					}
+					sameValues(t, e, n, Key{}, false)
+					sameImages(t, e, n, Key{}, samples)
+				})
+			}
+		}
+	}
+}
+
+// sameImages compares the images of a batch with what its slots show.
+func sameImages(t testing.TB, e *Engine, n int, k Key, samples []catalog.Sample) {
+	t.Helper()
+	got, spec := read(t, e, k, layout.NHWCForm), e.catalog.Spec(k)
+	for slot, s := range samples {
+		h, w := testSize(number(n, s.ID))
+		want := make([]byte, spec.SampleBytes())
+		if s.Status != catalog.StatusZeroed {
+			p := picture(number(n, s.ID), h, w)
+			for y := range h {
+				copy(want[y*spec.W*3:], p[y*w*3:(y+1)*w*3])
+			}
+		}
+		if !bytes.Equal(got[slot*len(want):][:len(want)], want) {
+			t.Errorf("slot %d does not show sample %d", slot, s.ID)
+		}
+	}
+}
+
+// TestIndexedBadMasks: what the index has against a mask counts for images and masks alike.
+func TestIndexedBadMasks(t *testing.T) {
+	const n = 16
+	for name, spoil := range map[string]func(t testing.TB, masks string, i int){
+		"no mask": func(t testing.TB, masks string, i int) {
+			if err := os.WriteFile(maskPath(masks, i), []byte("GIF89a, which is none"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"of another size": maskFaults["of another size"],
+	} {
+		for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+			t.Run(name+", "+policy.String(), func(t *testing.T) {
+				dir, masks := maskDirs(t, n)
+				spoil(t, masks, 4)
+				e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError = policy })
+				if policy == Fail {
+					for _, form := range []layout.Form{layout.NHWCForm, layout.MasksNPY} {
+						if _, err := e.Open(t.Context(), Key{}, form); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "004.png") {
+							t.Errorf("%s: error %v, want ErrBad that names the mask", form, err)
+						}
+					}
+					return
+				}
+				samples := samplesOf(t, e, Key{})
+				if samples[2].Status == catalog.StatusOK {
+					t.Error("the sample is as if its mask were good")
+				}
+				sameValues(t, e, n, Key{}, false)
+				sameImages(t, e, n, Key{}, samples)
+			})
+		}
+	}
+}
+
+// TestRepairedMask: a mask that is bad in the index, and was repaired since, is good.
+func TestRepairedMask(t *testing.T) {
+	const n = 16
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+		dir, masks := maskDirs(t, n)
+		if err := os.WriteFile(maskPath(masks, 4), []byte("nothing"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError = policy })
+		if policy == Fail {
+			if _, err := e.Open(t.Context(), Key{}, layout.MasksNPY); !errors.Is(err, ErrBad) {
+				t.Errorf("error %v, want ErrBad", err)
+			}
+		} else {
+			read(t, e, Key{}, layout.MasksNPY)
+		}
+		h, w := testSize(4)
+		writeMask(t, masks, 4, h, w, false)
+		sameValues(t, e, n, Key{}, false)
+		if samples := samplesOf(t, e, Key{}); samples[2].Status != catalog.StatusOK {
+			t.Errorf("%s: after the repair, the sample is %s", policy, samples[2].Status)
+		}
+	}
+}
+
+// TestOrientedMasks: a mask of the stored size is turned with its image, one of the upright size is not; and where the
+// image is shown as it is stored, the other way round.
+func TestOrientedMasks(t *testing.T) {
+	const h, w = 7, 11
+	dir := t.TempDir()
+	for i := range 2 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.png", i)), noisePNG(t, i, h, w, 0), 0o644); err != nil { // turned to the right
+			t.Fatal(err)
+		}
+	}
+	masks := t.TempDir()
+	writeMask(t, masks, 0, h, w, false) // stored
+	writeMask(t, masks, 1, w, h, false) // upright
+	for _, ignore := range []bool{false, true} {
+		e := startMasks(t, dir, masks, 2, func(o *Options) { o.BatchSize, o.Decoding.IgnoreOrientation = 1, ignore })
+		for i := range 2 {
+			got, _ := maskElements(t, read(t, e, Key{Batch: i}, layout.MasksNPY))
+			height, width := w, h // of the result
+			if ignore {
+				height, width = h, w
+			}
+			for k, v := range got {
+				y, x := k/width, k%width
+				switch {
+				case i == 0 && !ignore:
+					y, x = h-1-x, y
+				case i == 1 && ignore:
+					y, x = x, h-1-y
+				}
+				if want := int32(maskValue(i, y, x, false)); v != want || len(got) != height*width {
+					t.Fatalf("mask %d, ignored: %v: element %d is %d, not %d", i, ignore, k, v, want)
+				}
+			}
+		}
+	}
+}
+
+// TestMaskSheet: the sheet has the announced size, and the colour of each class.
+func TestMaskSheet(t *testing.T) {
+	const n = 6
+	dir, masks := maskDirs(t, n)
+	e := startMasks(t, dir, masks, n)
+	k := Key{Batch: 1}
+	sheet := read(t, e, k, layout.MasksPNG)
+	if size := e.catalog.Size(k, layout.MasksPNG); int64(len(sheet)) != size {
+		t.Errorf("%d bytes, and %d were announced", len(sheet), size)
+	}
+	m, err := png.Decode(bytes.NewReader(sheet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, _ := maskElements(t, read(t, e, k, layout.MasksNPY))
+	voc := map[int32]color.RGBA{0: {0, 0, 0, 255}, 1: {128, 0, 0, 255}, 2: {0, 128, 0, 255}, 15: {192, 128, 128, 255}, 255: {224, 224, 192, 255}}
+	for i, v := range values[:e.catalog.Spec(k).W] { // the first row of the first slot
+		if want, known := voc[v]; known && color.RGBAModel.Convert(m.At(4+i, 4)) != want {
+			t.Errorf("class %d has the colour %v, not %v", v, m.At(4+i, 4), want)
+		}
+	}
+}
+
+// TestMasksInLittleMemory: images and masks are read with room for few batches.
+func TestMasksInLittleMemory(t *testing.T) {
+	const n = 40
+	dir, masks := maskDirs(t, n)
+	for _, policy := range []catalog.OnError{Fail, Replace} {
+		e := startMasks(t, dir, masks, n, func(o *Options) { o.MemoryLimit, o.OnError, o.PrefetchDepth = 40<<20, policy, 8 })
+		for _, k := range allKeys(e) {
+			sameValues(t, e, n, k, false)
+			read(t, e, k, layout.NHWCForm)
+		}
+	}
+}
+
+// TestMasksAreReadAhead: a reader of images and masks has both made ahead, each in its own form.
+func TestMasksAreReadAhead(t *testing.T) {
+	const n = 40
+	dir, masks := maskDirs(t, n)
+	e := startMasks(t, dir, masks, n)
+	for i := range 2 {
+		read(t, e, Key{Batch: i}, layout.NHWCForm)
+		read(t, e, Key{Batch: i}, layout.MasksNPY)
+	}
+	for _, part := range []Part{Images, Masks} {
+		eventually(t, "batches are made ahead", func() bool {
+			return e.locked(func() bool {
+				b := e.table[Key{Batch: 3, Part: part}]
+				return b != nil && b.state == ready && (b.form == layout.MasksNPY) == (part == Masks)
+			})
+		})
+	}
+}
