@@ -61,13 +61,8 @@ func (l lossless) valueBytes() (int, error) {
 	return 0, unsupported("a mask with alpha")
 }
 
-// ValueNeeds is Needs of Values.
-func (d *Decoder) ValueNeeds(h Header) int64 {
-	return h.Scratch + max(0, valueScratch(h)-d.kept.size())
-}
-
-// ValueNeeds is Decoder.ValueNeeds of one that holds nothing.
-func ValueNeeds(h Header) int64 { return h.Scratch + valueScratch(h) }
+// ValueNeeds is Decoder.Needs of Values, for one that holds so many bytes of scratch memory.
+func ValueNeeds(h Header, held int64) int64 { return h.Scratch + max(0, valueScratch(h)-held) }
 
 // Values writes the values of a mask, a whole file, as they are stored, whatever its orientation: row
 // after row, each of so many bytes as ValueBytes returns, the higher one of two first. to has exactly

@@ -115,7 +115,7 @@ func (b *batch) assignSamples(c Budget) {
 		b.items = 1 // the batch consists of repetitions only
 	}
 	b.samples = make([]catalog.Sample, len(b.slots))
-	b.spec = c.SpecIn(c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout)), b.form)
+	b.spec = c.Catalog.Options.Masks.Spec(c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout)), b.form)
 	b.large = c.largest(b.slots[:b.items], b.key.Part)
 }
 

@@ -108,7 +108,7 @@ func (d *drawer) draw(hands []*load) {
 		switch err := l.sample.drawn; {
 		case err == nil:
 			drawn++
-			if l.shows() {
+			if l.item.shows(l.half) {
 				l.record()
 			}
 		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.half == Images:
@@ -222,7 +222,7 @@ func (d *drawer) decode(able []*load) {
 // plan says where the pixels of a sample, the first or second of a pair, go, and allocates the memory that making them takes.
 func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
-	if b := l.item.b; l.shows() && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
+	if b := l.item.b; l.item.shows(l.half) && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
 	}
 	if f.job = f.job.Into(target); f.job.Memory > 0 {
@@ -236,7 +236,7 @@ func (d *drawer) plan(i int, l *load) (err error) {
 func (d *drawer) admit(i int, l *load, only bool) bool {
 	n := d.decoders[i].Needs(l.sample.head)
 	if l.half == Masks {
-		n = d.decoders[i].ValueNeeds(l.sample.head)
+		n = decode.ValueNeeds(l.sample.head, d.decoders[i].ScratchBytes())
 	}
 	if m := l.sample.job.Memory; m > 0 {
 		n += max(0, d.pixels[i].Plan(m)-d.pixels[i].Bytes())

@@ -215,7 +215,7 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 	e.mu.Lock()
 	form := e.streams.UsualForm(k.Shard)
 	e.mu.Unlock()
-	b, err := e.readers.hold(ctx, e.catalog.Of(k, form), form)
+	b, err := e.readers.hold(ctx, Key{Shard: k.Shard, Epoch: k.Epoch, Batch: k.Batch, Part: e.catalog.Options.PartOf(form)}, form)
 	if err != nil {
 		return catalog.Description{}, err
 	}
@@ -236,13 +236,14 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 //
 // Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrTooBig, ErrMachine, ErrClosed, and ctx's own.
 func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, error) {
-	if !e.catalog.Exists(k) || !form.Large() {
+	masks := form == layout.MasksNPY || form == layout.MasksPNG
+	if !e.catalog.Exists(k) || !form.Large() || masks && e.catalog.Options.Masks == nil {
 		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, form.Ext())
 	}
 	if form == layout.CUDA && e.opts.Device == nil {
 		return nil, fmt.Errorf("%w: %s.%s without a GPU", ErrNotExist, k, form.Ext())
 	}
-	k = e.catalog.Of(k, form)
+	k.Part = e.catalog.Options.PartOf(form)
 	b, err := e.readers.hold(ctx, k, form)
 	for err == nil && b.form != form {
 		source, next := b, form
@@ -275,7 +276,7 @@ func (e *Engine) Begin(k Key, form layout.Form) (made bool) {
 	if !form.Large() || form == layout.CUDA && e.opts.Device == nil {
 		form = c.TensorForm()
 	}
-	k = c.Of(k, form)
+	k.Part = c.Options.PartOf(form)
 	fits := c.Size(k, c.MadeIn(form)) <= e.memory.forBatches()
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -419,7 +419,7 @@ func (l *load) wasDrawn() {
 	switch {
 	case l.waits:
 		l.drawn <- struct{}{}
-	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File), err == nil && l.hasOther(): // more may have to be read
+	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File), err == nil && l.item.hasOther(): // more may have to be read
 		l.batches.wait.Go(func() { l.conclude(err) })
 	default:
 		l.conclude(err)

@@ -111,7 +111,8 @@ func (p *badParts) checkIn(part Part, id int64) (err error) {
 
 // indexedMask returns what the index has against the mask of a sample; it counts for all batches of that sample.
 func (p *badParts) indexedMask(id int64) error {
-	if p.catalog.Options.Masks == nil {
+	o := p.catalog.Options.Masks
+	if o == nil {
 		return nil
 	}
 	bad, row := p.badSamples, p.maskRow(id)
@@ -129,8 +130,8 @@ func (p *badParts) indexedMask(id int64) error {
 	if height == 0 {
 		return nil
 	}
-	m := p.catalog.IndexedMask(id)
-	if err := p.catalog.CheckMask(&m, height, width, p.ds.Orientation(int(id))); err != nil {
+	m := o.Indexed(id)
+	if err := o.Check(&m, height, width, p.ds.Orientation(int(id)), p.catalog.Options.Decoding.IgnoreOrientation); err != nil {
 		return bad.report(row, err, unknownIdentity)
 	}
 	return nil
@@ -164,28 +165,30 @@ func (p *proven) has(half Part, id int64, epoch int) bool {
 	return in == inAny || in == uint32(epoch+1)
 }
 
-// shows reports whether the batch shows the half of the sample that a load carries.
-func (l *load) shows() bool { return l.half == l.item.b.key.Part || l.item.b.key.Part == Both }
-
-// judge returns where the half of the sample that a load carries is known if it is bad, and its number there.
-func (l *load) judge() (*badSamples, int64) {
-	p := &l.sample
-	if row := l.batches.bad.maskRow(p.id); l.half == Masks && row >= 0 {
-		return l.batches.bad.masks, row
+// where is where half of a sample is known if it is bad, and its number there.
+func (p *badParts) where(half Part, id int64) (*badSamples, int64) {
+	if row := p.maskRow(id); half == Masks && row >= 0 {
+		return p.masks, row
 	}
-	return l.batches.bad.badSamples, p.id
+	return p.badSamples, id
 }
 
-// hasOther reports whether the other half of the sample may have to be made, too.
-func (l *load) hasOther() bool {
-	o := &l.batches.catalog.Options
-	return o.Masks != nil && (o.OnError != Fail || l.item.b.key.Part == Both)
+// shows reports whether the batch shows half of a sample.
+func (it item) shows(half Part) bool { return it.b.key.Part == half || it.b.key.Part == Both }
+
+// hasOther reports whether both halves of the sample have to be made, or may have to.
+func (it item) hasOther() bool {
+	o := &it.batches.catalog.Options
+	return o.Masks != nil && (o.OnError != Fail || it.b.key.Part == Both)
 }
+
+// A maskLoad is a load of a sample that has a mask.
+type maskLoad struct{ *load }
 
 // otherHalf makes the other half of a sample of which one was made: in its place, or just to find out whether it is bad.
-func (l *load) otherHalf() error {
+func (l maskLoad) otherHalf() error {
 	all, first := l.batches, l.sample
-	if !l.hasOther() {
+	if !l.item.hasOther() {
 		return nil
 	}
 	half := l.half
@@ -194,8 +197,8 @@ func (l *load) otherHalf() error {
 	if half == Images {
 		l.half = Masks
 	}
-	if !l.shows() && all.bad.proven.has(l.half, first.id, l.item.of().Epoch) {
-		if bad, id := l.judge(); bad.sameFile(id) {
+	if !l.item.shows(l.half) && all.bad.proven.has(l.half, first.id, l.item.of().Epoch) {
+		if bad, id := all.bad.where(l.half, first.id); bad.sameFile(id) {
 			return nil
 		}
 	}
@@ -213,8 +216,8 @@ func (f *badSamples) sameFile(id int64) bool {
 	return err == nil
 }
 
-// fetchMask reads the mask of a sample, and finds out how it is shown.
-func (l *load) fetchMask(id int64, st catalog.Status) error {
+// fetch reads the mask, and finds out how it is shown.
+func (l maskLoad) fetch(id int64, st catalog.Status) error {
 	all, p, epoch := l.batches, &l.sample, l.item.of().Epoch
 	c := all.catalog
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
@@ -225,7 +228,7 @@ func (l *load) fetchMask(id int64, st catalog.Status) error {
 	orientation := c.Dataset.Orientation(int(id))
 	if h, _ := c.SizeOf(id); h == 0 { // only the image knows
 		l.half = Images
-		err := l.fetch(id, st, true)
+		err := l.load.fetch(id, st, true)
 		l.half = Masks
 		if err != nil {
 			return err
@@ -236,21 +239,21 @@ func (l *load) fetchMask(id int64, st catalog.Status) error {
 		h, w := c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
 		p.transform = all.opts.Transform.Choose(epoch, id, h, w)
 	}
-	p.mask = c.IndexedMask(id)
+	p.mask = c.Options.Masks.Indexed(id)
 	if row := int64(p.mask.Row); row >= 0 {
 		l.fetching.Store(-1 - row)
-		if err := cmp.Or(all.bad.masks.check(row), l.readMask(row)); err != nil {
+		if err := cmp.Or(all.bad.masks.check(row), l.read(row)); err != nil {
 			return err
 		}
 	}
-	if err := c.CheckMask(&p.mask, height, width, orientation); err != nil {
+	if err := c.Options.Masks.Check(&p.mask, height, width, orientation, c.Options.Decoding.IgnoreOrientation); err != nil {
 		return err
 	}
 	return l.plan()
 }
 
-// readMask reads a mask's file, and judges it.
-func (l *load) readMask(row int64) (err error) {
+// read reads the mask's file, and judges it.
+func (l maskLoad) read(row int64) (err error) {
 	all, p, m := l.batches, &l.sample, &l.sample.mask
 	ds := all.bad.masks.ds
 	l.input.refused = nil
@@ -283,8 +286,7 @@ func (l *load) readMask(row int64) (err error) {
 }
 
 // sameOrientation refuses an image that is not stored as the index says, on which its mask depends.
-func (l *load) sameOrientation(id int64, head decode.Header) error {
-	c := l.batches.catalog
+func sameOrientation(c *catalog.Catalog, id int64, head decode.Header) error {
 	indexed := c.Dataset.Orientation(int(id))
 	if c.Options.Masks == nil || c.Options.Decoding.IgnoreOrientation || indexed == 0 || indexed == head.Orientation {
 		return nil
@@ -306,7 +308,7 @@ func (d *drawer) drawMask(l *load) error {
 	} else {
 		err = d.decoders[0].Values(pix, p.data, p.head)
 	}
-	if err != nil || !l.shows() {
+	if err != nil || !l.item.shows(l.half) {
 		return err
 	}
 	mask := pixels.NewMask(pix, p.mask.Height, p.mask.Width, p.mask.Bytes, p.mask.Orientation)

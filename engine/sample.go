@@ -70,7 +70,7 @@ func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 func (l *load) settle(err error) (settled error) {
 	defer catch(&settled)
 	if err = l.verdict(err); err == nil {
-		err = l.otherHalf()
+		err = maskLoad{l}.otherHalf()
 	}
 	if err == nil || fault.Of(err) != fault.File {
 		return err
@@ -141,7 +141,7 @@ func (l *load) replace(cause error) error {
 			err = l.drawOne()
 		}
 		if err = l.verdict(err); err == nil {
-			err = l.otherHalf()
+			err = maskLoad{l}.otherHalf()
 		}
 		if err == nil || fault.Of(err) != fault.File {
 			return err
@@ -155,7 +155,7 @@ func (l *load) replace(cause error) error {
 // wraps ErrBad.
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
-	bad, id := l.judge()
+	bad, id := all.bad.where(l.half, p.id)
 	if damaged := p.packed && fault.Of(err) == fault.File; damaged || errors.Is(err, decode.ErrPart) {
 		if damaged { // not the file, which is read again
 			all.kept.cache.Drop(p.id)
@@ -184,7 +184,7 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	defer l.endFetch()
 	defer catch(&err)
 	if l.half == Masks {
-		return l.fetchMask(id, st)
+		return maskLoad{l}.fetch(id, st)
 	}
 	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
@@ -192,7 +192,7 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {
 		return err
 	}
-	aside := st == catalog.StatusReplaced || !l.shows() // it is not read as planned
+	aside := st == catalog.StatusReplaced || !l.item.shows(l.half) // it is not read as planned
 	if p.data, p.seen, err = l.load(l.item, epoch, id, aside, whole); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
 	}
 	if err == nil {
-		err = l.sameOrientation(id, head)
+		err = sameOrientation(all.catalog, id, head)
 	}
 	if why := all.catalog.Dataset.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
 		err = all.catalog.Unread(id, why)
@@ -225,9 +225,9 @@ func (l *load) plan() error {
 	all, p := l.batches, &l.sample
 	if l.half == Masks {
 		p.job = pixels.Job{Memory: p.mask.Height * p.mask.Width * p.mask.Bytes}
-		p.needs = decode.ValueNeeds(p.head)
+		p.needs = decode.ValueNeeds(p.head, 0)
 	} else {
-		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.shows() && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
+		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.item.shows(l.half) && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
 		p.needs = l.pixelOptions.Needs(p.head)
 	}
 	if p.job.Memory > 0 {
@@ -249,7 +249,7 @@ func (l *load) record() {
 // finish makes the slot's pixels of what was decoded, and takes from the decoder what else came of that.
 func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error {
 	all, it, p := l.batches, l.item, &l.sample
-	if err == nil && l.shows() {
+	if err == nil && l.item.shows(l.half) {
 		height, width := p.transform.Size()
 		writer.Begin(it.b.slotBytes(it.slot), it.b.spec, height, width, p.transform.Flip, all.opts.Fill)
 		err = p.job.Finish(p.memory)

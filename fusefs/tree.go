@@ -81,18 +81,21 @@ const (
 )
 
 // numbers is the bijection between nodes and node ids: single nodes, then shards, epochs,
-// the documents of epochs, batch files, and those of the form CUDA, which not every mount has,
-// each block in mixed radix.
+// the documents of epochs, batch files, those of the form CUDA, and of later ones, which not every mount
+// has, each block in mixed radix.
 type numbers struct {
-	epochs, batches, forms                 uint64
-	epochDirs, epochDocs, files, cuda, end uint64 // first ids of their blocks, and the first unused id
+	epochs, batches, forms                        uint64
+	epochDirs, epochDocs, files, cuda, later, end uint64 // first ids of their blocks, and the first unused id
 }
+
+// laterForms is how many forms come after CUDA.
+const laterForms = uint64(layout.NumForms - layout.CUDA - 1)
 
 // newNumbers lays out the ids of a tree of shards, epochs per shard, and at most batches
 // batches per epoch.
 func newNumbers(shards, epochs, batches int) (numbers, error) {
 	forms := len(layout.Forms())
-	nodes := firstShard + float64(shards)*(1+float64(epochs)*(2+float64(batches)*float64(forms+1)))
+	nodes := firstShard + float64(shards)*(1+float64(epochs)*(2+float64(batches)*float64(layout.NumForms)))
 	if min(shards, epochs, batches) < 0 || nodes > maxID {
 		return numbers{}, fmt.Errorf("%d shards of %d epochs of %d batches cannot be numbered", shards, epochs, batches)
 	}
@@ -100,7 +103,8 @@ func newNumbers(shards, epochs, batches int) (numbers, error) {
 	n := numbers{epochs: uint64(epochs), batches: uint64(batches), forms: uint64(forms)}
 	n.epochDirs, n.epochDocs, n.files = dirs, dirs+all, dirs+2*all
 	n.cuda = n.files + all*n.batches*n.forms
-	n.end = n.cuda + all*n.batches
+	n.later = n.cuda + all*n.batches
+	n.end = n.later + all*n.batches*laterForms
 	return n, nil
 }
 
@@ -116,8 +120,11 @@ func (n numbers) id(x node) uint64 {
 		return n.epochDocs + epoch
 	case batchFile:
 		batch := epoch*n.batches + uint64(x.key.Batch)
-		if x.form == layout.CUDA {
+		switch {
+		case x.form == layout.CUDA:
 			return n.cuda + batch
+		case x.form > layout.CUDA:
+			return n.later + batch*laterForms + uint64(x.form-layout.CUDA-1)
 		}
 		return n.files + batch*n.forms + uint64(x.form)
 	}
@@ -141,7 +148,11 @@ func (n numbers) node(id uint64) (node, bool) {
 		return node{kind: epochDoc, key: n.epoch(id - n.epochDocs)}, true
 	}
 	batch, form := (id-n.files)/n.forms, layout.Form((id-n.files)%n.forms)
-	if id >= n.cuda {
+	switch {
+	case id >= n.later:
+		id -= n.later
+		batch, form = id/laterForms, layout.CUDA+1+layout.Form(id%laterForms)
+	case id >= n.cuda:
 		batch, form = id-n.cuda, layout.CUDA
 	}
 	key := n.epoch(batch / n.batches)

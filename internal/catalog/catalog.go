@@ -41,17 +41,16 @@ const (
 	Both               // images and masks, for a form that has both
 )
 
-// Of is the batch of which a form is made.
-func (c *Catalog) Of(k Key, f layout.Form) Key {
-	k.Part = Images
+// PartOf is what a form shows.
+func (o *Options) PartOf(f layout.Form) Part {
 	switch {
-	case c.Options.Masks == nil:
+	case o.Masks == nil:
 	case f == layout.MasksNPY || f == layout.MasksPNG:
-		k.Part = Masks
+		return Masks
 	case f == layout.SafeTensors:
-		k.Part = Both
+		return Both
 	}
-	return k
+	return Images
 }
 
 // HasImages reports whether a part has images.
@@ -114,7 +113,10 @@ func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	// No epoch has more batches than the first: unpadded reading credits what it has read
 	// ahead to later epochs.
 	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), Pages: ds.Pages(), Converter: converter}
-	if err := cmp.Or(c.checkSizes(), c.checkMasks()); err != nil {
+	if err := c.checkSizes(); err != nil {
+		return nil, err
+	}
+	if c.Options.Masks, err = o.Masks.prepared(); err != nil {
 		return nil, err
 	}
 	sum := sha256.New()
@@ -263,7 +265,7 @@ func (c *Catalog) Valid(k Key) int {
 // Size is the exact size in bytes of a batch in one of its forms except JSON, or
 // math.MaxInt64 if no file can be that large.
 func (c *Catalog) Size(k Key, f layout.Form) int64 {
-	return layout.Size(f, c.SpecIn(c.Spec(k), f))
+	return layout.Size(f, c.Options.Masks.Spec(c.Spec(k), f))
 }
 
 // TensorForm is the form that holds just a tensor in the mount's layout.

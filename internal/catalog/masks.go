@@ -53,14 +53,16 @@ func (m *MaskOptions) dtype() layout.DType {
 	return layout.Uint8
 }
 
-// checkMasks decides the dtype of masks, by the index: it must hold the values of any of them.
-func (c *Catalog) checkMasks() error {
-	m := c.Options.Masks
+// prepared returns the options with a dtype, which is decided by the index: it must hold the values of any mask. m may be nil.
+func (m *MaskOptions) prepared() (*MaskOptions, error) {
 	if m == nil {
-		return nil
+		return nil, nil
 	}
 	own := *m
-	m, c.Options.Masks = &own, &own
+	return &own, own.chooseDType()
+}
+
+func (m *MaskOptions) chooseDType() error {
 	m.Wide = m.Panoptic
 	for i := 0; m.Dataset != nil && i < m.Dataset.Len() && !m.Wide; i++ {
 		if why := m.Dataset.Unread(i); why != "" {
@@ -81,9 +83,9 @@ func (c *Catalog) checkMasks() error {
 	return nil
 }
 
-// SpecIn is the shape of a batch, which has this one in the mount's layout, in a form.
-func (c *Catalog) SpecIn(s layout.Spec, f layout.Form) layout.Spec {
-	if m := c.Options.Masks; m != nil && (f == layout.MasksNPY || f == layout.MasksPNG) {
+// Spec is the shape of a batch in a form, if it has this one with images. m may be nil.
+func (m *MaskOptions) Spec(s layout.Spec, f layout.Form) layout.Spec {
+	if m != nil && (f == layout.MasksNPY || f == layout.MasksPNG) {
 		s, _ = layout.NewSpec(s.N, s.H, s.W, 1, m.dtype(), layout.NHWC) // it has an Err if it cannot exist
 	}
 	return s
@@ -97,9 +99,8 @@ type Mask struct {
 	Orientation uint8
 }
 
-// IndexedMask is the mask of a sample, but for its orientation.
-func (c *Catalog) IndexedMask(id int64) Mask {
-	o := c.Options.Masks
+// Indexed is the mask of a sample, but for its orientation.
+func (o *MaskOptions) Indexed(id int64) Mask {
 	m := Mask{Row: int(o.Rows[id]), Bytes: 1}
 	if m.Row >= 0 {
 		m.Height, m.Width = o.Dataset.Size(m.Row, true)
@@ -110,12 +111,11 @@ func (c *Catalog) IndexedMask(id int64) Mask {
 	return m
 }
 
-// CheckMask finds the orientation of a mask whose image has h x w stored pixels and an orientation by EXIF. The
-// error says why it cannot be that image's, and wraps ErrMask.
-func (c *Catalog) CheckMask(m *Mask, h, w int, orientation uint8) error {
-	o := c.Options.Masks
+// Check finds the orientation of a mask whose image has h x w stored pixels and an orientation by EXIF, which
+// may be ignored. The error says why it cannot be that image's, and wraps ErrMask.
+func (o *MaskOptions) Check(m *Mask, h, w int, orientation uint8, ignored bool) error {
 	var fits bool
-	m.Orientation, fits = pixels.MaskOrientation(m.Height, m.Width, h, w, orientation, c.Options.Decoding.IgnoreOrientation)
+	m.Orientation, fits = pixels.MaskOrientation(m.Height, m.Width, h, w, orientation, ignored)
 	switch rgb := m.Bytes == 3; {
 	case m.Bytes == 0:
 		return fmt.Errorf("%w: the index does not know what its values are", ErrMask)
