@@ -35,6 +35,14 @@ type Keypoint struct{ X, Y, V float32 }
 // A Box is x0, y0, x1, y1 in continuous pixels: a pixel covers one unit, and the image begins at 0.
 type Box [4]float32
 
+func (b Box) area() float64 {
+	w, h := float64(b[2])-float64(b[0]), float64(b[3])-float64(b[1])
+	if w <= 0 || h <= 0 {
+		return 0
+	}
+	return w * h
+}
+
 // An Object is one annotated object of an image.
 type Object struct {
 	Box       Box
@@ -48,68 +56,6 @@ type Object struct {
 // A Shape is a part of a mask that is drawn: later ones cover earlier ones.
 type Shape struct {
 	Class    int32
-	Polygons [][]float32 // x, y, x, y, ... in pixels, each closed; nil: Runs
+	Polygons [][]float64 // x, y, x, y, ... in pixels, each closed; nil: Runs
 	Runs     []uint32    // lengths of runs of 0 and 1 in turn, column by column, as in COCO
-}
-
-// A Builder takes what annotations say, image by image or object by object, in any order, and makes
-// the table of a dataset of it. It keeps objects in columns, at most 40 bytes each without
-// keypoints. It is not safe for concurrent use.
-type Builder struct {
-	images []image
-	byPath map[string]int
-}
-
-type image struct {
-	path          string
-	height, width int
-	oriented      bool
-	objects       []Object
-	mask          string
-	shapes        []Shape
-	text          []byte
-	bad           string
-}
-
-// NewBuilder returns a Builder that knows no image.
-func NewBuilder() *Builder { return &Builder{byPath: map[string]int{}} }
-
-// Image returns the number of the image with a path in the dataset; the first call for a path adds it.
-// height and width are of the image that was annotated, 0 if that is not said. oriented: where stored
-// and upright pixels are both possible, coordinates are of the upright ones.
-func (b *Builder) Image(path string, height, width int, oriented bool) int {
-	i, known := b.byPath[path]
-	if !known {
-		i = len(b.images)
-		b.byPath[path] = i
-		b.images = append(b.images, image{path: path, height: height, width: width, oriented: oriented})
-	}
-	return i
-}
-
-// Has reports whether an image was added.
-func (b *Builder) Has(path string) bool { _, known := b.byPath[path]; return known }
-
-// Object adds an object of an image. The Builder keeps none of its memory.
-func (b *Builder) Object(image int, o Object) {
-	b.images[image].objects = append(b.images[image].objects, o)
-}
-
-// Mask says where the mask of an image is, in the dataset of masks.
-func (b *Builder) Mask(image int, path string) { b.images[image].mask = path }
-
-// Shape adds a part of the mask of an image, which has no file. The Builder keeps none of its memory.
-func (b *Builder) Shape(image int, s Shape) {
-	b.images[image].shapes = append(b.images[image].shapes, s)
-}
-
-// Text adds the fields of a JSON object to those of an image. A value under a key that is there already
-// joins it in a list.
-func (b *Builder) Text(image int, object []byte) { b.images[image].text = object }
-
-// Bad says what is wrong with the annotations of an image: file, entry and rule. The first reason counts.
-func (b *Builder) Bad(image int, reason string) {
-	if b.images[image].bad == "" {
-		b.images[image].bad = reason
-	}
 }
