@@ -115,7 +115,7 @@ func (b *batch) assignSamples(c Budget) {
 		b.items = 1 // the batch consists of repetitions only
 	}
 	b.samples = make([]catalog.Sample, len(b.slots))
-	b.spec = c.Catalog.Options.Masks.Spec(c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout)), b.form)
+	b.spec = c.Catalog.Options.SpecIn(c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout)), b.key, b.form)
 	b.large = c.largest(b.slots[:b.items], b.key.Part)
 }
 
@@ -161,7 +161,7 @@ func (b *batch) maskBytes(i int) []byte {
 
 // assemble repeats the last sample in padded slots and writes the header. No worker decodes
 // into the batch any more.
-func (b *batch) assemble() {
+func (b *batch) assemble(c *Catalog) error {
 	b.missing = nil
 	for i, s := range b.samples[:b.items] {
 		if s.Status != catalog.StatusOK {
@@ -180,7 +180,33 @@ func (b *batch) assemble() {
 	for i := b.valid; i < len(b.slots); i++ {
 		b.samples[i].Status = catalog.StatusPadded
 	}
-	layout.PutHeader(b.form, b.spec, b.buf.Bytes(), b.description().Meta())
+	return b.putHeader(c)
+}
+
+// place finds where in the batch's file its images and its masks are.
+func (b *batch) place(file []byte) {
+	part := func(start, bytes int64) []byte { return file[start : start+bytes] }
+	if start := layout.DataOffset(b.form, b.spec); b.key.Part.HasImages() {
+		b.pixels = part(start, b.spec.Bytes())
+	} else {
+		b.masks = part(start, b.spec.Bytes())
+	}
+	if b.key.Part == Both {
+		b.masks = part(layout.MasksOffset(b.spec), layout.MaskBytes(b.spec))
+	}
+}
+
+// putHeader writes what is neither image nor mask.
+func (b *batch) putHeader(c *Catalog) (err error) {
+	d := b.description()
+	m := d.Meta()
+	if b.form == layout.SafeTensors && b.spec.Targets.Boxes {
+		if m.Rows, err = c.Options.Targets.RowsOf(d); err != nil {
+			return err
+		}
+	}
+	layout.PutHeader(b.form, b.spec, b.buf.Bytes(), m)
+	return nil
 }
 
 // description describes a complete batch.

@@ -84,13 +84,7 @@ func (w batchWorker) layOut(b *batch) (err error) {
 		return err
 	}
 	if b.buf = buf; b.form.Tensor() || b.form == layout.MasksNPY {
-		start := layout.DataOffset(b.form, b.spec)
-		elements := buf.Bytes()[start : start+b.spec.Bytes()]
-		if b.key.Part.HasImages() {
-			b.pixels = elements
-		} else {
-			b.masks = elements
-		}
+		b.place(buf.Bytes())
 	}
 	if b.slot = all.device.slotAhead(b); b.slot != nil {
 		b.onGPU = make([]bool, len(b.slots))
@@ -126,32 +120,34 @@ func (w batchWorker) assemble(b *batch) (err error) {
 	defer catch(&err)
 	switch b.task() {
 	case toMake:
-		b.assemble()
+		err = b.assemble(all.catalog)
 	case toCopy:
-		w.copySource(b)
+		err = w.copySource(b)
 	case toSend:
 		return all.device.send(b, b.source)
 	case toSwap:
 		if b.source != nil {
 			return all.device.fetch(b)
 		}
-		b.assemble()
+		if err = b.assemble(all.catalog); err != nil {
+			return err
+		}
 		return all.device.send(b, b)
 	}
-	return nil
+	return err
 }
 
 // copySource makes the bytes of a copy.
-func (w batchWorker) copySource(c *batch) {
+func (w batchWorker) copySource(c *batch) error {
 	all, source := w.batches, c.source
 	switch c.form {
 	case layout.MasksPNG:
 		layout.PutMaskSheet(c.buf.Bytes(), c.spec, source.masks, source.valid)
-		return
+		return nil
 	case layout.PNG:
 		all.catalog.Converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
-		return
+		return nil
 	}
 	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.opts.Kernels.Writing)
-	layout.PutHeader(c.form, c.spec, c.buf.Bytes(), source.description().Meta())
+	return c.putHeader(all.catalog)
 }

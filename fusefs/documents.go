@@ -84,9 +84,21 @@ func datasetJSON(c *engine.Catalog) []byte {
 	if o.Layout == layout.NCHW {
 		shape = []any{o.BatchSize, o.Decoding.Color.Channels(), height, width}
 	}
-	return object("samples", c.Dataset.Len(), "classes", len(c.Dataset.Classes), "formats", c.Dataset.Report.Formats,
+	pairs := []any{"samples", c.Dataset.Len(), "classes", len(c.Dataset.Classes), "formats", c.Dataset.Report.Formats,
 		"layout", o.Layout.String(), "dtype", o.DType.String(), "shape", shape, "seed", o.Seed, "order", c.Plan.Version(),
-		"decoder", c.Decoder(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings())
+		"decoder", c.Decoder(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings()}
+	has := c.Options.Extent()
+	if forms := has.Forms(); forms != nil {
+		var names []string
+		for _, f := range forms {
+			names = append(names, f.Ext())
+		}
+		pairs = append(pairs, "targets", names)
+	}
+	if o.Targets != nil && o.Targets.Classes != nil {
+		pairs = append(pairs, "box_classes", o.Targets.Classes)
+	}
+	return object(pairs...)
 }
 
 // epochJSON describes what a shard reads in an epoch.
@@ -123,7 +135,16 @@ func RenderSmall(c *engine.Catalog, d catalog.Description, f layout.Form) ([]byt
 }
 
 func renderSmall(c *engine.Catalog, d catalog.Description, f layout.Form, longest int) ([]byte, error) {
-	if f != layout.JSON {
+	switch {
+	case f == layout.Text:
+		return c.Options.Targets.TextOf(d), nil
+	case f.IsTarget():
+		rows, err := c.Options.Targets.RowsOf(d)
+		if err != nil {
+			return nil, err
+		}
+		return layout.AppendRows(nil, f, c.Options.SpecIn(d.Spec, d.Key, f), rows), nil
+	case f != layout.JSON:
 		return layout.AppendSmall(nil, f, d.Meta()), nil
 	}
 	doc := batchDocument{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -52,7 +54,16 @@ func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	if o.OnlyLocal {
 		p.first, p.shards = src.ShardsHere()
 	}
-	t, err := newTree(p, o.List, classes != nil, src.HasGPU())
+	has := c.Options.Extent()
+	for _, f := range o.List {
+		if !has.Has(f) {
+			return nil, &option.Error{Field: "list of forms", Rule: "without targets that the mount does not have", Value: f.Ext()}
+		}
+	}
+	if o.ListTargets {
+		o.List = append(slices.Clip(o.List), has.Forms()...)
+	}
+	t, err := newTree(p, o.List, classes != nil, src.HasGPU(), has)
 	if err != nil {
 		return nil, err
 	}

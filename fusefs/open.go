@@ -3,6 +3,7 @@ package fusefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -104,7 +106,11 @@ func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return renderSmall(f.catalog, d, n.form, f.longest)
+	data, err := renderSmall(f.catalog, d, n.form, f.longest)
+	if errors.Is(err, catalog.ErrAnnotation) {
+		err = fmt.Errorf("%w: %w", engine.ErrBad, err)
+	}
+	return data, err
 }
 
 // statuses are the errors that the engine reports itself, with their errno. The first match

@@ -180,15 +180,16 @@ type tree struct {
 	numbers numbers
 	list    []layout.Form      // the forms that directories list
 	cuda    bool               // batches exist in the form CUDA
+	targets layout.Targets     // and in the forms of these
 	fixed   [len(kinds)][]kind // by kind of directory
 }
 
-func newTree(p plan, list []layout.Form, classes, cuda bool) (*tree, error) {
+func newTree(p plan, list []layout.Form, classes, cuda bool, targets layout.Targets) (*tree, error) {
 	n, err := newNumbers(p.shards, p.epochs, p.most)
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{plan: p, numbers: n, list: list, cuda: cuda}
+	t := &tree{plan: p, numbers: n, list: list, cuda: cuda, targets: targets}
 	exists := func(k kind) bool { return (classes || k != classesDoc) && (cuda || k != readerDoc) }
 	for i, k := range kinds {
 		if k.name != "" && exists(kind(i)) {
@@ -214,7 +215,7 @@ func (t *tree) node(id uint64) (node, bool) {
 
 // has reports whether a batch file exists.
 func (t *tree) has(n node) bool {
-	return n.key.Batch < t.batches(n.key) && (t.cuda || n.form != layout.CUDA)
+	return n.key.Batch < t.batches(n.key) && (t.cuda || n.form != layout.CUDA) && t.targets.Has(n.form)
 }
 
 // batches counts the batches of an epoch directory. The ids have room for plan.most.

@@ -12,7 +12,7 @@ func fakePlan() plan { return plan{0, 3, 4, 2, 5, func(int, int) int { return 5 
 
 func fakeTree(t *testing.T, p plan, list ...layout.Form) *tree {
 	t.Helper()
-	tr, err := newTree(p, list, true, false)
+	tr, err := newTree(p, list, true, false, layout.Targets{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestTreeNames(t *testing.T) {
 func TestTreeOfAGPU(t *testing.T) {
 	epoch := node{kind: epochDir, key: engine.Key{Shard: 1, Epoch: 2}}
 	for _, cuda := range []bool{false, true} {
-		tr, err := newTree(fakePlan(), nil, true, cuda)
+		tr, err := newTree(fakePlan(), nil, true, cuda, layout.Targets{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestTreeOfAGPU(t *testing.T) {
 }
 
 func TestTreeWithoutClasses(t *testing.T) {
-	tr, err := newTree(fakePlan(), nil, false, false)
+	tr, err := newTree(fakePlan(), nil, false, false, layout.Targets{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestTreeBeyondPlan(t *testing.T) {
 	if _, ok := tr.lookup(node{kind: epochDir}, layout.BatchName(p.most)+".nhwc"); ok {
 		t.Error("a batch without a number exists")
 	}
-	if _, err := newTree(plan{0, 1 << 30, 1 << 30, 1, 1 << 30, p.batches}, nil, true, false); err == nil {
+	if _, err := newTree(plan{0, 1 << 30, 1 << 30, 1, 1 << 30, p.batches}, nil, true, false, layout.Targets{}); err == nil {
 		t.Error("a tree of more nodes than numbers is made")
 	}
 }
@@ -201,7 +201,7 @@ func FuzzLookup(f *testing.F) {
 		f.Add(name, uint64(1))
 		f.Add(name, uint64(60))
 	}
-	tr, err := newTree(fakePlan(), []layout.Form{layout.NHWCForm}, true, false)
+	tr, err := newTree(fakePlan(), []layout.Form{layout.NHWCForm}, true, false, layout.Targets{})
 	if err != nil {
 		f.Fatal(err)
 	}

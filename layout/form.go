@@ -19,6 +19,15 @@ const (
 	CUDA                    // where in a GPU's memory the tensor is
 	MasksNPY                // .npy, [N,H,W], data at byte Page
 	MasksPNG                // a contact sheet of it
+	Boxes                   // .npy, float32 [M,4], or [N,K,4] where their number is fixed
+	BoxLabels               // .npy, int64 [M] or [N,K]
+	BoxOffsets              // .npy, int64 [N+1]
+	BoxIDs                  // .npy, int64 [M] or [N,K]
+	BoxFlags                // .npy, uint8 [M] or [N,K]
+	BoxVisible              // .npy, like Boxes
+	BoxCounts               // .npy, int32 [N], where their number is fixed
+	Keypoints               // .npy, float32 [M,P,3] or [N,K,P,3]
+	Text                    // JSON objects in lines
 	NumForms
 )
 
@@ -36,10 +45,19 @@ var forms = [NumForms]string{
 	CUDA:        "cuda",
 	MasksNPY:    "masks.npy",
 	MasksPNG:    "masks.png",
+	Boxes:       "boxes.npy",
+	BoxLabels:   "boxes.labels.npy",
+	BoxOffsets:  "boxes.offsets.npy",
+	BoxIDs:      "boxes.ids.npy",
+	BoxFlags:    "boxes.flags.npy",
+	BoxVisible:  "boxes.visible.npy",
+	BoxCounts:   "boxes.count.npy",
+	Keypoints:   "keypoints.npy",
+	Text:        "text.jsonl",
 }
 
 // Forms returns the forms that every mount has, in the order in which they are documented: all
-// but CUDA.
+// but CUDA and those of targets.
 func Forms() []Form {
 	all := make([]Form, CUDA)
 	for i := range all {

@@ -13,8 +13,10 @@ func Size(f Form, s Spec) int64 {
 		return math.MaxInt64
 	}
 	switch f {
-	case NHWCForm, NCHWForm, NPY, SafeTensors, MasksNPY:
+	case NHWCForm, NCHWForm, NPY, MasksNPY:
 		return DataOffset(f, s) + s.Bytes()
+	case SafeTensors:
+		return imagesOffset(s) + s.Bytes() + s.bytesAfterImages()
 	case Valid:
 		return smallHeader + int64(s.N)
 	case Labels, IDs, Sizes:
@@ -23,8 +25,11 @@ func Size(f Form, s Spec) int64 {
 		return newMaskSheet(s).png.size()
 	case PNG:
 		return newSheet(s).png.size()
+	case JSON, Text:
+		return -1
 	}
-	return -1
+	a := s.arrayOf(f)
+	return smallHeader + a.bytes()
 }
 
 // DataOffset is the byte at which the pixels of a tensor form start: 0 without a header, else a
@@ -46,11 +51,13 @@ type Meta struct {
 	Labels, IDs []int64
 	Sizes       [][2]int32 // (height, width) of the valid pixels
 	Valid       int        // valid slots
+	Rows        *Rows      // of a Spec with Targets.Boxes
 }
 
 // PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which must be at
-// least that long, and does not touch the pixels after them. It does nothing for forms without a
-// header. It allocates nothing.
+// least that long, and does not touch the pixels after them. Where a .safetensors file has targets, dst
+// is all of it, and what follows the images is written, but no masks. It does nothing for forms without
+// a header. It allocates nothing without targets.
 func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	switch f {
 	case NPY:
@@ -59,6 +66,6 @@ func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	case MasksNPY:
 		putNPYHeader(dst[:Page], s.DType.names().numpy, s.N, s.H, s.W)
 	case SafeTensors:
-		putSafeTensors(s, dst[:imagesOffset(s)], m)
+		putSafeTensors(s, dst, m)
 	}
 }

@@ -79,6 +79,7 @@ type Spec struct {
 	N, H, W, C int
 	DType      DType
 	Order      Order
+	Targets    Targets // that the form at hand has, or that a .safetensors file has
 
 	err error // why the batch cannot exist
 }

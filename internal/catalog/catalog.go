@@ -119,6 +119,9 @@ func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	if c.Options.Masks, err = o.Masks.prepared(); err != nil {
 		return nil, err
 	}
+	if c.Options.Targets, err = o.Targets.prepared(c); err != nil {
+		return nil, err
+	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest, plan.Version(), c.Decoder(), resample.Version)
 	settings := c.Settings()
@@ -190,6 +193,9 @@ func (c *Catalog) Settings() map[string]any {
 	c.addOrder(settings)
 	if o.Masks != nil {
 		settings["masks"] = o.Masks.settings()
+	}
+	if o.Targets != nil {
+		settings["targets"] = o.Targets.settings()
 	}
 	return settings
 }
@@ -265,7 +271,11 @@ func (c *Catalog) Valid(k Key) int {
 // Size is the exact size in bytes of a batch in one of its forms except JSON, or
 // math.MaxInt64 if no file can be that large.
 func (c *Catalog) Size(k Key, f layout.Form) int64 {
-	return layout.Size(f, c.Options.Masks.Spec(c.Spec(k), f))
+	if f == layout.Text {
+		n, _ := c.Plan.Size(k.Shard, k.Epoch, k.Batch)
+		return c.Options.Targets.TextSize(n)
+	}
+	return layout.Size(f, c.Options.SpecIn(c.Spec(k), k, f))
 }
 
 // TensorForm is the form that holds just a tensor in the mount's layout.

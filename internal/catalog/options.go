@@ -45,7 +45,8 @@ type Options struct {
 	Normalize   layout.Normalization // of 8-bit values, channel by channel
 	Layout      layout.Order
 
-	Masks *MaskOptions // nil: samples have none
+	Masks   *MaskOptions   // nil: samples have none
+	Targets *TargetOptions // nil: samples have none
 	// NVJPEG has nvJPEG decode JPEGs on a GPU, to pixels of its own: it is what gpu.Device.OpenNVJPEG returned. "": it does not.
 	NVJPEG string
 }

@@ -55,12 +55,19 @@ func MaskOrientation(mh, mw, h, w int, orientation uint8, ignored bool) (of uint
 		return 0, false
 	case !ignored:
 		return 1, true
-	case orientation == 6: // it is undone
-		return 8, true
-	case orientation == 8:
-		return 6, true
 	}
-	return orientation, true
+	return TurnedBack(orientation), true
+}
+
+// TurnedBack is the orientation that undoes another one.
+func TurnedBack(orientation uint8) uint8 {
+	switch orientation {
+	case 6:
+		return 8
+	case 8:
+		return 6
+	}
+	return max(orientation, 1)
 }
 
 // Put writes the elements of a mask under the transform of its image to a slot with rows of so many

@@ -1,0 +1,246 @@
+package catalog
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TargetOptions are what samples have besides images, labels and masks, and how it is shown. The table
+// is of the dataset's rows, and must outlive the catalog.
+type TargetOptions struct {
+	Table     *target.Table
+	Rules     target.Rules
+	Boxes     bool
+	Keypoints bool // of the same objects
+	Text      bool
+	Classes   []string // of boxes by label; nil: they have no names
+
+	catalog *Catalog
+	longest int       // text of a sample
+	rows    lastCount // that were counted
+}
+
+// lastCount remembers the rows of the batch that was asked about last, since a directory's sizes are asked for batch
+// by batch.
+type lastCount struct {
+	mu    sync.Mutex
+	known bool
+	key   Key
+	rows  int
+}
+
+// ErrAnnotation means that the annotations of a sample are not those of its image.
+var ErrAnnotation = fault.New(fault.File, "bad annotation")
+
+// settings are what the bytes of targets depend on.
+func (o *TargetOptions) settings() map[string]any {
+	r := o.Rules
+	return map[string]any{
+		"boxes": o.Boxes, "keypoints": o.Keypoints, "text": o.Text, "classes": len(o.Classes), "digest": o.Table.Digest(),
+		"box_format": r.Format.String(), "clip": !r.NoClip, "min_box_area": r.MinArea, "min_visibility": r.MinVisibility, "max_boxes": r.Max,
+	}
+}
+
+// prepared returns the options for a catalog, which has its dataset and plan already. o may be nil.
+func (o *TargetOptions) prepared(c *Catalog) (*TargetOptions, error) {
+	if o == nil {
+		return nil, nil
+	}
+	own := &TargetOptions{Table: o.Table, Rules: o.Rules, Boxes: o.Boxes, Keypoints: o.Keypoints, Text: o.Text, Classes: o.Classes, catalog: c}
+	for i := 0; o.Text && i < c.Dataset.Len(); i++ {
+		own.longest = max(own.longest, len(o.Table.Text(i)))
+	}
+	return own, o.Rules.Validate()
+}
+
+// Extent is what there is of targets in all batches, apart from how many rows of boxes they have.
+func (o *Options) Extent() (t layout.Targets) {
+	if o.Masks != nil {
+		t.HasMasks, t.Masks = true, o.Masks.dtype()
+	}
+	if o := o.Targets; o != nil {
+		t.Boxes, t.Text = o.Boxes || o.Keypoints, o.Text
+		t.Visible, t.Max = o.Table.HasVisible(), o.Rules.Max
+		if o.Keypoints {
+			t.Points = o.Table.Keypoints
+		}
+	}
+	return t
+}
+
+// SpecIn is the shape of a batch in a form, if it has this one with images.
+func (o *Options) SpecIn(s layout.Spec, k Key, f layout.Form) layout.Spec {
+	s = o.Masks.Spec(s, f)
+	if f != layout.SafeTensors && !f.IsTarget() {
+		return s
+	}
+	if s.Targets = o.Extent(); s.Targets.Boxes {
+		s.Targets.Rows = o.Targets.rowsOf(k)
+	}
+	return s
+}
+
+// rowsOf is how many rows of boxes a batch has: as the plan has it, whatever becomes of bad samples.
+func (o *TargetOptions) rowsOf(k Key) int {
+	plan := o.catalog.Plan
+	if o.Rules.Max > 0 {
+		n, _ := plan.Size(k.Shard, k.Epoch, k.Batch)
+		return n * o.Rules.Max
+	}
+	k.Part = Images
+	last := &o.rows
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	if !last.known || last.key != k {
+		last.known, last.key, last.rows = true, k, 0
+		slots, _ := o.catalog.Slots(k)
+		for _, s := range slots {
+			o.eachShown(s.Epoch, s.ID, func(target.Object, *target.View) { last.rows++ })
+		}
+	}
+	return last.rows
+}
+
+// eachShown calls f for each object of a sample that is shown in an epoch.
+func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, *target.View)) {
+	c, row := o.catalog, int(id)
+	h, w := c.SizeOf(id)
+	n := o.Table.Count(row)
+	if h == 0 || n == 0 || o.Table.Bad(row) != "" {
+		return
+	}
+	v, ok := viewOf(c.Dataset, o.Table, row, c.Options.Decoding.IgnoreOrientation)
+	if !ok {
+		return
+	}
+	v.Transform = c.Options.Transform.Choose(epoch, id, h, w)
+	for k := range n {
+		object := o.Table.Object(row, k)
+		if _, ok := o.Rules.Show(object.Box, &v); ok {
+			f(object, &v)
+		}
+	}
+}
+
+// viewOf finds out which pixels of a row's image its annotations speak of; false: of those of no such image.
+func viewOf(ds *dataset.Dataset, t *target.Table, row int, ignored bool) (v target.View, ok bool) {
+	h, w := ds.Size(row, true)
+	orientation := ds.Orientation(row)
+	height, width, oriented := t.Size(row)
+	uprightH, uprightW := ds.Size(row, false)
+	if height == 0 || width == 0 {
+		if height, width = h, w; oriented {
+			height, width = uprightH, uprightW
+		}
+	}
+	v = target.View{Height: height, Width: width}
+	if oriented && height == uprightH && width == uprightW {
+		if v.Orientation = 1; ignored {
+			v.Orientation = pixels.TurnedBack(orientation)
+		}
+		return v, true
+	}
+	v.Orientation, ok = pixels.MaskOrientation(height, width, h, w, orientation, ignored)
+	return v, ok
+}
+
+// Misfit says why annotations of a row of a dataset cannot be those of its image; "": they can, or the image's size is
+// not known.
+func Misfit(ds *dataset.Dataset, t *target.Table, row int) string {
+	h, w := ds.Size(row, true)
+	if _, ok := viewOf(ds, t, row, false); ok || h == 0 {
+		return ""
+	}
+	height, width, _ := t.Size(row)
+	return fmt.Sprintf("its annotations are of %dx%d pixels, and the image has %dx%d", height, width, h, w)
+}
+
+// RowsOf are the objects of a batch that is described. A slot whose sample is bad keeps the rows that the plan has for
+// it, but none is used: so sizes do not depend on what is found in files. Where each slot has the same
+// number of rows, they are those of the sample that stands in. An error wraps ErrAnnotation: where bad
+// samples fail, a batch with a bad annotation has no rows.
+func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
+	c := o.catalog
+	t := c.Options.SpecIn(d.Spec, d.Key, layout.Boxes).Targets
+	r := &layout.Rows{Offsets: []int64{0}}
+	slots, _ := c.Slots(d.Key)
+	for i, s := range slots {
+		if why := o.Table.Bad(int(s.ID)); why != "" && c.Options.OnError == Fail {
+			return nil, fmt.Errorf("%s: %w: %s", c.Dataset.Path(int(s.ID)), ErrAnnotation, why)
+		}
+		shown := &d.Samples[i]
+		id, used := s.ID, shown.ID == s.ID && shown.Status != StatusZeroed
+		if t.Max > 0 && shown.Status != StatusZeroed {
+			id, used = shown.ID, true
+		}
+		n := len(r.Labels)
+		c.Options.Targets.eachShown(s.Epoch, id, func(object target.Object, v *target.View) {
+			if t.Max == 0 || len(r.Labels) < n+t.Max {
+				o.appendRow(r, &t, object, v, used)
+			}
+		})
+		count := len(r.Labels) - n
+		if !used {
+			count = 0
+		}
+		for t.Max > 0 && len(r.Labels) < n+t.Max {
+			o.appendRow(r, &t, target.Object{}, nil, false)
+		}
+		r.Offsets, r.Counts = append(r.Offsets, int64(len(r.Labels))), append(r.Counts, int32(count))
+	}
+	return r, nil
+}
+
+// appendRow appends an object as it is shown, or a row that is not used.
+func (o *TargetOptions) appendRow(r *layout.Rows, t *layout.Targets, object target.Object, v *target.View, used bool) {
+	var box, visible target.Box
+	label, id, flags := int64(-1), int64(0), uint8(0)
+	if used {
+		box, _ = o.Rules.Show(object.Box, v)
+		if visible = box; object.Visible != nil {
+			visible = o.Rules.Place(*object.Visible, v)
+		}
+		label, id, flags = int64(object.Label), object.ID, uint8(object.Flags)
+	}
+	r.Boxes, r.Labels, r.IDs, r.Flags = append(r.Boxes, box), append(r.Labels, label), append(r.IDs, id), append(r.Flags, flags)
+	if t.Visible {
+		r.Visible = append(r.Visible, visible)
+	}
+	for k := range t.Points {
+		var p target.Keypoint
+		if used && k < len(object.Keypoints) {
+			p = v.Point(object.Keypoints[k])
+		}
+		r.Keypoints = append(r.Keypoints, [3]float32{p.X, p.Y, p.V})
+	}
+}
+
+// TextSize is the size of the .text.jsonl of a batch of n slots.
+func (o *TargetOptions) TextSize(n int) int64 {
+	return int64(n) * int64(max(o.longest, len("{}"))+1)
+}
+
+// TextOf are the lines of text of a batch that is described, one for each slot, padded with spaces before the end of the
+// last one.
+func (o *TargetOptions) TextOf(d Description) []byte {
+	size := int(o.TextSize(len(d.Samples)))
+	out := make([]byte, 0, size)
+	for i, s := range d.Samples {
+		text := []byte("{}")
+		if found := o.Table.Text(int(s.ID)); found != nil && s.Status != StatusZeroed {
+			text = found
+		}
+		out = append(out, text...)
+		for i == len(d.Samples)-1 && len(out) < size-1 {
+			out = append(out, ' ')
+		}
+		out = append(out, '\n')
+	}
+	return out
+}

@@ -1,0 +1,180 @@
+package layout
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Targets say what a batch has besides images and labels. The zero value: nothing.
+type Targets struct {
+	Boxes   bool // boxes, and with them labels, ids, flags
+	Visible bool // and what is visible of each
+	Max     int  // rows of boxes for each slot, used or not; 0: as many as there are, and where they begin
+	Rows    int  // of boxes of all slots
+	Points  int  // keypoints for each row; 0: there are none
+	Text    bool
+
+	Masks DType // of a mask's elements, if HasMasks
+	// HasMasks says that the form with all arrays has masks, too.
+	HasMasks bool
+}
+
+// Has reports whether batches have a form.
+func (t *Targets) Has(f Form) bool {
+	switch f {
+	case Boxes, BoxLabels, BoxIDs, BoxFlags:
+		return t.Boxes
+	case BoxVisible:
+		return t.Boxes && t.Visible
+	case BoxOffsets:
+		return t.Boxes && t.Max == 0
+	case BoxCounts:
+		return t.Boxes && t.Max > 0
+	case Keypoints:
+		return t.Points > 0
+	case Text:
+		return t.Text
+	case MasksNPY, MasksPNG:
+		return t.HasMasks
+	}
+	return true
+}
+
+// Forms are those of targets that batches have.
+func (t *Targets) Forms() (list []Form) {
+	for f := MasksNPY; f < NumForms; f++ {
+		if t.Has(f) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// IsTarget reports whether only some mounts have a form, by their datasets.
+func (f Form) IsTarget() bool { return f >= MasksNPY && f < NumForms }
+
+// Rows are the objects of a batch, slot by slot. All slices but the first two have one element for each
+// row. The caller owns them.
+type Rows struct {
+	Offsets   []int64 // where the rows of each slot begin, and where the last one's end
+	Counts    []int32 // rows of each slot that are used, where Targets.Max fixes their number
+	Boxes     [][4]float32
+	Visible   [][4]float32 // nil: not said
+	Labels    []int64      // -1: the row is not used
+	IDs       []int64
+	Flags     []uint8
+	Keypoints [][3]float32 // Targets.Points for each row
+}
+
+// An array is one of the arrays of a batch's targets.
+type array struct {
+	form  Form
+	name  string // in a .safetensors file
+	numpy string // dtype
+	tens  string
+	elem  int // bytes
+	shape []int
+}
+
+func (a *array) bytes() int64 {
+	n := int64(a.elem)
+	for _, d := range a.shape {
+		n *= int64(d)
+	}
+	return n
+}
+
+// arrays are those that a batch has, in the order in which they are in a .safetensors file: elements of
+// eight bytes, of four, and of one, which come after the images.
+func (s Spec) arrays() (list []array) {
+	t := &s.Targets
+	if *t == (Targets{}) {
+		return nil
+	}
+	lead := []int{t.Rows}
+	if t.Max > 0 {
+		lead = []int{s.N, t.Max}
+	}
+	add := func(f Form, name, numpy, tens string, elem int, shape ...int) {
+		if t.Has(f) {
+			list = append(list, array{f, name, numpy, tens, elem, shape})
+		}
+	}
+	rows := func(more ...int) []int { return append(append([]int(nil), lead...), more...) }
+	add(Boxes, "boxes", "<f4", "F32", 4, rows(4)...)
+	add(BoxVisible, "boxes.visible", "<f4", "F32", 4, rows(4)...)
+	add(BoxLabels, "boxes.labels", "<i8", "I64", 8, rows()...)
+	add(BoxIDs, "boxes.ids", "<i8", "I64", 8, rows()...)
+	add(BoxOffsets, "boxes.offsets", "<i8", "I64", 8, s.N+1)
+	add(BoxCounts, "boxes.count", "<i4", "I32", 4, s.N)
+	add(Keypoints, "keypoints", "<f4", "F32", 4, rows(t.Points, 3)...)
+	if t.Masks == Int32 {
+		add(MasksNPY, "masks", "<i4", "I32", 4, s.N, s.H, s.W)
+	}
+	add(BoxFlags, "boxes.flags", "|u1", "U8", 1, rows()...)
+	if t.Masks == Uint8 {
+		add(MasksNPY, "masks", "|u1", "U8", 1, s.N, s.H, s.W)
+	}
+	return list
+}
+
+// arrayOf is the array that a form is.
+func (s Spec) arrayOf(f Form) (a array) {
+	for _, a := range s.arrays() {
+		if a.form == f {
+			return a
+		}
+	}
+	return array{form: f}
+}
+
+// AppendRows appends the whole .npy file of one of the arrays of a batch's objects.
+func AppendRows(dst []byte, f Form, s Spec, r *Rows) []byte {
+	a := s.arrayOf(f)
+	start := len(dst)
+	dst = grow(dst, smallHeader+int(a.bytes()))
+	putNPYHeader(dst[start:start+smallHeader], a.numpy, a.shape...)
+	r.put(f, dst[start+smallHeader:])
+	return dst
+}
+
+// put writes an array's elements.
+func (r *Rows) put(f Form, dst []byte) {
+	le := binary.LittleEndian
+	floats := func(at int, values []float32) {
+		for i, v := range values {
+			le.PutUint32(dst[4*(at+i):], math.Float32bits(v))
+		}
+	}
+	integers := func(values []int64) {
+		for i, v := range values {
+			le.PutUint64(dst[8*i:], uint64(v))
+		}
+	}
+	switch f {
+	case Boxes, BoxVisible:
+		values := r.Boxes
+		if f == BoxVisible {
+			values = r.Visible
+		}
+		for i := range values {
+			floats(4*i, values[i][:])
+		}
+	case Keypoints:
+		for i := range r.Keypoints {
+			floats(3*i, r.Keypoints[i][:])
+		}
+	case BoxLabels:
+		integers(r.Labels)
+	case BoxIDs:
+		integers(r.IDs)
+	case BoxOffsets:
+		integers(r.Offsets)
+	case BoxCounts:
+		for i, v := range r.Counts {
+			le.PutUint32(dst[4*i:], uint32(v))
+		}
+	case BoxFlags:
+		copy(dst, r.Flags)
+	}
+}
