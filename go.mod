@@ -15,6 +15,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/dgraph-io/ristretto/v2 v2.4.2
 	github.com/dustin/go-humanize v1.0.1
+	github.com/go-faster/jx v1.2.0
 	github.com/google/go-cmp v0.7.0
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/klauspost/compress v1.17.9
@@ -31,6 +32,11 @@ require (
 	golang.org/x/term v0.47.0
 	gonum.org/v1/plot v0.17.0
 	gorgonia.org/cu v0.9.6
+)
+
+require (
+	github.com/go-faster/errors v0.7.1 // indirect
+	github.com/segmentio/asm v1.2.1 // indirect
 )
 
 require (

@@ -51,6 +51,9 @@ type Options struct {
 	LabelColumn string
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
+	// Only, if not nil, says which of the paths are samples. It must not keep a path. The index
+	// has all that there is, whatever is chosen.
+	Only func(path string) bool
 	// Rescan compares every file with the index even if nothing suggests a change. It finds
 	// files that were rewritten in place, which leave no other trace.
 	Rescan bool
@@ -125,15 +128,18 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err == nil {
 		err = p.files.renewEntries(ctx, x.table)
 	}
+	if err == nil && src.entries == nil && o.Classes != nil && o.Part.N == 0 {
+		p.fix(x)
+	}
+	if err == nil && o.Only != nil && o.Part.N == 0 {
+		err = p.only(x)
+	}
 	if err != nil {
 		_ = src.close()
 		return nil, err
 	}
-	switch {
-	case src.entries != nil:
+	if src.entries != nil {
 		x.Digest = digest(x.table, x.classes)
-	case o.Classes != nil && o.Part.N == 0:
-		p.fix(x)
 	}
 	p.report.count(x)
 	p.report.IndexProblem = p.files.problem

@@ -1,0 +1,241 @@
+package annotation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// Options say what is looked for, and where.
+type Options struct {
+	Kinds Kinds // that are wanted
+	// Files are where annotations are, if not where their layout has them: a .json file of COCO, a
+	// folder of files for one image each, such files as a pattern (masks/*_mask.png), a .txt file that
+	// lists the samples.
+	Files []string
+	// LabelMap says which classes the values of masks are: "": those of the layout, "trainids", or a
+	// file of a value and its class in each line.
+	LabelMap string
+	// SkipEmpty leaves out images of which nothing is annotated.
+	SkipEmpty bool
+	// IgnoreMetadata and AllowOutside are those of the dataset of images.
+	IgnoreMetadata, AllowOutside bool
+	Workers                      int // files that are read at once
+}
+
+// Kinds is a set of kinds of targets.
+type Kinds [target.NumKinds]bool
+
+var kindNames = [target.NumKinds]string{"masks", "boxes", "keypoints", "text", "arrays"}
+
+// Names are the kinds in the set, in words.
+func (k Kinds) Names() (names []string) {
+	for kind, has := range k {
+		if has {
+			names = append(names, kindNames[kind])
+		}
+	}
+	return names
+}
+
+// ParseKinds reads names that are separated by commas.
+func ParseKinds(text string) (k Kinds, ok bool) {
+	for name := range strings.SplitSeq(text, ",") {
+		kind := slices.Index(kindNames[:], name)
+		if kind < 0 {
+			return k, false
+		}
+		k[kind] = true
+	}
+	return k, true
+}
+
+func kindsOf(kinds ...target.Kind) (k Kinds) {
+	for _, kind := range kinds {
+		k[kind] = true
+	}
+	return k
+}
+
+// without are the kinds of which the other set has none.
+func (k Kinds) without(other Kinds) (rest Kinds) {
+	for kind, has := range k {
+		rest[kind] = has && !other[kind]
+	}
+	return rest
+}
+
+// Found is what was found.
+type Found struct {
+	Layout  string   // such as COCO
+	Images  string   // the dataset of the images
+	Sources []string // files that were read, or folders of many
+	// Targets has what is said of each image, under its name.
+	Targets *target.Builder
+	// Name is the name of the image with a path in the dataset. Images that are stored in another
+	// format, or have another ending, have the same.
+	Name        func(path string) string
+	Classes     []string // of objects by label; nil: they have no names
+	MaskClasses []string // of masks by value; nil: they have no names
+	Masks       *Masks   // nil: masks are in no files
+	// Values are the classes that the values of masks stand for, -1 for none. Values beyond its end stand
+	// for none, too. nil: all are as they are.
+	Values  []int32
+	Strays  int // annotations of images that are not listed
+	skip    bool
+	has     Kinds // what there is
+	parts   uint8 // that were read, each of which has to have an entry of an image
+	entries []entry
+}
+
+// entry is what is known of an image, by its number.
+type entry struct {
+	parts uint8 // that have it
+	holds bool  // something is annotated
+}
+
+// Masks says where the files of masks are. They are a dataset of their own.
+type Masks struct {
+	Path     string
+	Only     func(path string) bool
+	Panoptic bool // values are red + 256 green + 65536 blue
+}
+
+// Only reports whether an image has an entry in all that was read, and so is a sample.
+func (f *Found) Only(path string) bool {
+	name := f.Name(path)
+	if !f.Targets.Has(name) {
+		return false
+	}
+	e := f.entries[f.Targets.Image(name, 0, 0, false)]
+	return e.parts == f.parts && (e.holds || !f.skip)
+}
+
+// part begins to read a file, or a folder of files.
+func (f *Found) part(file string) {
+	f.parts++
+	f.Sources = append(f.Sources, file)
+}
+
+// image returns the number of an image that the part which is being read has; twice is whether it has it
+// already.
+func (f *Found) image(name string, height, width int, oriented bool) (image int, twice bool) {
+	image = f.Targets.Image(name, height, width, oriented)
+	if image == len(f.entries) {
+		f.entries = append(f.entries, entry{})
+	}
+	e := &f.entries[image]
+	if twice = e.parts == f.parts; e.parts == f.parts-1 {
+		e.parts = f.parts
+	}
+	return image, twice
+}
+
+// object, shape, text and mask are those of the Builder; they remember which images have any.
+func (f *Found) object(image int, o target.Object) {
+	f.entries[image].holds = true
+	f.Targets.Object(image, o)
+}
+
+func (f *Found) shape(image int, s target.Shape) {
+	f.entries[image].holds = true
+	f.Targets.Shape(image, s)
+}
+
+func (f *Found) text(image int, object []byte) {
+	f.entries[image].holds = true
+	f.Targets.Text(image, object)
+}
+
+func (f *Found) mask(image int, path string) {
+	f.entries[image].holds = true
+	f.Targets.Mask(image, path)
+}
+
+// A KindError is the error of a dataset that has no targets of a kind that is wanted.
+type KindError struct {
+	Dataset, Layout string
+	Lacks, Has      Kinds
+}
+
+func (e *KindError) Error() string {
+	has := "nothing else"
+	if names := e.Has.Names(); names != nil {
+		has = strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s: it has no %s; as %s, it has %s", e.Dataset, strings.Join(e.Lacks.Names(), ", "), e.Layout, has)
+}
+
+// A NoneError is the error of a dataset without annotations in any known layout.
+type NoneError struct{ Dataset string }
+
+func (e *NoneError) Error() string { return e.Dataset + ": no annotations found" }
+
+// finder is the state of one Find.
+type finder struct {
+	*Found
+	Options
+	ctx context.Context
+}
+
+// A layout finds and reads what it knows. found is false if nothing looks like it.
+type layout struct {
+	name string
+	find func(*finder) (found bool, err error)
+}
+
+// Find finds the annotations of the dataset at a path, and reads them. The path may also be that of a
+// folder that has the images in one folder, and annotations in others. What is wrong with the
+// annotation of one image is told to the Builder; an error is about all of them.
+func Find(ctx context.Context, path string, o Options) (*Found, error) {
+	f := &finder{&Found{Images: path, Targets: target.NewBuilder(), Name: stored, skip: o.SkipEmpty}, o, ctx}
+	if !store.IsURL(path) {
+		images, err := imagesIn(path)
+		if err != nil {
+			return nil, err
+		}
+		f.Images = images
+	}
+	layouts := []layout{
+		{"a manifest", (*finder).findManifest}, {"Cityscapes", (*finder).findCityscapes}, {"Pascal VOC", (*finder).findVOC},
+		{"ADE20K", (*finder).findADE}, {"COCO", (*finder).findCOCO}, {"YOLO", (*finder).findYOLO}, {"a folder of masks", (*finder).findFolder},
+	}
+	if len(o.Files) > 0 {
+		layouts = []layout{{"annotations in " + strings.Join(o.Files, ", "), (*finder).findGiven}}
+	}
+	for _, l := range layouts {
+		found, err := l.find(f)
+		if err == nil && found {
+			f.Layout = cmp.Or(f.Layout, l.name)
+			if lacks := o.Kinds.without(f.has); len(lacks.Names()) > 0 {
+				err = &KindError{path, f.Layout, lacks, f.has}
+			}
+		}
+		if err == nil && found && o.LabelMap != "" {
+			err = f.mapLabels()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return f.Found, nil
+		}
+	}
+	return nil, &NoneError{path}
+}
+
+// stored is the name of an image of which annotations say the path: in converted datasets, it may
+// be packed.
+func stored(path string) string { return strings.TrimSuffix(path, ".bfs") }
+
+// stem is a path without its extension.
+func stem(path string) string {
+	path = stored(path)
+	return strings.TrimSuffix(path, filepath.Ext(path))
+}

@@ -1,0 +1,192 @@
+package annotation
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+const (
+	cityImages = "leftImg8bit"
+	trainIDs   = "trainids" // what Options.LabelMap says
+	labelIDs   = "labelIds.png"
+)
+
+// cityLabels are the labels of Cityscapes, as its scripts have them, in the order of their ids, and
+// which of them are trained: their places among these are their trainIds.
+var cityLabels = strings.Split("unlabeled,ego vehicle,rectification border,out of roi,static,dynamic,ground,road,sidewalk,parking,"+
+	"rail track,building,wall,fence,guard rail,bridge,tunnel,pole,polegroup,traffic light,traffic sign,vegetation,terrain,sky,person,"+
+	"rider,car,truck,bus,caravan,trailer,train,motorcycle,bicycle", ",")
+
+var cityTrained = []int{7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33}
+
+// personLabels are those of CityPersons. The last two are regions that count for nothing.
+var personLabels = []string{"pedestrian", "rider", "sitting person", "person (other)", "person group", "ignore"}
+
+// findCityscapes finds the folders of annotations beside leftImg8bit.
+func (f *finder) findCityscapes() (bool, error) {
+	masks, persons := "", beside(f.Images, strings.ToLower(cityImages), "gtBboxCityPersons")
+	for _, other := range []string{"gtFine", "gtCoarse"} {
+		if masks == "" {
+			masks = beside(f.Images, strings.ToLower(cityImages), other)
+		}
+	}
+	if masks == "" && persons == "" {
+		return false, nil
+	}
+	f.Name = func(path string) string { return strings.TrimSuffix(stem(path), "_"+cityImages) }
+	if err := f.findCityMasks(masks); err != nil {
+		return false, err
+	}
+	return true, f.findPersons(persons)
+}
+
+// findCityMasks takes the masks of labelIds, or, where there are none, those of trainIds, which a script
+// makes of them.
+func (f *finder) findCityMasks(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	for _, kind := range []string{labelIDs, "labelTrainIds.png", "instanceIds.png"} {
+		names, err := f.filesIn(dir, "_"+kind)
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			f.has[target.Masks] = true
+			_, ending, _ := strings.Cut(filepath.Base(stored(names[0])), "_gt")
+			f.takeMasks(dir, "_gt"+ending, names)
+			f.cityClasses(kind)
+			return nil
+		}
+	}
+	return nil
+}
+
+// cityClasses are the classes of masks of a kind.
+func (f *finder) cityClasses(kind string) {
+	switch {
+	case kind == labelIDs && f.LabelMap == "":
+		f.MaskClasses = cityLabels
+	case kind != "instanceIds.png":
+		f.MaskClasses = nil
+		for _, id := range cityTrained {
+			f.MaskClasses = append(f.MaskClasses, cityLabels[id])
+		}
+	}
+}
+
+// trainIDs are the trainIds of labelIds; nil: this is not Cityscapes.
+func (f *finder) trainIDs() (values []int32) {
+	switch {
+	case f.Masks == nil || len(f.Sources) == 0:
+		return nil
+	case strings.HasSuffix(f.Sources[0], "_labelTrainIds.png"):
+		for k := range cityTrained {
+			values = append(values, int32(k))
+		}
+	case strings.HasSuffix(f.Sources[0], "_"+labelIDs):
+		for id := range cityLabels {
+			values = append(values, int32(slices.Index(cityTrained, id)))
+		}
+	}
+	return values
+}
+
+// findPersons takes the boxes of CityPersons.
+func (f *finder) findPersons(dir string) error {
+	const ending = "_gtBboxCityPersons.json"
+	if dir == "" {
+		return nil
+	}
+	f.has[target.Boxes] = true
+	if !f.Kinds[target.Boxes] {
+		return nil
+	}
+	names, err := f.filesIn(dir, ending)
+	if err != nil {
+		return err
+	}
+	f.part(filepath.Join(dir, "*"+ending))
+	f.Classes = personLabels
+	return each(f, dir, names, parsePersons, func(k int, p persons) {
+		image, _ := f.image(strings.TrimSuffix(names[k], ending), p.height, p.width, false)
+		for _, o := range p.objects {
+			f.object(image, o)
+		}
+		if p.bad != "" {
+			f.Targets.Bad(image, filepath.Join(dir, names[k])+": "+p.bad)
+		}
+	})
+}
+
+// persons is one file of CityPersons.
+type persons struct {
+	height, width int
+	objects       []target.Object
+	bad           string
+}
+
+// parsePersons reads a file of CityPersons.
+func parsePersons(_ string, text []byte) (p persons) {
+	d := &jsonReader{}
+	err := d.read(text, func() error { return d.persons(&p) })
+	if err != nil {
+		p.bad = err.Error()
+	}
+	if p.bad != "" {
+		p.objects = nil
+	}
+	return p
+}
+
+func (d *jsonReader) persons(p *persons) error {
+	return d.object(func(key string) error {
+		switch key {
+		case "imgHeight":
+			return d.extent(&p.height)
+		case "imgWidth":
+			return d.extent(&p.width)
+		case "objects":
+			return d.array(func(k int) error {
+				o := target.Object{ID: int64(k), Label: -1}
+				err := d.object(func(key string) error { return d.person(&o, key) })
+				if o.Label < 0 && err == nil {
+					d.complain("its label is none of CityPersons")
+				}
+				if p.bad == "" && d.bad != "" {
+					p.bad = d.at("objects", k)
+				}
+				p.objects = append(p.objects, o)
+				return err
+			})
+		}
+		return d.skip()
+	})
+}
+
+// person reads a field of an object of CityPersons.
+func (d *jsonReader) person(o *target.Object, key string) (err error) {
+	switch key {
+	case "bbox":
+		o.Box, err = d.box("bbox")
+	case "bboxVis":
+		var visible target.Box
+		if visible, err = d.box("bboxVis"); err == nil {
+			o.Visible = &visible
+		}
+	case "label":
+		var label string
+		label, err = d.text("label")
+		if o.Label = int32(slices.Index(personLabels, label)); label == "ignore" || label == "person group" {
+			o.Flags |= target.Ignore
+		}
+	case "instanceId":
+		o.ID, _, err = d.integer()
+	default:
+		err = d.skip()
+	}
+	return err
+}

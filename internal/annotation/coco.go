@@ -1,0 +1,468 @@
+package annotation
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// findCOCO finds files like annotations/instances_train2017.json beside train2017. Objects are those of
+// instances, or, where keypoints are wanted, those of person_keypoints.
+func (f *finder) findCOCO() (bool, error) {
+	split := filepath.Base(f.Images)
+	var beside []string // folders
+	for dir := filepath.Dir(f.Images); len(beside) < 2 && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		beside = append(beside, filepath.Join(dir, "annotations"))
+	}
+	find := func(names ...string) string {
+		for _, dir := range beside {
+			for _, name := range names {
+				if file := filepath.Join(dir, name+".json"); isFile(file) {
+					return file
+				}
+			}
+		}
+		return ""
+	}
+	objects, persons := find("instances_"+split, split, "instances_default"), find("person_keypoints_"+split)
+	captions, panoptic := find("captions_"+split), find("panoptic_"+split)
+	if own := filepath.Join(f.Images, "_annotations.coco.json"); objects == "" && isFile(own) {
+		objects = own
+	}
+	var files []string
+	switch {
+	case persons != "" && (f.Kinds[target.Keypoints] || objects == ""):
+		files = append(files, persons)
+	case objects != "":
+		files = append(files, objects)
+	case panoptic != "":
+		files = append(files, panoptic)
+	}
+	if captions != "" && (f.Kinds[target.Text] || files == nil) {
+		files = append(files, captions)
+	}
+	for _, kind := range []struct {
+		file  string
+		kinds Kinds
+	}{
+		{objects, kindsOf(target.Boxes, target.Masks)}, {persons, kindsOf(target.Boxes, target.Masks, target.Keypoints)},
+		{captions, kindsOf(target.Text)}, {panoptic, kindsOf(target.Boxes, target.Masks)},
+	} {
+		for k, has := range kind.kinds {
+			f.has[k] = f.has[k] || has && kind.file != ""
+		}
+	}
+	return len(files) > 0, f.readCOCO(files)
+}
+
+// readCOCO reads files of COCO. Only one of them may have objects.
+func (f *finder) readCOCO(files []string) error {
+	objects := ""
+	for _, file := range files {
+		c := &coco{finder: f, file: file, images: map[int64]cocoImage{}}
+		if err := c.read(); err != nil {
+			return err
+		}
+		if !c.objects {
+			continue
+		}
+		if objects != "" {
+			return fmt.Errorf("%s: it has objects, and %s has others; name one of them", file, objects)
+		}
+		objects = file
+	}
+	return nil
+}
+
+// coco is a file of COCO while it is read.
+type coco struct {
+	*finder
+	file       string
+	images     map[int64]cocoImage // by id
+	categories []cocoCategory      // by id
+	prefix     string              // that file names have, and paths in the dataset have not
+	objects    bool                // it has such
+	json       jsonReader
+	entry      cocoEntry
+}
+
+// cocoImage is an image of the file.
+type cocoImage struct {
+	number        int32
+	height, width int32
+}
+
+// cocoCategory is a kind of object.
+type cocoCategory struct {
+	id        int64
+	name      string
+	keypoints int
+}
+
+// read reads images and categories first, which mostly follow the annotations.
+func (c *coco) read() error {
+	c.part(c.file)
+	lists := map[string]func(k int, text []byte) error{"images": c.image, "categories": c.category}
+	err := readLists(c.file, func(list string) bool { return lists[list] != nil }, func(list string, k int, text []byte) error {
+		if k%1024 == 0 && c.ctx.Err() != nil {
+			return c.ctx.Err()
+		}
+		if err := lists[list](k, text); err != nil {
+			return fmt.Errorf("%s[%d]: %w", list, k, err)
+		}
+		return nil
+	})
+	if err == nil && len(c.images) == 0 {
+		err = fmt.Errorf("%s: it has no list of images, as COCO has", c.file)
+	}
+	if err == nil {
+		err = c.order()
+	}
+	if err != nil {
+		return err
+	}
+	return readLists(c.file, func(list string) bool { return list == "annotations" }, func(list string, k int, text []byte) error {
+		if k%1024 == 0 && c.ctx.Err() != nil {
+			return c.ctx.Err()
+		}
+		if err := c.annotation(k, text); err != nil {
+			return fmt.Errorf("%s[%d]: %w", list, k, err)
+		}
+		return nil
+	})
+}
+
+// image takes one of the images.
+func (c *coco) image(k int, text []byte) error {
+	var id int64
+	var known bool
+	var name string
+	var height, width int
+	d := &c.json
+	err := d.read(text, func() error {
+		return d.object(func(key string) (err error) {
+			switch key {
+			case "id":
+				id, known, err = d.integer()
+			case "file_name":
+				name, err = d.text(key)
+			case "height":
+				err = d.extent(&height)
+			case "width":
+				err = d.extent(&width)
+			default:
+				err = d.Skip()
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if name == "" || len(name) > maxName {
+		return errors.New("it has no file_name")
+	}
+	if len(c.images) == 0 {
+		c.prefix = c.prefixOf(name)
+	}
+	name = stored(path.Clean(strings.TrimPrefix(name, c.prefix)))
+	number, twice := c.finder.image(name, height, width, false)
+	_, taken := c.images[id]
+	switch {
+	case !known:
+		d.complain("its id is no whole number")
+	case taken:
+		d.complain("its id %d is that of another image", id)
+	case twice:
+		d.complain("its file_name is that of another image")
+	}
+	if d.bad != "" {
+		c.Targets.Bad(number, c.file+": "+d.at("images", k))
+	}
+	if known && !taken {
+		c.images[id] = cocoImage{int32(number), int32(height), int32(width)}
+	}
+	return nil
+}
+
+const maxName = 4095 // bytes of a path
+
+// prefixOf is what the name of an image has before its path in the dataset: some files have the name of
+// the folder that is the dataset.
+func (c *coco) prefixOf(name string) string {
+	if folder := filepath.Base(c.Images) + "/"; strings.Contains(name, folder) {
+		prefix := name[:strings.Index(name, folder)+len(folder)]
+		if _, err := os.Stat(filepath.Join(c.Images, name)); err != nil {
+			return prefix
+		}
+	}
+	return ""
+}
+
+// category takes one of the categories.
+func (c *coco) category(_ int, text []byte) error {
+	var one cocoCategory
+	var known bool
+	d := &c.json
+	err := d.read(text, func() error {
+		return d.object(func(key string) (err error) {
+			switch key {
+			case "id":
+				one.id, known, err = d.integer()
+			case "name":
+				one.name, err = d.text(key)
+			case "keypoints":
+				err = d.array(func(int) error { one.keypoints++; return d.Skip() })
+			default:
+				err = d.Skip()
+			}
+			return err
+		})
+	})
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		return errors.New("its id is no whole number")
+	case d.bad != "":
+		return errors.New(d.bad)
+	case one.keypoints > maxKeypoints:
+		return fmt.Errorf("it has more than %d keypoints", maxKeypoints)
+	}
+	c.categories = append(c.categories, one)
+	return nil
+}
+
+// order numbers the categories by their ids.
+func (c *coco) order() error {
+	slices.SortFunc(c.categories, func(a, b cocoCategory) int { return cmp.Compare(a.id, b.id) })
+	var names []string
+	for k, one := range c.categories {
+		if k > 0 && c.categories[k-1].id == one.id {
+			return fmt.Errorf("%s: two categories have the id %d", c.file, one.id)
+		}
+		names = append(names, one.name)
+	}
+	if names != nil {
+		c.Classes, c.MaskClasses = names, append([]string{"background"}, names...)
+	}
+	return nil
+}
+
+// label is that of a category.
+func (c *coco) label(category int64) (label int, known bool) {
+	return slices.BinarySearchFunc(c.categories, category, func(one cocoCategory, id int64) int { return cmp.Compare(one.id, id) })
+}
+
+// cocoEntry is an annotation.
+type cocoEntry struct {
+	id, image, category int64
+	hasID, hasImage     bool
+	hasCategory, hasBox bool
+	box                 target.Box
+	crowd, ignore       bool
+	keypoints           []float32
+	segmentation        segmentation
+	caption             []byte // JSON; nil: none
+	file                string // of a panoptic mask; "": none
+	segments            []cocoEntry
+}
+
+// annotation takes an annotation.
+func (c *coco) annotation(k int, text []byte) error {
+	e, d := &c.entry, &c.json
+	e.reset()
+	if err := d.read(text, func() error { return d.object(func(key string) error { return c.field(e, key) }) }); err != nil {
+		return err
+	}
+	if !e.hasImage {
+		return errors.New("its image_id is no whole number")
+	}
+	image, known := c.images[e.image]
+	if !known {
+		c.Strays++
+		return nil
+	}
+	switch {
+	case e.caption != nil:
+		if c.Kinds[target.Text] {
+			c.text(int(image.number), e.caption)
+		}
+	case e.segments != nil || e.file != "":
+		c.objects = true
+		c.panoptic(e, int(image.number))
+	default:
+		c.objects = true
+		c.instance(e, image)
+	}
+	if d.bad != "" {
+		c.Targets.Bad(int(image.number), c.file+": "+d.at("annotations", k))
+	}
+	return nil
+}
+
+func (e *cocoEntry) reset() {
+	*e = cocoEntry{keypoints: e.keypoints[:0], segmentation: e.segmentation, segments: nil}
+	e.segmentation.reset()
+}
+
+// field reads a field of an annotation, or of a segment of one.
+func (c *coco) field(e *cocoEntry, key string) (err error) {
+	d := &c.json
+	switch key {
+	case "id":
+		e.id, e.hasID, err = d.integer()
+	case "image_id":
+		e.image, e.hasImage, err = d.integer()
+	case "category_id":
+		e.category, e.hasCategory, err = d.integer()
+	case "bbox":
+		e.hasBox = true
+		e.box, err = d.box(key)
+	case "iscrowd":
+		e.crowd, err = d.flag(key)
+	case "ignore":
+		e.ignore, err = d.flag(key)
+	case "keypoints":
+		if !c.Kinds[target.Keypoints] {
+			return d.Skip()
+		}
+		e.keypoints, err = d.coordinates(key, e.keypoints, 3*maxKeypoints)
+	case "segmentation":
+		if !c.Kinds[target.Masks] {
+			return d.Skip()
+		}
+		err = d.segmentation(&e.segmentation)
+	case "caption":
+		var caption string
+		if caption, err = d.text(key); err == nil {
+			e.caption = textOf(key, caption)
+		}
+	case "file_name":
+		e.file, err = d.text(key)
+	case "segments_info":
+		err = d.array(func(int) error {
+			var s cocoEntry
+			err := d.object(func(key string) error { return c.field(&s, key) })
+			e.segments = append(e.segments, s)
+			return err
+		})
+	default:
+		err = d.Skip()
+	}
+	return err
+}
+
+// instance takes an annotation of an object.
+func (c *coco) instance(e *cocoEntry, image cocoImage) {
+	d, number := &c.json, int(image.number)
+	o := c.objectOf(e)
+	if d.bad != "" {
+		return
+	}
+	if points := c.pointsOf(e, int(o.Label)); points != nil && d.bad == "" {
+		o.Keypoints = points
+	}
+	if c.Kinds[target.Masks] {
+		s := e.segmentation.shape(d, int(image.height), int(image.width))
+		if s.Class = o.Label + 1; e.crowd {
+			s.Class = -1
+		}
+		if d.bad == "" && (s.Polygons != nil || s.Runs != nil) {
+			c.shape(number, s)
+		}
+	}
+	if d.bad == "" && e.hasBox {
+		c.object(number, o)
+	}
+}
+
+// objectOf is the object of an annotation, without its keypoints.
+func (c *coco) objectOf(e *cocoEntry) (o target.Object) {
+	label, known := c.label(e.category)
+	switch {
+	case !e.hasID:
+		c.json.complain("its id is no whole number")
+	case !e.hasCategory:
+		c.json.complain("its category_id is no whole number")
+	case !known:
+		c.json.complain("there is no category %d", e.category)
+	}
+	o = target.Object{Box: e.box, Label: int32(label), ID: e.id}
+	if e.crowd {
+		o.Flags |= target.Crowd
+	}
+	if e.ignore {
+		o.Flags |= target.Ignore
+	}
+	return o
+}
+
+// pointsOf are the keypoints of an annotation; nil if it has none, or if none are wanted.
+func (c *coco) pointsOf(e *cocoEntry, label int) (points []target.Keypoint) {
+	n := len(e.keypoints)
+	if n == 0 {
+		return nil
+	}
+	if most := c.categories[label].keypoints; n%3 != 0 || most > 0 && n != 3*most {
+		c.json.complain("it has %d numbers for %d keypoints", n, most)
+		return nil
+	}
+	for k := 0; k < n; k += 3 {
+		v := e.keypoints[k+2]
+		if v != 0 && v != 1 && v != 2 {
+			c.json.complain("the visibility of a keypoint is %g, and not 0, 1 or 2", v)
+			return nil
+		}
+		points = append(points, target.Keypoint{X: e.keypoints[k], Y: e.keypoints[k+1], V: v})
+	}
+	return points
+}
+
+// panoptic takes the annotation of all that is in an image.
+func (c *coco) panoptic(e *cocoEntry, number int) {
+	if e.file == "" {
+		c.json.complain("it has no file_name")
+		return
+	}
+	if c.Kinds[target.Masks] {
+		if c.Masks == nil {
+			c.Masks = &Masks{Path: strings.TrimSuffix(c.file, filepath.Ext(c.file)), Panoptic: true, Only: archive.IsImage}
+			c.MaskClasses = nil
+		}
+		c.mask(number, path.Clean(e.file))
+	}
+	var objects []target.Object
+	for k := range e.segments {
+		o := c.objectOf(&e.segments[k])
+		if e.segments[k].hasBox {
+			objects = append(objects, o)
+		}
+	}
+	if c.json.bad != "" {
+		return
+	}
+	for _, o := range objects {
+		c.object(number, o)
+	}
+}
+
+// maxKeypoints bounds how many one object may have.
+const maxKeypoints = 1024
+
+// flag reads 0 or 1, or false or true.
+func (d *jsonReader) flag(field string) (bool, error) {
+	if n, ok, err := d.boolean(); ok || err != nil {
+		return n, err
+	}
+	d.complain("%s is neither 0 nor 1", field)
+	return false, nil
+}

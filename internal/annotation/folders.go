@@ -1,0 +1,214 @@
+package annotation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/parallel"
+)
+
+// imageFolders are names of folders of images, beside which there are folders of other things.
+var imageFolders = strings.Fields("images image imgs img jpegimages leftimg8bit train2014 val2014 test2014 train2017 val2017 test2017")
+
+// parts are names of folders that are parts of a dataset.
+var parts = strings.Fields("train training train_extra trainval val valid validation test testing train2014 val2014 test2014 train2017 val2017 test2017")
+
+// An ImagesError is the error of a folder that has images in several folders.
+type ImagesError struct {
+	Path   string
+	Images []string // relative to it; the likeliest is first
+}
+
+func (e *ImagesError) Error() string {
+	return fmt.Sprintf("%s: it has several folders of images: %s", e.Path, strings.Join(e.Images, ", "))
+}
+
+// imagesIn is the folder of the images at a path: what is in it, if that has the name of one, or else it.
+func imagesIn(dir string) (string, error) {
+	var found []string
+	add := func(name string) error {
+		if !slices.Contains(imageFolders, strings.ToLower(path.Base(name))) {
+			return nil
+		}
+		inner, err := folders(filepath.Join(dir, name))
+		n := len(found)
+		for _, part := range inner {
+			if slices.Contains(parts, strings.ToLower(part)) {
+				found = append(found, path.Join(name, part))
+			}
+		}
+		if len(found) == n {
+			found = append(found, name)
+		}
+		return err
+	}
+	names, err := folders(dir)
+	for _, name := range names {
+		if err == nil {
+			err = add(name)
+		}
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) > 1:
+		slices.SortStableFunc(found, func(a, b string) int { return likelihood(b) - likelihood(a) })
+		return "", &ImagesError{dir, found}
+	case len(found) == 1:
+		return filepath.Join(dir, found[0]), nil
+	}
+	return dir, nil
+}
+
+func likelihood(name string) int {
+	if strings.HasPrefix(path.Base(name), "train") {
+		return 1
+	}
+	return 0
+}
+
+// folders are the names of the folders in one; nil where it is no folder.
+func folders(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if info, e := os.Stat(dir); e != nil || !info.IsDir() {
+		return nil, nil // opening the dataset says what is wrong
+	}
+	for _, e := range entries {
+		if archive.Hidden(e.Name()) {
+			continue
+		}
+		if isDir(filepath.Join(dir, e.Name())) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// beside is the path with another word in place of the last folder that has one of some words in its
+// name; "" if there is no such folder.
+func beside(dir string, word, other string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	names := strings.Split(abs, "/")
+	for k, name := range slices.Backward(names) {
+		at := strings.Index(strings.ToLower(name), word)
+		if at < 0 {
+			continue
+		}
+		names[k] = name[:at] + other + name[at+len(word):]
+		if there := strings.Join(names, "/"); isDir(there) {
+			return there
+		}
+		names[k] = name
+	}
+	return ""
+}
+
+// maxDepth bounds links that lead back.
+const maxDepth = 64
+
+// filesIn lists the files below a folder whose names have an ending, in order.
+func (f *finder) filesIn(dir, ending string) (paths []string, err error) {
+	var walk func(below string, depth int) error
+	walk = func(below string, depth int) error {
+		entries, err := os.ReadDir(filepath.Join(dir, below))
+		if err == nil && depth > maxDepth {
+			err = fmt.Errorf("%s: folders in folders, more than %d", filepath.Join(dir, below), maxDepth)
+		}
+		if err = errors.Join(err, f.ctx.Err()); err != nil {
+			return err
+		}
+		for _, e := range entries {
+			name := path.Join(below, e.Name())
+			folder := e.IsDir()
+			if e.Type()&fs.ModeSymlink != 0 {
+				folder = isDir(filepath.Join(dir, name))
+			}
+			switch {
+			case archive.Hidden(e.Name()):
+			case folder:
+				if err := walk(name, depth+1); err != nil {
+					return err
+				}
+			case strings.HasSuffix(stored(e.Name()), ending):
+				paths = append(paths, name)
+			}
+		}
+		return nil
+	}
+	return paths, walk(dirItself, 0)
+}
+
+const dirItself = ""
+
+// maxFile is how many bytes a file about one image may have.
+const maxFile = 64 << 20
+
+// each reads files of a folder, several at once, and has take, which is called for one after another in
+// their order, take what parse made of them.
+func each[T any](f *finder, dir string, names []string, parse func(name string, text []byte) T, take func(k int, parsed T)) error {
+	const portion = 4096 // so that what was parsed takes little memory
+	for first := 0; first < len(names); first += portion {
+		some := names[first:min(first+portion, len(names))]
+		parsed := make([]T, len(some))
+		var mu sync.Mutex
+		var failed error
+		err := parallel.Each(f.ctx, f.Workers, len(some), nil, func(_ context.Context, items iter.Seq[int]) error {
+			for k := range items {
+				text, err := readSmall(filepath.Join(dir, some[k]))
+				if err != nil {
+					mu.Lock()
+					failed = errors.Join(failed, err)
+					mu.Unlock()
+					return err
+				}
+				parsed[k] = parse(some[k], text)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for k, p := range parsed {
+			take(first+k, p)
+		}
+	}
+	return nil
+}
+
+// readSmall reads a file about one image.
+func readSmall(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("%s: it is longer than %d MiB", path, maxFile>>20)
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}

@@ -1,0 +1,207 @@
+package annotation
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"unsafe"
+
+	"github.com/go-faster/jx"
+
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+const (
+	// maxCoordinate is beyond any image: larger numbers are no coordinates.
+	maxCoordinate = 1 << 24
+)
+
+// A jsonReader reads one JSON value. What is of another kind than is wanted is skipped, and breaks a rule
+// (bad); an error is one of syntax.
+type jsonReader struct {
+	jx.Decoder
+	bad string // the first rule that was broken
+}
+
+// reset begins with another value.
+func (d *jsonReader) reset(text []byte) {
+	d.ResetBytes(text)
+	d.bad = ""
+}
+
+// read reads all of a value.
+func (d *jsonReader) read(text []byte, value func() error) error {
+	d.reset(text)
+	err := value()
+	if err == nil && !errors.Is(d.Skip(), io.EOF) {
+		err = errors.New("there is more after the end")
+	}
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner // without where the decoder was
+	}
+	return err
+}
+
+// complain says which rule the entry breaks.
+func (d *jsonReader) complain(format string, args ...any) {
+	if d.bad == "" {
+		d.bad = fmt.Sprintf(format, args...)
+	}
+}
+
+// at says where an entry is that breaks a rule, and which.
+func (d *jsonReader) at(list string, k int) string { return fmt.Sprintf("%s[%d]: %s", list, k, d.bad) }
+
+// object calls field for the keys of an object, which it must not keep.
+func (d *jsonReader) object(field func(key string) error) error {
+	if d.Next() != jx.Object {
+		d.complain("it is no object")
+		return d.skip()
+	}
+	return d.ObjBytes(func(_ *jx.Decoder, key []byte) error {
+		return field(unsafe.String(unsafe.SliceData(key), len(key)))
+	})
+}
+
+// array calls item for the values of an array.
+func (d *jsonReader) array(item func(k int) error) error {
+	if d.Next() != jx.Array {
+		d.complain("there is something else where a list should be")
+		return d.skip()
+	}
+	k := -1
+	return d.Arr(func(*jx.Decoder) error {
+		k++
+		return item(k)
+	})
+}
+
+func (d *jsonReader) skip() error { return d.Skip() }
+
+// number reads a number; ok is false for anything else, and for infinite ones.
+func (d *jsonReader) number() (v float64, ok bool, err error) {
+	if d.Next() != jx.Number {
+		return 0, false, d.skip()
+	}
+	text, err := d.Num()
+	if err != nil {
+		return 0, false, err
+	}
+	v, bad := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
+	return v, bad == nil, nil
+}
+
+// integer reads a whole number, which some write as 3.0; ok is false for anything else.
+func (d *jsonReader) integer() (n int64, ok bool, err error) {
+	if d.Next() != jx.Number {
+		return 0, false, d.skip()
+	}
+	text, err := d.Num()
+	if err != nil {
+		return 0, false, err
+	}
+	number := unsafe.String(unsafe.SliceData(text), len(text))
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+		return n, true, nil
+	}
+	v, bad := strconv.ParseFloat(number, 64)
+	return int64(v), bad == nil && v == math.Trunc(v) && math.Abs(v) < 1<<53, nil
+}
+
+// extent reads the height or the width of an image.
+func (d *jsonReader) extent(to *int) error {
+	n, ok, err := d.integer()
+	if !ok || n < 0 || n > math.MaxInt32 {
+		d.complain("a height or width is no whole number")
+		n = 0
+	}
+	*to = int(n)
+	return err
+}
+
+// text reads a string.
+func (d *jsonReader) text(field string) (string, error) {
+	if d.Next() != jx.String {
+		d.complain("%s is no string", field)
+		return "", d.skip()
+	}
+	return d.Str()
+}
+
+// coordinates appends the numbers of a list to some.
+func (d *jsonReader) coordinates(field string, to []float32, most int) ([]float32, error) {
+	if d.Next() != jx.Array {
+		d.complain("%s is no list", field)
+		return to, d.skip()
+	}
+	err := d.Arr(func(*jx.Decoder) error {
+		v, ok, err := d.number()
+		switch {
+		case !ok || !isCoordinate(v):
+			d.complain("%s has something that is no coordinate", field)
+		case len(to) == most:
+			d.complain("%s has more than %d numbers", field, most)
+		default:
+			to = append(to, float32(v))
+		}
+		return err
+	})
+	return to, err
+}
+
+func isCoordinate(v float64) bool { return v >= -maxCoordinate && v <= maxCoordinate } // no NaN
+
+// box reads a list of x, y, width and height.
+func (d *jsonReader) box(field string) (box target.Box, err error) {
+	if d.Next() != jx.Array {
+		d.complain("%s is no list", field)
+		return box, d.skip()
+	}
+	var v [4]float64
+	k := 0
+	err = d.Arr(func(*jx.Decoder) error {
+		n, ok, err := d.number()
+		if !ok || !isCoordinate(n) {
+			d.complain("%s has something that is no coordinate", field)
+		}
+		if k < 4 {
+			v[k] = n
+		}
+		k++
+		return err
+	})
+	return d.boxOf(field, k, v), err
+}
+
+// boxOf is the box of n numbers.
+func (d *jsonReader) boxOf(field string, n int, v [4]float64) target.Box {
+	switch {
+	case n != 4:
+		d.complain("%s has %d numbers instead of x, y, width, height", field, n)
+	case v[2] < 0 || v[3] < 0:
+		d.complain("%s has a negative size", field)
+	}
+	if d.bad != "" {
+		return target.Box{}
+	}
+	return target.Box{float32(v[0]), float32(v[1]), float32(v[0] + v[2]), float32(v[1] + v[3])}
+}
+
+// boolean reads true, false, 1 or 0.
+func (d *jsonReader) boolean() (on, ok bool, err error) {
+	if d.Next() == jx.Bool {
+		on, err = d.Bool()
+		return on, true, err
+	}
+	n, ok, err := d.integer()
+	return n == 1, ok && (n == 0 || n == 1), err
+}
+
+// textOf is an object with one field.
+func textOf(key, value string) []byte {
+	var e jx.Encoder
+	e.Obj(func(e *jx.Encoder) { e.Field(key, func(e *jx.Encoder) { e.Str(value) }) })
+	return e.Bytes()
+}

@@ -1,0 +1,130 @@
+package annotation
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// maskFolders are the words that stand in place of images in the names of folders of masks.
+var maskFolders = strings.Fields("masks mask annotations labels label segmentation segmentations gt groundtruth SegmentationClass")
+
+// maskEndings are what names of masks may have after those of their images.
+var maskEndings = strings.Fields(".png _mask.png _masks.png _seg.png _segmentation.png _label.png _labels.png _gt.png .bmp .pgm")
+
+// findFolder finds a folder of masks beside that of the images.
+func (f *finder) findFolder() (bool, error) {
+	for _, word := range []string{"images", "image", "imgs", "img"} {
+		for _, other := range maskFolders {
+			dir := beside(f.Images, word, other)
+			if dir == "" {
+				continue
+			}
+			if found, err := f.masksIn(dir, ""); found || err != nil {
+				return found, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// masksIn takes the masks in a folder, whose names have an ending after those of their images; "": the
+// one of maskEndings with which most end.
+func (f *finder) masksIn(dir, ending string) (bool, error) {
+	endings := maskEndings
+	if ending != "" {
+		endings = []string{ending}
+	}
+	var names []string
+	for _, e := range endings {
+		some, err := f.filesIn(dir, e)
+		if err != nil {
+			return false, err
+		}
+		if len(some) > 0 && len(some) >= len(names) { // _mask.png are .png, too
+			names, ending = some, e
+		}
+	}
+	if names == nil {
+		return false, nil
+	}
+	f.Name, f.has[target.Masks] = stem, true
+	f.takeMasks(dir, ending, names)
+	return true, nil
+}
+
+// takeMasks takes the files of a folder with an ending as masks, if any are wanted.
+func (f *finder) takeMasks(dir, ending string, names []string) {
+	if !f.Kinds[target.Masks] {
+		return
+	}
+	f.Masks = &Masks{Path: dir, Only: func(path string) bool { return strings.HasSuffix(stored(path), ending) }}
+	f.part(filepath.Join(dir, "*"+ending))
+	for _, name := range names {
+		image, _ := f.image(strings.TrimSuffix(stored(name), ending), 0, 0, false)
+		f.mask(image, name)
+	}
+}
+
+// mapLabels reads the map of values that Options.LabelMap names.
+func (f *finder) mapLabels() error {
+	if f.LabelMap == trainIDs {
+		if f.Values = f.trainIDs(); f.Values == nil {
+			return fmt.Errorf("%s: trainids are those of Cityscapes, and this is %s", f.Images, f.Layout)
+		}
+		return nil
+	}
+	text, err := readSmall(f.LabelMap)
+	if err == nil {
+		f.Values, err = parseLabelMap(string(text))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.LabelMap, err)
+	}
+	f.MaskClasses = nil
+	return nil
+}
+
+// maxValue is the largest value that a map may name: that of a mask of 16 bits.
+const maxValue = 1<<16 - 1
+
+// parseLabelMap reads lines of a value and its class. Values that have no line stand for no class, as do
+// those of which the class is -1.
+func parseLabelMap(text string) (values []int32, err error) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n,:;", r) })
+		if len(words) == 0 {
+			continue
+		}
+		var pair [2]int64
+		for k := range min(len(words), 2) {
+			var bad error
+			if pair[k], bad = strconv.ParseInt(words[k], 10, 32); bad != nil {
+				err = bad
+			}
+		}
+		if err != nil || len(words) != 2 || pair[0] < 0 || pair[0] > maxValue || pair[1] < -1 {
+			return nil, fmt.Errorf("line %d must be a value from 0 to %d and its class, such as 7 0; -1 is no class", number, maxValue)
+		}
+		for int64(len(values)) <= pair[0] {
+			values = append(values, -2)
+		}
+		if values[pair[0]] != -2 {
+			return nil, fmt.Errorf("line %d: the value %d is there twice", number, pair[0])
+		}
+		values[pair[0]] = int32(pair[1])
+	}
+	for k, class := range values {
+		values[k] = max(class, -1)
+	}
+	if values == nil {
+		return nil, fmt.Errorf("it is empty")
+	}
+	return values, nil
+}
