@@ -14,7 +14,7 @@ var (
 	ErrNotExist  = errors.New("dataset does not exist")
 	ErrKind      = errors.New("neither a directory, nor a manifest (.csv, .jsonl, .parquet), nor an archive of images (.tar, .zip, .parquet), nor a list of datasets (.txt)")
 	ErrEmpty     = errors.New("no images found")
-	ErrNone      = errors.New("none of the images is chosen") // by Options.Only
+	ErrNone      = errors.New("none of the images is chosen")         // by Options.Only
 	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
 	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
 	ErrArchive   = errors.New("cannot be used as an archive of images")

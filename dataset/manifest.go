@@ -21,9 +21,11 @@ import (
 // record is one row of a manifest as written. The strings are valid only until the next record,
 // so anything kept is copied.
 type record struct {
-	line   int    // 1-based line of the text; for Parquet, the row; 0: none yet
-	unit   string // "line" or "row"
-	column string // of labels
+	line   int                // 1-based line of the text; for Parquet, the row; 0: none yet
+	unit   string             // "line" or "row"
+	column string             // of labels
+	paths  string             // the column of paths, if all others are of no interest; "": the usual one
+	others map[string]*string // the columns without a field, by name; nil: they are of no interest
 	path   string
 	label  string // "" : none
 	kind   labelKind
@@ -34,12 +36,22 @@ type record struct {
 
 // field is where the value of a column goes, nil for a column of no interest.
 func (r *record) field(name string) *string {
+	if r.paths != "" {
+		return map[string]*string{r.paths: &r.path}[name]
+	}
 	if name == r.column {
 		return &r.label
 	}
-	return map[string]*string{
+	known := map[string]*string{
 		"path": &r.path, "file_name": &r.path, "height": &r.height, "width": &r.width, "format": &r.format,
 	}[name]
+	if known == nil && r.others != nil && name != "" {
+		if known = r.others[name]; known == nil {
+			known = new(string)
+			r.others[name] = known
+		}
+	}
+	return known
 }
 
 // errNoPath is about a manifest that does not say where the images are. In Hugging Face's, the
@@ -82,7 +94,7 @@ func (p *opening) listManifest() (*index, error) {
 	}
 	defer close()
 	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}}
-	m.column = cmp.Or(p.src.labels, "label")
+	m.column, m.paths = cmp.Or(p.src.labels, "label"), p.PathColumn
 	m.out.Stamp, m.out.ManifestSize = st, f.Size()
 	switch err = manifestReader(name)(f, &m.record, m.add); {
 	case err != nil:
@@ -136,6 +148,9 @@ func (p *opening) openManifest() (r *io.SectionReader, close func(), st stamp, e
 // batchfs reports, which is upright.
 func (m *manifest) add() error {
 	path := m.path
+	if path == "" && m.PathColumn != "" {
+		return nil
+	}
 	if m.src.remote != nil {
 		path = strings.TrimPrefix(path, m.src.dir)
 	}

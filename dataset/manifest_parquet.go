@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -48,16 +49,20 @@ func manifestColumns(file *parquet.File, rec *record) (columns []*column, target
 	if file.Root().Column(path) == nil && file.Root().Column("file_name") != nil {
 		path = "file_name"
 	}
-	for _, want := range []struct{ name, kind string }{
-		{path, "text"}, {rec.column, "text or numbers"}, {"height", "numbers"}, {"width", "numbers"}, {"format", "text"},
-	} {
+	wanted := []struct{ name, kind string }{
+		{cmp.Or(rec.paths, path), "text"}, {rec.column, "text or numbers"}, {"height", "numbers"}, {"width", "numbers"}, {"format", "text"},
+	}
+	if rec.paths != "" {
+		wanted = wanted[:1]
+	}
+	for _, want := range wanted {
 		c, err := findColumn(file, want.name)
 		switch {
 		case err == errNested:
 			return nil, nil, fmt.Errorf("column %q must be %s, but is %w", want.name, want.kind, err)
 		case err != nil:
 			return nil, nil, err
-		case c == nil && want.name == path:
+		case c == nil && want.name == wanted[0].name:
 			return nil, nil, errNoPath
 		case c == nil:
 			continue

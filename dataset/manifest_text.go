@@ -147,10 +147,14 @@ func (r *record) readJSON(line []byte) error {
 		Width    json.RawMessage `json:"width"`
 	}
 	err := json.Unmarshal(line, &row)
-	if err == nil && r.column != "label" {
+	if err == nil && (r.column != "label" || r.paths != "" || r.others != nil) {
 		var all map[string]json.RawMessage
 		err = json.Unmarshal(line, &all)
 		row.Label = all[r.column]
+		if r.paths != "" {
+			return r.readPath(all[r.paths])
+		}
+		r.takeOthers(all)
 	}
 	row.Path = cmp.Or(row.Path, row.FileName)
 	var other *json.UnmarshalTypeError
@@ -177,6 +181,30 @@ func (r *record) readJSON(line []byte) error {
 		return fmt.Errorf("%s %s is neither a whole number nor a class name", r.column, row.Label)
 	}
 	return nil
+}
+
+// readPath takes the path, which may be missing, if nothing else is of interest.
+func (r *record) readPath(path json.RawMessage) error {
+	r.path = ""
+	if path != nil && json.Unmarshal(path, &r.path) != nil {
+		return fmt.Errorf("%q must be a string", r.paths)
+	}
+	return nil
+}
+
+// takeOthers takes the values without a field, as they are written.
+func (r *record) takeOthers(all map[string]json.RawMessage) {
+	if r.others == nil {
+		return
+	}
+	for _, value := range r.others {
+		*value = ""
+	}
+	for name, value := range all {
+		if to := r.field(name); to != nil && to == r.others[name] {
+			*to = string(value)
+		}
+	}
 }
 
 // jsonNumber returns the raw text; the caller checks whether it is a number.

@@ -49,6 +49,9 @@ type Options struct {
 	// LabelColumn is the column of labels of the manifest, or of archives of the kinds parquet and mds.
 	// "": the one with a usual name, if there is one.
 	LabelColumn string
+	// PathColumn is the column of a manifest that has the paths, of which no other column is used, and
+	// rows without one are left out. "": path or file_name.
+	PathColumn string
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
 	// Only, if not nil, says which of the paths are samples. It must not keep a path. The index

@@ -103,7 +103,8 @@ type entry struct {
 // Masks says where the files of masks are. They are a dataset of their own.
 type Masks struct {
 	Path     string
-	Only     func(path string) bool
+	Only     func(path string) bool // nil: all
+	Column   string                 // of the manifest that Path is; "": it is none
 	Panoptic bool // values are red + 256 green + 65536 blue
 }
 
@@ -206,8 +207,9 @@ func Find(ctx context.Context, path string, o Options) (*Found, error) {
 		{"a manifest", (*finder).findManifest}, {"Cityscapes", (*finder).findCityscapes}, {"Pascal VOC", (*finder).findVOC},
 		{"ADE20K", (*finder).findADE}, {"COCO", (*finder).findCOCO}, {"YOLO", (*finder).findYOLO}, {"a folder of masks", (*finder).findFolder},
 	}
-	if len(o.Files) > 0 {
-		layouts = []layout{{"annotations in " + strings.Join(o.Files, ", "), (*finder).findGiven}}
+	lists, files := f.splitLists()
+	if f.Files = files; len(files) > 0 {
+		layouts = []layout{{"annotations in " + strings.Join(files, ", "), (*finder).findGiven}}
 	}
 	for _, l := range layouts {
 		found, err := l.find(f)
@@ -219,6 +221,9 @@ func Find(ctx context.Context, path string, o Options) (*Found, error) {
 		}
 		if err == nil && found && o.LabelMap != "" {
 			err = f.mapLabels()
+		}
+		if err == nil && found {
+			err = f.readSampleLists(lists)
 		}
 		if err != nil {
 			return nil, err
@@ -234,8 +239,8 @@ func Find(ctx context.Context, path string, o Options) (*Found, error) {
 // be packed.
 func stored(path string) string { return strings.TrimSuffix(path, ".bfs") }
 
-// stem is a path without its extension.
+// stem is a path without its extension, and what Cityscapes writes before it.
 func stem(path string) string {
 	path = stored(path)
-	return strings.TrimSuffix(path, filepath.Ext(path))
+	return strings.TrimSuffix(strings.TrimSuffix(path, filepath.Ext(path)), "_"+cityImages)
 }

@@ -36,11 +36,12 @@ func (f *finder) findCityscapes() (bool, error) {
 	if masks == "" && persons == "" {
 		return false, nil
 	}
-	f.Name = func(path string) string { return strings.TrimSuffix(stem(path), "_"+cityImages) }
+	f.Name = stem
 	if err := f.findCityMasks(masks); err != nil {
 		return false, err
 	}
-	return true, f.findPersons(persons)
+	_, err := f.findPersons(persons)
+	return true, err
 }
 
 // findCityMasks takes the masks of labelIds, or, where there are none, those of trainIds, which a script
@@ -58,24 +59,24 @@ func (f *finder) findCityMasks(dir string) error {
 			f.has[target.Masks] = true
 			_, ending, _ := strings.Cut(filepath.Base(stored(names[0])), "_gt")
 			f.takeMasks(dir, "_gt"+ending, names)
-			f.cityClasses(kind)
 			return nil
 		}
 	}
 	return nil
 }
 
-// cityClasses are the classes of masks of a kind.
-func (f *finder) cityClasses(kind string) {
-	switch {
-	case kind == labelIDs && f.LabelMap == "":
-		f.MaskClasses = cityLabels
-	case kind != "instanceIds.png":
-		f.MaskClasses = nil
+// cityClasses are the classes of masks with an ending; nil: it is not one of Cityscapes.
+func (f *finder) cityClasses(ending string) (names []string) {
+	labels := strings.HasSuffix(ending, "_"+labelIDs)
+	if labels && f.LabelMap == "" {
+		return cityLabels
+	}
+	if labels || strings.HasSuffix(ending, "_labelTrainIds.png") {
 		for _, id := range cityTrained {
-			f.MaskClasses = append(f.MaskClasses, cityLabels[id])
+			names = append(names, cityLabels[id])
 		}
 	}
+	return names
 }
 
 // trainIDs are the trainIds of labelIds; nil: this is not Cityscapes.
@@ -95,24 +96,24 @@ func (f *finder) trainIDs() (values []int32) {
 	return values
 }
 
+const personEnding = "_gtBboxCityPersons.json"
+
 // findPersons takes the boxes of CityPersons.
-func (f *finder) findPersons(dir string) error {
-	const ending = "_gtBboxCityPersons.json"
+func (f *finder) findPersons(dir string) (bool, error) {
 	if dir == "" {
-		return nil
+		return false, nil
 	}
-	f.has[target.Boxes] = true
-	if !f.Kinds[target.Boxes] {
-		return nil
+	names, err := f.filesIn(dir, personEnding)
+	if err != nil || names == nil {
+		return false, err
 	}
-	names, err := f.filesIn(dir, ending)
-	if err != nil {
-		return err
+	if f.has[target.Boxes] = true; !f.Kinds[target.Boxes] {
+		return true, nil
 	}
-	f.part(filepath.Join(dir, "*"+ending))
+	f.part(filepath.Join(dir, "*"+personEnding))
 	f.Classes = personLabels
-	return each(f, dir, names, parsePersons, func(k int, p persons) {
-		image, _ := f.image(strings.TrimSuffix(names[k], ending), p.height, p.width, false)
+	return true, each(f, dir, names, parsePersons, func(k int, p persons) {
+		image, _ := f.image(strings.TrimSuffix(names[k], personEnding), p.height, p.width, false)
 		for _, o := range p.objects {
 			f.object(image, o)
 		}

@@ -67,7 +67,7 @@ func (f *finder) findCOCO() (bool, error) {
 func (f *finder) readCOCO(files []string) error {
 	objects := ""
 	for _, file := range files {
-		c := &coco{finder: f, file: file, images: map[int64]cocoImage{}}
+		c := &coco{finder: f, file: file, images: map[int64]cocoImage{}, drawn: f.Kinds[target.Masks] && f.Masks == nil}
 		if err := c.read(); err != nil {
 			return err
 		}
@@ -90,6 +90,7 @@ type coco struct {
 	categories []cocoCategory      // by id
 	prefix     string              // that file names have, and paths in the dataset have not
 	objects    bool                // it has such
+	drawn      bool                // masks are drawn of them
 	json       jsonReader
 	entry      cocoEntry
 }
@@ -173,7 +174,7 @@ func (c *coco) image(k int, text []byte) error {
 	if len(c.images) == 0 {
 		c.prefix = c.prefixOf(name)
 	}
-	name = stored(path.Clean(strings.TrimPrefix(name, c.prefix)))
+	name = c.Name(path.Clean(strings.TrimPrefix(name, c.prefix)))
 	number, twice := c.finder.image(name, height, width, false)
 	_, taken := c.images[id]
 	switch {
@@ -252,7 +253,10 @@ func (c *coco) order() error {
 		names = append(names, one.name)
 	}
 	if names != nil {
-		c.Classes, c.MaskClasses = names, append([]string{"background"}, names...)
+		c.Classes = names
+	}
+	if names != nil && c.drawn {
+		c.MaskClasses = append([]string{"background"}, names...)
 	}
 	return nil
 }
@@ -325,23 +329,24 @@ func (c *coco) field(e *cocoEntry, key string) (err error) {
 	case "category_id":
 		e.category, e.hasCategory, err = d.integer()
 	case "bbox":
-		e.hasBox = true
+		e.hasBox, c.has[target.Boxes] = true, true
 		e.box, err = d.box(key)
 	case "iscrowd":
 		e.crowd, err = d.flag(key)
 	case "ignore":
 		e.ignore, err = d.flag(key)
 	case "keypoints":
-		if !c.Kinds[target.Keypoints] {
+		if c.has[target.Keypoints] = true; !c.Kinds[target.Keypoints] {
 			return d.Skip()
 		}
 		e.keypoints, err = d.coordinates(key, e.keypoints, 3*maxKeypoints)
 	case "segmentation":
-		if !c.Kinds[target.Masks] {
+		if c.has[target.Masks] = true; !c.drawn {
 			return d.Skip()
 		}
 		err = d.segmentation(&e.segmentation)
 	case "caption":
+		c.has[target.Text] = true
 		var caption string
 		if caption, err = d.text(key); err == nil {
 			e.caption = textOf(key, caption)
@@ -349,6 +354,7 @@ func (c *coco) field(e *cocoEntry, key string) (err error) {
 	case "file_name":
 		e.file, err = d.text(key)
 	case "segments_info":
+		c.has[target.Masks] = true
 		err = d.array(func(int) error {
 			var s cocoEntry
 			err := d.object(func(key string) error { return c.field(&s, key) })
@@ -371,7 +377,7 @@ func (c *coco) instance(e *cocoEntry, image cocoImage) {
 	if points := c.pointsOf(e, int(o.Label)); points != nil && d.bad == "" {
 		o.Keypoints = points
 	}
-	if c.Kinds[target.Masks] {
+	if c.drawn {
 		s := e.segmentation.shape(d, int(image.height), int(image.width))
 		if s.Class = o.Label + 1; e.crowd {
 			s.Class = -1
@@ -416,15 +422,7 @@ func (c *coco) pointsOf(e *cocoEntry, label int) (points []target.Keypoint) {
 		c.json.complain("it has %d numbers for %d keypoints", n, most)
 		return nil
 	}
-	for k := 0; k < n; k += 3 {
-		v := e.keypoints[k+2]
-		if v != 0 && v != 1 && v != 2 {
-			c.json.complain("the visibility of a keypoint is %g, and not 0, 1 or 2", v)
-			return nil
-		}
-		points = append(points, target.Keypoint{X: e.keypoints[k], Y: e.keypoints[k+1], V: v})
-	}
-	return points
+	return c.json.keypoints(e.keypoints)
 }
 
 // panoptic takes the annotation of all that is in an image.
@@ -433,7 +431,7 @@ func (c *coco) panoptic(e *cocoEntry, number int) {
 		c.json.complain("it has no file_name")
 		return
 	}
-	if c.Kinds[target.Masks] {
+	if c.drawn {
 		if c.Masks == nil {
 			c.Masks = &Masks{Path: strings.TrimSuffix(c.file, filepath.Ext(c.file)), Panoptic: true, Only: archive.IsImage}
 			c.MaskClasses = nil

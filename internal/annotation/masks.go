@@ -63,6 +63,7 @@ func (f *finder) takeMasks(dir, ending string, names []string) {
 	}
 	f.Masks = &Masks{Path: dir, Only: func(path string) bool { return strings.HasSuffix(stored(path), ending) }}
 	f.part(filepath.Join(dir, "*"+ending))
+	f.MaskClasses = f.cityClasses(ending)
 	for _, name := range names {
 		image, _ := f.image(strings.TrimSuffix(stored(name), ending), 0, 0, false)
 		f.mask(image, name)

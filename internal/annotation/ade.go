@@ -1,0 +1,57 @@
+package annotation
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// adeClasses is how many ADE20K has in the version of the scene parsing benchmark.
+const adeClasses = 150
+
+// findADE finds ADEChallengeData2016: objectInfo150.txt, and annotations beside images. There, 0 is
+// everything else, and class 0 has the value 1.
+func (f *finder) findADE() (bool, error) {
+	dir := beside(f.Images, "images", "annotations")
+	if dir == "" {
+		return false, nil
+	}
+	info := filepath.Join(filepath.Dir(dir), adeInfo)
+	if !isFile(info) {
+		info = filepath.Join(filepath.Dir(filepath.Dir(dir)), adeInfo)
+	}
+	if !isFile(info) {
+		return false, nil
+	}
+	text, err := readSmall(info)
+	if err != nil {
+		return false, err
+	}
+	names, err := f.filesIn(dir, ".png")
+	f.Name, f.has[target.Masks] = stem, true
+	f.takeMasks(dir, ".png", names)
+	f.MaskClasses = adeNames(string(text))
+	f.Values = []int32{-1}
+	for class := range int32(adeClasses) {
+		f.Values = append(f.Values, class)
+	}
+	return true, err
+}
+
+const adeInfo = "objectInfo150.txt"
+
+// adeNames are the classes of objectInfo150.txt: a table, of which the last column is the name. nil: it
+// is another one.
+func adeNames(text string) (names []string) {
+	for line := range strings.Lines(text) {
+		columns := strings.Split(strings.TrimSpace(line), "\t")
+		if name := strings.TrimSpace(columns[len(columns)-1]); len(columns) > 1 && name != "Name" {
+			names = append(names, name)
+		}
+	}
+	if len(names) != adeClasses {
+		return nil
+	}
+	return names
+}

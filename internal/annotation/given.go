@@ -1,0 +1,107 @@
+package annotation
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// splitLists separates lists of samples from files of annotations.
+func (f *finder) splitLists() (lists, files []string) {
+	for _, file := range f.Files {
+		if strings.HasSuffix(file, ".txt") && !strings.Contains(file, "*") {
+			lists = append(lists, file)
+		} else {
+			files = append(files, file)
+		}
+	}
+	return lists, files
+}
+
+// readSampleLists reads lists of samples, such as those in ImageSets of Pascal VOC: only those that are in
+// one of them are left. A line begins with a name, with or without its extension and the folders above.
+func (f *finder) readSampleLists(files []string) error {
+	if len(files) == 0 {
+		return nil
+	}
+	f.part(strings.Join(files, ", "))
+	folder := filepath.Base(f.Images) + "/"
+	for _, file := range files {
+		text, err := readSmall(file)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			words := strings.Fields(line)
+			if len(words) == 0 {
+				continue
+			}
+			name := path.Clean(words[0])
+			if at := strings.LastIndex(name, folder); at >= 0 {
+				name = name[at+len(folder):]
+			}
+			for _, name := range []string{f.Name(name), name} {
+				if f.Targets.Has(name) {
+					f.image(name, 0, 0, false)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// findGiven reads the files that Options.Files names.
+func (f *finder) findGiven() (bool, error) {
+	var coco []string
+	for _, file := range f.Files {
+		if strings.HasSuffix(file, ".json") && !strings.Contains(file, "*") {
+			coco = append(coco, file)
+		}
+	}
+	if len(coco) < len(f.Files) {
+		f.Name = stem
+	}
+	for _, file := range f.Files {
+		if strings.HasSuffix(file, ".json") && !strings.Contains(file, "*") {
+			continue
+		}
+		found, err := f.findIn(file)
+		if err == nil && !found {
+			err = fmt.Errorf("%s: no annotations are found there", file)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, f.readCOCO(coco)
+}
+
+// findIn reads the files in a folder, or those with an ending, such as masks/*_mask.png.
+func (f *finder) findIn(place string) (bool, error) {
+	dir, ending := place, ""
+	if base := filepath.Base(place); strings.HasPrefix(base, "*") {
+		dir, ending = filepath.Dir(place), base[1:]
+	}
+	if !isDir(dir) || strings.Contains(dir+ending, "*") {
+		return false, fmt.Errorf("%s: it is no .json file of COCO, no folder, and no pattern such as masks/*_mask.png", place)
+	}
+	if ending == "" || strings.HasSuffix(ending, ".xml") {
+		if err := f.readVOC(dir); err != nil || f.has[target.Boxes] {
+			return true, err
+		}
+	}
+	if ending == "" || strings.HasSuffix(ending, personEnding) {
+		if found, err := f.findPersons(dir); err != nil || found {
+			return true, err
+		}
+	}
+	if ending == "" || strings.HasSuffix(ending, ".txt") {
+		if found, err := f.readYOLO(dir); err != nil || found {
+			return true, err
+		}
+	}
+	return f.masksIn(dir, ending)
+}

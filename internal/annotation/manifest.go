@@ -1,0 +1,319 @@
+package annotation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/go-faster/jx"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// Columns of a manifest. All others are text.
+const (
+	maskColumn   = "mask"
+	boxColumn    = "boxes"
+	pointsColumn = "keypoints"
+)
+
+// findManifest reads the columns of the manifest that the dataset is, or has.
+func (f *finder) findManifest() (bool, error) {
+	file, err := dataset.ManifestOf(f.Images, f.IgnoreMetadata)
+	if file == "" || err != nil {
+		return false, err
+	}
+	m := &manifest{finder: f, file: file, labels: map[string]int32{}}
+	if f.Kinds[target.Boxes] || f.Kinds[target.Keypoints] {
+		if err := dataset.ReadManifest(f.ctx, file, m.name); err != nil {
+			return false, err
+		}
+		m.order()
+	}
+	f.part(file)
+	return true, dataset.ReadManifest(f.ctx, file, m.row)
+}
+
+// manifest is a manifest while it is read.
+type manifest struct {
+	*finder
+	file   string
+	labels map[string]int32 // of classes by name
+	json   jsonReader
+}
+
+// name takes the names of the classes of a row's boxes.
+func (m *manifest) name(r *dataset.Row) error {
+	if boxes := r.Columns[boxColumn]; boxes != "" { // what is wrong with them shows when they are taken
+		_ = m.parse(boxes, func() error {
+			return m.boxes(func(_ target.Object, class string) {
+				if class != "" {
+					m.labels[class] = 0
+				}
+			})
+		})
+	}
+	return nil
+}
+
+// order numbers the classes by name.
+func (m *manifest) order() {
+	for name := range m.labels {
+		m.Classes = append(m.Classes, name)
+	}
+	slices.Sort(m.Classes)
+	for label, name := range m.Classes {
+		m.labels[name] = int32(label)
+	}
+}
+
+// row takes what a row says.
+func (m *manifest) row(r *dataset.Row) error {
+	image, twice := m.image(stored(r.Path), r.Height, r.Width, false)
+	bad := func(rule string) { m.Targets.Bad(image, fmt.Sprintf("%s: %s: %s", m.file, r.Place, rule)) }
+	if twice {
+		bad("another row has the same path")
+		return nil
+	}
+	if mask := r.Columns[maskColumn]; mask != "" {
+		m.maskOf(image, mask, bad)
+	}
+	if err := m.objects(image, r); err != "" {
+		bad(err)
+	}
+	text := map[string]json.RawMessage{}
+	for name, value := range r.Columns {
+		if value != "" && name != maskColumn && name != boxColumn && name != pointsColumn {
+			text[name] = json.RawMessage(value)
+		}
+	}
+	if len(text) > 0 {
+		m.has[target.Text] = true
+	}
+	if len(text) > 0 && m.Kinds[target.Text] {
+		object, err := json.Marshal(text)
+		if err != nil {
+			bad(err.Error())
+			return nil
+		}
+		m.text(image, object)
+	}
+	return nil
+}
+
+// maskOf takes the path of a mask.
+func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
+	if m.has[target.Masks] = true; !m.Kinds[target.Masks] {
+		return
+	}
+	m.Masks = &Masks{Path: m.file, Column: maskColumn}
+	var path string
+	if err := json.Unmarshal([]byte(mask), &path); err != nil || path == "" {
+		bad("mask is no path")
+		return
+	}
+	m.mask(image, dataset.CleanPath(path))
+}
+
+// objects takes the boxes and the keypoints of a row, of which those of one place belong together.
+// Keypoints alone are those of the whole image.
+func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
+	boxes, points := r.Columns[boxColumn], r.Columns[pointsColumn]
+	m.has[target.Boxes] = m.has[target.Boxes] || boxes != ""
+	m.has[target.Keypoints] = m.has[target.Keypoints] || points != ""
+	if boxes == "" && points == "" || !m.Kinds[target.Boxes] && !m.Kinds[target.Keypoints] {
+		return ""
+	}
+	var objects []target.Object
+	if boxes != "" {
+		bad = m.parse(boxes, func() error {
+			return m.boxes(func(o target.Object, class string) {
+				if o.ID < 0 {
+					o.ID = int64(len(objects))
+				}
+				if class != "" {
+					o.Label = m.labels[class]
+				}
+				objects = append(objects, o)
+			})
+		})
+	}
+	if points != "" && m.Kinds[target.Keypoints] && bad == "" {
+		var all [][]target.Keypoint
+		bad = m.parse(points, func() (err error) { all, err = m.points(); return err })
+		for k := range all {
+			if boxes == "" {
+				objects = append(objects, target.Object{Box: target.Box{0, 0, maxCoordinate, maxCoordinate}, ID: int64(k)})
+			}
+			if k < len(objects) {
+				objects[k].Keypoints = all[k]
+			}
+		}
+		if bad == "" && len(all) != len(objects) {
+			bad = fmt.Sprintf("there are %d lists of keypoints for %d boxes", len(all), len(objects))
+		}
+	}
+	if bad != "" {
+		return bad
+	}
+	for _, o := range objects {
+		m.object(image, o)
+	}
+	return ""
+}
+
+// parse reads a value, and returns the rule that it breaks; "": none.
+func (m *manifest) parse(text string, value func() error) (bad string) {
+	if err := m.json.read([]byte(text), value); err != nil {
+		return err.Error()
+	}
+	return m.json.bad
+}
+
+// boxes reads a list of boxes: each is x0, y0, x1, y1, and perhaps a label, in a list, or an object with
+// these fields: box, label, id, visible, crowd, ignore, difficult. Labels are numbers, or names.
+func (m *manifest) boxes(take func(o target.Object, class string)) error {
+	d := &m.json
+	if d.Next() == jx.String { // CSV
+		text, err := d.Str()
+		if err != nil {
+			return err
+		}
+		inner := &manifest{finder: m.finder, file: m.file}
+		if bad := inner.parse(text, func() error { return inner.boxes(take) }); bad != "" {
+			d.complain("boxes: %s", bad)
+		}
+		return nil
+	}
+	return d.array(func(k int) (err error) {
+		o, class := target.Object{ID: -1}, ""
+		if d.Next() == jx.Object {
+			err = d.object(func(key string) error { return d.boxField(&o, &class, key) })
+		} else {
+			err = d.array(func(i int) error {
+				if i == 4 {
+					return d.labelOf(&o, &class)
+				}
+				return d.corner(&o.Box, i)
+			})
+		}
+		if o.Box[2] < o.Box[0] || o.Box[3] < o.Box[1] {
+			d.complain("boxes[%d] is not x0, y0, x1, y1", k)
+		}
+		take(o, class)
+		return err
+	})
+}
+
+// boxField reads a field of a box.
+func (d *jsonReader) boxField(o *target.Object, class *string, key string) (err error) {
+	flag := func(one target.Flags) {
+		var on bool
+		if on, err = d.flag(key); on {
+			o.Flags |= one
+		}
+	}
+	switch key {
+	case "box":
+		err = d.array(func(i int) error { return d.corner(&o.Box, i) })
+	case "visible":
+		o.Visible = &target.Box{}
+		err = d.array(func(i int) error { return d.corner(o.Visible, i) })
+	case "label":
+		err = d.labelOf(o, class)
+	case "id":
+		var ok bool
+		if o.ID, ok, err = d.integer(); !ok || o.ID < 0 {
+			d.complain("an id is no whole number")
+		}
+	case "crowd":
+		flag(target.Crowd)
+	case "ignore":
+		flag(target.Ignore)
+	case "difficult":
+		flag(target.Difficult)
+	default:
+		err = d.Skip()
+	}
+	return err
+}
+
+// corner reads number i of a box.
+func (d *jsonReader) corner(box *target.Box, i int) error {
+	v, ok, err := d.number()
+	if !ok || !isCoordinate(v) || i >= 4 {
+		d.complain("a box has something that is no coordinate")
+		return err
+	}
+	box[i] = float32(v)
+	return err
+}
+
+// labelOf reads a number or the name of a class.
+func (d *jsonReader) labelOf(o *target.Object, class *string) (err error) {
+	if d.Next() == jx.String {
+		*class, err = d.Str()
+		return err
+	}
+	n, ok, err := d.integer()
+	if !ok || n < 0 || n > maxLabel {
+		d.complain("a label is neither a whole number nor a name")
+		n = 0
+	}
+	o.Label = int32(n)
+	return err
+}
+
+const maxLabel = 1<<31 - 1
+
+// points reads a list of keypoints for each box: x, y, v, x, y, v, ..., or lists of x, y, v.
+func (m *manifest) points() (all [][]target.Keypoint, err error) {
+	d := &m.json
+	if d.Next() == jx.String {
+		text, err := d.Str()
+		if err != nil {
+			return nil, err
+		}
+		inner := &manifest{finder: m.finder, file: m.file}
+		if bad := inner.parse(text, func() (err error) { all, err = inner.points(); return err }); bad != "" {
+			d.complain("keypoints: %s", bad)
+		}
+		return all, nil
+	}
+	err = d.array(func(int) error {
+		var v []float32
+		err := d.array(func(int) (err error) {
+			if d.Next() == jx.Array {
+				v, err = d.coordinates(pointsColumn, v, 3*maxKeypoints)
+				return err
+			}
+			n, ok, err := d.number()
+			if !ok || !isCoordinate(n) || len(v) == 3*maxKeypoints {
+				d.complain("keypoints has something that is no coordinate")
+				return err
+			}
+			v = append(v, float32(n))
+			return err
+		})
+		all = append(all, d.keypoints(v))
+		return err
+	})
+	return all, err
+}
+
+// keypoints are those of numbers, x, y and v of each.
+func (d *jsonReader) keypoints(v []float32) (points []target.Keypoint) {
+	if len(v)%3 != 0 {
+		d.complain("it has %d numbers, which are not x, y and visibility of each keypoint", len(v))
+		return nil
+	}
+	for k := 0; k < len(v); k += 3 {
+		if v[k+2] != 0 && v[k+2] != 1 && v[k+2] != 2 {
+			d.complain("the visibility of a keypoint is %g, and not 0, 1 or 2", v[k+2])
+			return nil
+		}
+		points = append(points, target.Keypoint{X: v[k], Y: v[k+1], V: v[k+2]})
+	}
+	return points
+}

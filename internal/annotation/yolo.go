@@ -1,0 +1,198 @@
+package annotation
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// findYOLO finds labels beside images.
+func (f *finder) findYOLO() (bool, error) {
+	dir := beside(f.Images, "images", "labels")
+	if dir == "" {
+		return false, nil
+	}
+	return f.readYOLO(dir)
+}
+
+// readYOLO takes the boxes, and keypoints, in a folder of text files with an object in each line: its class;
+// the centre, the width and the height of its box; and keypoints, if there are such. All are parts of the
+// width and the height of the image.
+func (f *finder) readYOLO(dir string) (bool, error) {
+	names, err := f.filesIn(dir, ".txt")
+	names = slices.DeleteFunc(names, func(name string) bool { return name == yoloClasses })
+	if err != nil || len(names) == 0 {
+		return false, err
+	}
+	y, err := f.yoloData(dir)
+	if err != nil {
+		return false, err
+	}
+	f.Name, f.has[target.Boxes], f.has[target.Keypoints] = stem, true, y.keypoints > 0
+	if !f.Kinds[target.Boxes] && !f.Kinds[target.Keypoints] {
+		return true, nil
+	}
+	f.part(filepath.Join(dir, "*.txt"))
+	f.Classes = y.names
+	return true, each(f, dir, names, y.parse, func(k int, p yoloFile) {
+		image, _ := f.image(stem(names[k]), 1, 1, true)
+		for _, o := range p.objects {
+			f.object(image, o)
+		}
+		if p.bad != "" {
+			f.Targets.Bad(image, filepath.Join(dir, names[k])+": "+p.bad)
+		}
+	})
+}
+
+// yolo is what is said of all files.
+type yolo struct {
+	names             []string // nil: classes have none
+	keypoints, values int      // of each object, and how many numbers each has; 0: there are none
+}
+
+// yoloData reads data.yaml, or a list of classes, in a folder or in the two above it.
+func (f *finder) yoloData(dir string) (y yolo, err error) {
+	for _, above := range []string{dir, filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
+		for _, name := range []string{"data.yaml", "dataset.yaml", yoloClasses, "obj.names"} {
+			file := filepath.Join(above, name)
+			if !isFile(file) {
+				continue
+			}
+			text, err := readSmall(file)
+			if err == nil && strings.HasSuffix(name, ".yaml") {
+				err = y.parseYAML(text)
+			} else if err == nil {
+				y.names = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\r", "")), "\n")
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", file, err)
+			}
+			return y, err
+		}
+	}
+	return y, nil
+}
+
+// yoloClasses may be among the labels.
+const yoloClasses = "classes.txt"
+
+// parseYAML reads data.yaml, in which names are a list, or by number.
+func (y *yolo) parseYAML(text []byte) error {
+	var data struct {
+		Names yaml.Node `yaml:"names"`
+		Shape []int     `yaml:"kpt_shape"`
+	}
+	if err := yaml.Unmarshal(text, &data); err != nil {
+		return err
+	}
+	switch data.Names.Kind {
+	case yaml.SequenceNode:
+		if err := data.Names.Decode(&y.names); err != nil {
+			return err
+		}
+	case yaml.MappingNode:
+		names := map[int]string{}
+		if err := data.Names.Decode(&names); err != nil {
+			return err
+		}
+		for k := range len(names) {
+			name, known := names[k]
+			if !known {
+				return fmt.Errorf("names has %d classes, but not %d", len(names), k)
+			}
+			y.names = append(y.names, name)
+		}
+	}
+	if s := data.Shape; s != nil {
+		if len(s) != 2 || s[0] < 1 || s[0] > maxKeypoints || s[1] != 2 && s[1] != 3 {
+			return fmt.Errorf("kpt_shape is %d, and not a number of keypoints and 2 or 3", s)
+		}
+		y.keypoints, y.values = s[0], s[1]
+	}
+	return nil
+}
+
+// yoloFile is one file of labels.
+type yoloFile struct {
+	objects []target.Object
+	bad     string
+}
+
+// parse reads a file of labels.
+func (y *yolo) parse(_ string, text []byte) (p yoloFile) {
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		o, err := y.object(words)
+		if err != nil {
+			return yoloFile{bad: fmt.Sprintf("line %d: %v", number, err)}
+		}
+		o.ID = int64(len(p.objects))
+		p.objects = append(p.objects, o)
+	}
+	return p
+}
+
+// slack is how far a number may be beyond 1: by rounding, as other readers allow.
+const slack = 0.01
+
+// object reads the words of a line. Where there are more than those of a box, and no keypoints, they are the
+// corners of a polygon.
+func (y *yolo) object(words []string) (o target.Object, err error) {
+	class, err := strconv.ParseFloat(words[0], 64)
+	if err != nil || class != math.Trunc(class) || class < 0 || class > math.MaxInt32 || y.names != nil && int(class) >= len(y.names) {
+		return o, fmt.Errorf("%q is no class", words[0])
+	}
+	var v []float32
+	for k, word := range words[1:] {
+		n, err := strconv.ParseFloat(word, 64)
+		most := 1 + slack
+		if y.values == 3 && k >= 4 && (k-4)%3 == 2 {
+			most = 2 // whether it is visible
+		}
+		if err != nil || !(n >= 0 && n <= most) {
+			return o, fmt.Errorf("%q is no part of the image, from 0 to 1", word)
+		}
+		v = append(v, float32(n))
+	}
+	o.Label = int32(class)
+	switch {
+	case len(v) == 4+y.keypoints*y.values:
+		o.Box = target.Box{v[0] - v[2]/2, v[1] - v[3]/2, v[0] + v[2]/2, v[1] + v[3]/2}
+		o.Keypoints = y.points(v[4:])
+	case y.keypoints == 0 && len(v) >= 6 && len(v)%2 == 0:
+		o.Box = target.Box{v[0], v[1], v[0], v[1]}
+		for k := 0; k < len(v); k += 2 {
+			o.Box = target.Box{min(o.Box[0], v[k]), min(o.Box[1], v[k+1]), max(o.Box[2], v[k]), max(o.Box[3], v[k+1])}
+		}
+	default:
+		return o, fmt.Errorf("it has %d numbers instead of a class and %d", len(words), 4+y.keypoints*y.values)
+	}
+	return o, nil
+}
+
+// points are the keypoints of an object. One of two numbers is visible unless both are 0.
+func (y *yolo) points(v []float32) (points []target.Keypoint) {
+	for k := 0; k < len(v); k += y.values {
+		p := target.Keypoint{X: v[k], Y: v[k+1], V: 2}
+		if y.values == 3 {
+			p.V = float32(math.Round(float64(v[k+2])))
+		} else if p.X == 0 && p.Y == 0 {
+			p.V = 0
+		}
+		points = append(points, p)
+	}
+	return points
+}
