@@ -201,7 +201,7 @@ func (r *record) takeOthers(all map[string]json.RawMessage) {
 		*value = ""
 	}
 	for name, value := range all {
-		if to := r.field(name); to != nil && to == r.others[name] {
+		if to := r.field(name); to != nil && to == r.others[name] && string(value) != "null" {
 			*to = string(value)
 		}
 	}

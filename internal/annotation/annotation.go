@@ -71,13 +71,22 @@ func (k Kinds) without(other Kinds) (rest Kinds) {
 	return rest
 }
 
+// A Sink takes what is said of each image, under its name; see [target.Builder].
+type Sink interface {
+	Image(name string, height, width int, oriented bool) int
+	Has(name string) bool
+	Object(image int, o target.Object)
+	Mask(image int, path string)
+	Shape(image int, s target.Shape)
+	Text(image int, object []byte)
+	Bad(image int, reason string)
+}
+
 // Found is what was found.
 type Found struct {
 	Layout  string   // such as COCO
 	Images  string   // the dataset of the images
 	Sources []string // files that were read, or folders of many
-	// Targets has what is said of each image, under its name.
-	Targets *target.Builder
 	// Name is the name of the image with a path in the dataset. Images that are stored in another
 	// format, or have another ending, have the same.
 	Name        func(path string) string
@@ -87,6 +96,7 @@ type Found struct {
 	// Values are the classes that the values of masks stand for, -1 for none. Values beyond its end stand
 	// for none, too. nil: all are as they are.
 	Values  []int32
+	to      Sink
 	Strays  int // annotations of images that are not listed
 	skip    bool
 	has     Kinds // what there is
@@ -105,16 +115,16 @@ type Masks struct {
 	Path     string
 	Only     func(path string) bool // nil: all
 	Column   string                 // of the manifest that Path is; "": it is none
-	Panoptic bool // values are red + 256 green + 65536 blue
+	Panoptic bool                   // values are red + 256 green + 65536 blue
 }
 
 // Only reports whether an image has an entry in all that was read, and so is a sample.
 func (f *Found) Only(path string) bool {
 	name := f.Name(path)
-	if !f.Targets.Has(name) {
+	if !f.to.Has(name) {
 		return false
 	}
-	e := f.entries[f.Targets.Image(name, 0, 0, false)]
+	e := f.entries[f.to.Image(name, 0, 0, false)]
 	return e.parts == f.parts && (e.holds || !f.skip)
 }
 
@@ -127,7 +137,7 @@ func (f *Found) part(file string) {
 // image returns the number of an image that the part which is being read has; twice is whether it has it
 // already.
 func (f *Found) image(name string, height, width int, oriented bool) (image int, twice bool) {
-	image = f.Targets.Image(name, height, width, oriented)
+	image = f.to.Image(name, height, width, oriented)
 	if image == len(f.entries) {
 		f.entries = append(f.entries, entry{})
 	}
@@ -138,25 +148,25 @@ func (f *Found) image(name string, height, width int, oriented bool) (image int,
 	return image, twice
 }
 
-// object, shape, text and mask are those of the Builder; they remember which images have any.
+// object, shape, text and mask are those of the Sink; they remember which images have any.
 func (f *Found) object(image int, o target.Object) {
 	f.entries[image].holds = true
-	f.Targets.Object(image, o)
+	f.to.Object(image, o)
 }
 
 func (f *Found) shape(image int, s target.Shape) {
 	f.entries[image].holds = true
-	f.Targets.Shape(image, s)
+	f.to.Shape(image, s)
 }
 
 func (f *Found) text(image int, object []byte) {
 	f.entries[image].holds = true
-	f.Targets.Text(image, object)
+	f.to.Text(image, object)
 }
 
 func (f *Found) mask(image int, path string) {
 	f.entries[image].holds = true
-	f.Targets.Mask(image, path)
+	f.to.Mask(image, path)
 }
 
 // A KindError is the error of a dataset that has no targets of a kind that is wanted.
@@ -193,9 +203,9 @@ type layout struct {
 
 // Find finds the annotations of the dataset at a path, and reads them. The path may also be that of a
 // folder that has the images in one folder, and annotations in others. What is wrong with the
-// annotation of one image is told to the Builder; an error is about all of them.
-func Find(ctx context.Context, path string, o Options) (*Found, error) {
-	f := &finder{&Found{Images: path, Targets: target.NewBuilder(), Name: stored, skip: o.SkipEmpty}, o, ctx}
+// annotation of one image is told to the Sink; an error is about all of them.
+func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) {
+	f := &finder{&Found{Images: path, to: to, Name: stored, skip: o.SkipEmpty}, o, ctx}
 	if !store.IsURL(path) {
 		images, err := imagesIn(path)
 		if err != nil {

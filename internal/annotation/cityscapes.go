@@ -118,7 +118,7 @@ func (f *finder) findPersons(dir string) (bool, error) {
 			f.object(image, o)
 		}
 		if p.bad != "" {
-			f.Targets.Bad(image, filepath.Join(dir, names[k])+": "+p.bad)
+			f.to.Bad(image, filepath.Join(dir, names[k])+": "+p.bad)
 		}
 	})
 }

@@ -186,7 +186,7 @@ func (c *coco) image(k int, text []byte) error {
 		d.complain("its file_name is that of another image")
 	}
 	if d.bad != "" {
-		c.Targets.Bad(number, c.file+": "+d.at("images", k))
+		c.to.Bad(number, c.file+": "+d.at("images", k))
 	}
 	if known && !taken {
 		c.images[id] = cocoImage{int32(number), int32(height), int32(width)}
@@ -308,7 +308,7 @@ func (c *coco) annotation(k int, text []byte) error {
 		c.instance(e, image)
 	}
 	if d.bad != "" {
-		c.Targets.Bad(int(image.number), c.file+": "+d.at("annotations", k))
+		c.to.Bad(int(image.number), c.file+": "+d.at("annotations", k))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (e *ImagesError) Error() string {
 func imagesIn(dir string) (string, error) {
 	var found []string
 	add := func(name string) error {
-		if !slices.Contains(imageFolders, strings.ToLower(path.Base(name))) {
+		if !slices.Contains(imageFolders, strings.ToLower(filepath.Base(filepath.Join(dir, name)))) {
 			return nil
 		}
 		inner, err := folders(filepath.Join(dir, name))
@@ -52,7 +52,14 @@ func imagesIn(dir string) (string, error) {
 		}
 		return err
 	}
-	names, err := folders(dir)
+	if err := add("."); err != nil || len(found) == 1 && found[0] == "." {
+		return dir, err // it is named like one
+	}
+	var names []string
+	var err error
+	if found == nil { // what is in it
+		names, err = folders(dir)
+	}
 	for _, name := range names {
 		if err == nil {
 			err = add(name)

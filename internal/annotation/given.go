@@ -44,7 +44,7 @@ func (f *finder) readSampleLists(files []string) error {
 				name = name[at+len(folder):]
 			}
 			for _, name := range []string{f.Name(name), name} {
-				if f.Targets.Has(name) {
+				if f.to.Has(name) {
 					f.image(name, 0, 0, false)
 				}
 			}

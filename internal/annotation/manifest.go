@@ -43,9 +43,17 @@ type manifest struct {
 	json   jsonReader
 }
 
+// given is a value of a row; "": there is none.
+func given(r *dataset.Row, column string) string {
+	if value := r.Columns[column]; value != `""` {
+		return value
+	}
+	return ""
+}
+
 // name takes the names of the classes of a row's boxes.
 func (m *manifest) name(r *dataset.Row) error {
-	if boxes := r.Columns[boxColumn]; boxes != "" { // what is wrong with them shows when they are taken
+	if boxes := given(r, boxColumn); boxes != "" { // what is wrong with them shows when they are taken
 		_ = m.parse(boxes, func() error {
 			return m.boxes(func(_ target.Object, class string) {
 				if class != "" {
@@ -71,12 +79,12 @@ func (m *manifest) order() {
 // row takes what a row says.
 func (m *manifest) row(r *dataset.Row) error {
 	image, twice := m.image(stored(r.Path), r.Height, r.Width, false)
-	bad := func(rule string) { m.Targets.Bad(image, fmt.Sprintf("%s: %s: %s", m.file, r.Place, rule)) }
+	bad := func(rule string) { m.to.Bad(image, fmt.Sprintf("%s: %s: %s", m.file, r.Place, rule)) }
 	if twice {
 		bad("another row has the same path")
 		return nil
 	}
-	if mask := r.Columns[maskColumn]; mask != "" {
+	if mask := given(r, maskColumn); mask != "" {
 		m.maskOf(image, mask, bad)
 	}
 	if err := m.objects(image, r); err != "" {
@@ -119,7 +127,7 @@ func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 // objects takes the boxes and the keypoints of a row, of which those of one place belong together.
 // Keypoints alone are those of the whole image.
 func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
-	boxes, points := r.Columns[boxColumn], r.Columns[pointsColumn]
+	boxes, points := given(r, boxColumn), given(r, pointsColumn)
 	m.has[target.Boxes] = m.has[target.Boxes] || boxes != ""
 	m.has[target.Keypoints] = m.has[target.Keypoints] || points != ""
 	if boxes == "" && points == "" || !m.Kinds[target.Boxes] && !m.Kinds[target.Keypoints] {
@@ -213,6 +221,9 @@ func (d *jsonReader) boxField(o *target.Object, class *string, key string) (err 
 		if on, err = d.flag(key); on {
 			o.Flags |= one
 		}
+	}
+	if d.Next() == jx.Null {
+		return d.Skip() // a table has all fields in all rows
 	}
 	switch key {
 	case "box":

@@ -138,7 +138,7 @@ func (s *stream) fill(keep int) error {
 		s.before, s.head, s.tail = s.before+int64(keep), s.head-keep, s.tail-keep
 	}
 	if s.tail == len(s.buf) {
-		if len(s.buf) > maxEntry {
+		if len(s.buf) >= maxEntry {
 			return fmt.Errorf("byte %d: one entry is longer than %d MiB", s.before, maxEntry>>20)
 		}
 		s.buf = append(s.buf, make([]byte, len(s.buf))...)

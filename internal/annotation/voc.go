@@ -55,7 +55,7 @@ func (f *finder) readVOC(dir string) error {
 			f.object(image, o)
 		}
 		if bad != "" {
-			f.Targets.Bad(image, filepath.Join(dir, names[k])+": "+bad)
+			f.to.Bad(image, filepath.Join(dir, names[k])+": "+bad)
 		}
 	})
 }

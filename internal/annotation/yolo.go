@@ -47,7 +47,7 @@ func (f *finder) readYOLO(dir string) (bool, error) {
 			f.object(image, o)
 		}
 		if p.bad != "" {
-			f.Targets.Bad(image, filepath.Join(dir, names[k])+": "+p.bad)
+			f.to.Bad(image, filepath.Join(dir, names[k])+": "+p.bad)
 		}
 	})
 }

@@ -1,0 +1,229 @@
+package annotation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// cocoFile is a file of two images and two categories, with annotations.
+func cocoFile(annotations ...string) string {
+	return `{"images": [{"id": 1, "file_name": "a.jpg", "height": 4, "width": 6}, {"id": 2, "file_name": "b.jpg"}],
+		"annotations": [` + strings.Join(annotations, ",") + `],
+		"categories": [{"id": 5, "name": "five", "keypoints": ["x", "y"]}, {"id": 3, "name": "three"}]}`
+}
+
+// readOne reads one file of COCO.
+func readOne(t *testing.T, text string, o Options) (*Found, map[string]said, error) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a.json": text})
+	r := newRecorder()
+	o.Files = []string{dir + "/a.json"}
+	f, err := Find(t.Context(), dir, r, o)
+	all := map[string]said{}
+	for i, name := range r.names {
+		all[name] = r.images[i]
+	}
+	return f, all, err
+}
+
+// TestBadCOCO: an annotation that breaks a rule is bad for its image, with its place; nothing else is.
+func TestBadCOCO(t *testing.T) {
+	o := Options{Kinds: kindsOf(target.Masks, target.Boxes, target.Keypoints)}
+	const head = `{"id": 7, "image_id": 1, "category_id": 3, `
+	many := strings.Repeat("1,2,", maxPoints)
+	for annotation, rule := range map[string]string{
+		head + `"bbox": [1,2,3,4]}`:                                              "",
+		head + `"bbox": [1,2,0,0]}`:                                              "",
+		head + `"bbox": [1,2,-1,4]}`:                                             "bbox has a negative size",
+		head + `"bbox": [1,2,3]}`:                                                "bbox has 3 numbers",
+		head + `"bbox": null}`:                                                   "bbox is no list",
+		head + `"bbox": [1,2,3,1e30]}`:                                           "no coordinate",
+		head + `"bbox": [1,2,3,1e999]}`:                                          "no coordinate",
+		head + `"bbox": [1,2,3,"4"]}`:                                            "no coordinate",
+		head + `"iscrowd": 2, "bbox": []}`:                                       "iscrowd is neither 0 nor 1",
+		head + `"iscrowd": true, "bbox": 1}`:                                     "bbox is no list",
+		`{"id": "x", "image_id": 1, "category_id": 3, "bbox": [1,2,3,4]}`:        "its id is no whole number",
+		`{"id": 1, "image_id": 1, "category_id": 4, "bbox": [1,2,3,4]}`:          "there is no category 4",
+		`{"id": 1, "image_id": 1, "bbox": [1,2,3,4]}`:                            "its category_id is no whole number",
+		`{"id": 1.0, "image_id": 1.0, "category_id": 3.0, "bbox": [1,2,3,4]}`:    "",
+		head + `"segmentation": [[1,2,3,4]]}`:                                    "a polygon has 4 numbers",
+		head + `"segmentation": [[1,2,3,4,5,6,7]]}`:                              "a polygon has 7 numbers",
+		head + `"segmentation": [[1,2,3,4,5,{}]]}`:                               "no coordinate",
+		head + `"segmentation": "x"}`:                                            "something else where a list",
+		head + `"segmentation": [[` + many + `1,2]]}`:                            "more than 2097152 numbers",
+		head + `"segmentation": {"size": [4,6], "counts": [20,4]}}`:              "",
+		head + `"segmentation": {"size": [4,6], "counts": [20,5]}}`:              "its runs are 25 pixels, and not 4 x 6",
+		head + `"segmentation": {"size": [6,4], "counts": [20,4]}}`:              "and the image of 4 x 6",
+		head + `"segmentation": {"size": [4,6], "counts": [-4,28]}}`:             "its counts are no runs",
+		head + `"segmentation": {"size": [4,6], "counts": "\u0001"}}`:            "its counts are no runs",
+		head + `"segmentation": {"size": [4,6], "counts": "oooooooooooo"}}`:      "its counts are no runs",
+		head + `"segmentation": {"size": [4,6], "counts": 4}}`:                   "something else where a list",
+		head + `"segmentation": {"counts": [24]}}`:                               "its runs have no size",
+		`{"id": 7, "image_id": 1, "category_id": 5, "keypoints": [1,2,2,0,0,0]}`: "",
+		`{"id": 7, "image_id": 1, "category_id": 5, "keypoints": [1,2,2]}`:       "it has 3 numbers for 2 keypoints",
+		`{"id": 7, "image_id": 1, "category_id": 5, "keypoints": [1,2,2,1,2,3]}`: "the visibility of a keypoint is 3",
+		head + `"keypoints": [1,2]}`:                                             "it has 2 numbers for 0 keypoints",
+	} {
+		short := annotation[:min(len(annotation), 100)]
+		f, got, err := readOne(t, cocoFile(`{"id": 1, "image_id": 2, "category_id": 5, "bbox": [1,2,3,4]}`, annotation), o)
+		if err != nil && !errors.As(err, new(*KindError)) {
+			t.Errorf("%s: %v", short, err)
+			continue
+		}
+		if bad := got["a.jpg"].Bad; !strings.Contains(bad, rule) || (bad == "") != (rule == "") || bad != "" && !strings.Contains(bad, "/a.json: annotations[1]: ") {
+			t.Errorf("%s: %q", short, bad)
+		}
+		if b := got["b.jpg"]; b.Bad != "" || !cmp.Equal(b.Objects, []object{{Box: []float32{1, 2, 4, 6}, Label: 1, ID: 1}}) {
+			t.Errorf("%s: the other image is %+v, %+v", short, b, f)
+		}
+	}
+}
+
+// TestUnreadableCOCO: what is wrong with a file as a whole refuses it.
+func TestUnreadableCOCO(t *testing.T) {
+	good := cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4]}`)
+	for text, want := range map[string]string{
+		good[:len(good)-1]: "it ends too early", good[:len(good)/2]: "it ends too early", "": "it ends too early", "[]": "byte 0: there should be an object",
+		"{}": "no list of images", `{"images": []}`: "no list of images", `{"images": 7}`: "no list of images", `{"images" 7}`: "byte 10: there should be a colon",
+		strings.Replace(good, `"a.jpg"`, `7`, 1): "images[0]: it has no file_name", strings.Replace(good, `"id": 5`, `"id": 3`, 1): "two categories have the id 3",
+		strings.Replace(good, `"id": 5`, `"id": "5"`, 1): "categories[0]: its id is no whole number", strings.Replace(good, `"image_id": 1`, `"image_id": "1"`, 1): "annotations[0]: its image_id is no whole number",
+		strings.Replace(good, "[1,2,3,4]", "[1,2,3,]", 1): "annotations[0]: unexpected", strings.Replace(good, "[1,2,3,4]", "[1,2,3,NaN]", 1): "annotations[0]: unexpected",
+		strings.Replace(good, "[1,2,3,4]", strings.Repeat("[", 20000)+strings.Repeat("]", 20000), 1): "depth", cocoFile("7"): "annotations[0]: its image_id",
+		strings.Replace(good, "[1,2,3,4]", `["`+strings.Repeat("x", maxEntry+10<<20)+`"]`, 1): "one entry is longer than 64 MiB",
+	} {
+		if _, _, err := readOne(t, text, boxes); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "a.json") {
+			t.Errorf("%.300s: %v", text, err)
+		}
+	}
+	for text, rule := range map[string]string{
+		strings.Replace(good, `"id": 2`, `"id": 1`, 1): "images[1]: its id 1 is that of another image", strings.Replace(good, `"id": 2`, `"id": "2"`, 1): "images[1]: its id is no whole number",
+		strings.Replace(good, `"b.jpg"`, `"b.jpg", "height": -1`, 1): "images[1]: a height or width", strings.Replace(good, `b.jpg`, `x/../b.jpg`, 1): "",
+	} {
+		if _, got, err := readOne(t, text, boxes); err != nil || !strings.Contains(got["b.jpg"].Bad, rule) || (got["b.jpg"].Bad == "") != (rule == "") || got["a.jpg"].Bad != "" {
+			t.Errorf("%s: %v, %+v", text, err, got)
+		}
+	}
+	if f, _, err := readOne(t, strings.Replace(good, `"image_id": 1`, `"image_id": 9`, 1), Options{}); err != nil || f.Strays != 1 {
+		t.Errorf("%v, %+v", err, f)
+	}
+}
+
+// TestPanoptic: segments are objects, and the masks are in the folder beside the file.
+func TestPanoptic(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"train2017/a.jpg": "", "annotations/panoptic_train2017/a.png": "",
+		"annotations/panoptic_train2017.json": cocoFile(`{"image_id": 1, "file_name": "a.png", "segments_info": [
+			{"id": 70, "category_id": 5, "bbox": [1,2,3,1], "iscrowd": 1, "area": 2}, {"id": 66051, "category_id": 3, "bbox": [0,0,1,1], "iscrowd": 0}]}`),
+	})
+	f, got := find(t, dir, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
+	want := []object{{Box: []float32{1, 2, 4, 3}, Label: 1, ID: 70, Flags: 1}, {Box: []float32{0, 0, 1, 1}, ID: 66051}}
+	if a := got["a.jpg"]; a.Mask != "a.png" || !cmp.Equal(a.Objects, want) || !f.Masks.Panoptic || f.Masks.Path != dir+"/annotations/panoptic_train2017" || f.MaskClasses != nil {
+		t.Errorf("%+v, %+v", a, f)
+	}
+}
+
+// TestNamesOfCOCO: some files have the folder in the name.
+func TestNamesOfCOCO(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.NewReplacer("a.jpg", "coco/train/a.jpg", "b.jpg", "coco/train/x/b.jpg").Replace(cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4]}`))
+	write(t, dir, map[string]string{"coco/train/a.jpg": "", "coco/train/x/b.jpg": "", "coco/annotations/instances_train.json": text})
+	if f, _ := find(t, dir+"/coco/train", boxes); !f.Only("a.jpg") || !f.Only("x/b.jpg") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestStream: the text of each value is the same however the file is read.
+func TestStream(t *testing.T) {
+	text := []byte(` { "a" : [ 1 , "x\"]}\\" , [ ] , {"b":[{}, -1.5e3]},true,null ] , "skipped": {"a": ["\\\\", "]"]}, "b":[], "c" : [2]}` + "\n")
+	want := []string{`a 0 1`, `a 1 "x\"]}\\"`, `a 2 [ ]`, `a 3 {"b":[{}, -1.5e3]}`, `a 4 true`, `a 5 null`, `c 0 2`}
+	for room := 1; room < 40; room++ {
+		var got []string
+		s := stream{Reader: bytes.NewReader(text), buf: make([]byte, room)}
+		err := s.lists(func(string) bool { return true }, func(list string, k int, text []byte) error {
+			got = append(got, fmt.Sprint(list, " ", k, " ", string(text)))
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d bytes at a time: %v, %q", room, err, got)
+		}
+	}
+}
+
+// FuzzCOCO: no file does anything but give an error, or name what is bad; and of a valid one, all lists are
+// read as encoding/json reads them.
+func FuzzCOCO(f *testing.F) {
+	f.Add(cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4], "segmentation": [[1,2,3,4,5,6]], "keypoints": [1,2,2,0,0,0]}`))
+	f.Add(cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "iscrowd": 1, "segmentation": {"size": [4, 6], "counts": "04d0"}}`, `{"image_id": 1, "caption": "x"}`))
+	f.Add(cocoFile(`{"image_id": 1, "file_name": "a.png", "segments_info": [{"id": 70, "category_id": 5, "bbox": [1,2,3,1]}]}`))
+	f.Fuzz(func(t *testing.T, text string) {
+		dir := t.TempDir()
+		if err := os.WriteFile(dir+"/a.json", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = Find(t.Context(), dir, newRecorder(), Options{Kinds: kindsOf(target.Masks, target.Boxes, target.Keypoints, target.Text), Files: []string{dir + "/a.json"}})
+		var want map[string]json.RawMessage
+		if json.Unmarshal([]byte(text), &want) != nil || want == nil {
+			return
+		}
+		got := map[string]int{}
+		s := stream{Reader: strings.NewReader(text), buf: make([]byte, 16)}
+		err := s.lists(func(string) bool { return true }, func(list string, _ int, value []byte) error {
+			if got[list]++; !json.Valid(value) {
+				return fmt.Errorf("%q", value)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		for name, value := range want {
+			var list []json.RawMessage
+			if plain, _ := json.Marshal(name); string(plain) == `"`+name+`"` && strings.Count(text, name) == 1 && json.Unmarshal(value, &list) == nil && len(list) != got[name] {
+				t.Errorf("%q has %d values, and %d were read", name, len(list), got[name])
+			}
+		}
+	})
+}
+
+// FuzzFiles: no file about one image does anything but give what it says, or a rule.
+func FuzzFiles(f *testing.F) {
+	f.Add("0 0.5 0.5 1 1\n")
+	f.Add("<annotation><size><width>1</width></size><object><name>a</name><bndbox><xmin>1</xmin></bndbox></object></annotation>")
+	f.Add(`{"imgHeight": 1, "imgWidth": 2, "objects": [{"instanceId": 24000, "bbox": [1,2,3,4], "bboxVis": [1,2,3,4], "label": "rider"}]}`)
+	f.Add("names: {0: a, 1: b}\nkpt_shape: [3, 2]")
+	f.Add("3 4\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		check := func(objects []target.Object) {
+			for _, o := range objects {
+				for _, v := range o.Box {
+					if !isCoordinate(float64(v) / 2) {
+						t.Errorf("%q: %v", text, o)
+					}
+				}
+			}
+		}
+		y := &yolo{}
+		if y.parseYAML([]byte(text)) != nil {
+			y = &yolo{keypoints: 1, values: 3}
+		}
+		check(y.parse("", []byte(text)).objects)
+		v := parseVOC("", []byte(text))
+		objects, _ := v.objects(vocClasses)
+		check(objects)
+		check(parsePersons("", []byte(text)).objects)
+		_, _ = parseLabelMap(text)
+		_ = adeNames(text)
+	})
+}
