@@ -39,6 +39,7 @@ type Description struct {
 	// Digest identifies the indexed content: classes, paths, labels, sizes and formats, but not times. It is 64
 	// hexadecimal digits.
 	Digest string
+	Left   int    // images that are no samples, because Options.Only does not want them
 	Report Report // on what the dataset is, and what opening it took
 }
 

@@ -22,13 +22,13 @@ func TestOnly(t *testing.T) {
 	if got, want := paths(ds), []string{"a/1.png", "b/1.png"}; !slices.Equal(got, want) || !slices.Equal(labels(ds), []int{0, 1}) {
 		t.Errorf("there are %q with labels %v, want %q", got, labels(ds), want)
 	}
-	if ds.Report.Left != 2 || ds.Report.Samples != 2 || len(ds.Classes) != 3 || ds.Digest == whole {
+	if ds.Left != 2 || ds.Report.Samples != 2 || len(ds.Classes) != 3 || ds.Digest == whole {
 		t.Errorf("the report is %+v, the digest %s", ds.Report, ds.Digest)
 	}
 	if got := bytesOfSample(t, ds, 1); !strings.HasPrefix(got, "img") {
 		t.Errorf("sample 1 is %q", got)
 	}
-	if ds := p.open("", only("/")); ds.Digest != whole || ds.Report.Left != 0 {
+	if ds := p.open("", only("/")); ds.Digest != whole || ds.Left != 0 {
 		t.Error("all that there is, chosen, is another dataset")
 	}
 	if ds := p.open(""); ds.Digest != whole || p.probes() != 0 {

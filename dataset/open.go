@@ -134,8 +134,9 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err == nil && src.entries == nil && o.Classes != nil && o.Part.N == 0 {
 		p.fix(x)
 	}
+	left := 0
 	if err == nil && o.Only != nil && o.Part.N == 0 {
-		err = p.only(x)
+		left, err = x.keepOnly(o.Only, src)
 	}
 	if err != nil {
 		_ = src.close()
@@ -147,6 +148,7 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	p.report.count(x)
 	p.report.IndexProblem = p.files.problem
 	d := &Dataset{Description: p.describe(x), source: src, reader: newReader(x.table, storages), indexFile: p.files.made}
+	d.Left = left
 	if d.kept, err = chooseLocal(d.reader, src, o.Storage.LocalCache.Samples); err != nil {
 		_ = d.Close()
 		return nil, err

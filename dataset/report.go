@@ -19,7 +19,6 @@ type Report struct {
 	Ignored      int            `json:"ignored"`    // files in the directories that are not samples
 	IgnoredBy    map[string]int `json:"ignored_by"` // those by extension; "." hidden, "" none, "other" the rest
 	Unreadable   int            `json:"-"`          // samples with a Problem, or Unread
-	Left         int            `json:"-"`          // images that Options.Only does not want
 	Unlabeled    int            `json:"unlabeled"`  // samples without a label
 	MaxLabel     int            `json:"max_label"`  // -1: no sample has a label
 	MaxHeight    int            `json:"max_height"` // pixels, after orientation
