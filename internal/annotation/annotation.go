@@ -76,7 +76,6 @@ type Sink interface {
 	Image(name string, height, width int, oriented bool) int
 	Has(name string) bool
 	Object(image int, o target.Object)
-	Mask(image int, path string)
 	Shape(image int, s target.Shape)
 	Text(image int, object []byte)
 	Bad(image int, reason string)
@@ -97,6 +96,7 @@ type Found struct {
 	// for none, too. nil: all are as they are.
 	Values  []int32
 	to      Sink
+	Objects int // that there are
 	Strays  int // annotations of images that are not listed
 	skip    bool
 	has     Kinds // what there is
@@ -106,8 +106,9 @@ type Found struct {
 
 // entry is what is known of an image, by its number.
 type entry struct {
-	parts uint8 // that have it
-	holds bool  // something is annotated
+	mask  string // its path in the dataset of masks; "": it has none there
+	parts uint8  // that have it
+	holds bool   // something is annotated
 }
 
 // Masks says where the files of masks are. They are a dataset of their own.
@@ -148,8 +149,24 @@ func (f *Found) image(name string, height, width int, oriented bool) (image int,
 	return image, twice
 }
 
-// object, shape, text and mask are those of the Sink; they remember which images have any.
+// MaskOf is the path of an image's mask in the dataset of masks; "": it has none there.
+func (f *Found) MaskOf(path string) string {
+	return f.entries[f.to.Image(f.Name(path), 0, 0, false)].mask
+}
+
+// Entries is how many images have an entry in all that was read.
+func (f *Found) Entries() (n int) {
+	for _, e := range f.entries {
+		if e.parts == f.parts && (e.holds || !f.skip) {
+			n++
+		}
+	}
+	return n
+}
+
+// object, shape and text are those of the Sink; they remember which images have any.
 func (f *Found) object(image int, o target.Object) {
+	f.Objects++
 	f.entries[image].holds = true
 	f.to.Object(image, o)
 }
@@ -165,8 +182,7 @@ func (f *Found) text(image int, object []byte) {
 }
 
 func (f *Found) mask(image int, path string) {
-	f.entries[image].holds = true
-	f.to.Mask(image, path)
+	f.entries[image].holds, f.entries[image].mask = true, path
 }
 
 // A KindError is the error of a dataset that has no targets of a kind that is wanted.

@@ -256,7 +256,14 @@ func (c *coco) order() error {
 		c.Classes = names
 	}
 	if names != nil && c.drawn {
+		if len(names) >= target.NoClass {
+			return fmt.Errorf("%s: masks are drawn of at most %d categories, and it has %d", c.file, target.NoClass-1, len(names))
+		}
 		c.MaskClasses = append([]string{"background"}, names...)
+		c.Values = nil
+		for class := range int32(len(c.MaskClasses)) {
+			c.Values = append(c.Values, class) // and none beyond
+		}
 	}
 	return nil
 }
@@ -434,7 +441,7 @@ func (c *coco) panoptic(e *cocoEntry, number int) {
 	if c.drawn {
 		if c.Masks == nil {
 			c.Masks = &Masks{Path: strings.TrimSuffix(c.file, filepath.Ext(c.file)), Panoptic: true, Only: archive.IsImage}
-			c.MaskClasses = nil
+			c.MaskClasses, c.Values = nil, nil
 		}
 		c.mask(number, path.Clean(e.file))
 	}

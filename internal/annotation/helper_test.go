@@ -36,9 +36,8 @@ type object struct {
 }
 
 type shape struct {
-	Class    int         `json:"class"`
-	Polygons [][]float32 `json:"polygons,omitempty"`
-	Runs     []int       `json:"pixels,omitempty"` // one number for each pixel
+	Class  int   `json:"class"`
+	Pixels []int `json:"pixels"`
 }
 
 // recorder is a Sink that keeps all that it is told.
@@ -76,8 +75,6 @@ func (r *recorder) Object(image int, o target.Object) {
 	r.images[image].Objects = append(r.images[image].Objects, one)
 }
 
-func (r *recorder) Mask(image int, path string) { r.images[image].Mask = path }
-
 func (r *recorder) Shape(image int, s target.Shape) {
 	for k := range s.Polygons {
 		s.Polygons[k] = slices.Clone(s.Polygons[k])
@@ -104,6 +101,7 @@ func find(t *testing.T, path string, o Options) (*Found, map[string]said) {
 	}
 	all := map[string]said{}
 	for i, name := range r.names {
+		r.images[i].Mask = f.entries[i].mask
 		all[name] = r.images[i]
 	}
 	return f, all

@@ -132,6 +132,11 @@ func (d *jsonReader) text(field string) (string, error) {
 
 // coordinates appends the numbers of a list to some.
 func (d *jsonReader) coordinates(field string, to []float32, most int) ([]float32, error) {
+	return d.coordinatesAs(field, to, most, func(v float64) float32 { return float32(v) })
+}
+
+// coordinatesAs appends what the numbers of a list are taken as.
+func (d *jsonReader) coordinatesAs(field string, to []float32, most int, as func(float64) float32) ([]float32, error) {
 	if d.Next() != jx.Array {
 		d.complain("%s is no list", field)
 		return to, d.skip()
@@ -144,7 +149,7 @@ func (d *jsonReader) coordinates(field string, to []float32, most int) ([]float3
 		case len(to) == most:
 			d.complain("%s has more than %d numbers", field, most)
 		default:
-			to = append(to, float32(v))
+			to = append(to, as(v))
 		}
 		return err
 	})

@@ -94,7 +94,7 @@ func TestCOCO(t *testing.T) {
 		delete(got, "absent.jpg")
 		for name, g := range got {
 			for k, s := range g.shapes {
-				g.Objects[k].Shape = &shape{Class: int(s.Class), Polygons: s.Polygons, Runs: pixelsOf(s.Runs)}
+				g.Objects[k].Shape = &shape{Class: int(s.Class), Pixels: pixelsOf(s, g.Size)}
 			}
 			got[name] = g
 		}
@@ -124,11 +124,14 @@ func TestCOCO(t *testing.T) {
 	}
 }
 
-// pixelsOf are the pixels of runs.
-func pixelsOf(runs []uint32) (pixels []int) {
-	for k, n := range runs {
-		for range n {
-			pixels = append(pixels, k%2)
+// pixelsOf are the pixels of a shape, column by column.
+func pixelsOf(s target.Shape, size []int) (pixels []int) {
+	drawn := make([]byte, size[0]*size[1])
+	s.Class = 1
+	target.DrawShapes(drawn, size[0], size[1], []target.Shape{s})
+	for x := range size[1] {
+		for y := range size[0] {
+			pixels = append(pixels, int(drawn[y*size[1]+x]))
 		}
 	}
 	return pixels

@@ -89,10 +89,7 @@ def coco():
             if "keypoints" in a:
                 one["keypoints"] = [a["keypoints"][j : j + 3] for j in range(0, 9, 3)]
             s = {"class": -1 if a["iscrowd"] else labels[a["category_id"]] + 1}
-            if a["iscrowd"]:
-                s["pixels"] = ds.coco.annToMask(a).flatten(order="F").tolist()
-            else:
-                s["polygons"] = a["segmentation"]
+            s["pixels"] = ds.coco.annToMask(a).flatten(order="F").tolist()
             one["shape"] = s
             o.append(one)
         texts = [c["caption"] for c in captions if c["image_id"] == k]
