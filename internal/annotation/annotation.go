@@ -76,6 +76,7 @@ type Sink interface {
 	Image(name string, height, width int, oriented bool) int
 	Has(name string) bool
 	Object(image int, o target.Object)
+	Mask(image int, path string)
 	Shape(image int, s target.Shape)
 	Text(image int, object []byte)
 	Bad(image int, reason string)
@@ -106,9 +107,8 @@ type Found struct {
 
 // entry is what is known of an image, by its number.
 type entry struct {
-	mask  string // its path in the dataset of masks; "": it has none there
-	parts uint8  // that have it
-	holds bool   // something is annotated
+	parts uint8 // that have it
+	holds bool  // something is annotated
 }
 
 // Masks says where the files of masks are. They are a dataset of their own.
@@ -149,11 +149,6 @@ func (f *Found) image(name string, height, width int, oriented bool) (image int,
 	return image, twice
 }
 
-// MaskOf is the path of an image's mask in the dataset of masks; "": it has none there.
-func (f *Found) MaskOf(path string) string {
-	return f.entries[f.to.Image(f.Name(path), 0, 0, false)].mask
-}
-
 // Entries is how many images have an entry in all that was read.
 func (f *Found) Entries() (n int) {
 	for _, e := range f.entries {
@@ -182,7 +177,8 @@ func (f *Found) text(image int, object []byte) {
 }
 
 func (f *Found) mask(image int, path string) {
-	f.entries[image].holds, f.entries[image].mask = true, path
+	f.entries[image].holds = true
+	f.to.Mask(image, path)
 }
 
 // A KindError is the error of a dataset that has no targets of a kind that is wanted.

@@ -280,7 +280,7 @@ type cocoEntry struct {
 	hasCategory, hasBox bool
 	box                 target.Box
 	crowd, ignore       bool
-	keypoints           []float32
+	keypoints           []float64
 	segmentation        segmentation
 	caption             []byte // JSON; nil: none
 	file                string // of a panoptic mask; "": none

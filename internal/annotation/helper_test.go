@@ -75,6 +75,8 @@ func (r *recorder) Object(image int, o target.Object) {
 	r.images[image].Objects = append(r.images[image].Objects, one)
 }
 
+func (r *recorder) Mask(image int, path string) { r.images[image].Mask = path }
+
 func (r *recorder) Shape(image int, s target.Shape) {
 	for k := range s.Polygons {
 		s.Polygons[k] = slices.Clone(s.Polygons[k])
@@ -101,7 +103,6 @@ func find(t *testing.T, path string, o Options) (*Found, map[string]said) {
 	}
 	all := map[string]said{}
 	for i, name := range r.names {
-		r.images[i].Mask = f.entries[i].mask
 		all[name] = r.images[i]
 	}
 	return f, all

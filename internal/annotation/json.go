@@ -131,12 +131,7 @@ func (d *jsonReader) text(field string) (string, error) {
 }
 
 // coordinates appends the numbers of a list to some.
-func (d *jsonReader) coordinates(field string, to []float32, most int) ([]float32, error) {
-	return d.coordinatesAs(field, to, most, func(v float64) float32 { return float32(v) })
-}
-
-// coordinatesAs appends what the numbers of a list are taken as.
-func (d *jsonReader) coordinatesAs(field string, to []float32, most int, as func(float64) float32) ([]float32, error) {
+func (d *jsonReader) coordinates(field string, to []float64, most int) ([]float64, error) {
 	if d.Next() != jx.Array {
 		d.complain("%s is no list", field)
 		return to, d.skip()
@@ -149,7 +144,7 @@ func (d *jsonReader) coordinatesAs(field string, to []float32, most int, as func
 		case len(to) == most:
 			d.complain("%s has more than %d numbers", field, most)
 		default:
-			to = append(to, as(v))
+			to = append(to, v)
 		}
 		return err
 	})

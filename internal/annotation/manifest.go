@@ -276,7 +276,8 @@ func (d *jsonReader) labelOf(o *target.Object, class *string) (err error) {
 	return err
 }
 
-const maxLabel = 1<<31 - 1
+// maxLabel is the largest label that a table has room for.
+const maxLabel = 1<<24 - 1
 
 // points reads a list of keypoints for each box: x, y, v, x, y, v, ..., or lists of x, y, v.
 func (m *manifest) points() (all [][]target.Keypoint, err error) {
@@ -293,7 +294,7 @@ func (m *manifest) points() (all [][]target.Keypoint, err error) {
 		return all, nil
 	}
 	err = d.array(func(int) error {
-		var v []float32
+		var v []float64
 		err := d.array(func(int) (err error) {
 			if d.Next() == jx.Array {
 				v, err = d.coordinates(pointsColumn, v, 3*maxKeypoints)
@@ -304,7 +305,7 @@ func (m *manifest) points() (all [][]target.Keypoint, err error) {
 				d.complain("keypoints has something that is no coordinate")
 				return err
 			}
-			v = append(v, float32(n))
+			v = append(v, n)
 			return err
 		})
 		all = append(all, d.keypoints(v))
@@ -314,7 +315,7 @@ func (m *manifest) points() (all [][]target.Keypoint, err error) {
 }
 
 // keypoints are those of numbers, x, y and v of each.
-func (d *jsonReader) keypoints(v []float32) (points []target.Keypoint) {
+func (d *jsonReader) keypoints(v []float64) (points []target.Keypoint) {
 	if len(v)%3 != 0 {
 		d.complain("it has %d numbers, which are not x, y and visibility of each keypoint", len(v))
 		return nil
@@ -324,7 +325,7 @@ func (d *jsonReader) keypoints(v []float32) (points []target.Keypoint) {
 			d.complain("the visibility of a keypoint is %g, and not 0, 1 or 2", v[k+2])
 			return nil
 		}
-		points = append(points, target.Keypoint{X: v[k], Y: v[k+1], V: v[k+2]})
+		points = append(points, target.Keypoint{X: float32(v[k]), Y: float32(v[k+1]), V: float32(v[k+2])})
 	}
 	return points
 }

@@ -128,7 +128,9 @@ func TestCOCO(t *testing.T) {
 func pixelsOf(s target.Shape, size []int) (pixels []int) {
 	drawn := make([]byte, size[0]*size[1])
 	s.Class = 1
-	target.DrawShapes(drawn, size[0], size[1], []target.Shape{s})
+	if err := target.Draw(drawn, size[0], size[1], []target.Shape{s}); err != nil {
+		panic(err)
+	}
 	for x := range size[1] {
 		for y := range size[0] {
 			pixels = append(pixels, int(drawn[y*size[1]+x]))

@@ -1,7 +1,6 @@
 package annotation
 
 import (
-	"math"
 	"slices"
 
 	"github.com/go-faster/jx"
@@ -13,15 +12,14 @@ const (
 	maxPoints = 1 << 20 // of all polygons of one object
 	maxRuns   = 1 << 22 // of one object
 	maxPixels = 1 << 28 // of a mask of runs
-	maxEdges  = 1 << 22 // columns that the edges of one object cross, taken together
 )
 
 // segmentation is the part of an image that is an object, as COCO says it: polygons, or runs.
 type segmentation struct {
-	numbers []float32 // of all polygons
+	numbers []float64 // of all polygons
 	ends    []int     // of each
 	runs    []uint32
-	size    []float32 // of what the runs are of: height, width
+	size    []float64 // of what the runs are of: height, width
 	isRuns  bool
 }
 
@@ -34,7 +32,7 @@ func (d *jsonReader) segmentation(s *segmentation) error {
 	if d.Next() != jx.Object {
 		return d.array(func(int) error {
 			var err error
-			s.numbers, err = d.coordinatesAs("a polygon", s.numbers, 2*maxPoints, target.Snap)
+			s.numbers, err = d.coordinates("a polygon", s.numbers, 2*maxPoints)
 			s.ends = append(s.ends, len(s.numbers))
 			return err
 		})
@@ -108,27 +106,15 @@ func (s *segmentation) shape(d *jsonReader, height, width int) (shape target.Sha
 	if s.isRuns {
 		return s.shapeOfRuns(d, height, width)
 	}
-	first, edges := 0, 0.0
+	first := 0
 	for _, end := range s.ends {
 		n := end - first
 		if n%2 != 0 || n < 6 {
 			d.complain("a polygon has %d numbers, which are not three points or more", n)
 			return target.Shape{}
 		}
-		p := s.numbers[first:end]
-		for k := 0; k < n; k += 2 {
-			across := math.Abs(float64(p[k]) - float64(p[(k+2)%n]))
-			if width > 0 {
-				across = min(across, float64(width))
-			}
-			edges += across
-		}
-		shape.Polygons = append(shape.Polygons, p)
+		shape.Polygons = append(shape.Polygons, s.numbers[first:end])
 		first = end
-	}
-	if edges > maxEdges {
-		d.complain("its polygons cross more than %d columns", maxEdges)
-		return target.Shape{}
 	}
 	return shape
 }

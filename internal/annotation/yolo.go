@@ -152,7 +152,7 @@ const slack = 0.01
 // corners of a polygon.
 func (y *yolo) object(words []string) (o target.Object, err error) {
 	class, err := strconv.ParseFloat(words[0], 64)
-	if err != nil || class != math.Trunc(class) || class < 0 || class > math.MaxInt32 || y.names != nil && int(class) >= len(y.names) {
+	if err != nil || class != math.Trunc(class) || class < 0 || class > maxLabel || y.names != nil && int(class) >= len(y.names) {
 		return o, fmt.Errorf("%q is no class", words[0])
 	}
 	var v []float32
