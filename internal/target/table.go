@@ -70,12 +70,15 @@ func (t *Table) Count(row int) int {
 }
 
 // Object is one of a row's objects. Its keypoints must not be changed.
-func (t *Table) Object(row, k int) Object {
+func (t *Table) Object(row, k int) Object { return t.b.object(t.number(row, k)) }
+
+// number is that of one of a row's objects.
+func (t *Table) number(row, k int) int {
 	i := int(t.first[t.image[row]]) + k
 	if t.order != nil {
 		i = int(t.order[i])
 	}
-	return t.b.object(i)
+	return i
 }
 
 // Shapes are what a row's mask is drawn of.
@@ -183,4 +186,36 @@ func decodeShape(data []byte) (s Shape) {
 		}
 	}
 	return s
+}
+
+// Scale has the coordinates of images that were annotated as 1x1, and are oriented, be parts of their
+// upright height and width, which size returns by row; 0: not known. It must be called before the Table
+// is used.
+func (t *Table) Scale(size func(row int) (height, width int)) {
+	for row := range t.image {
+		m := t.of(row)
+		if m == nil || !m.oriented || m.height != 1 || m.width != 1 {
+			continue
+		}
+		h, w := size(row)
+		if h == 0 || w == 0 {
+			continue
+		}
+		m.height, m.width = int32(h), int32(w)
+		for k := range t.Count(row) {
+			t.scale(t.number(row, k), float32(h), float32(w))
+		}
+	}
+}
+
+// scale multiplies the coordinates of an object.
+func (t *Table) scale(i int, h, w float32) {
+	le, r := binary.LittleEndian, t.b.record(i)
+	for k, by := range []float32{w, h, w, h} {
+		le.PutUint32(r[4*k:], math.Float32bits(by*math.Float32frombits(le.Uint32(r[4*k:]))))
+	}
+	points := t.b.object(i).Keypoints
+	for k := range points {
+		points[k].X, points[k].Y = w*points[k].X, h*points[k].Y
+	}
 }
