@@ -96,7 +96,10 @@ func (d *Decoder) Values(to, data []byte, h Header) error {
 
 // packedValues reads a packed PNG.
 func packedValues(to, data []byte, stride int) error {
-	p, err := openPacked(data, false)
+	p, err := openPacked(data)
+	if err == nil {
+		err = p.verifyFor(data, Region{W: p.width, H: p.height}, 1)
+	}
 	if err != nil {
 		return err
 	}
