@@ -13,7 +13,7 @@ The files of a mount need no package. This one saves the lines around them: whic
 """
 from __future__ import annotations
 
-import contextlib, errno, fcntl, gc, json, multiprocessing, os, shutil, subprocess, sys, sysconfig, tempfile, threading, typing, warnings, weakref
+import collections, contextlib, errno, fcntl, functools, gc, json, multiprocessing, os, re, shutil, subprocess, sys, sysconfig, tempfile, threading, typing, warnings, weakref
 import numpy as np
 
 __all__ = ["Batch", "Batches", "Unmounted", "mount", "rank", "to_device", "to_torch"]
@@ -40,6 +40,18 @@ class Batch(typing.NamedTuple):
     labels: typing.Any  # int64 [N], -1 without a label
     ids: typing.Any     # int64 [N], which samples these are
     valid: typing.Any   # bool [N], false where the last sample is repeated to fill the batch: do not count those
+
+
+@functools.cache
+def _with_targets(fields: tuple[str, ...]) -> typing.Any:
+    """The type of the batches of a mount with targets: a Batch with more fields."""
+    kind = collections.namedtuple("Batch", Batch._fields + fields, module=__name__)  # type: ignore[misc]
+    kind.__reduce__ = lambda self: (_remade, (fields, tuple(self)))  # type: ignore[method-assign]
+    return kind
+
+
+def _remade(fields: tuple[str, ...], values: tuple[typing.Any, ...]) -> typing.Any:
+    return _with_targets(fields)(*values)
 
 
 class mount:
@@ -186,6 +198,8 @@ class Batches:
     (The workers of a DataLoader read ahead: with them a loop counts when its last batch was read, though it may not have been used.)
     Slots that repeat a sample to fill a batch are false in its `valid`. padding=False leaves them out, so that a batch may be smaller, or empty.
     batches[i] is batch i of the epoch that the next loop will read, and batches[epoch, i] any batch at all.
+    A mount with --targets has more fields, named like its files: masks [N,H,W], boxes [M,4], boxes_labels, boxes_ids, boxes_flags [M], boxes_offsets [N+1]
+    (the boxes of slot i are boxes[boxes_offsets[i]:boxes_offsets[i + 1]]), keypoints [M,P,3], text (a list of N dicts); with --max-boxes K [N,K,...] and boxes_count [N].
     transform(batch) makes what both return, for example batchfs.to_torch.
     With style="map", a DataLoader takes it as a map: DataLoader(batches, batch_size=None, sampler=batches.keys, num_workers=2)."""
 
@@ -209,6 +223,7 @@ class Batches:
             raise self._unmounted(e) from None
         settings = dataset["settings"]
         self.fingerprint, self._shards = dataset["fingerprint"], settings["shards"]
+        self._targets = {form: form.rsplit(".", 1)[0].replace(".", "_") for form in dataset.get("targets", []) if not form.endswith(".png")}
         self.shard, world = rank() if shard is None else (shard, self._shards)
         if world != self._shards:
             raise ValueError(f"a mount of {self._shards} shards is read by {world} process{'es' * (world > 1)}: mount with --{'world-size' if 'partition' in settings else 'shards'} {world}, or say which shard this process reads")
@@ -279,9 +294,11 @@ class Batches:
             raise TypeError("every epoch would be the same: pass sampler=batches.keys to the DataLoader")
         epoch, i = self._place(*(key if isinstance(key, tuple) else (self.epoch, key)))
         batch = Batch(*(self._load(epoch, i, form) for form in ("npy", "labels.npy", "ids.npy", "valid.npy")))
+        if self._targets:
+            batch = _with_targets(tuple(self._targets.values()))(*batch, *(self._load(epoch, i, form) for form in self._targets))
         if not self.padding:
             valid = int(np.count_nonzero(batch.valid))  # these come first
-            batch = Batch(*(a[:valid] for a in batch))
+            batch = type(batch)(*(a[:_used(batch, field, valid)] for field, a in zip(batch._fields, batch)))
         return self.transform(batch) if self.transform else batch
 
     def prefetch(self, epoch: int, i: int) -> bool:
@@ -303,10 +320,16 @@ class Batches:
     def _name(self, epoch: int, i: int) -> str:
         return os.path.join(self.path, f"shard-{self.shard}", f"epoch-{epoch}", f"batch-{i:05}.")
 
-    def _load(self, epoch: int, i: int, form: str) -> np.ndarray[typing.Any, typing.Any]:
+    def _load(self, epoch: int, i: int, form: str) -> typing.Any:
         name = self._name(epoch, i)
         try:
             with open(name + form, "rb", buffering=0) as f:  # np.load parses Python, which threads may not do at once before Python 3.11.5
+                if form == "text.jsonl":
+                    return [json.loads(line) for line in f.readall().splitlines()]
+                if form in self._targets:
+                    head = os.pread(f.fileno(), 4096, 0)
+                    start, dtype, shape = _header(head)
+                    return np.memmap(f, dtype, "c", start, shape) if form == "masks.npy" and np.prod(shape) else np.frombuffer(bytearray(f.readall()), dtype, offset=start).reshape(shape)
                 if form != "npy":
                     a = f.readall()
                     return np.frombuffer(bytearray(a), "?" if form == "valid.npy" else "<i8", offset=10 + int.from_bytes(a[8:10], "little"))
@@ -443,6 +466,22 @@ class Batches:
         self._go((state["epoch"], state["batch"]))
 
 
+def _header(head: bytes) -> tuple[int, str, tuple[int, ...]]:
+    """Where the data of a .npy file of batchfs starts, its dtype, and its shape."""
+    start = 10 + int.from_bytes(head[8:10], "little")
+    found = re.search(rb"'descr': '([^']+)'.*'shape': \(([^)]*)\)", head[10:start])
+    assert found
+    return start, found[1].decode(), tuple(int(n) for n in found[2].split(b",") if n.strip())
+
+
+def _used(batch: typing.Any, field: str, valid: int) -> int:
+    """How much of a field the first slots of a batch have."""
+    if field == "boxes_offsets":
+        return valid + 1
+    rows = field == "keypoints" or field.startswith("boxes")
+    return int(batch.boxes_offsets[valid]) if rows and hasattr(batch, "boxes_offsets") else valid
+
+
 class _Keys:
     """The (epoch, batch) of the next epoch, anew in each loop."""
 
@@ -461,9 +500,9 @@ def to_torch(batch: Batch) -> Batch:
     import torch
 
     def tensor(a: typing.Any) -> typing.Any:
-        return a if torch.is_tensor(a) else torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if a.dtype.kind == "V" else torch.from_numpy(a)
+        return a if torch.is_tensor(a) or isinstance(a, list) else torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if a.dtype.kind == "V" else torch.from_numpy(a)
 
-    return Batch(*map(tensor, batch))
+    return type(batch)(*map(tensor, batch))
 
 
 def to_device(batches: typing.Iterable[Batch], device: typing.Any) -> typing.Iterator[Batch]:
@@ -480,4 +519,5 @@ def to_device(batches: typing.Iterable[Batch], device: typing.Any) -> typing.Ite
         buffers[k].copy_(batch.images)
         images = buffers[k].to(device, non_blocking=True)
         copied[k].record()
-        yield batch._replace(images=images, labels=batch.labels.to(device), valid=batch.valid.to(device))
+        others = {field: a.to(device) for field, a in zip(batch._fields, batch) if field not in ("images", "ids") and torch.is_tensor(a)}
+        yield batch._replace(images=images, **others)
