@@ -30,6 +30,8 @@ type badSamples struct {
 	ledger *ledger
 	log    *slog.Logger
 	look   func(i int) (dataset.Identity, error) // Dataset.Check
+	// condemned are samples that are bad whatever their files hold, and why.
+	condemned map[int64]string
 
 	mu       sync.Mutex
 	files    map[int64]badFile
@@ -155,6 +157,9 @@ func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	bad, known = f.files[id]
+	if why := f.condemned[id]; why != "" && !known {
+		return badFile{seen: f.ds.Stat(int(id)), reason: fault.New(fault.File, why)}, false
+	}
 	if problem := f.ds.Problem(int(id)); problem != "" && !known && !f.repaired[id] {
 		bad = badFile{seen: f.ds.Stat(int(id)), reason: fault.New(fault.File, problem), repairable: true}
 	}

@@ -127,7 +127,7 @@ func (c Budget) largest(slots []shard.Slot, part Part) int64 {
 func (c Budget) spareMemory() int64 {
 	const processor, worker = 4 << 20, 256 << 10
 	o := c.Options
-	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes()
+	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes() + c.Catalog.Options.MemoryBytes()
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.TensorSize()))
 	if o.Masks != nil {
 		batches += saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.Size(Key{}, layout.MasksNPY)))

@@ -36,6 +36,7 @@ type badParts struct {
 
 func newBadParts(c Budget, l *ledger) *badParts {
 	p := &badParts{badSamples: newBadSamples(c.Dataset, l, c.Options.Logger), catalog: c.Catalog}
+	p.condemned = c.Catalog.Options.Condemned
 	if o := c.Catalog.Options.Masks; o != nil && o.Dataset != nil {
 		p.masks = newBadSamples(o.Dataset, l, c.Options.Logger)
 	}

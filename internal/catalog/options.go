@@ -47,8 +47,24 @@ type Options struct {
 
 	Masks   *MaskOptions   // nil: samples have none
 	Targets *TargetOptions // nil: samples have none
+	// Condemned are samples that are bad whatever their files hold, because of their annotations, and why.
+	Condemned map[int64]string
 	// NVJPEG has nvJPEG decode JPEGs on a GPU, to pixels of its own: it is what gpu.Device.OpenNVJPEG returned. "": it does not.
 	NVJPEG string
+}
+
+// MemoryBytes is what is kept of masks and targets.
+func (o *Options) MemoryBytes() (n int64) {
+	if m := o.Masks; m != nil {
+		n += 4 * int64(len(m.Rows))
+		if m.Dataset != nil {
+			n += m.Dataset.MemoryBytes()
+		}
+	}
+	if o.Targets != nil {
+		n += o.Targets.Table.MemoryBytes()
+	}
+	return n
 }
 
 // Validate returns an *option.Error for the first bad setting. Package shard checks Config.

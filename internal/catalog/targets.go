@@ -112,7 +112,7 @@ func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, *ta
 	c, row := o.catalog, int(id)
 	h, w := c.SizeOf(id)
 	n := o.Table.Count(row)
-	if h == 0 || n == 0 || o.Table.Bad(row) != "" {
+	if h == 0 || n == 0 || c.Options.Condemned[id] != "" {
 		return
 	}
 	v, ok := viewOf(c.Dataset, o.Table, row, c.Options.Decoding.IgnoreOrientation)
@@ -150,15 +150,22 @@ func viewOf(ds *dataset.Dataset, t *target.Table, row int, ignored bool) (v targ
 	return v, ok
 }
 
-// Misfit says why annotations of a row of a dataset cannot be those of its image; "": they can, or the image's size is
-// not known.
-func Misfit(ds *dataset.Dataset, t *target.Table, row int) string {
-	h, w := ds.Size(row, true)
-	if _, ok := viewOf(ds, t, row, false); ok || h == 0 {
-		return ""
+// Condemned are the samples of a dataset whose annotations are bad, or cannot be those of their images, and why.
+func Condemned(ds *dataset.Dataset, t *target.Table) map[int64]string {
+	bad := map[int64]string{}
+	for row := range ds.Len() {
+		why := t.Bad(row)
+		if h, w := ds.Size(row, true); why == "" && h > 0 {
+			if _, ok := viewOf(ds, t, row, false); !ok {
+				height, width, _ := t.Size(row)
+				why = fmt.Sprintf("its annotations are of %dx%d pixels, and the image has %dx%d", height, width, h, w)
+			}
+		}
+		if why != "" {
+			bad[int64(row)] = why
+		}
 	}
-	height, width, _ := t.Size(row)
-	return fmt.Sprintf("its annotations are of %dx%d pixels, and the image has %dx%d", height, width, h, w)
+	return bad
 }
 
 // RowsOf are the objects of a batch that is described. A slot whose sample is bad keeps the rows that the plan has for
@@ -171,7 +178,7 @@ func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 	r := &layout.Rows{Offsets: []int64{0}}
 	slots, _ := c.Slots(d.Key)
 	for i, s := range slots {
-		if why := o.Table.Bad(int(s.ID)); why != "" && c.Options.OnError == Fail {
+		if why := c.Options.Condemned[s.ID]; why != "" && c.Options.OnError == Fail {
 			return nil, fmt.Errorf("%s: %w: %s", c.Dataset.Path(int(s.ID)), ErrAnnotation, why)
 		}
 		shown := &d.Samples[i]
@@ -180,7 +187,7 @@ func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 			id, used = shown.ID, true
 		}
 		n := len(r.Labels)
-		c.Options.Targets.eachShown(s.Epoch, id, func(object target.Object, v *target.View) {
+		o.eachShown(s.Epoch, id, func(object target.Object, v *target.View) {
 			if t.Max == 0 || len(r.Labels) < n+t.Max {
 				o.appendRow(r, &t, object, v, used)
 			}
