@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,10 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	listing := c.progress("searching", "B")
 	defer listing.close()
 	url := dataset.StoreURL(path)
-	o.CacheDir, o.Prober, o.Listing = c.env.cacheDir, engine.Probe, listing.report
+	o.CacheDir, o.Listing = cmp.Or(o.CacheDir, c.env.cacheDir), listing.report
+	if o.Prober == nil {
+		o.Prober = engine.Probe
+	}
 	o.Progress = func(done, total int64) {
 		listing.close()
 		bar.report(done, total)

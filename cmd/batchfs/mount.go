@@ -60,6 +60,8 @@ type mountRequest struct {
 	engine              engine.Options
 	tree                fusefs.Options
 	source              dataset.Options
+	targets             targetRequest
+	annotated           string // in words
 	gpu                 gpuRequest
 	entries             decode.EntryRule
 	strictEntries       bool           // stored entry points at other places are replaced
@@ -86,6 +88,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	readPathFlag(f, &r.tree.ReadPath)
 	gpuFlags(f, &r.gpu)
 	datasetFlags(f, &r.source)
+	targetFlags(f, &r.targets, &r.source)
 	treeFlags(f, &r.tree)
 	logFlags(f, &r.logs)
 	f.toggle(&r.daemon, "daemon", false, "return once the mount is live").everyday()
@@ -148,11 +151,11 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		}
 		return err
 	}
-	ds, err := r.openDataset(ctx, r.dataset, r.source)
+	ds, closers, err := r.openTargets(ctx)
 	if err != nil {
 		return err
 	}
-	opened = append(opened, ds.Close)
+	opened = append(opened, closers...)
 	for _, name := range ds.Entries {
 		if err := fusefs.CheckApart(r.mountpoint, name); err != nil {
 			return end(mountpointError(r.mountpoint, err))
@@ -185,7 +188,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	if err != nil {
 		return end(err)
 	}
-	r.log.state(summary(r.dataset, ds) + padding(e.Catalog().Plan))
+	r.log.state(summary(r.dataset, ds) + r.annotated + padding(e.Catalog().Plan))
 	r.prepareThreads(ds.Remote)
 	if err := r.announce(m); err != nil {
 		return end(errors.Join(err, m.Unmount()))

@@ -28,12 +28,13 @@ const (
 	aboutPixels   = "Pixels"
 	aboutPipeline = "Memory and workers"
 	aboutDataset  = "Dataset"
+	aboutTargets  = "Targets"
 	aboutTree     = "Tree"
 	aboutProcess  = "Process"
 	aboutCommand  = "Flags"
 )
 
-var headings = []string{aboutOrder, aboutPixels, aboutPipeline, aboutDataset, aboutTree, aboutProcess, aboutCommand}
+var headings = []string{aboutOrder, aboutPixels, aboutPipeline, aboutDataset, aboutTargets, aboutTree, aboutProcess, aboutCommand}
 
 // maxCount bounds flags that size tables and goroutines, so that a typo does not exhaust the
 // machine. Every mount has maxEpochs epochs, more than any training run reads, and inode numbers

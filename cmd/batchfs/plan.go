@@ -11,8 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/dryrun"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -22,6 +24,7 @@ func planCommand(c *console) *cli.Command {
 		f.check(func() error { return r.choose(f) })
 		orderFlags(f, &r.order)
 		datasetFlags(f, &r.source)
+		annotationFlags(f, &r.find, &r.source)
 		f.group = ""
 		f.derived("samples", "those of DATASET", "plan for `N` samples instead of a dataset", number(&r.order.Samples, 1, math.MaxInt64))
 		f.derived("shard", "all", "the shard, `S` from 0", number(&r.shards[0], 0, math.MaxInt32))
@@ -50,6 +53,7 @@ type planRequest struct {
 	order   shard.Config
 	dataset string // "" if the number of samples is given
 	source  dataset.Options
+	find    annotation.Options
 	shards  [2]int // first and last, inclusive
 	stats   bool   // instead of batches
 	of      dryrun.Options
@@ -106,7 +110,14 @@ func (r *planRequest) plan(ctx context.Context) error {
 	var ds *dataset.Dataset // nil: as many samples as r.order says
 	if r.dataset != "" {
 		var err error
-		if ds, err = r.openDataset(ctx, r.dataset, r.source); err != nil {
+		if r.find.Kinds == (annotation.Kinds{}) {
+			ds, err = r.openDataset(ctx, r.dataset, r.source)
+		} else { // which decide which images are samples
+			b := target.NewBuilder(r.roomForTargets())
+			defer b.Close()
+			ds, _, err = r.openAnnotated(ctx, r.dataset, r.source, r.find, b)
+		}
+		if err != nil {
 			return err
 		}
 		defer ds.Close()

@@ -105,8 +105,12 @@ func withFlag(err error, flags []cli.Flag) error {
 
 // unfit is a usage error found late: options that do not fit the dataset.
 func unfit(dataset string, err error) error {
-	if bad, ok := errors.AsType[*option.Error](err); ok && bad.Field == "size" {
+	bad, ok := errors.AsType[*option.Error](err)
+	if ok && bad.Field == "size" {
 		return hint(wrongUsage(err), "to crop the images to this size: --resize not-smaller; to shrink and pad them: --resize not-larger")
+	}
+	if ok && bad.Field == "ignore index" {
+		return hint(wrongUsage(err), "leave out --ignore-index, or choose a number that no class has; losses ignore it: CrossEntropyLoss(ignore_index=255)")
 	}
 	return hint(wrongUsage(err), "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
 }

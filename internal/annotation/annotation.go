@@ -97,8 +97,9 @@ type Found struct {
 	// for none, too. nil: all are as they are.
 	Values  []int32
 	to      Sink
-	Objects int // that there are
-	Strays  int // annotations of images that are not listed
+	first   string // name of an image
+	Objects int    // that there are
+	Strays  int    // annotations of images that are not listed
 	skip    bool
 	has     Kinds // what there is
 	parts   uint8 // that were read, each of which has to have an entry of an image
@@ -141,6 +142,7 @@ func (f *Found) image(name string, height, width int, oriented bool) (image int,
 	image = f.to.Image(name, height, width, oriented)
 	if image == len(f.entries) {
 		f.entries = append(f.entries, entry{})
+		f.first = cmp.Or(f.first, name)
 	}
 	e := &f.entries[image]
 	if twice = e.parts == f.parts; e.parts == f.parts-1 {
@@ -158,6 +160,9 @@ func (f *Found) Entries() (n int) {
 	}
 	return n
 }
+
+// Example is the name of an image that has an entry; "": none has.
+func (f *Found) Example() string { return f.first }
 
 // object, shape and text are those of the Sink; they remember which images have any.
 func (f *Found) object(image int, o target.Object) {
@@ -231,7 +236,7 @@ func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) 
 	}
 	lists, files := f.splitLists()
 	if f.Files = files; len(files) > 0 {
-		layouts = []layout{{"annotations in " + strings.Join(files, ", "), (*finder).findGiven}}
+		layouts = []layout{{"the annotations that were named", (*finder).findGiven}}
 	}
 	for _, l := range layouts {
 		found, err := l.find(f)

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// annotationFlags say what is annotated, on which depends which images are samples.
+func annotationFlags(f *flagSet, o *annotation.Options, source *dataset.Options) {
+	f.group = aboutTargets
+	f.derived("targets", "none", "`KIND,...` of what images have besides labels: masks, boxes, keypoints, text; images without an annotation file or entry are left out",
+		value(&o.Kinds, "a list of masks, boxes, keypoints and text", annotation.ParseKinds)).everyday()
+	f.derived("annotations", "where the layout of DATASET has them", "take annotations from `FILE,...`: a .json file of COCO, a folder with a file for each image, "+
+		"those files as a pattern such as 'masks/*_mask.png', or a .txt file that lists the samples",
+		value(&o.Files, "a list of files", func(text string) ([]string, bool) {
+			list := strings.Split(text, ",")
+			return list, !strings.Contains(","+text+",", ",,")
+		}))
+	f.add("empty", "keep", "images in which nothing is annotated: `keep|skip`", pick(&o.SkipEmpty, "keep|skip", false, true))
+	f.check(func() error {
+		o.IgnoreMetadata, o.Workers = source.IgnoreMetadata, source.Workers
+		for _, one := range f.flags {
+			name := one.Names()[0]
+			needs := "masks, boxes, keypoints or text"
+			switch {
+			case group(one) != aboutTargets || name == "targets" || !f.Changed(name):
+				continue
+			case name == "label-map" || name == "ignore-index":
+				if needs = "masks"; o.Kinds[target.Masks] {
+					continue
+				}
+			case name == "annotations" || name == "empty":
+				if o.Kinds != (annotation.Kinds{}) {
+					continue
+				}
+			case o.Kinds[target.Boxes] || o.Kinds[target.Keypoints]:
+				continue
+			default:
+				needs = "boxes or keypoints"
+			}
+			return usage("--%s needs --targets with %s", name, needs)
+		}
+		return nil
+	})
+}
+
+// targetRequest says which targets a mount has, and how.
+type targetRequest struct {
+	find   annotation.Options
+	rules  target.Rules
+	ignore *int32 // nil: not given
+}
+
+// targetFlags are those that a mount has besides annotationFlags.
+func targetFlags(f *flagSet, r *targetRequest, source *dataset.Options) {
+	annotationFlags(f, &r.find, source)
+	f.derived("label-map", "those of the layout", "what the values of masks mean: `trainids|FILE`, of Cityscapes, or a file with a value and its class in each line",
+		value(&r.find.LabelMap, "trainids or a file", func(text string) (string, bool) { return text, text != "" }))
+	f.derived("ignore-index", "255, or -1 where masks are panoptic", "`N` in masks where there is no image, and no class",
+		value(&r.ignore, "a whole number of 32 bits", func(text string) (*int32, bool) {
+			var n int64
+			rule := number(&n, math.MinInt32, math.MaxInt32)(text)
+			small := int32(n)
+			return &small, rule == ""
+		}))
+	f.add("min-box-area", "0", "drop boxes of which less than `A` pixels of the result are shown", value(&r.rules.MinArea, "a number, at least 0", func(text string) (float64, bool) {
+		a, ok := parseRatio(text)
+		return a, ok && a >= 0
+	}))
+	f.add("min-visibility", "0", "drop boxes of which less than this `SHARE` of their area is shown", fraction(&r.rules.MinVisibility))
+	clip := true
+	f.toggle(&clip, "clip", true, "end boxes where the image ends")
+	f.add("box-format", "xyxy", "what the numbers of a box are: `xyxy|xywh|cxcywh`, two corners, or the first corner or the centre, and the size",
+		choice(&r.rules.Format, target.XYXY, target.XYWH, target.CXCYWH))
+	f.derived("max-boxes", "as many as there are, one sample's after the other's", "give each sample `K` rows: its first boxes, then zeros with the label -1",
+		number(&r.rules.Max, 1, maxCount))
+	f.check(func() error {
+		r.rules.NoClip = !clip
+		return nil
+	})
+}
+
+// openAnnotated opens the images that have annotations, which it tells to a sink.
+func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Options, find annotation.Options, to annotation.Sink) (*dataset.Dataset, *annotation.Found, error) {
+	find.AllowOutside = o.AllowOutside
+	found, err := annotation.Find(ctx, path, to, find)
+	if err != nil {
+		return nil, nil, c.annotationError(path, err)
+	}
+	o.Only = found.Only
+	ds, err := c.openDataset(ctx, found.Images, o)
+	if errors.Is(err, dataset.ErrNone) {
+		err = hint(fmt.Errorf("%s: none of the images has an entry in %s, such as %q", found.Images, english.WordSeries(found.Sources, "and"), found.Example()),
+			"name the folder that the annotations are about: batchfs %s DATASET ...; or other annotations: --annotations FILE", c.command)
+	}
+	return ds, found, err
+}
+
+// annotationError says what to do about an error of looking for annotations.
+func (c *console) annotationError(path string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w while reading the annotations of %s", errInterrupted, publicName(path))
+	}
+	if several, ok := errors.AsType[*annotation.ImagesError](err); ok {
+		return hint(err, "batchfs %s %s ...", c.command, shellWord(filepath.Join(path, several.Images[0])))
+	}
+	if lacks, ok := errors.AsType[*annotation.KindError](err); ok {
+		if has := lacks.Has.Names(); has != nil {
+			return hint(err, "--targets %s", strings.Join(has, ","))
+		}
+	}
+	return advise(err,
+		advice{fs.ErrPermission, "ls -ld " + shellWord(path)},
+		advice{err, "to say where annotations are: --annotations FILE; for the layouts that are known, see docs/datasets.md"})
+}
+
+// openTargets opens the dataset of a mount, and what its images have besides labels. The closers are in the order of what
+// they close.
+func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, closers []func() error, err error) {
+	t := &r.targets
+	if t.find.Kinds == (annotation.Kinds{}) {
+		ds, err = r.openDataset(ctx, r.dataset, r.source)
+		return ds, []func() error{func() error { return ds.Close() }}, err
+	}
+	b := target.NewBuilder(r.roomForTargets())
+	closers = append(closers, b.Close)
+	defer func() {
+		if err != nil {
+			for _, closeIt := range closers {
+				_ = closeIt()
+			}
+		}
+	}()
+	ds, found, err := r.openAnnotated(ctx, r.dataset, r.source, t.find, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	closers = append(closers, ds.Close)
+	name := func(i int) string { return found.Name(ds.Path(i)) }
+	table, _, err := b.Table(ds.Len(), name)
+	if err != nil {
+		return nil, nil, err
+	}
+	table.Scale(func(i int) (height, width int) { return ds.Size(i, false) })
+	if t.find.Kinds[target.Masks] {
+		masks, err := r.openMasks(ctx, found)
+		if err != nil {
+			return nil, nil, err
+		}
+		if masks != nil {
+			closers = append(closers, masks.Close)
+		}
+		bad := func(i int, reason string) { b.Bad(b.Image(name(i), 0, 0, false), reason) }
+		r.engine.Masks = t.maskOptions(ds, masks, found, table, bad)
+	}
+	r.annotated = annotatedSummary(ds, found, table)
+	return ds, closers, nil
+}
+
+// roomForTargets is the directory of a file for many annotations; "": there is none, and they are kept in memory.
+func (c *console) roomForTargets() string {
+	if c.env.cacheDir == "" || os.MkdirAll(c.env.cacheDir, 0o700) != nil {
+		return ""
+	}
+	return c.env.cacheDir
+}
+
+// openMasks opens the dataset of masks; nil: they are in no files. It has an index of its own.
+func (r *mountRequest) openMasks(ctx context.Context, found *annotation.Found) (*dataset.Dataset, error) {
+	m := found.Masks
+	if m == nil {
+		return nil, nil
+	}
+	o := r.source
+	o.Only, o.PathColumn, o.Prober = m.Only, m.Column, sample.ProbeMask
+	o.AsClasses, o.IgnoreMetadata, o.Classes, o.LabelColumn = true, m.Column == "", nil, ""
+	if r.env.cacheDir != "" {
+		o.CacheDir = filepath.Join(r.env.cacheDir, "masks")
+	}
+	if store.IsURL(o.IndexAt) || strings.HasSuffix(o.IndexAt, ".facts") {
+		o.IndexAt = "" // that is the index of the images
+	} else if o.IndexAt != "" {
+		o.IndexAt = filepath.Join(o.IndexAt, "masks")
+	}
+	return r.openDataset(ctx, m.Path, o)
+}
+
+// maskOptions are those of the masks of a dataset's images. Where a mask is missing, bad is told.
+func (t *targetRequest) maskOptions(ds, masks *dataset.Dataset, found *annotation.Found, table *target.Table, bad func(i int, reason string)) *catalog.MaskOptions {
+	o := &catalog.MaskOptions{Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: make([]int32, ds.Len()), Classes: len(found.MaskClasses)}
+	if o.Panoptic = found.Masks != nil && found.Masks.Panoptic; o.Panoptic {
+		o.Ignore = -1
+	}
+	if t.ignore != nil {
+		o.Ignore = *t.ignore
+	}
+	for _, class := range found.Values {
+		o.Classes = max(o.Classes, int(class)+1)
+	}
+	rows := map[string]int32{}
+	for i := 0; masks != nil && i < masks.Len(); i++ {
+		rows[masks.Path(i)] = int32(i)
+	}
+	for i := range o.Rows {
+		path := table.Mask(i)
+		row, known := rows[path]
+		if o.Rows[i] = row; !known {
+			o.Rows[i] = -1
+		}
+		if path != "" && !known {
+			bad(i, fmt.Sprintf("%s: the mask of %s is missing", filepath.Join(found.Masks.Path, path), ds.Path(i)))
+		}
+	}
+	o.Size = func(id int64) (height, width int) {
+		if height, width, _ = table.Size(int(id)); height == 0 || width == 0 {
+			height, width = ds.Size(int(id), true)
+		}
+		return height, width
+	}
+	none := byte(target.NoClass)
+	if found.Values == nil && o.Ignore >= 0 && o.Ignore <= math.MaxUint8 {
+		none = byte(o.Ignore)
+	}
+	o.Draw = func(id int64, to []byte) error {
+		if masks != nil { // the others have files
+			copy(to, bytes.Repeat([]byte{none}, len(to)))
+			return nil
+		}
+		height, width := o.Size(id)
+		return target.Draw(to, height, width, table.Shapes(int(id)))
+	}
+	return o
+}
+
+// annotatedSummary says in words what is annotated of a dataset, and of what it is not.
+func annotatedSummary(ds *dataset.Dataset, found *annotation.Found, table *target.Table) string {
+	var sources []string
+	for _, file := range found.Sources {
+		sources = append(sources, filepath.Base(file))
+	}
+	text := fmt.Sprintf("; annotations: %s (%s)", found.Layout, someOf(sources))
+	if found.Objects > 0 {
+		text += ", " + count(found.Objects, "box")
+	}
+	if n := len(found.Classes); n > 0 {
+		text += fmt.Sprintf(" in %s (%s)", count(n, "class"), someOf(found.Classes))
+	}
+	if n := len(found.MaskClasses); n > 0 {
+		text += fmt.Sprintf(", masks of %s", count(n, "class"))
+	}
+	if ds.Left > 0 {
+		text += fmt.Sprintf("; %s without annotations left out", count(ds.Left, "image"))
+	}
+	if n := found.Entries() - ds.Len(); n > 0 {
+		text += fmt.Sprintf("; %d annotated ones are missing", n)
+	}
+	if found.Strays > 0 {
+		text += fmt.Sprintf("; %s of images that are not listed", count(found.Strays, "annotation"))
+	}
+	bad, first := 0, ""
+	for i := range ds.Len() {
+		if reason := table.Bad(i); reason != "" {
+			bad, first = bad+1, cmp.Or(first, reason)
+		}
+	}
+	if bad > 0 {
+		text += fmt.Sprintf("; %s with bad annotations (%s)", count(bad, "image"), first)
+	}
+	return text
+}
