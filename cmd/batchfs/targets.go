@@ -171,6 +171,7 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 		bad := func(i int, reason string) { b.Bad(b.Image(name(i), 0, 0, false), reason) }
 		r.engine.Masks = t.maskOptions(ds, masks, found, table, bad)
 	}
+	r.engine.Condemned = catalog.Condemned(ds, table)
 	if k := t.find.Kinds; k[target.Boxes] || k[target.Keypoints] || k[target.Text] {
 		r.engine.Targets = &catalog.TargetOptions{
 			Table: table, Rules: t.rules, Boxes: k[target.Boxes], Keypoints: k[target.Keypoints], Text: k[target.Text], Classes: found.Classes,
