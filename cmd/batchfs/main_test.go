@@ -130,7 +130,7 @@ func TestHelpOfMount(t *testing.T) {
 			t.Errorf("%q: --help %v, --help-all %v", text, strings.Contains(few, text), strings.Contains(all, text))
 		}
 	}
-	if n := strings.Count(few, "\n  --"); n > 18 || !strings.Contains(few, "more flags: batchfs mount --help-all\n") {
+	if n := strings.Count(few, "\n  --"); n > 19 || !strings.Contains(few, "more flags: batchfs mount --help-all\n") {
 		t.Errorf("--help shows %d flags:\n%s", n, few)
 	}
 	if strings.Contains(all, "more flags") {

@@ -113,7 +113,7 @@ func (r *planRequest) plan(ctx context.Context) error {
 		if r.find.Kinds == (annotation.Kinds{}) {
 			ds, err = r.openDataset(ctx, r.dataset, r.source)
 		} else { // which decide which images are samples
-			b := target.NewBuilder(r.roomForTargets())
+			b := target.NewBuilder(roomForTargets(r.env.cacheDir))
 			defer b.Close()
 			ds, _, err = r.openAnnotated(ctx, r.dataset, r.source, r.find, b)
 		}

@@ -131,6 +131,9 @@ func TestProfilesTakeAMountsFlags(t *testing.T) {
 		"allow-other": "who may read", "uid": "who may read", "gid": "who may read", "file-mode": "who may read", "dir-mode": "who may read",
 		"log-level": "the log", "log-file": "the log", "log-format": "the log", "daemon": "how it is started", optionFlag: "another way to give flags",
 	}
+	for _, flag := range strings.Fields("targets annotations empty label-map ignore-index min-box-area min-visibility clip box-format max-boxes") {
+		other[flag] = "images are measured, not what is annotated of them"
+	}
 	names := func(name string) []string {
 		return flagNames(newApp(&console{machine: thisMachine()}, true).Command(name).Flags)
 	}

@@ -103,7 +103,7 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 	find.AllowOutside = o.AllowOutside
 	found, err := annotation.Find(ctx, path, to, find)
 	if err != nil {
-		return nil, nil, c.annotationError(path, err)
+		return nil, nil, annotationError(c.command, path, err)
 	}
 	o.Only = found.Only
 	ds, err := c.openDataset(ctx, found.Images, o)
@@ -115,12 +115,12 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 }
 
 // annotationError says what to do about an error of looking for annotations.
-func (c *console) annotationError(path string, err error) error {
+func annotationError(command, path string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w while reading the annotations of %s", errInterrupted, publicName(path))
 	}
 	if several, ok := errors.AsType[*annotation.ImagesError](err); ok {
-		return hint(err, "batchfs %s %s ...", c.command, shellWord(filepath.Join(path, several.Images[0])))
+		return hint(err, "batchfs %s %s ...", command, shellWord(filepath.Join(path, several.Images[0])))
 	}
 	if lacks, ok := errors.AsType[*annotation.KindError](err); ok {
 		if has := lacks.Has.Names(); has != nil {
@@ -140,7 +140,7 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 		ds, err = r.openDataset(ctx, r.dataset, r.source)
 		return ds, []func() error{func() error { return ds.Close() }}, err
 	}
-	b := target.NewBuilder(r.roomForTargets())
+	b := target.NewBuilder(roomForTargets(r.env.cacheDir))
 	closers = append(closers, b.Close)
 	defer func() {
 		if err != nil {
@@ -181,12 +181,12 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 	return ds, closers, nil
 }
 
-// roomForTargets is the directory of a file for many annotations; "": there is none, and they are kept in memory.
-func (c *console) roomForTargets() string {
-	if c.env.cacheDir == "" || os.MkdirAll(c.env.cacheDir, 0o700) != nil {
+// roomForTargets is a directory for a file of many annotations; "": there is none, and they are kept in memory.
+func roomForTargets(cacheDir string) string {
+	if cacheDir == "" || os.MkdirAll(cacheDir, 0o700) != nil {
 		return ""
 	}
-	return c.env.cacheDir
+	return cacheDir
 }
 
 // openMasks opens the dataset of masks; nil: they are in no files. It has an index of its own.
@@ -276,7 +276,7 @@ func annotatedSummary(ds *dataset.Dataset, found *annotation.Found, table *targe
 		text += fmt.Sprintf("; %s without annotations left out", count(ds.Left, "image"))
 	}
 	if n := found.Entries() - ds.Len(); n > 0 {
-		text += fmt.Sprintf("; %d annotated ones are missing", n)
+		text += fmt.Sprintf("; %s missing", count(n, "annotated image"))
 	}
 	if found.Strays > 0 {
 		text += fmt.Sprintf("; %s of images that are not listed", count(found.Strays, "annotation"))

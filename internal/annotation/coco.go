@@ -356,7 +356,7 @@ func (c *coco) field(e *cocoEntry, key string) (err error) {
 		c.has[target.Text] = true
 		var caption string
 		if caption, err = d.text(key); err == nil {
-			e.caption = textOf(key, caption)
+			e.caption = textOf("captions", caption)
 		}
 	case "file_name":
 		e.file, err = d.text(key)

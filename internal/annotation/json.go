@@ -199,9 +199,9 @@ func (d *jsonReader) boolean() (on, ok bool, err error) {
 	return n == 1, ok && (n == 0 || n == 1), err
 }
 
-// textOf is an object with one field.
+// textOf is an object with one field, a list of one text.
 func textOf(key, value string) []byte {
 	var e jx.Encoder
-	e.Obj(func(e *jx.Encoder) { e.Field(key, func(e *jx.Encoder) { e.Str(value) }) })
+	e.Obj(func(e *jx.Encoder) { e.Field(key, func(e *jx.Encoder) { e.Arr(func(e *jx.Encoder) { e.Str(value) }) }) })
 	return e.Bytes()
 }

@@ -220,12 +220,12 @@ func TestBadManifest(t *testing.T) {
 		`{"file_name":"0.jpg","boxes":[[1,2,3]],"keypoints":[[1,2,2]]}`, `{"file_name":"1.jpg","boxes":[[3,2,1,4]]}`, `{"file_name":"2.jpg","boxes":7}`,
 		`{"file_name":"3.jpg","boxes":[[1,2,3,4,-1]]}`, `{"file_name":"4.jpg","boxes":"[[1,2"}`, `{"file_name":"5.jpg","mask":{}}`,
 		`{"file_name":"6.jpg","boxes":[{"box":[1,2,3,4],"label":"dog"},{"box":[1,2,3,4],"label":"cat","difficult":true,"id":9,"visible":[1,2,2,4]}]}`,
-		`{"file_name":"6.jpg"}`, `{"file_name":"7.jpg","keypoints":[[1,2,2]]}`, `{"file_name":"8.jpg","keypoints":[[1,2,5]]}`, `{"file_name":"9.jpg","boxes":[[1,2,3,1e9]]}`,
+		`{"file_name":"6.jpg"}`, `{"file_name":"7.jpg","keypoints":[[1,2,2]]}`, `{"file_name":"8.jpg","keypoints":[[1,2,5]]}`, `{"file_name":"7.jpg","keypoints":[[1,2,2]]}`, `{"file_name":"9.jpg","boxes":[[1,2,3,1e9]]}`,
 	}, "\n")})
 	f, got := find(t, dir, Options{Kinds: kindsOf(target.Masks, target.Boxes, target.Keypoints)})
 	for name, rule := range map[string]string{
 		"0": "", "1": "line 2: boxes[0] is not x0, y0, x1, y1", "2": "something else where a list", "3": "a label is neither", "4": "line 5: boxes: ", "5": "mask is no path",
-		"6": "line 8: another row has the same path", "7": "", "8": "the visibility of a keypoint is 5", "9": "no coordinate",
+		"6": "line 8: an earlier row has the same path, and other values", "7": "", "8": "the visibility of a keypoint is 5", "9": "no coordinate",
 	} {
 		if bad := got[name+".jpg"].Bad; !strings.Contains(bad, rule) || (rule == "") != (bad == "") && name != "0" {
 			t.Errorf("%s: %q", name, bad)

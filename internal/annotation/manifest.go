@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/go-faster/jx"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -41,6 +42,7 @@ type manifest struct {
 	file   string
 	labels map[string]int32 // of classes by name
 	json   jsonReader
+	sums   []uint64 // of the values of each image's first row
 }
 
 // given is a value of a row; "": there is none.
@@ -80,10 +82,14 @@ func (m *manifest) order() {
 func (m *manifest) row(r *dataset.Row) error {
 	image, twice := m.image(stored(r.Path), r.Height, r.Width, false)
 	bad := func(rule string) { m.to.Bad(image, fmt.Sprintf("%s: %s: %s", m.file, r.Place, rule)) }
+	sum := xxhash.Sum64String(fmt.Sprint(r.Columns)) // which is in the order of their names
 	if twice {
-		bad("another row has the same path")
+		if m.sums[image] != sum {
+			bad("an earlier row has the same path, and other values")
+		}
 		return nil
 	}
+	m.sums = append(m.sums, sum)
 	if mask := given(r, maskColumn); mask != "" {
 		m.maskOf(image, mask, bad)
 	}

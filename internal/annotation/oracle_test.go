@@ -76,7 +76,7 @@ func TestCOCO(t *testing.T) {
 	want := oracle(t, "coco", dir, "pycocotools")
 	for name, w := range want {
 		for k, text := range w.Text {
-			w.Text[k] = string(textOf("caption", text))
+			w.Text[k] = string(textOf("captions", text))
 		}
 		want[name] = w
 	}

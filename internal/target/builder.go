@@ -158,7 +158,7 @@ func (b *Builder) Shape(image int, s Shape) {
 }
 
 // Text adds the fields of a JSON object to those of an image. A value under a key that is there already
-// joins it in a list.
+// joins it in a list; lists are joined.
 func (b *Builder) Text(image int, object []byte) {
 	to := &b.images[image].text
 	if *to == nil {
@@ -171,17 +171,22 @@ func (b *Builder) Text(image int, object []byte) {
 		return
 	}
 	for key, value := range has {
-		var list []json.RawMessage
-		switch before, known := had[key]; {
-		case !known:
+		before, known := had[key]
+		if !known {
 			had[key] = value
 			continue
-		case json.Unmarshal(before, &list) != nil:
-			list = []json.RawMessage{before}
 		}
-		had[key], _ = json.Marshal(append(list, value)) // what was read can be written
+		had[key], _ = json.Marshal(append(listOf(before), listOf(value)...)) // what was read can be written
 	}
 	*to, _ = json.Marshal(had)
+}
+
+// listOf is a JSON value as a list, of one if it is none.
+func listOf(value json.RawMessage) (list []json.RawMessage) {
+	if json.Unmarshal(value, &list) != nil || list == nil {
+		list = []json.RawMessage{value}
+	}
+	return list
 }
 
 // Bad says what is wrong with the annotations of an image: file, entry and rule. The first reason counts.

@@ -25,3 +25,19 @@ func TestScale(t *testing.T) {
 		t.Errorf("the size is %d x %d", h, w)
 	}
 }
+
+// TestText: what is said of one image is one object.
+func TestText(t *testing.T) {
+	b := NewBuilder("")
+	defer b.Close()
+	for _, text := range []string{`{"captions":["a"]}`, `{"captions":["b","c"],"n":1}`, `{"n":null}`, `{"n":"x"}`} {
+		b.Text(b.Image("i", 0, 0, false), []byte(text))
+	}
+	table, _, err := b.Table(1, func(int) string { return "i" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(table.Text(0)); got != `{"captions":["a","b","c"],"n":[1,null,"x"]}` {
+		t.Error(got)
+	}
+}

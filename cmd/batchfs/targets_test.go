@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// annotated makes a dataset of 4 images, of which 3 are annotated in COCO's way, one of these without objects. One
+// of the objects is bad, one is of an image that is not listed, and one image that is listed is missing.
+func annotated(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		imageIn(t, dir, "images/"+name+".png")
+	}
+	text := `{"images": [{"id": 1, "file_name": "a.png", "height": 3, "width": 5}, {"id": 2, "file_name": "b.png"}, {"id": 3, "file_name": "c.png"}, {"id": 4, "file_name": "e.png"}],
+		"categories": [{"id": 1, "name": "cat"}, {"id": 9, "name": "dog"}], "annotations": [
+		{"id": 1, "image_id": 1, "category_id": 9, "bbox": [0, 0, 2, 2], "segmentation": [[0, 0, 2, 0, 2, 2, 0, 2]]},
+		{"id": 2, "image_id": 2, "category_id": 1, "bbox": [0, 0, -2, 2]}, {"id": 3, "image_id": 7, "category_id": 1, "bbox": [0, 0, 2, 2]}]}`
+	if err := os.MkdirAll(filepath.Join(dir, "annotations"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "annotations", "instances_images.json"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// imageIn writes an image below a folder.
+func imageIn(t *testing.T, dir, name string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeImage(t, path, 3, 5)
+}
+
+// TestAnnotatedSamples: annotations decide which images are samples.
+func TestAnnotatedSamples(t *testing.T) {
+	dir := annotated(t)
+	for flags, want := range map[string]string{
+		"--targets boxes": "1 batch\n  batch     0     3 valid", "--targets boxes,masks --empty skip": "1 batch\n  batch     0     1 valid",
+	} {
+		got := batchfs(t, append([]string{"plan", dir}, strings.Fields(flags)...)...)
+		if got.status != statusDone || !strings.Contains(got.out, want) {
+			t.Errorf("%s: status %d, %s%s", flags, got.status, got.out, got.err)
+		}
+	}
+}
+
+// TestTargetsRefused: what does not fit is refused, with what to do.
+func TestTargetsRefused(t *testing.T) {
+	dir, mnt := annotated(t), t.TempDir()
+	several := t.TempDir()
+	for _, part := range []string{"train", "val"} {
+		imageIn(t, several, "images/"+part+"/a.png")
+		imageIn(t, several, "masks/"+part+"/b.png")
+	}
+	for _, test := range []struct {
+		args   string
+		status int
+		want   []string
+	}{
+		{"mount --targets box " + dir + " " + mnt, statusUsage, []string{`--targets must be a list of masks, boxes, keypoints and text, but is "box"`}},
+		{"mount --empty skip " + dir + " " + mnt, statusUsage, []string{"--empty needs --targets with masks, boxes, keypoints or text"}},
+		{"mount --targets boxes --ignore-index 3 " + dir + " " + mnt, statusUsage, []string{"--ignore-index needs --targets with masks"}},
+		{"mount --targets masks --clip=false " + dir + " " + mnt, statusUsage, []string{"--clip needs --targets with boxes or keypoints"}},
+		{"mount --targets boxes --min-box-area -1 " + dir + " " + mnt, statusUsage, []string{`--min-box-area must be a number, at least 0, but is "-1"`}},
+		{"plan --targets text " + dir, statusFailed, []string{"it has no text; as COCO, it has masks, boxes", "hint: --targets masks,boxes"}},
+		{"plan --targets masks " + several, statusFailed, []string{"several folders of images: images/train, images/val", "hint: batchfs plan " + several + "/images/train ..."}},
+		{"plan --targets masks " + several + "/images/train", statusFailed, []string{"none of the images has an entry in " + several + `/masks/train/*.png, such as "b"`, "--annotations FILE"}},
+		{"plan --targets masks " + photos(t, 2), statusFailed, []string{"no annotations found", "--annotations FILE"}},
+		{"plan --targets boxes --annotations nothing.json " + dir, statusFailed, []string{"nothing.json: no such file"}},
+	} {
+		got := batchfs(t, strings.Fields(test.args)...)
+		for _, want := range test.want {
+			if got.status != test.status || !strings.Contains(got.err, want) {
+				t.Errorf("%s: status %d, %s%s", test.args, got.status, got.out, got.err)
+			}
+		}
+	}
+}
+
+// TestOpenTargets: the first line counts what was found, and the options have it.
+func TestOpenTargets(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
+	r := &mountRequest{console: c, dataset: annotated(t), source: dataset.Options{Workers: 1, Logger: quiet}}
+	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true, target.Boxes: true}, Workers: 1}
+	ds, closers, err := r.openTargets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, closeIt := range closers {
+		defer closeIt()
+	}
+	const want = "; annotations: COCO (instances_images.json), 1 box in 2 classes (cat, dog), masks of 3 classes; 1 image without annotations left out; " +
+		"1 annotated image missing; 1 annotation of images that are not listed; 1 image with bad annotations ("
+	if !strings.HasPrefix(r.annotated, want) || !strings.Contains(r.annotated, "annotations[1]: bbox has a negative size)") {
+		t.Error(r.annotated)
+	}
+	m := r.engine.Masks
+	if ds.Len() != 3 || fmt.Sprint(m.Rows) != "[-1 -1 -1]" || m.Ignore != 255 || m.Classes != 3 || fmt.Sprint(m.Map) != "[0 1 2]" {
+		t.Errorf("%d samples, %+v", ds.Len(), m)
+	}
+	mask := make([]byte, 15)
+	if err := m.Draw(0, mask); err != nil || fmt.Sprint(mask) != "[2 2 0 0 0 2 2 0 0 0 0 0 0 0 0]" {
+		t.Errorf("%v, %v", err, mask)
+	}
+	if h, w := m.Size(1); h != 3 || w != 5 {
+		t.Errorf("an image whose size is not said has %d x %d", h, w)
+	}
+	if o := r.engine.Targets; !o.Boxes || o.Keypoints || o.Text || o.Table.Count(0) != 1 || o.Table.Object(0, 0).Label != 1 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestMasksOfManifests: masks are those of the column, and one that is missing is a bad file.
+func TestMasksOfManifests(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "m/a"} {
+		imageIn(t, dir, name+".png")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "m.csv"), []byte("path,mask\na.png,m/a.png\nb.png,m/b.png\nb.png,\na.png,m/a.png\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
+	r := &mountRequest{console: c, dataset: filepath.Join(dir, "m.csv"), source: dataset.Options{Workers: 1, Logger: quiet}}
+	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
+	_, closers, err := r.openTargets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, closeIt := range closers {
+		defer closeIt()
+	}
+	m := r.engine.Masks
+	if fmt.Sprint(m.Rows) != "[2 1 1 2]" || m.Dataset.Format(0) != "maskrgb" || m.Dataset.Problem(1) == "" || !strings.Contains(r.annotated, "2 images with bad annotations") || !strings.Contains(r.annotated, "m.csv: line 4: an earlier row has the same path, and other values") {
+		t.Errorf("%v, %q, %q, %s", m.Rows, m.Dataset.Problem(0), m.Dataset.Problem(1), r.annotated)
+	}
+}
