@@ -79,8 +79,8 @@ func TestValues(t *testing.T) {
 		cases[fmt.Sprintf("BMP of %d bits", bits)] = struct{ data, want []byte }{s.join(), values(1, at)}
 	}
 	for _, set := range codecSets() {
-		d := set.decoder(t, Options{})
 		for name, c := range cases {
+			d := set.decoder(t, Options{})
 			n, err := ValueBytes(c.data)
 			if err != nil || n != len(c.want)/(w*h) {
 				t.Errorf("%s: values of %d bytes, %v", name, n, err)
@@ -89,6 +89,9 @@ func TestValues(t *testing.T) {
 			got := make([]byte, len(c.want))
 			if err := d.Values(got, c.data, headerOf(c.data)); err != nil || !bytes.Equal(got, c.want) {
 				t.Errorf("%s: %s: other values, %v", set.name, name, err)
+			}
+			if held, needs := d.ScratchBytes(), ValueNeeds(headerOf(c.data), 0); held > needs {
+				t.Errorf("%s: %s: %d bytes are held, and %d were announced", set.name, name, held, needs)
 			}
 			p, err := d.Pack(c.data, headerOf(c.data), ForFile)
 			if err != nil || headerOf(c.data).Format != PNG {

@@ -133,7 +133,7 @@ func (p *badParts) indexedMask(id int64) error {
 	}
 	m := o.Indexed(id)
 	if err := o.Check(&m, height, width, p.ds.Orientation(int(id)), p.catalog.Options.Decoding.IgnoreOrientation); err != nil {
-		return bad.report(row, err, unknownIdentity)
+		return bad.report(row, err, bad.ds.Stat(int(row)))
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (l maskLoad) fetch(id int64, st catalog.Status) error {
 	}
 	p.mask = c.Options.Masks.Indexed(id)
 	if row := int64(p.mask.Row); row >= 0 {
-		l.fetching.Store(-1 - row)
+		l.beginFetch(-1 - row)
 		if err := cmp.Or(all.bad.masks.check(row), l.read(row)); err != nil {
 			return err
 		}

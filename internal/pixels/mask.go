@@ -100,27 +100,35 @@ func (v *Values) Put(slot []byte, width int, m Mask, t resample.Transform, colum
 
 // putRow writes the elements of a row, whose pixels are in these places after one of the mask.
 func (v *Values) putRow(to []byte, m Mask, from int, at []int) {
-	switch {
-	case !v.Wide && v.Map == nil:
+	if v.Wide {
 		for j, x := range at {
-			to[j] = m.Pix[from+x]
+			binary.LittleEndian.PutUint32(to[4*j:], uint32(v.of(m.value(from+x))))
 		}
-	case !v.Wide:
-		for j, x := range at {
-			to[j] = uint8(v.of(uint32(m.Pix[from+x])))
+		return
+	}
+	if last := len(at) - 1; v.Map == nil && m.dx == 1 && at[last]-at[0] == last { // neither shrunk nor turned
+		copy(to, m.Pix[from+at[0]:])
+		return
+	}
+	for j, x := range at {
+		to[j] = m.Pix[from+x]
+	}
+	if v.Map != nil {
+		for j, n := range to {
+			to[j] = uint8(v.of(uint32(n)))
 		}
+	}
+}
+
+// value is the value at a place.
+func (m *Mask) value(at int) uint32 {
+	switch p := m.Pix[at:]; m.bytes {
+	case 1:
+		return uint32(p[0])
+	case 2:
+		return uint32(binary.BigEndian.Uint16(p))
 	default:
-		for j, x := range at {
-			p := m.Pix[from+x:]
-			n := uint32(p[0])
-			switch m.bytes {
-			case 2:
-				n = uint32(binary.BigEndian.Uint16(p))
-			case 3:
-				n |= uint32(p[1])<<8 | uint32(p[2])<<16
-			}
-			binary.LittleEndian.PutUint32(to[4*j:], uint32(v.of(n)))
-		}
+		return uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16
 	}
 }
 

@@ -55,8 +55,8 @@ func upright(o uint8, h, w, y, x int) (sy, sx int) {
 func TestMaskPut(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 3))
 	var columns []int
-	for n := range 3000 {
-		h, w, o, bytes := 1+r.IntN(40), 1+r.IntN(40), uint8(1+r.IntN(8)), 1+r.IntN(3)
+	for n := range 6000 {
+		h, w, o, bytes := 1+r.IntN(40), 1+r.IntN(2+r.IntN(40)), uint8(1+r.IntN(8)), 1+r.IntN(3)
 		pix := make([]byte, h*w*bytes)
 		for i := range pix {
 			pix[i] = byte(r.IntN(5))

@@ -132,7 +132,7 @@ func (all *Streams) find(k catalog.Key) *stream {
 func (all *Streams) begin(k catalog.Key) *stream {
 	list := all.byShard[k.Shard]
 	for _, s := range list {
-		if !s.inOrder {
+		if !s.inOrder && s.head.Part == k.Part {
 			all.giveUpBatches(s) // a lone batch is kept only until the next one
 		}
 	}
@@ -264,7 +264,7 @@ func (s *stream) isNewest(k catalog.Key) bool {
 // IsBeingRead reports whether a batch is the newest one of a stream that goes on.
 func (all *Streams) IsBeingRead(k catalog.Key) bool {
 	s := all.of[k]
-	return s != nil && !s.ended && s.isNewest(k) && (s.inOrder || all.latest(k.Shard) == s)
+	return s != nil && !s.ended && s.isNewest(k) && (s.inOrder || all.latest(k) == s)
 }
 
 // giveUpBatches gives back the batches that a stream keeps or has prefetched.
@@ -316,10 +316,12 @@ func (all *Streams) list() []*stream {
 	return list
 }
 
-// latest is the stream begun last in a shard; nil: there is none.
-func (all *Streams) latest(shard int) *stream {
-	if list := all.byShard[shard]; len(list) > 0 {
-		return list[len(list)-1]
+// latest is the stream begun last among those of a batch's shard and part; nil: there is none.
+func (all *Streams) latest(k catalog.Key) *stream {
+	for _, s := range slices.Backward(all.byShard[k.Shard]) {
+		if s.head.Part == k.Part {
+			return s
+		}
 	}
 	return nil
 }
@@ -329,8 +331,8 @@ func (all *Streams) AnyRead() bool { return len(all.byShard) > 0 }
 
 // UsualForm is the form that readers of a shard opened last.
 func (all *Streams) UsualForm(shard int) layout.Form {
-	if s := all.latest(shard); s != nil {
-		return s.form
+	if list := all.byShard[shard]; len(list) > 0 {
+		return list[len(list)-1].form
 	}
 	return all.catalog.TensorForm()
 }
