@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -18,6 +19,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -535,5 +537,109 @@ func TestMasksAreReadAhead(t *testing.T) {
 				return b != nil && b.state == ready && (b.form == layout.MasksNPY) == (part == Masks)
 			})
 		})
+	}
+}
+
+// arraysOf are the tensors of a .safetensors file by name.
+func arraysOf(t testing.TB, file []byte) map[string][]byte {
+	t.Helper()
+	n := binary.LittleEndian.Uint64(file)
+	var header map[string]struct {
+		Offsets [2]int `json:"data_offsets"`
+	}
+	if err := json.Unmarshal(file[8:8+n], &header); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]byte{}
+	for name, h := range header {
+		all[name] = file[8+int(n):][h.Offsets[0]:h.Offsets[1]]
+	}
+	return all
+}
+
+// TestMasksBesideImages: a file that has both has the bytes of either form, and the labels and ids of what stands in for bad ones.
+func TestMasksBesideImages(t *testing.T) {
+	const n = 16
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+		for _, wide := range []bool{false, true} {
+			dir, masks := maskDirs(t, n)
+			for i := range n {
+				h, w := testSize(i)
+				writeMask(t, masks, i, h, w, wide)
+			}
+			e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError, o.Shuffle = policy, true })
+			if policy != Fail {
+				damageMask(t, maskPath(masks, 4))
+				corrupt(t, dir, 2)
+			}
+			for _, k := range allKeys(e) {
+				file := read(t, e, k, layout.SafeTensors)
+				if size := e.catalog.Size(k, layout.SafeTensors); int64(len(file)) != size {
+					t.Fatalf("%s: %d bytes, and %d were announced", k, len(file), size)
+				}
+				got := arraysOf(t, file)
+				if !bytes.Equal(got["masks"], read(t, e, k, layout.MasksNPY)[layout.Page:]) {
+					t.Errorf("%s, wide: %v, %s: other masks than in .masks.npy", policy, wide, k)
+				}
+				if !bytes.Equal(got["images"], read(t, e, k, layout.NHWCForm)) {
+					t.Errorf("%s, wide: %v, %s: other images than in .nhwc", policy, wide, k)
+				}
+				for i, s := range samplesOf(t, e, k) {
+					if id := binary.LittleEndian.Uint64(got["ids"][8*i:]); int64(id) != s.ID {
+						t.Errorf("%s: slot %d shows sample %d, and is described as %d", k, i, id, s.ID)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestBadMaskBesideImages: under fail, a file that has both fails for either.
+func TestBadMaskBesideImages(t *testing.T) {
+	const n = 16
+	dir, masks := maskDirs(t, n)
+	e := startMasks(t, dir, masks, n)
+	damageMask(t, maskPath(masks, 6)) // id 3, of batch 0
+	corrupt(t, dir, 10)               // id 5, of batch 1
+	for i, name := range []string{"006.png", "010.ppm"} {
+		if _, err := e.Open(t.Context(), Key{Batch: i}, layout.SafeTensors); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), name) {
+			t.Errorf("batch %d: error %v, want ErrBad that names %s", i, err, name)
+		}
+	}
+	read(t, e, Key{Batch: 2}, layout.SafeTensors)
+}
+
+// TestBadAnnotations: a bad annotation makes its sample a bad one, in images as in masks.
+func TestBadAnnotations(t *testing.T) {
+	const n = 16
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+		dir, masks := maskDirs(t, n)
+		e := startMasks(t, dir, masks, n, func(o *Options) {
+			said := target.NewBuilder(t.TempDir())
+			said.Bad(said.Image("four", 0, 0, false), "annotations.json: image 4: a box without a category")
+			table, _, err := said.Table(n, func(id int) string { return map[int]string{4: "four"}[number(n, int64(id))] })
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.OnError, o.Targets = policy, &catalog.TargetOptions{Table: table, Boxes: true}
+		})
+		samples := samplesOf(t, e, Key{})
+		if s := samples[2]; s.Status == catalog.StatusOK || !strings.Contains(s.Reason, "without a category") {
+			t.Errorf("%s: the sample is described as %s: %s", policy, s.Status, s.Reason)
+		}
+		if policy != Fail {
+			sameValues(t, e, n, Key{}, false)
+			sameImages(t, e, n, Key{}, samples)
+			continue
+		}
+		for _, form := range []layout.Form{layout.NHWCForm, layout.MasksNPY, layout.SafeTensors} {
+			if _, err := e.Open(t.Context(), Key{}, form); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "without a category") {
+				t.Errorf("%s: error %v, want ErrBad that says why", form, err)
+			}
+		}
+		if list := e.Errors(); len(list) != 1 {
+			t.Errorf("the list is %+v", list)
+		}
+		read(t, e, Key{Batch: 1}, layout.SafeTensors)
 	}
 }
