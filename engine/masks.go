@@ -87,17 +87,9 @@ func (p *badParts) total() int64 {
 	return p.badSamples.total() + p.masks.total()
 }
 
-// wrong is what is wrong with the annotations of a sample, other than its mask; "": nothing.
-func (p *badParts) wrong(id int64) string {
-	if o := p.catalog.Options.Targets; o != nil {
-		return o.Table.Bad(int(id))
-	}
-	return ""
-}
-
-// knownOf is badSamples.known of a slot's image, or else of its annotations.
+// knownOf is badSamples.known of a slot's image, or else of its mask.
 func (p *badParts) knownOf(s shard.Slot) string {
-	why, row := cmp.Or(p.known(s), p.wrong(s.ID)), p.maskRow(s.ID)
+	why, row := p.known(s), p.maskRow(s.ID)
 	if why == "" && row >= 0 {
 		if why = p.masks.known(shard.Slot{ID: row, Epoch: s.Epoch}); why != "" {
 			why = p.masks.ds.Path(int(row)) + ": " + why
@@ -118,12 +110,8 @@ func (p *badParts) checkIn(part Part, id int64) (err error) {
 	return err
 }
 
-// annotation returns what is known against the annotations of a sample before anything is read, which counts for all of its
-// batches: what is wrong with what was read at the mount, and what the index has against its mask.
-func (p *badParts) annotation(id int64) error {
-	if why := p.wrong(id); why != "" {
-		return p.report(id, fmt.Errorf("%w: %s", catalog.ErrAnnotation, why), p.ds.Stat(int(id)))
-	}
+// indexedMask returns what the index has against the mask of a sample; it counts for all batches of that sample.
+func (p *badParts) indexedMask(id int64) error {
 	o := p.catalog.Options.Masks
 	if o == nil {
 		return nil
@@ -234,7 +222,7 @@ func (l maskLoad) fetch(id int64, st catalog.Status) error {
 	all, p, epoch := l.batches, &l.sample, l.item.of().Epoch
 	c := all.catalog
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
-	if err := all.bad.annotation(id); err != nil {
+	if err := all.bad.indexedMask(id); err != nil {
 		return err
 	}
 	height, width := c.Dataset.Size(int(id), true)

@@ -622,6 +622,7 @@ func TestBadAnnotations(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.OnError, o.Targets = policy, &catalog.TargetOptions{Table: table, Boxes: true}
+			o.Condemned = catalog.Condemned(openDataset(t, dir), table)
 		})
 		samples := samplesOf(t, e, Key{})
 		if s := samples[2]; s.Status == catalog.StatusOK || !strings.Contains(s.Reason, "without a category") {

@@ -189,7 +189,7 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
 	l.beginFetch(id)
-	if err := cmp.Or(all.bad.check(id), all.bad.annotation(id)); err != nil {
+	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {
 		return err
 	}
 	aside := st == catalog.StatusReplaced || !l.item.shows(l.half) // it is not read as planned

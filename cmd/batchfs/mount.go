@@ -120,6 +120,7 @@ func (r *mountRequest) complete(f *flagSet) error {
 	r.source.Storage.LocalCache.Samples = policy == cache.Constant || policy == cache.None
 	if !f.Changed("list") { // the tensor whose shape is that of .json
 		f.setting("list").store(f.text("layout") + ",labels.npy,json")
+		r.tree.ListTargets = true
 	}
 	r.tree.OnlyLocal = f.Changed("rank")
 	r.settings = r.described(f)

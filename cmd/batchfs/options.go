@@ -271,7 +271,7 @@ func treeFlags(f *flagSet, o *fusefs.Options) {
 	f.group = aboutTree
 	o.UID, o.GID = uint32(os.Getuid()), uint32(os.Getgid())
 	f.add("epochs", "100", "list `N` epochs; later ones, up to a million, open by name", number(&o.Epochs, 1, maxEpochs))
-	f.derived("list", "the tensor form of --layout, labels.npy, json", "directories list each batch as `FORM,...`; the other forms open by name", forms(&o.List))
+	f.derived("list", "the tensor form of --layout, labels.npy, json, those of --targets", "directories list each batch as `FORM,...`; the other forms open by name", forms(&o.List))
 	f.toggle(&o.AllowOther, "allow-other", false, "let other users read; the kernel checks permissions").everyday()
 	f.derived("uid", "yours", "the files belong to user `UID`",
 		number(&o.UID, 0, math.MaxUint32-1)).value = field(&o.UID)
