@@ -2,7 +2,9 @@
 //
 // It keeps what the driver promises and no more. Streams are threads, and everything asynchronous happens later, by a random time: a result that is
 // read before it was waited for is poison (bytes of 219), as is memory that nobody wrote, and a source that is reused too early is copied as it is then.
-// Copies of host memory that is not registered wait. Memory can be opened by other processes, by those that see this one's /proc. Kernels are C code
+// Copies of host memory that is not registered wait; a query says at first that work is not done, unless somebody waited for it.
+// No call succeeds without a current context that needs one, and contexts take memory ([Config]). What must not be called while a stream
+// is captured ends the capture. Memory can be opened by other processes, by those that see this one's /proc. Kernels are C code
 // that was made of their PTX ([Driver.AddModule]); one that leaves its memory ends the device. Every call can be made to fail ([Failure]). What is alive is counted ([Driver.Alive]).
 // [Driver.AddNVJPEG] adds the library for JPEGs.
 package fakecuda
@@ -93,6 +95,7 @@ type Config struct {
 	PTX      int           // the latest version of PTX that it compiles, 84 for 8.4
 	Devices  int           // 1; fewer are a Failure of cuInit
 	Memory   int64         // of a device, 256 MiB
+	Context  int64         // bytes of it that a context takes, 0
 	Delay    time.Duration // what streams do is late by a random time below it
 	Seed     int64         // of these times
 	Shared   bool          // that memory is for all processes together, not for each
@@ -115,6 +118,7 @@ func (d *Driver) Env(c Config) []string {
 	set("isa", int64(c.PTX))
 	set("devices", int64(c.Devices))
 	set("memory", c.Memory)
+	set("context", c.Context)
 	set("delay", c.Delay.Microseconds())
 	set("seed", c.Seed)
 	if c.Shared {

@@ -133,6 +133,7 @@ int work(const char *kind)
 }
 
 int context(void) { return current == NULL || *current == 0 ? NO_CONTEXT : 0; }
+void *current_context(void) { return current; }
 
 int cuInit(unsigned flags)
 {
@@ -222,11 +223,21 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 	if (code || (code = visible(device)))
 		return code;
 	pthread_mutex_lock(&lock);
-	references[device]++;
-	counts->contexts++;
+	if (references[device] == 0) {
+		const size_t takes = setting("context", 0);
+
+		if (takes > unused_bytes())
+			code = NO_MEMORY;
+		else
+			counts->own += takes;
+	}
+	if (code == 0) {
+		references[device]++;
+		counts->contexts++;
+		*context = &references[device];
+	}
 	pthread_mutex_unlock(&lock);
-	*context = &references[device];
-	return 0;
+	return code;
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device)
@@ -237,8 +248,9 @@ int cuDevicePrimaryCtxRelease_v2(int device)
 	if (visible(device) || references[device] == 0) {
 		code = NO_CONTEXT;
 	} else {
-		references[device]--;
 		counts->contexts--;
+		if (--references[device] == 0)
+			counts->own -= setting("context", 0);
 	}
 	pthread_mutex_unlock(&lock);
 	return code;
@@ -259,22 +271,6 @@ int cuCtxGetCurrent(void **context)
 	return enter(__func__);
 }
 
-int cuCtxSynchronize(void)
-{
-	ENTER();
-	pthread_mutex_lock(&lock);
-	wait_for_streams();
-	pthread_mutex_unlock(&lock);
-	return lost;
-}
-
-/* Nothing is captured here. */
-int cuThreadExchangeStreamCaptureMode(int *mode)
-{
-	*mode = 0;
-	return enter(__func__);
-}
-
 int cuGetErrorName(int code, const char **name)
 {
 	static const struct {
@@ -283,7 +279,8 @@ int cuGetErrorName(int code, const char **name)
 	} names[] = {
 		{1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {100, "CUDA_ERROR_NO_DEVICE"},
 		{201, "CUDA_ERROR_INVALID_CONTEXT"}, {214, "CUDA_ERROR_ECC_UNCORRECTABLE"}, {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
-		{700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"}, {801, "CUDA_ERROR_NOT_SUPPORTED"}, {999, "CUDA_ERROR_UNKNOWN"},
+		{700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"}, {801, "CUDA_ERROR_NOT_SUPPORTED"},
+		{900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}, {999, "CUDA_ERROR_UNKNOWN"},
 	};
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

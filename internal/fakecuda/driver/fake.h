@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INVALID = 1, NO_MEMORY = 2, NOT_INITIALIZED = 3, NO_CONTEXT = 201, BAD_HANDLE = 400, NOT_READY = 600, NOT_SUPPORTED = 801 };
+enum { INVALID = 1, NO_MEMORY = 2, NOT_INITIALIZED = 3, NO_CONTEXT = 201, BAD_HANDLE = 400, ILLEGAL_STATE = 401, NOT_READY = 600, NOT_SUPPORTED = 801 };
+/* What ends a capture of a stream, and what is said of it. */
+enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_BROKEN = 901, CAPTURE_ISOLATION = 905, CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907, CAPTURE_OF_OTHERS = 908 };
 
 /* Guards everything. A stream's work runs without it. */
 extern pthread_mutex_t lock;
@@ -14,6 +16,7 @@ extern pthread_cond_t changed;
 /* What is alive, and how many calls there were: mapped from a file, so that tests see it. Alive in fakecuda.go has the same order. */
 struct counts {
 	int64_t calls, contexts, allocations, bytes, registrations, imports, streams, events, modules, torn;
+	int64_t own; /* bytes of device memory that contexts take for themselves */
 };
 extern struct counts *counts;
 extern int lost; /* the error that ended the device */
@@ -27,8 +30,9 @@ int enter(const char *function);
 int work(const char *kind);
 void lose(int error);
 int context(void); /* the error if no context is current */
+void *current_context(void);
 
-/* Calls that release something do so even if they fail. */
+/* For every call that needs a context. */
 #define ENTER()                                                                                    \
 	do {                                                                                       \
 		int entered = enter(__func__);                                                     \
@@ -36,7 +40,24 @@ int context(void); /* the error if no context is current */
 			return entered;                                                            \
 	} while (0)
 
+/* For calls that release something: they do so even if they fail, but not without a context. */
+#define LEAVE()                                                                                    \
+	int code = enter(__func__);                                                                \
+	if (context())                                                                             \
+		return code ? code : NO_CONTEXT
+
+/* For calls that may not be made while a stream is captured: after ENTER or LEAVE. */
+#define UNSAFE()                                                                                   \
+	do {                                                                                       \
+		int forbidden = breaks_captures();                                                 \
+		if (forbidden)                                                                     \
+			return forbidden;                                                          \
+	} while (0)
+
+int breaks_captures(void);
+
 /* With the lock held. */
 int on_device(uint64_t address, size_t bytes); /* whether it lies in one allocation */
 int registered(const void *host, size_t bytes);
 void wait_for_streams(void);
+size_t unused_bytes(void);

@@ -89,7 +89,7 @@ int on_device(uint64_t address, size_t bytes)
 }
 
 /* What is left of the device: by this process, or by all that live. With the lock held. */
-static size_t unused_bytes(void)
+size_t unused_bytes(void)
 {
 	int64_t left = setting("memory", 1 << 28);
 	char path[4096];
@@ -99,14 +99,14 @@ static size_t unused_bytes(void)
 	DIR *all;
 
 	if (!setting("shared", 0))
-		return left - counts->bytes;
+		return left - counts->bytes - counts->own;
 	snprintf(path, sizeof path, "%.*s", length, s);
 	for (all = opendir(path); all && (e = readdir(all)) != NULL;) {
 		struct counts c;
 		int fd = openat(dirfd(all), e->d_name, O_RDONLY | O_CLOEXEC);
 
 		if (read(fd, &c, sizeof c) == sizeof c && kill(atoi(e->d_name), 0) == 0)
-			left -= c.bytes;
+			left -= c.bytes + c.own;
 		close(fd);
 	}
 	if (all)
@@ -121,6 +121,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 	int code = 0;
 
 	ENTER();
+	UNSAFE();
 	pthread_mutex_lock(&lock);
 	if (bytes == 0) {
 		code = INVALID;
@@ -144,8 +145,9 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 
 int cuMemFree_v2(uint64_t address)
 {
-	int code = enter(__func__);
 	struct memory **at;
+	LEAVE();
+	UNSAFE();
 
 	pthread_mutex_lock(&lock);
 	wait_for_streams();
@@ -209,6 +211,7 @@ int cuIpcOpenMemHandle_v2(uint64_t *address, struct handle handle, unsigned flag
 	int fd, code = 0;
 
 	ENTER();
+	UNSAFE();
 	if (flags != 1 || handle.bytes <= 0)
 		return INVALID;
 	if (handle.pid == getpid())
@@ -237,8 +240,9 @@ int cuIpcOpenMemHandle_v2(uint64_t *address, struct handle handle, unsigned flag
 
 int cuIpcCloseMemHandle(uint64_t address)
 {
-	int code = enter(__func__);
 	struct memory **at;
+	LEAVE();
+	UNSAFE();
 
 	pthread_mutex_lock(&lock);
 	at = find(address);
@@ -301,6 +305,7 @@ int cuMemHostRegister_v2(void *start, size_t bytes, unsigned flags)
 	int code = 0;
 
 	ENTER();
+	UNSAFE();
 	if (flags & 8 && !setting("readonly", 1))
 		return NOT_SUPPORTED;
 	pthread_mutex_lock(&lock);
@@ -320,6 +325,7 @@ int cuMemHostAlloc(void **start, size_t bytes, unsigned flags)
 	void *p;
 
 	ENTER();
+	UNSAFE();
 	(void)flags;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
@@ -352,16 +358,18 @@ static size_t forget_range(void *start)
 
 int cuMemHostUnregister(void *start)
 {
-	int code = enter(__func__);
-
+	LEAVE();
+	UNSAFE();
 	return forget_range(start) ? code : 713;
 }
 
 int cuMemFreeHost(void *start)
 {
-	int code = enter(__func__);
-	size_t bytes = forget_range(start);
+	size_t bytes;
+	LEAVE();
+	UNSAFE();
 
+	bytes = forget_range(start);
 	if (bytes == 0)
 		return INVALID;
 	munmap(start, bytes);

@@ -23,6 +23,7 @@ int cuModuleLoadData(void **module, const char *ptx)
 	char path[4096];
 
 	ENTER();
+	UNSAFE();
 	if (version == NULL || sscanf(version, ".version %d.%d", &major, &minor) != 2)
 		return 200; /* CUDA_ERROR_INVALID_IMAGE */
 	if (major * 10 + minor > setting("isa", 84))
@@ -44,7 +45,8 @@ int cuModuleLoadData(void **module, const char *ptx)
 
 int cuModuleUnload(void *module)
 {
-	int code = enter(__func__);
+	LEAVE();
+	UNSAFE();
 
 	pthread_mutex_lock(&lock);
 	wait_for_streams();

@@ -1,4 +1,4 @@
-/* Streams, which are threads; events; modules. */
+/* Streams, which are threads; events; captures. */
 
 #include "fake.h"
 
@@ -15,7 +15,10 @@ typedef int kernel(const unsigned grid[3], const unsigned block[3], size_t share
 /* Events and streams are never freed, since work that was given to a stream may still use them. */
 struct event {
 	long recorded, passed;
-	int closed;
+	int closed, captured;
+	int asked;             /* since it was recorded */
+	struct stream *stream; /* where it was recorded, and behind how many jobs */
+	long at;
 };
 
 struct job {
@@ -40,8 +43,56 @@ struct stream {
 	struct job *first, **last;
 	int closed;
 	uint64_t random;
+	long given, waited; /* jobs, and how many of them the host has waited for */
+	int asked;          /* since the last one was given */
+	unsigned flags;
+	void *context;
+	enum { NOT_CAPTURED, CAPTURED, BROKEN } capture;
+	int mode; /* of the capture, and the thread that began it */
+	pthread_t by;
 };
 static struct stream *streams;
+
+/* What a capture forbids: anything unsafe to all threads, to its own thread, or nothing. A thread may opt out of what others forbid. */
+enum { GLOBAL, THREAD_LOCAL, RELAXED };
+static __thread int capture_mode;
+
+/* What is given to a stream that is captured becomes part of a graph, and is not done. */
+static int breaks(struct stream *s, int error)
+{
+	const int code = s->capture == BROKEN ? CAPTURE_BROKEN : error;
+
+	s->capture = BROKEN;
+	return code;
+}
+
+int breaks_captures(void)
+{
+	int code = 0;
+
+	pthread_mutex_lock(&lock);
+	for (struct stream *s = streams; s; s = s->next) {
+		const int ours = pthread_equal(s->by, pthread_self());
+
+		if (s->capture != NOT_CAPTURED && capture_mode != RELAXED &&
+		    (ours ? s->mode != RELAXED : capture_mode == GLOBAL && s->mode == GLOBAL))
+			code = breaks(s, CAPTURE_UNSUPPORTED);
+	}
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+/* The same for what concerns all streams of the context, or only those that the default stream waits for. With the lock held. */
+static int breaks_context(int blocking, int error)
+{
+	int code = 0;
+
+	for (struct stream *s = streams; s; s = s->next) {
+		if (s->capture != NOT_CAPTURED && s->context == current_context() && !(blocking && s->flags & 1))
+			code = breaks(s, error);
+	}
+	return code;
+}
 
 /* A kernel that touches memory that is not there ends the device, not the process. */
 static __thread sigjmp_buf *out_of_kernel;
@@ -147,8 +198,11 @@ static void *serve(void *of)
 /* With the lock held. */
 static void wait_for(struct stream *s)
 {
+	const long given = s->given;
+
 	while (s->first)
 		pthread_cond_wait(&changed, &lock);
+	s->waited = given;
 }
 
 void wait_for_streams(void)
@@ -160,21 +214,32 @@ void wait_for_streams(void)
 static int usable(struct stream *s) { return s && !s->closed ? 0 : BAD_HANDLE; }
 
 /* Gives a stream a job, with the lock held. The default stream's are done at once: it does not wait for the streams that batchfs makes. */
-static void give(struct stream *s, struct job job)
+static int give(struct stream *s, struct job job)
 {
 	struct job *j;
+	int code = 0;
 
+	if (s == NULL ? (code = breaks_context(1, CAPTURE_IMPLICIT)) != 0 : s->capture != NOT_CAPTURED) {
+		if (job.owned)
+			free((void *)job.from);
+		return s && s->capture == BROKEN ? CAPTURE_BROKEN : code;
+	}
 	if (s == NULL) {
 		pthread_mutex_unlock(&lock);
 		run(&job);
 		pthread_mutex_lock(&lock);
-		return;
+		if (job.passes)
+			job.passes->passed = job.turn;
+		return 0;
 	}
 	j = malloc(sizeof *j);
 	*j = job;
 	*s->last = j;
 	s->last = &j->next;
+	s->given++;
+	s->asked = 0;
 	pthread_cond_broadcast(&changed);
+	return 0;
 }
 
 int cuStreamCreate(struct stream **stream, unsigned flags)
@@ -183,9 +248,10 @@ int cuStreamCreate(struct stream **stream, unsigned flags)
 	pthread_t thread;
 
 	ENTER();
-	(void)flags;
 	s = calloc(1, sizeof *s);
 	s->last = &s->first;
+	s->flags = flags;
+	s->context = current_context();
 	pthread_mutex_lock(&lock);
 	s->random = setting("seed", 1) * 0x9E3779B97F4A7C15 + ++counts->streams;
 	s->next = streams;
@@ -200,7 +266,7 @@ int cuStreamCreate(struct stream **stream, unsigned flags)
 
 int cuStreamDestroy_v2(struct stream *s)
 {
-	int code = enter(__func__);
+	LEAVE();
 
 	pthread_mutex_lock(&lock);
 	if (usable(s) != 0) {
@@ -219,23 +285,105 @@ int cuStreamSynchronize(struct stream *s)
 	int code;
 
 	ENTER();
+	UNSAFE();
 	pthread_mutex_lock(&lock);
-	if (s)
+	code = s == NULL ? breaks_context(1, CAPTURE_IMPLICIT) : s->capture ? breaks(s, CAPTURE_UNSUPPORTED) : 0;
+	if (code == 0 && s)
 		wait_for(s);
-	code = lost;
+	code = code ? code : lost;
 	pthread_mutex_unlock(&lock);
 	return code;
 }
 
+/* The first answer after work was given is that it is not done. */
 int cuStreamQuery(struct stream *s)
 {
-	int busy;
+	int code;
 
 	ENTER();
+	UNSAFE();
 	pthread_mutex_lock(&lock);
-	busy = s && s->first;
+	code = s == NULL ? breaks_context(1, CAPTURE_IMPLICIT) : s->capture ? breaks(s, CAPTURE_UNSUPPORTED) : 0;
+	if (code == 0 && s && s->waited < s->given && (s->first || !s->asked++))
+		code = NOT_READY;
+	code = code ? code : lost;
 	pthread_mutex_unlock(&lock);
-	return busy ? NOT_READY : 0;
+	return code;
+}
+
+int cuCtxSynchronize(void)
+{
+	int code;
+
+	ENTER();
+	UNSAFE();
+	pthread_mutex_lock(&lock);
+	code = breaks_context(0, CAPTURE_UNSUPPORTED);
+	if (code == 0)
+		wait_for_streams();
+	code = code ? code : lost;
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	int code = enter(__func__), before = capture_mode;
+
+	if (code == 0) {
+		capture_mode = *mode;
+		*mode = before;
+	}
+	return code;
+}
+
+int cuStreamBeginCapture_v2(struct stream *s, int mode)
+{
+	int code = 0;
+
+	ENTER();
+	if (s == NULL)
+		return CAPTURE_UNSUPPORTED;
+	pthread_mutex_lock(&lock);
+	if (s->closed || s->capture != NOT_CAPTURED) {
+		code = s->closed ? BAD_HANDLE : ILLEGAL_STATE;
+	} else {
+		s->capture = CAPTURED;
+		s->mode = mode;
+		s->by = pthread_self();
+	}
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+/* There are no graphs here: what was captured is never done. */
+int cuStreamEndCapture(struct stream *s, void **graph)
+{
+	int code = ILLEGAL_STATE;
+
+	ENTER();
+	*graph = NULL;
+	pthread_mutex_lock(&lock);
+	if (s && s->capture != NOT_CAPTURED) {
+		if (s->mode != RELAXED && !pthread_equal(s->by, pthread_self())) {
+			code = CAPTURE_OF_OTHERS;
+		} else {
+			code = s->capture == BROKEN ? CAPTURE_BROKEN : 0;
+			*graph = code ? NULL : s;
+			s->capture = NOT_CAPTURED;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+int cuStreamIsCapturing(struct stream *s, int *status)
+{
+	ENTER();
+	pthread_mutex_lock(&lock);
+	*status = s ? s->capture : NOT_CAPTURED;
+	pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 int cuEventCreate(struct event **event, unsigned flags)
@@ -251,7 +399,7 @@ int cuEventCreate(struct event **event, unsigned flags)
 
 int cuEventDestroy_v2(struct event *e)
 {
-	int code = enter(__func__);
+	LEAVE();
 
 	pthread_mutex_lock(&lock);
 	if (e == NULL || e->closed) {
@@ -266,25 +414,49 @@ int cuEventDestroy_v2(struct event *e)
 
 int cuEventRecord(struct event *e, struct stream *s)
 {
+	int code;
+
 	ENTER();
-	if (e->closed || usable(s) != 0)
+	if (e->closed || (s && s->closed))
 		return BAD_HANDLE;
 	pthread_mutex_lock(&lock);
-	give(s, (struct job){.passes = e, .turn = ++e->recorded});
+	e->asked = 0;
+	e->captured = s && s->capture == CAPTURED;
+	e->stream = s;
+	code = give(s, (struct job){.passes = e, .turn = e->recorded + 1});
+	if (code == 0 && !e->captured) {
+		e->recorded++;
+		e->at = s ? s->given : 0;
+	}
 	pthread_mutex_unlock(&lock);
-	return 0;
+	return code;
 }
 
 int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
 {
+	int code;
+
 	ENTER();
 	(void)flags;
 	if (e->closed || usable(s) != 0)
 		return BAD_HANDLE;
 	pthread_mutex_lock(&lock);
-	give(s, (struct job){.waits = e, .turn = e->recorded});
+	if (s->capture != NOT_CAPTURED && !e->captured)
+		code = breaks(s, CAPTURE_ISOLATION);
+	else if (s->capture == NOT_CAPTURED && e->captured)
+		code = NOT_SUPPORTED; /* it would join the capture */
+	else
+		code = give(s, (struct job){.waits = e, .turn = e->recorded});
 	pthread_mutex_unlock(&lock);
-	return 0;
+	return code;
+}
+
+/* The error of asking for an event of a capture, with the lock held. */
+static int usable_event(struct event *e)
+{
+	if (e->captured && e->stream->capture != NOT_CAPTURED)
+		breaks(e->stream, CAPTURED_EVENT);
+	return e->closed ? BAD_HANDLE : e->captured ? CAPTURED_EVENT : 0;
 }
 
 int cuEventSynchronize(struct event *e)
@@ -292,23 +464,31 @@ int cuEventSynchronize(struct event *e)
 	int code;
 
 	ENTER();
+	UNSAFE();
 	pthread_mutex_lock(&lock);
-	for (long turn = e->recorded; e->passed < turn;)
+	code = usable_event(e);
+	for (long turn = e->recorded; code == 0 && e->passed < turn;)
 		pthread_cond_wait(&changed, &lock);
-	code = lost;
+	e->asked = 1;
+	code = code ? code : lost;
 	pthread_mutex_unlock(&lock);
 	return code;
 }
 
+/* The first answer is that it is not done, unless the host has waited for that. */
 int cuEventQuery(struct event *e)
 {
-	int passed;
+	int code;
 
 	ENTER();
+	UNSAFE();
 	pthread_mutex_lock(&lock);
-	passed = e->passed >= e->recorded;
+	code = usable_event(e);
+	if (code == 0 && e->recorded > 0 && !(e->stream && e->stream->waited >= e->at) && (e->passed < e->recorded || !e->asked++))
+		code = NOT_READY;
+	code = code ? code : lost;
 	pthread_mutex_unlock(&lock);
-	return passed ? 0 : NOT_READY;
+	return code;
 }
 
 /* Copies between a device address and the host, or two device addresses. */
@@ -323,14 +503,14 @@ static int copy(struct stream *s, uint64_t to, uint64_t from, size_t bytes, int 
 	} else if (from_host && s && !registered(j.from, bytes)) {
 		j.from = memcpy(malloc(bytes), j.from, bytes);
 		j.owned = 1;
-		give(s, j);
+		code = give(s, j);
 	} else {
 		if (from_host && s) {
 			j.watched = 1;
 			j.sum = sum_of(j.from, bytes);
 		}
-		give(s, j);
-		if (to_host && s && !registered(j.to, bytes))
+		code = give(s, j);
+		if (code == 0 && to_host && s && !registered(j.to, bytes))
 			wait_for(s);
 	}
 	pthread_mutex_unlock(&lock);
@@ -358,12 +538,14 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct stream
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
 	ENTER();
+	UNSAFE();
 	return copy(NULL, to, (uint64_t)from, bytes, 0, 1);
 }
 
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
 	ENTER();
+	UNSAFE();
 	return copy(NULL, (uint64_t)to, from, bytes, 1, 0);
 }
 
@@ -374,8 +556,7 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, struct strea
 	ENTER();
 	pthread_mutex_lock(&lock);
 	if (on_device(to, bytes) && !(s && s->closed)) {
-		give(s, (struct job){.kind = "set", .to = (void *)to, .value = value, .bytes = bytes});
-		code = 0;
+		code = give(s, (struct job){.kind = "set", .to = (void *)to, .value = value, .bytes = bytes});
 	}
 	pthread_mutex_unlock(&lock);
 	return code;
@@ -385,6 +566,7 @@ int cuLaunchKernel(kernel *k, unsigned x, unsigned y, unsigned z, unsigned threa
 		   struct stream *s, void **params, void **extra)
 {
 	struct job j = {.kind = "kernel", .kernel = k, .grid = {x, y, z}, .block = {threads_x, threads_y, threads_z}, .bytes = shared};
+	int code;
 
 	ENTER();
 	if (extra || usable(s) != 0 || x < 1 || x > INT32_MAX || y < 1 || y > 65535 || z < 1 || z > 65535 ||
@@ -392,7 +574,7 @@ int cuLaunchKernel(kernel *k, unsigned x, unsigned y, unsigned z, unsigned threa
 		return INVALID;
 	memcpy(&j.param, params[0], sizeof j.param);
 	pthread_mutex_lock(&lock);
-	give(s, j);
+	code = give(s, j);
 	pthread_mutex_unlock(&lock);
-	return 0;
+	return code;
 }
