@@ -20,6 +20,7 @@ var parts = map[string]func(arguments []string) (any, error){
 	"all":     partAll,
 	"import":  partImport,
 	"threads": partThreads,
+	"nested":  partNested,
 	"fault":   partFault,
 	"later":   partLater,
 	"limits":  partLimits,

@@ -45,6 +45,13 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestNestedThreads: a Thread within another one leaves that one its context.
+func TestNestedThreads(t *testing.T) {
+	if r, _ := run(t, driver, fakecuda.Config{Devices: 2}, "nested"); r.Error != "" {
+		t.Error(r.Error)
+	}
+}
+
 func TestCopiesHappenLater(t *testing.T) {
 	if r, _ := run(t, driver, fakecuda.Config{}, "later"); r.Error != "" {
 		t.Error(r.Error)

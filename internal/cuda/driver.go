@@ -131,7 +131,7 @@ func (d *Device) identify(dev C.CUdevice) error {
 type Thread struct{}
 
 // Thread runs f on the calling goroutine, bound to its thread, with the device's primary context. It returns f's error.
-// f must release everything that it made.
+// f must release everything that it made. Threads may be nested: f may use its own again after an inner one has ended.
 func (d Device) Thread(f func(*Thread) error) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -145,9 +145,13 @@ func (d Device) Thread(f func(*Thread) error) (err error) {
 		return cuCheck("cuDevicePrimaryCtxRetain", err)
 	}
 	defer func() { err = cmp.Or(err, cuCheck("cuDevicePrimaryCtxRelease", dev.ReleasePrimaryCtx())) }()
+	before, err := cu.CurrentContext() // of another Thread, where they are nested
+	if err != nil {
+		return cuCheck("cuCtxGetCurrent", err)
+	}
 	if err := cuCheck("cuCtxSetCurrent", cu.SetCurrentContext(context)); err != nil {
 		return err
 	}
-	defer func() { err = cmp.Or(err, cuCheck("cuCtxSetCurrent", cu.SetCurrentContext(cu.CUContext{}))) }()
+	defer func() { err = cmp.Or(err, cuCheck("cuCtxSetCurrent", cu.SetCurrentContext(before))) }()
 	return f(&Thread{})
 }

@@ -124,6 +124,26 @@ func partThreads([]string) (any, error) {
 	return nil, errors.Join(errs[:]...)
 }
 
+// partNested has one Thread within another, of another device, and of the same one.
+func partNested([]string) (any, error) {
+	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
+		p, err := t.Alloc(slab)
+		if err != nil {
+			return err
+		}
+		undo(func() error { return t.Free(p) })
+		for inner := range 2 {
+			err = errors.Join(err, onDevice(inner, func(t *Thread, undo func(func() error)) error {
+				_, _, err := work(t, undo)
+				return err
+			}))
+			_, _, failed := t.MemoryInfo()
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+}
+
 // work uses all but handles. It returns memory on the device, and the first page of it.
 func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
 	if free, total, err := t.MemoryInfo(); err != nil || free > total || free == 0 {
