@@ -170,7 +170,7 @@ func (e *Engine) ShardsHere() (from, to int) {
 func (e *Engine) Remedy(err error) string { return e.opts.Remedy(err) }
 
 // HasGPU reports whether the form CUDA exists.
-func (e *Engine) HasGPU() bool { return e.opts.Device != nil }
+func (e *Engine) HasGPU() bool { return e.opts.Device != nil && e.opts.Device.CannotShare() == nil }
 
 // Errors lists the samples that could not be read, in the order of discovery.
 func (e *Engine) Errors() []BadSample { return e.bad.list() }
@@ -240,7 +240,7 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	if !e.catalog.Exists(k) || !form.Large() || masks && e.catalog.Options.Masks == nil {
 		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, form.Ext())
 	}
-	if form == layout.CUDA && e.opts.Device == nil {
+	if form == layout.CUDA && !e.HasGPU() {
 		return nil, fmt.Errorf("%w: %s.%s without a GPU", ErrNotExist, k, form.Ext())
 	}
 	k.Part = e.catalog.Options.PartOf(form)
@@ -273,7 +273,7 @@ func (e *Engine) Begin(k Key, form layout.Form) (made bool) {
 	if !c.Exists(k) {
 		return false
 	}
-	if !form.Large() || form == layout.CUDA && e.opts.Device == nil {
+	if !form.Large() || form == layout.CUDA && !e.HasGPU() {
 		form = c.TensorForm()
 	}
 	k.Part = c.Options.PartOf(form)

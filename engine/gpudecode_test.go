@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -241,6 +242,38 @@ func TestDeviceDecodingWithoutRoom(t *testing.T) {
 	}
 	if s := e.Stats().JPEGs; s.All() == 0 {
 		t.Error("there was room")
+	}
+}
+
+// TestReadersOverrun: a process that writes all over the memory that it can open does not change what is made: the GPU works where no
+// other process can write.
+func TestReadersOverrun(t *testing.T) {
+	dir := jpegDir(t, 24)
+	change := func(o *Options) { o.BatchSize = 8 }
+	g := &fakegpu.GPU{Overrun: true}
+	e := decodingOn(t, dir, g, change)
+	open(t, e, Key{}, layout.CUDA).Close()
+	if got, want := outcome(t, e), outcome(t, start(t, dir, change)); !slices.Equal(got, want) {
+		t.Error("other bytes")
+	}
+	if e.Stats().JPEGs.GPU == 0 {
+		t.Error("the GPU made nothing")
+	}
+}
+
+// TestDecodingAlone: a GPU whose memory no other process can open decodes for readers of all forms but CUDA, which is not there.
+func TestDecodingAlone(t *testing.T) {
+	dir := jpegDir(t, 24)
+	change := func(o *Options) { o.BatchSize = 8 }
+	e := decodingOn(t, dir, &fakegpu.GPU{Alone: errors.New("a part of a GPU")}, change)
+	if _, err := e.Open(t.Context(), Key{}, layout.CUDA); !errors.Is(err, ErrNotExist) || e.HasGPU() {
+		t.Error(err)
+	}
+	if got, want := outcome(t, e), outcome(t, start(t, dir, change)); !slices.Equal(got, want) {
+		t.Error("other bytes")
+	}
+	if e.Stats().JPEGs.GPU == 0 {
+		t.Error("the GPU made nothing")
 	}
 }
 

@@ -137,7 +137,7 @@ func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
 	dir := jpegDir(t, 160)
 	g := &fakegpu.GPU{}
 	e := decodingWithin(t, dir, g, 3*gpu.SlabUnit, func(o *Options) {
-		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 8, 1, 1, 10*time.Millisecond
+		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 8, 1, 1, 300*time.Millisecond
 		o.Transform.Height, o.Transform.Width, o.Transform.Mode = 128, 160, resample.Stretch
 	})
 	for i := range 2 { // what follows is made on the GPU

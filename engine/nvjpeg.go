@@ -89,8 +89,6 @@ func (w *gpuWorker) makeByNVJPEG(of []*load) (err error) {
 			of = of[len(on):]
 		case len(on) > 1 && (errors.Is(err, gpu.ErrMemory) || errors.Is(err, errNoRoom)): // there may be room for fewer
 			most = len(on) / 2
-		case in != nil && errors.Is(err, gpu.ErrFull): // or without the batch's own slot
-			w.giveUpSlot(in)
 		default:
 			return err
 		}
@@ -98,20 +96,12 @@ func (w *gpuWorker) makeByNVJPEG(of []*load) (err error) {
 	return nil
 }
 
-// runForNVJPEG runs a plan. Batches on the GPU that were made ahead give way to it.
+// runForNVJPEG runs a plan.
 func (w *gpuWorker) runForNVJPEG(plan *gpu.Plan, on []*load, in *gpu.Slot) error {
 	all := w.batches
-	var made int
-	var err error
-	for {
-		before := all.memory.ledger.returns()
-		made, err = w.runOnDevice(plan, on, in)
-		if !errors.Is(err, gpu.ErrFull) {
-			break
-		}
-		if !all.device.drop(w.hands[0].item.b, worthForeseen, before) {
-			return fmt.Errorf("%w: %w", errNoRoom, err)
-		}
+	made, err := w.runOnDevice(plan, on, in)
+	if errors.Is(err, gpu.ErrFull) {
+		return fmt.Errorf("%w: %w", errNoRoom, err)
 	}
 	if errors.Is(err, gpu.ErrLost) {
 		all.device.share.off.Store(true) // it may use the staging buffer forever

@@ -223,25 +223,6 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 	}
 }
 
-// TestNVJPEGWithoutRoom: a batch waits for room on the GPU, up to the memory wait, and copies made ahead give way to it.
-func TestNVJPEGWithoutRoom(t *testing.T) {
-	dir := jpegDir(t, 24)
-	change := func(o *Options) {
-		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 12, 1, 0, 300*time.Millisecond
-	}
-	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
-	g := &fakegpu.GPU{Memory: 4 << 20} // of which a Device takes half, and a batch almost all of that
-	e := byNVJPEG(t, dir, g, change)
-	held := open(t, e, Key{}, layout.CUDA)
-	if _, err := e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) {
-		t.Errorf("without room: %v", err)
-	}
-	held.Close()
-	if got := outcome(t, e); !slices.Equal(got, want) {
-		t.Error("other bytes")
-	}
-}
-
 // TestNVJPEGHangs: while a call hangs, opens fail without another call, whose memory would be gone as well; samples that
 // processors decode are served. Once the call has returned, all bytes are those they always are.
 func TestNVJPEGHangs(t *testing.T) {
@@ -284,19 +265,34 @@ func TestNVJPEGHangs(t *testing.T) {
 	}
 }
 
-// TestNVJPEGWithoutRoomForMore: where there is room on the GPU for a batch or for making one, but not for both, batches
-// that are read there are made in host memory.
-func TestNVJPEGWithoutRoomForMore(t *testing.T) {
+// TestNVJPEGKeepsItsRoom: where there is room on the GPU for a batch or for making one, but not for both, batches are made, and
+// cannot be read there. With room for both, they can.
+func TestNVJPEGKeepsItsRoom(t *testing.T) {
 	dir := jpegDir(t, 36)
-	change := func(o *Options) { o.BatchSize, o.Epochs, o.MemoryWait = 12, 1, time.Second }
+	change := func(o *Options) { o.BatchSize, o.Epochs, o.MemoryWait = 12, 1, time.Hour }
 	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
-	g := &fakegpu.GPU{Memory: 4 << 20} // of which a Device takes half, and a batch almost all of that
-	e := byNVJPEG(t, dir, g, change)
-	for i, k := range allKeys(e) {
-		f := open(t, e, k, layout.CUDA)
-		if string(tensorOf(t, g, f)) != want[i] {
-			t.Errorf("%s differs", k)
+	for _, memory := range []int64{4 << 20, 8 << 20} { // of which a Device takes half, and a batch takes almost a slab
+		g := &fakegpu.GPU{Memory: memory}
+		e := byNVJPEG(t, dir, g, change)
+		read(t, e, Key{}, layout.NHWCForm)
+		for range 2 {
+			for i, k := range allKeys(e) {
+				f, err := e.Open(t.Context(), k, layout.CUDA)
+				switch {
+				case memory == 4<<20 && !errors.Is(err, ErrNoMemory):
+					t.Errorf("without room for it, %s: %v", k, err)
+				case memory > 4<<20 && err != nil:
+					t.Error(err)
+				case err == nil && string(tensorOf(t, g, f)) != want[i]:
+					t.Errorf("%s differs", k)
+				}
+				if err == nil {
+					f.Close()
+				}
+			}
+			if !slices.Equal(outcome(t, e), want) {
+				t.Error("other bytes")
+			}
 		}
-		f.Close()
 	}
 }

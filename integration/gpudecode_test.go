@@ -3,6 +3,7 @@ package integration
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,6 +115,34 @@ for path in sys.argv[2:]:
 				t.Error("the GPU decoded nothing")
 			}
 		})
+	}
+}
+
+// TestGPUDecodesAlone: a part of a GPU, whose memory no reader can open, decodes for readers of host memory. Without that, it is
+// of no use.
+func TestGPUDecodesAlone(t *testing.T) {
+	dataset := jpegs(t, 40, 200, 280)
+	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
+	m := mountDecoding(t, fakecuda.Config{MIG: true}, dataset, flags...)
+	want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 2)
+	if !slices.Equal(epochsOf(t, m.mounted, 2), want) {
+		t.Error("other bytes")
+	}
+	if m.decodedOnGPU(t) == 0 {
+		t.Error("the GPU decoded nothing")
+	}
+	var config struct{ GPU string }
+	if m.document(t, ".batchfs/config.json", &config); !strings.Contains(config.GPU, "no .cuda files: MIG-") {
+		t.Error(config.GPU)
+	}
+	off := mountWithGPU(t, fakecuda.Config{MIG: true}, dataset, flags...)
+	if off.document(t, ".batchfs/config.json", &config); !strings.HasPrefix(config.GPU, "none: MIG-") {
+		t.Error(config.GPU)
+	}
+	for _, m := range []withGPU{m, off} {
+		if _, err := m.try("cat", m.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), "No such file") {
+			t.Error(err)
+		}
 	}
 }
 

@@ -39,11 +39,17 @@ func gpuFlags(f *flagSet, r *gpuRequest) {
 	f.derived(limitGPU, "half of what is free", "batches, and decoding, take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))
 }
 
-// open finds the GPU of a mount that lists some forms, if there is one, and says which it is.
+// open finds the GPU of a mount that lists some forms, if there is one, and says which it is. One whose memory cannot be handed
+// to other processes is of use only if it decodes.
 func (r gpuRequest) open(o *engine.Options, list []layout.Form) (which string, err error) {
 	driver := gpu.Driver(nil)
 	if r.which != gpuNone {
 		driver, err = gpu.Find(r.which)
+	}
+	if driver != nil && (r.decode == decodeOff || slices.Contains(list, layout.CUDA)) {
+		if err = driver.CannotShare(); err != nil {
+			driver = nil
+		}
 	}
 	switch listed := slices.Contains(list, layout.CUDA); {
 	case err != nil && r.which != gpuAuto:
@@ -59,7 +65,11 @@ func (r gpuRequest) open(o *engine.Options, list []layout.Form) (which string, e
 	}
 	o.DecodeOnDevice = r.decode == decodeExact
 	o.Device = gpu.New(driver, gpu.Options{Limit: r.limit, Growth: o.Memory.DeviceGrowth})
-	return driver.UUID(), r.openNVJPEG(o)
+	which = driver.UUID()
+	if why := driver.CannotShare(); why != nil {
+		which += ": it decodes, but there are no .cuda files: " + why.Error()
+	}
+	return which, r.openNVJPEG(o)
 }
 
 // openNVJPEG has the GPU decode with nvJPEG, if that is asked for.

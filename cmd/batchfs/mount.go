@@ -288,7 +288,7 @@ func (r *mountRequest) welcome(readPath string) {
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, fmt.Sprintf("shard-%d", r.engine.LocalFrom), "epoch-0")
-	gpu, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why there is none
+	gpu, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why it is not used, or not for all
 	r.printf(`mounted at %s, read path: %s, GPU: %s
 try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"

@@ -22,11 +22,16 @@ const Poison = 0xDB
 // A GPU is a gpu.Driver. The fields above mu are set before its first use.
 type GPU struct {
 	Memory int64                   // bytes in all
+	Alone  error                   // why other processes cannot open its memory; nil: they can
 	Fail   func(call string) error // asked by every call; nil: none fails
 	Begin  func(gpu.Run)           // called before a Run is done
+	// Overrun has another process write all over the memory that it can open, between the copies to the GPU and the kernels of
+	// each Run.
+	Overrun bool
 
 	mu         sync.Mutex
 	slabs      map[uint64][]byte
+	shared     map[uint64]bool // those that other processes can open
 	registered map[*byte]int
 	Put        int // bytes copied there without kernels, of which Fast were in registered memory
 	Fast       int
@@ -68,8 +73,11 @@ func (g *GPU) allocated() (n int64) {
 	return n
 }
 
+// CannotShare implements gpu.Driver.
+func (g *GPU) CannotShare() error { return g.Alone }
+
 // Alloc implements gpu.Driver. A handle begins with the address.
-func (g *GPU) Alloc(n int64) (m gpu.Memory, err error) {
+func (g *GPU) Alloc(n int64, shared bool) (m gpu.Memory, err error) {
 	if err := g.enter("Alloc"); err != nil {
 		return m, err
 	}
@@ -80,13 +88,19 @@ func (g *GPU) Alloc(n int64) (m gpu.Memory, err error) {
 	if g.allocated()+n > g.Memory {
 		return m, fmt.Errorf("%w: CUDA_ERROR_OUT_OF_MEMORY", gpu.ErrMemory)
 	}
+	if shared && g.Alone != nil {
+		return m, g.Alone
+	}
 	slab := bytes.Repeat([]byte{Poison}, int(n))
 	if g.slabs == nil {
-		g.slabs, g.registered = map[uint64][]byte{}, map[*byte]int{}
+		g.slabs, g.shared = map[uint64][]byte{}, map[uint64]bool{}
 	}
 	m.Address = uint64(uintptr(unsafe.Pointer(&slab[0])))
 	g.slabs[m.Address] = slab
-	binary.LittleEndian.PutUint64(m.Handle[:], m.Address)
+	if shared {
+		g.shared[m.Address] = true
+		binary.LittleEndian.PutUint64(m.Handle[:], m.Address)
+	}
 	return m, nil
 }
 
@@ -100,7 +114,15 @@ func (g *GPU) Release(m gpu.Memory) error {
 		panic("fakegpu: released twice")
 	}
 	delete(g.slabs, m.Address)
+	delete(g.shared, m.Address)
 	return nil
+}
+
+// overrun writes wherever other processes can: mu is held.
+func (g *GPU) overrun() {
+	for address := range g.shared {
+		copy(g.slabs[address], bytes.Repeat([]byte{Poison}, len(g.slabs[address])))
+	}
 }
 
 // Run implements gpu.Driver. Memory on the host must stay as it is until the GPU has come to it.
@@ -123,6 +145,9 @@ func (g *GPU) Run(r gpu.Run) error {
 		if len(p.From) > 0 {
 			g.put(p, len(r.Launches) > 0)
 		}
+	}
+	if g.Overrun {
+		g.overrun()
 	}
 	for i := range r.Images {
 		g.decode(&r.Images[i])
@@ -221,7 +246,7 @@ func (g *GPU) Register(m []byte) error {
 	}
 	defer g.mu.Unlock()
 	if g.registered == nil {
-		g.slabs, g.registered = map[uint64][]byte{}, map[*byte]int{}
+		g.registered = map[*byte]int{}
 	}
 	if _, twice := g.registered[&m[0]]; twice {
 		return errors.New("registered twice")

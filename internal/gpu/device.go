@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/batchfs/batchfs/internal/cuda"
@@ -35,8 +36,10 @@ type Driver interface {
 	UUID() string
 	// Free is how many bytes of the GPU's memory nothing uses now.
 	Free() (int64, error)
-	// Alloc allocates n bytes, a multiple of SlabUnit, and exports them to other processes.
-	Alloc(n int64) (Memory, error)
+	// CannotShare is why other processes cannot open memory of the GPU; nil if they can, as far as is known.
+	CannotShare() error
+	// Alloc allocates n bytes, a multiple of SlabUnit, which other processes can open, and write to, if they are shared.
+	Alloc(n int64, shared bool) (Memory, error)
 	// Release frees what Alloc returned.
 	Release(Memory) error
 	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns what the pixels depend on: nvJPEG's version
@@ -56,7 +59,7 @@ type Driver interface {
 // Memory is an allocation on a GPU.
 type Memory struct {
 	Address uint64
-	Handle  [64]byte // for cuIpcOpenMemHandle in other processes
+	Handle  [64]byte // for cuIpcOpenMemHandle in other processes; zero if it is not shared
 }
 
 // SlabUnit is what slabs are multiples of. The driver gives smaller allocations a share of a
@@ -65,28 +68,27 @@ const SlabUnit = 2 << 20
 
 // Options are the settings of a Device.
 type Options struct {
-	// Limit is bytes for batches. 0: half of what is free on the GPU without them, whenever there is no room for a slot.
+	// Limit is bytes for batches, and at most half of it to make them in. 0: half of what is free on the GPU without them, whenever there is no room for a slot.
 	Limit int64
 	// Growth, from 1 to 4: memory that has to grow becomes at least this many times as large as
 	// it was, if the limit has room. 0 counts as 1.
 	Growth float64
 }
 
-// A Device is the memory of one GPU that batches are put into: slots of slabs. Slabs are
-// allocated as slots need them, up to a limit, and freed by Close alone, since other processes
-// map them. Until the first slot is needed, a Device takes nothing of the GPU. It is safe for
-// concurrent use.
+// A Device is the memory of one GPU that batches are put into, and made in: slots of slabs, which are
+// allocated as slots need them, up to a limit. Until the first slot is needed, a Device takes nothing
+// of the GPU. It is safe for concurrent use.
 type Device struct {
 	driver  Driver
 	options Options
 
-	growing sync.Mutex // held to allocate a slab
-	first   int64      // least size of the first slab
+	growing sync.Mutex // held to allocate a slab, or to free one
+	first   int64      // least size of the first slab of batches
 
 	// No call to the driver is made while mu is held.
 	mu     sync.Mutex
 	slabs  []*slab
-	used   int // slots in use
+	nvjpeg bool // it decodes, so that nothing can be made without memory to work in
 	stats  Stats
 	lost   error // why nothing is asked of the driver any more
 	closed bool
@@ -116,21 +118,31 @@ func (d *Device) Stats() Stats {
 	return s
 }
 
-// Slot returns memory for n bytes, with unspecified contents. The error is ErrFull if there will
-// be room when other slots are released, ErrMemory if there will not be, ErrLost, or another of
+// CannotShare is why no other process can read batches on the GPU; nil if others can, as far as is known.
+func (d *Device) CannotShare() error { return d.driver.CannotShare() }
+
+// Slot returns memory for a batch of n bytes, which other processes can open, with unspecified contents. The error is ErrFull
+// if there will be room when other slots are released, ErrMemory if there will not be, ErrLost, or another of
 // the driver's. It does not wait for room.
-func (d *Device) Slot(n int64) (*Slot, error) {
-	if s, err := d.take(n); s != nil || err != nil {
+func (d *Device) Slot(n int64) (*Slot, error) { return d.slot(n, true) }
+
+// slot returns memory that is shared, or no other process ever sees.
+func (d *Device) slot(n int64, shared bool) (*Slot, error) {
+	if s, err := d.take(n, shared); s != nil || err != nil {
 		return s, err
 	}
 	d.growing.Lock()
 	defer d.growing.Unlock()
 	for { // other callers make room, and take it, at any time
-		if s, err := d.take(n); s != nil || err != nil {
+		if s, err := d.take(n, shared); s != nil || err != nil {
 			return s, err
 		}
-		if err := d.grow(n); err != nil {
-			if err = d.refusal(n, err); err != nil {
+		err := d.grow(n, shared)
+		for err != nil && (errors.Is(err, ErrFull) || errors.Is(err, ErrMemory)) && d.freeWork(n, shared) {
+			err = d.grow(n, shared)
+		}
+		if err != nil {
+			if err = d.refusal(n, shared, err); err != nil {
 				return nil, err
 			}
 		}
@@ -139,12 +151,12 @@ func (d *Device) Slot(n int64) (*Slot, error) {
 
 // Room is Slot without a call to the driver: nil if slots in use take all that is allocated.
 func (d *Device) Room(n int64) *Slot {
-	s, _ := d.take(n)
+	s, _ := d.take(n, true)
 	return s
 }
 
 // take finds room for a slot; nil, nil: there is none.
-func (d *Device) take(n int64) (*Slot, error) {
+func (d *Device) take(n int64, shared bool) (*Slot, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lost != nil {
@@ -154,14 +166,14 @@ func (d *Device) take(n int64) (*Slot, error) {
 	var best *slab
 	room := int64(0)
 	for _, s := range d.slabs {
-		if r := s.room(need); r > 0 && (best == nil || r < room) {
+		if r := s.room(need); s.shared == shared && r > 0 && (best == nil || r < room) {
 			best, room = s, r
 		}
 	}
 	if best == nil {
 		return nil, nil
 	}
-	d.used++
+	best.used++
 	d.stats.Real += n
 	d.stats.MaxReal = max(d.stats.MaxReal, n)
 	return &Slot{device: d, slab: best, offset: best.take(need), size: n, holders: 1}, nil
@@ -169,26 +181,92 @@ func (d *Device) take(n int64) (*Slot, error) {
 
 // grow allocates a slab for a slot of n bytes, larger by the growth factor or for what Presize
 // said if there is room for that; growing is held.
-func (d *Device) grow(n int64) error {
+func (d *Device) grow(n int64, shared bool) error {
 	limit, err := d.limit()
 	if err != nil {
 		return err
 	}
 	held, need := d.Stats().Reserved, roundUp(max(n, 1), SlabUnit)
-	left := limit - held
+	left, like := limit-held, d.reserved(shared)
+	if !shared {
+		left = min(left, toWork(limit)-like)
+	}
 	if need > left {
 		return ErrFull
 	}
-	more := roundUp(int64((d.options.Growth-1)*float64(held)), SlabUnit)
-	if held == 0 {
+	more := roundUp(int64((d.options.Growth-1)*float64(like)), SlabUnit)
+	if like == 0 && shared {
 		more = d.first
 	}
 	if more > need && more <= left {
-		if err := d.allocate(more); !errors.Is(err, ErrMemory) {
+		if err := d.allocate(more, shared); !errors.Is(err, ErrMemory) {
 			return err
 		}
 	}
-	return d.allocate(need)
+	return d.allocate(need, shared)
+}
+
+// toWork is how many bytes of a limit the GPU may work in, so that there is room for batches, too.
+func toWork(limit int64) int64 { return roundUp(limit/2, SlabUnit) }
+
+// reserved is how many bytes are in slabs of a kind.
+func (d *Device) reserved(shared bool) (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.slabs {
+		if s.shared == shared {
+			n += s.size
+		}
+	}
+	return n
+}
+
+// freeWork frees slabs that nobody works in, for one of batches or a larger one to work in, of at least n bytes; growing is
+// held. It returns false if that does not help.
+func (d *Device) freeWork(n int64, shared bool) bool {
+	var idle []*slab
+	d.mu.Lock()
+	if kept := d.kept(shared); d.fits(n, shared) {
+		d.slabs = slices.DeleteFunc(d.slabs, func(s *slab) bool {
+			if s.shared || s.used > 0 || s == kept {
+				return false
+			}
+			idle = append(idle, s)
+			d.stats.Reserved -= s.size
+			return true
+		})
+	}
+	d.mu.Unlock()
+	for _, s := range idle {
+		_ = d.ask(func() error { return d.driver.Release(s.memory) }) // if it fails, what is asked for next does, too
+	}
+	return len(idle) > 0
+}
+
+// kept is the slab to work in that is not freed for batches: the largest that nvJPEG has, without which there would be none
+// at all; nil: there is no such slab. mu is held.
+func (d *Device) kept(forBatches bool) (largest *slab) {
+	for _, s := range d.slabs {
+		if d.nvjpeg && forBatches && !s.shared && (largest == nil || s.size > largest.size) {
+			largest = s
+		}
+	}
+	return largest
+}
+
+// fits reports whether the limit has room for n bytes beside the slabs of batches, which stay as others map them, and the one
+// that is kept. mu is held.
+func (d *Device) fits(n int64, shared bool) bool {
+	left, kept := d.stats.Limit, d.kept(shared)
+	for _, s := range d.slabs {
+		if s.shared || s == kept {
+			left -= s.size
+		}
+	}
+	if !shared {
+		left = min(left, toWork(d.stats.Limit))
+	}
+	return roundUp(max(n, 1), SlabUnit) <= left
 }
 
 // limit is the most that slabs may take together; growing is held. Others come and go on the GPU, so what is free is asked
@@ -208,14 +286,14 @@ func (d *Device) limit() (int64, error) {
 	return d.stats.Limit, err
 }
 
-func (d *Device) allocate(n int64) error {
-	memory, err := d.driver.Alloc(n)
+func (d *Device) allocate(n int64, shared bool) error {
+	memory, err := d.driver.Alloc(n, shared)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
 		return d.note(err)
 	}
-	d.slabs = append(d.slabs, newSlab(memory, n))
+	d.slabs = append(d.slabs, newSlab(memory, n, shared))
 	d.stats.Reserved += n
 	d.stats.MaxReserved = max(d.stats.MaxReserved, d.stats.Reserved)
 	return nil
@@ -230,29 +308,35 @@ func (d *Device) note(err error) error {
 }
 
 // refusal says whether a slot for which there was no room will ever have some; nil: there is some now.
-func (d *Device) refusal(n int64, err error) error {
+func (d *Device) refusal(n int64, shared bool, err error) error {
 	if !errors.Is(err, ErrFull) && !errors.Is(err, ErrMemory) {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fits := false // once all slots are released
+	now, later, worked := false, false, false
 	for _, s := range d.slabs {
-		fits = fits || s.size >= roundUp(max(n, 1), slotUnit)
+		if s.shared == shared && s.size >= roundUp(max(n, 1), slotUnit) {
+			now, later = now || s.used == 0, true
+		}
+		worked = worked || !s.shared && s.used > 0
+	}
+	if errors.Is(err, ErrFull) && d.fits(n, shared) { // in place of what is being worked in
+		now, later = now || !worked, true
 	}
 	switch {
-	case fits && d.used == 0:
+	case now:
 		return nil
-	case fits:
+	case later:
 		return ErrFull
 	case errors.Is(err, ErrMemory):
 		return err
 	}
-	return fmt.Errorf("%w: a batch takes %d bytes; the limit is %d, and %d of it are in allocations that are too small",
+	return fmt.Errorf("%w: %d bytes are needed; the limit is %d, and %d of it are in allocations that are too small, or needed to decode",
 		ErrMemory, n, d.stats.Limit, d.stats.Reserved)
 }
 
-// Presize makes the first slab large enough for n slots of size bytes, if the limit allows it.
+// Presize makes the first slab of batches large enough for n of size bytes, if the limit allows it.
 func (d *Device) Presize(size int64, n int) {
 	d.growing.Lock()
 	defer d.growing.Unlock()
@@ -268,6 +352,9 @@ func (d *Device) OpenNVJPEG(gray bool) (name string, err error) {
 		name, err = d.driver.OpenNVJPEG(gray)
 		return err
 	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nvjpeg = err == nil
 	return name, err
 }
 

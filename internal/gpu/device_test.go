@@ -8,8 +8,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/layout"
 )
 
 func slot(t *testing.T, d *gpu.Device, n int64) *gpu.Slot {
@@ -258,4 +262,63 @@ func TestRoomWhileTheDriverIsAsked(t *testing.T) {
 	first := slot(t, d, 2<<20)
 	held = first
 	slot(t, d, 2<<20).Release()
+}
+
+// TestRoomToWork: what is made on the GPU is made in memory of its own, which gives way to batches, unless nvJPEG needs it.
+func TestRoomToWork(t *testing.T) {
+	if !fakegpu.Kernels {
+		t.Skip("SKIPPED: the GPU's kernels need cgo here")
+	}
+	for _, nvjpeg := range []bool{false, true} {
+		d := gpu.New(&fakegpu.GPU{Memory: 1 << 30}, gpu.Options{Limit: 4 << 20})
+		defer d.Close()
+		if nvjpeg {
+			if _, err := d.OpenNVJPEG(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		makeOne(t, d)
+		first := slot(t, d, 2<<20)
+		makeOne(t, d)
+		second, err := d.Slot(2 << 20)
+		want := error(nil)
+		if nvjpeg {
+			want = gpu.ErrFull
+		}
+		if !errors.Is(err, want) {
+			t.Fatalf("nvJPEG %t: %v", nvjpeg, err)
+		}
+		if first.Release(); nvjpeg {
+			makeOne(t, d)
+		} else {
+			second.Release()
+		}
+		if s := d.Stats(); s.Reserved != 4<<20 || s.Real != 0 {
+			t.Errorf("nvJPEG %t: %+v", nvjpeg, s)
+		}
+	}
+}
+
+// makeOne makes a batch of one small image.
+func makeOne(t *testing.T, d *gpu.Device) {
+	t.Helper()
+	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := layout.NewSpec(1, 8, 8, 3, layout.Uint8, layout.NHWC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := decode.Header{Format: decode.PNG, Width: 8, Height: 8, Orientation: 1}
+	job := pixels.Options{}.Plan(head, resample.Options{Mode: resample.Stretch, Height: 8, Width: 8}.Choose(0, 0, 8, 8), pixels.Target{})
+	p, err := gpu.NewPlan(gpu.Tensor{Spec: spec, Converter: converter}, []gpu.Sample{{Job: job}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := make([]byte, p.Host())
+	p.Put(host, 0)
+	if _, _, err := d.Make(p, host); err != nil {
+		t.Fatal(err)
+	}
 }

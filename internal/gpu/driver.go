@@ -10,7 +10,7 @@ import (
 	"github.com/batchfs/batchfs/internal/cuda"
 )
 
-// Find returns the driver of a GPU: that of the first usable one for "auto", or of the one with a
+// Find returns the driver of a GPU: that of the first one for "auto" (rather a whole one), or of the one with a
 // number or UUID. It takes nothing of the GPU yet. The error says why there is none.
 func Find(which string) (Driver, error) {
 	nvidia, err := cuda.Open()
@@ -24,40 +24,45 @@ func Find(which string) (Driver, error) {
 	var names []string
 	for _, d := range devices {
 		if which == "auto" && !d.MIG || which == strconv.Itoa(d.Ordinal) || which == d.UUID {
-			return newDriver(d)
+			return newDriver(d), nil
 		}
 		names = append(names, fmt.Sprintf("%d: %s (%s)", d.Ordinal, d.UUID, d.Name))
 	}
 	if which == "auto" && len(devices) > 0 {
-		return newDriver(devices[0])
+		return newDriver(devices[0]), nil
 	}
 	return nil, fmt.Errorf("there is no GPU %s, only %s", which, strings.Join(names, ", "))
 }
 
-func newDriver(d cuda.Device) (Driver, error) {
-	if d.MIG {
-		return nil, fmt.Errorf("%s is a part of a GPU (MIG), whose memory other processes cannot map", d.UUID)
-	}
+func newDriver(d cuda.Device) Driver {
 	made := &driver{
-		uuid: d.UUID, name: d.Name, memory: thread{device: d}, copying: kernels{thread: thread{device: d}},
-		running: make(chan *kernels, runners),
+		device: d, memory: thread{device: d}, copying: runner{thread: thread{device: d}},
+		running: make(chan *runner, runners),
 	}
 	for range runners {
-		made.running <- &kernels{thread: thread{device: d}}
+		made.running <- &runner{thread: thread{device: d}, kernels: &made.kernels}
 	}
-	return made, nil
+	return made
 }
 
 // A driver is NVIDIA's. It has several threads, so that only the callers that asked for a copy, or for
 // kernels, wait for them.
 type driver struct {
-	uuid, name string
-	memory     thread
-	copying    kernels       // for Runs without any
-	running    chan *kernels // those that nobody uses
+	device  cuda.Device
+	memory  thread
+	kernels kernels
+	copying runner       // for Runs without kernels
+	running chan *runner // those for Runs with kernels that nobody uses
 }
 
-func (d *driver) UUID() string { return d.uuid }
+func (d *driver) UUID() string { return d.device.UUID }
+
+func (d *driver) CannotShare() error {
+	if d.device.MIG {
+		return fmt.Errorf("%s is a part of a GPU (MIG), whose memory other processes cannot map", d.device.UUID)
+	}
+	return nil
+}
 
 func (d *driver) Free() (free int64, err error) {
 	err = d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) (err error) {
@@ -67,17 +72,18 @@ func (d *driver) Free() (free int64, err error) {
 	return free, err
 }
 
-func (d *driver) Alloc(n int64) (m Memory, err error) {
+func (d *driver) Alloc(n int64, shared bool) (m Memory, err error) {
 	err = d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error {
 		p, err := t.Alloc(n)
 		if err != nil {
 			return err
 		}
-		handle, err := t.Export(p)
-		if err != nil {
+		if m.Address = uint64(p); !shared {
+			return nil
+		}
+		if m.Handle, err = t.Export(p); err != nil {
 			return errors.Join(err, t.Free(p))
 		}
-		m = Memory{uint64(p), handle}
 		return nil
 	})
 	return m, err
@@ -99,7 +105,7 @@ func (d *driver) Close() (err error) {
 	for range runners {
 		err = errors.Join(err, (<-d.running).close())
 	}
-	return errors.Join(err, d.copying.close(), d.memory.close())
+	return errors.Join(err, d.copying.close(), d.kernels.unload(&d.memory), d.memory.close())
 }
 
 // A thread runs one call after another, with the GPU's context and a stream. It starts with the

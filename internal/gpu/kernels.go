@@ -16,6 +16,14 @@ type Launch struct {
 	Threads, Shared int
 }
 
+// The kernels, which doc.go describes.
+const (
+	entropyKernel   = "bfs_entropy"
+	transformKernel = "bfs_transform"
+	convertKernel   = "bfs_convert"
+	placeKernel     = "bfs_place"
+)
+
 const (
 	mostShared = 48 << 10  // that every GPU has without asking for more
 	mostGrid   = 1<<16 - 1 // along all axes but the first
@@ -36,14 +44,14 @@ func (p *Plan) Launches() (all []Launch) {
 			blocks, rows = max(blocks, int(p.samples[i].packed.Blocks)), max(rows, p.samples[i].Job.Region.H)
 		}
 		all = []Launch{
-			{"bfs_entropy", [3]int{n, 1, 1}, entropyThreads, 4 + 12*entropyThreads},
-			{"bfs_transform", [3]int{(blocks + transformed - 1) / transformed, s.C, min(n, p.grid)}, 8 * transformed, 160 * transformed},
-			{"bfs_convert", [3]int{1, min(rows, p.grid), min(n, p.grid)}, 128, 0},
+			{entropyKernel, [3]int{n, 1, 1}, entropyThreads, 4 + 12*entropyThreads},
+			{transformKernel, [3]int{(blocks + transformed - 1) / transformed, s.C, min(n, p.grid)}, 8 * transformed, 160 * transformed},
+			{convertKernel, [3]int{1, min(rows, p.grid), min(n, p.grid)}, 128, 0},
 		}
 	}
 	if len(p.samples) > 0 && s.SampleBytes() > 0 {
 		tiles := (s.W + p.tile - 1) / p.tile
-		all = append(all, Launch{"bfs_place", [3]int{tiles, min(s.H, p.grid), min(len(p.samples), p.grid)}, 128, p.shared(p.tile)})
+		all = append(all, Launch{placeKernel, [3]int{tiles, min(s.H, p.grid), min(len(p.samples), p.grid)}, 128, p.shared(p.tile)})
 	}
 	return all
 }

@@ -58,7 +58,7 @@ func (p *Plan) Device() int { return p.Staging + p.Work + p.returned() }
 // which samples are not in the tensor, as [Plan.Left] does. The error is one of Slot, or of the driver; unless it is
 // ErrLost, the GPU no longer uses host, nor the slot.
 func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err error) {
-	slot, err := d.Slot(int64(p.Device()))
+	slot, err := d.slot(int64(p.Device()), false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/batchfs/batchfs/internal/cuda"
 )
@@ -10,12 +11,11 @@ import (
 // runners is how many Runs there can be at once: while one waits for its kernels, another one copies.
 const runners = 2
 
-// kernels are a thread that does Runs. They are loaded with the first one that has any.
-type kernels struct {
+// A runner is a thread that does Runs.
+type runner struct {
 	thread
-	jpegs     *cuda.JPEGDecoder // nil: nvJPEG is not used
-	module    *cuda.Module
-	functions map[string]cuda.Function
+	kernels *kernels
+	jpegs   *cuda.JPEGDecoder // nil: nvJPEG is not used
 }
 
 func (d *driver) Run(r Run) error {
@@ -25,8 +25,10 @@ func (d *driver) Run(r Run) error {
 		defer func() { d.running <- k }()
 	}
 	return k.do(func(t *cuda.Thread, s *cuda.Stream) error {
-		if err := k.load(t, r.Launches); err != nil {
-			return err
+		if len(r.Launches) > 0 {
+			if err := k.kernels.load(t); err != nil {
+				return err
+			}
 		}
 		return errors.Join(k.start(r, s), settle(s))
 	})
@@ -54,32 +56,50 @@ func (d *driver) OpenNVJPEG(gray bool) (name string, err error) {
 		}
 		d.running <- k
 	}
-	return fmt.Sprintf("nvJPEG %s, %s, on %s", version, name, d.name), err
+	return fmt.Sprintf("nvJPEG %s, %s, on %s", version, name, d.device.Name), err
 }
 
-func (k *kernels) load(t *cuda.Thread, all []Launch) (err error) {
-	if k.module == nil && len(all) > 0 {
-		if k.module, err = t.Load(PTX); err != nil {
-			k.module = nil
-			return err
-		}
-		k.functions = map[string]cuda.Function{}
-	}
-	for _, l := range all {
-		if _, found := k.functions[l.Kernel]; found {
-			continue
-		}
-		f, err := k.module.Function(l.Kernel)
+// kernels are the code on the GPU. The context of a GPU has it once, for all threads.
+type kernels struct {
+	mu        sync.Mutex
+	module    *cuda.Module             // nil: not loaded yet
+	functions map[string]cuda.Function // all of them, once they are loaded
+}
+
+// load compiles the kernels, unless that was done.
+func (k *kernels) load(t *cuda.Thread) (err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.module == nil {
+		module, err := t.Load(PTX)
 		if err != nil {
 			return err
 		}
-		k.functions[l.Kernel] = f
+		k.module = module
 	}
+	if k.functions != nil {
+		return nil
+	}
+	functions := map[string]cuda.Function{}
+	for _, name := range []string{entropyKernel, transformKernel, convertKernel, placeKernel} {
+		if functions[name], err = k.module.Function(name); err != nil {
+			return err
+		}
+	}
+	k.functions = functions
 	return nil
 }
 
-// start gives a stream all of a Run.
-func (k *kernels) start(r Run, s *cuda.Stream) error {
+// unload undoes load. Nothing runs any more.
+func (k *kernels) unload(on *thread) error {
+	if k.module == nil {
+		return nil
+	}
+	return on.do(func(*cuda.Thread, *cuda.Stream) error { return k.module.Close() })
+}
+
+// start gives a stream all of a Run, whose kernels are loaded.
+func (k *runner) start(r Run, s *cuda.Stream) error {
 	for _, p := range r.Put {
 		if len(p.From) == 0 {
 			continue
@@ -94,7 +114,7 @@ func (k *kernels) start(r Run, s *cuda.Stream) error {
 		}
 	}
 	for _, l := range r.Launches {
-		if err := k.functions[l.Kernel].Launch(l.Grid, [3]int{l.Threads, 1, 1}, l.Shared, s, cuda.Pointer(r.At)); err != nil {
+		if err := k.kernels.functions[l.Kernel].Launch(l.Grid, [3]int{l.Threads, 1, 1}, l.Shared, s, cuda.Pointer(r.At)); err != nil {
 			return err
 		}
 	}
@@ -124,15 +144,11 @@ func settle(s *cuda.Stream) error {
 	return err
 }
 
-// close unloads the kernels and nvJPEG's decoder, and ends the thread.
-func (k *kernels) close() (err error) {
+// close frees nvJPEG's decoder, and ends the thread.
+func (k *runner) close() (err error) {
 	if k.jpegs != nil {
 		err = k.do(func(*cuda.Thread, *cuda.Stream) error { return k.jpegs.Close() })
 		k.jpegs = nil
-	}
-	if k.module != nil {
-		err = errors.Join(err, k.do(func(*cuda.Thread, *cuda.Stream) error { return k.module.Close() }))
-		k.module = nil
 	}
 	return errors.Join(err, k.thread.close())
 }

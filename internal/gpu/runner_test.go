@@ -76,7 +76,7 @@ type hasty struct{ *driver }
 func (d hasty) Run(r Run) error {
 	k := <-d.running
 	defer func() { d.running <- k }()
-	return k.do(func(t *cuda.Thread, s *cuda.Stream) error { return errors.Join(k.load(t, r.Launches), k.start(r, s)) })
+	return k.do(func(t *cuda.Thread, s *cuda.Stream) error { return errors.Join(k.kernels.load(t), k.start(r, s)) })
 }
 
 // decode makes a batch three times from one buffer, as the engine does, the last time in a slot of which it is the upper
@@ -99,7 +99,7 @@ func (d *deed) decode(device *Device, nvjpeg bool) error {
 	if err == nil {
 		defer device.Unregister(host)
 	}
-	for range 2 {
+	for range 2 { // in turns, by two runners
 		clear(host)
 		p.Put(host, 0)
 		p.Put(host, 1)
@@ -108,6 +108,9 @@ func (d *deed) decode(device *Device, nvjpeg bool) error {
 			d.Wrong = d.Wrong || !slices.Equal(left, []int{1}) || !bytes.Equal(tensor[:len(want)], want)
 		}
 		err = errors.Join(err, failed)
+	}
+	if device.CannotShare() != nil {
+		return err
 	}
 	slot, failed := device.Slot(2 * half)
 	if failed != nil {
@@ -175,6 +178,13 @@ func TestMake(t *testing.T) {
 	}
 	if d, _ := run(t, driver, "decode", fakecuda.Config{PTX: 50}); d.Error == "" || d.Wrong {
 		t.Errorf("an old driver: %+v", d)
+	}
+	if d, _ := run(t, driver, "decode alone", fakecuda.Config{MIG: true}); d.Wrong || d.Error != "" {
+		t.Errorf("a part of a GPU: %+v", d)
+	}
+	twice := fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuModuleLoadData", Nth: 2, Code: 2}}}
+	if d, _ := run(t, driver, "decode", twice); d.Error != "" {
+		t.Errorf("the kernels are loaded twice: %+v", d)
 	}
 }
 

@@ -9,13 +9,17 @@ const slotUnit = 512
 type slab struct {
 	memory Memory
 	size   int64
+	shared bool   // other processes can open it
 	free   []span // in order, none adjacent to the next
+	used   int    // slots
 }
 
 // A span is a part of a slab, in bytes.
 type span struct{ from, to int64 }
 
-func newSlab(m Memory, size int64) *slab { return &slab{m, size, []span{{0, size}}} }
+func newSlab(m Memory, size int64, shared bool) *slab {
+	return &slab{memory: m, size: size, shared: shared, free: []span{{0, size}}}
+}
 
 // tightest is the index of the smallest free span of at least n bytes; -1: there is none.
 func (s *slab) tightest(n int64) int {
@@ -61,7 +65,7 @@ func (s *slab) give(from, n int64) {
 	}
 }
 
-// A Slot is the memory of one batch on a GPU. It belongs to the caller of Device.Slot, who holds it, and
+// A Slot is memory on a GPU, of one batch. It belongs to the caller of Device.Slot, who holds it, and
 // to those for whom Hold was called, until all have called Release.
 type Slot struct {
 	device  *Device
@@ -97,8 +101,8 @@ func (s *Slot) Release() {
 		return
 	}
 	s.slab.give(s.offset, roundUp(max(s.size, 1), slotUnit))
+	s.slab.used--
 	s.slab = nil
-	d.used--
 	d.stats.Real -= s.size
 }
 

@@ -164,7 +164,7 @@ func (p *profiler) start(ctx context.Context, s convert.Shares, n int, storage d
 		return nil, errors.Join(err, m.Close())
 	}
 	r := &reading{mix: m, engine: e, ahead: o.PrefetchDepth + 1, form: layout.NPY}
-	if o.DecodeOnDevice || o.NVJPEG != "" {
+	if e.HasGPU() && (o.DecodeOnDevice || o.NVJPEG != "") {
 		r.form = layout.CUDA // batches stay where they are made
 	}
 	images, began := 0, time.Now()
