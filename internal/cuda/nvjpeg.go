@@ -18,11 +18,15 @@ static nvjpegStatus_t decode(nvjpegHandle_t handle, nvjpegJpegState_t state, con
 import "C"
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"runtime"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/batchfs/batchfs/internal/dynlib"
@@ -133,17 +137,19 @@ func (d *JPEGDecoder) Close() error {
 	return cmp.Or(errs[:]...)
 }
 
-// Decode has a stream decode whole images, as they are stored. It returns once it is known which of them nvJPEG refuses, of which it notes
-// that, and leaves the pixels undefined: that depends on the image alone. All data must stay as it is until the stream is done.
+// Decode has a stream decode whole images, as they are stored. It returns once it is known which of them nvJPEG refuses, or always fails
+// at while it decodes others, of which it notes that, and leaves the pixels undefined: that depends on the image alone. All data must stay
+// as it is until the stream is done.
 // After an error, too, the stream may still be at work. The error may be ErrMemory or ErrNVJPEG.
 func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 	var taken []*JPEG
 	for i := range images {
-		refused, err := d.refuses(images[i].Data)
+		images[i].Refused = false
+		err := d.judge(s, &images[i], func() (C.nvjpegStatus_t, string) { return d.examine(images[i].Data) })
 		if err != nil {
 			return err
 		}
-		if images[i].Refused = refused; refused {
+		if images[i].Refused {
 			continue
 		}
 		// Engines have been seen to skip an image without a word. Its pixels must not be those of another one.
@@ -166,39 +172,91 @@ func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 	return nil
 }
 
-// refuses reports whether an image is of a kind that is not decoded.
-func (d *JPEGDecoder) refuses(data []byte) (bool, error) {
-	call, unsupported := "nvjpegJpegStreamParseHeader", C.int(0)
-	status := C.nvjpegJpegStreamParseHeader(d.handle, (*C.uchar)(address(data)), C.size_t(len(data)), d.header)
-	if status == C.NVJPEG_STATUS_SUCCESS && d.hardware {
-		call, status = "nvjpegDecodeBatchedSupportedEx", C.nvjpegDecodeBatchedSupportedEx(d.handle, d.header, d.params, &unsupported)
+// examine looks at the header of an image. It is refused if it is of a kind that is not decoded.
+func (d *JPEGDecoder) examine(data []byte) (status C.nvjpegStatus_t, call string) {
+	call, status = "nvjpegJpegStreamParseHeader", C.nvjpegJpegStreamParseHeader(d.handle, (*C.uchar)(address(data)), C.size_t(len(data)), d.header)
+	if status != C.NVJPEG_STATUS_SUCCESS || !d.hardware {
+		return status, call
 	}
-	if refusal(status) {
-		return true, nil
+	unsupported := C.int(0)
+	call, status = "nvjpegDecodeBatchedSupportedEx", C.nvjpegDecodeBatchedSupportedEx(d.handle, d.header, d.params, &unsupported)
+	if status == C.NVJPEG_STATUS_SUCCESS && unsupported != 0 {
+		status = C.NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED
 	}
-	return unsupported != 0, jpegError(call, status)
+	return status, call
 }
 
-// decodeSome decodes images, and if nvJPEG refuses all of them, as one is bad, each by itself.
+// decodeSome decodes images, and if nvJPEG does not decode all of them, as one is bad, each by itself.
 func (d *JPEGDecoder) decodeSome(s *Stream, images []*JPEG) error {
-	status, call := d.decode(s, images)
-	switch {
-	case !refusal(status):
-		return jpegError(call, status)
-	case len(images) == 1:
-		images[0].Refused = true
-		return nil
+	if len(images) > 1 {
+		status, call := d.decode(s, images)
+		if !refusal(status) && !failure(status) {
+			return jpegError(call, status)
+		}
 	}
 	for i := range images {
 		if err := s.Synchronize(); err != nil {
 			return err
 		}
-		if err := d.decodeSome(s, images[i:i+1]); err != nil {
+		if err := d.judge(s, images[i], func() (C.nvjpegStatus_t, string) { return d.decode(s, images[i:i+1]) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// judge finds out whether nvJPEG refuses an image, or fails at something with it. It is tried twice. If nvJPEG still decodes
+// another image, then it refuses this one, in its way; else it has failed for no fault of the image.
+func (d *JPEGDecoder) judge(s *Stream, image *JPEG, try func() (C.nvjpegStatus_t, string)) error {
+	var failed error
+	for range 2 {
+		status, call := try()
+		if image.Refused = refusal(status); image.Refused {
+			return nil
+		}
+		if failed = jpegError(call, status); !failure(status) {
+			return failed
+		}
+		if err := d.renew(s); err != nil {
+			return err
+		}
+	}
+	good := plainJPEG()
+	to, err := new(Thread).Alloc(plainSide * plainSide * 3)
+	if err != nil {
+		return err
+	}
+	status, _ := d.examine(good)
+	if status == C.NVJPEG_STATUS_SUCCESS {
+		status, _ = d.decode(s, []*JPEG{{Data: good, To: to, Pitch: plainSide * 3, Rows: plainSide}})
+	}
+	if image.Refused = status == C.NVJPEG_STATUS_SUCCESS; image.Refused {
+		failed = nil
+	}
+	return errors.Join(failed, d.renew(s), new(Thread).Free(to))
+}
+
+// renew replaces what a failure may have spoiled. The stream is done then.
+func (d *JPEGDecoder) renew(s *Stream) error {
+	if err := s.Synchronize(); err != nil {
+		return err
+	}
+	var state C.nvjpegJpegState_t
+	if err := jpegError("nvjpegJpegStateCreate", C.nvjpegJpegStateCreate(d.handle, &state)); err != nil {
+		return err
+	}
+	d.state, state = state, d.state
+	return jpegError("nvjpegJpegStateDestroy", C.nvjpegJpegStateDestroy(state))
+}
+
+const plainSide = 64
+
+// plainJPEG is an image that nvJPEG decodes if it works at all.
+var plainJPEG = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	_ = jpeg.Encode(&b, image.NewYCbCr(image.Rect(0, 0, plainSide, plainSide), image.YCbCrSubsampleRatio420), nil) // to memory
+	return b.Bytes()
+})
 
 func (d *JPEGDecoder) decode(s *Stream, images []*JPEG) (status C.nvjpegStatus_t, call string) {
 	n := len(images)
@@ -225,6 +283,11 @@ func refusal(status C.nvjpegStatus_t) bool {
 		return true
 	}
 	return false
+}
+
+// failure reports whether a status may be about an image or not: the device's work failed, which an image may always lead to.
+func failure(status C.nvjpegStatus_t) bool {
+	return status == C.NVJPEG_STATUS_EXECUTION_FAILED || status == C.NVJPEG_STATUS_INTERNAL_ERROR
 }
 
 // jpegError is the error of a call.
