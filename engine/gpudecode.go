@@ -21,8 +21,9 @@ import (
 // of a file's codes begins, all at once, and start anywhere only by way of that.
 
 const (
-	mostOnDevice     = 64        // samples of a portion
-	mostDeviceBytes  = 256 << 20 // on the GPU for a portion
+	mostOnDevice     = 256       // samples of a portion: the fewer there are, the more often kernels take turns with those of training
+	fewOnDevice      = 64        // of one that is not divided further where there is little room
+	mostDeviceBytes  = 512 << 20 // on the GPU for a portion
 	mostDevicePixels = 4 << 20   // of an image: one block of threads decodes all its codes, and all others of the portion wait
 	stagingUnit      = 1 << 20
 	processorsPerGPU = 4 // beyond two workers for the GPU, there is one more for each so many: one loads while another waits
@@ -130,13 +131,17 @@ func (w *gpuWorker) make(hands []*load) {
 	var failed error
 	if all.opts.NVJPEG != "" {
 		failed = w.makeByNVJPEG(fetched)
-	} else if made, err := w.makeOnDevice(fetched); err != nil {
-		all.device.decodingFailed(err)
-	} else if made > 0 {
-		all.device.share.deviceTook(began, made)
-		all.meter.decoded(JPEGStats{GPU: int64(made)})
 	} else {
-		all.device.share.rest() // nothing is of a kind that the GPU decodes
+		made, err := w.makeOnDevice(fetched)
+		if err != nil {
+			all.device.decodingFailed(err)
+		} else if made == 0 {
+			all.device.share.rest() // there is no room, or nothing is of a kind that the GPU decodes
+		}
+		if made > 0 {
+			all.device.share.deviceTook(began, made)
+			all.meter.decoded(JPEGStats{GPU: int64(made)})
+		}
 	}
 	handedBack := false
 	for i, l := range hands {
@@ -178,21 +183,33 @@ func (w *gpuWorker) takes(l *load) bool {
 	return head.Format == decode.JPEG && int64(head.Height)*int64(head.Width) <= mostDevicePixels
 }
 
-// makeOnDevice makes samples on the GPU, and notes which. How many is 0 if the GPU has no room, or decodes none of them.
-// After an error, the staging buffer stays as it is until the engine ends, since a lost GPU may still use it.
-func (w *gpuWorker) makeOnDevice(hands []*load) (made int, err error) {
+// makeOnDevice makes samples on the GPU, at once if there is room for that, and notes which. How many is 0 if the GPU has no
+// room, or decodes none of them. After an error, the staging buffer stays as it is until the engine ends, since a lost GPU may
+// still use it.
+func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 	defer catch(&err)
-	in := w.holdSlot()
-	defer release(in)
-	plan, on := w.planOnDevice(hands, in)
-	if plan == nil {
-		return 0, nil
+	for most := len(of); len(of) > 0; {
+		in := w.holdSlot()
+		n := min(most, len(of))
+		plan, on, rest := w.planOnDevice(of[:n], in)
+		done := 0
+		if plan != nil {
+			done, err = w.runOnDevice(plan, on, in)
+		}
+		release(in)
+		full := errors.Is(err, errNoRoom) || errors.Is(err, gpu.ErrFull)
+		switch {
+		case err == nil:
+			made, of = made+done, append(rest, of[n:]...)
+		case (full || errors.Is(err, gpu.ErrMemory)) && len(on) > fewOnDevice: // there may be room for fewer
+			most, err = len(on)/2, nil
+		case full:
+			return made, nil
+		default:
+			return made, err
+		}
 	}
-	made, err = w.runOnDevice(plan, on, in)
-	if errors.Is(err, errNoRoom) || errors.Is(err, gpu.ErrFull) {
-		return 0, nil
-	}
-	return made, err
+	return made, nil
 }
 
 // runOnDevice makes samples as planned, in the batch's slot if that is there. The error is errNoRoom without memory for the staging buffer.
@@ -293,8 +310,8 @@ func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, 
 }
 
 // planOnDevice plans the samples that the GPU decodes, as many as fit, in the batch's slot or, without one, in a tensor of
-// their own; nil: none.
-func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (*gpu.Plan, []*load) {
+// their own; nil: none. The rest did not fit beside them.
+func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (plan *gpu.Plan, planned, rest []*load) {
 	all := w.batches
 	to := gpu.Tensor{Spec: w.hands[0].item.b.spec, Converter: all.catalog.Converter, Fill: all.opts.Fill, In: in}
 	o, nvjpeg := w.hands[0].pixelOptions, all.opts.NVJPEG != ""
@@ -313,7 +330,7 @@ func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (*gpu.Plan, []*load) 
 		}
 		plan, err := gpu.NewPlan(to, samples)
 		if err != nil {
-			return nil, nil
+			return nil, nil, nil
 		}
 		var kept []*load
 		for i, h := range on {
@@ -321,15 +338,18 @@ func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (*gpu.Plan, []*load) 
 				kept = append(kept, h)
 			}
 		}
-		if plan.Device() > mostDeviceBytes && !(nvjpeg && len(on) == 1) {
-			kept = kept[:len(kept)/2]
+		if n := len(kept); n == 1 && !nvjpeg && plan.Device() > mostDeviceBytes {
+			kept = nil
+		} else if n > 1 && plan.Device() > mostDeviceBytes {
+			fit := max(1, n*mostDeviceBytes/plan.Device())
+			kept, rest = kept[:fit], slices.Concat(kept[fit:], rest)
 		}
 		if len(kept) == len(on) {
-			return plan, on
+			return plan, on, rest
 		}
 		on = kept
 	}
-	return nil, nil
+	return nil, nil, rest
 }
 
 // growStaging makes the worker's staging buffer at least n bytes large. Other memory gives way only if processors cannot make
@@ -345,7 +365,6 @@ func (w *gpuWorker) growStaging(n int) error {
 	if all.opts.NVJPEG != "" {
 		buf, err = all.memory.buffer(w.hands[0].item.b, size)
 	} else if buf, err = all.memory.pool.Get(size); err != nil {
-		all.device.share.rest()
 		err = errNoRoom
 	}
 	if err != nil {

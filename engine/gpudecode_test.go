@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -242,6 +243,33 @@ func TestDeviceDecodingWithoutRoom(t *testing.T) {
 	}
 	if s := e.Stats().JPEGs; s.All() == 0 {
 		t.Error("there was room")
+	}
+}
+
+// TestLargePortions: the GPU makes all samples of a batch at once, or as many as there is room for, and leaves none to processors.
+func TestLargePortions(t *testing.T) {
+	const n = 200
+	dir := jpegDir(t, n)
+	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = n, 1, 0 }
+	want := outcome(t, start(t, dir, change))
+	for _, memory := range []int64{1 << 30, 256 << 20} {
+		var mu sync.Mutex
+		largest := 0
+		g := &fakegpu.GPU{Memory: memory, Begin: func(r gpu.Run) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(r.Launches) > 0 {
+				largest = max(largest, r.Launches[0].Grid[0])
+			}
+		}}
+		e := decodingOn(t, dir, g, change)
+		if !slices.Equal(outcome(t, e), want) {
+			t.Error("other bytes")
+		}
+		if s := e.Stats().JPEGs; s.GPU != n || (largest == n) != (memory == 1<<30) {
+			t.Errorf("%d bytes: the GPU decoded %d of %d, at most %d at once", memory, s.GPU, n, largest)
+		}
+		e.Close()
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 const (
 	leastForNVJPEG = 8 // samples of a portion, where a batch has so many: the engine of a GPU decodes about as many at once
 	mostForNVJPEG  = 48
+
+	mostNVJPEGBytes = 256 << 20 // of an image's pixels and its slot
 )
 
 var errUnplanned = errors.New("samples for nvJPEG could not be planned")
@@ -23,7 +25,7 @@ var errUnplanned = errors.New("samples for nvJPEG could not be planned")
 func (d *device) mostHands() int {
 	o := d.batches.opts
 	if o.NVJPEG == "" {
-		return mostOnDevice
+		return min(o.BatchSize, mostOnDevice)
 	}
 	return min(max(o.BatchSize/o.Workers, leastForNVJPEG), mostForNVJPEG)
 }
@@ -33,7 +35,7 @@ func (l *load) isForNVJPEG() bool {
 	o, head := l.batches.opts, &l.sample.head
 	_, _, ok := l.sample.transform.Filters()
 	bytes := int64(head.Height)*int64(head.Width)*int64(o.Decoding.Color.Channels()) + l.item.b.spec.SampleBytes()
-	return ok && o.NVJPEG != "" && bytes <= mostDeviceBytes && decode.Ordinary(l.sample.data)
+	return ok && o.NVJPEG != "" && bytes <= mostNVJPEGBytes && decode.Ordinary(l.sample.data)
 }
 
 // drawOne makes the pixels of the sample that was fetched, whichever way that is to be done.
@@ -78,7 +80,7 @@ func (w *gpuWorker) makeByNVJPEG(of []*load) (err error) {
 			return errHangs
 		}
 		in := w.holdSlot()
-		plan, on := w.planOnDevice(of[:min(most, len(of))], in)
+		plan, on, _ := w.planOnDevice(of[:min(most, len(of))], in)
 		err := errUnplanned
 		if plan != nil {
 			err = w.runForNVJPEG(plan, on, in)
