@@ -214,6 +214,33 @@ func TestCUDANames(t *testing.T) {
 	}
 }
 
+// TestCUDAOneOfMany: a mount initializes one GPU of several, makes no context there before a batch is put there, and says
+// which it is, and what ranks on others need.
+func TestCUDAOneOfMany(t *testing.T) {
+	t.Setenv("CUDA_VISIBLE_DEVICES", "2,0,1")
+	for which, number := range map[string]byte{"auto": '2', "1": '0', "2": '1'} {
+		m := mountWithGPU(t, fakecuda.Config{Devices: 3, Context: 64 << 20}, photos(t), "--gpu", which, "--batch-size", "4")
+		m.run(t, "cat", m.path(0, 0, 0, layout.NHWCForm))
+		_, alive, err := m.driver.Alive(m.pid())
+		if opened, _ := m.driver.Opened(m.pid()); err != nil || opened != 1 || alive != (fakecuda.Alive{}) {
+			t.Errorf("--gpu %s: %d devices are open, with %+v (%v)", which, opened, alive, err)
+		}
+		document := m.run(t, "cat", m.path(0, 0, 0, layout.CUDA))
+		uuid := "GPU-e0e1e2e3-e4e5-e6e7-e8e9-eaebecedee0" + string(number)
+		if !strings.Contains(document, uuid) {
+			t.Errorf("--gpu %s: %s", which, strings.TrimSpace(document))
+		}
+		if says := "one of 3 GPUs, " + uuid + "; "; strings.Contains(m.logged(), says) != (which == "auto") {
+			t.Errorf("--gpu %s: %s", which, m.logged())
+		}
+	}
+	m := mountWithGPU(t, fakecuda.Config{Devices: 3}, photos(t))
+	env := slices.Concat([]string{"env"}, m.env[1:], []string{suite.binary, "mount", "--gpu", "3", photos(t), scratch(t)})
+	if _, err := output(thisUser().reader(0, env)); err == nil || !strings.Contains(err.Error(), "there is no GPU 3, only 0: GPU-e0e1e2e3-e4e5-e6e7-e8e9-eaebecedee02") {
+		t.Error(err)
+	}
+}
+
 // TestCUDAFrameworks hands batches of every type to PyTorch and to JAX.
 func TestCUDAFrameworks(t *testing.T) {
 	for name, program := range map[string]string{"torch": `

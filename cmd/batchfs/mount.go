@@ -23,6 +23,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/headroom"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/layout"
@@ -190,6 +191,10 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		return end(err)
 	}
 	r.log.state(summary(r.dataset, ds) + r.annotated + padding(e.Catalog().Plan))
+	if d := r.engine.Device; d != nil && r.gpu.which == gpuAuto && gpu.Given() > 1 {
+		r.log.state(fmt.Sprintf("batches can be read on one of %d GPUs, %s; for a rank that trains on another one, make another mount with --%s N",
+			gpu.Given(), d.UUID(), gpuFlag))
+	}
 	r.prepareThreads(ds.Remote)
 	if err := r.announce(m); err != nil {
 		return end(errors.Join(err, m.Unmount()))
@@ -288,12 +293,12 @@ func (r *mountRequest) welcome(readPath string) {
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, fmt.Sprintf("shard-%d", r.engine.LocalFrom), "epoch-0")
-	gpu, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why it is not used, or not for all
+	device, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why it is not used, or not for all
 	r.printf(`mounted at %s, read path: %s, GPU: %s
 try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
 stop   batchfs umount %s%s
-`, r.mountpoint, readPath, gpu, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
+`, r.mountpoint, readPath, device, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
 }
 
 // described is the content of config.json: the settings given, the ones derived, and in words

@@ -93,7 +93,7 @@ type Failure struct {
 type Config struct {
 	Version  int           // 12040
 	PTX      int           // the latest version of PTX that it compiles, 84 for 8.4
-	Devices  int           // 1; fewer are a Failure of cuInit
+	Devices  int           // 1, of which CUDA_VISIBLE_DEVICES may list some by their numbers; fewer are a Failure of cuInit
 	Memory   int64         // of a device, 256 MiB
 	Context  int64         // bytes of it that a context takes, 0
 	Delay    time.Duration // what streams do is late by a random time below it
@@ -157,16 +157,29 @@ type Alive struct {
 	Torn                                                                           int64 // copies of host memory that was changed before they were done
 }
 
+// counts are what the driver counts of a process.
+type counts struct {
+	Calls       int64
+	Alive       Alive
+	Own, Opened int64
+}
+
+func (d *Driver) counts(pid int) (c counts, err error) {
+	b, err := os.ReadFile(d.at("state", strconv.Itoa(pid)))
+	if err == nil {
+		err = binary.Read(bytes.NewReader(b), binary.NativeEndian, &c)
+	}
+	return c, err
+}
+
 // Alive returns how many calls a process has made so far, and what is alive.
 func (d *Driver) Alive(pid int) (calls int, alive Alive, err error) {
-	b, err := os.ReadFile(d.at("state", strconv.Itoa(pid)))
-	if err != nil {
-		return 0, alive, err
-	}
-	var counts struct {
-		Calls int64
-		Alive Alive
-	}
-	err = binary.Read(bytes.NewReader(b), binary.NativeEndian, &counts)
-	return int(counts.Calls), counts.Alive, err
+	c, err := d.counts(pid)
+	return int(c.Calls), c.Alive, err
+}
+
+// Opened returns how many devices a process has initialized.
+func (d *Driver) Opened(pid int) (devices int, err error) {
+	c, err := d.counts(pid)
+	return int(c.Opened), err
 }

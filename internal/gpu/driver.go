@@ -10,9 +10,17 @@ import (
 	"github.com/batchfs/batchfs/internal/cuda"
 )
 
+// narrowed is the number of the first GPU that the driver sees, among those that this process was given.
+var narrowed struct {
+	once  sync.Once
+	first int
+}
+
 // Find returns the driver of a GPU: that of the first one for "auto" (rather a whole one), or of the one with a
-// number or UUID. It takes nothing of the GPU yet. The error says why there is none.
+// number or UUID. It takes nothing of the GPU yet. The error says why there is none. Where that can be, the first call has the process
+// see no other GPU from then on.
 func Find(which string) (Driver, error) {
+	narrowed.once.Do(func() { narrowed.first = narrow(which) })
 	nvidia, err := cuda.Open()
 	if err != nil {
 		return nil, err
@@ -23,10 +31,11 @@ func Find(which string) (Driver, error) {
 	}
 	var names []string
 	for _, d := range devices {
-		if which == "auto" && !d.MIG || which == strconv.Itoa(d.Ordinal) || which == d.UUID {
+		number := narrowed.first + d.Ordinal
+		if which == "auto" && !d.MIG || which == strconv.Itoa(number) || which == d.UUID {
 			return newDriver(d), nil
 		}
-		names = append(names, fmt.Sprintf("%d: %s (%s)", d.Ordinal, d.UUID, d.Name))
+		names = append(names, fmt.Sprintf("%d: %s (%s)", number, d.UUID, d.Name))
 	}
 	if which == "auto" && len(devices) > 0 {
 		return newDriver(devices[0]), nil

@@ -16,6 +16,7 @@ struct counts *counts = &uncounted;
 
 int lost;
 static int initialized, references[16];
+static int seen[16]; /* the devices that this process may use, in its order: counts->opened */
 static __thread int *current; /* of references */
 
 /* A failure that was asked for: of the nth call, or all for 0, of a function, or of any for "*". */
@@ -135,10 +136,25 @@ int work(const char *kind)
 int context(void) { return current == NULL || *current == 0 ? NO_CONTEXT : 0; }
 void *current_context(void) { return current; }
 
+static void see(int device)
+{
+	if (device >= 0 && device < setting("devices", 1) && counts->opened < 16)
+		seen[counts->opened++] = device;
+}
+
 int cuInit(unsigned flags)
 {
 	int code = enter(__func__);
+	const char *s = getenv("CUDA_VISIBLE_DEVICES");
 
+	if (code == 0 && !initialized) {
+		for (int i = 0; s == NULL && i < setting("devices", 1); i++)
+			see(i);
+		for (; s && *s >= '0' && *s <= '9'; s += strcspn(s, ","), s += *s == ',')
+			see(atoi(s));
+		if (counts->opened == 0)
+			code = 100;
+	}
 	initialized = code == 0;
 	return flags ? INVALID : code;
 }
@@ -151,11 +167,11 @@ int cuDriverGetVersion(int *version)
 
 int cuDeviceGetCount(int *n)
 {
-	*n = setting("devices", 1);
+	*n = counts->opened;
 	return enter(__func__);
 }
 
-static int visible(int device) { return device >= 0 && device < setting("devices", 1) ? 0 : 101; }
+static int visible(int device) { return device >= 0 && device < counts->opened ? 0 : 101; }
 
 int cuDeviceGet(int *device, int ordinal)
 {
@@ -169,7 +185,7 @@ int cuDeviceGetName(char *name, int n, int device)
 {
 	int code = enter(__func__);
 
-	snprintf(name, n, "Fake GPU %d", device);
+	snprintf(name, n, "Fake GPU %d", seen[device & 15]);
 	return code ? code : visible(device);
 }
 
@@ -193,7 +209,7 @@ int cuDeviceGetPCIBusId(char *id, int n, int device)
 {
 	int code = enter(__func__);
 
-	snprintf(id, n, "0000:%02x:00.0", device + 1);
+	snprintf(id, n, "0000:%02x:00.0", seen[device & 15] + 1);
 	return code ? code : visible(device);
 }
 
@@ -201,7 +217,7 @@ static int uuid(unsigned char *id, int first, int device, int code)
 {
 	for (int i = 0; i < 15; i++)
 		id[i] = first + i;
-	id[15] = device;
+	id[15] = seen[device & 15];
 	return code ? code : visible(device);
 }
 

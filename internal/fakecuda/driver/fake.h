@@ -16,7 +16,8 @@ extern pthread_cond_t changed;
 /* What is alive, and how many calls there were: mapped from a file, so that tests see it. Alive in fakecuda.go has the same order. */
 struct counts {
 	int64_t calls, contexts, allocations, bytes, registrations, imports, streams, events, modules, torn;
-	int64_t own; /* bytes of device memory that contexts take for themselves */
+	int64_t own;    /* bytes of device memory that contexts take for themselves */
+	int64_t opened; /* devices that cuInit has found */
 };
 extern struct counts *counts;
 extern int lost; /* the error that ended the device */
