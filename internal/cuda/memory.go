@@ -67,14 +67,17 @@ func (t *Thread) Export(p Pointer) (h IPCHandle, err error) {
 	return h, err
 }
 
-// OpenIPC opens memory that another process exported, on the same device. The process that exported it cannot.
-func (t *Thread) OpenIPC(h IPCHandle) (Pointer, error) {
+// An Import is memory that another process exported.
+type Import struct{ At Pointer }
+
+// OpenIPC opens memory of the same device. The process that exported it cannot.
+func (t *Thread) OpenIPC(h IPCHandle) (*Import, error) {
 	var p C.CUdeviceptr
 	err := check("cuIpcOpenMemHandle", C.cuIpcOpenMemHandle(&p, *(*C.CUipcMemHandle)(unsafe.Pointer(&h)), C.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
-	return Pointer(p), err
+	return &Import{Pointer(p)}, err
 }
 
-// CloseIPC closes what OpenIPC returned. It must happen before the other process frees the memory.
-func (t *Thread) CloseIPC(p Pointer) error {
-	return check("cuIpcCloseMemHandle", C.cuIpcCloseMemHandle(C.CUdeviceptr(p)))
+// Close must happen before the other process frees the memory.
+func (i *Import) Close() error {
+	return check("cuIpcCloseMemHandle", C.cuIpcCloseMemHandle(C.CUdeviceptr(i.At)))
 }

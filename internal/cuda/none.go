@@ -8,10 +8,10 @@ func Open() (*Driver, error) { return nil, ErrNotBuilt }
 type (
 	Thread   struct{}
 	Stream   struct{}
-	Event    struct{}
 	Module   struct{}
 	Function struct{}
 
+	Import      struct{ At Pointer }
 	JPEGDecoder struct{ Backend string }
 )
 
@@ -28,22 +28,16 @@ func (*Thread) Unregister([]byte) error                                { return 
 func (*Thread) AllocHost(int) ([]byte, error)                          { return nil, ErrNotBuilt }
 func (*Thread) FreeHost([]byte) error                                  { return ErrNotBuilt }
 func (*Thread) Export(Pointer) (IPCHandle, error)                      { return IPCHandle{}, ErrNotBuilt }
-func (*Thread) OpenIPC(IPCHandle) (Pointer, error)                     { return 0, ErrNotBuilt }
-func (*Thread) CloseIPC(Pointer) error                                 { return ErrNotBuilt }
+func (*Thread) OpenIPC(IPCHandle) (*Import, error)                     { return nil, ErrNotBuilt }
+func (*Import) Close() error                                           { return ErrNotBuilt }
 func (*Thread) NewStream() (*Stream, error)                            { return nil, ErrNotBuilt }
-func (*Thread) NewEvent() (*Event, error)                              { return nil, ErrNotBuilt }
 func (*Thread) Load(string) (*Module, error)                           { return nil, ErrNotBuilt }
 func (*Stream) Close() error                                           { return ErrNotBuilt }
 func (*Stream) ToDevice(Pointer, []byte) error                         { return ErrNotBuilt }
 func (*Stream) ToHost([]byte, Pointer) error                           { return ErrNotBuilt }
 func (*Stream) Copy(dst, src Pointer, bytes int64) error               { return ErrNotBuilt }
 func (*Stream) Fill(Pointer, byte, int64) error                        { return ErrNotBuilt }
-func (*Stream) WaitFor(*Event) error                                   { return ErrNotBuilt }
 func (*Stream) Synchronize() error                                     { return ErrNotBuilt }
-func (*Event) Close() error                                            { return ErrNotBuilt }
-func (*Event) Record(*Stream) error                                    { return ErrNotBuilt }
-func (*Event) Synchronize() error                                      { return ErrNotBuilt }
-func (*Event) Done() (bool, error)                                     { return false, ErrNotBuilt }
 func (*Module) Close() error                                           { return ErrNotBuilt }
 func (*Module) Function(string) (Function, error)                      { return Function{}, ErrNotBuilt }
 func (Function) Launch(_, _ [3]int, _ int, _ *Stream, _ Pointer) error { return ErrNotBuilt }

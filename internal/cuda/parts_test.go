@@ -190,11 +190,6 @@ func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging, 
 		}
 		undo(s[i].Close)
 	}
-	e, err := t.NewEvent()
-	if err != nil {
-		return err
-	}
-	undo(e.Close)
 	fill, err := m.Function("fill")
 	if err != nil {
 		return err
@@ -207,21 +202,15 @@ func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging, 
 		func() error { return s[0].ToDevice(p, readOnly[:2*page]) },
 		func() error { return s[0].Fill(p+2*page, 'f', page) },
 		func() error { return s[0].Copy(p+3*page, p+2*page, page) },
-		func() error { return e.Record(s[0]) },
-		func() error { return s[1].WaitFor(e) },
+		s[0].Synchronize,
 		func() error { return fill.Launch([3]int{3, 2, 1}, [3]int{32, 1, 1}, 4096, s[1], p+page) },
 		func() error { return s[1].ToHost(staging[3*page:], p) },
 		func() error { return s[1].ToHost(staging[2*page:3*page], p+3*page) },
-		func() error { return e.Record(s[1]) },
-		e.Synchronize,
-		s[0].Synchronize,
+		s[1].Synchronize,
 	} {
 		if err := do(); err != nil {
 			return err
 		}
-	}
-	if done, err := e.Done(); !done {
-		return fmt.Errorf("not done: %w", err)
 	}
 	want := bytes.Repeat([]byte{'f'}, page) // by way of Fill and Copy
 	want = append(want, bytes.Repeat([]byte{'k'}, page/2)...)
@@ -271,11 +260,11 @@ func partImport(arguments []string) (any, error) {
 		return nil, err
 	}
 	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
-		p, err := t.OpenIPC(h)
+		i, err := t.OpenIPC(h)
 		if err != nil {
 			return err
 		}
-		undo(func() error { return t.CloseIPC(p) })
+		undo(i.Close)
 		s, err := t.NewStream()
 		if err != nil {
 			return err
@@ -285,7 +274,7 @@ func partImport(arguments []string) (any, error) {
 		if err != nil {
 			return err
 		}
-		if err := s.ToHost(got, p); err != nil { // it is not registered, so this waits
+		if err := s.ToHost(got, i.At); err != nil { // it is not registered, so this waits
 			return err
 		}
 		if !bytes.Equal(got, want) {

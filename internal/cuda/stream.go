@@ -40,38 +40,8 @@ func (s *Stream) Fill(dst Pointer, value byte, bytes int64) error {
 	return cuCheck("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(dst), value, bytes, s.s))
 }
 
-// WaitFor makes what the stream is given from now on wait for an event that was recorded in another stream.
-func (s *Stream) WaitFor(e *Event) error { return cuCheck("cuStreamWaitEvent", s.s.Wait(e.e, 0)) }
-
 // Synchronize waits until all that the stream was given is done.
 func (s *Stream) Synchronize() error { return cuCheck("cuStreamSynchronize", s.s.Synchronize()) }
-
-// An Event is a point in a stream.
-type Event struct{ e cu.Event }
-
-// NewEvent returns an event that counts as done until it is recorded.
-func (t *Thread) NewEvent() (*Event, error) {
-	e, err := cu.MakeEvent(cu.DisableTiming | cu.BlockingSyncEvent)
-	return &Event{e}, cuCheck("cuEventCreate", err)
-}
-
-// Close frees the event.
-func (e *Event) Close() error { return cuCheck("cuEventDestroy", cu.DestroyEvent(&e.e)) }
-
-// Record puts the event behind all that the stream was given.
-func (e *Event) Record(s *Stream) error { return cuCheck("cuEventRecord", e.e.Record(s.s)) }
-
-// Synchronize waits until the stream has passed the event.
-func (e *Event) Synchronize() error { return cuCheck("cuEventSynchronize", e.e.Synchronize()) }
-
-// Done reports whether the stream has passed the event.
-func (e *Event) Done() (bool, error) {
-	err := e.e.Query()
-	if err == cu.NotReady {
-		return false, nil
-	}
-	return err == nil, cuCheck("cuEventQuery", err)
-}
 
 // A Module is code on the device.
 type Module struct{ m cu.Module }

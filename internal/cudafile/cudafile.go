@@ -36,16 +36,16 @@ func Device() (device cuda.Device, err error) {
 // A Reader opens files on one thread of the GPU. It maps each allocation once.
 type Reader struct {
 	thread *cuda.Thread
-	slabs  map[string]cuda.Pointer // by their handles
+	slabs  map[string]*cuda.Import // by their handles
 }
 
 // Reading runs f with a Reader.
 func Reading(device cuda.Device, f func(t *cuda.Thread, r *Reader) error) error {
 	return device.Thread(func(t *cuda.Thread) (err error) {
-		r := &Reader{t, map[string]cuda.Pointer{}}
+		r := &Reader{t, map[string]*cuda.Import{}}
 		defer func() {
-			for _, p := range r.slabs {
-				err = errors.Join(err, t.CloseIPC(p))
+			for _, slab := range r.slabs {
+				err = errors.Join(err, slab.Close())
 			}
 		}()
 		return f(t, r)
@@ -78,7 +78,7 @@ func (r *Reader) Open(path string) (b Batch, err error) {
 	if err != nil {
 		return b, errors.Join(fmt.Errorf("%s: %w", path, err), b.Close())
 	}
-	b.At, b.Bytes = r.slabs[document.Handle]+cuda.Pointer(document.Offset), document.Bytes
+	b.At, b.Bytes = r.slabs[document.Handle].At+cuda.Pointer(document.Offset), document.Bytes
 	return b, nil
 }
 
