@@ -146,6 +146,24 @@ func TestGPUDecodesAlone(t *testing.T) {
 	}
 }
 
+// TestGPUDecodesWithoutIPC: a system that cannot export memory of its GPU makes errors of .cuda files alone.
+func TestGPUDecodesWithoutIPC(t *testing.T) {
+	dataset := jpegs(t, 40, 200, 280)
+	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
+	m := mountDecoding(t, fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcGetMemHandle", Code: 801}}}, dataset, flags...)
+	if _, err := m.try("cat", m.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), "Input/output error") {
+		t.Error(err)
+	}
+	want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 2)
+	before := m.decodedOnGPU(t)
+	if !slices.Equal(epochsOf(t, m.mounted, 2), want) {
+		t.Error("other bytes")
+	}
+	if m.decodedOnGPU(t) == before {
+		t.Error("the GPU decoded nothing more")
+	}
+}
+
 // TestGPUDecodesDamage: damaged files lead to the same bytes and errors with a GPU, under every policy.
 func TestGPUDecodesDamage(t *testing.T) {
 	dataset := jpegs(t, 60, 200, 280)
