@@ -88,7 +88,7 @@ func (m machine) addHandOver(r *doctorReport, found []gpu.Found) {
 	switch {
 	case part >= 0:
 		r.add(name, "", found[part].UUID+" is a part of a GPU (MIG): its memory cannot be handed to other processes",
-			"use a whole GPU, or read the batches from host memory")
+			"use a whole GPU, or read the batches from host memory: --"+decodeOn+" works there, too")
 	case err == nil && namespace != initialNamespace:
 		r.add(name, "", "GPU memory can only be handed to processes in this container, which has a PID namespace of its own",
 			"start both the mount and its readers in one container, or each with --pid=host (hostPID: true)")
