@@ -217,9 +217,9 @@ func TestCUDANames(t *testing.T) {
 // TestCUDAOneOfMany: a mount initializes one GPU of several, makes no context there before a batch is put there, and says
 // which it is, and what ranks on others need.
 func TestCUDAOneOfMany(t *testing.T) {
-	t.Setenv("CUDA_VISIBLE_DEVICES", "2,0,1")
+	config := fakecuda.Config{Devices: 3, Visible: "2,0,1", Context: 64 << 20}
 	for which, number := range map[string]byte{"auto": '2', "1": '0', "2": '1'} {
-		m := mountWithGPU(t, fakecuda.Config{Devices: 3, Context: 64 << 20}, photos(t), "--gpu", which, "--batch-size", "4")
+		m := mountWithGPU(t, config, photos(t), "--gpu", which, "--batch-size", "4")
 		m.run(t, "cat", m.path(0, 0, 0, layout.NHWCForm))
 		_, alive, err := m.driver.Alive(m.pid())
 		if opened, _ := m.driver.Opened(m.pid()); err != nil || opened != 1 || alive != (fakecuda.Alive{}) {
@@ -234,7 +234,7 @@ func TestCUDAOneOfMany(t *testing.T) {
 			t.Errorf("--gpu %s: %s", which, m.logged())
 		}
 	}
-	m := mountWithGPU(t, fakecuda.Config{Devices: 3}, photos(t))
+	m := mountWithGPU(t, config, photos(t))
 	env := slices.Concat([]string{"env"}, m.env[1:], []string{suite.binary, "mount", "--gpu", "3", photos(t), scratch(t)})
 	if _, err := output(thisUser().reader(0, env)); err == nil || !strings.Contains(err.Error(), "there is no GPU 3, only 0: GPU-e0e1e2e3-e4e5-e6e7-e8e9-eaebecedee02") {
 		t.Error(err)

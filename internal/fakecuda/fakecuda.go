@@ -11,6 +11,7 @@ package fakecuda
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/binary"
 	"fmt"
@@ -93,7 +94,8 @@ type Failure struct {
 type Config struct {
 	Version  int           // 12040
 	PTX      int           // the latest version of PTX that it compiles, 84 for 8.4
-	Devices  int           // 1, of which CUDA_VISIBLE_DEVICES may list some by their numbers; fewer are a Failure of cuInit
+	Devices  int           // 1; fewer are a Failure of cuInit
+	Visible  string        // CUDA_VISIBLE_DEVICES: all of their numbers
 	Memory   int64         // of a device, 256 MiB
 	Context  int64         // bytes of it that a context takes, 0
 	Delay    time.Duration // what streams do is late by a random time below it
@@ -148,7 +150,14 @@ func (d *Driver) Env(c Config) []string {
 	if c.NoEngine {
 		nvjpeg += "engine=0"
 	}
-	return []string{"LD_LIBRARY_PATH=" + d.dir, "FAKE_CUDA=" + settings, "FAKE_NVJPEG=" + nvjpeg}
+	visible := "0"
+	for i := 1; i < c.Devices; i++ {
+		visible += "," + strconv.Itoa(i)
+	}
+	return []string{
+		"LD_LIBRARY_PATH=" + d.dir, "FAKE_CUDA=" + settings, "FAKE_NVJPEG=" + nvjpeg,
+		"CUDA_VISIBLE_DEVICES=" + cmp.Or(c.Visible, visible),
+	}
 }
 
 // Alive counts what a process has made and not released, or what it had when it ended, and what it should not have done.
