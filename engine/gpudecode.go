@@ -22,7 +22,7 @@ import (
 
 const (
 	mostOnDevice     = 256       // samples of a portion: the fewer there are, the more often kernels take turns with those of training
-	fewOnDevice      = 64        // of one that is not divided further where there is little room
+	fewOnDevice      = 16        // of one that is not divided further where there is little room
 	mostDeviceBytes  = 512 << 20 // on the GPU for a portion
 	mostDevicePixels = 4 << 20   // of an image: one block of threads decodes all its codes, and all others of the portion wait
 	stagingUnit      = 1 << 20

@@ -252,7 +252,7 @@ func TestLargePortions(t *testing.T) {
 	dir := jpegDir(t, n)
 	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = n, 1, 0 }
 	want := outcome(t, start(t, dir, change))
-	for _, memory := range []int64{1 << 30, 256 << 20} {
+	for _, memory := range []int64{1 << 30, 256 << 20, 96 << 20} {
 		var mu sync.Mutex
 		largest := 0
 		g := &fakegpu.GPU{Memory: memory, Begin: func(r gpu.Run) {
