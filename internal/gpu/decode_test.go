@@ -259,10 +259,10 @@ func TestDecode(t *testing.T) {
 	t.Logf("as source and as PTX: %+v, %d cases; in several threads: %+v", n, len(cases), inThreads)
 }
 
-// TestDecodeOthers: files of other encoders, too.
+// TestDecodeOthers: files of other encoders, too; threads do not race.
 func TestDecodeOthers(t *testing.T) {
 	t.Parallel()
-	hosts, threads := startAll(t)
+	hosts, threads := startAll(t, "RACES=1")
 	r, files, n := rand.New(rand.NewPCG(2, 3)), jpegs(t), counts{}
 	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.RGB, true), newJudge(t, decode.Gray, false)}
 	for i := range 60 {

@@ -122,9 +122,9 @@ type host struct {
 	cmd    *exec.Cmd
 }
 
-// startAll runs the kernels' source and their PTX, and the source in several threads.
-func startAll(t testing.TB) (all []*host, threads *host) {
-	source, ptx := start(t, sanitized(t)), start(t, compilePTX(t, PTX))
+// startAll runs the kernels' source and their PTX, and the source in several threads. With RACES=1, the PTX's threads may not race.
+func startAll(t testing.TB, env ...string) (all []*host, threads *host) {
+	source, ptx := start(t, sanitized(t)), start(t, compilePTX(t, PTX), env...)
 	source.name, ptx.name = "source", "PTX"
 	threads = start(t, threaded(t))
 	threads.name = "threads"

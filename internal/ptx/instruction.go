@@ -160,12 +160,17 @@ func (k *kernel) memory() bool {
 	}
 	spaces, t := k.parts[1:len(k.parts)-1], k.parts[len(k.parts)-1]
 	size := width(t) / 8
-	space := "generic"
+	space, how := "generic", "0"
+	if what == "st" {
+		how = "PTX_STORE"
+	}
 	for _, s := range spaces {
 		switch s {
 		case "param", "global", "shared", "const":
 			space = s
-		case "v2", "v4", "nc", "volatile":
+		case "volatile":
+			how += " | PTX_VOLATILE"
+		case "v2", "v4", "nc":
 		default:
 			k.fail("unknown kind of access %s", s)
 		}
@@ -180,7 +185,7 @@ func (k *kernel) memory() bool {
 		return true
 	}
 	for i, v := range operands(strings.Trim(values, "{}")) {
-		at := k.place(space, strings.TrimSpace(base), from+i*size, t)
+		at := k.place(space, strings.TrimSpace(base), from+i*size, t, how)
 		if what == "st" {
 			k.emit("%s = %s;", at, k.value(v, t))
 		} else {
@@ -191,7 +196,9 @@ func (k *kernel) memory() bool {
 	return true
 }
 
-func (k *kernel) place(space, base string, offset int, t string) string {
+// place is an lvalue: memory that an instruction may use in this way.
+func (k *kernel) place(space, base string, offset int, t, how string) string {
+	check := "ptx_global"
 	switch space {
 	case "param":
 		at, ok := k.params[base]
@@ -200,7 +207,8 @@ func (k *kernel) place(space, base string, offset int, t string) string {
 		}
 		return fmt.Sprintf("*(const %s *)(t->params + %d)", types[t], at+offset)
 	case "shared":
-		return fmt.Sprintf("*(%s *)ptx_shared(t, %s + (%d), %d)", types[t], k.value(base, "u64"), offset, width(t)/8)
+		check = "ptx_shared"
 	}
-	return fmt.Sprintf("*(%s *)(uintptr_t)(%s + (%d))", types[t], k.value(base, "u64"), offset)
+	code := strings.Join(k.parts, ".") + " " + strings.Join(k.args, ", ")
+	return fmt.Sprintf("*(%s *)%s(t, %s + (%d), %d, %s, %q)", types[t], check, k.value(base, "u64"), offset, width(t)/8, how, code)
 }

@@ -54,7 +54,7 @@ func ToC(ptx string) (string, error) {
 	out := &strings.Builder{}
 	out.WriteString(runtime)
 	symbols := map[string]string{}
-	kernels := 0
+	kernels, tables := 0, "{0}" // the first contains nothing
 	for strings.TrimSpace(rest) != "" {
 		var m []string
 		take := func(form *regexp.Regexp) bool {
@@ -71,8 +71,9 @@ func ToC(ptx string) (string, error) {
 			name := "ptx_table_" + identifier(m[2])
 			fmt.Fprintf(out, "\nstatic const %s %s[%s] = {%s};\n", types[m[1]], name, m[3], m[4])
 			symbols[m[2]] = "(uint64_t)(uintptr_t)" + name
+			tables += fmt.Sprintf(", {%s, sizeof %s, 1, NULL}", symbols[m[2]], name)
 		case take(entry):
-			if err := translate(out, symbols, m[1], m[2], m[3], m[4]); err != nil {
+			if err := translate(out, symbols, tables, m[1], m[2], m[3], m[4]); err != nil {
 				return "", fmt.Errorf("ptx: kernel %s: %w", m[1], err)
 			}
 			kernels++
@@ -91,7 +92,7 @@ func ToC(ptx string) (string, error) {
 func identifier(name string) string { return strings.NewReplacer("$", "_", "%", "").Replace(name) }
 
 // translate writes one kernel: its registers, its code and the function that callers see.
-func translate(out *strings.Builder, symbols map[string]string, name, params, directives, body string) error {
+func translate(out *strings.Builder, symbols map[string]string, tables, name, params, directives, body string) error {
 	k := &kernel{symbols: symbols, params: map[string]int{}, registers: map[string]string{}}
 	size := 0
 	for p := range strings.SplitSeq(params, ",") {
@@ -131,6 +132,8 @@ func translate(out *strings.Builder, symbols map[string]string, name, params, di
 		threads = m[1]
 	}
 	fmt.Fprintf(out, "    }\n    return 0;\n}\n\nint ptx_%s(const unsigned grid[3], const unsigned block[3], size_t shared, const void *params, size_t size)\n{\n"+
-		"    if (block[0] > %[2]s)\n        return PTX_LAUNCH;\n    return ptx_run(ptx_code_%[1]s, (sizeof(ptx_registers_%[1]s) + 15) & ~(size_t)15, %[3]d, grid, block, shared, params, size);\n}\n", name, threads, size)
+		"    const ptx_range tables[] = {%[4]s};\n    if (block[0] > %[2]s)\n        return PTX_LAUNCH;\n"+
+		"    return ptx_run(ptx_code_%[1]s, \"%[1]s\", (sizeof(ptx_registers_%[1]s) + 15) & ~(size_t)15, %[3]d, tables, sizeof tables / sizeof *tables, "+
+		"grid, block, shared, params, size);\n}\n", name, threads, size, tables)
 	return nil
 }

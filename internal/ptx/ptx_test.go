@@ -36,46 +36,46 @@ func TestUnknown(t *testing.T) {
 // results has, for instructions, what they leave in r1 (or rd1, in its lower half) when r2 is 0xfffffff6, r3 is
 // 0x87654321, rd2 is 0xffffffff00000003 and rs2 is 0xfff6.
 var results = map[string]uint32{
-	"add.s32 %r1, %r2, 12;":                                       2,
-	"sub.s32 %r1, 3, %r2;":                                        13,
-	"mul.lo.s32 %r1, %r2, 3;":                                     0xffffffe2,
-	"mul.hi.u32 %r1, %r2, %r3;":                                   0x8765431b,
-	"mul.hi.s32 %r1, %r2, %r3;":                                   4,
-	"mul.wide.s32 %rd1, %r2, %r2;":                                100,
-	"mul.wide.s16 %r1, %rs2, %rs2;":                               100,
-	"mad.lo.s32 %r1, %r2, %r2, 5;":                                105,
-	"div.s32 %r1, %r2, 3;":                                        0xfffffffd,
-	"rem.u32 %r1, %r3, 16;":                                       1,
-	"min.s32 %r1, %r2, 1;":                                        0xfffffff6,
-	"max.u32 %r1, %r2, 1;":                                        0xfffffff6,
-	"abs.s32 %r1, %r2;":                                           10,
-	"neg.s32 %r1, %r2;":                                           10,
-	"not.b32 %r1, %r2;":                                           9,
-	"shl.b32 %r1, %r3, 4;":                                        0x76543210,
-	"shl.b32 %r1, %r3, 32;":                                       0,
-	"shr.u32 %r1, %r3, 28;":                                       8,
-	"shr.s32 %r1, %r3, 28;":                                       0xfffffff8,
-	"shr.u32 %r1, %r3, 40;":                                       0,
-	"shr.s32 %r1, %r3, 40;":                                       0xffffffff,
-	"bfe.u32 %r1, %r3, 8, 8;":                                     0x43,
-	"bfe.s32 %r1, %r3, 24, 8;":                                    0xffffff87,
-	"bfi.b32 %r1, 15, 0, 4, 8;":                                   0xf0,
-	"prmt.b32 %r1, %r3, 0, 0x0123;":                               0x21436587,
-	"shf.l.wrap.b32 %r1, %r2, %r3, 8;":                            0x654321ff,
-	"shf.r.clamp.b32 %r1, %r2, %r3, 40;":                          0x87654321,
-	"cvt.s32.s16 %r1, %rs2;":                                      0xfffffff6,
-	"cvt.u32.u16 %r1, %rs2;":                                      0xfff6,
-	"cvt.u32.u64 %r1, %rd2;":                                      3,
-	"cvt.s32.s8 %r1, %r2;":                                        0xfffffff6,
-	"mov.b64 {%r4, %r1}, %rd2;":                                   0xffffffff,
-	"mov.b64 %rd1, {%r3, %r2};":                                   0x87654321,
-	"{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd2; }":                0xffffffff,
-	"setp.lt.s32 %p1, %r2, 0; selp.b32 %r1, 1, 2, %p1;":           1,
-	"setp.lt.u32 %p1, %r2, 9; selp.b32 %r1, 1, 2, %p1;":           2,
-	"setp.hi.u32 %p1, %r2, 9; @!%p1 ret; mov.u32 %r1, 6;":         6,
-	"bra.uni $L1; mov.u32 %r1, 7;\n$L1:\nmov.u32 %r1, 8;":         8,
-	"mov.u32 %r1, %ntid.x;":                                       2,
-	"st.shared.u8 [memory+3], %r3; ld.shared.s8 %r1, [memory+3];": 0x21,
+	"add.s32 %r1, %r2, 12;":                               2,
+	"sub.s32 %r1, 3, %r2;":                                13,
+	"mul.lo.s32 %r1, %r2, 3;":                             0xffffffe2,
+	"mul.hi.u32 %r1, %r2, %r3;":                           0x8765431b,
+	"mul.hi.s32 %r1, %r2, %r3;":                           4,
+	"mul.wide.s32 %rd1, %r2, %r2;":                        100,
+	"mul.wide.s16 %r1, %rs2, %rs2;":                       100,
+	"mad.lo.s32 %r1, %r2, %r2, 5;":                        105,
+	"div.s32 %r1, %r2, 3;":                                0xfffffffd,
+	"rem.u32 %r1, %r3, 16;":                               1,
+	"min.s32 %r1, %r2, 1;":                                0xfffffff6,
+	"max.u32 %r1, %r2, 1;":                                0xfffffff6,
+	"abs.s32 %r1, %r2;":                                   10,
+	"neg.s32 %r1, %r2;":                                   10,
+	"not.b32 %r1, %r2;":                                   9,
+	"shl.b32 %r1, %r3, 4;":                                0x76543210,
+	"shl.b32 %r1, %r3, 32;":                               0,
+	"shr.u32 %r1, %r3, 28;":                               8,
+	"shr.s32 %r1, %r3, 28;":                               0xfffffff8,
+	"shr.u32 %r1, %r3, 40;":                               0,
+	"shr.s32 %r1, %r3, 40;":                               0xffffffff,
+	"bfe.u32 %r1, %r3, 8, 8;":                             0x43,
+	"bfe.s32 %r1, %r3, 24, 8;":                            0xffffff87,
+	"bfi.b32 %r1, 15, 0, 4, 8;":                           0xf0,
+	"prmt.b32 %r1, %r3, 0, 0x0123;":                       0x21436587,
+	"shf.l.wrap.b32 %r1, %r2, %r3, 8;":                    0x654321ff,
+	"shf.r.clamp.b32 %r1, %r2, %r3, 40;":                  0x87654321,
+	"cvt.s32.s16 %r1, %rs2;":                              0xfffffff6,
+	"cvt.u32.u16 %r1, %rs2;":                              0xfff6,
+	"cvt.u32.u64 %r1, %rd2;":                              3,
+	"cvt.s32.s8 %r1, %r2;":                                0xfffffff6,
+	"mov.b64 {%r4, %r1}, %rd2;":                           0xffffffff,
+	"mov.b64 %rd1, {%r3, %r2};":                           0x87654321,
+	"{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd2; }":        0xffffffff,
+	"setp.lt.s32 %p1, %r2, 0; selp.b32 %r1, 1, 2, %p1;":   1,
+	"setp.lt.u32 %p1, %r2, 9; selp.b32 %r1, 1, 2, %p1;":   2,
+	"setp.hi.u32 %p1, %r2, 9; @!%p1 ret; mov.u32 %r1, 6;": 6,
+	"bra.uni $L1; mov.u32 %r1, 7;\n$L1:\nmov.u32 %r1, 8;": 8,
+	"mov.u32 %r1, %ntid.x;":                               2,
+	"st.volatile.shared.u8 [memory+3], %r3; ld.volatile.shared.s8 %r1, [memory+3];": 0x21,
 }
 
 // TestResults runs every instruction.
@@ -112,7 +112,7 @@ func TestResults(t *testing.T) {
 // TestRefusals: launches that a GPU refuses, and what it does not survive.
 func TestRefusals(t *testing.T) {
 	text, err := ToC(kernelOf("mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 1;\nld.param.u64 %rd1, [k_param_0];\nsetp.eq.s64 %p2, %rd1, 0;\n@%p2 bra $L2;\n" +
-		"st.shared.u32 [memory+4], %r1;\nret;\n$L2:\n@%p1 ret;\nbar.sync 0;\nret;"))
+		"mul.wide.u32 %rd2, %r1, 4;\nst.shared.u32 [%rd2], %r1;\nret;\n$L2:\n@%p1 ret;\nbar.sync 0;\nret;"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +133,79 @@ func TestRefusals(t *testing.T) {
 `
 	if out, err := runC(t, text+main).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// accesses has kernels of two threads, and the error that each ends with: 2 for a bad place, 5 for a
+// race. r1 is the thread's number, r2 the block's. rd1 is the address of 16 bytes, rd2 that of the
+// thread's word there, rd3 the offset of its word in 8 bytes of shared memory.
+var accesses = []struct {
+	body   string
+	blocks int
+	ends   int
+}{
+	{"st.shared.u32 [%rd3], %r1; bar.sync 0; ld.shared.u32 %r3, [memory+4];", 2, 0},
+	{"st.shared.u32 [%rd3], %r1; ld.shared.u32 %r3, [memory+4];", 1, 5},
+	{"ld.shared.u32 %r3, [memory+4]; st.shared.u32 [%rd3], %r1;", 1, 5},
+	{"ld.shared.u32 %r3, [memory]; bar.sync 0; st.shared.u32 [%rd3], %r1; bar.sync 0; ld.shared.u32 %r3, [memory];", 1, 0},
+	{"st.shared.u32 [memory], %r1;", 1, 5},
+	{"st.volatile.shared.u32 [memory], %r1; ld.volatile.shared.u32 %r3, [memory];", 1, 0},
+	{"st.volatile.shared.u32 [memory], %r1; ld.shared.u32 %r3, [memory];", 1, 5},
+	{"ld.shared.u8 %r3, [%rd3+3];", 1, 0},
+	{"ld.shared.u8 %r3, [%rd3+4];", 1, 2},
+	{"ld.shared.u32 %r3, [%rd3+2];", 1, 2},
+	{"st.global.u32 [%rd2], %r1; bar.sync 0; ld.global.u32 %r3, [%rd1+4];", 1, 0},
+	{"st.global.u32 [%rd2], %r1; ld.global.u32 %r3, [%rd1+4];", 1, 5},
+	{"ld.global.u32 %r3, [%rd1]; bar.sync 0; st.global.u32 [%rd2], %r1;", 1, 0},
+	{"ld.global.u32 %r3, [%rd1]; bar.sync 0; st.global.u32 [%rd2], %r1;", 2, 5}, // blocks do not wait for one another
+	{"ld.global.u32 %r3, [%rd1];", 2, 0},
+	{"st.volatile.global.u32 [%rd1], %r1;", 2, 0},
+	{"st.global.u32 [%rd2+8], %r1;", 1, 0},
+	{"st.global.u32 [%rd2+12], %r1;", 1, 2},
+	{"ld.global.u32 %r3, [%rd1+-4];", 1, 2},
+	{"ld.global.u16 %r3, [%rd1+1];", 1, 2},
+	{"mov.u64 %rd4, table; ld.global.u16 %r3, [%rd4+2];", 2, 0},
+	{"mov.u64 %rd4, table; ld.global.u16 %r3, [%rd4+4];", 1, 2},
+	{"mov.u64 %rd4, table; st.global.u16 [%rd4], %r1;", 1, 2},
+}
+
+// TestAccesses: kernels end when they leave their memory, and when an access may happen at the same
+// time as another thread's, although the threads here run one after the other.
+func TestAccesses(t *testing.T) {
+	const found = `
+static uint32_t words[5];
+static int find(uint64_t at, uint64_t *start, uint64_t *bytes, int *races)
+{
+    *start = (uint64_t)(uintptr_t)words, *bytes = 16, *races = 1;
+    return at - *start < 16;
+}
+int main(void)
+{
+    const unsigned grid[3] = {BLOCKS, 1, 1}, block[3] = {2, 1, 1};
+    uint32_t *p = words;
+    ptx_find = find;
+    return ptx_k(grid, block, 8, &p, 8);
+}
+`
+	for _, a := range accesses {
+		t.Run(a.body, func(t *testing.T) {
+			t.Parallel()
+			module := kernelOf("ld.param.u64 %rd1, [k_param_0];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\n" +
+				"mul.wide.u32 %rd3, %r1, 4;\nadd.s64 %rd2, %rd1, %rd3;\n" + a.body + "\nret;")
+			c, err := ToC(strings.Replace(module, head, head+".global .align 2 .u16 table[2] = {1, 2};\n", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, order := range []string{"", "PTX_REVERSED=1"} {
+				cmd := runC(t, c+strings.Replace(found, "BLOCKS", strconv.Itoa(a.blocks), 1))
+				cmd.Env = append(os.Environ(), order)
+				said, _ := cmd.CombinedOutput()
+				line := map[int]string{0: "", 2: "outside of all memory", 5: "another thread uses this at the same time"}[a.ends]
+				if got := cmd.ProcessState.ExitCode(); got != a.ends || !strings.Contains(string(said), line) {
+					t.Errorf("%s ends with %d, not %d: %s", order, got, a.ends, said)
+				}
+			}
+		})
 	}
 }
 

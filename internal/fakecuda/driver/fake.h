@@ -62,3 +62,7 @@ int on_device(uint64_t address, size_t bytes); /* whether it lies in one allocat
 int registered(const void *host, size_t bytes);
 void wait_for_streams(void);
 size_t unused_bytes(void);
+
+/* What internal/ptx asks of its caller, without the lock. */
+typedef int find_for_kernels(uint64_t at, uint64_t *start, uint64_t *bytes, int *races);
+find_for_kernels find_memory;

@@ -88,6 +88,21 @@ int on_device(uint64_t address, size_t bytes)
 	return m && address + bytes <= m->address + m->bytes;
 }
 
+int find_memory(uint64_t address, uint64_t *start, uint64_t *bytes, int *races)
+{
+	struct memory *m;
+
+	(void)races;
+	pthread_mutex_lock(&lock);
+	m = *find(address);
+	if (m) {
+		*start = m->address;
+		*bytes = m->bytes;
+	}
+	pthread_mutex_unlock(&lock);
+	return m != NULL;
+}
+
 /* What is left of the device: by this process, or by all that live. With the lock held. */
 size_t unused_bytes(void)
 {

@@ -21,6 +21,7 @@ int cuModuleLoadData(void **module, const char *ptx)
 	const char *version = strstr(ptx, ".version "), *dir;
 	int major, minor, length;
 	char path[4096];
+	find_for_kernels **finds;
 
 	ENTER();
 	UNSAFE();
@@ -37,6 +38,9 @@ int cuModuleLoadData(void **module, const char *ptx)
 		fprintf(stderr, "fakecuda: %s\n", dlerror());
 		return 218;
 	}
+	finds = dlsym(*module, "ptx_find");
+	if (finds)
+		*finds = find_memory;
 	pthread_mutex_lock(&lock);
 	counts->modules++;
 	pthread_mutex_unlock(&lock);

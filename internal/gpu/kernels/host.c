@@ -4,7 +4,8 @@
  *   (nothing)      the kernels' source, each block of one thread
  *   SIMT_THREADS   the same, each block of so many threads at once, for the sanitizer of threads; nobody waits
  *                  at the barrier whose number the environment variable OMITTED has
- *   PTX            what internal/ptx makes of the PTX, with the launch's threads
+ *   PTX            what internal/ptx makes of the PTX, with the launch's threads, which may not leave the batch's
+ *                  memory, and with the environment variable RACES may not race
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -56,6 +57,25 @@ static kernel *find(const char *name)
 }
 
 #if defined(PTX)
+extern int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes, int *races);
+
+/* The memory of the batch that is being made. */
+static struct {
+    const uint8_t *start;
+    uint64_t bytes;
+} memory[3];
+
+static int find_memory(uint64_t at, uint64_t *start, uint64_t *bytes, int *races)
+{
+    *races = getenv("RACES") != NULL;
+    for (int i = 0; i < 3; i++) {
+        *start = (uint64_t)(uintptr_t)memory[i].start, *bytes = memory[i].bytes;
+        if (at - *start < *bytes)
+            return 1;
+    }
+    return 0;
+}
+
 static void run(kernel *k, const launch *l, const bfs_batch *b)
 {
     const unsigned block[3] = {l->threads, 1, 1};
@@ -161,6 +181,12 @@ int main(void)
         b->staging = (uint8_t *)b;
         b->work = buffer(s.work);
         b->slots = buffer(s.slots);
+#ifdef PTX
+        memory[0].start = b->staging, memory[0].bytes = s.staging;
+        memory[1].start = b->work, memory[1].bytes = s.work;
+        memory[2].start = b->slots, memory[2].bytes = s.slots;
+        ptx_find = find_memory;
+#endif
         for (uint64_t i = 0; i < s.launches; i++)
             run(find(l[i].kernel), &l[i], b);
         fwrite(b->slots, 1, s.slots, stdout);
