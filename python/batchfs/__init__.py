@@ -507,7 +507,7 @@ def to_torch(batch: Batch) -> Batch:
 
 def to_device(batches: typing.Iterable[Batch], device: typing.Any) -> typing.Iterator[Batch]:
     """Yields batches as PyTorch tensors on a CUDA device, by way of two page-locked buffers in turn, so that copying overlaps training.
-    The ids stay in host memory. It has not run on a GPU yet; tests let the processor play its part."""
+    The ids stay in host memory."""
     import torch
     buffers: list[typing.Any] = [None, None]
     copied = [torch.cuda.Event(), torch.cuda.Event()]

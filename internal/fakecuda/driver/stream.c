@@ -213,6 +213,9 @@ void wait_for_streams(void)
 
 static int usable(struct stream *s) { return s && !s->closed ? 0 : BAD_HANDLE; }
 
+/* The default stream also is CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. */
+static struct stream *named(struct stream *s) { return (uintptr_t)s > 2 ? s : NULL; }
+
 /* Gives a stream a job, with the lock held. The default stream's are done at once: it does not wait for the streams that batchfs makes. */
 static int give(struct stream *s, struct job job)
 {
@@ -379,11 +382,18 @@ int cuStreamEndCapture(struct stream *s, void **graph)
 
 int cuStreamIsCapturing(struct stream *s, int *status)
 {
+	int code = 0;
+
 	ENTER();
+	s = named(s);
 	pthread_mutex_lock(&lock);
+	for (struct stream *o = streams; o && s == NULL; o = o->next) {
+		if (o->capture != NOT_CAPTURED && !(o->flags & 1))
+			code = CAPTURE_IMPLICIT;
+	}
 	*status = s ? s->capture : NOT_CAPTURED;
 	pthread_mutex_unlock(&lock);
-	return 0;
+	return code;
 }
 
 int cuEventCreate(struct event **event, unsigned flags)
@@ -417,6 +427,7 @@ int cuEventRecord(struct event *e, struct stream *s)
 	int code;
 
 	ENTER();
+	s = named(s);
 	if (e->closed || (s && s->closed))
 		return BAD_HANDLE;
 	pthread_mutex_lock(&lock);
