@@ -94,16 +94,13 @@ bench-remote:
 	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers stores)
 	bin/bench -only remote -work bin -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
-# Checks a GPU, and measures on it, in less than 10 minutes. On another machine: bin/gpucheck -test.v -batchfs bin/batchfs,
-# then bin/bench -only gpu -batchfs bin/batchfs, with only these three files. PEERS_PYTHON is the Python that has PyTorch,
-# CuPy or JAX.
+# Makes bin/gpucheck.d, which checks a GPU and measures on it, here or on a machine that has nothing else: docs/gpucheck.md. Where
+# there is no GPU, all its rows run with a driver in host memory. PEERS_PYTHON is the Python that has PyTorch, CuPy or JAX.
 gpucheck:
 	@scripts/deps.sh build mount
-	@scripts/build.sh bin/batchfs
-	@scripts/build.sh bin/bench ./cmd/bench
-	@TESTS=1 scripts/build.sh bin/gpucheck ./integration/gpucheck
-	bin/gpucheck -test.v -batchfs bin/batchfs -python $(or $(PEERS_PYTHON),python3)
-	bin/bench -only gpu -batchfs bin/batchfs $(BENCH)
+	@scripts/gpucheck.sh bin/gpucheck.d
+	@if [ -e /dev/nvidiactl ]; then PYTHON=$(or $(PEERS_PYTHON),python3) bin/gpucheck.d/run; else \
+		echo 'no GPU here: with a driver in host memory' && go test -v -count 1 ./integration -run 'TestGPUCheck$$'; fi
 
 clean:
 	rm -rf bin

@@ -2,12 +2,15 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
@@ -48,57 +51,159 @@ func gpuTests(t *testing.T, env []string, flags ...string) (string, error) {
 	return gpuCheck(t, env, "gpucheck", "./integration/gpucheck", append([]string{"-test.v", "-images", "6"}, flags...)...)
 }
 
-// TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. It says nothing of any speed, but every row is there, and
-// what must be exact is.
-func TestGPUCheck(t *testing.T) {
+// theFolder is what make gpucheck makes.
+var theFolder = sync.OnceValues(func() (string, error) {
+	folder := filepath.Join(suite.dir, "gpucheck.d")
+	out, err := exec.Command("../scripts/gpucheck.sh", folder, suite.binary).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return folder, err
+})
+
+// aGPU has everything that there can be of a GPU in host memory. It returns the folder that checks it, and the variables of the
+// environment: as little is checked as can be.
+func aGPU(t *testing.T) (folder string, env []string) {
+	t.Helper()
 	if buildSetting("CGO_ENABLED") == "0" {
 		t.Skip("SKIPPED: GPUs need cgo")
 	}
-	if err := theKernels(); err != nil {
-		t.Fatal(err)
-	}
 	driver, err := theGPU()
+	for _, prepare := range []func() error{theKernels, theNVJPEG} {
+		if err == nil {
+			err = prepare()
+		}
+	}
 	if err == nil {
-		err = theNVJPEG()
+		folder, err = theFolder()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := scratch(t)
-	writeFile(t, filepath.Join(tools, "compute-sanitizer"), []byte(stubSanitizer))
-	if err := os.Chmod(filepath.Join(tools, "compute-sanitizer"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(tools, "cupy.py"), []byte(stubCuPy))
-	env := append(driver.Env(fakecuda.Config{Shared: true}), "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools)
-	out, err := gpuTests(t, env, "-cases", "40", "-python", pythons.Need(t, "numpy"))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	figures, err := gpuCheck(t, env, "bench", "./cmd/bench", "-images", "6", "-rounds", "1", "-repeat", "2", "-work", scratch(t), "-only", "gpu")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, figures)
-	}
-	out += figures
-	for _, row := range []string{
-		`.*Fake GPU 0, GPU-[-0-9a-f]{36}, compute capability`, `Fake GPU 0, GPU-[-0-9a-f]{36}, .* for CUDA up to 12.4`,
-		`.*40 samples, [1-9]\d{4,} bytes; [1-9]\d* JPEGs decoded on the GPU`, `--- PASS: TestExact `,
-		`--- PASS: TestSanitizer/memcheck`, `--- PASS: TestSanitizer/synccheck`, `--- PASS: TestCopies/exact`,
-		`--- PASS: TestKilledReader`, `.*its memory came back after \d+ ms`, `--- PASS: TestFullDevice`,
-		`--- PASS: TestFrameworks/cupy`, `.*cupy 14 for processors: open of .cuda to array, p50 `, `--- SKIP: TestFrameworks/jax`,
-		`.*copies to the GPU from batch memory / from cuMemHostAlloc's: .* GB/s`, `--- PASS: TestSpeedOfCopies`, `crops to 224, float16 NCHW, .* GB/s`,
-		`JPEGs decoded in full: batchfs, exact kernels +\d+ images/s`, `JPEGs decoded in full: libjpeg-turbo, \d+ CPUs +[1-9]\d* images/s`, `exact kernels / libjpeg-turbo`,
-		`JPEGs decoded in full: nvJPEG, hardware +[1-9]\d* images/s`, `exact kernels / nvJPEG's best +\d+\.\d+ x`,
-		`JPEGs decoded in full: nvJPEG, GPU-hybrid +[1-9]\d* images/s`,
-		`open of .cuda to address, p50 .* 40 opens`, `open of .cuda to address, p99`,
-		`random-resized-crop 224 as .cuda: one epoch, --gpu-decode off +[1-9]\d* images/s`, `random-resized-crop 224 as .cuda: one epoch, --gpu-decode exact +[1-9]\d* images/s`,
-	} {
+	env = driver.Env(fakecuda.Config{Shared: true})
+	return folder, append(env, "CASES=40", "IMAGES=6", "PHOTOS=6", "ROUNDS=1", "REPEAT=2")
+}
+
+// awaitRows complains of what is not among the lines of some output.
+func awaitRows(t *testing.T, out string, rows ...string) {
+	t.Helper()
+	for _, row := range rows {
 		if !regexp.MustCompile(`(?m)^ *` + row).MatchString(out) {
 			t.Errorf("there is no row %s", row)
 		}
 	}
 	if strings.Contains(out, "FAILED") || t.Failed() {
 		t.Errorf("%s", out)
+	}
+}
+
+// TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. It says nothing of any speed, but every row is there in its
+// time, and what must be exact is.
+func TestGPUCheck(t *testing.T) {
+	folder, env := aGPU(t)
+	tools := scratch(t)
+	writeFile(t, filepath.Join(tools, "compute-sanitizer"), []byte(stubSanitizer))
+	if err := os.Chmod(filepath.Join(tools, "compute-sanitizer"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(tools, "cupy.py"), []byte(stubCuPy))
+	env = append(env, "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools, "PYTHON="+pythons.Need(t, "numpy"), "TMPDIR="+scratch(t))
+	out, err := output(root(t).reader(0, slices.Concat([]string{"env"}, env, []string{filepath.Join(folder, "run")})))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	awaitRows(t, out,
+		`.*Fake GPU 0, GPU-[-0-9a-f]{36}, compute capability`, `Fake GPU 0, GPU-[-0-9a-f]{36}, .* for CUDA up to 12.4`,
+		`.*40 samples, [1-9]\d{4,} bytes; [1-9]\d* JPEGs decoded on the GPU`, `--- PASS: TestExact `,
+		`--- PASS: TestSanitizer/memcheck`, `--- PASS: TestSanitizer/synccheck`, `--- PASS: TestCopies/exact`,
+		`--- PASS: TestKilledReader`, `.*its memory came back after \d+ ms`, `--- PASS: TestFullDevice`,
+		`--- PASS: TestFrameworks/cupy`, `.*cupy 14 for processors: open of .cuda to array, p50 `, `--- SKIP: TestFrameworks/jax`,
+		`.*copies to the GPU from batch memory / from cuMemHostAlloc's: .* GB/s`, `--- PASS: TestSpeedOfCopies`, `crops to 224, float16 NCHW, .* GB/s`,
+		`JPEGs decoded in full: batchfs, exact kernels, 256 at once +\d+ images/s`, `JPEGs decoded in full: libjpeg-turbo, \d+ CPUs +[1-9]\d* images/s`, `exact kernels / libjpeg-turbo`,
+		`JPEGs decoded in full: nvJPEG, hardware, 128 a call +[1-9]\d* images/s`, `exact kernels / nvJPEG's best +\d+\.\d+ x`,
+		`JPEGs decoded in full: nvJPEG, GPU-hybrid, 50 a call +[1-9]\d* images/s`, `JPEGs decoded in full: nvJPEG, GPU-hybrid, 128 a call +[1-9]\d* images/s`,
+		`JPEGs decoded in full: nvJPEG, by torchvision +skipped: \w+Error`,
+		`open of .cuda to address, p50 .* 40 opens`, `open of .cuda to address, p99`,
+		`random-resized-crop 224 as .cuda: one epoch, --gpu-decode off +[1-9]\d* images/s`, `random-resized-crop 224 as .cuda: one epoch, --gpu-decode exact +[1-9]\d* images/s`,
+		`device +\d+ s  ok$`, `exact +\d+ s  ok$`, `gpu/decode +\d+ s  ok, but skipped: \w+Error`, `frameworks +\d+ s  ok, but .*jax cannot be used`, `mounts +\d+ s  ok$`, `gpu/epoch +\d+ s  ok$`, `sanitizer +\d+ s  ok$`,
+	)
+}
+
+// TestGPUCheckCarried runs it where there is nothing but a shell, a few of the programs that every Debian has, and a driver: no
+// Python, compiler, nor sanitizer; and once without FUSE.
+func TestGPUCheckCarried(t *testing.T) {
+	folder, env := aGPU(t)
+	dir := scratch(t)
+	for _, sub := range []string{"bin", "dev", "proc", "tmp", "carried"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nvjpeg := filepath.Join(filepath.Dir(folder), "gpu", "libnvjpeg.so.12")
+	copyNeeded(t, dir, suite.binary, nvjpeg)
+	for _, name := range strings.Fields("sh env timeout gzip cat rm mktemp date grep sed tee chmod dirname tr") {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			path, err = filepath.EvalSymlinks(path)
+		}
+		if err == nil {
+			err = copyFile(filepath.Join(dir, "bin", name), path, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		copyNeeded(t, dir, path)
+	}
+	const enter = `mount --make-rprivate / && mkdir -p "$1/$2" && mount --bind "$2" "$1/$2" && mount --bind "$3" "$1/carried" && mount -t proc proc "$1/proc" &&
+mount --rbind /dev "$1/dev" && root=$1 && shift 3 && exec chroot "$root" /bin/env -i "$@"`
+	inside := slices.Concat([]string{"unshare", "-m", "sh", "-c", enter, "sh", dir, filepath.Dir(nvjpeg), folder, "PATH=/bin"}, env, []string{"/carried/run"})
+	out, err := output(root(t).reader(0, append(inside, "1", "2", "3")))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	awaitRows(t, out, `exact +\d+ s  ok$`, `copies +\d+ s  ok$`, `mounts +\d+ s  ok$`, `recovery +\d+ s  ok$`, `gpu/epoch +\d+ s  ok$`,
+		`frameworks +\d+ s  ok, but SKIPPED: .*python3.* not found`, `sanitizer +\d+ s  ok, but SKIPPED: compute-sanitizer`, `gpu/decode +\d+ s  ok, but skipped: .*python3.* not found`)
+	inside[4] = strings.Replace(enter, `mount --rbind /dev "$1/dev"`, `mknod -m 666 "$1/dev/null" c 1 3 && mknod -m 666 "$1/dev/urandom" c 1 9`, 1)
+	out, err = output(root(t).reader(0, append(inside, "1", "2")))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	awaitRows(t, out, `exact +\d+ s  ok$`, `gpu/place +\d+ s  ok$`, `recovery +\d+ s  ok, but SKIPPED: nothing can be mounted here`, `gpu/epoch +\d+ s  ok, but skipped: nothing can be mounted here`)
+}
+
+// copyNeeded copies the libraries that programs need into a root, each to its own place.
+func copyNeeded(t *testing.T, dir string, programs ...string) {
+	t.Helper()
+	out, err := exec.Command("ldd", programs...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range regexp.MustCompile(`(/\S+) \(0x`).FindAllStringSubmatch(string(out), -1) {
+		to := filepath.Join(dir, path[1])
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), copyFile(to, path[1], 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGPUCheckEnds: the steps of each part of the check may take less than ten minutes together.
+func TestGPUCheckEnds(t *testing.T) {
+	text, err := os.ReadFile("../scripts/gpucheck-run.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^(?:check|measure) (\d) (\d+) `).FindAllStringSubmatch(string(text), -1) {
+		seconds, _ := strconv.Atoi(m[2])
+		parts[m[1]] += seconds
+	}
+	for part, seconds := range parts {
+		if seconds > 580 {
+			t.Errorf("part %s takes up to %d s", part, seconds)
+		}
+	}
+	if len(parts) != 3 {
+		t.Errorf("there are %d parts", len(parts))
 	}
 }
 

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -45,32 +49,51 @@ func gpuDecoders(_ context.Context, b *bench) ([]contest, error) {
 		n := copy(rest, image.data)
 		images[i].data, rest = rest[:n:n], rest[n:]
 	}
-	names := []string{"batchfs, exact kernels", fmt.Sprintf("libjpeg-turbo, %d CPUs", runtime.NumCPU())}
-	sides := []contender{exactKernels(b, device, images), byLibJPEG(b, images)}
-	for _, backend := range []string{"hardware", "GPU-hybrid"} {
-		names = append(names, "nvJPEG, "+backend)
-		sides = append(sides, nvjpeg(b, backend, images))
+	names, sides := []string{fmt.Sprintf("libjpeg-turbo, %d CPUs", runtime.NumCPU())}, []contender{byLibJPEG(b, images)}
+	for _, n := range portions {
+		names = append(names, fmt.Sprintf("batchfs, exact kernels, %d at once", n))
+		sides = append(sides, exactKernels(b, device, n, images))
 	}
+	for _, l := range []nvjpegCalls{{"hardware", manyJPEGs}, {"GPU-hybrid", 50}, {"GPU-hybrid", manyJPEGs}} {
+		names = append(names, fmt.Sprintf("nvJPEG, %s, %d a call", l.backend, l.batch))
+		sides = append(sides, nvjpeg(b, l, images))
+	}
+	names = append(names, "nvJPEG, by torchvision")
+	sides = append(sides, torchvision(b, b.photos.Root(), len(images)))
 	return []contest{{what: "decoding", contenders: sides, warm: true, rows: func(r results) []row {
 		return decodingRows(names, r)
 	}}}, nil
 }
 
-// decodingRows are rows of our kernels, of libjpeg-turbo and of nvJPEG's backends that could be measured.
+// Above this many JPEGs a call, all versions of nvJPEG have kernels read the Huffman codes. Mounts give it 50.
+const manyJPEGs = 128
+
+// nvjpegCalls is a way to use nvJPEG.
+type nvjpegCalls struct {
+	backend string
+	batch   int // JPEGs that one call decodes
+}
+
+// portions are how many JPEGs our kernels decode at once.
+var portions = []int{16, 64, 256}
+
+// decodingRows are rows of libjpeg-turbo, of our kernels, and of nvJPEG's backends that could be measured.
 func decodingRows(names []string, r results) (rows []row) {
-	best := series{missing: errors.New("there is no figure of nvJPEG's")}
+	nvidia, ours := series{missing: errors.New("there is no figure of nvJPEG's")}, r.of(rate, 1)
 	for i, name := range names {
 		rows = append(rows, r.row("JPEGs decoded in full: "+name, rate, i))
-		if i < 2 || r[i].missing != nil {
-			continue
+		switch {
+		case i == 0 || r[i].missing != nil:
+		case i <= len(portions):
+			ours = ours.most(r.of(rate, i))
+		case nvidia.missing != nil:
+			nvidia = r.of(rate, i)
+		default:
+			nvidia = nvidia.most(r.of(rate, i))
 		}
-		if best.missing != nil {
-			best = r.of(rate, i)
-		}
-		best = best.most(r.of(rate, i))
 	}
-	return append(rows, r.ratio("    exact kernels / libjpeg-turbo", rate, 0, 1),
-		ratio("    exact kernels / nvJPEG's best", rate.unit, r.of(rate, 0), best).atLeast(1))
+	return append(rows, ratio("    exact kernels / libjpeg-turbo", rate.unit, ours, r.of(rate, 0)),
+		ratio("    exact kernels / nvJPEG's best", rate.unit, ours, nvidia).atLeast(1))
 }
 
 // A processor decodes one file after another into the same buffer.
@@ -92,9 +115,8 @@ func byLibJPEG(b *bench, images []encoded) contender {
 	}))
 }
 
-// exactKernels decodes files on the GPU, where the pixels stay: several batches are packed while others are decoded.
-func exactKernels(b *bench, device *gpu.Device, images []encoded) contender {
-	const batch = 64 // JPEGs that the GPU gets at once
+// exactKernels decodes files on the GPU, where the pixels stay: several portions are packed while others are decoded.
+func exactKernels(b *bench, device *gpu.Device, portion int, images []encoded) contender {
 	return contender{start: func(context.Context) (turn, error) {
 		packers := make(chan *registered, min(8, runtime.NumCPU()))
 		for range cap(packers) {
@@ -102,7 +124,7 @@ func exactKernels(b *bench, device *gpu.Device, images []encoded) contender {
 			packers <- p
 			b.later(p.close)
 		}
-		return inBatches(images, batch, packers, func(p *registered, images []encoded) error {
+		return inBatches(images, portion, packers, func(p *registered, images []encoded) error {
 			left, err := p.decode(images)
 			if err == nil && left > 0 {
 				err = fmt.Errorf("the kernels left %d of %d JPEGs to processors, so their speed means nothing", left, len(images))
@@ -200,11 +222,11 @@ type library struct {
 }
 
 // nvjpeg decodes with one backend of NVIDIA's library, to RGB in the GPU's memory. It may be missing here.
-func nvjpeg(b *bench, backend string, images []encoded) contender {
-	const threads, batch = 4, 50 // while one reads headers, others decode; package cuda divides images so
+func nvjpeg(b *bench, calls nvjpegCalls, images []encoded) contender {
+	const threads = 4 // while one reads headers, others decode
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
 		var size int64
-		for chunk := range slices.Chunk(images, batch) {
+		for chunk := range slices.Chunk(images, calls.batch) {
 			_, n := nvjpegImages(chunk, 0)
 			size = max(size, n)
 		}
@@ -212,9 +234,10 @@ func nvjpeg(b *bench, backend string, images []encoded) contender {
 		err := b.gpu.Thread(func(t *cuda.Thread) (err error) {
 			for range threads {
 				var l library
-				if l.decoder, err = t.NewJPEGDecoder(false, backend); err != nil {
+				if l.decoder, err = t.NewJPEGDecoder(false, calls.backend); err != nil {
 					return err
 				}
+				l.decoder.Most = calls.batch
 				b.laterOnGPU(func(*cuda.Thread) error { return l.decoder.Close() })
 				if l.stream, err = t.NewStream(); err != nil {
 					return err
@@ -231,7 +254,7 @@ func nvjpeg(b *bench, backend string, images []encoded) contender {
 		if err != nil {
 			return nil, err
 		}
-		decoding := inBatches(images, batch, libraries, func(l library, images []encoded) error {
+		decoding := inBatches(images, calls.batch, libraries, func(l library, images []encoded) error {
 			return b.gpu.Thread(func(*cuda.Thread) error { return l.decode(images) })
 		})
 		_, err = decoding(ctx) // whether it decodes these files
@@ -261,4 +284,23 @@ func nvjpegImages(batch []encoded, memory cuda.Pointer) (images []cuda.JPEG, byt
 		bytes += int64(e.head.Height*e.head.Width*3+255) &^ 255
 	}
 	return images, bytes
+}
+
+//go:embed gpu_torchvision.py
+var torchvisionScript []byte
+
+// torchvision decodes n files of a folder with PyTorch's decoder on the GPU. It may be missing here, as may Python.
+func torchvision(b *bench, folder string, n int) contender {
+	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
+		script := filepath.Join(b.work, "gpu_torchvision.py")
+		if err := os.WriteFile(script, torchvisionScript, 0o600); err != nil {
+			return nil, err
+		}
+		c, err := b.consume(ctx, script, folder, strconv.Itoa(n), strconv.Itoa(manyJPEGs))
+		if err != nil {
+			return nil, err
+		}
+		b.later(c.stop)
+		return func(context.Context) (figures, error) { return c.turn((n + manyJPEGs - 1) / manyJPEGs) }, nil
+	}}
 }

@@ -33,9 +33,12 @@ func (b *bench) c(threads int, files []string) contender {
 	})
 }
 
-// script is a command that runs one of the peers' scripts.
+// script is a command that runs one of the peers' scripts, or another one by its path.
 func (b *bench) script(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, b.python, append([]string{filepath.Join(b.peers, name)}, args...)...)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(b.peers, name)
+	}
+	cmd := exec.CommandContext(ctx, b.python, append([]string{name}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
 	return cmd
 }

@@ -22,7 +22,11 @@ type reading struct {
 
 // TestFrameworks hands batches to the frameworks that are installed, and compares the bytes.
 func TestFrameworks(t *testing.T) {
-	m := mounted(t, theGPU(t))
+	device := theGPU(t)
+	if _, err := exec.LookPath(*python); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	m := mounted(t, device)
 	for _, module := range []string{"torch", "cupy", "jax"} {
 		t.Run(module, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), *python, "-c", program, module, m.Dir, m.Batch(0, 0, 0), m.Batch(0, 1, 0))

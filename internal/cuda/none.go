@@ -11,8 +11,12 @@ type (
 	Module   struct{}
 	Function struct{}
 
-	Import      struct{ At Pointer }
-	JPEGDecoder struct{ Backend string }
+	Import struct{ At Pointer }
+
+	JPEGDecoder struct {
+		Backend string
+		Most    int
+	}
 )
 
 // NVJPEGVersion returns ErrNotBuilt.

@@ -34,7 +34,8 @@ import (
 
 const (
 	oldestNVJPEG = 11_009 // the first version with all that is used
-	// mostJPEGs are decoded by one call. NVIDIA's header says that more than 50 may be decoded in another way.
+	// mostJPEGs are decoded by one call of mounts. NVIDIA's header says that more than 50 (before 12, 100) may be
+	// decoded in another way, in which kernels read the Huffman codes.
 	mostJPEGs = 50
 	// jpegThreads is how many processors nvJPEG may use where the hardware does not decode.
 	jpegThreads = 4
@@ -65,6 +66,7 @@ func NVJPEGVersion() (string, error) {
 // A JPEGDecoder decodes JPEGs with nvJPEG. It belongs to its Thread, as a Stream does.
 type JPEGDecoder struct {
 	Backend string // hardware, GPU-hybrid or default
+	Most    int    // JPEGs that one call decodes; their pixels may depend on it
 
 	format   C.nvjpegOutputFormat_t
 	hardware bool
@@ -80,7 +82,7 @@ func (t *Thread) NewJPEGDecoder(gray bool, only ...string) (*JPEGDecoder, error)
 	if _, err := NVJPEGVersion(); err != nil {
 		return nil, err
 	}
-	d := &JPEGDecoder{format: C.NVJPEG_OUTPUT_RGBI}
+	d := &JPEGDecoder{format: C.NVJPEG_OUTPUT_RGBI, Most: mostJPEGs}
 	if gray {
 		d.format = C.NVJPEG_OUTPUT_Y
 	}
@@ -159,7 +161,7 @@ func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 		taken = append(taken, &images[i])
 	}
 	for len(taken) > 0 {
-		n := min(len(taken), mostJPEGs)
+		n := min(len(taken), d.Most)
 		if err := d.decodeSome(s, taken[:n]); err != nil {
 			return err
 		}

@@ -78,6 +78,9 @@ func partJPEGs(arguments []string) (result any, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(arguments, "good") {
+		files, refused = slices.Repeat(files[:1], mostJPEGs+8), nil
+	}
 	err = onDevice(0, func(t *Thread, undo func(func() error)) error {
 		version, err := NVJPEGVersion()
 		if err != nil {
@@ -98,6 +101,10 @@ func partJPEGs(arguments []string) (result any, err error) {
 			return err
 		}
 		undo(d.Close)
+		if slices.Contains(arguments, "once") {
+			d.Most = len(files)
+			return decodeMixed(d, s, p, files, refused, gray)
+		}
 		result = version + " " + d.Backend
 		return errors.Join(decodeMixed(d, s, p, files, refused, gray), decodeMixed(d, s, p, files, refused, gray))
 	})
@@ -184,6 +191,18 @@ func TestSkippedJPEGs(t *testing.T) {
 	c := fakecuda.Config{Failures: []fakecuda.Failure{{Function: "nvjpegDecodeBatched", Nth: 0, Code: -1}}}
 	if r, _ := run(t, nvjpegDriver(t), c, "jpegs"); !strings.HasPrefix(r.Error, "image 0 is black") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestJPEGsAtOnce: one call decodes as many JPEGs as it is told to.
+func TestJPEGsAtOnce(t *testing.T) {
+	d := nvjpegDriver(t)
+	second := fakecuda.Config{Failures: []fakecuda.Failure{{Function: "nvjpegDecodeBatchedInitialize", Nth: 2, Code: 5}}}
+	if r, _ := run(t, d, second, "jpegs", "good", "once"); r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	if r, _ := run(t, d, second, "jpegs", "good"); r.Error == "" {
+		t.Error("mounts give nvJPEG more JPEGs at once than before, whose pixels may differ")
 	}
 }
 

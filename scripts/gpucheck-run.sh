@@ -1,0 +1,73 @@
+#!/bin/sh
+# Checks a GPU, and measures on it: run [PART...]
+#
+# Each part ends within ten minutes. 1: what mounts nothing. 2: what mounts, as root. 3: NVIDIA's sanitizer, where it is
+# installed. Without any, all of them, one after the other. What the machine lacks is skipped, and said. Exit
+# status 1: bytes differ, a mount did not recover, or something could not be measured in its time.
+#
+# PYTHON is the interpreter that may have PyTorch, CuPy or JAX. CASES, IMAGES, PHOTOS, ROUNDS and REPEAT change how much is
+# checked and measured. Programs are unpacked into TMPDIR, which takes 80 MB, and datasets made there.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+parts=${*:-1 2 3}
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/gpucheck.XXXXXX") || exit 1
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 1' INT TERM
+failed=0 verdicts=
+
+for program in batchfs bench gpucheck; do
+	gzip -dc "$here/$program.gz" >"$TMPDIR/$program" || exit 1
+	chmod +x "$TMPDIR/$program"
+done
+
+# step PART SECONDS NAME COMMAND: runs a command of a part, which gets so long.
+step() {
+	part=$1 limit=$2 name=$3
+	shift 3
+	case " $parts " in *" $part "*) ;; *) return ;; esac
+	printf '\n== %s\n' "$name"
+	began=$(date +%s)
+	{
+		timeout -k 5 "$limit" "$@" 2>&1
+		echo $? >"$TMPDIR/status"
+	} | tee "$TMPDIR/said"
+	case $(cat "$TMPDIR/status") in
+	0) verdict=$(grep -io 'skipped: .*' "$TMPDIR/said" | tr '\n' ';') ;;
+	124 | 137) verdict="FAILED: not done in $limit s" ;;
+	*) verdict=FAILED ;;
+	esac
+	case $verdict in
+	FAILED*) failed=1 ;;
+	*) verdict="ok${verdict:+, but $verdict}" ;;
+	esac
+	verdicts="$verdicts$(printf '%-12s %3d s  %s' "$name" $(($(date +%s) - began)) "$verdict")
+"
+}
+
+# check PART SECONDS NAME TESTS: some of the checks.
+check() {
+	step "$1" "$2" "$3" "$TMPDIR/gpucheck" -test.v -test.run "^($4)\$" -batchfs "$TMPDIR/batchfs" \
+		-python "${PYTHON:-python3}" -cases "${CASES:-20000}" -images "${IMAGES:-256}"
+}
+
+# measure PART SECONDS NAME: a scenario of cmd/bench.
+measure() {
+	step "$1" "$2" "$3" "$TMPDIR/bench" -only "$3" -batchfs "$TMPDIR/batchfs" -python "${PYTHON:-python3}" \
+		-images "${PHOTOS:-2048}" -rounds "${ROUNDS:-5}" -repeat "${REPEAT:-50}" -work "$TMPDIR"
+}
+
+check 1 20 device TestGPU
+check 1 240 exact TestExact
+check 1 60 copies TestSpeedOfCopies
+measure 1 60 gpu/place
+measure 1 190 gpu/decode
+check 2 80 mounts TestCopies
+check 2 120 recovery 'TestKilledReader|TestFullDevice'
+check 2 120 frameworks TestFrameworks
+measure 2 60 gpu/open
+measure 2 190 gpu/epoch
+check 3 570 sanitizer TestSanitizer
+
+printf '\n== verdicts\n%s' "$verdicts"
+exit $failed
