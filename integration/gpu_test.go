@@ -128,7 +128,7 @@ print(len(batchfs_cuda._slabs))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if slabs := strings.TrimSpace(out); slabs != "1" && slabs != "2" {
+			if slabs := strings.TrimSpace(out); slabs < "1" || slabs > "3" || len(slabs) > 1 { // a dropped batch is kept for some time
 				t.Errorf("the reader mapped %s allocations", slabs)
 			}
 			eventually(t, "all memory is back", func() bool {
