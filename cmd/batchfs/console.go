@@ -65,7 +65,7 @@ type table struct{ *tabwriter.Writer }
 func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
 
 func (t table) row(name, format string, args ...any) {
-	fmt.Fprintf(t, name+"\t"+format+"\n", args...)
+	fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 }
 
 // progress shows the progress of a long operation, on a terminal only.

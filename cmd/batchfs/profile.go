@@ -35,6 +35,7 @@ func profileCommand(c *console) *cli.Command {
 		rawFlags(f, &o.Raw)
 		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
 		f.derived("samples", "not known", "if DATASET is a part of a larger one, profile for all `N` images of that", number(&o.Samples, 1, math.MaxInt32))
+		f.derived("consumer", "none", "say what training gains that takes `TIME` for each batch, such as 40ms", duration(&o.Consumer, time.Microsecond))
 		f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
 		f.derived("work", "beside the dataset, or the directory for temporary files", "make copies in a directory in `DIR`", anything(&o.Work))
 		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png",
@@ -176,23 +177,62 @@ func (s profileSummary) print(out io.Writer) {
 	t.Flush()
 	if s.AsItIs {
 		fmt.Fprintf(out, "\nbest: the dataset as it is, %s images/s: no mix is faster by %.0f %%\n%s\n", rateWords(s.Verified), 100*(profile.LeastGain-1), s.reason())
-		s.printNotes(out)
+	} else {
+		gain := ""
+		if s.EncodedOnly > 0 {
+			gain = fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
+		}
+		fmt.Fprintf(out, "\nbest: %s, %s images/s%s\n%s\n", shareWords(s.Shares), rateWords(s.Verified), gain, s.reason())
+	}
+	s.printNotes(out)
+	use, asItIs := s.Shares, s.AsItIs
+	if s.Training != nil {
+		s.printTraining(out)
+		if least := s.Training.Smallest; least != nil {
+			use, asItIs = least.Shares, least.AsItIs
+		}
+	}
+	if asItIs {
 		fmt.Fprintf(out, "to use it: mount %s as it is\n", shellWord(s.Dataset))
 		return
 	}
-	gain := ""
-	if s.EncodedOnly > 0 {
-		gain = fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
-	}
-	fmt.Fprintf(out, "\nbest: %s, %s images/s%s\n%s\n", shareWords(s.Shares), rateWords(s.Verified), gain, s.reason())
-	s.printNotes(out)
 	flags := ""
 	for _, f := range []shard.Cost{shard.Packed, shard.Raw} {
-		if share := s.Of(f); share > 0 {
+		if share := use.Of(f); share > 0 {
 			flags += fmt.Sprintf(" --%s-ratio %.2f", f, share)
 		}
 	}
 	fmt.Fprintf(out, "to make it: batchfs convert%s %s OUT\n", flags, shellWord(s.Dataset))
+}
+
+// printTraining says what training gains.
+func (s profileSummary) printTraining(out io.Writer) {
+	of := s.Training
+	fmt.Fprintf(out, "\ntraining that takes %v for each batch can take %s images/s\n", time.Duration(math.Round(of.Step*1e9)), rateWords(of.Most))
+	t := newTable(out)
+	t.row("", "training/s\tlimited by\tan image's file")
+	row := func(what string, f *profile.Fed) {
+		if f == nil {
+			return
+		}
+		limit, mix := "training itself", "the dataset as it is"
+		if f.Limit != profile.Consumer {
+			limit = string(f.Limit)
+		}
+		if !f.AsItIs {
+			mix = shareWords(f.Shares)
+		}
+		t.row(what+": "+mix, "%s\t%s\t%s", rateWords(f.Throughput), limit, formatBytes(int64(f.Bytes)))
+	}
+	row("best", &of.Fastest)
+	row("best single form", of.Single)
+	row("smallest that is enough", of.Smallest)
+	t.Flush()
+	if of.Smallest == nil {
+		fmt.Fprintln(out, "no mix is as fast as that: training waits for batches")
+	} else {
+		fmt.Fprintln(out, "training gains nothing by a faster mix than the smallest that is enough")
+	}
 }
 
 func (s profileSummary) printNotes(out io.Writer) {

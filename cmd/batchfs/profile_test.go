@@ -75,6 +75,23 @@ func TestProfileOfThree(t *testing.T) {
 	}
 }
 
+// TestProfileForTraining: with --consumer, it says what training gains, and what is enough for it.
+func TestProfileForTraining(t *testing.T) {
+	dataset := photos(t, 10)
+	for consumer, want := range map[string][]string{
+		"1us": {"training that takes 1µs for each batch can take 4e+06 images/s\n", "\nbest: ", "\nbest single form: ", "\nno mix is as fast as that"},
+		"1h": {"training that takes 1h0m0s for each batch can take 0.001111 images/s\n", "\nsmallest that is enough: the dataset as it is ",
+			"  training itself  ", "an image's file", "\ntraining gains nothing by a faster mix", "\nto use it: mount " + dataset + " as it is\n"},
+	} {
+		got := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "4", "--duration", "1ms", "--formats", "raw", "--consumer", consumer)
+		for _, words := range want {
+			if got.status != statusDone || !strings.Contains(got.out, words) {
+				t.Errorf("--consumer %s: status %d, it does not say %q: %s%s", consumer, got.status, words, got.out, got.err)
+			}
+		}
+	}
+}
+
 // TestProfileLeavesOut: it explains why it measures fewer images than the dataset has.
 func TestProfileLeavesOut(t *testing.T) {
 	dataset := photos(t, 3)
@@ -108,6 +125,7 @@ func TestProfileRefuses(t *testing.T) {
 		{"--images 0", statusUsage, `--images must be a whole number from 1 to 1048576, but is "0"`},
 		{"--formats encoded", statusUsage, `--formats must be packed, raw, or both: packed,raw, but is "encoded"`},
 		{"--duration 0s", statusUsage, `--duration must be a time of at least 1ms, such as 500ms or 2s, but is "0s"`},
+		{"--consumer 40", statusUsage, `--consumer must be a time of at least 1µs, such as 500ms or 2s, but is "40"`},
 		{"--plot mix.gif", statusUsage, `--plot must be a file name that ends in .svg or .png, but is "mix.gif"`},
 		{"--raw-format png", statusUsage, `--raw-format must be bmp or ppm, but is "png"`},
 		{"--raw-size 8x8", statusUsage, "--raw-size needs --raw-resize"},

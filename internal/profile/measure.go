@@ -102,7 +102,7 @@ func (p *profiler) contest(ctx context.Context, m model, mixes []convert.Shares)
 	for _, s := range mixes {
 		// The whole first epoch has to come from storage.
 		slower := max(m.load.at(s), m.decode.at(s), 1e-6)
-		n := min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds()))
+		n := min(p.few, p.lasting(1/slower, 4*p.o.Least.Seconds()))
 		r, err := p.start(ctx, s, n, p.o.Storage, p.hits.at(s))
 		if err != nil {
 			return err

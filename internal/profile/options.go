@@ -44,6 +44,8 @@ type Options struct {
 	// parent, if it is on the same device and writable, else the system's directory for
 	// temporary files.
 	Work string
+	// Consumer is how long training takes for a batch of each shard that is read here; 0: not known.
+	Consumer time.Duration
 	// Exhaustive measures all mixes of two forms in tenths, and runs the engine with each.
 	Exhaustive bool
 	// Least is the minimum time to measure a figure for; 0: a second.
@@ -75,6 +77,7 @@ func (o *Options) validate() error {
 		option.AtLeast("images", int64(o.Images), 0),
 		option.AtLeast("samples", int64(o.Samples), 0),
 		option.AtLeast("least time", int64(o.Least), 0),
+		option.AtLeast("consumer", int64(o.Consumer), 0),
 		option.AtLeast("workers", int64(o.Engine.Workers), 1),
 	)
 }

@@ -102,7 +102,7 @@ func (p *profiler) prepare(ctx context.Context) error {
 	var bytes [shard.NumCosts]float64
 	bytes, p.most = p.formBytes()
 	p.path = candidates(p.may(shard.Packed) && p.most > 0, p.may(shard.Raw), bytes)
-	p.few = p.enough(rate, 3*p.o.Least.Seconds())
+	p.few = p.lasting(rate, 3*p.o.Least.Seconds())
 	growth := bytes[shard.Packed] / bytes[shard.Encoded]
 	p.hits = newHitTable(p.budget, p.o.Raw, bytes[shard.Encoded], growth, p.o.Samples, p.path)
 	r := &p.result
@@ -191,9 +191,9 @@ func (p *profiler) noteIf(applies bool, n Note) {
 	}
 }
 
-// enough is the number of images that take the given seconds at a rate. It is a multiple of
+// lasting is the number of images that take the given seconds at a rate. It is a multiple of
 // ten, so that the mixes of the search have exact shares.
-func (p *profiler) enough(rate, seconds float64) int {
+func (p *profiler) lasting(rate, seconds float64) int {
 	least := max(leastImages, 2*p.o.Engine.BatchSize)
 	n := min(len(p.images), max(least, int(min(rate*seconds, math.MaxInt32))))
 	if n > tenths {
@@ -205,12 +205,9 @@ func (p *profiler) enough(rate, seconds float64) int {
 // rises reports that images do not load more slowly in the mix after one: their files are smaller, or the
 // cache holds everything.
 func (p *profiler) rises(mix int) bool {
-	bytes := func(mix int) (sum float64) {
+	bytes := func(mix int) float64 {
 		s := p.tenth(min(mix, p.path.last()))
-		for f, cost := range p.result.costs() {
-			sum += s.Of(shard.Cost(f)) * cost.Bytes
-		}
-		return (1 - p.hits.at(s)) * sum
+		return (1 - p.hits.at(s)) * p.result.fileBytes(s)
 	}
 	return bytes(mix+1) <= bytes(mix)
 }
@@ -285,7 +282,7 @@ func (p *profiler) measured() {
 }
 
 // verify runs the engine with the dataset as it is, at the crossing of the curves, at the neighboring
-// mixes of the search, and with each form alone. The fastest is the answer.
+// mixes of the search, with each form alone, and with what should be enough for training. The fastest is the answer.
 func (p *profiler) verify(ctx context.Context, m model) error {
 	r := &p.result
 	below := int(math.Floor(p.path.place(r.Crossing)*tenths + 1e-9))
@@ -293,6 +290,8 @@ func (p *profiler) verify(ctx context.Context, m model) error {
 	for k := range p.path {
 		some = append(some, p.tenth(k*tenths))
 	}
+	most := mostTaken(p.o.Consumer, p.budget.Options)
+	some = append(some, r.enough(m, p.pairs(100), most)...)
 	if p.o.Exhaustive {
 		some = append(some, p.pairs(tenths)...)
 	}
@@ -309,6 +308,9 @@ func (p *profiler) verify(ctx context.Context, m model) error {
 		}
 	}
 	p.decide(m)
+	if most > 0 {
+		r.train(m, p.o.Consumer, most)
+	}
 	return nil
 }
 

@@ -27,10 +27,11 @@ func rateOf(seconds float64) Rate { return Rate(1 / max(seconds, 0)) }
 // Limit tells which of loading and decoding is slower.
 type Limit string
 
-// The limits of a mix.
+// The limits of a mix, and of training.
 const (
 	Loading  Limit = "loading"
 	Decoding Limit = "decoding"
+	Consumer Limit = "consumer"
 )
 
 // Point is a mix and its speed, measured or modeled.
@@ -156,6 +157,8 @@ type Result struct {
 	Steps      []Step  `json:"steps"`
 	Runs       []Trial `json:"runs"`
 	Notes      []Note  `json:"notes"`
+	// Training is nil without Options.Consumer.
+	Training *Training `json:"training,omitempty"`
 	// Curve is the model from the first form alone to the last one alone, in equal steps.
 	Curve []Point `json:"curve"`
 }
@@ -163,4 +166,12 @@ type Result struct {
 // costs are those of an image by its form.
 func (r *Result) costs() [shard.NumCosts]*Cost {
 	return [...]*Cost{shard.Encoded: &r.Encoded, shard.Packed: &r.Packed, shard.Raw: &r.Raw}
+}
+
+// fileBytes is the mean size of the files of a mix.
+func (r *Result) fileBytes(s convert.Shares) (bytes float64) {
+	for f, cost := range r.costs() {
+		bytes += s.Of(shard.Cost(f)) * cost.Bytes
+	}
+	return bytes
 }
