@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -23,7 +24,7 @@ const (
 	h100Batch   = 400
 	h100Step    = 224 * time.Millisecond
 	h100Busy    = 0.9
-	h100Batches = 6 // of each reader; the first one does not count
+	h100Batches = 40 // of each reader; the first one does not count
 	mostH100s   = 16
 )
 
@@ -83,17 +84,26 @@ func oneH100(b *bench, p *peer) contender {
 
 // everMore is a contender that mounts for ever more readers until they wait.
 func everMore(b *bench, dir, end string) contender {
-	made := 0
+	made, links := 0, 0
 	return ready(func(ctx context.Context) (figures, error) {
 		f := figures{}
 		for n := 1; n <= mostH100s; n++ {
-			// Each mount has a dataset of its own, in which nothing was learned about an image yet.
+			// No image has been read before: each mount has a dataset of its own, in which each image is a file of
+			// its own, since what is learned of a file counts wherever its path is.
 			made++
-			path := filepath.Join(filepath.Dir(dir), fmt.Sprintf("h100s%s-%d.csv", end, made))
-			err := b.manifestOf(ctx, path, "path", n*h100Batch*h100Batches, func(i int) string {
-				return filepath.Base(dir) + "/" + b.photos.Path(i%b.photos.images) + end
-			})
-			if err != nil {
+			images := n * h100Batch * h100Batches
+			link := func(i int) string { return filepath.Join("h100s", fmt.Sprintf("%06d.jpg%s", i, end)) }
+			if err := os.MkdirAll(filepath.Join(b.work, "h100s"), 0o755); err != nil {
+				return nil, err
+			}
+			for ; links < images; links++ {
+				err := os.Link(filepath.Join(dir, b.photos.Path(links%b.photos.images)+end), filepath.Join(b.work, link(links)))
+				if err != nil {
+					return nil, err
+				}
+			}
+			path := filepath.Join(b.work, fmt.Sprintf("h100s%s-%d.csv", end, made))
+			if err := b.manifestOf(ctx, path, "path", images, link); err != nil {
 				return nil, err
 			}
 			busy, err := busyReaders(ctx, b, path, n)
