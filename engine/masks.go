@@ -110,8 +110,12 @@ func (p *badParts) checkIn(part Part, id int64) (err error) {
 	return err
 }
 
-// indexedMask returns what the index has against the mask of a sample; it counts for all batches of that sample.
+// indexedMask returns what is wrong with the annotations of a sample, or what the index has against its mask; it counts for
+// all batches of that sample.
 func (p *badParts) indexedMask(id int64) error {
+	if p.condemned[id] != "" {
+		return p.check(id)
+	}
 	o := p.catalog.Options.Masks
 	if o == nil {
 		return nil
