@@ -202,7 +202,7 @@ func TestMountDefaults(t *testing.T) {
 	}
 	tree := fusefs.Options{
 		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), FileMode: 0o444, DirMode: 0o555, ReadPath: "auto", Epochs: 100,
-		List: []layout.Form{layout.NHWCForm, layout.Labels, layout.JSON},
+		List: []layout.Form{layout.NHWCForm, layout.Labels, layout.JSON}, ListTargets: true,
 	}
 	r.tree.Logger = nil
 	if diff := cmp.Diff(tree, r.tree); diff != "" {
