@@ -183,9 +183,9 @@ func (w *gpuWorker) takes(l *load) bool {
 	return head.Format == decode.JPEG && int64(head.Height)*int64(head.Width) <= mostDevicePixels
 }
 
-// makeOnDevice makes samples on the GPU, at once if there is room for that, and notes which. How many is 0 if the GPU has no
-// room, or decodes none of them. After an error, the staging buffer stays as it is until the engine ends, since a lost GPU may
-// still use it.
+// makeOnDevice makes samples on the GPU, at once if there is room for that, and notes which. How
+// many is 0 if the GPU has no room, or decodes none of them. After an error, the staging buffer
+// stays as it is until the engine ends, since a lost GPU may still use it.
 func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 	defer catch(&err)
 	for most := len(of); len(of) > 0; {

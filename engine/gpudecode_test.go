@@ -246,7 +246,8 @@ func TestDeviceDecodingWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestLargePortions: the GPU makes all samples of a batch at once, or as many as there is room for, and leaves none to processors.
+// TestLargePortions: the GPU makes all samples of a batch at once, or as many as there is room for,
+// and leaves none to processors.
 func TestLargePortions(t *testing.T) {
 	const n = 200
 	dir := jpegDir(t, n)
@@ -273,8 +274,8 @@ func TestLargePortions(t *testing.T) {
 	}
 }
 
-// TestReadersOverrun: a process that writes all over the memory that it can open does not change what is made: the GPU works where no
-// other process can write.
+// TestReadersOverrun: a process that writes all over the memory that it can open does not change
+// what is made: the GPU works where no other process can write.
 func TestReadersOverrun(t *testing.T) {
 	dir := jpegDir(t, 24)
 	change := func(o *Options) { o.BatchSize = 8 }
@@ -289,7 +290,8 @@ func TestReadersOverrun(t *testing.T) {
 	}
 }
 
-// TestDecodingAlone: a GPU whose memory no other process can open decodes for readers of all forms but CUDA, which is not there.
+// TestDecodingAlone: a GPU whose memory no other process can open decodes for readers of all forms
+// but CUDA, which is not there.
 func TestDecodingAlone(t *testing.T) {
 	dir := jpegDir(t, 24)
 	change := func(o *Options) { o.BatchSize = 8 }

@@ -265,8 +265,8 @@ func TestNVJPEGHangs(t *testing.T) {
 	}
 }
 
-// TestNVJPEGKeepsItsRoom: where there is room on the GPU for a batch or for making one, but not for both, batches are made, and
-// cannot be read there. With room for both, they can.
+// TestNVJPEGKeepsItsRoom: where there is room on the GPU for a batch or for making one, but not for
+// both, batches are made, and cannot be read there. With room for both, they can.
 func TestNVJPEGKeepsItsRoom(t *testing.T) {
 	dir := jpegDir(t, 36)
 	change := func(o *Options) { o.BatchSize, o.Epochs, o.MemoryWait = 12, 1, time.Hour }

@@ -214,8 +214,8 @@ func TestCUDANames(t *testing.T) {
 	}
 }
 
-// TestCUDAOneOfMany: a mount initializes one GPU of several, makes no context there before a batch is put there, and says
-// which it is, and what ranks on others need.
+// TestCUDAOneOfMany: a mount initializes one GPU of several, makes no context there before a batch
+// is put there, and says which it is, and what ranks on others need.
 func TestCUDAOneOfMany(t *testing.T) {
 	config := fakecuda.Config{Devices: 3, Visible: "2,0,1", Context: 64 << 20}
 	for which, number := range map[string]byte{"auto": '2', "1": '0', "2": '1'} {

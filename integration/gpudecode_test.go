@@ -118,8 +118,8 @@ for path in sys.argv[2:]:
 	}
 }
 
-// TestGPUDecodesAlone: a part of a GPU, whose memory no reader can open, decodes for readers of host memory. Without that, it is
-// of no use.
+// TestGPUDecodesAlone: a part of a GPU, whose memory no reader can open, decodes for readers of
+// host memory. Without that, it is of no use.
 func TestGPUDecodesAlone(t *testing.T) {
 	dataset := jpegs(t, 40, 200, 280)
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
@@ -146,7 +146,8 @@ func TestGPUDecodesAlone(t *testing.T) {
 	}
 }
 
-// TestGPUDecodesWithoutIPC: a system that cannot export memory of its GPU makes errors of .cuda files alone.
+// TestGPUDecodesWithoutIPC: a system that cannot export memory of its GPU makes errors of .cuda
+// files alone.
 func TestGPUDecodesWithoutIPC(t *testing.T) {
 	dataset := jpegs(t, 40, 200, 280)
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}

@@ -107,7 +107,8 @@ for path in sys.argv[2:]:
 	}
 }
 
-// TestNVJPEGFails: what nvJPEG fails at once is tried again; when it goes on failing, so does the open; a lost GPU stays lost.
+// TestNVJPEGFails: what nvJPEG fails at once is tried again; when it goes on failing, so does the
+// open; a lost GPU stays lost.
 func TestNVJPEGFails(t *testing.T) {
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--batch-size", "16", "--workers", "1", "--prefetch-queue-depth", "0"}
 	dataset := jpegs(t, 32, 100, 140)

@@ -39,8 +39,8 @@ func gpuFlags(f *flagSet, r *gpuRequest) {
 	f.derived(limitGPU, "half of what is free", "batches, and decoding, take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))
 }
 
-// open finds the GPU of a mount that lists some forms, if there is one, and says which it is. One whose memory cannot be handed
-// to other processes is of use only if it decodes.
+// open finds the GPU of a mount that lists some forms, if there is one, and says which it is. One
+// whose memory cannot be handed to other processes is of use only if it decodes.
 func (r gpuRequest) open(o *engine.Options, list []layout.Form) (which string, err error) {
 	driver := gpu.Driver(nil)
 	if r.which != gpuNone {

@@ -192,8 +192,8 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	}
 	r.log.state(summary(r.dataset, ds) + r.annotated + padding(e.Catalog().Plan))
 	if d := r.engine.Device; d != nil && r.gpu.which == gpuAuto && gpu.Given() > 1 {
-		r.log.state(fmt.Sprintf("batches can be read on one of %d GPUs, %s; for a rank that trains on another one, make another mount with --%s N",
-			gpu.Given(), d.UUID(), gpuFlag))
+		r.log.state(fmt.Sprintf("batches can be read on one of %d GPUs, %s; for a rank that trains on "+
+			"another one, make another mount with --%s N", gpu.Given(), d.UUID(), gpuFlag))
 	}
 	r.prepareThreads(ds.Remote)
 	if err := r.announce(m); err != nil {

@@ -6,17 +6,20 @@
 //
 // # Threads
 //
-// CUDA's calls apply to the context that is current on the calling operating system thread. [Device.Thread] binds the goroutine that
-// calls it to a thread with the device's primary context, the one that other CUDA code in the process would use, too. Everything that a
-// [Thread] makes belongs to that goroutine: the methods of Thread, Stream, Import, Module and Function may be called only there.
+// CUDA's calls apply to the context that is current on the calling operating system thread.
+// [Device.Thread] binds the goroutine that calls it to a thread with the device's primary context,
+// the one that other CUDA code in the process would use, too. Everything that a [Thread] makes
+// belongs to that goroutine: the methods of Thread, Stream, Import, Module and Function may be
+// called only there.
 //
 // # Memory
 //
-// Device memory is a [Pointer]; the code that allocates it frees it. A copy between it and host memory that is registered, or between two Pointers,
-// happens later, when the stream comes to it. Until [Stream.Synchronize] has returned, the source must stay as it is, and the
-// content of the destination is undefined. A copy from other host memory waits until the source may be reused, one to it until it is complete: correct,
-// but slow.
-// Host memory must not be on Go's heap, since the driver uses it after the call has returned.
+// Device memory is a [Pointer]; the code that allocates it frees it. A copy between it and host
+// memory that is registered, or between two Pointers, happens later, when the stream comes to it.
+// Until [Stream.Synchronize] has returned, the source must stay as it is, and the content of the
+// destination is undefined. A copy from other host memory waits until the source may be reused, one
+// to it until it is complete: correct, but slow. Host memory must not be on Go's heap, since the
+// driver uses it after the call has returned.
 //
 // # JPEGs
 //

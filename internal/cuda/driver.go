@@ -130,8 +130,9 @@ func (d *Device) identify(dev C.CUdevice) error {
 // A Thread is an operating system thread on which a device's context is current.
 type Thread struct{}
 
-// Thread runs f on the calling goroutine, bound to its thread, with the device's primary context. It returns f's error.
-// f must release everything that it made. Threads may be nested: f may use its own again after an inner one has ended.
+// Thread runs f on the calling goroutine, bound to its thread, with the device's primary context.
+// It returns f's error. f must release everything that it made. Threads may be nested: f may use
+// its own again after an inner one has ended.
 func (d Device) Thread(f func(*Thread) error) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

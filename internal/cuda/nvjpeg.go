@@ -139,16 +139,17 @@ func (d *JPEGDecoder) Close() error {
 	return cmp.Or(errs[:]...)
 }
 
-// Decode has a stream decode whole images, as they are stored. It returns once it is known which of them nvJPEG refuses, or always fails
-// at while it decodes others, of which it notes that, and leaves the pixels undefined: that depends on the image alone. All data must stay
-// as it is until the stream is done.
-// After an error, too, the stream may still be at work. The error may be ErrMemory or ErrNVJPEG.
+// Decode has a stream decode whole images, as they are stored. It returns once it is known which of
+// them nvJPEG refuses, or always fails at while it decodes others, of which it notes that, and
+// leaves the pixels undefined: that depends on the image alone. All data must stay as it is until
+// the stream is done. After an error, too, the stream may still be at work. The error may be
+// ErrMemory or ErrNVJPEG.
 func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 	var taken []*JPEG
 	for i := range images {
 		images[i].Refused = false
-		err := d.judge(s, &images[i], func() (C.nvjpegStatus_t, string) { return d.examine(images[i].Data) })
-		if err != nil {
+		examine := func() (C.nvjpegStatus_t, string) { return d.examine(images[i].Data) }
+		if err := d.judge(s, &images[i], examine); err != nil {
 			return err
 		}
 		if images[i].Refused {
@@ -176,19 +177,22 @@ func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 
 // examine looks at the header of an image. It is refused if it is of a kind that is not decoded.
 func (d *JPEGDecoder) examine(data []byte) (status C.nvjpegStatus_t, call string) {
-	call, status = "nvjpegJpegStreamParseHeader", C.nvjpegJpegStreamParseHeader(d.handle, (*C.uchar)(address(data)), C.size_t(len(data)), d.header)
+	at, n := (*C.uchar)(address(data)), C.size_t(len(data))
+	call, status = "nvjpegJpegStreamParseHeader", C.nvjpegJpegStreamParseHeader(d.handle, at, n, d.header)
 	if status != C.NVJPEG_STATUS_SUCCESS || !d.hardware {
 		return status, call
 	}
 	unsupported := C.int(0)
-	call, status = "nvjpegDecodeBatchedSupportedEx", C.nvjpegDecodeBatchedSupportedEx(d.handle, d.header, d.params, &unsupported)
+	call = "nvjpegDecodeBatchedSupportedEx"
+	status = C.nvjpegDecodeBatchedSupportedEx(d.handle, d.header, d.params, &unsupported)
 	if status == C.NVJPEG_STATUS_SUCCESS && unsupported != 0 {
 		status = C.NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED
 	}
 	return status, call
 }
 
-// decodeSome decodes images, and if nvJPEG does not decode all of them, as one is bad, each by itself.
+// decodeSome decodes images, and if nvJPEG does not decode all of them, as one is bad, each by
+// itself.
 func (d *JPEGDecoder) decodeSome(s *Stream, images []*JPEG) error {
 	if len(images) > 1 {
 		status, call := d.decode(s, images)
@@ -200,15 +204,17 @@ func (d *JPEGDecoder) decodeSome(s *Stream, images []*JPEG) error {
 		if err := s.Synchronize(); err != nil {
 			return err
 		}
-		if err := d.judge(s, images[i], func() (C.nvjpegStatus_t, string) { return d.decode(s, images[i:i+1]) }); err != nil {
+		decode := func() (C.nvjpegStatus_t, string) { return d.decode(s, images[i:i+1]) }
+		if err := d.judge(s, images[i], decode); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judge finds out whether nvJPEG refuses an image, or fails at something with it. It is tried twice. If nvJPEG still decodes
-// another image, then it refuses this one, in its way; else it has failed for no fault of the image.
+// judge finds out whether nvJPEG refuses an image, or fails at something with it. It is tried
+// twice. If nvJPEG still decodes another image, then it refuses this one, in its way; else it has
+// failed for no fault of the image.
 func (d *JPEGDecoder) judge(s *Stream, image *JPEG, try func() (C.nvjpegStatus_t, string)) error {
 	var failed error
 	for range 2 {
@@ -256,7 +262,8 @@ const plainSide = 64
 // plainJPEG is an image that nvJPEG decodes if it works at all.
 var plainJPEG = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
-	_ = jpeg.Encode(&b, image.NewYCbCr(image.Rect(0, 0, plainSide, plainSide), image.YCbCrSubsampleRatio420), nil) // to memory
+	black := image.NewYCbCr(image.Rect(0, 0, plainSide, plainSide), image.YCbCrSubsampleRatio420)
+	_ = jpeg.Encode(&b, black, nil) // to memory
 	return b.Bytes()
 })
 
@@ -287,7 +294,8 @@ func refusal(status C.nvjpegStatus_t) bool {
 	return false
 }
 
-// failure reports whether a status may be about an image or not: the device's work failed, which an image may always lead to.
+// failure reports whether a status may be about an image or not: the device's work failed, which an
+// image may always lead to.
 func failure(status C.nvjpegStatus_t) bool {
 	return status == C.NVJPEG_STATUS_EXECUTION_FAILED || status == C.NVJPEG_STATUS_INTERNAL_ERROR
 }

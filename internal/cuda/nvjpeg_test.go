@@ -220,7 +220,8 @@ func TestJPEGBackends(t *testing.T) {
 	}
 }
 
-// TestEveryJPEGCallFails: no failure is taken for an image's, nothing is left, and what fails once with an image is tried again.
+// TestEveryJPEGCallFails: no failure is taken for an image's, nothing is left, and what fails once
+// with an image is tried again.
 func TestEveryJPEGCallFails(t *testing.T) {
 	d := nvjpegDriver(t)
 	for _, f := range []string{"GetProperty", "CreateEx", "JpegStateCreate", "JpegStreamCreate", "DecodeParamsCreate", "DecodeParamsSetOutputFormat",

@@ -1,11 +1,14 @@
 // Package fakecuda is a driver of NVIDIA's in host memory, for tests: a libcuda.so.1 that processes find instead of the real one.
 //
-// It keeps what the driver promises and no more. Streams are threads, and everything asynchronous happens later, by a random time: a result that is
-// read before it was waited for is poison (bytes of 219), as is memory that nobody wrote, and a source that is reused too early is copied as it is then.
-// Copies of host memory that is not registered wait; a query says at first that work is not done, unless somebody waited for it.
-// No call succeeds without a current context that needs one, and contexts take memory ([Config]). What must not be called while a stream
-// is captured ends the capture. Memory can be opened by other processes, by those that see this one's /proc. Kernels are C code
-// that was made of their PTX ([Driver.AddModule]); one that leaves its memory ends the device. Every call can be made to fail ([Failure]). What is alive is counted ([Driver.Alive]).
+// It keeps what the driver promises and no more. Streams are threads, and everything asynchronous
+// happens later, by a random time: a result that is read before it was waited for is poison (bytes
+// of 219), as is memory that nobody wrote, and a source that is reused too early is copied as it is
+// then. Copies of host memory that is not registered wait; a query says at first that work is not
+// done, unless somebody waited for it. No call succeeds without a current context that needs one,
+// and contexts take memory ([Config]). What must not be called while a stream is captured ends the
+// capture. Memory can be opened by other processes, by those that see this one's /proc. Kernels are
+// C code that was made of their PTX ([Driver.AddModule]); one that leaves its memory ends the
+// device. Every call can be made to fail ([Failure]). What is alive is counted ([Driver.Alive]).
 // [Driver.AddNVJPEG] adds the library for JPEGs.
 package fakecuda
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStrict: what NVIDIA's driver refuses is refused here: calls without a context, or while a stream is captured, and results
-// of work that nobody has waited for.
+// TestStrict: what NVIDIA's driver refuses is refused here: calls without a context, or while a
+// stream is captured, and results of work that nobody has waited for.
 func TestStrict(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("SKIPPED: no C compiler")
@@ -19,7 +19,8 @@ func TestStrict(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "strict")
-	if out, err := exec.Command("cc", "-Wall", "-pthread", "-o", program, "testdata/strict.c", "-L"+dir, "-l:libcuda.so.1").CombinedOutput(); err != nil {
+	cc := exec.Command("cc", "-Wall", "-pthread", "-o", program, "testdata/strict.c", "-L"+dir, "-l:libcuda.so.1")
+	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd := exec.Command(program)

@@ -25,8 +25,8 @@ type GPU struct {
 	Alone  error                   // why other processes cannot open its memory; nil: they can
 	Fail   func(call string) error // asked by every call; nil: none fails
 	Begin  func(gpu.Run)           // called before a Run is done
-	// Overrun has another process write all over the memory that it can open, between the copies to the GPU and the kernels of
-	// each Run.
+	// Overrun has another process write all over the memory that it can open, between the copies to
+	// the GPU and the kernels of each Run.
 	Overrun bool
 
 	mu         sync.Mutex

@@ -36,9 +36,11 @@ type Driver interface {
 	UUID() string
 	// Free is how many bytes of the GPU's memory nothing uses now.
 	Free() (int64, error)
-	// CannotShare is why other processes cannot open memory of the GPU; nil if they can, as far as is known.
+	// CannotShare is why other processes cannot open memory of the GPU; nil if they can, as far as
+	// is known.
 	CannotShare() error
-	// Alloc allocates n bytes, a multiple of SlabUnit, which other processes can open, and write to, if they are shared.
+	// Alloc allocates n bytes, a multiple of SlabUnit, which other processes can open, and write
+	// to, if they are shared.
 	Alloc(n int64, shared bool) (Memory, error)
 	// Release frees what Alloc returned.
 	Release(Memory) error
@@ -68,16 +70,17 @@ const SlabUnit = 2 << 20
 
 // Options are the settings of a Device.
 type Options struct {
-	// Limit is bytes for batches, and at most half of it to make them in. 0: half of what is free on the GPU without them, whenever there is no room for a slot.
+	// Limit is bytes for batches, and at most half of it to make them in. 0: half of what is free
+	// on the GPU without them, whenever there is no room for a slot.
 	Limit int64
 	// Growth, from 1 to 4: memory that has to grow becomes at least this many times as large as
 	// it was, if the limit has room. 0 counts as 1.
 	Growth float64
 }
 
-// A Device is the memory of one GPU that batches are put into, and made in: slots of slabs, which are
-// allocated as slots need them, up to a limit. Until the first slot is needed, a Device takes nothing
-// of the GPU. It is safe for concurrent use.
+// A Device is the memory of one GPU that batches are put into, and made in: slots of slabs, which
+// are allocated as slots need them, up to a limit. Until the first slot is needed, a Device takes
+// nothing of the GPU. It is safe for concurrent use.
 type Device struct {
 	driver  Driver
 	options Options
@@ -118,12 +121,13 @@ func (d *Device) Stats() Stats {
 	return s
 }
 
-// CannotShare is why no other process can read batches on the GPU; nil if others can, as far as is known.
+// CannotShare is why no other process can read batches on the GPU; nil if others can, as far as is
+// known.
 func (d *Device) CannotShare() error { return d.driver.CannotShare() }
 
-// Slot returns memory for a batch of n bytes, which other processes can open, with unspecified contents. The error is ErrFull
-// if there will be room when other slots are released, ErrMemory if there will not be, ErrLost, or another of
-// the driver's. It does not wait for room.
+// Slot returns memory for a batch of n bytes, which other processes can open, with unspecified
+// contents. The error is ErrFull if there will be room when other slots are released, ErrMemory if
+// there will not be, ErrLost, or another of the driver's. It does not wait for room.
 func (d *Device) Slot(n int64) (*Slot, error) { return d.slot(n, true) }
 
 // slot returns memory that is shared, or no other process ever sees.
@@ -221,8 +225,8 @@ func (d *Device) reserved(shared bool) (n int64) {
 	return n
 }
 
-// freeWork frees slabs that nobody works in, for one of batches or a larger one to work in, of at least n bytes; growing is
-// held. It returns false if that does not help.
+// freeWork frees slabs that nobody works in, for one of batches or a larger one to work in, of at
+// least n bytes; growing is held. It returns false if that does not help.
 func (d *Device) freeWork(n int64, shared bool) bool {
 	var idle []*slab
 	d.mu.Lock()
@@ -243,8 +247,8 @@ func (d *Device) freeWork(n int64, shared bool) bool {
 	return len(idle) > 0
 }
 
-// kept is the slab to work in that is not freed for batches: the largest that nvJPEG has, without which there would be none
-// at all; nil: there is no such slab. mu is held.
+// kept is the slab to work in that is not freed for batches: the largest that nvJPEG has, without
+// which there would be none at all; nil: there is no such slab. mu is held.
 func (d *Device) kept(forBatches bool) (largest *slab) {
 	for _, s := range d.slabs {
 		if d.nvjpeg && forBatches && !s.shared && (largest == nil || s.size > largest.size) {
@@ -254,8 +258,8 @@ func (d *Device) kept(forBatches bool) (largest *slab) {
 	return largest
 }
 
-// fits reports whether the limit has room for n bytes beside the slabs of batches, which stay as others map them, and the one
-// that is kept. mu is held.
+// fits reports whether the limit has room for n bytes beside the slabs of batches, which stay as
+// others map them, and the one that is kept. mu is held.
 func (d *Device) fits(n int64, shared bool) bool {
 	left, kept := d.stats.Limit, d.kept(shared)
 	for _, s := range d.slabs {
@@ -332,8 +336,8 @@ func (d *Device) refusal(n int64, shared bool, err error) error {
 	case errors.Is(err, ErrMemory):
 		return err
 	}
-	return fmt.Errorf("%w: %d bytes are needed; the limit is %d, and %d of it are in allocations that are too small, or needed to decode",
-		ErrMemory, n, d.stats.Limit, d.stats.Reserved)
+	return fmt.Errorf("%w: %d bytes are needed; the limit is %d, and %d of it are in allocations that "+
+		"are too small, or needed to decode", ErrMemory, n, d.stats.Limit, d.stats.Reserved)
 }
 
 // Presize makes the first slab of batches large enough for n of size bytes, if the limit allows it.

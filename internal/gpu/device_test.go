@@ -264,7 +264,8 @@ func TestRoomWhileTheDriverIsAsked(t *testing.T) {
 	slot(t, d, 2<<20).Release()
 }
 
-// TestRoomToWork: what is made on the GPU is made in memory of its own, which gives way to batches, unless nvJPEG needs it.
+// TestRoomToWork: what is made on the GPU is made in memory of its own, which gives way to batches,
+// unless nvJPEG needs it.
 func TestRoomToWork(t *testing.T) {
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")

@@ -43,9 +43,10 @@
 // [Device.Close], as DALI keeps a GPU's buffers: other processes keep them mapped between batches, and freeing one that
 // is mapped is undefined. So a Device holds the most that it needed at any time, which its limit bounds.
 //
-// Other processes can write to all of a slab that they map. So what the GPU works with (the staging buffer, Work, and tensors
-// that are copied back) lies in slabs of its own, which are never exported: a reader can spoil batches, and nothing else. They
-// exist where no memory can be exported, too, and are freed when batches need their room.
+// Other processes can write to all of a slab that they map. So what the GPU works with (the staging
+// buffer, Work, and tensors that are copied back) lies in slabs of its own, which are never
+// exported: a reader can spoil batches, and nothing else. They exist where no memory can be
+// exported, too, and are freed when batches need their room.
 //
 // Failures are of three kinds: [ErrFull] passes when slots are released; [ErrMemory] is the driver's refusal, or a batch that
 // cannot fit; [ErrLost] lasts until the process ends, and the driver is not asked any more.

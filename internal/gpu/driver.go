@@ -10,15 +10,16 @@ import (
 	"github.com/batchfs/batchfs/internal/cuda"
 )
 
-// narrowed is the number of the first GPU that the driver sees, among those that this process was given.
+// narrowed is the number of the first GPU that the driver sees, among those that this process was
+// given.
 var narrowed struct {
 	once  sync.Once
 	first int
 }
 
-// Find returns the driver of a GPU: that of the first one for "auto" (rather a whole one), or of the one with a
-// number or UUID. It takes nothing of the GPU yet. The error says why there is none. Where that can be, the first call has the process
-// see no other GPU from then on.
+// Find returns the driver of a GPU: that of the first one for "auto" (rather a whole one), or of
+// the one with a number or UUID. It takes nothing of the GPU yet. The error says why there is none.
+// Where that can be, the first call has the process see no other GPU from then on.
 func Find(which string) (Driver, error) {
 	narrowed.once.Do(func() { narrowed.first = narrow(which) })
 	nvidia, err := cuda.Open()

@@ -65,8 +65,8 @@ func (s *slab) give(from, n int64) {
 	}
 }
 
-// A Slot is memory on a GPU, of one batch. It belongs to the caller of Device.Slot, who holds it, and
-// to those for whom Hold was called, until all have called Release.
+// A Slot is memory on a GPU, of one batch. It belongs to the caller of Device.Slot, who holds it,
+// and to those for whom Hold was called, until all have called Release.
 type Slot struct {
 	device  *Device
 	slab    *slab

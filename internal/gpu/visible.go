@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// The driver initializes, and keeps open, all GPUs that CUDA_VISIBLE_DEVICES lets the process see. A mount uses one, so it lets itself see
-// no other, before the driver starts.
+// The driver initializes, and keeps open, all GPUs that CUDA_VISIBLE_DEVICES lets the process see.
+// A mount uses one, so it lets itself see no other, before the driver starts.
 const visibleVariable = "CUDA_VISIBLE_DEVICES"
 
-// given are the GPUs that this process was given, in CUDA's order and by names that the variable may have; nil: that is not known.
+// given are the GPUs that this process was given, in CUDA's order and by names that the variable
+// may have; nil: that is not known.
 var given = sync.OnceValue(func() (names []string) {
 	list, set := os.LookupEnv(visibleVariable)
 	if !set {
@@ -34,8 +35,9 @@ var given = sync.OnceValue(func() (names []string) {
 // Given is how many GPUs this process was given; 0: that is not known without the driver.
 func Given() int { return len(given()) }
 
-// narrow lets the driver see only the GPU that Find is first called for, and returns its number among those given. It does nothing if it is
-// not sure which that is: then the driver sees all, and the number is that of the first.
+// narrow lets the driver see only the GPU that Find is first called for, and returns its number
+// among those given. It does nothing if it is not sure which that is: then the driver sees all, and
+// the number is that of the first.
 func narrow(which string) (number int) {
 	names := given()
 	if which != "auto" {

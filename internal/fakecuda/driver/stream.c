@@ -57,7 +57,7 @@ static struct stream *streams;
 enum { GLOBAL, THREAD_LOCAL, RELAXED };
 static __thread int capture_mode;
 
-/* What is given to a stream that is captured becomes part of a graph, and is not done. */
+/* Ends a capture for an error, which is returned, or that it was ended before. */
 static int breaks(struct stream *s, int error)
 {
 	const int code = s->capture == BROKEN ? CAPTURE_BROKEN : error;
@@ -82,7 +82,7 @@ int breaks_captures(void)
 	return code;
 }
 
-/* The same for what concerns all streams of the context, or only those that the default stream waits for. With the lock held. */
+/* For what concerns all streams of the context, or only those that the default stream waits for. With the lock held. */
 static int breaks_context(int blocking, int error)
 {
 	int code = 0;
@@ -216,16 +216,19 @@ static int usable(struct stream *s) { return s && !s->closed ? 0 : BAD_HANDLE; }
 /* The default stream also is CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. */
 static struct stream *named(struct stream *s) { return (uintptr_t)s > 2 ? s : NULL; }
 
-/* Gives a stream a job, with the lock held. The default stream's are done at once: it does not wait for the streams that batchfs makes. */
+/* Gives a stream a job, with the lock held. The default stream's are done at once: it does not wait for the streams that batchfs
+ * makes. What is given to a stream that is captured becomes part of a graph, and is not done. */
 static int give(struct stream *s, struct job job)
 {
 	struct job *j;
-	int code = 0;
+	int code = s ? 0 : breaks_context(1, CAPTURE_IMPLICIT);
 
-	if (s == NULL ? (code = breaks_context(1, CAPTURE_IMPLICIT)) != 0 : s->capture != NOT_CAPTURED) {
+	if (s && s->capture == BROKEN)
+		code = CAPTURE_BROKEN;
+	if (code || (s && s->capture != NOT_CAPTURED)) {
 		if (job.owned)
 			free((void *)job.from);
-		return s && s->capture == BROKEN ? CAPTURE_BROKEN : code;
+		return code;
 	}
 	if (s == NULL) {
 		pthread_mutex_unlock(&lock);
@@ -283,6 +286,14 @@ int cuStreamDestroy_v2(struct stream *s)
 	return code;
 }
 
+/* The error of waiting for a stream that is captured, or whose work would wait for one that is. With the lock held. */
+static int not_waited_for(struct stream *s)
+{
+	if (s == NULL)
+		return breaks_context(1, CAPTURE_IMPLICIT);
+	return s->capture ? breaks(s, CAPTURE_UNSUPPORTED) : 0;
+}
+
 int cuStreamSynchronize(struct stream *s)
 {
 	int code;
@@ -290,7 +301,7 @@ int cuStreamSynchronize(struct stream *s)
 	ENTER();
 	UNSAFE();
 	pthread_mutex_lock(&lock);
-	code = s == NULL ? breaks_context(1, CAPTURE_IMPLICIT) : s->capture ? breaks(s, CAPTURE_UNSUPPORTED) : 0;
+	code = not_waited_for(s);
 	if (code == 0 && s)
 		wait_for(s);
 	code = code ? code : lost;
@@ -306,7 +317,7 @@ int cuStreamQuery(struct stream *s)
 	ENTER();
 	UNSAFE();
 	pthread_mutex_lock(&lock);
-	code = s == NULL ? breaks_context(1, CAPTURE_IMPLICIT) : s->capture ? breaks(s, CAPTURE_UNSUPPORTED) : 0;
+	code = not_waited_for(s);
 	if (code == 0 && s && s->waited < s->given && (s->first || !s->asked++))
 		code = NOT_READY;
 	code = code ? code : lost;
@@ -489,13 +500,14 @@ int cuEventSynchronize(struct event *e)
 /* The first answer is that it is not done, unless the host has waited for that. */
 int cuEventQuery(struct event *e)
 {
-	int code;
+	int code, known;
 
 	ENTER();
 	UNSAFE();
 	pthread_mutex_lock(&lock);
 	code = usable_event(e);
-	if (code == 0 && e->recorded > 0 && !(e->stream && e->stream->waited >= e->at) && (e->passed < e->recorded || !e->asked++))
+	known = e->recorded == 0 || (e->stream && e->stream->waited >= e->at);
+	if (code == 0 && !known && (e->passed < e->recorded || !e->asked++))
 		code = NOT_READY;
 	code = code ? code : lost;
 	pthread_mutex_unlock(&lock);
