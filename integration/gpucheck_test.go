@@ -125,7 +125,7 @@ func TestGPUCheck(t *testing.T) {
 		`JPEGs decoded in full: nvJPEG, by torchvision +skipped: \w+Error`,
 		`open of .cuda to address, p50 .* 40 opens`, `open of .cuda to address, p99`,
 		`random-resized-crop 224 as .cuda: one epoch, --gpu-decode off +[1-9]\d* images/s`, `random-resized-crop 224 as .cuda: one epoch, --gpu-decode exact +[1-9]\d* images/s`,
-		`device +\d+ s  ok$`, `exact +\d+ s  ok$`, `gpu/decode +\d+ s  ok, but skipped: \w+Error`, `frameworks +\d+ s  ok, but .*jax cannot be used`, `mounts +\d+ s  ok$`, `gpu/epoch +\d+ s  ok$`, `sanitizer +\d+ s  ok$`,
+		`ok  mounting +a test mount worked`, `device +\d+ s  ok$`, `exact +\d+ s  ok$`, `gpu/decode +\d+ s  ok, but skipped: \w+Error`, `frameworks +\d+ s  ok, but .*jax cannot be used`, `mounts +\d+ s  ok$`, `gpu/epoch +\d+ s  ok$`, `sanitizer +\d+ s  ok$`,
 	)
 }
 
@@ -168,7 +168,7 @@ mount --rbind /dev "$1/dev" && root=$1 && shift 3 && exec chroot "$root" /bin/en
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	awaitRows(t, out, `exact +\d+ s  ok$`, `gpu/place +\d+ s  ok$`, `recovery +\d+ s  ok, but SKIPPED: nothing can be mounted here`, `gpu/epoch +\d+ s  ok, but skipped: nothing can be mounted here`)
+	awaitRows(t, out, `exact +\d+ s  ok$`, `gpu/place +\d+ s  ok$`, `recovery +skipped: nothing can be mounted here: .*/dev/fuse`, `gpu/epoch +skipped: nothing can be mounted here`, `!!  FUSE `)
 }
 
 // copyNeeded copies the libraries that programs need into a root, each to its own place.
@@ -198,7 +198,7 @@ func TestGPUCheckEnds(t *testing.T) {
 		parts[m[1]] += seconds
 	}
 	for part, seconds := range parts {
-		if seconds > 580 {
+		if seconds > 570 { // 20 more are for batchfs doctor
 			t.Errorf("part %s takes up to %d s", part, seconds)
 		}
 	}

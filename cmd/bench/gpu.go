@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -179,20 +178,8 @@ func flagsOnGPU(b *bench, more ...string) []string {
 	return warm(shuffled(b.batchOnGPU(), trainingCrop...), []string{"--gpu", b.gpu.UUID}, more)
 }
 
-// mountable is an error where nothing can be mounted.
-func mountable() error {
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("nothing can be mounted here: %w", err)
-	}
-	return f.Close()
-}
-
 // handOver times opens of batches that are on the GPU already, up to their address.
 func handOver(_ context.Context, b *bench) ([]contest, error) {
-	if err := mountable(); err != nil {
-		return []contest{skipped(err.Error(), "open of .cuda to address")}, nil
-	}
 	ms := func(what string) figure { return figure{"open of .cuda to address, " + what, "ms", 1e3} }
 	p50, p99, again, n := ms("p50"), ms("p99"), ms("with its allocation mapped once more"), figure{"n", "", 1}
 	opened := func(ctx context.Context) (f figures, err error) {
@@ -257,9 +244,6 @@ func timeOpen(r *cudafile.Reader, path string) (float64, error) {
 
 // deviceEpochs reads whole epochs as .cuda, with and without the kernels that decode.
 func deviceEpochs(_ context.Context, b *bench) ([]contest, error) {
-	if err := mountable(); err != nil {
-		return []contest{skipped(err.Error(), "epochs as .cuda")}, nil
-	}
 	modes := []string{"off", "exact"}
 	var sides []contender
 	for _, mode := range modes {
