@@ -289,12 +289,25 @@ static int filters_known(const image *m)
     return 1;
 }
 
+static inline __attribute__((always_inline)) void split_by(uint8_t *to, const uint8_t *from, int n, const int depth)
+{
+    const int each = 8 / depth, mask = (1 << depth) - 1;
+    for (int i = 0; i < n / each; i++)
+        for (int k = 0; k < each; k++)
+            to[i * each + k] = from[i] >> (8 - depth - k * depth) & mask;
+    for (int i = n / each * each; i < n; i++)
+        to[i] = from[i / each] >> (8 - depth - i % each * depth) & mask;
+}
+
 /* split writes values of fewer than 8 bits, the first one in the highest bits of a byte. */
 static void split(uint8_t *to, const uint8_t *from, int n, int depth)
 {
-    const int mask = (1 << depth) - 1;
-    for (int i = 0, at = 0; i < n; i++, at += depth)
-        to[i] = from[at >> 3] >> (8 - depth - (at & 7)) & mask;
+    if (depth == 1)
+        split_by(to, from, n, 1);
+    else if (depth == 2)
+        split_by(to, from, n, 2);
+    else
+        split_by(to, from, n, 4);
 }
 
 /* unfilter_bits is unfilter of a whole image with several pixels in a byte. */
