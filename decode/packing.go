@@ -75,7 +75,7 @@ func (h Header) planes(keep Remainder) int {
 // PackNeeds is like Needs for packing an image with a file of so many bytes: the additional memory
 // besides that to pack into, here including the Go heap.
 func (o Options) PackNeeds(h Header, size int64, keep Remainder) int64 {
-	n := o.Needs(h)
+	n := max(o.Needs(h), ValueNeeds(h, 0)) // what is stored may be read in another way than pixels
 	if h.Format == JPEG && keep == ForFile {
 		return n + restoringNeeds(h, size+tiersMost(h.Width, h.Height, size))
 	}
