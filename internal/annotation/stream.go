@@ -186,6 +186,9 @@ func (s *stream) value(wanted bool) ([]byte, error) {
 	}
 }
 
+// nesting are the bytes that matter within a list or an object.
+var nesting = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true}
+
 // scan looks for the end of a value from an offset on, as far as was read. depth is how many lists and
 // objects are open there, and quoted whether it is in a string; at the end, depth is -1. Brackets are
 // only counted.
@@ -207,6 +210,12 @@ func (s *stream) scan(i, depth int, quoted bool) (int, int, bool) {
 				return i, -1, false
 			}
 			continue
+		}
+		for depth > 0 && i < s.tail && !nesting[s.buf[i]] {
+			i++
+		}
+		if i >= s.tail {
+			break
 		}
 		switch s.buf[i] {
 		case '"':
