@@ -91,6 +91,11 @@ modules() {
 			echo 'deps: could not install the safetensors library for Python; tests against it will be skipped' >&2
 		fi
 	fi
+	# pycocotools, as its wheels want the NumPy that Debian has.
+	if [ -x bin/python/bin/python3 ] && ! bin/python/bin/python3 -c 'import pycocotools' >/dev/null 2>&1 &&
+		! bin/python/bin/python3 -m pip install -q --retries 1 --no-deps 'pycocotools<2.0.8' >/dev/null 2>&1; then
+		echo 'deps: could not install pycocotools; tests against it will be skipped' >&2
+	fi
 	if ! scripts/wheel.sh >/dev/null 2>&1; then
 		echo 'deps: could not install what builds a wheel; its test will be skipped' >&2
 	fi
