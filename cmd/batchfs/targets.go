@@ -288,7 +288,7 @@ func annotatedSummary(ds *dataset.Dataset, found *annotation.Found, table *targe
 		}
 	}
 	if bad > 0 {
-		text += fmt.Sprintf("; %s with bad annotations (%s)", count(bad, "image"), first)
+		text += fmt.Sprintf("; %s with bad annotations (%s)", count(bad, "image"), shown(first))
 	}
 	return text
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
 )
@@ -224,11 +225,13 @@ type layout struct {
 func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) {
 	f := &finder{&Found{Images: path, to: to, Name: stored, skip: o.SkipEmpty}, o, ctx}
 	if !store.IsURL(path) {
-		images, err := imagesIn(path)
+		manifest, err := dataset.ManifestOf(path, o.IgnoreMetadata)
+		if err == nil && manifest == "" {
+			f.Images, err = imagesIn(path)
+		}
 		if err != nil {
 			return nil, err
 		}
-		f.Images = images
 	}
 	layouts := []layout{
 		{"a manifest", (*finder).findManifest}, {"Cityscapes", (*finder).findCityscapes}, {"Pascal VOC", (*finder).findVOC},

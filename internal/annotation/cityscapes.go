@@ -152,6 +152,9 @@ func (d *jsonReader) persons(p *persons) error {
 			return d.extent(&p.width)
 		case "objects":
 			return d.array(func(k int) error {
+				if k == maxObjects {
+					return errManyObjects
+				}
 				o := target.Object{ID: int64(k), Label: -1}
 				err := d.object(func(key string) error { return d.person(&o, key) })
 				if o.Label < 0 && err == nil {

@@ -111,24 +111,27 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// beside is the path with another word in place of the last folder that has one of some words in its
-// name; "" if there is no such folder.
-func beside(dir string, word, other string) string {
+// beside is the path of a folder with another word in place of one, in the last of the names above it that
+// has it; "": there is no such folder. Where the path has links, that may be so with or without them.
+func beside(dir, word, other string) string {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return ""
 	}
-	names := strings.Split(abs, "/")
-	for k, name := range slices.Backward(names) {
-		at := strings.Index(strings.ToLower(name), word)
-		if at < 0 {
-			continue
+	real, _ := filepath.EvalSymlinks(abs) // of what is not there, nothing is beside it
+	for _, whole := range []string{abs, real} {
+		names := strings.Split(whole, "/")
+		for k, name := range slices.Backward(names) {
+			at := strings.Index(strings.ToLower(name), word)
+			if at < 0 {
+				continue
+			}
+			names[k] = name[:at] + other + name[at+len(word):]
+			if there := strings.Join(names, "/"); isDir(there) {
+				return there
+			}
+			names[k] = name
 		}
-		names[k] = name[:at] + other + name[at+len(word):]
-		if there := strings.Join(names, "/"); isDir(there) {
-			return there
-		}
-		names[k] = name
 	}
 	return ""
 }
@@ -170,13 +173,17 @@ func (f *finder) filesIn(dir, ending string) (paths []string, err error) {
 
 const dirItself = ""
 
-// maxFile is how many bytes a file about one image may have.
-const maxFile = 64 << 20
+const (
+	maxFile    = 16 << 20 // bytes of a file about one image
+	maxObjects = 1 << 16  // in such a file
+)
+
+var errManyObjects = fmt.Errorf("it has more than %d objects", maxObjects)
 
 // each reads files of a folder, several at once, and has take, which is called for one after another in
 // their order, take what parse made of them.
 func each[T any](f *finder, dir string, names []string, parse func(name string, text []byte) T, take func(k int, parsed T)) error {
-	const portion = 4096 // so that what was parsed takes little memory
+	const portion = 64 // so that what was parsed takes little memory
 	for first := 0; first < len(names); first += portion {
 		some := names[first:min(first+portion, len(names))]
 		parsed := make([]T, len(some))

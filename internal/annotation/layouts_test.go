@@ -65,10 +65,20 @@ func TestRoots(t *testing.T) {
 			t.Errorf("%s: %+v", path, several)
 		}
 	}
+	if err := os.Symlink(dir+"/one/images/val", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	if f, _ := find(t, dir+"/link", boxes); f.Images != dir+"/link" || !f.Only("1.jpg") {
+		t.Errorf("%+v", f)
+	}
+	write(t, dir, map[string]string{"plain/images/1.jpg": "", "plain/metadata.csv": "file_name,boxes\nimages/1.jpg,\"[[0,0,1,1]]\"\n"})
+	if f, _ := find(t, dir+"/plain", boxes); f.Images != dir+"/plain" || !f.Only("images/1.jpg") {
+		t.Errorf("%+v", f)
+	}
 	if f, _ := find(t, dir+"/one", boxes); f.Images != dir+"/one/images/val" {
 		t.Errorf("%+v", f)
 	}
-	for _, path := range []string{"plain", "absent"} {
+	for _, path := range []string{"plain/cat", "absent"} {
 		if err := findError(t, filepath.Join(dir, path), boxes); !strings.Contains(err.Error(), "no annotations found") {
 			t.Error(err)
 		}
@@ -116,6 +126,7 @@ func TestYOLO(t *testing.T) {
 		{"names: [cat]", "0 0.5 0.25 0.5 1.5", nil, `line 1: "1.5" is no part of the image, from 0 to 1`, "[cat]"},
 		{"names: [cat]", "0 0.5 NaN 0.5 0.5", nil, `line 1: "NaN" is no part`, "[cat]"},
 		{"names: [cat]", "0.5 0.5 0.5 0.5 0.5", nil, `is no class`, "[cat]"},
+		{"names: [cat]", strings.Repeat("0 1 1 0 0\n", maxObjects+1), nil, "line 65537: it has more than 65536 objects", "[cat]"},
 	} {
 		dir := t.TempDir()
 		write(t, dir, map[string]string{

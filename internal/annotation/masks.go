@@ -12,8 +12,8 @@ import (
 // maskFolders are the words that stand in place of images in the names of folders of masks.
 var maskFolders = strings.Fields("masks mask annotations labels label segmentation segmentations gt groundtruth SegmentationClass")
 
-// maskEndings are what names of masks may have after those of their images.
-var maskEndings = strings.Fields(".png _mask.png _masks.png _seg.png _segmentation.png _label.png _labels.png _gt.png .bmp .pgm")
+// maskEndings are what names of masks may have after those of their images. Some are refused when they are read.
+var maskEndings = strings.Fields(".jpg .png _mask.png _masks.png _seg.png _segmentation.png _label.png _labels.png _gt.png .bmp .pgm")
 
 // findFolder finds a folder of masks beside that of the images.
 func (f *finder) findFolder() (bool, error) {

@@ -104,6 +104,9 @@ func parseVOC(_ string, text []byte) (v vocFile) {
 	if err := xml.Unmarshal(text, &v); err != nil {
 		v = vocFile{err: err}
 	}
+	if len(v.Objects) > maxObjects {
+		v = vocFile{err: errManyObjects}
+	}
 	if s := &v.Size; s.Width < 0 || s.Height < 0 || s.Width > math.MaxInt32 || s.Height > math.MaxInt32 {
 		v = vocFile{err: fmt.Errorf("the size is %d x %d", s.Height, s.Width)}
 	}

@@ -136,6 +136,9 @@ func (y *yolo) parse(_ string, text []byte) (p yoloFile) {
 			continue
 		}
 		o, err := y.object(words)
+		if len(p.objects) == maxObjects {
+			err = errManyObjects
+		}
 		if err != nil {
 			return yoloFile{bad: fmt.Sprintf("line %d: %v", number, err)}
 		}
