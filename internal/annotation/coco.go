@@ -112,10 +112,7 @@ type cocoCategory struct {
 func (c *coco) read() error {
 	c.part(c.file)
 	lists := map[string]func(k int, text []byte) error{"images": c.image, "categories": c.category}
-	err := readLists(c.file, func(list string) bool { return lists[list] != nil }, func(list string, k int, text []byte) error {
-		if k%1024 == 0 && c.ctx.Err() != nil {
-			return c.ctx.Err()
-		}
+	err := readLists(c.ctx, c.file, func(list string) bool { return lists[list] != nil }, func(list string, k int, text []byte) error {
 		if err := lists[list](k, text); err != nil {
 			return fmt.Errorf("%s[%d]: %w", list, k, err)
 		}
@@ -130,10 +127,7 @@ func (c *coco) read() error {
 	if err != nil {
 		return err
 	}
-	return readLists(c.file, func(list string) bool { return list == "annotations" }, func(list string, k int, text []byte) error {
-		if k%1024 == 0 && c.ctx.Err() != nil {
-			return c.ctx.Err()
-		}
+	return readLists(c.ctx, c.file, func(list string) bool { return list == "annotations" }, func(list string, k int, text []byte) error {
 		if err := c.annotation(k, text); err != nil {
 			return fmt.Errorf("%s[%d]: %w", list, k, err)
 		}

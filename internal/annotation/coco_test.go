@@ -2,6 +2,7 @@ package annotation
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,6 +120,17 @@ func TestUnreadableCOCO(t *testing.T) {
 	}
 }
 
+// TestInterruptedCOCO: reading ends with its context.
+func TestInterruptedCOCO(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a.json": cocoFile()})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Find(ctx, dir, newRecorder(), Options{Kinds: boxes.Kinds, Files: []string{dir + "/a.json"}}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // TestPanoptic: segments are objects, and the masks are in the folder beside the file.
 func TestPanoptic(t *testing.T) {
 	dir := t.TempDir()
@@ -150,7 +162,7 @@ func TestStream(t *testing.T) {
 	want := []string{`a 0 1`, `a 1 "x\"]}\\"`, `a 2 [ ]`, `a 3 {"b":[{}, -1.5e3]}`, `a 4 true`, `a 5 null`, `c 0 2`}
 	for room := 1; room < 40; room++ {
 		var got []string
-		s := stream{Reader: bytes.NewReader(text), buf: make([]byte, room)}
+		s := stream{Reader: bytes.NewReader(text), ctx: t.Context(), buf: make([]byte, room)}
 		err := s.lists(func(string) bool { return true }, func(list string, k int, text []byte) error {
 			got = append(got, fmt.Sprint(list, " ", k, " ", string(text)))
 			return nil
@@ -178,7 +190,7 @@ func FuzzCOCO(f *testing.F) {
 			return
 		}
 		got := map[string]int{}
-		s := stream{Reader: strings.NewReader(text), buf: make([]byte, 16)}
+		s := stream{Reader: strings.NewReader(text), ctx: t.Context(), buf: make([]byte, 16)}
 		err := s.lists(func(string) bool { return true }, func(list string, _ int, value []byte) error {
 			if got[list]++; !json.Valid(value) {
 				return fmt.Errorf("%q", value)

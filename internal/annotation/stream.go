@@ -2,6 +2,7 @@ package annotation
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ const (
 // A stream is a JSON file of any size: an object, of whose lists one value after another is read.
 type stream struct {
 	io.Reader
+	ctx        context.Context
 	buf        []byte
 	head, tail int   // what was read of the file, and not yet looked at
 	before     int64 // bytes of the file before buf
@@ -26,13 +28,13 @@ var errCutOff = errors.New("it ends too early")
 
 // readLists calls take for the values of those lists in a JSON file that are wanted, with their numbers.
 // The text is valid until take returns. Errors are of the file, and say where.
-func readLists(path string, wanted func(list string) bool, take func(list string, k int, text []byte) error) error {
+func readLists(ctx context.Context, path string, wanted func(list string) bool, take func(list string, k int, text []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	s := stream{Reader: f, buf: make([]byte, streamRoom)}
+	s := stream{Reader: f, ctx: ctx, buf: make([]byte, streamRoom)}
 	if err = s.lists(wanted, take); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
@@ -142,6 +144,9 @@ func (s *stream) fill(keep int) error {
 			return fmt.Errorf("byte %d: one entry is longer than %d MiB", s.before, maxEntry>>20)
 		}
 		s.buf = append(s.buf, make([]byte, len(s.buf))...)
+	}
+	if err := s.ctx.Err(); err != nil {
+		return err
 	}
 	n, err := s.Read(s.buf[s.tail:])
 	if s.tail += n; n > 0 {
