@@ -147,7 +147,7 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(n int
 	var headers []header
 	dali := ""
 	passed := int64(0)
-	how := archive.Options{Label: p.src.labels, Memory: memory.take, Progress: func(done, _ int64) {
+	how := archive.Options{Image: p.Field, Label: p.src.labels, Memory: memory.take, Progress: func(done, _ int64) {
 		if done > passed {
 			report(done - passed)
 			passed = done

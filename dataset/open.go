@@ -52,6 +52,9 @@ type Options struct {
 	// PathColumn is the column of a manifest that has the paths, of which no other column is used, and
 	// rows without one are left out. "": path or file_name.
 	PathColumn string
+	// Field is the extension of the members of a tar that are the samples, where several belong together as
+	// in a WebDataset. "": that of images.
+	Field string
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
 	// Only, if not nil, says which of the paths are samples. It must not keep a path. The index

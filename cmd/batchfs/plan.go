@@ -115,7 +115,11 @@ func (r *planRequest) plan(ctx context.Context) error {
 		} else { // which decide which images are samples
 			b := target.NewBuilder(roomForTargets(r.env.cacheDir))
 			defer b.Close()
-			ds, _, err = r.openAnnotated(ctx, r.dataset, r.source, r.find, b)
+			var a annotated
+			a, err = r.openAnnotated(ctx, r.dataset, r.source, r.find, b)
+			if ds = a.images; err == nil && a.masks != nil {
+				defer a.masks.Close()
+			}
 		}
 		if err != nil {
 			return err

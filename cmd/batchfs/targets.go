@@ -98,20 +98,51 @@ func targetFlags(f *flagSet, r *targetRequest, source *dataset.Options) {
 	})
 }
 
-// openAnnotated opens the images that have annotations, which it tells to a sink.
-func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Options, find annotation.Options, to annotation.Sink) (*dataset.Dataset, *annotation.Found, error) {
+// annotated is a dataset with annotations.
+type annotated struct {
+	*annotation.Found
+	images *dataset.Dataset
+	masks  *dataset.Dataset // nil: they are in no files
+}
+
+func (a *annotated) close() error {
+	var err error
+	if a.masks != nil {
+		err = a.masks.Close()
+	}
+	if a.images != nil {
+		err = errors.Join(err, a.images.Close())
+	}
+	return err
+}
+
+// openAnnotated opens the images that have annotations, which it tells to a sink, and their masks.
+func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Options, find annotation.Options, to annotation.Sink) (a annotated, err error) {
 	find.AllowOutside = o.AllowOutside
-	found, err := annotation.Find(ctx, path, to, find)
-	if err != nil {
-		return nil, nil, annotationError(c.command, path, err)
+	if a.Found, err = annotation.Find(ctx, path, to, find); err != nil {
+		return a, annotationError(c.command, path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = a.close()
+		}
+	}()
+	found := a.Found
+	if found.Masks != nil {
+		if a.masks, err = openMasks(ctx, c, o, found.Masks); err != nil {
+			return a, err
+		}
+	}
+	if found.Masks != nil && found.Masks.Field != "" {
+		found.TakeMasks(a.masks.Len(), a.masks.Path)
 	}
 	o.Only = found.Only
-	ds, err := c.openDataset(ctx, found.Images, o)
+	a.images, err = c.openDataset(ctx, found.Images, o)
 	if errors.Is(err, dataset.ErrNone) {
 		err = hint(fmt.Errorf("%s: none of the images has an entry in %s, such as %q", found.Images, english.WordSeries(found.Sources, "and"), found.Example()),
 			"name the folder that the annotations are about: batchfs %s DATASET ...; or other annotations: --annotations FILE", c.command)
 	}
-	return ds, found, err
+	return a, err
 }
 
 // annotationError says what to do about an error of looking for annotations.
@@ -149,11 +180,12 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 			}
 		}
 	}()
-	ds, found, err := r.openAnnotated(ctx, r.dataset, r.source, t.find, b)
+	a, err := r.openAnnotated(ctx, r.dataset, r.source, t.find, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	closers = append(closers, ds.Close)
+	ds, found := a.images, a.Found
+	closers = append(closers, a.close)
 	name := func(i int) string { return found.Name(ds.Path(i)) }
 	table, _, err := b.Table(ds.Len(), name)
 	if err != nil {
@@ -161,15 +193,8 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 	}
 	table.Scale(func(i int) (height, width int) { return ds.Size(i, false) })
 	if t.find.Kinds[target.Masks] {
-		masks, err := r.openMasks(ctx, found)
-		if err != nil {
-			return nil, nil, err
-		}
-		if masks != nil {
-			closers = append(closers, masks.Close)
-		}
 		bad := func(i int, reason string) { b.Bad(b.Image(name(i), 0, 0, false), reason) }
-		r.engine.Masks = t.maskOptions(ds, masks, found, table, bad)
+		r.engine.Masks = t.maskOptions(ds, a.masks, found, table, bad)
 	}
 	r.engine.Condemned = catalog.Condemned(ds, table)
 	if k := t.find.Kinds; k[target.Boxes] || k[target.Keypoints] || k[target.Text] {
@@ -189,24 +214,19 @@ func roomForTargets(cacheDir string) string {
 	return cacheDir
 }
 
-// openMasks opens the dataset of masks; nil: they are in no files. It has an index of its own.
-func (r *mountRequest) openMasks(ctx context.Context, found *annotation.Found) (*dataset.Dataset, error) {
-	m := found.Masks
-	if m == nil {
-		return nil, nil
-	}
-	o := r.source
-	o.Only, o.PathColumn, o.Prober = m.Only, m.Column, sample.ProbeMask
+// openMasks opens the dataset of masks, which has an index of its own. The options are those of the images.
+func openMasks(ctx context.Context, c *console, o dataset.Options, m *annotation.Masks) (*dataset.Dataset, error) {
+	o.Only, o.PathColumn, o.Field, o.Prober = m.Only, m.Column, m.Field, sample.ProbeMask
 	o.AsClasses, o.IgnoreMetadata, o.Classes, o.LabelColumn = true, m.Column == "", nil, ""
-	if r.env.cacheDir != "" {
-		o.CacheDir = filepath.Join(r.env.cacheDir, "masks")
+	if c.env.cacheDir != "" {
+		o.CacheDir = filepath.Join(c.env.cacheDir, "masks")
 	}
 	if store.IsURL(o.IndexAt) || strings.HasSuffix(o.IndexAt, ".facts") {
 		o.IndexAt = "" // that is the index of the images
 	} else if o.IndexAt != "" {
 		o.IndexAt = filepath.Join(o.IndexAt, "masks")
 	}
-	return r.openDataset(ctx, m.Path, o)
+	return c.openDataset(ctx, m.Path, o)
 }
 
 // maskOptions are those of the masks of a dataset's images. Where a mask is missing, bad is told.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,9 +15,9 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// annotated makes a dataset of 4 images, of which 3 are annotated in COCO's way, one of these without objects. One
+// cocoImages makes a dataset of 4 images, of which 3 are annotated in COCO's way, one of these without objects. One
 // of the objects is bad, one is of an image that is not listed, and one image that is listed is missing.
-func annotated(t *testing.T) string {
+func cocoImages(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -46,7 +48,7 @@ func imageIn(t *testing.T, dir, name string) {
 
 // TestAnnotatedSamples: annotations decide which images are samples.
 func TestAnnotatedSamples(t *testing.T) {
-	dir := annotated(t)
+	dir := cocoImages(t)
 	for flags, want := range map[string]string{
 		"--targets boxes": "1 batch\n  batch     0     3 valid", "--targets boxes,masks --empty skip": "1 batch\n  batch     0     1 valid",
 	} {
@@ -59,7 +61,7 @@ func TestAnnotatedSamples(t *testing.T) {
 
 // TestTargetsRefused: what does not fit is refused, with what to do.
 func TestTargetsRefused(t *testing.T) {
-	dir, mnt := annotated(t), t.TempDir()
+	dir, mnt := cocoImages(t), t.TempDir()
 	several := t.TempDir()
 	for _, part := range []string{"train", "val"} {
 		imageIn(t, several, "images/"+part+"/a.png")
@@ -94,7 +96,7 @@ func TestTargetsRefused(t *testing.T) {
 func TestOpenTargets(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
-	r := &mountRequest{console: c, dataset: annotated(t), source: dataset.Options{Workers: 1, Logger: quiet}}
+	r := &mountRequest{console: c, dataset: cocoImages(t), source: dataset.Options{Workers: 1, Logger: quiet}}
 	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true, target.Boxes: true}, Workers: 1}
 	ds, closers, err := r.openTargets(t.Context())
 	if err != nil {
@@ -121,6 +123,46 @@ func TestOpenTargets(t *testing.T) {
 	}
 	if o := r.engine.Targets; !o.Boxes || o.Keypoints || o.Text || o.Table.Count(0) != 1 || o.Table.Object(0, 0).Label != 1 {
 		t.Errorf("%+v", o)
+	}
+}
+
+// TestMasksOfWebDatasets: masks are members beside the images.
+func TestMasksOfWebDatasets(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.png", "a.seg.png", "b.png", "c.png", "c.seg.png"} {
+		imageIn(t, dir, name)
+	}
+	for _, labels := range []bool{false, true} {
+		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		names := []string{"a.png", "a.seg.png", "b.png", "c.png", "c.seg.png"}
+		if labels {
+			names = slices.Insert(names, 2, "a.cls")
+			if err := os.WriteFile(filepath.Join(dir, "a.cls"), []byte("4"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tar := filepath.Join(dir, fmt.Sprintf("%v.tar", labels))
+		if out, err := exec.Command("tar", append([]string{"-C", dir, "-cf", tar}, names...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
+		r := &mountRequest{console: c, dataset: tar, source: dataset.Options{Workers: 1, Logger: quiet}}
+		r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
+		ds, closers, err := r.openTargets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, closeIt := range closers {
+			defer closeIt()
+		}
+		m := r.engine.Masks
+		var shown []string
+		for i := range ds.Len() {
+			shown = append(shown, ds.Path(i)+" "+m.Dataset.Path(int(m.Rows[i])))
+		}
+		if fmt.Sprint(shown) != "[a.png a.seg.png c.png c.seg.png]" || !strings.Contains(r.annotated, "a WebDataset (*.seg.png)") {
+			t.Errorf("%q, %s", shown, r.annotated)
+		}
 	}
 }
 

@@ -118,13 +118,14 @@ type Masks struct {
 	Path     string
 	Only     func(path string) bool // nil: all
 	Column   string                 // of the manifest that Path is; "": it is none
+	Field    string                 // of the samples of the archive that Path is; "": it is none. See TakeMasks
 	Panoptic bool                   // values are red + 256 green + 65536 blue
 }
 
 // Only reports whether an image has an entry in all that was read, and so is a sample.
 func (f *Found) Only(path string) bool {
 	name := f.Name(path)
-	if !f.to.Has(name) {
+	if !f.to.Has(name) || f.Masks != nil && f.Masks.Field != "" && f.Masks.Only(path) {
 		return false
 	}
 	e := f.entries[f.to.Image(name, 0, 0, false)]
@@ -236,6 +237,7 @@ func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) 
 	layouts := []layout{
 		{"a manifest", (*finder).findManifest}, {"Cityscapes", (*finder).findCityscapes}, {"Pascal VOC", (*finder).findVOC},
 		{"ADE20K", (*finder).findADE}, {"COCO", (*finder).findCOCO}, {"YOLO", (*finder).findYOLO}, {"a folder of masks", (*finder).findFolder},
+		{"a WebDataset", (*finder).findMembers},
 	}
 	lists, files := f.splitLists()
 	if f.Files = files; len(files) > 0 {
