@@ -102,15 +102,27 @@ func (f *filesystem) open(ctx context.Context, in *fuse.OpenIn, n node) (*openFi
 }
 
 func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
-	d, err := f.src.Describe(ctx, n.key)
-	if err != nil {
-		return nil, err
-	}
-	data, err := renderSmall(f.catalog, d, n.form, f.longest)
+	data, err := f.rendered(ctx, n)
 	if errors.Is(err, catalog.ErrAnnotation) {
 		err = fmt.Errorf("%w: %w", engine.ErrBad, err)
 	}
 	return data, err
+}
+
+func (f *filesystem) rendered(ctx context.Context, n node) ([]byte, error) {
+	c := f.catalog
+	if n.form.IsTarget() && n.form != layout.Text && c.Options.OnError == engine.Fail { // it takes no description
+		rows, err := c.Options.Targets.RowsOfGood(n.key)
+		if err != nil {
+			return nil, err
+		}
+		return layout.AppendRows(nil, n.form, c.Options.SpecIn(c.Spec(n.key), n.key, n.form), rows), nil
+	}
+	d, err := f.src.Describe(ctx, n.key)
+	if err != nil {
+		return nil, err
+	}
+	return renderSmall(c, d, n.form, f.longest)
 }
 
 // statuses are the errors that the engine reports itself, with their errno. The first match

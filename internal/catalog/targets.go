@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // TargetOptions are what samples have besides images, labels and masks, and how it is shown. The table
@@ -22,17 +23,19 @@ type TargetOptions struct {
 	Classes   []string // of boxes by label; nil: they have no names
 
 	catalog *Catalog
-	longest int       // text of a sample
-	rows    lastCount // that were counted
+	longest int // text of a sample
+	planned planned
 }
 
-// lastCount remembers the rows of the batch that was asked about last, since a directory's sizes are asked for batch
-// by batch.
-type lastCount struct {
-	mu    sync.Mutex
-	known bool
-	key   Key
-	rows  int
+// planned remembers the rows of the batches that were asked about last: a reader opens several files of
+// each, and their sizes follow from them, too.
+type planned struct {
+	mu   sync.Mutex
+	next int
+	last [4]struct {
+		key  Key
+		rows *layout.Rows
+	}
 }
 
 // ErrAnnotation means that the annotations of a sample are not those of its image.
@@ -93,22 +96,29 @@ func (o *TargetOptions) rowsOf(k Key) int {
 		n, _ := plan.Size(k.Shard, k.Epoch, k.Batch)
 		return n * o.Rules.Max
 	}
-	k.Part = Images
-	last := &o.rows
-	last.mu.Lock()
-	defer last.mu.Unlock()
-	if !last.known || last.key != k {
-		last.known, last.key, last.rows = true, k, 0
-		slots, _ := o.catalog.Slots(k)
-		for _, s := range slots {
-			o.eachShown(s.Epoch, s.ID, func(target.Object, *target.View) { last.rows++ })
-		}
-	}
-	return last.rows
+	return len(o.plannedRows(k).Labels)
 }
 
-// eachShown calls f for each object of a sample that is shown in an epoch.
-func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, *target.View)) {
+// plannedRows are the rows of a batch none of whose files is bad. They must not be changed.
+func (o *TargetOptions) plannedRows(k Key) *layout.Rows {
+	k.Part = Images
+	p := &o.planned
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.last {
+		if l.rows != nil && l.key == k {
+			return l.rows
+		}
+	}
+	slots, _ := o.catalog.Slots(k)
+	l := &p.last[p.next]
+	p.next = (p.next + 1) % len(p.last)
+	l.key, l.rows = k, o.makeRows(slots, func(i int) (int64, bool) { return slots[i].ID, true })
+	return l.rows
+}
+
+// eachShown calls f for each object of a sample that is shown in an epoch, with its box there.
+func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, target.Box, *target.View)) {
 	c, row := o.catalog, int(id)
 	h, w := c.SizeOf(id)
 	n := o.Table.Count(row)
@@ -122,8 +132,8 @@ func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, *ta
 	v.Transform = c.Options.Transform.Choose(epoch, id, h, w)
 	for k := range n {
 		object := o.Table.Object(row, k)
-		if _, ok := o.Rules.Show(object.Box, &v); ok {
-			f(object, &v)
+		if shown, ok := o.Rules.Show(object.Box, &v); ok {
+			f(object, shown, &v)
 		}
 	}
 }
@@ -171,25 +181,45 @@ func Condemned(ds *dataset.Dataset, t *target.Table) map[int64]string {
 // RowsOf are the objects of a batch that is described. A slot whose sample is bad keeps the rows that the plan has for
 // it, but none is used: so sizes do not depend on what is found in files. Where each slot has the same
 // number of rows, they are those of the sample that stands in. An error wraps ErrAnnotation: where bad
-// samples fail, a batch with a bad annotation has no rows.
+// samples fail, a batch with a bad annotation has no rows. The rows must not be changed.
 func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
-	c := o.catalog
-	t := c.Options.SpecIn(d.Spec, d.Key, layout.Boxes).Targets
-	r := &layout.Rows{Offsets: []int64{0}}
-	slots, _ := c.Slots(d.Key)
-	for i, s := range slots {
-		if why := c.Options.Condemned[s.ID]; why != "" && c.Options.OnError == Fail {
-			return nil, fmt.Errorf("%s: %w: %s", c.Dataset.Path(int(s.ID)), ErrAnnotation, why)
-		}
+	if o.catalog.Options.OnError == Fail {
+		return o.RowsOfGood(d.Key)
+	}
+	slots, _ := o.catalog.Slots(d.Key)
+	return o.makeRows(slots, func(i int) (int64, bool) {
 		shown := &d.Samples[i]
-		id, used := s.ID, shown.ID == s.ID && shown.Status != StatusZeroed
-		if t.Max > 0 && shown.Status != StatusZeroed {
-			id, used = shown.ID, true
+		if o.Rules.Max > 0 && shown.Status != StatusZeroed {
+			return shown.ID, true
 		}
+		return slots[i].ID, shown.ID == slots[i].ID && shown.Status != StatusZeroed
+	}), nil
+}
+
+// RowsOfGood are the objects of a batch where bad samples fail: no other batch opens.
+func (o *TargetOptions) RowsOfGood(k Key) (*layout.Rows, error) {
+	if bad := o.catalog.Options.Condemned; len(bad) > 0 {
+		slots, _ := o.catalog.Slots(k)
+		for _, s := range slots {
+			if why := bad[s.ID]; why != "" {
+				return nil, fmt.Errorf("%s: %w: %s", o.catalog.Dataset.Path(int(s.ID)), ErrAnnotation, why)
+			}
+		}
+	}
+	return o.plannedRows(k), nil
+}
+
+// makeRows makes the rows of slots, of which slot i shows the sample that of(i) returns. Rows of one that is not used
+// are not, either.
+func (o *TargetOptions) makeRows(slots []shard.Slot, of func(i int) (id int64, used bool)) *layout.Rows {
+	t := o.catalog.Options.Extent()
+	r := &layout.Rows{Offsets: []int64{0}}
+	for i, s := range slots {
 		n := len(r.Labels)
-		o.eachShown(s.Epoch, id, func(object target.Object, v *target.View) {
+		id, used := of(i)
+		o.eachShown(s.Epoch, id, func(object target.Object, box target.Box, v *target.View) {
 			if t.Max == 0 || len(r.Labels) < n+t.Max {
-				o.appendRow(r, &t, object, v, used)
+				o.appendRow(r, &t, object, box, v, used)
 			}
 		})
 		count := len(r.Labels) - n
@@ -197,31 +227,29 @@ func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 			count = 0
 		}
 		for t.Max > 0 && len(r.Labels) < n+t.Max {
-			o.appendRow(r, &t, target.Object{}, nil, false)
+			o.appendRow(r, &t, target.Object{}, target.Box{}, nil, false)
 		}
 		r.Offsets, r.Counts = append(r.Offsets, int64(len(r.Labels))), append(r.Counts, int32(count))
 	}
-	return r, nil
+	return r
 }
 
 // appendRow appends an object as it is shown, or a row that is not used.
-func (o *TargetOptions) appendRow(r *layout.Rows, t *layout.Targets, object target.Object, v *target.View, used bool) {
-	var box, visible target.Box
-	label, id, flags := int64(-1), int64(0), uint8(0)
-	if used {
-		box, _ = o.Rules.Show(object.Box, v)
-		if visible = box; object.Visible != nil {
-			visible = o.Rules.Place(*object.Visible, v)
-		}
-		label, id, flags = int64(object.Label), object.ID, uint8(object.Flags)
+func (o *TargetOptions) appendRow(r *layout.Rows, t *layout.Targets, object target.Object, box target.Box, v *target.View, used bool) {
+	if !used {
+		object, box = target.Object{Label: -1}, target.Box{}
 	}
-	r.Boxes, r.Labels, r.IDs, r.Flags = append(r.Boxes, box), append(r.Labels, label), append(r.IDs, id), append(r.Flags, flags)
+	visible := box
+	if object.Visible != nil {
+		visible = o.Rules.Place(*object.Visible, v)
+	}
+	r.Boxes, r.Labels, r.IDs, r.Flags = append(r.Boxes, box), append(r.Labels, int64(object.Label)), append(r.IDs, object.ID), append(r.Flags, uint8(object.Flags))
 	if t.Visible {
 		r.Visible = append(r.Visible, visible)
 	}
 	for k := range t.Points {
 		var p target.Keypoint
-		if used && k < len(object.Keypoints) {
+		if k < len(object.Keypoints) {
 			p = v.Point(object.Keypoints[k])
 		}
 		r.Keypoints = append(r.Keypoints, [3]float32{p.X, p.Y, p.V})
