@@ -102,14 +102,14 @@ func (f *filesystem) open(ctx context.Context, in *fuse.OpenIn, n node) (*openFi
 }
 
 func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
-	data, err := f.rendered(ctx, n)
+	data, err := rendered(ctx, f, n)
 	if errors.Is(err, catalog.ErrAnnotation) {
 		err = fmt.Errorf("%w: %w", engine.ErrBad, err)
 	}
 	return data, err
 }
 
-func (f *filesystem) rendered(ctx context.Context, n node) ([]byte, error) {
+func rendered(ctx context.Context, f *filesystem, n node) ([]byte, error) {
 	c := f.catalog
 	if n.form.IsTarget() && n.form != layout.Text && c.Options.OnError == engine.Fail { // it takes no description
 		rows, err := c.Options.Targets.RowsOfGood(n.key)
