@@ -158,7 +158,11 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		return err
 	}
 	opened = append(opened, closers...)
-	for _, name := range ds.Entries {
+	apart := ds.Entries
+	if m := r.engine.Masks; m != nil && m.Dataset != nil {
+		apart = append(apart, m.Dataset.Name)
+	}
+	for _, name := range apart {
 		if err := fusefs.CheckApart(r.mountpoint, name); err != nil {
 			return end(mountpointError(r.mountpoint, err))
 		}

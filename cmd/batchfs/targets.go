@@ -103,6 +103,7 @@ type annotated struct {
 	*annotation.Found
 	images *dataset.Dataset
 	masks  *dataset.Dataset // nil: they are in no files
+	left   int              // images that have no annotations
 }
 
 func (a *annotated) close() error {
@@ -133,11 +134,20 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 			return a, err
 		}
 	}
+	o.Only = found.Only
 	if found.Masks != nil && found.Masks.Field != "" {
 		found.TakeMasks(a.masks.Len(), a.masks.Path)
+		o.Only = func(path string) bool {
+			mask := found.Masks.Only(path)
+			if mask {
+				a.left-- // it is no image
+			}
+			return !mask && found.Only(path)
+		}
 	}
-	o.Only = found.Only
-	a.images, err = c.openDataset(ctx, found.Images, o)
+	if a.images, err = c.openDataset(ctx, found.Images, o); err == nil {
+		a.left += a.images.Left
+	}
 	if errors.Is(err, dataset.ErrNone) {
 		err = hint(fmt.Errorf("%s: none of the images has an entry in %s, such as %q", found.Images, english.WordSeries(found.Sources, "and"), found.Example()),
 			"name the folder that the annotations are about: batchfs %s DATASET ...; or other annotations: --annotations FILE", c.command)
@@ -202,7 +212,7 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 			Table: table, Rules: t.rules, Boxes: k[target.Boxes], Keypoints: k[target.Keypoints], Text: k[target.Text], Classes: found.Classes,
 		}
 	}
-	r.annotated = annotatedSummary(ds, found, table)
+	r.annotated = a.summary(table)
 	return ds, closers, nil
 }
 
@@ -276,8 +286,9 @@ func (t *targetRequest) maskOptions(ds, masks *dataset.Dataset, found *annotatio
 	return o
 }
 
-// annotatedSummary says in words what is annotated of a dataset, and of what it is not.
-func annotatedSummary(ds *dataset.Dataset, found *annotation.Found, table *target.Table) string {
+// summary says in words what is annotated of a dataset, and of what it is not.
+func (a *annotated) summary(table *target.Table) string {
+	found, ds := a.Found, a.images
 	var sources []string
 	for _, file := range found.Sources {
 		sources = append(sources, filepath.Base(file))
@@ -292,8 +303,8 @@ func annotatedSummary(ds *dataset.Dataset, found *annotation.Found, table *targe
 	if n := len(found.MaskClasses); n > 0 {
 		text += fmt.Sprintf(", masks of %s", count(n, "class"))
 	}
-	if ds.Left > 0 {
-		text += fmt.Sprintf("; %s without annotations left out", count(ds.Left, "image"))
+	if a.left > 0 {
+		text += fmt.Sprintf("; %s without annotations left out", count(a.left, "image"))
 	}
 	if n := found.Entries() - ds.Len(); n > 0 {
 		text += fmt.Sprintf("; %s missing", count(n, "annotated image"))

@@ -125,7 +125,7 @@ type Masks struct {
 // Only reports whether an image has an entry in all that was read, and so is a sample.
 func (f *Found) Only(path string) bool {
 	name := f.Name(path)
-	if !f.to.Has(name) || f.Masks != nil && f.Masks.Field != "" && f.Masks.Only(path) {
+	if !f.to.Has(name) {
 		return false
 	}
 	e := f.entries[f.to.Image(name, 0, 0, false)]

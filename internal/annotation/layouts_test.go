@@ -269,7 +269,7 @@ func TestLabelMap(t *testing.T) {
 	if f, _ := find(t, dir, o); fmt.Sprint(f.Values) != "[-1 0]" {
 		t.Errorf("%+v", f)
 	}
-	if o.LabelMap = "trainids"; !strings.Contains(findError(t, dir, o).Error(), "those of Cityscapes") {
+	if o.LabelMap = "trainids"; !strings.Contains(findError(t, dir, o).Error(), "the labelIds of Cityscapes") {
 		t.Error("trainids of others than Cityscapes")
 	}
 	if o.LabelMap = dir + "/absent"; !errors.Is(findError(t, dir, o), os.ErrNotExist) {

@@ -74,7 +74,7 @@ func (f *finder) takeMasks(dir, ending string, names []string) {
 func (f *finder) mapLabels() error {
 	if f.LabelMap == trainIDs {
 		if f.Values = f.trainIDs(); f.Values == nil {
-			return fmt.Errorf("%s: trainids are those of Cityscapes, and this is %s", f.Images, f.Layout)
+			return fmt.Errorf("%s: trainids are made of the labelIds of Cityscapes, and this is %s", f.Images, f.Layout)
 		}
 		return nil
 	}
