@@ -144,7 +144,9 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 			b.hits.Add(1)
 		}
 		all.meter.hit(b.key.Epoch)
-		all.kept.local.settle(a, epoch, id, seen, data, all.kept.local.has(id))
+		there := all.kept.local.has(id)
+		a.disk = a.disk && (there || !l.sample.packed) // which is no file
+		all.kept.local.settle(a, epoch, id, seen, data, there)
 		return data, seen, nil
 	}
 	if l.input.refused != nil {

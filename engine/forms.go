@@ -73,8 +73,9 @@ type forms struct {
 	packable float64     // the share of their bytes that can be packed
 
 	mu   sync.Mutex
-	now  mix   // of the latest plan
-	left int64 // bytes that it leaves for packed samples to grow
+	now  mix     // of the latest plan
+	left int64   // bytes that it leaves for packed samples to grow
+	ever float64 // the largest share of any plan: no other sample is packed
 }
 
 // newForms decides for a cache of so many bytes; nil: samples stay encoded.
@@ -86,8 +87,8 @@ func newForms(c Budget, limit int64) *forms {
 	return &forms{budget: c, limit: limit, room: cache.Room(cache.Constant, limit, o.Samples), left: math.MaxInt64}
 }
 
-// mayPack returns an *option.Error if samples cannot be packed in memory: which ones are is planned, a GPU does not decode
-// them, and a local disk keeps files.
+// mayPack returns an *option.Error if samples cannot be packed in memory: which ones are is planned, and a GPU does not
+// decode them.
 func (c Budget) mayPack() error {
 	o := c.Options
 	switch {
@@ -97,8 +98,6 @@ func (c Budget) mayPack() error {
 		return &option.Error{Field: "cache policy", Rule: "constant for packed samples", Value: o.CachePolicy.String()}
 	case o.DecodeOnDevice || o.NVJPEG != "":
 		return &option.Error{Field: "cache form", Rule: "encoded where a GPU decodes", Value: o.CacheForm.String()}
-	case c.Dataset.Kept() != nil:
-		return &option.Error{Field: "cache form", Rule: "encoded beside a local cache", Value: o.CacheForm.String()}
 	}
 	return nil
 }
@@ -128,9 +127,9 @@ func (f *forms) stats() (s FormStats) {
 	return FormStats{PackedShare: f.now.packed, Reason: cmp.Or(f.now.reason, nothingPacked), Drawn: f.rates.drawnPacked()}
 }
 
-// choose says in which form the samples of a plan are kept, and which share of those that an epoch reads. Only the keeper
-// calls it.
-func (f *forms) choose() (mix, float64) {
+// choose says in which form the samples of a plan are kept, and which share of those that an epoch reads. A local cache
+// is to have a share of these: for what leaves memory packed has no file for it. Only the keeper calls it.
+func (f *forms) choose(disk float64) (mix, float64) {
 	if f.costs == (cache.Costs{}) {
 		f.learn()
 	}
@@ -150,6 +149,11 @@ func (f *forms) choose() (mix, float64) {
 	if o.CacheForm == FormAuto {
 		x = best(now, m, float64(o.drawers()))
 	}
+	if most := mostBeside(disk, plain, o.BatchSize); x.packed > most {
+		if x = (mix{packed: most, reason: "packed as far as the local cache can do without what leaves memory"}); most == 0 {
+			x.reason = "encoded, as the local cache keeps what leaves memory"
+		}
+	}
 	replacing := now.larger * f.costs.Needs(0, readHere, o.drawers()) // what each drawer replaces is there twice
 	if replacing > mostReplaced*float64(f.room) {
 		x = mix{reason: "encoded, as the cache has room for few samples"}
@@ -166,8 +170,31 @@ func (f *forms) choose() (mix, float64) {
 	defer f.mu.Unlock()
 	x.grows = min(left, f.left) // samples that the plan before keeps are there, too
 	x.needs = f.limit - left
-	f.left, f.now = left, x
+	f.left, f.now, f.ever = left, x, max(f.ever, x.packed)
 	return x, share
+}
+
+// sofar packs at least all that any plan so far has packed.
+func (f *forms) sofar() mix {
+	if f == nil {
+		return mix{}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return mix{packed: f.ever}
+}
+
+// mostBeside is the share of what memory keeps that can be packed beside a local cache. Memory and the disk keep shares of
+// all samples. Those that leave memory packed are not for the disk: memory*(1-memory) of all if everything is packed. So
+// many of them, n on average, and with luck as bad as hardly any of the batches has, n + 4*sqrt(n), must leave a batch
+// the samples that the disk is to have of it.
+func mostBeside(disk, memory float64, batch int) float64 {
+	if disk == 0 || memory >= 1 {
+		return 1
+	}
+	left := float64(batch) * max(0, 1-memory-disk)
+	root := math.Sqrt(4+left) - 2
+	return min(1, root*root/(float64(batch)*memory*(1-memory)))
 }
 
 // mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and by the latest, and

@@ -73,10 +73,10 @@ func newKeeper(c Budget, s shares, l *ledger, busy func() bool) *keeper {
 	readHere := o.Samples * int64(o.LocalShards()) / int64(o.Shards)
 	k := &keeper{
 		window: readHere / 2 * s.choices(), shares: s, planCost: planCost{s.choices() * keep.Size(c.Plan), s.needs(c)},
-		choose: func(epoch int, w keep.Workspace) (*plan, error) { return s.choose(c, epoch, w) },
-		busy:   busy, pause: firstPause, ledger: l, log: o.Logger,
+		busy: busy, pause: firstPause, ledger: l, log: o.Logger,
 		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1), closing: make(chan struct{}),
 	}
+	k.choose = func(epoch int, w keep.Workspace) (*plan, error) { return s.choose(c, epoch, k.memoryOf(epoch-1), w) }
 	k.most = int(max(leastPlans, min(mostPlans, l.limit/planShare/k.bytes)))
 	k.want(0)
 	return k
@@ -103,7 +103,7 @@ func (k *keeper) OnDisk(epoch int, id int64) (keep, known bool) {
 }
 
 // Packs says whether a sample that is read in an epoch is packed while it is kept in memory for the next, and in which
-// mix.
+// mix. What the epoch after that is to find on the disk is not, as its file is needed for that.
 func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 	if k == nil {
 		return mix{}, false
@@ -114,7 +114,20 @@ func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 	if e == nil || e.plan == nil || !e.plan.mix.packs(id) || !e.plan.memory.Kept(id) {
 		return mix{}, false
 	}
+	if then := k.epochs[epoch+1]; then != nil && then.plan != nil && then.plan.disk.Kept(id) {
+		return mix{}, false
+	}
 	return e.plan.mix, true
+}
+
+// memoryOf is what the plan of an epoch keeps in memory; nil: it has not been computed.
+func (k *keeper) memoryOf(epoch int) *keep.Choice {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.epochs[epoch]; e != nil && e.plan != nil {
+		return e.plan.memory
+	}
+	return nil
 }
 
 // planOf is the plan of an epoch that is being read, nil if it has not been computed yet or no epoch

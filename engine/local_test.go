@@ -33,6 +33,7 @@ const (
 // A farDataset is one of images in a store.
 type farDataset struct {
 	dir    string // of the files
+	bytes  int64  // of one
 	index  string
 	cache  string
 	server string
@@ -52,9 +53,15 @@ func (d *farDataset) reads() int64 {
 
 func newFar(t *testing.T) *farDataset {
 	t.Helper()
+	return newFarOf(t, evenDir(t, farSamples, farSide), farBytes)
+}
+
+// newFarOf puts the files of a directory into a store, which have so many bytes on average.
+func newFarOf(t *testing.T, dir string, mean int64) *farDataset {
+	t.Helper()
 	root := t.TempDir()
-	d := &farDataset{dir: filepath.Join(root, "data", "d"), index: t.TempDir(), cache: t.TempDir(), url: "s3://data/d", read: map[string]bool{}}
-	if err := errors.Join(os.Mkdir(filepath.Dir(d.dir), 0o755), os.Rename(evenDir(t, farSamples, farSide), d.dir)); err != nil {
+	d := &farDataset{dir: filepath.Join(root, "data", "d"), bytes: mean, index: t.TempDir(), cache: t.TempDir(), url: "s3://data/d", read: map[string]bool{}}
+	if err := errors.Join(os.Mkdir(filepath.Dir(d.dir), 0o755), os.Rename(dir, d.dir)); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewServer(&fakestore.Server{Dir: root, Before: func(w http.ResponseWriter, r *http.Request) bool {
@@ -79,7 +86,7 @@ func newFar(t *testing.T) *farDataset {
 // open opens it with room for a share of its samples on the disk.
 func (d *farDataset) open(t *testing.T, share float64, change ...func(*store.Options)) *dataset.Dataset {
 	t.Helper()
-	local := dataset.LocalCache{Dir: d.cache, Size: int64(share * farSamples * float64(tier.Cost(farBytes))), Samples: true}
+	local := dataset.LocalCache{Dir: d.cache, Size: int64(share * farSamples * float64(tier.Cost(d.bytes))), Samples: true}
 	if share == 0 {
 		local = dataset.LocalCache{}
 	}
@@ -111,7 +118,7 @@ func (d *farDataset) list(t *testing.T, names ...string) {
 func (d *farDataset) engine(t *testing.T, ds *dataset.Dataset, memory float64, change ...func(*Options)) *Engine {
 	t.Helper()
 	o := testOptions()
-	caching(cache.Constant, int64(memory*farSamples*farBytes))(&o)
+	caching(cache.Constant, int64(memory*farSamples*float64(d.bytes)))(&o)
 	o.PrefetchDepth, o.Epochs, o.MemoryLimit = 0, 20, 256<<20
 	for _, f := range change {
 		f(&o)
@@ -218,6 +225,53 @@ func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
 			if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
 				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
 			}
+		}
+	}
+}
+
+// TestPackedBesideALocalCache: memory packs what it keeps of samples in a store, and yet every batch finds as many samples
+// in memory and on the disk as any other, and shows the same pixels. Where the disk keeps all that memory does not, nothing
+// is packed.
+func TestPackedBesideALocalCache(t *testing.T) {
+	for _, c := range []struct {
+		memory, disk float64
+		shards       int
+		packs        bool
+	}{{0.25, 0.4, 1, true}, {0.5, 0.2, 3, true}, {0.4, 0.45, 1, true}, {0.5, 0.7, 1, false}} {
+		what := fmt.Sprintf("%v in memory, %v on disk, %d shards", c.memory, c.disk, c.shards)
+		dir := jpegDir(t, farSamples)
+		ds := openDataset(t, dir)
+		all := int64(0)
+		for i := range farSamples {
+			all += ds.Stat(i).Size
+		}
+		d := newFarOf(t, dir, all/farSamples)
+		shards := func(o *Options) { o.Shards, o.CacheForm = c.shards, FormPacked }
+		plain := start(t, d.dir, caching(cache.None, 0), func(o *Options) { o.Shards, o.Epochs = c.shards, 20 })
+		e := d.engine(t, d.open(t, c.disk), c.memory, shards)
+		for epoch := range 6 {
+			_, got := d.epoch(t, e, epoch)
+			if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
+			}
+			s := epochStats(e, epoch)
+			if p, _ := e.kept.keeper.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
+				t.Errorf("%s, epoch %d: %d samples are on the disk, want %d", what, epoch, len(d.files(t)), p.disk.Count())
+			}
+			share := e.kept.keeper.shares.disk
+			if share == 1 {
+				share = 1 - float64(s.Hits)/farSamples
+			}
+			least := math.Floor(share * float64(e.opts.BatchSize))
+			if m, l := s.HitsPerBatch, s.LocalPerBatch; epoch > 0 && (m.Max > m.Min+1 || l.Max > l.Min+1 || float64(l.Min) < least || m.Min == 0) {
+				t.Errorf("%s, epoch %d: batches have %d to %d hits in memory, %d to %d on the disk, want %v", what, epoch, m.Min, m.Max, l.Min, l.Max, least)
+			}
+			if s.NotKept != 0 || s.Unplanned != 0 {
+				t.Errorf("%s: %+v", what, s)
+			}
+		}
+		if s := e.Stats().Forms; s.Samples > 0 != c.packs || s.Drawn > 0 != c.packs {
+			t.Errorf("%s: %+v", what, s)
 		}
 	}
 }

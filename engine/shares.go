@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/rand"
 	"fmt"
 
 	"github.com/batchfs/batchfs/cache"
@@ -38,23 +39,25 @@ func (s shares) choices() (n int64) {
 	return n
 }
 
-// choose makes the plan of an epoch.
-func (s shares) choose(c Budget, epoch int, w keep.Workspace) (p *plan, err error) {
+// choose makes the plan of an epoch. before is what the plan of the epoch before keeps in memory, as far as is known.
+func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspace) (p *plan, err error) {
 	p = &plan{}
+	if s.local() {
+		if now := c.Dataset.Kept().Room(); now != s.room { // other mounts came or went
+			s.setDisk(c, now)
+		}
+	}
 	if s.cached() {
 		if s.forms != nil {
-			p.mix, s.memory = s.forms.choose()
+			p.mix, s.memory = s.forms.choose(s.disk)
 		}
 		if p.memory, err = keep.Choose(c.Plan, epoch, c.Options.keepConfig(s.memory), w); err != nil {
 			return nil, err
 		}
 	}
 	if s.local() {
-		if now := c.Dataset.Kept().Room(); now != s.room { // other mounts came or went
-			s.setDisk(c, now)
-		}
 		config := c.Options.keepConfig(s.disk)
-		config.Except = s.except(c, p.memory)
+		config.Except = s.except(c, p.memory, before)
 		if p.disk, err = keep.Choose(c.Plan, epoch, config, w); err != nil {
 			return nil, err
 		}
@@ -62,22 +65,23 @@ func (s shares) choose(c Budget, epoch int, w keep.Workspace) (p *plan, err erro
 	return p, nil
 }
 
-// except says which samples the local cache does not keep, whatever its share; nil: any may be kept.
-func (s shares) except(c Budget, memory *keep.Choice) func(id int64) bool {
-	switch {
-	case s.files:
-		return func(id int64) bool { return memory.Kept(id) || !c.Dataset.InStore(int(id)) }
-	case s.cached():
-		return memory.Kept
+// except says which samples the local cache does not keep, whatever its share: those of memory, those that leave memory
+// packed, and files of this machine. nil: any may be kept.
+func (s shares) except(c Budget, memory, before *keep.Choice) func(id int64) bool {
+	if !s.files && !s.cached() {
+		return nil
 	}
-	return nil
+	packed := s.forms.sofar()
+	return func(id int64) bool {
+		return memory.Kept(id) || before.Kept(id) && packed.packs(id) || s.files && !c.Dataset.InStore(int(id))
+	}
 }
 
 // needs is about the most memory that choose takes.
 func (s shares) needs(c Budget) int64 {
 	config := c.Options.keepConfig(1)
 	if s.local() {
-		config.Except = s.except(c, nil)
+		config.Except = s.except(c, nil, nil)
 	}
 	return keep.Needs(c.Plan, config)
 }
@@ -96,6 +100,11 @@ func (s *shares) addLocal(c Budget) {
 	order := c.Plan.Config()
 	order.Blocks, order.Costs = nil, nil // which follow from the dataset
 	plan := fmt.Sprintf("%+v, shards %d to %d, %v in memory", order, o.LocalFrom, o.LocalTo, s.memory)
+	if s.forms != nil {
+		if s.forms.learn(); s.forms.packable > 0 {
+			plan += ", " + rand.Text() // what is packed is measured, and the disk keeps others then: no mount plans the same
+		}
+	}
 	if err := c.Dataset.Kept().Plan(plan, int64(all*o.readHere())); err != nil {
 		o.Logger.Warn("other mounts leave no room in the local cache for this one", "reason", err)
 	}
