@@ -145,8 +145,9 @@ func (w batchWorker) copySource(c *batch) error {
 		layout.PutMaskSheet(c.buf.Bytes(), c.spec, source.masks, source.valid)
 		return nil
 	case layout.PNG:
-		all.catalog.Converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
-		return nil
+		frames, err := all.catalog.Options.Targets.Frames(source.description())
+		all.catalog.Converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid, frames)
+		return err
 	}
 	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.opts.Kernels.Writing)
 	return c.putHeader(all.catalog)

@@ -16,7 +16,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		"sizes":       func() { AppendSmall(small, Sizes, m) },
 		"valid":       func() { AppendSmall(small, Valid, m) },
 		"names":       func() { name = AppendName(name[:0], 123456, Labels); ParseBatchName("batch-123456.labels.npy") },
-		"sheet":       func() { c.PutSheet(sheet, s, floats, 2) },
+		"sheet":       func() { c.PutSheet(sheet, s, floats, 2, nil) },
 		"size": func() {
 			for f := range NumForms {
 				Size(f, s)

@@ -49,8 +49,9 @@ func newSheet(s Spec) sheet {
 // PutSheet draws the contact sheet of a batch into dst, Size(PNG, s) bytes, as a PNG. pixels is
 // the batch's tensor in s.Order, with elements made by the Converter. It is not modified: the
 // sheet shows the 8-bit pixels that the elements were made from. Slots from valid on only repeat
-// a sample; they are dimmed and struck through. Nothing is allocated that grows with the batch.
-func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
+// a sample; they are dimmed and struck through. frames are boxes to draw, or nil. Nothing is allocated
+// that grows with the batch.
+func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int, frames []Frame) {
 	if s.DType != c.dtype || s.C != c.channels {
 		panic("layout: a tensor of other elements than the converter's")
 	}
@@ -61,6 +62,9 @@ func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
 		each := int(s.SampleBytes())
 		for i := range s.N {
 			g.drawSample(dst, &source{s, c, pixels[i*each : (i+1)*each]}, i, i >= valid)
+		}
+		for i := range frames {
+			g.drawFrame(dst, &frames[i])
 		}
 	}
 	g.png.finish(dst, g.width, g.height, g.chans)

@@ -39,7 +39,7 @@ func TestSheetOfFloats(t *testing.T) {
 			n := Normalization{Mean: []float64{123.675, 116.28, 128}[:s.C], Std: []float64{58.395, 57.12, 128}[:s.C]}
 			c, floats, pixels := floatBatch(t, s, n)
 			got, want := bytes.Repeat([]byte{0xAA}, int(Size(PNG, s))), make([]byte, Size(PNG, s))
-			c.PutSheet(got, s, floats, s.N-1)
+			c.PutSheet(got, s, floats, s.N-1, nil)
 			s.DType, s.Order = Uint8, NHWC
 			if putBytes(want, s, pixels, s.N-1); !bytes.Equal(got, want) {
 				t.Errorf("%v %+v: another picture", d, s)
@@ -64,7 +64,7 @@ func TestSheetOfOthers(t *testing.T) {
 	c, floats, _ := floatBatch(t, s, imagenet)
 	file := make([]byte, Size(PNG, s))
 	for _, other := range []Spec{{N: 1, H: 4, W: 4, C: 3, DType: Float16}, {N: 1, H: 4, W: 12, C: 1, DType: Float32}} {
-		if !panics(func() { c.PutSheet(file, other, floats, 1) }) {
+		if !panics(func() { c.PutSheet(file, other, floats, 1, nil) }) {
 			t.Errorf("%+v: drawn", other)
 		}
 	}

@@ -16,7 +16,7 @@ func putBytes(dst []byte, s Spec, pixels []byte, valid int) {
 	if err != nil {
 		panic(err)
 	}
-	c.PutSheet(dst, s, pixels, valid)
+	c.PutSheet(dst, s, pixels, valid, nil)
 }
 
 // drawSheet draws a sheet in dirty memory and decodes it.

@@ -209,6 +209,22 @@ func (o *TargetOptions) RowsOfGood(k Key) (*layout.Rows, error) {
 	return o.plannedRows(k), nil
 }
 
+// Frames are the boxes of a batch that is described, for its contact sheet. o may be nil.
+func (o *TargetOptions) Frames(d Description) (list []layout.Frame, err error) {
+	if o == nil || !o.Boxes && !o.Keypoints {
+		return nil, nil
+	}
+	r, err := o.RowsOf(d)
+	for slot := 0; err == nil && slot+1 < len(r.Offsets); slot++ {
+		for i := r.Offsets[slot]; i < r.Offsets[slot+1]; i++ {
+			if r.Labels[i] >= 0 {
+				list = append(list, layout.Frame{Slot: slot, Label: r.Labels[i], Corner: o.Rules.Format.Corners(r.Boxes[i])})
+			}
+		}
+	}
+	return list, err
+}
+
 // makeRows makes the rows of slots, of which slot i shows the sample that of(i) returns. Rows of one that is not used
 // are not, either.
 func (o *TargetOptions) makeRows(slots []shard.Slot, of func(i int) (id int64, used bool)) *layout.Rows {

@@ -131,6 +131,17 @@ func (r Rules) written(x0, y0, x1, y1 float64) Box {
 	return Box{float32(x0), float32(y0), float32(x1), float32(y1)}
 }
 
+// Corners are the two corners of a box in the format.
+func (f Format) Corners(b Box) Box {
+	switch f {
+	case XYWH:
+		return Box{b[0], b[1], b[0] + b[2], b[1] + b[3]}
+	case CXCYWH:
+		return Box{b[0] - b[2]/2, b[1] - b[3]/2, b[0] + b[2]/2, b[1] + b[3]/2}
+	}
+	return b
+}
+
 // Point returns where a keypoint is in a view. One outside the image, or not labelled, is 0, 0, 0.
 func (v *View) Point(p Keypoint) Keypoint {
 	x, y := v.at(float64(p.X), float64(p.Y))

@@ -1,0 +1,34 @@
+package layout
+
+// A Frame is a box of a slot that the contact sheet shows: two corners, in pixels of the slot.
+type Frame struct {
+	Slot   int
+	Label  int64 // its colour
+	Corner [4]float32
+}
+
+// drawFrame draws a box, one pixel wide, in the colour of its label; white where the sheet is gray.
+func (g *sheet) drawFrame(dst []byte, f *Frame) {
+	at := func(v float32, n int) int { return int(max(0, min(v/float32(g.scale), float32(n-1)))) }
+	left, top := g.place(f.Slot)
+	x0, x1 := left+at(f.Corner[0], g.thumbW), left+at(f.Corner[2], g.thumbW)
+	y0, y1 := top+at(f.Corner[1], g.thumbH), top+at(f.Corner[3], g.thumbH)
+	for y := y0; y <= y1; y++ {
+		row := g.png.row(dst, y)
+		step := max(1, x1-x0)
+		if y == y0 || y == y1 {
+			step = 1
+		}
+		for x := x0; x <= x1; x += step {
+			g.dot(row[x*g.chans:], f.Label)
+		}
+	}
+}
+
+func (g *sheet) dot(pixel []byte, label int64) {
+	if g.chans == 1 {
+		pixel[0] = 255
+		return
+	}
+	pixel[0], pixel[1], pixel[2] = classColour(uint32(label) + 1)
+}
