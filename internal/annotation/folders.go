@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/parallel"
@@ -187,15 +186,10 @@ func each[T any](f *finder, dir string, names []string, parse func(name string, 
 	for first := 0; first < len(names); first += portion {
 		some := names[first:min(first+portion, len(names))]
 		parsed := make([]T, len(some))
-		var mu sync.Mutex
-		var failed error
 		err := parallel.Each(f.ctx, f.Workers, len(some), nil, func(_ context.Context, items iter.Seq[int]) error {
 			for k := range items {
 				text, err := readSmall(filepath.Join(dir, some[k]))
 				if err != nil {
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
 					return err
 				}
 				parsed[k] = parse(some[k], text)
