@@ -81,18 +81,18 @@ func (w *gpuWorker) claim() []*load {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for !all.closed {
+		n := 0
 		if b := all.schedule.nextForGPU(); b != nil {
-			n := min(w.portion(b), len(w.hands))
+			n = min(w.portion(b), len(w.hands))
 			for _, l := range w.hands[:n] {
 				l.take(b)
 			}
-			all.flow.loadAhead()
-			all.flow.work.Broadcast()
-			if n > 0 {
-				return w.hands[:n]
-			}
 		}
-		all.flow.loadAhead() // what no GPU fills
+		all.flow.loadAhead()
+		all.flow.work.Broadcast()
+		if n > 0 {
+			return w.hands[:n]
+		}
 		all.flow.gpuWaits++
 		all.flow.gpuWork.Wait()
 		all.flow.gpuWaits--

@@ -12,12 +12,14 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/layout"
@@ -642,5 +644,50 @@ func TestBadAnnotations(t *testing.T) {
 			t.Errorf("the list is %+v", list)
 		}
 		read(t, e, Key{Batch: 1}, layout.SafeTensors)
+	}
+}
+
+// TestMasksBesideAGPU: where a GPU decodes all images that it can, images and masks are those that there are without, and so is what
+// becomes of bad ones.
+func TestMasksBesideAGPU(t *testing.T) {
+	dir := allKinds(t)
+	ds := openDataset(t, dir)
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+		change := func(o *Options) {
+			o.OnError, o.BatchSize, o.Epochs, o.Workers, o.PrefetchDepth = policy, 8, 1, 1, 1
+			o.Transform = resample.Options{Mode: resample.Stretch, Height: 20, Width: 30, Flip: 0.5}
+			o.Masks = &catalog.MaskOptions{
+				Rows: slices.Repeat([]int32{-1}, ds.Len()),
+				Size: func(id int64) (int, int) { return ds.Size(int(id), true) },
+				Draw: func(id int64, to []byte) error {
+					for i := range to {
+						to[i] = byte(int(id) + i%7)
+					}
+					return nil
+				},
+			}
+		}
+		with, without := decodingOn(t, dir, &fakegpu.GPU{}, change), start(t, dir, change)
+		for _, k := range allKeys(without) {
+			for _, form := range []layout.Form{layout.NHWCForm, layout.MasksNPY, layout.SafeTensors} {
+				var got [2][]byte
+				var errs [2]error
+				for i, e := range []*Engine{with, without} {
+					var f *File
+					if f, errs[i] = e.Open(t.Context(), k, form); errs[i] == nil {
+						got[i] = bytes.Clone(f.Bytes())
+						f.Close()
+					}
+				}
+				if !bytes.Equal(got[0], got[1]) || (errs[0] == nil) != (errs[1] == nil) || errs[1] != nil && !errors.Is(errs[0], ErrBad) {
+					t.Errorf("%s, %s.%s: other bytes, or another error: %v, %v", policy, k, form, errs[0], errs[1])
+				}
+			}
+		}
+		if with.Stats().JPEGs.GPU == 0 {
+			t.Error("the GPU made nothing")
+		}
+		with.Close()
+		without.Close()
 	}
 }
