@@ -24,7 +24,7 @@
 //   - memory: the one allocator. Everything is charged to its ledger, which admits batches, loads and
 //     drawings, each with all that it takes, before they start; reclaim says what gives way to what,
 //     and eviction takes batches for others.
-//   - badSamples: what became of samples that could not be read.
+//   - badParts: what became of images, and of masks, that could not be read.
 //   - kept: what the cache and a local disk keep of each epoch, as the keeper plans in the background.
 //     Nothing waits for it.
 //
