@@ -84,6 +84,9 @@ func newForms(c Budget, limit int64) *forms {
 	if o.CacheForm == FormEncoded || c.mayPack() != nil {
 		return nil
 	}
+	if o.CacheForm == FormAuto && c.Dataset.Kept() != nil {
+		return nil // mounts that share a local cache have one plan, which must not depend on what each of them has measured
+	}
 	return &forms{budget: c, limit: limit, room: cache.Room(cache.Constant, limit, o.Samples), left: math.MaxInt64}
 }
 
