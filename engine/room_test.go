@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -55,19 +58,48 @@ func sizesDir(t *testing.T) string {
 // nothing is charged. In the bubble, a deadlock is a memory wait that passes at once.
 func TestAnyLimit(t *testing.T) {
 	dir := sizesDir(t)
+	anyLimit(t, dir, tensorForms, func(*Options) {})
+}
+
+// TestAnyLimitWithMasks is the same of images and masks, of which some are bad, too.
+func TestAnyLimitWithMasks(t *testing.T) {
+	dir, masks := sizesDir(t), t.TempDir()
+	rows := make([]int32, 24)
+	for id := range rows {
+		rows[id] = int32(id)
+		writeMask(t, masks, id, []int{50, 60, 200, 300, 400, 60, 400, 1300}[id%8], []int{50, 60, 200, 300, 400, 60, 400, 1300}[id%8], id%4 == 3)
+	}
+	ds, err := dataset.Open(t.Context(), masks, dataset.Options{Workers: 2, Prober: sample.ProbeMask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	damageMask(t, maskPath(masks, 9))
+	forms := append([]layout.Form{layout.MasksNPY, layout.SafeTensors}, tensorForms...)
+	anyLimit(t, dir, forms, func(o *Options) {
+		o.Masks = &catalog.MaskOptions{Dataset: ds, Rows: rows}
+		o.Masks.Ignore = -1
+	})
+}
+
+func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)) {
 	ds := openDataset(t, dir)
 	change := func(o *Options) {
 		o.OnError, o.Shuffle, o.BatchSize, o.Epochs, o.Anonymous = Replace, true, 4, 2, true
 		o.Transform = resample.Options{Mode: resample.Stretch, Height: 600, Width: 800}
+		more(o)
 	}
 	reference := start(t, dir, change)
 	want := map[string][]byte{}
 	for _, k := range allKeys(reference) {
-		for _, form := range tensorForms {
+		for _, form := range forms {
 			want[k.String()+form.Ext()] = read(t, reference, k, form)
 		}
 	}
 	need := reference.catalog.TensorSize() + mostOf(t, reference)
+	if len(forms) > len(tensorForms) {
+		need += reference.catalog.Size(Key{}, layout.MasksNPY)
+	}
 	seeds := uint64(60)
 	if testing.Short() {
 		seeds = 6
@@ -91,7 +123,7 @@ func TestAnyLimit(t *testing.T) {
 				if n%2 == 0 {
 					r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 				}
-				readers.Go(func() { readSome(t, e, r, keys, want) })
+				readers.Go(func() { readSome(t, e, r, keys, forms, want) })
 			}
 			read := make(chan struct{})
 			go func() {
@@ -143,13 +175,13 @@ func mostOf(t *testing.T, e *Engine) (most int64) {
 var tensorForms = []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.NPY}
 
 // readSome opens batches, one after the other, and holds each for a while.
-func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, want map[string][]byte) {
+func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, forms []layout.Form, want map[string][]byte) {
 	for _, k := range keys {
 		ctx, cancel := context.WithCancel(t.Context())
 		if r.IntN(8) == 0 {
 			time.AfterFunc(time.Duration(r.IntN(20))*time.Millisecond, cancel)
 		}
-		form := tensorForms[r.IntN(3)]
+		form := forms[r.IntN(len(forms))]
 		f, err := e.Open(ctx, k, form)
 		if err == nil {
 			if !bytes.Equal(f.Bytes(), want[k.String()+form.Ext()]) {
