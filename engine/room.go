@@ -56,7 +56,7 @@ func (r *room) await(l *load) error {
 			r.mu.Unlock()
 			some := r.memory.reclaim(b, l.input.asks.input+l.input.asks.drawing, before)
 			r.mu.Lock()
-			if some || ledger.returns() != before {
+			if some || ledger.returns() != before || l.item.wanted() != nil { // it may have come, or ended, meanwhile
 				continue
 			}
 			if r.admit(l, r.flow.isIdle()) {
