@@ -200,6 +200,11 @@ func (b *batch) place(file []byte) {
 func (b *batch) putHeader(c *Catalog) (err error) {
 	d := b.description()
 	m := d.Meta()
+	if b.form == layout.SafeTensors && b.spec.Targets.Text {
+		if m.Text, err = c.Options.Targets.TextOf(d); err != nil {
+			return err
+		}
+	}
 	if b.form == layout.SafeTensors && b.spec.Targets.Boxes {
 		if m.Rows, err = c.Options.Targets.RowsOf(d); err != nil {
 			return err

@@ -70,7 +70,11 @@ func (w batchWorker) layOut(b *batch) (err error) {
 		b.assignSamples(Budget{all.catalog, all.opts})
 		b.order = all.kept.decodingOrder(b)
 	}
-	if err := all.catalog.ShapeKnown(b.slots); err != nil {
+	slots := b.slots
+	if b.source != nil {
+		slots = b.source.slots
+	}
+	if err := all.catalog.ShapeKnown(slots, b.form); err != nil {
 		return err
 	}
 	if err := b.spec.Err(); err != nil {

@@ -246,7 +246,7 @@ func (all *batches) newCopy(source *batch, form layout.Form) *batch {
 	c := &batch{key: source.key, form: form, done: make(chan struct{})}
 	c.source, c.spec, c.valid = source, source.spec, source.valid
 	if form.Tensor() {
-		c.spec = source.spec.In(form.OrderOf(all.opts.Layout))
+		c.spec = all.catalog.Options.SpecIn(source.spec.In(form.OrderOf(all.opts.Layout)), c.key, form)
 	}
 	if source.copies == nil {
 		source.copies = map[layout.Form]*batch{}

@@ -137,7 +137,7 @@ func RenderSmall(c *engine.Catalog, d catalog.Description, f layout.Form) ([]byt
 func renderSmall(c *engine.Catalog, d catalog.Description, f layout.Form, longest int) ([]byte, error) {
 	switch {
 	case f == layout.Text:
-		return c.Options.Targets.TextOf(d), nil
+		return c.Options.Targets.TextOf(d)
 	case f.IsTarget():
 		rows, err := c.Options.Targets.RowsOf(d)
 		if err != nil {

@@ -3,43 +3,45 @@ package layout
 import "encoding/binary"
 
 // A .safetensors file is the header's length (8 bytes), a JSON header, and the tensors back to
-// back, without holes. The images come last for two reasons: a tensor after an odd-sized one
-// would lose its alignment, and the others shift the images by an amount that depends on N
-// alone. The header is padded with spaces, which the format allows, until the images start on a
-// page. Everything before them is a multiple of 8 bytes, which aligns the rest.
-//
-// Targets of eight and four bytes an element come before the images, too; where those of four are an odd
-// number, one more, "padding", follows them. Those of one byte come after the images.
+// back, without holes, each at a multiple of its elements' size. The header is padded with spaces, which the
+// format allows, until the images start on a page. Before them are targets of four bytes an element, and then
+// what has a multiple of 8 bytes, which aligns all of these: labels, ids, sizes, valid, and targets of eight
+// bytes an element. After the images are targets of single bytes.
 
 // smallTensorBytes is the size of labels, ids, sizes and valid together.
 func smallTensorBytes(n int) int64 { return 3*8*int64(n) + 8 }
 
-// before are the targets before the images.
-func (s Spec) before() (list []array, bytes int64) {
+// with are the targets with elements of a size.
+func (s Spec) with(elem int) (list []array, bytes int64) {
 	for _, a := range s.arrays() {
-		if a.elem > 1 {
+		if a.elem == elem {
 			list, bytes = append(list, a), bytes+a.bytes()
 		}
-	}
-	if bytes%8 != 0 {
-		pad := array{NumForms, "padding", "<i4", "I32", 4, []int{1}}
-		list, bytes = append(list, pad), bytes+pad.bytes()
 	}
 	return list, bytes
 }
 
-// after are those after them.
-func (s Spec) after() (list []array, bytes int64) {
-	for _, a := range s.arrays() {
-		if a.elem == 1 {
-			list, bytes = append(list, a), bytes+a.bytes()
-		}
+// before is the size of all that is before the images.
+func (s Spec) before() int64 {
+	_, four := s.with(4)
+	_, eight := s.with(8)
+	return four + smallTensorBytes(s.N) + eight
+}
+
+// eachTarget calls f for each target, with its place in a .safetensors file.
+func (s Spec) eachTarget(f func(a *array, at int64)) {
+	images := imagesOffset(s)
+	_, eight := s.with(8)
+	next := [9]int64{4: images - s.before(), 8: images - eight, 1: images + s.Bytes()} // by size of an element
+	list := s.arrays()
+	for i := range list {
+		f(&list[i], next[list[i].elem])
+		next[list[i].elem] += list[i].bytes()
 	}
-	return list, bytes
 }
 
 func (s Spec) bytesAfterImages() int64 {
-	_, n := s.after()
+	_, n := s.with(1)
 	return n
 }
 
@@ -50,38 +52,33 @@ func MaskBytes(s Spec) int64 {
 }
 
 // MasksOffset is where the masks are in a .safetensors file that has some.
-func MasksOffset(s Spec) int64 {
-	list, bytes := s.before()
-	for at := imagesOffset(s) - bytes; len(list) > 0; list = list[1:] {
-		if list[0].form == MasksNPY {
-			return at
+func MasksOffset(s Spec) (offset int64) {
+	s.eachTarget(func(a *array, at int64) {
+		if a.form == MasksNPY {
+			offset = at
 		}
-		at += list[0].bytes()
-	}
-	list, _ = s.after()
-	at := imagesOffset(s) + s.Bytes()
-	for ; len(list) > 0 && list[0].form != MasksNPY; list = list[1:] {
-		at += list[0].bytes()
-	}
-	return at
+	})
+	return offset
 }
 
 // appendTensorsJSON appends the header, with tensors in the order of their offsets.
 func appendTensorsJSON(dst []byte, s Spec) []byte {
 	n, shape, at := s.N, s.Shape(), 0
 	dst = appendAll(dst, `{"__metadata__":{"layout":"`, s.Order.String(), `"}`)
-	dst, at = appendTensor(dst, at, "labels", "I64", 8, n)
-	dst, at = appendTensor(dst, at, "ids", "I64", 8, n)
-	dst, at = appendTensor(dst, at, "sizes", "I32", 4, n, 2)
-	dst, at = appendTensor(dst, at, "valid", "I64", 8, 1)
-	arrays := func(list []array, _ int64) {
+	targets := func(elem int) {
+		list, _ := s.with(elem)
 		for _, a := range list {
 			dst, at = appendTensor(dst, at, a.name, a.tens, a.elem, a.shape...)
 		}
 	}
-	arrays(s.before())
+	targets(4)
+	dst, at = appendTensor(dst, at, "labels", "I64", 8, n)
+	dst, at = appendTensor(dst, at, "ids", "I64", 8, n)
+	dst, at = appendTensor(dst, at, "sizes", "I32", 4, n, 2)
+	dst, at = appendTensor(dst, at, "valid", "I64", 8, 1)
+	targets(8)
 	dst, at = appendTensor(dst, at, "images", s.DType.names().safetensors, s.DType.Size(), shape[:]...)
-	arrays(s.after())
+	targets(1)
 	return append(dst, '}')
 }
 
@@ -101,35 +98,25 @@ func appendTensor(dst []byte, from int, name, dtype string, elem int, shape ...i
 func imagesOffset(s Spec) int64 {
 	var buf [1024]byte
 	header := int64(8 + len(appendTensorsJSON(buf[:0], s)))
-	_, more := s.before()
-	return roundUp(header+smallTensorBytes(s.N)+more, Page)
+	return roundUp(header+s.before(), Page)
 }
 
 // putSafeTensors writes everything but images and masks.
 func putSafeTensors(s Spec, dst []byte, m Meta) {
-	start := imagesOffset(s)
-	before, bytes := s.before()
-	at := start - bytes
-	put := func(list []array) {
-		for _, a := range list {
-			if to := dst[at : at+a.bytes()]; a.form == NumForms {
-				clear(to)
-			} else if a.form != MasksNPY && m.Rows != nil {
-				m.Rows.put(a.form, to)
-			}
-			at += a.bytes()
-		}
-	}
-	put(before)
-	if after, bytes := s.after(); bytes > 0 {
-		at = start + s.Bytes()
-		put(after)
-	}
-	data := start - bytes - smallTensorBytes(s.N)
+	data := imagesOffset(s) - s.before()
 	binary.LittleEndian.PutUint64(dst, uint64(data-8))
 	end := 8 + len(appendTensorsJSON(dst[8:8], s))
 	fillSpaces(dst[end:data])
-	dst = dst[data:]
+	s.eachTarget(func(a *array, at int64) {
+		switch to := dst[at : at+a.bytes()]; {
+		case a.form == Text:
+			copy(to, m.Text)
+		case a.form != MasksNPY && m.Rows != nil:
+			m.Rows.put(a.form, to)
+		}
+	})
+	_, four := s.with(4)
+	dst = dst[data+four:]
 	putInt64s(dst, m.Labels, s.N)
 	putInt64s(dst[8*s.N:], m.IDs, s.N)
 	putSizes(dst[16*s.N:], m.Sizes, s.N)

@@ -52,6 +52,7 @@ type Meta struct {
 	Sizes       [][2]int32 // (height, width) of the valid pixels
 	Valid       int        // valid slots
 	Rows        *Rows      // of a Spec with Targets.Boxes
+	Text        []byte     // of a Spec with Targets.Text: the lines of all slots
 }
 
 // PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which must be at

@@ -13,6 +13,7 @@ type Targets struct {
 	Rows    int  // of boxes of all slots
 	Points  int  // keypoints for each row; 0: there are none
 	Text    bool
+	Line    int // bytes of a line of text
 
 	Masks DType // of a mask's elements, if HasMasks
 	// HasMasks says that the form with all arrays has masks, too.
@@ -115,6 +116,7 @@ func (s Spec) arrays() (list []array) {
 	if t.Masks == Uint8 {
 		add(MasksNPY, "masks", "|u1", "U8", 1, s.N, s.H, s.W)
 	}
+	add(Text, "text", "|u1", "U8", 1, s.N, t.Line)
 	return list
 }
 

@@ -395,9 +395,10 @@ func checkOrder(ds *dataset.Dataset, costs *shard.Costs) error {
 	return nil
 }
 
-// ShapeKnown refuses a batch whose shape depends on an unread sample.
-func (c *Catalog) ShapeKnown(slots []shard.Slot) error {
-	if c.Options.Transform.Height > 0 {
+// ShapeKnown refuses a batch whose shape in a form depends on an unread sample.
+func (c *Catalog) ShapeKnown(slots []shard.Slot, f layout.Form) error {
+	t := c.Options.Extent()
+	if c.Options.Transform.Height > 0 && !(t.Boxes && (f == layout.SafeTensors || f.IsTarget() && !f.Large())) {
 		return nil
 	}
 	for _, s := range slots {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -68,7 +69,7 @@ func (o *Options) Extent() (t layout.Targets) {
 		t.HasMasks, t.Masks = true, o.Masks.dtype()
 	}
 	if o := o.Targets; o != nil {
-		t.Boxes, t.Text = o.Boxes || o.Keypoints, o.Text
+		t.Boxes, t.Text, t.Line = o.Boxes || o.Keypoints, o.Text, o.line()
 		t.Visible, t.Max = o.Table.HasVisible(), o.Rules.Max
 		if o.Keypoints {
 			t.Points = o.Table.Keypoints
@@ -187,26 +188,41 @@ func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 		return o.RowsOfGood(d.Key)
 	}
 	slots, _ := o.catalog.Slots(d.Key)
+	if err := o.catalog.ShapeKnown(slots, layout.Boxes); err != nil {
+		return nil, err
+	}
 	return o.makeRows(slots, func(i int) (int64, bool) {
 		shown := &d.Samples[i]
-		if o.Rules.Max > 0 && shown.Status != StatusZeroed {
+		if o.Rules.Max > 0 && !o.zeroed(shown) {
 			return shown.ID, true
 		}
-		return slots[i].ID, shown.ID == slots[i].ID && shown.Status != StatusZeroed
+		return slots[i].ID, shown.ID == slots[i].ID && !o.zeroed(shown)
 	}), nil
 }
 
 // RowsOfGood are the objects of a batch where bad samples fail: no other batch opens.
 func (o *TargetOptions) RowsOfGood(k Key) (*layout.Rows, error) {
-	if bad := o.catalog.Options.Condemned; len(bad) > 0 {
-		slots, _ := o.catalog.Slots(k)
-		for _, s := range slots {
-			if why := bad[s.ID]; why != "" {
-				return nil, fmt.Errorf("%s: %w: %s", o.catalog.Dataset.Path(int(s.ID)), ErrAnnotation, why)
-			}
-		}
+	slots, _ := o.catalog.Slots(k)
+	if err := cmp.Or(o.catalog.ShapeKnown(slots, layout.Boxes), o.refused(slots)); err != nil {
+		return nil, err
 	}
 	return o.plannedRows(k), nil
+}
+
+// refused returns the error of a batch with a bad annotation where bad samples fail.
+func (o *TargetOptions) refused(slots []shard.Slot) error {
+	c := o.catalog
+	for _, s := range slots {
+		if why := c.Options.Condemned[s.ID]; why != "" && c.Options.OnError == Fail {
+			return fmt.Errorf("%s: %w: %s", c.Dataset.Path(int(s.ID)), ErrAnnotation, why)
+		}
+	}
+	return nil
+}
+
+// zeroed reports whether a slot shows the fill value, also where it repeats one that does.
+func (o *TargetOptions) zeroed(s *Sample) bool {
+	return s.Status == StatusZeroed || o.catalog.Options.OnError == Zero && s.Height == 0
 }
 
 // Frames are the boxes of a batch that is described, for its contact sheet. o may be nil.
@@ -272,26 +288,30 @@ func (o *TargetOptions) appendRow(r *layout.Rows, t *layout.Targets, object targ
 	}
 }
 
-// TextSize is the size of the .text.jsonl of a batch of n slots.
-func (o *TargetOptions) TextSize(n int) int64 {
-	return int64(n) * int64(max(o.longest, len("{}"))+1)
-}
+// line is the length of a line of text, with its end: that of the longest one.
+func (o *TargetOptions) line() int { return max(o.longest, len("{}")) + 1 }
 
-// TextOf are the lines of text of a batch that is described, one for each slot, padded with spaces before the end of the
-// last one.
-func (o *TargetOptions) TextOf(d Description) []byte {
-	size := int(o.TextSize(len(d.Samples)))
-	out := make([]byte, 0, size)
-	for i, s := range d.Samples {
+// TextSize is the size of the .text.jsonl of a batch of n slots.
+func (o *TargetOptions) TextSize(n int) int64 { return int64(n) * int64(o.line()) }
+
+// TextOf are the lines of text of a batch that is described, one for each slot, all padded with spaces to the same length.
+// An error is as of RowsOf.
+func (o *TargetOptions) TextOf(d Description) ([]byte, error) {
+	slots, _ := o.catalog.Slots(d.Key)
+	if err := o.refused(slots); err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, o.TextSize(len(d.Samples)))
+	for i := range d.Samples {
 		text := []byte("{}")
-		if found := o.Table.Text(int(s.ID)); found != nil && s.Status != StatusZeroed {
-			text = found
+		if s := &d.Samples[i]; !o.zeroed(&d.Samples[i]) && o.Table.Text(int(s.ID)) != nil {
+			text = o.Table.Text(int(s.ID))
 		}
 		out = append(out, text...)
-		for i == len(d.Samples)-1 && len(out) < size-1 {
+		for len(out) < (i+1)*o.line()-1 {
 			out = append(out, ' ')
 		}
 		out = append(out, '\n')
 	}
-	return out
+	return out, nil
 }

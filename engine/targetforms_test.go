@@ -1,0 +1,309 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// objectsOf are as many objects as the number of image i of testDir, modulo 4; some are partly outside.
+func objectsOf(i int) (all []target.Object) {
+	h, w := testSize(i)
+	for k := range i % 4 {
+		o := target.Object{
+			Box: target.Box{float32(k) - 0.5, 0.25, float32(w) - float32(k)*0.5, float32(h) + 1}, Label: int32(k), ID: int64(100*i + k), Flags: target.Flags(k),
+			Visible: &target.Box{0, 0, 1, 1},
+		}
+		if k == 1 {
+			o.Keypoints = []target.Keypoint{{X: 1, Y: 1, V: 2}, {X: 2.5, Y: 2, V: 1}, {X: 99, Y: 0, V: 2}}
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// withTargets gives an engine targets of testDir(n); some images have none, and that of image bad is bad.
+func withTargets(t testing.TB, o *Options, n, bad int, rules target.Rules) {
+	t.Helper()
+	b := target.NewBuilder("")
+	t.Cleanup(func() { b.Close() })
+	for id := n - 1; id >= 0; id-- {
+		i := number(n, int64(id))
+		if i%5 == 4 {
+			continue
+		}
+		h, w := testSize(i)
+		image := b.Image(fmt.Sprint(id), h, w, false)
+		for _, o := range objectsOf(i) {
+			b.Object(image, o)
+		}
+		b.Text(image, fmt.Appendf(nil, `{"caption":%q}`, strings.Repeat("word ", i)))
+		if i == bad {
+			o.Condemned = map[int64]string{int64(id): "labels.json: annotation 7: the box has 3 numbers"}
+		}
+	}
+	table, _, err := b.Table(n, func(i int) string { return fmt.Sprint(i) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Targets = &catalog.TargetOptions{Table: table, Rules: rules, Boxes: true, Keypoints: true, Text: true}
+}
+
+// targetFile is a file of a batch in a form of targets but masks; its size is as announced.
+func targetFile(t testing.TB, e *Engine, k Key, f layout.Form) []byte {
+	t.Helper()
+	d, err := e.Describe(context.Background(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := e.catalog.Options.Targets.TextOf(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f != layout.Text {
+		rows, err := e.catalog.Options.Targets.RowsOf(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file = layout.AppendRows(nil, f, e.catalog.Options.SpecIn(d.Spec, k, f), rows)
+	}
+	if size := e.catalog.Size(k, f); int64(len(file)) != size {
+		t.Errorf("%s.%s: %d bytes, and %d were announced", k, f, len(file), size)
+	}
+	return file
+}
+
+const npyHeader = 128
+
+// sameTensors compares what is in a .safetensors file with the files of the same things, and checks its alignment.
+func sameTensors(t testing.TB, e *Engine, k Key) {
+	t.Helper()
+	images := read(t, e, k, layout.NHWCForm) // of which the other form may be a copy
+	file := read(t, e, k, layout.SafeTensors)
+	if size := e.catalog.Size(k, layout.SafeTensors); int64(len(file)) != size {
+		t.Fatalf("%s: %d bytes, and %d were announced", k, len(file), size)
+	}
+	if size := e.catalog.Size(k, layout.PNG); int64(len(read(t, e, k, layout.PNG))) != size {
+		t.Errorf("%s: the contact sheet has not %d bytes", k, size)
+	}
+	n := int(binary.LittleEndian.Uint64(file))
+	var tensors map[string]struct {
+		DType   string `json:"dtype"`
+		Shape   []int  `json:"shape"`
+		Offsets [2]int `json:"data_offsets"`
+	}
+	header := bytes.Replace(file[8:8+n], []byte(`{"__metadata__":{"layout":"nhwc"},`), []byte("{"), 1)
+	if err := json.Unmarshal(header, &tensors); err != nil {
+		t.Fatalf("%s: %v", header, err)
+	}
+	covered := 0
+	for name, tensor := range tensors {
+		bytes := map[string]int{"U8": 1, "I32": 4, "F32": 4, "I64": 8}[tensor.DType]
+		if at := 8 + n + tensor.Offsets[0]; at%bytes != 0 || name == "images" && at%layout.Page != 0 {
+			t.Errorf("%s: %s begins at byte %d", k, name, at)
+		}
+		for _, s := range tensor.Shape {
+			bytes *= s
+		}
+		if bytes != tensor.Offsets[1]-tensor.Offsets[0] {
+			t.Errorf("%s: %s: %+v", k, name, tensor)
+		}
+		covered += bytes
+	}
+	if covered != len(file)-8-n {
+		t.Errorf("%s: tensors cover %d of %d bytes", k, covered, len(file)-8-n)
+	}
+	of := func(name string) []byte { return file[8+n+tensors[name].Offsets[0] : 8+n+tensors[name].Offsets[1]] }
+	if !bytes.Equal(of("images"), images) {
+		t.Errorf("%s: other images than in .nhwc", k)
+	}
+	has := e.catalog.Options.Extent()
+	forms := has.Forms()
+	if len(tensors) < 5+len(forms)-1 {
+		t.Errorf("%s: only %d tensors", k, len(tensors))
+	}
+	for _, f := range forms {
+		switch name := strings.TrimSuffix(f.Ext(), ".npy"); f {
+		case layout.MasksPNG:
+		case layout.MasksNPY:
+			if !bytes.Equal(of(name), read(t, e, k, f)[layout.Page:]) {
+				t.Errorf("%s: other masks than in .masks.npy", k)
+			}
+		case layout.Text:
+			if !bytes.Equal(of("text"), targetFile(t, e, k, f)) {
+				t.Errorf("%s: another text than in .text.jsonl", k)
+			}
+		default:
+			if !bytes.Equal(of(name), targetFile(t, e, k, f)[npyHeader:]) {
+				t.Errorf("%s: %s is not as in its file", k, name)
+			}
+		}
+	}
+}
+
+// int64s are the elements of an .npy file.
+func int64s(file []byte) (all []int64) {
+	for file = file[npyHeader:]; len(file) > 0; file = file[8:] {
+		all = append(all, int64(binary.LittleEndian.Uint64(file)))
+	}
+	return all
+}
+
+// TestTargets: in every mode and form, targets have the sizes that were announced, a .safetensors file has what the others have, and
+// the rows of each slot are those of its sample.
+func TestTargets(t *testing.T) {
+	const n = 23
+	dir, masks := maskDirs(t, n)
+	for mode := range resample.RandomResizedCrop + 1 {
+		for _, rules := range []target.Rules{{}, {Max: 2, Format: target.CXCYWH}, {NoClip: true, MinArea: 1.5}} {
+			t.Run(fmt.Sprint(mode, rules.Max, rules.NoClip), func(t *testing.T) {
+				e := startMasks(t, dir, masks, n, func(o *Options) {
+					o.Shuffle, o.Seed = true, 7
+					withTargets(t, o, n, -1, rules)
+					o.Transform = resample.Options{Mode: mode, Flip: 0.5, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, ResizeTo: 9}
+					if mode != resample.None {
+						o.Transform.Height, o.Transform.Width = 7, 8
+					}
+				})
+				for _, k := range allKeys(e) {
+					sameTensors(t, e, k)
+					ids := int64s(targetFile(t, e, k, layout.BoxIDs))
+					labels := int64s(targetFile(t, e, k, layout.BoxLabels))
+					d, _ := e.Describe(t.Context(), k)
+					offsets := make([]int64, len(d.Samples)+1)
+					for i := range offsets {
+						offsets[i] = int64(i * rules.Max)
+					}
+					if rules.Max == 0 {
+						offsets = int64s(targetFile(t, e, k, layout.BoxOffsets))
+					}
+					for i, s := range d.Samples {
+						for r := offsets[i]; r < offsets[i+1]; r++ {
+							if labels[r] >= 0 && ids[r] != 100*int64(number(n, s.ID))+labels[r] || labels[r] < 0 && rules.Max == 0 {
+								t.Fatalf("%s: row %d of slot %d, which has sample %d, is of object %d", k, r, i, s.ID, ids[r])
+							}
+						}
+						if mode == resample.None && rules.Max == 0 && rules.MinArea == 0 && number(n, s.ID)%5 != 4 && offsets[i+1]-offsets[i] != int64(number(n, s.ID)%4) {
+							t.Errorf("%s: slot %d has %d rows", k, i, offsets[i+1]-offsets[i])
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestTargetsOfBadAnnotations: what is wrong with an annotation follows the policy for bad images; sizes do not change.
+func TestTargetsOfBadAnnotations(t *testing.T) {
+	const n, bad = 16, 6 // id 3, of batch 0
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+		for _, most := range []int{0, 3} {
+			t.Run(fmt.Sprint(policy, most), func(t *testing.T) {
+				dir := testDir(t, n)
+				corrupt(t, dir, 10) // id 5, of batch 1, which was found when the dataset was indexed
+				var log bytes.Buffer
+				e := start(t, dir, func(o *Options) {
+					withTargets(t, o, n, bad, target.Rules{Max: most})
+					o.OnError, o.Logger = policy, slog.New(slog.NewTextHandler(io.Writer(&log), nil))
+				})
+				if policy == Fail {
+					if _, err := e.Open(t.Context(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "labels.json: annotation 7") {
+						t.Errorf("images: %v", err)
+					}
+					d, _ := e.Describe(t.Context(), Key{})
+					if _, err := e.catalog.Options.Targets.RowsOf(d); !errors.Is(err, catalog.ErrAnnotation) {
+						t.Errorf("boxes: %v", err)
+					}
+					if _, err := e.catalog.Options.Targets.TextOf(d); !errors.Is(err, catalog.ErrAnnotation) {
+						t.Errorf("text: %v", err)
+					}
+					if d, err := e.Describe(t.Context(), Key{}); err != nil || d.Samples[3].Status != catalog.StatusCorrupt {
+						t.Errorf("%+v, %v", d.Samples[3], err)
+					}
+					sameTensors(t, e, Key{Batch: 2})
+					return
+				}
+				for _, k := range allKeys(e) {
+					sameTensors(t, e, k)
+				}
+				d, err := e.Describe(t.Context(), Key{})
+				if err != nil || d.Samples[3].Status != map[catalog.OnError]catalog.Status{Replace: catalog.StatusReplaced, Zero: catalog.StatusZeroed}[policy] {
+					t.Fatalf("%+v, %v", d.Samples[3], err)
+				}
+				labels := int64s(targetFile(t, e, Key{}, layout.BoxLabels))
+				if most == 0 {
+					return
+				}
+				if own := labels[3*most] >= 0; own != (policy == Replace && number(n, d.Samples[3].ID)%4 > 0 && number(n, d.Samples[3].ID)%5 != 4) {
+					t.Errorf("the stand-in, sample %d, has the labels %d", d.Samples[3].ID, labels[3*most:4*most])
+				}
+			})
+		}
+	}
+}
+
+// TestLateBadSample: a sample that turns out to be bad after the mount keeps its planned rows, without objects.
+func TestLateBadSample(t *testing.T) {
+	for _, c := range []struct{ n, late int }{{16, 3}, {15, 13}, {14, 13}} { // the last two are repeated to fill a batch
+		testLate(t, c.n, c.late)
+	}
+}
+
+func testLate(t *testing.T, n, late int) {
+	for _, policy := range []catalog.OnError{Replace, Zero} {
+		dir := testDir(t, n)
+		e := start(t, dir, func(o *Options) {
+			withTargets(t, o, n, -1, target.Rules{})
+			o.OnError = policy
+		})
+		corrupt(t, dir, late)
+		for _, k := range allKeys(e) {
+			sameTensors(t, e, k)
+			d, _ := e.Describe(t.Context(), k)
+			slots, _ := e.catalog.Slots(k)
+			offsets, labels := int64s(targetFile(t, e, k, layout.BoxOffsets)), int64s(targetFile(t, e, k, layout.BoxLabels))
+			for i, slot := range slots {
+				if number(n, slot.ID) != late {
+					continue
+				}
+				rows := labels[offsets[i]:offsets[i+1]]
+				if d.Samples[i].Status == catalog.StatusOK || len(rows) != late%4 || slices.Max(rows) != -1 {
+					t.Errorf("%v, %s: slot %d, which is %v, has the rows %d", policy, k, i, d.Samples[i].Status, rows)
+				}
+			}
+		}
+	}
+}
+
+// TestTargetsInFingerprint: what targets depend on is in the fingerprint, and nothing is there without them.
+func TestTargetsInFingerprint(t *testing.T) {
+	const n = 8
+	dir := testDir(t, n)
+	seen := map[string]string{}
+	for name, rules := range map[string]*target.Rules{
+		"none": nil, "plain": {}, "area": {MinArea: 1}, "unclipped": {NoClip: true}, "format": {Format: target.XYWH}, "most": {Max: 9},
+	} {
+		f := start(t, dir, func(o *Options) {
+			if rules != nil {
+				withTargets(t, o, n, -1, *rules)
+			}
+		}).catalog.Fingerprint
+		if other, known := seen[f]; known {
+			t.Errorf("%s and %s have the same fingerprint", name, other)
+		}
+		seen[f] = name
+	}
+}
