@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -40,6 +41,9 @@ type shape struct {
 	size  int32
 	at    place
 }
+
+// maxText bounds the text of an image, in bytes: each slot of a batch has room for the longest one.
+const maxText = 64 << 10
 
 // A record of an object: its box, its identity, its label, its flags, and its image.
 const (
@@ -161,8 +165,19 @@ func (b *Builder) Shape(image int, s Shape) {
 // joins it in a list; lists are joined.
 func (b *Builder) Text(image int, object []byte) {
 	to := &b.images[image].text
+	defer func() {
+		if len(*to) > maxText {
+			*to = nil
+			b.Bad(image, fmt.Sprintf("its text has more than %d bytes", maxText))
+		}
+	}()
 	if *to == nil {
-		*to = bytes.Clone(object)
+		var line bytes.Buffer // without line ends
+		if json.Compact(&line, object) != nil || line.Bytes()[0] != '{' {
+			b.Bad(image, "its text is no JSON object")
+			return
+		}
+		*to = line.Bytes()
 		return
 	}
 	var had, has map[string]json.RawMessage

@@ -1,7 +1,9 @@
 package target
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -54,13 +56,19 @@ func TestTableGroups(t *testing.T) {
 func TestTexts(t *testing.T) {
 	b := NewBuilder("")
 	i, bad := b.Image("a", 0, 0, false), b.Image("b", 0, 0, false)
-	for _, text := range []string{`{"c":"one"}`, `{"c":"two","d":null}`, `{"c":3}`} {
+	for _, text := range []string{"{\"c\":\n \"one\"}", `{"c":"two","d":null}`, `{"c":3}`} {
 		b.Text(i, []byte(text))
+	}
+	long, list := b.Image("c", 0, 0, false), b.Image("d", 0, 0, false)
+	b.Text(long, fmt.Appendf(nil, `{"a":%q}`, strings.Repeat("x", maxText)))
+	b.Text(list, []byte("[1]"))
+	if b.images[long].bad == "" || b.images[list].bad == "" || b.images[i].bad != "" {
+		t.Error("text that is too long, or a list, is text")
 	}
 	b.Text(bad, []byte(`{"c":1}`))
 	b.Text(bad, []byte(`{"c":`))
 	table, strays, err := b.Table(1, func(int) string { return "a" })
-	if err != nil || strays != 1 {
+	if err != nil || strays != 3 {
 		t.Fatal(strays, err)
 	}
 	if got, want := string(table.Text(0)), `{"c":["one","two",3],"d":null}`; got != want {
