@@ -38,7 +38,9 @@ func newMasked(t testing.TB) masked {
 	return m
 }
 
-func (m masked) mask(id int) string { return filepath.Join(m.dir, "masks", fmt.Sprintf("%02d.png", id)) }
+func (m masked) mask(id int) string {
+	return filepath.Join(m.dir, "masks", fmt.Sprintf("%02d.png", id))
+}
 
 func (m masked) value(id, i int) byte { return byte((id*5 + i*i) % 21) }
 
