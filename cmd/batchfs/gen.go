@@ -17,18 +17,27 @@ func genCommand(c *console) *cli.Command {
 		var o gen.Options
 		f.derived("out", "none, it is required", "write to `DIR`, which must be missing or empty", anything(&o.Dir))
 		f.add("images", "100", "make `N` images", number(&o.Images, 1, math.MaxInt32))
-		f.add("kind", "photo", "what they show: `photo|cityscape|mixed`", choice(&o.Kind, gen.Photo, gen.Cityscape, gen.Mixed))
+		f.add("kind", "photo", "what they show: `photo|cityscape|mixed|coco`", choice(&o.Kind, gen.Photo, gen.Cityscape, gen.Mixed, gen.Coco))
+		f.toggle(&o.Targets, "targets", false, "with --kind cityscape, masks and boxes of people, too, in the layout of Cityscapes; --kind coco always has boxes and polygons")
 		f.add("classes", "10", "spread them over `N` class directories; 0: none", number(&o.Classes, 0, math.MaxInt32))
 		f.derived("format", "that of the kind", "store them as `jpeg|png|bmp|ppm|webp`", oneOf(&o.Format, gen.Formats()...))
 		f.add("seed", "0", "derive the images from `N`", seed(&o.Seed))
 		workerFlag(c, f, &o.Workers)
 		return func(ctx context.Context, _ []string) error {
-			if !f.Changed("classes") {
+			switch {
+			case f.Changed("classes"):
+			case o.Annotated():
+				o.Classes = 0
+			default:
 				o.Classes = min(o.Classes, o.Images)
 			}
 			switch {
 			case o.Dir == "":
 				return usage("--out is missing")
+			case o.Targets && o.Kind != gen.Cityscape && o.Kind != gen.Coco:
+				return usage("--targets needs --kind cityscape")
+			case o.Annotated() && o.Classes > 0:
+				return usage("--classes is for images without --targets: these have splits instead")
 			case o.Classes > o.Images:
 				return badValue("classes", fmt.Sprintf("at most --images, %d", o.Images), strconv.Itoa(o.Classes))
 			}

@@ -55,10 +55,17 @@ func newMaker(o Options, t *tiles) *maker {
 		m.ways = mixedFormats()
 		return m
 	}
-	name := cmp.Or(o.Format, [...]string{Photo: "jpeg", Cityscape: "png"}[o.Kind])
-	at := slices.Index(Formats(), name)
-	m.ways = formats[at : at+1]
+	if o.Targets && o.Kind == Cityscape {
+		m.truth = &truth{ids: make([]uint16, cityWidth*cityHeight)}
+	}
+	m.ways = []format{o.format()}
 	return m
+}
+
+// format is how all files are encoded, unless they are Mixed.
+func (o Options) format() format {
+	name := cmp.Or(o.Format, [...]string{Photo: "jpeg", Cityscape: "png", Coco: "jpeg"}[o.Kind])
+	return formats[slices.Index(Formats(), name)]
 }
 
 // image writes file i and returns its extension.
@@ -69,6 +76,8 @@ func (m *maker) image(to *bytes.Buffer, i int) (ext string, err error) {
 		return f.ext, f.encode(to, m.small(i))
 	case Cityscape:
 		m.cityscape(m.Seed, i)
+	case Coco:
+		m.coco(m.Seed, i)
 	default:
 		m.photo(m.Seed, i, photoWidth, photoHeight)
 	}

@@ -2,7 +2,9 @@
 // have the file size and decoding cost of photos.
 //
 // [Photo] stands for ImageNet, [Cityscape] for Cityscapes, and [Mixed] has files of every format
-// that batchfs can read. The package knows nothing of the rest of batchfs.
+// that batchfs can read. [Coco] has shapes that a small network learns in a minute. What pictures of
+// [Coco] show, and those of [Cityscape] if asked for, is written beside them as it is published for
+// COCO and Cityscapes. The package knows nothing of the rest of batchfs.
 //
 // A picture is a pure function of the seed, the kind and the picture's index, and all arithmetic
 // is on integers, so that its pixels are the same on every processor. The standard library and
@@ -39,9 +41,10 @@ const (
 	Photo     Kind = iota // JPEG 500x375, quality 90, 4:2:0, about 100 KB each
 	Cityscape             // PNG 2048x1024 RGB, about 2.3 MB each
 	Mixed                 // every format and many sizes, small
+	Coco                  // JPEG 160x120, discs, squares and triangles, with boxes and polygons
 )
 
-var kinds = [...]string{Photo: "photo", Cityscape: "cityscape", Mixed: "mixed"}
+var kinds = [...]string{Photo: "photo", Cityscape: "cityscape", Mixed: "mixed", Coco: "coco"}
 
 // String is the name of a kind that exists.
 func (k Kind) String() string { return kinds[k] }
@@ -56,6 +59,9 @@ type Options struct {
 	Kind    Kind
 	Classes int    // class directories, at most as many as images; 0: none, all files in Dir
 	Format  string // "" for the kind's own, or one of Formats; must be "" for Mixed
+	// Targets writes masks and the boxes of people beside a Cityscape, which has people only then, and a
+	// directory for every city. Coco always has targets; the other kinds have none.
+	Targets bool
 	Seed    uint64
 	Workers int // 0: one per processor
 
@@ -69,7 +75,11 @@ func (o Options) validate() error {
 	case o.Dir == "":
 		return &option.Error{Field: "dir", Rule: "given", Value: `""`}
 	case int(o.Kind) >= len(kinds):
-		return &option.Error{Field: "kind", Rule: "photo, cityscape or mixed", Value: strconv.Itoa(int(o.Kind))}
+		return &option.Error{Field: "kind", Rule: "photo, cityscape, mixed or coco", Value: strconv.Itoa(int(o.Kind))}
+	case o.Targets && o.Kind != Cityscape && o.Kind != Coco:
+		return &option.Error{Field: "targets", Rule: "left out with kind " + o.Kind.String() + ", which has none", Value: "true"}
+	case o.Annotated() && o.Classes > 0:
+		return &option.Error{Field: "classes", Rule: "0 where images have targets instead", Value: strconv.Itoa(o.Classes)}
 	case o.Format != "" && o.Kind == Mixed:
 		return &option.Error{Field: "format", Rule: "left out with kind mixed, which has every format", Value: o.Format}
 	case o.Format != "" && !slices.Contains(Formats(), o.Format):
@@ -79,8 +89,12 @@ func (o Options) validate() error {
 		option.AtLeast("workers", int64(o.Workers), 0))
 }
 
+// Annotated reports whether images have targets.
+func (o Options) Annotated() bool { return o.Targets || o.Kind == Coco }
+
 // Write makes a dataset. Image i belongs to class i mod Classes and its path is
-// Dir/class-ccc/iiiiii.ext, with more digits if needed. The dataset becomes visible when it is
+// Dir/class-ccc/iiiiii.ext, with more digits if needed. With targets, every fifth image is of the
+// split val, and the others of train. The dataset becomes visible when it is
 // complete; on an error, or when ctx is done, everything that was made is removed.
 func Write(ctx context.Context, o Options) error {
 	err := o.validate()
@@ -95,31 +109,49 @@ func Write(ctx context.Context, o Options) error {
 
 // makeAll makes every file in dir.
 func makeAll(ctx context.Context, o Options, dir string) error {
-	for c := range min(o.Classes, o.Images) {
-		if err := os.Mkdir(filepath.Join(dir, filepath.Dir(o.path(c, ""))), 0o755); err != nil {
-			return err
-		}
-	}
 	tiles := newTiles(o.Seed)
+	shown := make([][]shape, o.Images)
 	workers := cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
-	return parallel.Each(ctx, workers, o.Images, o.Progress, func(_ context.Context, items iter.Seq[int]) error {
+	err := parallel.Each(ctx, workers, o.Images, o.Progress, func(_ context.Context, items iter.Seq[int]) error {
 		m := newMaker(o, tiles)
 		for i := range items {
 			var data bytes.Buffer
 			ext, err := m.image(&data, i)
 			if err == nil {
-				err = os.WriteFile(filepath.Join(dir, o.path(i, ext)), data.Bytes(), 0o644)
+				err = write(filepath.Join(dir, o.path(i, ext)), data.Bytes())
+			}
+			if err == nil && m.truth != nil {
+				err = m.truth.write(dir, i)
 			}
 			if err != nil {
 				return err
 			}
+			shown[i] = m.shapes
 		}
 		return nil
 	})
+	if err == nil && o.Kind == Coco {
+		err = o.writeInstances(dir, shown)
+	}
+	return err
+}
+
+// write writes a file, and makes its directory.
+func write(name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, data, 0o644)
 }
 
 // path returns image i's path inside the dataset.
 func (o Options) path(i int, ext string) string {
+	switch {
+	case o.Kind == Coco:
+		return cocoPath(i, ext)
+	case o.Targets:
+		return cityPath("leftImg8bit", i, "leftImg8bit"+ext)
+	}
 	name := fmt.Sprintf("%0*d%s", max(6, len(strconv.Itoa(o.Images-1))), i, ext)
 	classes := min(o.Classes, o.Images)
 	if classes == 0 {

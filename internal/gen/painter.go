@@ -7,10 +7,12 @@ import (
 
 // painter draws scenes. Every worker has its own; what it draws depends on its generator alone.
 type painter struct {
-	img   *image.RGBA
-	w, h  int
-	tiles *tiles
-	r     rng
+	img    *image.RGBA
+	w, h   int
+	tiles  *tiles
+	r      rng
+	truth  *truth  // of a street; nil: it is not asked for
+	shapes []shape // of a picture of kind Coco
 }
 
 // start makes the picture w x h. Scenes paint all of it.
@@ -54,6 +56,9 @@ func (p *painter) fill(x0, y0, x1, y1 int, at func(x, y int) (tone, int)) {
 			t, alpha := at(x, y)
 			if alpha <= 0 {
 				continue
+			}
+			if p.truth != nil && alpha > 127 {
+				p.truth.ids[y*p.w+x] = p.truth.label
 			}
 			pix := p.img.Pix[4*(y*p.w+x):][:4:4]
 			for c, v := range [3]int{t.r, t.g, t.b} {
