@@ -77,7 +77,7 @@ func (m *maker) image(to *bytes.Buffer, i int) (ext string, err error) {
 	case Cityscape:
 		m.cityscape(m.Seed, i)
 	case Coco:
-		m.coco(m.Seed, i)
+		coco(&m.painter, m.Seed, i)
 	default:
 		m.photo(m.Seed, i, photoWidth, photoHeight)
 	}

@@ -15,14 +15,14 @@ func (v view) metres(d, z int) int { return v.focus * d / (10 * z) }
 // other cars. All of it shares one perspective.
 func (p *painter) street() {
 	v := view{focus: p.w * 9 / 16, x: p.w * p.r.between(45, 55) / 100, y: p.h * p.r.between(40, 48) / 100}
-	p.is(sky)
+	p.truth.is(sky)
 	p.sky(v.y + 1)
 	p.road(v)
 	half := p.r.between(8, 12) // metres from the middle of the road to the houses
 	for _, side := range [2]int{-1, 1} {
 		for z := 4; z < 160; {
 			to := z + p.r.between(8, 18)
-			p.is(building)
+			p.truth.is(building)
 			p.house(v, side, half, z, to)
 			z = to
 		}
@@ -31,28 +31,28 @@ func (p *painter) street() {
 		side := 2*p.r.IntN(2) - 1
 		foot := v.y + v.metres(camera, z)
 		if p.r.IntN(2) == 0 {
-			p.is(vegetation)
+			p.truth.is(vegetation)
 			p.tree(v.x+v.metres(side*(half-1)*10, z), foot, v.metres(p.r.between(50, 90), z))
 		} else {
-			p.is(car)
+			p.truth.is(car)
 			p.car(v.x+v.metres(side*p.r.between(20, 45), z), foot, v.metres(9, z), v.metres(15, z))
 		}
 	}
 	if p.truth != nil {
-		p.people(v)
+		people(p, v)
 	}
 }
 
 // people paints some on the pavements.
-func (p *painter) people(v view) {
+func people(p *painter, v view) {
 	for z := 40; z > 9; z -= p.r.between(2, 9) { // far before near
 		side := 2*p.r.IntN(2) - 1
-		p.person(v.x+v.metres(side*p.r.between(60, 75), z), v.y+v.metres(camera, z), v.metres(p.r.between(15, 19), z))
+		standing(p, v.x+v.metres(side*p.r.between(60, 75), z), v.y+v.metres(camera, z), v.metres(p.r.between(15, 19), z))
 	}
 }
 
-// person paints a standing person.
-func (p *painter) person(cx, foot, h int) {
+// standing paints a standing person.
+func standing(p *painter, cx, foot, h int) {
 	w := h / 5 // half of it
 	p.truth.next(image.Rect(cx-w, foot-h, cx+w, foot))
 	coat, trousers := p.random(tone{20, 20, 20}, tone{220, 210, 210}), p.random(tone{20, 20, 30}, tone{90, 90, 120})
@@ -68,7 +68,7 @@ func (p *painter) road(v view) {
 	pavement, paint := p.vary(asphalt.lighter(35), 8, 3), tone{215, 215, 210}
 	p.fill(0, v.y+1, p.w, p.h, func(x, y int) (tone, int) {
 		below := y - v.y
-		p.is(road)
+		p.truth.is(road)
 		across := max(x-v.x, v.x-x) * camera / below // from the middle, in tenths of a metre
 		switch dash := v.focus * camera / below / 30 % 2; {
 		case across == 0 && dash == 0, across >= 53 && across <= 54:
@@ -76,7 +76,7 @@ func (p *painter) road(v view) {
 		case across < 60:
 			return asphalt, 256
 		}
-		p.is(sidewalk)
+		p.truth.is(sidewalk)
 		return pavement, 256
 	})
 	p.texture(v.y+1, p.h, p.noise(p.tiles.fine, 1), 20)

@@ -37,9 +37,9 @@ type truth struct {
 }
 
 // is says what is painted from now on.
-func (p *painter) is(label uint16) {
-	if p.truth != nil {
-		p.truth.label = label
+func (t *truth) is(label uint16) {
+	if t != nil {
+		t.label = label
 	}
 }
 
@@ -127,7 +127,7 @@ func cocoPath(i int, ext string) string {
 }
 
 // coco paints image index of a dataset of shapes on noise: later ones cover earlier ones in part.
-func (p *painter) coco(seed uint64, index int) {
+func coco(p *painter, seed uint64, index int) {
 	p.start(cocoWidth, cocoHeight, newRNG(seed, uint64(index)))
 	p.box(0, 0, p.w, p.h, p.random(tone{70, 70, 70}, tone{150, 150, 150}))
 	p.texture(0, p.h, p.noise(p.tiles.soft, 1), 30)
@@ -141,13 +141,13 @@ func (p *painter) coco(seed uint64, index int) {
 			continue // little would be seen of the one below
 		}
 		taken = append(taken, middle)
-		p.polygon(image.Pt(x, y), radius)
+		polygon(p, image.Pt(x, y), radius)
 	}
 	p.texture(0, p.h, p.noise(p.tiles.grain, 1), 20)
 }
 
 // polygon paints a shape of some category around a point.
-func (p *painter) polygon(centre image.Point, radius int) {
+func polygon(p *painter, centre image.Point, radius int) {
 	kind := categories[p.r.IntN(len(categories))]
 	s, turn := shape{category: kind.ID}, p.r.IntN(1024)
 	for k := range kind.corners {
