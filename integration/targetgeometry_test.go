@@ -1,0 +1,114 @@
+package integration
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/pythons"
+)
+
+// targetGeometry computes, from the annotations of a COCO dataset and what .json says of each slot, which boxes a batch has and which
+// classes are in the middle of them, and compares that with the files of the batch, with .safetensors, and with batchfs.Batches.
+const targetGeometry = `
+import json, os, sys
+import numpy as np
+import batchfs
+mount, annotations = sys.argv[1], json.load(open(sys.argv[2]))
+labels = {c["id"]: i for i, c in enumerate(sorted(annotations["categories"], key=lambda c: c["id"]))}
+names = {i["id"]: i["file_name"] for i in annotations["images"]}
+objects = {}
+for a in annotations["annotations"]:
+    objects.setdefault(names[a["image_id"]], []).append(a)
+
+def safetensors(path):
+    data = open(path, "rb").read()
+    assert len(data) == os.stat(path).st_size
+    n = int.from_bytes(data[:8], "little")
+    types = {"I64": "<i8", "I32": "<i4", "F32": "<f4", "U8": "|u1"}
+    for name, t in json.loads(data[8:8 + n]).items():
+        if name != "__metadata__":
+            a, b = (8 + n + at for at in t["data_offsets"])
+            assert a % np.dtype(types[t["dtype"]]).itemsize == 0, name
+            yield name, np.frombuffer(data[a:b], types[t["dtype"]]).reshape(t["shape"])
+
+kept = dropped = middles = 0
+for epoch in range(2):
+    directory = f"{mount}/shard-0/epoch-{epoch}"
+    count = json.load(open(directory + "/epoch.json"))["batches"]
+    for k in range(count):
+        path = f"{directory}/batch-{k:05d}."
+        doc = json.load(open(path + "json"))
+        targets = json.load(open(mount + "/dataset.json"))["targets"]
+        files = {f[:-4]: np.load(path + f) for f in targets if f.endswith(".npy")}
+        for f in targets:
+            assert os.stat(path + f).st_size == len(open(path + f, "rb").read()), f
+        every = dict(safetensors(path + "safetensors"))
+        for name, a in files.items():
+            assert every[name].dtype == a.dtype and np.array_equal(every[name], a), name
+        assert np.array_equal(every["images"], np.load(path + "npy"))
+        batch = batchfs.Batches(mount, shard=0)[epoch, k]
+        for name, a in files.items():
+            assert np.array_equal(getattr(batch, name.replace(".", "_")), a), name
+        offsets, valid = files["boxes.offsets"], doc["valid"]
+        less = batchfs.Batches(mount, shard=0, padding=False)[epoch, k]
+        assert len(less.masks) == valid and np.array_equal(less.boxes, files["boxes"][:offsets[valid]]) and len(less.boxes_offsets) == valid + 1
+        for i, s in enumerate(doc["samples"]):
+            y, x, h, w = s["crop"]
+            H, W = s["height"], s["width"]
+            want = []
+            for a in objects.get(s["path"], []):
+                bx, by, bw, bh = a["bbox"]
+                x0, x1, y0, y1 = (bx - x) * W / w, (bx + bw - x) * W / w, (by - y) * H / h, (by + bh - y) * H / h
+                if s["flip"]:
+                    x0, x1 = W - x1, W - x0
+                box = max(x0, 0), max(y0, 0), min(x1, W), min(y1, H)
+                if box[2] > box[0] and box[3] > box[1]:
+                    want.append((box, labels[a["category_id"]], a["id"]))
+                else:
+                    dropped += 1
+            rows = slice(offsets[i], offsets[i + 1])
+            assert list(files["boxes.ids"][rows]) == [id for _, _, id in want], (k, i)
+            assert list(files["boxes.labels"][rows]) == [label for _, label, _ in want], (k, i)
+            assert np.allclose(files["boxes"][rows], np.array([box for box, _, _ in want]).reshape(-1, 4), atol=2e-3), (k, i)
+            kept += len(want)
+            mask = files["masks"][i]
+            assert (mask[H:] == 255).all() and (mask[:, W:] == 255).all() and (mask[:H, :W] < 4).all(), (k, i)
+            if want:  # nothing covers the last object, and all shapes have their middle
+                (x0, y0, x1, y1), label, id = want[-1]
+                a = next(a for a in objects[s["path"]] if a["id"] == id)
+                whole = abs((x1 - x0) * w / W - a["bbox"][2]) + abs((y1 - y0) * h / H - a["bbox"][3]) < 0.01
+                if whole and min(x1 - x0, y1 - y0) > 4 and a is objects[s["path"]][-1]:
+                    middles += 1
+                    assert mask[int((y0 + y1) / 2), int((x0 + x1) / 2)] == label + 1, (k, i)
+assert kept > 60 and middles > 10, (kept, dropped, middles)
+`
+
+// TestTargetGeometry: boxes and masks of every batch are where an independent computation puts them, in every mode of --resize.
+func TestTargetGeometry(t *testing.T) {
+	python := pythons.Need(t, "numpy")
+	dir := filepath.Join(t.TempDir(), "shapes")
+	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 40, Kind: gen.Coco, Seed: 5}); err != nil {
+		t.Fatal(err)
+	}
+	modules, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []string{
+		"--resize none", "--resize stretch --size 90x70", "--resize not-larger --size 64x100 --flip 0.5", "--resize not-smaller --size 100x60 --flip 0.5",
+		"--resize center-crop --size 60x60 --resize-to 70", "--resize random-resized-crop --size 96x96 --flip 0.5",
+	} {
+		t.Run(flags, func(t *testing.T) {
+			args := append(strings.Fields(flags), "--targets", "masks,boxes", "--batch-size", "7", "--shuffle")
+			mount := mountBatchfs(t, filepath.Join(dir, "train2017"), args...)
+			cmd := exec.Command(python, "-c", targetGeometry, mount.dir, filepath.Join(dir, "annotations", "instances_train2017.json"))
+			cmd.Dir, cmd.Env = "/", append(thisUser().environment(), "PYTHONPATH="+modules, "PYTHONDONTWRITEBYTECODE=1")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
