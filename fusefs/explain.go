@@ -156,6 +156,21 @@ func absence(root, below string) string {
 	return "the mount has no such name; a batch is called as " + filepath.Join("shard-0", "epoch-0", "batch-00000.npy")
 }
 
+// lacking says why a mount has no files of a form.
+func lacking(f layout.Form) string {
+	text := "batches of this mount have no ." + f.Ext()
+	switch kind, _, _ := strings.Cut(f.Ext(), "."); f {
+	case layout.CUDA:
+		return text + ": it has no GPU"
+	case layout.BoxOffsets, layout.BoxCounts:
+		return text + ": --targets boxes makes .boxes.offsets.npy, and .boxes.count.npy with --max-boxes"
+	case layout.BoxVisible:
+		return text + ": it comes with --targets boxes, if annotations say what is visible of objects"
+	default:
+		return text + ": it comes with --targets " + kind
+	}
+}
+
 // missing says why a directory has no shard, epoch or batch of some name, which numbered has taken
 // apart.
 func missing(dir string, name []string) string {
@@ -171,6 +186,13 @@ func missing(dir string, name []string) string {
 			return fmt.Sprintf("the files of a batch end in %s, not %q", english.WordSeries(words, "or"), strings.TrimSuffix("."+ext, "."))
 		}
 		spell = func(i int) string { return string(layout.AppendName(nil, i, form)) }
+		exists := func(f layout.Form) bool {
+			_, err := os.Lstat(filepath.Join(dir, string(layout.AppendName(nil, 0, f))))
+			return err == nil
+		}
+		if exists(layout.JSON) && !exists(form) {
+			return lacking(form)
+		}
 	}
 	n := sort.Search(1<<31-1, func(i int) bool {
 		_, err := os.Lstat(filepath.Join(dir, spell(i)))

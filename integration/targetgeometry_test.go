@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // targetGeometry computes, from the annotations of a COCO dataset and what .json says of each slot, which boxes a batch has and which
@@ -108,6 +109,9 @@ func TestTargetGeometry(t *testing.T) {
 			cmd.Dir, cmd.Env = "/", append(thisUser().environment(), "PYTHONPATH="+modules, "PYTHONDONTWRITEBYTECODE=1")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
+			}
+			if o := execute(t, "why", mount.path(0, 0, 0, layout.Keypoints)).done(t); !strings.Contains(o.out, "it comes with --targets keypoints") {
+				t.Errorf("why there are no keypoints: %s", o.out)
 			}
 		})
 	}
