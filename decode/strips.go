@@ -17,8 +17,8 @@ type strips struct {
 // sumBytes is the size of an entry's checksum.
 const sumBytes = 4
 
-// strips finds the strips of a body, of which there may be no more than what precedes them. ok is
-// false if that is not all there, or is not of such an image.
+// strips finds the strips of a body, or of its beginning, which must reach up to the first strip. ok
+// is false if it does not, or if it is not of such an image.
 func (p *packed) strips(body []byte) (s strips, ok bool) {
 	entry := losslessEntry
 	if p.kind == kindLossless {
