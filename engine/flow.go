@@ -350,11 +350,15 @@ func (f *flow) loadAhead() {
 	}
 }
 
+// mostIdle bounds the goroutines that rest. Where so many loads are under way, reads take so long that
+// the start of a goroutine does not count.
+const mostIdle = 32
+
 // rest has the next load begin through a channel, unless there are enough that wait for one.
 func (f *flow) rest(next chan *load) {
 	f.batches.mu.Lock()
 	defer f.batches.mu.Unlock()
-	if f.batches.closed || len(f.idle) >= f.window.size {
+	if f.batches.closed || len(f.idle) >= min(f.window.size, mostIdle) {
 		close(next)
 		return
 	}

@@ -22,16 +22,6 @@ var formats = []string{"xyxy", "xywh", "cxcywh"}
 // String is the format's name as users write it.
 func (f Format) String() string { return formats[f] }
 
-// ParseFormat finds a format by its name.
-func ParseFormat(name string) (Format, error) {
-	for i, n := range formats {
-		if n == name {
-			return Format(i), nil
-		}
-	}
-	return 0, &option.Error{Field: "box format", Rule: "xyxy, xywh or cxcywh", Value: name}
-}
-
 // Rules say which boxes a batch has, and how.
 type Rules struct {
 	Format        Format
