@@ -283,6 +283,7 @@ func (t *targetRequest) maskOptions(ds, masks *dataset.Dataset, found *annotatio
 		height, width := o.Size(id)
 		return target.Draw(to, height, width, table.Shapes(int(id)))
 	}
+	o.Drawn = table.Digest() // now that all that is bad is known
 	return o
 }
 

@@ -11,8 +11,11 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // cocoImages makes a dataset of 4 images, of which 3 are annotated in COCO's way, one of these without objects. One
@@ -189,5 +192,44 @@ func TestMasksOfManifests(t *testing.T) {
 	m := r.engine.Masks
 	if fmt.Sprint(m.Rows) != "[2 1 1 2]" || m.Dataset.Format(0) != "maskrgb" || m.Dataset.Problem(1) == "" || !strings.Contains(r.annotated, "2 images with bad annotations") || !strings.Contains(r.annotated, "m.csv: line 4: an earlier row has the same path, and other values") {
 		t.Errorf("%v, %q, %q, %s", m.Rows, m.Dataset.Problem(0), m.Dataset.Problem(1), r.annotated)
+	}
+}
+
+// TestDrawnMasksInFingerprint: masks that are drawn of other polygons are other masks, also where nothing else of the annotations
+// is wanted.
+func TestDrawnMasksInFingerprint(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := cocoImages(t)
+	drawn := func() string {
+		t.Helper()
+		c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
+		r := &mountRequest{console: c, dataset: dir, source: dataset.Options{Workers: 1, Logger: quiet}}
+		r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
+		ds, closers, err := r.openTargets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, closeIt := range closers {
+			defer closeIt()
+		}
+		made, err := catalog.New(ds, catalog.Options{
+			Config: shard.Config{Shards: 1, BatchSize: 1}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 20}, Masks: r.engine.Masks,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.Fingerprint
+	}
+	before, again := drawn(), drawn()
+	file := filepath.Join(dir, "annotations", "instances_images.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "[[0, 0, 2, 0,", "[[0, 0, 3, 0,", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if after := drawn(); before != again || before == after {
+		t.Errorf("the fingerprint was %s, is %s again, and %s with another polygon", before, again, after)
 	}
 }

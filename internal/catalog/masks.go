@@ -26,7 +26,8 @@ type MaskOptions struct {
 	Classes  int     // values, as they are in batches, are of so many classes; 0: of any number
 	// Draw writes the mask of a sample that has no file as it would be stored: a byte for each of the pixels of the image that
 	// was annotated, row after row. It may be called concurrently.
-	Draw func(id int64, to []byte) error
+	Draw  func(id int64, to []byte) error
+	Drawn string // a digest of what they are drawn of, and of what else was read of annotations
 	// Size is the size of that image.
 	Size func(id int64) (height, width int)
 }
@@ -42,6 +43,9 @@ func (m *MaskOptions) settings() map[string]any {
 	s := map[string]any{"ignore_index": m.Ignore, "dtype": m.dtype().String(), "panoptic": m.Panoptic, "mapped": m.Map != nil, "sha256": hex.EncodeToString(sum.Sum(nil))}
 	if m.Dataset != nil {
 		s["digest"] = m.Dataset.Digest
+	}
+	if m.Drawn != "" {
+		s["drawn"] = m.Drawn
 	}
 	return s
 }

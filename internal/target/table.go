@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 )
 
 // A Table is what is annotated of the samples of a dataset, by their numbers. It never changes, and is
@@ -18,6 +19,9 @@ type Table struct {
 	image []int32  // by row; -1: none
 	first []uint32 // by image: the place in order of its first object; and once more, the end
 	order []uint32 // numbers of objects by image; nil: that is how they came
+
+	once   sync.Once
+	digest string
 }
 
 // of is the image of a row; nil: it has none.
@@ -83,12 +87,17 @@ func (t *Table) number(row, k int) int {
 
 // Shapes are what a row's mask is drawn of.
 func (t *Table) Shapes(row int) (list []Shape) {
+	t.eachShape(row, func(data []byte) { list = append(list, decodeShape(data)) })
+	return list
+}
+
+// eachShape calls f for each of a row's shapes, as it is encoded.
+func (t *Table) eachShape(row int, f func(data []byte)) {
 	image, all := t.image[row], t.b.shapes
 	i := sort.Search(len(all), func(i int) bool { return all[i].image >= image })
 	for ; image >= 0 && i < len(all) && all[i].image == image; i++ {
-		list = append(list, decodeShape(t.b.memory.at(all[i].at, int(all[i].size))))
+		f(t.b.memory.at(all[i].at, int(all[i].size)))
 	}
-	return list
 }
 
 // HasShapes reports whether there are any.
@@ -108,37 +117,54 @@ func (t *Table) MemoryBytes() int64 {
 	return n
 }
 
-// Digest is a digest of everything in the table but the paths of images, for the fingerprint.
+// Digest is a digest of everything in the table but the paths of images, for the fingerprint. It is computed once.
 func (t *Table) Digest() string {
-	sum := sha256.New()
-	put := func(values ...int64) { _ = binary.Write(sum, binary.LittleEndian, values) }
+	t.once.Do(func() { t.digest = t.sum() })
+	return t.digest
+}
+
+func (t *Table) sum() string {
+	sum, buf, le := sha256.New(), []byte(nil), binary.LittleEndian
+	put := func(values ...int) {
+		for _, v := range values {
+			buf = le.AppendUint64(buf, uint64(v))
+		}
+	}
 	text := func(s []byte) {
-		put(int64(len(s)))
-		sum.Write(s)
+		put(len(s))
+		buf = append(buf, s...)
+	}
+	floats := func(values ...float32) {
+		for _, v := range values {
+			buf = le.AppendUint32(buf, math.Float32bits(v))
+		}
 	}
 	for row := range t.image {
+		sum.Write(buf)
+		buf = buf[:0]
 		m := t.of(row)
 		if m == nil {
 			put(-1)
 			continue
 		}
-		put(int64(m.height), int64(m.width), int64(t.Count(row)))
+		put(int(m.height), int(m.width), t.Count(row))
 		text([]byte(m.mask))
 		text(m.text)
 		text([]byte(m.bad))
 		for k := range t.Count(row) {
 			o := t.Object(row, k)
-			put(o.ID, int64(o.Label), int64(o.Flags), int64(len(o.Keypoints)))
-			_ = binary.Write(sum, binary.LittleEndian, o.Box)
-			_ = binary.Write(sum, binary.LittleEndian, o.Keypoints)
+			put(int(o.ID), int(o.Label), int(o.Flags), len(o.Keypoints))
+			floats(o.Box[:]...)
+			for _, p := range o.Keypoints {
+				floats(p.X, p.Y, p.V)
+			}
 			if o.Visible != nil {
-				_ = binary.Write(sum, binary.LittleEndian, *o.Visible)
+				floats(o.Visible[:]...)
 			}
 		}
-		for _, s := range t.Shapes(row) {
-			text(s.encode())
-		}
+		t.eachShape(row, text)
 	}
+	sum.Write(buf)
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
