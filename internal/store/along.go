@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 )
 
 // partsAhead is how many parts of a list are asked for before they are wanted.
@@ -21,6 +22,8 @@ func (s *site) ListAlong(ctx context.Context, prefix string, marks []string, yie
 		return s.List(ctx, prefix, yield)
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	defer cancel()
 	bounds := slices.Concat([]string{""}, marks, []string{""})
 	parts := make([]chan listed, len(bounds)-1)
@@ -28,16 +31,16 @@ func (s *site) ListAlong(ctx context.Context, prefix string, marks []string, yie
 		parts[i] = make(chan listed, 1)
 	}
 	ahead := make(chan struct{}, partsAhead)
-	go func() {
+	asking.Go(func() {
 		for i := range parts {
 			select {
 			case ahead <- struct{}{}:
-				go func() { parts[i] <- s.between(ctx, prefix, bounds[i], bounds[i+1]) }()
+				asking.Go(func() { parts[i] <- s.between(ctx, prefix, bounds[i], bounds[i+1]) })
 			case <-ctx.Done():
 				return
 			}
 		}
-	}()
+	})
 	for _, part := range parts {
 		select {
 		case p := <-part:

@@ -25,6 +25,7 @@ func dialUnix(path string) func(ctx context.Context, network, address string) (n
 // waiting for it takes no time.
 type wire struct {
 	connections chan net.Conn
+	closed      chan struct{}
 	server      *http.Server
 	requests    atomic.Int64
 	serving     sync.WaitGroup // of connections
@@ -33,7 +34,7 @@ type wire struct {
 
 // newWire serves until the end of the test.
 func newWire(t *testing.T, handler http.HandlerFunc) *wire {
-	w := &wire{connections: make(chan net.Conn), handler: handler}
+	w := &wire{connections: make(chan net.Conn), closed: make(chan struct{}), handler: handler}
 	w.server = &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), Handler: http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		w.requests.Add(1)
 		w.handler(answer, r)
@@ -54,14 +55,16 @@ func newWire(t *testing.T, handler http.HandlerFunc) *wire {
 
 // Accept implements net.Listener.
 func (w *wire) Accept() (net.Conn, error) {
-	if c, open := <-w.connections; open {
+	select {
+	case c := <-w.connections:
 		return c, nil
+	case <-w.closed:
+		return nil, net.ErrClosed
 	}
-	return nil, net.ErrClosed
 }
 
 // Close implements net.Listener.
-func (w *wire) Close() error   { close(w.connections); return nil }
+func (w *wire) Close() error   { close(w.closed); return nil }
 func (w *wire) Addr() net.Addr { return &net.UnixAddr{Name: "wire"} }
 
 func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -69,6 +72,8 @@ func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	select {
 	case w.connections <- theirs:
 		return ours, nil
+	case <-w.closed:
+		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
