@@ -10,11 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup limits the read rate from a device, and the processor time, of the processes in it.
+// A cgroup limits the read rate from a device, the processor time and the memory, with the page cache,
+// of the processes in it.
 type cgroup struct {
-	io, cpu         string // directories, the same one in version 2
-	throttle, quota string // files in them
-	rate, share     string // formats of a line in throttle and in quota
+	io, cpu, memory       string // directories, the same one in version 2
+	throttle, quota, most string // files in them
+	peak                  string // the file with the most memory that there was
+	rate, share           string // formats of a line in throttle and in quota
 }
 
 // quotaPeriod is the kernel's default, in microseconds.
@@ -26,15 +28,17 @@ func newCgroup(name string) (*cgroup, error) {
 	g := &cgroup{
 		io: filepath.Join(root, "blkio", name), throttle: "blkio.throttle.read_bps_device", rate: "%s %d",
 		cpu: filepath.Join(root, "cpu", name), quota: "cpu.cfs_quota_us", share: "%d",
+		memory: filepath.Join(root, "memory", name), most: "memory.limit_in_bytes", peak: "memory.max_usage_in_bytes",
 	}
 	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil { // version 2
 		dir := filepath.Join(root, name)
 		g = &cgroup{
 			io: dir, throttle: "io.max", rate: "%s rbps=%d",
 			cpu: dir, quota: "cpu.max", share: fmt.Sprintf("%%d %d", quotaPeriod),
+			memory: dir, most: "memory.max", peak: "memory.peak",
 		}
 		// The controllers may be enabled already. What matters is whether limits can be set.
-		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+io +cpu"), 0)
+		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+io +cpu +memory"), 0)
 	}
 	var err error
 	for _, dir := range g.directories() {
@@ -50,7 +54,18 @@ func (g *cgroup) directories() []string {
 	if g.io == g.cpu {
 		return []string{g.io}
 	}
-	return []string{g.io, g.cpu}
+	return []string{g.io, g.cpu, g.memory}
+}
+
+// inGroup makes a new control group, and a script that runs a program in it, for one contest.
+func (b *bench) inGroup(program string) (g *cgroup, script string, err error) {
+	g, err = newCgroup(fmt.Sprintf("batchfs-bench-%d-%d", os.Getpid(), len(b.ends)))
+	if err != nil {
+		return nil, "", err
+	}
+	b.later(g.remove)
+	script = filepath.Join(b.work, filepath.Base(g.io))
+	return g, script, g.wrap(program, script)
 }
 
 // wrap writes a script that runs a program inside the group.
@@ -74,6 +89,19 @@ func (g *cgroup) limitReads(path string, bytes int64) error {
 // limitCPU limits processor time, in processors.
 func (g *cgroup) limitCPU(cpus float64) error {
 	return os.WriteFile(filepath.Join(g.cpu, g.quota), fmt.Appendf(nil, g.share, int(cpus*quotaPeriod)), 0)
+}
+
+// peakMemory is the most memory that the group has had, in bytes.
+func (g *cgroup) peakMemory() (bytes int64, err error) {
+	text, err := os.ReadFile(filepath.Join(g.memory, g.peak))
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &bytes)
+	}
+	return bytes, err
+}
+
+func (g *cgroup) limitMemory(bytes int64) error {
+	return os.WriteFile(filepath.Join(g.memory, g.most), fmt.Append(nil, bytes), 0)
 }
 
 // remove removes the group after its processes have ended: helpers of a daemon may do so a moment

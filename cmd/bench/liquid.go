@@ -97,6 +97,7 @@ type mixData struct {
 	dir     string // has a folder for each form
 	encoded int64  // bytes
 	paths   []string
+	labels  []int
 	takes   map[kind]takes
 }
 
@@ -111,6 +112,7 @@ func (d *mixData) manifest(m mix) string {
 	return filepath.Join(d.dir, fmt.Sprintf("mix-%v.csv", [forms]float64(m)))
 }
 func (d *mixData) row(s string) string { return d.name + ", " + s + ": " }
+func (f *field) title() string         { return f.d.name + ", " + f.s.String() }
 
 // mixed calls do for each pipeline. What its images take is measured when they are needed first,
 // and is then the first contest of the list.
@@ -159,7 +161,7 @@ func prepareMixes(ctx context.Context, b *bench, p *pipeline) (*mixData, error) 
 			return nil, err
 		}
 		d.encoded += int64(len(content))
-		d.paths = append(d.paths, path)
+		d.paths, d.labels = append(d.paths, path), append(d.labels, set.Label(k*set.images/n))
 	}
 	for f, ratio := range map[form]string{inPack: "--packed-ratio", inRaw: "--raw-ratio"} {
 		b.progress.step(p.name+", "+formNames[f]+" copies", 0, 1)
@@ -176,8 +178,8 @@ func (d *mixData) writeMix(ctx context.Context, b *bench, m mix) error {
 		return nil
 	}
 	list, ends := m.forms(len(d.paths)), [forms]string{"", ".bfs", ".bmp"}
-	return b.manifestOf(ctx, d.manifest(m), "path", len(list), func(k int) string {
-		return formNames[list[k]] + "/" + d.paths[k] + ends[list[k]]
+	return b.manifestOf(ctx, d.manifest(m), "path,label", len(list), func(k int) string {
+		return fmt.Sprintf("%s/%s%s,%d", formNames[list[k]], d.paths[k], ends[list[k]], d.labels[k])
 	})
 }
 

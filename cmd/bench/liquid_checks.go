@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -13,28 +17,55 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// dali is NVIDIA DALI with encoded images, all of them in the page cache, without a limit: more
-// than the others have. A limit of its memory would not be fair, either: its own grows and shrinks
-// by more than what their caches have.
+// dali is NVIDIA DALI with encoded images, in a control group that has the same storage, and memory
+// for what DALI itself takes and for a page cache of the same size. What it takes is measured first,
+// while the page cache is not its group's.
 func (f *field) dali() contender {
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
 		cpus, err := someCPUs(f.s.cpus)
 		if err != nil {
 			return nil, err
 		}
-		var c *consumer
-		err = onCPUs(cpus, func() (err error) {
-			c, err = f.consume(ctx, "dali.py", "--dataset", f.d.of(inFile),
-				"--workers", strconv.Itoa(f.s.cpus), "--batch-size", strconv.Itoa(f.d.batch),
-				"--size", strconv.Itoa(f.d.height), "--width", strconv.Itoa(f.d.width))
-			return err
-		})
+		files := filepath.Join(f.d.dir, "dali") // whose pages nobody else reads
+		if err := errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(f.d.of(inFile)))); err != nil {
+			return nil, err
+		}
+		group, python, err := f.inGroup(f.python)
 		if err != nil {
 			return nil, err
 		}
-		f.later(c.stop)
+		inside := *f.bench
+		inside.python = python
 		epoch := max(2, len(f.d.paths)/f.d.batch)
-		_, err = c.turn(epoch)
+		begin := func() (c *consumer, err error) {
+			err = onCPUs(cpus, func() (err error) {
+				c, err = inside.consume(ctx, "dali.py", "--dataset", files,
+					"--workers", strconv.Itoa(f.s.cpus), "--batch-size", strconv.Itoa(f.d.batch),
+					"--size", strconv.Itoa(f.d.height), "--width", strconv.Itoa(f.d.width))
+				return err
+			})
+			if err == nil {
+				_, err = c.turn(3 * epoch)
+			}
+			return c, err
+		}
+		first, err := begin()
+		if first != nil {
+			err = errors.Join(err, first.stop())
+		}
+		if err != nil {
+			return nil, err
+		}
+		own, err := group.peakMemory()
+		err = errors.Join(err, dropPages(files), group.limitReads(files, int64(f.s.mb)*1e6),
+			group.limitMemory(own+int64(f.s.cached*float64(f.d.encoded))))
+		if err != nil {
+			return nil, err
+		}
+		c, err := begin()
+		if c != nil {
+			f.later(c.stop)
+		}
 		return func(context.Context) (figures, error) { return c.turn(epoch) }, err
 	}}
 }
@@ -111,4 +142,111 @@ func (f *field) sums(ctx context.Context, r rival, flags []string) (sums []strin
 		_, err = t.Take(ctx, t.Batches)
 	}
 	return sums, errors.Join(err, m.Unmount(ctx))
+}
+
+// What trainings train: models of so many channels, for so many epochs, once for each seed.
+var channels = []int{8, 32}
+
+const (
+	trainEpochs = 8
+	trainSeeds  = 5
+	scenes      = 4 // that photos show, in turn
+)
+
+// correct is the share of the test images whose scene a trained model names.
+var correct = figure{"correct", "%", 100}
+
+// trainings train small models of PyTorch on the mixes of photos, on the processors that decode: how
+// fast, and how well. Crops and flips are the same for each mix, but their order is not.
+func trainings(ctx context.Context, b *bench) ([]contest, error) {
+	test := filepath.Join(b.work, "test photos")
+	_, err := b.command(ctx, "gen", "--out", test, "--images", "512", "--classes", strconv.Itoa(scenes), "--seed", "1")
+	if err != nil {
+		return nil, err
+	}
+	return mixed(ctx, b, func(d *mixData) (list []contest) {
+		if d.name != "JPEG" {
+			return nil // they have no classes
+		}
+		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
+		for _, n := range channels {
+			list = append(list, f.trained(test, n))
+		}
+		return list
+	})
+}
+
+func (f *field) trained(test string, channels int) contest {
+	sides := f.endToEnd()
+	var contenders []contender
+	for _, side := range sides {
+		contenders = append(contenders, f.train(side.rival, test, channels))
+	}
+	where := fmt.Sprintf("%sa model of %d channels, ", f.d.row(f.s.String()), channels)
+	return contest{what: where, contenders: contenders, rounds: trainSeeds, rows: func(r results) (rows []row) {
+		for i, side := range sides {
+			rows = append(rows,
+				r.row(where+side.name, rate, i).noted("%v", side.mix),
+				r.row(where+"test images it is right about, "+side.name, correct, i))
+		}
+		ours, theirs := r.of(correct, len(sides)-1), r.of(correct, 0)
+		apart := numbers(math.Abs(apart(ours.values, theirs.values)))
+		what := where + "right, ours beside encoded, apart by"
+		return append(rows,
+			r.ratio(where+"ours / Liquid's", rate, len(sides)-1, 1),
+			measured(what, "standard errors", apart).atMost(2).noted("%v and %v %%", ours, theirs))
+	}}
+}
+
+// apart is how many standard errors the means of two samples differ by.
+func apart(a, b []float64) float64 {
+	of := func(x []float64) (mean, square float64) {
+		for _, v := range x {
+			mean += v / float64(len(x))
+		}
+		for _, v := range x {
+			square += (v - mean) * (v - mean) / float64(len(x)-1) / float64(len(x))
+		}
+		return mean, square
+	}
+	meanA, squareA := of(a)
+	meanB, squareB := of(b)
+	if meanA == meanB {
+		return 0
+	}
+	return (meanA - meanB) / math.Sqrt(squareA+squareB)
+}
+
+// train trains a model anew in each turn, each time with another seed.
+func (f *field) train(r rival, test string, channels int) contender {
+	return contender{start: func(ctx context.Context) (turn, error) {
+		if err := f.d.writeMix(ctx, f.bench, r.mix); err != nil {
+			return nil, err
+		}
+		whole := []string{"--batch-size", "64", "--resize", "not-smaller", "--size", "224x224"}
+		tests, err := f.bench.start(ctx, f.batchfs, test, whole)
+		if err != nil {
+			return nil, err
+		}
+		seed := 0
+		return func(ctx context.Context) (_ figures, err error) {
+			seed++
+			flags := append(f.flags(r), "--seed", strconv.Itoa(seed), f.d.manifest(r.mix))
+			m, err := daemon.NewMount(ctx, f.work, r.program, flags...)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, m.Unmount(ctx)) }()
+			cmd := f.script(ctx, "train.py", "--mount", m.Dir, "--test", tests.Dir, "--classes", strconv.Itoa(scenes),
+				"--channels", strconv.Itoa(channels), "--epochs", strconv.Itoa(trainEpochs), "--seed", strconv.Itoa(seed))
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			if err != nil {
+				return nil, fmt.Errorf("train.py: %w", err)
+			}
+			var found struct{ Rate, Correct float64 }
+			err = json.Unmarshal(out, &found)
+			return figures{rate: found.Rate, correct: found.Correct}, err
+		}, nil
+	}}
 }

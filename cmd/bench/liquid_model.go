@@ -106,12 +106,21 @@ func (t takes) rate(m mix, l limit) float64 { return 1 / max(t.loading(m, l), t.
 // ones, it is the one with more encoded images, then with more packed ones.
 func (t takes) best(of []form, l limit, steps int) mix {
 	best := alone(inFile)
+	for _, m := range mixesOf(of, steps) {
+		if t.rate(m, l) > t.rate(best, l)*(1+1e-9) {
+			best = m
+		}
+	}
+	return best
+}
+
+// mixesOf are all mixes of some forms in steps of 1/steps, those with more of the first forms first.
+func mixesOf(of []form, steps int) (all []mix) {
 	var fill func(m mix, rest []form, left int)
 	fill = func(m mix, rest []form, left int) {
 		if len(rest) == 1 {
-			if m[rest[0]] = float64(left) / float64(steps); t.rate(m, l) > t.rate(best, l)*(1+1e-9) {
-				best = m
-			}
+			m[rest[0]] = float64(left) / float64(steps)
+			all = append(all, m)
 			return
 		}
 		for n := left; n >= 0; n-- {
@@ -120,5 +129,5 @@ func (t takes) best(of []form, l limit, steps int) mix {
 		}
 	}
 	fill(mix{}, of, steps)
-	return best
+	return all
 }

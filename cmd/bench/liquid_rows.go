@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-
-	"gonum.org/v1/plot"
 )
 
 // Bandwidths of storage that are measured, in MB/s: those of mixes on disk, and those of
@@ -39,7 +37,7 @@ func tenthsRaw(n int) mix { return mix{inFile: float64(tenths-n) / tenths, inRaw
 // mixesOnDisk compares mixes of images on storage, without a cache: the best one of two forms, as
 // Liquid has them, and the best one of three, both decoded by us.
 func mixesOnDisk(ctx context.Context, b *bench) ([]contest, error) {
-	var goodputs, balances []*plot.Plot
+	var goodputs, balances []panel
 	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
 		for _, n := range processors() {
 			for _, mb := range b.bandwidths(storages) {
@@ -84,7 +82,7 @@ func (f *field) onDisk() contest {
 
 // withForms adds each form alone to a contest, with what it uses of processors, storage and of a
 // program that is as fast as the best mix: the shares of what each could do.
-func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
+func (f *field) withForms(c contest, pictures *[]panel) contest {
 	t, at := f.takes(f.batchfs), [forms]int{}
 	for _, form := range allForms {
 		at[form] = f.add(f.ours(alone(form)))
@@ -108,7 +106,7 @@ func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
 				used[k].values = append(used[k].values, 100*share)
 			}
 		}
-		*pictures = append(*pictures, barsOf(f.d.row(f.s.String()), "% of what each could do", formNames[:], used))
+		*pictures = append(*pictures, panel{title: f.title(), y: "% of what each could do", groups: formNames[:], bars: used})
 		return list
 	}
 	return c
@@ -117,7 +115,7 @@ func (f *field) withForms(c contest, pictures *[]*plot.Plot) contest {
 // rivals compares with CoorDL and Liquid, which have memory for cachedShare of the encoded images,
 // as we have, and with DALI.
 func rivals(ctx context.Context, b *bench) ([]contest, error) {
-	var pictures []*plot.Plot
+	var pictures []panel
 	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
 		shown := map[string]*bars{}
 		for _, n := range processors() {
@@ -147,19 +145,16 @@ func rivals(ctx context.Context, b *bench) ([]contest, error) {
 const nameCoorDL, nameLiquid, nameOurs = "CoorDL's cache", "Liquid's best mix", "ours"
 
 // machines are bars of the throughput on storage of each bandwidth.
-func machines(b *bench, d *mixData, shown map[string]*bars) *plot.Plot {
-	var groups []string
+func machines(b *bench, d *mixData, shown map[string]*bars) panel {
+	p := panel{title: d.name, y: "x CoorDL's cache", x: fmt.Sprintf("MB/s of storage, %d processors", usual)}
 	for _, mb := range b.bandwidths(against) {
-		groups = append(groups, strconv.Itoa(mb))
+		p.groups = append(p.groups, strconv.Itoa(mb))
 	}
-	var list []bars
 	for _, name := range []string{nameLiquid, nameOurs} {
 		if s := shown[name]; s != nil {
-			list = append(list, *s)
+			p.bars = append(p.bars, *s)
 		}
 	}
-	p := barsOf(d.name, "times the throughput with CoorDL's cache", groups, list)
-	p.X.Label.Text = fmt.Sprintf("MB/s of storage, %d processors", usual)
 	return p
 }
 
@@ -218,10 +213,10 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 	}}
 }
 
-// mixes measures throughput over the mix, of Liquid and of encoded and packed images, and whether
-// the profiler finds the best mix.
+// mixes measures all mixes of three forms in some steps, those of Liquid, and whether the profiler
+// finds the best one.
 func mixes(ctx context.Context, b *bench) ([]contest, error) {
-	var pictures []*plot.Plot
+	var pictures []panel
 	list, err := mixed(ctx, b, func(d *mixData) []contest {
 		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
 		return []contest{f.overTheMix(&pictures)}
@@ -229,25 +224,26 @@ func mixes(ctx context.Context, b *bench) ([]contest, error) {
 	return drawn(list, &pictures, b.plots, "throughput-over-the-mix"), err
 }
 
-func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
-	type pair struct {
-		name    string
-		program string
-		mixes   []mix
-		at      []int
+func (f *field) overTheMix(pictures *[]panel) contest {
+	const steps = 5
+	old, own := f.takes(f.libraries), f.takes(f.batchfs)
+	var ours []int
+	for _, m := range mixesOf(allForms, steps) {
+		ours = append(ours, f.add(f.ours(m)))
 	}
-	old := &pair{name: "encoded : raw, decoded by libraries", program: f.libraries}
-	own := &pair{name: "encoded : packed", program: f.batchfs}
-	pairs := []*pair{old, own}
-	for n := 0; n <= tenths; n += 2 {
-		m := tenthsRaw(n)
-		old.mixes = append(old.mixes, m)
-		own.mixes = append(own.mixes, mix{inFile: m[inFile], inPack: m[inRaw]})
+	ours = append(ours, f.add(f.ours(own.best(allForms, f.s.limit(own), fine))))
+	lines := []struct {
+		curve
+		of func(m mix) rival
+		takes
+		second form
+	}{
+		{curve{name: "encoded and raw, decoded by libraries"}, f.liquid, old, inRaw},
+		{curve{name: "encoded and raw, decoded by batchfs", color: 2}, f.ours, own, inRaw},
+		{curve{name: "encoded and packed, decoded by batchfs", color: 1}, f.ours, own, inPack},
 	}
-	for _, p := range pairs {
-		for _, m := range p.mixes {
-			p.at = append(p.at, f.add(rival{p.program, m, "constant"}))
-		}
+	for _, m := range mixesOf(liquidForms, steps) {
+		f.add(f.liquid(m))
 	}
 	var profiled mix
 	f.sides = append(f.sides, contender{start: func(ctx context.Context) (t turn, err error) {
@@ -258,30 +254,30 @@ func (f *field) overTheMix(pictures *[]*plot.Plot) contest {
 	}})
 	where := f.d.row(f.s.String())
 	return contest{what: where + "over the mix", contenders: f.sides, rows: func(r results) (rows []row) {
-		var curves []curve
-		var fastest series
-		for color, p := range pairs {
-			measured := curve{name: p.name, color: color, dots: true}
-			model := curve{name: "    by the model", color: color, dashed: true}
-			t := f.takes(p.program)
-			for k, i := range p.at {
-				share := 1 - p.mixes[k][inFile]
-				rates := r.of(rate, i)
-				if p == own && rates.median() > fastest.median() {
-					fastest = rates
-				}
-				measured.add(share, rates.median())
-				model.add(share, t.rate(p.mixes[k], f.s.limit(t)))
-				rows = append(rows, r.row(where+p.name+" "+p.mixes[k].String(), rate, i))
+		p := panel{title: f.title(), x: "share of the images that are raw, or packed", y: "images/s"}
+		for _, line := range lines {
+			measured, model := line.curve, line.curve
+			measured.dots, model.dashed, model.name = true, true, line.name+": model"
+			for _, m := range mixesOf([]form{line.second, inFile}, steps) {
+				i := f.add(line.of(m))
+				measured.add(m[line.second], r.of(rate, i).median())
+				model.add(m[line.second], line.rate(m, f.s.limit(line.takes)))
 			}
-			curves = append(curves, measured, model)
+			p.curves = append(p.curves, measured, model)
 		}
-		plot := curvesOf(f.d.row(f.s.String()), "images/s", curves)
-		plot.X.Label.Text = "share of the images that are raw, or packed"
-		*pictures = append(*pictures, plot)
-		const what = "the profiler's mix / best of encoded : packed"
-		found := ratio(where+what, rate.unit, r.of(rate, len(f.sides)-1), fastest)
-		return append(rows, found.atLeast(0.95).noted("%v; %s", profiled, found.note))
+		*pictures = append(*pictures, p)
+		for i, side := range f.entered {
+			by := ""
+			if side.program == f.libraries {
+				by = ", decoded by libraries"
+			}
+			rows = append(rows, r.row(where+side.mix.String()+by, rate, i))
+		}
+		best := slices.MaxFunc(ours, func(i, k int) int {
+			return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median())
+		})
+		found := r.ratio(where+"the profiler's mix / best of all measured", rate, len(f.sides)-1, best).atLeast(0.95)
+		return append(rows, found.noted("%v / %v; %s", profiled, f.entered[best].mix, found.note))
 	}}
 }
 
@@ -313,7 +309,7 @@ func (f *field) profile(ctx context.Context) (m mix, err error) {
 
 // endToEnd has programs consume the batches that take some time for each.
 func endToEnd(ctx context.Context, b *bench) ([]contest, error) {
-	var pictures []*plot.Plot
+	var pictures []panel
 	list, err := mixed(ctx, b, func(d *mixData) []contest {
 		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
 		return []contest{f.consumed(&pictures)}
@@ -321,24 +317,31 @@ func endToEnd(ctx context.Context, b *bench) ([]contest, error) {
 	return drawn(list, &pictures, b.plots, "end-to-end"), err
 }
 
-func (f *field) consumed(pictures *[]*plot.Plot) contest {
+type namedRival struct {
+	name string
+	rival
+}
+
+// endToEnd are CoorDL, Liquid's best mix and our own, by the model.
+func (f *field) endToEnd() []namedRival {
 	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
-	sides := []struct {
-		name string
-		rival
-	}{
+	return []namedRival{
 		{nameCoorDL, f.coordl()},
 		{nameLiquid, f.liquid(theirs.best(liquidForms, f.s.limit(theirs), tenths))},
 		{nameOurs, f.ours(ours.best(allForms, f.s.limit(ours), fine))},
 	}
+}
+
+func (f *field) consumed(pictures *[]panel) contest {
+	sides := f.endToEnd()
 	for _, side := range sides {
 		f.add(side.rival, f.d.steps...)
 	}
 	where := f.d.row(f.s.String())
 	return contest{what: where + "end to end", contenders: f.sides, rows: func(r results) (rows []row) {
-		curves := []curve{{name: "the program alone", dashed: true}}
+		curves := []curve{{name: "the program alone", color: len(sides), dashed: true}}
 		for i, side := range sides {
-			curves = append(curves, curve{name: side.name, color: 1 + i, dots: true})
+			curves = append(curves, curve{name: side.name, color: (i + 2) % len(sides), dots: true})
 			for _, step := range f.d.steps {
 				most := float64(f.d.batch) / step.Seconds()
 				if i == 0 {
@@ -354,9 +357,8 @@ func (f *field) consumed(pictures *[]*plot.Plot) contest {
 			what := fmt.Sprintf("%sa program of %v a batch, ours / Liquid's", where, step)
 			rows = append(rows, r.ratio(what, atStep(step), 2, 1))
 		}
-		plot := curvesOf(where+"end to end", "images/s", curves)
-		plot.X.Label.Text = "ms that the program takes for a batch"
-		*pictures = append(*pictures, plot)
+		x := "ms that the program takes for a batch"
+		*pictures = append(*pictures, panel{title: f.title(), x: x, y: "images/s", curves: curves})
 		return rows
 	}}
 }
@@ -380,7 +382,7 @@ func (d *mixData) computed(b *bench, cached float64, what string, of ratioOf) co
 type ratioOf func(ours, theirs takes, l limit) float64
 
 // balance shows how fast mixes of each pair of forms are loaded and decoded, by the model.
-func (f *field) balance() *plot.Plot {
+func (f *field) balance() panel {
 	t := f.takes(f.batchfs)
 	l := f.s.limit(t)
 	var curves []curve
@@ -397,7 +399,5 @@ func (f *field) balance() *plot.Plot {
 		}
 		curves = append(curves, loading, decoding)
 	}
-	p := curvesOf(f.d.row(f.s.String()), "images/s", curves)
-	p.X.Label.Text = "share of the second form"
-	return p
+	return panel{title: f.title(), x: "share of the second form", y: "images/s", log: true, curves: curves}
 }

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"gonum.org/v1/plot"
-
 	"github.com/batchfs/batchfs/internal/daemon"
 )
 
@@ -21,7 +19,7 @@ func TestMixManifest(t *testing.T) {
 	b := bench{options: options{batchfs: "true"}} // it indexes nothing
 	d := mixData{dir: t.TempDir()}
 	for i := range 40 {
-		d.paths = append(d.paths, fmt.Sprintf("class/%02d.png", i))
+		d.paths, d.labels = append(d.paths, fmt.Sprintf("class/%02d.png", i)), append(d.labels, i%3)
 	}
 	m := mix{0.5, 0.2, 0.3}
 	if err := d.writeMix(t.Context(), &b, m); err != nil {
@@ -37,7 +35,7 @@ func TestMixManifest(t *testing.T) {
 	}
 	for k, f := range m.forms(40) {
 		want := [forms]string{"encoded/%s", "packed/%s.bfs", "raw/%s.bmp"}[f]
-		if want = fmt.Sprintf(want, d.paths[k]); lines[k] != want {
+		if want = fmt.Sprintf(want+",%d", d.paths[k], k%3); lines[k] != want {
 			t.Errorf("image %d is %s, not %s", k, lines[k], want)
 		}
 	}
@@ -119,16 +117,17 @@ func TestDraw(t *testing.T) {
 		model.add(float64(k), 110*float64(k))
 	}
 	list := []bars{{"processors", []float64{90, 40, 20}}, {"storage", []float64{20, 60, 100}}}
-	plots := []*plot.Plot{
-		curvesOf("JPEG", "images/s", []curve{measured, model, {name: "nothing"}}),
-		barsOf("PNG", "% of what each could do", formNames[:], append(list, bars{name: "nobody"})),
+	panels := []panel{
+		{title: "JPEG", y: "images/s", curves: []curve{measured, model, {name: "nothing"}}},
+		{title: "PNG", y: "% of what each could do", groups: formNames[:], bars: append(list, bars{name: "nobody"})},
+		{title: "logarithmic", log: true, curves: []curve{{name: "as measured", points: measured.points[1:]}}},
 	}
 	dir := filepath.Join(t.TempDir(), "new")
-	contests := drawn([]contest{{}, {}}, &plots, dir, "picture")
 	path := filepath.Join(dir, "picture.svg")
+	contests := drawn([]contest{{}, {}}, &panels, dir, "picture")
 	var s stage
 	s.progress.out = io.Discard
-	if _, err := s.hold(t.Context(), contest{rows: func(results) []row { return nil }, within: contests[1].within}); err != nil {
+	if _, err := s.hold(t.Context(), contests[2]); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -136,7 +135,7 @@ func TestDraw(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, word := range []string{
-		"JPEG", "images/s", "as measured", "by the model", "PNG", "encoded", "packed", "raw", "processors", "storage",
+		"JPEG", "images/s", "as measured", "by the model", "PNG", "encoded", "packed", "raw", "processors", "storage", ">200<",
 	} {
 		if !strings.Contains(string(text), word) {
 			t.Errorf("it does not say %q", word)
@@ -147,8 +146,18 @@ func TestDraw(t *testing.T) {
 			t.Errorf("it has %s", word)
 		}
 	}
-	if contests[0].within != nil || len(drawn(nil, &plots, dir, "nothing")) != 0 {
-		t.Error("it is drawn too often")
+	if n := strings.Count(string(text), "as measured"); n != 1 {
+		t.Errorf("the legend has a name %d times", n)
+	}
+}
+
+// TestApart: means are compared with how far they may be apart by chance.
+func TestApart(t *testing.T) {
+	if got := apart([]float64{3, 5}, []float64{1, 1}); math.Abs(got-3) > 1e-9 {
+		t.Errorf("%v standard errors, not 3", got)
+	}
+	if got := apart([]float64{1, 1}, []float64{1, 1}); got != 0 {
+		t.Errorf("equal means are %v apart", got)
 	}
 }
 

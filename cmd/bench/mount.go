@@ -98,13 +98,11 @@ func (b *bench) training(m mount) contender {
 func (b *bench) train(ctx context.Context, m mount) (*throughput.Training, error) {
 	program := cmp.Or(m.program, b.batchfs)
 	if m.limit != nil {
-		group, err := newCgroup(fmt.Sprintf("batchfs-bench-%d-%d", os.Getpid(), len(b.ends)))
-		if err != nil {
-			return nil, err
+		group, inside, err := b.inGroup(program)
+		if err == nil {
+			err = m.limit(group)
 		}
-		b.later(group.remove)
-		inside := filepath.Join(b.work, filepath.Base(group.io))
-		if err := errors.Join(group.wrap(program, inside), m.limit(group)); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		program = inside

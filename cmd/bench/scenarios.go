@@ -60,6 +60,7 @@ var scenarios = []scenario{
 	{onMixes + "rivals", rivals, both, true},
 	{onMixes + "mixes", mixes, both, true},
 	{onMixes + "programs", endToEnd, both, true},
+	{onMixes + "trainings", trainings, some, true},
 	{onMixes + "h100s", h100s, some, true},
 	{onMixes + "hits", constantHits, some, true},
 	{onMixes + "uncached", uncached, some, true},
