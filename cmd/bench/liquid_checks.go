@@ -160,7 +160,8 @@ var correct = figure{"correct", "%", 100}
 // fast, and how well. Crops and flips are the same for each mix, but their order is not.
 func trainings(ctx context.Context, b *bench) ([]contest, error) {
 	test := filepath.Join(b.work, "test photos")
-	_, err := b.command(ctx, "gen", "--out", test, "--images", "512", "--classes", strconv.Itoa(scenes), "--seed", "1")
+	_, err := b.command(ctx, "gen", "--out", test, "--seed", "1",
+		"--images", "512", "--classes", strconv.Itoa(scenes))
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,8 @@ func (f *field) trained(test string, channels int) contest {
 		contenders = append(contenders, f.train(side.rival, test, channels))
 	}
 	where := fmt.Sprintf("%sa model of %d channels, ", f.d.row(f.s.String()), channels)
-	return contest{what: where, contenders: contenders, rounds: trainSeeds, rows: func(r results) (rows []row) {
+	c := contest{what: where, contenders: contenders, rounds: trainSeeds}
+	c.rows = func(r results) (rows []row) {
 		for i, side := range sides {
 			rows = append(rows,
 				r.row(where+side.name, rate, i).noted("%v", side.mix),
@@ -195,7 +197,8 @@ func (f *field) trained(test string, channels int) contest {
 		return append(rows,
 			r.ratio(where+"ours / Liquid's", rate, len(sides)-1, 1),
 			measured(what, "standard errors", apart).atMost(2).noted("%v and %v %%", ours, theirs))
-	}}
+	}
+	return c
 }
 
 // apart is how many standard errors the means of two samples differ by.
@@ -237,8 +240,9 @@ func (f *field) train(r rival, test string, channels int) contender {
 				return nil, err
 			}
 			defer func() { err = errors.Join(err, m.Unmount(ctx)) }()
-			cmd := f.script(ctx, "train.py", "--mount", m.Dir, "--test", tests.Dir, "--classes", strconv.Itoa(scenes),
-				"--channels", strconv.Itoa(channels), "--epochs", strconv.Itoa(trainEpochs), "--seed", strconv.Itoa(seed))
+			cmd := f.script(ctx, "train.py", "--mount", m.Dir, "--test", tests.Dir,
+				"--classes", strconv.Itoa(scenes), "--channels", strconv.Itoa(channels),
+				"--epochs", strconv.Itoa(trainEpochs), "--seed", strconv.Itoa(seed))
 			cmd.Stderr = os.Stderr
 			out, err := cmd.Output()
 			if err != nil {

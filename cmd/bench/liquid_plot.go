@@ -47,9 +47,12 @@ type bars struct {
 // Colors and the shapes of dots, which differ without colors, too.
 var (
 	colors = []color.Color{
-		color.RGBA{11, 60, 111, 255}, color.RGBA{217, 95, 14, 255}, color.RGBA{118, 200, 178, 255}, color.Gray{70},
+		color.RGBA{11, 60, 111, 255}, color.RGBA{217, 95, 14, 255},
+		color.RGBA{118, 200, 178, 255}, color.Gray{70},
 	}
-	shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}}
+	shapes = []draw.GlyphDrawer{
+		draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{},
+	}
 )
 
 const (
@@ -81,14 +84,17 @@ func drawPanels(panels []panel, path string) error {
 	svg := vgsvg.New(panelWidth*vg.Length(len(plots)), panelHeight)
 	whole := draw.New(svg)
 	whole.FillPolygon(color.White, []vg.Point{{}, {X: whole.Max.X}, whole.Max, {Y: whole.Max.Y}})
-	tiles := draw.Tiles{Rows: 1, Cols: len(plots), PadX: vg.Centimeter, PadLeft: 5, PadRight: 10, PadBottom: 5}
+	tiles := draw.Tiles{
+		Rows: 1, Cols: len(plots), PadX: vg.Centimeter, PadLeft: 5, PadRight: 10, PadBottom: 5,
+	}
 	for k, canvas := range plot.Align([][]*plot.Plot{plots}, tiles, legend.drawOn(whole))[0] {
 		plots[k].Draw(canvas)
 	}
 	var text bytes.Buffer
 	_, err := svg.WriteTo(&text)
 	// Where the font that everything was measured with is missing, one like it.
-	drawing := bytes.ReplaceAll(text.Bytes(), []byte("Liberation Sans"), []byte("Liberation Sans, Arial, Helvetica, sans-serif"))
+	const font = "Liberation Sans"
+	drawing := bytes.ReplaceAll(text.Bytes(), []byte(font), []byte(font+", Arial, Helvetica, sans-serif"))
 	err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, drawing, 0o644))
 	if err == nil {
 		fmt.Fprintln(os.Stderr, "bench: drew", path)

@@ -357,7 +357,7 @@ func (f *field) consumed(pictures *[]panel) contest {
 			what := fmt.Sprintf("%sa program of %v a batch, ours / Liquid's", where, step)
 			rows = append(rows, r.ratio(what, atStep(step), 2, 1))
 		}
-		x := "ms that the program takes for a batch"
+		x := "ms of the program for a batch"
 		*pictures = append(*pictures, panel{title: f.title(), x: x, y: "images/s", curves: curves})
 		return rows
 	}}

@@ -24,10 +24,9 @@ def main():
     torch.manual_seed(o.seed)
     torch.set_num_threads(1)
     n = o.channels
-    model = nn.Sequential(
-        nn.Conv2d(3, n, 5, stride=2), nn.ReLU(), nn.Conv2d(n, 2 * n, 3, stride=2), nn.ReLU(),
-        nn.Conv2d(2 * n, 2 * n, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(8 * n, o.classes),
-    )  # fmt: skip
+    layers = [nn.Conv2d(3, n, 5, stride=2), nn.ReLU(), nn.Conv2d(n, 2 * n, 3, stride=2), nn.ReLU()]
+    layers += [nn.Conv2d(2 * n, 2 * n, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()]
+    model = nn.Sequential(*layers, nn.Linear(8 * n, o.classes))
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     loss = nn.CrossEntropyLoss()
 
