@@ -1,4 +1,4 @@
-"""Trains a small detector that finds the centre and the edges of each object, from a mount with
+r"""Trains a small detector that finds the centre and the edges of each object, from a mount with
 boxes.
 
     batchfs gen --out shapes --images 1000 --kind coco
@@ -39,9 +39,10 @@ class Network(nn.Module):
             )
 
         self.layers = nn.Sequential(
-            block(3, width, 2),
+            block(3, width // 2),
+            block(width // 2, width, 2),
             block(width, 2 * width, 2),
-            *(block(2 * width, 2 * width) for _ in range(4)),
+            *(block(2 * width, 2 * width) for _ in range(3)),
             nn.Conv2d(2 * width, CLASSES + 4, 1),
         )
         nn.init.constant_(self.layers[-1].bias[:CLASSES], -4)  # most cells are no centre
@@ -124,8 +125,8 @@ def average_precision(model, batches):
 
 def train(model, batches, epochs):
     """batches(epoch) are the images, boxes, labels and slots of an epoch."""
-    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+    optimizer = torch.optim.Adam(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, total_steps=epochs)
     for epoch in range(epochs):
         model.train()
         for batch in batches(epoch):
@@ -176,10 +177,11 @@ def of_torchvision(root, split):
         image = functional.normalize(
             functional.to_tensor(image), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
         )
-        return image, boxes, labels
+        return image, (boxes, labels)
 
     def collate(samples):
-        images, boxes, labels = zip(*samples)
+        images, targets = zip(*samples)
+        boxes, labels = zip(*targets)
         counts = torch.tensor([len(b) for b in boxes])
         slots = torch.arange(len(images)).repeat_interleave(counts)
         return torch.stack(images), torch.cat(boxes), torch.cat(labels), slots
@@ -188,31 +190,32 @@ def of_torchvision(root, split):
     data = datasets.CocoDetection(f"{root}/{split}2017", annotations, transforms=together)
     labels_of = {category: label for label, category in enumerate(sorted(data.coco.cats))}
     loader = torch.utils.data.DataLoader(
-        data, 16, shuffle=split == "train", num_workers=1, collate_fn=collate
+        data, 16, shuffle=split == "train", num_workers=2, collate_fn=collate
     )
     return lambda epoch: loader
 
 
 def main():
-    args = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    args.add_argument("mounts", nargs="*", help="to train, and to evaluate")
-    args.add_argument("--torchvision", metavar="ROOT", help="of a dataset to take instead")
-    args.add_argument("--epochs", type=int, default=12)
-    args.add_argument("--seeds", type=int, default=1, help="train as many networks")
-    args = args.parse_args()
+    parser.add_argument("mounts", nargs="*", help="to train, and to evaluate")
+    parser.add_argument("--torchvision", metavar="ROOT", help="of a dataset to take instead")
+    parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
 
     torch.set_num_threads(1)
-    for seed in range(args.seeds):
-        torch.manual_seed(seed)
-        if args.torchvision:
-            load, evaluation = (of_torchvision(args.torchvision, s) for s in ("train", "val"))
-        else:
-            load, evaluation = map(of_mount, args.mounts)
-        model = Network()
-        train(model, lambda epoch: load(seed * args.epochs + epoch), args.epochs)
-        print(f"average precision {average_precision(model, evaluation(0)):.3f}", flush=True)
+    torch.manual_seed(args.seed)
+    if args.torchvision:
+        load, evaluation = (of_torchvision(args.torchvision, s) for s in ("train", "val"))
+    elif len(args.mounts) == 2:
+        load, evaluation = map(of_mount, args.mounts)
+    else:
+        parser.error("name two mounts, or --torchvision ROOT")
+    model = Network()
+    train(model, lambda epoch: load(args.seed * args.epochs + epoch), args.epochs)
+    print(f"average precision {average_precision(model, evaluation(0)):.3f}")
 
 
 if __name__ == "__main__":

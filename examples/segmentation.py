@@ -1,4 +1,4 @@
-"""Trains a small U-Net to find the class of each pixel, from a mount with masks.
+r"""Trains a small U-Net to find the class of each pixel, from a mount with masks.
 
     batchfs gen --out streets --images 200 --kind cityscape --targets
     batchfs mount --daemon --targets masks --label-map trainids --batch-size 8 \
@@ -66,8 +66,8 @@ def mean_iou(model, batches):
 
 def train(model, batches, epochs):
     """batches(epoch) are the images and masks of an epoch."""
-    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+    optimizer = torch.optim.Adam(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, total_steps=epochs)
     for epoch in range(epochs):
         model.train()
         for images, masks in batches(epoch):
@@ -114,32 +114,31 @@ def of_torchvision(root, split):
         return image, torch.from_numpy(train_ids[np.array(mask)])
 
     data = datasets.Cityscapes(root, split, target_type="semantic", transforms=together)
-    loader = torch.utils.data.DataLoader(data, 8, shuffle=split == "train", num_workers=1)
+    loader = torch.utils.data.DataLoader(data, 8, shuffle=split == "train", num_workers=2)
     return lambda epoch: loader
 
 
 def main():
-    args = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    args.add_argument("mounts", nargs="*", help="to train, and to evaluate")
-    args.add_argument("--torchvision", metavar="ROOT", help="of a dataset to take instead")
-    args.add_argument("--epochs", type=int, default=12)
-    args.add_argument("--seeds", type=int, default=1, help="train as many networks")
-    args = args.parse_args()
+    parser.add_argument("mounts", nargs="*", help="to train, and to evaluate")
+    parser.add_argument("--torchvision", metavar="ROOT", help="of a dataset to take instead")
+    parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
 
     torch.set_num_threads(1)
-    results = []
-    for seed in range(args.seeds):
-        torch.manual_seed(seed)
-        if args.torchvision:
-            load, evaluation = (of_torchvision(args.torchvision, s) for s in ("train", "val"))
-        else:
-            load, evaluation = map(of_mount, args.mounts)
-        model = Network(CLASSES)
-        train(model, lambda epoch: load(seed * args.epochs + epoch), args.epochs)
-        results.append(mean_iou(model, evaluation(0)))
-        print(f"mean IoU {results[-1]:.3f}", flush=True)
+    torch.manual_seed(args.seed)
+    if args.torchvision:
+        load, evaluation = (of_torchvision(args.torchvision, s) for s in ("train", "val"))
+    elif len(args.mounts) == 2:
+        load, evaluation = map(of_mount, args.mounts)
+    else:
+        parser.error("name two mounts, or --torchvision ROOT")
+    model = Network(CLASSES)
+    train(model, lambda epoch: load(args.seed * args.epochs + epoch), args.epochs)
+    print(f"mean IoU {mean_iou(model, evaluation(0)):.3f}")
 
 
 if __name__ == "__main__":

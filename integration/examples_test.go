@@ -42,36 +42,10 @@ func TestExamples(t *testing.T) {
 	inStageOfItsOwn(t)
 	python := pythons.Need(t, "torch", "torchvision", "sklearn", "PIL")
 	digits := filepath.Join(scratch(t), "digits")
-	run := func(t *testing.T, name string, args ...string) string {
-		t.Helper()
-		cmd := exec.Command(name, args...)
-		modules, err := filepath.Abs("../python")
-		if err != nil {
-			t.Fatal(err)
-		}
-		examples, err := filepath.Abs("../examples")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Env = append(thisUser().environment(), "PYTHONPATH="+modules+":"+examples, "KERAS_BACKEND=jax", "JAX_PLATFORMS=cpu", "PYTHONDONTWRITEBYTECODE=1")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-		return string(out)
-	}
-	run(t, python, "../examples/digits.py", digits)
+	runExample(t, python, "../examples/digits.py", digits)
 	accuracy := func(t *testing.T, out string) float64 {
 		t.Helper()
-		m := regexp.MustCompile(`accuracy ([0-9.]+)\n`).FindStringSubmatch(out)
-		if m == nil {
-			t.Fatalf("no accuracy in %q", out)
-		}
-		a, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
+		return figure(t, "accuracy", out)
 	}
 	mount := func(name string, flags ...string) string {
 		return mountBatchfs(t, filepath.Join(digits, name), append(flags, "--batch-size", "32")...).dir
@@ -83,7 +57,7 @@ func TestExamples(t *testing.T) {
 	trainHWC, valHWC := mount("train", append(normal, "--shuffle")...), mount("val", normal...)
 	trainBytes, valBytes := mount("train", append(small, "--shuffle")...), mount("val", small...)
 
-	usual := accuracy(t, run(t, python, "-c", imageFolder, digits))
+	usual := accuracy(t, runExample(t, python, "-c", imageFolder, digits))
 	if usual < 0.95 {
 		t.Fatalf("the usual loader reaches only %.4f", usual)
 	}
@@ -108,15 +82,15 @@ func TestExamples(t *testing.T) {
 					t.Skipf("SKIPPED: Lightning cannot be imported: %s", out[max(0, len(out)-200):])
 				}
 			}
-			if a := accuracy(t, run(t, python, append([]string{"../examples/" + e.name + ".py", e.train, e.val, "--epochs", "5"}, e.args...)...)); a < usual-0.02 {
+			if a := accuracy(t, runExample(t, python, append([]string{"../examples/" + e.name + ".py", e.train, e.val, "--epochs", "5"}, e.args...)...)); a < usual-0.02 {
 				t.Errorf("accuracy %.4f, the usual loader %.4f", a, usual)
 			}
 		})
 	}
 	t.Run("C", func(t *testing.T) {
 		program := filepath.Join(scratch(t), "softmax")
-		run(t, "cc", "-O2", "-Wall", "-Werror", "-o", program, "../examples/softmax.c", "-lm")
-		if a := accuracy(t, run(t, program, trainBytes, valBytes, "5")); a < usual-0.05 {
+		runExample(t, "cc", "-O2", "-Wall", "-Werror", "-o", program, "../examples/softmax.c", "-lm")
+		if a := accuracy(t, runExample(t, program, trainBytes, valBytes, "5")); a < usual-0.05 {
 			t.Errorf("accuracy %.4f, the usual loader and network %.4f", a, usual)
 		}
 	})
@@ -124,7 +98,7 @@ func TestExamples(t *testing.T) {
 		if _, err := exec.LookPath("Rscript"); err != nil {
 			t.Skip("SKIPPED: no Rscript here")
 		}
-		if a := accuracy(t, run(t, "Rscript", "../examples/softmax.R", trainBytes, valBytes, "5")); a < usual-0.05 {
+		if a := accuracy(t, runExample(t, "Rscript", "../examples/softmax.R", trainBytes, valBytes, "5")); a < usual-0.05 {
 			t.Errorf("accuracy %.4f, the usual loader and network %.4f", a, usual)
 		}
 	})
@@ -132,12 +106,86 @@ func TestExamples(t *testing.T) {
 		dir, shards := scratch(t), mountBatchfs(t, filepath.Join(digits, "train"), append(planes, "--shuffle", "--shards", "2", "--batch-size", "16")...).dir
 		for _, steps := range []string{"30", "40", "1000"} { // of 45 in an epoch
 			// Without the flags of output, PyTorch 1.13 fails in Python 3.11, whose enumerations leave out 0.
-			run(t, python, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0",
+			runExample(t, python, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0",
 				"--redirects", "1", "--tee", "1", "--log_dir", dir, "../examples/pytorch_distributed.py", shards,
 				"--epochs", "2", "--steps", steps, "--checkpoint", filepath.Join(dir, "state"), "--log", filepath.Join(dir, "log"))
 		}
 		everySampleOnce(t, dir, 2, 1437)
 	})
+}
+
+// TestExamplesWithTargets: what is trained from the mounts that the programs' docstrings say finds classes of pixels and boxes of
+// objects; how well it does with more images and epochs is in docs/measurements. The comparisons with torchvision run.
+func TestExamplesWithTargets(t *testing.T) {
+	inStageOfItsOwn(t)
+	mountsOf := func(t *testing.T, program, data string) (mounts []string) {
+		text := strings.ReplaceAll(string(mustRead(t, program)), "\\\n", " ")
+		for _, m := range regexp.MustCompile(`batchfs mount --daemon (.*) (\S+) \S+\n`).FindAllStringSubmatch(text, -1) {
+			_, folder, _ := strings.Cut(m[2], "/")
+			mounts = append(mounts, mountBatchfs(t, filepath.Join(data, folder), strings.Fields(m[1])...).dir)
+		}
+		return mounts
+	}
+	for _, e := range []struct {
+		name    string
+		gen     []string
+		metric  string
+		epochs  string
+		atLeast float64
+		modules []string // of torchvision's part
+	}{
+		{"segmentation", []string{"--kind", "cityscape", "--targets", "--images", "40", "--format", "jpeg"}, "mean IoU", "20", 0.5, []string{"torchvision", "PIL"}},
+		{"detector", []string{"--kind", "coco", "--images", "1000"}, "average precision", "12", 0.7, []string{"torchvision", "PIL", "pycocotools"}},
+	} {
+		t.Run(e.name, func(t *testing.T) {
+			python, program, data := pythons.Need(t, "torch", "numpy"), "../examples/"+e.name+".py", filepath.Join(scratch(t), "data")
+			execute(t, append([]string{"gen", "--out", data}, e.gen...)...).done(t)
+			mounts := mountsOf(t, program, data)
+			out := runExample(t, python, append([]string{program, "--epochs", e.epochs}, mounts...)...)
+			t.Log(out)
+			if got := figure(t, e.metric, out); got < e.atLeast {
+				t.Errorf("%s %.3f, at least %.3f expected", e.metric, got, e.atLeast)
+			}
+			t.Run("torchvision", func(t *testing.T) {
+				python := pythons.Need(t, append(e.modules, "torch")...)
+				figure(t, e.metric, runExample(t, python, program, "--torchvision", data, "--epochs", "1"))
+			})
+		})
+	}
+}
+
+// runExample runs a program of examples/, and returns what it printed.
+func runExample(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	modules, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Abs("../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(thisUser().environment(), "PYTHONPATH="+modules+":"+examples, "KERAS_BACKEND=jax", "JAX_PLATFORMS=cpu", "PYTHONDONTWRITEBYTECODE=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// figure is the number that a program printed of something.
+func figure(t *testing.T, of, out string) float64 {
+	t.Helper()
+	m := regexp.MustCompile(of + ` ([0-9.]+)\n`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("no %s in %q", of, out)
+	}
+	a, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 // everySampleOnce checks what the ranks of pytorch_distributed.py logged: each epoch has every
