@@ -56,6 +56,7 @@ type mount struct {
 	flags   []string
 	read    throughput.Reader // throughput.Mapped if nil
 	form    string            // of the files that are read; nhwc if empty
+	further []string          // forms that are read after it
 	program string            // that of this commit if empty
 	limit   func(*cgroup) error
 	pin     affinity.Set  // the daemon's processors; all if empty
@@ -118,6 +119,7 @@ func (b *bench) train(ctx context.Context, m mount) (*throughput.Training, error
 	d.Form = cmp.Or(m.form, d.Form)
 	t, err := throughput.NewTraining(d, 0, m.read)
 	if err == nil {
+		t.Also = m.further
 		_, err = t.Take(ctx, t.Batches)
 	}
 	if err == nil && m.trained != nil {

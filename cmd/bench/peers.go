@@ -23,7 +23,7 @@ import (
 // is found first.
 type peer struct {
 	name    string
-	wanted  float64 // speedup of batchfs over it
+	wanted  float64 // speedup of batchfs over it; none if 0
 	packed  float64 // the same, of batchfs from the second epoch on
 	script  string
 	args    []string
@@ -38,44 +38,79 @@ const peerBatch = 64
 // peers measures batchfs and the peers.
 func peers(_ context.Context, b *bench) ([]contest, error) {
 	n := runtime.NumCPU()
-	processes := slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
-	list := folderPeers(b, processes, []int{n, n + 1, 2 * n})
-	batches := max(b.photos.images/peerBatch, 4*n)
-	sides := sideBySide(b, b.photos.Root(), warm(crops64), list, batches)
-	c, packed := len(sides), len(sides)+1
-	// Its first epochs, in which it packs, do not count.
-	later := ownSide(b, b.photos.Root(), kept(&b.photos, "packed", crops64), 2*b.photos.images/peerBatch, batches)
-	sides = append(sides, b.c(n, b.photos.files), later)
-	return []contest{{what: "side by side", contenders: sides, rows: func(r results) (rows []row) {
-		add := func(r row) { r.quiet = r.rule == ""; rows = append(rows, r) }
-		add(r.row("C: every file decoded in full, on all cores, and nothing else", rate, c))
-		add(r.row("batchfs", rate, 0))
-		for i, p := range list {
-			add(r.row(p.name, rate, 1+i).noted("%s", p.what))
+	list := folderPeers(b, workers(), []int{n, n + 1, 2 * n})
+	sides := twiceBeside(b, crops64, list)
+	c := len(sides)
+	sides = append(sides, b.c(n, b.photos.files))
+	return []contest{{what: "side by side", contenders: sides, rows: func(r results) []row {
+		rows := []row{r.row("C: every file decoded in full, on all cores, and nothing else", rate, c)}
+		rows = append(rows, besidePeers(r, "batchfs", list)...)
+		rows = append(rows, r.ratio("batchfs / C", rate, 0, c), r.ratio("batchfs, cached and packed / C", rate, 1, c))
+		memory := func(i int, name string) {
+			rows = append(rows, r.row("memory of "+name+": PSS of all its processes", pss, i),
+				r.row("and what they have in /dev/shm", shm, i))
 		}
-		add(r.ratio("batchfs / C", rate, 0, c))
-		for i, p := range list {
-			add(r.ratio("batchfs / "+p.name, rate, 0, 1+i).atLeast(p.wanted))
-		}
-		const again = "batchfs, cached and packed"
-		add(r.ratio(again+" / C", rate, packed, c))
-		for i, p := range list {
-			faster := r.ratio(again+" / "+p.name, rate, packed, 1+i)
-			if p.packed > 0 {
-				faster = faster.atLeast(p.packed)
-			}
-			add(faster)
-		}
-		for i, p := range append([]*peer{{name: "batchfs"}}, list...) {
-			add(r.row("memory of "+p.name+": PSS of all its processes", pss, i))
-			add(r.row("and what they have in /dev/shm", shm, i))
-		}
+		memory(0, "batchfs")
 		perRate := func(i int) series { return r.of(pss, i).over(r.of(rate, i)) }
 		for i, p := range list {
-			add(measured("memory for an image a second: "+p.name+" / batchfs", "x", perRate(1+i).over(perRate(0))))
+			memory(2+i, p.name)
+			rows = append(rows, measured("memory for an image a second: "+p.name+" / batchfs", "x", perRate(2+i).over(perRate(0))))
+		}
+		for i := range rows {
+			rows[i].quiet = rows[i].rule == ""
 		}
 		return rows
 	}}}, nil
+}
+
+// targetPeers measures batchfs and peers that make batches of images with masks, and of images with boxes.
+func targetPeers(_ context.Context, b *bench) (list []contest, err error) {
+	if err := b.annotate(&b.photos); err != nil {
+		return nil, err
+	}
+	n := runtime.NumCPU()
+	for _, t := range []struct{ name, annotations string }{{"masks", b.photos.masks}, {"boxes", b.photos.boxes}} {
+		args := []string{"--dataset", b.photos.Root(), "--" + t.name, t.annotations}
+		peers := []*peer{
+			{name: "PyTorch's DataLoader with torchvision", script: "torchtargets.py", workers: workers(), args: args},
+			{name: "NVIDIA DALI on the CPU", script: "dali.py", workers: []int{n, n + 1, 2 * n}, args: args},
+		}
+		flags := slices.Concat(crops64, b.photos.targets(t.name))
+		sides := twiceBeside(b, flags, peers, "--targets", t.name)
+		list = append(list, contest{what: "images and " + t.name, contenders: sides, rows: func(r results) []row {
+			return besidePeers(r, "batchfs, images and "+t.name, peers)
+		}})
+	}
+	return list, nil
+}
+
+// workers are the numbers of worker processes to try.
+func workers() []int {
+	n := runtime.NumCPU()
+	return slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
+}
+
+// twiceBeside are batchfs without a cache, batchfs that keeps the photos packed, whose first epochs, in which it packs, do not
+// count, and peers.
+func twiceBeside(b *bench, flags []string, list []*peer, args ...string) []contender {
+	batches := max(b.photos.images/peerBatch, 4*runtime.NumCPU())
+	sides := sideBySide(b, b.photos.Root(), warm(flags), list, batches, args...)
+	packed := ownSide(b, b.photos.Root(), kept(&b.photos, "packed", flags), 2*b.photos.images/peerBatch, batches, args...)
+	return slices.Insert(sides, 1, packed)
+}
+
+// besidePeers are the rates of twiceBeside, and their ratios.
+func besidePeers(r results, name string, list []*peer) []row {
+	const packed = ", cached and packed"
+	rows := []row{r.row(name, rate, 0), r.row(name+packed, rate, 1)}
+	for i, p := range list {
+		rows = append(rows, r.row(p.name, rate, 2+i).noted("%s", p.what))
+	}
+	for i, p := range list {
+		rows = append(rows, r.ratio(name+" / "+p.name, rate, 0, 2+i).wants(p.wanted),
+			r.ratio(name+packed+" / "+p.name, rate, 1, 2+i).wants(p.packed))
+	}
+	return rows
 }
 
 // folderPeers are the peers that read folders, with the numbers of worker processes and of threads
@@ -95,13 +130,14 @@ func folderPeers(b *bench, processes, threads []int) []*peer {
 }
 
 // ownSide is batchfs. Some batches are consumed before the first turn.
-func ownSide(b *bench, dataset string, flags []string, before, batches int) contender {
+func ownSide(b *bench, dataset string, flags []string, before, batches int, args ...string) contender {
 	return contender{start: func(ctx context.Context) (turn, error) {
 		m, err := b.start(ctx, b.batchfs, dataset, flags)
 		if err != nil {
 			return nil, err
 		}
-		c, err := b.consume(ctx, "mounted.py", "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))
+		args := append(slices.Clone(args), "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))
+		c, err := b.consume(ctx, "mounted.py", args...)
 		if err != nil {
 			return nil, err
 		}
@@ -118,8 +154,8 @@ func ownSide(b *bench, dataset string, flags []string, before, batches int) cont
 }
 
 // sideBySide are batchfs and its peers, each of which consumes this many batches in a turn.
-func sideBySide(b *bench, dataset string, flags []string, list []*peer, batches int) []contender {
-	sides := []contender{ownSide(b, dataset, flags, 0, batches)}
+func sideBySide(b *bench, dataset string, flags []string, list []*peer, batches int, args ...string) []contender {
+	sides := []contender{ownSide(b, dataset, flags, 0, batches, args...)}
 	for _, p := range list {
 		sides = append(sides, contender{optional: true, start: func(ctx context.Context) (turn, error) {
 			c, err := bestOf(ctx, b, p, batches/2)

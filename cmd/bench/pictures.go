@@ -25,6 +25,8 @@ type pictures struct {
 	images int
 	*dataset.Dataset
 	files []string // in the order of the samples
+	masks string   // a folder, if bench.annotate was called
+	boxes string   // a file, likewise
 }
 
 // some are the first files, at most n.

@@ -42,6 +42,14 @@ func (r row) atLeast(x float64) row {
 	return r
 }
 
+// wants is a row that has a goal unless it is 0.
+func (r row) wants(x float64) row {
+	if x == 0 {
+		return r
+	}
+	return r.atLeast(x)
+}
+
 func (r row) atMost(x float64) row {
 	r.rule, r.goal = "at most", x
 	return r

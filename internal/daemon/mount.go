@@ -87,8 +87,11 @@ func (m *Mount) Pause() { _ = m.Cmd.Process.Signal(syscall.SIGSTOP) }
 func (m *Mount) Resume() { _ = m.Cmd.Process.Signal(syscall.SIGCONT) }
 
 // Batch returns the path of a batch.
-func (m *Mount) Batch(shard, epoch, batch int) string {
-	return filepath.Join(m.Dir, fmt.Sprintf("shard-%d/epoch-%d/batch-%05d.%s", shard, epoch, batch, m.Form))
+func (m *Mount) Batch(shard, epoch, batch int) string { return m.File(shard, epoch, batch, m.Form) }
+
+// File returns the path of one form of a batch.
+func (m *Mount) File(shard, epoch, batch int, form string) string {
+	return filepath.Join(m.Dir, fmt.Sprintf("shard-%d/epoch-%d/batch-%05d.%s", shard, epoch, batch, form))
 }
 
 // Document decodes a JSON document of the mount.

@@ -14,9 +14,10 @@ type Training struct {
 	Mount   *daemon.Mount
 	Shard   int
 	Read    Reader
-	Batches int // per epoch
-	Samples int // per epoch
-	Next    int // number of the next batch, counted across epochs
+	Also    []string // forms of each batch that are read after that of the mount
+	Batches int      // per epoch
+	Samples int      // per epoch
+	Next    int      // number of the next batch, counted across epochs
 }
 
 // NewTraining prepares to read a shard from the start of epoch 0.
@@ -37,11 +38,13 @@ func (t *Training) Take(ctx context.Context, n int) (bytes int64, err error) {
 		if ctx.Err() != nil {
 			return bytes, ctx.Err()
 		}
-		size, err := t.Read.Path(t.Mount.Batch(t.Shard, t.Next/t.Batches, t.Next%t.Batches))
-		if err != nil {
-			return bytes, err
+		for _, form := range append([]string{t.Mount.Form}, t.Also...) {
+			size, err := t.Read.Path(t.Mount.File(t.Shard, t.Next/t.Batches, t.Next%t.Batches, form))
+			if err != nil {
+				return bytes, err
+			}
+			bytes += size
 		}
-		bytes += size
 		t.Next++
 	}
 	return bytes, nil

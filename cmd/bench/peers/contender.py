@@ -10,7 +10,9 @@ the midst of training, for which no epoch begins or ends.
 """
 
 import argparse
+import glob
 import json
+import os
 import sys
 import time
 
@@ -27,6 +29,24 @@ def flags(description):
     return flags
 
 
+def targets(flags):
+    """Adds the flags of contenders that serve what is annotated of the images instead of labels."""
+    flags.add_argument("--masks", help="a folder of PNGs, each with the path that its image has in --dataset")
+    flags.add_argument("--boxes", help="a file of COCO's that names the images by their paths in --dataset")
+
+
+def pairs(dataset, masks):
+    """The paths of each image and of its mask."""
+    names = sorted(os.path.relpath(p, dataset) for p in glob.glob(f"{dataset}/**/*.jpg", recursive=True))
+    return [(os.path.join(dataset, name), os.path.join(masks, name[:-4] + ".png")) for name in names]
+
+
+def ragged(offsets, *packed):
+    """The parts that each image has of packed arrays."""
+    ends = offsets.tolist()
+    return [tuple(p[a:b] for p in packed) for a, b in zip(ends, ends[1:])]
+
+
 def touch(images):
     """Looks at every byte of an array without holes."""
     return int(np.bitwise_xor.reduce(images.reshape(-1).view(np.uint64)))
@@ -36,24 +56,29 @@ def serve(what, ahead, batches):
     """Answers until standard input ends.
 
     what names the contender and its versions, ahead is how many batches it makes
-    before they are asked for, batches yields (images, labels) without end: uint8
-    arrays of four dimensions, and arrays with one label an image.
+    before they are asked for, batches yields (images, targets) without end: uint8
+    arrays of four dimensions, and for each image a label, a mask, or boxes and their labels.
     """
+
+    def look(batch):
+        pixels, targets = batch
+        assert len(pixels) == len(targets)
+        return touch(pixels) ^ (touch(targets) if getattr(targets, "ndim", 0) == 3 else 0)
+
     answer({"what": what, "ahead": ahead})
     sum = 0
     for line in sys.stdin:
         skip, count, pause = line.split()
         skip, count, pause = int(skip), int(count), float(pause)
         for _ in range(skip):
-            sum ^= touch(next(batches)[0])
+            sum ^= look(next(batches))
             time.sleep(pause)
         images = 0
         began = time.perf_counter()
         for _ in range(count):
-            pixels, labels = next(batches)
-            assert len(pixels) == len(labels)
-            sum ^= touch(pixels)
-            images += len(pixels)
+            batch = next(batches)
+            sum ^= look(batch)
+            images += len(batch[0])
             time.sleep(pause)
         answer({"images": images, "seconds": time.perf_counter() - began, "sum": sum})
 

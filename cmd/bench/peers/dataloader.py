@@ -40,8 +40,11 @@ def of_bytes(size):
     return crop, f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}, its decode_jpeg and {which}"
 
 
-def endless(dataset, batch, workers):
-    """How many batches are made ahead, and full batches of a new permutation after another."""
+def endless(dataset, batch, workers, packed=None):
+    """How many batches are made ahead, and full batches of a new permutation after another.
+
+    packed makes a batch of samples that have boxes: their images, and the offsets, boxes and labels of all.
+    """
     import torch
 
     class Endless(torch.utils.data.Sampler):
@@ -57,8 +60,14 @@ def endless(dataset, batch, workers):
                     rest = rest[batch:]
 
     prefetch = 2
-    loader = torch.utils.data.DataLoader(dataset, batch_sampler=Endless(), num_workers=workers, prefetch_factor=prefetch)
-    return prefetch * workers, ((images.numpy(), labels.numpy()) for images, labels in loader)
+    loader = torch.utils.data.DataLoader(
+        dataset, batch_sampler=Endless(), num_workers=workers, prefetch_factor=prefetch, collate_fn=packed
+    )
+
+    def arrays(targets):
+        return contender.ragged(*(t.numpy() for t in targets)) if packed else targets.numpy()
+
+    return prefetch * workers, ((images.numpy(), arrays(targets)) for images, targets in loader)
 
 
 def main():
