@@ -150,7 +150,7 @@ func (d *device) drop(b *batch, most worth, before uint64) (free bool) {
 	case all.memory.ledger.returns() != before:
 		return true
 	}
-	victim := (&eviction{all}).victim(b, most, func(yield func(*batch) bool) {
+	victim := eviction{all}.victim(b, most, func(yield func(*batch) bool) {
 		for _, v := range all.table {
 			for _, v := range []*batch{v, v.copies[layout.CUDA]} {
 				if v != nil && !slices.Contains(all.schedule.layingOut, v) && v.slot != nil && v.refs == 0 && !yield(v) {

@@ -55,7 +55,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.flow.hung, batchWorkers: o.BatchWorkers}
 	all.flow.room = &room{memory: m, schedule: all.schedule, flow: all.flow, mu: &all.mu, resume: all.flow.resume}
 	all.flow.room.some.L = &all.mu
-	m.batches = &eviction{all} // before the cache, which takes its memory from batches
+	m.batches = eviction{all} // before the cache, which takes its memory from batches
 	all.kept = openKept(c, m, all.meter.stalled, all.flow.readsFree)
 	m.presize(c)
 	return &Engine{all, &readers{all, map[Key]*check{}}}, nil

@@ -17,36 +17,37 @@ const (
 )
 
 // eviction takes the memory of batches for others, or for a cache.
-type eviction struct{ batches *batches }
+type eviction struct{ *batches }
 
-// takeFrom implements residents.
-func (e *eviction) takeFrom(b *batch, before uint64, most worth) (found, free bool) {
-	all := e.batches
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.closed || b.state == failed {
+// takeFrom takes the memory of another batch, worth at most most, for b, which was refused memory when the ledger had counted
+// before returns; last of all, what loads and drawers keep for the next sample. found reports whether there was any, or
+// none is needed any more; free, whether it is free already.
+func (e eviction) takeFrom(b *batch, before uint64, most worth) (found, free bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || b.state == failed {
 		return true, false
 	}
 	b.refusedAt = before
-	if all.memory.ledger.returns() != before {
+	if e.memory.ledger.returns() != before {
 		return true, true
 	}
 	victim := e.victim(b, most, e.inMemory())
 	if victim == nil {
 		if most == worthForeseen { // nothing else is left
-			all.flow.trim()
+			e.flow.trim()
 		}
-		came := all.memory.ledger.returns() != before
+		came := e.memory.ledger.returns() != before
 		return came, came
 	}
 	free = victim.writers == 0
-	all.discard(victim)
+	e.discard(victim)
 	return true, free
 }
 
 // victim picks the one of least worth to take memory from for b: of those that were read, the
 // oldest; of prefetched ones, the farthest from its reader.
-func (e *eviction) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
+func (e eviction) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 	var best *batch
 	for v := range of {
 		if v == b || v == b.source {
@@ -60,10 +61,10 @@ func (e *eviction) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 }
 
 // inMemory yields the batches that have host memory, or are about to.
-func (e *eviction) inMemory() iter.Seq[*batch] {
+func (e eviction) inMemory() iter.Seq[*batch] {
 	return func(yield func(*batch) bool) {
-		for _, b := range e.batches.table {
-			if (slices.Contains(e.batches.schedule.layingOut, b) || b.buf != nil) && !yield(b) {
+		for _, b := range e.table {
+			if (slices.Contains(e.schedule.layingOut, b) || b.buf != nil) && !yield(b) {
 				return
 			}
 		}
@@ -71,11 +72,11 @@ func (e *eviction) inMemory() iter.Seq[*batch] {
 }
 
 // worthOf is what the memory of v is worth if b needs it.
-func (e *eviction) worthOf(v, b *batch) worth {
+func (e eviction) worthOf(v, b *batch) worth {
 	switch {
 	case v.refs > 0:
 		return worthTooMuch
-	case v.opened && (v.state != ready || !e.batches.isKnown(v) || !e.batches.streams.IsNewest(v.key)):
+	case v.opened && (v.state != ready || !e.isKnown(v) || !e.streams.IsNewest(v.key)):
 		return worthSpent
 	case b.refs == 0:
 		return worthTooMuch
@@ -86,36 +87,36 @@ func (e *eviction) worthOf(v, b *batch) worth {
 }
 
 // missedLess decides between two batches of the same worth.
-func (e *eviction) missedLess(a, b *batch) bool {
+func (e eviction) missedLess(a, b *batch) bool {
 	if a.opened {
 		return a.openedAs < b.openedAs
 	}
-	return e.batches.streams.Distance(a.key) > e.batches.streams.Distance(b.key)
+	return e.streams.Distance(a.key) > e.streams.Distance(b.key)
 }
 
-// isWanted implements residents.
-func (e *eviction) isWanted(b *batch) bool {
-	e.batches.mu.Lock()
-	defer e.batches.mu.Unlock()
+// holds reports whether an Open or an open file holds a batch.
+func (e eviction) holds(b *batch) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return b.refs > 0
 }
 
-// dropOldestRead implements residents.
-func (e *eviction) dropOldestRead() {
-	e.batches.mu.Lock()
-	defer e.batches.mu.Unlock()
+// dropOldestRead drops the batch that was read longest ago and that nothing holds, except the newest of each stream.
+func (e eviction) dropOldestRead() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if b := e.victim(&batch{}, worthSpent, e.inMemory()); b != nil && b.state == ready {
-		e.batches.discard(b)
+		e.discard(b)
 	}
 }
 
-// dropUnheld implements residents.
-func (e *eviction) dropUnheld() (dropped int) {
-	e.batches.mu.Lock()
-	defer e.batches.mu.Unlock()
-	for _, b := range e.batches.table { // deleting from a map in a loop over it is fine
+// dropUnheld drops all complete batches that nothing holds, and counts them.
+func (e eviction) dropUnheld() (dropped int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, b := range e.table { // deleting from a map in a loop over it is fine
 		if b.refs == 0 && b.state == ready && b.buf != nil {
-			e.batches.discard(b)
+			e.discard(b)
 			dropped++
 		}
 	}

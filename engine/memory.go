@@ -29,7 +29,7 @@ type memory struct {
 	allocations
 
 	// What gives way. The caches and the keeper may be nil.
-	batches residents
+	batches eviction
 	pages   *pages.Cache
 	cache   *cache.Cache
 	keeper  *keeper
@@ -37,21 +37,6 @@ type memory struct {
 	mu       sync.Mutex
 	trimmed  time.Time   // when the cache last had the pool trimmed
 	released atomic.Bool // a buffer went back to the pool since
-}
-
-// residents are the batches that take memory.
-type residents interface {
-	// isWanted reports whether an Open or an open file holds a batch.
-	isWanted(b *batch) bool
-	// takeFrom takes the memory of another batch, worth at most most, for b, which was refused
-	// memory when the ledger had counted before returns; last of all, what loads and drawers keep for
-	// the next sample. found reports whether there was any, or none is needed any more; free, whether it is free already.
-	takeFrom(b *batch, before uint64, most worth) (found, free bool)
-	// dropOldestRead drops the batch that was read longest ago and that nothing holds, except
-	// the newest of each stream.
-	dropOldestRead()
-	// dropUnheld drops all complete batches that nothing holds, and counts them.
-	dropUnheld() int
 }
 
 func newMemory(o *Options) *memory {
@@ -188,7 +173,7 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pages.Trim(n) > 0 {
 		return true
 	}
-	if m.batches.isWanted(b) && (m.keeper.giveWay() > 0 || m.cache.Trim(n) > 0) {
+	if m.batches.holds(b) && (m.keeper.giveWay() > 0 || m.cache.Trim(n) > 0) {
 		return true
 	}
 	_, free := m.batches.takeFrom(b, before, worthForeseen)
