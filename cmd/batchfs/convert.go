@@ -48,7 +48,7 @@ func convertCommand(c *console) *cli.Command {
 			auto := len(r.auto) > 0
 			switch i := slices.IndexFunc(onlyAuto, f.Changed); {
 			case i >= 0 && !auto:
-				return usage("--%s is for --raw-ratio auto and --packed-ratio auto: it is a flag of the mount to profile for", onlyAuto[i])
+				return usage("--%s is for --raw-ratio auto and --packed-ratio auto: it is for the profile that finds them", onlyAuto[i])
 			case auto && o.Shares != convert.Shares{}:
 				return usage("--raw-ratio and --packed-ratio must be both numbers or both auto: the best shares are found together")
 			case auto && o.Part.N > 0:

@@ -36,7 +36,6 @@ func profileCommand(c *console) *cli.Command {
 		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
 		f.derived("samples", "not known", "if DATASET is a part of a larger one, profile for all `N` images of that", number(&o.Samples, 1, math.MaxInt32))
 		f.derived("consumer", "none", "say what training gains that takes `TIME` for each batch, such as 40ms", duration(&o.Consumer, time.Microsecond))
-		f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
 		f.derived("work", "beside the dataset, or the directory for temporary files", "make copies in a directory in `DIR`", anything(&o.Work))
 		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png",
 			value(&plot, "a file name that ends in .svg or .png", func(text string) (string, bool) {
@@ -75,8 +74,10 @@ func formats(to *[]shard.Cost) parser {
 	})
 }
 
-// profiledFlags are those of a mount that a profile depends on, but for those of its dataset.
+// profiledFlags are how long to measure, and the flags of a mount that a profile depends on, but for
+// those of its dataset.
 func profiledFlags(c *console, f *flagSet, o *profile.Options, source *dataset.Options, gpu *gpuRequest) {
+	f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
 	engineFlags(c, f, &o.Engine)
 	f.check(func() error {
 		o.AsKept = !f.Changed(entryFlag)

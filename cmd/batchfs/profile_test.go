@@ -69,7 +69,7 @@ func TestProfileOfThree(t *testing.T) {
 		}
 	}
 	out := filepath.Join(t.TempDir(), "best")
-	got := batchfs(t, "convert", dataset, out, "--packed-ratio", "auto", "--raw-ratio", "auto", "--batch-size", "2")
+	got := batchfs(t, "convert", dataset, out, "--packed-ratio", "auto", "--raw-ratio", "auto", "--batch-size", "2", "--duration", "1ms")
 	if got.status != statusDone || !strings.HasPrefix(got.out, "nothing was converted") && !strings.Contains(got.out, " images will be ") {
 		t.Errorf("%+v", got)
 	}
