@@ -52,32 +52,29 @@ class Network(nn.Module):
         return found[:, :CLASSES], F.softplus(found[:, CLASSES:])
 
 
-def cells(boxes, shape):
-    """The row and the column of the cells where the centres of boxes are."""
-    x, y = ((boxes[:, :2] + boxes[:, 2:]) / 2 / STRIDE).long().unbind(1)
-    return y.clamp(max=shape[0] - 1), x.clamp(max=shape[1] - 1)
-
-
-def edges_from(y, x):
-    """The four edges of boxes are so far from the centres of their cells, to the left and above,
-    and to the right and below."""
-    centre = torch.stack([x, y, x, y], 1) + 0.5
-    return centre * STRIDE, torch.tensor([-1, -1, 1, 1]) * STRIDE
+def boxes_at(y, x, distances):
+    """Boxes whose left, upper, right and lower edges are so many cells from a cell's middle."""
+    middle = torch.stack([x, y, x, y], 1) + 0.5
+    return (middle + distances * torch.tensor([-1, -1, 1, 1])) * STRIDE
 
 
 def loss_of(model, images, boxes, labels, slots):
-    """slots has the image of each box."""
+    """slots says which image each box is of."""
     heat, distances = model(images)
-    y, x = cells(boxes, heat.shape[-2:])
-    rows, columns = (torch.arange(n)[None] for n in heat.shape[-2:])
-    near_y, near_x = (torch.exp(-((c - v[:, None]) ** 2) / 2) for c, v in ((rows, y), (columns, x)))
+    height, width = heat.shape[-2:]
+    x, y = ((boxes[:, :2] + boxes[:, 2:]) / 2 / STRIDE).long().unbind(1)
+    x, y = x.clamp(max=width - 1), y.clamp(max=height - 1)
+
+    def nearness(cell, count):
+        return torch.exp(-((torch.arange(count) - cell[:, None]) ** 2) / 2)
+
     wanted = torch.zeros_like(heat)
-    for slot, label, near in zip(slots, labels, near_y[:, :, None] * near_x[:, None]):
-        wanted[slot, label] = torch.maximum(wanted[slot, label], near)
+    peaks = nearness(y, height)[:, :, None] * nearness(x, width)[:, None]
+    for slot, label, peak in zip(slots, labels, peaks):
+        wanted[slot, label] = torch.maximum(wanted[slot, label], peak)
     losses = F.binary_cross_entropy_with_logits(heat, wanted, reduction="none")
-    surprise = (heat.sigmoid() - wanted).abs() ** 2
-    centre, scale = edges_from(y, x)
-    error = (boxes - centre) / scale - distances[slots, :, y, x]
+    surprise = (heat.sigmoid() - wanted) ** 2  # most cells are easy
+    error = (boxes_at(y, x, distances[slots, :, y, x]) - boxes) / STRIDE
     return ((losses * surprise).sum() + 0.2 * error.abs().sum()) / max(len(boxes), 1)
 
 
@@ -87,8 +84,7 @@ def detect(model, images, threshold=0.05):
     scores = heat.sigmoid()
     is_peak = (F.max_pool2d(scores, 3, 1, 1) == scores) & (scores > threshold)
     slots, labels, y, x = is_peak.nonzero(as_tuple=True)
-    centre, scale = edges_from(y, x)
-    return centre + distances[slots, :, y, x] * scale, slots, labels, scores[is_peak]
+    return boxes_at(y, x, distances[slots, :, y, x]), slots, labels, scores[is_peak]
 
 
 def overlaps(one, others):

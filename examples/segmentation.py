@@ -55,7 +55,7 @@ class Network(nn.Module):
 def mean_iou(model, batches):
     """Intersection over union of all pixels of a class: the mean over the classes that occur."""
     model.eval()
-    pairs = torch.zeros(CLASSES**2)
+    pairs = torch.zeros(CLASSES**2, dtype=torch.long)
     for images, masks in batches:
         found, known = model(images).argmax(1), masks != IGNORED
         pairs += torch.bincount(masks[known] * CLASSES + found[known], minlength=CLASSES**2)
