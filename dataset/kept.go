@@ -24,7 +24,10 @@ func chooseLocal(r *reader, src *source, samples bool) (k *Kept, err error) {
 		return nil, nil
 	}
 	k = &Kept{samples: r}
-	fits := func() bool { return k.cost() <= c.tier.Stats().Limit }
+	fits := func() bool {
+		c.spare = c.tier.Stats().Limit - k.cost()
+		return c.spare >= 0
+	}
 	if !fits() {
 		k.earlier = k.countEarlier()
 	}

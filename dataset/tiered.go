@@ -25,6 +25,7 @@ type LocalCache struct {
 type localCache struct {
 	tier    *tier.Tier
 	samples bool
+	spare   int64 // bytes that the dataset leaves, below 0 if it does not fit
 }
 
 // tiered is a store before which there is a local cache.

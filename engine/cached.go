@@ -29,6 +29,7 @@ type kept struct {
 	local  *local       // what is kept on a local disk; nil: nothing that is planned
 	keeper *keeper      // the plan of both; nil: none
 	forms  *forms       // in which form samples are in memory; nil: as they are stored
+	disk   *diskForms   // which samples are packed on the disk, too; nil: none
 	rates  *rates
 }
 
@@ -46,6 +47,7 @@ func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
 	}
 	m.cache, m.keeper = k.cache, k.keeper
 	k.local = openLocal(c, k.keeper, m)
+	k.disk = openDiskForms(c, k, m)
 	return k
 }
 
@@ -152,6 +154,21 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	if l.input.refused != nil {
 		return nil, unknownIdentity, l.input.refused
 	}
+	if !whole && (replacement || all.kept.cache == nil || !all.kept.cache.Wants(epoch, id)) {
+		if data, read, seen, ok := all.kept.disk.load(epoch, id, l); ok {
+			l.sample.packed = true
+			b.bytes.Add(read)
+			all.meter.read(b.key.Epoch, read, l.again, false)
+			all.kept.rates.wasRead()
+			if first {
+				all.kept.cache.Missed(epoch, id)
+			}
+			return data, seen, nil
+		}
+		if l.input.refused != nil {
+			return nil, unknownIdentity, l.input.refused
+		}
+	}
 	data, seen, here := all.kept.local.load(id, l)
 	if l.input.refused != nil {
 		return nil, seen, l.input.refused
@@ -170,6 +187,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	all.kept.rates.wasRead()
 	switch {
 	case entire:
+		l.sample.toDisk = all.kept.disk.wants(epoch, id)
 		all.kept.cache.Put(epoch, id, stampOf(seen), data)
 		l.sample.mix, l.sample.packs = all.kept.packs(epoch, id, data)
 		all.kept.local.settle(a, epoch, id, seen, data, here)
@@ -184,7 +202,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
 	all := l.batches
 	parts := l.entries != nil || sample.CostOf(all.catalog.Dataset, int(id)) != shard.Encoded
-	entire = first && (!parts || disk || all.kept.cache != nil && all.kept.cache.Wants(epoch, id))
+	entire = first && (!parts || disk || all.kept.disk.wants(epoch, id) || all.kept.cache != nil && all.kept.cache.Wants(epoch, id))
 	data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {
 		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)

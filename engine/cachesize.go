@@ -35,7 +35,7 @@ func NewBudget(ds *dataset.Dataset, o Options) (Budget, error) {
 	o.Options = c.Options
 	b := Budget{c, &o}
 	if o.CacheForm == FormPacked {
-		if err := b.mayPack(); err != nil {
+		if err := b.mayPack(); err != nil && b.packedOnDisk() == nil {
 			return Budget{}, err
 		}
 	}

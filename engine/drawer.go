@@ -126,19 +126,22 @@ func (d *drawer) draw(hands []*load) {
 // packs prepares to pack a sample while it is drawn, as the first or second of a pair, if there is memory for that.
 func (d *drawer) packs(i int, l *load) *decode.Packing {
 	p, m := &l.sample, d.batches.memory
-	if !p.packs {
+	if !p.packs && !p.toDisk {
 		return nil
 	}
 	size := decode.PackedBound(p.head, int64(len(p.data)), decode.ForMemory)
 	needs := d.batches.opts.Decoding.PackNeeds(p.head, int64(len(p.data)), decode.ForMemory)
 	needs += max(0, d.packed[i].Plan(int(size))-d.packed[i].Bytes())
 	k := d.batches.kept
-	if p.packs = k.cache.Grown()+needs <= k.forms.leaves() && m.ledger.admitDrawing(needs, false); !p.packs {
-		return nil
+	p.packs = p.packs && k.cache.Grown()+needs <= k.forms.leaves()
+	to, err := []byte(nil), error(nil)
+	ok := (p.packs || p.toDisk) && m.ledger.admitDrawing(needs, false)
+	if ok {
+		d.charged += needs
+		to, err = m.grow(&d.packed[i], int(size))
 	}
-	d.charged += needs
-	to, err := m.grow(&d.packed[i], int(size))
-	if p.packs = err == nil; !p.packs {
+	if !ok || err != nil {
+		p.packs, p.toDisk = false, false
 		return nil
 	}
 	d.packing[i] = decode.Packing{To: to}
@@ -148,11 +151,22 @@ func (d *drawer) packs(i int, l *load) *decode.Packing {
 // keepPacked keeps a sample as it was packed, if it has such a form.
 func (d *drawer) keepPacked(l *load, made *decode.Packing) {
 	k, p := d.batches.kept, &l.sample
-	if made == nil || made.Err != nil {
+	if made == nil {
+		return
+	}
+	if made.Err != nil {
+		if p.toDisk {
+			k.disk.tried(p.id)
+		}
 		return
 	}
 	k.rates.wasPacked(len(p.data), made.Size)
-	k.cache.Replace(p.id, stampOf(p.seen), made.To[:made.Size], k.forms.mayGrow(p.mix))
+	if p.packs {
+		k.cache.Replace(p.id, stampOf(p.seen), made.To[:made.Size], k.forms.mayGrow(p.mix))
+	}
+	if p.toDisk {
+		k.disk.keep(p.id, p.seen, made.To[:made.Size])
+	}
 }
 
 // begin requests permission to write into the slots of some loads, as load.beginWriting does, and returns those that may be drawn.

@@ -142,7 +142,7 @@ func (f *forms) choose(disk float64) (mix, float64) {
 	if plain == 0 || f.packable == 0 {
 		return mix{}, plain
 	}
-	now := f.rates.measure(float64(o.drawers()), f.readsFree())
+	now := f.rates.measure(float64(o.drawers()), f.readsFree(), true)
 	now.larger = 1 + f.packable*(now.larger-1)
 	m := plain
 	if plain == 1 {

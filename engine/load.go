@@ -42,6 +42,7 @@ type load struct {
 // A loader reads samples from storage and judges them. *sample.Loader is one.
 type loader interface {
 	Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) (data []byte, read int64, seen dataset.Identity, err error)
+	PackedPart(epoch int, id int64) (first int64, part dataset.Part)
 	Judge(id int64, data []byte) (head decode.Header, height, width int, err error)
 }
 

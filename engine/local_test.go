@@ -19,6 +19,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/tier"
@@ -272,6 +273,63 @@ func TestPackedBesideALocalCache(t *testing.T) {
 		}
 		if s := e.Stats().Forms; s.Samples > 0 != c.packs || s.Drawn > 0 != c.packs {
 			t.Errorf("%s: %+v", what, s)
+		}
+	}
+}
+
+// TestPackedOnDisk: a disk with room for more than all files keeps samples packed as well, as many as there is room for, and
+// batches show the same pixels of them: of crops, after a restart, and after all that is on the disk was damaged.
+func TestPackedOnDisk(t *testing.T) {
+	for _, c := range []struct{ memory, disk, least float64 }{{0, 4, 1}, {0.25, 4, 1}, {0, 2, 0.2}} {
+		what := fmt.Sprintf("%v in memory, %v on disk", c.memory, c.disk)
+		dir := jpegDir(t, farSamples)
+		ds, all := openDataset(t, dir), int64(0)
+		for i := range farSamples {
+			all += ds.Stat(i).Size
+		}
+		d := newFarOf(t, dir, all/farSamples)
+		crops := func(o *Options) {
+			o.CacheForm, o.Transform.Mode, o.Transform.CropRatio = FormPacked, resample.RandomResizedCrop, resample.DefaultCropRatio
+			o.Transform.Height, o.Transform.Width, o.Transform.CropArea = 32, 32, [2]float64{0.1, 0.5}
+		}
+		plain := start(t, d.dir, caching(cache.None, 0), crops, func(o *Options) { o.CacheForm, o.Epochs = FormEncoded, 20 })
+		check := func(e *Engine, epoch int) DiskFormStats {
+			t.Helper()
+			before := e.Stats().Forms.Disk.Read
+			_, got := d.epoch(t, e, epoch)
+			if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
+			}
+			if l := e.Stats().Storage.Local; l.Used > l.Limit || l.NotKept > 0 {
+				t.Errorf("%s: %+v", what, l)
+			}
+			s := *e.Stats().Forms.Disk
+			s.Read -= before
+			return s
+		}
+		far := d.open(t, c.disk)
+		e := d.engine(t, far, c.memory, crops)
+		check(e, 0)
+		s := check(e, 1)
+		if kept := float64(s.Kept); kept < c.least*(1-c.memory)*farSamples/2 || (s.Share < 1) != (c.least < 1) || s.Read == 0 {
+			t.Errorf("%s: %+v", what, s)
+		}
+		e.Close()
+		far.Close()
+
+		far = d.open(t, c.disk)
+		e = d.engine(t, far, c.memory, crops)
+		if s := check(e, 2); s.Read == 0 {
+			t.Errorf("%s: after a restart, %+v", what, s)
+		}
+		for _, name := range d.files(t) {
+			damageAt(t, name, 0.5)
+		}
+		if s := check(e, 3); s.Read > 0 || e.Stats().Storage.Local.Damaged == 0 {
+			t.Errorf("%s: after damage, %+v", what, s)
+		}
+		if s := check(e, 4); s.Read == 0 {
+			t.Errorf("%s: an epoch after damage, %+v", what, s)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (f *fetched) work() work {
 	switch {
 	case f.packed:
 		return unpacking
-	case f.packs:
+	case f.packs || f.toDisk:
 		return packing
 	}
 	return decoding
@@ -119,16 +119,19 @@ type measured struct {
 	packing         float64 // seconds more that it takes to pack it
 	larger          float64 // the size of a packed sample, as a multiple of the encoded
 	reading         float64 // seconds of the storage, a sample that is read; 0: none
+	storage         float64 // the same, a sample that is drawn
 	known           bool    // reading and encoded are not guessed
 	guessed         bool    // some of the rest is
 }
 
-// measure sums up what was measured. Some drawers did the work, and reads may be free, of time.
-func (r *rates) measure(drawers float64, free bool) (m measured) {
+// measure sums up what was measured, and may forget half of it. Some drawers did the work, and reads may be free, of time.
+func (r *rates) measure(drawers float64, free, forget bool) (m measured) {
 	m.larger = r.larger()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.forget()
+	if forget {
+		defer r.forget()
+	}
 	if r.drawn[decoding].n < leastMeasured {
 		return m
 	}
@@ -147,6 +150,7 @@ func (r *rates) measure(drawers float64, free bool) (m measured) {
 		if r.starved.Seconds() < littleWaiting*all.Seconds() {
 			m.reading /= 2 // or less: it is measured anew with more packed
 		}
+		m.storage = m.reading * float64(r.read) / float64(r.drawn[decoding].n+r.drawn[unpacking].n+r.drawn[packing].n)
 	}
 	return m
 }

@@ -29,8 +29,9 @@ type fetched struct {
 	data      []byte
 	mask      catalog.Mask // if it is one
 	head      decode.Header
-	packed    bool // data came packed from memory
+	packed    bool // data came packed from memory, or from the disk
 	packs     bool // it is to be packed for there
+	toDisk    bool // it is to be packed for the disk
 	mix       mix  // as part of which it is
 	entries   bool // entry points are used or made
 	transform resample.Transform
@@ -159,6 +160,7 @@ func (l *load) verdict(err error) error {
 	if damaged := p.packed && fault.Of(err) == fault.File; damaged || errors.Is(err, decode.ErrPart) {
 		if damaged { // not the file, which is read again
 			all.kept.cache.Drop(p.id)
+			all.kept.disk.drop(p.id)
 		}
 		if err = l.obtain(p.id, p.status, true); err == nil {
 			err = l.drawOne()

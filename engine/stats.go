@@ -107,6 +107,16 @@ type FormStats struct {
 	Samples     int64   `json:"samples"`      // packed, in memory now
 	Grown       int64   `json:"extra_bytes"`  // what these take beyond what their files would
 	Drawn       int64   `json:"drawn"`        // packed samples that were decoded
+
+	Disk *DiskFormStats `json:"local_cache,omitempty"` // of a local cache that may keep packed samples beside files
+}
+
+// DiskFormStats says in which form samples are kept in the local cache. Counts are since the mount.
+type DiskFormStats struct {
+	Share  float64 `json:"packed_share"` // of the samples, that there is room for beside all files
+	Reason string  `json:"reason"`       // in words, for what is done now
+	Kept   int64   `json:"kept"`         // packed samples that were given to it
+	Read   int64   `json:"read"`         // packed samples that came from it
 }
 
 // ShardStats says where a shard is read in order.
@@ -283,6 +293,7 @@ func (e *Engine) Stats() Stats {
 			Reserved: c.Reserved, MaxReserved: c.MaxReserved, Locked: true})
 	}
 	s.Plans, s.Forms = e.kept.keeper.stats(), e.kept.forms.stats()
+	s.Forms.Disk = e.kept.disk.stats()
 	s.Storage.Store, s.Storage.Local = e.catalog.Dataset.Requests(), e.catalog.Dataset.LocalCache()
 	if e.kept.pages != nil {
 		p := e.kept.pages.Stats()

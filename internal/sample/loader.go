@@ -90,6 +90,25 @@ func (l *Loader) front(id int64) int64 {
 	return decode.PackedFront(l.ds.Size(int(id), true))
 }
 
+// leastOfDisk is how many bytes must be skipped for two reads of a local disk to beat one.
+const leastOfDisk = 64 << 10
+
+// PackedPart says how the packed form of a sample is read that is not stored so: its first bytes, and then the part of
+// which these show that it is needed; 0: all at once, as that would skip too little.
+func (l *Loader) PackedPart(epoch int, id int64) (first int64, part dataset.Part) {
+	l.epoch, l.id = epoch, id
+	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
+	indexed := l.ds.Stat(int(id))
+	if height == 0 || !indexed.Known() {
+		return 0, nil
+	}
+	t := l.transform.Choose(epoch, id, height, width)
+	if _, _, shown, _ := t.Source(); indexed.Size/int64(height)*int64(height-shown) < leastOfDisk {
+		return 0, nil
+	}
+	return decode.PackedFront(l.ds.Size(int(id), true)), l.part
+}
+
 // reach is how far into its file a JPEG or a packed image is read where one read up to there is likely to do: to the end
 // of the last row of its crop, by its entry points, or with a margin by its share of the rows. 0: that skips too little,
 // or is not known.

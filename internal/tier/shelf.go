@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -85,6 +86,11 @@ func (s *shelf) openFile(path string, flags int) (int, error) {
 // look reads a part of an extent, which is then used, or removed if doomed says so of what came of the read. found is
 // false if there is none for the key, of any version.
 func (s *shelf) look(k Key, p []byte, offset int64, doomed func(error) bool) (found bool, err error) {
+	return s.visit(k, doomed, func(fd int, size int64) error { return s.read(fd, k, p, offset, size) })
+}
+
+// visit has an extent read by a function that gets its file, which has so many bytes. What becomes of it is as of look.
+func (s *shelf) visit(k Key, doomed func(error) bool, read func(fd int, size int64) error) (found bool, err error) {
 	fd, err := s.openFile(k.name(), unix.O_RDONLY)
 	if err != nil {
 		return false, err
@@ -92,7 +98,7 @@ func (s *shelf) look(k Key, p []byte, offset int64, doomed func(error) bool) (fo
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
-		err = s.read(fd, k, p, offset, st.Size)
+		err = read(fd, st.Size)
 	}
 	if doomed(err) {
 		s.drop(fd, k)
@@ -109,24 +115,68 @@ func (s *shelf) read(fd int, k Key, p []byte, offset, size int64) error {
 	if file == nil {
 		file = aligned(unit + readBytes)
 	}
-	header, data := file[:unit], file[unit:]
-	if offset < chunkBytes { // one read for both
-		header = file[:min(unit+readBytes, unit+roundUp(offset+int64(len(p)), chunkBytes), size)]
+	n, there, err := s.begin(fd, k, file, offset, int64(len(p)), size)
+	if err == nil && offset+int64(len(p)) > n {
+		err = errDamaged
 	}
-	if err := readFull(fd, header, 0); err != nil {
-		return err
-	}
-	n, err := check(file[:unit], k, size)
 	if err != nil {
 		return err
 	}
-	if offset+int64(len(p)) > n {
-		return errDamaged
+	return s.copy(fd, file, there, n, p, offset)
+}
+
+// errNoMemory means that the caller has none for an extent.
+var errNoMemory = errors.New("no memory for an extent")
+
+// Part says which bytes of an object are needed besides the first ones, head, of all size; not ok: all.
+type Part func(head []byte, size int64) (from, to int64, ok bool)
+
+// readPart reads the first bytes of an extent, and then the part of which the caller says that it is needed. grow returns memory for all n bytes of the extent.
+func (s *shelf) readPart(fd int, k Key, first, size int64, grow func(n int) []byte, part Part) (p []byte, read int64, err error) {
+	file := <-s.readers
+	defer func() { s.readers <- file }()
+	if file == nil {
+		file = aligned(unit + readBytes)
 	}
+	n, there, err := s.begin(fd, k, file, 0, first, size)
+	if err != nil {
+		return nil, 0, err
+	}
+	if p = grow(int(n)); cap(p) < int(n) {
+		return nil, 0, errNoMemory
+	}
+	p, first = p[:n], min(first, n)
+	if err := s.copy(fd, file, there, n, p[:first], 0); err != nil || first == n {
+		return p, n, err
+	}
+	from, to, ok := part(p[:first], n)
+	if from, to = max(from, first), min(to, n); !ok {
+		from, to = first, n
+	}
+	to = max(from, to)
+	return p, first + to - from, s.copy(fd, file, 0, n, p[from:to], from)
+}
+
+// begin reads the header of an extent into the beginning of file, and checks it. Where length bytes from an offset on begin
+// in the first chunk, as many of these as there is room for follow. It returns the size of the extent, and of what follows.
+func (s *shelf) begin(fd int, k Key, file []byte, offset, length, size int64) (n, there int64, err error) {
+	header := file[:unit]
+	if offset < chunkBytes { // one read for both
+		header = file[:min(unit+readBytes, unit+roundUp(offset+length, chunkBytes), size)]
+	}
+	if err = readFull(fd, header, 0); err == nil {
+		n, err = check(file[:unit], k, size)
+	}
+	return n, int64(len(header) - unit), err
+}
+
+// copy copies a part of an extent of n bytes, of which file has the header, and the first bytes that are there.
+func (s *shelf) copy(fd int, file []byte, there, n int64, p []byte, offset int64) error {
+	data := file[unit:]
 	for len(p) > 0 {
 		from := offset / chunkBytes * chunkBytes
 		to := min(from+readBytes, roundUp(offset+int64(len(p)), chunkBytes), n)
-		if from > 0 {
+		if from > 0 || to > there {
 			if err := readFull(fd, data[:roundUp(to-from, unit)], unit+from); err != nil {
 				return err
 			}

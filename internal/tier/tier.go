@@ -106,9 +106,15 @@ func (t *Tier) MemoryBytes() int64 {
 
 // get reads a part of an extent; false: the tier does not have it.
 func (t *Tier) get(k Key, p []byte, offset int64) bool {
+	return t.got(k, func(fd int, size int64) error { return t.shelf.read(fd, k, p, offset, size) })
+}
+
+// got is get with a function that reads from the extent's file, which has so many bytes.
+func (t *Tier) got(k Key, read func(fd int, size int64) error) bool {
 	// One of another version stays until the store has shown which version is the present one.
-	found, err := t.shelf.look(k, p, offset, func(err error) bool { return err != nil && err != errVersion })
-	if found && err != nil && err != errVersion {
+	doomed := func(err error) bool { return err != nil && err != errVersion && err != errNoMemory }
+	found, err := t.shelf.visit(k, doomed, read)
+	if found && doomed(err) {
 		t.damaged.Add(1)
 		t.opts.Logger.Debug("extent removed", "extent", k.name(), "reason", err)
 	}

@@ -31,6 +31,22 @@ func (t *Tier) Get(o *Object, p []byte) bool {
 	return true
 }
 
+// GetPart reads an object whose size only the tier knows, of at most ExtentBytes, into the memory that grow returns for
+// all of it: first bytes, and then the part of which these say that it is needed, each at its offset. It returns how many
+// bytes it read; false: the tier does not have the object, or grow has refused.
+func (t *Tier) GetPart(o *Object, first int64, grow func(n int) []byte, part Part) (p []byte, read int64, ok bool) {
+	k := NewKey(o.Name, o.Version, 0)
+	ok = t.got(k, func(fd int, size int64) (err error) {
+		p, read, err = t.shelf.readPart(fd, k, first, size, grow, part)
+		return err
+	})
+	if ok {
+		t.hits.Add(1)
+		t.hitBytes.Add(read)
+	}
+	return p, read, ok
+}
+
 // Put has an object kept. Its bytes are copied, and written later; if too many wait for that, it is not kept.
 func (t *Tier) Put(o *Object, data []byte) {
 	for _, x := range o.piecesOf(0, o.Size) {

@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// diskForms have a local cache that has room for a whole dataset, and for more, keep samples packed beside their files, and
+// read them in this form. No hit depends on what is packed, and when: of all other samples, the disk has the files.
+//
+// A nil diskForms keeps and reads nothing.
+type diskForms struct {
+	packed *dataset.Packed
+	budget Budget
+	rates  *rates
+	alone  bool // nothing else decides by these rates
+	fits   mix  // the samples that there is room for
+
+	there []atomic.Uint64 // a bit for each sample that was seen there, or that packing was tried of
+	kept  atomic.Int64    // packed samples that were given to the disk
+	read  atomic.Int64    // that came from it
+
+	mu   sync.Mutex
+	left int // samples until it is decided anew
+	now  diskForm
+}
+
+// A diskForm is what is done now.
+type diskForm struct {
+	packs  float64 // the share of those that are not packed yet that an epoch packs
+	reads  bool    // packed samples are read, rather than their files
+	reason string
+}
+
+const (
+	// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple of its file: larger ones
+	// are not kept.
+	mostLarger = 1.5
+	// mostSlower is how much longer an epoch may take because it packs.
+	mostSlower = 0.25
+	// decideAfter is after how many samples it is decided anew.
+	decideAfter = 256
+)
+
+// openDiskForms returns nil if the dataset has no such local cache, or samples are to stay as they are.
+func openDiskForms(c Budget, k *kept, m *memory) *diskForms {
+	p, n := c.packedOnDisk(), c.Options.Samples
+	if p == nil || !m.ledger.reserve(useIndex, n/8+8) {
+		return nil
+	}
+	d := &diskForms{packed: p, budget: c, rates: k.rates, alone: k.forms == nil, there: make([]atomic.Uint64, n/64+1)}
+	all := int64(0)
+	for id := range n {
+		if d.may(id) {
+			cost, _ := dataset.PackedCost(c.mostPacked(id))
+			all += cost
+		}
+	}
+	d.fits.packed = min(1, float64(p.Spare())/float64(max(1, all)))
+	return d
+}
+
+// packedOnDisk is what the local cache can keep packed.
+func (c Budget) packedOnDisk() *dataset.Packed {
+	if o := c.Options; o.CacheForm == FormEncoded || o.DecodeOnDevice || o.NVJPEG != "" {
+		return nil
+	}
+	return c.Dataset.KeptPacked(decode.Version())
+}
+
+// mostPacked is the most bytes that a packed sample may have on the disk.
+func (c Budget) mostPacked(id int64) int64 {
+	return int64(mostLarger * float64(c.encodedSize(int(id))))
+}
+
+// may says whether a sample can be packed there at all.
+func (d *diskForms) may(id int64) bool {
+	ds := d.budget.Dataset
+	return ds.InStore(int(id)) && sample.CostOf(ds, int(id)) == shard.Encoded
+}
+
+// wants says whether a sample that an epoch reads is to be packed for the disk.
+func (d *diskForms) wants(epoch int, id int64) bool {
+	if d == nil || !d.fits.packs(id) || !d.may(id) || d.there[id/64].Load()>>(id%64)&1 != 0 {
+		return false
+	}
+	share := mix{packed: d.decide(epoch).packs}
+	return share.packs(id + int64(epoch)) // others in each epoch
+}
+
+// load reads a packed sample, or what an epoch shows of it; false: it is not there, or its file is to be read.
+func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64, seen dataset.Identity, ok bool) {
+	if d == nil || !d.fits.packs(id) || !d.may(id) || !d.decide(epoch).reads {
+		return nil, 0, unknownIdentity, false
+	}
+	first, part := l.loader.PackedPart(epoch, id)
+	data, read, seen, ok = d.packed.Load(l.batches.ctx, int(id), first, l.input.grow, part)
+	if ok {
+		d.tried(id)
+		d.read.Add(1)
+	}
+	return data, read, seen, ok
+}
+
+// keep gives a sample to the disk that was packed.
+func (d *diskForms) keep(id int64, seen dataset.Identity, packed []byte) {
+	if _, ok := dataset.PackedCost(int64(len(packed))); ok && int64(len(packed)) <= d.budget.mostPacked(id) {
+		d.packed.Keep(int(id), seen, packed)
+		d.kept.Add(1)
+	}
+	d.tried(id)
+}
+
+// tried has a sample not be packed again.
+func (d *diskForms) tried(id int64) { d.there[id/64].Or(1 << (id % 64)) }
+
+// drop removes a sample that is damaged.
+func (d *diskForms) drop(id int64) {
+	if d != nil {
+		d.packed.Drop(int(id))
+		d.there[id/64].And(^uint64(1 << (id % 64)))
+	}
+}
+
+// decide says what is done in an epoch.
+func (d *diskForms) decide(epoch int) diskForm {
+	o := d.budget.Options
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left--; d.left >= 0 {
+		return d.now
+	}
+	d.left = decideAfter
+	if d.now = (diskForm{1, true, "packed, as asked for"}); o.CacheForm == FormAuto {
+		now := d.rates.measure(float64(o.drawers()), false, d.alone)
+		d.now = besideFiles(now, float64(o.drawers()), float64(o.Epochs-1-epoch))
+	}
+	return d.now
+}
+
+// besideFiles is what is done with so many epochs to come. Samples are packed where that takes no time, as drawers wait for
+// storage, or no more time than it saves until the end.
+func besideFiles(now measured, drawers, epochs float64) diskForm {
+	gain, storage := now.encoded-now.packed, now.storage*drawers
+	switch {
+	case !now.known:
+		return diskForm{reads: true, reason: "encoded, until it is measured what takes longer"}
+	case gain <= 0:
+		return diskForm{reason: "encoded, as packed samples are not decoded faster"}
+	case now.encoded+now.packing <= storage:
+		return diskForm{packs: 1, reason: "packed while processors wait for storage, and read as they are"}
+	case now.encoded <= storage:
+		return diskForm{reason: "encoded, as samples wait for storage rather than for processors"}
+	case now.packing > epochs*gain:
+		return diskForm{reads: true, reason: "packed where they are, as packing takes more than the epochs to come would save"}
+	}
+	return diskForm{min(1, mostSlower*now.encoded/now.packing), true, "packed, as samples wait for processors rather than for storage"}
+}
+
+// stats says what the disk keeps in which form, and why; nil: it is not asked to pack.
+func (d *diskForms) stats() *DiskFormStats {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &DiskFormStats{Share: d.fits.packed, Reason: d.now.reason, Kept: d.kept.Load(), Read: d.read.Load()}
+}
