@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -36,8 +37,9 @@ type keeper struct {
 	asked   int64              // number of calls of Keep
 	working *workspace         // of the plan being computed
 	wake    chan struct{}      // a plan was requested
-	closing chan struct{}
 	wait    sync.WaitGroup
+	ctx     context.Context // ends when the keeper closes
+	cancel  context.CancelCauseFunc
 }
 
 // A planCost is what a plan takes, in bytes.
@@ -74,8 +76,9 @@ func newKeeper(c Budget, s shares, l *ledger, busy func() bool) *keeper {
 	k := &keeper{
 		window: readHere / 2 * s.choices(), shares: s, planCost: planCost{s.choices() * keep.Size(c.Plan), s.needs(c)},
 		busy: busy, pause: firstPause, ledger: l, log: o.Logger,
-		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1), closing: make(chan struct{}),
+		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1),
 	}
+	k.ctx, k.cancel = context.WithCancelCause(context.Background())
 	k.choose = func(epoch int, w keep.Workspace) (*plan, error) { return s.choose(c, epoch, k.memoryOf(epoch-1), w) }
 	k.most = int(max(leastPlans, min(mostPlans, l.limit/planShare/k.bytes)))
 	k.want(0)
@@ -154,7 +157,7 @@ func (k *keeper) want(epoch int) *keptEpoch {
 	e := k.epochs[epoch]
 	if e == nil {
 		e = &keptEpoch{epoch: epoch}
-		if epoch >= k.last || k.isClosed() {
+		if epoch >= k.last || k.ctx.Err() != nil {
 			return e
 		}
 		if len(k.epochs)-k.held >= mostWanted {
@@ -191,7 +194,7 @@ func (k *keeper) next() (best *keptEpoch) {
 			best = e
 		}
 	}
-	if best == nil || k.isClosed() {
+	if best == nil || k.ctx.Err() != nil {
 		return nil
 	}
 	if k.held >= k.most {
@@ -244,7 +247,7 @@ func (k *keeper) run() {
 			again = time.After(k.pause)
 		}
 		select {
-		case <-k.closing:
+		case <-k.ctx.Done():
 			return
 		case <-again:
 		case <-wake:
@@ -264,9 +267,10 @@ func (k *keeper) compute(e *keptEpoch) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.working = nil
+	w.end(nil)
 	close(w.done)
 	switch {
-	case err == nil && !k.isClosed() && k.epochs[e.epoch] == e:
+	case err == nil && k.ctx.Err() == nil && k.epochs[e.epoch] == e:
 		e.plan = made
 		k.held++
 		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", made.memory.Count(), "packed", made.mix.packed, "on disk", made.disk.Count(), "seconds", time.Since(began).Seconds())
@@ -325,31 +329,14 @@ func (k *keeper) stats() (s PlanStats) {
 	return s
 }
 
-func (k *keeper) isClosed() bool {
-	select {
-	case <-k.closing:
-		return true
-	default:
-		return false
-	}
-}
-
 // close aborts the plan being computed and gives all memory back. Later calls of Keep
 // report that nothing is known.
 func (k *keeper) close() {
 	if k == nil {
 		return
 	}
-	k.mu.Lock()
-	if !k.isClosed() {
-		close(k.closing)
-	}
-	if k.working != nil {
-		k.working.end(errPlanningEnds)
-	}
-	k.mu.Unlock()
+	k.cancel(errPlanningEnds)
 	k.wait.Wait()
-
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ledger.release(useIndex, int64(k.held)*k.bytes)

@@ -279,7 +279,7 @@ type stopper struct {
 func (s *stopper) Err() error {
 	if s.steps.Add(1) == s.at {
 		close(s.there)
-		for s.ended.Load() == nil {
+		for s.ctx.Err() == nil {
 			runtime.Gosched()
 		}
 	}
@@ -457,7 +457,7 @@ func TestPlanningRestsInTheKernelToo(t *testing.T) {
 		}
 		return false
 	}
-	w = newWorkspace(&keeper{ledger: l, busy: busy})
+	w = newWorkspace(&keeper{ledger: l, busy: busy, ctx: t.Context()})
 	memory, err := w.Take(256 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -474,7 +474,7 @@ func TestPlanningRestsInTheKernelToo(t *testing.T) {
 	if rests == taking {
 		t.Error("it never looked while the memory was given back")
 	}
-	w = newWorkspace(&keeper{ledger: l, busy: busy})
+	w = newWorkspace(&keeper{ledger: l, busy: busy, ctx: t.Context()})
 	end = rests + 1
 	if _, err := w.Take(256 << 20); !errors.Is(err, errGaveWay) {
 		t.Errorf("ended while taking memory: %v", err)

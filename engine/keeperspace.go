@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,13 +22,16 @@ var (
 type workspace struct {
 	keeper *keeper
 	held   atomic.Int64 // bytes
-	ended  atomic.Pointer[error]
-	done   chan struct{} // closed once all memory was given back
-	worked time.Time     // time of the last rest
+	ctx    context.Context
+	end    context.CancelCauseFunc // makes Err fail; the first error counts
+	done   chan struct{}           // closed once all memory was given back
+	worked time.Time               // time of the last rest
 }
 
 func newWorkspace(k *keeper) *workspace {
-	return &workspace{keeper: k, done: make(chan struct{}), worked: time.Now()}
+	w := &workspace{keeper: k, done: make(chan struct{}), worked: time.Now()}
+	w.ctx, w.end = context.WithCancelCause(k.ctx)
+	return w
 }
 
 const (
@@ -101,8 +105,8 @@ const (
 
 // Err reports whether to stop, after a rest if one is due.
 func (w *workspace) Err() error {
-	if err := w.ended.Load(); err != nil {
-		return *err
+	if err := context.Cause(w.ctx); err != nil {
+		return err
 	}
 	w.rest()
 	return nil
@@ -114,12 +118,9 @@ func (w *workspace) rest() {
 	if now.Sub(w.worked) <= slice {
 		return
 	}
-	for n := 0; n < naps && w.ended.Load() == nil && w.keeper.busy(); n++ {
+	for n := 0; n < naps && w.ctx.Err() == nil && w.keeper.busy(); n++ {
 		time.Sleep(nap)
 		now = time.Now()
 	}
 	w.worked = now
 }
-
-// end makes Err fail. The first error counts.
-func (w *workspace) end(err error) { w.ended.CompareAndSwap(nil, &err) }
