@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -128,19 +129,15 @@ func (w *gpuWorker) make(hands []*load) {
 			fetched = append(fetched, l)
 		}
 	}
-	var failed error
-	if all.opts.NVJPEG != "" {
-		failed = w.makeByNVJPEG(fetched)
-	} else {
-		made, err := w.makeOnDevice(fetched)
-		if err != nil {
-			all.device.decodingFailed(err)
+	made, failed := w.makeOnDevice(fetched)
+	if all.opts.NVJPEG == "" { // processors make what the GPU has not made
+		if failed != nil {
+			all.device.decodingFailed(failed)
 		} else if made == 0 {
 			all.device.share.rest() // there is no room, or nothing is of a kind that the GPU decodes
 		}
-		if made > 0 {
+		if failed = nil; made > 0 {
 			all.device.share.deviceTook(began, made)
-			all.meter.decoded(JPEGStats{GPU: int64(made)})
 		}
 	}
 	handedBack := false
@@ -184,27 +181,48 @@ func (w *gpuWorker) takes(l *load) bool {
 }
 
 // makeOnDevice makes samples on the GPU, at once if there is room for that, and notes which. How
-// many is 0 if the GPU has no room, or decodes none of them. After an error, the staging buffer
-// stays as it is until the engine ends, since a lost GPU may still use it.
+// many is 0 if the GPU has no room, or decodes none of them; for nvJPEG, the error is errNoRoom then, or errUnplanned. After an
+// error, the staging buffer stays as it is until the engine ends, since a lost GPU may still use it.
 func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 	defer catch(&err)
+	all, few := w.batches, fewOnDevice
+	nvjpeg := all.opts.NVJPEG != ""
+	if nvjpeg {
+		few = 1
+	}
 	for most := len(of); len(of) > 0; {
+		if nvjpeg {
+			if lost := all.device.gpu.Stats().Lost; lost != nil {
+				return made, lost
+			}
+			if all.device.share.hanging.Load() > 0 { // one more call would keep one more batch's memory
+				return made, errHangs
+			}
+		}
 		in := w.holdSlot()
 		n := min(most, len(of))
 		plan, on, rest := w.planOnDevice(of[:n], in)
 		done := 0
 		if plan != nil {
 			done, err = w.runOnDevice(plan, on, in)
+			all.meter.decoded(JPEGStats{GPU: int64(done)})
+		} else if nvjpeg {
+			err = errUnplanned
 		}
 		release(in)
+		if errors.Is(err, gpu.ErrLost) {
+			all.device.share.off.Store(true) // it may use the staging buffer forever
+		}
 		full := errors.Is(err, errNoRoom) || errors.Is(err, gpu.ErrFull)
 		switch {
 		case err == nil:
 			made, of = made+done, append(rest, of[n:]...)
-		case (full || errors.Is(err, gpu.ErrMemory)) && len(on) > fewOnDevice: // there may be room for fewer
+		case (full || errors.Is(err, gpu.ErrMemory)) && len(on) > few: // there may be room for fewer
 			most, err = len(on)/2, nil
-		case full:
+		case full && !nvjpeg:
 			return made, nil
+		case errors.Is(err, gpu.ErrFull):
+			return made, fmt.Errorf("%w: %w", errNoRoom, err)
 		default:
 			return made, err
 		}

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/gpu"
 )
 
 // With Options.NVJPEG, the file alone decides which decoder makes a sample's pixels, as they differ: nvJPEG, at full size, unless decode.Ordinary
@@ -41,7 +39,7 @@ func (l *load) isForNVJPEG() bool {
 // drawOne makes the pixels of the sample that was fetched, whichever way that is to be done.
 func (l *load) drawOne() error {
 	if l.isForNVJPEG() {
-		if err := l.gpu.makeByNVJPEG([]*load{l}); err != nil || l.sample.made {
+		if _, err := l.gpu.makeOnDevice([]*load{l}); err != nil || l.sample.made {
 			return err
 		}
 	}
@@ -66,48 +64,5 @@ func (l *load) prepareToDraw() error {
 			err = l.plan()
 		}
 	}
-	return err
-}
-
-// makeByNVJPEG makes those samples that nvJPEG does not refuse. The error is errNoRoom if there is no memory for that now.
-func (w *gpuWorker) makeByNVJPEG(of []*load) (err error) {
-	defer catch(&err)
-	for most := len(of); len(of) > 0; {
-		if lost := w.batches.device.gpu.Stats().Lost; lost != nil {
-			return lost
-		}
-		if w.batches.device.share.hanging.Load() > 0 { // one more call would keep one more batch's memory
-			return errHangs
-		}
-		in := w.holdSlot()
-		plan, on, _ := w.planOnDevice(of[:min(most, len(of))], in)
-		err := errUnplanned
-		if plan != nil {
-			err = w.runForNVJPEG(plan, on, in)
-		}
-		release(in)
-		switch {
-		case err == nil:
-			of = of[len(on):]
-		case len(on) > 1 && (errors.Is(err, gpu.ErrMemory) || errors.Is(err, errNoRoom)): // there may be room for fewer
-			most = len(on) / 2
-		default:
-			return err
-		}
-	}
-	return nil
-}
-
-// runForNVJPEG runs a plan.
-func (w *gpuWorker) runForNVJPEG(plan *gpu.Plan, on []*load, in *gpu.Slot) error {
-	all := w.batches
-	made, err := w.runOnDevice(plan, on, in)
-	if errors.Is(err, gpu.ErrFull) {
-		return fmt.Errorf("%w: %w", errNoRoom, err)
-	}
-	if errors.Is(err, gpu.ErrLost) {
-		all.device.share.off.Store(true) // it may use the staging buffer forever
-	}
-	all.meter.decoded(JPEGStats{GPU: int64(made)})
 	return err
 }
