@@ -42,7 +42,7 @@ func perSecond(what figure, n int64, work func(ctx context.Context) error) turn 
 type contender struct {
 	// start gets it ready for its turns. What has to be ended after them, it tells stage.later.
 	start func(ctx context.Context) (turn, error)
-	// optional contenders may fail to start: rows that need one of them say why instead.
+	// optional contenders may fail: rows that need one of them say why instead.
 	optional bool
 }
 
@@ -151,6 +151,10 @@ func (s *stage) takeTurns(ctx context.Context, c contest) (r results, err error)
 				continue
 			}
 			f, err := turns[i](ctx)
+			if err != nil && c.contenders[i].optional && ctx.Err() == nil {
+				r[i].missing, turns[i] = err, nil
+				continue
+			}
 			if err != nil {
 				return r, err
 			}

@@ -55,6 +55,24 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestFailedTurn: an optional contender whose turn fails takes no more of them, and has no figures.
+func TestFailedTurn(t *testing.T) {
+	b := &stage{rounds: 3, progress: progress{out: io.Discard}}
+	turns := 0
+	fails := ready(func(context.Context) (figures, error) {
+		if turns++; turns == 2 {
+			return nil, errors.New("out of memory")
+		}
+		return figures{rate: 1}, nil
+	})
+	fails.optional = true
+	c := contest{contenders: []contender{fails}, rows: func(r results) []row { return []row{r.row("it", rate, 0)} }}
+	rows, err := b.hold(t.Context(), c)
+	if err != nil || turns != 2 || !strings.Contains(rows[0].String(), "skipped: out of memory") {
+		t.Errorf("%v after %d turns: %v", rows, turns, err)
+	}
+}
+
 func TestSeries(t *testing.T) {
 	var x []float64
 	for i := range 200 {

@@ -17,9 +17,12 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
+// daliEpochs is after how many epochs DALI's own memory has nearly stopped to grow.
+const daliEpochs = 8
+
 // dali is NVIDIA DALI with encoded images, in a control group that has the same storage, and memory
 // for what DALI itself takes and for a page cache of the same size. What it takes is measured first,
-// while the page cache is not its group's.
+// while the page cache is not its group's; it still grows a little after that.
 func (f *field) dali() contender {
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
 		cpus, err := someCPUs(f.s.cpus)
@@ -45,7 +48,7 @@ func (f *field) dali() contender {
 				return err
 			})
 			if err == nil {
-				_, err = c.turn(3 * epoch)
+				_, err = c.turn(daliEpochs * epoch)
 			}
 			return c, err
 		}
@@ -58,7 +61,7 @@ func (f *field) dali() contender {
 		}
 		own, err := group.peakMemory()
 		err = errors.Join(err, dropPages(files), group.limitReads(files, int64(f.s.mb)*1e6),
-			group.limitMemory(own+int64(f.s.cached*float64(f.d.encoded))))
+			group.limitMemory(own+own/16+int64(f.s.cached*float64(f.d.encoded))))
 		if err != nil {
 			return nil, err
 		}

@@ -194,7 +194,7 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 		}
 		if dali >= 0 {
 			rows = append(rows,
-				r.row(where+"encoded, NVIDIA DALI, all in the page cache", rate, dali),
+				r.row(where+"encoded, NVIDIA DALI", rate, dali),
 				r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
 		}
 		gain := r.ratio(where+"ours / Liquid's best mix", rate, own, fastest)

@@ -15,7 +15,7 @@ type results []result
 
 type result struct {
 	rounds  []figures
-	missing error // why it could not start
+	missing error // why it could not start, or go on
 }
 
 // of returns one figure of a contender, in its unit.
