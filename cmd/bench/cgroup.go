@@ -58,7 +58,7 @@ func (g *cgroup) directories() []string {
 }
 
 // inGroup makes a new control group, and a script that runs a program in it, for one contest.
-func (b *bench) inGroup(program string) (g *cgroup, script string, err error) {
+func inGroup(b *bench, program string) (g *cgroup, script string, err error) {
 	g, err = newCgroup(fmt.Sprintf("batchfs-bench-%d-%d", os.Getpid(), len(b.ends)))
 	if err != nil {
 		return nil, "", err

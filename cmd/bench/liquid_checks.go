@@ -33,7 +33,7 @@ func (f *field) dali() contender {
 		if err := errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(f.d.of(inFile)))); err != nil {
 			return nil, err
 		}
-		group, python, err := f.inGroup(f.python)
+		group, python, err := inGroup(f.bench, f.python)
 		if err != nil {
 			return nil, err
 		}

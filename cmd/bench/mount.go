@@ -99,7 +99,7 @@ func (b *bench) training(m mount) contender {
 func (b *bench) train(ctx context.Context, m mount) (*throughput.Training, error) {
 	program := cmp.Or(m.program, b.batchfs)
 	if m.limit != nil {
-		group, inside, err := b.inGroup(program)
+		group, inside, err := inGroup(b, program)
 		if err == nil {
 			err = m.limit(group)
 		}
