@@ -56,9 +56,8 @@ var (
 )
 
 const (
-	panelWidth, panelHeight = 11 * vg.Centimeter, 9 * vg.Centimeter
-	perRow                  = 3 // names in a row of the legend
-	nameHeight              = 16
+	panelWidth, panelHeight = 11 * vg.Centimeter, 8 * vg.Centimeter
+	nameHeight              = 16 // of the legend, which has as many columns as there are panels
 )
 
 // drawn is a list of contests after which a picture is drawn, of panels that exist then.
@@ -81,13 +80,14 @@ func drawPanels(panels []panel, path string) error {
 		}
 		plots = append(plots, drawing)
 	}
-	svg := vgsvg.New(panelWidth*vg.Length(len(plots)), panelHeight)
+	rows := (len(legend.entries) + len(plots) - 1) / len(plots)
+	svg := vgsvg.New(panelWidth*vg.Length(len(plots)), panelHeight+nameHeight*vg.Length(rows))
 	whole := draw.New(svg)
 	whole.FillPolygon(color.White, []vg.Point{{}, {X: whole.Max.X}, whole.Max, {Y: whole.Max.Y}})
 	tiles := draw.Tiles{
 		Rows: 1, Cols: len(plots), PadX: vg.Centimeter, PadLeft: 5, PadRight: 10, PadBottom: 5,
 	}
-	for k, canvas := range plot.Align([][]*plot.Plot{plots}, tiles, legend.drawOn(whole))[0] {
+	for k, canvas := range plot.Align([][]*plot.Plot{plots}, tiles, legend.drawOn(whole, rows))[0] {
 		plots[k].Draw(canvas)
 	}
 	var text bytes.Buffer
@@ -120,12 +120,10 @@ func (l *legend) add(name string, shown ...plot.Thumbnailer) {
 	l.names, l.entries = append(l.names, name), append(l.entries, one)
 }
 
-// drawOn draws the legend at the top, in columns, and returns the rest of the canvas.
-func (l *legend) drawOn(c draw.Canvas) draw.Canvas {
-	rows := (len(l.entries) + perRow - 1) / perRow
-	width := (c.Max.X - c.Min.X) / perRow
+// drawOn draws the legend at the top, in columns of so many rows, and returns the rest of the canvas.
+func (l *legend) drawOn(c draw.Canvas, rows int) draw.Canvas {
 	for k, one := range l.entries {
-		left, down := width*vg.Length(k/rows)+vg.Centimeter, nameHeight*vg.Length(k%rows)+5
+		left, down := panelWidth*vg.Length(k/rows)+vg.Centimeter, nameHeight*vg.Length(k%rows)+5
 		one.Draw(draw.Crop(c, left, 0, 0, -down))
 	}
 	return draw.Crop(c, 0, 0, 0, -nameHeight*vg.Length(rows)-15)

@@ -238,9 +238,9 @@ func (f *field) overTheMix(pictures *[]panel) contest {
 		takes
 		second form
 	}{
-		{curve{name: "encoded and raw, decoded by libraries"}, f.liquid, old, inRaw},
-		{curve{name: "encoded and raw, decoded by batchfs", color: 2}, f.ours, own, inRaw},
-		{curve{name: "encoded and packed, decoded by batchfs", color: 1}, f.ours, own, inPack},
+		{curve{name: "encoded and raw, by libraries"}, f.liquid, old, inRaw},
+		{curve{name: "encoded and raw, by batchfs", color: 2}, f.ours, own, inRaw},
+		{curve{name: "encoded and packed, by batchfs", color: 1}, f.ours, own, inPack},
 	}
 	for _, m := range mixesOf(liquidForms, steps) {
 		f.add(f.liquid(m))
@@ -254,7 +254,7 @@ func (f *field) overTheMix(pictures *[]panel) contest {
 	}})
 	where := f.d.row(f.s.String())
 	return contest{what: where + "over the mix", contenders: f.sides, rows: func(r results) (rows []row) {
-		p := panel{title: f.title(), x: "share of the images that are raw, or packed", y: "images/s"}
+		p := panel{title: f.title(), x: "share of raw, or packed, images", y: "images/s"}
 		for _, line := range lines {
 			measured, model := line.curve, line.curve
 			measured.dots, model.dashed, model.name = true, true, line.name+": model"
