@@ -63,25 +63,25 @@ func peers(_ context.Context, b *bench) ([]contest, error) {
 	}}}, nil
 }
 
-// targetPeers measures batchfs and peers that make batches of images with masks, and of images with boxes.
-func targetPeers(_ context.Context, b *bench) (list []contest, err error) {
+// maskPeers and boxPeers measure batchfs and peers that make batches of images with their targets.
+func maskPeers(_ context.Context, b *bench) ([]contest, error) { return targetPeers(b, "masks") }
+func boxPeers(_ context.Context, b *bench) ([]contest, error)  { return targetPeers(b, "boxes") }
+
+func targetPeers(b *bench, kind string) ([]contest, error) {
 	if err := b.annotate(&b.photos); err != nil {
 		return nil, err
 	}
+	flags := b.photos.targets(kind)
+	args := []string{"--dataset", b.photos.Root(), "--" + kind, flags[len(flags)-1]}
 	n := runtime.NumCPU()
-	for _, t := range []struct{ name, annotations string }{{"masks", b.photos.masks}, {"boxes", b.photos.boxes}} {
-		args := []string{"--dataset", b.photos.Root(), "--" + t.name, t.annotations}
-		peers := []*peer{
-			{name: "PyTorch's DataLoader with torchvision", script: "torchtargets.py", workers: workers(), args: args},
-			{name: "NVIDIA DALI on the CPU", script: "dali.py", workers: []int{n, n + 1, 2 * n}, args: args},
-		}
-		flags := slices.Concat(crops64, b.photos.targets(t.name))
-		sides := twiceBeside(b, flags, peers, "--targets", t.name)
-		list = append(list, contest{what: "images and " + t.name, contenders: sides, rows: func(r results) []row {
-			return besidePeers(r, "batchfs, images and "+t.name, peers)
-		}})
+	list := []*peer{
+		{name: "PyTorch's DataLoader with torchvision", script: "torchtargets.py", workers: workers(), args: args},
+		{name: "NVIDIA DALI on the CPU", script: "dali.py", workers: []int{n, n + 1, 2 * n}, args: args},
 	}
-	return list, nil
+	sides := twiceBeside(b, slices.Concat(crops64, flags), list, "--targets", kind)
+	return []contest{{what: "images and " + kind, contenders: sides, rows: func(r results) []row {
+		return besidePeers(r, "images and "+kind+": batchfs", list)
+	}}}, nil
 }
 
 // workers are the numbers of worker processes to try.

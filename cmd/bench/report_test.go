@@ -36,7 +36,7 @@ func TestChosen(t *testing.T) {
 	if got := names(all); err != nil || strings.Contains(got, "peers") || !strings.Contains(got, "epoch") {
 		t.Errorf("by default %v, %v: peers only when asked for", got, err)
 	}
-	if some, err := chosen("png,peers"); err != nil || names(some) != "png, peers/labels, peers/targets" {
+	if some, err := chosen("png,peers"); err != nil || names(some) != "png, peers/labels, peers/masks, peers/boxes" {
 		t.Errorf("%v, %v", names(some), err)
 	}
 	if some, err := chosen("gpu,gpu/place,png"); err != nil || !strings.HasPrefix(names(some), "png, gpu/place, gpu/") || strings.Count(names(some), "place") != 1 {
