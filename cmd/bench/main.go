@@ -107,7 +107,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.compare, "compare", "", "build batchfs as of this `commit`, and compare with that alone")
 	flag.StringVar(&b.gateway, "gateway", "", "put this `binary` of VersityGW behind the object store of this program")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(scenarios)+
-		"; gpu, remote, cold or liquid for all of that kind")
+		"; targets, cold, peers, liquid, remote or gpu for all of that kind")
 	served := flag.String("serve", "", "only serve this `directory` as an object store until standard input ends")
 	flag.Parse()
 	if *served != "" {

@@ -107,8 +107,8 @@ func besidePeers(r results, name string, list []*peer) []row {
 		rows = append(rows, r.row(p.name, rate, 2+i).noted("%s", p.what))
 	}
 	for i, p := range list {
-		rows = append(rows, r.ratio(name+" / "+p.name, rate, 0, 2+i).wants(p.wanted),
-			r.ratio(name+packed+" / "+p.name, rate, 1, 2+i).wants(p.packed))
+		rows = append(rows, r.ratio(name+" / "+p.name, rate, 0, 2+i).atLeast(p.wanted),
+			r.ratio(name+packed+" / "+p.name, rate, 1, 2+i).atLeast(p.packed))
 	}
 	return rows
 }

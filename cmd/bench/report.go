@@ -37,17 +37,12 @@ func (r row) noted(format string, args ...any) row {
 	return r
 }
 
+// atLeast is a row with a goal, unless that is 0.
 func (r row) atLeast(x float64) row {
-	r.rule, r.goal = "at least", x
-	return r
-}
-
-// wants is a row that has a goal unless it is 0.
-func (r row) wants(x float64) row {
-	if x == 0 {
-		return r
+	if x > 0 {
+		r.rule, r.goal = "at least", x
 	}
-	return r.atLeast(x)
+	return r
 }
 
 func (r row) atMost(x float64) row {
