@@ -68,7 +68,7 @@ func maskPeers(_ context.Context, b *bench) ([]contest, error) { return targetPe
 func boxPeers(_ context.Context, b *bench) ([]contest, error)  { return targetPeers(b, "boxes") }
 
 func targetPeers(b *bench, kind string) ([]contest, error) {
-	if err := b.annotate(&b.photos); err != nil {
+	if err := annotate(b, &b.photos); err != nil {
 		return nil, err
 	}
 	flags := b.photos.targets(kind)

@@ -25,7 +25,7 @@ type pictures struct {
 	images int
 	*dataset.Dataset
 	files []string // in the order of the samples
-	masks string   // a folder, if bench.annotate was called
+	masks string   // a folder, if annotate was called
 	boxes string   // a file, likewise
 }
 

@@ -28,7 +28,7 @@ const aTurn = time.Second
 
 // annotate makes masks of pictures, each with the path of its picture below another folder, and a file of the boxes, as COCO
 // has them, once.
-func (b *bench) annotate(p *pictures) (err error) {
+func annotate(b *bench, p *pictures) error {
 	if p.boxes != "" {
 		return nil
 	}
@@ -95,7 +95,7 @@ func maskEpochs(_ context.Context, b *bench) (list []contest, err error) {
 		{"PNG 2048x1024, random-resized-crop 224, flip, with masks", &b.cityscapes, shuffled(8, trainingCrop...)},
 		{"PNG 2048x1024 in its own size, with masks", &b.cityscapes, shuffled(8, ownSize...)},
 	} {
-		if err := b.annotate(w.p); err != nil {
+		if err := annotate(b, w.p); err != nil {
 			return nil, err
 		}
 		flags, with, gray := warm(w.flags), warm(w.flags, w.p.targets("masks")), warm(w.flags, []string{"--color", "gray"})
@@ -121,7 +121,7 @@ func maskEpochs(_ context.Context, b *bench) (list []contest, err error) {
 
 // boxEpochs compares epochs of images with their boxes with epochs of the images alone, which have labels instead.
 func boxEpochs(_ context.Context, b *bench) ([]contest, error) {
-	if err := b.annotate(&b.photos); err != nil {
+	if err := annotate(b, &b.photos); err != nil {
 		return nil, err
 	}
 	alone := mount{
