@@ -32,8 +32,8 @@ type diskForms struct {
 
 // A diskForm is what is done now.
 type diskForm struct {
-	packs  float64 // the share of those that are not packed yet that an epoch packs
-	reads  bool    // packed samples are read, rather than their files
+	packs  bool // samples that are not packed yet are, as far as rates.affords
+	reads  bool // packed samples are read, rather than their files
 	reason string
 }
 
@@ -41,8 +41,6 @@ const (
 	// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple of its file: larger ones
 	// are not kept.
 	mostLarger = 1.5
-	// mostSlower is how much longer an epoch may take because it packs.
-	mostSlower = 0.25
 	// decideAfter is after how many samples it is decided anew.
 	decideAfter = 256
 )
@@ -89,8 +87,7 @@ func (d *diskForms) wants(epoch int, id int64) bool {
 	if d == nil || !d.fits.packs(id) || !d.may(id) || d.there[id/64].Load()>>(id%64)&1 != 0 {
 		return false
 	}
-	share := mix{packed: d.decide(epoch).packs}
-	return share.packs(id + int64(epoch)) // others in each epoch
+	return d.decide(epoch).packs && (d.budget.Options.CacheForm == FormPacked || d.rates.affords())
 }
 
 // load reads a packed sample, or what an epoch shows of it; false: it is not there, or its file is to be read.
@@ -136,7 +133,7 @@ func (d *diskForms) decide(epoch int) diskForm {
 		return d.now
 	}
 	d.left = decideAfter
-	if d.now = (diskForm{1, true, "packed, as asked for"}); o.CacheForm == FormAuto {
+	if d.now = (diskForm{true, true, "packed, as asked for"}); o.CacheForm == FormAuto {
 		now := d.rates.measure(float64(o.drawers()), false, d.alone)
 		d.now = besideFiles(now, float64(o.drawers()), float64(o.Epochs-1-epoch))
 	}
@@ -153,13 +150,13 @@ func besideFiles(now measured, drawers, epochs float64) diskForm {
 	case gain <= 0:
 		return diskForm{reason: "encoded, as packed samples are not decoded faster"}
 	case now.encoded+now.packing <= storage:
-		return diskForm{packs: 1, reason: "packed while processors wait for storage, and read as they are"}
+		return diskForm{packs: true, reason: "packed while processors wait for storage, and read as they are"}
 	case now.encoded <= storage:
 		return diskForm{reason: "encoded, as samples wait for storage rather than for processors"}
 	case now.packing > epochs*gain:
 		return diskForm{reads: true, reason: "packed where they are, as packing takes more than the epochs to come would save"}
 	}
-	return diskForm{min(1, mostSlower*now.encoded/now.packing), true, "packed, as samples wait for processors rather than for storage"}
+	return diskForm{true, true, "packed, as samples wait for processors rather than for storage"}
 }
 
 // stats says what the disk keeps in which form, and why; nil: it is not asked to pack.

@@ -129,10 +129,14 @@ func (d *drawer) packs(i int, l *load) *decode.Packing {
 	if !p.packs && !p.toDisk {
 		return nil
 	}
+	k := d.batches.kept
+	if d.batches.opts.CacheForm == FormAuto && !k.rates.affords() {
+		p.packs, p.toDisk = false, false
+		return nil
+	}
 	size := decode.PackedBound(p.head, int64(len(p.data)), decode.ForMemory)
 	needs := d.batches.opts.Decoding.PackNeeds(p.head, int64(len(p.data)), decode.ForMemory)
 	needs += max(0, d.packed[i].Plan(int(size))-d.packed[i].Bytes())
-	k := d.batches.kept
 	p.packs = p.packs && k.cache.Grown()+needs <= k.forms.leaves()
 	to, err := []byte(nil), error(nil)
 	ok := (p.packs || p.toDisk) && m.ledger.admitDrawing(needs, false)

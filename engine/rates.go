@@ -103,6 +103,23 @@ func (r *rates) wasRead() {
 	r.read++
 }
 
+// mostSlower is how much longer drawing may take because samples are packed.
+const mostSlower = 0.25
+
+// affords says whether one more sample may be packed: in time that drawers wait for storage anyway, or that makes drawing
+// at most mostSlower longer than it takes with encoded samples. These may have entry points, which packing does not use.
+func (r *rates) affords() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	plain, packed := r.drawn[decoding], r.drawn[packing]
+	if plain.n < leastMeasured {
+		return packed.n <= plain.n
+	}
+	all := plain.n + packed.n + r.drawn[unpacking].n
+	took := packed.time.Seconds() - float64(packed.n)*plain.mean()
+	return took <= mostSlower*float64(all)*plain.mean()+r.starved.Seconds()
+}
+
 // larger is the size of a packed sample as a multiple of the encoded, as far as is known.
 func (r *rates) larger() float64 {
 	r.mu.Lock()
