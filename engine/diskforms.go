@@ -21,13 +21,27 @@ type diskForms struct {
 	alone  bool // nothing else decides by these rates
 	fits   mix  // the samples that there is room for
 
-	there []atomic.Uint64 // a bit for each sample that was seen there, or that packing was tried of
-	kept  atomic.Int64    // packed samples that were given to the disk
-	read  atomic.Int64    // that came from it
+	there bits         // samples that were seen or put there
+	never bits         // samples that have no packed form to keep
+	kept  atomic.Int64 // packed samples that were given to the disk
+	read  atomic.Int64 // that came from it
 
 	mu   sync.Mutex
 	left int // samples until it is decided anew
 	now  diskForm
+}
+
+// bits are a set of samples.
+type bits []atomic.Uint64
+
+func (b bits) has(id int64) bool { return b[id/64].Load()>>(id%64)&1 != 0 }
+
+func (b bits) set(id int64, in bool) {
+	if in {
+		b[id/64].Or(1 << (id % 64))
+	} else {
+		b[id/64].And(^(uint64(1) << (id % 64)))
+	}
 }
 
 // A diskForm is what is done now.
@@ -48,10 +62,10 @@ const (
 // openDiskForms returns nil if the dataset has no such local cache, or samples are to stay as they are.
 func openDiskForms(c Budget, k *kept, m *memory) *diskForms {
 	p, n := c.packedOnDisk(), c.Options.Samples
-	if p == nil || !m.ledger.reserve(useIndex, n/8+8) {
+	if p == nil || !m.ledger.reserve(useIndex, 2*(n/8+8)) {
 		return nil
 	}
-	d := &diskForms{packed: p, budget: c, rates: k.rates, alone: k.forms == nil, there: make([]atomic.Uint64, n/64+1)}
+	d := &diskForms{packed: p, budget: c, rates: k.rates, alone: k.forms == nil, there: make(bits, n/64+1), never: make(bits, n/64+1)}
 	all := int64(0)
 	for id := range n {
 		if d.may(id) {
@@ -84,7 +98,7 @@ func (d *diskForms) may(id int64) bool {
 
 // wants says whether a sample that an epoch reads is to be packed for the disk.
 func (d *diskForms) wants(epoch int, id int64) bool {
-	if d == nil || !d.fits.packs(id) || !d.may(id) || d.there[id/64].Load()>>(id%64)&1 != 0 {
+	if d == nil || !d.fits.packs(id) || !d.may(id) || d.there.has(id) || d.never.has(id) {
 		return false
 	}
 	return d.decide(epoch).packs && (d.budget.Options.CacheForm == FormPacked || d.rates.affords())
@@ -97,8 +111,7 @@ func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64,
 	}
 	first, part := l.loader.PackedPart(epoch, id)
 	data, read, seen, ok = d.packed.Load(l.batches.ctx, int(id), first, l.input.grow, part)
-	if ok {
-		d.tried(id)
+	if d.there.set(id, ok); ok {
 		d.read.Add(1)
 	}
 	return data, read, seen, ok
@@ -106,21 +119,20 @@ func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64,
 
 // keep gives a sample to the disk that was packed.
 func (d *diskForms) keep(id int64, seen dataset.Identity, packed []byte) {
-	if _, ok := dataset.PackedCost(int64(len(packed))); ok && int64(len(packed)) <= d.budget.mostPacked(id) {
-		d.packed.Keep(int(id), seen, packed)
-		d.kept.Add(1)
+	if _, ok := dataset.PackedCost(int64(len(packed))); !ok || int64(len(packed)) > d.budget.mostPacked(id) {
+		d.never.set(id, true)
+		return
 	}
-	d.tried(id)
+	d.packed.Keep(int(id), seen, packed)
+	d.there.set(id, true)
+	d.kept.Add(1)
 }
-
-// tried has a sample not be packed again.
-func (d *diskForms) tried(id int64) { d.there[id/64].Or(1 << (id % 64)) }
 
 // drop removes a sample that is damaged.
 func (d *diskForms) drop(id int64) {
 	if d != nil {
 		d.packed.Drop(int(id))
-		d.there[id/64].And(^uint64(1 << (id % 64)))
+		d.there.set(id, false)
 	}
 }
 

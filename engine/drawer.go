@@ -160,7 +160,7 @@ func (d *drawer) keepPacked(l *load, made *decode.Packing) {
 	}
 	if made.Err != nil {
 		if p.toDisk {
-			k.disk.tried(p.id)
+			k.disk.never.set(p.id, true)
 		}
 		return
 	}
