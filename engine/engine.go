@@ -52,8 +52,8 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.streams = readahead.New(c.Catalog, o.PrefetchDepth, shelf{all})
 	all.device = newDevice(all)
 	all.flow = newFlow(all)
-	all.schedule = &schedule{ledger: m.ledger, streams: all.streams, flow: all.flow, hung: all.flow.hung, batchWorkers: o.BatchWorkers}
-	all.flow.room = &room{memory: m, schedule: all.schedule, flow: all.flow, mu: &all.mu, resume: all.flow.resume}
+	all.schedule = &schedule{batches: all}
+	all.flow.room = &room{batches: all}
 	all.flow.room.some.L = &all.mu
 	m.batches = eviction{all} // before the cache, which takes its memory from batches
 	all.kept = openKept(c, m, all.meter.stalled, all.flow.readsFree)

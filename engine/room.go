@@ -14,15 +14,10 @@ import (
 //
 // The lock of the batches guards it.
 type room struct {
-	memory   *memory
-	schedule *schedule
-	flow     *flow
-	mu       *sync.Mutex
-	resume   func() // called when none waits any more
+	*batches
 
 	waiting []*load
 	some    sync.Cond // there may be some
-	large   []*load   // those that drawing takes more than the least room of
 }
 
 // An amount is what a sample takes, in bytes.
@@ -91,7 +86,7 @@ func (r *room) end(l *load) {
 	if r.waiting = without(r.waiting, l); len(r.waiting) > 0 {
 		r.some.Broadcast()
 	} else {
-		r.resume()
+		r.flow.resume()
 	}
 }
 
@@ -141,11 +136,8 @@ func (r *room) makeReady(l *load) error {
 
 // isLarge notes that room is left for drawing the sample of a load.
 func (r *room) isLarge(l *load, drawing int64) {
-	if drawing <= r.memory.ledger.drawing {
-		return
-	}
-	if l.room = drawing; !slices.Contains(r.large, l) {
-		r.large = append(r.large, l)
+	if drawing > r.memory.ledger.drawing {
+		l.room = drawing
 	}
 }
 
@@ -155,9 +147,8 @@ func (r *room) notLarge(l *load) {
 		return
 	}
 	l.room = 0
-	r.large = without(r.large, l)
 	most := int64(0)
-	for _, other := range r.large {
+	for _, other := range r.flow.hung.loads {
 		most = max(most, other.room)
 	}
 	r.memory.ledger.setReady(most)

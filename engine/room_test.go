@@ -163,6 +163,7 @@ func mostOf(t *testing.T, e *Engine) (most int64) {
 	t.Helper()
 	for i := range e.catalog.Dataset.Len() {
 		l := newLoad(e.batches)
+		e.flow.hung.loads = append(e.flow.hung.loads, l)
 		l.item.b = &batch{content: content{slots: []shard.Slot{{ID: int64(i)}}, spec: e.catalog.Spec(Key{})}}
 		if l.fetchFirst() == nil {
 			most = max(most, l.input.charged+l.sample.needs)

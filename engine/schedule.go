@@ -4,17 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
 
 // schedule decides which batch is made next. The lock of the batches guards it.
 type schedule struct {
-	ledger       *ledger
-	streams      *readahead.Streams
-	flow         *flow
-	hung         *hung
-	batchWorkers int // maximum number of batches in the making
+	*batches
 
 	opens uint64 // counts Opens
 
@@ -33,7 +28,7 @@ type schedule struct {
 func (s *schedule) nextToLayOut(t task) *batch {
 	// This comes first, as it is known at once, and there may be hundreds of batches in the queue.
 	wanted := slices.ContainsFunc(s.queue, func(b *batch) bool { return b.waiting > 0 && b.task() == t })
-	if t == toMake && (s.busy(wanted) >= s.batchWorkers || !wanted && s.tooEarly()) {
+	if t == toMake && (s.busy(wanted) >= s.opts.BatchWorkers || !wanted && s.tooEarly()) {
 		return nil
 	}
 	b := s.mostImportant(s.queue, sameMemory(t))
@@ -42,7 +37,7 @@ func (s *schedule) nextToLayOut(t task) *batch {
 	}
 	switch {
 	case b == nil || b.task() != t,
-		b.refused() && b.refusedAt == s.ledger.returns(),
+		b.refused() && b.refusedAt == s.memory.ledger.returns(),
 		t == toMake && (s.waitsBefore(b) || !s.mayBegin(b)),
 		slices.ContainsFunc(s.layingOut, func(l *batch) bool { return sameMemory(t)(l) && s.goesBefore(l, b) }):
 		return nil
@@ -58,7 +53,7 @@ func (s *schedule) mayBegin(b *batch) bool {
 		return true
 	}
 	n, most := s.largest()
-	return n == 0 || s.ledger.admitLarge(layout.Size(b.form, b.spec), max(b.large, most))
+	return n == 0 || s.memory.ledger.admitLarge(layout.Size(b.form, b.spec), max(b.large, most))
 }
 
 // largest counts the batches in the making that have large samples, and says what the largest of these
@@ -66,7 +61,7 @@ func (s *schedule) mayBegin(b *batch) bool {
 func (s *schedule) largest() (batches int, most int64) {
 	for _, list := range [][]*batch{s.layingOut, s.making} {
 		for _, b := range list {
-			if b.begun && !s.hung.hangs(b) {
+			if b.begun && !s.flow.hung.hangs(b) {
 				batches++
 				most = max(most, b.large)
 			}
@@ -90,7 +85,7 @@ func (s *schedule) busy(wanted bool) int {
 		}
 	}
 	for _, b := range s.making {
-		if (s.hasSlots(b) || b.inFlight > 0 && !s.hung.hangs(b)) && (b.waiting > 0 || !wanted) {
+		if (s.hasSlots(b) || b.inFlight > 0 && !s.flow.hung.hangs(b)) && (b.waiting > 0 || !wanted) {
 			n++
 		}
 	}
@@ -101,7 +96,7 @@ func (s *schedule) busy(wanted bool) int {
 // busy and has slots to hand out.
 func (s *schedule) tooEarly() bool {
 	return s.flow.resting == 0 && slices.ContainsFunc(s.making, func(b *batch) bool {
-		return b.waiting > 0 && len(b.todo) > 0 && !s.hung.hangs(b)
+		return b.waiting > 0 && len(b.todo) > 0 && !s.flow.hung.hangs(b)
 	})
 }
 
@@ -119,7 +114,7 @@ func (s *schedule) nextForGPU() *batch {
 // hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or waits for memory: it
 // could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
-	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.hung.hangs(b) && (b.finished > 0 || s.hung.mayHang(b))
+	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.flow.hung.hangs(b) && (b.finished > 0 || s.flow.hung.mayHang(b))
 }
 
 // firstWaiting is the load that gets memory first; nil: none waits.
@@ -180,7 +175,7 @@ func (s *schedule) remove(b *batch) {
 	s.queue, s.making, s.completed = without(s.queue, b), without(s.making, b), without(s.completed, b)
 	if b.begun {
 		if n, _ := s.largest(); n < 2 {
-			s.ledger.noLarge()
+			s.memory.ledger.noLarge()
 		}
 	}
 }
