@@ -179,7 +179,7 @@ func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 	if limit == 0 {
 		return nil, k
 	}
-	options := cache.Options{Policy: o.CachePolicy, Limit: limit, Samples: o.Samples, Budget: cacheBudget{m}}
+	options := cache.Options{Policy: o.CachePolicy, Limit: limit, Samples: o.Samples, Budget: cacheBudget{m, useCache}}
 	if planned {
 		options.Plan = k
 	}

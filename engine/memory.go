@@ -243,21 +243,24 @@ func (m *memory) warnUnlocked() {
 	}
 }
 
-// cacheBudget lets the cache draw on memory. Batches that were read and are kept for a late
-// reader give way to it, because the cache's plan relies on its memory, and so do pages. The cache asks under
+// cacheBudget lets a cache, of samples or of unpacked pages, draw on memory. Batches that were read and are kept for a late
+// reader give way to it, because a plan relies on its memory. Unpacked pages give way to samples, too. A cache asks under
 // its lock.
-type cacheBudget struct{ *memory }
+type cacheBudget struct {
+	*memory
+	use use
+}
 
 func (m cacheBudget) Reserve(n int64) bool {
-	for !m.ledger.reserve(useCache, n) {
-		if !m.freeRead() && m.pages.Trim(n) == 0 {
+	for !m.ledger.reserve(m.use, n) {
+		if !m.freeRead() && (m.use == usePages || m.pages.Trim(n) == 0) {
 			return false
 		}
 	}
 	return true
 }
 
-func (m cacheBudget) Release(n int64) { m.ledger.release(useCache, n) }
+func (m cacheBudget) Release(n int64) { m.ledger.release(m.use, n) }
 
 // freeRead frees a batch that was read, and what that leaves idle, and tells whether there
 // was any.

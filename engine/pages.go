@@ -8,20 +8,6 @@ import (
 	"github.com/batchfs/batchfs/internal/pages"
 )
 
-// pageBudget lets the cache of unpacked pages draw on memory. Batches that were read give way to it.
-type pageBudget struct{ *memory }
-
-func (m pageBudget) Reserve(n int64) bool {
-	for !m.ledger.reserve(usePages, n) {
-		if !m.freeRead() {
-			return false
-		}
-	}
-	return true
-}
-
-func (m pageBudget) Release(n int64) { m.ledger.release(usePages, n) }
-
 // openPages returns nil if no samples are in compressed pages, or there is no memory for any.
 func openPages(c Budget, m *memory) *pages.Cache {
 	if c.Pages.Packed == 0 {
@@ -29,7 +15,7 @@ func openPages(c Budget, m *memory) *pages.Cache {
 	}
 	opened, err := pages.New(pages.Options{
 		// The account has the last word. Where little is left, some pages are worth more than prefetched batches.
-		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.Pages.Packed, Budget: pageBudget{m},
+		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.Pages.Packed, Budget: cacheBudget{m, usePages},
 		// In order and in windows, all samples of a page are read soon after one another.
 		Once: !c.Options.Shuffle || c.Options.Window > 0,
 	})

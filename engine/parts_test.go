@@ -25,7 +25,7 @@ func TestMemoryAlone(t *testing.T) {
 	if _, err := m.buffer(b, most*3/4); !errors.Is(err, errNoRoom) {
 		t.Errorf("more than there is now: %v", err)
 	}
-	if (cacheBudget{m}).Reserve(limit) {
+	if (cacheBudget{m, useCache}).Reserve(limit) {
 		t.Error("the cache gets as much as the limit")
 	}
 	m.freeBuffer(first)

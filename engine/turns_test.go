@@ -286,7 +286,7 @@ func TestKeptBatchesGiveWay(t *testing.T) {
 	e.memory.pool.Trim()
 	_, sum := e.memory.ledger.usage(useBatches)
 	e.memory.ledger.setLimit(sum + e.memory.ledger.load + e.memory.ledger.drawing)
-	if b := (cacheBudget{e.memory}); b.Reserve(1) {
+	if b := (cacheBudget{e.memory, useCache}); b.Reserve(1) {
 		b.Release(1)
 	} else {
 		t.Error("a batch that was read does not give way to the cache")
@@ -431,7 +431,7 @@ func TestCacheAsksThePoolNowAndThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	exhaust(e)
-	b := cacheBudget{e.memory}
+	b := cacheBudget{e.memory, useCache}
 	asked := map[time.Time]bool{}
 	began := time.Now()
 	for range 1000 {
