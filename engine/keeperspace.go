@@ -105,8 +105,8 @@ const (
 
 // Err reports whether to stop, after a rest if one is due.
 func (w *workspace) Err() error {
-	if err := context.Cause(w.ctx); err != nil {
-		return err
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
 	}
 	w.rest()
 	return nil
