@@ -1,8 +1,11 @@
 package engine
 
 import (
-	"sync"
+	"cmp"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/gpu"
@@ -24,44 +27,29 @@ type GPUStats struct {
 // A gpuUse asks NVML how much of a GPU is in use. Statistics do not wait long for a driver that does not
 // answer: they get the answer before.
 type gpuUse struct {
-	mu     sync.Mutex
-	last   affinity.Usage
-	asking chan struct{} // closed when there is a new answer; nil: NVML is not being asked
+	asking singleflight.Group
+	last   atomic.Pointer[affinity.Usage] // nil: there was no answer yet
 }
 
 const nvmlWait = 200 * time.Millisecond
 
 func (g *gpuUse) stats(uuid string, c gpu.Stats) *GPUStats {
-	select {
-	case <-g.ask(uuid):
-	case <-time.After(nvmlWait):
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := &GPUStats{UUID: uuid, Limit: c.Limit, Batches: c.Reserved, MemoryUsed: g.last.MemoryUsed, MemoryTotal: g.last.MemoryTotal, Busy: g.last.Busy}
-	if c.Lost != nil {
-		s.Error = c.Lost.Error()
-	}
-	return s
-}
-
-func (g *gpuUse) ask(uuid string) (answered <-chan struct{}) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.asking != nil {
-		return g.asking
-	}
-	done := make(chan struct{})
-	g.asking = done
-	go func() {
+	answer := g.asking.DoChan(uuid, func() (any, error) {
 		u, ok := affinity.UsageOf(uuid)
 		if !ok {
 			u = affinity.Usage{Busy: -1}
 		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.last, g.asking = u, nil
-		close(done)
-	}()
-	return done
+		g.last.Store(&u)
+		return nil, nil
+	})
+	select {
+	case <-answer:
+	case <-time.After(nvmlWait):
+	}
+	last := cmp.Or(g.last.Load(), &affinity.Usage{})
+	s := &GPUStats{UUID: uuid, Limit: c.Limit, Batches: c.Reserved, MemoryUsed: last.MemoryUsed, MemoryTotal: last.MemoryTotal, Busy: last.Busy}
+	if c.Lost != nil {
+		s.Error = c.Lost.Error()
+	}
+	return s
 }
