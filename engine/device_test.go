@@ -399,6 +399,7 @@ func TestThousandsOfDeviceOpens(t *testing.T) {
 
 // TestCloseWhileTheDeviceHangs: a driver that never answers holds up neither the end nor other forms.
 func TestCloseWhileTheDeviceHangs(t *testing.T) {
+	t.Parallel() // it waits
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
 	g := &fakegpu.GPU{Begin: func(gpu.Run) { begun <- struct{}{}; <-goOn }}
 	e := onDevice(t, testDir(t, 8), g, 0, func(o *Options) { o.PrefetchDepth = 0 })

@@ -589,6 +589,7 @@ func TestChangedFileIsNeverServed(t *testing.T) {
 // TestMemoryLimit opens more than fits. The surplus Open fails with ErrNoMemory, open files
 // stay valid, and the first Close makes room again.
 func TestMemoryLimit(t *testing.T) {
+	t.Parallel() // it waits
 	dir := t.TempDir()
 	const n, side = 64, 128
 	for i := range n {

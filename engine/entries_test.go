@@ -24,15 +24,20 @@ func jpegDir(t testing.TB, n int) string {
 	return written(t, n, smallJPEG)
 }
 
-var smallJPEG = madeOnce(func(i int) image.Image {
-	img := image.NewRGBA(image.Rect(0, 0, 280, 200))
-	for y := range 200 {
-		for x := range 280 {
-			img.SetRGBA(x, y, color.RGBA{byte(3*x + i), byte(7*y - x), byte(x ^ y), 255})
+// tinyJPEG has a quarter of their pixels, where only the number of samples matters.
+var smallJPEG, tinyJPEG = madeOnce(colors(280, 200)), madeOnce(colors(140, 100))
+
+func colors(width, height int) func(i int) image.Image {
+	return func(i int) image.Image {
+		img := image.NewRGBA(image.Rect(0, 0, width, height))
+		for y := range height {
+			for x := range width {
+				img.SetRGBA(x, y, color.RGBA{byte(3*x + i), byte(7*y - x), byte(x ^ y), 255})
+			}
 		}
+		return img
 	}
-	return img
-})
+}
 
 // entryPoints opens a dataset with an index in a directory, and its entry points.
 func entryPoints(t testing.TB, dir, cacheDir string) (*dataset.Dataset, *entries.Store) {

@@ -377,6 +377,7 @@ func TestReplacementEndsWhenNobodyWaits(t *testing.T) {
 // of other batches, whether an Open waits for the hanging batch or not. Close leaves the
 // reads behind.
 func TestStalledStorageStopsNobodyElse(t *testing.T) {
+	t.Parallel() // it waits
 	const n = 64
 	gate := make(chan struct{})
 	e := startFaulty(t, testDir(t, n), func(id int64) error {
@@ -421,6 +422,7 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 // TestReadsThatComeBack: when reads that hung have returned, they count as any others, and a drawer whose own read was
 // one of them is not there twice.
 func TestReadsThatComeBack(t *testing.T) {
+	t.Parallel() // it waits
 	gate := make(chan struct{})
 	e := startFaulty(t, testDir(t, 16), func(id int64) error {
 		if id < 4 {
@@ -478,6 +480,7 @@ func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 // TestLooksThatHang at files that were bad hold up neither the batch workers nor Close, and there
 // is one for a batch, however often it is opened.
 func TestLooksThatHang(t *testing.T) {
+	t.Parallel() // it waits
 	const n = 24
 	for _, policy := range []catalog.OnError{Fail, Zero} {
 		dir := testDir(t, n)
@@ -540,6 +543,7 @@ func TestLooksThatHang(t *testing.T) {
 // TestDeadStorageTakesNotAllWorkers: a reader whose storage does not answer, what is read ahead
 // for it, and its next attempts leave workers to others.
 func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
+	t.Parallel() // it waits
 	const n = 128
 	gate := make(chan struct{})
 	e := startFaulty(t, testDir(t, n), func(id int64) error {
@@ -571,6 +575,7 @@ func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 
 // TestWantedBatchGetsAWorkerWhileOthersHang though it had none while it was only prefetched.
 func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
+	t.Parallel() // it waits
 	const n = 64
 	gate := make(chan struct{})
 	e := startFaulty(t, testDir(t, n), func(id int64) error {
@@ -604,6 +609,7 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 // TestOtherBatchesOfAShardThatHangs: however many reads of one batch hang, the others of its shard are made when they are
 // opened.
 func TestOtherBatchesOfAShardThatHangs(t *testing.T) {
+	t.Parallel() // it waits
 	const batch = 64
 	gate := make(chan struct{})
 	e := startFaulty(t, testDir(t, 4*batch), func(id int64) error {

@@ -54,7 +54,7 @@ func TestFormsMakeTheSameBytes(t *testing.T) {
 // TestHitsAreTheSameWherePacked: packed samples take more memory, never that of a sample that the plan keeps.
 func TestHitsAreTheSameWherePacked(t *testing.T) {
 	const n = 192
-	dir := jpegDir(t, n)
+	dir := written(t, n, tinyJPEG)
 	size := int64(0)
 	ds := openDataset(t, dir)
 	for i := range n {
@@ -203,7 +203,7 @@ func TestWhereNothingIsPacked(t *testing.T) {
 // nothing that the plan needs for samples as they are stored.
 func TestPackedWhereMemoryIsShort(t *testing.T) {
 	const n, limit = 192, 96 << 20
-	dir := jpegDir(t, n)
+	dir := written(t, n, tinyJPEG)
 	read := func(form Form, reserved int64) Stats {
 		e := start(t, dir, packingAll(16<<20), func(o *Options) {
 			o.CacheForm, o.MemoryLimit, o.PrefetchDepth, o.Epochs = form, limit, 0, 9

@@ -25,12 +25,15 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// sizesDir has images that take from 8 KB to 5 MB of pixels, and one that is damaged.
+// sides are the sizes of images and masks.
+var sides = []int{25, 30, 100, 150, 200, 30, 200, 650}
+
+// sizesDir has images that take from 2 KB to 1.3 MB of pixels, and one that is damaged.
 func sizesDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range 24 {
-		side := []int{50, 60, 200, 300, 400, 60, 400, 1300}[i%8]
+		side := sides[i%len(sides)]
 		img := image.NewRGBA(image.Rect(0, 0, side, side))
 		for p := range img.Pix {
 			img.Pix[p] = byte(i + p*p>>9)
@@ -67,7 +70,8 @@ func TestAnyLimitWithMasks(t *testing.T) {
 	rows := make([]int32, 24)
 	for id := range rows {
 		rows[id] = int32(id)
-		writeMask(t, masks, id, []int{50, 60, 200, 300, 400, 60, 400, 1300}[id%8], []int{50, 60, 200, 300, 400, 60, 400, 1300}[id%8], id%4 == 3)
+		side := sides[id%len(sides)]
+		writeMask(t, masks, id, side, side, id%4 == 3)
 	}
 	ds, err := dataset.Open(t.Context(), masks, dataset.Options{Workers: 2, Prober: sample.ProbeMask})
 	if err != nil {
@@ -86,7 +90,7 @@ func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)
 	ds := openDataset(t, dir)
 	change := func(o *Options) {
 		o.OnError, o.Shuffle, o.BatchSize, o.Epochs, o.Anonymous = Replace, true, 4, 2, true
-		o.Transform = resample.Options{Mode: resample.Stretch, Height: 600, Width: 800}
+		o.Transform = resample.Options{Mode: resample.Stretch, Height: 300, Width: 400}
 		more(o)
 	}
 	reference := start(t, dir, change)
@@ -110,8 +114,8 @@ func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)
 		change(&o)
 		o.Workers, o.BatchWorkers, o.PrefetchDepth, o.Loads = 1+r.IntN(4), 1+r.IntN(4), r.IntN(4), r.IntN(20)
 		o.MemoryWait = time.Hour
-		o.MemoryLimit = (runtimeBytes+need+r.Int64N(need)/[]int64{1, 4, 16}[r.IntN(3)]+256<<10)*44/43 + r.Int64N(1<<20)
-		o.CachePolicy, o.CacheSize = []cache.Policy{cache.None, cache.Constant, cache.Static, cache.TinyLFU}[r.IntN(4)], r.Int64N(8<<20)
+		o.MemoryLimit = (runtimeBytes+need+r.Int64N(need)/[]int64{1, 4, 16}[r.IntN(3)]+256<<10)*44/43 + r.Int64N(256<<10)
+		o.CachePolicy, o.CacheSize = []cache.Policy{cache.None, cache.Constant, cache.Static, cache.TinyLFU}[r.IntN(4)], r.Int64N(2<<20)
 		synctest.Test(t, func(t *testing.T) {
 			e, err := New(ds, o)
 			if err != nil {
