@@ -223,7 +223,10 @@ func TestPlace(t *testing.T) {
 	t.Parallel()
 	hosts, threads := startAll(t)
 	r, cases, images, total, inThreads := rand.New(rand.NewPCG(1, 7)), covered{}, 0, 0, 0
-	const each = 2
+	each := 2
+	if testing.Short() {
+		each = 1
+	}
 	for i := range each * len(modes) * 4 * 2 * 2 {
 		c, by := i/each, hosts
 		mode, f, channels := c%len(modes), format{layout.DType(c / len(modes) % 4), layout.Order(c / len(modes) / 4 % 2)}, 1+c/len(modes)/8*2
