@@ -5,23 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// onDisk skips a test if the page cache cannot be distinguished from the storage.
-func onDisk(t *testing.T, dir string) {
-	t.Helper()
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		t.Fatal(err)
-	}
-	switch fs.Type {
-	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.FUSE_SUPER_MAGIC: // FUSE may show the pages of files below
-		t.Skipf("SKIPPED: %s is on no disk file system (type %#x)", dir, fs.Type)
-	}
-}
+	"github.com/batchfs/batchfs/internal/testkit"
+)
 
 // readsDirectly skips a test if the file system has no direct reads.
 func readsDirectly(t *testing.T, file string) {
@@ -30,34 +18,6 @@ func readsDirectly(t *testing.T, file string) {
 	if err := unix.Statx(unix.AT_FDCWD, file, 0, unix.STATX_DIOALIGN, &st); err != nil || st.Dio_offset_align == 0 || st.Dio_offset_align > directUnit {
 		t.Skip("SKIPPED: the file system has no direct reads, or does not say so")
 	}
-}
-
-// cached counts a file's pages in the page cache.
-func cached(t *testing.T, path string) int {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	info, _ := f.Stat()
-	if info.Size() == 0 {
-		return 0
-	}
-	m, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Munmap(m)
-	there := make([]byte, (len(m)+os.Getpagesize()-1)/os.Getpagesize())
-	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), uintptr(unsafe.Pointer(&there[0]))); errno != 0 {
-		t.Fatal(errno)
-	}
-	n := 0
-	for _, p := range there {
-		n += int(p & 1)
-	}
-	return n
 }
 
 // TestPageCacheStaysEmpty: after the dataset is indexed, and again after it is read, none of it
@@ -77,7 +37,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	} {
 		t.Run(w.name, func(t *testing.T) {
 			p := newPlace(t)
-			onDisk(t, p.root)
+			testkit.OnDisk(t, p.root)
 			p.how = w.how
 			var manifest string
 			sizes := []int{100, 4096, 20_000, 300_000, 1 << 20}
@@ -89,9 +49,9 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 			p.write("m.csv", "path,remark\n"+manifest)
 			count := func() (samples int, list int) {
 				for i := range sizes {
-					samples += cached(t, p.path(fmt.Sprintf("%d.jpg", i)))
+					samples += testkit.PagesCached(t, p.path(fmt.Sprintf("%d.jpg", i)))
 				}
-				return samples, cached(t, p.path("m.csv"))
+				return samples, testkit.PagesCached(t, p.path("m.csv"))
 			}
 			flush := func() {
 				for _, name := range []string{"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "m.csv"} {
@@ -156,7 +116,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 				f.Close()
 			}
 			readAll()
-			if n := cached(t, p.path("4.jpg")); n > 0 {
+			if n := testkit.PagesCached(t, p.path("4.jpg")); n > 0 {
 				t.Errorf("after an epoch of files that were there in part: %d pages", n)
 			}
 		})
@@ -179,7 +139,7 @@ func evict(t *testing.T, path string) {
 // in the page cache, it leaves that with its first direct read.
 func TestFreshlyWrittenFiles(t *testing.T) {
 	p := newPlace(t)
-	onDisk(t, p.root)
+	testkit.OnDisk(t, p.root)
 	for _, how := range []Storage{{Direct: true, system: silent{}}, {Direct: true}} {
 		p.how = how
 		p.write("0.jpg", pattern(300_000))
@@ -189,7 +149,7 @@ func TestFreshlyWrittenFiles(t *testing.T) {
 		if err != nil || string(got) != pattern(300_000) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		if n := cached(t, p.path("0.jpg")); how.system != nil && n > 0 {
+		if n := testkit.PagesCached(t, p.path("0.jpg")); how.system != nil && n > 0 {
 			t.Errorf("%d pages", n)
 		}
 	}
@@ -209,7 +169,7 @@ func (undropping) advise(int, int) {}
 // stays empty without evictions.
 func TestDirectReadsLeaveNothing(t *testing.T) {
 	p := newPlace(t)
-	onDisk(t, p.root)
+	testkit.OnDisk(t, p.root)
 	p.write("0.jpg", pattern(300_000))
 	readsDirectly(t, p.path("0.jpg"))
 	for _, direct := range []bool{true, false} {
@@ -220,7 +180,7 @@ func TestDirectReadsLeaveNothing(t *testing.T) {
 		if err != nil || string(got) != pattern(300_000) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		if n := cached(t, p.path("0.jpg")); (n == 0) != direct {
+		if n := testkit.PagesCached(t, p.path("0.jpg")); (n == 0) != direct {
 			t.Errorf("direct %t: %d pages", direct, n)
 		}
 	}

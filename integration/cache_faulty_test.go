@@ -15,6 +15,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func init() { parts["part-faulty"] = partFaulty }
@@ -211,7 +213,7 @@ func newStorage(t testing.TB) storage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if left, err := mountsBelow(s.dir); err != nil || len(left) > 0 {
+		if left, err := testkit.MountsBelow(s.dir); err != nil || len(left) > 0 {
 			t.Errorf("the dataset is still in use: %v %v", left, err)
 			_ = unix.Unmount(s.dir, unix.MNT_DETACH)
 		}

@@ -5,52 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
-
-// onDisk skips a test if the page cache cannot be distinguished from the storage.
-func onDisk(t testing.TB, dir string) {
-	t.Helper()
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		t.Fatal(err)
-	}
-	switch fs.Type {
-	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.FUSE_SUPER_MAGIC:
-		t.Skipf("SKIPPED: THE PAGE CACHE CANNOT BE LOOKED AT HERE: %s is on no disk file system (type %#x)", dir, fs.Type)
-	}
-}
-
-// pagesCached counts a file's pages in the page cache.
-func pagesCached(t testing.TB, path string) (n int) {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Munmap(m)
-	there := make([]byte, (len(m)+os.Getpagesize()-1)/os.Getpagesize())
-	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), uintptr(unsafe.Pointer(&there[0]))); errno != 0 {
-		t.Fatal(errno)
-	}
-	for _, p := range there {
-		n += int(p & 1)
-	}
-	return n
-}
 
 // TestPageCacheStaysEmpty: neither indexing nor reading leaves any of the dataset in the
 // page cache, with batchfs's own cache or without, unless files are read through the page
@@ -58,10 +18,10 @@ func pagesCached(t testing.TB, path string) (n int) {
 func TestPageCacheStaysEmpty(t *testing.T) {
 	const n, side = 16, 60 // files that end within a page
 	dir := tiles(t, n, side)
-	onDisk(t, dir)
+	testkit.OnDisk(t, dir)
 	count := func() (sum int) {
 		for id := range n {
-			sum += pagesCached(t, filepath.Join(dir, tileName(id)))
+			sum += testkit.PagesCached(t, filepath.Join(dir, tileName(id)))
 		}
 		return sum
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestStartsEverywhere: the binary asks the dynamic linker for nothing of NVIDIA's, neither a library nor a function.
@@ -30,7 +31,7 @@ func TestStartsEverywhere(t *testing.T) {
 		}
 	}
 	symbols, err := binary.DynamicSymbols()
-	if err != nil && buildSetting("CGO_ENABLED") == "1" {
+	if err != nil && testkit.BuildSetting("CGO_ENABLED") == "1" {
 		t.Fatal(err)
 	}
 	for _, s := range symbols {
@@ -42,7 +43,7 @@ func TestStartsEverywhere(t *testing.T) {
 
 // TestDoctorCUDA: doctor says what the driver can do, or why not, in a line each.
 func TestDoctorCUDA(t *testing.T) {
-	if buildSetting("CGO_ENABLED") != "1" {
+	if testkit.BuildSetting("CGO_ENABLED") != "1" {
 		t.Skip("built without cgo")
 	}
 	driver, err := fakecuda.Build(t.TempDir())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
 	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -34,7 +35,7 @@ type withGPU struct {
 
 func mountWithGPU(t testing.TB, c fakecuda.Config, dataset string, flags ...string) withGPU {
 	t.Helper()
-	if buildSetting("CGO_ENABLED") == "0" {
+	if testkit.BuildSetting("CGO_ENABLED") == "0" {
 		t.Skip("SKIPPED: GPUs need cgo")
 	}
 	driver, err := theGPU()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
 	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // Programs that the check uses where they are installed, each the least that it can be. CuPy here is NumPy, for which the
@@ -65,7 +66,7 @@ var theFolder = sync.OnceValues(func() (string, error) {
 // environment: as little is checked as can be.
 func aGPU(t *testing.T) (folder string, env []string) {
 	t.Helper()
-	if buildSetting("CGO_ENABLED") == "0" {
+	if testkit.BuildSetting("CGO_ENABLED") == "0" {
 		t.Skip("SKIPPED: GPUs need cgo")
 	}
 	driver, err := theGPU()
@@ -209,7 +210,7 @@ func TestGPUCheckEnds(t *testing.T) {
 
 // TestGPUCheckFails: exit status 1 and the reason, where the GPU fails or there is none.
 func TestGPUCheckFails(t *testing.T) {
-	if buildSetting("CGO_ENABLED") == "0" {
+	if testkit.BuildSetting("CGO_ENABLED") == "0" {
 		t.Skip("SKIPPED: GPUs need cgo")
 	}
 	if err := theKernels(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakecuda"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/ptx"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -31,7 +32,7 @@ var theKernels = sync.OnceValue(func() error {
 // mountDecoding mounts a dataset whose JPEGs a GPU in host memory decodes, too.
 func mountDecoding(t testing.TB, c fakecuda.Config, dataset string, flags ...string) withGPU {
 	t.Helper()
-	if buildSetting("CGO_ENABLED") != "0" {
+	if testkit.BuildSetting("CGO_ENABLED") != "0" {
 		if err := theKernels(); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -486,7 +487,7 @@ func TestDoctorCommand(t *testing.T) {
 	if text := execute(t, "doctor").done(t).out; !strings.Contains(text, "FUSE") {
 		t.Errorf("for people: %s", text)
 	}
-	if left, err := mountsBelow(dir); err != nil || len(left) > 0 {
+	if left, err := testkit.MountsBelow(dir); err != nil || len(left) > 0 {
 		t.Errorf("still mounted: %v (%v)", left, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -57,7 +58,7 @@ func TestLateDaemon(t *testing.T) {
 				late.signal(t, syscall.SIGCONT)
 				late.wait(t)
 				late.ended = true
-				if left, err := mountsBelow(other.dir); err != nil || len(left) != 1 {
+				if left, err := testkit.MountsBelow(other.dir); err != nil || len(left) != 1 {
 					t.Fatalf("the other mount is gone: %v %v", left, err)
 				}
 				if log := late.logged(); strings.Contains(log, "aborted") {
@@ -130,7 +131,7 @@ func TestMovedMount(t *testing.T) {
 	m.signal(t, syscall.SIGTERM)
 	m.wait(t)
 	unmounted(t, elsewhere)
-	if left, err := mountsBelow(m.dir); err != nil || !slices.Equal(left, []string{m.dir}) {
+	if left, err := testkit.MountsBelow(m.dir); err != nil || !slices.Equal(left, []string{m.dir}) {
 		t.Errorf("at the old place: %v %v", left, err)
 	}
 	if err := unix.Unmount(m.dir, 0); err != nil {

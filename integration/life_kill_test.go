@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -57,7 +58,7 @@ func TestDaemonKilled(t *testing.T) {
 					if out, err := output(m.user.reader(0, []string{suite.binary, "umount", m.dir})); err != nil {
 						t.Fatal(out, err)
 					}
-					if left, err := mountsBelow(m.dir); err != nil || len(left) > 0 {
+					if left, err := testkit.MountsBelow(m.dir); err != nil || len(left) > 0 {
 						t.Fatalf("the dead mount is still there: %v %v", left, err)
 					}
 				}

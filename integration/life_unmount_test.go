@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -29,7 +30,7 @@ func (m *mounted) awaitLog(t testing.TB, words string) {
 // unmounted checks that nothing is left at a mountpoint.
 func unmounted(t testing.TB, dir string) {
 	t.Helper()
-	if left, err := mountsBelow(dir); err != nil || len(left) > 0 {
+	if left, err := testkit.MountsBelow(dir); err != nil || len(left) > 0 {
 		t.Errorf("still mounted: %v %v", left, err)
 	}
 }
@@ -109,7 +110,7 @@ func TestBusyByWaiting(t *testing.T) {
 		m.awaitLog(t, "is in use")
 		m.signal(t, syscall.SIGINT)
 		eventually(t, "the mount is gone", func() bool {
-			left, err := mountsBelow(m.dir)
+			left, err := testkit.MountsBelow(m.dir)
 			return err == nil && len(left) == 0
 		})
 		g.open()
@@ -214,7 +215,7 @@ func TestTwoMounts(t *testing.T) {
 	one.readEpochs(t, side, 2)
 	one.finish(t)
 	three.readEpochs(t, side, 2)
-	if left, err := mountsBelow(suite.dir); err != nil || len(left) != 1 || left[0] != three.dir {
+	if left, err := testkit.MountsBelow(suite.dir); err != nil || len(left) != 1 || left[0] != three.dir {
 		t.Errorf("mounted are %v (%v), not only %s", left, err, three.dir)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/ownmounts"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // suite is shared by all tests. TestMain creates and removes it.
@@ -69,7 +69,7 @@ func runSuite(m *testing.M) (code int) {
 		return 1
 	}
 	code = m.Run()
-	left, err := mountsBelow(suite.dir)
+	left, err := testkit.MountsBelow(suite.dir)
 	if err != nil || len(left) > 0 {
 		fmt.Fprintln(os.Stderr, "integration: mounts were left behind:", left, err)
 		for _, path := range left {
@@ -112,7 +112,7 @@ func prepareSuite() error {
 // but with the race detector and cgo as in this test, so that one command determines both.
 func buildBinary(output, program string) error {
 	cmd := exec.Command("../scripts/build.sh", output, program)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED="+buildSetting("CGO_ENABLED"))
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+testkit.BuildSetting("CGO_ENABLED"))
 	if !strings.HasPrefix(program, "./cmd/") {
 		cmd.Env = append(cmd.Env, "TESTS=1")
 	}
@@ -126,19 +126,7 @@ func buildBinary(output, program string) error {
 }
 
 // raceDetector reports whether tests and daemon run with the race detector.
-func raceDetector() bool { return buildSetting("-race") == "true" }
-
-// buildSetting returns a setting this test was built with.
-func buildSetting(key string) string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == key {
-				return s.Value
-			}
-		}
-	}
-	return ""
-}
+func raceDetector() bool { return testkit.BuildSetting("-race") == "true" }
 
 func copyFile(to, from string, mode os.FileMode) error {
 	in, err := os.Open(from)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -331,7 +332,7 @@ func (m *mounted) checkExit(t testing.TB) {
 	if status, ok := m.cmd.ProcessState.Sys().(syscall.WaitStatus); m.Err != nil && !(ok && status.Signaled() && status.Signal() == syscall.SIGKILL) {
 		t.Errorf("the daemon ended with %v", m.Err)
 	}
-	if left, err := mountsBelow(m.dir); err != nil || len(left) > 0 {
+	if left, err := testkit.MountsBelow(m.dir); err != nil || len(left) > 0 {
 		t.Errorf("the daemon left mounts behind: %v %v", left, err)
 	}
 	checkLog(t, m.logged())
@@ -348,20 +349,4 @@ func checkLog(t testing.TB, log string) {
 	if t.Failed() && log != "" {
 		t.Logf("the daemon's log:\n%s", log)
 	}
-}
-
-// mountsBelow lists the mountpoints at or below a directory, deepest first.
-func mountsBelow(dir string) ([]string, error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
-			found = append(found, fields[4])
-		}
-	}
-	slices.Reverse(found)
-	return found, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -26,7 +27,7 @@ var theNVJPEG = sync.OnceValue(func() error {
 // mountNVJPEG mounts a dataset whose JPEGs nvJPEG decodes.
 func mountNVJPEG(t testing.TB, c fakecuda.Config, dataset string, flags ...string) withGPU {
 	t.Helper()
-	if buildSetting("CGO_ENABLED") != "0" {
+	if testkit.BuildSetting("CGO_ENABLED") != "0" {
 		for _, prepare := range []func() error{theKernels, theNVJPEG} {
 			if err := prepare(); err != nil {
 				t.Fatal(err)

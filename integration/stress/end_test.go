@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // tearDown ends the mount in one of several ways and checks what the daemon leaves behind.
@@ -28,7 +30,7 @@ func (r *round) tearDown() {
 			r.find("the storage: %v", err)
 		}
 	}
-	if left, err := mountsBelow(r.dir); err != nil || len(left) > 0 {
+	if left, err := testkit.MountsBelow(r.dir); err != nil || len(left) > 0 {
 		r.find("mounts are left: %v %v", left, err)
 		for _, path := range left {
 			_ = unix.Unmount(path, unix.MNT_DETACH)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -283,7 +284,7 @@ func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) map[*fault
 		if !ended || !hit || d.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(start.log, "batchfs: error: ") {
 			b.t.Errorf("FINDING: %s: %v", what, err)
 		}
-		if left, err := mountsBelow(b.dir); err != nil || len(left) > 0 {
+		if left, err := testkit.MountsBelow(b.dir); err != nil || len(left) > 0 {
 			b.t.Errorf("FINDING: %s: mounts are left: %v %v", what, left, err)
 		}
 		return counts

@@ -6,8 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/ownmounts"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 var (
@@ -77,7 +76,7 @@ func runSuite(m *testing.M) (code int) {
 		suite.self = os.Args[0]
 	}
 	defer func() {
-		left, _ := mountsBelow(dir)
+		left, _ := testkit.MountsBelow(dir)
 		for _, path := range left {
 			fmt.Fprintln(os.Stderr, "stress: a mount was left behind:", path)
 			_ = unix.Unmount(path, unix.MNT_DETACH)
@@ -103,7 +102,7 @@ func needMounts(t *testing.T) {
 		return
 	}
 	cmd := exec.Command("../../scripts/build.sh", suite.binary)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED="+buildSetting("CGO_ENABLED"))
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+testkit.BuildSetting("CGO_ENABLED"))
 	if raceDetector() {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
 	}
@@ -113,19 +112,7 @@ func needMounts(t *testing.T) {
 }
 
 // raceDetector reports whether tests and daemon run with the race detector.
-func raceDetector() bool { return buildSetting("-race") == "true" }
-
-// buildSetting returns a setting this test was built with.
-func buildSetting(key string) string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == key {
-				return s.Value
-			}
-		}
-	}
-	return ""
-}
+func raceDetector() bool { return testkit.BuildSetting("-race") == "true" }
 
 // partCommand is the command that runs a part of this binary in another process. That
 // process dies with this one.
@@ -134,15 +121,4 @@ func partCommand(args ...string) *exec.Cmd {
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
-}
-
-// mountsBelow lists the mountpoints at or below a directory, deepest first.
-func mountsBelow(dir string) (found []string, err error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 4 && (f[4] == dir || strings.HasPrefix(f[4], dir+"/")) {
-			found = append([]string{f[4]}, found...)
-		}
-	}
-	return found, err
 }

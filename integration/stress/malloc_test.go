@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // An allocator is the memory shared with testdata/failmalloc.c.
@@ -21,7 +23,7 @@ type allocator struct {
 // TestAllocations makes single allocations of the codecs fail.
 func TestAllocations(t *testing.T) {
 	needMounts(t)
-	if buildSetting("CGO_ENABLED") != "1" {
+	if testkit.BuildSetting("CGO_ENABLED") != "1" {
 		t.Skip("SKIPPED: without cgo there are no codecs that allocate by themselves")
 	}
 	library := filepath.Join(suite.dir, "failmalloc.so")

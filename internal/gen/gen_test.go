@@ -23,6 +23,7 @@ import (
 	"golang.org/x/image/webp"
 
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // testTiles are shared: with the race detector they take a second to make.
@@ -35,24 +36,7 @@ func makeSet(t *testing.T, o Options) map[string][]byte {
 	if err := Write(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	return readSet(t, o.Dir)
-}
-
-func readSet(t *testing.T, dir string) map[string][]byte {
-	t.Helper()
-	files := map[string][]byte{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		rel, _ := filepath.Rel(dir, path)
-		files[rel], err = os.ReadFile(path)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
+	return testkit.Files(t, o.Dir)
 }
 
 // makeImage makes image i in memory.

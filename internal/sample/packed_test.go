@@ -9,7 +9,6 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // files are the contents of files by name, in order of their names.
@@ -35,19 +35,7 @@ func generated(t *testing.T) files {
 	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 60, Kind: gen.Mixed, Classes: 3, Seed: 5}); err != nil {
 		t.Fatal(err)
 	}
-	all := files{}
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		name, _ := filepath.Rel(dir, path)
-		all[name], err = os.ReadFile(path)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return testkit.Files(t, dir)
 }
 
 // packed packs what can be packed.
