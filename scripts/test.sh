@@ -4,7 +4,7 @@
 # check    gofmt, vet, and the packages that mount nothing and take seconds: for while you work.
 # test     every test once, with fewer of the random cases (-short). The packages where goroutines
 #          share memory run with the race detector, and so does the daemon that the stress program
-#          drives for a minute; some tests run on one processor.
+#          drives for half a minute; some tests run on one processor.
 # nightly  all of it: every test with the race detector, the packages that depend on scheduling on
 #          one processor, the JPEG decoder with sanitizers, what has C in it without cgo, and each
 #          fuzz target for FUZZTIME (30s). integration/stress/doc.go says how to run the stress

@@ -11,17 +11,23 @@ import (
 func TestStress(t *testing.T) {
 	needMounts(t)
 	p := needPictures(t)
-	seed := *stressSeed
+	seed, length := *stressSeed, *stressFor
 	if seed == 0 {
 		seed = 1
-		if *stressFor > time.Minute {
+		if length > time.Minute {
 			seed = uint64(time.Now().Unix())
+		}
+	}
+	if length == 0 {
+		length = 2 * time.Minute
+		if testing.Short() {
+			length = 30 * time.Second
 		}
 	}
 	began := time.Now()
 	var sum report
 	for n := 0; *stressRounds == 0 || n < *stressRounds; n++ {
-		if *stressRounds == 0 && n > 0 && time.Since(began) >= *stressFor {
+		if *stressRounds == 0 && n > 0 && time.Since(began) >= length {
 			break
 		}
 		r, err := newRound(p, seed)
