@@ -134,6 +134,7 @@ func TestGPUCheck(t *testing.T) {
 // Python, compiler, nor sanitizer; and once without FUSE.
 func TestGPUCheckCarried(t *testing.T) {
 	folder, env := aGPU(t)
+	env = append(env, "CASES=8", "IMAGES=3", "PHOTOS=3") // the other test checks more
 	dir := scratch(t)
 	for _, sub := range []string{"bin", "dev", "proc", "tmp", "carried"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {

@@ -14,7 +14,7 @@ scripts/build.sh "$folder/bench" ./cmd/bench
 TESTS=1 scripts/build.sh "$folder/gpucheck" ./integration/gpucheck
 for program in batchfs bench gpucheck; do
 	strip "$folder/$program"
-	gzip -9nf "$folder/$program"
+	gzip -nf "$folder/$program"
 done
 cp scripts/gpucheck-run.sh "$folder/run"
 size=$(du -sm --apparent-size "$folder" | cut -f1)
