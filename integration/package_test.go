@@ -68,7 +68,10 @@ func TestWheel(t *testing.T) {
 	if newest := strings.TrimSpace(string(symbols)); err != nil || newest == "" || newestOf(newest, "GLIBC_2.17") != "GLIBC_2.17" {
 		t.Errorf("the binary needs %q, %v", newest, err)
 	}
-	runPackageTests(t, inside, "/nowhere", "")
+	modules := filepath.Join(dir, "modules")
+	check(t, os.Mkdir(modules, 0o755))
+	writeFile(t, filepath.Join(modules, "torch.py"), []byte("raise ImportError('it is not installed here')\n"))
+	runPackageTests(t, inside, "/nowhere", modules)
 }
 
 // inStageOfItsOwn skips a test that runs without the race detector, which is no matter of the programs that it runs and
