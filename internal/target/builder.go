@@ -2,6 +2,7 @@ package target
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -10,8 +11,8 @@ import (
 )
 
 // A Builder takes what annotations say, image by image or object by object, in any order, and makes
-// the table of a dataset of it. An object takes 36 bytes, without keypoints. A Builder is not safe for
-// concurrent use.
+// the table of a dataset of it. An object takes 36 bytes, without keypoints. A Builder is not safe
+// for concurrent use.
 type Builder struct {
 	byPath map[string]int
 	images []image
@@ -20,7 +21,7 @@ type Builder struct {
 
 	records   []place // of objects, by blocks
 	objects   int
-	visible   map[int]Box // by object
+	visible   []visible // of objects, in their order
 	keypoints []Keypoint
 	ends      []uint32 // of each object's keypoints; nil: none has any
 	most      int      // keypoints of an object
@@ -34,6 +35,13 @@ type image struct {
 	mask          string
 	text          []byte
 	bad           string
+	sum           []byte // a digest of what is said, but for what is bad; nil: not known
+}
+
+// visible is what is not hidden of an object, which has a number.
+type visible struct {
+	object uint32
+	box    Box
 }
 
 type shape struct {
@@ -53,18 +61,18 @@ const (
 	maxLabel    = 1<<flagsAt - 1
 )
 
-// NewBuilder returns a Builder that knows no image. What is large it keeps in a file in dir, which has no
-// name; "": in memory.
+// NewBuilder returns a Builder that knows no image. What is large it keeps in a file in dir, which
+// has no name; "": in memory.
 func NewBuilder(dir string) *Builder {
-	return &Builder{byPath: map[string]int{}, memory: memory{dir: dir}, visible: map[int]Box{}}
+	return &Builder{byPath: map[string]int{}, memory: memory{dir: dir}}
 }
 
 // Close frees the Builder, and the Table that it made.
 func (b *Builder) Close() error { return b.memory.close() }
 
-// Image returns the number of the image with a path in the dataset; the first call for a path adds it.
-// height and width are of the image that was annotated, 0 if that is not said. oriented: where stored
-// and upright pixels are both possible, coordinates are of the upright ones.
+// Image returns the number of the image with a path in the dataset; the first call for a path adds
+// it. height and width are of the image that was annotated, 0 if that is not said. oriented: where
+// stored and upright pixels are both possible, coordinates are of the upright ones.
 func (b *Builder) Image(path string, height, width int, oriented bool) int {
 	i, known := b.byPath[path]
 	if !known {
@@ -78,7 +86,8 @@ func (b *Builder) Image(path string, height, width int, oriented bool) int {
 // Has reports whether an image was added.
 func (b *Builder) Has(path string) bool { _, known := b.byPath[path]; return known }
 
-// Object adds an object of an image, with a label of at most 24 bits. The Builder keeps none of its memory.
+// Object adds an object of an image, with a label of at most 24 bits. The Builder keeps none of its
+// memory.
 func (b *Builder) Object(image int, o Object) {
 	if o.Label < 0 || o.Label > maxLabel {
 		b.Bad(image, "an object has an impossible label")
@@ -100,7 +109,7 @@ func (b *Builder) Object(image int, o Object) {
 	le.PutUint32(r[24:], uint32(o.Label)|uint32(o.Flags)<<flagsAt)
 	le.PutUint32(r[28:], uint32(image))
 	if o.Visible != nil {
-		b.visible[b.objects] = *o.Visible
+		b.visible = append(b.visible, visible{uint32(b.objects), *o.Visible})
 	}
 	if len(o.Keypoints) > 0 || b.ends != nil {
 		for len(b.ends) < b.objects {
@@ -133,7 +142,11 @@ func (b *Builder) object(i int) (o Object) {
 	o.ID = int64(le.Uint64(r[16:]))
 	label := le.Uint32(r[24:])
 	o.Label, o.Flags = int32(label&maxLabel), Flags(label>>flagsAt)
-	if v, ok := b.visible[i]; ok {
+	at, found := slices.BinarySearchFunc(b.visible, uint32(i), func(v visible, i uint32) int {
+		return cmp.Compare(v.object, i)
+	})
+	if found {
+		v := b.visible[at].box
 		o.Visible = &v
 	}
 	if i < len(b.ends) {
@@ -149,7 +162,8 @@ func (b *Builder) object(i int) (o Object) {
 // Mask says where the mask of an image is, in the dataset of masks.
 func (b *Builder) Mask(image int, path string) { b.images[image].mask = path }
 
-// Shape adds a part of the mask of an image, which has no file. The Builder keeps none of its memory.
+// Shape adds a part of the mask of an image, which has no file. The Builder keeps none of its
+// memory.
 func (b *Builder) Shape(image int, s Shape) {
 	data := s.encode()
 	to, at, err := b.memory.take(len(data))
@@ -161,8 +175,8 @@ func (b *Builder) Shape(image int, s Shape) {
 	b.shapes = append(b.shapes, shape{int32(image), int32(len(data)), at})
 }
 
-// Text adds the fields of a JSON object to those of an image. A value under a key that is there already
-// joins it in a list; lists are joined.
+// Text adds the fields of a JSON object to those of an image. A value under a key that is there
+// already joins it in a list; lists are joined.
 func (b *Builder) Text(image int, object []byte) {
 	to := &b.images[image].text
 	defer func() {
@@ -204,15 +218,40 @@ func listOf(value json.RawMessage) (list []json.RawMessage) {
 	return list
 }
 
-// Bad says what is wrong with the annotations of an image: file, entry and rule. The first reason counts.
+// Bad says what is wrong with the annotations of an image: file, entry and rule. The first reason
+// counts.
 func (b *Builder) Bad(image int, reason string) {
 	if b.images[image].bad == "" {
 		b.images[image].bad = reason
 	}
 }
 
-// Table makes the table of a dataset of n rows, of which row i has the image with the name that name(i)
-// returns. The Builder must not be changed any more. strays are images that no row has.
+// Twins calls f for the objects whose ids others have, too.
+func (b *Builder) Twins(f func(image int, id int64)) {
+	ids := make([]int64, b.objects)
+	for i := range ids {
+		ids[i] = b.id(i)
+	}
+	slices.Sort(ids)
+	twins := map[int64]bool{}
+	for i := 1; i < len(ids); i++ {
+		if ids[i] == ids[i-1] {
+			twins[ids[i]] = true
+		}
+	}
+	for i := 0; i < b.objects && len(twins) > 0; i++ {
+		if id := b.id(i); twins[id] {
+			f(b.imageOf(i), id)
+		}
+	}
+}
+
+func (b *Builder) id(object int) int64 {
+	return int64(binary.LittleEndian.Uint64(b.record(object)[16:]))
+}
+
+// Table makes the table of a dataset of n rows, of which row i has the image with the name that
+// name(i) returns. The Builder must not be changed any more. strays are images that no row has.
 func (b *Builder) Table(n int, name func(i int) string) (t *Table, strays int, err error) {
 	if b.err != nil {
 		return nil, 0, b.err
@@ -230,25 +269,42 @@ func (b *Builder) Table(n int, name func(i int) string) (t *Table, strays int, e
 			strays++
 		}
 	}
-	// Objects by image, in the order in which they came.
-	t.first = make([]uint32, len(b.images)+1)
-	of := func(i int) uint32 { return binary.LittleEndian.Uint32(b.record(i)[28:]) }
-	sorted, last := true, uint32(0)
+	t.first, t.order = b.byImage()
+	b.sortShapes()
+	return t, strays, nil
+}
+
+// byImage puts the objects in the order of their images, and those of one image in the order in
+// which they came. Those of image i are from first[i] to first[i+1] in order, which is nil if they
+// came like that.
+func (b *Builder) byImage() (first, order []uint32) {
+	first = make([]uint32, len(b.images)+1)
+	sorted, last := true, 0
 	for i := range b.objects {
-		t.first[of(i)+1]++
-		sorted, last = sorted && of(i) >= last, of(i)
+		of := b.imageOf(i)
+		first[of+1]++
+		sorted, last = sorted && of >= last, of
 	}
 	for i := range b.images {
-		t.first[i+1] += t.first[i]
+		first[i+1] += first[i]
 	}
-	if !sorted {
-		next := slices.Clone(t.first)
-		t.order = make([]uint32, b.objects)
-		for i := range b.objects {
-			t.order[next[of(i)]] = uint32(i)
-			next[of(i)]++
-		}
+	if sorted {
+		return first, nil
 	}
-	slices.SortStableFunc(b.shapes, func(a, b shape) int { return int(a.image - b.image) })
-	return t, strays, nil
+	next := slices.Clone(first)
+	order = make([]uint32, b.objects)
+	for i := range b.objects {
+		of := b.imageOf(i)
+		order[next[of]] = uint32(i)
+		next[of]++
+	}
+	return first, order
+}
+
+func (b *Builder) imageOf(object int) int {
+	return int(binary.LittleEndian.Uint32(b.record(object)[28:]))
+}
+
+func (b *Builder) sortShapes() {
+	slices.SortStableFunc(b.shapes, func(a, b shape) int { return cmp.Compare(a.image, b.image) })
 }

@@ -7,14 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is handed out in pieces that stay where they are. What does not fit into a few chunks of the
-// heap is in a file without a name that is mapped, so the kernel can write it out where memory is short.
+// memory is handed out in pieces that stay where they are. What does not fit into a few chunks of
+// the heap is in a file without a name that is mapped, so the kernel can write it out where memory
+// is short.
 type memory struct {
 	dir    string // of the file; "": everything is on the heap
 	file   *os.File
 	chunks [][]byte
-	used   int   // of the last chunk
-	mapped int64 // bytes of the file
+	used   int    // of the last chunk
+	mapped int64  // bytes of the file
+	whole  []byte // a mapped file that was kept, of which all chunks are parts; nil: they are not
 }
 
 const (
@@ -74,6 +76,9 @@ func (m *memory) heap() (n int64) {
 }
 
 func (m *memory) close() error {
+	if m.whole != nil {
+		return unix.Munmap(m.whole)
+	}
 	if m.file == nil {
 		return nil
 	}

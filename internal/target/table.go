@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A Table is what is annotated of the samples of a dataset, by their numbers. It never changes, and is
-// safe for concurrent use.
+// A Table is what is annotated of the samples of a dataset, by their numbers. It never changes, and
+// is safe for concurrent use.
 type Table struct {
 	Keypoints int // most of an object
 
@@ -19,6 +19,10 @@ type Table struct {
 	image []int32  // by row; -1: none
 	first []uint32 // by image: the place in order of its first object; and once more, the end
 	order []uint32 // numbers of objects by image; nil: that is how they came
+
+	// size is that of a row's upright image, of whose height and width coordinates are parts; nil: not
+	// known.
+	size func(row int) (height, width int)
 
 	once   sync.Once
 	digest string
@@ -56,13 +60,29 @@ func (t *Table) Text(row int) []byte {
 	return nil
 }
 
-// Size is the size of the image that was annotated, 0 if that is not said, and whether its coordinates are
-// those of the upright image where both are possible.
+// Size is the size of the image that was annotated, 0 if that is not said, and whether its
+// coordinates are those of the upright image where both are possible.
 func (t *Table) Size(row int) (height, width int, oriented bool) {
-	if m := t.of(row); m != nil {
-		return int(m.height), int(m.width), m.oriented
+	m := t.of(row)
+	if m == nil {
+		return 0, 0, false
 	}
-	return 0, 0, false
+	if h, w := t.scale(row); h > 0 {
+		return h, w, true
+	}
+	return int(m.height), int(m.width), m.oriented
+}
+
+// scale is what a row's coordinates are to be multiplied by; 0: they are pixels.
+func (t *Table) scale(row int) (height, width int) {
+	m := t.of(row)
+	if t.size == nil || m == nil || !m.oriented || m.height != 1 || m.width != 1 {
+		return 0, 0
+	}
+	if height, width = t.size(row); width == 0 {
+		return 0, 0
+	}
+	return height, width
 }
 
 // Count is the number of a row's objects.
@@ -74,7 +94,25 @@ func (t *Table) Count(row int) int {
 }
 
 // Object is one of a row's objects. Its keypoints must not be changed.
-func (t *Table) Object(row, k int) Object { return t.b.object(t.number(row, k)) }
+func (t *Table) Object(row, k int) Object {
+	o := t.b.object(t.number(row, k))
+	if h, w := t.scale(row); h > 0 {
+		o = o.scaled(float32(h), float32(w))
+	}
+	return o
+}
+
+func (o Object) scaled(h, w float32) Object {
+	for i, by := range [4]float32{w, h, w, h} {
+		o.Box[i] *= by
+	}
+	o.Keypoints = slices.Clone(o.Keypoints)
+	for k := range o.Keypoints {
+		o.Keypoints[k].X *= w
+		o.Keypoints[k].Y *= h
+	}
+	return o
+}
 
 // number is that of one of a row's objects.
 func (t *Table) number(row, k int) int {
@@ -109,67 +147,89 @@ func (t *Table) HasVisible() bool { return len(t.b.visible) > 0 }
 // MemoryBytes is what the table takes, without what is in a file.
 func (t *Table) MemoryBytes() int64 {
 	b := t.b
-	n := b.memory.heap() + int64(4*(len(t.image)+len(t.first)+len(t.order)+len(b.ends))+12*len(b.keypoints)+16*len(b.shapes)+48*len(b.visible))
+	n := b.memory.heap() + int64(4*(len(t.image)+len(t.first)+len(t.order)+len(b.ends))+12*len(b.keypoints)+16*len(b.shapes)+20*len(b.visible))
 	for i := range b.images {
 		m := &b.images[i]
-		n += 160 + int64(len(m.path)+len(m.mask)+len(m.text)+len(m.bad))
+		n += 184 + int64(len(m.path)+len(m.mask)+len(m.text)+len(m.bad)+len(m.sum))
 	}
 	return n
 }
 
-// Digest is a digest of everything in the table but the paths of images, for the fingerprint. It is computed once.
+// Digest is a digest of everything in the table but the paths of images, for the fingerprint. It is
+// computed once.
 func (t *Table) Digest() string {
 	t.once.Do(func() { t.digest = t.sum() })
 	return t.digest
 }
 
 func (t *Table) sum() string {
-	sum, buf, le := sha256.New(), []byte(nil), binary.LittleEndian
-	put := func(values ...int) {
-		for _, v := range values {
-			buf = le.AppendUint64(buf, uint64(v))
+	sum, buf := sha256.New(), []byte(nil)
+	objects := func(row int) func(int) Object {
+		return func(k int) Object { return t.b.object(t.number(row, k)) }
+	}
+	for row := range t.image {
+		m := t.of(row)
+		buf = append(buf[:0], bit(m != nil), bit(t.Bad(row) != ""))
+		if m != nil {
+			if m.sum == nil {
+				m.sum = sumOf(m, t.Count(row), objects(row), func(f func([]byte)) { t.eachShape(row, f) })
+			}
+			h, w := t.scale(row)
+			buf = append(buf, m.sum...)
+			buf = binary.LittleEndian.AppendUint64(buf, uint64(h)<<32|uint64(w))
 		}
+		sum.Write(buf)
 	}
-	text := func(s []byte) {
-		put(len(s))
-		buf = append(buf, s...)
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+func bit(on bool) byte {
+	if on {
+		return 1
 	}
+	return 0
+}
+
+// sumOf is a digest of what is said of an image, but for its path and for what is bad of it.
+func sumOf(m *image, count int, object func(k int) Object, shapes func(func(data []byte))) []byte {
+	sum, le := sha256.New(), binary.LittleEndian
+	var buf []byte
+	text := func(s []byte) { buf = append(le.AppendUint64(buf, uint64(len(s))), s...) }
 	floats := func(values ...float32) {
 		for _, v := range values {
 			buf = le.AppendUint32(buf, math.Float32bits(v))
 		}
 	}
-	for row := range t.image {
-		sum.Write(buf)
-		buf = buf[:0]
-		m := t.of(row)
-		if m == nil {
-			put(-1)
-			continue
-		}
-		put(int(m.height), int(m.width), t.Count(row))
-		text([]byte(m.mask))
-		text(m.text)
-		text([]byte(m.bad))
-		for k := range t.Count(row) {
-			o := t.Object(row, k)
-			put(int(o.ID), int(o.Label), int(o.Flags), len(o.Keypoints))
-			floats(o.Box[:]...)
-			for _, p := range o.Keypoints {
-				floats(p.X, p.Y, p.V)
-			}
-			if o.Visible != nil {
-				floats(o.Visible[:]...)
-			}
-		}
-		t.eachShape(row, text)
+	for _, v := range []int{int(m.height), int(m.width), int(bit(m.oriented)), count} {
+		buf = le.AppendUint64(buf, uint64(v))
 	}
+	text([]byte(m.mask))
+	text(m.text)
+	for k := range count {
+		o := object(k)
+		buf = le.AppendUint64(buf, uint64(o.ID))
+		for _, v := range []int{int(o.Label), int(o.Flags), len(o.Keypoints), int(bit(o.Visible != nil))} {
+			buf = le.AppendUint32(buf, uint32(v))
+		}
+		floats(o.Box[:]...)
+		for _, p := range o.Keypoints {
+			floats(p.X, p.Y, p.V)
+		}
+		if o.Visible != nil {
+			floats(o.Visible[:]...)
+		}
+		if len(buf) > 4096 {
+			sum.Write(buf)
+			buf = buf[:0]
+		}
+	}
+	shapes(text)
 	sum.Write(buf)
-	return hex.EncodeToString(sum.Sum(nil))
+	return sum.Sum(nil)
 }
 
-// encode writes a shape: its class, the number of its polygons, the length of each, and their numbers; or -1 and
-// the runs.
+// encode writes a shape: its class, the number of its polygons, the length of each, and their
+// numbers; or -1 and the runs.
 func (s *Shape) encode() []byte {
 	le := binary.LittleEndian
 	out := le.AppendUint32(nil, uint32(s.Class))
@@ -214,34 +274,7 @@ func decodeShape(data []byte) (s Shape) {
 	return s
 }
 
-// Scale has the coordinates of images that were annotated as 1x1, and are oriented, be parts of their
-// upright height and width, which size returns by row; 0: not known. It must be called before the Table
-// is used.
-func (t *Table) Scale(size func(row int) (height, width int)) {
-	for row := range t.image {
-		m := t.of(row)
-		if m == nil || !m.oriented || m.height != 1 || m.width != 1 {
-			continue
-		}
-		h, w := size(row)
-		if h == 0 || w == 0 {
-			continue
-		}
-		m.height, m.width = int32(h), int32(w)
-		for k := range t.Count(row) {
-			t.scale(t.number(row, k), float32(h), float32(w))
-		}
-	}
-}
-
-// scale multiplies the coordinates of an object.
-func (t *Table) scale(i int, h, w float32) {
-	le, r := binary.LittleEndian, t.b.record(i)
-	for k, by := range []float32{w, h, w, h} {
-		le.PutUint32(r[4*k:], math.Float32bits(by*math.Float32frombits(le.Uint32(r[4*k:]))))
-	}
-	points := t.b.object(i).Keypoints
-	for k := range points {
-		points[k].X, points[k].Y = w*points[k].X, h*points[k].Y
-	}
-}
+// Scale has the coordinates of images that were annotated as 1x1, and are oriented, be parts of
+// their upright height and width, which size returns by row; 0: not known. It must be called before
+// the Table is used.
+func (t *Table) Scale(size func(row int) (height, width int)) { t.size = size }
