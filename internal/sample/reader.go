@@ -195,6 +195,37 @@ func (r *Reader) Decode(img Image) error {
 	return r.Draw(img, resample.Options{}.Choose(0, 0, img.Height, img.Width), pixels.Target{Sink: nowhere{}})
 }
 
+// readValues reads and decodes the values of a mask, only to see whether that is possible.
+func (r *Reader) readValues(ctx context.Context, i int) error {
+	if problem := r.ds.Problem(i); problem != "" {
+		return fault.New(fault.File, problem)
+	}
+	data, err := r.Fetch(ctx, i)
+	if err != nil {
+		return err
+	}
+	head, err := decode.ReadHeader(data, true)
+	n := 0
+	if err == nil {
+		n, err = decode.ValueBytes(data)
+	}
+	if err != nil {
+		return err
+	}
+	size := int64(head.Height) * int64(head.Width)
+	if size > r.options.MaxPixels {
+		return fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, size, r.options.MaxPixels)
+	}
+	if err := r.memory.fits(int64(len(data)) + size*int64(n) + decode.ValueNeeds(head, 0)); err != nil {
+		return err
+	}
+	to, err := r.Output(int(size) * n)
+	if err != nil {
+		return err
+	}
+	return r.decoder.Values(to, data, head)
+}
+
 type nowhere struct{}
 
 func (nowhere) PutRow(int, []byte) {}

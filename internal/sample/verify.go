@@ -24,16 +24,34 @@ type Verdict struct {
 // Verify decodes every sample of a dataset, or of a part of it, once. What it finds in a part is
 // kept for JoinVerdicts. It returns ctx's error shortly after ctx ends, even if the storage hangs.
 func Verify(ctx context.Context, ds *dataset.Dataset, part dataset.Share, o Options) (Verdict, error) {
+	v, err := verify(ctx, ds, part, o, func(ctx context.Context, r *Reader, i int) error {
+		img, err := r.Read(ctx, i, 0)
+		if err == nil {
+			err = r.Decode(img)
+		}
+		if err == nil && o.Also != nil {
+			err = o.Also(i, r.Output)
+		}
+		return err
+	})
+	if err == nil && part.N > 0 {
+		err = ds.KeepPart(part, "verify", v)
+	}
+	return v, err
+}
+
+// VerifyMasks is Verify for the values of masks, all of them.
+func VerifyMasks(ctx context.Context, masks *dataset.Dataset, o Options) (Verdict, error) {
+	return verify(ctx, masks, dataset.Share{}, o, func(ctx context.Context, r *Reader, i int) error { return r.readValues(ctx, i) })
+}
+
+func verify(ctx context.Context, ds *dataset.Dataset, part dataset.Share, o Options, check func(ctx context.Context, r *Reader, i int) error) (Verdict, error) {
 	first, end := part.Span(ds.Len())
 	var mu sync.Mutex
 	v := Verdict{Samples: end - first, Bad: []dataset.BadFile{}, Unread: []dataset.BadFile{}}
 	err := each(ctx, ds, o, first, end, func(r *Reader) look {
 		return func(ctx context.Context, i int) error {
-			img, err := r.Read(ctx, i, 0)
-			if err == nil {
-				err = r.Decode(img)
-			}
-			if err != nil && ctx.Err() == nil {
+			if err := check(ctx, r, i); err != nil && ctx.Err() == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				v.note(dataset.NewBadFile(ds.Path(i), i, dataset.Reason(err).Error()), err)
@@ -47,11 +65,8 @@ func Verify(ctx context.Context, ds *dataset.Dataset, part dataset.Share, o Opti
 	for _, list := range [][]dataset.BadFile{v.Bad, v.Unread} {
 		slices.SortFunc(list, func(a, b dataset.BadFile) int { return a.ID - b.ID })
 	}
-	if part.N > 0 {
-		err = ds.KeepPart(part, "verify", v)
-	}
 	v.Unended = ds.Report.Unended
-	return v, err
+	return v, nil
 }
 
 // note records a sample that cannot be read, or not be decoded, because of err.
