@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// index is everything that is known about a dataset. Listing one makes an index without headers, and
-// without what is in archives.
+// index is everything that is known about a dataset. Listing one makes an index without headers,
+// and without what is in archives.
 type index struct {
 	table   *table
 	classes []string   // in label order; nil if there are none
@@ -111,8 +111,8 @@ func digest(s *table, classes []string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// current says whether the dataset is unchanged since it was listed; false when that is not known. In a store, only
-// listing shows that.
+// current says whether the dataset is unchanged since it was listed; false when that is not known.
+// In a store, only listing shows that.
 func (p *opening) current(x *index) bool {
 	src := p.src
 	switch {
@@ -166,15 +166,20 @@ type stamp struct {
 	Unsettled bool `json:"unsettled"`
 }
 
-// newStamp judges a modification time that was seen at now, before anything was read. Kernels
-// stamp with a clock that ticks every 1 to 10 ms; a time of whole seconds suggests a file
-// system with a resolution of one or two seconds.
+// newStamp judges a modification time that was seen at now, before anything was read.
 func newStamp(modified, now time.Time) stamp {
+	return stamp{Time: modified.UnixNano(), Unsettled: Unsettled(modified, now)}
+}
+
+// Unsettled reports whether a modification time that was seen at now is so recent that another
+// change could leave the same time. Kernels stamp with a clock that ticks every 1 to 10 ms; a time
+// of whole seconds suggests a file system with a resolution of one or two seconds.
+func Unsettled(modified, now time.Time) bool {
 	grain := 20 * time.Millisecond
 	if modified.Nanosecond() == 0 {
 		grain = 2100 * time.Millisecond
 	}
-	return stamp{Time: modified.UnixNano(), Unsettled: modified.After(now.Add(-grain))}
+	return modified.After(now.Add(-grain))
 }
 
 // proves says whether finding a time again means that nothing changed.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 )
@@ -34,19 +35,30 @@ func indexCommand(c *console) *cli.Command {
 		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that mounts are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",
 			entryRule(&rule))
 		partFlags(f, &o.Part, &o.Merge)
+		var find annotation.Options
+		annotationFlags(f, &find, &o)
+		f.group = ""
 		f.add("parquet", "", "also write what is known to a Parquet `FILE`, a row for each image", anything(&parquet))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			if err := checkIndexFlags(f, &o, rule); err != nil {
+			if err := checkIndexFlags(f, &o, rule, find.Kinds != (annotation.Kinds{})); err != nil {
 				return err
 			}
 			remoteWorkers(f, args[0], &o.Workers)
-			ds, err := c.openDataset(ctx, args[0], o)
+			a, err := c.openAsked(ctx, args[0], o, find)
 			if err != nil {
 				return c.partsHint(err, f, args)
 			}
-			defer ds.Close()
-			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}}
+			defer a.close()
+			ds, text := a.images, summary(args[0], a.images)
+			if a.said != nil {
+				table, err := a.table()
+				if err != nil {
+					return err
+				}
+				text += a.summary(table)
+			}
+			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
 					r.Unreadable = append(r.Unreadable, dataset.NewBadFile(ds.Path(i), i, reason))
@@ -82,13 +94,16 @@ func writeParquet(ctx context.Context, ds *dataset.Dataset, path string) error {
 	return nil
 }
 
-func checkIndexFlags(f *flagSet, o *dataset.Options, rule decode.EntryRule) error {
+func checkIndexFlags(f *flagSet, o *dataset.Options, rule decode.EntryRule, targets bool) error {
 	if store.IsURL(o.IndexAt) {
 		return hint(badValue("index-at", "a directory or a file of this machine for this command", publicName(o.IndexAt)),
 			"make it in a directory, and copy it to a name that ends in .facts")
 	}
 	if o.Part.N > 0 && rule != decode.EntryOff {
 		return usage("--entry-points cannot be given with --part; give it with --merge")
+	}
+	if targets && (o.Part.N > 0 || o.Merge) {
+		return usage("--targets cannot be given with --part or --merge; give it in a run after them")
 	}
 	return checkParts(f)
 }

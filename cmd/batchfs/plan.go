@@ -14,7 +14,6 @@ import (
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/dryrun"
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -109,22 +108,12 @@ func (r *planRequest) complete(f *flagSet) error {
 func (r *planRequest) plan(ctx context.Context) error {
 	var ds *dataset.Dataset // nil: as many samples as r.order says
 	if r.dataset != "" {
-		var err error
-		if r.find.Kinds == (annotation.Kinds{}) {
-			ds, err = r.openDataset(ctx, r.dataset, r.source)
-		} else { // which decide which images are samples
-			b := target.NewBuilder(roomForTargets(r.env.cacheDir))
-			defer b.Close()
-			var a annotated
-			a, err = r.openAnnotated(ctx, r.dataset, r.source, r.find, b)
-			if ds = a.images; err == nil && a.masks != nil {
-				defer a.masks.Close()
-			}
-		}
+		a, err := r.openAsked(ctx, r.dataset, r.source, r.find)
 		if err != nil {
 			return err
 		}
-		defer ds.Close()
+		defer a.close()
+		ds = a.images
 	}
 	order, err := dryrun.New(ds, r.order)
 	if err != nil {

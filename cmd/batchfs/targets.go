@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -101,6 +102,7 @@ func targetFlags(f *flagSet, r *targetRequest, source *dataset.Options) {
 // annotated is a dataset with annotations.
 type annotated struct {
 	*annotation.Found
+	said   *target.Builder
 	images *dataset.Dataset
 	masks  *dataset.Dataset // nil: they are in no files
 	left   int              // images that have no annotations
@@ -114,13 +116,41 @@ func (a *annotated) close() error {
 	if a.images != nil {
 		err = errors.Join(err, a.images.Close())
 	}
+	if a.said != nil {
+		err = errors.Join(err, a.said.Close())
+	}
 	return err
 }
 
-// openAnnotated opens the images that have annotations, which it tells to a sink, and their masks.
-func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Options, find annotation.Options, to annotation.Sink) (a annotated, err error) {
-	find.AllowOutside = o.AllowOutside
-	if a.Found, err = annotation.Find(ctx, path, to, find); err != nil {
+// openAsked opens a dataset; with its annotations, if any are asked for: on these depends which
+// images are samples.
+func (c *console) openAsked(ctx context.Context, path string, o dataset.Options, find annotation.Options) (a annotated, err error) {
+	if find.Kinds != (annotation.Kinds{}) {
+		return c.openAnnotated(ctx, path, o, find)
+	}
+	a.images, err = c.openDataset(ctx, path, o)
+	return a, err
+}
+
+// openAnnotated reads the annotations of images, with progress on a terminal, and opens the images
+// that have any, and their masks.
+func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Options, find annotation.Options) (a annotated, err error) {
+	bar := c.progress("reading annotations", "B")
+	find.AllowOutside, find.Logger, find.Progress = o.AllowOutside, o.Logger, bar.report
+	if find.Dir = c.env.cacheDir; o.IndexAt != "" && !store.IsURL(o.IndexAt) {
+		find.Dir = strings.TrimSuffix(o.IndexAt, filepath.Base(o.IndexAt))
+		if find.Dir = cmp.Or(find.Dir, "."); !strings.HasSuffix(o.IndexAt, ".facts") {
+			find.Dir = o.IndexAt
+		}
+	}
+	find.Store = o.Store
+	c.env.tokens(&find.Store)
+	a.Found, a.said, err = annotation.Open(ctx, path, find)
+	bar.close()
+	if errors.Is(err, store.ErrDenied) {
+		return a, hint(err, "%s", deniedHint(deniedPlace(path, find.Files), o.Store.Anonymous))
+	}
+	if err != nil {
 		return a, annotationError(c.command, path, err)
 	}
 	defer func() {
@@ -155,6 +185,16 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 	return a, err
 }
 
+// deniedPlace is the first of what was named that is in a store.
+func deniedPlace(path string, files []string) string {
+	for _, name := range append([]string{path}, files...) {
+		if url := dataset.StoreURL(name); url != "" {
+			return url
+		}
+	}
+	return path
+}
+
 // annotationError says what to do about an error of looking for annotations.
 func annotationError(command, path string, err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -173,60 +213,55 @@ func annotationError(command, path string, err error) error {
 		advice{err, "to say where annotations are: --annotations FILE; for the layouts that are known, see docs/datasets.md"})
 }
 
-// openTargets opens the dataset of a mount, and what its images have besides labels. The closers are in the order of what
-// they close.
+// openTargets opens the dataset of a mount, and what its images have besides labels. The closers
+// are in the order of what they close.
 func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, closers []func() error, err error) {
 	t := &r.targets
 	if t.find.Kinds == (annotation.Kinds{}) {
 		ds, err = r.openDataset(ctx, r.dataset, r.source)
 		return ds, []func() error{func() error { return ds.Close() }}, err
 	}
-	b := target.NewBuilder(roomForTargets(r.env.cacheDir))
-	closers = append(closers, b.Close)
-	defer func() {
-		if err != nil {
-			for _, closeIt := range closers {
-				_ = closeIt()
-			}
-		}
-	}()
-	a, err := r.openAnnotated(ctx, r.dataset, r.source, t.find, b)
+	a, err := r.openAnnotated(ctx, r.dataset, r.source, t.find)
 	if err != nil {
 		return nil, nil, err
 	}
-	ds, found := a.images, a.Found
-	closers = append(closers, a.close)
-	name := func(i int) string { return found.Name(ds.Path(i)) }
-	table, _, err := b.Table(ds.Len(), name)
+	table, err := a.table()
 	if err != nil {
+		_ = a.close()
 		return nil, nil, err
 	}
-	table.Scale(func(i int) (height, width int) { return ds.Size(i, false) })
 	if t.find.Kinds[target.Masks] {
-		bad := func(i int, reason string) { b.Bad(b.Image(name(i), 0, 0, false), reason) }
-		r.engine.Masks = t.maskOptions(ds, a.masks, found, table, bad)
+		r.engine.Masks = t.maskOptions(&a, table)
 	}
-	r.engine.Condemned = catalog.Condemned(ds, table)
+	r.engine.Condemned = catalog.Condemned(a.images, table)
 	if k := t.find.Kinds; k[target.Boxes] || k[target.Keypoints] || k[target.Text] {
 		r.engine.Targets = &catalog.TargetOptions{
-			Table: table, Rules: t.rules, Boxes: k[target.Boxes], Keypoints: k[target.Keypoints], Text: k[target.Text], Classes: found.Classes,
+			Table: table, Rules: t.rules, Boxes: k[target.Boxes], Keypoints: k[target.Keypoints], Text: k[target.Text], Classes: a.Classes,
 		}
 	}
 	r.annotated = a.summary(table)
-	return ds, closers, nil
+	return a.images, []func() error{a.close}, nil
 }
 
-// roomForTargets is a directory for a file of many annotations; "": there is none, and they are kept in memory.
-func roomForTargets(cacheDir string) string {
-	if cacheDir == "" || os.MkdirAll(cacheDir, 0o700) != nil {
-		return ""
+// name is the name of an image in the annotations.
+func (a *annotated) name(i int) string { return a.Name(a.images.Path(i)) }
+
+// table is that of the dataset.
+func (a *annotated) table() (*target.Table, error) {
+	table, _, err := a.said.Table(a.images.Len(), a.name)
+	if err == nil {
+		table.Scale(func(i int) (height, width int) { return a.images.Size(i, false) })
 	}
-	return cacheDir
+	return table, err
 }
 
-// openMasks opens the dataset of masks, which has an index of its own. The options are those of the images.
+// openMasks opens the dataset of masks, which has an index of its own. The options are those of the
+// images.
 func openMasks(ctx context.Context, c *console, o dataset.Options, m *annotation.Masks) (*dataset.Dataset, error) {
-	o.Only, o.PathColumn, o.Field, o.Prober = m.Only, m.Column, m.Field, sample.ProbeMask
+	o.PathColumn, o.Field, o.Prober = m.Column, m.Field, sample.ProbeMask
+	if o.Only = m.Only; m.Column != "" {
+		o.Only = nil // all of the column are
+	}
 	o.AsClasses, o.IgnoreMetadata, o.Classes, o.LabelColumn = true, m.Column == "", nil, ""
 	if c.env.cacheDir != "" {
 		o.CacheDir = filepath.Join(c.env.cacheDir, "masks")
@@ -239,8 +274,10 @@ func openMasks(ctx context.Context, c *console, o dataset.Options, m *annotation
 	return c.openDataset(ctx, m.Path, o)
 }
 
-// maskOptions are those of the masks of a dataset's images. Where a mask is missing, bad is told.
-func (t *targetRequest) maskOptions(ds, masks *dataset.Dataset, found *annotation.Found, table *target.Table, bad func(i int, reason string)) *catalog.MaskOptions {
+// maskOptions are those of the masks of a dataset's images. A mask that is missing is a bad
+// annotation.
+func (t *targetRequest) maskOptions(a *annotated, table *target.Table) *catalog.MaskOptions {
+	ds, masks, found := a.images, a.masks, a.Found
 	o := &catalog.MaskOptions{Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: make([]int32, ds.Len()), Classes: len(found.MaskClasses)}
 	if o.Panoptic = found.Masks != nil && found.Masks.Panoptic; o.Panoptic {
 		o.Ignore = -1
@@ -262,7 +299,7 @@ func (t *targetRequest) maskOptions(ds, masks *dataset.Dataset, found *annotatio
 			o.Rows[i] = -1
 		}
 		if path != "" && !known {
-			bad(i, fmt.Sprintf("%s: the mask of %s is missing", filepath.Join(found.Masks.Path, path), ds.Path(i)))
+			a.said.Bad(a.said.Image(a.name(i), 0, 0, false), fmt.Sprintf("%s: the mask of %s is missing", found.Masks.Path+"/"+path, ds.Path(i)))
 		}
 	}
 	o.Size = func(id int64) (height, width int) {
@@ -285,6 +322,64 @@ func (t *targetRequest) maskOptions(ds, masks *dataset.Dataset, found *annotatio
 	}
 	o.Drawn = table.Digest() // now that all that is bad is known
 	return o
+}
+
+// verify decodes all masks of a dataset, whose images were, and adds what is wrong with them, and
+// with other annotations, to what is known.
+func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o sample.Options) (v sample.Verdict, masks int, err error) {
+	table, err := a.table()
+	if err != nil {
+		return v, 0, err
+	}
+	var m *catalog.MaskOptions
+	if t.find.Kinds[target.Masks] {
+		m = t.maskOptions(a, table)
+		m.Wide = true // nobody has the masks as 8 bits
+		o.Also = func(i int, room func(n int) ([]byte, error)) error {
+			if m.Rows[i] >= 0 || a.masks != nil {
+				return nil
+			}
+			height, width := m.Size(int64(i))
+			to, err := room(height * width)
+			if err == nil {
+				err = m.Draw(int64(i), to)
+			}
+			return err
+		}
+	}
+	bad := catalog.Condemned(a.images, table)
+	for i := range a.images.Len() {
+		height, width := a.images.Size(i, true)
+		if m == nil || bad[int64(i)] != "" || height == 0 {
+			continue
+		}
+		mask := m.Indexed(int64(i))
+		if mask.Row >= 0 && a.masks.Problem(mask.Row) != "" {
+			continue // decoding it says so
+		}
+		if err := m.Check(&mask, height, width, a.images.Orientation(i), o.Decoding.IgnoreOrientation); err != nil {
+			bad[int64(i)] = err.Error()
+		}
+	}
+	if v, err = c.verify(ctx, a.images, dataset.Share{}, o); err != nil {
+		return v, 0, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(bad)) {
+		v.Bad = append(v.Bad, dataset.NewBadFile(a.images.Path(int(id)), int(id), bad[id]))
+	}
+	if a.masks == nil {
+		return v, 0, nil
+	}
+	bar := c.progress("verifying", "masks")
+	defer bar.close()
+	o.Progress = bar.report
+	of, err := sample.VerifyMasks(ctx, a.masks, o)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w while verifying masks", errInterrupted)
+	}
+	v.Bad, v.Unread = append(v.Bad, of.Bad...), append(v.Unread, of.Unread...)
+	v.NoMemory = v.NoMemory || of.NoMemory
+	return v, of.Samples, err
 }
 
 // summary says in words what is annotated of a dataset, and of what it is not.

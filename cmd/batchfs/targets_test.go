@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"os"
 	"os/exec"
@@ -9,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
@@ -231,5 +234,98 @@ func TestDrawnMasksInFingerprint(t *testing.T) {
 	}
 	if after := drawn(); before != again || before == after {
 		t.Errorf("the fingerprint was %s, is %s again, and %s with another polygon", before, again, after)
+	}
+}
+
+// TestVerifyTargets: masks are decoded, and bad annotations are listed.
+func TestVerifyTargets(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	got := batchfs(t, "verify", "--targets", "masks,boxes", cocoImages(t))
+	if got.status != statusFailed || !strings.Contains(got.out, "b.png: ") || !strings.Contains(got.out, "annotations[1]: bbox has a negative size") || !strings.HasSuffix(got.out, "3 images, 1 bad\n") {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		imageIn(t, dir, "images/"+name+".png")
+		writeMask(t, dir, "masks/"+name+".png", 3, 5)
+	}
+	if got := batchfs(t, "verify", "--targets", "masks", dir); got.status != statusDone || got.out != "4 images and 4 masks, 0 bad\n" {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+	writeMask(t, dir, "masks/b.png", 4, 5)
+	mask := filepath.Join(dir, "masks", "c.png")
+	data, err := os.ReadFile(mask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(mask, data[:len(data)-20], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got = batchfs(t, "verify", "--targets", "masks", dir)
+	for _, want := range []string{"b.png: bad mask: it has 4x5 pixels, and its image 3x5", "c.png: ", "4 images and 4 masks, 2 bad\n"} {
+		if got.status != statusFailed || !strings.Contains(got.out, want) {
+			t.Errorf("status %d, and not %q: %s%s", got.status, want, got.out, got.err)
+		}
+	}
+	if got := batchfs(t, "verify", "--targets", "masks", "--part", "0/2", dir); got.status != statusUsage || !strings.Contains(got.err, "--targets cannot be given with --part") {
+		t.Errorf("status %d, %s", got.status, got.err)
+	}
+}
+
+// writeMask writes a gray image below a folder.
+func writeMask(t *testing.T, dir, name string, height, width int) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := png.Encode(f, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIndexTargets: index reads annotations, and a mount of the same targets does not read them again, wherever it is started.
+func TestIndexTargets(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	dir := cocoImages(t)
+	file := filepath.Join(dir, "annotations", "instances_images.json")
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(file, long, long); err != nil {
+		t.Fatal(err)
+	}
+	got := batchfs(t, "index", "--targets", "boxes", dir)
+	if got.status != statusDone || !strings.Contains(got.out, "annotations: COCO (instances_images.json), 1 box in 2 classes (cat, dog)") {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+	kept := func() []string {
+		files, _ := filepath.Glob(cache + "/batchfs/*.targets")
+		return files
+	}
+	before := kept()
+	if len(before) != 1 {
+		t.Fatalf("%q are kept", before)
+	}
+	info, err := os.Stat(before[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if got := batchfs(t, "plan", "--targets", "boxes", "images/"); got.status != statusDone {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+	if after, err := os.Stat(before[0]); err != nil || !os.SameFile(info, after) || len(kept()) != 1 {
+		t.Errorf("annotations were read again: %v, %q", err, kept())
+	}
+	for _, args := range []string{"profile --targets boxes ", "bench --targets boxes "} {
+		if got := batchfs(t, append(strings.Fields(args), dir)...); got.status != statusUsage || strings.Count(got.err, "error") != 1 || !strings.Contains(got.err, "--targets") {
+			t.Errorf("%s: status %d, %s", args, got.status, got.err)
+		}
 	}
 }

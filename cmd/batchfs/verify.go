@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/sample"
 )
 
@@ -24,23 +25,38 @@ func verifyCommand(c *console) *cli.Command {
 		memoryFlag(c, f, &o.Memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &o.Decoding.MaxPixels, &o.Decoding.IgnoreOrientation)
 		partFlags(f, &part, &merge)
+		var targets targetRequest
+		annotationFlags(f, &targets.find, &source)
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
 			source.Rescan = part.N == 0 && !merge // else all parts would look at every file
 			remoteWorkers(f, f.args[0], &source.Workers)
 			o.Workers, o.Memory = source.Workers, c.memoryLimit(o.Memory)
+			if targets.find.Kinds != (annotation.Kinds{}) && (part.N > 0 || merge) {
+				return usage("--targets cannot be given with --part or --merge: annotations are verified as a whole")
+			}
 			return checkParts(f)
 		})
-		return c.withDataset(f, &source, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
-			v := verifyResult{storage: cmp.Or(ds.Root, ds.Name)}
-			var err error
-			if merge {
-				v.Verdict, err = sample.JoinVerdicts(ds)
-			} else {
-				v.Verdict, err = c.verify(ctx, ds, part, o)
+		return func(ctx context.Context, args []string) error {
+			a, err := c.openAsked(ctx, args[0], source, targets.find)
+			if err != nil {
+				return c.partsHint(err, f, args)
 			}
-			return v, advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
-		})
+			defer a.close()
+			v := verifyResult{storage: cmp.Or(a.images.Root, a.images.Name)}
+			switch {
+			case targets.find.Kinds != (annotation.Kinds{}):
+				v.Verdict, v.Masks, err = targets.verify(ctx, c, &a, o)
+			case merge:
+				v.Verdict, err = sample.JoinVerdicts(a.images)
+			default:
+				v.Verdict, err = c.verify(ctx, a.images, part, o)
+			}
+			if err = advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"}); err != nil {
+				return c.partsHint(err, f, args)
+			}
+			return c.show(v)
+		}
 	})
 }
 
@@ -63,6 +79,7 @@ func (c *console) verify(ctx context.Context, ds *dataset.Dataset, part dataset.
 // verifyResult is the output of verify.
 type verifyResult struct {
 	sample.Verdict
+	Masks   int    `json:"masks,omitempty"` // files of such
 	storage string // of the dataset
 }
 
@@ -72,7 +89,11 @@ func (v verifyResult) print(out io.Writer) {
 	if n := len(v.Unread); n > 0 {
 		unread = fmt.Sprintf(", %d not read", n)
 	}
-	fmt.Fprintf(out, "%s, %d bad%s%s\n", count(v.Samples, "image"), len(v.Bad), unread, unended(v.Unended))
+	masks := ""
+	if v.Masks > 0 {
+		masks = " and " + count(v.Masks, "mask")
+	}
+	fmt.Fprintf(out, "%s%s, %d bad%s%s\n", count(v.Samples, "image"), masks, len(v.Bad), unread, unended(v.Unended))
 }
 
 // verdict is the error that ends the command if not all files are good.

@@ -1,7 +1,6 @@
 package annotation
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/target"
@@ -13,23 +12,23 @@ const adeClasses = 150
 // findADE finds ADEChallengeData2016: objectInfo150.txt, and annotations beside images. There, 0 is
 // everything else, and class 0 has the value 1.
 func (f *finder) findADE() (bool, error) {
-	dir := beside(f.Images, "images", "annotations")
+	dir := f.beside(f.Images, "images", "annotations")
 	if dir == "" {
 		return false, nil
 	}
-	info := filepath.Join(filepath.Dir(dir), adeInfo)
-	if !isFile(info) {
-		info = filepath.Join(filepath.Dir(filepath.Dir(dir)), adeInfo)
+	info := join(dirOf(dir), adeInfo)
+	if !f.isFile(info) {
+		info = join(dirOf(dirOf(dir)), adeInfo)
 	}
-	if !isFile(info) {
+	if !f.isFile(info) {
 		return false, nil
 	}
-	text, err := readSmall(info)
+	text, err := f.readSmall(info)
 	if err != nil {
 		return false, err
 	}
 	names, err := f.filesIn(dir, ".png")
-	f.Name, f.has[target.Masks] = stem, true
+	f.naming, f.has[target.Masks] = byStem, true
 	f.takeMasks(dir, ".png", names)
 	f.MaskClasses = adeNames(string(text))
 	f.Values = []int32{-1}
@@ -41,8 +40,8 @@ func (f *finder) findADE() (bool, error) {
 
 const adeInfo = "objectInfo150.txt"
 
-// adeNames are the classes of objectInfo150.txt: a table, of which the last column is the name. nil: it
-// is another one.
+// adeNames are the classes of objectInfo150.txt: a table, of which the last column is the name.
+// nil: it is another one.
 func adeNames(text string) (names []string) {
 	for line := range strings.Lines(text) {
 		columns := strings.Split(strings.TrimSpace(line), "\t")

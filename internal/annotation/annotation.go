@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
 )
@@ -28,6 +30,14 @@ type Options struct {
 	// IgnoreMetadata and AllowOutside are those of the dataset of images.
 	IgnoreMetadata, AllowOutside bool
 	Workers                      int // files that are read at once
+	// Dir is where what was read is kept, for the next time, and where there is room for what is
+	// large. "": neither.
+	Dir string
+	// Logger is told why what was kept is not used, or nothing is kept; nil: nobody is.
+	Logger *slog.Logger
+	Store  store.Options // how a store is reached, if anything is in one
+	// Progress, if not nil, reports how many bytes were read.
+	Progress func(done, total int64)
 }
 
 // Kinds is a set of kinds of targets.
@@ -81,22 +91,21 @@ type Sink interface {
 	Shape(image int, s target.Shape)
 	Text(image int, object []byte)
 	Bad(image int, reason string)
+	Twins(f func(image int, id int64))
 }
 
 // Found is what was found.
 type Found struct {
-	Layout  string   // such as COCO
-	Images  string   // the dataset of the images
-	Sources []string // files that were read, or folders of many
-	// Name is the name of the image with a path in the dataset. Images that are stored in another
-	// format, or have another ending, have the same.
-	Name        func(path string) string
+	Layout      string   // such as COCO
+	Images      string   // the dataset of the images
+	Sources     []string // files that were read, or folders of many
 	Classes     []string // of objects by label; nil: they have no names
 	MaskClasses []string // of masks by value; nil: they have no names
 	Masks       *Masks   // nil: masks are in no files
-	// Values are the classes that the values of masks stand for, -1 for none. Values beyond its end stand
-	// for none, too. nil: all are as they are.
+	// Values are the classes that the values of masks stand for, -1 for none. Values beyond its end
+	// stand for none, too. nil: all are as they are.
 	Values  []int32
+	naming  naming
 	to      Sink
 	first   string // name of an image
 	Objects int    // that there are
@@ -116,10 +125,15 @@ type entry struct {
 // Masks says where the files of masks are. They are a dataset of their own.
 type Masks struct {
 	Path     string
-	Only     func(path string) bool // nil: all
-	Column   string                 // of the manifest that Path is; "": it is none
-	Field    string                 // of the samples of the archive that Path is; "": it is none. See TakeMasks
-	Panoptic bool                   // values are red + 256 green + 65536 blue
+	Ending   string // of their names; "": any
+	Column   string // of the manifest that Path is; "": it is none
+	Field    string // of the samples of the archive that Path is; "": it is none. See TakeMasks
+	Panoptic bool   // values are red + 256 green + 65536 blue
+}
+
+// Only reports whether a file is a mask.
+func (m *Masks) Only(path string) bool {
+	return strings.HasSuffix(stored(path), m.Ending) && (!m.Panoptic || archive.IsImage(path))
 }
 
 // Only reports whether an image has an entry in all that was read, and so is a sample.
@@ -138,8 +152,8 @@ func (f *Found) part(file string) {
 	f.Sources = append(f.Sources, file)
 }
 
-// image returns the number of an image that the part which is being read has; twice is whether it has it
-// already.
+// image returns the number of an image that the part which is being read has; twice is whether it
+// has it already.
 func (f *Found) image(name string, height, width int, oriented bool) (image int, twice bool) {
 	image = f.to.Image(name, height, width, oriented)
 	if image == len(f.entries) {
@@ -211,7 +225,7 @@ func (e *NoneError) Error() string { return e.Dataset + ": no annotations found"
 type finder struct {
 	*Found
 	Options
-	ctx context.Context
+	*places
 }
 
 // A layout finds and reads what it knows. found is false if nothing looks like it.
@@ -220,17 +234,40 @@ type layout struct {
 	find func(*finder) (found bool, err error)
 }
 
-// Find finds the annotations of the dataset at a path, and reads them. The path may also be that of a
-// folder that has the images in one folder, and annotations in others. What is wrong with the
+// Find finds the annotations of the dataset at a path, and reads them. The path may also be that of
+// a folder that has the images in one folder, and annotations in others. What is wrong with the
 // annotation of one image is told to the Sink; an error is about all of them.
 func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) {
-	f := &finder{&Found{Images: path, to: to, Name: stored, skip: o.SkipEmpty}, o, ctx}
-	if !store.IsURL(path) {
-		manifest, err := dataset.ManifestOf(path, o.IgnoreMetadata)
-		if err == nil && manifest == "" {
-			f.Images, err = imagesIn(path)
-		}
-		if err != nil {
+	images, err := imagesAt(path, &o)
+	if err != nil {
+		return nil, err
+	}
+	f := newFinder(ctx, images, to, o)
+	defer f.stores.close()
+	return f.find(path)
+}
+
+func newFinder(ctx context.Context, images string, to Sink, o Options) *finder {
+	return &finder{&Found{Images: images, to: to, skip: o.SkipEmpty}, o, newPlaces(ctx, &o)}
+}
+
+// imagesAt is the dataset of the images at a path.
+func imagesAt(path string, o *Options) (string, error) {
+	if store.IsURL(path) {
+		return path, nil
+	}
+	manifest, err := dataset.ManifestOf(path, o.IgnoreMetadata)
+	if err != nil || manifest != "" {
+		return path, err
+	}
+	return imagesIn(path)
+}
+
+// find looks for annotations in one layout after another.
+func (f *finder) find(path string) (*Found, error) {
+	path = public(path)
+	for _, file := range f.Files {
+		if err := checkURL(file); err != nil {
 			return nil, err
 		}
 	}
@@ -247,15 +284,15 @@ func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) 
 		found, err := l.find(f)
 		if err == nil && found {
 			f.Layout = cmp.Or(f.Layout, l.name)
-			if lacks := o.Kinds.without(f.has); len(lacks.Names()) > 0 {
+			if lacks := f.Kinds.without(f.has); len(lacks.Names()) > 0 {
 				err = &KindError{path, f.Layout, lacks, f.has}
 			}
 		}
-		if err == nil && found && o.LabelMap != "" {
-			err = f.mapLabels()
-		}
 		if err == nil && found {
 			err = f.readSampleLists(lists)
+		}
+		if err == nil && found {
+			err = f.mapLabels(f.LabelMap)
 		}
 		if err != nil {
 			return nil, err
@@ -264,7 +301,28 @@ func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) 
 			return f.Found, nil
 		}
 	}
-	return nil, &NoneError{path}
+	return nil, cmp.Or[error](f.failed, &NoneError{path})
+}
+
+// naming is what the name of an image is made of.
+type naming int
+
+const (
+	byPath naming = iota
+	byStem
+	byKey
+)
+
+// Name is the name of the image with a path in the dataset. Images that are stored in another
+// format, or have another ending, have the same.
+func (f *Found) Name(path string) string {
+	switch f.naming {
+	case byStem:
+		return stem(path)
+	case byKey:
+		return key(path)
+	}
+	return stored(path)
 }
 
 // stored is the name of an image of which annotations say the path: in converted datasets, it may

@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	cityImages = "leftImg8bit"
-	trainIDs   = "trainids" // what Options.LabelMap says
-	labelIDs   = "labelIds.png"
+	cityImages   = "leftImg8bit"
+	trainIDs     = "trainids" // what Options.LabelMap says
+	labelIDs     = "labelIds.png"
+	cityTrainIDs = "labelTrainIds.png"
 )
 
 // cityLabels are the labels of Cityscapes, as its scripts have them, in the order of their ids, and
@@ -27,16 +28,16 @@ var personLabels = []string{"pedestrian", "rider", "sitting person", "person (ot
 
 // findCityscapes finds the folders of annotations beside leftImg8bit.
 func (f *finder) findCityscapes() (bool, error) {
-	masks, persons := "", beside(f.Images, strings.ToLower(cityImages), "gtBboxCityPersons")
+	masks, persons := "", f.beside(f.Images, strings.ToLower(cityImages), "gtBboxCityPersons")
 	for _, other := range []string{"gtFine", "gtCoarse"} {
 		if masks == "" {
-			masks = beside(f.Images, strings.ToLower(cityImages), other)
+			masks = f.beside(f.Images, strings.ToLower(cityImages), other)
 		}
 	}
 	if masks == "" && persons == "" {
 		return false, nil
 	}
-	f.Name = stem
+	f.naming = byStem
 	if err := f.findCityMasks(masks); err != nil {
 		return false, err
 	}
@@ -44,13 +45,13 @@ func (f *finder) findCityscapes() (bool, error) {
 	return true, err
 }
 
-// findCityMasks takes the masks of labelIds, or, where there are none, those of trainIds, which a script
-// makes of them.
+// findCityMasks takes the masks of labelIds, or, where there are none, those of trainIds, which a
+// script makes of them.
 func (f *finder) findCityMasks(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	for _, kind := range []string{labelIDs, "labelTrainIds.png", "instanceIds.png"} {
+	for _, kind := range []string{labelIDs, cityTrainIDs, "instanceIds.png"} {
 		names, err := f.filesIn(dir, "_"+kind)
 		if err != nil {
 			return err
@@ -66,29 +67,33 @@ func (f *finder) findCityMasks(dir string) error {
 }
 
 // cityClasses are the classes of masks with an ending; nil: it is not one of Cityscapes.
-func (f *finder) cityClasses(ending string) (names []string) {
-	labels := strings.HasSuffix(ending, "_"+labelIDs)
-	if labels && f.LabelMap == "" {
+func cityClasses(ending string) []string {
+	switch {
+	case strings.HasSuffix(ending, "_"+labelIDs):
 		return cityLabels
+	case strings.HasSuffix(ending, "_"+cityTrainIDs):
+		return cityTrainedNames()
 	}
-	if labels || strings.HasSuffix(ending, "_labelTrainIds.png") {
-		for _, id := range cityTrained {
-			names = append(names, cityLabels[id])
-		}
+	return nil
+}
+
+func cityTrainedNames() (names []string) {
+	for _, id := range cityTrained {
+		names = append(names, cityLabels[id])
 	}
 	return names
 }
 
-// trainIDs are the trainIds of labelIds; nil: this is not Cityscapes.
-func (f *finder) trainIDs() (values []int32) {
+// trainIDs are the trainIds of the values of masks; nil: these are not those of Cityscapes.
+func (f *Found) trainIDs() (values []int32) {
 	switch {
-	case f.Masks == nil || len(f.Sources) == 0:
+	case f.Masks == nil:
 		return nil
-	case strings.HasSuffix(f.Sources[0], "_labelTrainIds.png"):
+	case strings.HasSuffix(f.Masks.Ending, "_"+cityTrainIDs):
 		for k := range cityTrained {
 			values = append(values, int32(k))
 		}
-	case strings.HasSuffix(f.Sources[0], "_"+labelIDs):
+	case strings.HasSuffix(f.Masks.Ending, "_"+labelIDs):
 		for id := range cityLabels {
 			values = append(values, int32(slices.Index(cityTrained, id)))
 		}
@@ -103,14 +108,14 @@ func (f *finder) findPersons(dir string) (bool, error) {
 	if dir == "" {
 		return false, nil
 	}
-	names, err := f.filesIn(dir, personEnding)
+	names, err := f.filesOf(dir, personEnding)
 	if err != nil || names == nil {
 		return false, err
 	}
 	if f.has[target.Boxes] = true; !f.Kinds[target.Boxes] {
 		return true, nil
 	}
-	f.part(filepath.Join(dir, "*"+personEnding))
+	f.part(join(dir, "*"+personEnding))
 	f.Classes = personLabels
 	return true, each(f, dir, names, parsePersons, func(k int, p persons) {
 		image, _ := f.image(strings.TrimSuffix(names[k], personEnding), p.height, p.width, false)
@@ -118,7 +123,7 @@ func (f *finder) findPersons(dir string) (bool, error) {
 			f.object(image, o)
 		}
 		if p.bad != "" {
-			f.to.Bad(image, filepath.Join(dir, names[k])+": "+p.bad)
+			f.to.Bad(image, join(dir, names[k])+": "+p.bad)
 		}
 	})
 }

@@ -4,28 +4,26 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// findCOCO finds files like annotations/instances_train2017.json beside train2017. Objects are those of
-// instances, or, where keypoints are wanted, those of person_keypoints.
+// findCOCO finds files like annotations/instances_train2017.json beside train2017. Objects are
+// those of instances, or, where keypoints are wanted, those of person_keypoints.
 func (f *finder) findCOCO() (bool, error) {
 	split := filepath.Base(f.Images)
 	var beside []string // folders
-	for dir := filepath.Dir(f.Images); len(beside) < 2 && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		beside = append(beside, filepath.Join(dir, "annotations"))
+	for dir := dirOf(f.Images); len(beside) < 2 && dir != dirOf(dir); dir = dirOf(dir) {
+		beside = append(beside, join(dir, "annotations"))
 	}
 	find := func(names ...string) string {
 		for _, dir := range beside {
 			for _, name := range names {
-				if file := filepath.Join(dir, name+".json"); isFile(file) {
+				if file := join(dir, name+".json"); f.isFile(file) {
 					return file
 				}
 			}
@@ -34,7 +32,7 @@ func (f *finder) findCOCO() (bool, error) {
 	}
 	objects, persons := find("instances_"+split, split, "instances_default"), find("person_keypoints_"+split)
 	captions, panoptic := find("captions_"+split), find("panoptic_"+split)
-	if own := filepath.Join(f.Images, "_annotations.coco.json"); objects == "" && isFile(own) {
+	if own := join(f.Images, "_annotations.coco.json"); objects == "" && f.isFile(own) {
 		objects = own
 	}
 	var files []string
@@ -91,6 +89,8 @@ type coco struct {
 	prefix     string              // that file names have, and paths in the dataset have not
 	objects    bool                // it has such
 	drawn      bool                // masks are drawn of them
+	last       int64               // id of an object; those before it are less, unless jumps
+	jumps      bool
 	json       jsonReader
 	entry      cocoEntry
 }
@@ -112,7 +112,7 @@ type cocoCategory struct {
 func (c *coco) read() error {
 	c.part(c.file)
 	lists := map[string]func(k int, text []byte) error{"images": c.image, "categories": c.category}
-	err := readLists(c.ctx, c.file, func(list string) bool { return lists[list] != nil }, func(list string, k int, text []byte) error {
+	err := c.readLists(c.file, func(list string) bool { return lists[list] != nil }, func(list string, k int, text []byte) error {
 		if err := lists[list](k, text); err != nil {
 			return fmt.Errorf("%s[%d]: %w", list, k, err)
 		}
@@ -127,12 +127,18 @@ func (c *coco) read() error {
 	if err != nil {
 		return err
 	}
-	return readLists(c.ctx, c.file, func(list string) bool { return list == "annotations" }, func(list string, k int, text []byte) error {
+	err = c.readLists(c.file, func(list string) bool { return list == "annotations" }, func(list string, k int, text []byte) error {
 		if err := c.annotation(k, text); err != nil {
 			return fmt.Errorf("%s[%d]: %w", list, k, err)
 		}
 		return nil
 	})
+	if err == nil && c.jumps { // pycocotools would have the last of them several times
+		c.to.Twins(func(image int, id int64) {
+			c.to.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, id))
+		})
+	}
+	return err
 }
 
 // image takes one of the images.
@@ -174,8 +180,9 @@ func (c *coco) image(k int, text []byte) error {
 	switch {
 	case !known:
 		d.complain("its id is no whole number")
-	case taken:
+	case taken: // nobody knows of which the annotations are
 		d.complain("its id %d is that of another image", id)
+		c.to.Bad(int(c.images[id].number), fmt.Sprintf("%s: two of images have the id %d", c.file, id))
 	case twice:
 		d.complain("its file_name is that of another image")
 	}
@@ -190,12 +197,12 @@ func (c *coco) image(k int, text []byte) error {
 
 const maxName = 4095 // bytes of a path
 
-// prefixOf is what the name of an image has before its path in the dataset: some files have the name of
-// the folder that is the dataset.
+// prefixOf is what the name of an image has before its path in the dataset: some files have the
+// name of the folder that is the dataset.
 func (c *coco) prefixOf(name string) string {
 	if folder := filepath.Base(c.Images) + "/"; strings.Contains(name, folder) {
 		prefix := name[:strings.Index(name, folder)+len(folder)]
-		if _, err := os.Stat(filepath.Join(c.Images, name)); err != nil {
+		if !c.isFile(join(c.Images, name)) {
 			return prefix
 		}
 	}
@@ -388,6 +395,8 @@ func (c *coco) instance(e *cocoEntry, image cocoImage) {
 		}
 	}
 	if d.bad == "" && e.hasBox {
+		c.jumps = c.jumps || c.Objects > 0 && o.ID <= c.last
+		c.last = o.ID
 		c.object(number, o)
 	}
 }
@@ -434,7 +443,7 @@ func (c *coco) panoptic(e *cocoEntry, number int) {
 	}
 	if c.drawn {
 		if c.Masks == nil {
-			c.Masks = &Masks{Path: strings.TrimSuffix(c.file, filepath.Ext(c.file)), Panoptic: true, Only: archive.IsImage}
+			c.Masks = &Masks{Path: strings.TrimSuffix(c.file, filepath.Ext(c.file)), Panoptic: true}
 			c.MaskClasses, c.Values = nil, nil
 		}
 		c.mask(number, path.Clean(e.file))

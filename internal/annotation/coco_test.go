@@ -38,7 +38,8 @@ func readOne(t *testing.T, text string, o Options) (*Found, map[string]said, err
 	return f, all, err
 }
 
-// TestBadCOCO: an annotation that breaks a rule is bad for its image, with its place; nothing else is.
+// TestBadCOCO: an annotation that breaks a rule is bad for its image, with its place; nothing else
+// is.
 func TestBadCOCO(t *testing.T) {
 	o := Options{Kinds: kindsOf(target.Masks, target.Boxes, target.Keypoints)}
 	const head = `{"id": 7, "image_id": 1, "category_id": 3, `
@@ -77,7 +78,7 @@ func TestBadCOCO(t *testing.T) {
 		head + `"keypoints": [1,2]}`:                                             "it has 2 numbers for 0 keypoints",
 	} {
 		short := annotation[:min(len(annotation), 100)]
-		f, got, err := readOne(t, cocoFile(`{"id": 1, "image_id": 2, "category_id": 5, "bbox": [1,2,3,4]}`, annotation), o)
+		f, got, err := readOne(t, cocoFile(`{"id": 1000, "image_id": 2, "category_id": 5, "bbox": [1,2,3,4]}`, annotation), o)
 		if err != nil && !errors.As(err, new(*KindError)) {
 			t.Errorf("%s: %v", short, err)
 			continue
@@ -108,15 +109,43 @@ func TestUnreadableCOCO(t *testing.T) {
 		}
 	}
 	for text, rule := range map[string]string{
-		strings.Replace(good, `"id": 2`, `"id": 1`, 1): "images[1]: its id 1 is that of another image", strings.Replace(good, `"id": 2`, `"id": "2"`, 1): "images[1]: its id is no whole number",
-		strings.Replace(good, `"b.jpg"`, `"b.jpg", "height": -1`, 1): "images[1]: a height or width", strings.Replace(good, `b.jpg`, `x/../b.jpg`, 1): "",
+		strings.Replace(good, `"id": 2`, `"id": "2"`, 1):             "images[1]: its id is no whole number",
+		strings.Replace(good, `"b.jpg"`, `"b.jpg", "height": -1`, 1): "images[1]: a height or width",
+		strings.Replace(good, `b.jpg`, `x/../b.jpg`, 1):              "",
 	} {
-		if _, got, err := readOne(t, text, boxes); err != nil || !strings.Contains(got["b.jpg"].Bad, rule) || (got["b.jpg"].Bad == "") != (rule == "") || got["a.jpg"].Bad != "" {
+		_, got, err := readOne(t, text, boxes)
+		a, b := got["a.jpg"].Bad, got["b.jpg"].Bad
+		if err != nil || !strings.Contains(b, rule) || (b == "") != (rule == "") || a != "" {
 			t.Errorf("%s: %v, %+v", text, err, got)
 		}
 	}
 	if f, _, err := readOne(t, strings.Replace(good, `"image_id": 1`, `"image_id": 9`, 1), Options{}); err != nil || f.Strays != 1 {
 		t.Errorf("%v, %+v", err, f)
+	}
+}
+
+// TestTwinsInCOCO: where two have one id, all of these are bad, with the id: pycocotools would take
+// the last image of an id, and the last annotation as often as there are some.
+func TestTwinsInCOCO(t *testing.T) {
+	of := func(id, image int) string {
+		return fmt.Sprintf(`{"id": %d, "image_id": %d, "category_id": 5, "bbox": [1,2,3,4]}`, id, image)
+	}
+	images := strings.Replace(cocoFile(of(1, 1)), `"id": 2`, `"id": 1`, 1)
+	for text, want := range map[string][2]string{
+		images:                                 {"two of images have the id 1", "images[1]: its id 1 is that of another image"},
+		cocoFile(of(4, 1), of(9, 2), of(4, 2)): {"several annotations have the id 4", "several annotations have the id 4"},
+		cocoFile(of(4, 1), of(4, 1), of(5, 2)): {"several annotations have the id 4", ""},
+		cocoFile(of(4, 1), of(3, 1), of(2, 2)): {},
+	} {
+		_, got, err := readOne(t, text, boxes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, name := range []string{"a.jpg", "b.jpg"} {
+			if bad := got[name].Bad; !strings.Contains(bad, want[k]) || (bad == "") != (want[k] == "") {
+				t.Errorf("%s: %s is %q, and should be %q", text, name, bad, want[k])
+			}
+		}
 	}
 }
 
@@ -162,7 +191,7 @@ func TestStream(t *testing.T) {
 	want := []string{`a 0 1`, `a 1 "x\"]}\\"`, `a 2 [ ]`, `a 3 {"b":[{}, -1.5e3]}`, `a 4 true`, `a 5 null`, `c 0 2`}
 	for room := 1; room < 40; room++ {
 		var got []string
-		s := stream{Reader: bytes.NewReader(text), ctx: t.Context(), buf: make([]byte, room)}
+		s := stream{Reader: bytes.NewReader(text), places: &places{ctx: t.Context()}, buf: make([]byte, room)}
 		err := s.lists(func(string) bool { return true }, func(list string, k int, text []byte) error {
 			got = append(got, fmt.Sprint(list, " ", k, " ", string(text)))
 			return nil
@@ -173,8 +202,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// FuzzCOCO: no file does anything but give an error, or name what is bad; and of a valid one, all lists are
-// read as encoding/json reads them.
+// FuzzCOCO: no file does anything but give an error, or name what is bad; and of a valid one, all
+// lists are read as encoding/json reads them.
 func FuzzCOCO(f *testing.F) {
 	f.Add(cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4], "segmentation": [[1,2,3,4,5,6]], "keypoints": [1,2,2,0,0,0]}`))
 	f.Add(cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "iscrowd": 1, "segmentation": {"size": [4, 6], "counts": "04d0"}}`, `{"image_id": 1, "caption": "x"}`))
@@ -190,7 +219,7 @@ func FuzzCOCO(f *testing.F) {
 			return
 		}
 		got := map[string]int{}
-		s := stream{Reader: strings.NewReader(text), ctx: t.Context(), buf: make([]byte, 16)}
+		s := stream{Reader: strings.NewReader(text), places: &places{ctx: t.Context()}, buf: make([]byte, 16)}
 		err := s.lists(func(string) bool { return true }, func(list string, _ int, value []byte) error {
 			if got[list]++; !json.Valid(value) {
 				return fmt.Errorf("%q", value)

@@ -2,9 +2,7 @@ package annotation
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"os"
 	"path"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // imageFolders are names of folders of images, beside which there are folders of other things.
@@ -32,7 +31,8 @@ func (e *ImagesError) Error() string {
 	return fmt.Sprintf("%s: it has several folders of images: %s", e.Path, strings.Join(e.Images, ", "))
 }
 
-// imagesIn is the folder of the images at a path: what is in it, if that has the name of one, or else it.
+// imagesIn is the folder of the images at a path: what is in it, if that has the name of one, or
+// else it.
 func imagesIn(dir string) (string, error) {
 	var found []string
 	add := func(name string) error {
@@ -85,40 +85,34 @@ func likelihood(name string) int {
 
 // folders are the names of the folders in one; nil where it is no folder.
 func folders(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if info, e := os.Stat(dir); e != nil || !info.IsDir() {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, nil // opening the dataset says what is wrong
 	}
+	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if archive.Hidden(e.Name()) {
-			continue
-		}
-		if isDir(filepath.Join(dir, e.Name())) {
+		if !archive.Hidden(e.Name()) && isFolder(dir, e.Name(), e) {
 			names = append(names, e.Name())
 		}
 	}
 	return names, err
 }
 
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// beside is the path of a folder with another word in place of one, in the last of the names above it that
-// has it; "": there is no such folder. Where the path has links, that may be so with or without them.
-func beside(dir, word, other string) string {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return ""
+// beside is the path of a folder with another word in place of one, in the last of the names above
+// it that has it; "": there is no such folder. Where the path has links, that may be so with or
+// without them.
+func (p *places) beside(dir, word, other string) string {
+	place, wholes := "", []string{dir}
+	if store.IsURL(dir) {
+		place, wholes[0] = store.Split(dir)
+	} else {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return ""
+		}
+		real, _ := filepath.EvalSymlinks(abs) // of what is not there, nothing is beside it
+		wholes = []string{abs, real}
 	}
-	real, _ := filepath.EvalSymlinks(abs) // of what is not there, nothing is beside it
-	for _, whole := range []string{abs, real} {
+	for _, whole := range wholes {
 		names := strings.Split(whole, "/")
 		for k, name := range slices.Backward(names) {
 			at := strings.Index(strings.ToLower(name), word)
@@ -126,7 +120,7 @@ func beside(dir, word, other string) string {
 				continue
 			}
 			names[k] = name[:at] + other + name[at+len(word):]
-			if there := strings.Join(names, "/"); isDir(there) {
+			if there := place + strings.Join(names, "/"); p.isDir(there) {
 				return there
 			}
 			names[k] = name
@@ -135,64 +129,25 @@ func beside(dir, word, other string) string {
 	return ""
 }
 
-// maxDepth bounds links that lead back.
-const maxDepth = 64
-
-// filesIn lists the files below a folder whose names have an ending, in order.
-func (f *finder) filesIn(dir, ending string) (paths []string, err error) {
-	var walk func(below string, depth int) error
-	walk = func(below string, depth int) error {
-		entries, err := os.ReadDir(filepath.Join(dir, below))
-		if err == nil && depth > maxDepth {
-			err = fmt.Errorf("%s: folders in folders, more than %d", filepath.Join(dir, below), maxDepth)
-		}
-		if err = errors.Join(err, f.ctx.Err()); err != nil {
-			return err
-		}
-		for _, e := range entries {
-			name := path.Join(below, e.Name())
-			folder := e.IsDir()
-			if e.Type()&fs.ModeSymlink != 0 {
-				folder = isDir(filepath.Join(dir, name))
-			}
-			switch {
-			case archive.Hidden(e.Name()):
-			case folder:
-				if err := walk(name, depth+1); err != nil {
-					return err
-				}
-			case strings.HasSuffix(stored(e.Name()), ending):
-				paths = append(paths, name)
-			}
-		}
-		return nil
-	}
-	return paths, walk(dirItself, 0)
-}
-
-const dirItself = ""
-
-const (
-	maxFile    = 16 << 20 // bytes of a file about one image
-	maxObjects = 1 << 16  // in such a file
-)
+const maxObjects = 1 << 16 // in a file about one image
 
 var errManyObjects = fmt.Errorf("it has more than %d objects", maxObjects)
 
-// each reads files of a folder, several at once, and has take, which is called for one after another in
-// their order, take what parse made of them.
+// each reads files of a folder, several at once, and has take, which is called for one after
+// another in their order, take what parse made of them.
 func each[T any](f *finder, dir string, names []string, parse func(name string, text []byte) T, take func(k int, parsed T)) error {
 	const portion = 64 // so that what was parsed takes little memory
+	f.progress(0, f.bytes[dir])
 	for first := 0; first < len(names); first += portion {
 		some := names[first:min(first+portion, len(names))]
-		parsed := make([]T, len(some))
+		parsed, read := make([]T, len(some)), make([]int64, len(some))
 		err := parallel.Each(f.ctx, f.Workers, len(some), nil, func(_ context.Context, items iter.Seq[int]) error {
 			for k := range items {
-				text, err := readSmall(filepath.Join(dir, some[k]))
+				text, err := f.readOne(join(dir, some[k]))
 				if err != nil {
 					return err
 				}
-				parsed[k] = parse(some[k], text)
+				parsed[k], read[k] = parse(some[k], text), int64(len(text))
 			}
 			return nil
 		})
@@ -201,22 +156,8 @@ func each[T any](f *finder, dir string, names []string, parse func(name string, 
 		}
 		for k, p := range parsed {
 			take(first+k, p)
+			f.progress(read[k], 0)
 		}
 	}
 	return nil
-}
-
-// readSmall reads a file about one image.
-func readSmall(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxFile {
-		err = fmt.Errorf("%s: it is longer than %d MiB", path, maxFile>>20)
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: not a regular file", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
 }

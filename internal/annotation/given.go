@@ -21,8 +21,9 @@ func (f *finder) splitLists() (lists, files []string) {
 	return lists, files
 }
 
-// readSampleLists reads lists of samples, such as those in ImageSets of Pascal VOC: only those that are in
-// one of them are left. A line begins with a name, with or without its extension and the folders above.
+// readSampleLists reads lists of samples, such as those in ImageSets of Pascal VOC: only those that
+// are in one of them are left. A line begins with a name, with or without its extension and the
+// folders above.
 func (f *finder) readSampleLists(files []string) error {
 	if len(files) == 0 {
 		return nil
@@ -30,7 +31,7 @@ func (f *finder) readSampleLists(files []string) error {
 	f.part(strings.Join(files, ", "))
 	folder := filepath.Base(f.Images) + "/"
 	for _, file := range files {
-		text, err := readSmall(file)
+		text, err := f.readSmall(file)
 		if err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (f *finder) findGiven() (bool, error) {
 		}
 	}
 	if len(coco) < len(f.Files) {
-		f.Name = stem
+		f.naming = byStem
 	}
 	for _, file := range f.Files {
 		if strings.HasSuffix(file, ".json") && !strings.Contains(file, "*") {
@@ -83,9 +84,9 @@ func (f *finder) findGiven() (bool, error) {
 func (f *finder) findIn(place string) (bool, error) {
 	dir, ending := place, ""
 	if base := filepath.Base(place); strings.HasPrefix(base, "*") {
-		dir, ending = filepath.Dir(place), base[1:]
+		dir, ending = dirOf(place), base[1:]
 	}
-	if !isDir(dir) || strings.Contains(dir+ending, "*") {
+	if !f.isDir(dir) || strings.Contains(dir+ending, "*") {
 		return false, fmt.Errorf("%s: it is no .json file of COCO, no folder, and no pattern such as masks/*_mask.png", place)
 	}
 	if ending == "" || strings.HasSuffix(ending, ".xml") {

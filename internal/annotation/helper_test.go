@@ -93,6 +93,22 @@ func (r *recorder) Bad(image int, reason string) {
 	r.images[image].Bad = cmp.Or(r.images[image].Bad, reason)
 }
 
+func (r *recorder) Twins(f func(image int, id int64)) {
+	seen := map[int64]int{}
+	for _, m := range r.images {
+		for _, o := range m.Objects {
+			seen[o.ID]++
+		}
+	}
+	for i, m := range r.images {
+		for _, o := range m.Objects {
+			if seen[o.ID] > 1 {
+				f(i, o.ID)
+			}
+		}
+	}
+}
+
 // find finds the annotations of a dataset, all of which are of images that it returns by name.
 func find(t *testing.T, path string, o Options) (*Found, map[string]said) {
 	t.Helper()

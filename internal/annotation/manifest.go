@@ -25,6 +25,9 @@ func (f *finder) findManifest() (bool, error) {
 	if file == "" || err != nil {
 		return false, err
 	}
+	if _, err := f.mark(content, file, ""); err != nil {
+		return false, err
+	}
 	m := &manifest{finder: f, file: file, labels: map[string]int32{}}
 	if f.Kinds[target.Boxes] || f.Kinds[target.Keypoints] {
 		if err := dataset.ReadManifest(f.ctx, file, m.name); err != nil {

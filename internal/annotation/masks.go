@@ -2,24 +2,25 @@ package annotation
 
 import (
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
 )
 
 // maskFolders are the words that stand in place of images in the names of folders of masks.
 var maskFolders = strings.Fields("masks mask annotations labels label segmentation segmentations gt groundtruth SegmentationClass")
 
-// maskEndings are what names of masks may have after those of their images. Some are refused when they are read.
+// maskEndings are what names of masks may have after those of their images. Some are refused when
+// they are read.
 var maskEndings = strings.Fields(".jpg .png _mask.png _masks.png _seg.png _segmentation.png _label.png _labels.png _gt.png .bmp .pgm")
 
 // findFolder finds a folder of masks beside that of the images.
 func (f *finder) findFolder() (bool, error) {
 	for _, word := range []string{"images", "image", "imgs", "img"} {
 		for _, other := range maskFolders {
-			dir := beside(f.Images, word, other)
+			dir := f.beside(f.Images, word, other)
 			if dir == "" {
 				continue
 			}
@@ -31,8 +32,8 @@ func (f *finder) findFolder() (bool, error) {
 	return false, nil
 }
 
-// masksIn takes the masks in a folder, whose names have an ending after those of their images; "": the
-// one of maskEndings with which most end.
+// masksIn takes the masks in a folder, whose names have an ending after those of their images; "":
+// the one of maskEndings with which most end.
 func (f *finder) masksIn(dir, ending string) (bool, error) {
 	endings := maskEndings
 	if ending != "" {
@@ -51,7 +52,7 @@ func (f *finder) masksIn(dir, ending string) (bool, error) {
 	if names == nil {
 		return false, nil
 	}
-	f.Name, f.has[target.Masks] = stem, true
+	f.naming, f.has[target.Masks] = byStem, true
 	f.takeMasks(dir, ending, names)
 	return true, nil
 }
@@ -61,29 +62,36 @@ func (f *finder) takeMasks(dir, ending string, names []string) {
 	if !f.Kinds[target.Masks] {
 		return
 	}
-	f.Masks = &Masks{Path: dir, Only: func(path string) bool { return strings.HasSuffix(stored(path), ending) }}
-	f.part(filepath.Join(dir, "*"+ending))
-	f.MaskClasses = f.cityClasses(ending)
+	f.Masks = &Masks{Path: dir, Ending: ending}
+	f.part(join(dir, "*"+ending))
+	f.MaskClasses = cityClasses(ending)
 	for _, name := range names {
 		image, _ := f.image(strings.TrimSuffix(stored(name), ending), 0, 0, false)
 		f.mask(image, name)
 	}
 }
 
-// mapLabels reads the map of values that Options.LabelMap names.
-func (f *finder) mapLabels() error {
-	if f.LabelMap == trainIDs {
+// mapLabels has values mapped: by trainIDs, or as a file says; "": as they are.
+func (f *Found) mapLabels(by string) error {
+	switch by {
+	case "":
+		return nil
+	case trainIDs:
 		if f.Values = f.trainIDs(); f.Values == nil {
 			return fmt.Errorf("%s: trainids are made of the labelIds of Cityscapes, and this is %s", f.Images, f.Layout)
 		}
+		f.MaskClasses = cityTrainedNames()
 		return nil
 	}
-	text, err := readSmall(f.LabelMap)
+	if store.IsURL(by) {
+		return fmt.Errorf("%s: a map of labels is a file of this machine", public(by))
+	}
+	text, err := (&places{}).readOne(by)
 	if err == nil {
 		f.Values, err = parseLabelMap(string(text))
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.LabelMap, err)
+		return fmt.Errorf("%s: %w", by, err)
 	}
 	f.MaskClasses = nil
 	return nil
@@ -92,8 +100,8 @@ func (f *finder) mapLabels() error {
 // maxValue is the largest value that a map may name: that of a mask of 16 bits.
 const maxValue = 1<<16 - 1
 
-// parseLabelMap reads lines of a value and its class. Values that have no line stand for no class, as do
-// those of which the class is -1.
+// parseLabelMap reads lines of a value and its class. Values that have no line stand for no class,
+// as do those of which the class is -1.
 func parseLabelMap(text string) (values []int32, err error) {
 	number := 0
 	for line := range strings.Lines(text) {

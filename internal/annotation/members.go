@@ -17,13 +17,11 @@ func (f *finder) findMembers() (bool, error) {
 		return false, nil
 	}
 	f.has[target.Masks] = true
-	f.Name = key
-	f.Masks = &Masks{Path: f.Images, Field: maskField, Only: isMaskMember}
+	f.naming = byKey
+	f.Masks = &Masks{Path: f.Images, Field: maskField, Ending: "." + maskField}
 	f.part("*." + maskField)
 	return true, nil
 }
-
-func isMaskMember(path string) bool { return strings.HasSuffix(stored(path), "."+maskField) }
 
 // key is the path of a member up to the first dot in its name.
 func key(path string) string {

@@ -2,11 +2,9 @@ package annotation
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
 
 const (
@@ -18,7 +16,7 @@ const (
 // A stream is a JSON file of any size: an object, of whose lists one value after another is read.
 type stream struct {
 	io.Reader
-	ctx        context.Context
+	*places
 	buf        []byte
 	head, tail int   // what was read of the file, and not yet looked at
 	before     int64 // bytes of the file before buf
@@ -26,15 +24,16 @@ type stream struct {
 
 var errCutOff = errors.New("it ends too early")
 
-// readLists calls take for the values of those lists in a JSON file that are wanted, with their numbers.
-// The text is valid until take returns. Errors are of the file, and say where.
-func readLists(ctx context.Context, path string, wanted func(list string) bool, take func(list string, k int, text []byte) error) error {
-	f, err := os.Open(path)
+// readLists calls take for the values of those lists in a JSON file that are wanted, with their
+// numbers. The text is valid until take returns. Errors are of the file, and say where.
+func (p *places) readLists(path string, wanted func(list string) bool, take func(list string, k int, text []byte) error) error {
+	f, size, err := p.open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	s := stream{Reader: f, ctx: ctx, buf: make([]byte, streamRoom)}
+	p.progress(0, size)
+	s := stream{Reader: f, places: p, buf: make([]byte, streamRoom)}
 	if err = s.lists(wanted, take); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
@@ -150,6 +149,7 @@ func (s *stream) fill(keep int) error {
 	}
 	n, err := s.Read(s.buf[s.tail:])
 	if s.tail += n; n > 0 {
+		s.progress(int64(n), 0)
 		return nil
 	}
 	if err == nil || err == io.EOF {
@@ -194,9 +194,9 @@ func (s *stream) value(wanted bool) ([]byte, error) {
 // nesting are the bytes that matter within a list or an object.
 var nesting = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true}
 
-// scan looks for the end of a value from an offset on, as far as was read. depth is how many lists and
-// objects are open there, and quoted whether it is in a string; at the end, depth is -1. Brackets are
-// only counted.
+// scan looks for the end of a value from an offset on, as far as was read. depth is how many lists
+// and objects are open there, and quoted whether it is in a string; at the end, depth is -1.
+// Brackets are only counted.
 func (s *stream) scan(i, depth int, quoted bool) (int, int, bool) {
 	for i < s.tail {
 		if quoted {

@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +16,11 @@ var vocClasses = strings.Fields("aeroplane bicycle bird boat bottle bus car cat 
 
 // findVOC finds Annotations and SegmentationClass beside JPEGImages.
 func (f *finder) findVOC() (bool, error) {
-	objects, masks := beside(f.Images, "jpegimages", "Annotations"), beside(f.Images, "jpegimages", "SegmentationClass")
+	objects, masks := f.beside(f.Images, "jpegimages", "Annotations"), f.beside(f.Images, "jpegimages", "SegmentationClass")
 	if objects == "" && masks == "" {
 		return false, nil
 	}
-	f.Name = stem
+	f.naming = byStem
 	if masks != "" {
 		if _, err := f.masksIn(masks, ".png"); err != nil {
 			return false, err
@@ -36,15 +35,15 @@ func (f *finder) findVOC() (bool, error) {
 
 // readVOC takes the boxes in a folder of XML files.
 func (f *finder) readVOC(dir string) error {
-	names, err := f.filesIn(dir, ".xml")
+	names, err := f.filesOf(dir, ".xml")
 	if err != nil || names == nil {
 		return err
 	}
-	f.Name, f.has[target.Boxes] = stem, true
+	f.naming, f.has[target.Boxes] = byStem, true
 	if !f.Kinds[target.Boxes] {
 		return nil
 	}
-	f.part(filepath.Join(dir, "*.xml"))
+	f.part(join(dir, "*.xml"))
 	if f.Classes, err = f.vocNames(dir, names); err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func (f *finder) readVOC(dir string) error {
 			f.object(image, o)
 		}
 		if bad != "" {
-			f.to.Bad(image, filepath.Join(dir, names[k])+": "+bad)
+			f.to.Bad(image, join(dir, names[k])+": "+bad)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package annotation
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,18 +14,18 @@ import (
 
 // findYOLO finds labels beside images.
 func (f *finder) findYOLO() (bool, error) {
-	dir := beside(f.Images, "images", "labels")
+	dir := f.beside(f.Images, "images", "labels")
 	if dir == "" {
 		return false, nil
 	}
 	return f.readYOLO(dir)
 }
 
-// readYOLO takes the boxes, and keypoints, in a folder of text files with an object in each line: its class;
-// the centre, the width and the height of its box; and keypoints, if there are such. All are parts of the
-// width and the height of the image.
+// readYOLO takes the boxes, and keypoints, in a folder of text files with an object in each line:
+// its class; the centre, the width and the height of its box; and keypoints, if there are such. All
+// are parts of the width and the height of the image.
 func (f *finder) readYOLO(dir string) (bool, error) {
-	names, err := f.filesIn(dir, ".txt")
+	names, err := f.filesOf(dir, ".txt")
 	names = slices.DeleteFunc(names, func(name string) bool { return name == yoloClasses })
 	if err != nil || len(names) == 0 {
 		return false, err
@@ -35,11 +34,11 @@ func (f *finder) readYOLO(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	f.Name, f.has[target.Boxes], f.has[target.Keypoints] = stem, true, y.keypoints > 0
+	f.naming, f.has[target.Boxes], f.has[target.Keypoints] = byStem, true, y.keypoints > 0
 	if !f.Kinds[target.Boxes] && !f.Kinds[target.Keypoints] {
 		return true, nil
 	}
-	f.part(filepath.Join(dir, "*.txt"))
+	f.part(join(dir, "*.txt"))
 	f.Classes = y.names
 	return true, each(f, dir, names, y.parse, func(k int, p yoloFile) {
 		image, _ := f.image(stem(names[k]), 1, 1, true)
@@ -47,7 +46,7 @@ func (f *finder) readYOLO(dir string) (bool, error) {
 			f.object(image, o)
 		}
 		if p.bad != "" {
-			f.to.Bad(image, filepath.Join(dir, names[k])+": "+p.bad)
+			f.to.Bad(image, join(dir, names[k])+": "+p.bad)
 		}
 	})
 }
@@ -60,13 +59,13 @@ type yolo struct {
 
 // yoloData reads data.yaml, or a list of classes, in a folder or in the two above it.
 func (f *finder) yoloData(dir string) (y yolo, err error) {
-	for _, above := range []string{dir, filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
+	for _, above := range []string{dir, dirOf(dir), dirOf(dirOf(dir))} {
 		for _, name := range []string{"data.yaml", "dataset.yaml", yoloClasses, "obj.names"} {
-			file := filepath.Join(above, name)
-			if !isFile(file) {
+			file := join(above, name)
+			if !f.isFile(file) {
 				continue
 			}
-			text, err := readSmall(file)
+			text, err := f.readSmall(file)
 			if err == nil && strings.HasSuffix(name, ".yaml") {
 				err = y.parseYAML(text)
 			} else if err == nil {
@@ -151,8 +150,8 @@ func (y *yolo) parse(_ string, text []byte) (p yoloFile) {
 // slack is how far a number may be beyond 1: by rounding, as other readers allow.
 const slack = 0.01
 
-// object reads the words of a line. Where there are more than those of a box, and no keypoints, they are the
-// corners of a polygon.
+// object reads the words of a line. Where there are more than those of a box, and no keypoints,
+// they are the corners of a polygon.
 func (y *yolo) object(words []string) (o target.Object, err error) {
 	class, err := strconv.ParseFloat(words[0], 64)
 	if err != nil || class != math.Trunc(class) || class < 0 || class > maxLabel || y.names != nil && int(class) >= len(y.names) {

@@ -1,0 +1,261 @@
+package annotation
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/batchfs/batchfs/internal/owned"
+	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/resolve"
+	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// What was found is kept beside the indexes of datasets, in a file that is named by what was asked
+// for. It does not depend on which images there are. It is used as long as everything that was
+// looked at is as it was; see places.
+
+const (
+	keptExtension = ".targets"
+	// keptVersion names the rules for reading annotations. What is of another version is read again.
+	keptVersion = 1
+)
+
+// asked is what a kept file is about.
+type asked struct {
+	Version        int
+	Images         string // a path that is absolute
+	Real           string // where its links lead
+	Kinds          []string
+	Files          []string
+	IgnoreMetadata bool
+	AllowOutside   bool
+}
+
+// kept is a [Found], but for what Options add to it.
+type kept struct {
+	Asked           asked
+	Marks           []mark
+	Layout          string
+	Sources         []string
+	Classes         []string
+	MaskClasses     []string
+	Masks           *Masks
+	Values          []int32
+	Naming          naming
+	First           string
+	Objects, Strays int
+	Has             Kinds
+	Parts           uint8
+	Entries         []byte // the parts of each image, and holding
+}
+
+const holding = 1 << 7
+
+// Open is [Find], and keeps what was found in Options.Dir. It returns the Builder that was told,
+// which the caller closes. When ctx is done, it returns promptly, even if the storage hangs.
+func Open(ctx context.Context, path string, o Options) (*Found, *target.Builder, error) {
+	type opened struct {
+		found *Found
+		b     *target.Builder
+	}
+	var stop func()
+	o.Progress, stop = promptly.Progress(o.Progress)
+	defer stop()
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	got, err := promptly.Do(ctx, func() (opened, error) {
+		found, b, err := open(ctx, path, o)
+		return opened{found, b}, err
+	}, func(late opened) { _ = late.b.Close() }) // there is one unless there was an error
+	return got.found, got.b, err
+}
+
+func open(ctx context.Context, path string, o Options) (*Found, *target.Builder, error) {
+	path = absolute(path) // so that what is kept is found from everywhere
+	o.Files = slices.Clone(o.Files)
+	for k, file := range o.Files {
+		o.Files[k] = absolute(file)
+	}
+	images, err := imagesAt(path, &o)
+	if err != nil {
+		return nil, nil, err
+	}
+	about := asked{
+		Version: keptVersion, Images: images, Kinds: o.Kinds.Names(), Files: o.Files,
+		IgnoreMetadata: o.IgnoreMetadata, AllowOutside: o.AllowOutside,
+	}
+	if !store.IsURL(images) {
+		about.Real = resolve.Links(images)
+	}
+	file := about.file(&o)
+	found, b := load(ctx, file, about, &o)
+	if found == nil {
+		if found, b, err = read(ctx, path, file, about, &o); err != nil {
+			return nil, nil, err
+		}
+	}
+	found.skip = o.SkipEmpty
+	if err := found.mapLabels(o.LabelMap); err != nil {
+		_ = b.Close()
+		return nil, nil, err
+	}
+	return found, b, nil
+}
+
+// read is Find, and keeps what was found in a file.
+func read(
+	ctx context.Context, path, file string, about asked, o *Options,
+) (*Found, *target.Builder, error) {
+	b := target.NewBuilder(o.room())
+	f := newFinder(ctx, about.Images, b, *o)
+	defer f.stores.close()
+	f.LabelMap = ""
+	found, err := f.find(path)
+	if err != nil {
+		_ = b.Close()
+		return nil, nil, err
+	}
+	if file != "" && found.keep(file, about, f.places, b, o) {
+		if again, mapped := load(ctx, file, about, o); again != nil { // which takes less memory
+			_ = b.Close()
+			return again, mapped, nil
+		}
+	}
+	return found, b, nil
+}
+
+// absolute is a path that means the same in every directory.
+func absolute(path string) string {
+	if store.IsURL(path) {
+		return path
+	}
+	abs, err := filepath.Abs(strings.TrimPrefix(path, "file://"))
+	if err != nil {
+		return path
+	}
+	return abs
+}
+
+// room is a directory for a file of many annotations; "": there is none, and they are kept in
+// memory.
+func (o *Options) room() string {
+	if o.Dir == "" || os.MkdirAll(o.Dir, 0o700) != nil {
+		return ""
+	}
+	return o.Dir
+}
+
+// file is where what is found is kept; "": nowhere.
+func (a *asked) file(o *Options) string {
+	if o.Dir == "" || public(a.Images) != a.Images {
+		return ""
+	}
+	err := error(nil)
+	if info, e := os.Stat(o.Dir); e == nil {
+		err = owned.Check(o.Dir, info)
+	}
+	if err == nil && !store.IsURL(a.Images) && resolve.Within(resolve.Links(o.Dir), a.Images) {
+		err = errors.New("it would lie inside the dataset")
+	}
+	if err != nil {
+		o.Logger.Warn("annotations are not kept", "reason", err)
+		return ""
+	}
+	text, _ := json.Marshal(a) // it always encodes
+	sum := sha256.Sum256(text)
+	return filepath.Join(o.Dir, hex.EncodeToString(sum[:16])+keptExtension)
+}
+
+// load returns what a file has, if that is still so; nil: it is not.
+func load(ctx context.Context, file string, about asked, o *Options) (*Found, *target.Builder) {
+	if file == "" {
+		return nil, nil
+	}
+	b, text, err := target.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var k kept
+	if err == nil {
+		err = k.read(text, about)
+	}
+	if err != nil {
+		o.Logger.Warn("annotations are read again", "index", file, "reason", err)
+	}
+	p := newPlaces(ctx, o)
+	defer p.stores.close()
+	if err == nil && p.same(k.Marks) {
+		return k.found(b), b
+	}
+	if b != nil {
+		_ = b.Close()
+	}
+	return nil, nil
+}
+
+func (k *kept) read(text []byte, about asked) error {
+	if err := json.Unmarshal(text, k); err != nil {
+		return target.ErrKept
+	}
+	was, _ := json.Marshal(k.Asked)
+	is, _ := json.Marshal(about)
+	if !bytes.Equal(was, is) {
+		return errors.New("it is of another version, or of other annotations")
+	}
+	return nil
+}
+
+func (k *kept) found(b *target.Builder) *Found {
+	f := &Found{
+		Layout: k.Layout, Images: k.Asked.Images, Sources: k.Sources, Classes: k.Classes,
+		MaskClasses: k.MaskClasses, Masks: k.Masks, Values: k.Values, naming: k.Naming, to: b,
+		first: k.First, Objects: k.Objects, Strays: k.Strays, has: k.Has, parts: k.Parts,
+		entries: make([]entry, len(k.Entries)),
+	}
+	for i, e := range k.Entries {
+		f.entries[i] = entry{parts: e &^ holding, holds: e&holding != 0}
+	}
+	return f
+}
+
+// keep keeps what was found, and reports whether it could.
+func (f *Found) keep(file string, about asked, p *places, b *target.Builder, o *Options) bool {
+	// Members of archives are read when these are open, and arrays have no place in the file.
+	later := f.naming == byKey || o.Kinds[target.Arrays]
+	if later || f.parts >= holding || !p.same(nil) {
+		return false
+	}
+	k := kept{
+		Asked: about, Marks: p.marks, Layout: f.Layout, Sources: f.Sources, Classes: f.Classes,
+		MaskClasses: f.MaskClasses, Masks: f.Masks, Values: f.Values, Naming: f.naming,
+		First: f.first, Objects: f.Objects, Strays: f.Strays, Has: f.has, Parts: f.parts,
+		Entries: make([]byte, len(f.entries)),
+	}
+	for i, e := range f.entries {
+		if k.Entries[i] = e.parts; e.holds {
+			k.Entries[i] |= holding
+		}
+	}
+	text, err := json.Marshal(k)
+	if err == nil && bytes.Contains(text, []byte(`\ufffd`)) {
+		return false // a name is no text, and would be another one
+	}
+	if err == nil {
+		err = b.Save(file, text)
+	}
+	if err != nil {
+		o.Logger.Warn("annotations are not kept", "reason", err)
+	}
+	return err == nil
+}

@@ -1,0 +1,320 @@
+package annotation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/store"
+)
+
+// places is where annotations are looked for. It remembers what was looked at, and how it was: as
+// long as all of that is the same, so is what was found.
+type places struct {
+	ctx     context.Context
+	stores  stores
+	failed  error // of a store that was asked what there is
+	workers int
+	marks   []mark
+	// unsettled: a file was modified so recently that another change may leave the same time.
+	unsettled atomic.Bool
+	listed    map[string][]string // files below folders
+	bytes     map[string]int64    // that those have which filesOf has returned last, by folder
+	report    func(done, total int64)
+	done      int64 // bytes that were read, of those that are known to be
+	total     int64
+}
+
+// A mark is one thing that was looked at.
+type mark struct {
+	How    looking
+	Path   string
+	Ending string `json:",omitempty"` // of files below Path
+	Value  string
+}
+
+// looking is what a mark is about.
+type looking string
+
+const (
+	whatItIs looking = "is"    // a file, a folder, or nothing
+	content  looking = "file"  // size and time of a file
+	names    looking = "names" // those of the files below a folder
+	contents looking = "files" // names, sizes and times of these
+)
+
+// mark remembers how something is before it is used, and returns that.
+func (p *places) mark(how looking, path, ending string) (string, error) {
+	for _, m := range p.marks {
+		if m.How == how && m.Path == path && m.Ending == ending {
+			return m.Value, nil
+		}
+	}
+	value, err := p.value(how, path, ending)
+	if err == nil {
+		p.marks = append(p.marks, mark{how, path, ending, value})
+	}
+	return value, err
+}
+
+// same reports whether everything is as it was.
+func (p *places) same(marks []mark) bool {
+	for _, m := range marks {
+		if value, err := p.value(m.How, m.Path, m.Ending); err != nil || value != m.Value {
+			return false
+		}
+	}
+	return !p.unsettled.Load()
+}
+
+// value says how something is.
+func (p *places) value(how looking, path, ending string) (string, error) {
+	switch how {
+	case whatItIs:
+		is, err := p.stat(path)
+		if err != nil && store.IsURL(path) && !errors.Is(err, store.ErrNotExist) {
+			p.failed = cmp.Or(p.failed, err)
+			return "", err
+		}
+		if err != nil {
+			return nothing, nil // reading it says what is wrong
+		}
+		return is.kind, nil
+	case content:
+		is, err := p.stat(path)
+		return is.version, err
+	}
+	files, err := p.walk(path, ending)
+	versions, sizes := make([]string, len(files)), make([]int64, len(files))
+	if how == contents && err == nil {
+		look := func(_ context.Context, items iter.Seq[int]) error {
+			for k := range items {
+				is, err := p.stat(join(path, files[k]))
+				if err != nil {
+					return err
+				}
+				versions[k], sizes[k] = is.version, is.size
+			}
+			return nil
+		}
+		err = parallel.Each(p.ctx, p.workers, len(files), nil, look)
+	}
+	sum, size := xxhash.New(), int64(0)
+	for k, name := range files {
+		fmt.Fprintf(sum, "%q %s\n", name, versions[k])
+		size += sizes[k]
+	}
+	p.bytes[path] = size
+	return fmt.Sprintf("%016x", sum.Sum64()), err
+}
+
+// Kinds of what is at a path.
+const (
+	nothing  = "nothing"
+	aFolder  = "a folder"
+	aFile    = "a file"
+	anything = "something else"
+)
+
+// placed is what is at a path.
+type placed struct {
+	kind    string
+	size    int64
+	version string // size and time of a file
+}
+
+// stat says what is at a path.
+func (p *places) stat(path string) (is placed, err error) {
+	if store.IsURL(path) {
+		return p.stores.stat(p.ctx, path)
+	}
+	now := time.Now()
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return placed{kind: nothing}, err
+	case err != nil:
+		return is, err
+	case info.IsDir():
+		return placed{kind: aFolder}, nil
+	case !info.Mode().IsRegular():
+		return placed{kind: anything}, nil
+	}
+	if dataset.Unsettled(info.ModTime(), now) {
+		p.unsettled.Store(true)
+	}
+	version := fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+	return placed{aFile, info.Size(), version}, nil
+}
+
+func (p *places) isDir(path string) bool { return p.is(path, aFolder) }
+
+func (p *places) isFile(path string) bool { return p.is(path, aFile) }
+
+func (p *places) is(path, kind string) bool {
+	value, err := p.mark(whatItIs, path, "")
+	return err == nil && value == kind
+}
+
+// maxDepth bounds links that lead back.
+const maxDepth = 64
+
+// filesIn is walk of a folder whose files' names matter; filesOf that of one whose files are read.
+func (p *places) filesIn(dir, ending string) ([]string, error) {
+	return p.filesAs(names, dir, ending)
+}
+
+func (p *places) filesOf(dir, ending string) ([]string, error) {
+	return p.filesAs(contents, dir, ending)
+}
+
+func (p *places) filesAs(how looking, dir, ending string) ([]string, error) {
+	if _, err := p.mark(how, dir, ending); err != nil {
+		return nil, err
+	}
+	return p.walk(dir, ending)
+}
+
+func newPlaces(ctx context.Context, o *Options) *places {
+	return &places{
+		ctx: ctx, workers: o.Workers, report: o.Progress,
+		listed: map[string][]string{}, bytes: map[string]int64{},
+		stores: stores{
+			options: o.Store, opened: map[string]store.Store{}, listed: map[string]store.Object{},
+		},
+	}
+}
+
+// walk lists the files below a folder whose names have an ending, in order.
+func (p *places) walk(dir, ending string) (some []string, err error) {
+	all, known := p.listed[dir]
+	if !known {
+		if all, err = p.list(dir); err != nil {
+			return nil, err
+		}
+		p.listed[dir] = all
+	}
+	for _, name := range all {
+		if strings.HasSuffix(stored(name), ending) {
+			some = append(some, name)
+		}
+	}
+	return some, nil
+}
+
+func (p *places) list(dir string) (paths []string, err error) {
+	if store.IsURL(dir) {
+		return p.stores.list(p.ctx, dir)
+	}
+	var walk func(below string, depth int) error
+	walk = func(below string, depth int) error {
+		entries, err := os.ReadDir(filepath.Join(dir, below))
+		if err == nil && depth > maxDepth {
+			err = fmt.Errorf("%s: folders in folders, more than %d", filepath.Join(dir, below), maxDepth)
+		}
+		if err = errors.Join(err, p.ctx.Err()); err != nil {
+			return err
+		}
+		for _, e := range entries {
+			name := path.Join(below, e.Name())
+			switch {
+			case archive.Hidden(e.Name()):
+			case isFolder(dir, name, e):
+				if err := walk(name, depth+1); err != nil {
+					return err
+				}
+			default:
+				paths = append(paths, name)
+			}
+		}
+		return nil
+	}
+	return paths, walk("", 0)
+}
+
+// isFolder reports whether an entry of a folder is one, or a link to one.
+func isFolder(dir, name string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := os.Stat(filepath.Join(dir, name))
+	return err == nil && info.IsDir()
+}
+
+// open opens a file, whose size it returns. The caller closes it.
+func (p *places) open(path string) (io.ReadCloser, int64, error) {
+	if _, err := p.mark(content, path, ""); err != nil {
+		return nil, 0, err
+	}
+	if store.IsURL(path) {
+		return p.stores.open(p.ctx, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a regular file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// readSmall reads a file that is not large; readOne reads one of those that filesOf has listed.
+func (p *places) readSmall(path string) ([]byte, error) {
+	if _, err := p.mark(content, path, ""); err != nil {
+		return nil, err
+	}
+	return p.readOne(path)
+}
+
+const maxFile = 16 << 20 // bytes of a file about one image
+
+func (p *places) readOne(path string) ([]byte, error) {
+	is, err := p.stat(path)
+	if err == nil && is.size > maxFile {
+		err = fmt.Errorf("%s: it is longer than %d MiB", path, maxFile>>20)
+	}
+	if err == nil && is.kind != aFile {
+		err = fmt.Errorf("%s: not a regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !store.IsURL(path) {
+		return os.ReadFile(path)
+	}
+	in, size, err := p.stores.open(p.ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(in, size))
+}
+
+// progress counts what is read, of which there is more in all.
+func (p *places) progress(read, more int64) {
+	p.done += read
+	p.total += more
+	if p.report != nil {
+		p.report(min(p.done, p.total), p.total)
+	}
+}

@@ -1,0 +1,177 @@
+package annotation
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/store"
+)
+
+// stores are those that paths which are URLs lead to.
+type stores struct {
+	options store.Options
+	mu      sync.Mutex
+	opened  map[string]store.Store  // by the beginnings of their URLs
+	listed  map[string]store.Object // by URL
+}
+
+// at is the store of a URL, and the name there.
+func (s *stores) at(ctx context.Context, url string) (store.Store, string, error) {
+	place, name := store.Split(url)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if remote := s.opened[place]; remote != nil {
+		return remote, name, nil
+	}
+	remote, name, err := store.Open(ctx, url, s.options)
+	if err == nil {
+		s.opened[place] = remote
+	}
+	return remote, name, err
+}
+
+func (s *stores) close() {
+	for _, remote := range s.opened {
+		_ = remote.Close()
+	}
+}
+
+// object is the present version of the object that a URL leads to, or the one that was listed.
+func (s *stores) object(ctx context.Context, url string) (
+	remote store.Store, o store.Object, err error,
+) {
+	remote, name, err := s.at(ctx, url)
+	if err != nil {
+		return nil, o, err
+	}
+	s.mu.Lock()
+	o, known := s.listed[url]
+	s.mu.Unlock()
+	if !known {
+		o, err = remote.Stat(ctx, name)
+	}
+	return remote, o, err
+}
+
+// stat says what a URL leads to. What other names begin with is a folder.
+func (s *stores) stat(ctx context.Context, url string) (is placed, err error) {
+	if _, name := store.Split(url); name == "" {
+		return placed{kind: aFolder}, nil
+	}
+	remote, o, err := s.object(ctx, url)
+	if err == nil {
+		return placed{aFile, o.Size, fmt.Sprintf("%d %s %d", o.Size, o.Version, o.ModTime)}, nil
+	}
+	if remote == nil || !errors.Is(err, store.ErrNotExist) {
+		return is, err
+	}
+	_, name := store.Split(url)
+	found := errors.New("found")
+	name = strings.TrimRight(name, "/") + "/"
+	switch e := remote.List(ctx, name, func(store.Object) error { return found }); {
+	case errors.Is(e, found):
+		return placed{kind: aFolder}, nil
+	case e == nil || errors.Is(e, store.ErrNoList):
+		return placed{kind: nothing}, err
+	default:
+		return is, e
+	}
+}
+
+// list lists what is below a URL.
+func (s *stores) list(ctx context.Context, url string) (names []string, err error) {
+	remote, prefix, err := s.at(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	if prefix = strings.TrimRight(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	err = remote.List(ctx, prefix, func(o store.Object) error {
+		name := strings.TrimPrefix(o.Name, prefix)
+		for part := range strings.SplitSeq(name, "/") {
+			if part == "" || archive.Hidden(part) {
+				return nil
+			}
+		}
+		names = append(names, name)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.listed[join(url, name)] = o
+		return nil
+	})
+	return names, err
+}
+
+// open opens the object that a URL leads to.
+func (s *stores) open(ctx context.Context, url string) (io.ReadCloser, int64, error) {
+	remote, o, err := s.object(ctx, url)
+	if err != nil {
+		return nil, 0, err
+	}
+	const request = 8 << 20 // bytes
+	at := readerAt(func(p []byte, offset int64) (int, error) {
+		return remote.ReadAt(ctx, o, p, offset)
+	})
+	in := bufio.NewReaderSize(io.NewSectionReader(at, 0, o.Size), int(min(request, max(o.Size, 1))))
+	return io.NopCloser(in), o.Size, nil
+}
+
+// readerAt is an io.ReaderAt.
+type readerAt func(p []byte, offset int64) (int, error)
+
+func (f readerAt) ReadAt(p []byte, offset int64) (int, error) { return f(p, offset) }
+
+// join is filepath.Join, also for URLs.
+func join(dir string, names ...string) string {
+	if !store.IsURL(dir) {
+		return filepath.Join(append([]string{dir}, names...)...)
+	}
+	place, name := store.Split(dir)
+	return strings.TrimRight(place, "/") + "/" + path.Join(append([]string{name}, names...)...)
+}
+
+// dirOf is filepath.Dir, also for URLs; what is above a store is the store.
+func dirOf(name string) string {
+	if !store.IsURL(name) {
+		return filepath.Dir(name)
+	}
+	place, within := store.Split(name)
+	if within = path.Dir(strings.TrimRight(within, "/")); within == "." {
+		within = ""
+	}
+	return strings.TrimRight(place, "/") + "/" + within
+}
+
+// public is a path without what a URL of the web may have of credentials.
+func public(name string) string {
+	if !isWeb(name) {
+		return name
+	}
+	name, _, _ = strings.Cut(name, "?")
+	scheme, rest, _ := strings.Cut(name, "://")
+	host, rest, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + rest
+}
+
+func isWeb(name string) bool {
+	scheme, _, found := strings.Cut(strings.ToLower(name), "://")
+	return found && (scheme == "http" || scheme == "https")
+}
+
+// checkURL refuses a URL with credentials, which would get into errors and into what is kept.
+func checkURL(file string) error {
+	if cleaned := public(file); cleaned != file {
+		return fmt.Errorf("%s: annotations are read from URLs without a query and without a password; "+
+			"copy the file here", cleaned)
+	}
+	return nil
+}
