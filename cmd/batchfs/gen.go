@@ -64,5 +64,8 @@ func genWords(o gen.Options) string {
 	if o.Classes > 0 {
 		words += " in " + count(o.Classes, "class")
 	}
+	if train, val := o.Splits(); val > 0 {
+		words += fmt.Sprintf(", %d in train and %d in val", train, val)
+	}
 	return words
 }

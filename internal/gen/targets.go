@@ -10,6 +10,20 @@ import (
 	"slices"
 )
 
+// Splits are how many images are in train and in val; 0 and 0: the dataset has no splits.
+func (o Options) Splits() (train, val int) {
+	for i := range o.Images {
+		switch {
+		case !o.Annotated():
+		case split(i) == "val":
+			val++
+		default:
+			train++
+		}
+	}
+	return train, val
+}
+
 // split is the part of an annotated dataset that image i belongs to.
 func split(i int) string {
 	if i%5 == 4 {
