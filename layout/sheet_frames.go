@@ -1,5 +1,7 @@
 package layout
 
+import "math"
+
 // A Frame is a box of a slot that the contact sheet shows: two corners, in pixels of the slot.
 type Frame struct {
 	Slot   int
@@ -9,10 +11,16 @@ type Frame struct {
 
 // drawFrame draws a box, one pixel wide, in the colour of its label; white where the sheet is gray.
 func (g *sheet) drawFrame(dst []byte, f *Frame) {
-	at := func(v float32, n int) int { return int(max(0, min(v/float32(g.scale), float32(n-1)))) }
+	// between are the first and the last of n pixels of which a box from v to w has a part.
+	between := func(v, w float32, n int) (first, last int) {
+		at := func(v float64) int { return int(max(0, min(v, float64(n-1)))) }
+		first = at(float64(v) / float64(g.scale))
+		return first, max(first, at(math.Ceil(float64(w)/float64(g.scale))-1))
+	}
 	left, top := g.place(f.Slot)
-	x0, x1 := left+at(f.Corner[0], g.thumbW), left+at(f.Corner[2], g.thumbW)
-	y0, y1 := top+at(f.Corner[1], g.thumbH), top+at(f.Corner[3], g.thumbH)
+	x0, x1 := between(f.Corner[0], f.Corner[2], g.thumbW)
+	y0, y1 := between(f.Corner[1], f.Corner[3], g.thumbH)
+	x0, x1, y0, y1 = left+x0, left+x1, top+y0, top+y1
 	for y := y0; y <= y1; y++ {
 		row := g.png.row(dst, y)
 		step := max(1, x1-x0)

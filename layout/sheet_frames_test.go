@@ -41,7 +41,7 @@ func TestSheetFrames(t *testing.T) {
 			slot, x, y int
 			want       color.Color
 		}{
-			{0, 10, 5, first}, {0, 20, 9, first}, {0, 15, 9, first}, {0, 10, 7, first}, {0, 15, 7, black}, {0, 9, 5, black}, {0, 21, 9, black},
+			{0, 10, 5, first}, {0, 20, 8, first}, {0, 15, 8, first}, {0, 15, 9, black}, {0, 10, 7, first}, {0, 15, 7, black}, {0, 9, 5, black}, {0, 21, 8, black},
 			{1, 0, 0, second}, {1, 59, 39, second}, {1, 59, 20, second}, {1, 30, 20, black},
 		} {
 			if got := at(p.slot, p.x, p.y); got != p.want {
