@@ -609,6 +609,7 @@ func TestBadMaskBesideImages(t *testing.T) {
 		}
 	}
 	read(t, e, Key{Batch: 2}, layout.SafeTensors)
+	read(t, e, Key{Batch: 0}, layout.NHWCForm) // images need no mask, also when it is known to be bad
 }
 
 // TestBadAnnotations: a bad annotation makes its sample a bad one, in images as in masks.
