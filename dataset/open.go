@@ -53,7 +53,7 @@ type Options struct {
 	// rows without one are left out. "": path or file_name.
 	PathColumn string
 	// Field is the extension of the members of a tar that are the samples, where several belong together as
-	// in a WebDataset. "": that of images.
+	// in a WebDataset. They need be no images. "": that of images.
 	Field string
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool

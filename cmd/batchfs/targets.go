@@ -175,6 +175,11 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 			return !mask && found.Only(path)
 		}
 	}
+	if found.Members != nil {
+		if err = c.takeMembers(ctx, found, o); err != nil {
+			return a, annotationError(c.command, path, err)
+		}
+	}
 	if a.images, err = c.openDataset(ctx, found.Images, o); err == nil {
 		a.left += a.images.Left
 	}
@@ -193,6 +198,25 @@ func deniedPlace(path string, files []string) string {
 		}
 	}
 	return path
+}
+
+// takeMembers reads the members of an archive that say what is annotated. Each kind of them is a dataset of its own, which
+// is searched for once and then has an index.
+func (c *console) takeMembers(ctx context.Context, found *annotation.Found, o dataset.Options) error {
+	var members []*dataset.Dataset
+	for _, field := range found.Members {
+		o.Only, o.Field, o.Prober = nil, field, annotation.ProbeMember
+		ds, err := openBeside(ctx, c, o, found.Images, field)
+		switch {
+		case errors.Is(err, dataset.ErrEmpty):
+			continue
+		case err != nil:
+			return err
+		}
+		defer ds.Close()
+		members = append(members, ds)
+	}
+	return found.TakeMembers(ctx, members)
 }
 
 // annotationError says what to do about an error of looking for annotations.
@@ -262,16 +286,24 @@ func openMasks(ctx context.Context, c *console, o dataset.Options, m *annotation
 	if o.Only = m.Only; m.Column != "" {
 		o.Only = nil // all of the column are
 	}
-	o.AsClasses, o.IgnoreMetadata, o.Classes, o.LabelColumn = true, m.Column == "", nil, ""
+	o.IgnoreMetadata = m.Column == ""
+	return openBeside(ctx, c, o, m.Path, "masks")
+}
+
+// openBeside opens a dataset of what belongs to images. Its index is in a folder beside theirs.
+func openBeside(
+	ctx context.Context, c *console, o dataset.Options, path, folder string,
+) (*dataset.Dataset, error) {
+	o.AsClasses, o.Classes, o.LabelColumn = true, nil, ""
 	if c.env.cacheDir != "" {
-		o.CacheDir = filepath.Join(c.env.cacheDir, "masks")
+		o.CacheDir = filepath.Join(c.env.cacheDir, folder)
 	}
 	if store.IsURL(o.IndexAt) || strings.HasSuffix(o.IndexAt, ".facts") {
 		o.IndexAt = "" // that is the index of the images
 	} else if o.IndexAt != "" {
-		o.IndexAt = filepath.Join(o.IndexAt, "masks")
+		o.IndexAt = filepath.Join(o.IndexAt, folder)
 	}
-	return c.openDataset(ctx, m.Path, o)
+	return c.openDataset(ctx, path, o)
 }
 
 // maskOptions are those of the masks of a dataset's images. A mask that is missing is a bad

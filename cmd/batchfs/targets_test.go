@@ -172,6 +172,92 @@ func TestMasksOfWebDatasets(t *testing.T) {
 	}
 }
 
+// TestMembersOfWebDatasets: what is in .json and .txt is what the columns of a manifest would be, and a bad member is that of
+// its sample.
+func TestMembersOfWebDatasets(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	members := []string{
+		"a.png", "a.json", `{"bbox": [[1, 0, 2, 3], [0, 0, 1, 1]], "labels": ["dog", "cat"], "url": "u", "width": 999, "nothing": null}`, "a.txt", "a dog\n",
+		"b.png", "b.json", `{"boxes": [[1, 0, 2, 3, "cat"], {"box": [0, 0, 1, 1], "crowd": true}], "keypoints": [[1, 1, 2], []]}`,
+		"c.png",
+		"d.png", "d.json", `{"boxes": [[1, 0, 2, 3]], "labels": ["dog", "cat"]}`, "e.png", "e.json", `{"bbox": [[1, 0, -2, 3]], "boxes": []}`,
+		"f.png", "f.txt", "", "g.png", "g.json", `{"a": "` + strings.Repeat("x", 1<<19) + `"}`,
+		"h.png", "h.json", `{"bbox": [[1, 0, -2, 3]]}`, "i.png", "i.json", `{"bbox": [1, 0, 2, 3]}`,
+	}
+	names := []string{"-C", dir, "-cf", filepath.Join(dir, "x.tar")}
+	for i, name := range members {
+		switch filepath.Ext(name) {
+		case ".png":
+			imageIn(t, dir, name)
+			names = append(names, name)
+		case ".json", ".txt":
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(members[i+1]), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name)
+		}
+	}
+	if out, err := exec.Command("tar", names...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	open := func(kinds ...target.Kind) (*mountRequest, *dataset.Dataset, error) {
+		c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
+		r := &mountRequest{console: c, dataset: filepath.Join(dir, "x.tar"), source: dataset.Options{Workers: 3, Logger: quiet}}
+		for _, kind := range kinds {
+			r.targets.find.Kinds[kind] = true
+		}
+		ds, closers, err := r.openTargets(t.Context())
+		if err == nil {
+			t.Cleanup(func() {
+				for _, closeIt := range closers {
+					closeIt()
+				}
+			})
+		}
+		return r, ds, err
+	}
+	for range 2 { // without and with an index
+		r, ds, err := open(target.Boxes, target.Keypoints, target.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, samples := r.engine.Targets.Table, map[string]int{}
+		for i := range ds.Len() {
+			samples[ds.Path(i)] = i
+		}
+		for name, want := range map[string]string{
+			"a.png": `[{[1 0 3 3] <nil> 1 0 0 []} {[0 0 1 1] <nil> 0 1 0 []}] {"text":"a dog","url":"u","width":999} `,
+			"b.png": `[{[1 0 2 3] <nil> 0 0 0 [{1 1 2}]} {[0 0 1 1] <nil> 0 1 1 []}]  `,
+			"d.png": "[]  d.json: labels is no list of a label for each of 1 boxes", "e.png": "[]  e.json: it has both boxes and bbox",
+			"f.png": `[] {"text":""} `, "g.png": "[]  its text has more than 65536 bytes", "h.png": "[]  h.json: boxes[0] is not x0, y0, x1, y1",
+			"i.png": "[]  i.json: bbox is no list of boxes of numbers",
+		} {
+			row, known := samples[name]
+			if !known {
+				t.Errorf("%s is no sample", name)
+				continue
+			}
+			objects := []target.Object{}
+			for k := range table.Count(row) {
+				objects = append(objects, table.Object(row, k))
+			}
+			if got := fmt.Sprintf("%v %s %s", objects, table.Text(row), table.Bad(row)); got != want {
+				t.Errorf("%s: %s, not %s", name, got, want)
+			}
+		}
+		if ds.Len() != 8 || fmt.Sprint(r.engine.Targets.Classes) != "[cat dog]" || !strings.Contains(r.annotated, "a WebDataset (*.json, *.txt), 4 boxes in 2 classes (cat, dog); 1 image without annotations left out; 5 images with bad annotations") {
+			t.Errorf("%d samples: %s", ds.Len(), r.annotated)
+		}
+	}
+	if _, ds, err := open(target.Text); err != nil || ds.Len() != 8 {
+		t.Error(err)
+	}
+	if _, _, err := open(target.Masks, target.Text); err == nil || !strings.Contains(err.Error(), `no sample has an image "seg.png"`) {
+		t.Error(err)
+	}
+}
+
 // TestMasksOfManifests: masks are those of the column, and one that is missing is a bad file.
 func TestMasksOfManifests(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

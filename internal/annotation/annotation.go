@@ -110,7 +110,9 @@ type Found struct {
 	first   string // name of an image
 	Objects int    // that there are
 	Strays  int    // annotations of images that are not listed
-	skip    bool
+	// Members are fields of the samples of the archive that Images is, which are to be read; see TakeMembers.
+	Members []string
+	options Options
 	has     Kinds // what there is
 	parts   uint8 // that were read, each of which has to have an entry of an image
 	entries []entry
@@ -143,7 +145,7 @@ func (f *Found) Only(path string) bool {
 		return false
 	}
 	e := f.entries[f.to.Image(name, 0, 0, false)]
-	return e.parts == f.parts && (e.holds || !f.skip)
+	return e.parts == f.parts && (e.holds || !f.options.SkipEmpty)
 }
 
 // part begins to read a file, or a folder of files.
@@ -170,7 +172,7 @@ func (f *Found) image(name string, height, width int, oriented bool) (image int,
 // Entries is how many images have an entry in all that was read.
 func (f *Found) Entries() (n int) {
 	for _, e := range f.entries {
-		if e.parts == f.parts && (e.holds || !f.skip) {
+		if e.parts == f.parts && (e.holds || !f.options.SkipEmpty) {
 			n++
 		}
 	}
@@ -248,7 +250,7 @@ func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) 
 }
 
 func newFinder(ctx context.Context, images string, to Sink, o Options) *finder {
-	return &finder{&Found{Images: images, to: to, skip: o.SkipEmpty}, o, newPlaces(ctx, &o)}
+	return &finder{&Found{Images: images, to: to, options: o}, o, newPlaces(ctx, &o)}
 }
 
 // imagesAt is the dataset of the images at a path.

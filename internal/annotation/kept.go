@@ -105,7 +105,7 @@ func open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 			return nil, nil, err
 		}
 	}
-	found.skip = o.SkipEmpty
+	found.options = o
 	if err := found.mapLabels(o.LabelMap); err != nil {
 		_ = b.Close()
 		return nil, nil, err

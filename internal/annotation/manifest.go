@@ -96,12 +96,19 @@ func (m *manifest) row(r *dataset.Row) error {
 	if mask := given(r, maskColumn); mask != "" {
 		m.maskOf(image, mask, bad)
 	}
+	delete(r.Columns, maskColumn)
+	m.fields(image, r, bad)
+	return nil
+}
+
+// fields takes the boxes, the keypoints and the text of a row.
+func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
 	if err := m.objects(image, r); err != "" {
 		bad(err)
 	}
 	text := map[string]json.RawMessage{}
 	for name, value := range r.Columns {
-		if value != "" && name != maskColumn && name != boxColumn && name != pointsColumn {
+		if value != "" && name != boxColumn && name != pointsColumn {
 			text[name] = json.RawMessage(value)
 		}
 	}
@@ -112,11 +119,10 @@ func (m *manifest) row(r *dataset.Row) error {
 		object, err := json.Marshal(text)
 		if err != nil {
 			bad(err.Error())
-			return nil
+			return
 		}
 		m.text(image, object)
 	}
-	return nil
 }
 
 // maskOf takes the path of a mask.

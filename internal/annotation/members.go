@@ -1,25 +1,46 @@
 package annotation
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"runtime"
 	"strings"
+	"sync"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// maskField is the field of a sample of a WebDataset that is its mask.
-const maskField = "seg.png"
+// Fields of a sample of a WebDataset.
+const (
+	maskField = "seg.png"
+	jsonField = "json"
+	textField = "txt"
+)
 
-// findMembers takes key.seg.png of a tar as the mask of key.jpg. Which there are shows when the masks are
-// opened; see TakeMasks.
+// findMembers takes members of a tar as annotations of key.jpg: its mask is key.seg.png, objects and text are in key.json, and
+// text is in key.txt. Which there are shows when they are opened; see TakeMasks and TakeMembers.
 func (f *finder) findMembers() (bool, error) {
 	if archive.ExtensionKey(f.Images) != "tar" {
 		return false, nil
 	}
-	f.has[target.Masks] = true
 	f.naming = byKey
-	f.Masks = &Masks{Path: f.Images, Field: maskField, Ending: "." + maskField}
-	f.part("*." + maskField)
+	f.has = kindsOf(target.Masks, target.Boxes, target.Keypoints, target.Text)
+	if f.Kinds[target.Masks] {
+		f.Masks = &Masks{Path: f.Images, Field: maskField, Ending: "." + maskField}
+		f.part("*." + maskField)
+	}
+	if f.Kinds[target.Boxes] || f.Kinds[target.Keypoints] || f.Kinds[target.Text] {
+		f.Members = []string{jsonField}
+	}
+	if f.Kinds[target.Text] {
+		f.Members = append(f.Members, textField)
+	}
 	return true, nil
 }
 
@@ -36,4 +57,161 @@ func (f *Found) TakeMasks(n int, path func(i int) string) {
 		image, _ := f.image(key(path(i)), 0, 0, false)
 		f.mask(image, path(i))
 	}
+}
+
+// maxMember is what a member may have.
+const maxMember = 1 << 20
+
+// ProbeMember is the [dataset.Prober] of members that hold text.
+func ProbeMember(_, _ []byte, size int64) (dataset.Header, error) {
+	if size > maxMember {
+		return dataset.Header{}, fmt.Errorf("it has %d bytes, more than %d", size, maxMember)
+	}
+	return dataset.Header{Format: "text", Height: 1, Width: 1}, nil
+}
+
+// TakeMembers reads the members of an archive that say what is annotated, one dataset for each field that some sample has.
+// An image needs one of them.
+func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) error {
+	kinds := f.options.Kinds
+	places := newPlaces(ctx, &f.options)
+	defer places.stores.close()
+	m := &manifest{finder: &finder{f, f.options, places}, labels: map[string]int32{}}
+	f.has = kindsOf()
+	f.has[target.Masks] = f.Masks != nil
+	f.part("*." + strings.Join(f.Members, ", *."))
+	for _, names := range []bool{true, false} {
+		if names && !kinds[target.Boxes] && !kinds[target.Keypoints] {
+			continue
+		}
+		for _, ds := range fields {
+			err := f.readMembers(ctx, ds, func(path string, text []byte, bad string) error {
+				r, why := rowOf(path, text)
+				if bad = cmp.Or(bad, why); names && bad == "" {
+					return m.name(r)
+				}
+				if names {
+					return nil
+				}
+				image, _ := f.image(key(path), 0, 0, false)
+				say := func(rule string) { f.to.Bad(image, path+": "+rule) }
+				if bad != "" {
+					say(bad)
+					return nil
+				}
+				m.fields(image, r, say)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if names {
+			m.order()
+		}
+	}
+	if lacks := kinds.without(f.has); len(lacks.Names()) > 0 {
+		return &KindError{f.Images, f.Layout, lacks, f.has}
+	}
+	return nil
+}
+
+// readMembers reads all members of a dataset, several at once, and has take, which is called for one after another, have them.
+// bad is why one cannot be read.
+func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(path string, text []byte, bad string) error) error {
+	workers := cmp.Or(f.options.Workers, runtime.GOMAXPROCS(0))
+	if ds.Remote {
+		workers = max(workers, 32)
+	}
+	var mu sync.Mutex
+	return parallel.Each(ctx, workers, ds.Len(), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		var buf []byte
+		grow := func(n int) []byte {
+			buf = make([]byte, n)
+			return buf
+		}
+		for i := range items {
+			path, bad := ds.Path(i), ds.Problem(i)
+			var text []byte
+			if bad == "" {
+				var err error
+				if text, _, _, err = ds.LoadPart(ctx, i, buf, grow, nil, 0); err != nil {
+					return err
+				}
+			}
+			mu.Lock()
+			err := take(path, text, bad)
+			mu.Unlock()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// rowOf is what a member says, as the columns of a manifest; bad is the rule that it breaks.
+func rowOf(path string, text []byte) (r *dataset.Row, bad string) {
+	r = &dataset.Row{Columns: map[string]string{}}
+	if strings.HasSuffix(strings.ToLower(path), "."+textField) {
+		quoted, _ := json.Marshal(strings.TrimSpace(string(text))) // strings always encode
+		r.Columns["text"] = string(quoted)
+		return r, ""
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, "it is no JSON object"
+	}
+	for name, value := range all {
+		if string(value) != "null" {
+			r.Columns[name] = string(value)
+		}
+	}
+	return r, joinBoxes(r.Columns)
+}
+
+// joinBoxes makes one list of the fields bbox, which has x, y, width and height of boxes as in COCO, or boxes, which has corners,
+// and labels, which has a label for each of them.
+func joinBoxes(columns map[string]string) (bad string) {
+	field := boxColumn
+	if columns["bbox"] != "" {
+		field = "bbox"
+	}
+	labels := columns["labels"]
+	switch {
+	case field == "bbox" && columns[boxColumn] != "":
+		return "it has both boxes and bbox"
+	case columns[field] == "" || field == boxColumn && labels == "":
+		return ""
+	}
+	var boxes [][]float64
+	if json.Unmarshal([]byte(columns[field]), &boxes) != nil {
+		return field + " is no list of boxes of numbers"
+	}
+	names := make([]json.RawMessage, len(boxes))
+	if labels != "" && (json.Unmarshal([]byte(labels), &names) != nil || len(names) != len(boxes)) {
+		return fmt.Sprintf("labels is no list of a label for each of %d boxes", len(boxes))
+	}
+	type object struct {
+		Box   []float64       `json:"box"`
+		Label json.RawMessage `json:"label,omitempty"`
+	}
+	list := make([]object, len(boxes))
+	for k, b := range boxes {
+		if len(b) != 4 {
+			return fmt.Sprintf("%s[%d] has %d numbers, not 4", field, k, len(b))
+		}
+		if field == "bbox" {
+			b[2], b[3] = b[0]+b[2], b[1]+b[3]
+		}
+		list[k] = object{b, names[k]}
+	}
+	joined, err := json.Marshal(list)
+	if err != nil { // a sum that is infinite
+		return field + " has something that is no coordinate"
+	}
+	delete(columns, "bbox")
+	delete(columns, "labels")
+	columns[boxColumn] = string(joined)
+	return ""
 }

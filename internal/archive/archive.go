@@ -43,7 +43,7 @@ type Sample struct {
 // Options are the settings of [Scan].
 type Options struct {
 	// Image and Label name the fields that hold the image and the label: the extensions of a WebDataset,
-	// keys of its JSON, columns, features. "" finds them by their usual names.
+	// keys of its JSON, columns, features. "" finds them by their usual names. The field of a WebDataset need be no image.
 	Image, Label string
 
 	// Block is how many bytes are read at once, at least: 0 means 4 KiB, which suits a local file. Over a

@@ -200,6 +200,8 @@ func TestLabels(t *testing.T) {
 		{Options{}, []string{"a.jpg -1 cat", "b.JPG -1 dog"}},
 		{Options{Label: "txt", Image: "seg.png"}, []string{"a.seg.png 7 ", "b.seg.PNG -1 "}},
 		{Options{Label: "age"}, []string{"a.jpg 3 ", "b.JPG 4 "}},
+		{Options{Image: "json"}, []string{"a.json -1 ", "b.json -1 "}},
+		{Options{Image: "xml"}, nil},
 	} {
 		got, err := scan("x.tar", archive, c.o)
 		if err != nil {

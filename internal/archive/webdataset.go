@@ -52,7 +52,7 @@ func (g *groups) add(name string, h *tar.Header, at int64) error {
 	default:
 		g.fields = append(g.fields, field)
 	}
-	if IsImage(name) {
+	if IsImage(name) || g.Image != "" && field == strings.ToLower(g.Image) {
 		g.addImage(name, field, h, at)
 		return nil
 	}
@@ -162,6 +162,10 @@ func (g *groups) end() {
 func (g *groups) finish() error {
 	g.end()
 	s := g.scanner
+	if g.Image != "" && !IsImage("."+g.Image) { // some tars may have none
+		g.named()
+		return nil
+	}
 	switch s.Kind = "tar"; {
 	case g.Image != "" && len(g.member) == 0 && len(s.Samples) > 0:
 		return fmt.Errorf("no sample has an image %q", g.Image)
@@ -173,16 +177,22 @@ func (g *groups) finish() error {
 	case g.fault != nil:
 		return g.fault
 	}
-	s.Kind, s.Ordered = "webdataset", true
 	for field, n := range g.read {
 		if s.Ignored[field] -= n; s.Ignored[field] <= 0 {
 			delete(s.Ignored, field)
 		}
 	}
+	g.named()
+	return nil
+}
+
+// named has the members be the samples.
+func (g *groups) named() {
+	s := g.scanner
+	s.Kind, s.Ordered = "webdataset", true
 	s.keep(func(i int) bool {
 		_, is := slices.BinarySearch(g.member, int32(i))
 		return is
 	})
 	s.nameRows(true) // a key that comes again later is another sample
-	return nil
 }
