@@ -30,13 +30,18 @@ type keeper struct {
 	ledger *ledger
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	last    int                // nothing is kept of this epoch or any later one
-	epochs  map[int]*keptEpoch // requested or computed
-	held    int                // the number of these that have been computed
-	asked   int64              // number of calls of Keep
-	working *workspace         // of the plan being computed
-	wake    chan struct{}      // a plan was requested
+	mu     sync.Mutex
+	last   int                // nothing is kept of this epoch or any later one
+	epochs map[int]*keptEpoch // requested or computed
+	held   int                // the number of these that have been computed
+	asked  int64              // number of calls of Keep
+	planning
+}
+
+// planning computes plans in the background.
+type planning struct {
+	working *workspace    // of the plan being computed
+	wake    chan struct{} // a plan was requested
 	wait    sync.WaitGroup
 	ctx     context.Context // ends when the keeper closes
 	cancel  context.CancelCauseFunc
@@ -76,7 +81,7 @@ func newKeeper(c Budget, s shares, l *ledger, busy func() bool) *keeper {
 	k := &keeper{
 		window: readHere / 2 * s.choices(), shares: s, planCost: planCost{s.choices() * keep.Size(c.Plan), s.needs(c)},
 		busy: busy, pause: firstPause, ledger: l, log: o.Logger,
-		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1),
+		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, planning: planning{wake: make(chan struct{}, 1)},
 	}
 	k.ctx, k.cancel = context.WithCancelCause(context.Background())
 	k.choose = func(epoch int, w keep.Workspace) (*plan, error) { return s.choose(c, epoch, k.memoryOf(epoch-1), w) }

@@ -457,7 +457,7 @@ func TestPlanningRestsInTheKernelToo(t *testing.T) {
 		}
 		return false
 	}
-	w = newWorkspace(&keeper{ledger: l, busy: busy, ctx: t.Context()})
+	w = newWorkspace(&keeper{ledger: l, busy: busy, planning: planning{ctx: t.Context()}})
 	memory, err := w.Take(256 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -474,7 +474,7 @@ func TestPlanningRestsInTheKernelToo(t *testing.T) {
 	if rests == taking {
 		t.Error("it never looked while the memory was given back")
 	}
-	w = newWorkspace(&keeper{ledger: l, busy: busy, ctx: t.Context()})
+	w = newWorkspace(&keeper{ledger: l, busy: busy, planning: planning{ctx: t.Context()}})
 	end = rests + 1
 	if _, err := w.Take(256 << 20); !errors.Is(err, errGaveWay) {
 		t.Errorf("ended while taking memory: %v", err)

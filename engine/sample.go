@@ -23,16 +23,14 @@ const maxStandIns = 1024
 
 // A fetched sample is on its way into a slot.
 type fetched struct {
-	id        int64
-	status    catalog.Status
-	seen      dataset.Identity // unknown if the file could not be opened
-	data      []byte
-	mask      catalog.Mask // if it is one
-	head      decode.Header
-	packed    bool // data came packed from memory, or from the disk
-	packs     bool // it is to be packed for there
-	toDisk    bool // it is to be packed for the disk
-	mix       mix  // as part of which it is
+	id     int64
+	status catalog.Status
+	seen   dataset.Identity // unknown if the file could not be opened
+	data   []byte
+	mask   catalog.Mask // if it is one
+	head   decode.Header
+	packed bool // data came packed from memory, or from the disk
+	toPack
 	entries   bool // entry points are used or made
 	transform resample.Transform
 	job       pixels.Job
@@ -42,6 +40,13 @@ type fetched struct {
 	made      bool      // on the GPU
 	at        *gpu.Slot // where it is there alone; nil: it is in the batch's host memory
 	instead   string    // the path of the bad file that it replaces, and what is wrong with that
+}
+
+// toPack says what a sample is packed for while it is drawn.
+type toPack struct {
+	packs  bool // for memory
+	mix    mix  // as part of which it is
+	toDisk bool // for the disk
 }
 
 // pairable reports whether the sample that was fetched may gain from being decoded together with another one.

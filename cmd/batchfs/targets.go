@@ -176,7 +176,7 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 		}
 	}
 	if found.Members != nil {
-		if err = c.takeMembers(ctx, found, o); err != nil {
+		if err = takeMembers(ctx, c, found, o); err != nil {
 			return a, annotationError(c.command, path, err)
 		}
 	}
@@ -202,7 +202,7 @@ func deniedPlace(path string, files []string) string {
 
 // takeMembers reads the members of an archive that say what is annotated. Each kind of them is a dataset of its own, which
 // is searched for once and then has an index.
-func (c *console) takeMembers(ctx context.Context, found *annotation.Found, o dataset.Options) error {
+func takeMembers(ctx context.Context, c *console, found *annotation.Found, o dataset.Options) error {
 	var members []*dataset.Dataset
 	for _, field := range found.Members {
 		o.Only, o.Field, o.Prober = nil, field, annotation.ProbeMember

@@ -379,14 +379,13 @@ func writeMask(t *testing.T, dir, name string, height, width int) {
 // TestIndexTargets: index reads annotations, and a mount of the same targets does not read them again, wherever it is started.
 func TestIndexTargets(t *testing.T) {
 	cache := t.TempDir()
-	t.Setenv("XDG_CACHE_HOME", cache)
 	dir := cocoImages(t)
 	file := filepath.Join(dir, "annotations", "instances_images.json")
 	long := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(file, long, long); err != nil {
 		t.Fatal(err)
 	}
-	got := batchfs(t, "index", "--targets", "boxes", dir)
+	got := batchfsIn(t, cache, "index", "--targets", "boxes", dir)
 	if got.status != statusDone || !strings.Contains(got.out, "annotations: COCO (instances_images.json), 1 box in 2 classes (cat, dog)") {
 		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
 	}
@@ -403,14 +402,14 @@ func TestIndexTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	if got := batchfs(t, "plan", "--targets", "boxes", "images/"); got.status != statusDone {
+	if got := batchfsIn(t, cache, "plan", "--targets", "boxes", "images/"); got.status != statusDone {
 		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
 	}
 	if after, err := os.Stat(before[0]); err != nil || !os.SameFile(info, after) || len(kept()) != 1 {
 		t.Errorf("annotations were read again: %v, %q", err, kept())
 	}
 	for _, args := range []string{"profile --targets boxes ", "bench --targets boxes "} {
-		if got := batchfs(t, append(strings.Fields(args), dir)...); got.status != statusUsage || strings.Count(got.err, "error") != 1 || !strings.Contains(got.err, "--targets") {
+		if got := batchfsIn(t, cache, append(strings.Fields(args), dir)...); got.status != statusUsage || strings.Count(got.err, "error") != 1 || !strings.Contains(got.err, "--targets") {
 			t.Errorf("%s: status %d, %s", args, got.status, got.err)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 func (f *finder) findCOCO() (bool, error) {
 	split := filepath.Base(f.Images)
 	var beside []string // folders
-	for dir := dirOf(f.Images); len(beside) < 2 && dir != dirOf(dir); dir = dirOf(dir) {
+	for dir := f.Images; len(beside) < 2 && dir != dirOf(dir); {
+		dir = dirOf(dir)
 		beside = append(beside, join(dir, "annotations"))
 	}
 	find := func(names ...string) string {

@@ -86,7 +86,7 @@ func TestBadCOCO(t *testing.T) {
 		if bad := got["a.jpg"].Bad; !strings.Contains(bad, rule) || (bad == "") != (rule == "") || bad != "" && !strings.Contains(bad, "/a.json: annotations[1]: ") {
 			t.Errorf("%s: %q", short, bad)
 		}
-		if b := got["b.jpg"]; b.Bad != "" || !cmp.Equal(b.Objects, []object{{Box: []float32{1, 2, 4, 6}, Label: 1, ID: 1}}) {
+		if b := got["b.jpg"]; b.Bad != "" || !cmp.Equal(b.Objects, []object{{Box: []float32{1, 2, 4, 6}, Label: 1, ID: 1000}}) {
 			t.Errorf("%s: the other image is %+v, %+v", short, b, f)
 		}
 	}

@@ -241,22 +241,26 @@ func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 	points, seen := section(int64(n.Keypoints), 12), section(int64(n.Visible), 20)
 	shapes, drawn := section(int64(n.Shapes), 8), section(n.ShapeBytes, 1)
 	images := section(n.ImageBytes, 1)
-	good = good && len(rest) == 0 && b.openImages(images, n.Images) && b.openObjects(objects)
-	good = good && b.openPoints(ends, points) && b.openVisible(seen) && b.openShapes(shapes, drawn)
+	to := opening{b}
+	good = good && len(rest) == 0 && to.openImages(images, n.Images) && to.openObjects(objects)
+	good = good && to.openPoints(ends, points) && to.openVisible(seen) && to.openShapes(shapes, drawn)
 	if !good {
 		return nil, ErrKept
 	}
 	return n.About, nil
 }
 
+// opening takes the sections of a file, and checks all that others rely on.
+type opening struct{ *Builder }
+
 // addChunk adds a part of the mapped file to those of the memory.
-func (b *Builder) addChunk(part []byte) {
+func (b opening) addChunk(part []byte) {
 	b.memory.chunks = append(b.memory.chunks, part)
 	b.memory.mapped += int64(len(part))
 	b.memory.used = len(part)
 }
 
-func (b *Builder) openObjects(data []byte) bool {
+func (b opening) openObjects(data []byte) bool {
 	const block = blockOf * recordBytes
 	b.objects = len(data) / recordBytes
 	for at := 0; at < len(data); at += block {
@@ -276,7 +280,7 @@ func (b *Builder) openObjects(data []byte) bool {
 	return true
 }
 
-func (b *Builder) openPoints(ends, points []byte) bool {
+func (b opening) openPoints(ends, points []byte) bool {
 	le := binary.LittleEndian
 	for ; len(points) > 0; points = points[12:] {
 		f := func(i int) float32 { return math.Float32frombits(le.Uint32(points[i:])) }
@@ -294,7 +298,7 @@ func (b *Builder) openPoints(ends, points []byte) bool {
 	return int(last) == len(b.keypoints)
 }
 
-func (b *Builder) openVisible(data []byte) bool {
+func (b opening) openVisible(data []byte) bool {
 	le := binary.LittleEndian
 	for ; len(data) > 0; data = data[20:] {
 		v := visible{object: le.Uint32(data)}
@@ -309,7 +313,7 @@ func (b *Builder) openVisible(data []byte) bool {
 	return true
 }
 
-func (b *Builder) openShapes(list, data []byte) bool {
+func (b opening) openShapes(list, data []byte) bool {
 	le := binary.LittleEndian
 	var at, chunk int // in data: of the shape, and of the chunk that it is in
 	for ; len(list) > 0; list = list[8:] {
@@ -354,7 +358,7 @@ func isShape(data []byte) bool {
 	return int64(len(data)) == 4*int64(polygons)+total
 }
 
-func (b *Builder) openImages(data []byte, n int) bool {
+func (b opening) openImages(data []byte, n int) bool {
 	if n < 0 || n > len(data) {
 		return false
 	}
