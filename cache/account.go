@@ -71,8 +71,8 @@ func (c *Cache) place(size int64) uint32 {
 	return n
 }
 
-// allocate takes a chain for a sample from an arena, with more memory if needed and available, and charges for that
-// and for more bytes besides.
+// allocate takes a chain for a sample from an arena, with more memory if needed and available, and
+// charges for that and for more bytes besides.
 func (a *ledger) allocate(from *arena, size, more int64) (where chain, ok bool) {
 	short, possible := from.short(size)
 	if cost := more + int64(short)*pageCost; possible && a.charge(cost) {

@@ -118,8 +118,9 @@ func (a *arena) warmUp(n int) error {
 	return nil
 }
 
-// scattered is a shape for a sample of size bytes when there are too few pages: it has the warm pages, and free crumbs in
-// place of the rest. There may be many crumbs after samples were replaced. ok is false if there are too few.
+// scattered is a shape for a sample of size bytes when there are too few pages: it has the warm
+// pages, and free crumbs in place of the rest. There may be many crumbs after samples were
+// replaced. ok is false if there are too few.
 func (a *arena) scattered(size int64) (pages int64, crumbs int, ok bool) {
 	pages = min(size/int64(a.page), int64(a.warm.n))
 	room := int64(a.page/crumbsPerPage - crumbLink)
@@ -127,7 +128,8 @@ func (a *arena) scattered(size int64) (pages int64, crumbs int, ok bool) {
 	return pages, int(rest), rest <= int64(a.nFree)
 }
 
-// take builds a chain from warm pages and crumbs, all of which must be free, or the crumbs at most those of one warm page more.
+// take builds a chain from warm pages and crumbs, all of which must be free, or the crumbs at most
+// those of one warm page more.
 func (a *arena) take(pages int64, crumbs int) (c chain) {
 	for range pages { // back to front, because the chain stores its head
 		p := a.pop(&a.warm)

@@ -215,10 +215,11 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	}
 }
 
-// Replace puts data in place of a sample that is held under that stamp and was not replaced before: the same sample in a
-// form that its reader prefers. It stays as long as the sample would have stayed. It is refused where replaced samples would
-// take more than most bytes beyond what their files would (see [Cost]), which is how those that are still to come are not
-// kept from coming, where there is no memory, and while somebody reads the sample. data remains the caller's.
+// Replace puts data in place of a sample that is held under that stamp and was not replaced before:
+// the same sample in a form that its reader prefers. It stays as long as the sample would have
+// stayed. It is refused where replaced samples would take more than most bytes beyond what their
+// files would (see [Cost]), which is how those that are still to come are not kept from coming,
+// where there is no memory, and while somebody reads the sample. data remains the caller's.
 func (c *Cache) Replace(id int64, s Stamp, data []byte, most int64) bool {
 	if c == nil || c.lfu != nil {
 		return false

@@ -17,8 +17,8 @@
 // being read gives way to samples that are wanted now.
 //
 // Static is CoorDL's policy: the first samples read are kept until the cache is full, and stay.
-// TinyLFU is for reads that follow no plan: ristretto decides whose place a sample takes, among those that are requested
-// less often (tinylfu.go).
+// TinyLFU is for reads that follow no plan: ristretto decides whose place a sample takes, among
+// those that are requested less often (tinylfu.go).
 //
 // All policies store samples in the same way; they differ in what they keep and in what gives
 // way if there is no room.
@@ -38,7 +38,7 @@
 //
 // # Concurrency
 //
-// One lock is held for look-ups and for linking pages; bytes are copied outside it. A sample
-// counts its readers while it is being copied. If it is evicted meanwhile, its last reader
-// releases it, so its pages are never reused during a copy. With TinyLFU, one sample at a time is stored.
+// One lock is held for look-ups and for linking pages; bytes are copied outside it. A sample counts
+// its readers while it is being copied. If it is evicted meanwhile, its last reader releases it, so
+// its pages are never reused during a copy. With TinyLFU, one sample at a time is stored.
 package cache

@@ -64,8 +64,8 @@ func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
 	return true
 }
 
-// write copies a sample into an entry and has it held from then on, unless another reader has stored it first. The caller
-// holds c.mu, which write releases while it copies.
+// write copies a sample into an entry and has it held from then on, unless another reader has
+// stored it first. The caller holds c.mu, which write releases while it copies.
 func (c *Cache) write(n, id uint32, s Stamp, waits int, data []byte) {
 	where := c.table.entries[n].chain
 	c.mu.Unlock()

@@ -30,8 +30,8 @@ type Costs struct {
 	variance float64 // that is left to chance: between samples of one kind
 }
 
-// Needs is how much room a share of the samples that an epoch reads takes, whichever they are, with some
-// more for those in flight: see Ratio.
+// Needs is how much room a share of the samples that an epoch reads takes, whichever they are, with
+// some more for those in flight: see Ratio.
 func (c Costs) Needs(share, read float64, inFlight int) float64 {
 	kept := share * read * c.samples
 	spread := spreads * math.Sqrt(kept*(1-share)*c.variance)

@@ -20,7 +20,8 @@ func isAnother(p []byte, id int64, size int) bool {
 
 func always(int, int64) bool { return true }
 
-// TestReplace: what replaces a sample is served instead, under the file's stamp, and leaves with it.
+// TestReplace: what replaces a sample is served instead, under the file's stamp, and leaves with
+// it.
 func TestReplace(t *testing.T) {
 	keep := true
 	plan := planFunc(func(int, int64) bool { return keep })
@@ -76,8 +77,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceNeedsRoom: a sample for whose other form there is no room stays as it is, as do all others,
-// and one that is being read is not replaced.
+// TestReplaceNeedsRoom: a sample for whose other form there is no room stays as it is, as do all
+// others, and one that is being read is not replaced.
 func TestReplaceNeedsRoom(t *testing.T) {
 	c := open(t, Options{Policy: Constant, Limit: 200_000, Samples: 64, Plan: planFunc(always)})
 	s, held := Stamp{Size: 9000}, int64(0)

@@ -7,13 +7,13 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// A tinylfu has ristretto decide which samples are held, for the policy TinyLFU. Ristretto sees numbers and costs
-// only; the samples are where those of the other policies are.
+// A tinylfu has ristretto decide which samples are held, for the policy TinyLFU. Ristretto sees
+// numbers and costs only; the samples are where those of the other policies are.
 //
-// Ristretto works asynchronously, and drops some of its input under load, so on its own it neither keeps to a budget nor
-// reports what it holds. Here it decides on one sample at a time, and each decision is waited for. Its limit is
-// set before each decision, to what is held plus the new sample if there is memory for it, because the memory that
-// the cache may use changes at any time.
+// Ristretto works asynchronously, and drops some of its input under load, so on its own it neither
+// keeps to a budget nor reports what it holds. Here it decides on one sample at a time, and each
+// decision is waited for. Its limit is set before each decision, to what is held plus the new
+// sample if there is memory for it, because the memory that the cache may use changes at any time.
 type tinylfu struct {
 	cache    *Cache
 	counters int64
@@ -31,7 +31,8 @@ const (
 	// countersPerHeld bounds ristretto's counters by how many samples the cache can hold: a large
 	// dataset must not fill a small cache with them.
 	countersPerHeld = 8
-	// counterCost is what a counter takes: four of half a byte, and its share of a filter, rounded up to powers of two.
+	// counterCost is what a counter takes: four of half a byte, and its share of a filter, rounded
+	// up to powers of two.
 	counterCost = 5
 	// lfuBase is what ristretto takes whatever it holds, its queue above all.
 	lfuBase = 400 << 10
@@ -86,7 +87,8 @@ func (l *tinylfu) entryCost() int64 {
 	return lfuEntryCost
 }
 
-// came and leaves note what is held, and what ristretto has to be told of. The caller holds Cache.mu.
+// came and leaves note what is held, and what ristretto has to be told of. The caller holds
+// Cache.mu.
 func (l *tinylfu) came(size int64) {
 	if l != nil {
 		l.costs += Cost(size)
@@ -143,8 +145,8 @@ func (l *tinylfu) put(id uint32, s Stamp, data []byte) bool {
 	return false
 }
 
-// admits asks ristretto whether to hold a sample, given the most that all samples may cost. By the time it returns, the
-// samples that make room for it have been removed.
+// admits asks ristretto whether to hold a sample, given the most that all samples may cost. By the
+// time it returns, the samples that make room for it have been removed.
 func (l *tinylfu) admits(id uint32, cost, most int64) bool {
 	l.rejected = false
 	l.sets.UpdateMaxCost(max(most, 1))
@@ -155,7 +157,8 @@ func (l *tinylfu) admits(id uint32, cost, most int64) bool {
 	return !l.rejected
 }
 
-// settle stores a sample that was admitted, in entry n or, if that is 0, in what has become free, and reports whether it did.
+// settle stores a sample that was admitted, in entry n or, if that is 0, in what has become free,
+// and reports whether it did.
 func (l *tinylfu) settle(n uint32, admitted bool, id uint32, s Stamp, data []byte) bool {
 	c := l.cache
 	c.mu.Lock()

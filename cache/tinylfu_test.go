@@ -42,15 +42,15 @@ func TestTinyLFUKeepsWhatIsWanted(t *testing.T) {
 	if wanted.hits*others.asked < 4*others.hits*wanted.asked {
 		t.Errorf("hits of what is wanted most: %+v, of the rest: %+v", wanted, others)
 	}
-	// With the race detector, a sync.Pool, in which ristretto gathers requests, drops many; and on one
-	// processor, its goroutine may not keep up with them.
+	// With the race detector, a sync.Pool, in which ristretto gathers requests, drops many; and on
+	// one processor, its goroutine may not keep up with them.
 	if !raceEnabled && runtime.GOMAXPROCS(0) > 1 && (wanted.hits < wanted.asked*9/10 || s.Epochs[0].NotKept == 0) {
 		t.Errorf("hits of what is wanted most: %+v, of the rest: %+v; %+v", wanted, others, s.Epochs)
 	}
 }
 
-// TestTinyLFUWhenMemoryIsShort: if the budget refuses to grow, what is held stays within it, and samples are held; if the
-// budget grows, the memory is used.
+// TestTinyLFUWhenMemoryIsShort: if the budget refuses to grow, what is held stays within it, and
+// samples are held; if the budget grows, the memory is used.
 func TestTinyLFUWhenMemoryIsShort(t *testing.T) {
 	const n = 300
 	src := unequal(n, 31)

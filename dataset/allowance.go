@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// usualMemory is how many bytes opening a dataset may hold of what it reads, unless Options.Memory says
-// less: enough to search 12 objects of a store at a time.
+// usualMemory is how many bytes opening a dataset may hold of what it reads, unless Options.Memory
+// says less: enough to search 12 objects of a store at a time.
 const usualMemory = 12 * scanBlock
 
-// An allowance is memory that the goroutines which open a dataset share. A goroutine that finds too little of it
-// left waits. One at a time may take more than there is, so that nothing is too large to be read, and the others
-// never depend on one that waits.
+// An allowance is memory that the goroutines which open a dataset share. A goroutine that finds too
+// little of it left waits. One at a time may take more than there is, so that nothing is too large
+// to be read, and the others never depend on one that waits.
 type allowance struct {
 	mu     sync.Mutex
 	back   sync.Cond
@@ -34,7 +34,8 @@ func newAllowance(bytes int64) *allowance {
 
 func (a *allowance) holding(ctx context.Context) *holding { return &holding{from: a, ctx: ctx} }
 
-// take is to be called before n more bytes are allocated, or after -n were given up. The error is the context's.
+// take is to be called before n more bytes are allocated, or after -n were given up. The error is
+// the context's.
 func (h *holding) take(n int64) error {
 	a := h.from
 	a.mu.Lock()

@@ -22,7 +22,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// TestAllowance: what all have is at most what there is and what one needs, and everybody's turn comes.
+// TestAllowance: what all have is at most what there is and what one needs, and everybody's turn
+// comes.
 func TestAllowance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all, most = 100, 70
@@ -85,7 +86,8 @@ func TestAllowanceIsInterrupted(t *testing.T) {
 	})
 }
 
-// gatedStore has one object, with many names. What is asked for is answered when the gate lets it through.
+// gatedStore has one object, with many names. What is asked for is answered when the gate lets it
+// through.
 type gatedStore struct {
 	store.Store
 	object string
@@ -112,7 +114,8 @@ func (s *gatedStore) add(n int) int64 {
 	return s.now
 }
 
-// TestSearchIsBounded: however many archives and workers there are, as many blocks are in memory as there may be.
+// TestSearchIsBounded: however many archives and workers there are, as many blocks are in memory as
+// there may be.
 func TestSearchIsBounded(t *testing.T) {
 	const memory, block, objects = 12 << 20, 1 << 20, 40
 	var b strings.Builder
@@ -161,7 +164,8 @@ type rowImage struct {
 	Label int64  `parquet:"label"`
 }
 
-// writePages writes a Parquet file with all rows in one page, which its writer makes room for at once.
+// writePages writes a Parquet file with all rows in one page, which its writer makes room for at
+// once.
 func (p *place) writePages(name string, codec compress.Codec, rows []rowImage) {
 	p.t.Helper()
 	f, err := os.Create(p.path(name))
@@ -179,7 +183,8 @@ func (p *place) writePages(name string, codec compress.Codec, rows []rowImage) {
 	}
 }
 
-// TestPagesAreReadOnce: the samples of a page that is larger than what is usually read at a time are scanned together.
+// TestPagesAreReadOnce: the samples of a page that is larger than what is usually read at a time
+// are scanned together.
 func TestPagesAreReadOnce(t *testing.T) {
 	p := newPlace(t)
 	rows, random := make([]rowImage, 100), rand.NewChaCha8([32]byte{})
@@ -214,8 +219,8 @@ func TestPagesAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestUnpackingIsCharged: what a sample takes to unpack is in the memory that the caller gives, and if that gives less, this is
-// the error.
+// TestUnpackingIsCharged: what a sample takes to unpack is in the memory that the caller gives, and
+// if that gives less, this is the error.
 func TestUnpackingIsCharged(t *testing.T) {
 	const page = 1 << 20
 	p := newPlace(t)

@@ -27,7 +27,8 @@ func newLimiter(perSecond int64) *limiter {
 	return &limiter{rate.NewLimiter(rate.Limit(perSecond), piece), piece}
 }
 
-// take waits until n bytes, at most a piece, may be read. It returns ErrStopped if the context ends first.
+// take waits until n bytes, at most a piece, may be read. It returns ErrStopped if the context ends
+// first.
 func (l *limiter) take(ctx context.Context, n int) error {
 	if l.bytes.WaitN(ctx, n) != nil {
 		return ErrStopped

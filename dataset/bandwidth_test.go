@@ -87,8 +87,8 @@ func TestIdleStorageIsNoCredit(t *testing.T) {
 	})
 }
 
-// TestStoppedWait: the end of its context releases a waiting reader, and its reserved bandwidth becomes
-// available to others.
+// TestStoppedWait: the end of its context releases a waiting reader, and its reserved bandwidth
+// becomes available to others.
 func TestStoppedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(1000)

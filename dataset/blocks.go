@@ -1,8 +1,8 @@
 package dataset
 
-// Blocks are the sizes, in samples, of the objects that hold the dataset, in its order; nil if samples
-// are files of their own, some of them at least, or those of an object do not follow one another, as where classes are spread
-// over several archives.
+// Blocks are the sizes, in samples, of the objects that hold the dataset, in its order; nil if
+// samples are files of their own, some of them at least, or those of an object do not follow one
+// another, as where classes are spread over several archives.
 func (d *Dataset) Blocks() (sizes []int64) {
 	seen := make([]bool, len(d.table.objects))
 	for i := range d.table.members {

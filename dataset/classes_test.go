@@ -63,8 +63,8 @@ func FuzzClasses(f *testing.F) {
 	})
 }
 
-// TestFoldersThatAreNoClasses: parts of a dataset and kinds of files are not taken for classes, from
-// the index either; classes that merely resemble them are.
+// TestFoldersThatAreNoClasses: parts of a dataset and kinds of files are not taken for classes,
+// from the index either; classes that merely resemble them are.
 func TestFoldersThatAreNoClasses(t *testing.T) {
 	for folders, meant := range map[string]string{
 		"train val":              "train",

@@ -24,20 +24,22 @@ type Description struct {
 	Entries  []string // of a list of several datasets, the names of theirs
 	Root     string   // that paths are relative to; see [Dataset.Path]
 	Manifest string   // absolute path of the manifest; "": there is none
-	// IndexPath is the path of the index file, "" if none is kept; for a list of several datasets, the directory of theirs.
+	// IndexPath is the path of the index file, "" if none is kept; for a list of several datasets,
+	// the directory of theirs.
 	IndexPath string
 	Remote    bool // samples are in a store
 	Packed    bool // samples are inside files that hold many
-	// Ordered means that the samples have an order of their own, like those of a manifest or of a WebDataset. Otherwise
-	// order and labels are those of a directory of their paths.
+	// Ordered means that the samples have an order of their own, like those of a manifest or of a
+	// WebDataset. Otherwise order and labels are those of a directory of their paths.
 	Ordered bool
-	// Classes are the class names by label. They are nil for a flat directory and for a manifest whose labels are numbers.
+	// Classes are the class names by label. They are nil for a flat directory and for a manifest
+	// whose labels are numbers.
 	Classes []string
-	// ModTime is the newest modification time among the files, directories and manifest that were indexed. It is stable
-	// for as long as the index is.
+	// ModTime is the newest modification time among the files, directories and manifest that were
+	// indexed. It is stable for as long as the index is.
 	ModTime time.Time
-	// Digest identifies the indexed content: classes, paths, labels, sizes and formats, but not times. It is 64
-	// hexadecimal digits.
+	// Digest identifies the indexed content: classes, paths, labels, sizes and formats, but not
+	// times. It is 64 hexadecimal digits.
 	Digest string
 	Left   int    // images that are no samples, because Options.Only does not want them
 	Report Report // on what the dataset is, and what opening it took
@@ -84,8 +86,8 @@ func (d *Dataset) Requests() *store.Stats {
 	return &all
 }
 
-// Held is when a store last had reads wait because it answered nobody, or accepted fewer requests than there were; now, if it
-// still does, and zero if none ever did.
+// Held is when a store last had reads wait because it answered nobody, or accepted fewer requests
+// than there were; now, if it still does, and zero if none ever did.
 func (d *Dataset) Held() (last time.Time) {
 	for _, s := range d.stores {
 		if held, _ := s.Held(); held.After(last) {
@@ -108,9 +110,10 @@ func (d *Dataset) IsAway(i int) bool {
 // Len is the number of samples, at least 1.
 func (d *Dataset) Len() int { return d.table.rows() }
 
-// Path is sample i's path relative to the root, which is a directory: absolute, with symbolic links resolved. In a store, it
-// is a URL, or the beginning of one; for a list of datasets that have nothing in common it is empty. A path may contain any
-// byte but NUL, and shares the dataset's memory.
+// Path is sample i's path relative to the root, which is a directory: absolute, with symbolic links
+// resolved. In a store, it is a URL, or the beginning of one; for a list of datasets that have
+// nothing in common it is empty. A path may contain any byte but NUL, and shares the dataset's
+// memory.
 func (d *Dataset) Path(i int) string { return d.table.path(i) }
 
 // Label is sample i's label, -1 if it has none.

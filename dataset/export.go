@@ -62,10 +62,10 @@ func parquetRowOf(d *Dataset, i int) parquetRow {
 	return r
 }
 
-// WriteParquet writes a row for each sample of a dataset, with everything that is known of it, for programs that query
-// tables. The columns are path, class, label, height, width, orientation, format, size, mtime_ns and
-// problem, and where the sample is: version, object, offset, length, coding, from, block, crc, sum,
-// pixel_height and pixel_width.
+// WriteParquet writes a row for each sample of a dataset, with everything that is known of it, for
+// programs that query tables. The columns are path, class, label, height, width, orientation,
+// format, size, mtime_ns and problem, and where the sample is: version, object, offset, length,
+// coding, from, block, crc, sum, pixel_height and pixel_width.
 func WriteParquet(ctx context.Context, w io.Writer, d *Dataset) error {
 	options := []parquet.WriterOption{&parquet.WriterConfig{
 		CreatedBy: "batchfs index", Compression: &parquet.Snappy, MaxRowsPerRowGroup: groupRows, PageBufferSize: pageBytes,

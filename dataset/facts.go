@@ -22,9 +22,9 @@ import (
 //	BASE.facts.new-1234         what an opening has learned that is under way, or was interrupted
 //
 // A file begins with what it is about. Rows of files and of objects that are samples follow one
-// another; those of an archive follow what else is known of it, with the names that they have there.
-// Only a file with a listing at its end is of use by itself; of any other, and of one that is not
-// current, [known] takes what is true of a new listing.
+// another; those of an archive follow what else is known of it, with the names that they have
+// there. Only a file with a listing at its end is of use by itself; of any other, and of one that
+// is not current, [known] takes what is true of a new listing.
 
 const (
 	factsExtension = ".facts"
@@ -53,8 +53,8 @@ type about struct {
 	Outside   bool   `json:"outside"` // some path leaves the root
 }
 
-// objectFact is what is known of an archive besides its rows. JSON cannot hold names as they are: they
-// may hold any byte.
+// objectFact is what is known of an archive besides its rows. JSON cannot hold names as they are:
+// they may hold any byte.
 type objectFact struct {
 	Name      []byte         `json:"name"`
 	Version   string         `json:"version,omitempty"`
@@ -161,7 +161,8 @@ func (w *factsWriter) listing(x *index, order []int32) {
 	w.json(listingRecord, x.listing)
 }
 
-// saveFacts writes a file of an index, with the listing if whole, for which the rows have to be put in order.
+// saveFacts writes a file of an index, with the listing if whole, for which the rows have to be put
+// in order.
 func saveFacts(ctx context.Context, x *index, path string, src *source, whole bool) error {
 	return owned.Replace(path, func(f *os.File) error {
 		w := newFactsWriter(f, about{Rows: x.table.rows(), PathBytes: int64(len(x.table.paths)), Outside: x.Outside}, src)

@@ -25,8 +25,8 @@ type factFiles struct {
 	log     *slog.Logger
 }
 
-// findFiles determines where the facts about a source are kept. It may be nowhere, which is an error only where the
-// options rely on an index.
+// findFiles determines where the facts about a source are kept. It may be nowhere, which is an
+// error only where the options rely on an index.
 func findFiles(o *Options, src *source) (f factFiles, err error) {
 	f = factFiles{src: src, part: o.Part, log: o.Logger}
 	dir := o.CacheDir
@@ -106,7 +106,8 @@ func (f *factFiles) others() (paths []string) {
 	return paths
 }
 
-// removeJournals removes what earlier openings, or those of others, have learned: the index has all of it.
+// removeJournals removes what earlier openings, or those of others, have learned: the index has all
+// of it.
 func (f *factFiles) removeJournals() {
 	for _, path := range append(f.others(), indexBase(f.whole)+oldExtension) {
 		own := strings.HasPrefix(path, f.made+journalMark)

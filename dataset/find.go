@@ -22,8 +22,8 @@ import (
 // asked is how many requests to a store are under way at a time while a dataset is opened.
 const asked = 64
 
-// archives returns the objects that the source's patterns name, in the order of the patterns, and by name
-// where a pattern has no order of its own.
+// archives returns the objects that the source's patterns name, in the order of the patterns, and
+// by name where a pattern has no order of its own.
 func (s *storage) archives(ctx context.Context) (all []object, err error) {
 	var names []string
 	for _, pattern := range s.src.archives {
@@ -78,7 +78,8 @@ func (s *storage) glob(ctx context.Context, pattern string) (names []string, err
 	return names, err
 }
 
-// findAll looks at files or objects, by their names. The error is that of the first one that has one.
+// findAll looks at files or objects, by their names. The error is that of the first one that has
+// one.
 func (s *storage) findAll(ctx context.Context, names []string) ([]object, error) {
 	objects, errs := make([]object, len(names)), make([]error, len(names))
 	var group errgroup.Group
@@ -145,7 +146,8 @@ func checkName(name string) error {
 	return err
 }
 
-// packed picks the archives among the files, none of them hidden, of a folder without images: those of the most frequent kind of archive, by name.
+// packed picks the archives among the files, none of them hidden, of a folder without images: those
+// of the most frequent kind of archive, by name.
 func packed(files []object) (all []object) {
 	counts := map[string]int{}
 	most := ""

@@ -10,7 +10,8 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// contents is what an object holds: rows lo to hi-1 of a table, with the names that samples have there.
+// contents is what an object holds: rows lo to hi-1 of a table, with the names that samples have
+// there.
 type contents struct {
 	archive.Contents          // without the samples, and their problems
 	names            []string // of the classes that labels are numbers of, where Classes does not say that
@@ -41,8 +42,8 @@ type header struct {
 	orient, format uint8
 }
 
-// newContents is what an object holds that was searched. Hundreds of millions of samples may be found before the index can be put
-// together, so it takes little more memory than they will there.
+// newContents is what an object holds that was searched. Hundreds of millions of samples may be
+// found before the index can be put together, so it takes little more memory than they will there.
 func newContents(o object, c *archive.Contents, headers []header) contents {
 	bytes := 0
 	for i := range c.Samples {
@@ -76,7 +77,8 @@ func newContents(o object, c *archive.Contents, headers []header) contents {
 	return f
 }
 
-// An order is what makes the rows of archives, which have the names that they have there, those of the dataset.
+// An order is what makes the rows of archives, which have the names that they have there, those of
+// the dataset.
 type order struct {
 	rows  []int32 // in their order; nil: all, as they are
 	skip  int     // how many bytes of the names are no part of the paths
@@ -131,8 +133,8 @@ func (x *index) addContents(objects []object, all []contents) error {
 	return nil
 }
 
-// findOrder finds out the order of archives' rows, and the labels that follow from it. within is the folder in the archives
-// that is the dataset.
+// findOrder finds out the order of archives' rows, and the labels that follow from it. within is
+// the folder in the archives that is the dataset.
 func (x *index) findOrder(within string) error {
 	o := order{named: x.Ordered && len(x.objects) > 1}
 	switch {
@@ -174,8 +176,8 @@ func (x *index) checkNames() error {
 	return nil
 }
 
-// number sets the classes of the index, and gives samples the labels that they have among these. fixed are the classes
-// that all objects have to have.
+// number sets the classes of the index, and gives samples the labels that they have among these.
+// fixed are the classes that all objects have to have.
 func (x *index) number(all []contents, fixed []string) error {
 	var names []string
 	for _, c := range all {
@@ -226,8 +228,8 @@ func (x *index) number(all []contents, fixed []string) error {
 	return nil
 }
 
-// joined is one table of all contents, which become parts of it. It drops each column of a table that
-// is of one object alone as soon as it has it.
+// joined is one table of all contents, which become parts of it. It drops each column of a table
+// that is of one object alone as soon as it has it.
 func joined(all []contents) *table {
 	rows, bytes, one := 0, 0, true
 	for _, c := range all {

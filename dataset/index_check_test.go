@@ -83,7 +83,8 @@ func TestProblemsOfAnIndex(t *testing.T) {
 	}
 }
 
-// TestCountsOfAnIndex: an index's counts are limited by the file's size before any memory is allocated for them.
+// TestCountsOfAnIndex: an index's counts are limited by the file's size before any memory is
+// allocated for them.
 func TestCountsOfAnIndex(t *testing.T) {
 	src := located(t, newPlace(t))
 	for name, write := range map[string]func(w *factsWriter){

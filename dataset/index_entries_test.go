@@ -121,8 +121,9 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// TestEntriesSurviveAnInterruption: wherever making the index and the entry points of a dataset that
-// grew is interrupted, entry points are kept for the next attempt, and nothing else is left behind.
+// TestEntriesSurviveAnInterruption: wherever making the index and the entry points of a dataset
+// that grew is interrupted, entry points are kept for the next attempt, and nothing else is left
+// behind.
 func TestEntriesSurviveAnInterruption(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "a/2.jpg", "a/3.jpg")

@@ -258,8 +258,8 @@ func TestDigestIsOfTheContent(t *testing.T) {
 	}
 }
 
-// TestDamagedIndexIsMadeAnew: whatever was cut off, flipped or overwritten, the dataset is what it was, and so is its index
-// afterwards.
+// TestDamagedIndexIsMadeAnew: whatever was cut off, flipped or overwritten, the dataset is what it
+// was, and so is its index afterwards.
 func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	p := newPlace(t)
 	names, s3 := kinds(p)
@@ -303,7 +303,8 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestRubbishBesideAnIndex: what lies where parts and journals would be, but cannot be one, or may be another's, changes nothing.
+// TestRubbishBesideAnIndex: what lies where parts and journals would be, but cannot be one, or may
+// be another's, changes nothing.
 func TestRubbishBesideAnIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "b/2.jpg")
@@ -343,8 +344,8 @@ func TestRubbishBesideAnIndex(t *testing.T) {
 	}
 }
 
-// FuzzReadFacts bypasses the checksums: no content of any records may cause a crash, or paths and problems that cannot be.
-// A record in the input is its kind, two bytes of length, and the payload.
+// FuzzReadFacts bypasses the checksums: no content of any records may cause a crash, or paths and
+// problems that cannot be. A record in the input is its kind, two bytes of length, and the payload.
 func FuzzReadFacts(f *testing.F) {
 	p := newPlace(f)
 	p.images("a/1.jpg", "b/2.png")
@@ -416,7 +417,8 @@ func FuzzReadFacts(f *testing.F) {
 	})
 }
 
-// TestForeignIndexIsMadeAnew: an index of another version or dataset, or one that contradicts itself, is not believed.
+// TestForeignIndexIsMadeAnew: an index of another version or dataset, or one that contradicts
+// itself, is not believed.
 func TestForeignIndexIsMadeAnew(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg")
@@ -552,7 +554,8 @@ func TestConcurrentOpens(t *testing.T) {
 	}
 }
 
-// TestParquet: what is known can be queried, with the types that it has, and bytes where names are no text.
+// TestParquet: what is known can be queried, with the types that it has, and bytes where names are
+// no text.
 func TestParquet(t *testing.T) {
 	p := newPlace(t)
 	p.write("cat/1.jpg", image("jpeg", 10, 20, 6))

@@ -10,14 +10,16 @@ import (
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
-// Kept are the samples that the local cache keeps, where it keeps single ones: then the caller says which.
+// Kept are the samples that the local cache keeps, where it keeps single ones: then the caller says
+// which.
 type Kept struct {
 	samples *reader
 	tier    *tier.Tier
 	earlier []uint32 // by sample, how many before it have its bytes; nil: none have
 }
 
-// chooseLocal makes a local cache that not everything fits into one of samples, if it may; else it returns nil.
+// chooseLocal makes a local cache that not everything fits into one of samples, if it may; else it
+// returns nil.
 func chooseLocal(r *reader, src *source, samples bool) (k *Kept, err error) {
 	c := src.local
 	if c == nil {
@@ -45,7 +47,8 @@ func chooseLocal(r *reader, src *source, samples bool) (k *Kept, err error) {
 	return k, nil
 }
 
-// cost is what all that is in stores takes of the local cache. What is known to be there twice is counted once.
+// cost is what all that is in stores takes of the local cache. What is known to be there twice is
+// counted once.
 func (k *Kept) cost() (all int64) {
 	t := k.samples.table
 	counted := make([]bool, len(t.objects))
@@ -66,8 +69,8 @@ func (k *Kept) cost() (all int64) {
 	return all
 }
 
-// countEarlier counts, for each sample, those before it that have the same bytes; nil: no bytes are there twice. (If others are
-// taken for the same, which is improbable, that does no harm.)
+// countEarlier counts, for each sample, those before it that have the same bytes; nil: no bytes are
+// there twice. (If others are taken for the same, which is improbable, that does no harm.)
 func (k *Kept) countEarlier() (earlier []uint32) {
 	t, seed := k.samples.table, maphash.MakeSeed()
 	sums, order := make([]uint64, t.rows()), make([]int32, t.rows())
@@ -93,17 +96,20 @@ func (k *Kept) countEarlier() (earlier []uint32) {
 	return earlier
 }
 
-// Kept are the samples that the local cache keeps; nil: there is none, or it keeps whatever is read first.
+// Kept are the samples that the local cache keeps; nil: there is none, or it keeps whatever is read
+// first.
 func (d *Dataset) Kept() *Kept { return d.kept }
 
 // ExamineLocalCache says what a directory is good for as a local cache. The error says why it is
 // good for nothing.
 func ExamineLocalCache(dir string) (tier.Place, error) { return tier.Examine(dir) }
 
-// Plan says by which plan samples are given to Keep, and how many bytes all that it chooses from would take.
+// Plan says by which plan samples are given to Keep, and how many bytes all that it chooses from
+// would take.
 func (k *Kept) Plan(plan string, bytes int64) error { return k.tier.Follow(plan, bytes) }
 
-// Room is how many bytes there are for the plan now. The rest is for those that other mounts follow.
+// Room is how many bytes there are for the plan now. The rest is for those that other mounts
+// follow.
 func (k *Kept) Room() int64 { return k.tier.PlanRoom() }
 
 // of is sample i in the local cache; false: it cannot be there.
@@ -141,8 +147,8 @@ func (k *Kept) Load(ctx context.Context, i int, grow func(n int) []byte) (data [
 	return data[:n], id, true
 }
 
-// Keep has the local cache keep sample i, of which data was read with an identity. It copies the data, and waits for
-// nothing: whether the sample is kept shows only when it is loaded again.
+// Keep has the local cache keep sample i, of which data was read with an identity. It copies the
+// data, and waits for nothing: whether the sample is kept shows only when it is loaded again.
 func (k *Kept) Keep(i int, seen Identity, data []byte) {
 	if sample, id, ok := k.of(i); ok && id == seen && int64(len(data)) == sample.Size {
 		k.tier.Put(&sample, data)

@@ -36,8 +36,8 @@ func extents(t *testing.T, dir string) []string {
 	return files
 }
 
-// TestLocalCacheOfSamples: what does not fit is kept sample by sample, wherever the samples are, and only if asked for; what
-// is not kept comes from the store alone.
+// TestLocalCacheOfSamples: what does not fit is kept sample by sample, wherever the samples are,
+// and only if asked for; what is not kept comes from the store alone.
 func TestLocalCacheOfSamples(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -110,7 +110,8 @@ func TestLocalCacheOfSamples(t *testing.T) {
 	}
 }
 
-// TestLocalCacheOfSamplesThatAreThereTwice: each of them is kept and dropped on its own, as the plan has each on its own.
+// TestLocalCacheOfSamplesThatAreThereTwice: each of them is kept and dropped on its own, as the
+// plan has each on its own.
 func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -160,8 +161,8 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 	}
 }
 
-// TestLocalCacheBesideFiles: what is on this machine anyway takes no room in the local cache, and what is named twice takes it
-// once, if everything fits.
+// TestLocalCacheBesideFiles: what is on this machine anyway takes no room in the local cache, and
+// what is named twice takes it once, if everything fits.
 func TestLocalCacheBesideFiles(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -198,7 +199,8 @@ func TestLocalCacheBesideFiles(t *testing.T) {
 	}
 }
 
-// TestLocalCacheOfRemovedObjects: what is left of objects that are no longer in the dataset gives way to new ones.
+// TestLocalCacheOfRemovedObjects: what is left of objects that are no longer in the dataset gives
+// way to new ones.
 func TestLocalCacheOfRemovedObjects(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg", "d/2.jpg")

@@ -72,7 +72,8 @@ func timeOf(path string) time.Time {
 	return info.ModTime()
 }
 
-// of is what is known of an object; nil if nothing is, or if it may have changed since, unless that is trusted.
+// of is what is known of an object; nil if nothing is, or if it may have changed since, unless that
+// is trusted.
 func (k *known) of(o object, trust bool) *contents {
 	if c := k.objects[o]; c != nil && (trust || !c.unsettled) {
 		return c
@@ -80,7 +81,8 @@ func (k *known) of(o object, trust bool) *contents {
 	return nil
 }
 
-// A matcher finds the rows of a table by their paths. It is fast where they are in the order of the table.
+// A matcher finds the rows of a table by their paths. It is fast where they are in the order of the
+// table.
 type matcher struct {
 	table *table
 	next  int
@@ -107,8 +109,8 @@ type claim struct {
 	row   int32
 }
 
-// claims are what is known of rows of a table, by row, and those of which nothing is. Of objects in a store, only
-// what is about the version that was listed counts.
+// claims are what is known of rows of a table, by row, and those of which nothing is. Of objects in
+// a store, only what is about the version that was listed counts.
 func (k *known) claims(t *table, rows []int, remote bool) (all []claim, none []int) {
 	if len(k.tables) == 0 {
 		return nil, rows
@@ -134,7 +136,8 @@ func (k *known) claims(t *table, rows []int, remote bool) (all []claim, none []i
 	return all, none
 }
 
-// lacking says which parts have to be made before they can be joined, of n objects or rows of which some are not known.
+// lacking says which parts have to be made before they can be joined, of n objects or rows of which
+// some are not known.
 func (f *factFiles) lacking(k *known, n int, unknown []int) error {
 	return EachPart(indexBase(f.whole), factsExtension, func(part Share, path string) error {
 		lo, hi := part.Span(n)
@@ -148,8 +151,8 @@ func (f *factFiles) lacking(k *known, n int, unknown []int) error {
 	})
 }
 
-// A journal keeps what is learned while the dataset is opened, for the case that this is interrupted. It is
-// made when there is something to keep.
+// A journal keeps what is learned while the dataset is opened, for the case that this is
+// interrupted. It is made when there is something to keep.
 type journal struct {
 	files  *factFiles
 	mu     sync.Mutex
@@ -185,7 +188,8 @@ func (j *journal) put(say func(w *factsWriter)) {
 	}
 }
 
-// headers keeps the headers of rows, or for archives, again all that is known of those that hold them.
+// headers keeps the headers of rows, or for archives, again all that is known of those that hold
+// them.
 func (j *journal) headers(x *index, rows []int) {
 	j.put(func(w *factsWriter) {
 		slices.Sort(rows)

@@ -18,7 +18,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// A list is a text file that names datasets, one in a line: by paths, patterns or URLs. Paths are relative to it.
+// A list is a text file that names datasets, one in a line: by paths, patterns or URLs. Paths are
+// relative to it.
 
 const (
 	listExtension = ".txt"
@@ -27,7 +28,8 @@ const (
 
 func isList(name string) bool { return strings.EqualFold(filepath.Ext(name), listExtension) }
 
-// StoreURL returns a URL in the store that the dataset at a path is in; "" if it is on this machine, or cannot be read.
+// StoreURL returns a URL in the store that the dataset at a path is in; "" if it is on this
+// machine, or cannot be read.
 func StoreURL(path string) string {
 	if store.IsURL(path) {
 		return path
@@ -90,8 +92,9 @@ type group struct {
 	known map[string]bool // those
 }
 
-// groupsOf are the datasets that a list names. Archives that follow one another, and whose names differ in numbers only, are
-// one. Names are relative to a folder of a place; paths may only be absolute in a list on this machine.
+// groupsOf are the datasets that a list names. Archives that follow one another, and whose names
+// differ in numbers only, are one. Names are relative to a folder of a place; paths may only be
+// absolute in a list on this machine.
 func groupsOf(text []byte, place, folder string) (groups []group, err error) {
 	for _, line := range listLines(text) {
 		g := group{line.number, place, []string{folder + line.name}, map[string]bool{}}
@@ -133,15 +136,16 @@ func groupsOf(text []byte, place, folder string) (groups []group, err error) {
 
 var digits = regexp.MustCompile("[0-9]+")
 
-// takes says whether another dataset is part of this one. What is named twice is there twice, which one dataset cannot do.
+// takes says whether another dataset is part of this one. What is named twice is there twice, which
+// one dataset cannot do.
 func (g *group) takes(next group) bool {
 	first, name := g.names[0], next.names[0]
 	return g.place == next.place && archive.Is(name) && !isPattern(first+name) && !g.known[name] &&
 		digits.ReplaceAllString(first, "0") == digits.ReplaceAllString(name, "0")
 }
 
-// takeList sets the source to what a list names that is in a folder of this machine, or, where place is not empty, of that
-// store.
+// takeList sets the source to what a list names that is in a folder of this machine, or, where
+// place is not empty, of that store.
 func (s *source) takeList(ctx context.Context, place, folder string, text []byte, o *Options) error {
 	groups, err := groupsOf(text, place, folder)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shards packs the images of several as class folders in three places, and as WebDatasets with labels.
+// shards packs the images of several as class folders in three places, and as WebDatasets with
+// labels.
 func (p *place) shards() {
 	names := p.several()
 	p.mkdir("s/more1")
@@ -26,8 +27,8 @@ func (p *place) shards() {
 	}
 }
 
-// TestList: shards that a list names are one dataset, in its order. It is read again at each Open, and what is indexed is of the
-// archives that it named then.
+// TestList: shards that a list names are one dataset, in its order. It is read again at each Open,
+// and what is indexed is of the archives that it named then.
 func TestList(t *testing.T) {
 	p := newPlace(t)
 	p.shards()

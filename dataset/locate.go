@@ -45,7 +45,8 @@ func locate(ctx context.Context, path string, o *Options) (src *source, err erro
 	return src, err
 }
 
-// hasColumns says whether there are columns to choose from. Those of a folder show when it is listed.
+// hasColumns says whether there are columns to choose from. Those of a folder show when it is
+// listed.
 func (s *source) hasColumns() bool {
 	return s.manifest != "" || slices.ContainsFunc(s.archives, isTable)
 }
@@ -157,7 +158,8 @@ func splitArchive(name string) (file, within string) {
 	return name, ""
 }
 
-// takeFile decides whether a file is a manifest or an archive. images says which of them a Parquet file is.
+// takeFile decides whether a file is a manifest or an archive. images says which of them a Parquet
+// file is.
 func (s *source) takeFile(name string, images func() (bool, error)) error {
 	packed := archive.Is(name)
 	if manifestReader(name) != nil {

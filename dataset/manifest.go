@@ -143,9 +143,9 @@ func (p *opening) openManifest() (r *io.SectionReader, close func(), st stamp, e
 	}, newStamp(info.ModTime(), now), nil
 }
 
-// add appends a row for the record. If the record gives the size and the format, no scan is needed, and the
-// size is checked when the file is read; otherwise the scan checks it. The given size is the one
-// batchfs reports, which is upright.
+// add appends a row for the record. If the record gives the size and the format, no scan is needed,
+// and the size is checked when the file is read; otherwise the scan checks it. The given size is
+// the one batchfs reports, which is upright.
 func (m *manifest) add() error {
 	path := m.path
 	if path == "" && m.PathColumn != "" {

@@ -78,8 +78,8 @@ func manifestColumns(file *parquet.File, rec *record) (columns []*column, target
 	return columns, targets, nil
 }
 
-// holdsImages says whether a Parquet file holds images, rather than the names of their files. A damaged file
-// counts as a manifest, which will be refused.
+// holdsImages says whether a Parquet file holds images, rather than the names of their files. A
+// damaged file counts as a manifest, which will be refused.
 func holdsImages(r io.ReaderAt, size int64) (images bool) {
 	defer func() {
 		if recover() != nil {

@@ -23,8 +23,8 @@ type Row struct {
 	Columns       map[string]string // that datasets do not use, as JSON; "": not given
 }
 
-// ManifestOf returns the path of the manifest that a dataset on this machine is, or has; "" if there is
-// none.
+// ManifestOf returns the path of the manifest that a dataset on this machine is, or has; "" if
+// there is none.
 func ManifestOf(path string, ignoreMetadata bool) (string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -61,8 +61,8 @@ func CleanPath(name string) string {
 	return clean
 }
 
-// ReadManifest calls take for the rows of a manifest on this machine, one after another. It keeps its
-// memory.
+// ReadManifest calls take for the rows of a manifest on this machine, one after another. It keeps
+// its memory.
 func ReadManifest(ctx context.Context, path string, take func(*Row) error) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -37,12 +37,12 @@ func namesOf(objects []object) (names []string) {
 	return names
 }
 
-// longSearch is how many bytes of archives there are to be searched for it to be kept what was found in each.
-// A variable for tests.
+// longSearch is how many bytes of archives there are to be searched for it to be kept what was
+// found in each. A variable for tests.
 var longSearch int64 = 1 << 30
 
-// addArchives fills an index that has no samples with those of objects. What is known of the same versions of them
-// is not searched for again.
+// addArchives fills an index that has no samples with those of objects. What is known of the same
+// versions of them is not searched for again.
 func (p *opening) addArchives(x *index, objects []object, known *known) error {
 	all := make([]contents, len(objects))
 	progress, now := p.searching(objects), time.Now()
@@ -183,7 +183,8 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(n int
 	return has, nil
 }
 
-// ahead is what a search of a tar is going to read, as DALI's index beside it has that, or what is wrong with that.
+// ahead is what a search of a tar is going to read, as DALI's index beside it has that, or what is
+// wrong with that.
 func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, problem string) {
 	name, is := strings.CutSuffix(o.name, ".tar")
 	if !is || o.id.Size <= p.block() {
@@ -208,7 +209,8 @@ func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, pr
 	return spans, ""
 }
 
-// seen reads a sample's header from the data that is in memory. If that is not enough, the header is left to the scan.
+// seen reads a sample's header from the data that is in memory. If that is not enough, the header
+// is left to the scan.
 func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
 	h, err := p.Prober(data, nil, at.Size)
 	if err == nil && h.Tail > 0 {
@@ -222,7 +224,8 @@ func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
 	return header{at.Offset, s.height, s.width, s.orient, s.format}, ok
 }
 
-// scanBlock is how many bytes of an object in a store are read at a time to pass over it, unless memory is scarce.
+// scanBlock is how many bytes of an object in a store are read at a time to pass over it, unless
+// memory is scarce.
 const scanBlock = 8 << 20
 
 func (p *opening) block() int64 { return min(scanBlock, max(1<<20, p.Memory/12)) }

@@ -87,8 +87,9 @@ func contentsOf(t *testing.T, d *Dataset) (all []string) {
 	return append(all, d.Classes...)
 }
 
-// TestArchiveIsItsDirectory: samples in tars have the order, labels, bytes and digest that the directory has whose files
-// they are, however the tars are named, and however their names are ordered.
+// TestArchiveIsItsDirectory: samples in tars have the order, labels, bytes and digest that the
+// directory has whose files they are, however the tars are named, and however their names are
+// ordered.
 func TestArchiveIsItsDirectory(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -116,7 +117,8 @@ func TestArchiveIsItsDirectory(t *testing.T) {
 	}
 }
 
-// TestNamedLabels: a WebDataset's classes are no folders, so they may have any names, and a sample may have none.
+// TestNamedLabels: a WebDataset's classes are no folders, so they may have any names, and a sample
+// may have none.
 func TestNamedLabels(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg", "d/2.jpg", "d/3.jpg")
@@ -128,7 +130,8 @@ func TestNamedLabels(t *testing.T) {
 	}
 }
 
-// TestArchiveChanges: an archive that was replaced is a changed file for each of its samples, until it is indexed.
+// TestArchiveChanges: an archive that was replaced is a changed file for each of its samples, until
+// it is indexed.
 func TestArchiveChanges(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg", "d/b/2.jpg")
@@ -157,8 +160,8 @@ func TestArchiveChanges(t *testing.T) {
 	}
 }
 
-// TestClassesWithoutImages: a folder without images is a class in an archive as it is in a directory, so that labels
-// are the same.
+// TestClassesWithoutImages: a folder without images is a class in an archive as it is in a
+// directory, so that labels are the same.
 func TestClassesWithoutImages(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/b/1.jpg", "d/d/sub/2.jpg", "d/.hidden/3.jpg")
@@ -193,8 +196,8 @@ func TestClassesWithoutImages(t *testing.T) {
 	}
 }
 
-// TestArchiveOfTheSameTime: nothing that is known of an archive is used for another one, even if that has the same time,
-// and its first sample the same place.
+// TestArchiveOfTheSameTime: nothing that is known of an archive is used for another one, even if
+// that has the same time, and its first sample the same place.
 func TestArchiveOfTheSameTime(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg", "2.jpg")
@@ -209,8 +212,8 @@ func TestArchiveOfTheSameTime(t *testing.T) {
 	}
 }
 
-// TestArchiveWrittenWhileSearched: an archive that was written just before it was searched may be written again at the
-// same time, however long the search takes.
+// TestArchiveWrittenWhileSearched: an archive that was written just before it was searched may be
+// written again at the same time, however long the search takes.
 func TestArchiveWrittenWhileSearched(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg", "2.jpg")
@@ -254,8 +257,8 @@ func TestFolderInAnArchive(t *testing.T) {
 
 func second(_ *Dataset, err error) error { return err }
 
-// TestLabelColumn: a column of Parquet holds the labels if it is asked for, with the classes that Hugging Face notes, and
-// an index of other labels is not used for it.
+// TestLabelColumn: a column of Parquet holds the labels if it is asked for, with the classes that
+// Hugging Face notes, and an index of other labels is not used for it.
 func TestLabelColumn(t *testing.T) {
 	type row struct {
 		Image  []byte `parquet:"img"`
@@ -301,8 +304,8 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
-// TestEmptyShard: a Parquet file without rows adds nothing to the others, whatever type its columns have. Alone, it is
-// a dataset without images.
+// TestEmptyShard: a Parquet file without rows adds nothing to the others, whatever type its columns
+// have. Alone, it is a dataset without images.
 func TestEmptyShard(t *testing.T) {
 	type untyped struct {
 		Image *int32 `parquet:"image,optional"`
@@ -332,7 +335,8 @@ func TestEmptyShard(t *testing.T) {
 	}
 }
 
-// TestArchivesSayMore: what users should know of archives is in the report, also of one that comes from an index.
+// TestArchivesSayMore: what users should know of archives is in the report, also of one that comes
+// from an index.
 func TestArchivesSayMore(t *testing.T) {
 	type row struct {
 		Image  []byte `parquet:"img"`
@@ -370,7 +374,8 @@ func TestArchivesSayMore(t *testing.T) {
 	}
 }
 
-// TestChecksumsOfArchives: damage to what is stored of an image is noticed by the archive's own checksum, unless nobody wants that.
+// TestChecksumsOfArchives: damage to what is stored of an image is noticed by the archive's own
+// checksum, unless nobody wants that.
 func TestChecksumsOfArchives(t *testing.T) {
 	p := newPlace(t)
 	var z bytes.Buffer

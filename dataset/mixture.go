@@ -18,11 +18,11 @@ import (
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 
-// A list of several datasets is opened by opening each of them, with an index of its own, which also serves that
-// dataset alone. Their samples are put into one table, in the order of the list.
+// A list of several datasets is opened by opening each of them, with an index of its own, which
+// also serves that dataset alone. Their samples are put into one table, in the order of the list.
 
-// entriesAtOnce is how many datasets of a list are opened at a time: to find out that nothing has changed in a store takes a few
-// round trips for each.
+// entriesAtOnce is how many datasets of a list are opened at a time: to find out that nothing has
+// changed in a store takes a few round trips for each.
 const entriesAtOnce = 8
 
 // runEntries is run for a list of several datasets, which are in these storages.
@@ -111,7 +111,8 @@ func (j *joint) part() func(done, total int64) {
 	}
 }
 
-// joinEntries makes one index of those of the entries, in which it keeps nothing. It is not stored, and its digest is of theirs.
+// joinEntries makes one index of those of the entries, in which it keeps nothing. It is not stored,
+// and its digest is of theirs.
 func (p *opening) joinEntries(all []*index) (*index, error) {
 	rows, members := 0, false
 	for _, y := range all {
@@ -145,7 +146,8 @@ func (p *opening) joinEntries(all []*index) (*index, error) {
 	return x, nil
 }
 
-// take moves the rows of an entry's table to that of all. named says that paths begin with the names of archives.
+// take moves the rows of an entry's table to that of all. named says that paths begin with the
+// names of archives.
 func (s *source) take(t, from *table, named bool) {
 	first := int32(len(t.objects))
 	t.objects = append(t.objects, from.objects...)
@@ -172,8 +174,8 @@ func (s *source) take(t, from *table, named bool) {
 	s.end = t.rows()
 }
 
-// unite gives samples the labels that their classes have among those of all entries, and returns these: those of the first entry
-// that has all of them, or else all, by name.
+// unite gives samples the labels that their classes have among those of all entries, and returns
+// these: those of the first entry that has all of them, or else all, by name.
 func unite(entries []*source, all []*index) (classes []string, err error) {
 	named, numbered := -1, -1
 	for k, y := range all {

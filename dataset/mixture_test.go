@@ -20,7 +20,8 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// mixed makes datasets of several kinds in class folders a, b, b-1 and c, or with labels of these names, and returns their paths.
+// mixed makes datasets of several kinds in class folders a, b, b-1 and c, or with labels of these
+// names, and returns their paths.
 func (p *place) mixed() []string {
 	files := p.several()
 	p.mkdir("s")
@@ -39,7 +40,8 @@ func (p *place) mixed() []string {
 	return []string{"d", "s/*.tar", "web.tar", "m/list.csv", "flat", "own", "s/0.tar/b"}
 }
 
-// sampleOf is what there is to know of a sample, apart from where it is and the numbers of the classes.
+// sampleOf is what there is to know of a sample, apart from where it is and the numbers of the
+// classes.
 func sampleOf(t *testing.T, d *Dataset, i int) string {
 	t.Helper()
 	data, err := d.Read(i, nil, func(n int) []byte { return make([]byte, n) })
@@ -57,7 +59,8 @@ func sampleOf(t *testing.T, d *Dataset, i int) string {
 	return fmt.Sprintf("%s %s %dx%d\n%s", class, d.Format(i), h, w, data)
 }
 
-// TestMixture: a list of datasets of all kinds has the samples of each of them, in the order of the list, as if that were alone.
+// TestMixture: a list of datasets of all kinds has the samples of each of them, in the order of the
+// list, as if that were alone.
 func TestMixture(t *testing.T) {
 	p := newPlace(t)
 	names := p.mixed()
@@ -111,7 +114,8 @@ func TestMixture(t *testing.T) {
 	}
 }
 
-// TestPathsInAMixture say where samples are: below the folder that all have in common, if there is one.
+// TestPathsInAMixture say where samples are: below the folder that all have in common, if there is
+// one.
 func TestPathsInAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/x/1.jpg", "d/y/d/2.jpg", "d/y/d/1.jpg")
@@ -146,7 +150,8 @@ func TestPathsInAMixture(t *testing.T) {
 	}
 }
 
-// TestLabelsOfAMixture: names of classes are the same in all; those of the entry that has all of them keep their numbers.
+// TestLabelsOfAMixture: names of classes are the same in all; those of the entry that has all of
+// them keep their numbers.
 func TestLabelsOfAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.images("two/b/1.jpg", "two/d/2.jpg", "three/a/1.jpg", "three/b/1.jpg", "three/d/1.jpg", "flat/1.jpg")
@@ -191,7 +196,8 @@ func TestLabelsOfAMixture(t *testing.T) {
 	}
 }
 
-// TestPartsOfAMixture: parts are joined as those of one dataset, each has something to do, and the error names one that is missing.
+// TestPartsOfAMixture: parts are joined as those of one dataset, each has something to do, and the
+// error names one that is missing.
 func TestPartsOfAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.write("all.txt", strings.Join(p.mixed()[:3], "\n")+"\nflat\nweb.tar")
@@ -264,7 +270,8 @@ func isOption(err error, field string) bool {
 	return ok && bad.Field == field
 }
 
-// TestLocalCacheOfAMixture: one local cache serves all stores of a list; files of this machine do not need it.
+// TestLocalCacheOfAMixture: one local cache serves all stores of a list; files of this machine do
+// not need it.
 func TestLocalCacheOfAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.mixed()
@@ -353,7 +360,8 @@ func TestStoresOfAMixture(t *testing.T) {
 	}
 }
 
-// TestPartOfAMixtureIsAway: the folder of one entry is unmounted; its samples are not at fault, and those of others are there.
+// TestPartOfAMixtureIsAway: the folder of one entry is unmounted; its samples are not at fault, and
+// those of others are there.
 func TestPartOfAMixtureIsAway(t *testing.T) {
 	p := newPlace(t)
 	p.images("x/1.jpg", "y/1.jpg", "y/2.jpg")

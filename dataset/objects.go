@@ -29,8 +29,9 @@ type member struct {
 const nsPerSecond = 1e9
 
 // identityOf is the identity of an object of a store. Stores say when an object was written to the
-// second at best, so that the fraction of the time is taken to tell versions apart. An object with neither
-// version nor time may have changed since it was last asked for, so that it never has the same identity again.
+// second at best, so that the fraction of the time is taken to tell versions apart. An object with
+// neither version nor time may have changed since it was last asked for, so that it never has the
+// same identity again.
 func identityOf(o store.Object) Identity {
 	h := fnv.New64a()
 	io.WriteString(h, o.Version)

@@ -20,22 +20,22 @@ type Options struct {
 	// CacheDir is where index files are kept; it is created if needed. "": no index is kept. A
 	// CacheDir inside the dataset is not used.
 	CacheDir string
-	// IndexAt is where the index is kept instead: a directory, or a file whose name ends in .facts. If
-	// it is a URL, the index there has to be one of this dataset, and a copy of it is used. Unless Rescan
-	// is set, what is in a store is not listed then.
+	// IndexAt is where the index is kept instead: a directory, or a file whose name ends in .facts.
+	// If it is a URL, the index there has to be one of this dataset, and a copy of it is used.
+	// Unless Rescan is set, what is in a store is not listed then.
 	IndexAt string
-	// Part, if not zero, has only that part of the index made and stored, for Merge. The dataset that is
-	// opened has its samples in no particular order, and without their classes' labels.
+	// Part, if not zero, has only that part of the index made and stored, for Merge. The dataset
+	// that is opened has its samples in no particular order, and without their classes' labels.
 	Part Share
-	// Merge makes the index of its parts, instead of the dataset. The error is a [PartsError] if one is
-	// missing or the dataset has changed since.
+	// Merge makes the index of its parts, instead of the dataset. The error is a [PartsError] if
+	// one is missing or the dataset has changed since.
 	Merge bool
-	// Workers is how many files are scanned at once; below 1: one per usable CPU. A store gets at least so many requests at once, now
-	// and later.
+	// Workers is how many files are scanned at once; below 1: one per usable CPU. A store gets at
+	// least so many requests at once, now and later.
 	Workers int
-	// Memory is how many bytes Open may hold of what it reads while it looks for samples and their headers, however
-	// many Workers there are: 96 MiB at most, also if it is below 1. What needs more is read alone. Samples take up to
-	// 200 bytes each besides.
+	// Memory is how many bytes Open may hold of what it reads while it looks for samples and their
+	// headers, however many Workers there are: 96 MiB at most, also if it is below 1. What needs
+	// more is read alone. Samples take up to 200 bytes each besides.
 	Memory int64
 	// AsClasses takes folders as classes even if they are named like parts of a dataset; see
 	// FoldersError.
@@ -46,14 +46,14 @@ type Options struct {
 	// IgnoreMetadata reads a directory's folders even if a metadata.csv, metadata.jsonl or
 	// metadata.parquet in it could be its manifest.
 	IgnoreMetadata bool
-	// LabelColumn is the column of labels of the manifest, or of archives of the kinds parquet and mds.
-	// "": the one with a usual name, if there is one.
+	// LabelColumn is the column of labels of the manifest, or of archives of the kinds parquet and
+	// mds. "": the one with a usual name, if there is one.
 	LabelColumn string
-	// PathColumn is the column of a manifest that has the paths, of which no other column is used, and
-	// rows without one are left out. "": path or file_name.
+	// PathColumn is the column of a manifest that has the paths, of which no other column is used,
+	// and rows without one are left out. "": path or file_name.
 	PathColumn string
-	// Field is the extension of the members of a tar that are the samples, where several belong together as
-	// in a WebDataset. They need be no images. "": that of images.
+	// Field is the extension of the members of a tar that are the samples, where several belong
+	// together as in a WebDataset. They need be no images. "": that of images.
 	Field string
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
@@ -173,8 +173,8 @@ type opening struct {
 	report  Report
 }
 
-// run lists the dataset, unless what is known of it is current; looks up what is known of what was listed; reads
-// the headers that are missing; and puts the rows in order.
+// run lists the dataset, unless what is known of it is current; looks up what is known of what was
+// listed; reads the headers that are missing; and puts the rows in order.
 func (p *opening) run() (x *index, err error) {
 	if p.files, err = findFiles(&p.Options, p.src); err != nil {
 		return nil, err
@@ -229,8 +229,8 @@ func (p *opening) load() (x *index, err error) {
 	return x, nil
 }
 
-// list lists the dataset, or a part of it, in an index with what is known, and returns the rows whose headers are not, or
-// might be others now.
+// list lists the dataset, or a part of it, in an index with what is known, and returns the rows
+// whose headers are not, or might be others now.
 func (p *opening) list(old *index) (x *index, claims []claim, rows []int, err error) {
 	if x, err = p.outline(); err != nil {
 		return nil, nil, nil, err

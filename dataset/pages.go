@@ -7,17 +7,19 @@ import (
 	"github.com/batchfs/batchfs/internal/pages"
 )
 
-// KeepPages has compressed pages, from which samples are read, kept in a cache, until DropPages or another one is named. Without
-// one, they are unpacked for each sample.
+// KeepPages has compressed pages, from which samples are read, kept in a cache, until DropPages or
+// another one is named. Without one, they are unpacked for each sample.
 func (r *reader) KeepPages(c *pages.Cache) { r.pages.Store(c) }
 
 // KeepsPages says whether there is such a cache.
 func (r *reader) KeepsPages() bool { return r.pages.Load() != nil }
 
-// DropPages has nothing more kept in a cache, unless that is another one by now. Reads under way may still use it.
+// DropPages has nothing more kept in a cache, unless that is another one by now. Reads under way
+// may still use it.
 func (r *reader) DropPages(c *pages.Cache) { r.pages.CompareAndSwap(c, nil) }
 
-// Pages sums up the compressed pages, or blocks, that several samples are read from. A dataset without any has the zero value.
+// Pages sums up the compressed pages, or blocks, that several samples are read from. A dataset
+// without any has the zero value.
 type Pages struct {
 	Count    int64 // of pages
 	Stored   int64 // bytes, as they are stored
@@ -45,7 +47,8 @@ func (d *Dataset) Pages() (p Pages) {
 	return p
 }
 
-// page is the rows around row i that are in the same stored bytes, if it is packed. A page may have thousands of them.
+// page is the rows around row i that are in the same stored bytes, if it is packed. A page may have
+// thousands of them.
 func (s *table) page(i int) (first, end int) {
 	m := &s.members[i]
 	if m.object < 0 || !m.Packed() {
@@ -73,8 +76,8 @@ func run(is func(n int) bool) int {
 // errAlone says that a sample has to be read without a page that others share.
 var errAlone = errors.New("no shared page")
 
-// fromPage reads a sample from a page, which the first of those that want it reads and unpacks. The first of the samples in
-// the page is in a row, and so many use it.
+// fromPage reads a sample from a page, which the first of those that want it reads and unpacks. The
+// first of the samples in the page is in a row, and so many use it.
 func (r *reading) fromPage(c *pages.Cache, first, uses int) (data []byte, read int64, err error) {
 	f, size := &r.file, int(r.file.place.Size)
 	key := pages.Key{Object: r.table.members[r.i].object, Offset: f.place.Offset}

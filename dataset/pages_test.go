@@ -54,8 +54,8 @@ func keepPages(t *testing.T, d *Dataset) {
 	})
 }
 
-// paged opens a dataset of images in one compressed page in a store. Reads of the store are counted, and answered with what
-// answer returns: true means that it has answered.
+// paged opens a dataset of images in one compressed page in a store. Reads of the store are
+// counted, and answered with what answer returns: true means that it has answered.
 func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *atomic.Int64) {
 	t.Helper()
 	p := newPlace(t)
@@ -100,7 +100,8 @@ func (d *Dataset) one(ctx context.Context, i int) (string, error) {
 	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
 }
 
-// TestAPageIsFetchedOnce: samples of a page cost one request, those that are read at the same time as well as later ones, and all that wait for it fail with it.
+// TestAPageIsFetchedOnce: samples of a page cost one request, those that are read at the same time
+// as well as later ones, and all that wait for it fail with it.
 func TestAPageIsFetchedOnce(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		const images = 8
@@ -133,7 +134,8 @@ func TestAPageIsFetchedOnce(t *testing.T) {
 	}
 }
 
-// TestAStoppedReaderStopsNobody: if the reader that asks the store for a page is stopped, another one asks.
+// TestAStoppedReaderStopsNobody: if the reader that asks the store for a page is stopped, another
+// one asks.
 func TestAStoppedReaderStopsNobody(t *testing.T) {
 	asked, gate := make(chan struct{}, 9), make(chan struct{})
 	d, want, reads := paged(t, 3, func(http.ResponseWriter) bool {
@@ -215,7 +217,8 @@ func TestAPanicStopsNobody(t *testing.T) {
 	wait.Wait()
 }
 
-// TestPagesAreOfTheIndexedFile: a page that is kept does not hide that its file has changed, or is gone.
+// TestPagesAreOfTheIndexedFile: a page that is kept does not hide that its file has changed, or is
+// gone.
 func TestPagesAreOfTheIndexedFile(t *testing.T) {
 	p := newPlace(t)
 	p.writePage(3)

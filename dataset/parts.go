@@ -14,7 +14,8 @@ import (
 	"github.com/batchfs/batchfs/internal/owned"
 )
 
-// Share is one of N equal parts of the work on a dataset, counted from 0. The zero value is all of it.
+// Share is one of N equal parts of the work on a dataset, counted from 0. The zero value is all of
+// it.
 type Share struct {
 	K int `json:"k"`
 	N int `json:"n"`
@@ -57,8 +58,8 @@ func PartPath(base string, part Share, extension string) string {
 	return fmt.Sprintf("%s-%05d-of-%05d%s", base, part.K, part.N, extension)
 }
 
-// EachPart calls use for all parts of what base stands for, in order, whether or not they are there. The
-// newest one says how many there are. The error is a [PartsError] if use fails for some.
+// EachPart calls use for all parts of what base stands for, in order, whether or not they are
+// there. The newest one says how many there are. The error is a [PartsError] if use fails for some.
 func EachPart(base, extension string, use func(part Share, path string) error) error {
 	n, newest := 0, time.Time{}
 	paths, _ := filepath.Glob(escapePattern(base) + "-*-of-*" + extension)
@@ -93,8 +94,8 @@ type kept struct {
 	Found  json.RawMessage `json:"found"`
 }
 
-// KeepPart keeps what was found out about a part of the dataset beside its index, as JSON. kind is the kind
-// of work.
+// KeepPart keeps what was found out about a part of the dataset beside its index, as JSON. kind is
+// the kind of work.
 func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 	if d.indexFile == "" {
 		return ErrNoIndex
@@ -112,8 +113,8 @@ func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 	})
 }
 
-// EachPart calls use with what KeepPart kept of each part. The error is a [PartsError] if that is not
-// complete, or not about the dataset as it is now.
+// EachPart calls use with what KeepPart kept of each part. The error is a [PartsError] if that is
+// not complete, or not about the dataset as it is now.
 func (d *Dataset) EachPart(kind string, use func(found []byte) error) error {
 	if d.indexFile == "" {
 		return ErrNoIndex

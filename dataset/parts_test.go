@@ -18,7 +18,8 @@ func part(k, n int) func(*Options) { return func(o *Options) { o.Part, o.Rescan 
 
 func merge(o *Options) { o.Merge, o.Rescan = true, true }
 
-// kinds makes a dataset of every kind that is listed in another way, and returns their names and URLs.
+// kinds makes a dataset of every kind that is listed in another way, and returns their names and
+// URLs.
 func kinds(p *place) (names []string, s3 func(*Options)) {
 	p.t.Helper()
 	varied(p)
@@ -54,8 +55,8 @@ func (p *place) openKind(name string, change ...func(*Options)) (*Dataset, error
 	return p.tryOpen(name, change...)
 }
 
-// TestPartsMakeTheSameIndex: parts of any number, joined, are the table that one run makes, and the joining
-// reads no header.
+// TestPartsMakeTheSameIndex: parts of any number, joined, are the table that one run makes, and the
+// joining reads no header.
 func TestPartsMakeTheSameIndex(t *testing.T) {
 	p := newPlace(t)
 	names, s3 := kinds(p)
@@ -95,8 +96,8 @@ func TestPartsMakeTheSameIndex(t *testing.T) {
 	}
 }
 
-// TestPartsThatDoNotFit: parts that are missing, damaged, of another number or of the dataset as it was are
-// named, all of them; making those again is enough, and reads only what is new.
+// TestPartsThatDoNotFit: parts that are missing, damaged, of another number or of the dataset as it
+// was are named, all of them; making those again is enough, and reads only what is new.
 func TestPartsThatDoNotFit(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg")
@@ -156,7 +157,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestFindingsOfParts: what is kept of the work on parts is read again, if it is complete and of this dataset.
+// TestFindingsOfParts: what is kept of the work on parts is read again, if it is complete and of
+// this dataset.
 func TestFindingsOfParts(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg", "2.jpg")
@@ -187,8 +189,8 @@ func TestFindingsOfParts(t *testing.T) {
 	}
 }
 
-// TestIndexAtURL: an index beside the data is copied once, and believed about what is in the store; one
-// that cannot be used is an error.
+// TestIndexAtURL: an index beside the data is copied once, and believed about what is in the store;
+// one that cannot be used is an error.
 func TestIndexAtURL(t *testing.T) {
 	p := newPlace(t)
 	p.several()
@@ -245,7 +247,8 @@ func TestIndexAtURL(t *testing.T) {
 	p.openURL("s3://data/d", s3, at(url))
 }
 
-// TestIndexAtURLOfArchives: what is in a folder of archives is listed only if that is asked for, and then a new one is found.
+// TestIndexAtURLOfArchives: what is in a folder of archives is listed only if that is asked for,
+// and then a new one is found.
 func TestIndexAtURLOfArchives(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg", "d/b/2.jpg")

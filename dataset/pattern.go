@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Several archives are named as in a shell: *, ? and [a-z] stand for characters, {a,b} for either, and
-// {000..255} for numbers.
+// Several archives are named as in a shell: *, ? and [a-z] stand for characters, {a,b} for either,
+// and {000..255} for numbers.
 
 const (
 	special     = "*?[{"
@@ -29,14 +29,15 @@ func escapePattern(name string) string {
 	return b.String()
 }
 
-// splitPattern divides a path into the directory before its first special character, which ends with a slash unless it
-// is empty, and the rest.
+// splitPattern divides a path into the directory before its first special character, which ends
+// with a slash unless it is empty, and the rest.
 func splitPattern(name string) (dir string, patterns []string) {
 	dir = name[:strings.LastIndexByte(name[:strings.IndexAny(name, special)], '/')+1]
 	return dir, []string{name[len(dir):]}
 }
 
-// expand replaces the braces in a pattern: what is left has only the special characters of [path.Match].
+// expand replaces the braces in a pattern: what is left has only the special characters of
+// [path.Match].
 func expand(pattern string) ([]string, error) {
 	open, end, err := firstBraces(pattern)
 	if err != nil || open < 0 {
@@ -135,7 +136,8 @@ func literal(pattern string) (name string, ok bool) {
 	return b.String(), true
 }
 
-// beginning is the longest text that all names of a pattern without braces begin with, up to a slash.
+// beginning is the longest text that all names of a pattern without braces begin with, up to a
+// slash.
 func beginning(pattern string) string {
 	dir := path.Dir(pattern[:max(0, strings.IndexAny(pattern+"*", "*?[\\"))] + "x")
 	if dir == "." {

@@ -10,7 +10,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// marksOf are some of the names that an index of a folder in a store has, as [store.Store.ListAlong] wants them.
+// marksOf are some of the names that an index of a folder in a store has, as
+// [store.Store.ListAlong] wants them.
 func marksOf(x *index, src *source) (marks []string) {
 	const between = 950 // so that a few new objects do not fill another page
 	if x == nil || src.remote == nil || len(x.table.objects) > 0 {

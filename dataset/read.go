@@ -61,7 +61,8 @@ func (r *reader) storageOf(i int) *storage {
 // tens of milliseconds to answer, as many as it sends in that time.
 func (r *reader) LeastSaved() int64 { return int64(r.least) }
 
-// LeastInOne is how many bytes must be skipped for one read of a part to beat one of the whole file.
+// LeastInOne is how many bytes must be skipped for one read of a part to beat one of the whole
+// file.
 const LeastInOne = 4 << 10
 
 // LoadPart reads sample i's file, or the part of it that is needed. It uses buf if its capacity
@@ -69,22 +70,23 @@ const LeastInOne = 4 << 10
 // ([errTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
 //
 // If need is not nil, it is shown HeadBytes from the file's beginning and the file's size, and
-// decides which other bytes are needed: those between two offsets, or all if ok is false. If
-// that would skip less than LeastSaved bytes, the whole file is read; for a small file, without
-// calling need. If first is more than HeadBytes, that is the length of the first read, which the caller
-// expects to be enough; need is then shown that much, and also asked where that skips less, but not of a sample that an archive has a
-// checksum of, which is read as a whole, to compare it. The returned slice, which lies in the caller's memory, has the file's length,
-// but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
-// of the memory, and on an error all of it, may hold anything.
+// decides which other bytes are needed: those between two offsets, or all if ok is false. If that
+// would skip less than LeastSaved bytes, the whole file is read; for a small file, without calling
+// need. If first is more than HeadBytes, that is the length of the first read, which the caller
+// expects to be enough; need is then shown that much, and also asked where that skips less, but not
+// of a sample that an archive has a checksum of, which is read as a whole, to compare it. The
+// returned slice, which lies in the caller's memory, has the file's length, but only the bytes that
+// were read, counted by read, are valid, at their file offsets. The rest of the memory, and on an
+// error all of it, may hold anything.
 //
 // Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
 // multiple of that; grow is asked for that much. With other memory, the file is read normally.
 //
 // The identity is that of the file that was opened, even if the read fails after that; it is not
 // Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
-// differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be unpacked,
-// [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or for a store, and
-// others; package fault tells them apart.
+// differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be
+// unpacked, [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or for
+// a store, and others; package fault tells them apart.
 func (r *reader) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
 	err = r.attempt(i, func(s *storage) error {
 		one := reading{reader: r, ctx: ctx, i: i, storage: s, buf: buf, grow: grow}
@@ -180,8 +182,8 @@ func (r *reading) load(need Part, first int64) ([]byte, int64, error) {
 	return r.buf[f.skew:n], read, nil
 }
 
-// settled returns ErrChanged if the file that was read is not the one that was opened, or another reader
-// has learned of another one.
+// settled returns ErrChanged if the file that was read is not the one that was opened, or another
+// reader has learned of another one.
 func (r *reading) settled() error {
 	err := r.storage.unchanged(&r.file)
 	if err == nil && !r.table.learn(r.i, r.file.id, r.file.object.Version) {
@@ -190,8 +192,8 @@ func (r *reading) settled() error {
 	return err
 }
 
-// unpack reads a sample that is stored in a coding: from a page that several samples share, where such are kept and there is
-// room, or else by itself.
+// unpack reads a sample that is stored in a coding: from a page that several samples share, where
+// such are kept and there is room, or else by itself.
 func (r *reading) unpack() ([]byte, int64, error) {
 	if c := r.pages.Load(); r.file.place.Packed() {
 		if first, end := r.table.page(r.i); c.Keeps(end - first) {
@@ -204,8 +206,8 @@ func (r *reading) unpack() ([]byte, int64, error) {
 	return r.unpackAlone()
 }
 
-// unpackAlone is unpack in the caller's memory. The sample is unpacked into the beginning of the memory, and
-// what is stored is read into the rest of it.
+// unpackAlone is unpack in the caller's memory. The sample is unpacked into the beginning of the
+// memory, and what is stored is read into the rest of it.
 func (r *reading) unpackAlone() ([]byte, int64, error) {
 	f := &r.file
 	n := f.skew + int(f.place.Length)
@@ -225,8 +227,8 @@ func (r *reading) unpackAlone() ([]byte, int64, error) {
 	return data, int64(got), err
 }
 
-// fillPart reads a file, or the part that is needed if that saves at least so many bytes, or is expected
-// to be in the first read.
+// fillPart reads a file, or the part that is needed if that saves at least so many bytes, or is
+// expected to be in the first read.
 func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part, first int64, least int) (read int64, err error) {
 	if first > HeadBytes {
 		least = LeastInOne
@@ -252,9 +254,9 @@ func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part,
 	return read + int64(got), err
 }
 
-// Check returns the current identity of sample i's file. It fails with a [FileError] if that is
-// not the indexed one, or cannot be determined. It is Load without the reading. A store is not asked: it
-// is read in the indexed version or not at all.
+// Check returns the current identity of sample i's file. It fails with a [FileError] if that is not
+// the indexed one, or cannot be determined. It is Load without the reading. A store is not asked:
+// it is read in the indexed version or not at all.
 func (r *reader) Check(i int) (id Identity, err error) {
 	err = r.attempt(i, func(s *storage) (err error) {
 		if s.src.remote != nil {

@@ -24,7 +24,8 @@ type Report struct {
 	MaxHeight    int            `json:"max_height"` // pixels, after orientation
 	MaxWidth     int            `json:"max_width"`
 
-	// Unended are the archives that have no mark at their end, and so may have been cut off between two members.
+	// Unended are the archives that have no mark at their end, and so may have been cut off between
+	// two members.
 	Unended []string `json:"unended,omitempty"`
 	// Numbers are columns of whole numbers in archives that have no labels.
 	Numbers []string `json:"numbers,omitempty"`

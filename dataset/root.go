@@ -17,8 +17,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// source is a dataset's location: a directory, a manifest in one, archives in one, or a list of such. The
-// directory may be a prefix of keys in a store.
+// source is a dataset's location: a directory, a manifest in one, archives in one, or a list of
+// such. The directory may be a prefix of keys in a store.
 type source struct {
 	dir      string    // that paths are relative to: absolute, links resolved. In a store, a URL that ends with a slash
 	manifest string    // file name in it; "" for a directory

@@ -9,9 +9,9 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// Rows are written in blocks, each a record of [facts]. A number is a varint, and a text its length and
-// its bytes. Times and offsets are differences to the row before, and a path is how many of its bytes are
-// those of the path before, and the rest, so that a row takes 20 to 40 bytes.
+// Rows are written in blocks, each a record of [facts]. A number is a varint, and a text its length
+// and its bytes. Times and offsets are differences to the row before, and a path is how many of its
+// bytes are those of the path before, and the rest, so that a row takes 20 to 40 bytes.
 //
 //	rows in the block, what follows each (withPlace, withVersion)
 //	for each row: path, label, height, width, orientation and format, size, time
@@ -37,7 +37,8 @@ func (e *encoder) text(s string) {
 	e.b = append(e.b, s...)
 }
 
-// decoder reads a payload. What it reads beyond the end, or of what makes no sense, is zero, and then it is bad.
+// decoder reads a payload. What it reads beyond the end, or of what makes no sense, is zero, and
+// then it is bad.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -155,9 +156,9 @@ func (b *rowBlock) add(s *table, i int) {
 
 var errRows = errors.New("rows that make no sense")
 
-// appendBlock appends the rows of a block, those of an archive with the number of its object, and otherwise -1.
-// Everything that the rest of the package relies on is checked, except for paths, which check is called for.
-// After an error, the table is as before.
+// appendBlock appends the rows of a block, those of an archive with the number of its object, and
+// otherwise -1. Everything that the rest of the package relies on is checked, except for paths,
+// which check is called for. After an error, the table is as before.
 func (s *table) appendBlock(payload []byte, object int, check func(path string) error) error {
 	rows, bytes, members := len(s.row), len(s.paths), len(s.members)
 	err := s.decodeBlock(payload, object, check)

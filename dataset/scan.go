@@ -27,11 +27,12 @@ type scanner struct {
 	done    atomic.Int64 // rows
 }
 
-// savedRows is after how many rows the part of an index that is done is saved, where an interruption
-// would cost many requests. A variable for tests.
+// savedRows is after how many rows the part of an index that is done is saved, where an
+// interruption would cost many requests. A variable for tests.
 var savedRows = 64 << 10
 
-// scan reads the headers of the given rows, unless what is claimed of them is true. Nothing may read the rows meanwhile.
+// scan reads the headers of the given rows, unless what is claimed of them is true. Nothing may
+// read the rows meanwhile.
 func (p *opening) scan(x *index, claims []claim, rows []int) error {
 	if len(rows) == 0 {
 		return nil
@@ -77,11 +78,12 @@ func firstRows(spans [][]int, n int) int {
 	return len(spans)
 }
 
-// nearRows is how far apart two headers are that are fetched from a store together, in bytes: what a
-// store sends while it would take up another request.
+// nearRows is how far apart two headers are that are fetched from a store together, in bytes: what
+// a store sends while it would take up another request.
 const nearRows = 128 << 10
 
-// spans divides rows into those whose headers are read together. Local files are read one at a time.
+// spans divides rows into those whose headers are read together. Local files are read one at a
+// time.
 func (s *scanner) spans(rows []int) (spans [][]int) {
 	t := s.table
 	if s.src.remote == nil || t.members == nil {

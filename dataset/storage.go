@@ -14,14 +14,15 @@ import (
 
 // Storage says how the files of a dataset are read. The zero value reads them normally.
 type Storage struct {
-	// Direct keeps the dataset out of the page cache. What is there entirely is read from there, and stays. Anything
-	// else is read with O_DIRECT. Where a file system refuses that, files are read normally and then dropped from the
-	// page cache.
+	// Direct keeps the dataset out of the page cache. What is there entirely is read from there,
+	// and stays. Anything else is read with O_DIRECT. Where a file system refuses that, files are
+	// read normally and then dropped from the page cache.
 	Direct bool
 	// MaxBandwidth limits all reads together, header scans included, in bytes per second; 0: no
 	// limit.
 	MaxBandwidth int64
-	// Unchecked does without comparing samples that are read as a whole with the checksums that archives have of them.
+	// Unchecked does without comparing samples that are read as a whole with the checksums that
+	// archives have of them.
 	Unchecked bool
 	// LocalCache keeps what is read from a store.
 	LocalCache LocalCache
@@ -53,8 +54,8 @@ func newStorage(o Storage, src *source, limit *limiter, log *slog.Logger) *stora
 // every disk; a file system that wants more refuses, and its files are read normally.
 const directUnit = 4096
 
-// file is a sample whose file is open. Direct reads begin at multiples of a unit, so offsets count from the
-// one before the sample.
+// file is a sample whose file is open. Direct reads begin at multiples of a unit, so offsets count
+// from the one before the sample.
 type file struct {
 	fd        int            // -1: it is in a store
 	unit      int            // directUnit, or 1 if the file is read normally
@@ -110,7 +111,8 @@ func (s *storage) open(path string) (file, error) {
 	return f, nil
 }
 
-// decide finds out how to read a file: from the page cache, if all of the sample is there, or else directly.
+// decide finds out how to read a file: from the page cache, if all of the sample is there, or else
+// directly.
 func (s *storage) decide(f *file) {
 	n := f.id.Size
 	if f.place != nil {
@@ -127,8 +129,8 @@ func (s *storage) decide(f *file) {
 	}
 }
 
-// openRow opens the file that holds row i of a table. It fails with ErrChanged if that is no longer the one
-// that was searched for samples.
+// openRow opens the file that holds row i of a table. It fails with ErrChanged if that is no longer
+// the one that was searched for samples.
 func (s *storage) openRow(ctx context.Context, t *table, i int) (file, error) {
 	if s.src.remote != nil {
 		return s.openObject(ctx, t, i)
@@ -149,8 +151,8 @@ func (s *storage) openRow(ctx context.Context, t *table, i int) (file, error) {
 	return f, nil
 }
 
-// unchanged returns ErrChanged if a file is not what it was when it was opened. An object is read in one
-// version only.
+// unchanged returns ErrChanged if a file is not what it was when it was opened. An object is read
+// in one version only.
 func (s *storage) unchanged(f *file) error {
 	if f.fd < 0 {
 		return nil

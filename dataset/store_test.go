@@ -62,7 +62,8 @@ func (p *place) several() []string {
 	return names
 }
 
-// TestStoreIsItsDirectory: a prefix of keys, and archives in a store, are what the directory is whose files they are.
+// TestStoreIsItsDirectory: a prefix of keys, and archives in a store, are what the directory is
+// whose files they are.
 func TestStoreIsItsDirectory(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -101,8 +102,8 @@ func TestStoreIsItsDirectory(t *testing.T) {
 	}
 }
 
-// TestMetadataInAStore: which manifest a folder has is asked in one round trip. The store does not answer before it has all
-// the questions.
+// TestMetadataInAStore: which manifest a folder has is asked in one round trip. The store does not
+// answer before it has all the questions.
 func TestMetadataInAStore(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg")
@@ -126,7 +127,8 @@ func TestMetadataInAStore(t *testing.T) {
 	}
 }
 
-// TestListOfALargeFolder: with an index, a folder is listed in parts at once, which are the same list, of what is there now.
+// TestListOfALargeFolder: with an index, a folder is listed in parts at once, which are the same
+// list, of what is there now.
 func TestListOfALargeFolder(t *testing.T) {
 	p := newPlace(t)
 	const many, parts = 960, 2
@@ -159,8 +161,8 @@ func TestListOfALargeFolder(t *testing.T) {
 	}
 }
 
-// TestKeys: keys that cannot be paths are no folders, which would be classes, and an image with such a key is not left
-// out in silence.
+// TestKeys: keys that cannot be paths are no folders, which would be classes, and an image with
+// such a key is not left out in silence.
 func TestKeys(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg")
@@ -210,7 +212,8 @@ func TestWithoutVersions(t *testing.T) {
 	}
 }
 
-// TestWithoutVersionsOrTimes: an archive of which nobody can tell whether it has changed is searched again each time.
+// TestWithoutVersionsOrTimes: an archive of which nobody can tell whether it has changed is
+// searched again each time.
 func TestWithoutVersionsOrTimes(t *testing.T) {
 	p := newPlace(t)
 	files := http.FileServer(http.Dir(p.path(".")))
@@ -235,7 +238,8 @@ func (w timeless) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// TestStoreFails: what becomes of an object is the sample's fault; what becomes of the store is not.
+// TestStoreFails: what becomes of an object is the sample's fault; what becomes of the store is
+// not.
 func TestStoreFails(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg", "d/a/2.jpg", "d/b/3.jpg")
@@ -282,8 +286,9 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// TestVersionOfWhatWasMissing: an object that the index knows nothing of is read from then on in the version that was read
-// first, whatever others were told meanwhile. Reads that fail take no memory.
+// TestVersionOfWhatWasMissing: an object that the index knows nothing of is read from then on in
+// the version that was read first, whatever others were told meanwhile. Reads that fail take no
+// memory.
 func TestVersionOfWhatWasMissing(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg")
@@ -411,8 +416,8 @@ func TestHeadersAreReadTogether(t *testing.T) {
 	}
 }
 
-// TestRepositoryOfParquet: what lies in a repository beside its Parquet files does not matter, but which part of the dataset is
-// meant has to be said.
+// TestRepositoryOfParquet: what lies in a repository beside its Parquet files does not matter, but
+// which part of the dataset is meant has to be said.
 func TestRepositoryOfParquet(t *testing.T) {
 	type row struct {
 		Image struct {

@@ -17,7 +17,8 @@ type system interface {
 	look(dir, path string) (Identity, error)
 	// direct turns direct reads on or off.
 	direct(fd int, on bool) error
-	// cached reports whether a range of a file is in the page cache, if the kernel says so to this process.
+	// cached reports whether a range of a file is in the page cache, if the kernel says so to this
+	// process.
 	cached(fd int, offset, n int64) bool
 	// pread reads up to len(p) bytes; 0 at the end of the file.
 	pread(fd int, p []byte, offset int64) (int, error)
@@ -84,8 +85,8 @@ func (kernel) direct(fd int, on bool) error {
 	return err
 }
 
-// cached asks kernels from 6.5 on, which tell it about files that the process owns or may write. Unlike RWF_NOWAIT, that
-// begins no readahead.
+// cached asks kernels from 6.5 on, which tell it about files that the process owns or may write.
+// Unlike RWF_NOWAIT, that begins no readahead.
 func (kernel) cached(fd int, offset, n int64) bool {
 	var found unix.Cachestat_t
 	pages := (offset+n+pageSize-1)/pageSize - offset/pageSize

@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// outside is the label of a row of an archive that is no sample of the dataset, as it is not in one of the
-// folders that are classes.
+// outside is the label of a row of an archive that is no sample of the dataset, as it is not in one
+// of the folders that are classes.
 const outside = -2
 
 // UnknownTime is the Identity.ModTime of an identity that is not known yet.
@@ -29,8 +29,8 @@ const (
 )
 
 // formats are the formats that samples can have, by the number in their row, which stored indexes
-// have, too: new ones come last. The first stands for a format that is not known; the next to last ones are of masks, by what
-// their values are, and the last one is that of any text.
+// have, too: new ones come last. The first stands for a format that is not known; the next to last
+// ones are of masks, by what their values are, and the last one is that of any text.
 var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp", "packed", "mask8", "mask16", "maskrgb", "text"}
 
 // ofImages is how many formats manifests may name.
@@ -124,7 +124,8 @@ func (s *table) file(i int) string {
 // isMember says whether row i is in a file that holds many.
 func (s *table) isMember(i int) bool { return s.members != nil && s.members[i].object >= 0 }
 
-// place says where row i is in its file, whose identity is not that of the sample; nil: it is all of it.
+// place says where row i is in its file, whose identity is not that of the sample; nil: it is all
+// of it.
 func (s *table) place(i int) (p *archive.Place, whole Identity) {
 	if !s.isMember(i) {
 		return nil, unknown
@@ -160,7 +161,8 @@ func (s *table) part(lo, hi int) *table {
 	return t
 }
 
-// extend appends row i of another table, with a path that is put together. It leaves out where it is in an object.
+// extend appends row i of another table, with a path that is put together. It leaves out where it
+// is in an object.
 func (s *table) extend(from *table, i int, path ...string) {
 	k := len(s.row)
 	s.row = append(s.row, from.row[i])
@@ -171,8 +173,8 @@ func (s *table) extend(from *table, i int, path ...string) {
 	s.takeRest(k, from, i)
 }
 
-// takeHeader fills in what another table knows of row i, as its row k. Meanwhile, paths can be read, and other
-// rows filled in.
+// takeHeader fills in what another table knows of row i, as its row k. Meanwhile, paths can be
+// read, and other rows filled in.
 func (s *table) takeHeader(i int, from *table, k int) {
 	row, old := &s.row[i], &from.row[k]
 	row.id, row.height, row.width, row.orient, row.format = old.id, old.height, old.width, old.orient, old.format
@@ -190,8 +192,8 @@ func (s *table) takeRest(i int, from *table, k int) {
 	}
 }
 
-// learn says whether id is the identity of row i. It records one that the index lacked, with the version that has it in a
-// store, so that changes after the first read are noticed.
+// learn says whether id is the identity of row i. It records one that the index lacked, with the
+// version that has it in a store, so that changes after the first read are noticed.
 func (s *table) learn(i int, id Identity, version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 type LocalCache struct {
 	Dir  string // is made if needed
 	Size int64  // bytes that everything in Dir may take; 0: most of the disk's free space
-	// Samples leaves it to Keep and Drop what is kept of a dataset that does not fit, sample by sample. Without it,
-	// whatever is read first is kept.
+	// Samples leaves it to Keep and Drop what is kept of a dataset that does not fit, sample by
+	// sample. Without it, whatever is read first is kept.
 	Samples bool
 }
 
@@ -60,8 +60,8 @@ func (p *opening) openTier() error {
 	return nil
 }
 
-// object is an object of the store in the tier. What has neither version nor time is not kept, as nobody could tell
-// whether it has changed.
+// object is an object of the store in the tier. What has neither version nor time is not kept, as
+// nobody could tell whether it has changed.
 func (s *tiered) object(o store.Object) (object tier.Object, ok bool) {
 	if o.Version == "" && o.ModTime == 0 {
 		s.unversioned.Do(func() {

@@ -20,8 +20,8 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// TestLocalCache: what was read once is read again without the store, by this mount and the next, in the
-// version that was indexed.
+// TestLocalCache: what was read once is read again without the store, by this mount and the next,
+// in the version that was indexed.
 func TestLocalCache(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -82,8 +82,8 @@ func TestLocalCache(t *testing.T) {
 	}
 }
 
-// TestLocalCacheOfPages: a compressed page holds many samples and is fetched once, whichever of them is read first;
-// it is kept as it is in the store.
+// TestLocalCacheOfPages: a compressed page holds many samples and is fetched once, whichever of
+// them is read first; it is kept as it is in the store.
 func TestLocalCacheOfPages(t *testing.T) {
 	type row struct {
 		Image struct {
@@ -130,7 +130,8 @@ func TestLocalCacheOfPages(t *testing.T) {
 	}
 }
 
-// TestLocalCacheOfChanged: once a changed object is indexed again, what is read of it takes the place of what was kept.
+// TestLocalCacheOfChanged: once a changed object is indexed again, what is read of it takes the
+// place of what was kept.
 func TestLocalCacheOfChanged(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg", "d/2.jpg")
@@ -160,8 +161,8 @@ func TestLocalCacheOfChanged(t *testing.T) {
 	}
 }
 
-// TestLocalCacheWithoutVersions: the time of an object is as good as a version; without one, nothing is kept, which the
-// log says once.
+// TestLocalCacheWithoutVersions: the time of an object is as good as a version; without one,
+// nothing is kept, which the log says once.
 func TestLocalCacheWithoutVersions(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()

@@ -11,7 +11,8 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// A tree is an index of files in folders, while they are found. Its rows are in no order, and have no labels.
+// A tree is an index of files in folders, while they are found. Its rows are in no order, and have
+// no labels.
 type tree struct {
 	*index
 	folders map[string]bool // paths of those that may be classes without samples
@@ -64,10 +65,11 @@ type folder struct {
 // class is the name of the class that a path with a slash in it is of.
 func class(path string) string { return path[:strings.IndexByte(path, '/')] }
 
-// arrange determines the order, and the labels, that rows have as those of a directory of their paths, or of the directory
-// within, which ends with a slash: classes by name, in a class the folders by path, then the files by name. If classes have
-// images, others are ignored. Of folders, only the paths of those without samples, which are classes, too, have to be there. If
-// lift is set and everything is in one folder of folders, that folder is the dataset.
+// arrange determines the order, and the labels, that rows have as those of a directory of their
+// paths, or of the directory within, which ends with a slash: classes by name, in a class the
+// folders by path, then the files by name. If classes have images, others are ignored. Of folders,
+// only the paths of those without samples, which are classes, too, have to be there. If lift is set
+// and everything is in one folder of folders, that folder is the dataset.
 func (x *index) arrange(within string, folders map[string]bool, lift bool) (order, error) {
 	all := foldersOf(x.table, within)
 	x.classes = nil
@@ -120,7 +122,8 @@ func (x *index) arrange(within string, folders map[string]bool, lift bool) (orde
 	return o, nil
 }
 
-// foldersOf returns the folders within one by their paths in it, and makes all rows ones that are outside.
+// foldersOf returns the folders within one by their paths in it, and makes all rows ones that are
+// outside.
 func foldersOf(t *table, within string) map[string]*folder {
 	all := map[string]*folder{}
 	var last *folder
@@ -142,8 +145,8 @@ func foldersOf(t *table, within string) map[string]*folder {
 	return all
 }
 
-// commonFolder is the path of the folder that is the dataset if all folders are in it, or if it is the only one and is named
-// like a part of a dataset.
+// commonFolder is the path of the folder that is the dataset if all folders are in it, or if it is
+// the only one and is named like a part of a dataset.
 func commonFolder(all map[string]*folder) string {
 	common, first := "", true
 	for dir := range all {

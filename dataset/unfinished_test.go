@@ -52,8 +52,8 @@ func (p *place) web(k, samples int, classes ...string) {
 	p.pack(fmt.Sprintf("web-%02d.tar", k), "", files...)
 }
 
-// reads is a store's Before that notes which archives are read. If there is a last, it lets n such requests pass, and calls that for
-// the others.
+// reads is a store's Before that notes which archives are read. If there is a last, it lets n such
+// requests pass, and calls that for the others.
 type reads struct {
 	mu   sync.Mutex
 	n    int
@@ -113,8 +113,9 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// TestSearchGoesOn: wherever the search of archives is interrupted, by an outage or by its caller, it goes on with those of which
-// nothing was saved, and the index is the one that a single run makes, to the byte.
+// TestSearchGoesOn: wherever the search of archives is interrupted, by an outage or by its caller,
+// it goes on with those of which nothing was saved, and the index is the one that a single run
+// makes, to the byte.
 func TestSearchGoesOn(t *testing.T) {
 	usual := longSearch
 	defer func() { longSearch = usual }()
@@ -194,8 +195,8 @@ func journaled(t testing.TB, dir string) (n int) {
 	return n
 }
 
-// interrupt opens a dataset of archives until some of them were searched, which it returns. Then the store is away; or
-// the caller has had enough.
+// interrupt opens a dataset of archives until some of them were searched, which it returns. Then
+// the store is away; or the caller has had enough.
 func (p *place) interrupt(r *reads, url string, after int, enough bool, change ...func(*Options)) []string {
 	p.t.Helper()
 	o := p.options()
@@ -222,8 +223,9 @@ func (p *place) interrupt(r *reads, url string, after int, enough bool, change .
 	return r.names()
 }
 
-// TestHeadersGoOn: of files of this machine, too, and of archives whose headers are read after they were searched, no header is
-// read again that was saved before an interruption, unless its file has changed since.
+// TestHeadersGoOn: of files of this machine, too, and of archives whose headers are read after they
+// were searched, no header is read again that was saved before an interruption, unless its file has
+// changed since.
 func TestHeadersGoOn(t *testing.T) {
 	defer func(n int) { savedRows = n }(savedRows)
 	savedRows = 20
@@ -274,8 +276,8 @@ func TestHeadersGoOn(t *testing.T) {
 	}
 }
 
-// TestSearchGoesOnWithWhatIsTrue: of what an interrupted search has left, what is damaged, or of an archive that has changed since,
-// is not used.
+// TestSearchGoesOnWithWhatIsTrue: of what an interrupted search has left, what is damaged, or of an
+// archive that has changed since, is not used.
 func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	defer func(n int64) { longSearch = n }(longSearch)
 	longSearch = 1
@@ -315,8 +317,8 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
 }
 
-// TestOneArchiveChanges: of archives with an order, only those that are new are searched; the classes of others go with them. If
-// nothing has changed, none of any kind is.
+// TestOneArchiveChanges: of archives with an order, only those that are new are searched; the
+// classes of others go with them. If nothing has changed, none of any kind is.
 func TestOneArchiveChanges(t *testing.T) {
 	p := newPlace(t)
 	p.archives(6)
@@ -363,7 +365,8 @@ func TestOneArchiveChanges(t *testing.T) {
 	sameIndex(t, p.openURL("s3://data/rows-*.parquet", how, at(t.TempDir())), d)
 }
 
-// TestArchiveOfThisMoment: an archive that is so new that its time proves nothing is searched again.
+// TestArchiveOfThisMoment: an archive that is so new that its time proves nothing is searched
+// again.
 func TestArchiveOfThisMoment(t *testing.T) {
 	p := newPlace(t)
 	later := time.Now().Add(time.Hour)

@@ -36,8 +36,8 @@ func listDirectory(ctx context.Context, src *source) (*index, error) {
 	return w.out.finish()
 }
 
-// descend lists the directory at a path relative to the root, and those below it; above are the directories that it was
-// reached through.
+// descend lists the directory at a path relative to the root, and those below it; above are the
+// directories that it was reached through.
 func (w *walker) descend(dir string, above []fs.FileInfo) error {
 	self, dirs, err := w.read(dir, above)
 	if err != nil {
@@ -103,8 +103,9 @@ func (w *walker) lastLink(path string) string {
 	return path
 }
 
-// place takes an entry of a directory, unless it is a directory to list, too. A broken link counts as a file, as in os.walk;
-// but a link into storage that fails might lead to a class, without which all labels would shift.
+// place takes an entry of a directory, unless it is a directory to list, too. A broken link counts
+// as a file, as in os.walk; but a link into storage that fails might lead to a class, without which
+// all labels would shift.
 func (w *walker) place(dir string, e fs.DirEntry) (isDir bool, err error) {
 	name := path.Join(dir, e.Name())
 	if isDir = e.IsDir(); e.Type()&fs.ModeSymlink != 0 {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestBaselineEntryPoints: those of a row of MCUs are few, are made of a sound file only, whichever region is
-// decoded, and are the same from all kernels.
+// TestBaselineEntryPoints: those of a row of MCUs are few, are made of a sound file only, whichever
+// region is decoded, and are the same from all kernels.
 func TestBaselineEntryPoints(t *testing.T) {
 	all := newKernelSet(t)
 	make := func(d *Decoder, data []byte, r Region) ([]EntryPoint, EntryResult) {
@@ -51,8 +51,8 @@ func TestBaselineEntryPoints(t *testing.T) {
 	}
 }
 
-// TestBaselineWrongEntryPoints: entry points of another image are noticed at the first one that is passed.
-// Until then they may cause wrong pixels, but nothing else.
+// TestBaselineWrongEntryPoints: entry points of another image are noticed at the first one that is
+// passed. Until then they may cause wrong pixels, but nothing else.
 func TestBaselineWrongEntryPoints(t *testing.T) {
 	all := newKernelSet(t)
 	random := rand.New(rand.NewPCG(5, 6))
@@ -100,8 +100,9 @@ func TestBaselineWrongEntryPoints(t *testing.T) {
 	}
 }
 
-// TestBaselineExtremeCoefficients: where a file has coefficients that are left to libjpeg-turbo, its entry
-// points are not wrong. It has none, or they would be stored again for each crop without such coefficients.
+// TestBaselineExtremeCoefficients: where a file has coefficients that are left to libjpeg-turbo,
+// its entry points are not wrong. It has none, or they would be stored again for each crop without
+// such coefficients.
 func TestBaselineExtremeCoefficients(t *testing.T) {
 	data := bytes.Clone(corpus("ycc-2x2-17x33.jpg").data)
 	jpegSegments(data, func(m byte, whole []byte) {

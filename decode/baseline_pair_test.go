@@ -55,7 +55,8 @@ func (f *half) decodeAlone(t testing.TB, d *Decoder) yield {
 	return d.yieldOf(t, f, c, d.DecodeRegion(task.To, task.Data, task.Header, task.Region, task.Scale))
 }
 
-// pairable reports that a whole file, of which this came when it was decoded alone, can be decoded beside another one.
+// pairable reports that a whole file, of which this came when it was decoded alone, can be decoded
+// beside another one.
 func (f *half) pairable(y yield) bool {
 	return f.at == nil && y.jpegs.Baseline == 1 && !bytes.Contains(f.data, []byte("\xff\xc2")) // progressive
 }
@@ -100,7 +101,8 @@ func together(t testing.TB, by [2]*Decoder, halves [2]half) bool {
 	return yes
 }
 
-// anyHalf is a file, whole or damaged, and any region of it. It has entry points if a decoder makes them of it.
+// anyHalf is a file, whole or damaged, and any region of it. It has entry points if a decoder makes
+// them of it.
 func anyHalf(t testing.TB, r *rand.Rand, files []oddFile, d *Decoder) half {
 	for {
 		f := files[r.IntN(len(files))]
@@ -129,7 +131,8 @@ func anyHalf(t testing.TB, r *rand.Rand, files []oddFile, d *Decoder) half {
 	}
 }
 
-// samePairs tries as many pairs of any files in each kernel, and checks that those are decoded together that can be.
+// samePairs tries as many pairs of any files in each kernel, and checks that those are decoded
+// together that can be.
 func samePairs(t *testing.T, all, others kernelSet, files []oddFile, each int) {
 	random, pairs := rand.New(rand.NewPCG(8, 9)), 0
 	for c := range all {
@@ -152,8 +155,8 @@ func samePairs(t *testing.T, all, others kernelSet, files []oddFile, each int) {
 	}
 }
 
-// TestBaselinePairs: what comes of an image does not depend on the one it is decoded with: of any kind and size, damaged or
-// not, with entry points or without.
+// TestBaselinePairs: what comes of an image does not depend on the one it is decoded with: of any
+// kind and size, damaged or not, with entry points or without.
 func TestBaselinePairs(t *testing.T) {
 	each := 2000
 	if testing.Short() {

@@ -38,7 +38,8 @@ func baselineFiles(t testing.TB) []oddFile {
 	return out
 }
 
-// kernelSet has decoders for each colour: the first makes the pixels that those of all kernels must make.
+// kernelSet has decoders for each colour: the first makes the pixels that those of all kernels must
+// make.
 type kernelSet [2][]*Decoder
 
 // newKernelSet is the one that compares with libjpeg-turbo.
@@ -223,8 +224,9 @@ func TestBaselineDamaged(t *testing.T) {
 	}
 }
 
-// TestBaselineAlone: kernels agree on which images they leave to libjpeg-turbo, and on the pixels of the others.
-// libjpeg-turbo never runs: to the sanitizer of uninitialized memory, all that it writes would seem uninitialized.
+// TestBaselineAlone: kernels agree on which images they leave to libjpeg-turbo, and on the pixels
+// of the others. libjpeg-turbo never runs: to the sanitizer of uninitialized memory, all that it
+// writes would seem uninitialized.
 func TestBaselineAlone(t *testing.T) {
 	all := newAloneSet(t)
 	all.sameRegions(t, 20)
@@ -347,7 +349,8 @@ func FuzzBaseline(f *testing.F) {
 	})
 }
 
-// BenchmarkScales decodes a photo at each scale: by libjpeg-turbo, by our own decoder, and two in a pair.
+// BenchmarkScales decodes a photo at each scale: by libjpeg-turbo, by our own decoder, and two in a
+// pair.
 func BenchmarkScales(b *testing.B) {
 	data := benchFiles()["jpeg"]
 	h := headerOf(data)

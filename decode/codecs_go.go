@@ -26,8 +26,8 @@ func throughGo(dst Image, v view, open func() (row, error)) error {
 	})
 }
 
-// explain classifies the errors of Go's decoders. Hostile data that makes one of them panic must cost
-// one image, not the program.
+// explain classifies the errors of Go's decoders. Hostile data that makes one of them panic must
+// cost one image, not the program.
 func explain(decode func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

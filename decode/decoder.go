@@ -178,8 +178,8 @@ type Task struct {
 	// this mark. The checksum of a packed image is then not computed again.
 	Verified bool
 
-	// Pack says where the whole image is packed, too; nil: nowhere. It changes neither the pixels nor
-	// the error. Entry points that are given are then not used, as all of the file is read.
+	// Pack says where the whole image is packed, too; nil: nowhere. It changes neither the pixels
+	// nor the error. Entry points that are given are then not used, as all of the file is read.
 	Pack *Packing
 }
 
@@ -207,8 +207,9 @@ func (d *Decoder) view(t *Task) (v view, err error) {
 // Pairs reports whether DecodePair may gain anything for an image like h.
 func (o Options) Pairs(h Header) bool { return h.Format == JPEG && o.Kernel.chosen() >= Portable }
 
-// DecodePair does what DecodeTask of each decoder does with its task, errors and entry points included,
-// and takes less time if both tasks are sound baseline JPEGs that have no given entry points.
+// DecodePair does what DecodeTask of each decoder does with its task, errors and entry points
+// included, and takes less time if both tasks are sound baseline JPEGs that have no given entry
+// points.
 func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
 	var views [2]view
 	pair := true

@@ -1,30 +1,31 @@
 // Package decode turns encoded bytes into pixels in the caller's memory.
 //
 // [ReadHeader] finds the format, stored size and EXIF orientation of a JPEG, PNG, WebP, BMP,
-// PPM/PGM or packed image in its first bytes; [Header.WithTail] adds what a PNG's last bytes say. Both are pure
-// Go, allocate nothing on success, and are safe on any input.
+// PPM/PGM or packed image in its first bytes; [Header.WithTail] adds what a PNG's last bytes say.
+// Both are pure Go, allocate nothing on success, and are safe on any input.
 //
-// A [Decoder], one per worker, writes pixels to their destination: rows of 8-bit RGB or gray
-// with any stride, already upright. It checks the destination and the pixel limit before it
-// allocates anything, and refuses data that does not match the header. Behind it, each format
-// has one codec, a function that decodes a region of the stored image, in JPEG, packed or not, also
-// at a reduced scale. [Options.StoredRegion] and [Options.ScaleOffset] map displayed coordinates to stored ones.
+// A [Decoder], one per worker, writes pixels to their destination: rows of 8-bit RGB or gray with
+// any stride, already upright. It checks the destination and the pixel limit before it allocates
+// anything, and refuses data that does not match the header. Behind it, each format has one codec,
+// a function that decodes a region of the stored image, in JPEG, packed or not, also at a reduced
+// scale. [Options.StoredRegion] and [Options.ScaleOffset] map displayed coordinates to stored ones.
 //
 // # Two builds
 //
 // With cgo, libjpeg-turbo, libpng and libwebp decode in one C call per image, straight into the
 // destination unless a conversion is needed, and nothing is allocated on the Go heap. All use the
-// same scratch memory, which is kept. The build tag "static" links the libraries' archives; with the tag
-// "libraries", for measurements, nothing of what follows here is used, and libspng decodes most PNGs.
+// same scratch memory, which is kept. The build tag "static" links the libraries' archives; with
+// the tag "libraries", for measurements, nothing of what follows here is used, and libspng decodes
+// most PNGs.
 //
 // Most JPEGs go through a decoder of our own, two to three times as fast as libjpeg-turbo and with
 // the same pixels to the last bit (bfs_baseline.h, bfs_progressive.h). It reads 8-bit JPEGs with
 // Huffman codes and one or three components, sequential ones in one scan and complete progressive
-// ones, at every scale; everything else, and everything unusual or damaged, it leaves to libjpeg-turbo, whose
-// pixels and verdict count. A [Kernel] says which vector instructions it uses, and
-// [Decoder.TakeJPEGs] what it left and why. [DecodePair] decodes two baseline images in one call, a
-// quarter faster: each waits for its own bits, and meanwhile it is the other's turn. A region of a progressive JPEG takes all entropy
-// decoding, which is most of the work.
+// ones, at every scale; everything else, and everything unusual or damaged, it leaves to
+// libjpeg-turbo, whose pixels and verdict count. A [Kernel] says which vector instructions it uses,
+// and [Decoder.TakeJPEGs] what it left and why. [DecodePair] decodes two baseline images in one
+// call, a quarter faster: each waits for its own bits, and meanwhile it is the other's turn. A
+// region of a progressive JPEG takes all entropy decoding, which is most of the work.
 //
 // What our own decoder reads can also be packed: its coefficients are then in a code that vector
 // instructions read several times as fast as Huffman codes, a tenth larger, in chunks that need
@@ -68,15 +69,16 @@
 // # The packed form
 //
 // [Decoder.Pack] writes the pixels of a PNG, BMP, PNM or WebP in a code of our own, which vector
-// instructions undo many times as fast as a PNG: each row of each plane is predicted from the left or
-// from above, and each 16 residuals have the fewest bits that hold them. A packed image is one more
-// format: [ReadHeader] knows it, and a Decoder decodes regions of it, to the original's pixels. Packed
-// for memory, it holds what the rules for pixels give, but indices in place of colours of a PNG's
-// palette; packed for a file, it holds what is stored, alpha and 16 bits included, and what else the
-// file has, and [Unpack] undoes it. Run-length encoded BMP, plain PNM and WebP can be packed for memory
-// only. Each decode checks the checksum, unless [Task] says that it was checked; all sizes are checked
-// always. [PackedBound] says beforehand how much memory packing takes. An image that is decoded anyway is
-// packed at the same time through [Task]: a JPEG's Huffman codes are read once for both.
+// instructions undo many times as fast as a PNG: each row of each plane is predicted from the left
+// or from above, and each 16 residuals have the fewest bits that hold them. A packed image is one
+// more format: [ReadHeader] knows it, and a Decoder decodes regions of it, to the original's
+// pixels. Packed for memory, it holds what the rules for pixels give, but indices in place of
+// colours of a PNG's palette; packed for a file, it holds what is stored, alpha and 16 bits
+// included, and what else the file has, and [Unpack] undoes it. Run-length encoded BMP, plain PNM
+// and WebP can be packed for memory only. Each decode checks the checksum, unless [Task] says that
+// it was checked; all sizes are checked always. [PackedBound] says beforehand how much memory
+// packing takes. An image that is decoded anyway is packed at the same time through [Task]: a
+// JPEG's Huffman codes are read once for both.
 //
 // # What is corrupt
 //

@@ -116,7 +116,8 @@ func bmpFieldSamples() (out []sample) {
 	return append(out, bmpPaletteSamples()...)
 }
 
-// bmpPaletteSamples are what only Windows CE wrote, two bits a pixel, and a palette that is too short.
+// bmpPaletteSamples are what only Windows CE wrote, two bits a pixel, and a palette that is too
+// short.
 func bmpPaletteSamples() (out []sample) {
 	colours := []byte{9, 8, 7, 0, 60, 50, 40, 0, 130, 120, 110, 0, 255, 254, 253, 0}
 	for _, size := range [][2]int{{1, 1}, {3, 2}, {31, 17}, {32, 5}} {

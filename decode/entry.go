@@ -2,8 +2,8 @@ package decode
 
 // An EntryPoint is a place in a JPEG's entropy-coded data where decoding can start: bits 0 to 21
 // are its distance in bits from the previous one, or from the file's beginning, and from bit 22 on
-// there are three DC predictors of 14 bits each, of Y, Cb and Cr. A bit in a byte after which a zero
-// is stuffed counts like any other; the position is never in the stuffed zero.
+// there are three DC predictors of 14 bits each, of Y, Cb and Cr. A bit in a byte after which a
+// zero is stuffed counts like any other; the position is never in the stuffed zero.
 type EntryPoint uint64
 
 // An EntryRule says where an image has entry points: EntryRows, EntryOff, or every n MCUs.
@@ -31,9 +31,10 @@ const (
 // pixels nor the verdict. at must not change until then.
 func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) { d.kept.setEntryPoints(rule, at) }
 
-// EntryPart returns the byte range of a file that decoding a region of its stored image, at a scale of
-// 1/scale, from its entry points reads, apart from the header. head is the beginning of the file, of size
-// bytes. ok is false if the header is not all there, or if this image cannot be decoded from entry points.
+// EntryPart returns the byte range of a file that decoding a region of its stored image, at a scale
+// of 1/scale, from its entry points reads, apart from the header. head is the beginning of the
+// file, of size bytes. ok is false if the header is not all there, or if this image cannot be
+// decoded from entry points.
 func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, r Region, scale int) (from, to int64, ok bool) {
 	h, err := ReadHeader(head, false)
 	if err != nil || h.Format != JPEG || !h.scales(scale) || rule == EntryOff || len(at) == 0 || o.Kernel.chosen() < Portable {
@@ -46,9 +47,11 @@ func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPo
 	return from, to, from < to
 }
 
-// EntryReach returns an offset in a file up to which decoding the first rows of its stored image, of a height, from
-// entry points most likely reads, which takes no header: how many entry points there are says how high a row of
-// MCUs is. The rows are those at a scale of 1/scale, the height is not. 0 means that it is not known, or the end of the file, or that these options use no entry points.
+// EntryReach returns an offset in a file up to which decoding the first rows of its stored image,
+// of a height, from entry points most likely reads, which takes no header: how many entry points
+// there are says how high a row of MCUs is. The rows are those at a scale of 1/scale, the height is
+// not. 0 means that it is not known, or the end of the file, or that these options use no entry
+// points.
 func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows, scale int) int64 {
 	const (
 		above    = 2 // rows that upsampling looks at beyond those that are shown

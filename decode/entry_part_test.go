@@ -13,7 +13,8 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
-// garbage returns data with everything replaced but its first bytes, and those from one place to another.
+// garbage returns data with everything replaced but its first bytes, and those from one place to
+// another.
 func garbage(data []byte, head int, from, to int64, fill func() byte) []byte {
 	out := bytes.Clone(data)
 	for i := head; i < len(out); i++ {
@@ -24,8 +25,8 @@ func garbage(data []byte, head int, from, to int64, fill func() byte) []byte {
 	return out
 }
 
-// TestEntryPart: with entry points, the pixels of a region do not depend on what is in the file outside the
-// part that it needs. If the part is too small, or damaged, that is all that is said.
+// TestEntryPart: with entry points, the pixels of a region do not depend on what is in the file
+// outside the part that it needs. If the part is too small, or damaged, that is all that is said.
 func TestEntryPart(t *testing.T) {
 	all := newKernelSet(t)
 	random := rand.New(rand.NewPCG(7, 8))
@@ -117,8 +118,8 @@ func TestEntryPart(t *testing.T) {
 	}
 }
 
-// TestEntryPartOfNothing: nothing is said of a file whose header is not all there, or that has no entry points
-// of this rule, nor of what is not in the image.
+// TestEntryPartOfNothing: nothing is said of a file whose header is not all there, or that has no
+// entry points of this rule, nor of what is not in the image.
 func TestEntryPartOfNothing(t *testing.T) {
 	all := newKernelSet(t)
 	d, data, whole := all[RGB][1], corpus("ycc-2x2-17x33.jpg").data, Region{W: 17, H: 33}

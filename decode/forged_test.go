@@ -266,8 +266,8 @@ func (f *forger) forge() []byte {
 	}
 }
 
-// TestBaselineForged: no kernel leaves a legal progressive file to libjpeg-turbo, whatever its scans are, or
-// makes other pixels of it, or of one with an inverted bit.
+// TestBaselineForged: no kernel leaves a legal progressive file to libjpeg-turbo, whatever its
+// scans are, or makes other pixels of it, or of one with an inverted bit.
 func TestBaselineForged(t *testing.T) {
 	files := uint64(400)
 	if testing.Short() {

@@ -96,7 +96,8 @@ func fuzzFormat(f *testing.F, format Format, exact bool) {
 	})
 }
 
-// hasCoefficients reports whether data is a packed JPEG, whose pixels are those of a build's JPEG codec.
+// hasCoefficients reports whether data is a packed JPEG, whose pixels are those of a build's JPEG
+// codec.
 func hasCoefficients(data []byte) bool {
 	p, err := readPacked(data, true)
 	return err == nil && Sniff(data) == Packed && p.kind == kindCoefficients

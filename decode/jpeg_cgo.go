@@ -40,7 +40,8 @@ func (k *kept) baseline(dst Image, data []byte, v view) (left bool, err error) {
 	return false, k.result(code, "baseline")
 }
 
-// pair reports whether it decoded both tasks, the second one with what other keeps. If not, nothing is known of either.
+// pair reports whether it decoded both tasks, the second one with what other keeps. If not, nothing
+// is known of either.
 func (k *kept) pair(other *kept, t *[2]Task, v *[2]view) bool {
 	if k.kernel < Portable || k.kernel != other.kernel || len(k.given)+len(other.given) > 0 {
 		return false

@@ -17,10 +17,10 @@ import (
 // A band can be decoded alone, so a crop reads at most 15 rows in vain. Its rows follow one
 // another, and in each row its planes: gray or indices; green, red - green and blue - green; and
 // alpha, if there is any. With 16 bits these are planes of the high bytes, and as many follow of
-// what the low bytes are more than the high ones. A row of a plane is a byte, its prediction; a width of 4 bits for each
-// group of 16 residuals, the lower half of a byte first, for an even number of groups; and the
-// residuals, two's complement of that width, the lowest bits first. Values beyond the image's
-// right edge are there, and mean nothing. All arithmetic is modulo 256.
+// what the low bytes are more than the high ones. A row of a plane is a byte, its prediction; a
+// width of 4 bits for each group of 16 residuals, the lower half of a byte first, for an even
+// number of groups; and the residuals, two's complement of that width, the lowest bits first.
+// Values beyond the image's right edge are there, and mean nothing. All arithmetic is modulo 256.
 const (
 	losslessBand    = 16
 	losslessGroup   = 16

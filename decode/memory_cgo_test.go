@@ -106,7 +106,8 @@ func starved(t *testing.T, set codecSet, o Options, f oddFile, nth int, rest boo
 	return allocations
 }
 
-// TestEveryAllocationOfAPairFails: each image of a pair is then right or without memory, and right the next time.
+// TestEveryAllocationOfAPairFails: each image of a pair is then right or without memory, and right
+// the next time.
 func TestEveryAllocationOfAPairFails(t *testing.T) {
 	if !starve.Available() {
 		t.Skip("allocations cannot be made to fail with this C library")

@@ -41,8 +41,8 @@ func place(orientation uint8, w, h, c, stride int) placement {
 	return p
 }
 
-// Steps is the way through the upright pixels of a region that was decoded as it is stored, in rows of
-// stride bytes with c bytes per pixel: upright pixel (x, y) is at first + x*dx + y*dy.
+// Steps is the way through the upright pixels of a region that was decoded as it is stored, in rows
+// of stride bytes with c bytes per pixel: upright pixel (x, y) is at first + x*dx + y*dy.
 func (o Options) Steps(h Header, r Region, c, stride int) (first, dx, dy int) {
 	inverse := o.orientation(h)
 	switch inverse {

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// TestBaselinePacked: what is packed stays within its announced size, whatever the file; and what our own decoder
-// decodes, unless it is progressive, can be packed.
+// TestBaselinePacked: what is packed stays within its announced size, whatever the file; and what
+// our own decoder decodes, unless it is progressive, can be packed.
 func TestBaselinePacked(t *testing.T) {
 	r, packed := rand.New(rand.NewPCG(2, 2)), 0
 	d := NewDecoder(Options{Kernel: Portable})
@@ -69,7 +69,8 @@ func packs(t *testing.T, r *rand.Rand, d *Decoder, f oddFile) bool {
 	return put
 }
 
-// TestPackedChanged: of a file that has changed since it was planned, nothing is packed that takes more memory than was announced.
+// TestPackedChanged: of a file that has changed since it was planned, nothing is packed that takes
+// more memory than was announced.
 func TestPackedChanged(t *testing.T) {
 	data, err := os.ReadFile("testdata/regions/2x2.jpg")
 	if err != nil {
@@ -91,7 +92,8 @@ func TestPackedChanged(t *testing.T) {
 	}
 }
 
-// TestSteps: the way through a region that was decoded as stored is the inverse of how it is placed upright.
+// TestSteps: the way through a region that was decoded as stored is the inverse of how it is placed
+// upright.
 func TestSteps(t *testing.T) {
 	const w, h, c, stride = 5, 3, 3, 40
 	for orientation := range uint8(9) {

@@ -23,8 +23,8 @@ import (
 //	40 24  zeros
 //	64     the body, then the remainder
 //
-// The strips of a body are what can be decoded alone (strips.go). Each has a checksum of its own, so
-// that a crop can be read, and compared, without the rest of the file.
+// The strips of a body are what can be decoded alone (strips.go). Each has a checksum of its own,
+// so that a crop can be read, and compared, without the rest of the file.
 const (
 	packedSignature = "\xb5BFS"
 	packedVersion   = 2
@@ -92,7 +92,8 @@ func packedHeader(data []byte, complete bool) (Header, error) {
 	return h, nil
 }
 
-// readPacked reads the header of a packed image; body and remainder are set if all of both is there.
+// readPacked reads the header of a packed image; body and remainder are set if all of both is
+// there.
 func readPacked(data []byte, complete bool) (p packed, err error) {
 	if len(data) > 4 && data[4] != packedVersion {
 		return p, unsupported("a packed image of version %d; this program reads version %d", data[4], packedVersion)
@@ -132,8 +133,8 @@ func readPacked(data []byte, complete bool) (p packed, err error) {
 	return p, nil
 }
 
-// least is the size of the smallest body that can hold the image: of lossless rows that are all 0, or
-// of MCUs of the largest size.
+// least is the size of the smallest body that can hold the image: of lossless rows that are all 0,
+// or of MCUs of the largest size.
 func (p *packed) least() int64 {
 	w, h := int64(p.width), int64(p.height)
 	if p.kind == kindLossless {
@@ -151,8 +152,8 @@ func openPacked(data []byte) (packed, error) {
 	return p, err
 }
 
-// verify compares the checksums of what decoding some rows of strips reads; of all of them, those of
-// the whole file.
+// verify compares the checksums of what decoding some rows of strips reads; of all of them, those
+// of the whole file.
 func (p *packed) verify(data []byte, s strips, first, end int) error {
 	le := binary.LittleEndian
 	rest := int64(len(p.body))

@@ -45,7 +45,8 @@ func sealed(data []byte) []byte {
 	return data
 }
 
-// neverPacked reports whether a file of a lossless format is of a kind that is not packed for files.
+// neverPacked reports whether a file of a lossless format is of a kind that is not packed for
+// files.
 func neverPacked(s sample) bool {
 	switch s.format {
 	case BMP:

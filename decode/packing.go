@@ -31,8 +31,8 @@ func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 	return bytes.Clone(to[:n]), nil
 }
 
-// PackTo is Pack into memory of the caller, at least PackedBound bytes. The packed image is the first
-// n of them; all others are scratch memory.
+// PackTo is Pack into memory of the caller, at least PackedBound bytes. The packed image is the
+// first n of them; all others are scratch memory.
 func (d *Decoder) PackTo(to, data []byte, h Header, keep Remainder) (n int, err error) {
 	found, err := d.packable(data, h)
 	if err != nil {

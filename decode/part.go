@@ -17,9 +17,9 @@ func (r rawRows) at(y int) int64 {
 }
 
 // PartOf returns the byte range of a file that decoding a region of its stored image at 1/scale
-// reads, apart from the header. Only uncompressed rows of pixels, and packed images, allow this. ok is
-// false for all other formats, if head is too short (see PackedFront), and if the file, of size bytes,
-// is too short for what its header says; decoding all of it reports that.
+// reads, apart from the header. Only uncompressed rows of pixels, and packed images, allow this. ok
+// is false for all other formats, if head is too short (see PackedFront), and if the file, of size
+// bytes, is too short for what its header says; decoding all of it reports that.
 func PartOf(head []byte, size int64, r Region, scale int) (from, to int64, ok bool) {
 	var raw rawRows
 	switch Sniff(head) {

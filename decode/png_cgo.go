@@ -71,8 +71,8 @@ func pngScratch(width, height, bits int) int64 {
 	return fixed + 3*int64(width)*max(int64(bits+7)/8, 4)
 }
 
-// storedPNG writes pixels as they are stored, of so many bytes each, the high byte of a sample first;
-// each sample of less than 8 bits takes a byte.
+// storedPNG writes pixels as they are stored, of so many bytes each, the high byte of a sample
+// first; each sample of less than 8 bits takes a byte.
 func storedPNG(k *kept, to, data []byte, h Header, pixel int) error {
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.channels, whole.dx, whole.dy = C.int32_t(pixel), C.ptrdiff_t(pixel), C.ptrdiff_t(pixel*h.Width)

@@ -363,8 +363,8 @@ func BenchmarkPNGPaths(b *testing.B) {
 	}
 }
 
-// TestStoredPaths: all paths find the same stored in images of every depth, with every filter, in rows of
-// all lengths, and refuse the same damage.
+// TestStoredPaths: all paths find the same stored in images of every depth, with every filter, in
+// rows of all lengths, and refuse the same damage.
 func TestStoredPaths(t *testing.T) {
 	paths := pngPaths(t)
 	for _, kind := range []int{0, 2, 3, 4, 6} {

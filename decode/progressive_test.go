@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestBaselineProgressive: no kernel leaves any of the usual kinds of progressive files to libjpeg-turbo, or
-// decodes one that lacks a scan.
+// TestBaselineProgressive: no kernel leaves any of the usual kinds of progressive files to
+// libjpeg-turbo, or decodes one that lacks a scan.
 func TestBaselineProgressive(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join("testdata", "progressive", "*.jpg"))
 	if err != nil || len(names) < 40 {
@@ -38,7 +38,8 @@ func TestBaselineProgressive(t *testing.T) {
 	}
 }
 
-// scansOf splits a JPEG into what precedes its scans, the scans with the tables before each, and its end.
+// scansOf splits a JPEG into what precedes its scans, the scans with the tables before each, and
+// its end.
 func scansOf(data []byte) (head []byte, scans [][]byte, end []byte) {
 	from, scanned := 0, false
 	for p := 2; ; {
@@ -60,8 +61,8 @@ func scansOf(data []byte) (head []byte, scans [][]byte, end []byte) {
 	}
 }
 
-// TestBaselineScans: what the decoder accepts of scans in another order, left out or repeated, and with
-// other parameters, is what libjpeg-turbo decodes without objection to the same pixels.
+// TestBaselineScans: what the decoder accepts of scans in another order, left out or repeated, and
+// with other parameters, is what libjpeg-turbo decodes without objection to the same pixels.
 func TestBaselineScans(t *testing.T) {
 	all, random := newKernelSet(t), rand.New(rand.NewPCG(8, 9))
 	for _, name := range []string{"usual-tiny", "deep-gray-restarts", "alone-tiny", "bands-1x1"} {
@@ -106,8 +107,8 @@ func zeroScan(first, last, bits byte) []byte {
 	return []byte{0xff, markSOS, 0, 8, 1, 1, 0, first, last, bits, 0x7f}
 }
 
-// bitByBit is a progressive block of zeros in bands, each of which takes a scan for its bits from low on, and
-// one for each bit below.
+// bitByBit is a progressive block of zeros in bands, each of which takes a scan for its bits from
+// low on, and one for each bit below.
 func bitByBit(low byte, bands ...[2]byte) []byte {
 	data := bareJPEG(8, 8, 1, 1, true, 0)
 	for _, band := range bands {
@@ -119,8 +120,8 @@ func bitByBit(low byte, bands ...[2]byte) []byte {
 	return append(data, 0xff, markEOI)
 }
 
-// TestBaselineScanLimits: libjpeg knows no more than 13 bits, of which a scan refines one, and we refuse more
-// than 500 scans.
+// TestBaselineScanLimits: libjpeg knows no more than 13 bits, of which a scan refines one, and we
+// refuse more than 500 scans.
 func TestBaselineScanLimits(t *testing.T) {
 	var single [][2]byte
 	for k := range byte(64) {
@@ -146,7 +147,8 @@ func TestBaselineScanLimits(t *testing.T) {
 	}
 }
 
-// TestBaselineRunEndsAtRestart: a run of empty blocks that claims blocks beyond a restart marker ends there.
+// TestBaselineRunEndsAtRestart: a run of empty blocks that claims blocks beyond a restart marker
+// ends there.
 func TestBaselineRunEndsAtRestart(t *testing.T) {
 	data := bareJPEG(32, 8, 1, 1, true, 2)
 	data = append(data, 0xff, markDHT, 0, 22, 0x10, 1, 1, 1)
@@ -160,7 +162,8 @@ func TestBaselineRunEndsAtRestart(t *testing.T) {
 	}
 }
 
-// TestBaselineLongRuns: the longest runs of empty blocks end where they say, in both kinds of passes.
+// TestBaselineLongRuns: the longest runs of empty blocks end where they say, in both kinds of
+// passes.
 func TestBaselineLongRuns(t *testing.T) {
 	const side, blocks = 1040, 130 * 130
 	all := newKernelSet(t)

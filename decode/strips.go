@@ -2,9 +2,9 @@ package decode
 
 import "encoding/binary"
 
-// strips are the parts of a packed image's body that can be decoded alone: bands of rows, or chunks of
-// a row of MCUs. They follow one another after a table, which has an entry for each: where it ends,
-// and its CRC-32C in the last four bytes.
+// strips are the parts of a packed image's body that can be decoded alone: bands of rows, or chunks
+// of a row of MCUs. They follow one another after a table, which has an entry for each: where it
+// ends, and its CRC-32C in the last four bytes.
 type strips struct {
 	start        int // bytes of the body before them
 	across, down int // strips beside one another, and below
@@ -17,8 +17,8 @@ type strips struct {
 // sumBytes is the size of an entry's checksum.
 const sumBytes = 4
 
-// strips finds the strips of a body, or of its beginning, which must reach up to the first strip. ok
-// is false if it does not, or if it is not of such an image.
+// strips finds the strips of a body, or of its beginning, which must reach up to the first strip.
+// ok is false if it does not, or if it is not of such an image.
 func (p *packed) strips(body []byte) (s strips, ok bool) {
 	entry := losslessEntry
 	if p.kind == kindLossless {
@@ -44,8 +44,8 @@ func (p *packed) strips(body []byte) (s strips, ok bool) {
 	return s, true
 }
 
-// each calls f with where each strip is in the body and where its checksum is. It returns false if f
-// does, or if one ends before it begins.
+// each calls f with where each strip is in the body and where its checksum is. It returns false if
+// f does, or if one ends before it begins.
 func (s *strips) each(f func(i int, from, to int64, sum []byte) bool) bool {
 	n := s.across * s.down
 	entry := len(s.table) / n
@@ -100,8 +100,8 @@ func packedPart(head []byte, size int64, r Region, scale int) (from, to int64, o
 	return from, to, from > 0 && from <= to && to <= size
 }
 
-// PackedFront is the most bytes that precede the strips of a packed image of so many pixels, so that
-// PartOf can say which of these a region needs.
+// PackedFront is the most bytes that precede the strips of a packed image of so many pixels, so
+// that PartOf can say which of these a region needs.
 func PackedFront(height, width int) int64 {
 	chunks := ((int64(width)+7)/8/tiersMCUs + 1) * ((int64(height) + 7) / 8)
 	return packedHead + max(tiersHeader+3*tiersTable+tiersEntry*chunks, losslessHead+losslessPalette+losslessEntry*int64(losslessBands(height)))

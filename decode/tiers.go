@@ -22,10 +22,10 @@ func tiersBlocks(width, height int) int64 {
 	return 3 * (int64(width+7)/8 + 3) * (int64(height+7)/8 + 3)
 }
 
-// tiersMost bounds the body of a JPEG whose file has so many bytes, and the room to make it in. Of a
-// block, the byte H, the DC difference and the mask take at most 98 bits. An AC coefficient takes 2
-// to 31 bits more; a Huffman code takes at least one, and then as many as the magnitude has, which
-// is never less than the 3.5th part. No block takes more than its part of tiersRoom.
+// tiersMost bounds the body of a JPEG whose file has so many bytes, and the room to make it in. Of
+// a block, the byte H, the DC difference and the mask take at most 98 bits. An AC coefficient takes
+// 2 to 31 bits more; a Huffman code takes at least one, and then as many as the magnitude has,
+// which is never less than the 3.5th part. No block takes more than its part of tiersRoom.
 func tiersMost(width, height int, size int64) int64 {
 	blocks := tiersBlocks(width, height)
 	chunks := (int64(width+7)/8/tiersMCUs + 2) * (int64(height+7)/8 + 3)
@@ -57,8 +57,8 @@ type quantized struct {
 	planes        []plane
 }
 
-// readTiersFrame reads what the beginning of a packed JPEG's body says of an image of a size that its
-// header gives. It makes no planes.
+// readTiersFrame reads what the beginning of a packed JPEG's body says of an image of a size that
+// its header gives. It makes no planes.
 func readTiersFrame(body []byte, width, height int) (q quantized, err error) {
 	if len(body) < tiersHeader || body[0] != 1 && body[0] != 3 {
 		return q, corrupt("not the coefficients of a JPEG")

@@ -20,8 +20,8 @@ func (k *kept) coefficients(dst Image, p packed, v view) error {
 	return k.result(code, "packed JPEG")
 }
 
-// packTiers makes the body of a packed JPEG, with packedSlack zeros at its end, and returns its size.
-// An image that our own decoder leaves to libjpeg-turbo has none, which is ErrNoPackedForm.
+// packTiers makes the body of a packed JPEG, with packedSlack zeros at its end, and returns its
+// size. An image that our own decoder leaves to libjpeg-turbo has none, which is ErrNoPackedForm.
 func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.dx = C.ptrdiff_t(whole.channels)

@@ -101,8 +101,8 @@ func restoreJPEG(body, remainder []byte, width, height int) ([]byte, error) {
 	return append(w.out, rest...), nil
 }
 
-// restoringNeeds bounds the memory that restoring a JPEG takes on the Go heap: coefficients, and bytes
-// in all that is read and written, which grow in steps.
+// restoringNeeds bounds the memory that restoring a JPEG takes on the Go heap: coefficients, and
+// bytes in all that is read and written, which grow in steps.
 func restoringNeeds(h Header, bytes int64) int64 {
 	return 128*tiersBlocks(h.Width, h.Height) + 4*bytes
 }
@@ -348,8 +348,8 @@ func (w *jpegWriter) refine(s *jpegScan, b *block) {
 	}
 }
 
-// addToRun adds a block to those without further coefficients. The limits are libjpeg's: 15 bits for
-// the number of blocks, and corrections in a buffer of 1000.
+// addToRun adds a block to those without further coefficients. The limits are libjpeg's: 15 bits
+// for the number of blocks, and corrections in a buffer of 1000.
 func (w *jpegWriter) addToRun(s *jpegScan, corrections []bool) {
 	w.run++
 	w.corrections = append(w.corrections, corrections...)

@@ -14,8 +14,8 @@ import (
 // tiersKernels are the kernels of packed JPEGs that run here.
 func tiersKernels() []Kernel { return Kernels()[1:] } // without LibJPEG
 
-// packedBody returns the body of a packed JPEG, nil if it is left to libjpeg-turbo. It must be so if
-// and only if libjpeg-turbo decodes it, and all kernels must make the same.
+// packedBody returns the body of a packed JPEG, nil if it is left to libjpeg-turbo. It must be so
+// if and only if libjpeg-turbo decodes it, and all kernels must make the same.
 func packedBody(t testing.TB, f oddFile, h Header) (body []byte) {
 	t.Helper()
 	for i, kernel := range tiersKernels() {
@@ -217,8 +217,8 @@ func TestJPEGRestored(t *testing.T) {
 	})
 }
 
-// TestNotRestored: a JPEG whose incomplete bytes are not all filled up alike cannot be restored, and
-// that is said.
+// TestNotRestored: a JPEG whose incomplete bytes are not all filled up alike cannot be restored,
+// and that is said.
 func TestNotRestored(t *testing.T) {
 	s := corpus("restarts.jpg")
 	data, h := bytes.Clone(s.data), headerOf(s.data)

@@ -64,9 +64,9 @@ func (l lossless) valueBytes() (int, error) {
 // ValueNeeds is Decoder.Needs of Values, for one that holds so many bytes of scratch memory.
 func ValueNeeds(h Header, held int64) int64 { return h.Scratch + max(0, valueScratch(h)-held) }
 
-// Values writes the values of a mask, a whole file, as they are stored, whatever its orientation: row
-// after row, each of so many bytes as ValueBytes returns, the higher one of two first. to has exactly
-// the room. Errors are those of Decode.
+// Values writes the values of a mask, a whole file, as they are stored, whatever its orientation:
+// row after row, each of so many bytes as ValueBytes returns, the higher one of two first. to has
+// exactly the room. Errors are those of Decode.
 func (d *Decoder) Values(to, data []byte, h Header) error {
 	if err := d.options.allows(h); err != nil {
 		return err

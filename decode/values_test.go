@@ -37,8 +37,8 @@ func maskOf(t testing.TB, w, h, colours int, at func(x, y int) uint16) []byte {
 	return b.Bytes()
 }
 
-// TestValues: the values of a mask are what was written, in every format and depth, whatever the palette
-// or the maximum.
+// TestValues: the values of a mask are what was written, in every format and depth, whatever the
+// palette or the maximum.
 func TestValues(t *testing.T) {
 	const w, h = 21, 34
 	cases := map[string]struct {

@@ -5,10 +5,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const mostMethods, mostFields = 25, 18
@@ -87,5 +89,36 @@ func receiver(e ast.Expr) string {
 		default:
 			return ""
 		}
+	}
+}
+
+const columns = 100
+
+// TestCommentsAreNarrow: a line that only has a comment is read without scrolling. A tab counts as
+// four columns.
+func TestCommentsAreNarrow(t *testing.T) {
+	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && p != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || p == filepath.Join("..", "bin")):
+			return filepath.SkipDir
+		case !strings.HasSuffix(p, ".go"):
+			return nil
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			comment, found := strings.CutPrefix(strings.TrimLeft(line, "\t"), "// ")
+			if found && !strings.HasPrefix(comment, " ") && utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > columns {
+				t.Errorf("%s:%d: the comment has more than %d columns", p, i+1, columns)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

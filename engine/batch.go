@@ -24,14 +24,15 @@ const (
 // A batch is a batch that exists: wanted, prefetched, open or kept. batches.mu guards its
 // fields, except where noted.
 //
-// A batch that a GPU makes samples of for readers of the form CUDA has memory there as well. Once it is complete, it has
-// that form, and only that memory; if the GPU made none of its samples after all, it is like any other.
+// A batch that a GPU makes samples of for readers of the form CUDA has memory there as well. Once
+// it is complete, it has that form, and only that memory; if the GPU made none of its samples after
+// all, it is like any other.
 //
-// A copy is a batch that shows another one, its source, in another form, which may be in the memory of a GPU.
-// It is made by a batch worker alone, and is not in the table. Once it has memory it holds its source while it is
-// open or waited for; it waits for memory without, so that the source may give way to others. The copy ends with it then,
-// and the Open that waits for it starts again. One that was made ahead, on a GPU, exists for as long as its source
-// does, and does not hold it.
+// A copy is a batch that shows another one, its source, in another form, which may be in the memory
+// of a GPU. It is made by a batch worker alone, and is not in the table. Once it has memory it
+// holds its source while it is open or waited for; it waits for memory without, so that the source
+// may give way to others. The copy ends with it then, and the Open that waits for it starts again.
+// One that was made ahead, on a GPU, exists for as long as its source does, and does not hold it.
 type batch struct {
 	key   Key
 	form  layout.Form // of its bytes
@@ -59,7 +60,8 @@ type asked struct {
 	short     time.Time // since when it, or a load for it, waits for memory; zero: it does not
 }
 
-// content is what a batch shows. It is set by the first layout, and constant afterwards, but for the last two.
+// content is what a batch shows. It is set by the first layout, and constant afterwards, but for
+// the last two.
 type content struct {
 	slots   []shard.Slot
 	valid   int

@@ -210,14 +210,15 @@ func (all *batches) remove(b *batch) {
 	}
 }
 
-// isKnown reports whether a batch is the one that the next Open of its key gets, rather than a copy, or one that was dropped.
+// isKnown reports whether a batch is the one that the next Open of its key gets, rather than a
+// copy, or one that was dropped.
 func (all *batches) isKnown(b *batch) bool { return all.table[b.key] == b }
 
 // A shelf holds the batches of streams.
 type shelf struct{ *batches }
 
-// Prefetch implements readahead.Shelf. A batch that failed before is not made: the next Open checks whether its files
-// have changed.
+// Prefetch implements readahead.Shelf. A batch that failed before is not made: the next Open checks
+// whether its files have changed.
 func (all shelf) Prefetch(k Key, form layout.Form) bool {
 	if all.closed || all.table[k] != nil || all.tried[k] {
 		return false

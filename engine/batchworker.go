@@ -96,8 +96,8 @@ func (w batchWorker) layOut(b *batch) (err error) {
 	return nil
 }
 
-// fitsBeside reports whether there can be room for a copy beside its source. If there never is, that goes as soon as nobody
-// holds it, and the batch is made in the form that was asked for.
+// fitsBeside reports whether there can be room for a copy beside its source. If there never is,
+// that goes as soon as nobody holds it, and the batch is made in the form that was asked for.
 func (w batchWorker) fitsBeside(c *batch) bool {
 	all := w.batches
 	all.mu.Lock()

@@ -141,8 +141,8 @@ func TestBeginTakesNothingAway(t *testing.T) {
 	}
 }
 
-// TestShardsSayWhereTheyAreRead: the epoch of each shard's reader, of the latest one if there are several;
-// batches read at random are none.
+// TestShardsSayWhereTheyAreRead: the epoch of each shard's reader, of the latest one if there are
+// several; batches read at random are none.
 func TestShardsSayWhereTheyAreRead(t *testing.T) {
 	e := start(t, testDir(t, 80), func(o *Options) { o.Shards = 3 })
 	if s := e.Stats().Shards; s == nil || len(s) != 0 {

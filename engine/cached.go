@@ -33,7 +33,8 @@ type kept struct {
 	rates  *rates
 }
 
-// openKept opens what the options ask for. busy reports whether an Open waits for a batch, and readsFree whether reads take no time.
+// openKept opens what the options ask for. busy reports whether an Open waits for a batch, and
+// readsFree whether reads take no time.
 func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
 	k := &kept{ds: c.Dataset, pages: openPages(c, m), rates: &rates{}}
 	m.pages = k.pages
@@ -58,9 +59,10 @@ func (k *kept) close() {
 	k.pages.Close()
 }
 
-// decodingOrder is the order in which a batch's samples are handed out. Samples that leave a cache, samples that enter
-// it and all others are spread evenly, those of each cost separately. If equally many enter and leave, each one that
-// enters follows one that leaves. This keeps both the size of the caches and the load on storage level within the batch.
+// decodingOrder is the order in which a batch's samples are handed out. Samples that leave a cache,
+// samples that enter it and all others are spread evenly, those of each cost separately. If equally
+// many enter and leave, each one that enters follows one that leaves. This keeps both the size of
+// the caches and the load on storage level within the batch.
 func (k *kept) decodingOrder(b *batch) []int32 {
 	order := make([]int32, b.items)
 	for i := range order {
@@ -88,7 +90,8 @@ func (k *kept) decodingOrder(b *batch) []int32 {
 	return order
 }
 
-// move says where a sample waits for a slot, and where it will wait after that, if that is planned already.
+// move says where a sample waits for a slot, and where it will wait after that, if that is planned
+// already.
 func (k *kept) move(s shard.Slot) (from, to int, known bool) {
 	p, last := k.keeper.planOf(s.Epoch)
 	switch {
@@ -107,8 +110,8 @@ func (k *kept) move(s shard.Slot) (from, to int, known bool) {
 	return from, to, p != nil || last
 }
 
-// turnOf is when, of its share of a batch, a sample has its turn: one that leaves the memory, or else the disk, before one
-// that enters it.
+// turnOf is when, of its share of a batch, a sample has its turn: one that leaves the memory, or
+// else the disk, before one that enters it.
 func turnOf(from, to int) float64 {
 	switch {
 	case from == to:
@@ -122,11 +125,11 @@ func turnOf(from, to int) float64 {
 // unknownIdentity is the identity of a file that could not be opened.
 var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 
-// load returns the encoded sample, from the cache or from storage, in the worker's input
-// buffer, and the identity of its file, which is unknown if the file could not be opened. A
-// replacement is not part of the epoch's plan, so the cache does not record it. Of a JPEG, only what
-// is decoded from entry points may be there, unless whole is true: that is for a sample of which too
-// little was read before.
+// load returns the encoded sample, from the cache or from storage, in the worker's input buffer,
+// and the identity of its file, which is unknown if the file could not be opened. A replacement is
+// not part of the epoch's plan, so the cache does not record it. Of a JPEG, only what is decoded
+// from entry points may be there, unless whole is true: that is for a sample of which too little
+// was read before.
 func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
 	all, b := l.batches, it.b
 	l.input.refused = nil
@@ -197,8 +200,8 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	return data, seen, nil
 }
 
-// read is load from storage. What a cache may keep is read entirely: first says that the sample is read as the
-// epoch's plan has it, and disk that the plan wants it in the local cache.
+// read is load from storage. What a cache may keep is read entirely: first says that the sample is
+// read as the epoch's plan has it, and disk that the plan wants it in the local cache.
 func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
 	all := l.batches
 	parts := l.entries != nil || sample.CostOf(all.catalog.Dataset, int(id)) != shard.Encoded
@@ -246,8 +249,9 @@ func stampOf(file dataset.Identity) cache.Stamp {
 	return cache.Stamp{Size: file.Size, ModTime: file.ModTime}
 }
 
-// packs says whether a sample that was read in an epoch is to be packed where it is kept, if that is planned, and if there
-// is room for packed samples to grow, and as part of which mix. file is what was read.
+// packs says whether a sample that was read in an epoch is to be packed where it is kept, if that
+// is planned, and if there is room for packed samples to grow, and as part of which mix. file is
+// what was read.
 func (k *kept) packs(epoch int, id int64, file []byte) (mix, bool) {
 	in, planned := k.keeper.Packs(epoch, id)
 	format := decode.Sniff(file)

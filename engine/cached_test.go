@@ -87,7 +87,8 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 	}
 }
 
-// TestWarningsAtTheStart: a cache that can keep nothing is worth a warning; otherwise there is none.
+// TestWarningsAtTheStart: a cache that can keep nothing is worth a warning; otherwise there is
+// none.
 func TestWarningsAtTheStart(t *testing.T) {
 	for size, want := range map[int64]int{1 << 20: 0, 20 << 10: 1} {
 		var log bytes.Buffer
@@ -209,8 +210,8 @@ func rawAndEncodedDir(t *testing.T, n, side int) (dir string, total int64) {
 	return dir, total
 }
 
-// TestDecodingOrderOfCosts: raw and encoded samples are spread evenly within a batch, each by themselves,
-// whether they leave the cache, enter it, or do neither.
+// TestDecodingOrderOfCosts: raw and encoded samples are spread evenly within a batch, each by
+// themselves, whether they leave the cache, enter it, or do neither.
 func TestDecodingOrderOfCosts(t *testing.T) {
 	const n, side, size = 768, 64, 96
 	dir, total := rawAndEncodedDir(t, n, side)

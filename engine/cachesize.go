@@ -16,7 +16,8 @@ import (
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.
 const AutoCache = -1
 
-// A Budget divides the memory limit, by what the dataset's index and the options say, before anything is read.
+// A Budget divides the memory limit, by what the dataset's index and the options say, before
+// anything is read.
 type Budget struct {
 	*catalog.Catalog
 	Options *Options // with defaults filled in
@@ -61,8 +62,8 @@ func (c Budget) CacheSize(file func(id int64) (size int64, cost shard.Cost)) (li
 	return limit, cache.Ratio(limit, o.Samples, o.readHere(), sizes, o.InFlight())
 }
 
-// Kind is that of the samples of a cost, for package cache: without a shuffle, all are of one, since
-// plans do not tell costs apart then.
+// Kind is that of the samples of a cost, for package cache: without a shuffle, all are of one,
+// since plans do not tell costs apart then.
 func (o *Options) Kind(cost shard.Cost) int {
 	if !o.Shuffle {
 		return 0
@@ -104,8 +105,8 @@ func (c Budget) encodedSize(i int) int64 {
 	return size
 }
 
-// largest is what the largest sample of a batch may take while it is made, if that is more than there is always room for; or
-// else 0.
+// largest is what the largest sample of a batch may take while it is made, if that is more than
+// there is always room for; or else 0.
 func (c Budget) largest(slots []shard.Slot, part Part) int64 {
 	const perPixel = 16                        // more than any codec takes, and the resizer
 	input, pixels := c.Pages.Largest, int64(0) // a page, or else a sample as it is stored and unpacked

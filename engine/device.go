@@ -13,12 +13,13 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Batches on a GPU are copies of others, made ahead where a stream reads the form CUDA; or, where the GPU made samples
-// of them (gpudecode.go), they are there alone, and other forms are copied back. Nothing but readers of the form CUDA
-// depends on the GPU: what it does not do in time, or fails at, is done without it.
+// Batches on a GPU are copies of others, made ahead where a stream reads the form CUDA; or, where
+// the GPU made samples of them (gpudecode.go), they are there alone, and other forms are copied
+// back. Nothing but readers of the form CUDA depends on the GPU: what it does not do in time, or
+// fails at, is done without it.
 
-// device is the GPU that batches are put on, and what is asked of its driver. There is one even without a GPU. The lock of
-// the batches guards it.
+// device is the GPU that batches are put on, and what is asked of its driver. There is one even
+// without a GPU. The lock of the batches guards it.
 type device struct {
 	batches *batches
 	gpu     *gpu.Device // nil: none
@@ -39,13 +40,14 @@ func newDevice(all *batches) *device {
 	return d
 }
 
-// deviceWait is how long host forms wait for a call to the GPU's driver: longer than the driver takes to start and to
-// compile kernels.
+// deviceWait is how long host forms wait for a call to the GPU's driver: longer than the driver
+// takes to start and to compile kernels.
 const deviceWait = 5 * time.Second
 
-// ask has the GPU's driver do something for a batch, whose memory stays until it has. Unless that is for readers on the GPU
-// alone, it is not waited for longer than deviceWait, and nothing is when the engine closes. The error is errHangs or
-// ErrClosed then, and late, unless it is nil, is called once the driver has answered.
+// ask has the GPU's driver do something for a batch, whose memory stays until it has. Unless that
+// is for readers on the GPU alone, it is not waited for longer than deviceWait, and nothing is when
+// the engine closes. The error is errHangs or ErrClosed then, and late, unless it is nil, is called
+// once the driver has answered.
 func (d *device) ask(b *batch, f func() error, late func(error)) error {
 	all := d.batches
 	all.mu.Lock()
@@ -88,8 +90,8 @@ func (d *device) ask(b *batch, f func() error, late func(error)) error {
 	}
 }
 
-// findSlot finds memory on the GPU for a copy. Others there give way to one that an Open waits for. The error is
-// errNoRoom if there is no room now.
+// findSlot finds memory on the GPU for a copy. Others there give way to one that an Open waits for.
+// The error is errNoRoom if there is no room now.
 func (d *device) findSlot(c *batch) error {
 	all := d.batches
 	for {
@@ -114,8 +116,8 @@ func (d *device) findSlot(c *batch) error {
 	}
 }
 
-// slotAhead returns memory on the GPU for a batch of which the GPU is to make samples, for readers who read it there; nil:
-// there are none, or no room without asking the driver.
+// slotAhead returns memory on the GPU for a batch of which the GPU is to make samples, for readers
+// who read it there; nil: there are none, or no room without asking the driver.
 func (d *device) slotAhead(b *batch) *gpu.Slot {
 	all := d.batches
 	all.mu.Lock()
@@ -137,8 +139,9 @@ func (d *device) isReadThere(b *batch) bool {
 	return ok && form == layout.CUDA && d.batches.isKnown(b)
 }
 
-// drop drops the batch on the GPU that is worth least, at most most, for b, which was refused when the ledger had
-// counted before returns. It returns false if there is none, or its memory is not free yet.
+// drop drops the batch on the GPU that is worth least, at most most, for b, which was refused when
+// the ledger had counted before returns. It returns false if there is none, or its memory is not
+// free yet.
 func (d *device) drop(b *batch, most worth, before uint64) (free bool) {
 	all := d.batches
 	all.mu.Lock()
@@ -167,7 +170,8 @@ func (d *device) drop(b *batch, most worth, before uint64) (free bool) {
 	return free
 }
 
-// send puts on the GPU what is not there yet of a batch: all of it, in a copy's slot, or what the GPU has not made.
+// send puts on the GPU what is not there yet of a batch: all of it, in a copy's slot, or what the
+// GPU has not made.
 func (d *device) send(b, from *batch) error {
 	slot := b.slot
 	run := from.absent(slot.Address())

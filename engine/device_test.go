@@ -397,7 +397,8 @@ func TestThousandsOfDeviceOpens(t *testing.T) {
 	}
 }
 
-// TestCloseWhileTheDeviceHangs: a driver that never answers holds up neither the end nor other forms.
+// TestCloseWhileTheDeviceHangs: a driver that never answers holds up neither the end nor other
+// forms.
 func TestCloseWhileTheDeviceHangs(t *testing.T) {
 	t.Parallel() // it waits
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
@@ -421,7 +422,8 @@ func TestCloseWhileTheDeviceHangs(t *testing.T) {
 	eventually(t, "its registration, too", func() bool { return g.Left() == nil || e.memory.pool.Stats().Buffers == 0 })
 }
 
-// TestDeviceThreadsNearIt: all that is asked of the GPU's driver is asked from the CPUs that are near it, if that is wanted.
+// TestDeviceThreadsNearIt: all that is asked of the GPU's driver is asked from the CPUs that are
+// near it, if that is wanted.
 func TestDeviceThreadsNearIt(t *testing.T) {
 	cpus, err := affinity.Current()
 	if err != nil {

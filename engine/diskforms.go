@@ -10,8 +10,9 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// diskForms have a local cache that has room for a whole dataset, and for more, keep samples packed beside their files, and
-// read them in this form. No hit depends on what is packed, and when: of all other samples, the disk has the files.
+// diskForms have a local cache that has room for a whole dataset, and for more, keep samples packed
+// beside their files, and read them in this form. No hit depends on what is packed, and when: of
+// all other samples, the disk has the files.
 //
 // A nil diskForms keeps and reads nothing.
 type diskForms struct {
@@ -52,14 +53,15 @@ type diskForm struct {
 }
 
 const (
-	// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple of its file: larger ones
-	// are not kept.
+	// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple
+	// of its file: larger ones are not kept.
 	mostLarger = 1.5
 	// decideAfter is after how many samples it is decided anew.
 	decideAfter = 256
 )
 
-// openDiskForms returns nil if the dataset has no such local cache, or samples are to stay as they are.
+// openDiskForms returns nil if the dataset has no such local cache, or samples are to stay as they
+// are.
 func openDiskForms(c Budget, k *kept, m *memory) *diskForms {
 	p, n := c.packedOnDisk(), c.Options.Samples
 	if p == nil || !m.ledger.reserve(useIndex, 2*(n/8+8)) {
@@ -104,7 +106,8 @@ func (d *diskForms) wants(epoch int, id int64) bool {
 	return d.decide(epoch).packs && (d.budget.Options.CacheForm == FormPacked || d.rates.affords())
 }
 
-// load reads a packed sample, or what an epoch shows of it; false: it is not there, or its file is to be read.
+// load reads a packed sample, or what an epoch shows of it; false: it is not there, or its file is
+// to be read.
 func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64, seen dataset.Identity, ok bool) {
 	if d == nil || !d.fits.packs(id) || !d.may(id) || !d.decide(epoch).reads {
 		return nil, 0, unknownIdentity, false
@@ -152,8 +155,8 @@ func (d *diskForms) decide(epoch int) diskForm {
 	return d.now
 }
 
-// besideFiles is what is done with so many epochs to come. Samples are packed where that takes no time, as drawers wait for
-// storage, or no more time than it saves until the end.
+// besideFiles is what is done with so many epochs to come. Samples are packed where that takes no
+// time, as drawers wait for storage, or no more time than it saves until the end.
 func besideFiles(now measured, drawers, epochs float64) diskForm {
 	gain, storage := now.encoded-now.packed, now.storage*drawers
 	switch {

@@ -123,7 +123,8 @@ func (d *drawer) draw(hands []*load) {
 	d.settle()
 }
 
-// packs prepares to pack a sample while it is drawn, as the first or second of a pair, if there is memory for that.
+// packs prepares to pack a sample while it is drawn, as the first or second of a pair, if there is
+// memory for that.
 func (d *drawer) packs(i int, l *load) *decode.Packing {
 	p, m := &l.sample, d.batches.memory
 	if !p.packs && !p.toDisk {
@@ -173,7 +174,8 @@ func (d *drawer) keepPacked(l *load, made *decode.Packing) {
 	}
 }
 
-// begin requests permission to write into the slots of some loads, as load.beginWriting does, and returns those that may be drawn.
+// begin requests permission to write into the slots of some loads, as load.beginWriting does, and
+// returns those that may be drawn.
 func (d *drawer) begin(hands []*load) []*load {
 	d.batches.mu.Lock()
 	defer d.batches.mu.Unlock()
@@ -237,7 +239,8 @@ func (d *drawer) decode(able []*load) {
 	}
 }
 
-// plan says where the pixels of a sample, the first or second of a pair, go, and allocates the memory that making them takes.
+// plan says where the pixels of a sample, the first or second of a pair, go, and allocates the
+// memory that making them takes.
 func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
 	if b := l.item.b; l.item.shows(l.half) && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
@@ -249,8 +252,8 @@ func (d *drawer) plan(i int, l *load) (err error) {
 	return err
 }
 
-// admit charges what drawing a sample, as the first or second of a pair, takes beyond what the drawer holds, unless the
-// ledger refuses that.
+// admit charges what drawing a sample, as the first or second of a pair, takes beyond what the
+// drawer holds, unless the ledger refuses that.
 func (d *drawer) admit(i int, l *load, only bool) bool {
 	n := d.decoders[i].Needs(l.sample.head)
 	if l.half == Masks {

@@ -23,7 +23,8 @@ type Engine struct {
 	readers *readers
 }
 
-// New starts an engine: its drawers, batch workers, and a watcher. Close ends all of them. The dataset must outlive the engine.
+// New starts an engine: its drawers, batch workers, and a watcher. Close ends all of them. The
+// dataset must outlive the engine.
 func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 	e, err := build(ds, o)
 	if err != nil {
@@ -69,11 +70,11 @@ func (e *Engine) start() {
 // closeWait is how long Close waits for reads that cannot be cancelled.
 const closeWait = 1500 * time.Millisecond
 
-// Close ends all workers and frees all memory except that of open files, which is freed
-// when they are closed. Pending Opens get ErrClosed. Close waits for images being decoded,
-// but not for reads that hang in the kernel, or a GPU's driver that does not answer: in that case
-// it returns an ErrLeftBehind that names them, within three seconds, and the dataset and the GPU must
-// stay open for them. If they ever return, the rest is freed.
+// Close ends all workers and frees all memory except that of open files, which is freed when they
+// are closed. Pending Opens get ErrClosed. Close waits for images being decoded, but not for reads
+// that hang in the kernel, or a GPU's driver that does not answer: in that case it returns an
+// ErrLeftBehind that names them, within three seconds, and the dataset and the GPU must stay open
+// for them. If they ever return, the rest is freed.
 func (e *Engine) Close() error {
 	if !e.beginClosing() {
 		return nil
@@ -100,7 +101,8 @@ func (e *Engine) Close() error {
 	}
 }
 
-// reading names the samples and batches whose files are being read, or that the GPU's driver is at work for.
+// reading names the samples and batches whose files are being read, or that the GPU's driver is at
+// work for.
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -183,8 +185,9 @@ func (e *Engine) Reserve(bytes int64) { e.memory.reserve(useRuntime, bytes) }
 // no reader uses is freed at once to meet it.
 func (e *Engine) SetMemoryLimit(n int64) { e.memory.setLimit(n) }
 
-// RoomForBatches is the most bytes that batches can ever take together: what the memory limit leaves beside the process, the
-// index, and the loading and drawing of samples. One that is larger fails.
+// RoomForBatches is the most bytes that batches can ever take together: what the memory limit
+// leaves beside the process, the index, and the loading and drawing of samples. One that is larger
+// fails.
 func (e *Engine) RoomForBatches() int64 { return e.memory.forBatches() }
 
 // Usage is the memory limit and its use, in bytes.
@@ -266,8 +269,8 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 }
 
 // Begin has a batch made for an Open that will follow, in that form, and reports whether it is made
-// already, without waiting. It takes only memory that reading ahead may take. A batch that does not fit, or
-// that failed before, is not made; nor is one of too many that were begun and not opened.
+// already, without waiting. It takes only memory that reading ahead may take. A batch that does not
+// fit, or that failed before, is not made; nor is one of too many that were begun and not opened.
 func (e *Engine) Begin(k Key, form layout.Form) (made bool) {
 	c := e.catalog
 	if !c.Exists(k) {

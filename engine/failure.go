@@ -19,8 +19,8 @@ var (
 	// ErrMachine means that storage, descriptors or batchfs itself failed. No file is at
 	// fault, and the next Open tries the batch again.
 	ErrMachine = errors.New("the machine failed")
-	// ErrLeftBehind is returned by Close if reads hang in the kernel, or calls in a GPU's driver. They,
-	// the memory they use and the dataset's descriptors stay until they return.
+	// ErrLeftBehind is returned by Close if reads hang in the kernel, or calls in a GPU's driver.
+	// They, the memory they use and the dataset's descriptors stay until they return.
 	ErrLeftBehind = errors.New("reads that hang in the kernel, or in the GPU's driver, were left behind")
 	// ErrTooBig means that the batch would exceed the maximum size of a file.
 	ErrTooBig = errors.New("the batch is larger than a file can be")
@@ -44,8 +44,8 @@ var (
 	errGone = fault.New(fault.Cancelled, "the batch to be copied is gone")
 	// errLater means that a batch is not begun yet: see schedule.mayBegin.
 	errLater = errors.New("other batches go first")
-	// errNoRoom means that the memory limit leaves no room at the moment: what was asked for is not begun
-	// before there is some. It never reaches a reader.
+	// errNoRoom means that the memory limit leaves no room at the moment: what was asked for is not
+	// begun before there is some. It never reaches a reader.
 	errNoRoom = errors.New("no room under the memory limit yet")
 )
 

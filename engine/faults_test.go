@@ -419,8 +419,8 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 	eventually(t, "the loads have ended", func() bool { return e.locked(func() bool { return e.batches.flow.loading == 0 }) })
 }
 
-// TestReadsThatComeBack: when reads that hung have returned, they count as any others, and a drawer whose own read was
-// one of them is not there twice.
+// TestReadsThatComeBack: when reads that hung have returned, they count as any others, and a drawer
+// whose own read was one of them is not there twice.
 func TestReadsThatComeBack(t *testing.T) {
 	t.Parallel() // it waits
 	gate := make(chan struct{})
@@ -606,8 +606,8 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	gone.Wait()
 }
 
-// TestOtherBatchesOfAShardThatHangs: however many reads of one batch hang, the others of its shard are made when they are
-// opened.
+// TestOtherBatchesOfAShardThatHangs: however many reads of one batch hang, the others of its shard
+// are made when they are opened.
 func TestOtherBatchesOfAShardThatHangs(t *testing.T) {
 	t.Parallel() // it waits
 	const batch = 64

@@ -123,8 +123,8 @@ func newFlow(all *batches) *flow {
 // usual is how many loads there are: those on their way, and a pair that each drawer has.
 func (f *flow) usual() int { return f.window.size + 2*len(f.drawers) }
 
-// isIdle reports whether nothing is drawn, ready or being loaded. Reads that hang, and loads that wait
-// for memory, do not count.
+// isIdle reports whether nothing is drawn, ready or being loaded. Reads that hang, and loads that
+// wait for memory, do not count.
 func (f *flow) isIdle() bool {
 	return f.resting == len(f.drawers) && len(f.ready) == 0 && f.loading-len(f.room.waiting) <= int(f.hung.count.Load())
 }
@@ -253,9 +253,9 @@ func (f *flow) wantsMore() bool {
 	return f.own.slow && len(f.room.waiting) == 0 && f.underWay() >= f.window.size && f.window.size < f.window.most && f.batches.schedule.nextSlot() != nil
 }
 
-// readHere has a drawer read a sample of a batch itself, or two that gain from being decoded together, unless reading
-// fails. The lock is held, but not while it reads. Not ok: the read hung, and another goroutine has taken the
-// drawer over.
+// readHere has a drawer read a sample of a batch itself, or two that gain from being decoded
+// together, unless reading fails. The lock is held, but not while it reads. Not ok: the read hung,
+// and another goroutine has taken the drawer over.
 func (d *drawer) readHere(b *batch) (ok bool) {
 	first, ok := d.readOne(b)
 	if first == nil {
@@ -275,7 +275,8 @@ func (d *drawer) readHere(b *batch) (ok bool) {
 	return ok
 }
 
-// readOne has a drawer read the next sample of a batch. It returns nil if that failed, or if there is no memory.
+// readOne has a drawer read the next sample of a batch. It returns nil if that failed, or if there
+// is no memory.
 func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	all, f := d.batches, d.batches.flow
 	l, turn := f.take(b), d.turn
@@ -350,8 +351,8 @@ func (f *flow) loadAhead() {
 	}
 }
 
-// mostIdle bounds the goroutines that rest. Where so many loads are under way, reads take so long that
-// the start of a goroutine does not count.
+// mostIdle bounds the goroutines that rest. Where so many loads are under way, reads take so long
+// that the start of a goroutine does not count.
 const mostIdle = 32
 
 // rest has the next load begin through a channel, unless there are enough that wait for one.
@@ -482,7 +483,8 @@ func (f *flow) trim() {
 	}
 }
 
-// drawAgain makes the pixels of a sample that is not in its first attempt, which has come to an end.
+// drawAgain makes the pixels of a sample that is not in its first attempt, which has come to an
+// end.
 func (l *load) drawAgain() error {
 	l.waits = true
 	defer func() { l.waits = false }()

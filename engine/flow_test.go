@@ -51,8 +51,8 @@ func drawTogether(e *Engine, d *drawer, hands ...*load) {
 	e.batches.wait.Wait()
 }
 
-// TestSamplesThatGoTogether: of two samples of one batch, or of two, each has its own bytes or its own error, also
-// at a reduced scale.
+// TestSamplesThatGoTogether: of two samples of one batch, or of two, each has its own bytes or its
+// own error, also at a reduced scale.
 func TestSamplesThatGoTogether(t *testing.T) {
 	for _, change := range []func(*Options){func(*Options) {}, shrunk} {
 		goTogether(t, change)
@@ -102,8 +102,8 @@ func goTogether(t *testing.T, change func(*Options)) {
 	}
 }
 
-// TestPanicWhileDrawing: it costs the batch of the sample that causes it, and not the other one, and the decoders are
-// replaced, without leaving memory charged.
+// TestPanicWhileDrawing: it costs the batch of the sample that causes it, and not the other one,
+// and the decoders are replaced, without leaving memory charged.
 func TestPanicWhileDrawing(t *testing.T) {
 	for panics := range 2 {
 		e, first := handEngine(t)
@@ -131,7 +131,8 @@ func TestPanicWhileDrawing(t *testing.T) {
 	}
 }
 
-// TestUnwantedSamplesAreNotDecoded: what waits for a drawer is not decoded once its batch was dropped, or the engine closes.
+// TestUnwantedSamplesAreNotDecoded: what waits for a drawer is not decoded once its batch was
+// dropped, or the engine closes.
 func TestUnwantedSamplesAreNotDecoded(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		e, b := handEngine(t)
@@ -177,7 +178,8 @@ func TestNoMemoryForASecondSample(t *testing.T) {
 	}
 }
 
-// handEngine returns an engine without goroutines that decodes JPEGs in pairs, and a batch of 8 in the making.
+// handEngine returns an engine without goroutines that decodes JPEGs in pairs, and a batch of 8 in
+// the making.
 func handEngine(t *testing.T, change ...func(*Options)) (*Engine, *batch) {
 	t.Helper()
 	o := testOptions()

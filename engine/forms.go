@@ -34,21 +34,23 @@ type mix struct {
 	reason string
 }
 
-// packs says whether a sample is one of those that are packed. Multiples of the golden ratio spread any range of
-// numbers evenly over the circle.
+// packs says whether a sample is one of those that are packed. Multiples of the golden ratio spread
+// any range of numbers evenly over the circle.
 func (m mix) packs(id int64) bool {
 	const golden = 0x9e3779b97f4a7c15
 	return float64(uint64(id)*golden>>11) < m.packed*(1<<53)
 }
 
-// forms decide which of the kept samples are packed. A packed sample takes a little more memory than an
-// encoded one, and is decoded in a fraction of the time: more of them cost reads, and save processors.
+// forms decide which of the kept samples are packed. A packed sample takes a little more memory
+// than an encoded one, and is decoded in a fraction of the time: more of them cost reads, and save
+// processors.
 //
-// Let s be the bytes that are read of a sample, c and c' the times that drawing an encoded and a packed one takes,
-// rho the size of a packed one as a multiple of the encoded, m the share of the dataset that memory has room for, B the
-// rate of the storage, and P the number of drawers. As kept samples are others in each epoch, a share of 1 - m of those
-// that are packed is packed anew, which c' includes. With a share p of the dataset packed and e encoded, e + rho*p = m,
-// an epoch takes the greater of
+// Let s be the bytes that are read of a sample, c and c' the times that drawing an encoded and a
+// packed one takes, rho the size of a packed one as a multiple of the encoded, m the share of the
+// dataset that memory has room for, B the rate of the storage, and P the number of drawers. As kept
+// samples are others in each epoch, a share of 1 - m of those that are packed is packed anew, which
+// c' includes. With a share p of the dataset packed and e encoded, e + rho*p = m, an epoch takes
+// the greater of
 //
 //	s (1 - e - p) / B   and   ((1 - p) c + p c') / P
 //
@@ -56,8 +58,9 @@ func (m mix) packs(id int64) bool {
 //
 //	p = (c/P - s (1-m)/B) / ((c - c')/P + (rho-1) s/B)
 //
-// Less is packed where that is below 0, all that fits where it is above m/rho; and where m is above 1, at least the
-// (m - 1)/(rho - 1) that cost no read. A few samples are packed until what that takes is measured.
+// Less is packed where that is below 0, all that fits where it is above m/rho; and where m is above
+// 1, at least the (m - 1)/(rho - 1) that cost no read. A few samples are packed until what that
+// takes is measured.
 type forms struct {
 	budget    Budget
 	limit     int64 // of the cache
@@ -90,8 +93,8 @@ func newForms(c Budget, limit int64) *forms {
 	return &forms{budget: c, limit: limit, room: cache.Room(cache.Constant, limit, o.Samples), left: math.MaxInt64}
 }
 
-// mayPack returns an *option.Error if samples cannot be packed in memory: which ones are is planned, and a GPU does not
-// decode them.
+// mayPack returns an *option.Error if samples cannot be packed in memory: which ones are is
+// planned, and a GPU does not decode them.
 func (c Budget) mayPack() error {
 	o := c.Options
 	switch {
@@ -130,8 +133,9 @@ func (f *forms) stats() (s FormStats) {
 	return FormStats{PackedShare: f.now.packed, Reason: cmp.Or(f.now.reason, nothingPacked), Drawn: f.rates.drawnPacked()}
 }
 
-// choose says in which form the samples of a plan are kept, and which share of those that an epoch reads. A local cache
-// is to have a share of these: for what leaves memory packed has no file for it. Only the keeper calls it.
+// choose says in which form the samples of a plan are kept, and which share of those that an epoch
+// reads. A local cache is to have a share of these: for what leaves memory packed has no file for
+// it. Only the keeper calls it.
 func (f *forms) choose(disk float64) (mix, float64) {
 	if f.costs == (cache.Costs{}) {
 		f.learn()
@@ -187,10 +191,11 @@ func (f *forms) sofar() mix {
 	return mix{packed: f.ever}
 }
 
-// mostBeside is the share of what memory keeps that can be packed beside a local cache. Memory and the disk keep shares of
-// all samples. Those that leave memory packed are not for the disk: memory*(1-memory) of all if everything is packed. So
-// many of them, n on average, and with luck as bad as hardly any of the batches has, n + 4*sqrt(n), must leave a batch
-// the samples that the disk is to have of it.
+// mostBeside is the share of what memory keeps that can be packed beside a local cache. Memory and
+// the disk keep shares of all samples. Those that leave memory packed are not for the disk:
+// memory*(1-memory) of all if everything is packed. So many of them, n on average, and with luck as
+// bad as hardly any of the batches has, n + 4*sqrt(n), must leave a batch the samples that the disk
+// is to have of it.
 func mostBeside(disk, memory float64, batch int) float64 {
 	if disk == 0 || memory >= 1 {
 		return 1
@@ -200,8 +205,8 @@ func mostBeside(disk, memory float64, batch int) float64 {
 	return min(1, root*root/(float64(batch)*memory*(1-memory)))
 }
 
-// mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and by the latest, and
-// where all other memory leaves less for the cache than its limit.
+// mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and
+// by the latest, and where all other memory leaves less for the cache than its limit.
 func (f *forms) mayGrow(x mix) int64 {
 	there := f.leaves()
 	f.mu.Lock()
@@ -209,7 +214,8 @@ func (f *forms) mayGrow(x mix) int64 {
 	return min(x.grows, f.now.grows, there)
 }
 
-// leaves is how many bytes all other memory, and samples as they are stored, leave for packed ones and for packing.
+// leaves is how many bytes all other memory, and samples as they are stored, leave for packed ones
+// and for packing.
 func (f *forms) leaves() int64 {
 	there := f.ledger.forCache() - f.planning
 	f.mu.Lock()
@@ -223,11 +229,12 @@ const mostReplaced = 1.0 / 16
 // fewPacked is the share of the kept samples that is packed until enough was measured.
 const fewPacked = 1.0 / 32
 
-// mostTime is what an epoch with fewer samples in memory takes at most, relative to one with as many as can be: packed
-// ones may be many times larger than their files.
+// mostTime is what an epoch with fewer samples in memory takes at most, relative to one with as
+// many as can be: packed ones may be many times larger than their files.
 const mostTime = 0.97
 
-// epoch is how long an epoch takes, a sample, with a share of the dataset packed, and memory for m times the dataset.
+// epoch is how long an epoch takes, a sample, with a share of the dataset packed, and memory for m
+// times the dataset.
 func (now measured) epoch(packed, m, drawers float64) float64 {
 	kept := min(1, m-(now.larger-1)*packed)
 	return max(now.reading*(1-kept), ((1-packed)*now.encoded+packed*now.packed)/drawers)

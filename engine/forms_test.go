@@ -20,8 +20,8 @@ func packingAll(size int64) func(*Options) {
 	}
 }
 
-// TestFormsMakeTheSameBytes: of every kind of image, whole and cropped, at reduced scales too, in both colours, no byte
-// depends on the form in which a sample waited for its reader.
+// TestFormsMakeTheSameBytes: of every kind of image, whole and cropped, at reduced scales too, in
+// both colours, no byte depends on the form in which a sample waited for its reader.
 func TestFormsMakeTheSameBytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mixed")
 	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 120, Kind: gen.Mixed, Seed: 3}); err != nil {
@@ -51,7 +51,8 @@ func TestFormsMakeTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestHitsAreTheSameWherePacked: packed samples take more memory, never that of a sample that the plan keeps.
+// TestHitsAreTheSameWherePacked: packed samples take more memory, never that of a sample that the
+// plan keeps.
 func TestHitsAreTheSameWherePacked(t *testing.T) {
 	const n = 192
 	dir := written(t, n, tinyJPEG)
@@ -83,7 +84,8 @@ func TestHitsAreTheSameWherePacked(t *testing.T) {
 	}
 }
 
-// TestDamagedPackedSample: what is wrong with a packed sample is not its file's fault, which is read again.
+// TestDamagedPackedSample: what is wrong with a packed sample is not its file's fault, which is
+// read again.
 func TestDamagedPackedSample(t *testing.T) {
 	dir := jpegDir(t, 16)
 	want := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 3)
@@ -199,8 +201,8 @@ func TestWhereNothingIsPacked(t *testing.T) {
 	}
 }
 
-// TestPackedWhereMemoryIsShort: where all else takes so much that the cache cannot have its limit, packed samples take
-// nothing that the plan needs for samples as they are stored.
+// TestPackedWhereMemoryIsShort: where all else takes so much that the cache cannot have its limit,
+// packed samples take nothing that the plan needs for samples as they are stored.
 func TestPackedWhereMemoryIsShort(t *testing.T) {
 	const n, limit = 192, 96 << 20
 	dir := written(t, n, tinyJPEG)

@@ -19,9 +19,10 @@ const (
 // eviction takes the memory of batches for others, or for a cache.
 type eviction struct{ *batches }
 
-// takeFrom takes the memory of another batch, worth at most most, for b, which was refused memory when the ledger had counted
-// before returns; last of all, what loads and drawers keep for the next sample. found reports whether there was any, or
-// none is needed any more; free, whether it is free already.
+// takeFrom takes the memory of another batch, worth at most most, for b, which was refused memory
+// when the ledger had counted before returns; last of all, what loads and drawers keep for the next
+// sample. found reports whether there was any, or none is needed any more; free, whether it is free
+// already.
 func (e eviction) takeFrom(b *batch, before uint64, most worth) (found, free bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,7 +102,8 @@ func (e eviction) holds(b *batch) bool {
 	return b.refs > 0
 }
 
-// dropOldestRead drops the batch that was read longest ago and that nothing holds, except the newest of each stream.
+// dropOldestRead drops the batch that was read longest ago and that nothing holds, except the
+// newest of each stream.
 func (e eviction) dropOldestRead() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,12 +14,13 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Beside the drawers, a few workers make samples on the GPU: each takes a portion of a batch's slots, and has these made
-// at once while the drawers go on with the rest. If the batch is read on the GPU, they stay there (batch.onGPU); else
-// what comes back is copied into the slots. What the GPU does not do, or fails at, the drawers do.
+// Beside the drawers, a few workers make samples on the GPU: each takes a portion of a batch's
+// slots, and has these made at once while the drawers go on with the rest. If the batch is read on
+// the GPU, they stay there (batch.onGPU); else what comes back is copied into the slots. What the
+// GPU does not do, or fails at, the drawers do.
 //
-// Files are read as a whole for that, even if there are entry points: the kernels find out where each stretch
-// of a file's codes begins, all at once, and start anywhere only by way of that.
+// Files are read as a whole for that, even if there are entry points: the kernels find out where
+// each stretch of a file's codes begins, all at once, and start anywhere only by way of that.
 
 const (
 	mostOnDevice     = 256       // samples of a portion: the fewer there are, the more often kernels take turns with those of training
@@ -181,8 +182,9 @@ func (w *gpuWorker) takes(l *load) bool {
 }
 
 // makeOnDevice makes samples on the GPU, at once if there is room for that, and notes which. How
-// many is 0 if the GPU has no room, or decodes none of them; for nvJPEG, the error is errNoRoom then, or errUnplanned. After an
-// error, the staging buffer stays as it is until the engine ends, since a lost GPU may still use it.
+// many is 0 if the GPU has no room, or decodes none of them; for nvJPEG, the error is errNoRoom
+// then, or errUnplanned. After an error, the staging buffer stays as it is until the engine ends,
+// since a lost GPU may still use it.
 func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 	defer catch(&err)
 	all, few := w.batches, fewOnDevice
@@ -230,7 +232,8 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 	return made, nil
 }
 
-// runOnDevice makes samples as planned, in the batch's slot if that is there. The error is errNoRoom without memory for the staging buffer.
+// runOnDevice makes samples as planned, in the batch's slot if that is there. The error is
+// errNoRoom without memory for the staging buffer.
 func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made int, err error) {
 	all, b := w.batches, w.hands[0].item.b
 	if err := w.growStaging(plan.Host()); err != nil {
@@ -269,7 +272,8 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 	return made, nil
 }
 
-// holdSlot returns the memory on the GPU of the batch that a portion is of, for the caller to release; nil: it has none.
+// holdSlot returns the memory on the GPU of the batch that a portion is of, for the caller to
+// release; nil: it has none.
 func (w *gpuWorker) holdSlot() *gpu.Slot {
 	all, it := w.batches, w.hands[0].item
 	all.mu.Lock()
@@ -297,8 +301,8 @@ func release(s *gpu.Slot) {
 	}
 }
 
-// askForSamples has the GPU make samples that are in the staging buffer, which the worker does not have any more if there
-// is no answer.
+// askForSamples has the GPU make samples that are in the staging buffer, which the worker does not
+// have any more if there is no answer.
 func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, left []int, err error) {
 	all, staging := w.batches, w.staging
 	w.staging = nil
@@ -327,8 +331,8 @@ func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, 
 	return made.tensor, made.left, err
 }
 
-// planOnDevice plans the samples that the GPU decodes, as many as fit, in the batch's slot or, without one, in a tensor of
-// their own; nil: none. The rest did not fit beside them.
+// planOnDevice plans the samples that the GPU decodes, as many as fit, in the batch's slot or,
+// without one, in a tensor of their own; nil: none. The rest did not fit beside them.
 func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (plan *gpu.Plan, planned, rest []*load) {
 	all := w.batches
 	to := gpu.Tensor{Spec: w.hands[0].item.b.spec, Converter: all.catalog.Converter, Fill: all.opts.Fill, In: in}
@@ -370,8 +374,8 @@ func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (plan *gpu.Plan, plan
 	return nil, nil, rest
 }
 
-// growStaging makes the worker's staging buffer at least n bytes large. Other memory gives way only if processors cannot make
-// the samples instead. The error may be errNoRoom.
+// growStaging makes the worker's staging buffer at least n bytes large. Other memory gives way only
+// if processors cannot make the samples instead. The error may be errNoRoom.
 func (w *gpuWorker) growStaging(n int) error {
 	if w.staging != nil && len(w.staging.Bytes()) >= n {
 		return nil
@@ -399,7 +403,8 @@ func (w *gpuWorker) freeStaging() {
 	}
 }
 
-// decodingFailed ends decoding on the GPU, unless it only lacks memory at the moment, or has not answered yet.
+// decodingFailed ends decoding on the GPU, unless it only lacks memory at the moment, or has not
+// answered yet.
 func (d *device) decodingFailed(err error) {
 	switch {
 	case errors.Is(err, ErrClosed):

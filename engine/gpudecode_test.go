@@ -51,7 +51,8 @@ func (s *share) all() {
 	s.whole = true
 }
 
-// allKinds is a dataset of images of all formats and kinds, in all orientations, of which some are damaged.
+// allKinds is a dataset of images of all formats and kinds, in all orientations, of which some are
+// damaged.
 func allKinds(t *testing.T) string {
 	t.Helper()
 	dir, n, damaged := t.TempDir(), 0, 0
@@ -80,7 +81,8 @@ func allKinds(t *testing.T) string {
 	return dir
 }
 
-// TestDeviceDecodesTheSame: all kinds of files have the same bytes, and the same errors, where a GPU decodes what it can.
+// TestDeviceDecodesTheSame: all kinds of files have the same bytes, and the same errors, where a
+// GPU decodes what it can.
 func TestDeviceDecodesTheSame(t *testing.T) {
 	dir := allKinds(t)
 	for i, mode := range []resample.Mode{resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop} {
@@ -117,8 +119,8 @@ func TestDeviceDecodesTheSame(t *testing.T) {
 	}
 }
 
-// TestDeviceDecodesForTheDevice: what readers find on a GPU that has decoded is what they find in host memory, and the
-// cache counts as it does without.
+// TestDeviceDecodesForTheDevice: what readers find on a GPU that has decoded is what they find in
+// host memory, and the cache counts as it does without.
 func TestDeviceDecodesForTheDevice(t *testing.T) {
 	dir := jpegDir(t, 40)
 	change := func(o *Options) { o.BatchSize, o.CacheSize, o.CachePolicy, o.Shards = 8, 64<<20, cache.Static, 2 }
@@ -143,7 +145,8 @@ func TestDeviceDecodesForTheDevice(t *testing.T) {
 	}
 }
 
-// TestDeviceDecodesWholeFiles: JPEGs that processors read in part, since they have entry points, are read as a whole for the GPU.
+// TestDeviceDecodesWholeFiles: JPEGs that processors read in part, since they have entry points,
+// are read as a whole for the GPU.
 func TestDeviceDecodesWholeFiles(t *testing.T) {
 	dir := largeJPEGs(t, 12)
 	ds, store := madeEntries(t, dir, dataset.Storage{})
@@ -163,8 +166,8 @@ func TestDeviceDecodesWholeFiles(t *testing.T) {
 	e.Close()
 }
 
-// TestDeviceDecodingFails has every call fail, once or from some time on: no byte of any host form changes, and nothing
-// is left, or said twice.
+// TestDeviceDecodingFails has every call fail, once or from some time on: no byte of any host form
+// changes, and nothing is left, or said twice.
 func TestDeviceDecodingFails(t *testing.T) {
 	dir := jpegDir(t, 24)
 	change := func(o *Options) { o.BatchSize, o.Epochs = 8, 2 }
@@ -230,7 +233,8 @@ func TestDevicePanics(t *testing.T) {
 	}
 }
 
-// TestDeviceDecodingWithoutRoom: where slots that are in use leave no room on the GPU, processors decode.
+// TestDeviceDecodingWithoutRoom: where slots that are in use leave no room on the GPU, processors
+// decode.
 func TestDeviceDecodingWithoutRoom(t *testing.T) {
 	dir := jpegDir(t, 64)
 	g := &fakegpu.GPU{Memory: 4 << 20}
@@ -307,7 +311,8 @@ func TestDecodingAlone(t *testing.T) {
 	}
 }
 
-// TestPortion: the GPU gets as many samples as it makes in the time that the processors need for the others.
+// TestPortion: the GPU gets as many samples as it makes in the time that the processors need for
+// the others.
 func TestPortion(t *testing.T) {
 	for _, c := range []struct {
 		device, processor float64

@@ -84,8 +84,9 @@ func left(t *testing.T, e *Engine, g *gate) {
 	e.batches.wait.Wait()
 }
 
-// TestHostFormsDoNotHangWithTheGPU: whatever a GPU hangs at of a batch that it makes samples of, host forms are made by
-// processors, what it writes later goes nowhere, and what is open there stays.
+// TestHostFormsDoNotHangWithTheGPU: whatever a GPU hangs at of a batch that it makes samples of,
+// host forms are made by processors, what it writes later goes nowhere, and what is open there
+// stays.
 func TestHostFormsDoNotHangWithTheGPU(t *testing.T) {
 	dir := mixedDir(t, 40, 8)
 	want := tensors(t, start(t, dir, mixed))
@@ -135,8 +136,8 @@ func TestHostFormsDoNotHangWithTheGPU(t *testing.T) {
 	}
 }
 
-// TestAnyCallToTheGPUHangs for good: host forms and Close go on, and an Open on the GPU can be interrupted. What hung is freed in the
-// end, even if the answer is that the GPU is lost.
+// TestAnyCallToTheGPUHangs for good: host forms and Close go on, and an Open on the GPU can be
+// interrupted. What hung is freed in the end, even if the answer is that the GPU is lost.
 func TestAnyCallToTheGPUHangs(t *testing.T) {
 	dir := mixedDir(t, 20, 4)
 	want := tensors(t, start(t, dir, mixed))

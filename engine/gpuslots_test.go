@@ -27,8 +27,8 @@ func tensors(t *testing.T, e *Engine) map[Key][]byte {
 	return all
 }
 
-// TestSamplesStayOnTheGPU: what the GPU makes for readers there crosses the bus only for readers of other forms, who find
-// it without its being decoded again.
+// TestSamplesStayOnTheGPU: what the GPU makes for readers there crosses the bus only for readers of
+// other forms, who find it without its being decoded again.
 func TestSamplesStayOnTheGPU(t *testing.T) {
 	dir := jpegDir(t, 44)
 	change := func(o *Options) { o.BatchSize, o.Epochs = 8, 1 }
@@ -68,7 +68,8 @@ func TestSamplesStayOnTheGPU(t *testing.T) {
 	}
 }
 
-// anyForms opens batches in all orders, in any form, and compares their pixels. An error is passed to check.
+// anyForms opens batches in all orders, in any form, and compares their pixels. An error is passed
+// to check.
 func anyForms(t *testing.T, e *Engine, g *fakegpu.GPU, want map[Key][]byte, opens int, check func(layout.Form, error)) {
 	t.Helper()
 	keys := allKeys(e)
@@ -112,8 +113,8 @@ func anyForms(t *testing.T, e *Engine, g *fakegpu.GPU, want map[Key][]byte, open
 	wait.Wait()
 }
 
-// TestAnyFormsWithAGPU: readers of all forms, of batches that are partly made by the GPU, with room for few or many of
-// them there.
+// TestAnyFormsWithAGPU: readers of all forms, of batches that are partly made by the GPU, with room
+// for few or many of them there.
 func TestAnyFormsWithAGPU(t *testing.T) {
 	dir := allKinds(t)
 	change := func(o *Options) {
@@ -131,8 +132,8 @@ func TestAnyFormsWithAGPU(t *testing.T) {
 	}
 }
 
-// TestSheetOutlivesItsPlaceOnTheGPU: a sheet that is open, of a batch that the GPU made, stays when other batches
-// take all memory there.
+// TestSheetOutlivesItsPlaceOnTheGPU: a sheet that is open, of a batch that the GPU made, stays when
+// other batches take all memory there.
 func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
 	dir := jpegDir(t, 160)
 	g := &fakegpu.GPU{}
@@ -164,8 +165,8 @@ func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
 	}
 }
 
-// TestAnyFormsWhileTheGPUFails has calls fail in turn, once, for good, or as it does when the GPU is lost: opens on the
-// GPU may fail, none of any other form does, and no byte changes.
+// TestAnyFormsWhileTheGPUFails has calls fail in turn, once, for good, or as it does when the GPU
+// is lost: opens on the GPU may fail, none of any other form does, and no byte changes.
 func TestAnyFormsWhileTheGPUFails(t *testing.T) {
 	t.Parallel()
 	dir := mixedDir(t, 20, 4)

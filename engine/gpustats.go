@@ -24,8 +24,8 @@ type GPUStats struct {
 	Busy        float64 `json:"busy"` // share of the last moment in which a kernel ran
 }
 
-// A gpuUse asks NVML how much of a GPU is in use. Statistics do not wait long for a driver that does not
-// answer: they get the answer before.
+// A gpuUse asks NVML how much of a GPU is in use. Statistics do not wait long for a driver that
+// does not answer: they get the answer before.
 type gpuUse struct {
 	asking singleflight.Group
 	last   atomic.Pointer[affinity.Usage] // nil: there was no answer yet

@@ -11,9 +11,9 @@ import (
 // any read takes on working storage, local or remote.
 const stallAfter = time.Second
 
-// standIns is how many more loads than there may be on their way one shard may have while reads hang.
-// As many as there may be on their way hang before that is known, so fewer would keep its other
-// batches from being loaded.
+// standIns is how many more loads than there may be on their way one shard may have while reads
+// hang. As many as there may be on their way hang before that is known, so fewer would keep its
+// other batches from being loaded.
 const standIns = 6
 
 // hung knows the loads whose reads hang. Such a read cannot be cancelled, so another load stands in

@@ -8,8 +8,8 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// TestAllocatingIsNotHanging: reads that the kernel has wait while it allocates a large buffer do not count as hanging, unless
-// they go on for long after that.
+// TestAllocatingIsNotHanging: reads that the kernel has wait while it allocates a large buffer do
+// not count as hanging, unless they go on for long after that.
 func TestAllocatingIsNotHanging(t *testing.T) {
 	e := start(t, testDir(t, 8), func(o *Options) { o.PrefetchDepth = 0 })
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,8 @@ package engine
 
 import "github.com/batchfs/batchfs/pinned"
 
-// An input is a load's buffer for an encoded sample, and the part of it that the ledger has admitted.
+// An input is a load's buffer for an encoded sample, and the part of it that the ledger has
+// admitted.
 type input struct {
 	memory  *memory
 	buffer  pinned.Host
@@ -13,8 +14,8 @@ type input struct {
 	asks    amount             // what it was refused, and is to have before it reads again
 }
 
-// growFor makes the buffer n bytes long, if the ledger admits that. The error is errNoRoom if it does not; the load is to
-// give up what it has then, and to wait for what it asks for.
+// growFor makes the buffer n bytes long, if the ledger admits that. The error is errNoRoom if it
+// does not; the load is to give up what it has then, and to wait for what it asks for.
 func (in *input) growFor(b *batch, n int) ([]byte, error) {
 	will := in.buffer.Plan(n)
 	if more := will - in.charged; more > 0 {

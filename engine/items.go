@@ -29,8 +29,8 @@ func (l *load) take(b *batch) {
 	}
 }
 
-// handBack returns a slot that a GPU worker has too little memory for. It cannot wait for more while
-// it holds the samples of other slots.
+// handBack returns a slot that a GPU worker has too little memory for. It cannot wait for more
+// while it holds the samples of other slots.
 func (l *load) handBack() {
 	l.input.giveBack()
 	all := l.batches
@@ -81,8 +81,9 @@ func (it item) endWriting() {
 	}
 }
 
-// itemDone notes that an item was decoded, and where on the GPU it is alone (nil: it is in host memory), or why it could
-// not be. If a sample is bad, the batch fails only once all samples were tried, so that one open reports every bad file.
+// itemDone notes that an item was decoded, and where on the GPU it is alone (nil: it is in host
+// memory), or why it could not be. If a sample is bad, the batch fails only once all samples were
+// tried, so that one open reports every bad file.
 func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -103,15 +103,16 @@ func (k *keeper) Keep(epoch int, id int64) (keep, known bool) {
 	return p != nil && p.memory.Kept(id), p != nil || last
 }
 
-// OnDisk is Keep for the local cache. Of the last epoch it knows nothing, so that what is on the disk
-// stays there for a later mount.
+// OnDisk is Keep for the local cache. Of the last epoch it knows nothing, so that what is on the
+// disk stays there for a later mount.
 func (k *keeper) OnDisk(epoch int, id int64) (keep, known bool) {
 	p, _ := k.planOf(epoch)
 	return p != nil && p.disk.Kept(id), p != nil
 }
 
-// Packs says whether a sample that is read in an epoch is packed while it is kept in memory for the next, and in which
-// mix. What the epoch after that is to find on the disk is not, as its file is needed for that.
+// Packs says whether a sample that is read in an epoch is packed while it is kept in memory for the
+// next, and in which mix. What the epoch after that is to find on the disk is not, as its file is
+// needed for that.
 func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 	if k == nil {
 		return mix{}, false
@@ -138,8 +139,8 @@ func (k *keeper) memoryOf(epoch int) *keep.Choice {
 	return nil
 }
 
-// planOf is the plan of an epoch that is being read, nil if it has not been computed yet or no epoch
-// follows.
+// planOf is the plan of an epoch that is being read, nil if it has not been computed yet or no
+// epoch follows.
 func (k *keeper) planOf(epoch int) (p *plan, last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -21,14 +21,15 @@ const (
 // runtimeBytes is what the process takes before it makes any batch.
 const runtimeBytes = 24 << 20
 
-// A ledger accounts for all memory the daemon owns, in bytes, and admits units of work: batches, loads
-// and drawings. It is safe for concurrent use.
+// A ledger accounts for all memory the daemon owns, in bytes, and admits units of work: batches,
+// loads and drawings. It is safe for concurrent use.
 //
-// A unit is admitted before it starts, with all that it takes, and then ends without another one. This
-// is why some unit of a batch that was begun can always go on: what lasts (batches, caches, plans) leaves
-// room for one load and for one drawing; a load leaves room for one drawing; and the drawing that room is
-// left for is the largest one of the samples that are ready. A sample that takes more than that becomes
-// ready only when there is as much room, and holds nothing while it waits for that.
+// A unit is admitted before it starts, with all that it takes, and then ends without another one.
+// This is why some unit of a batch that was begun can always go on: what lasts (batches, caches,
+// plans) leaves room for one load and for one drawing; a load leaves room for one drawing; and the
+// drawing that room is left for is the largest one of the samples that are ready. A sample that
+// takes more than that becomes ready only when there is as much room, and holds nothing while it
+// waits for that.
 type ledger struct {
 	mu    sync.Mutex
 	limit int64
@@ -71,7 +72,8 @@ func (l *ledger) reserve(u use, n int64) bool {
 	return l.fits(u, n, max(l.load+l.forDrawing(), l.large))
 }
 
-// forCache is what the cache can have if all else takes as much as it did in this period or the one before.
+// forCache is what the cache can have if all else takes as much as it did in this period or the one
+// before.
 func (l *ledger) forCache() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,8 +87,8 @@ func (l *ledger) nextPeriod() {
 	l.before, l.beside = l.beside, l.sum-l.used[useCache]
 }
 
-// admitLoad charges n bytes for an encoded sample and sets room aside for drawing it, or refuses. The
-// room stays until setReady. The only load is never refused unless it is large.
+// admitLoad charges n bytes for an encoded sample and sets room aside for drawing it, or refuses.
+// The room stays until setReady. The only load is never refused unless it is large.
 func (l *ledger) admitLoad(n, drawing int64, only bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +102,8 @@ func (l *ledger) admitLoad(n, drawing int64, only bool) bool {
 	return true
 }
 
-// admitDrawing charges n bytes for drawing a sample that is ready, or refuses. The only drawing is never refused.
+// admitDrawing charges n bytes for drawing a sample that is ready, or refuses. The only drawing is
+// never refused.
 func (l *ledger) admitDrawing(n int64, only bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +125,8 @@ func (l *ledger) setReady(drawing int64) {
 	}
 }
 
-// admitLarge sets aside room for making a large sample, beside a batch of so many bytes, or refuses.
+// admitLarge sets aside room for making a large sample, beside a batch of so many bytes, or
+// refuses.
 func (l *ledger) admitLarge(batch, large int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

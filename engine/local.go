@@ -6,11 +6,12 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// local has the plan followed by a local cache that keeps single samples. After a sample was read, from wherever it
-// was, it is on the disk or not as the plan says of the next epoch.
+// local has the plan followed by a local cache that keeps single samples. After a sample was read,
+// from wherever it was, it is on the disk or not as the plan says of the next epoch.
 //
-// As in the memory cache, a sample waits for one epoch: readers of those around it leave it alone. After a start,
-// nothing is known of what is there; then what an epoch reads and the next one need not find there is removed.
+// As in the memory cache, a sample waits for one epoch: readers of those around it leave it alone.
+// After a start, nothing is known of what is there; then what an epoch reads and the next one need
+// not find there is removed.
 //
 // A nil local does nothing.
 type local struct {
@@ -24,7 +25,8 @@ type local struct {
 // epochsKnown is how many epochs are told apart.
 const epochsKnown = 255
 
-// openLocal returns nil if the dataset's local cache keeps no samples, or there is no memory to plan that.
+// openLocal returns nil if the dataset's local cache keeps no samples, or there is no memory to
+// plan that.
 func openLocal(c Budget, k *keeper, m *memory) *local {
 	n := int64(c.Dataset.Len())
 	if k == nil || !k.shares.local() {
@@ -56,7 +58,8 @@ func (l *local) load(id int64, w *load) ([]byte, dataset.Identity, bool) {
 	return l.kept.Load(w.batches.ctx, int(id), w.input.grow)
 }
 
-// settle puts a sample where the plan wants it. All of it is in data. there says whether it is on the disk.
+// settle puts a sample where the plan wants it. All of it is in data. there says whether it is on
+// the disk.
 func (l *local) settle(a aim, epoch int, id int64, seen dataset.Identity, data []byte, there bool) {
 	if !a.known {
 		return
@@ -69,7 +72,8 @@ func (l *local) settle(a aim, epoch int, id int64, seen dataset.Identity, data [
 	}
 }
 
-// mark notes where a sample waits after an epoch has read it. It says whether it waited for no other epoch.
+// mark notes where a sample waits after an epoch has read it. It says whether it waited for no
+// other epoch.
 func (l *local) mark(epoch int, id int64, disk bool) (mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

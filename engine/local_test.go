@@ -115,7 +115,8 @@ func (d *farDataset) list(t *testing.T, names ...string) {
 	d.open(t, 0).Close()
 }
 
-// engine starts an engine with room for a share of the samples in memory. No batch is made before it is read.
+// engine starts an engine with room for a share of the samples in memory. No batch is made before
+// it is read.
 func (d *farDataset) engine(t *testing.T, ds *dataset.Dataset, memory float64, change ...func(*Options)) *Engine {
 	t.Helper()
 	o := testOptions()
@@ -174,7 +175,8 @@ func epochStats(e *Engine, epoch int) EpochStats {
 	return all[slices.IndexFunc(all, func(s EpochStats) bool { return s.Epoch == epoch })]
 }
 
-// checkEpoch compares what was counted of an epoch, which has just been read, with what its keeper plans.
+// checkEpoch compares what was counted of an epoch, which has just been read, with what its keeper
+// plans.
 func (d *farDataset) checkEpoch(t *testing.T, what string, e *Engine, epoch int, fetched []int64) {
 	t.Helper()
 	s, size := epochStats(e, epoch), float64(e.opts.BatchSize)
@@ -203,8 +205,8 @@ func (d *farDataset) checkEpoch(t *testing.T, what string, e *Engine, epoch int,
 	}
 }
 
-// TestLocalHitsAreTheSameForEachBatch: from the second epoch on, every batch finds as many samples in memory, on the
-// disk and in the store as any other, and shows the same pixels.
+// TestLocalHitsAreTheSameForEachBatch: from the second epoch on, every batch finds as many samples
+// in memory, on the disk and in the store as any other, and shows the same pixels.
 func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
 	for _, c := range []struct {
 		memory, disk float64
@@ -230,9 +232,9 @@ func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
 	}
 }
 
-// TestPackedBesideALocalCache: memory packs what it keeps of samples in a store, and yet every batch finds as many samples
-// in memory and on the disk as any other, and shows the same pixels. Where the disk keeps all that memory does not, nothing
-// is packed.
+// TestPackedBesideALocalCache: memory packs what it keeps of samples in a store, and yet every
+// batch finds as many samples in memory and on the disk as any other, and shows the same pixels.
+// Where the disk keeps all that memory does not, nothing is packed.
 func TestPackedBesideALocalCache(t *testing.T) {
 	for _, c := range []struct {
 		memory, disk float64
@@ -277,8 +279,9 @@ func TestPackedBesideALocalCache(t *testing.T) {
 	}
 }
 
-// TestPackedOnDisk: a disk with room for more than all files keeps samples packed as well, as many as there is room for, and
-// batches show the same pixels of them: of crops, after a restart, and after all that is on the disk was damaged.
+// TestPackedOnDisk: a disk with room for more than all files keeps samples packed as well, as many
+// as there is room for, and batches show the same pixels of them: of crops, after a restart, and
+// after all that is on the disk was damaged.
 func TestPackedOnDisk(t *testing.T) {
 	for _, c := range []struct{ memory, disk, least float64 }{{0, 4, 1}, {0.25, 4, 1}, {0, 2, 0.2}} {
 		what := fmt.Sprintf("%v in memory, %v on disk", c.memory, c.disk)
@@ -334,8 +337,9 @@ func TestPackedOnDisk(t *testing.T) {
 	}
 }
 
-// TestLocalHitsOfLists: a dataset that a list names twice is in the local cache as if it were two. What a list names that is on
-// this machine leaves the room to the rest, of which every batch finds equally many there.
+// TestLocalHitsOfLists: a dataset that a list names twice is in the local cache as if it were two.
+// What a list names that is on this machine leaves the room to the rest, of which every batch finds
+// equally many there.
 func TestLocalHitsOfLists(t *testing.T) {
 	for _, other := range []string{"s3://data/d", evenDir(t, farSamples/2, farSide)} {
 		d := newFar(t)
@@ -357,8 +361,8 @@ func TestLocalHitsOfLists(t *testing.T) {
 	}
 }
 
-// TestLocalCacheAcrossRestarts: a mount that goes on where another one ended finds as much on the disk, and one that
-// starts elsewhere does so after an epoch.
+// TestLocalCacheAcrossRestarts: a mount that goes on where another one ended finds as much on the
+// disk, and one that starts elsewhere does so after an epoch.
 func TestLocalCacheAcrossRestarts(t *testing.T) {
 	d := newFar(t)
 	ds := d.open(t, 0.5)
@@ -426,7 +430,8 @@ func TestLocalCacheOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestSamplesWaitForOneEpoch: a reader leaves samples on the disk alone that wait for readers of the epochs around its own.
+// TestSamplesWaitForOneEpoch: a reader leaves samples on the disk alone that wait for readers of
+// the epochs around its own.
 func TestSamplesWaitForOneEpoch(t *testing.T) {
 	for _, c := range []struct {
 		waits, reads int // epochs; waits is below 0 if it is not known

@@ -43,9 +43,9 @@ func (d *farDataset) age(t *testing.T) {
 	}
 }
 
-// TestMountsShareTheLocalCache: mounts of different shards, which keep different samples, each get their share of the
-// room. Soon after one has come or gone, every batch of every mount finds equally many samples on the disk again, and
-// at no time do they take more than there is room for.
+// TestMountsShareTheLocalCache: mounts of different shards, which keep different samples, each get
+// their share of the room. Soon after one has come or gone, every batch of every mount finds
+// equally many samples on the disk again, and at no time do they take more than there is room for.
 func TestMountsShareTheLocalCache(t *testing.T) {
 	const room = 0.3 // for all
 	for _, n := range []int{2, 4} {

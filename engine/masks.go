@@ -15,16 +15,19 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Masks are made as images are: a load reads the mask of a slot's sample, and a drawer makes its elements. A batch of
-// masks is one of its own, with Key.Part; a form that has images and masks is made of both, one after the other.
-// What is decided of an image, as its crop, is decided of its mask by the index of the images, so a batch of masks reads
-// no image. Caches in memory, packed forms and GPUs do not concern masks; the memory that they take is accounted as that of images.
+// Masks are made as images are: a load reads the mask of a slot's sample, and a drawer makes its
+// elements. A batch of masks is one of its own, with Key.Part; a form that has images and masks is
+// made of both, one after the other. What is decided of an image, as its crop, is decided of its
+// mask by the index of the images, so a batch of masks reads no image. Caches in memory, packed
+// forms and GPUs do not concern masks; the memory that they take is accounted as that of images.
 //
-// Where bad samples are replaced or zeroed, a sample is bad in all of its batches if its image or its mask is. Each batch finds that
-// out for itself, by making the other half of each sample, too, and throwing it away; but not of those that were made before
-// from the same file, which proven knows.
+// Where bad samples are replaced or zeroed, a sample is bad in all of its batches if its image or
+// its mask is. Each batch finds that out for itself, by making the other half of each sample, too,
+// and throwing it away; but not of those that were made before from the same file, which proven
+// knows.
 //
-// Where bad samples fail, each batch fails for what it shows, and for what the index has against either half.
+// Where bad samples fail, each batch fails for what it shows, and for what the index has against
+// either half.
 
 // badParts are the bad ones among images, and among masks.
 type badParts struct {
@@ -110,8 +113,8 @@ func (p *badParts) checkIn(part Part, id int64) (err error) {
 	return err
 }
 
-// indexedMask returns what is wrong with the annotations of a sample, or what the index has against its mask; it counts for
-// all batches of that sample.
+// indexedMask returns what is wrong with the annotations of a sample, or what the index has against
+// its mask; it counts for all batches of that sample.
 func (p *badParts) indexedMask(id int64) error {
 	if p.condemned[id] != "" {
 		return p.check(id)
@@ -142,8 +145,8 @@ func (p *badParts) indexedMask(id int64) error {
 	return nil
 }
 
-// proven are images and masks that were made without a fault: by sample, in which epoch, plus 1, or in any. It is kept only where
-// a fault of either counts for both.
+// proven are images and masks that were made without a fault: by sample, in which epoch, plus 1, or
+// in any. It is kept only where a fault of either counts for both.
 type proven struct {
 	mu    sync.Mutex
 	in    [2][]uint32 // by Part
@@ -190,7 +193,8 @@ func (it item) hasOther() bool {
 // A maskLoad is a load of a sample that has a mask.
 type maskLoad struct{ *load }
 
-// otherHalf makes the other half of a sample of which one was made: in its place, or just to find out whether it is bad.
+// otherHalf makes the other half of a sample of which one was made: in its place, or just to find
+// out whether it is bad.
 func (l maskLoad) otherHalf() error {
 	all, first := l.batches, l.sample
 	if !l.item.hasOther() {

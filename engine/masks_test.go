@@ -176,8 +176,8 @@ func sameValues(t testing.TB, e *Engine, n int, k Key, wide bool) {
 	}
 }
 
-// TestMasks: in every mode, the masks of a batch show what its images do, in every slot, with the ignore index
-// beside them; and the images are the same as without masks.
+// TestMasks: in every mode, the masks of a batch show what its images do, in every slot, with the
+// ignore index beside them; and the images are the same as without masks.
 func TestMasks(t *testing.T) {
 	const n = 23
 	dir, masks := maskDirs(t, n)
@@ -305,8 +305,8 @@ func damageMask(t testing.TB, path string) {
 	}
 }
 
-// TestBadMasksFail: under fail, a bad mask is an error of the masks alone that names its file, until it is repaired, whatever
-// was read before; and so is a bad image of the images.
+// TestBadMasksFail: under fail, a bad mask is an error of the masks alone that names its file,
+// until it is repaired, whatever was read before; and so is a bad image of the images.
 func TestBadMasksFail(t *testing.T) {
 	const n = 16
 	for name, spoil := range maskFaults {
@@ -335,8 +335,8 @@ func TestBadMasksFail(t *testing.T) {
 	}
 }
 
-// TestBadPartsAgree: where bad samples are replaced or zeroed, images, masks and the description agree on which samples they
-// show, whichever is read first.
+// TestBadPartsAgree: where bad samples are replaced or zeroed, images, masks and the description
+// agree on which samples they show, whichever is read first.
 func TestBadPartsAgree(t *testing.T) {
 	const n = 16
 	for name, spoil := range maskFaults {
@@ -450,8 +450,8 @@ func TestRepairedMask(t *testing.T) {
 	}
 }
 
-// TestOrientedMasks: a mask of the stored size is turned with its image, one of the upright size is not; and where the
-// image is shown as it is stored, the other way round.
+// TestOrientedMasks: a mask of the stored size is turned with its image, one of the upright size is
+// not; and where the image is shown as it is stored, the other way round.
 func TestOrientedMasks(t *testing.T) {
 	const h, w = 7, 11
 	dir := t.TempDir()
@@ -559,7 +559,8 @@ func arraysOf(t testing.TB, file []byte) map[string][]byte {
 	return all
 }
 
-// TestMasksBesideImages: a file that has both has the bytes of either form, and the labels and ids of what stands in for bad ones.
+// TestMasksBesideImages: a file that has both has the bytes of either form, and the labels and ids
+// of what stands in for bad ones.
 func TestMasksBesideImages(t *testing.T) {
 	const n = 16
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
@@ -648,8 +649,8 @@ func TestBadAnnotations(t *testing.T) {
 	}
 }
 
-// TestMasksBesideAGPU: where a GPU decodes all images that it can, images and masks are those that there are without, and so is what
-// becomes of bad ones.
+// TestMasksBesideAGPU: where a GPU decodes all images that it can, images and masks are those that
+// there are without, and so is what becomes of bad ones.
 func TestMasksBesideAGPU(t *testing.T) {
 	dir := allKinds(t)
 	ds := openDataset(t, dir)

@@ -45,7 +45,8 @@ func (m *trial) in() error {
 	return fault()
 }
 
-// trialLoader calls in for samples of batch 0 of shard 0: before they are read, or before they are drawn.
+// trialLoader calls in for samples of batch 0 of shard 0: before they are read, or before they are
+// drawn.
 type trialLoader struct {
 	loader
 	m       *trial
@@ -71,8 +72,9 @@ func (l trialLoader) Judge(id int64, data []byte) (decode.Header, int, int, erro
 	return l.loader.Judge(id, data)
 }
 
-// TestFaultMatrix: whatever happens to a unit of work ends the open that waits for it at most, and only as the table says.
-// Meanwhile another shard is served; afterwards the same batch is, and in the end nothing is charged.
+// TestFaultMatrix: whatever happens to a unit of work ends the open that waits for it at most, and
+// only as the table says. Meanwhile another shard is served; afterwards the same batch is, and in
+// the end nothing is charged.
 func TestFaultMatrix(t *testing.T) {
 	dir := jpegDir(t, 16)
 	shards := func(o *Options) { o.Shards, o.PrefetchDepth, o.Epochs = 2, 0, 1 }
@@ -164,7 +166,8 @@ func TestFaultMatrix(t *testing.T) {
 	}
 }
 
-// TestFaultsOfCopies: what happens to a copy ends the opens of that form alone, and the next one makes it again.
+// TestFaultsOfCopies: what happens to a copy ends the opens of that form alone, and the next one
+// makes it again.
 func TestFaultsOfCopies(t *testing.T) {
 	dir := jpegDir(t, 8)
 	reference := start(t, dir)

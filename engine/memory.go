@@ -61,8 +61,8 @@ func (m *memory) close() {
 	m.store.Close()
 }
 
-// allocations records when large buffers are allocated. While the kernel maps and locks one, reads on other threads wait, too,
-// and that is not the storage's fault.
+// allocations records when large buffers are allocated. While the kernel maps and locks one, reads
+// on other threads wait, too, and that is not the storage's fault.
 type allocations struct {
 	began   time.Time // times count from here
 	running atomic.Int32
@@ -146,8 +146,8 @@ func (m *memory) fits(b *batch, n int64) error {
 	return fmt.Errorf("%w: it takes %d bytes while it is decoded, and the memory limit leaves %d beside its batch", ErrNoMemory, n, max(0, room))
 }
 
-// grow makes a buffer that was admitted n bytes long. If the kernel refuses, everything idle is given back and the kernel
-// is asked once more.
+// grow makes a buffer that was admitted n bytes long. If the kernel refuses, everything idle is
+// given back and the kernel is asked once more.
 func (m *memory) grow(buf *pinned.Host, n int) ([]byte, error) {
 	p, err := allocate(&m.allocations, func() ([]byte, error) { return buf.Grow(n) })
 	if err != nil && m.giveBackIdle() {
@@ -159,10 +159,11 @@ func (m *memory) grow(buf *pinned.Host, n int) ([]byte, error) {
 	return p, nil
 }
 
-// reclaim frees some memory for a batch that was refused n bytes when the ledger had counted
-// before returns. It returns false if nothing may give way, or what does is not free yet. Idle
-// memory, batches that were read and unpacked pages give way to any batch; plans being computed, the cache and
-// prefetched batches only to a batch that an Open waits for. What an Open waits for gives way to nothing.
+// reclaim frees some memory for a batch that was refused n bytes when the ledger had counted before
+// returns. It returns false if nothing may give way, or what does is not free yet. Idle memory,
+// batches that were read and unpacked pages give way to any batch; plans being computed, the cache
+// and prefetched batches only to a batch that an Open waits for. What an Open waits for gives way
+// to nothing.
 func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pool.Trim() > 0 || m.ledger.returns() != before {
 		return true
@@ -243,9 +244,9 @@ func (m *memory) warnUnlocked() {
 	}
 }
 
-// cacheBudget lets a cache, of samples or of unpacked pages, draw on memory. Batches that were read and are kept for a late
-// reader give way to it, because a plan relies on its memory. Unpacked pages give way to samples, too. A cache asks under
-// its lock.
+// cacheBudget lets a cache, of samples or of unpacked pages, draw on memory. Batches that were read
+// and are kept for a late reader give way to it, because a plan relies on its memory. Unpacked
+// pages give way to samples, too. A cache asks under its lock.
 type cacheBudget struct {
 	*memory
 	use use

@@ -6,9 +6,11 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// With Options.NVJPEG, the file alone decides which decoder makes a sample's pixels, as they differ: nvJPEG, at full size, unless decode.Ordinary
-// or nvJPEG itself says no, the sample is reduced too much, or its pixels are too many. All workers use the GPU then, and no speed is
-// measured. A failure of the GPU, or no room there, is an error of the batch, not a reason to use a processor.
+// With Options.NVJPEG, the file alone decides which decoder makes a sample's pixels, as they
+// differ: nvJPEG, at full size, unless decode.Ordinary or nvJPEG itself says no, the sample is
+// reduced too much, or its pixels are too many. All workers use the GPU then, and no speed is
+// measured. A failure of the GPU, or no room there, is an error of the batch, not a reason to use a
+// processor.
 
 const (
 	leastForNVJPEG = 8 // samples of a portion, where a batch has so many: the engine of a GPU decodes about as many at once
@@ -49,8 +51,8 @@ func (l *load) drawOne() error {
 	return l.drawAgain()
 }
 
-// prepareToDraw plans the sample of a GPU worker's load for a drawer, and reads it again if it has to
-// wait for memory. Other loads plan when they fetch.
+// prepareToDraw plans the sample of a GPU worker's load for a drawer, and reads it again if it has
+// to wait for memory. Other loads plan when they fetch.
 func (l *load) prepareToDraw() error {
 	if l.gpu == nil {
 		return nil

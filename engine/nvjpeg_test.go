@@ -38,7 +38,8 @@ func byNVJPEG(t *testing.T, dir string, g *fakegpu.GPU, change ...func(*Options)
 	})...)
 }
 
-// TestNVJPEGPixels: samples that nvJPEG decodes have its pixels, all others those of processors, whose errors are the errors of both.
+// TestNVJPEGPixels: samples that nvJPEG decodes have its pixels, all others those of processors,
+// whose errors are the errors of both.
 func TestNVJPEGPixels(t *testing.T) {
 	dir := allKinds(t)
 	change := func(o *Options) {
@@ -77,7 +78,8 @@ func TestNVJPEGPixels(t *testing.T) {
 	}
 }
 
-// TestNVJPEGIsTheSame: the bytes depend neither on the number of workers, nor on memory, the cache, the form or what was read before.
+// TestNVJPEGIsTheSame: the bytes depend neither on the number of workers, nor on memory, the cache,
+// the form or what was read before.
 func TestNVJPEGIsTheSame(t *testing.T) {
 	dir := allKinds(t)
 	for i, mode := range []resample.Mode{resample.RandomResizedCrop, resample.NotLarger} {
@@ -117,8 +119,9 @@ func TestNVJPEGIsTheSame(t *testing.T) {
 	}
 }
 
-// TestNVJPEGFails has every call fail, once or from some time on: an open fails, or has the bytes it always has, and once the GPU works
-// again, so does the batch. Nothing is left of what was charged.
+// TestNVJPEGFails has every call fail, once or from some time on: an open fails, or has the bytes
+// it always has, and once the GPU works again, so does the batch. Nothing is left of what was
+// charged.
 func TestNVJPEGFails(t *testing.T) {
 	dir := jpegDir(t, 6)
 	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = 3, 1, 0 }
@@ -181,7 +184,8 @@ func TestNVJPEGStandsIn(t *testing.T) {
 	}
 }
 
-// TestNVJPEGDecodesAtFullSize: nvJPEG decodes all of an image, however far it is reduced, and leaves what is reduced too far.
+// TestNVJPEGDecodesAtFullSize: nvJPEG decodes all of an image, however far it is reduced, and
+// leaves what is reduced too far.
 func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 	dir := jpegDir(t, 8)
 	small := func(o *Options) {
@@ -223,8 +227,9 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 	}
 }
 
-// TestNVJPEGHangs: while a call hangs, opens fail without another call, whose memory would be gone as well; samples that
-// processors decode are served. Once the call has returned, all bytes are those they always are.
+// TestNVJPEGHangs: while a call hangs, opens fail without another call, whose memory would be gone
+// as well; samples that processors decode are served. Once the call has returned, all bytes are
+// those they always are.
 func TestNVJPEGHangs(t *testing.T) {
 	dir := mixedDir(t, 8, 4)
 	change := func(o *Options) {

@@ -48,10 +48,11 @@ type Options struct {
 	Entries       *entries.Store // entry points of the dataset's JPEGs, used and added; nil: none. It must outlive the engine
 	VerifyReads   bool           // use entry points only if a file's bytes are those they were made from
 	Device        *gpu.Device    // the GPU that batches are put on; nil: none. It must outlive the engine
-	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors. With NVJPEG, it and Entries are
-	// without effect.
+	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors.
+	// With NVJPEG, it and Entries are without effect.
 	DecodeOnDevice bool
-	// Remedy says what a user can do about an error of Open that is not the fault of a file; nil: the log says nothing of it.
+	// Remedy says what a user can do about an error of Open that is not the fault of a file; nil:
+	// the log says nothing of it.
 	Remedy func(error) string
 	Logger *slog.Logger
 }

@@ -14,7 +14,8 @@ func openPages(c Budget, m *memory) *pages.Cache {
 		return nil
 	}
 	opened, err := pages.New(pages.Options{
-		// The account has the last word. Where little is left, some pages are worth more than prefetched batches.
+		// The account has the last word. Where little is left, some pages are worth more than
+		// prefetched batches.
 		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.Pages.Packed, Budget: cacheBudget{m, usePages},
 		// In order and in windows, all samples of a page are read soon after one another.
 		Once: !c.Options.Shuffle || c.Options.Window > 0,
@@ -27,8 +28,8 @@ func openPages(c Budget, m *memory) *pages.Cache {
 	return opened
 }
 
-// pageNeeds is the memory of the pages that are read again before an epoch is done with them, in the order that the options
-// say, or with windows of so many blocks instead.
+// pageNeeds is the memory of the pages that are read again before an epoch is done with them, in
+// the order that the options say, or with windows of so many blocks instead.
 func (c Budget) pageNeeds() int64 { return c.pageNeedsIn(c.Options.Window) }
 
 func (c Budget) pageNeedsIn(window int) int64 {
@@ -55,7 +56,8 @@ func (c Budget) pageMemory() int64 {
 	return max(0, spare)
 }
 
-// Repeats say how often compressed pages, which several samples are read from, are read in an epoch.
+// Repeats say how often compressed pages, which several samples are read from, are read in an
+// epoch.
 type Repeats struct {
 	Factor float64 // bytes read to bytes stored, about and at most; 1: each page is read once
 	Needs  int64   // bytes of memory for that to be 1

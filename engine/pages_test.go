@@ -18,7 +18,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// Photos are 8 MB of pixels that do not get smaller, in several files of several compressed pages each.
+// Photos are 8 MB of pixels that do not get smaller, in several files of several compressed pages
+// each.
 const (
 	photos     = 240
 	photoSide  = 105
@@ -30,7 +31,8 @@ func photo(i int) []byte {
 	return append(fmt.Appendf(nil, "P6\n%d %d\n255\n", photoSide, photoSide), picture(i, photoSide, photoSide)...)
 }
 
-// pagedDatasets are directories with the same photos, by what they are stored in, and how many bytes they take there.
+// pagedDatasets are directories with the same photos, by what they are stored in, and how many
+// bytes they take there.
 func pagedDatasets(t *testing.T) (dirs map[string]string, stored map[string]int64) {
 	t.Helper()
 	dirs, stored = map[string]string{}, map[string]int64{}
@@ -51,7 +53,8 @@ func pagedDatasets(t *testing.T) (dirs map[string]string, stored map[string]int6
 	return dirs, stored
 }
 
-// writePages writes the photos of a file of Parquet: two row groups, of two pages of ten photos each.
+// writePages writes the photos of a file of Parquet: two row groups, of two pages of ten photos
+// each.
 func writePages(path string, first int) error {
 	type row struct {
 		Image struct {
@@ -160,8 +163,8 @@ func nothingLeft(t *testing.T, e *Engine) {
 	}
 }
 
-// TestPagesAreReadOnce: an epoch reads each compressed page once, in order, in windows, and in a full shuffle for which there is
-// memory; the batches are those of the same samples in files.
+// TestPagesAreReadOnce: an epoch reads each compressed page once, in order, in windows, and in a
+// full shuffle for which there is memory; the batches are those of the same samples in files.
 func TestPagesAreReadOnce(t *testing.T) {
 	plain := plainPhotos(t)
 	dirs, stored := pagedDatasets(t)
@@ -205,8 +208,8 @@ func TestPagesAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestPagesGiveWay: with hardly any memory for pages, and with none, the batches are the same, the limit holds and nothing waits for
-// ever. The mount foretells that pages are read again.
+// TestPagesGiveWay: with hardly any memory for pages, and with none, the batches are the same, the
+// limit holds and nothing waits for ever. The mount foretells that pages are read again.
 func TestPagesGiveWay(t *testing.T) {
 	plain := plainPhotos(t)
 	dirs, stored := pagedDatasets(t)
@@ -245,7 +248,8 @@ func TestPagesGiveWay(t *testing.T) {
 	}
 }
 
-// TestAWindowThatFits: where memory is too short for a full shuffle, the window that is proposed reads each page once.
+// TestAWindowThatFits: where memory is too short for a full shuffle, the window that is proposed
+// reads each page once.
 func TestAWindowThatFits(t *testing.T) {
 	dirs, stored := pagedDatasets(t)
 	proposed, step := 0, int64(2)
@@ -275,8 +279,8 @@ func TestAWindowThatFits(t *testing.T) {
 	}
 }
 
-// TestDeflatedMembersAreKept: what only one sample is in is kept for the next epoch, as far as there is memory, also without
-// a cache.
+// TestDeflatedMembersAreKept: what only one sample is in is kept for the next epoch, as far as
+// there is memory, also without a cache.
 func TestDeflatedMembersAreKept(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, "photos.zip"))

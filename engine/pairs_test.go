@@ -40,8 +40,9 @@ func outcome(t *testing.T, e *Engine) (all []string) {
 	return all
 }
 
-// TestPairsMakeTheSameBytes: of whole images and of crops, in their batches' own memory and through scratch memory,
-// and at a reduced scale, also where some files are damaged or gone, under every policy.
+// TestPairsMakeTheSameBytes: of whole images and of crops, in their batches' own memory and through
+// scratch memory, and at a reduced scale, also where some files are damaged or gone, under every
+// policy.
 func TestPairsMakeTheSameBytes(t *testing.T) {
 	const n = 14
 	files := os.DirFS(jpegDir(t, n))

@@ -88,8 +88,8 @@ func bytesIn(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// madeEntries makes the entry points of the JPEGs in a directory, and opens them with a dataset that is read
-// in a certain way.
+// madeEntries makes the entry points of the JPEGs in a directory, and opens them with a dataset
+// that is read in a certain way.
 func madeEntries(t *testing.T, dir string, how dataset.Storage) (*dataset.Dataset, *entries.Store) {
 	t.Helper()
 	cacheDir := filepath.Join(t.TempDir(), "cache")
@@ -118,9 +118,9 @@ func madeEntries(t *testing.T, dir string, how dataset.Storage) (*dataset.Datase
 // inPart makes crops whose JPEGs are decoded at full size.
 func inPart(o *Options) { o.FullJPEGs, o.BatchSize, o.Epochs, o.PrefetchDepth = true, 1, 4, 0 }
 
-// TestPartsOfJPEGs: of a large JPEG with entry points, only what a crop needs is read. The bytes are the same,
-// whether directly read or not, kept by the cache or not, and at reduced scales. All is read where reads are
-// verified.
+// TestPartsOfJPEGs: of a large JPEG with entry points, only what a crop needs is read. The bytes
+// are the same, whether directly read or not, kept by the cache or not, and at reduced scales. All
+// is read where reads are verified.
 func TestPartsOfJPEGs(t *testing.T) {
 	const n = 12
 	dir := largeJPEGs(t, n)
@@ -186,8 +186,9 @@ func verdicts(t *testing.T, e *Engine) (out []string) {
 	return out
 }
 
-// TestDamageInAPart: damage that is decoded leads to the same verdict as without entry points, after all of the
-// file was read. Damage that is not read changes no pixel. What replaces a bad file is always the same.
+// TestDamageInAPart: damage that is decoded leads to the same verdict as without entry points,
+// after all of the file was read. Damage that is not read changes no pixel. What replaces a bad
+// file is always the same.
 func TestDamageInAPart(t *testing.T) {
 	const n = 8
 	dir := largeJPEGs(t, n)

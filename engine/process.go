@@ -19,13 +19,14 @@ import (
 // LimitHeap bounds the garbage on the Go heap of a process that runs an engine. Batches do not live
 // there, but the index does; collecting only at twice its size would double it.
 func LimitHeap(ds *dataset.Dataset, limit int64) {
-	// For requests, scratch memory of Go's own decoders, and documents. Below least, the
-	// collector would run all the time. Each request to a store leaves garbage, which would fill all of most.
+	// For requests, scratch memory of Go's own decoders, and documents. Below least, the collector
+	// would run all the time. Each request to a store leaves garbage, which would fill all of most.
 	const least, most = 24 << 20, 96 << 20
 	index, rest := ds.MemoryBytes(), min(max(limit/4, least), most)
 	if ds.Remote {
 		rest = least
-		// There is little else on the heap. On one CPU, 2,170 images a second were read instead of 2,070.
+		// There is little else on the heap. On one CPU, 2,170 images a second were read instead of
+		// 2,070.
 		debug.SetGCPercent(400)
 	}
 	debug.SetMemoryLimit(min(math.MaxInt64/2, index+index/8+rest))

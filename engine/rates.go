@@ -55,7 +55,8 @@ const (
 	guessedSize   = 1.2 // of a packed sample, as a multiple of the encoded
 	guessedTime   = 0.5 // of drawing it, and of packing it, as a multiple of the time that drawing an encoded one takes
 
-	// Storage that drawers wait for less than this share of their time can do more than was asked of it.
+	// Storage that drawers wait for less than this share of their time can do more than was asked
+	// of it.
 	littleWaiting = 0.05
 )
 
@@ -106,8 +107,9 @@ func (r *rates) wasRead() {
 // mostSlower is how much longer drawing may take because samples are packed.
 const mostSlower = 0.25
 
-// affords says whether one more sample may be packed: in time that drawers wait for storage anyway, or that makes drawing
-// at most mostSlower longer than it takes with encoded samples. These may have entry points, which packing does not use.
+// affords says whether one more sample may be packed: in time that drawers wait for storage anyway,
+// or that makes drawing at most mostSlower longer than it takes with encoded samples. These may
+// have entry points, which packing does not use.
 func (r *rates) affords() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +143,8 @@ type measured struct {
 	guessed         bool    // some of the rest is
 }
 
-// measure sums up what was measured, and may forget half of it. Some drawers did the work, and reads may be free, of time.
+// measure sums up what was measured, and may forget half of it. Some drawers did the work, and
+// reads may be free, of time.
 func (r *rates) measure(drawers float64, free, forget bool) (m measured) {
 	m.larger = r.larger()
 	r.mu.Lock()
@@ -172,8 +175,9 @@ func (r *rates) measure(drawers float64, free, forget bool) (m measured) {
 	return m
 }
 
-// forget forgets half of what was measured, so that what is measured from now on counts for more. What is not done any
-// more is not known any more in the end, and tried again; only decoding remains known, without which nothing is.
+// forget forgets half of what was measured, so that what is measured from now on counts for more.
+// What is not done any more is not known any more in the end, and tried again; only decoding
+// remains known, without which nothing is.
 func (r *rates) forget() {
 	for i := range r.drawn {
 		if c := &r.drawn[i]; i != int(decoding) || c.n >= 2*leastMeasured {

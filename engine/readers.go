@@ -52,9 +52,9 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	return b, err
 }
 
-// holdCopy returns a batch, which the caller holds until then, in another form. Concurrent callers share
-// one copy; interrupting one of them does not end it for the others. The error is errGone if the batch
-// is not there any more.
+// holdCopy returns a batch, which the caller holds until then, in another form. Concurrent callers
+// share one copy; interrupting one of them does not end it for the others. The error is errGone if
+// the batch is not there any more.
 func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
 	c, isReady, err := r.joinCopy(b, form)
 	if err != nil || isReady {
@@ -93,8 +93,8 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 	}
 }
 
-// memoryWaitLeft is how much longer an Open that began at began may wait for memory. That begins anew when what holds the
-// memory need not wait for a store any more.
+// memoryWaitLeft is how much longer an Open that began at began may wait for memory. That begins
+// anew when what holds the memory need not wait for a store any more.
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	r.mu.Lock()
 	since, held := r.schedule.refusedSince(b), time.Duration(math.MaxInt64)

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// room is where loads wait for memory. A load that the ledger refuses some gives up what it has, and waits until it is
-// admitted with all that it asked for. Those that ask for no more than the room that is left for one are admitted in any
-// order, and sooner or later, as others end. Of the others, the one for the most important batch is. While it waits, no less
-// important batch is begun; those that were are completed, and give back what it waits for.
+// room is where loads wait for memory. A load that the ledger refuses some gives up what it has,
+// and waits until it is admitted with all that it asked for. Those that ask for no more than the
+// room that is left for one are admitted in any order, and sooner or later, as others end. Of the
+// others, the one for the most important batch is. While it waits, no less important batch is
+// begun; those that were are completed, and give back what it waits for.
 //
 // The lock of the batches guards it.
 type room struct {
@@ -26,8 +27,8 @@ type amount struct {
 	drawing int64 // while its pixels are made, beside its batch; 0: not known yet
 }
 
-// await waits until a load has the memory it asked for. It returns an error if the sample is no longer wanted, or can
-// never have as much.
+// await waits until a load has the memory it asked for. It returns an error if the sample is no
+// longer wanted, or can never have as much.
 func (r *room) await(l *load) error {
 	l.input.giveBack()
 	b, ledger := l.item.b, r.memory.ledger
@@ -118,7 +119,8 @@ func (r *room) admit(l *load, only bool) bool {
 	return true
 }
 
-// makeReady leaves room for drawing the sample that a load has read. The error is errNoRoom if there is too little.
+// makeReady leaves room for drawing the sample that a load has read. The error is errNoRoom if
+// there is too little.
 func (r *room) makeReady(l *load) error {
 	n, ledger := l.sample.needs, r.memory.ledger
 	if err := r.memory.fits(l.item.b, l.input.charged+n); err != nil || n <= max(ledger.drawing, l.room) {

@@ -56,9 +56,10 @@ func sizesDir(t *testing.T) string {
 	return dir
 }
 
-// TestAnyLimit: under any memory limit that a batch fits, with any number of readers who each hold one batch, while the
-// limit is lowered and raised and readers give up, every batch is served with its bytes, the limit is kept, and in the end
-// nothing is charged. In the bubble, a deadlock is a memory wait that passes at once.
+// TestAnyLimit: under any memory limit that a batch fits, with any number of readers who each hold
+// one batch, while the limit is lowered and raised and readers give up, every batch is served with
+// its bytes, the limit is kept, and in the end nothing is charged. In the bubble, a deadlock is a
+// memory wait that passes at once.
 func TestAnyLimit(t *testing.T) {
 	dir := sizesDir(t)
 	anyLimit(t, dir, tensorForms, func(*Options) {})
@@ -201,8 +202,8 @@ func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, forms []layout.
 	}
 }
 
-// TestCopyWaitsWithNothingHeld: an open that waits for the memory of a copy does not hold the batch, which may give way to
-// others meanwhile. The open starts again then.
+// TestCopyWaitsWithNothingHeld: an open that waits for the memory of a copy does not hold the
+// batch, which may give way to others meanwhile. The open starts again then.
 func TestCopyWaitsWithNothingHeld(t *testing.T) {
 	const n = 64
 	for _, gone := range []bool{false, true} {
@@ -243,8 +244,9 @@ func TestCopyWaitsWithNothingHeld(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAReader: a reader's batches take memory for those made ahead, the one that is open, and the one before that, which
-// gives way to anything else; however many workers and loads there are.
+// TestMemoryOfAReader: a reader's batches take memory for those made ahead, the one that is open,
+// and the one before that, which gives way to anything else; however many workers and loads there
+// are.
 func TestMemoryOfAReader(t *testing.T) {
 	dir := jpegDir(t, 48)
 	for _, workers := range []int{1, 8, 32} {

@@ -49,7 +49,8 @@ type toPack struct {
 	toDisk bool // for the disk
 }
 
-// pairable reports whether the sample that was fetched may gain from being decoded together with another one.
+// pairable reports whether the sample that was fetched may gain from being decoded together with
+// another one.
 func (l *load) pairable() bool {
 	p := &l.sample
 	return l.pixelOptions.Pairs(p.head) && !(p.entries && l.entries.Found())
@@ -71,8 +72,8 @@ func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 	}
 }
 
-// settle is what becomes of the slot after the first attempt: a failure is handled as OnError says. An error
-// from it ends the batch.
+// settle is what becomes of the slot after the first attempt: a failure is handled as OnError says.
+// An error from it ends the batch.
 func (l *load) settle(err error) (settled error) {
 	defer catch(&settled)
 	if err = l.verdict(err); err == nil {
@@ -156,9 +157,9 @@ func (l *load) replace(cause error) error {
 	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
 }
 
-// verdict is what an attempt came to. If too little of the file was read, there is another one: only what is
-// found in the whole file counts. A sample whose file is bad is remembered and reported once; the error then
-// wraps ErrBad.
+// verdict is what an attempt came to. If too little of the file was read, there is another one:
+// only what is found in the whole file counts. A sample whose file is bad is remembered and
+// reported once; the error then wraps ErrBad.
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
 	bad, id := all.bad.where(l.half, p.id)
@@ -253,7 +254,8 @@ func (l *load) record() {
 	s.Status, s.Reason = p.status, p.instead
 }
 
-// finish makes the slot's pixels of what was decoded, and takes from the decoder what else came of that.
+// finish makes the slot's pixels of what was decoded, and takes from the decoder what else came of
+// that.
 func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error {
 	all, it, p := l.batches, l.item, &l.sample
 	if err == nil && l.item.shows(l.half) {
@@ -272,7 +274,8 @@ func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error
 	return err
 }
 
-// A partError is an error that another transform of the same sample, in another epoch, might not hit.
+// A partError is an error that another transform of the same sample, in another epoch, might not
+// hit.
 type partError struct {
 	error
 	epoch int

@@ -21,10 +21,10 @@ type schedule struct {
 }
 
 // nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. Only
-// the most important batch is ever considered, and only once those
-// before it were laid out or refused: no later one takes the memory that they wait for. Copies are picked
-// on their own, but one that waits for memory holds batches back, too. What waits for memory on a GPU
-// holds up nothing else.
+// the most important batch is ever considered, and only once those before it were laid out or
+// refused: no later one takes the memory that they wait for. Copies are picked on their own, but
+// one that waits for memory holds batches back, too. What waits for memory on a GPU holds up
+// nothing else.
 func (s *schedule) nextToLayOut(t task) *batch {
 	// This comes first, as it is known at once, and there may be hundreds of batches in the queue.
 	wanted := slices.ContainsFunc(s.queue, func(b *batch) bool { return b.waiting > 0 && b.task() == t })
@@ -45,9 +45,9 @@ func (s *schedule) nextToLayOut(t task) *batch {
 	return b
 }
 
-// mayBegin reports whether a batch may begin beside those that have. Two batches that each need memory
-// for a large sample could wait for one another, so a second one with large samples begins only if
-// room for the largest of them is left.
+// mayBegin reports whether a batch may begin beside those that have. Two batches that each need
+// memory for a large sample could wait for one another, so a second one with large samples begins
+// only if room for the largest of them is left.
 func (s *schedule) mayBegin(b *batch) bool {
 	if b.large == 0 {
 		return true
@@ -56,8 +56,8 @@ func (s *schedule) mayBegin(b *batch) bool {
 	return n == 0 || s.memory.ledger.admitLarge(layout.Size(b.form, b.spec), max(b.large, most))
 }
 
-// largest counts the batches in the making that have large samples, and says what the largest of these
-// samples takes. Batches whose reads hang do not count.
+// largest counts the batches in the making that have large samples, and says what the largest of
+// these samples takes. Batches whose reads hang do not count.
 func (s *schedule) largest() (batches int, most int64) {
 	for _, list := range [][]*batch{s.layingOut, s.making} {
 		for _, b := range list {
@@ -111,8 +111,8 @@ func (s *schedule) nextForGPU() *batch {
 	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && b.key.Part == Images })
 }
 
-// hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or waits for memory: it
-// could not be completed anyway.
+// hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or
+// waits for memory: it could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
 	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.flow.hung.hangs(b) && (b.finished > 0 || s.flow.hung.mayHang(b))
 }
@@ -127,7 +127,8 @@ func (s *schedule) firstWaiting() (first *load) {
 	return first
 }
 
-// waitsBefore reports whether a load waits for memory that is for a batch as important as b, or more.
+// waitsBefore reports whether a load waits for memory that is for a batch as important as b, or
+// more.
 func (s *schedule) waitsBefore(b *batch) bool {
 	first := s.firstWaiting()
 	return first != nil && !s.goesBefore(b, first.item.b)
@@ -156,8 +157,8 @@ func (s *schedule) goesBefore(a, b *batch) bool {
 	return s.streams.Distance(a.key) < s.streams.Distance(b.key)
 }
 
-// refusedSince returns since when a batch waits for memory: since it was refused some itself, or, in the queue, since
-// one that goes before it was. Zero: it does not wait for memory.
+// refusedSince returns since when a batch waits for memory: since it was refused some itself, or,
+// in the queue, since one that goes before it was. Zero: it does not wait for memory.
 func (s *schedule) refusedSince(b *batch) time.Time {
 	if b.state != wanted || !b.short.IsZero() {
 		return b.short

@@ -107,8 +107,8 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 	}
 }
 
-// TestLayoutsKeepTheirOrder: while a batch is laid out, no batch after it is, which could get the memory that it is refused. One
-// before it is, at once.
+// TestLayoutsKeepTheirOrder: while a batch is laid out, no batch after it is, which could get the
+// memory that it is refused. One before it is, at once.
 func TestLayoutsKeepTheirOrder(t *testing.T) {
 	e := unstarted(t, 80, alone, func(o *Options) { o.BatchWorkers = 4 })
 	s := e.batches.schedule
@@ -277,8 +277,8 @@ func TestSeveralReadersShareAStream(t *testing.T) {
 	}
 }
 
-// TestWantedBatchIsLoadedWhileOthersHang: a batch that was only prefetched was not loaded, since reads of its shard hang,
-// and is as soon as it is opened.
+// TestWantedBatchIsLoadedWhileOthersHang: a batch that was only prefetched was not loaded, since
+// reads of its shard hang, and is as soon as it is opened.
 func TestWantedBatchIsLoadedWhileOthersHang(t *testing.T) {
 	e := unstarted(t, 8, func(o *Options) { o.Workers, o.PrefetchDepth, o.Epochs = 1, 1, 1 })
 	all := e.batches

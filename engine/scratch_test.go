@@ -20,8 +20,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// growingDir has two batches: of JPEGs that take 6 MB of pixels each, and of PNGs that take 13 MB, and as much again while they are
-// decoded.
+// growingDir has two batches: of JPEGs that take 6 MB of pixels each, and of PNGs that take 13 MB,
+// and as much again while they are decoded.
 func growingDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,8 @@ func leave(e *Engine, n int64) {
 	e.SetMemoryLimit(sum + n)
 }
 
-// TestSmallerImagesGiveRoom: what is kept of smaller images does not keep a larger one from being drawn.
+// TestSmallerImagesGiveRoom: what is kept of smaller images does not keep a larger one from being
+// drawn.
 func TestSmallerImagesGiveRoom(t *testing.T) {
 	e := start(t, growingDir(t), inPairs, tiny)
 	leave(e, 23<<20)
@@ -60,8 +61,8 @@ func TestSmallerImagesGiveRoom(t *testing.T) {
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 }
 
-// TestNoRoomIsNoLoop: a batch that waits for scratch memory is tried again now and then, but not because its last attempt gave
-// that back.
+// TestNoRoomIsNoLoop: a batch that waits for scratch memory is tried again now and then, but not
+// because its last attempt gave that back.
 func TestNoRoomIsNoLoop(t *testing.T) {
 	ds := openDataset(t, growingDir(t))
 	for workers := 1; workers <= 3; workers++ {
@@ -93,7 +94,8 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 	}
 }
 
-// TestSampleThatNeverFits: it is refused at once, by name, and not after the memory wait; others are made.
+// TestSampleThatNeverFits: it is refused at once, by name, and not after the memory wait; others
+// are made.
 func TestSampleThatNeverFits(t *testing.T) {
 	ds := openDataset(t, growingDir(t))
 	synctest.Test(t, func(t *testing.T) {

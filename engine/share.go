@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// share divides the samples of batches between the GPU and the processors by how fast they were. nil: there is no GPU
-// for that.
+// share divides the samples of batches between the GPU and the processors by how fast they were.
+// nil: there is no GPU for that.
 type share struct {
 	mu                sync.Mutex
 	device, processor float64 // seconds that a sample takes one of them; 0: not known
@@ -39,9 +39,9 @@ func (s *share) takesAll() bool {
 	return s.whole
 }
 
-// portion is how many of n samples one of the workers that use the GPU should take, so that it is done with them
-// when the processors are done with the rest. While the GPU would get too few, it gets none, and some again after
-// many portions: it may have become faster.
+// portion is how many of n samples one of the workers that use the GPU should take, so that it is
+// done with them when the processors are done with the rest. While the GPU would get too few, it
+// gets none, and some again after many portions: it may have become faster.
 func (s *share) portion(n, processors int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

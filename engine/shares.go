@@ -10,7 +10,8 @@ import (
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
-// A plan is what is kept of an epoch for the next one, in memory and in the local cache. No sample is in both.
+// A plan is what is kept of an epoch for the next one, in memory and in the local cache. No sample
+// is in both.
 type plan struct {
 	memory, disk *keep.Choice // nil: nothing
 	mix          mix          // of what is kept in memory
@@ -39,7 +40,8 @@ func (s shares) choices() (n int64) {
 	return n
 }
 
-// choose makes the plan of an epoch. before is what the plan of the epoch before keeps in memory, as far as is known.
+// choose makes the plan of an epoch. before is what the plan of the epoch before keeps in memory,
+// as far as is known.
 func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspace) (p *plan, err error) {
 	p = &plan{}
 	if s.local() {
@@ -65,8 +67,8 @@ func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspac
 	return p, nil
 }
 
-// except says which samples the local cache does not keep, whatever its share: those of memory, those that leave memory
-// packed, and files of this machine. nil: any may be kept.
+// except says which samples the local cache does not keep, whatever its share: those of memory,
+// those that leave memory packed, and files of this machine. nil: any may be kept.
 func (s shares) except(c Budget, memory, before *keep.Choice) func(id int64) bool {
 	if !s.files && !s.cached() {
 		return nil
@@ -120,7 +122,8 @@ func (s *shares) setDisk(c Budget, room int64) {
 	}
 }
 
-// localCost is what a sample takes of the local cache, below 0 if it is a file of this machine, and its kind.
+// localCost is what a sample takes of the local cache, below 0 if it is a file of this machine, and
+// its kind.
 func (c Budget) localCost(id int64) (cost int64, kind int) {
 	if !c.Dataset.InStore(int(id)) {
 		return -1, 0

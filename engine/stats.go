@@ -205,7 +205,8 @@ func (m *meter) hit(epoch int) {
 	m.epoch(epoch).Hits++
 }
 
-// read notes a read, which the local cache may have served. A sample that is read again was missed once.
+// read notes a read, which the local cache may have served. A sample that is read again was missed
+// once.
 func (m *meter) read(epoch int, bytes int64, again, local bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// objectsOf are as many objects as the number of image i of testDir, modulo 4; some are partly outside.
+// objectsOf are as many objects as the number of image i of testDir, modulo 4; some are partly
+// outside.
 func objectsOf(i int) (all []target.Object) {
 	h, w := testSize(i)
 	for k := range i % 4 {
@@ -35,7 +36,8 @@ func objectsOf(i int) (all []target.Object) {
 	return all
 }
 
-// withTargets gives an engine targets of testDir(n); some images have none, and that of image bad is bad.
+// withTargets gives an engine targets of testDir(n); some images have none, and that of image bad
+// is bad.
 func withTargets(t testing.TB, o *Options, n, bad int, rules target.Rules) {
 	t.Helper()
 	b := target.NewBuilder("")
@@ -88,7 +90,8 @@ func targetFile(t testing.TB, e *Engine, k Key, f layout.Form) []byte {
 
 const npyHeader = 128
 
-// sameTensors compares what is in a .safetensors file with the files of the same things, and checks its alignment.
+// sameTensors compares what is in a .safetensors file with the files of the same things, and checks
+// its alignment.
 func sameTensors(t testing.TB, e *Engine, k Key) {
 	t.Helper()
 	images := read(t, e, k, layout.NHWCForm) // of which the other form may be a copy
@@ -162,8 +165,8 @@ func int64s(file []byte) (all []int64) {
 	return all
 }
 
-// TestTargets: in every mode and form, targets have the sizes that were announced, a .safetensors file has what the others have, and
-// the rows of each slot are those of its sample.
+// TestTargets: in every mode and form, targets have the sizes that were announced, a .safetensors
+// file has what the others have, and the rows of each slot are those of its sample.
 func TestTargets(t *testing.T) {
 	const n = 23
 	dir, masks := maskDirs(t, n)
@@ -206,7 +209,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestTargetsOfBadAnnotations: what is wrong with an annotation follows the policy for bad images; sizes do not change.
+// TestTargetsOfBadAnnotations: what is wrong with an annotation follows the policy for bad images;
+// sizes do not change.
 func TestTargetsOfBadAnnotations(t *testing.T) {
 	const n, bad = 16, 6 // id 3, of batch 0
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
@@ -255,7 +259,8 @@ func TestTargetsOfBadAnnotations(t *testing.T) {
 	}
 }
 
-// TestLateBadSample: a sample that turns out to be bad after the mount keeps its planned rows, without objects.
+// TestLateBadSample: a sample that turns out to be bad after the mount keeps its planned rows,
+// without objects.
 func TestLateBadSample(t *testing.T) {
 	for _, c := range []struct{ n, late int }{{16, 3}, {15, 13}, {14, 13}} { // the last two are repeated to fill a batch
 		testLate(t, c.n, c.late)
@@ -288,7 +293,8 @@ func testLate(t *testing.T, n, late int) {
 	}
 }
 
-// TestTargetsInFingerprint: what targets depend on is in the fingerprint, and nothing is there without them.
+// TestTargetsInFingerprint: what targets depend on is in the fingerprint, and nothing is there
+// without them.
 func TestTargetsInFingerprint(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)

@@ -76,8 +76,8 @@ func TestOpensTakeTurns(t *testing.T) {
 	}
 }
 
-// TestFormOfABatchThatWaits: a batch that was laid out keeps its form while it waits for memory, even
-// if it is opened in another one meanwhile.
+// TestFormOfABatchThatWaits: a batch that was laid out keeps its form while it waits for memory,
+// even if it is opened in another one meanwhile.
 func TestFormOfABatchThatWaits(t *testing.T) {
 	const n = 64
 	e := start(t, testDir(t, n), alone)
@@ -155,7 +155,8 @@ func TestMemoryWaitEnds(t *testing.T) {
 	})
 }
 
-// TestMemoryWaitsForTheStore: an open that waits for the memory of a batch whose store is away waits as long as that.
+// TestMemoryWaitsForTheStore: an open that waits for the memory of a batch whose store is away
+// waits as long as that.
 func TestMemoryWaitsForTheStore(t *testing.T) {
 	d := newFar(t)
 	ds := d.open(t, 0, func(o *store.Options) { o.Wait = 0 })
@@ -400,7 +401,8 @@ func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
 	})
 }
 
-// TestSpareMemoryGivesWay: what loads and drawers keep for the next sample, to a batch that somebody waits for.
+// TestSpareMemoryGivesWay: what loads and drawers keep for the next sample, to a batch that
+// somebody waits for.
 func TestSpareMemoryGivesWay(t *testing.T) {
 	const n, size = 8, 1000
 	dir := t.TempDir()

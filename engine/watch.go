@@ -73,8 +73,8 @@ func (w watcher) endIdle() time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// retryRefused has batches and loads that were refused memory tried again, and reports whether there
-// are any.
+// retryRefused has batches and loads that were refused memory tried again, and reports whether
+// there are any.
 func (w watcher) retryRefused() bool {
 	all := w.batches
 	all.mu.Lock()

@@ -57,7 +57,8 @@ func (w *window) found(ready, drawers int) {
 }
 
 // ownReads says when drawers read samples themselves: always where reads take no time, and now and
-// then elsewhere, to find out whether that has changed; never from a store, unless memory is scarce.
+// then elsewhere, to find out whether that has changed; never from a store, unless memory is
+// scarce.
 type ownReads struct {
 	slow   bool // reads wait longer than handing a sample over takes
 	remote bool
@@ -65,8 +66,8 @@ type ownReads struct {
 }
 
 const (
-	// worthWaiting is how long a drawer may wait for a read of its own: about what it takes to hand a
-	// sample from one thread to another. No disk answers as soon.
+	// worthWaiting is how long a drawer may wait for a read of its own: about what it takes to hand
+	// a sample from one thread to another. No disk answers as soon.
 	worthWaiting = 50 * time.Microsecond
 
 	probing     = 64 // after so many rounds at least, a drawer reads itself, to know how long that takes
@@ -92,7 +93,8 @@ func (r *ownReads) isDue(d *drawer, ready int) bool {
 	return !r.remote && d.rounds >= d.probe
 }
 
-// waitedFor notes how long a drawer's own read waited for storage. The longer, the later it reads again.
+// waitedFor notes how long a drawer's own read waited for storage. The longer, the later it reads
+// again.
 func (r *ownReads) waitedFor(d *drawer, t time.Duration) {
 	if r.remote {
 		return

@@ -2,8 +2,8 @@ package engine
 
 import "testing"
 
-// TestWindow: there is room for one more sample on its way for each time that a drawer has nothing to do, and for one
-// less where many find too many others ready.
+// TestWindow: there is room for one more sample on its way for each time that a drawer has nothing
+// to do, and for one less where many find too many others ready.
 func TestWindow(t *testing.T) {
 	w, drawers, n := newWindow(2, 40, false), 2, 0
 	w.size = 20
@@ -39,7 +39,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestReadsThatWait: drawers read themselves where that does not make them wait, and leave it to others where it does.
+// TestReadsThatWait: drawers read themselves where that does not make them wait, and leave it to
+// others where it does.
 func TestReadsThatWait(t *testing.T) {
 	own, d := newOwnReads(false), &drawer{}
 	rounds := func(n int) (reads int) {

@@ -267,9 +267,9 @@ func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.Statf
 	return fuse.OK
 }
 
-// attributes are the extended attributes that every batch file has, in the order of listxattr. They describe the batch's
-// tensor: in the file's own layout if the file holds the tensor, otherwise in the mount's. They are formatted as in the
-// batch's .json, except the shape: "32,375,500,3".
+// attributes are the extended attributes that every batch file has, in the order of listxattr. They
+// describe the batch's tensor: in the file's own layout if the file holds the tensor, otherwise in
+// the mount's. They are formatted as in the batch's .json, except the shape: "32,375,500,3".
 var attributes = []struct {
 	name string
 	of   func(f *filesystem, n node, s layout.Spec) string
@@ -282,8 +282,9 @@ var attributes = []struct {
 	{"user.batchfs.valid", func(f *filesystem, n node, _ layout.Spec) string { return strconv.Itoa(f.catalog.Valid(n.key)) }},
 }
 
-// readyAttribute begins the batch, so that an open that follows need not wait as long, and is 1 if the batch is
-// made already, else 0. It is not listed: what copies all attributes must not make every batch.
+// readyAttribute begins the batch, so that an open that follows need not wait as long, and is 1 if
+// the batch is made already, else 0. It is not listed: what copies all attributes must not make
+// every batch.
 const readyAttribute = "user.batchfs.ready"
 
 // GetXAttr reads an attribute. ErrorAttribute exists only where an open has failed.

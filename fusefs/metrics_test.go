@@ -87,8 +87,8 @@ func TestStatsKeys(t *testing.T) {
 	}
 }
 
-// TestStatisticsAreDocumented: the document about files has a row for every object of stats.json, with
-// all its keys, and every metric.
+// TestStatisticsAreDocumented: the document about files has a row for every object of stats.json,
+// with all its keys, and every metric.
 func TestStatisticsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/files.md")
 	if err != nil {

@@ -424,8 +424,8 @@ func TestExtendedAttributes(t *testing.T) {
 	}
 }
 
-// TestReadyAttribute: it begins the batch of whatever form, and no other request does; asking for its
-// length or the names of all attributes is no wish for the batch.
+// TestReadyAttribute: it begins the batch of whatever form, and no other request does; asking for
+// its length or the names of all attributes is no wish for the batch.
 func TestReadyAttribute(t *testing.T) {
 	src := newFake()
 	f := fakeFilesystem(t, src, direct)

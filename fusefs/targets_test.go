@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestTargetSizes: the files of targets have the sizes that were announced, whatever became of the samples of their batch;
-// rows of those that are not shown are not used.
+// TestTargetSizes: the files of targets have the sizes that were announced, whatever became of the
+// samples of their batch; rows of those that are not shown are not used.
 func TestTargetSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 5))
 	dir := t.TempDir()

@@ -80,9 +80,9 @@ const (
 	maxID = 1 << 62
 )
 
-// numbers is the bijection between nodes and node ids: single nodes, then shards, epochs,
-// the documents of epochs, batch files, those of the form CUDA, and of later ones, which not every mount
-// has, each block in mixed radix.
+// numbers is the bijection between nodes and node ids: single nodes, then shards, epochs, the
+// documents of epochs, batch files, those of the form CUDA, and of later ones, which not every
+// mount has, each block in mixed radix.
 type numbers struct {
 	epochs, batches, forms                        uint64
 	epochDirs, epochDocs, files, cuda, later, end uint64 // first ids of their blocks, and the first unused id

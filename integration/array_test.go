@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/internal/pythons"
 )
 
-// sbatch is as much of Slurm's as examples/array_slurm.sh uses: it runs an array's tasks one after another,
-// and a job only after one that it depends on.
+// sbatch is as much of Slurm's as examples/array_slurm.sh uses: it runs an array's tasks one after
+// another, and a job only after one that it depends on.
 const sbatch = `#!/bin/sh
 set -eu
 last=
@@ -37,8 +37,8 @@ done
 echo 7
 `
 
-// rayTest runs examples/array_ray.py on a cluster of two nodes. When both make a part, one of them is
-// killed; the commands wait until it is.
+// rayTest runs examples/array_ray.py on a cluster of two nodes. When both make a part, one of them
+// is killed; the commands wait until it is.
 const rayTest = `
 import os, sys, threading
 import ray

@@ -59,8 +59,8 @@ func newUnequal(t testing.TB) (u unequal) {
 	return u
 }
 
-// mount uses one worker that makes one batch at a time, and loads one sample, so that memory outside the cache is
-// the same in every mount.
+// mount uses one worker that makes one batch at a time, and loads one sample, so that memory
+// outside the cache is the same in every mount.
 func (u unequal) mount(t testing.TB, policy string, limit int64) *mounted {
 	t.Helper()
 	flags := unequalSettings.flags("--size", "12x13", "--resize", "stretch", "--prefetch-queue-depth", "0", "--batch-workers", "1", "--workers", "1", "--loads", "1")

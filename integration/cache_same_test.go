@@ -111,8 +111,8 @@ func TestCacheAcrossJumps(t *testing.T) {
 	}
 }
 
-// TestCacheForms: the bytes are the same whether the cache keeps JPEGs packed or not, and stats.json says
-// which.
+// TestCacheForms: the bytes are the same whether the cache keeps JPEGs packed or not, and
+// stats.json says which.
 func TestCacheForms(t *testing.T) {
 	skipWithoutFUSE(t)
 	images := photos(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// TestStartsEverywhere: the binary asks the dynamic linker for nothing of NVIDIA's, neither a library nor a function.
+// TestStartsEverywhere: the binary asks the dynamic linker for nothing of NVIDIA's, neither a
+// library nor a function.
 func TestStartsEverywhere(t *testing.T) {
 	binary, err := elf.Open(suite.binary)
 	if err != nil {

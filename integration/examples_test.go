@@ -105,7 +105,8 @@ func TestExamples(t *testing.T) {
 	t.Run("distributed", func(t *testing.T) {
 		dir, shards := scratch(t), mountBatchfs(t, filepath.Join(digits, "train"), append(planes, "--shuffle", "--shards", "2", "--batch-size", "16")...).dir
 		for _, steps := range []string{"30", "40", "1000"} { // of 45 in an epoch
-			// Without the flags of output, PyTorch 1.13 fails in Python 3.11, whose enumerations leave out 0.
+			// Without the flags of output, PyTorch 1.13 fails in Python 3.11, whose enumerations
+			// leave out 0.
 			runExample(t, python, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0",
 				"--redirects", "1", "--tee", "1", "--log_dir", dir, "../examples/pytorch_distributed.py", shards,
 				"--epochs", "2", "--steps", steps, "--checkpoint", filepath.Join(dir, "state"), "--log", filepath.Join(dir, "log"))
@@ -114,8 +115,9 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// TestExamplesWithTargets: what is trained from the mounts that the programs' docstrings say finds classes of pixels and boxes of
-// objects; how well it does with more images and epochs is in docs/measurements. The comparisons with torchvision run.
+// TestExamplesWithTargets: what is trained from the mounts that the programs' docstrings say finds
+// classes of pixels and boxes of objects; how well it does with more images and epochs is in
+// docs/measurements. The comparisons with torchvision run.
 func TestExamplesWithTargets(t *testing.T) {
 	inStageOfItsOwn(t)
 	mountsOf := func(t *testing.T, program, data string) (mounts []string) {

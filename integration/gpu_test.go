@@ -279,7 +279,8 @@ func testCUDAFramework(t *testing.T, program string) {
 	}
 }
 
-// TestCUDAConsumers calls the module with exactly the arguments that frameworks pass, and looks at what they would get.
+// TestCUDAConsumers calls the module with exactly the arguments that frameworks pass, and looks at
+// what they would get.
 func TestCUDAConsumers(t *testing.T) {
 	const program = `
 import ctypes as C, gc
@@ -324,8 +325,8 @@ for named in {"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 1)}:
 	}
 }
 
-// TestCUDARecipes runs the programs of docs/gpu.md, as far as that is possible without one: PyTorch takes the GPU's memory for the
-// processor's, has no streams, and pins nothing.
+// TestCUDARecipes runs the programs of docs/gpu.md, as far as that is possible without one: PyTorch
+// takes the GPU's memory for the processor's, has no streams, and pins nothing.
 func TestCUDARecipes(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--size", "32x32", "--resize", "stretch", "--batch-size", "4")
 	training := blockWith(t, "../docs/gpu.md", "```python\n", "batchfs_cuda")

@@ -18,8 +18,9 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// Programs that the check uses where they are installed, each the least that it can be. CuPy here is NumPy, for which the
-// GPU's memory is the processor's; the sanitizer runs some of what it is given, with one of its tools.
+// Programs that the check uses where they are installed, each the least that it can be. CuPy here
+// is NumPy, for which the GPU's memory is the processor's; the sanitizer runs some of what it is
+// given, with one of its tools.
 const (
 	stubSanitizer = "#!/bin/sh\n[ \"$2\" = memcheck ] || exit 0\nshift 4\nexec \"$@\" -cases 8\n"
 	stubCuPy      = `
@@ -62,8 +63,8 @@ var theFolder = sync.OnceValues(func() (string, error) {
 	return folder, err
 })
 
-// aGPU has everything that there can be of a GPU in host memory. It returns the folder that checks it, and the variables of the
-// environment: as little is checked as can be.
+// aGPU has everything that there can be of a GPU in host memory. It returns the folder that checks
+// it, and the variables of the environment: as little is checked as can be.
 func aGPU(t *testing.T) (folder string, env []string) {
 	t.Helper()
 	if testkit.BuildSetting("CGO_ENABLED") == "0" {
@@ -98,8 +99,8 @@ func awaitRows(t *testing.T, out string, rows ...string) {
 	}
 }
 
-// TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. It says nothing of any speed, but every row is there in its
-// time, and what must be exact is.
+// TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. It says nothing of any
+// speed, but every row is there in its time, and what must be exact is.
 func TestGPUCheck(t *testing.T) {
 	folder, env := aGPU(t)
 	tools := scratch(t)
@@ -130,8 +131,8 @@ func TestGPUCheck(t *testing.T) {
 	)
 }
 
-// TestGPUCheckCarried runs it where there is nothing but a shell, a few of the programs that every Debian has, and a driver: no
-// Python, compiler, nor sanitizer; and once without FUSE.
+// TestGPUCheckCarried runs it where there is nothing but a shell, a few of the programs that every
+// Debian has, and a driver: no Python, compiler, nor sanitizer; and once without FUSE.
 func TestGPUCheckCarried(t *testing.T) {
 	folder, env := aGPU(t)
 	env = append(env, "CASES=8", "IMAGES=3", "PHOTOS=3") // the other test checks more

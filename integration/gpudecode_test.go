@@ -71,7 +71,8 @@ func epochsOf(t testing.TB, m *mounted, epochs int) (all []string) {
 	return all
 }
 
-// TestGPUDecodes: no byte depends on whether a GPU decodes, and two readers of .cuda files find the same ones there.
+// TestGPUDecodes: no byte depends on whether a GPU decodes, and two readers of .cuda files find the
+// same ones there.
 func TestGPUDecodes(t *testing.T) {
 	const program = `
 import numpy as np
@@ -166,7 +167,8 @@ func TestGPUDecodesWithoutIPC(t *testing.T) {
 	}
 }
 
-// TestGPUDecodesDamage: damaged files lead to the same bytes and errors with a GPU, under every policy.
+// TestGPUDecodesDamage: damaged files lead to the same bytes and errors with a GPU, under every
+// policy.
 func TestGPUDecodesDamage(t *testing.T) {
 	dataset := jpegs(t, 60, 200, 280)
 	files, err := filepath.Glob(filepath.Join(dataset, "*.jpg"))
@@ -204,7 +206,8 @@ func TestGPUDecodesDamage(t *testing.T) {
 	}
 }
 
-// TestGPUDecodingFails: when the GPU cannot decode, or is lost while it does, processors decode, and it is said once.
+// TestGPUDecodingFails: when the GPU cannot decode, or is lost while it does, processors decode,
+// and it is said once.
 func TestGPUDecodingFails(t *testing.T) {
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
 	dataset := jpegs(t, 40, 200, 280)

@@ -95,7 +95,8 @@ batch = batchfs_cuda.open(sys.argv[2]); step()
 	eventually(t, "the memory of a killed process is back", func() bool { return m.onGPU(t) == 0 })
 }
 
-// onStreams gives a program a kernel that waits for a gate and then copies a batch, in a language in which fakecuda has kernels, too.
+// onStreams gives a program a kernel that waits for a gate and then copies a batch, in a language
+// in which fakecuda has kernels, too.
 const onStreams = `
 import ctypes as C, errno, gc, os, threading, numpy as np
 gate, kernels = threading.Event(), []
@@ -133,8 +134,9 @@ def files():
     return n
 `
 
-// TestCUDALeaseWaitsForTheGPU: the memory of batches that a program has dropped is not reused before the GPU has done what it was given by
-// then, on the streams that use them, and is reused after that.
+// TestCUDALeaseWaitsForTheGPU: the memory of batches that a program has dropped is not reused
+// before the GPU has done what it was given by then, on the streams that use them, and is reused
+// after that.
 func TestCUDALeaseWaitsForTheGPU(t *testing.T) {
 	const program = onStreams + `
 slots, paths, kept = int(sys.argv[2]), sys.argv[3:], []
@@ -181,8 +183,8 @@ assert all((copied == want).all() for want, copied, _ in kept[slots:]), "of many
 	}
 }
 
-// TestCUDALeaseInCaptures: a batch may be dropped while a graph is captured, and is waited for meanwhile, in any mode and by any
-// thread; it is given back when the GPU has done what it had.
+// TestCUDALeaseInCaptures: a batch may be dropped while a graph is captured, and is waited for
+// meanwhile, in any mode and by any thread; it is given back when the GPU has done what it had.
 func TestCUDALeaseInCaptures(t *testing.T) {
 	pythons.Need(t, "numpy")
 	const program = onStreams + `
@@ -230,7 +232,8 @@ assert (copied == want).all()
 	}
 }
 
-// pytorch stands for one that works on device 1, if LOCAL_RANK does not say 0, and on the stream current.
+// pytorch stands for one that works on device 1, if LOCAL_RANK does not say 0, and on the stream
+// current.
 const pytorch = `
 import os, types
 current = types.SimpleNamespace(cuda_stream=0)
@@ -239,8 +242,8 @@ torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, current_stream=l
     current_device=lambda: int(os.environ.get("LOCAL_RANK") != "0"))
 `
 
-// TestCUDALeaseOfPyTorch: the stream that is PyTorch's when a batch is dropped is waited for, even if it was another one's when the
-// batch was taken.
+// TestCUDALeaseOfPyTorch: the stream that is PyTorch's when a batch is dropped is waited for, even
+// if it was another one's when the batch was taken.
 func TestCUDALeaseOfPyTorch(t *testing.T) {
 	pythons.Need(t, "numpy")
 	const program = onStreams + pytorch + `
@@ -268,8 +271,8 @@ assert (copied == want).all()
 	}
 }
 
-// TestCUDARanks: a rank of torchrun that works on another GPU than the mount's is told, before it has anything on that one. Other
-// processes may use several GPUs.
+// TestCUDARanks: a rank of torchrun that works on another GPU than the mount's is told, before it
+// has anything on that one. Other processes may use several GPUs.
 func TestCUDARanks(t *testing.T) {
 	const program = pytorch + `
 try:
@@ -292,8 +295,8 @@ except RuntimeError as e:
 	}
 }
 
-// TestCUDALeaseEnds: a fork gives back what it has without the GPU, an error of the driver's ends a wait, and a program ends
-// whatever the GPU does.
+// TestCUDALeaseEnds: a fork gives back what it has without the GPU, an error of the driver's ends a
+// wait, and a program ends whatever the GPU does.
 func TestCUDALeaseEnds(t *testing.T) {
 	pythons.Need(t, "numpy")
 	const forks = `

@@ -9,8 +9,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestOwnerEnds: when the program that owns a mount has ended, the mount ends as soon as nobody uses it,
-// and takes its mountpoint along.
+// TestOwnerEnds: when the program that owns a mount has ended, the mount ends as soon as nobody
+// uses it, and takes its mountpoint along.
 func TestOwnerEnds(t *testing.T) {
 	skipWithoutFUSE(t)
 	dataset := tiles(t, 8, 2)

@@ -108,8 +108,8 @@ func prepareSuite() error {
 	return copyFile(suite.self, self, 0o755)
 }
 
-// buildBinary builds a program as `make build` does, or the tests of a package as `make gpucheck` does,
-// but with the race detector and cgo as in this test, so that one command determines both.
+// buildBinary builds a program as `make build` does, or the tests of a package as `make gpucheck`
+// does, but with the race detector and cgo as in this test, so that one command determines both.
 func buildBinary(output, program string) error {
 	cmd := exec.Command("../scripts/build.sh", output, program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+testkit.BuildSetting("CGO_ENABLED"))

@@ -95,8 +95,8 @@ func (m masked) expect(t *testing.T, mount *mounted, batch int) {
 	}
 }
 
-// TestMasksOfAMount: masks have the values of their files and the size that stat says, beside the images and in one file with
-// them; without --targets there are none.
+// TestMasksOfAMount: masks have the values of their files and the size that stat says, beside the
+// images and in one file with them; without --targets there are none.
 func TestMasksOfAMount(t *testing.T) {
 	m := newMasked(t)
 	mount := mountBatchfs(t, m.dir, "--targets", "masks", "--batch-size", fmt.Sprint(maskedBatch))
@@ -121,8 +121,8 @@ func TestMasksOfAMount(t *testing.T) {
 	}
 }
 
-// TestBadMasks: a mask that went bad is an error of what shows it, by name; or its sample is replaced or zeroed, in images and masks
-// alike, whichever is read first.
+// TestBadMasks: a mask that went bad is an error of what shows it, by name; or its sample is
+// replaced or zeroed, in images and masks alike, whichever is read first.
 func TestBadMasks(t *testing.T) {
 	skipWithoutFUSE(t)
 	faults := map[string]func(m masked, id int) error{

@@ -14,8 +14,9 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// TestMixtureIsItsFolder: a list of a folder here, a tar in a bucket and a folder in another, each with some of the classes
-// of one folder, is the same batches as that folder; and the other commands take the list, too.
+// TestMixtureIsItsFolder: a list of a folder here, a tar in a bucket and a folder in another, each
+// with some of the classes of one folder, is the same batches as that folder; and the other
+// commands take the list, too.
 func TestMixtureIsItsFolder(t *testing.T) {
 	skipWithoutFUSE(t)
 	images := mixedImages(t)

@@ -45,8 +45,8 @@ func named(t testing.TB, m *mounted) (decoder, fingerprint string) {
 	return d.Decoder, d.Fingerprint
 }
 
-// TestNVJPEG: the bytes are the same in every form, with any number of workers, and where some files are damaged; they are nvJPEG's own, and
-// named after it.
+// TestNVJPEG: the bytes are the same in every form, with any number of workers, and where some
+// files are damaged; they are nvJPEG's own, and named after it.
 func TestNVJPEG(t *testing.T) {
 	const program = `
 import numpy as np

@@ -30,8 +30,8 @@ func runPackageTests(t *testing.T, python, path, modules string) {
 	}
 }
 
-// TestPythonPackage: epochs, shards, ranks, resuming, workers of a DataLoader, dtypes and errors, as
-// python/test_batchfs.py has them.
+// TestPythonPackage: epochs, shards, ranks, resuming, workers of a DataLoader, dtypes and errors,
+// as python/test_batchfs.py has them.
 func TestPythonPackage(t *testing.T) {
 	modules, err := filepath.Abs("../python")
 	if err != nil {
@@ -74,8 +74,8 @@ func TestWheel(t *testing.T) {
 	runPackageTests(t, inside, "/nowhere", modules)
 }
 
-// inStageOfItsOwn skips a test that runs without the race detector, which is no matter of the programs that it runs and
-// would make it take long.
+// inStageOfItsOwn skips a test that runs without the race detector, which is no matter of the
+// programs that it runs and would make it take long.
 func inStageOfItsOwn(t *testing.T) {
 	t.Helper()
 	if raceDetector() {

@@ -77,8 +77,8 @@ func TestPackedMix(t *testing.T) {
 	}
 }
 
-// TestUnpackDataset: what convert packed, unpack makes again, the same files but for PNG, which has the
-// same pixels; also between pipes.
+// TestUnpackDataset: what convert packed, unpack makes again, the same files but for PNG, which has
+// the same pixels; also between pipes.
 func TestUnpackDataset(t *testing.T) {
 	original := mixedImages(t)
 	out, done := packedDataset(t, original, "--packed-ratio", "1")

@@ -174,8 +174,8 @@ int nvmlDeviceGetCpuAffinityWithinScope(void *d, unsigned n, unsigned long *set,
 }
 `
 
-// TestAffinityNearGPU: all workers run where NVML recommends for the GPU that the mount is given, or the rest of those that a list
-// has no CPU for.
+// TestAffinityNearGPU: all workers run where NVML recommends for the GPU that the mount is given,
+// or the rest of those that a list has no CPU for.
 func TestAffinityNearGPU(t *testing.T) {
 	skipWithoutFUSE(t)
 	_, cpus := ownCPUs(t)

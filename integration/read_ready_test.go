@@ -8,8 +8,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestBegunByAttribute: batches that another process asks for by the attribute are made while it does
-// something else, and opened without a wait.
+// TestBegunByAttribute: batches that another process asks for by the attribute are made while it
+// does something else, and opened without a wait.
 func TestBegunByAttribute(t *testing.T) {
 	m := tileMount(t, tiles(t, 64, 2))
 	value := make([]byte, 10)

@@ -15,8 +15,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestToolsThatOpenWithoutWaiting: GNU tar, grep -r and file open with O_NONBLOCK, which changes nothing: they wait for
-// the decode, and get what everybody gets.
+// TestToolsThatOpenWithoutWaiting: GNU tar, grep -r and file open with O_NONBLOCK, which changes
+// nothing: they wait for the decode, and get what everybody gets.
 func TestToolsThatOpenWithoutWaiting(t *testing.T) {
 	m := tileMount(t, tiles(t, 16, 8))
 	tool := func(name string, args ...string) []byte {

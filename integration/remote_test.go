@@ -122,8 +122,8 @@ func asParquet(options ...parquet.WriterOption) packer {
 	}
 }
 
-// TestSameBatchesFromAnywhere: the same samples in the same order are the same batches, whether they are files,
-// members of an archive, or in an object store.
+// TestSameBatchesFromAnywhere: the same samples in the same order are the same batches, whether
+// they are files, members of an archive, or in an object store.
 func TestSameBatchesFromAnywhere(t *testing.T) {
 	skipWithoutFUSE(t)
 	images := mixedImages(t)
@@ -189,8 +189,8 @@ func policies(t *testing.T, pid int) map[int]uint32 {
 	return all
 }
 
-// TestStoreFaults: a store that fails delays or fails the opens that need it, is tried again, and leaves no trace. An object that
-// was replaced is a bad sample.
+// TestStoreFaults: a store that fails delays or fails the opens that need it, is tried again, and
+// leaves no trace. An object that was replaced is a bad sample.
 func TestStoreFaults(t *testing.T) {
 	skipWithoutFUSE(t)
 	const side, count = 8, 8 * tileBatch
@@ -303,8 +303,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// TestStoreOutages: opens wait for a store that is away, whatever it answers then, and a store that allows only some requests a
-// second is sent those. Nobody gets an error, and the bytes are right.
+// TestStoreOutages: opens wait for a store that is away, whatever it answers then, and a store that
+// allows only some requests a second is sent those. Nobody gets an error, and the bytes are right.
 func TestStoreOutages(t *testing.T) {
 	skipWithoutFUSE(t)
 	const side, count = 8, 40 * tileBatch

@@ -56,9 +56,9 @@ func (m *mounted) tilesIn(t testing.TB, shard, epoch, batch, side int) (ids []in
 	return ids
 }
 
-// TestNodesFetchWhatIsNotTheirs: eight daemons of one job, each with a disk of its own, read one store. Their
-// batches are together those of one process, about as many samples change nodes as the document about many
-// machines promises, and once a disk has a sample, it is not fetched again.
+// TestNodesFetchWhatIsNotTheirs: eight daemons of one job, each with a disk of its own, read one
+// store. Their batches are together those of one process, about as many samples change nodes as the
+// document about many machines promises, and once a disk has a sample, it is not fetched again.
 func TestNodesFetchWhatIsNotTheirs(t *testing.T) {
 	skipWithoutFUSE(t)
 	const side, nodes, each, steps, epochs = 4, 8, 32, 2, 3

@@ -19,7 +19,8 @@ import (
 	"github.com/batchfs/batchfs/internal/servers"
 )
 
-// serverProcess runs an object store until the end of the test. It returns when it answers at the port.
+// serverProcess runs an object store until the end of the test. It returns when it answers at the
+// port.
 func serverProcess(t *testing.T, port, path string, args ...string) {
 	t.Helper()
 	ended := servers.Start(t, path, args...)
@@ -130,8 +131,8 @@ func eachFile(t *testing.T, dir string, f func(name string, data []byte)) {
 	}))
 }
 
-// TestHuggingFaceHub: so are those of a private dataset at a hub, which redirects reads of large files to signed
-// URLs of another server, and pages its lists.
+// TestHuggingFaceHub: so are those of a private dataset at a hub, which redirects reads of large
+// files to signed URLs of another server, and pages its lists.
 func TestHuggingFaceHub(t *testing.T) {
 	skipWithoutFUSE(t)
 	const commit, token = "0123456789abcdef0123456789abcdef01234567", "hf_secret"

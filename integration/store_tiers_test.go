@@ -57,8 +57,8 @@ type tiersDoc struct {
 	}
 }
 
-// TestMemoryAndDiskTogether: a dataset that fits neither into memory nor onto the disk, but into both together, comes from
-// the store once. After kill -9, only what was in memory does so again.
+// TestMemoryAndDiskTogether: a dataset that fits neither into memory nor onto the disk, but into
+// both together, comes from the store once. After kill -9, only what was in memory does so again.
 func TestMemoryAndDiskTogether(t *testing.T) {
 	skipWithoutFUSE(t)
 	const side, n, batch = 16, 640, 32

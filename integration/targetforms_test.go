@@ -12,8 +12,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestTargetsOfAMount: every form of targets has the size that stat says, whatever was opened before; boxes are those of the
-// samples that a batch shows, and .safetensors has the same.
+// TestTargetsOfAMount: every form of targets has the size that stat says, whatever was opened
+// before; boxes are those of the samples that a batch shows, and .safetensors has the same.
 func TestTargetsOfAMount(t *testing.T) {
 	m := newMasked(t)
 	for id := range maskedImages {

@@ -11,8 +11,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// targetGeometry computes, from the annotations of a COCO dataset and what .json says of each slot, which boxes a batch has and which
-// classes are in the middle of them, and compares that with the files of the batch, with .safetensors, and with batchfs.Batches.
+// targetGeometry computes, from the annotations of a COCO dataset and what .json says of each slot,
+// which boxes a batch has and which classes are in the middle of them, and compares that with the
+// files of the batch, with .safetensors, and with batchfs.Batches.
 const targetGeometry = `
 import json, os, sys
 import numpy as np
@@ -87,7 +88,8 @@ for epoch in range(2):
 assert kept > 60 and middles > 10, (kept, dropped, middles)
 `
 
-// TestTargetGeometry: boxes and masks of every batch are where an independent computation puts them, in every mode of --resize.
+// TestTargetGeometry: boxes and masks of every batch are where an independent computation puts
+// them, in every mode of --resize.
 func TestTargetGeometry(t *testing.T) {
 	python := pythons.Need(t, "numpy")
 	dir := filepath.Join(t.TempDir(), "shapes")

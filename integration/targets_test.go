@@ -9,8 +9,8 @@ import (
 	"github.com/batchfs/batchfs/internal/pythons"
 )
 
-// compareTargets compares a batch, whose images have their own sizes, with what oracle.py printed of the dataset:
-// boxes are clipped to the image, and left out if they have no area there.
+// compareTargets compares a batch, whose images have their own sizes, with what oracle.py printed
+// of the dataset: boxes are clipped to the image, and left out if they have no area there.
 const compareTargets = `
 import json, os, sys
 import numpy
@@ -61,7 +61,8 @@ for slot, sample in enumerate(doc["samples"]):
 assert len(seen) == len(want) and checked > 0, (seen, want.keys())
 `
 
-// TestTargetsOfLayouts: of datasets in three official layouts, a batch has what torchvision and pycocotools find.
+// TestTargetsOfLayouts: of datasets in three official layouts, a batch has what torchvision and
+// pycocotools find.
 func TestTargetsOfLayouts(t *testing.T) {
 	for _, c := range []struct {
 		kind, dataset, ending string

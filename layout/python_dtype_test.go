@@ -77,8 +77,8 @@ print("all good")
 	runPython(t, interpreter, script, dir, strconv.Itoa(len(elementSpecs())))
 }
 
-// TestTorchReadsElements: PyTorch reads the tensor files directly, and the safetensors files with that library, and rounds
-// to the same elements.
+// TestTorchReadsElements: PyTorch reads the tensor files directly, and the safetensors files with
+// that library, and rounds to the same elements.
 func TestTorchReadsElements(t *testing.T) {
 	interpreter := pythons.Need(t, "numpy", "torch", "safetensors")
 	const script = `

@@ -46,11 +46,11 @@ func newSheet(s Spec) sheet {
 	return g
 }
 
-// PutSheet draws the contact sheet of a batch into dst, Size(PNG, s) bytes, as a PNG. pixels is
-// the batch's tensor in s.Order, with elements made by the Converter. It is not modified: the
-// sheet shows the 8-bit pixels that the elements were made from. Slots from valid on only repeat
-// a sample; they are dimmed and struck through. frames are boxes to draw, or nil. Nothing is allocated
-// that grows with the batch.
+// PutSheet draws the contact sheet of a batch into dst, Size(PNG, s) bytes, as a PNG. pixels is the
+// batch's tensor in s.Order, with elements made by the Converter. It is not modified: the sheet
+// shows the 8-bit pixels that the elements were made from. Slots from valid on only repeat a
+// sample; they are dimmed and struck through. frames are boxes to draw, or nil. Nothing is
+// allocated that grows with the batch.
 func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int, frames []Frame) {
 	if s.DType != c.dtype || s.C != c.channels {
 		panic("layout: a tensor of other elements than the converter's")

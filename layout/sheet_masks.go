@@ -2,8 +2,9 @@ package layout
 
 import "encoding/binary"
 
-// PutMaskSheet draws the contact sheet of a batch of masks into dst, Size(MasksPNG, s) bytes, as a PNG, with
-// a colour for each class: that of Pascal VOC. Slots from valid on are dimmed and struck through.
+// PutMaskSheet draws the contact sheet of a batch of masks into dst, Size(MasksPNG, s) bytes, as a
+// PNG, with a colour for each class: that of Pascal VOC. Slots from valid on are dimmed and struck
+// through.
 func PutMaskSheet(dst []byte, s Spec, masks []byte, valid int) {
 	g := newMaskSheet(s)
 	dst = dst[:g.png.size()]

@@ -44,9 +44,9 @@ func DataOffset(f Form, s Spec) int64 {
 	return 0
 }
 
-// Meta is what the small arrays and a safetensors file contain besides the pixels. The slices have one
-// entry per slot; missing ones are written as label and id -1 and size 0. The caller keeps ownership of
-// the slices.
+// Meta is what the small arrays and a safetensors file contain besides the pixels. The slices have
+// one entry per slot; missing ones are written as label and id -1 and size 0. The caller keeps
+// ownership of the slices.
 type Meta struct {
 	Labels, IDs []int64
 	Sizes       [][2]int32 // (height, width) of the valid pixels
@@ -55,10 +55,10 @@ type Meta struct {
 	Text        []byte     // of a Spec with Targets.Text: the lines of all slots
 }
 
-// PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which must be at
-// least that long, and does not touch the pixels after them. Where a .safetensors file has targets, dst
-// is all of it, and what follows the images is written, but no masks. It does nothing for forms without
-// a header. It allocates nothing without targets.
+// PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which must be at least
+// that long, and does not touch the pixels after them. Where a .safetensors file has targets, dst
+// is all of it, and what follows the images is written, but no masks. It does nothing for forms
+// without a header. It allocates nothing without targets.
 func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	switch f {
 	case NPY:

@@ -54,8 +54,8 @@ func (t *Targets) Forms() (list []Form) {
 // IsTarget reports whether only some mounts have a form, by their datasets.
 func (f Form) IsTarget() bool { return f >= MasksNPY && f < NumForms }
 
-// Rows are the objects of a batch, slot by slot. All slices but the first two have one element for each
-// row. The caller owns them.
+// Rows are the objects of a batch, slot by slot. All slices but the first two have one element for
+// each row. The caller owns them.
 type Rows struct {
 	Offsets   []int64 // where the rows of each slot begin, and where the last one's end
 	Counts    []int32 // rows of each slot that are used, where Targets.Max fixes their number
@@ -85,8 +85,8 @@ func (a *array) bytes() int64 {
 	return n
 }
 
-// arrays are those that a batch has, in the order in which they are in a .safetensors file: elements of
-// eight bytes, of four, and of one, which come after the images.
+// arrays are those that a batch has, in the order in which they are in a .safetensors file:
+// elements of eight bytes, of four, and of one, which come after the images.
 func (s Spec) arrays() (list []array) {
 	t := &s.Targets
 	if *t == (Targets{}) {

@@ -70,8 +70,8 @@ func (b *Buffer) movesPages(size, held int64) bool {
 	return need < int64(len(b.registered)) || b.registered != nil && b.mapsAnew(size, held)
 }
 
-// mapsAnew reports whether resize replaces the mapping: of a file if it is too small (the tail of a larger one is not
-// touched), of ordinary memory if it has another size.
+// mapsAnew reports whether resize replaces the mapping: of a file if it is too small (the tail of a
+// larger one is not touched), of ordinary memory if it has another size.
 func (b *Buffer) mapsAnew(size, held int64) bool {
 	if b.fd < 0 {
 		return held != int64(len(b.mapping))
@@ -81,9 +81,9 @@ func (b *Buffer) mapsAnew(size, held int64) bool {
 
 func (b *Buffer) sys() system { return b.pool.store.system }
 
-// resize makes the buffer size bytes long, with held bytes of memory behind it. It returns how
-// many there are now: if the kernel refuses spare memory, that is not an error. Pages that it frees or moves are not
-// registered.
+// resize makes the buffer size bytes long, with held bytes of memory behind it. It returns how many
+// there are now: if the kernel refuses spare memory, that is not an error. Pages that it frees or
+// moves are not registered.
 func (b *Buffer) resize(size, held int64) (int64, error) {
 	var err error
 	if b.fd >= 0 {

@@ -64,7 +64,8 @@ func TestRegistered(t *testing.T) {
 			use(3, 1)
 			use(4, 0)
 			use(4, 1)
-			// Whether growth unregisters, or Register, depends on whether the memory is mapped anew.
+			// Whether growth unregisters, or Register, depends on whether the memory is mapped
+			// anew.
 			want := []string{"register 4", "unregister 4", "register 3", "unregister 3", "register 4"}
 			if !slices.Equal(r.events, want) {
 				t.Errorf("%v, want %v", r.events, want)
@@ -97,7 +98,8 @@ type sleeper struct{ awake chan struct{} }
 func (s sleeper) Register([]byte) error { return nil }
 func (s sleeper) Unregister([]byte)     { <-s.awake }
 
-// TestRegistrarHangs: what a registrar does not let go of is neither freed nor used, and holds up others once, briefly.
+// TestRegistrarHangs: what a registrar does not let go of is neither freed nor used, and holds up
+// others once, briefly.
 func TestRegistrarHangs(t *testing.T) {
 	for name, makeStore := range map[string]func() *Store{"files": func() *Store { return NewStore(1 << 30) }, "anonymous": NewAnonymousStore} {
 		synctest.Test(t, func(t *testing.T) {

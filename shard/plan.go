@@ -53,8 +53,8 @@ func (p *Plan) Batches(shard, epoch int) int {
 	return int(p.BatchesBefore(epoch+1) - p.BatchesBefore(epoch))
 }
 
-// BatchesBefore is the number of batches that a shard has before an epoch, which is the same for all shards. The epoch is
-// from 0 to MaxEpochs.
+// BatchesBefore is the number of batches that a shard has before an epoch, which is the same for
+// all shards. The epoch is from 0 to MaxEpochs.
 func (p *Plan) BatchesBefore(epoch int) int64 {
 	e := int64(epoch)
 	switch {

@@ -195,8 +195,8 @@ func TestShareThatMoves(t *testing.T) {
 		}
 		want *= roots
 		got := float64(moved) / float64(steps*test.shards*test.batch)
-		// The absolute value of a normal variable has a standard deviation of 0.756 of its mean, and
-		// all nodes of a step but one are nearly independent of one another.
+		// The absolute value of a normal variable has a standard deviation of 0.756 of its mean,
+		// and all nodes of a step but one are nearly independent of one another.
 		if off := (got - want) / want * math.Sqrt(float64(steps*(test.nodes-1))) / 0.756; math.Abs(off) > 4 {
 			t.Errorf("%+v: %.4f are fetched, want %.4f", test, got, want)
 		}

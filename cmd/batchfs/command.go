@@ -142,7 +142,8 @@ func wrapped(text string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// hideRare takes flags out of a command's help that --help-all shows: shared ones that few people set.
+// hideRare takes flags out of a command's help that --help-all shows: shared ones that few people
+// set.
 func hideRare(cmd *cli.Command) {
 	hidden := 0
 	for _, f := range cmd.Flags {

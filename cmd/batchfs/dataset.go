@@ -136,8 +136,8 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	if o.Logger == quiet {
 		o.Store.Logger = slog.New(outageTeller{slog.DiscardHandler, c})
 	}
-	// Nearly all of the heap is buffers and the index, neither of which takes long to mark. Most of the memory would
-	// otherwise be garbage.
+	// Nearly all of the heap is buffers and the index, neither of which takes long to mark. Most of
+	// the memory would otherwise be garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	ds, err := dataset.Open(ctx, path, o)
 	before, after := "batchfs "+c.command, " ..."
@@ -244,8 +244,8 @@ func someOf(names []string) string {
 // milliseconds.
 const remoteRequests = 256
 
-// remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
-// answers most of the time.
+// remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a
+// store: they wait for its answers most of the time.
 func remoteWorkers(f *flagSet, path string, workers *int) {
 	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
 		*workers = max(*workers, remoteRequests)

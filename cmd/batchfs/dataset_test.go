@@ -121,7 +121,8 @@ func TestNoClasses(t *testing.T) {
 	}
 }
 
-// TestListsOfDatasets: what is wrong with one dataset of a list is said with its line, and the hint is about that dataset.
+// TestListsOfDatasets: what is wrong with one dataset of a list is said with its line, and the hint
+// is about that dataset.
 func TestListsOfDatasets(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"one", "two", "set/train", "set/val"} {
@@ -275,7 +276,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestSecretsStayInside: what a URL or the environment shows a server for access is in nothing that batchfs writes.
+// TestSecretsStayInside: what a URL or the environment shows a server for access is in nothing that
+// batchfs writes.
 func TestSecretsStayInside(t *testing.T) {
 	const secret = "CANARY123"
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")

@@ -10,7 +10,8 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 )
 
-// addGPU adds whether there is a GPU, whether CUDA can use it, and whether batches in its memory can be handed to other processes.
+// addGPU adds whether there is a GPU, whether CUDA can use it, and whether batches in its memory
+// can be handed to other processes.
 func (m machine) addGPU(r *doctorReport) {
 	device := m.gpuDevice()
 	r.add("GPU", device, "", "")
@@ -80,7 +81,8 @@ func cudaAdvice(err error) string {
 // initialNamespace is what the kernel calls the first namespace of processes.
 const initialNamespace = "pid:[4026531836]"
 
-// addHandOver adds whether other processes can open GPU memory of a mount: never that of parts of a GPU, and only if they are numbered in the same namespace.
+// addHandOver adds whether other processes can open GPU memory of a mount: never that of parts of a
+// GPU, and only if they are numbered in the same namespace.
 func (m machine) addHandOver(r *doctorReport, found []gpu.Found) {
 	const name = ".cuda files"
 	part := slices.IndexFunc(found, func(g gpu.Found) bool { return g.MIG })

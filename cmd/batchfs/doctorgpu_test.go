@@ -11,7 +11,8 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 )
 
-// Where there is a GPU that CUDA cannot use, doctor says so; where there is none, that is no problem.
+// Where there is a GPU that CUDA cannot use, doctor says so; where there is none, that is no
+// problem.
 func TestDoctorWithoutCUDA(t *testing.T) {
 	_, _, err := gpu.Examine()
 	if err == nil {

@@ -60,8 +60,8 @@ func (r *mountRequest) openEntries(ds *dataset.Dataset) *entries.Store {
 	return store
 }
 
-// makeEntries makes the entry points of a dataset's JPEGs that are not known. What was made when ctx
-// ends stays.
+// makeEntries makes the entry points of a dataset's JPEGs that are not known. What was made when
+// ctx ends stays.
 func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryRule, workers int) (*sample.EntryReport, error) {
 	var o engine.Options
 	if err := c.env.setKernels(&o); err != nil {

@@ -128,7 +128,8 @@ func (f *flagSet) derived(name, fallback, usage string, parse parser) *setting {
 	return s
 }
 
-// check adds what is to be checked, or derived, once all flags have values: rules about several flags stand beside these.
+// check adds what is to be checked, or derived, once all flags have values: rules about several
+// flags stand beside these.
 func (f *flagSet) check(what func() error) { f.checks = append(f.checks, what) }
 
 // finish does the checks in the order in which they were added.

@@ -24,14 +24,16 @@ var ignoredOptions = []string{
 	"lazytime", "nolazytime", "iversion", "noiversion", "default_permissions", "comment",
 }
 
-// expanded is the value of -o for package cli, which never sees one: fstabFlags has made flags of it.
+// expanded is the value of -o for package cli, which never sees one: fstabFlags has made flags of
+// it.
 type expanded struct{}
 
 func (expanded) Set(string) error { return nil }
 func (expanded) String() string   { return "" }
 
-// fstabFlags are the flags of the value of -o, in which each option sets the flag of its name. Underscores count as dashes, since
-// fstab's own options have them (allow_other). Unknown options are dropped if sloppy, as mount -s requires.
+// fstabFlags are the flags of the value of -o, in which each option sets the flag of its name.
+// Underscores count as dashes, since fstab's own options have them (allow_other). Unknown options
+// are dropped if sloppy, as mount -s requires.
 func fstabFlags(flags []cli.Flag, list string, sloppy bool) (words []string, err error) {
 	last := "" // the previous option, if it has a value
 	for _, option := range splitOptions(list) {

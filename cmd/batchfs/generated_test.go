@@ -20,8 +20,8 @@ var (
 	manDir       = filepath.Join("..", "..", "packaging", "man")
 )
 
-// TestGeneratedDocuments: docs/commands.md and the man pages say what the commands say, and there is
-// nothing else among the man pages.
+// TestGeneratedDocuments: docs/commands.md and the man pages say what the commands say, and there
+// is nothing else among the man pages.
 func TestGeneratedDocuments(t *testing.T) {
 	reference := "# Commands\n\nWhat `batchfs COMMAND --help-all` says; made by `go test ./cmd/batchfs -run TestGeneratedDocuments -update`.\n"
 	pages := map[string]string{}

@@ -162,7 +162,8 @@ func formatCounts(formats map[string]int) string {
 	return strings.Join(names, ", ")
 }
 
-// printFirstBad lists some of the files that cannot be read, so that a million of them do not hide what was said before.
+// printFirstBad lists some of the files that cannot be read, so that a million of them do not hide
+// what was said before.
 func printFirstBad(out io.Writer, bad []dataset.BadFile) {
 	const most = 20
 	printBad(out, bad[:min(len(bad), most)])

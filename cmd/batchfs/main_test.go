@@ -356,7 +356,8 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// TestSeveralArchives: what a shell makes of a pattern without quotes is told from a surplus argument.
+// TestSeveralArchives: what a shell makes of a pattern without quotes is told from a surplus
+// argument.
 func TestSeveralArchives(t *testing.T) {
 	if got := batchfs(t, "mount", "0.tar", "1.tar", "mnt"); got.status != statusUsage || !strings.Contains(got.err, "a pattern in quotes") {
 		t.Errorf("status %d, %s", got.status, got.err)

@@ -253,7 +253,8 @@ func padding(p *shard.Plan) string {
 	return fmt.Sprintf("; %s, %d of %d slots are padding", count(batches, "batch"), slots-valid, slots)
 }
 
-// warnOfRepeats warns that there is too little memory to keep compressed pages, so that they are read repeatedly.
+// warnOfRepeats warns that there is too little memory to keep compressed pages, so that they are
+// read repeatedly.
 func (r *mountRequest) warnOfRepeats(p engine.Repeats) {
 	if p.Factor <= 1.1 {
 		return

@@ -114,8 +114,8 @@ func TestWarnOfNothing(t *testing.T) {
 	}
 }
 
-// TestWarnOfRepeats: a mount whose memory is too short for the compressed pages of its dataset says how often they will be read,
-// and what to do; with enough memory it says nothing.
+// TestWarnOfRepeats: a mount whose memory is too short for the compressed pages of its dataset says
+// how often they will be read, and what to do; with enough memory it says nothing.
 func TestWarnOfRepeats(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), "../../internal/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()})

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPartsOfCommands: index, verify and convert in parts end with what they make in one run, and say which
-// command is missing until then.
+// TestPartsOfCommands: index, verify and convert in parts end with what they make in one run, and
+// say which command is missing until then.
 func TestPartsOfCommands(t *testing.T) {
 	data, at := photos(t, 4), filepath.Join(t.TempDir(), "at")
 	if err := os.WriteFile(filepath.Join(data, "b", "bad.jpg"), []byte("rubbish"), 0o644); err != nil {

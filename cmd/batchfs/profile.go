@@ -74,8 +74,8 @@ func formats(to *[]shard.Cost) parser {
 	})
 }
 
-// profiledFlags are how long to measure, and the flags of a mount that a profile depends on, but for
-// those of its dataset.
+// profiledFlags are how long to measure, and the flags of a mount that a profile depends on, but
+// for those of its dataset.
 func profiledFlags(c *console, f *flagSet, o *profile.Options, source *dataset.Options, gpu *gpuRequest) {
 	f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
 	engineFlags(c, f, &o.Engine)

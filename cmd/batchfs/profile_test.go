@@ -50,8 +50,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestProfileOfThree: packed images are candidates where they are smaller than raw ones, unless --formats
-// leaves them out.
+// TestProfileOfThree: packed images are candidates where they are smaller than raw ones, unless
+// --formats leaves them out.
 func TestProfileOfThree(t *testing.T) {
 	dataset := filepath.Join(t.TempDir(), "photos")
 	if err := gen.Write(t.Context(), gen.Options{Dir: dataset, Images: 10, Format: "png", Classes: 2, Workers: 2}); err != nil {

@@ -200,8 +200,8 @@ func deniedPlace(path string, files []string) string {
 	return path
 }
 
-// takeMembers reads the members of an archive that say what is annotated. Each kind of them is a dataset of its own, which
-// is searched for once and then has an index.
+// takeMembers reads the members of an archive that say what is annotated. Each kind of them is a
+// dataset of its own, which is searched for once and then has an index.
 func takeMembers(ctx context.Context, c *console, found *annotation.Found, o dataset.Options) error {
 	var members []*dataset.Dataset
 	for _, field := range found.Members {

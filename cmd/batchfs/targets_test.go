@@ -21,8 +21,9 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// cocoImages makes a dataset of 4 images, of which 3 are annotated in COCO's way, one of these without objects. One
-// of the objects is bad, one is of an image that is not listed, and one image that is listed is missing.
+// cocoImages makes a dataset of 4 images, of which 3 are annotated in COCO's way, one of these
+// without objects. One of the objects is bad, one is of an image that is not listed, and one image
+// that is listed is missing.
 func cocoImages(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -172,8 +173,8 @@ func TestMasksOfWebDatasets(t *testing.T) {
 	}
 }
 
-// TestMembersOfWebDatasets: what is in .json and .txt is what the columns of a manifest would be, and a bad member is that of
-// its sample.
+// TestMembersOfWebDatasets: what is in .json and .txt is what the columns of a manifest would be,
+// and a bad member is that of its sample.
 func TestMembersOfWebDatasets(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
@@ -284,8 +285,8 @@ func TestMasksOfManifests(t *testing.T) {
 	}
 }
 
-// TestDrawnMasksInFingerprint: masks that are drawn of other polygons are other masks, also where nothing else of the annotations
-// is wanted.
+// TestDrawnMasksInFingerprint: masks that are drawn of other polygons are other masks, also where
+// nothing else of the annotations is wanted.
 func TestDrawnMasksInFingerprint(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := cocoImages(t)
@@ -376,7 +377,8 @@ func writeMask(t *testing.T, dir, name string, height, width int) {
 	}
 }
 
-// TestIndexTargets: index reads annotations, and a mount of the same targets does not read them again, wherever it is started.
+// TestIndexTargets: index reads annotations, and a mount of the same targets does not read them
+// again, wherever it is started.
 func TestIndexTargets(t *testing.T) {
 	cache := t.TempDir()
 	dir := cocoImages(t)

@@ -58,7 +58,8 @@ type unpacking struct {
 	written       map[string]string // files that were made in this run, and what of
 }
 
-// run unpacks one file after another. One that cannot be unpacked is no reason to leave out those after it.
+// run unpacks one file after another. One that cannot be unpacked is no reason to leave out those
+// after it.
 func (u *unpacking) run(ctx context.Context, args []string) error {
 	var result unpackResult
 	for _, name := range args {
@@ -133,8 +134,8 @@ func (u *unpacking) read(name string) (data []byte, info fs.FileInfo, err error)
 	return data, info, err
 }
 
-// original is the path of the file that a packed one was made of: without .bfs and, if no extension of
-// an image is left then, with that of its format.
+// original is the path of the file that a packed one was made of: without .bfs and, if no extension
+// of an image is left then, with that of its format.
 func (u *unpacking) original(name string, data []byte) (string, error) {
 	dir, base := filepath.Split(name)
 	ext := filepath.Ext(base)
@@ -161,7 +162,8 @@ func extensionOf(image []byte) string {
 	return map[decode.Format]string{decode.JPEG: ".jpg", decode.PNG: ".png", decode.BMP: ".bmp", decode.PNM: ".ppm", decode.WebP: ".webp"}[f]
 }
 
-// write makes a file with the permissions and the time of another one. It appears whole or not at all.
+// write makes a file with the permissions and the time of another one. It appears whole or not at
+// all.
 func (u *unpacking) write(path string, data []byte, like fs.FileInfo) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err

@@ -94,8 +94,8 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestUnpackRefuses: each bad file is named in a line, nothing is written for it, and the others are
-// unpacked all the same.
+// TestUnpackRefuses: each bad file is named in a line, nothing is written for it, and the others
+// are unpacked all the same.
 func TestUnpackRefuses(t *testing.T) {
 	dir := t.TempDir()
 	want := packedPhoto(t, dir, "b/good.jpg", decode.ForFile)

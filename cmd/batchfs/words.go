@@ -150,7 +150,8 @@ var remedies = []advice{
 
 const kernelRefuses = "the kernel refuses memory: check ulimit -v, the control group's limit and vm.overcommit_memory, or lower --memory-limit"
 
-// remedy is what to do about an error of an open; "" where a file is at fault, which has a reason of its own.
+// remedy is what to do about an error of an open; "" where a file is at fault, which has a reason
+// of its own.
 func remedy(err error) string {
 	other := "check the dataset's storage; the batch is tried again at its next open"
 	if fault.Of(err) == fault.File {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup limits the read rate from a device, the processor time and the memory, with the page cache,
-// of the processes in it.
+// A cgroup limits the read rate from a device, the processor time and the memory, with the page
+// cache, of the processes in it.
 type cgroup struct {
 	io, cpu, memory       string // directories, the same one in version 2
 	throttle, quota, most string // files in them

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestTurns: contenders take turns, who goes first alternates, a warm-up does not count, and what was started is ended in
-// the opposite order.
+// TestTurns: contenders take turns, who goes first alternates, a warm-up does not count, and what
+// was started is ended in the opposite order.
 func TestTurns(t *testing.T) {
 	b := &stage{rounds: 2, progress: progress{out: io.Discard}}
 	var log []string

@@ -19,8 +19,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// What `make gpucheck` measures (-only gpu), after integration/gpucheck has checked the GPU. Nothing
-// but the batchfs binary is needed beside this one.
+// What `make gpucheck` measures (-only gpu), after integration/gpucheck has checked the GPU.
+// Nothing but the batchfs binary is needed beside this one.
 
 // findGPU finds the one that is measured. The error is the one that batchfs doctor shows.
 func findGPU() (*cuda.Device, error) {
@@ -105,8 +105,8 @@ func placed(_ context.Context, b *bench) (list []contest, err error) {
 	return list, nil
 }
 
-// placePlan plans n random-resized-crops of decoded photos. It also returns how many bytes the kernel
-// reads and writes: each pixel of a crop, and each element, once.
+// placePlan plans n random-resized-crops of decoded photos. It also returns how many bytes the
+// kernel reads and writes: each pixel of a crop, and each element, once.
 func placePlan(n int, p placing) (plan *gpu.Plan, traffic int64, err error) {
 	const height, width = 375, 500
 	head := decode.Header{Format: decode.PNG, Width: width, Height: height, Orientation: 1}

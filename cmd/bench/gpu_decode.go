@@ -23,7 +23,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// gpuDecoders decodes the same files in full, in several ways. They are in memory that is registered with the GPU.
+// gpuDecoders decodes the same files in full, in several ways. They are in memory that is
+// registered with the GPU.
 func gpuDecoders(_ context.Context, b *bench) ([]contest, error) {
 	images, err := load(b.photos.some(4000))
 	if err != nil {
@@ -65,7 +66,8 @@ func gpuDecoders(_ context.Context, b *bench) ([]contest, error) {
 	}}}, nil
 }
 
-// Above this many JPEGs a call, all versions of nvJPEG have kernels read the Huffman codes. Mounts give it 50.
+// Above this many JPEGs a call, all versions of nvJPEG have kernels read the Huffman codes. Mounts
+// give it 50.
 const manyJPEGs = 128
 
 // nvjpegCalls is a way to use nvJPEG.
@@ -77,7 +79,8 @@ type nvjpegCalls struct {
 // portions are how many JPEGs our kernels decode at once.
 var portions = []int{16, 64, 256}
 
-// decodingRows are rows of libjpeg-turbo, of our kernels, and of nvJPEG's backends that could be measured.
+// decodingRows are rows of libjpeg-turbo, of our kernels, and of nvJPEG's backends that could be
+// measured.
 func decodingRows(names []string, r results) (rows []row) {
 	nvidia, ours := series{missing: errors.New("there is no figure of nvJPEG's")}, r.of(rate, 1)
 	for i, name := range names {
@@ -115,7 +118,8 @@ func byLibJPEG(b *bench, images []encoded) contender {
 	}))
 }
 
-// exactKernels decodes files on the GPU, where the pixels stay: several portions are packed while others are decoded.
+// exactKernels decodes files on the GPU, where the pixels stay: several portions are packed while
+// others are decoded.
 func exactKernels(b *bench, device *gpu.Device, portion int, images []encoded) contender {
 	return contender{start: func(context.Context) (turn, error) {
 		packers := make(chan *registered, min(8, runtime.NumCPU()))
@@ -221,7 +225,8 @@ type library struct {
 	memory  cuda.Pointer
 }
 
-// nvjpeg decodes with one backend of NVIDIA's library, to RGB in the GPU's memory. It may be missing here.
+// nvjpeg decodes with one backend of NVIDIA's library, to RGB in the GPU's memory. It may be
+// missing here.
 func nvjpeg(b *bench, calls nvjpegCalls, images []encoded) contender {
 	const threads = 4 // while one reads headers, others decode
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
@@ -289,7 +294,8 @@ func nvjpegImages(batch []encoded, memory cuda.Pointer) (images []cuda.JPEG, byt
 //go:embed gpu_torchvision.py
 var torchvisionScript []byte
 
-// torchvision decodes n files of a folder with PyTorch's decoder on the GPU. It may be missing here, as may Python.
+// torchvision decodes n files of a folder with PyTorch's decoder on the GPU. It may be missing
+// here, as may Python.
 func torchvision(b *bench, folder string, n int) contender {
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
 		script := filepath.Join(b.work, "gpu_torchvision.py")

@@ -41,7 +41,8 @@ func TestDecodingRows(t *testing.T) {
 	}
 }
 
-// TestPlacedBytes: the bytes of a crop are counted once when they are read and once when they are written.
+// TestPlacedBytes: the bytes of a crop are counted once when they are read and once when they are
+// written.
 func TestPlacedBytes(t *testing.T) {
 	_, none, err := placePlan(0, placing{"", layout.Uint8, layout.NHWC})
 	if err != nil || none != 0 {
@@ -58,7 +59,8 @@ func TestPlacedBytes(t *testing.T) {
 	}
 }
 
-// TestTorchvision: the script decodes each file once in a turn; where it cannot run, one line says why.
+// TestTorchvision: the script decodes each file once in a turn; where it cannot run, one line says
+// why.
 func TestTorchvision(t *testing.T) {
 	const torch = `
 import types

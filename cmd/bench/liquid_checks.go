@@ -21,8 +21,8 @@ import (
 const daliEpochs = 8
 
 // dali is NVIDIA DALI with encoded images, in a control group that has the same storage, and memory
-// for what DALI itself takes and for a page cache of the same size. What it takes is measured first,
-// while the page cache is not its group's; it still grows a little after that.
+// for what DALI itself takes and for a page cache of the same size. What it takes is measured
+// first, while the page cache is not its group's; it still grows a little after that.
 func (f *field) dali() contender {
 	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
 		cpus, err := someCPUs(f.s.cpus)
@@ -159,8 +159,8 @@ const (
 // correct is the share of the test images whose scene a trained model names.
 var correct = figure{"correct", "%", 100}
 
-// trainings train small models of PyTorch on the mixes of photos, on the processors that decode: how
-// fast, and how well. Crops and flips are the same for each mix, but their order is not.
+// trainings train small models of PyTorch on the mixes of photos, on the processors that decode:
+// how fast, and how well. Crops and flips are the same for each mix, but their order is not.
 func trainings(ctx context.Context, b *bench) ([]contest, error) {
 	test := filepath.Join(b.work, "test photos")
 	_, err := b.command(ctx, "gen", "--out", test, "--seed", "1",

@@ -114,7 +114,8 @@ func (t takes) best(of []form, l limit, steps int) mix {
 	return best
 }
 
-// mixesOf are all mixes of some forms in steps of 1/steps, those with more of the first forms first.
+// mixesOf are all mixes of some forms in steps of 1/steps, those with more of the first forms
+// first.
 func mixesOf(of []form, steps int) (all []mix) {
 	var fill func(m mix, rest []form, left int)
 	fill = func(m mix, rest []form, left int) {

@@ -17,8 +17,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A panel has curves, or bars in groups. A picture has one for each pipeline, side by side below one
-// legend.
+// A panel has curves, or bars in groups. A picture has one for each pipeline, side by side below
+// one legend.
 type panel struct {
 	title, x, y string
 	log         bool // the scale of y
@@ -120,7 +120,8 @@ func (l *legend) add(name string, shown ...plot.Thumbnailer) {
 	l.names, l.entries = append(l.names, name), append(l.entries, one)
 }
 
-// drawOn draws the legend at the top, in columns of so many rows, and returns the rest of the canvas.
+// drawOn draws the legend at the top, in columns of so many rows, and returns the rest of the
+// canvas.
 func (l *legend) drawOn(c draw.Canvas, rows int) draw.Canvas {
 	for k, one := range l.entries {
 		left, down := panelWidth*vg.Length(k/rows)+vg.Centimeter, nameHeight*vg.Length(k%rows)+5

@@ -67,8 +67,8 @@ func imageNetRow(i int) string {
 	return fmt.Sprintf("%s/%s_%d.JPEG,%d,%d,%d,jpeg", folder, folder, i%1300*11, class, 375+i%7, 500-i%11)
 }
 
-// planning measures what planning for the cache costs concurrent readers, with as many
-// samples as ImageNet by default: opens compared with those of a mount without a cache, and readers in
+// planning measures what planning for the cache costs concurrent readers, with as many samples as
+// ImageNet by default: opens compared with those of a mount without a cache, and readers in
 // different epochs compared with readers in the same epoch.
 func planning(ctx context.Context, b *bench) ([]contest, error) {
 	path := filepath.Join(b.work, "planning.csv") // the photos are below b.work, too

@@ -88,8 +88,9 @@ func everMore(b *bench, dir, end string) contender {
 	return ready(func(ctx context.Context) (figures, error) {
 		f := figures{}
 		for n := 1; n <= mostH100s; n++ {
-			// No image has been read before: each mount has a dataset of its own, in which each image is a file of
-			// its own, since what is learned of a file counts wherever its path is.
+			// No image has been read before: each mount has a dataset of its own, in which each
+			// image is a file of its own, since what is learned of a file counts wherever its path
+			// is.
 			made++
 			images := n * h100Batch * h100Batches
 			link := func(i int) string { return filepath.Join("h100s", fmt.Sprintf("%06d.jpg%s", i, end)) }

@@ -22,8 +22,8 @@ func kept(p *pictures, form string, flags []string) []string {
 	return slices.Concat([]string{"--io", "buffered", "--cache-size", size, "--cache-form", form}, flags)
 }
 
-// packedEpochs compares epochs of packed samples with C, and with epochs of encoded samples in the same
-// memory.
+// packedEpochs compares epochs of packed samples with C, and with epochs of encoded samples in the
+// same memory.
 func packedEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 	for _, w := range []struct {
 		what   string

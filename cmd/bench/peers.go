@@ -90,8 +90,8 @@ func workers() []int {
 	return slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
 }
 
-// twiceBeside are batchfs without a cache, batchfs that keeps the photos packed, whose first epochs, in which it packs, do not
-// count, and peers.
+// twiceBeside are batchfs without a cache, batchfs that keeps the photos packed, whose first
+// epochs, in which it packs, do not count, and peers.
 func twiceBeside(b *bench, flags []string, list []*peer, args ...string) []contender {
 	batches := max(b.photos.images/peerBatch, 4*runtime.NumCPU())
 	sides := sideBySide(b, b.photos.Root(), warm(flags), list, batches, args...)
@@ -208,8 +208,8 @@ func bestOf(ctx context.Context, b *bench, p *peer, batches int) (best *consumer
 }
 
 // remotePeers measures batchfs and other loaders, each used with PyTorch's DataLoader. All read the
-// same images from the store in every epoch; those that want shards find what their own writers made.
-// mountpoint-s3 is not among them; s3torchconnector contains its client.
+// same images from the store in every epoch; those that want shards find what their own writers
+// made. mountpoint-s3 is not among them; s3torchconnector contains its client.
 func remotePeers(ctx context.Context, b *bench) (list []contest, err error) {
 	o, err := b.indexed(ctx, "photo")
 	if err != nil {
@@ -254,7 +254,8 @@ func remotePeers(ctx context.Context, b *bench) (list []contest, err error) {
 	return list, nil
 }
 
-// pack puts the photos into the bucket as shards and returns how many of them are tars, or why it cannot.
+// pack puts the photos into the bucket as shards and returns how many of them are tars, or why it
+// cannot.
 func pack(ctx context.Context, b *bench, o *objectStore, as string) (shards int, err error) {
 	b.progress.step("shards of "+as, 0, 1)
 	dir := filepath.Join(o.dir, as)
@@ -266,7 +267,8 @@ func pack(ctx context.Context, b *bench, o *objectStore, as string) (shards int,
 	return len(files), err
 }
 
-// rclone mounts the folder of photos in the background until the end of the scenario, or says why it cannot.
+// rclone mounts the folder of photos in the background until the end of the scenario, or says why
+// it cannot.
 func rclone(ctx context.Context, b *bench, o *objectStore, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err

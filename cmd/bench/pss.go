@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// held is the memory of some processes, in bytes. Its PSS counts each page that several share once; a
-// page that processes outside share, too, in part. shm are the files in /dev/shm that they have open,
-// which pass batches between processes: what they have mapped is in the PSS, too.
+// held is the memory of some processes, in bytes. Its PSS counts each page that several share once;
+// a page that processes outside share, too, in part. shm are the files in /dev/shm that they have
+// open, which pass batches between processes: what they have mapped is in the PSS, too.
 type held struct{ pss, shm float64 }
 
 // memoryOf is what processes hold. Those that have ended hold nothing.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMemoryOf: the memory of a process and of those that it has started is counted once where they share it, and so are files in
-// /dev/shm that several have open.
+// TestMemoryOf: the memory of a process and of those that it has started is counted once where they
+// share it, and so are files in /dev/shm that several have open.
 func TestMemoryOf(t *testing.T) {
 	const size = 64 << 20
 	file, err := os.CreateTemp("/dev/shm", "batchfs-bench-")

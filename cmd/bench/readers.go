@@ -11,8 +11,8 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// This file measures readers of different speed on one mount, each of a shard of its own: a fast one
-// must not take what a slow one has been promised.
+// This file measures readers of different speed on one mount, each of a shard of its own: a fast
+// one must not take what a slow one has been promised.
 
 const (
 	manyReaders   = 8

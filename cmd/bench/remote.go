@@ -13,7 +13,8 @@ import (
 	"github.com/batchfs/batchfs/internal/daemon"
 )
 
-// What `make bench-remote` runs (-only remote): the photos in an object store on this machine that answers late.
+// What `make bench-remote` runs (-only remote): the photos in an object store on this machine that
+// answers late.
 
 // longest is the longest of the delays of each request.
 const longest = 100 * time.Millisecond
@@ -31,8 +32,8 @@ type share struct {
 	daemon, others affinity.Set
 }
 
-// shares are those of this machine. Where the daemon has processors of its own, the store is as good
-// as on another machine.
+// shares are those of this machine. Where the daemon has processors of its own, the store is as
+// good as on another machine.
 func shares() ([]share, error) {
 	all, err := affinity.Current()
 	list := []share{{"store on the same processors", all, all}}
@@ -50,8 +51,8 @@ func (o *objectStore) delayed(delay time.Duration, c contender) contender {
 	return c.before(func(ctx context.Context) error { return o.setDelay(ctx, delay) })
 }
 
-// remoteEpochs compares epochs from the store with those from the same folder on this machine, whose
-// files are in the page cache, as those of the server are.
+// remoteEpochs compares epochs from the store with those from the same folder on this machine,
+// whose files are in the page cache, as those of the server are.
 func remoteEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 	o, err := b.indexed(ctx, stored...)
 	if err != nil {
@@ -97,7 +98,8 @@ func remoteEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 	return list, nil
 }
 
-// remoteTier compares epochs whose samples are all in the local cache with those from the same folder on the same disk.
+// remoteTier compares epochs whose samples are all in the local cache with those from the same
+// folder on the same disk.
 func remoteTier(ctx context.Context, b *bench) ([]contest, error) {
 	o, err := b.indexed(ctx, "photo")
 	if err != nil {
@@ -123,7 +125,8 @@ func remoteTier(ctx context.Context, b *bench) ([]contest, error) {
 // Figures of counted, of a turn.
 var requests, size = figure{"requests", "", 1}, figure{"size", "MB", 1e-6}
 
-// counted is a contender for which the store answers late in its turns, but not before, and counts what it is asked.
+// counted is a contender for which the store answers late in its turns, but not before, and counts
+// what it is asked.
 func (o *objectStore) counted(delay time.Duration, c contender) contender {
 	start := c.start
 	c.start = func(ctx context.Context) (turn, error) {
@@ -197,9 +200,9 @@ func remoteTraffic(ctx context.Context, b *bench) (list []contest, err error) {
 	return list, nil
 }
 
-// remoteFirst measures the first batch after a mount in round trips: what it takes longer where each
-// request takes longer. Decoding and starting the daemon take the same time. A folder is listed, 1,000
-// objects a request, unless its index is said to be up to date.
+// remoteFirst measures the first batch after a mount in round trips: what it takes longer where
+// each request takes longer. Decoding and starting the daemon take the same time. A folder is
+// listed, 1,000 objects a request, unless its index is said to be up to date.
 func remoteFirst(ctx context.Context, b *bench) (list []contest, err error) {
 	o, err := b.indexed(ctx, stored...)
 	if err != nil {

@@ -27,8 +27,8 @@ var (
 	both = append(none, photos, cityscapes)
 )
 
-// What begins the names of scenarios with a GPU, with an object store, and about the claims of Liquid; and the one of
-// -compare.
+// What begins the names of scenarios with a GPU, with an object store, and about the claims of
+// Liquid; and the one of -compare.
 const onGPU, onStore, onMixes, compares = "gpu/", "remote/", "liquid/", "compare"
 
 // scenarios in the order of the table.

@@ -46,7 +46,8 @@ type slowStore struct {
 	requests, bytes atomic.Int64
 }
 
-// ServeHTTP implements http.Handler. A delay is a timer, and holds back nothing but its own request.
+// ServeHTTP implements http.Handler. A delay is a timer, and holds back nothing but its own
+// request.
 func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == control {
 		if delay, err := time.ParseDuration(r.FormValue("delay")); err == nil {
@@ -67,8 +68,8 @@ func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveStore serves the directories below a directory as buckets until standard input ends. It prints
-// its URL. gateway is the binary of VersityGW, which is put behind it, or empty.
+// serveStore serves the directories below a directory as buckets until standard input ends. It
+// prints its URL. gateway is the binary of VersityGW, which is put behind it, or empty.
 func serveStore(dir, gateway string) error {
 	s := slowStore{behind: &fakestore.Server{Dir: dir, PerPage: 1000}}
 	if gateway != "" {
@@ -121,8 +122,8 @@ type objectStore struct {
 	cmd      *exec.Cmd
 }
 
-// indexed starts the server until the end of the scenario, and makes an index of names in it. What is
-// started afterwards finds its credentials in the environment.
+// indexed starts the server until the end of the scenario, and makes an index of names in it. What
+// is started afterwards finds its credentials in the environment.
 func (b *bench) indexed(ctx context.Context, list ...string) (*objectStore, error) {
 	root := filepath.Join(b.work, "store")
 	o := &objectStore{bucket: "bucket", dir: filepath.Join(root, "bucket")}

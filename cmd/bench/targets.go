@@ -18,16 +18,18 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// This file measures what targets cost: masks beside a second mount that serves them as images, and boxes beside images alone.
+// This file measures what targets cost: masks beside a second mount that serves them as images, and
+// boxes beside images alone.
 
-// discs are shown by each mask, later ones before earlier ones. Each has a box, and a class, which is its value in the mask.
+// discs are shown by each mask, later ones before earlier ones. Each has a box, and a class, which
+// is its value in the mask.
 const discs = 7
 
 // aTurn is how long the contenders of this file read in each turn.
 const aTurn = time.Second
 
-// annotate makes masks of pictures, each with the path of its picture below another folder, and a file of the boxes, as COCO
-// has them, once.
+// annotate makes masks of pictures, each with the path of its picture below another folder, and a
+// file of the boxes, as COCO has them, once.
 func annotate(b *bench, p *pictures) error {
 	if p.boxes != "" {
 		return nil
@@ -82,8 +84,8 @@ func (p *pictures) targets(kind string) []string {
 	return []string{"--targets", kind, "--annotations", map[string]string{"masks": p.masks, "boxes": p.boxes}[kind]}
 }
 
-// maskEpochs compares epochs of images with their masks with the same epochs of two mounts, one after the other: of the images,
-// and of the masks as images.
+// maskEpochs compares epochs of images with their masks with the same epochs of two mounts, one
+// after the other: of the images, and of the masks as images.
 func maskEpochs(_ context.Context, b *bench) (list []contest, err error) {
 	for _, w := range []struct {
 		what  string
@@ -119,7 +121,8 @@ func maskEpochs(_ context.Context, b *bench) (list []contest, err error) {
 	return list, nil
 }
 
-// boxEpochs compares epochs of images with their boxes with epochs of the images alone, which have labels instead.
+// boxEpochs compares epochs of images with their boxes with epochs of the images alone, which have
+// labels instead.
 func boxEpochs(_ context.Context, b *bench) ([]contest, error) {
 	if err := annotate(b, &b.photos); err != nil {
 		return nil, err

@@ -1,9 +1,9 @@
 package resample
 
 // A Filter is one axis of a transform in whole numbers, from which other implementations make the
-// same pixels as [Resize]. First rows are combined into a line: each of its values is the sum of the taps
-// times their weights, rounded by adding half a unit and shifting right by Shift. Then the columns of
-// the line are combined in the same way.
+// same pixels as [Resize]. First rows are combined into a line: each of its values is the sum of
+// the taps times their weights, rounded by adding half a unit and shifting right by Shift. Then the
+// columns of the line are combined in the same way.
 type Filter struct {
 	First, Size int // the source's pixels with a weight are [First, First+Size)
 	Taps        int // weights per output, an even number, which may be Size+1: the last one is then 0
@@ -13,8 +13,8 @@ type Filter struct {
 	fixed fixed
 }
 
-// Filters returns both axes. ok is false if the transform is not valid, or has steps of more than 128
-// pixels, whose weights do not fit 16 bits.
+// Filters returns both axes. ok is false if the transform is not valid, or has steps of more than
+// 128 pixels, whose weights do not fit 16 bits.
 func (t Transform) Filters() (y, x Filter, ok bool) {
 	if !t.Y.sound() || !t.X.sound() || t.Y.Step > narrow || t.X.Step > narrow {
 		return Filter{}, Filter{}, false

@@ -13,9 +13,10 @@ type Transform struct {
 	Crop [4]float64
 }
 
-// Axis maps outputs to the source, in which pixel j covers [j, j+1): output i of N has its
-// centre at Start + (i+0.5)·Step, and no pixel outside [Lo, Hi) contributes to it. Where numbers on the
-// grid are not exact enough: output i is output First+i of the Whole ones that [Lo, Hi) is resized to.
+// Axis maps outputs to the source, in which pixel j covers [j, j+1): output i of N has its centre
+// at Start + (i+0.5)·Step, and no pixel outside [Lo, Hi) contributes to it. Where numbers on the
+// grid are not exact enough: output i is output First+i of the Whole ones that [Lo, Hi) is resized
+// to.
 type Axis struct {
 	Start, Step  float64
 	Lo, Hi, N    int

@@ -17,8 +17,8 @@ func (unlimited) Reserve(int64) bool { return true }
 func (unlimited) Release(int64)      {}
 func (unlimited) Cancel(int64)       {}
 
-// TestCopies: what is copied to the GPU is what readers of host memory get, whether processors or the
-// GPU decode.
+// TestCopies: what is copied to the GPU is what readers of host memory get, whether processors or
+// the GPU decode.
 func TestCopies(t *testing.T) {
 	device := theGPU(t)
 	for _, decoder := range []string{"off", "exact"} {
@@ -31,8 +31,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestSpeedOfCopies: the memory of batches is copied to the GPU as fast as memory of the driver's own.
-// What is too slow is only reported: others may use the GPU.
+// TestSpeedOfCopies: the memory of batches is copied to the GPU as fast as memory of the driver's
+// own. What is too slow is only reported: others may use the GPU.
 func TestSpeedOfCopies(t *testing.T) {
 	const rounds, repeat, goal = 6, 50, 0.98 // the first round is a warm-up
 	device, n := theGPU(t), int64(*images)*224*224*3

@@ -310,7 +310,8 @@ func (c *checker) dirty(host int, device int64) (err error) {
 	return c.device.Run(gpu.Run{Put: []gpu.Put{{To: slot.Address(), From: c.host[:device]}}})
 }
 
-// compare counts the bytes that differ. What the kernels have left would be a processor's in a mount.
+// compare counts the bytes that differ. What the kernels have left would be a processor's in a
+// mount.
 func (t *trial) compare(p *gpu.Plan, got []byte, left []int) tally {
 	all := tally{samples: len(t.samples)}
 	for i, s := range t.samples {

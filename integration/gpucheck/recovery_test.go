@@ -62,8 +62,8 @@ func inUse(t *testing.T, m *daemon.Mount) int64 {
 	return 0
 }
 
-// TestKilledReader kills a process that has a batch in use on the GPU: its memory comes back, and later
-// batches are right.
+// TestKilledReader kills a process that has a batch in use on the GPU: its memory comes back, and
+// later batches are right.
 func TestKilledReader(t *testing.T) {
 	const patience = 10 * time.Second
 	device := theGPU(t)
@@ -97,8 +97,8 @@ func TestKilledReader(t *testing.T) {
 	}
 }
 
-// TestFullDevice: while another program has all memory of the GPU, .cuda is refused with ENOMEM, and
-// host memory goes on; batches are right again once there is room.
+// TestFullDevice: while another program has all memory of the GPU, .cuda is refused with ENOMEM,
+// and host memory goes on; batches are right again once there is room.
 func TestFullDevice(t *testing.T) {
 	device := theGPU(t)
 	// The limit would otherwise be half of what is free when the first batch comes.

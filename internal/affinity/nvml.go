@@ -34,7 +34,8 @@ func ask(lib nvml.Interface, gpu string, below int) (s Set) {
 	return s
 }
 
-// UsageOf returns what NVML says about a GPU now: an index or a UUID, as [ThisMachine] takes them. It only reads; ok is false if there is no answer.
+// UsageOf returns what NVML says about a GPU now: an index or a UUID, as [ThisMachine] takes them.
+// It only reads; ok is false if there is no answer.
 func UsageOf(gpu string) (u Usage, ok bool) {
 	if dynlib.OpenNVML() == nil {
 		u, ok = usage(nvml.New(), gpu)
@@ -58,8 +59,9 @@ func usage(lib nvml.Interface, gpu string) (u Usage, ok bool) {
 	return u, ok
 }
 
-// onDevice opens NVML, asks one device by f, if there is such a device, and closes NVML again: a daemon that kept the driver open would prevent an
-// administrator from resetting the device. After a failed Init nothing else may be called.
+// onDevice opens NVML, asks one device by f, if there is such a device, and closes NVML again: a
+// daemon that kept the driver open would prevent an administrator from resetting the device. After
+// a failed Init nothing else may be called.
 func onDevice(lib nvml.Interface, gpu string, f func(nvml.Device)) {
 	if lib.Init() != nvml.SUCCESS {
 		return

@@ -19,11 +19,11 @@ import (
 type Options struct {
 	Kinds Kinds // that are wanted
 	// Files are where annotations are, if not where their layout has them: a .json file of COCO, a
-	// folder of files for one image each, such files as a pattern (masks/*_mask.png), a .txt file that
-	// lists the samples.
+	// folder of files for one image each, such files as a pattern (masks/*_mask.png), a .txt file
+	// that lists the samples.
 	Files []string
-	// LabelMap says which classes the values of masks are: "": those of the layout, "trainids", or a
-	// file of a value and its class in each line.
+	// LabelMap says which classes the values of masks are: "": those of the layout, "trainids", or
+	// a file of a value and its class in each line.
 	LabelMap string
 	// SkipEmpty leaves out images of which nothing is annotated.
 	SkipEmpty bool
@@ -110,7 +110,8 @@ type Found struct {
 	first   string // name of an image
 	Objects int    // that there are
 	Strays  int    // annotations of images that are not listed
-	// Members are fields of the samples of the archive that Images is, which are to be read; see TakeMembers.
+	// Members are fields of the samples of the archive that Images is, which are to be read; see
+	// TakeMembers.
 	Members []string
 	options Options
 	has     Kinds // what there is

@@ -13,7 +13,8 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// TestGenerated: what is generated with targets shows what its annotations say, and is found where they are published.
+// TestGenerated: what is generated with targets shows what its annotations say, and is found where
+// they are published.
 func TestGenerated(t *testing.T) {
 	read := func(path string, decode func(*bytes.Reader) (image.Image, error)) image.Image {
 		t.Helper()

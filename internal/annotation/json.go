@@ -18,8 +18,8 @@ const (
 	maxCoordinate = 1 << 24
 )
 
-// A jsonReader reads one JSON value. What is of another kind than is wanted is skipped, and breaks a rule
-// (bad); an error is one of syntax.
+// A jsonReader reads one JSON value. What is of another kind than is wanted is skipped, and breaks
+// a rule (bad); an error is one of syntax.
 type jsonReader struct {
 	jx.Decoder
 	bad string // the first rule that was broken

@@ -28,7 +28,8 @@ import (
 
 const (
 	keptExtension = ".targets"
-	// keptVersion names the rules for reading annotations. What is of another version is read again.
+	// keptVersion names the rules for reading annotations. What is of another version is read
+	// again.
 	keptVersion = 1
 )
 

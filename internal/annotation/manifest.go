@@ -194,8 +194,9 @@ func (m *manifest) parse(text string, value func() error) (bad string) {
 	return m.json.bad
 }
 
-// boxes reads a list of boxes: each is x0, y0, x1, y1, and perhaps a label, in a list, or an object with
-// these fields: box, label, id, visible, crowd, ignore, difficult. Labels are numbers, or names.
+// boxes reads a list of boxes: each is x0, y0, x1, y1, and perhaps a label, in a list, or an object
+// with these fields: box, label, id, visible, crowd, ignore, difficult. Labels are numbers, or
+// names.
 func (m *manifest) boxes(take func(o target.Object, class string)) error {
 	d := &m.json
 	if d.Next() == jx.String { // CSV

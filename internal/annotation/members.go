@@ -23,8 +23,9 @@ const (
 	textField = "txt"
 )
 
-// findMembers takes members of a tar as annotations of key.jpg: its mask is key.seg.png, objects and text are in key.json, and
-// text is in key.txt. Which there are shows when they are opened; see TakeMasks and TakeMembers.
+// findMembers takes members of a tar as annotations of key.jpg: its mask is key.seg.png, objects
+// and text are in key.json, and text is in key.txt. Which there are shows when they are opened; see
+// TakeMasks and TakeMembers.
 func (f *finder) findMembers() (bool, error) {
 	if archive.ExtensionKey(f.Images) != "tar" {
 		return false, nil
@@ -70,8 +71,8 @@ func ProbeMember(_, _ []byte, size int64) (dataset.Header, error) {
 	return dataset.Header{Format: "text", Height: 1, Width: 1}, nil
 }
 
-// TakeMembers reads the members of an archive that say what is annotated, one dataset for each field that some sample has.
-// An image needs one of them.
+// TakeMembers reads the members of an archive that say what is annotated, one dataset for each
+// field that some sample has. An image needs one of them.
 func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) error {
 	kinds := f.options.Kinds
 	places := newPlaces(ctx, &f.options)
@@ -116,8 +117,8 @@ func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) erro
 	return nil
 }
 
-// readMembers reads all members of a dataset, several at once, and has take, which is called for one after another, have them.
-// bad is why one cannot be read.
+// readMembers reads all members of a dataset, several at once, and has take, which is called for
+// one after another, have them. bad is why one cannot be read.
 func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(path string, text []byte, bad string) error) error {
 	workers := cmp.Or(f.options.Workers, runtime.GOMAXPROCS(0))
 	if ds.Remote {
@@ -170,8 +171,8 @@ func rowOf(path string, text []byte) (r *dataset.Row, bad string) {
 	return r, joinBoxes(r.Columns)
 }
 
-// joinBoxes makes one list of the fields bbox, which has x, y, width and height of boxes as in COCO, or boxes, which has corners,
-// and labels, which has a label for each of them.
+// joinBoxes makes one list of the fields bbox, which has x, y, width and height of boxes as in
+// COCO, or boxes, which has corners, and labels, which has a label for each of them.
 func joinBoxes(columns map[string]string) (bad string) {
 	field := boxColumn
 	if columns["bbox"] != "" {

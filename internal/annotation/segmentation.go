@@ -71,8 +71,8 @@ func (s *segmentation) add(n int64) bool {
 	return ok
 }
 
-// unpack reads the text in which COCO writes runs: numbers of five bits a character, the lowest first; from
-// the fourth on, each is the difference to the one before the last.
+// unpack reads the text in which COCO writes runs: numbers of five bits a character, the lowest
+// first; from the fourth on, each is the difference to the one before the last.
 func (s *segmentation) unpack(text []byte) bool {
 	for len(text) > 0 {
 		var n int64

@@ -21,14 +21,15 @@ const (
 	missesAtOnce = 8 // more than so many, and most of all, and the spans are those of another archive
 	missBlock    = 64 << 10
 
-	// Spans of an archive that is read from front to back have so much in common, so that what begins in one of them does not
-	// end in the next one: headers, and most labels.
+	// Spans of an archive that is read from front to back have so much in common, so that what
+	// begins in one of them does not end in the next one: headers, and most labels.
 	overlap = 4 << 10
 )
 
-// ReadDALI reads the index that DALI's wds2idx makes of a tar of size bytes. The spans are what [Scan] is going to read
-// of the tar: headers, and what files begin with, up to head bytes. Spans that are at most near bytes apart are one, as
-// long as that has no more than most bytes. They say only what is worth reading ahead, so they need not be true.
+// ReadDALI reads the index that DALI's wds2idx makes of a tar of size bytes. The spans are what
+// [Scan] is going to read of the tar: headers, and what files begin with, up to head bytes. Spans
+// that are at most near bytes apart are one, as long as that has no more than most bytes. They say
+// only what is worth reading ahead, so they need not be true.
 func ReadDALI(r io.Reader, size, head, near, most int64) (spans []Span, err error) {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, 1<<20)
@@ -65,8 +66,8 @@ func ReadDALI(r io.Reader, size, head, near, most int64) (spans []Span, err erro
 	return spans, in.Err()
 }
 
-// An ahead reads spans of an archive before they are needed, some of them at a time. What is read elsewhere only costs
-// more.
+// An ahead reads spans of an archive before they are needed, some of them at a time. What is read
+// elsewhere only costs more.
 type ahead struct {
 	r      io.ReaderAt
 	spans  []Span     // that are left

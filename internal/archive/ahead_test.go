@@ -62,7 +62,8 @@ func photos(t *testing.T, n, size int) (tar []byte, idx string) {
 	return tarOf(t, files...), idx
 }
 
-// TestReadsWhatDALISays: with DALI's index, only headers, labels and beginnings of images are read, each once.
+// TestReadsWhatDALISays: with DALI's index, only headers, labels and beginnings of images are read,
+// each once.
 func TestReadsWhatDALISays(t *testing.T) {
 	tar, idx := photos(t, 40, 30_000)
 	spans, err := ReadDALI(strings.NewReader(idx), int64(len(tar)), 100, 1000, 50_000)
@@ -140,8 +141,8 @@ func (r *slowReader) ReadAt(p []byte, off int64) (int, error) {
 	return r.tracedReader.ReadAt(p, off)
 }
 
-// TestReadsBlocksAhead: an archive that is read from front to back takes the time of one read for several blocks, which
-// are read about once, in the memory that there is.
+// TestReadsBlocksAhead: an archive that is read from front to back takes the time of one read for
+// several blocks, which are read about once, in the memory that there is.
 func TestReadsBlocksAhead(t *testing.T) {
 	const block, room = 64 << 10, 8 * 64 << 10
 	tar, _ := photos(t, 200, 30_000)
@@ -175,7 +176,8 @@ func TestReadsBlocksAhead(t *testing.T) {
 	})
 }
 
-// TestAnyBlocksAhead: whatever the sizes of files and blocks, what is found is the same, and a read that fails ends the scan.
+// TestAnyBlocksAhead: whatever the sizes of files and blocks, what is found is the same, and a read
+// that fails ends the scan.
 func TestAnyBlocksAhead(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 2))

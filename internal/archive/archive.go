@@ -11,8 +11,9 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
-// ErrBad is what [Scan] and [Place.Unpack] return, wrapped, when the archive itself is at fault: it is
-// damaged, or of a kind that cannot be used. Any other error comes from its reader or its context.
+// ErrBad is what [Scan] and [Place.Unpack] return, wrapped, when the archive itself is at fault: it
+// is damaged, or of a kind that cannot be used. Any other error comes from its reader or its
+// context.
 var ErrBad = fault.New(fault.File, "bad archive")
 
 // Contents is what an archive holds.
@@ -42,32 +43,35 @@ type Sample struct {
 
 // Options are the settings of [Scan].
 type Options struct {
-	// Image and Label name the fields that hold the image and the label: the extensions of a WebDataset,
-	// keys of its JSON, columns, features. "" finds them by their usual names. The field of a WebDataset need be no image.
+	// Image and Label name the fields that hold the image and the label: the extensions of a
+	// WebDataset, keys of its JSON, columns, features. "" finds them by their usual names. The
+	// field of a WebDataset need be no image.
 	Image, Label string
 
-	// Block is how many bytes are read at once, at least: 0 means 4 KiB, which suits a local file. Over a
-	// network it should be some MiB.
+	// Block is how many bytes are read at once, at least: 0 means 4 KiB, which suits a local file.
+	// Over a network it should be some MiB.
 	Block int
 
-	// Memory, if not nil, is called before that many bytes are allocated to read into, and with a negative number
-	// after they were given up. It may wait. Its error ends the scan, and is returned as it is. What is
-	// still held when Scan returns is given up then, without a call.
+	// Memory, if not nil, is called before that many bytes are allocated to read into, and with a
+	// negative number after they were given up. It may wait. Its error ends the scan, and is
+	// returned as it is. What is still held when Scan returns is given up then, without a call.
 	Memory func(n int64) error
 
-	// Room is how many more bytes may be held of what is read before it is needed, in blocks, where the archive is read
-	// from front to back. Less than two blocks: nothing is.
+	// Room is how many more bytes may be held of what is read before it is needed, in blocks, where
+	// the archive is read from front to back. Less than two blocks: nothing is.
 	Room int64
 
-	// Ahead, if not nil, is what is probably going to be read, in order and within the archive; see [ReadDALI]. It is read before it is
-	// needed, several spans at a time, as far as Block is enough for. Whatever it is, Scan finds the same. Unfit, if not
-	// nil, is called when little of it was needed.
+	// Ahead, if not nil, is what is probably going to be read, in order and within the archive; see
+	// [ReadDALI]. It is read before it is needed, several spans at a time, as far as Block is
+	// enough for. Whatever it is, Scan finds the same. Unfit, if not nil, is called when little of
+	// it was needed.
 	Ahead []Span
 	Unfit func()
 
-	// Seen, if not nil, is shown what a sample begins with, as far as that is in memory, so that it need
-	// not be read again: up to Length bytes, valid during the call. It is for samples that are Plain, some
-	// of which it may not be called for, and it may be called for files that turn out to be no samples.
+	// Seen, if not nil, is shown what a sample begins with, as far as that is in memory, so that it
+	// need not be read again: up to Length bytes, valid during the call. It is for samples that are
+	// Plain, some of which it may not be called for, and it may be called for files that turn out
+	// to be no samples.
 	Seen func(at Place, data []byte)
 
 	// Progress, if not nil, is told at each sample how many of the archive's bytes were passed.
@@ -88,13 +92,15 @@ var methods = map[string]func(*scanner) error{
 	".mds": (*scanner).mds, ".mds.zstd": (*scanner).mds, ".beton": (*scanner).beton,
 }
 
-// compressed are the extensions of archives in which nothing can be found without unpacking all of it.
+// compressed are the extensions of archives in which nothing can be found without unpacking all of
+// it.
 var compressed = strings.Fields(`.tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4
 	.mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz`)
 
 var errCompressed = errors.New("it is compressed as a whole; unpack it, or write it without compression")
 
-// refuseCompressed looks at what the archive begins with, as not every name says that it is compressed.
+// refuseCompressed looks at what the archive begins with, as not every name says that it is
+// compressed.
 func (s *scanner) refuseCompressed() error {
 	const bzip2 = "BZh"
 	b, err := s.bytes(0, int(min(s.size, 10)))
@@ -125,12 +131,13 @@ func method(name string) func(*scanner) error {
 	return nil
 }
 
-// Is says whether a name is that of an archive, by its extension. Those of compressed archives count:
-// Scan says what to do about them.
+// Is says whether a name is that of an archive, by its extension. Those of compressed archives
+// count: Scan says what to do about them.
 func Is(name string) bool { return method(name) != nil }
 
-// Scan finds the samples of an archive of size bytes. Its kind follows from its name. Whatever r returns is
-// checked, and memory is in proportion to the number of samples, not to what the archive claims.
+// Scan finds the samples of an archive of size bytes. Its kind follows from its name. Whatever r
+// returns is checked, and memory is in proportion to the number of samples, not to what the archive
+// claims.
 func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options) (*Contents, error) {
 	scan := method(name)
 	if scan == nil {

@@ -141,8 +141,8 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(got)
 }
 
-// TestTablesOfContentsAreCharged: what libraries keep of directories and footers is counted before it is read, as about
-// what it is. (A race detector adds some of its own.)
+// TestTablesOfContentsAreCharged: what libraries keep of directories and footers is counted before
+// it is read, as about what it is. (A race detector adds some of its own.)
 func TestTablesOfContentsAreCharged(t *testing.T) {
 	const entries = 20_000
 	var zipped, rows bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The parts of FFCV's files, in bytes: a header, a description of each field, the samples' metadata, data in
-// pages, and at the end a table of what was allocated.
+// The parts of FFCV's files, in bytes: a header, a description of each field, the samples'
+// metadata, data in pages, and at the end a table of what was allocated.
 const (
 	betonHeader = 24
 	betonField  = 1 + betonName + 1024

@@ -14,7 +14,8 @@ var (
 
 var errDamaged = errors.New("damaged")
 
-// A block is a part of the archive with samples or other values. If its body is nil, it stays there.
+// A block is a part of the archive with samples or other values. If its body is nil, it stays
+// there.
 type block struct {
 	w     *window
 	place Place // of the whole of it

@@ -44,7 +44,8 @@ func inspect(t testing.TB, archive []byte, got *Contents, err error) {
 	}
 }
 
-// TestDamaged: bytes that were changed, and an end that is missing, lead to an error, or to something that is possible.
+// TestDamaged: bytes that were changed, and an end that is missing, lead to an error, or to
+// something that is possible.
 func TestDamaged(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	rounds := 60
@@ -202,8 +203,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestUnpackRefuses: what is not what was stored is noticed where the coding allows it, and never leads beyond
-// the memory that was given.
+// TestUnpackRefuses: what is not what was stored is noticed where the coding allows it, and never
+// leads beyond the memory that was given.
 func TestUnpackRefuses(t *testing.T) {
 	for _, name := range []string{"deflated.zip", "snappy-v1.parquet", "gzip-v1.parquet", "zstd-v2.parquet", "lz4-v1.parquet", "brotli-v1.parquet", "jpeg.mds.zstd", "raw.beton", "wds-cls.tar"} {
 		b := read(t, name)
@@ -250,7 +251,8 @@ func change(p Place, f func(*Place)) Place {
 	return p
 }
 
-// TestNoAllocation: unpacking again and again takes no memory, but for brotli, whose reader allocates.
+// TestNoAllocation: unpacking again and again takes no memory, but for brotli, whose reader
+// allocates.
 func TestNoAllocation(t *testing.T) {
 	if raceEnabled {
 		t.Skip("SKIPPED: the race detector empties pools")

@@ -17,10 +17,12 @@ const (
 )
 
 var (
-	// images are the extensions of images, the ones that are preferred in a sample of several first.
+	// images are the extensions of images, the ones that are preferred in a sample of several
+	// first.
 	images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm", packed}
 
-	// usualImages and usualLabels are names of columns and features, the likeliest first. Those with slashes are TensorFlow's.
+	// usualImages and usualLabels are names of columns and features, the likeliest first. Those
+	// with slashes are TensorFlow's.
 	usualImages = []string{"image/encoded", "image", "img", "jpg", "jpeg", "png", "image_raw", "encoded", "x"}
 	usualLabels = []string{"image/class/label", "label", "labels", "cls", "class", "image/class/text", "y"}
 )
@@ -42,20 +44,21 @@ func clean(name string) (string, error) {
 	return name, nil
 }
 
-// Hidden says whether a file or a folder is skipped: some part of its path begins with a dot, or is the folder that
-// macOS adds to archives.
+// Hidden says whether a file or a folder is skipped: some part of its path begins with a dot, or is
+// the folder that macOS adds to archives.
 func Hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") || strings.Contains("/"+name+"/", "/__MACOSX/")
 }
 
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// numbered is the name of a shard of records that has no extension, as TensorFlow's own programs write
-// ImageNet: train-00000-of-01024.
+// numbered is the name of a shard of records that has no extension, as TensorFlow's own programs
+// write ImageNet: train-00000-of-01024.
 var numbered = regexp.MustCompile(`^[^.]+-\d{5,}-of-\d{5,}$`)
 
-// ExtensionKey names the kind of an ignored file for counting: its extension in lower case, "." for a hidden
-// file, "" for no extension, "other" for anything but up to 8 letters and digits, so that it is printable whatever the name is.
+// ExtensionKey names the kind of an ignored file for counting: its extension in lower case, "." for
+// a hidden file, "" for no extension, "other" for anything but up to 8 letters and digits, so that
+// it is printable whatever the name is.
 func ExtensionKey(name string) string {
 	if Hidden(name) {
 		return "."
@@ -127,7 +130,8 @@ func (s *scanner) files() {
 	}
 }
 
-// nameRows names samples that are in order by their numbers, unless each of them has a name of its own.
+// nameRows names samples that are in order by their numbers, unless each of them has a name of its
+// own.
 func (s *scanner) nameRows(named bool) {
 	if named && len(s.duplicates()) == 0 {
 		return
@@ -137,7 +141,8 @@ func (s *scanner) nameRows(named bool) {
 	}
 }
 
-// rank says how well a field fits: 0 is best, -1 is not at all. Only the one that is asked for fits, if there is one.
+// rank says how well a field fits: 0 is best, -1 is not at all. Only the one that is asked for
+// fits, if there is one.
 func rank(asked string, usual []string, name string) int {
 	if asked != "" {
 		usual = []string{asked}

@@ -201,8 +201,8 @@ func (c *chunk) dataPage(n, most int64, encoding format.Encoding, f func(i int, 
 	return err
 }
 
-// levels opens the page at c.at. It returns the definition levels, nil where all values are present, and where the
-// values begin.
+// levels opens the page at c.at. It returns the definition levels, nil where all values are
+// present, and where the values begin.
 func (c *chunk) levels() (p *block, levels *hybrid, from int64, err error) {
 	var b []byte
 	if c.header.Type == format.DataPageV2 {

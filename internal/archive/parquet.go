@@ -211,8 +211,8 @@ func (t *table) columns() error {
 	return err
 }
 
-// choose finds a column: the one that is asked for, or that Hugging Face calls by that type, or that has a usual name,
-// or that is the only one that fits.
+// choose finds a column: the one that is asked for, or that Hugging Face calls by that type, or
+// that has a usual name, or that is the only one that fits.
 func (t *table) choose(what, asked, hfType string, usual []string, fits func(*parquet.Column) bool) (string, error) {
 	var typed, fitting []string
 	for _, c := range t.file.Root().Columns() {

@@ -16,8 +16,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Check compares the sample's bytes, once they are unpacked, with the checksum that the archive has of them, if there is one.
-// The error is ErrBad. Unpack has done that for what it unpacks.
+// Check compares the sample's bytes, once they are unpacked, with the checksum that the archive has
+// of them, if there is one. The error is ErrBad. Unpack has done that for what it unpacks.
 func (p Place) Check(data []byte) error {
 	var sum uint32
 	switch p.Sum {
@@ -34,9 +34,10 @@ func (p Place) Check(data []byte) error {
 	return nil
 }
 
-// The checksum of one part of some data can be computed from those of the whole and of the other parts, because a CRC is the
-// remainder of a polynomial over GF(2): for two parts it is the first one's CRC times x^(bits of the second), plus the second
-// one's. Polynomials are bit-reversed, as in the CRCs themselves: the highest bit is the coefficient of x^0.
+// The checksum of one part of some data can be computed from those of the whole and of the other
+// parts, because a CRC is the remainder of a polynomial over GF(2): for two parts it is the first
+// one's CRC times x^(bits of the second), plus the second one's. Polynomials are bit-reversed, as
+// in the CRCs themselves: the highest bit is the coefficient of x^0.
 
 const (
 	polynomial = 0x82f63b78 // of Castagnoli, without its highest power

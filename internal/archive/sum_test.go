@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestSums: what other programs wrote has checksums for all samples, which are right, and which damage does not have.
+// TestSums: what other programs wrote has checksums for all samples, which are right, and which
+// damage does not have.
 func TestSums(t *testing.T) {
 	entries, err := os.ReadDir("testdata")
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// tar scans a tar: a WebDataset, or files in directories, or tars whose names are those of classes, as ImageNet's.
+// tar scans a tar: a WebDataset, or files in directories, or tars whose names are those of classes,
+// as ImageNet's.
 func (s *scanner) tar() error {
 	if err := s.refuseCompressed(); err != nil {
 		return err
@@ -125,8 +126,8 @@ func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) er
 
 const tarBlock = 512
 
-// isZero says whether there is a block of zeros, from last on at the earliest. One is enough as the end of a tar, though there
-// should be two.
+// isZero says whether there is a block of zeros, from last on at the earliest. One is enough as the
+// end of a tar, though there should be two.
 func (s *scanner) isZero(at, last, end int64) (bool, error) {
 	if at < last || at+tarBlock > end {
 		return false, nil
@@ -135,8 +136,8 @@ func (s *scanner) isZero(at, last, end int64) (bool, error) {
 	return err == nil && [tarBlock]byte(b) == [tarBlock]byte{}, err
 }
 
-// more returns where another tar begins after the end of one, 0 if there is none. Tars are padded with zeros, usually to
-// 10 KiB; what follows them that is no tar means nothing.
+// more returns where another tar begins after the end of one, 0 if there is none. Tars are padded
+// with zeros, usually to 10 KiB; what follows them that is no tar means nothing.
 func (s *scanner) more(from, end int64) (int64, error) {
 	const padding = 1 << 20
 	for at := from; at <= min(end-tarBlock, from+padding); at += tarBlock {

@@ -76,7 +76,8 @@ func TestTar(t *testing.T) {
 	}
 }
 
-// TestTarWithoutEnd: a tar that may have been cut off between two members is told from one that has its end, or most of it.
+// TestTarWithoutEnd: a tar that may have been cut off between two members is told from one that has
+// its end, or most of it.
 func TestTarWithoutEnd(t *testing.T) {
 	zeros := string(make([]byte, 700)) // as the end looks, but they are a file's
 	one, inner := tarOf(t, "c/a.jpg", zeros), tarOf(t, "a.jpg", zeros)

@@ -18,7 +18,8 @@ const (
 	fieldInts     = 3
 )
 
-// records reads a file of TensorFlow's records, each an Example. Each has its length and a checksum before it.
+// records reads a file of TensorFlow's records, each an Example. Each has its length and a checksum
+// before it.
 type records struct {
 	*scanner
 	image, label, name found
@@ -89,7 +90,8 @@ func unmasked(c uint32) uint32 {
 
 const mask = 0xa282ead8
 
-// What is before the image in a record, and after it, is read to tell the image's own checksum from the record's.
+// What is before the image in a record, and after it, is read to tell the image's own checksum from
+// the record's.
 const (
 	mostBefore = 4<<10 - 12
 	mostAfter  = 64 << 10
@@ -230,7 +232,8 @@ func (r *records) value(from, end int64) (found, error) {
 	return f, err
 }
 
-// eachField calls f for the fields of a number in a message: with where the bytes are, or where these are 0, with a number.
+// eachField calls f for the fields of a number in a message: with where the bytes are, or where
+// these are 0, with a number.
 func (w *window) eachField(from, end int64, number uint64, f func(from, end int64, v uint64) error) error {
 	for from < end {
 		tag, n, err := w.uvarint(from, end)

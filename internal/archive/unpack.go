@@ -44,7 +44,8 @@ type Place struct {
 // maxBlock is the most that unpacking may yield.
 const maxBlock = 1 << 30
 
-// ratio is about how many bytes one stored byte can become at most. Compression of images gets nowhere near.
+// ratio is about how many bytes one stored byte can become at most. Compression of images gets
+// nowhere near.
 var ratio = [...]int64{Deflate: 1032, Snappy: 32, Gzip: 1032, Zstd: 1 << 16, LZ4: 255, Brotli: 1 << 16}
 
 // Within says whether the place makes sense in an archive of so many bytes. A place that was stored
@@ -93,9 +94,9 @@ func placeOfPixels(offset int64, height, width uint16) Place {
 	return p
 }
 
-// Unpack returns a sample's bytes, made from the stored ones. They are in dst's memory, whose capacity is
-// at least Room, and which stays the caller's; so does stored. It may be called from several
-// goroutines. All errors are ErrBad: the bytes are not what was stored.
+// Unpack returns a sample's bytes, made from the stored ones. They are in dst's memory, whose
+// capacity is at least Room, and which stays the caller's; so does stored. It may be called from
+// several goroutines. All errors are ErrBad: the bytes are not what was stored.
 func (p Place) Unpack(dst, stored []byte) ([]byte, error) {
 	if int64(len(stored)) != p.Length || !p.Within(math.MaxInt64) {
 		return nil, fmt.Errorf("%w: %d bytes are not what is at this place", ErrBad, len(stored))
@@ -143,7 +144,8 @@ func (c Coding) unpack(dst, stored []byte) error {
 	return err
 }
 
-// zstdDecoder serves all goroutines. It yields no more than the memory that it is given has room for.
+// zstdDecoder serves all goroutines. It yields no more than the memory that it is given has room
+// for.
 var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0),
 		zstd.WithDecoderMaxMemory(maxBlock))

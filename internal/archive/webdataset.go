@@ -13,9 +13,10 @@ const (
 	maxFields = 100     // files of a sample
 )
 
-// groups joins the files of a tar into the samples of a WebDataset: neighbours that are named alike up to the first dot.
-// Whether the tar is a WebDataset is known at the end: if some image has a file beside it that is no image, and either
-// there are labels in such files or the images are not in directories, which would be classes.
+// groups joins the files of a tar into the samples of a WebDataset: neighbours that are named alike
+// up to the first dot. Whether the tar is a WebDataset is known at the end: if some image has a
+// file beside it that is no image, and either there are labels in such files or the images are not
+// in directories, which would be classes.
 type groups struct {
 	*scanner
 	key    string

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// A window reads an archive in blocks, so that neighbouring reads become one. What lies between two reads
-// that are far apart is not read.
+// A window reads an archive in blocks, so that neighbouring reads become one. What lies between two
+// reads that are far apart is not read.
 type window struct {
 	ctx   context.Context
 	r     io.ReaderAt
@@ -25,8 +25,8 @@ type window struct {
 	err    error  // of ctx, r or memory, rather than of what was read
 }
 
-// bytes returns n bytes, which are valid until the next call. They are in memory all at once, so the caller
-// bounds n.
+// bytes returns n bytes, which are valid until the next call. They are in memory all at once, so
+// the caller bounds n.
 func (w *window) bytes(off int64, n int) ([]byte, error) {
 	if off < 0 || n < 0 || off > w.size-int64(n) {
 		return nil, io.ErrUnexpectedEOF
@@ -83,8 +83,8 @@ func (w *window) readAhead(spans []Span, unfit func()) {
 	}
 }
 
-// goesOn reports whether it is worth to read ahead from an offset on, as several reads in a row went on about where the one
-// before had ended. It is called once for each.
+// goesOn reports whether it is worth to read ahead from an offset on, as several reads in a row
+// went on about where the one before had ended. It is called once for each.
 func (w *window) goesOn(off int64) bool {
 	const several = 3
 	if w.steps++; off < w.at || off > w.at+int64(len(w.buf)+w.block/2) {

@@ -85,7 +85,8 @@ func methodName(method uint16) string {
 	return fmt.Sprintf("method %d", method)
 }
 
-// apart refuses files that share bytes: a small archive could claim to hold any number of large ones.
+// apart refuses files that share bytes: a small archive could claim to hold any number of large
+// ones.
 func (s *scanner) apart() error {
 	order := make([]Place, len(s.Samples))
 	for i := range order {

@@ -31,8 +31,8 @@ type Key struct {
 	Part                Part
 }
 
-// A Part is what of a batch is made together: a batch of masks is one of its own, with a reader, and batches
-// made ahead, of its own.
+// A Part is what of a batch is made together: a batch of masks is one of its own, with a reader,
+// and batches made ahead, of its own.
 type Part uint8
 
 const (
@@ -371,7 +371,8 @@ func (c *Catalog) Fits(spec layout.Spec, h, w int) bool {
 // roundUp is the least multiple of multiple that is at least n, which is at least 1.
 func roundUp(n, multiple int) int { return ((n-1)/max(1, multiple) + 1) * max(1, multiple) }
 
-// ErrUnread: what was asked for depends on a sample that could not be read when the dataset was opened.
+// ErrUnread: what was asked for depends on a sample that could not be read when the dataset was
+// opened.
 var ErrUnread = errors.New("the machine failed")
 
 // Samples that the machine could not read when the dataset was opened have an unknown size

@@ -19,13 +19,14 @@ import (
 // MaskOptions say where the masks of samples are, and what becomes of their values.
 type MaskOptions struct {
 	pixels.Values // New sets Wide
-	// Dataset has the masks in files, indexed with [sample.ProbeMask]; it must outlive the catalog. nil: all are drawn.
+	// Dataset has the masks in files, indexed with [sample.ProbeMask]; it must outlive the catalog.
+	// nil: all are drawn.
 	Dataset  *dataset.Dataset
 	Rows     []int32 // by sample: the number of its mask in Dataset; -1: it is drawn
 	Panoptic bool    // masks are RGB, and their values red + 256 green + 65536 blue
 	Classes  int     // values, as they are in batches, are of so many classes; 0: of any number
-	// Draw writes the mask of a sample that has no file as it would be stored: a byte for each of the pixels of the image that
-	// was annotated, row after row. It may be called concurrently.
+	// Draw writes the mask of a sample that has no file as it would be stored: a byte for each of
+	// the pixels of the image that was annotated, row after row. It may be called concurrently.
 	Draw  func(id int64, to []byte) error
 	Drawn string // a digest of what they are drawn of, and of what else was read of annotations
 	// Size is the size of that image.
@@ -57,7 +58,8 @@ func (m *MaskOptions) dtype() layout.DType {
 	return layout.Uint8
 }
 
-// prepared returns the options with a dtype, which is decided by the index: it must hold the values of any mask. m may be nil.
+// prepared returns the options with a dtype, which is decided by the index: it must hold the values
+// of any mask. m may be nil.
 func (m *MaskOptions) prepared() (*MaskOptions, error) {
 	if m == nil {
 		return nil, nil
@@ -99,7 +101,8 @@ func (m *MaskOptions) Spec(s layout.Spec, f layout.Form) layout.Spec {
 type Mask struct {
 	Row                  int // in the masks' dataset; -1: it is drawn
 	Height, Width, Bytes int // as stored, and of a value
-	// Orientation is how it lies in relation to what is shown of its image: see pixels.MaskOrientation.
+	// Orientation is how it lies in relation to what is shown of its image: see
+	// pixels.MaskOrientation.
 	Orientation uint8
 }
 
@@ -115,8 +118,8 @@ func (o *MaskOptions) Indexed(id int64) Mask {
 	return m
 }
 
-// Check finds the orientation of a mask whose image has h x w stored pixels and an orientation by EXIF, which
-// may be ignored. The error says why it cannot be that image's, and wraps ErrMask.
+// Check finds the orientation of a mask whose image has h x w stored pixels and an orientation by
+// EXIF, which may be ignored. The error says why it cannot be that image's, and wraps ErrMask.
 func (o *MaskOptions) Check(m *Mask, h, w int, orientation uint8, ignored bool) error {
 	var fits bool
 	m.Orientation, fits = pixels.MaskOrientation(m.Height, m.Width, h, w, orientation, ignored)

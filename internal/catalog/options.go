@@ -47,9 +47,11 @@ type Options struct {
 
 	Masks   *MaskOptions   // nil: samples have none
 	Targets *TargetOptions // nil: samples have none
-	// Condemned are samples that are bad whatever their files hold, because of their annotations, and why.
+	// Condemned are samples that are bad whatever their files hold, because of their annotations,
+	// and why.
 	Condemned map[int64]string
-	// NVJPEG has nvJPEG decode JPEGs on a GPU, to pixels of its own: it is what gpu.Device.OpenNVJPEG returned. "": it does not.
+	// NVJPEG has nvJPEG decode JPEGs on a GPU, to pixels of its own: it is what
+	// gpu.Device.OpenNVJPEG returned. "": it does not.
 	NVJPEG string
 }
 

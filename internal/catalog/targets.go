@@ -13,8 +13,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TargetOptions are what samples have besides images, labels and masks, and how it is shown. The table
-// is of the dataset's rows, and must outlive the catalog.
+// TargetOptions are what samples have besides images, labels and masks, and how it is shown. The
+// table is of the dataset's rows, and must outlive the catalog.
 type TargetOptions struct {
 	Table     *target.Table
 	Rules     target.Rules
@@ -28,8 +28,8 @@ type TargetOptions struct {
 	planned planned
 }
 
-// planned remembers the rows of the batches that were asked about last: a reader opens several files of
-// each, and their sizes follow from them, too.
+// planned remembers the rows of the batches that were asked about last: a reader opens several
+// files of each, and their sizes follow from them, too.
 type planned struct {
 	mu   sync.Mutex
 	next int
@@ -90,7 +90,8 @@ func (o *Options) SpecIn(s layout.Spec, k Key, f layout.Form) layout.Spec {
 	return s
 }
 
-// rowsOf is how many rows of boxes a batch has: as the plan has it, whatever becomes of bad samples.
+// rowsOf is how many rows of boxes a batch has: as the plan has it, whatever becomes of bad
+// samples.
 func (o *TargetOptions) rowsOf(k Key) int {
 	plan := o.catalog.Plan
 	if o.Rules.Max > 0 {
@@ -139,7 +140,8 @@ func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, tar
 	}
 }
 
-// viewOf finds out which pixels of a row's image its annotations speak of; false: of those of no such image.
+// viewOf finds out which pixels of a row's image its annotations speak of; false: of those of no
+// such image.
 func viewOf(ds *dataset.Dataset, t *target.Table, row int, ignored bool) (v target.View, ok bool) {
 	h, w := ds.Size(row, true)
 	orientation := ds.Orientation(row)
@@ -161,7 +163,8 @@ func viewOf(ds *dataset.Dataset, t *target.Table, row int, ignored bool) (v targ
 	return v, ok
 }
 
-// Condemned are the samples of a dataset whose annotations are bad, or cannot be those of their images, and why.
+// Condemned are the samples of a dataset whose annotations are bad, or cannot be those of their
+// images, and why.
 func Condemned(ds *dataset.Dataset, t *target.Table) map[int64]string {
 	bad := map[int64]string{}
 	for row := range ds.Len() {
@@ -179,10 +182,11 @@ func Condemned(ds *dataset.Dataset, t *target.Table) map[int64]string {
 	return bad
 }
 
-// RowsOf are the objects of a batch that is described. A slot whose sample is bad keeps the rows that the plan has for
-// it, but none is used: so sizes do not depend on what is found in files. Where each slot has the same
-// number of rows, they are those of the sample that stands in. An error wraps ErrAnnotation: where bad
-// samples fail, a batch with a bad annotation has no rows. The rows must not be changed.
+// RowsOf are the objects of a batch that is described. A slot whose sample is bad keeps the rows
+// that the plan has for it, but none is used: so sizes do not depend on what is found in files.
+// Where each slot has the same number of rows, they are those of the sample that stands in. An
+// error wraps ErrAnnotation: where bad samples fail, a batch with a bad annotation has no rows. The
+// rows must not be changed.
 func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 	if o.catalog.Options.OnError == Fail {
 		return o.RowsOfGood(d.Key)
@@ -241,8 +245,8 @@ func (o *TargetOptions) Frames(d Description) (list []layout.Frame, err error) {
 	return list, err
 }
 
-// makeRows makes the rows of slots, of which slot i shows the sample that of(i) returns. Rows of one that is not used
-// are not, either.
+// makeRows makes the rows of slots, of which slot i shows the sample that of(i) returns. Rows of
+// one that is not used are not, either.
 func (o *TargetOptions) makeRows(slots []shard.Slot, of func(i int) (id int64, used bool)) *layout.Rows {
 	t := o.catalog.Options.Extent()
 	r := &layout.Rows{Offsets: []int64{0}}
@@ -294,8 +298,8 @@ func (o *TargetOptions) line() int { return max(o.longest, len("{}")) + 1 }
 // TextSize is the size of the .text.jsonl of a batch of n slots.
 func (o *TargetOptions) TextSize(n int) int64 { return int64(n) * int64(o.line()) }
 
-// TextOf are the lines of text of a batch that is described, one for each slot, all padded with spaces to the same length.
-// An error is as of RowsOf.
+// TextOf are the lines of text of a batch that is described, one for each slot, all padded with
+// spaces to the same length. An error is as of RowsOf.
 func (o *TargetOptions) TextOf(d Description) ([]byte, error) {
 	slots, _ := o.catalog.Slots(d.Key)
 	if err := o.refused(slots); err != nil {

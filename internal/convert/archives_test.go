@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// pack writes a tar of the files of a directory, in the order of their names; with links of the tar in place of
-// symbolic ones.
+// pack writes a tar of the files of a directory, in the order of their names; with links of the tar
+// in place of symbolic ones.
 func pack(t testing.TB, name, dir string, more ...string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -46,8 +46,9 @@ func pack(t testing.TB, name, dir string, more ...string) {
 	}
 }
 
-// TestConvertArchives: of a tar, and of what is in a store, the same becomes raw, and the same pixels, as of the directory;
-// another run of the same finds everything done, and parts make what a single run makes.
+// TestConvertArchives: of a tar, and of what is in a store, the same becomes raw, and the same
+// pixels, as of the directory; another run of the same finds everything done, and parts make what a
+// single run makes.
 func TestConvertArchives(t *testing.T) {
 	dir := filepath.Dir(small(t))
 	if err := os.Remove(filepath.Join(dir, "small/b/gone.png")); err != nil {
@@ -104,8 +105,8 @@ func TestConvertArchives(t *testing.T) {
 	}
 }
 
-// TestConvertOrdered: what has an order of its own keeps it, and its labels, whichever of the classes have samples; what
-// cannot be read keeps its place.
+// TestConvertOrdered: what has an order of its own keeps it, and its labels, whichever of the
+// classes have samples; what cannot be read keeps its place.
 func TestConvertOrdered(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

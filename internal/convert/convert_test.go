@@ -76,7 +76,8 @@ func sameSamples(t *testing.T, was, is *dataset.Dataset) {
 	}
 }
 
-// checkPacked undoes a packed file: it must be what it was, and a PNG another one with the same pixels.
+// checkPacked undoes a packed file: it must be what it was, and a PNG another one with the same
+// pixels.
 func checkPacked(t *testing.T, path string, file, was []byte) {
 	t.Helper()
 	is, err := decode.Unpack(file)

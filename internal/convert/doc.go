@@ -21,10 +21,10 @@
 // one changes the other. A file that is corrupt is kept and reported; one that cannot even be
 // read becomes a symbolic link to the original, so that it still counts.
 //
-// Samples in archives or in a store are copied out of them instead; the link of one that cannot be read then leads
-// nowhere. What has an order of its own, as a WebDataset has, becomes a directory with a manifest of that order,
-// metadata.parquet. Its labels are class names only if sorting these numbers them as in the dataset; if not, the names are
-// in classes.txt.
+// Samples in archives or in a store are copied out of them instead; the link of one that cannot be
+// read then leads nowhere. What has an order of its own, as a WebDataset has, becomes a directory
+// with a manifest of that order, metadata.parquet. Its labels are class names only if sorting these
+// numbers them as in the dataset; if not, the names are in classes.txt.
 //
 // # Which samples are raw, and which are packed
 //
@@ -39,29 +39,30 @@
 // out to be corrupt leaves the ranking, and the next of its class moves up.
 //
 // Then the packed ones are chosen in the same way among the samples that are not raw then; the
-// ranking also loses those that turn out to have no packed form. Where raw samples are asked for, those that already
-// were stay raw; otherwise they can be packed like others, and so it is with packed ones.
+// ranking also loses those that turn out to have no packed form. Where raw samples are asked for,
+// those that already were stay raw; otherwise they can be packed like others, and so it is with
+// packed ones.
 //
 // # Names
 //
-// x.jpg becomes x.jpg.bmp or x.jpg.bfs, which sorts to the same position, so that a sample keeps its number
-// in a class directory, here and, if nothing is packed, in torchvision. A dataset in which that name is taken, too
-// long, or sorts after the next sample's is refused with [ErrName], whichever samples are
-// chosen. A manifest's paths are kept if they lie below its directory; other files move below
-// the directory "outside".
+// x.jpg becomes x.jpg.bmp or x.jpg.bfs, which sorts to the same position, so that a sample keeps
+// its number in a class directory, here and, if nothing is packed, in torchvision. A dataset in
+// which that name is taken, too long, or sorts after the next sample's is refused with [ErrName],
+// whichever samples are chosen. A manifest's paths are kept if they lie below its directory; other
+// files move below the directory "outside".
 //
 // # Interruption
 //
-// The tree grows in OUT.partial, next to its final place, and becomes OUT with a single rename
-// once it is complete and on disk. Files are made under a temporary name in a hidden directory
-// and moved into place when complete. The marker file .batchfs-convert.json, which records the
-// source and the settings, is written first and stays. A second run locks it, compares its own
-// settings with it, and makes what is missing. Size and modification time decide whether a file
-// is complete; of a packed one, the size that its header gives. After a power cut this fails on file systems that record a size before the data
-// is on disk, but not on ext4, XFS and Btrfs. The result depends neither on how often the work
-// was interrupted nor on the number of workers.
+// The tree grows in OUT.partial, next to its final place, and becomes OUT with a single rename once
+// it is complete and on disk. Files are made under a temporary name in a hidden directory and moved
+// into place when complete. The marker file .batchfs-convert.json, which records the source and the
+// settings, is written first and stays. A second run locks it, compares its own settings with it,
+// and makes what is missing. Size and modification time decide whether a file is complete; of a
+// packed one, the size that its header gives. After a power cut this fails on file systems that
+// record a size before the data is on disk, but not on ext4, XFS and Btrfs. The result depends
+// neither on how often the work was interrupted nor on the number of workers.
 //
-// Several machines can make parts of it at the same time: they share the lock, each has a
-// directory for its unfinished files, and leaves a mark when it is done. A run of everything then
-// continues the tree, finds little left to do, and removes what parts or earlier runs made of other choices.
+// Several machines can make parts of it at the same time: they share the lock, each has a directory
+// for its unfinished files, and leaves a mark when it is done. A run of everything then continues
+// the tree, finds little left to do, and removes what parts or earlier runs made of other choices.
 package convert

@@ -46,8 +46,8 @@ func (c *conversion) directories() []string {
 }
 
 // makeFiles makes the directories, with the permissions of those of the same name in the source.
-// Then it makes the raw files, until it is known which samples are raw, likewise the packed ones, and
-// then the others.
+// Then it makes the raw files, until it is known which samples are raw, likewise the packed ones,
+// and then the others.
 func (c *conversion) makeFiles(ctx context.Context) error {
 	for _, dir := range c.directories() {
 		mode := fs.FileMode(0o755)
@@ -70,7 +70,8 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 	return c.each(ctx, memory, unmade(c.states, c.o.Part, shard.Encoded))
 }
 
-// unmade are the samples of a part that get a form, or stay as they are (encoded), and have no file yet.
+// unmade are the samples of a part that get a form, or stay as they are (encoded), and have no file
+// yet.
 func unmade(states []state, part dataset.Share, f shard.Cost) (samples []int32) {
 	first, end := part.Span(len(states))
 	for i := first; i < end; i++ {
@@ -185,8 +186,9 @@ func (c *conversion) placed(i int, ext string, how *int) {
 	}
 }
 
-// clear removes what earlier runs and parts made under names that nothing has in the end: they chose
-// others while other samples were readable. Only now is it known that no other row of a manifest has the name.
+// clear removes what earlier runs and parts made under names that nothing has in the end: they
+// chose others while other samples were readable. Only now is it known that no other row of a
+// manifest has the name.
 func (c *conversion) clear(ctx context.Context) error {
 	if !c.report.Resumed {
 		return nil
@@ -291,7 +293,8 @@ func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err e
 	return how, err
 }
 
-// fetch returns the bytes of sample i, which is in an archive or a store. They belong to m until Done.
+// fetch returns the bytes of sample i, which is in an archive or a store. They belong to m until
+// Done.
 func (c *conversion) fetch(ctx context.Context, m *Maker, i int) ([]byte, error) {
 	if problem := c.ds.Problem(i); problem != "" && c.ds.Stat(i).Size == 0 { // as of a link in a tar
 		return nil, fault.New(fault.File, problem)

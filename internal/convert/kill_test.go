@@ -55,8 +55,8 @@ func killCases(t *testing.T, test func(t *testing.T, path, dir string, o Options
 	})
 	t.Run("manifest", func(t *testing.T) {
 		path := filepath.Join(filepath.Dir(small(t)), "list.csv")
-		// a/1.png is in two of three parts, of which one keeps it and one makes it raw. a/1.jpg, which its part
-		// keeps, takes the place of a/3.png, which another finds corrupt.
+		// a/1.png is in two of three parts, of which one keeps it and one makes it raw. a/1.jpg,
+		// which its part keeps, takes the place of a/3.png, which another finds corrupt.
 		write(t, path, []byte("path,label\nsmall/a/1.png,x\nsmall/b/0.png,y\nsmall/a/1.jpg,x\nsmall/b/deep/x.png,y\nsmall/a/1.png,y\nsmall/a/3.png,x\n"))
 		test(t, path, t.TempDir(), Options{Shares: Shares{Raw: 0.5}, Seed: 4, Workers: 2, Manifest: path})
 	})

@@ -21,7 +21,8 @@ import (
 // classesName is where the names of classes are if the labels are numbers because of named.
 const classesName = "classes.txt"
 
-// named says whether names as labels would be numbered as the dataset's classes are: by name, and only those that appear.
+// named says whether names as labels would be numbered as the dataset's classes are: by name, and
+// only those that appear.
 func (c *conversion) named() bool {
 	classes := c.ds.Classes
 	without := map[int]bool{}

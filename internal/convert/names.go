@@ -43,7 +43,8 @@ func newNames(ds *dataset.Dataset, o Options) names {
 	return n
 }
 
-// source is the absolute path of sample i's file; of one that is in an archive or a store, a name for people.
+// source is the absolute path of sample i's file; of one that is in an archive or a store, a name
+// for people.
 func (n *names) source(i int) string {
 	if p := n.ds.Path(i); !filepath.IsAbs(p) {
 		return filepath.Join(n.ds.Root, p)
@@ -67,7 +68,8 @@ func (n *names) possible(s state) []string {
 	return n.all()
 }
 
-// kept is the path of sample i if it is kept as it is; with an extension, that of its raw or packed copy.
+// kept is the path of sample i if it is kept as it is; with an extension, that of its raw or packed
+// copy.
 func (n *names) kept(i int) string {
 	p := n.ds.Path(i)
 	if store.IsURL(p) {
@@ -82,8 +84,9 @@ func (n *names) kept(i int) string {
 // maxName is the longest name of a file, in bytes.
 const maxName = 255
 
-// check makes sure that all samples can have their names, whichever are raw or packed. In a directory, only
-// the next sample can stand in the way of such a name, because others come even later.
+// check makes sure that all samples can have their names, whichever are raw or packed. In a
+// directory, only the next sample can stand in the way of such a name, because others come even
+// later.
 func (n *names) check(states []state) error {
 	listed, err := n.listed()
 	if err != nil {

@@ -106,8 +106,8 @@ func TestNamesInManifests(t *testing.T) {
 	}
 }
 
-// FuzzNames: whichever samples of a directory are raw or packed, they keep their order and have names of
-// their own, or the directory is refused.
+// FuzzNames: whichever samples of a directory are raw or packed, they keep their order and have
+// names of their own, or the directory is refused.
 func FuzzNames(f *testing.F) {
 	f.Add("x.jpg/x.png/x.bmp/x.jpg.bmp", byte(1))
 	f.Add("a.jpg/A.jpg/a.b.jpg/a-b.jpg", byte(2))

@@ -52,9 +52,11 @@ type Options struct {
 	// Manifest is the path of the manifest that the dataset was opened from, "" if it was
 	// opened as a directory.
 	Manifest string
-	// Part, if not zero, has only the files of that part of the samples made: what a run of all continues.
+	// Part, if not zero, has only the files of that part of the samples made: what a run of all
+	// continues.
 	Part dataset.Share
-	// Merge refuses to continue before all parts are made; the error is then a [dataset.PartsError].
+	// Merge refuses to continue before all parts are made; the error is then a
+	// [dataset.PartsError].
 	Merge bool
 
 	// Workers is how many samples are processed at once; 0: one per CPU.

@@ -95,8 +95,8 @@ func (o *Options) fileBytes(h, w int, gray bool) int64 {
 	return newRaw(o.Format, h, w, gray).Size()
 }
 
-// Maker makes raw and packed files of samples, one at a time, in the memory of its Reader. Each worker has
-// its own, and closes it.
+// Maker makes raw and packed files of samples, one at a time, in the memory of its Reader. Each
+// worker has its own, and closes it.
 type Maker struct {
 	*sample.Reader
 	ds *dataset.Dataset
@@ -133,8 +133,8 @@ func (m *Maker) Make(ctx context.Context, i int) (*Raw, error) {
 	return r, nil
 }
 
-// Pack reads sample i and returns its packed form, which belongs to m until Done. Memory is as for Make. The error is
-// [decode.ErrNoPackedForm] if it has none.
+// Pack reads sample i and returns its packed form, which belongs to m until Done. Memory is as for
+// Make. The error is [decode.ErrNoPackedForm] if it has none.
 func (m *Maker) Pack(ctx context.Context, i int) (Packed, error) {
 	h := decode.Header{}
 	h.Format, _ = decode.ParseFormat(m.ds.Format(i))

@@ -47,8 +47,8 @@ func classified(err error) error {
 	return err
 }
 
-// spoils says whether an error makes a sample unreadable: it is the file's fault, but the file is the
-// one that was there before.
+// spoils says whether an error makes a sample unreadable: it is the file's fault, but the file is
+// the one that was there before.
 func spoils(err error) bool {
 	return fault.Of(err) == fault.File && !errors.Is(classified(err), ErrSource)
 }
@@ -88,7 +88,8 @@ type Report struct {
 
 	// Manifest is the absolute path of the result's manifest; "" for a directory dataset.
 	Manifest string `json:"manifest,omitempty"`
-	// Classes is the absolute path of a file of class names that a mount of the result needs; "" if it finds them itself.
+	// Classes is the absolute path of a file of class names that a mount of the result needs; "" if
+	// it finds them itself.
 	Classes string `json:"classes,omitempty"`
 
 	RawFormat string `json:"raw_format"`

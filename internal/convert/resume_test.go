@@ -72,8 +72,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeKeepsOthers: a continued run leaves alone a sample that is named like the raw copy of one
-// that cannot have a raw copy.
+// TestResumeKeepsOthers: a continued run leaves alone a sample that is named like the raw copy of
+// one that cannot have a raw copy.
 func TestResumeKeepsOthers(t *testing.T) {
 	path, out := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "out")
 	for _, name := range []string{"a.bmp", "a.bmp.bmp", "c.bmp"} {

@@ -46,9 +46,9 @@ func (t *tree) scratch() string {
 	return dataset.PartPath(scratchName+"/part", t.part, "")
 }
 
-// findTree checks that a dataset may appear at out. The directory of a manifest, or of archives, may well be a home
-// directory: the dataset is only what is listed or in them, so the result may lie in that directory. source is empty if the
-// dataset is in a store.
+// findTree checks that a dataset may appear at out. The directory of a manifest, or of archives,
+// may well be a home directory: the dataset is only what is listed or in them, so the result may
+// lie in that directory. source is empty if the dataset is in a store.
 func findTree(out, source string, manifest bool) (*tree, error) {
 	abs, err := filepath.Abs(out)
 	if err != nil {
@@ -169,8 +169,9 @@ func (t *tree) open(source string) error {
 	return err
 }
 
-// lock makes sure that no other process works here or has just finished. Of processes that make parts, the
-// first one holds the lock alone until it has written the marker. The others wait for that.
+// lock makes sure that no other process works here or has just finished. Of processes that make
+// parts, the first one holds the lock alone until it has written the marker. The others wait for
+// that.
 func (t *tree) lock() error {
 	info, err := t.marker.Stat()
 	if err != nil {

@@ -103,7 +103,8 @@ func start(t *testing.T, env []string, arguments ...string) (r report) {
 	return r
 }
 
-// run runs a part with a driver. It returns the report, and the number of calls; nothing may be left alive.
+// run runs a part with a driver. It returns the report, and the number of calls; nothing may be
+// left alive.
 func run(t *testing.T, d *fakecuda.Driver, c fakecuda.Config, arguments ...string) (r report, calls int) {
 	t.Helper()
 	r = start(t, d.Env(c), arguments...)

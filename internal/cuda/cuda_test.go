@@ -85,7 +85,8 @@ func TestEveryCallFails(t *testing.T) {
 				t.Errorf("call %d with %d: %+v", i+1, code, r)
 			}
 		})
-		// The question whether read-only memory can be registered may fail; what depends on the answer fails later.
+		// The question whether read-only memory can be registered may fail; what depends on the
+		// answer fails later.
 		if n := len(slices.DeleteFunc(tolerated, func(b bool) bool { return !b })); n > 1 {
 			t.Errorf("%d calls fail with %d and nobody notices", n, code)
 		}
@@ -161,7 +162,8 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// Without a library, with one that is none, and with one without any function of CUDA's, even if everything is bound at the start.
+// Without a library, with one that is none, and with one without any function of CUDA's, even if
+// everything is bound at the start.
 func TestNoDriver(t *testing.T) {
 	t.Setenv("LD_BIND_NOW", "1")
 	dir := t.TempDir()

@@ -1,8 +1,10 @@
-// Package cuda uses a GPU through NVIDIA's driver: memory, copies, kernels, and handing memory to other processes.
+// Package cuda uses a GPU through NVIDIA's driver: memory, copies, kernels, and handing memory to
+// other processes.
 //
-// The driver's library is opened at run time ([Open]); without it, the program still starts. Only this package imports gorgonia.org/cu, the
-// binding it is built on. It needs the build tag cuda (scripts/build.sh sets it, see internal/dynlib); without the tag, Open returns
-// [ErrNotBuilt], and nothing else can be reached.
+// The driver's library is opened at run time ([Open]); without it, the program still starts. Only
+// this package imports gorgonia.org/cu, the binding it is built on. It needs the build tag cuda
+// (scripts/build.sh sets it, see internal/dynlib); without the tag, Open returns [ErrNotBuilt], and
+// nothing else can be reached.
 //
 // # Threads
 //
@@ -23,14 +25,17 @@
 //
 // # JPEGs
 //
-// A [JPEGDecoder] decodes them with nvJPEG, another library of NVIDIA's, which is opened at run time, too, and has an engine of the GPU do
-// the work where there is one. Its pixels are not those of other decoders, and not those of its own other versions and backends. It decodes whole
-// images only. Regions would save little: all entropy-coded data up to their end has to be decoded anyway. And whether the pixels at their edges
-// are those of the whole image is documented nowhere. What it skips without saying so is black. What the library allocates on the device is not accounted for.
+// A [JPEGDecoder] decodes them with nvJPEG, another library of NVIDIA's, which is opened at run
+// time, too, and has an engine of the GPU do the work where there is one. Its pixels are not those
+// of other decoders, and not those of its own other versions and backends. It decodes whole images
+// only. Regions would save little: all entropy-coded data up to their end has to be decoded anyway.
+// And whether the pixels at their edges are those of the whole image is documented nowhere. What it
+// skips without saying so is black. What the library allocates on the device is not accounted for.
 //
 // # Errors
 //
-// A call that fails returns an [Error] with CUDA's own name for it. What matters to callers can be asked by errors.Is: after [ErrMemory] others may
-// give memory back, and the call can be tried again; after [ErrLost] nothing works on any device until the process is started again.
-// Close, Free and Unregister are called once: what they release counts as released even if they fail.
+// A call that fails returns an [Error] with CUDA's own name for it. What matters to callers can be
+// asked by errors.Is: after [ErrMemory] others may give memory back, and the call can be tried
+// again; after [ErrLost] nothing works on any device until the process is started again. Close,
+// Free and Unregister are called once: what they release counts as released even if they fail.
 package cuda

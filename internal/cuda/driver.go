@@ -18,11 +18,12 @@ import (
 	"github.com/batchfs/batchfs/internal/dynlib"
 )
 
-// oldest is the first version with all that is used, except for what is asked for where it is called.
+// oldest is the first version with all that is used, except for what is asked for where it is
+// called.
 const oldest = 11000
 
-// Open finds and initializes the driver, once for the process; that can take seconds. The error is ErrNotBuilt, ErrNoDriver,
-// ErrOldDriver, ErrNoDevice or an Error.
+// Open finds and initializes the driver, once for the process; that can take seconds. The error is
+// ErrNotBuilt, ErrNoDriver, ErrOldDriver, ErrNoDevice or an Error.
 var Open = sync.OnceValues(func() (*Driver, error) {
 	if err := dynlib.OpenCUDA(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDriver, err)
@@ -106,8 +107,8 @@ func describe(ordinal int) (Device, error) {
 	return d, failed
 }
 
-// identify sets the UUID. The first version of the call always returns that of the GPU; the second one, that of the part
-// that the process was given.
+// identify sets the UUID. The first version of the call always returns that of the GPU; the second
+// one, that of the part that the process was given.
 func (d *Device) identify(dev C.CUdevice) error {
 	var gpu, part C.CUuuid
 	if err := check("cuDeviceGetUuid", C.cuDeviceGetUuid(&gpu, dev)); err != nil {

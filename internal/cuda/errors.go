@@ -48,7 +48,8 @@ func (e *Error) Unwrap() error { return meanings[e.Code] }
 // missing is what internal/dynlib returns for a function that the driver lacks.
 const missing = 36
 
-// meanings of CUDA's numbers. After those that mean ErrLost, every later call in the process fails the same way.
+// meanings of CUDA's numbers. After those that mean ErrLost, every later call in the process fails
+// the same way.
 var meanings = map[int]error{
 	2:       ErrMemory,
 	missing: ErrOldDriver,

@@ -9,8 +9,8 @@ import (
 	"fmt"
 )
 
-// partLater shows that copies of registered memory happen later: those that are wrong without waiting are wrong here. A kernel holds
-// the stream until the end.
+// partLater shows that copies of registered memory happen later: those that are wrong without
+// waiting are wrong here. A kernel holds the stream until the end.
 func partLater([]string) (any, error) {
 	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
 		p, err := t.Alloc(slab)

@@ -18,7 +18,8 @@ func (t *Thread) Alloc(bytes int64) (Pointer, error) {
 	return Pointer(p), cuCheck("cuMemAlloc", err)
 }
 
-// Free frees memory that Alloc returned, once no work that was given to the device needs it any more.
+// Free frees memory that Alloc returned, once no work that was given to the device needs it any
+// more.
 func (t *Thread) Free(p Pointer) error { return cuCheck("cuMemFree", cu.MemFree(cu.DevicePtr(p))) }
 
 // MemoryInfo returns the device's memory, and how much of it is free, in bytes.
@@ -27,7 +28,8 @@ func (t *Thread) MemoryInfo() (free, total int64, err error) {
 	return free, total, cuCheck("cuMemGetInfo", err)
 }
 
-// Register page-locks host memory, so that copies need not wait: whole pages outside Go's heap, which must stay mapped until Unregister.
+// Register page-locks host memory, so that copies need not wait: whole pages outside Go's heap,
+// which must stay mapped until Unregister.
 func (t *Thread) Register(b []byte, flags RegisterFlag) error {
 	return check("cuMemHostRegister", C.cuMemHostRegister(address(b), C.size_t(len(b)), C.uint(flags)))
 }
@@ -51,8 +53,9 @@ func (t *Thread) AllocHost(bytes int) ([]byte, error) {
 // FreeHost frees memory that AllocHost returned, once no copy needs it any more.
 func (t *Thread) FreeHost(b []byte) error { return check("cuMemFreeHost", C.cuMemFreeHost(address(b))) }
 
-// Export returns the handle by which other processes open memory. It must be what Alloc returned, with a size that is a multiple of Granularity.
-// The handle is void once the memory is freed, or this process ends.
+// Export returns the handle by which other processes open memory. It must be what Alloc returned,
+// with a size that is a multiple of Granularity. The handle is void once the memory is freed, or
+// this process ends.
 func (t *Thread) Export(p Pointer) (h IPCHandle, err error) {
 	var start C.CUdeviceptr
 	var size C.size_t

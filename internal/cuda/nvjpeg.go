@@ -34,14 +34,15 @@ import (
 
 const (
 	oldestNVJPEG = 11_009 // the first version with all that is used
-	// mostJPEGs are decoded by one call of mounts. NVIDIA's header says that more than 50 (before 12, 100) may be
-	// decoded in another way, in which kernels read the Huffman codes.
+	// mostJPEGs are decoded by one call of mounts. NVIDIA's header says that more than 50 (before
+	// 12, 100) may be decoded in another way, in which kernels read the Huffman codes.
 	mostJPEGs = 50
 	// jpegThreads is how many processors nvJPEG may use where the hardware does not decode.
 	jpegThreads = 4
 )
 
-// NVJPEGVersion opens the library nvJPEG, and returns its version. The error is ErrNoNVJPEG or ErrOldNVJPEG.
+// NVJPEGVersion opens the library nvJPEG, and returns its version. The error is ErrNoNVJPEG or
+// ErrOldNVJPEG.
 func NVJPEGVersion() (string, error) {
 	if err := dynlib.OpenNVJPEG(); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNoNVJPEG, err)
@@ -76,8 +77,10 @@ type JPEGDecoder struct {
 	params   C.nvjpegDecodeParams_t
 }
 
-// NewJPEGDecoder returns a decoder to gray or RGB pixels, which uses the first of these that the device has: an engine for JPEGs
-// (hardware), kernels for most of the work (GPU-hybrid), or what nvJPEG prefers (default); of those that are named, if any are. The error may be ErrNoNVJPEG, ErrOldNVJPEG, ErrMemory or ErrNVJPEG.
+// NewJPEGDecoder returns a decoder to gray or RGB pixels, which uses the first of these that the
+// device has: an engine for JPEGs (hardware), kernels for most of the work (GPU-hybrid), or what
+// nvJPEG prefers (default); of those that are named, if any are. The error may be ErrNoNVJPEG,
+// ErrOldNVJPEG, ErrMemory or ErrNVJPEG.
 func (t *Thread) NewJPEGDecoder(gray bool, only ...string) (*JPEGDecoder, error) {
 	if _, err := NVJPEGVersion(); err != nil {
 		return nil, err
@@ -102,7 +105,8 @@ func (t *Thread) NewJPEGDecoder(gray bool, only ...string) (*JPEGDecoder, error)
 	return d, nil
 }
 
-// create makes the handle. Only a device that lacks a backend leads to the next one: pixels depend on which it is.
+// create makes the handle. Only a device that lacks a backend leads to the next one: pixels depend
+// on which it is.
 func (d *JPEGDecoder) create(only []string) error {
 	status := C.nvjpegStatus_t(C.NVJPEG_STATUS_INVALID_PARAMETER)
 	for _, b := range []struct {
@@ -155,7 +159,8 @@ func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 		if images[i].Refused {
 			continue
 		}
-		// Engines have been seen to skip an image without a word. Its pixels must not be those of another one.
+		// Engines have been seen to skip an image without a word. Its pixels must not be those of
+		// another one.
 		if err := s.Fill(images[i].To, 0, int64(images[i].Pitch)*int64(images[i].Rows)); err != nil {
 			return err
 		}

@@ -17,7 +17,8 @@ import (
 
 const jpegSlot = 64 << 10
 
-// mixedJPEGs are files of which nvJPEG refuses those that are listed. There are more than one call decodes.
+// mixedJPEGs are files of which nvJPEG refuses those that are listed. There are more than one call
+// decodes.
 func mixedJPEGs() (files [][]byte, refused []int, err error) {
 	const dir = "../../decode/testdata/"
 	for i := range mostJPEGs + 8 {
@@ -186,7 +187,8 @@ func TestJPEGs(t *testing.T) {
 	}
 }
 
-// TestSkippedJPEGs: what nvJPEG skips without saying so is black, and nothing that was in the memory before.
+// TestSkippedJPEGs: what nvJPEG skips without saying so is black, and nothing that was in the
+// memory before.
 func TestSkippedJPEGs(t *testing.T) {
 	c := fakecuda.Config{Failures: []fakecuda.Failure{{Function: "nvjpegDecodeBatched", Nth: 0, Code: -1}}}
 	if r, _ := run(t, nvjpegDriver(t), c, "jpegs"); !strings.HasPrefix(r.Error, "image 0 is black") {

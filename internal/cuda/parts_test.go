@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testPTX stands for a module, which testModule is in C: fill writes a byte to every byte of a block of memory, hold waits for
-// a byte to be set.
+// testPTX stands for a module, which testModule is in C: fill writes a byte to every byte of a
+// block of memory, hold waits for a byte to be set.
 const (
 	testPTX    = ".version 6.0\n.target sm_70\n// fill, hold\n"
 	testModule = `
@@ -96,7 +96,8 @@ func onDevice(ordinal int, f func(t *Thread, undo func(func() error)) error) err
 // importer is the other process that exported starts.
 var importer int
 
-// partAll uses everything once, and checks what comes of it. Its result is the process that opened its memory.
+// partAll uses everything once, and checks what comes of it. Its result is the process that opened
+// its memory.
 func partAll([]string) (any, error) {
 	err := onDevice(0, func(t *Thread, undo func(func() error)) error {
 		p, page, err := work(t, undo)
@@ -179,8 +180,8 @@ func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
 	return p, staging[3*page:], streams(t, undo, m, p, staging, readOnly)
 }
 
-// streams makes bytes travel: from the host, by one stream, to a kernel in another one, and back. The last page of staging has
-// then those of the device's first.
+// streams makes bytes travel: from the host, by one stream, to a kernel in another one, and back.
+// The last page of staging has then those of the device's first.
 func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging, readOnly []byte) error {
 	var s [2]*Stream
 	var err error

@@ -64,8 +64,9 @@ func (m *Module) Function(name string) (Function, error) {
 	return Function{f}, cuCheck("cuModuleGetFunction", err)
 }
 
-// Launch has the stream run grid[0]*grid[1]*grid[2] blocks (the latter two at most 65,535) of block[0]*block[1]*block[2] threads each,
-// with bytes of shared memory that the kernel does not declare itself.
+// Launch has the stream run grid[0]*grid[1]*grid[2] blocks (the latter two at most 65,535) of
+// block[0]*block[1]*block[2] threads each, with bytes of shared memory that the kernel does not
+// declare itself.
 func (f Function) Launch(grid, block [3]int, shared int, s *Stream, param Pointer) error {
 	// cu passes eight bytes for each parameter.
 	return cuCheck("cuLaunchKernel", f.f.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s.s,

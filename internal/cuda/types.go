@@ -21,8 +21,9 @@ type Device struct {
 // A Pointer is an address in a device's memory.
 type Pointer uint64
 
-// Granularity is what the size of exported memory must be a multiple of, in bytes. The driver cuts smaller allocations from a shared block,
-// and a process that opened one of them would see its neighbours.
+// Granularity is what the size of exported memory must be a multiple of, in bytes. The driver cuts
+// smaller allocations from a shared block, and a process that opened one of them would see its
+// neighbours.
 const Granularity = 2 << 20
 
 // A RegisterFlag says how host memory is registered.
@@ -35,7 +36,8 @@ const (
 	ReadOnly RegisterFlag = 8
 )
 
-// An IPCHandle names exported memory for other processes that share the PID namespace. It is that of a whole allocation.
+// An IPCHandle names exported memory for other processes that share the PID namespace. It is that
+// of a whole allocation.
 type IPCHandle [64]byte
 
 // A JPEG is an image for a [JPEGDecoder].

@@ -1,5 +1,5 @@
-// Package cudafile opens .cuda files of a mount, as a program that trains on the GPU does. It is for
-// tests and benchmarks of a GPU.
+// Package cudafile opens .cuda files of a mount, as a program that trains on the GPU does. It is
+// for tests and benchmarks of a GPU.
 package cudafile
 
 import (

@@ -21,5 +21,6 @@ var OpenCUDA = sync.OnceValue(func() error {
 	return asError(C.batchfs_open_cuda(name))
 })
 
-// InitCUDA initializes the driver, after OpenCUDA, and returns CUDA's result: 0 if it worked. It can take a second.
+// InitCUDA initializes the driver, after OpenCUDA, and returns CUDA's result: 0 if it worked. It
+// can take a second.
 var InitCUDA = sync.OnceValue(func() int { return int(C.batchfs_init_cuda()) })

@@ -15,7 +15,8 @@ import (
 	"unsafe"
 )
 
-// OpenNVML opens libnvidia-ml.so.1, the library that go-nvml opens, too. The error says why there is none.
+// OpenNVML opens libnvidia-ml.so.1, the library that go-nvml opens, too. The error says why there
+// is none.
 var OpenNVML = sync.OnceValue(func() error {
 	name := C.CString("libnvidia-ml.so.1")
 	defer C.free(unsafe.Pointer(name))

@@ -24,7 +24,8 @@
 // also shows when the slot is another file's or that of an earlier version, and one that a crash or
 // a full disk left incomplete is like one that is not known.
 //
-// [Renew] makes the file anew when the dataset has outgrown it, or most of it is of no use any more.
+// [Renew] makes the file anew when the dataset has outgrown it, or most of it is of no use any
+// more.
 //
 // # Trust
 //

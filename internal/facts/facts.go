@@ -14,10 +14,11 @@
 //
 // # Nothing is ever changed
 //
-// Records are only appended, each is complete in itself, and a file has one writer. So nothing needs
-// a lock, on a network file system either: several programs that learn about one dataset write
-// several files, and who reads takes what is true from all of them. A file that says everything is
-// put in their place when it is complete ([owned.Replace]), and the others are removed.
+// Records are only appended, each is complete in itself, and a file has one writer. So nothing
+// needs a lock, on a network file system either: several programs that learn about one dataset
+// write several files, and who reads takes what is true from all of them. A file that says
+// everything is put in their place when it is complete ([owned.Replace]), and the others are
+// removed.
 //
 // # Damage
 //
@@ -83,9 +84,9 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Read calls use for each record of a file of a size, in order, until that returns an error, which it
-// returns. A payload is valid only during the call. The error is [ErrDamaged] if there is more that
-// cannot be used. At most the size of the file is allocated, whatever is in it.
+// Read calls use for each record of a file of a size, in order, until that returns an error, which
+// it returns. A payload is valid only during the call. The error is [ErrDamaged] if there is more
+// that cannot be used. At most the size of the file is allocated, whatever is in it.
 func Read(r io.Reader, size int64, use func(kind byte, payload []byte) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	var head [headSize]byte

@@ -1,4 +1,5 @@
-// Package fakecuda is a driver of NVIDIA's in host memory, for tests: a libcuda.so.1 that processes find instead of the real one.
+// Package fakecuda is a driver of NVIDIA's in host memory, for tests: a libcuda.so.1 that processes
+// find instead of the real one.
 //
 // It keeps what the driver promises and no more. Streams are threads, and everything asynchronous
 // happens later, by a random time: a result that is read before it was waited for is poison (bytes
@@ -33,7 +34,8 @@ var source embed.FS
 // A Driver is the library, in a directory.
 type Driver struct{ dir string }
 
-// Build makes the driver in a directory of the caller's, without some of its functions, as if it were old. It needs a C compiler.
+// Build makes the driver in a directory of the caller's, without some of its functions, as if it
+// were old. It needs a C compiler.
 func Build(dir string, missing ...string) (*Driver, error) {
 	d := &Driver{dir}
 	if err := os.CopyFS(d.at("source"), source); err != nil {
@@ -77,7 +79,8 @@ func (d *Driver) AddModule(ptx, code string) error {
 	return compile(d.at("modules", fmt.Sprintf("%016x.so", h.Sum64())), code, "-w", "-x", "c", "-")
 }
 
-// AddNVJPEG adds libnvjpeg.so.12, without some of its functions, as if it were old. It is made of libjpeg-turbo, which the compiler has to find.
+// AddNVJPEG adds libnvjpeg.so.12, without some of its functions, as if it were old. It is made of
+// libjpeg-turbo, which the compiler has to find.
 func (d *Driver) AddNVJPEG(missing ...string) error {
 	args := []string{d.at("source", "nvjpeg", "nvjpeg.c"), "-ljpeg", "-Wall", "-Wextra", "-Werror"}
 	for _, function := range missing {
@@ -86,7 +89,8 @@ func (d *Driver) AddNVJPEG(missing ...string) error {
 	return compile(d.at("libnvjpeg.so.12"), "", args...)
 }
 
-// A Failure is an error that a call returns instead of doing anything; only those that release something still do.
+// A Failure is an error that a call returns instead of doing anything; only those that release
+// something still do.
 type Failure struct {
 	Function string // without _v2; "*" is any of the driver's; "copy", "set" and "kernel" are what streams do, later
 	Nth      int    // from 1, of the calls of that function in a process; 0: all
@@ -163,7 +167,8 @@ func (d *Driver) Env(c Config) []string {
 	}
 }
 
-// Alive counts what a process has made and not released, or what it had when it ended, and what it should not have done.
+// Alive counts what a process has made and not released, or what it had when it ended, and what it
+// should not have done.
 type Alive struct {
 	Contexts, Allocations, Bytes, Registrations, Imports, Streams, Events, Modules int64
 	Torn                                                                           int64 // copies of host memory that was changed before they were done

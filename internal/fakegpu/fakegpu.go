@@ -255,7 +255,8 @@ func (g *GPU) Register(m []byte) error {
 	return nil
 }
 
-// Unregister implements gpu.Driver. Memory counts as released even if that fails, as with a real driver.
+// Unregister implements gpu.Driver. Memory counts as released even if that fails, as with a real
+// driver.
 func (g *GPU) Unregister(m []byte) error {
 	if err := g.enter("Unregister"); err != nil {
 		g.mu.Lock()

@@ -1,5 +1,6 @@
-// Package fakestore is, for tests and benchmarks, an object store that speaks S3's language, with a directory for each
-// bucket and no credentials. It lists, answers for parts of objects, and minds If-Match.
+// Package fakestore is, for tests and benchmarks, an object store that speaks S3's language, with a
+// directory for each bucket and no credentials. It lists, answers for parts of objects, and minds
+// If-Match.
 package fakestore
 
 import (
@@ -23,7 +24,8 @@ type Server struct {
 	Dir string
 	// Before, if not nil, is called for each request; true means that it has answered.
 	Before func(w http.ResponseWriter, r *http.Request) bool
-	// PerPage is how many objects a page of a listing has; 0 means so few that tests see several pages.
+	// PerPage is how many objects a page of a listing has; 0 means so few that tests see several
+	// pages.
 	PerPage int
 
 	Requests atomic.Int64 // so far

@@ -1,9 +1,10 @@
 // Package fault says whose fault an error is.
 //
-// What becomes of an error depends on its cause alone: a bad file is remembered, and another sample may
-// take its place; a failure of the machine is nobody's, and what failed is tried again. So the cause is
-// made where a system call, a codec or a store fails: as an error of this package ([New]), or as an errno
-// or the end of a context, whose causes are known here. Everything above only wraps it, and asks [Of].
+// What becomes of an error depends on its cause alone: a bad file is remembered, and another sample
+// may take its place; a failure of the machine is nobody's, and what failed is tried again. So the
+// cause is made where a system call, a codec or a store fails: as an error of this package ([New]),
+// or as an errno or the end of a context, whose causes are known here. Everything above only wraps
+// it, and asks [Of].
 package fault
 
 import (
@@ -19,8 +20,8 @@ type Cause uint8
 const (
 	// Machine: storage, descriptors, or a bug. So is what nobody has said the cause of.
 	Machine Cause = iota
-	// File: it is missing, may not be read, has changed, or does not hold what it should. Only this may be
-	// held against a file, or change what takes its place.
+	// File: it is missing, may not be read, has changed, or does not hold what it should. Only this
+	// may be held against a file, or change what takes its place.
 	File
 	// Memory: there is none, by the limit or by the kernel.
 	Memory
@@ -41,9 +42,9 @@ func (f *Fault) Error() string { return f.Err.Error() }
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Of is the cause of an error. Where what it wraps has several, what is cancelled is nobody's fault; a
-// lack of memory can look like anything; and a failure of the machine can look like a file that is
-// missing or damaged.
+// Of is the cause of an error. Where what it wraps has several, what is cancelled is nobody's
+// fault; a lack of memory can look like anything; and a failure of the machine can look like a file
+// that is missing or damaged.
 func Of(err error) Cause {
 	var found [Cancelled + 1]bool
 	collect(err, &found)

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOf: whatever wraps an error, its cause stays, and of several causes the one counts that can look like the others.
+// TestOf: whatever wraps an error, its cause stays, and of several causes the one counts that can
+// look like the others.
 func TestOf(t *testing.T) {
 	file, machine, memory, cancelled := New(File, "damaged"), New(Machine, "away"), New(Memory, "no room"), New(Cancelled, "stopped")
 	for _, c := range []struct {

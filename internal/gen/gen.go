@@ -2,9 +2,9 @@
 // have the file size and decoding cost of photos.
 //
 // [Photo] stands for ImageNet, [Cityscape] for Cityscapes, and [Mixed] has files of every format
-// that batchfs can read. [Coco] has shapes that a small network learns in a minute. What pictures of
-// [Coco] show, and those of [Cityscape] if asked for, is written beside them as it is published for
-// COCO and Cityscapes. The package knows nothing of the rest of batchfs.
+// that batchfs can read. [Coco] has shapes that a small network learns in a minute. What pictures
+// of [Coco] show, and those of [Cityscape] if asked for, is written beside them as it is published
+// for COCO and Cityscapes. The package knows nothing of the rest of batchfs.
 //
 // A picture is a pure function of the seed, the kind and the picture's index, and all arithmetic
 // is on integers, so that its pixels are the same on every processor. The standard library and
@@ -59,8 +59,8 @@ type Options struct {
 	Kind    Kind
 	Classes int    // class directories, at most as many as images; 0: none, all files in Dir
 	Format  string // "" for the kind's own, or one of Formats; must be "" for Mixed
-	// Targets writes masks and the boxes of people beside a Cityscape, which has people only then, and a
-	// directory for every city. Coco always has targets; the other kinds have none.
+	// Targets writes masks and the boxes of people beside a Cityscape, which has people only then,
+	// and a directory for every city. Coco always has targets; the other kinds have none.
 	Targets bool
 	Seed    uint64
 	Workers int // 0: one per processor

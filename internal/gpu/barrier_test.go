@@ -18,8 +18,8 @@ import (
 	"github.com/batchfs/batchfs/internal/ptx"
 )
 
-// TestBarriers: without any one of its barriers, threads of the PTX race, and are found; with all they do not, in
-// either order of blocks and threads.
+// TestBarriers: without any one of its barriers, threads of the PTX race, and are found; with all
+// they do not, in either order of blocks and threads.
 func TestBarriers(t *testing.T) {
 	c, err := ptx.ToC(PTX)
 	if err != nil {
@@ -69,7 +69,8 @@ func barriers(t *testing.T) (n int) {
 	return n
 }
 
-// TestRaces: without any one of its barriers, threads of the source race, and the sanitizer finds them.
+// TestRaces: without any one of its barriers, threads of the source race, and the sanitizer finds
+// them.
 func TestRaces(t *testing.T) {
 	program, files := threaded(t), jpegs(t)
 	for i := range barriers(t) {

@@ -179,8 +179,8 @@ func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resa
 // rgb finds a JPEG that stores RGB, by an Adobe marker or the names of its components.
 var rgb = regexp.MustCompile(`(?s)Adobe.{6}\x00|\x03R..G..B`)
 
-// want makes sample i on the processor, and reports whether the kernels should take it: what our own
-// decoder takes, but for reduced scales and gray from RGB.
+// want makes sample i on the processor, and reports whether the kernels should take it: what our
+// own decoder takes, but for reduced scales and gray from RGB.
 func (b *trial) want(i int, slot []byte, w *layout.Writer) (ours bool, err error) {
 	s, a, j := &b.samples[i], b.wants[i], b.j
 	scratch := decode.Image{Pix: make([]byte, s.Job.Height*s.Job.Width*3), Stride: s.Job.Width * b.tensor.Spec.C, Height: s.Job.Height, Width: s.Job.Width}
@@ -218,8 +218,8 @@ func some(r *rand.Rand, files [][]byte, n int) (chosen [][]byte) {
 	return chosen
 }
 
-// TestDecode: the kernels decode every kind of baseline JPEG that our own decoder takes, to libjpeg-turbo's pixels, for
-// every mode, type, order, orientation and sampling.
+// TestDecode: the kernels decode every kind of baseline JPEG that our own decoder takes, to
+// libjpeg-turbo's pixels, for every mode, type, order, orientation and sampling.
 func TestDecode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: this run is a short one, and all cases of sampling, orientation, mode and format take long")
@@ -306,7 +306,8 @@ func TestDecodeEdges(t *testing.T) {
 	}
 }
 
-// TestDecodeDamaged: of damaged files, the kernels decode those that our own decoder does, to the same pixels.
+// TestDecodeDamaged: of damaged files, the kernels decode those that our own decoder does, to the
+// same pixels.
 func TestDecodeDamaged(t *testing.T) {
 	t.Parallel()
 	hosts, threads := startAll(t)
@@ -333,8 +334,8 @@ func TestDecodeDamaged(t *testing.T) {
 	}
 }
 
-// TestDecodeAstray: flat images never bring decoders into step, so each stretch waits for those before it. Those that take too long
-// are left to the processor.
+// TestDecodeAstray: flat images never bring decoders into step, so each stretch waits for those
+// before it. Those that take too long are left to the processor.
 func TestDecodeAstray(t *testing.T) {
 	hosts, _ := startAll(t)
 	j := newJudge(t, decode.RGB, false)

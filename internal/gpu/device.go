@@ -44,8 +44,9 @@ type Driver interface {
 	Alloc(n int64, shared bool) (Memory, error)
 	// Release frees what Alloc returned.
 	Release(Memory) error
-	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns what the pixels depend on: nvJPEG's version
-	// and backend, and the GPU's name. The error may be cuda.ErrNoNVJPEG or cuda.ErrOldNVJPEG.
+	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns what the pixels
+	// depend on: nvJPEG's version and backend, and the GPU's name. The error may be
+	// cuda.ErrNoNVJPEG or cuda.ErrOldNVJPEG.
 	OpenNVJPEG(gray bool) (name string, err error)
 	// Run does what a Run says. When it returns, the GPU uses none of its memory, unless the
 	// error is ErrLost.
@@ -273,8 +274,8 @@ func (d *Device) fits(n int64, shared bool) bool {
 	return roundUp(max(n, 1), SlabUnit) <= left
 }
 
-// limit is the most that slabs may take together; growing is held. Others come and go on the GPU, so what is free is asked
-// each time, but slabs stay.
+// limit is the most that slabs may take together; growing is held. Others come and go on the GPU,
+// so what is free is asked each time, but slabs stay.
 func (d *Device) limit() (int64, error) {
 	if d.options.Limit > 0 {
 		return d.options.Limit, nil
@@ -311,7 +312,8 @@ func (d *Device) note(err error) error {
 	return err
 }
 
-// refusal says whether a slot for which there was no room will ever have some; nil: there is some now.
+// refusal says whether a slot for which there was no room will ever have some; nil: there is some
+// now.
 func (d *Device) refusal(n int64, shared bool, err error) error {
 	if !errors.Is(err, ErrFull) && !errors.Is(err, ErrMemory) {
 		return err

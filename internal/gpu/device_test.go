@@ -149,7 +149,8 @@ func TestRefusals(t *testing.T) {
 	slot(t, hogged, 2<<20)
 }
 
-// TestLimitFollowsTheGPU: without a limit in the options, what others free on the GPU can be used, and what they take is left to them.
+// TestLimitFollowsTheGPU: without a limit in the options, what others free on the GPU can be used,
+// and what they take is left to them.
 func TestLimitFollowsTheGPU(t *testing.T) {
 	g := &fakegpu.GPU{Memory: 4 << 20}
 	d := gpu.New(g, gpu.Options{})
@@ -247,7 +248,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestRoomWhileTheDriverIsAsked: a slot that is released just before a request is refused serves that request.
+// TestRoomWhileTheDriverIsAsked: a slot that is released just before a request is refused serves
+// that request.
 func TestRoomWhileTheDriverIsAsked(t *testing.T) {
 	var held *gpu.Slot
 	g := &fakegpu.GPU{Memory: 5 << 20, Fail: func(call string) error {

@@ -55,8 +55,8 @@ func newDriver(d cuda.Device) Driver {
 	return made
 }
 
-// A driver is NVIDIA's. It has several threads, so that only the callers that asked for a copy, or for
-// kernels, wait for them.
+// A driver is NVIDIA's. It has several threads, so that only the callers that asked for a copy, or
+// for kernels, wait for them.
 type driver struct {
 	device  cuda.Device
 	memory  thread

@@ -8,14 +8,15 @@ import (
 	"slices"
 )
 
-// samplings are all that the kernels decode: the factors of luma, and of chroma, which gray images lack.
+// samplings are all that the kernels decode: the factors of luma, and of chroma, which gray images
+// lack.
 var samplings = [][4]int{
 	{1, 1, 0, 0}, {1, 1, 1, 1}, {2, 1, 1, 1}, {2, 2, 1, 1}, {1, 2, 1, 1}, {4, 1, 1, 1},
 	{2, 1, 2, 1}, {1, 2, 1, 2}, {2, 2, 2, 1}, {2, 2, 1, 2}, {4, 1, 2, 1},
 }
 
-// A forger writes legal baseline JPEGs, code by code, of random coefficients: with any codes, tables and restarts, and
-// faster than an encoder.
+// A forger writes legal baseline JPEGs, code by code, of random coefficients: with any codes,
+// tables and restarts, and faster than an encoder.
 type forger struct {
 	*rand.Rand
 	out        []byte
@@ -75,7 +76,8 @@ func forge(r *rand.Rand, sampling [4]int, orientation, most int) []byte {
 	return append(f.out, 0xff, 0xd9)
 }
 
-// A flat is a square image of one color, each of whose blocks is the same 32 bits, or if short, the same 3.
+// A flat is a square image of one color, each of whose blocks is the same 32 bits, or if short, the
+// same 3.
 type flat struct {
 	side                   int
 	short, restarts, peaks bool // peaks: the first three values of luma are 32767, 65534 and 65536
@@ -119,7 +121,8 @@ func (f *forger) segment(marker byte, body []byte) {
 	f.out = append(append(f.out, 0xff, marker, byte((len(body)+2)>>8), byte(len(body)+2)), body...)
 }
 
-// quantization writes a table of values up to most, and returns the largest coefficient for the first.
+// quantization writes a table of values up to most, and returns the largest coefficient for the
+// first.
 func (f *forger) quantization(most int) int {
 	table := make([]byte, 1, 129)
 	first := 1 + f.IntN(min(most, 255))
@@ -140,7 +143,8 @@ func (f *forger) quantization(most int) int {
 	return min(8191/first, 2047)
 }
 
-// symbols are some of those of AC coefficients, with the end of a block and the longest run among them.
+// symbols are some of those of AC coefficients, with the end of a block and the longest run among
+// them.
 func symbols(r *rand.Rand, size int) []byte {
 	all, few := []byte{0, 0xf0}, 1+r.IntN(4)
 	for run := range byte(16) {

@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// readSources tells go test what the results of compilers depend on: otherwise it would take them for unchanged.
+// readSources tells go test what the results of compilers depend on: otherwise it would take them
+// for unchanged.
 func readSources(t testing.TB) {
 	for _, pattern := range []string{"kernels/*", "../../decode/*.h", "../../scripts/ptx.sh", "../../scripts/libraries.sh"} {
 		names, err := filepath.Glob(pattern)
@@ -122,7 +123,8 @@ type host struct {
 	cmd    *exec.Cmd
 }
 
-// startAll runs the kernels' source and their PTX, and the source in several threads. With RACES=1, the PTX's threads may not race.
+// startAll runs the kernels' source and their PTX, and the source in several threads. With RACES=1,
+// the PTX's threads may not race.
 func startAll(t testing.TB, env ...string) (all []*host, threads *host) {
 	source, ptx := start(t, sanitized(t)), start(t, compilePTX(t, PTX), env...)
 	source.name, ptx.name = "source", "PTX"
@@ -194,7 +196,8 @@ type made struct {
 	err             error
 }
 
-// runAll executes a batch by all programs at once, while the caller computes what they must make of it.
+// runAll executes a batch by all programs at once, while the caller computes what they must make of
+// it.
 func runAll(hosts []*host, p *Plan, staging []byte) (wait func() []made) {
 	all := make([]made, len(hosts))
 	var running sync.WaitGroup

@@ -8,8 +8,8 @@ import _ "embed"
 //go:embed kernels/kernels.ptx
 var PTX string
 
-// A Launch is one kernel to run: its grid of blocks, each of so many threads, and the bytes of shared memory
-// of a block.
+// A Launch is one kernel to run: its grid of blocks, each of so many threads, and the bytes of
+// shared memory of a block.
 type Launch struct {
 	Kernel          string
 	Grid            [3]int

@@ -29,7 +29,8 @@ func (d inexact) DecodeRegion(dst decode.Image, data []byte, h decode.Header, r 
 	return err
 }
 
-// TestNVJPEG: whatever is made of an image that nvJPEG decodes, in all orientations, is made of its pixels; and what it refuses is left.
+// TestNVJPEG: whatever is made of an image that nvJPEG decodes, in all orientations, is made of its
+// pixels; and what it refuses is left.
 func TestNVJPEG(t *testing.T) {
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")

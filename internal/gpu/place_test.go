@@ -143,8 +143,8 @@ type placement struct {
 	from    pixels.Options
 }
 
-// placeBatch makes a batch of n random images, in different ways. The last one may end where the staging buffer does, so
-// that the sanitizer finds reads beyond it.
+// placeBatch makes a batch of n random images, in different ways. The last one may end where the
+// staging buffer does, so that the sanitizer finds reads beyond it.
 func placeBatch(t testing.TB, r *rand.Rand, n, channels int, mode resample.Mode, f format) *placement {
 	b := &placement{}
 	o := randomOptions(r, mode, 40)
@@ -217,8 +217,8 @@ func (b *placement) want(t testing.TB) []byte {
 	return want
 }
 
-// TestPlace: the kernel's bytes are those of resample.Resize and a layout.Writer, for every mode, type, order,
-// number of channels and way in which pixels can be stored.
+// TestPlace: the kernel's bytes are those of resample.Resize and a layout.Writer, for every mode,
+// type, order, number of channels and way in which pixels can be stored.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	hosts, threads := startAll(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// ErrSteps is the error for samples that are reduced to less than 1/128 along an axis, which only the
-// processor can do.
+// ErrSteps is the error for samples that are reduced to less than 1/128 along an axis, which only
+// the processor can do.
 var ErrSteps = errors.New("gpu: the image is reduced to less than 1/128")
 
 // A Tensor is what the kernels write: slots as layout describes them.
@@ -30,7 +30,8 @@ type Sample struct {
 	NVJPEG bool   // nvJPEG decodes it, at full size, instead of the kernels
 }
 
-// A Plan is the work for a batch. Put and Pixels may be called by several goroutines at once for different samples.
+// A Plan is the work for a batch. Put and Pixels may be called by several goroutines at once for
+// different samples.
 type Plan struct {
 	Staging int // bytes of the staging buffer, on the host and on the device
 	Work    int // bytes of the device's memory besides that buffer and the tensor
@@ -57,8 +58,8 @@ type planned struct {
 	pix, work                    int // of a JPEG that the kernels decode, its packed form and its memory; else its pixels
 }
 
-// NewPlan plans a batch. No two samples may have the same slot. The error is ErrSteps, or one about a
-// sample that does not fit its slot.
+// NewPlan plans a batch. No two samples may have the same slot. The error is ErrSteps, or one about
+// a sample that does not fit its slot.
 func NewPlan(t Tensor, samples []Sample) (*Plan, error) { return newPlan(t, samples, stretchBits) }
 
 func newPlan(t Tensor, samples []Sample, bits int) (*Plan, error) {

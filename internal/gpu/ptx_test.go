@@ -25,8 +25,8 @@ func TestPTXIsCurrent(t *testing.T) {
 	}
 }
 
-// TestPTXAssembles: NVIDIA's assembler accepts the PTX for every GPU that it knows, and keeps all values in
-// registers.
+// TestPTXAssembles: NVIDIA's assembler accepts the PTX for every GPU that it knows, and keeps all
+// values in registers.
 func TestPTXAssembles(t *testing.T) {
 	assemblers, _ := filepath.Glob("../../bin/cuda/nvidia/*/bin/ptxas")
 	if len(assemblers) == 0 {

@@ -5,7 +5,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// Put writes sample i into the staging buffer and Files, except what belongs into Pixels. The buffer starts at a multiple of 8.
+// Put writes sample i into the staging buffer and Files, except what belongs into Pixels. The
+// buffer starts at a multiple of 8.
 func (p *Plan) Put(staging []byte, i int) {
 	s, spec := &p.samples[i], p.tensor.Spec
 	t := s.Job.Transform
@@ -35,8 +36,9 @@ func (p *Plan) Put(staging []byte, i int) {
 	put(staging, p.in.samples+i*sampleBytes, out)
 }
 
-// Finish writes what the kernels are told of the batch as a whole. The addresses are those, on the device, of the
-// staging buffer's copy, of Work, and of the tensor's first element: multiples of 128.
+// Finish writes what the kernels are told of the batch as a whole. The addresses, multiples of 128,
+// are those, on the device, of the staging buffer's copy, of Work, and of the tensor's first
+// element.
 func (p *Plan) Finish(buffer []byte, staging, work, tensor uint64) {
 	s := p.tensor.Spec
 	put(buffer, 0, batch{

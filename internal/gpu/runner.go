@@ -8,7 +8,8 @@ import (
 	"github.com/batchfs/batchfs/internal/cuda"
 )
 
-// runners is how many Runs there can be at once: while one waits for its kernels, another one copies.
+// runners is how many Runs there can be at once: while one waits for its kernels, another one
+// copies.
 const runners = 2
 
 // A runner is a thread that does Runs.
@@ -134,8 +135,8 @@ func (k *runner) start(r Run, s *cuda.Stream) error {
 	return nil
 }
 
-// settle waits for a stream, also after an error: what was started uses memory until it is done. A stream that cannot
-// be waited for may use it forever, so the GPU counts as lost.
+// settle waits for a stream, also after an error: what was started uses memory until it is done. A
+// stream that cannot be waited for may use it forever, so the GPU counts as lost.
 func settle(s *cuda.Stream) error {
 	err := s.Synchronize()
 	if err != nil && s.Synchronize() != nil {

@@ -24,7 +24,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// twoJPEGs is a batch, of which the second sample is damaged, and what the first slot has to become.
+// twoJPEGs is a batch, of which the second sample is damaged, and what the first slot has to
+// become.
 func twoJPEGs(nvjpeg bool) (to Tensor, samples []Sample, want []byte, err error) {
 	img := image.NewRGBA(image.Rect(0, 0, 40, 30))
 	for y := range 30 {
@@ -79,8 +80,8 @@ func (d hasty) Run(r Run) error {
 	return k.do(func(t *cuda.Thread, s *cuda.Stream) error { return errors.Join(k.kernels.load(t), k.start(r, s)) })
 }
 
-// decode makes a batch three times from one buffer, as the engine does, the last time in a slot of which it is the upper
-// half, and copies that to the lower one.
+// decode makes a batch three times from one buffer, as the engine does, the last time in a slot of
+// which it is the upper half, and copies that to the lower one.
 func (d *deed) decode(device *Device, nvjpeg bool) error {
 	to, samples, want, err := twoJPEGs(nvjpeg)
 	if err != nil {
@@ -188,7 +189,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestMakeFails has every call fail in turn, and every copy and kernel: nothing leaks, and no other bytes are returned.
+// TestMakeFails has every call fail in turn, and every copy and kernel: nothing leaks, and no other
+// bytes are returned.
 func TestMakeFails(t *testing.T) {
 	t.Parallel()
 	driver := decodingDriver(t)
@@ -204,7 +206,8 @@ func TestMakeFails(t *testing.T) {
 	}
 }
 
-// failEach does a deed once with each failure, and returns those that it did not notice. None may change a byte.
+// failEach does a deed once with each failure, and returns those that it did not notice. None may
+// change a byte.
 func failEach(t *testing.T, driver *fakecuda.Driver, deed string, c fakecuda.Config, failures []fakecuda.Failure) (unnoticed []fakecuda.Failure) {
 	t.Helper()
 	for _, f := range failures {
@@ -220,8 +223,8 @@ func failEach(t *testing.T, driver *fakecuda.Driver, deed string, c fakecuda.Con
 	return unnoticed
 }
 
-// TestNVJPEGFails has every call of nvJPEG fail in turn, and some of the driver: nothing leaks, and no failure is taken for a
-// refusal.
+// TestNVJPEGFails has every call of nvJPEG fail in turn, and some of the driver: nothing leaks, and
+// no failure is taken for a refusal.
 func TestNVJPEGFails(t *testing.T) {
 	t.Parallel()
 	driver := decodingDriver(t)

@@ -15,9 +15,9 @@ func beside(t testing.TB, p *shard.Plan, epoch int, c Config, second float64) (o
 	return one, mustKeep(t, p, epoch, c), c
 }
 
-// TestTwoCaches: no sample is in both, neither has more than ceil(r·d) of any set, and where batches have samples to
-// spare, each full batch has floor(r·d) at least. So what is in neither differs
-// by less than 2 from its share in a full batch.
+// TestTwoCaches: no sample is in both, neither has more than ceil(r·d) of any set, and where
+// batches have samples to spare, each full batch has floor(r·d) at least. So what is in neither
+// differs by less than 2 from its share in a full batch.
 func TestTwoCaches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	level := 0
@@ -92,7 +92,8 @@ func TestSecondIsEven(t *testing.T) {
 	}
 }
 
-// TestMemoryOfSecond: Needs covers what a second choice takes, which is as much as where batches lack candidates.
+// TestMemoryOfSecond: Needs covers what a second choice takes, which is as much as where batches
+// lack candidates.
 func TestMemoryOfSecond(t *testing.T) {
 	for _, b := range []int{2, 32, 256} {
 		for name, change := range kinds {

@@ -85,7 +85,8 @@ type Config struct {
 	// LocalFrom and LocalTo are the range of shards that are read here, excluding LocalTo. Both
 	// 0: all shards.
 	LocalFrom, LocalTo int
-	// Except says which samples are no candidates, such as those that another cache keeps of the same epoch. nil: none.
+	// Except says which samples are no candidates, such as those that another cache keeps of the
+	// same epoch. nil: none.
 	Except func(id int64) bool
 }
 
@@ -146,9 +147,10 @@ func (k *Choice) Candidates() int64 { return k.candidates }
 // Size is the memory that a choice for this plan holds, in bytes.
 func Size(p *shard.Plan) int64 { return int64(words(int(p.Config().Samples))) * 8 }
 
-// Needs is approximately the most memory that Choose takes from its workspace at a time, in
-// bytes: 14 per sample unless batches are small, up to four times that if batches lack
-// candidates, as they do beside another choice, and much more for the smallest batches. It is 0 for what Choose rejects.
+// Needs is approximately the most memory that Choose takes from its workspace at a time, in bytes:
+// 14 per sample unless batches are small, up to four times that if batches lack candidates, as they
+// do beside another choice, and much more for the smallest batches. It is 0 for what Choose
+// rejects.
 func Needs(p *shard.Plan, c Config) int64 {
 	if c.check(p, 0) != nil {
 		return 0

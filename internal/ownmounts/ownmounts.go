@@ -1,7 +1,8 @@
 // Package ownmounts runs tests in a mount namespace of their own.
 //
-// A new namespace starts with a copy of every mount, which keeps a file system alive after it is unmounted elsewhere. If
-// tests shared a namespace, those of one package, or a container started meanwhile, could hold the mounts of another.
+// A new namespace starts with a copy of every mount, which keeps a file system alive after it is
+// unmounted elsewhere. If tests shared a namespace, those of one package, or a container started
+// meanwhile, could hold the mounts of another.
 package ownmounts
 
 import (
@@ -19,8 +20,9 @@ import (
 // marker is an environment variable of processes that have their own namespace.
 const marker = "BATCHFS_TEST_OWN_MOUNTS"
 
-// Enter runs this program again in a new mount namespace without copies of batchfs mounts. It returns nil in the new
-// process, and also where only root may make a namespace or even root may not, which standard error says.
+// Enter runs this program again in a new mount namespace without copies of batchfs mounts. It
+// returns nil in the new process, and also where only root may make a namespace or even root may
+// not, which standard error says.
 func Enter() error {
 	if os.Getuid() != 0 || os.Getenv(marker) != "" {
 		return nil
@@ -50,7 +52,8 @@ func Enter() error {
 	return syscall.Exec(self, os.Args, append(os.Environ(), marker+"=1"))
 }
 
-// copies returns the mountpoints of batchfs and of what is mounted on them, which covers them, in the order to unmount.
+// copies returns the mountpoints of batchfs and of what is mounted on them, which covers them, in
+// the order to unmount.
 func copies(mounts []*mountinfo.Info) (paths []string) {
 	var ours []string
 	for _, m := range mounts {

@@ -18,7 +18,8 @@ type Key struct {
 	Offset int64
 }
 
-// hash is what ristretto knows a page by. Pages whose hashes are equal, of objects of more than a terabyte, displace each other.
+// hash is what ristretto knows a page by. Pages whose hashes are equal, of objects of more than a
+// terabyte, displace each other.
 func (k Key) hash() uint64 { return uint64(k.Object)<<40 ^ uint64(k.Offset) }
 
 // A Budget is the account that pages are charged to.
@@ -69,7 +70,8 @@ type Cache struct {
 	freed int64
 }
 
-// counters is how many counters ristretto has for so many pages. What it takes beside them is its queue.
+// counters is how many counters ristretto has for so many pages. What it takes beside them is its
+// queue.
 func counters(pages int64) int64 { return min(max(10*pages, 1<<10), 1<<20) }
 
 const (
@@ -77,7 +79,8 @@ const (
 	counterBytes   = 4
 )
 
-// New makes a cache, which its caller closes. The error is ErrNoRoom if the budget has no room for an empty one.
+// New makes a cache, which its caller closes. The error is ErrNoRoom if the budget has no room for
+// an empty one.
 func New(o Options) (*Cache, error) {
 	n := counters(o.Pages)
 	c := &Cache{budget: o.Budget, once: o.Once, fixed: ristrettoBytes + counterBytes*n, pages: map[Key]*Page{}}
@@ -156,9 +159,10 @@ func (p *Page) Bytes() []byte { return p.bytes }
 // Keeps says whether a page that so many samples are read from is ever of use to a second reader.
 func (c *Cache) Keeps(uses int) bool { return c != nil && (uses > 1 || !c.once) }
 
-// Get returns a page of size bytes, which its caller has to release. If nobody has loaded it yet, load is called to fill
-// it, and its error returned to all who wait for it; mine says whether this caller is the one that called it. uses
-// is the number of samples that are read from the page, for Options.Once.
+// Get returns a page of size bytes, which its caller has to release. If nobody has loaded it yet,
+// load is called to fill it, and its error returned to all who wait for it; mine says whether this
+// caller is the one that called it. uses is the number of samples that are read from the page, for
+// Options.Once.
 func (c *Cache) Get(ctx context.Context, k Key, size int64, uses int, load func(to []byte) error) (p *Page, mine bool, err error) {
 	c.whileOpen(func() { c.kept.Get(k.hash()) }) // to have it counted
 	c.mu.Lock()
@@ -246,7 +250,8 @@ func (c *Cache) allocate(p *Page, size int64) error {
 	return nil
 }
 
-// Release ends the caller's hold of the page. use is which of the samples that are read from it was read, from 0 on.
+// Release ends the caller's hold of the page. use is which of the samples that are read from it was
+// read, from 0 on.
 func (p *Page) Release(use int) { p.release(use) }
 
 func (p *Page) release(use int) {
@@ -325,7 +330,8 @@ func (c *Cache) freeUnused(p *Page) {
 	c.budget.Release(n)
 }
 
-// Trim frees at least n bytes, if pages that nobody holds have that many, and returns how many it freed.
+// Trim frees at least n bytes, if pages that nobody holds have that many, and returns how many it
+// freed.
 func (c *Cache) Trim(n int64) (freed int64) {
 	if c == nil {
 		return 0

@@ -70,8 +70,8 @@ func use(t *testing.T, c *pages.Cache, i, use, uses int) (loaded bool) {
 	return mine
 }
 
-// TestKeptUntilSpent: what nobody holds is kept; with Once, until all of its samples were read, in whatever order, and again in the
-// next epoch, also if the one before was not completed.
+// TestKeptUntilSpent: what nobody holds is kept; with Once, until all of its samples were read, in
+// whatever order, and again in the next epoch, also if the one before was not completed.
 func TestKeptUntilSpent(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		c, _ := open(t, pages.Options{Limit: 1 << 20, Once: once}, 16<<20)
@@ -104,8 +104,8 @@ func TestKeepsNothingSingle(t *testing.T) {
 	}
 }
 
-// TestLoadsAreShared: those that want a page while it is loaded wait for it and share what comes of that: the page, though ristretto
-// keeps none at all, or the error.
+// TestLoadsAreShared: those that want a page while it is loaded wait for it and share what comes of
+// that: the page, though ristretto keeps none at all, or the error.
 func TestLoadsAreShared(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("a fault")} {
 		c, _ := open(t, pages.Options{Limit: 1}, 16<<20)
@@ -157,7 +157,8 @@ func TestRefusedAreCounted(t *testing.T) {
 	}
 }
 
-// TestHeldPagesStay: a page that is held stays, whatever gives way, and even when the cache is closed; the account is right.
+// TestHeldPagesStay: a page that is held stays, whatever gives way, and even when the cache is
+// closed; the account is right.
 func TestHeldPagesStay(t *testing.T) {
 	c, a := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
 	empty := a.used.Load()
@@ -245,8 +246,8 @@ func TestAPanicStopsNobody(t *testing.T) {
 	use(t, c, 1, 0, 1)
 }
 
-// TestEverythingAtOnce: many readers, little room, pages that give way all the time, and faults: every page is right, and in the end
-// nothing is charged.
+// TestEverythingAtOnce: many readers, little room, pages that give way all the time, and faults:
+// every page is right, and in the end nothing is charged.
 func TestEverythingAtOnce(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		c, a := open(t, pages.Options{Limit: 20 * 12288, Pages: 60, Once: once}, 16<<20)

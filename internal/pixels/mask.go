@@ -10,8 +10,8 @@ import (
 // Values are what the values of masks become in a tensor. They are never interpolated: each element
 // is the value of the nearest pixel.
 type Values struct {
-	// Map is by stored value, of up to 16 bits; those beyond its end, and those that it has a negative number for, become
-	// Ignore. nil: all stay as they are.
+	// Map is by stored value, of up to 16 bits; those beyond its end, and those that it has a
+	// negative number for, become Ignore. nil: all stay as they are.
 	Map    []int32
 	Ignore int32 // also where there is no image
 	Wide   bool  // elements are int32, not uint8
@@ -25,8 +25,9 @@ func (v *Values) Bytes() int {
 	return 1
 }
 
-// A Mask is a mask as it is stored: values of so many bytes, the highest first, but of 3 bytes (red,
-// green, blue) the lowest. Pixel (x, y) of the image that it belongs to is at first + x*dx + y*dy.
+// A Mask is a mask as it is stored: values of so many bytes, the highest first, but of 3 bytes
+// (red, green, blue) the lowest. Pixel (x, y) of the image that it belongs to is at first + x*dx +
+// y*dy.
 type Mask struct {
 	Pix           []byte
 	bytes         int
@@ -41,10 +42,10 @@ func NewMask(pix []byte, height, width, bytes int, orientation uint8) Mask {
 	return m
 }
 
-// MaskOrientation says how a mask of mh x mw values lies in relation to its image, which has h x w stored
-// pixels and an orientation by EXIF: as if the result had that orientation itself. A mask of the
-// stored size belongs to stored pixels, else one of the upright size to those. ignored says that
-// the image is shown as it is stored.
+// MaskOrientation says how a mask of mh x mw values lies in relation to its image, which has h x w
+// stored pixels and an orientation by EXIF: as if the result had that orientation itself. A mask of
+// the stored size belongs to stored pixels, else one of the upright size to those. ignored says
+// that the image is shown as it is stored.
 func MaskOrientation(mh, mw, h, w int, orientation uint8, ignored bool) (of uint8, ok bool) {
 	switch stored := mh == h && mw == w; {
 	case stored && ignored:

@@ -9,8 +9,8 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-// TestMaskOrientation: a mask of the stored size lies like the stored image, one of the upright size like
-// the upright image, and where both are possible it is the stored one.
+// TestMaskOrientation: a mask of the stored size lies like the stored image, one of the upright
+// size like the upright image, and where both are possible it is the stored one.
 func TestMaskOrientation(t *testing.T) {
 	for _, v := range []struct {
 		mh, mw, h, w int
@@ -50,8 +50,8 @@ func upright(o uint8, h, w, y, x int) (sy, sx int) {
 	return y, x
 }
 
-// TestMaskPut: every element is the value of the pixel that the transform says, mapped, whatever the
-// orientation, the flip, the size of values and elements and the room beside the mask.
+// TestMaskPut: every element is the value of the pixel that the transform says, mapped, whatever
+// the orientation, the flip, the size of values and elements and the room beside the mask.
 func TestMaskPut(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 3))
 	var columns []int

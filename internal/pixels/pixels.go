@@ -64,7 +64,8 @@ func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 	return o.PlanFor(h, t, to.Pix != nil).Into(to)
 }
 
-// PlanFor is Plan for a target that is not known yet, but whether it will have memory for unchanged rows: see Into.
+// PlanFor is Plan for a target that is not known yet, but whether it will have memory for unchanged
+// rows: see Into.
 func (o Options) PlanFor(h decode.Header, t resample.Transform, inPlace bool) Job {
 	j := Job{options: o.Options, inPlace: inPlace, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
 	if h.Reduces() {
@@ -136,7 +137,8 @@ func (j *Job) Pack(data []byte, bits int) (p decode.Prepared, ok bool) {
 	return j.options.Pack(data, j.head, j.Region, bits)
 }
 
-// Steps is the way through the upright pixels of the region if it was decoded as it is stored, without gaps.
+// Steps is the way through the upright pixels of the region if it was decoded as it is stored,
+// without gaps.
 func (j *Job) Steps() (first, dx, dy int) {
 	return j.options.Steps(j.head, j.Region, j.channels, j.Region.W*j.channels)
 }

@@ -24,7 +24,8 @@ func (c *costs) at(s convert.Shares) (seconds float64) {
 }
 
 // fit returns the costs that best explain the measured rates, by least squares of the relative
-// errors. Costs are never negative: where one would be, it is 0, and the others are what is best then.
+// errors. Costs are never negative: where one would be, it is 0, and the others are what is best
+// then.
 func fit(points []Point, rate func(Point) Rate) (best costs) {
 	// Normal equations of: the sum over the forms of share·rate·cost is 1.
 	var a [shard.NumCosts][shard.NumCosts]float64

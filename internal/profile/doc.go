@@ -1,16 +1,16 @@
 // Package profile finds the mix of encoded, packed and raw samples that a machine prepares fastest:
 // the offline profiler of Liquid, with a third form, a finer answer and a check.
 //
-// Encoded samples keep the processors busy, raw ones the storage; packed ones are in between. With more of
-// the larger files, loading gets slower and decoding faster. A mount is about as fast as the slower of the
-// two, so the best mix is where both are equally fast. Both depend on all settings of the
-// mount, so the profiler takes the same settings. It does not mount anything.
+// Encoded samples keep the processors busy, raw ones the storage; packed ones are in between. With
+// more of the larger files, loading gets slower and decoding faster. A mount is about as fast as
+// the slower of the two, so the best mix is where both are equally fast. Both depend on all
+// settings of the mount, so the profiler takes the same settings. It does not mount anything.
 //
 // # What is measured
 //
-// Samples spread evenly over the dataset get raw and packed copies in a separate directory, which is
-// removed however Run ends. A mix is a manifest that names, for each image, the original or
-// a copy. For each mix,
+// Samples spread evenly over the dataset get raw and packed copies in a separate directory, which
+// is removed however Run ends. A mix is a manifest that names, for each image, the original or a
+// copy. For each mix,
 //
 //   - the entry points that the mount would keep are found first, since later epochs have them;
 //   - loading is measured with as many reads under way as keep a disk busy, as the mount reads
@@ -21,17 +21,16 @@
 //
 // # The search
 //
-// A mix of three forms is never better than the best mix of two, since two costs decide. So the forms make a
-// path, from encoded ones alone by way of packed to raw ones alone, on which loading gets slower and decoding
-// faster (search.go). At most four measurements find the best of 11 mixes on it, or five that of 21.
-// They also tell what one image of each form costs to read and to decode; of three forms, the two ends are measured
-// besides. Two curves follow from these costs, and where they cross is the finer answer, which may leave out
-// packed images (costs.go). Finally, the engine
-// runs with that mix, with its neighbors on the path and with each form alone, in turns. If a run
-// contradicts the model, the run is
-// right, unless the difference is within the noise of the turns, and a mix that is not at least LeastGain times as fast as the
-// dataset as it is is not recommended. The first epoch of a run, which
-// fills the cache, is measured apart.
+// A mix of three forms is never better than the best mix of two, since two costs decide. So the
+// forms make a path, from encoded ones alone by way of packed to raw ones alone, on which loading
+// gets slower and decoding faster (search.go). At most four measurements find the best of 11 mixes
+// on it, or five that of 21. They also tell what one image of each form costs to read and to
+// decode; of three forms, the two ends are measured besides. Two curves follow from these costs,
+// and where they cross is the finer answer, which may leave out packed images (costs.go). Finally,
+// the engine runs with that mix, with its neighbors on the path and with each form alone, in turns.
+// If a run contradicts the model, the run is right, unless the difference is within the noise of
+// the turns, and a mix that is not at least LeastGain times as fast as the dataset as it is is not
+// recommended. The first epoch of a run, which fills the cache, is measured apart.
 //
 // No cache that holds the measured images but may not hold the dataset makes loading seem fast:
 // files are read past the page cache, and the mount's cache serves the share that it would serve

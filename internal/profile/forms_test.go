@@ -9,8 +9,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestThreeForms: with packed images as candidates, too, each form is measured alone, and the answer is
-// one of the mixes that the engine ran with.
+// TestThreeForms: with packed images as candidates, too, each form is measured alone, and the
+// answer is one of the mixes that the engine ran with.
 func TestThreeForms(t *testing.T) {
 	for _, exhaustive := range []bool{false, true} {
 		ds, o := photos(t, 20, "png"), options(t)
@@ -42,8 +42,8 @@ func TestThreeForms(t *testing.T) {
 	}
 }
 
-// TestNoPackedForm: images that cannot be packed are measured as they are, and if there are no others, packed
-// ones are no candidates.
+// TestNoPackedForm: images that cannot be packed are measured as they are, and if there are no
+// others, packed ones are no candidates.
 func TestNoPackedForm(t *testing.T) {
 	mixed := t.TempDir() + "/mixed"
 	if err := gen.Write(t.Context(), gen.Options{Dir: mixed, Images: 60, Kind: gen.Mixed, Classes: 2, Seed: 3}); err != nil {

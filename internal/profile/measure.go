@@ -27,8 +27,8 @@ const leastLoads = 8
 const loadsAtOnce = 16
 
 // measureLoad returns the seconds to load an image of a mix from storage, with as many reads under
-// way as keep it busy, or as a mount may have. A share of kept of the images is cached and therefore
-// read whole.
+// way as keep it busy, or as a mount may have. A share of kept of the images is cached and
+// therefore read whole.
 func (p *profiler) measureLoad(ctx context.Context, s convert.Shares, kept float64) (seconds float64, err error) {
 	m, err := p.openMix(ctx, s, len(p.images), p.o.Storage, true)
 	if err != nil {
@@ -74,7 +74,8 @@ func (p *profiler) measureLoad(ctx context.Context, s convert.Shares, kept float
 	return time.Since(started).Seconds() * mean(m.sizes) / float64(bytes.Load()), nil
 }
 
-// measureDecode returns the seconds per image of a mix with all files in the cache, in the form that they have in the mix.
+// measureDecode returns the seconds per image of a mix with all files in the cache, in the form
+// that they have in the mix.
 func (p *profiler) measureDecode(ctx context.Context, s convert.Shares) (float64, error) {
 	r, err := p.start(ctx, s, p.few, dataset.Storage{Direct: p.o.Storage.Direct}, 1)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Engine holds the settings of the mount. The number of epochs does not matter.
 	Engine engine.Options
-	// EntryPoints says which entry points the mount keeps; decode.EntryOff: none. Engine.Entries is ignored: each mix
-	// has its own.
+	// EntryPoints says which entry points the mount keeps; decode.EntryOff: none. Engine.Entries is
+	// ignored: each mix has its own.
 	EntryPoints decode.EntryRule
 	// AsKept says that the entry points that the dataset has already count instead, if there are
 	// any.
@@ -34,8 +34,8 @@ type Options struct {
 
 	// Samples is the number of samples of the dataset that is profiled for, if the one given is a
 	// part of it; at least as many as that has. 0: not known. A cache that would hold all samples
-	// given, even in the largest form, is then left out of account: it would make any mix seem as fast to load,
-	// and the whole may be too large for it.
+	// given, even in the largest form, is then left out of account: it would make any mix seem as
+	// fast to load, and the whole may be too large for it.
 	Samples int
 	// Images is the maximum number of images to measure with; 0: 256, or fewer if they are
 	// large.
@@ -44,7 +44,8 @@ type Options struct {
 	// parent, if it is on the same device and writable, else the system's directory for
 	// temporary files.
 	Work string
-	// Consumer is how long training takes for a batch of each shard that is read here; 0: not known.
+	// Consumer is how long training takes for a batch of each shard that is read here; 0: not
+	// known.
 	Consumer time.Duration
 	// Exhaustive measures all mixes of two forms in tenths, and runs the engine with each.
 	Exhaustive bool

@@ -125,8 +125,8 @@ func (p *profiler) prepare(ctx context.Context) error {
 	return nil
 }
 
-// formBytes is the mean size of the images' files in each form, 0 where there is none, and the share of
-// those that are not raw which have a packed form.
+// formBytes is the mean size of the images' files in each form, 0 where there is none, and the
+// share of those that are not raw which have a packed form.
 func (p *profiler) formBytes() (bytes [shard.NumCosts]float64, packable float64) {
 	var sizes [shard.NumCosts][]int64
 	var packed, others float64
@@ -155,8 +155,8 @@ func (p *profiler) formBytes() (bytes [shard.NumCosts]float64, packable float64)
 	return bytes, packed / max(others, 1)
 }
 
-// possible is the mix nearest to another one: images that are raw or packed already stay so, and not all can
-// be packed.
+// possible is the mix nearest to another one: images that are raw or packed already stay so, and
+// not all can be packed.
 func (p *profiler) possible(s convert.Shares) convert.Shares {
 	already := p.hits.already
 	raw := max(s.Raw, already.Raw)
@@ -169,8 +169,8 @@ func (p *profiler) tenth(number int) convert.Shares {
 	return p.possible(p.path.mix(float64(number) / tenths))
 }
 
-// pairs are the mixes of two forms each in equal steps, from the smallest files to the largest: so many steps from
-// one form alone to the next.
+// pairs are the mixes of two forms each in equal steps, from the smallest files to the largest: so
+// many steps from one form alone to the next.
 func (p *profiler) pairs(steps int) (all []convert.Shares) {
 	for i := range steps*(len(p.path)-1) + 1 {
 		all = append(all, p.possible(p.path.mix(float64(i)/float64(steps))))
@@ -202,8 +202,8 @@ func (p *profiler) lasting(rate, seconds float64) int {
 	return n
 }
 
-// rises reports that images do not load more slowly in the mix after one: their files are smaller, or the
-// cache holds everything.
+// rises reports that images do not load more slowly in the mix after one: their files are smaller,
+// or the cache holds everything.
 func (p *profiler) rises(mix int) bool {
 	bytes := func(mix int) float64 {
 		s := p.tenth(min(mix, p.path.last()))
@@ -281,8 +281,9 @@ func (p *profiler) measured() {
 	}
 }
 
-// verify runs the engine with the dataset as it is, at the crossing of the curves, at the neighboring
-// mixes of the search, with each form alone, and with what should be enough for training. The fastest is the answer.
+// verify runs the engine with the dataset as it is, at the crossing of the curves, at the
+// neighboring mixes of the search, with each form alone, and with what should be enough for
+// training. The fastest is the answer.
 func (p *profiler) verify(ctx context.Context, m model) error {
 	r := &p.result
 	below := int(math.Floor(p.path.place(r.Crossing)*tenths + 1e-9))
@@ -338,12 +339,13 @@ const (
 	expected  = 0.85 // share of the modeled throughput
 )
 
-// LeastGain is how many times as fast as the dataset as it is a mix has to be for Run to recommend it.
-// Less is no reason to store a dataset twice, even if it can be measured.
+// LeastGain is how many times as fast as the dataset as it is a mix has to be for Run to recommend
+// it. Less is no reason to store a dataset twice, even if it can be measured.
 const LeastGain = 1.03
 
-// decide chooses the crossing unless another run was clearly faster. The dataset as it is, which was run first,
-// is the answer unless the chosen one was faster than that by LeastGain, and clearly.
+// decide chooses the crossing unless another run was clearly faster. The dataset as it is, which
+// was run first, is the answer unless the chosen one was faster than that by LeastGain, and
+// clearly.
 func (p *profiler) decide(m model) {
 	r := &p.result
 	asItIs, crossing := &r.Runs[0], &r.Runs[0]

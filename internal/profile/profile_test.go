@@ -459,7 +459,8 @@ func TestBadImagesArePassedOver(t *testing.T) {
 	}
 }
 
-// TestArchive: of an archive, the encoded images are measured as files, too, and as the bytes that they are.
+// TestArchive: of an archive, the encoded images are measured as files, too, and as the bytes that
+// they are.
 func TestArchive(t *testing.T) {
 	from, path := photos(t, 6, "jpeg"), filepath.Join(t.TempDir(), "photos.tar")
 	var b bytes.Buffer

@@ -57,9 +57,9 @@ func pointOf(s convert.Shares, hits, load, decode float64) Point {
 // Step is a mix measured in the search and the conclusion from it.
 type Step struct {
 	Point
-	// From and To are the numbers of the mixes that may be best after this step, inclusive; equal after
-	// the last step. Mix 10·k is the k-th of the Result's Forms alone, and those between two forms have
-	// some tenths of each.
+	// From and To are the numbers of the mixes that may be best after this step, inclusive; equal
+	// after the last step. Mix 10·k is the k-th of the Result's Forms alone, and those between two
+	// forms have some tenths of each.
 	From int `json:"candidates_from"`
 	To   int `json:"candidates_to"`
 }
@@ -105,7 +105,8 @@ type Note string
 const (
 	// OtherStorage means that the copies were on another device than the dataset.
 	OtherStorage Note = "other_storage"
-	// CopiedOut means that the dataset is in archives or in a store, and that the measured images were copied out of it.
+	// CopiedOut means that the dataset is in archives or in a store, and that the measured images
+	// were copied out of it.
 	CopiedOut Note = "copied_out"
 	// PageCache means that the mount would read through the page cache. It holds all measured
 	// images but not a whole larger dataset, so files were read past it.
@@ -114,18 +115,19 @@ const (
 	Waiting Note = "waiting"
 	// OtherWins means that another run was clearly faster than the one at the crossing.
 	OtherWins Note = "other_wins"
-	// WithinNoise means that the mix that should be fastest was not faster than the dataset as it is
-	// by LeastGain and by more than noise. That is the answer.
+	// WithinNoise means that the mix that should be fastest was not faster than the dataset as it
+	// is by LeastGain and by more than noise. That is the answer.
 	WithinNoise Note = "within_noise"
 	// Noisy means that the turns of a run differed more than on a machine that does nothing else.
 	Noisy Note = "noisy"
-	// SmallDataset means that the cache would hold all samples, even in the largest form, and was left out of
-	// account; see Options.Samples.
+	// SmallDataset means that the cache would hold all samples, even in the largest form, and was
+	// left out of account; see Options.Samples.
 	SmallDataset Note = "small_dataset"
 	// RawSmaller means that raw files are smaller, so loading, too, gets faster with more
 	// of them, unless the cache holds everything.
 	RawSmaller Note = "raw_is_smaller"
-	// NoPackedForm means that packed images were a candidate, but none of those measured has a packed form.
+	// NoPackedForm means that packed images were a candidate, but none of those measured has a
+	// packed form.
 	NoPackedForm Note = "no_packed_form"
 )
 

@@ -9,12 +9,13 @@ import (
 const tenths = 10
 
 // A path is the forms of a profile from the smallest files, which are decoded most slowly, to the
-// largest, which are decoded fastest. Its mixes are numbered: mix k·tenths is form k alone, and those
-// between two forms have some tenths of each.
+// largest, which are decoded fastest. Its mixes are numbered: mix k·tenths is form k alone, and
+// those between two forms have some tenths of each.
 type path []shard.Cost
 
-// candidates is the path of encoded images and, if they are possible, packed and raw ones, by their files' mean
-// sizes. Packed images that are no smaller than raw ones, which are decoded faster, are no candidates.
+// candidates is the path of encoded images and, if they are possible, packed and raw ones, by their
+// files' mean sizes. Packed images that are no smaller than raw ones, which are decoded faster, are
+// no candidates.
 func candidates(packs, raws bool, bytes [shard.NumCosts]float64) path {
 	p := path{shard.Encoded}
 	if packs && (!raws || bytes[shard.Packed] < bytes[shard.Raw]) {
@@ -49,9 +50,9 @@ func (p path) place(s convert.Shares) (place float64) {
 }
 
 // search finds the best of a path's mixes up to last. Measuring a mix shows whether loading or
-// decoding is slower. If decoding limits it, mixes before it can only be worse; if loading limits it,
-// mixes after it can only be worse. rises says of a mix that loading, too, gets faster after it, so that
-// mixes before it are never better.
+// decoding is slower. If decoding limits it, mixes before it can only be worse; if loading limits
+// it, mixes after it can only be worse. rises says of a mix that loading, too, gets faster after
+// it, so that mixes before it are never better.
 //
 // It measures at most 4 of 11 mixes, and 5 of 21.
 func search(last int, rises func(mix int) bool, measure func(mix int) (Point, error)) (steps []Step, best int, err error) {

@@ -24,8 +24,8 @@ func monotone(r *rand.Rand, last int) []Point {
 }
 
 // TestSearchFindsTheBest: for any two curves, the search finds a best mix of 11 with at most 4
-// measurements, and of 21 with 5, none repeated, the first in the middle. After each step the best is among
-// the candidates.
+// measurements, and of 21 with 5, none repeated, the first in the middle. After each step the best
+// is among the candidates.
 func TestSearchFindsTheBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for k := range 20_000 {
@@ -154,8 +154,9 @@ func TestFitRecoversCosts(t *testing.T) {
 	}
 }
 
-// TestModelsBest: no mix of two forms in whole percent is better, with and without a cache whose hits fall
-// with the share of raw images; of the forms that are no better than a mix of others, none is used.
+// TestModelsBest: no mix of two forms in whole percent is better, with and without a cache whose
+// hits fall with the share of raw images; of the forms that are no better than a mix of others,
+// none is used.
 func TestModelsBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	p := &profiler{path: path{shard.Encoded, shard.Packed, shard.Raw}, most: 1, hits: &hitTable{}}

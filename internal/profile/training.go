@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Training is what mixes mean for programs that take Options.Consumer for each batch: training is as fast as the
-// slower of the pipeline and of these.
+// Training is what mixes mean for programs that take Options.Consumer for each batch: training is
+// as fast as the slower of the pipeline and of these.
 type Training struct {
 	Step     float64 `json:"step_seconds"`      // for a batch
 	Most     Rate    `json:"images_per_second"` // if no batch is ever waited for
@@ -29,10 +29,12 @@ type Fed struct {
 	Bytes      float64 `json:"bytes"` // mean size of the files
 }
 
-// headroom is how much faster than training a mix has to be by the model for the engine to run with it.
+// headroom is how much faster than training a mix has to be by the model for the engine to run with
+// it.
 const headroom = 1.05
 
-// mostTaken is how many images a second programs take at most that take some time for each batch; 0: that is not known.
+// mostTaken is how many images a second programs take at most that take some time for each batch;
+// 0: that is not known.
 func mostTaken(consumer time.Duration, o *engine.Options) Rate {
 	if consumer == 0 {
 		return 0
@@ -40,8 +42,8 @@ func mostTaken(consumer time.Duration, o *engine.Options) Rate {
 	return Rate(float64(o.BatchSize*o.LocalShards()) / consumer.Seconds())
 }
 
-// enough is the mix with the smallest files of those that should be fast enough for training, if there is one, and
-// the first, the dataset as it is, is not.
+// enough is the mix with the smallest files of those that should be fast enough for training, if
+// there is one, and the first, the dataset as it is, is not.
 func (r *Result) enough(m model, mixes []convert.Shares, most Rate) []convert.Shares {
 	fast := slices.DeleteFunc(slices.Clone(mixes), func(s convert.Shares) bool { return m.at(s).Throughput < headroom*most })
 	if len(fast) == 0 || fast[0] == mixes[0] {

@@ -1,18 +1,19 @@
 // Package ptx runs GPU code without a GPU, for tests: [ToC] translates PTX, the assembly language
-// that drivers load, to C. It knows the instructions that batchfs's own kernels consist of; any other
-// one is an error, never a guess.
+// that drivers load, to C. It knows the instructions that batchfs's own kernels consist of; any
+// other one is an error, never a guess.
 //
 // # The generated C
 //
-// One self-contained C11 translation unit, for gcc or clang with -fwrapv, without main. Each kernel NAME of
-// the PTX becomes one function with external linkage, which may be called from several threads at once:
+// One self-contained C11 translation unit, for gcc or clang with -fwrapv, without main. Each kernel
+// NAME of the PTX becomes one function with external linkage, which may be called from several
+// threads at once:
 //
 //	int ptx_NAME(const unsigned grid[3], const unsigned block[3], size_t shared, const void *params, size_t size);
 //
-// grid and block are the launch's dimensions; block[1] and block[2] must be 1. shared is the size of the
-// shared memory in bytes. params points to the kernel's parameters, laid out as in PTX: those of batchfs
-// have one, the address of a struct, so params points to 8 bytes that contain it, and size is 8. Pointers
-// are those of the host. The function returns when all blocks have run:
+// grid and block are the launch's dimensions; block[1] and block[2] must be 1. shared is the size
+// of the shared memory in bytes. params points to the kernel's parameters, laid out as in PTX:
+// those of batchfs have one, the address of a struct, so params points to 8 bytes that contain it,
+// and size is 8. Pointers are those of the host. The function returns when all blocks have run:
 //
 //	0  they ran
 //	1  the launch is impossible: the parameters' size, a block that is not 1 to 1,024 threads in one
@@ -23,15 +24,17 @@
 //	5  a race: threads use the same byte with no barrier between them, or from different blocks, and one of
 //	   them writes; unless both accesses are volatile
 //
-// After 2 and 5, a line on standard error names the instruction. Bounds and races are always checked in
-// shared memory. In global memory they are checked if the caller sets
+// After 2 and 5, a line on standard error names the instruction. Bounds and races are always
+// checked in shared memory. In global memory they are checked if the caller sets
 //
 //	int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes, int *races);
 //
-// before the first launch: it finds the allocation that contains an address, or returns 0, and says in *races, which is 0
-// before, whether races are looked for there. That takes 16 bytes for each byte, and several times as long.
+// before the first launch: it finds the allocation that contains an address, or returns 0, and says
+// in *races, which is 0 before, whether races are looked for there. That takes 16 bytes for each
+// byte, and several times as long.
 //
-// What blocks did before an error stays. Blocks run one after the other, and so do the threads of a block,
-// each from one barrier to the next: in the order of their numbers, or blocks and threads in the opposite order if the
-// environment variable PTX_REVERSED is set. Results are therefore the same each time. Shared memory and registers start with the bytes 0xa5 and 0x5a.
+// What blocks did before an error stays. Blocks run one after the other, and so do the threads of a
+// block, each from one barrier to the next: in the order of their numbers, or blocks and threads in
+// the opposite order if the environment variable PTX_REVERSED is set. Results are therefore the
+// same each time. Shared memory and registers start with the bytes 0xa5 and 0x5a.
 package ptx

@@ -33,8 +33,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// results has, for instructions, what they leave in r1 (or rd1, in its lower half) when r2 is 0xfffffff6, r3 is
-// 0x87654321, rd2 is 0xffffffff00000003 and rs2 is 0xfff6.
+// results has, for instructions, what they leave in r1 (or rd1, in its lower half) when r2 is
+// 0xfffffff6, r3 is 0x87654321, rd2 is 0xffffffff00000003 and rs2 is 0xfff6.
 var results = map[string]uint32{
 	"add.s32 %r1, %r2, 12;":                               2,
 	"sub.s32 %r1, 3, %r2;":                                13,
@@ -136,9 +136,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// accesses has kernels of two threads, and the error that each ends with: 2 for a bad place, 5 for a
-// race. r1 is the thread's number, r2 the block's. rd1 is the address of 16 bytes, rd2 that of the
-// thread's word there, rd3 the offset of its word in 8 bytes of shared memory.
+// accesses has kernels of two threads, and the error that each ends with: 2 for a bad place, 5 for
+// a race. r1 is the thread's number, r2 the block's. rd1 is the address of 16 bytes, rd2 that of
+// the thread's word there, rd3 the offset of its word in 8 bytes of shared memory.
 var accesses = []struct {
 	body   string
 	blocks int

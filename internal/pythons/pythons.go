@@ -16,8 +16,8 @@ import importlib.util, sys
 sys.exit(not all(importlib.util.find_spec(name) for name in sys.argv[1:]))
 `
 
-// Need returns the path of a Python that has the modules, or skips the test: preferably that of the system, which every
-// user may run, else one that scripts/deps.sh installs.
+// Need returns the path of a Python that has the modules, or skips the test: preferably that of the
+// system, which every user may run, else one that scripts/deps.sh installs.
 func Need(t testing.TB, modules ...string) string {
 	t.Helper()
 	bin := filepath.Join(root(t), "bin")

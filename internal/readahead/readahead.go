@@ -57,7 +57,8 @@ type Shelf interface {
 	Prefetch(k catalog.Key, form layout.Form) bool
 	// Discard gives up a batch that was prefetched and not opened.
 	Discard(k catalog.Key)
-	// Unneeded drops a batch that no stream keeps any more once it is complete and nothing holds it.
+	// Unneeded drops a batch that no stream keeps any more once it is complete and nothing holds
+	// it.
 	Unneeded(k catalog.Key)
 	// GiveUp drops a batch of a stream that has ended, unless something holds it.
 	GiveUp(k catalog.Key)

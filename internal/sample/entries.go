@@ -106,8 +106,9 @@ func (e *Entries) has(i int64, indexed dataset.Identity) bool {
 	return e.Found()
 }
 
-// reach is where in the file of the sample of the last Find its first rows end, as far as that can be told
-// without its header. From then on, part leaves out what follows, however little that is. 0: it is not known.
+// reach is where in the file of the sample of the last Find its first rows end, as far as that can
+// be told without its header. From then on, part leaves out what follows, however little that is.
+// 0: it is not known.
 func (e *Entries) reach(o decode.Options, height, rows, scale int) (bytes int64) {
 	bytes = o.EntryReach(e.rule, e.at, height, rows, scale)
 	e.inOne = bytes > 0

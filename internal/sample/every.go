@@ -18,8 +18,8 @@ type Options struct {
 	Memory   int64 // bytes that all samples may take together, at least 64 MiB
 	// Progress, if not nil, reports how many samples are done. Calls do not overlap.
 	Progress func(done, total int64)
-	// Also, if not nil, is another check of a sample that Verify makes. room returns memory for it. It
-	// may be called concurrently.
+	// Also, if not nil, is another check of a sample that Verify makes. room returns memory for it.
+	// It may be called concurrently.
 	Also func(i int, room func(n int) ([]byte, error)) error
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // A Loader reads samples from storage and judges them. Of an image stored as plain pixels, or
-// packed, it reads only the rows that its crop needs, and of a JPEG what is decoded from entry points,
-// if that saves enough. It belongs to one goroutine.
+// packed, it reads only the rows that its crop needs, and of a JPEG what is decoded from entry
+// points, if that saves enough. It belongs to one goroutine.
 type Loader struct {
 	ds        *dataset.Dataset
 	transform resample.Options
@@ -93,8 +93,9 @@ func (l *Loader) front(id int64) int64 {
 // leastOfDisk is how many bytes must be skipped for two reads of a local disk to beat one.
 const leastOfDisk = 64 << 10
 
-// PackedPart says how the packed form of a sample is read that is not stored so: its first bytes, and then the part of
-// which these show that it is needed; 0: all at once, as that would skip too little.
+// PackedPart says how the packed form of a sample is read that is not stored so: its first bytes,
+// and then the part of which these show that it is needed; 0: all at once, as that would skip too
+// little.
 func (l *Loader) PackedPart(epoch int, id int64) (first int64, part dataset.Part) {
 	l.epoch, l.id = epoch, id
 	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
@@ -109,9 +110,9 @@ func (l *Loader) PackedPart(epoch int, id int64) (first int64, part dataset.Part
 	return decode.PackedFront(l.ds.Size(int(id), true)), l.part
 }
 
-// reach is how far into its file a JPEG or a packed image is read where one read up to there is likely to do: to the end
-// of the last row of its crop, by its entry points, or with a margin by its share of the rows. 0: that skips too little,
-// or is not known.
+// reach is how far into its file a JPEG or a packed image is read where one read up to there is
+// likely to do: to the end of the last row of its crop, by its entry points, or with a margin by
+// its share of the rows. 0: that skips too little, or is not known.
 func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
 	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
 	stored := l.options.IgnoreOrientation || l.ds.Orientation(int(id)) == 1 // rows of the file are rows of the image

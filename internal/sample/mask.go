@@ -8,9 +8,9 @@ import (
 // maskFormats are what an index says of masks, by the bytes of a value.
 var maskFormats = [...]string{1: "mask8", 2: "mask16", 3: "maskrgb"}
 
-// ProbeMask reads a mask's header for package dataset: it is a [dataset.Prober]. The format is not that of
-// the file, but what the values are, on which the dtype of all masks depends. Size and values are
-// as stored, whatever the file says of its orientation.
+// ProbeMask reads a mask's header for package dataset: it is a [dataset.Prober]. The format is not
+// that of the file, but what the values are, on which the dtype of all masks depends. Size and
+// values are as stored, whatever the file says of its orientation.
 func ProbeMask(head, _ []byte, size int64) (dataset.Header, error) {
 	h, err := Probe(head, nil, size)
 	if err != nil {

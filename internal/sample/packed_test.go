@@ -155,7 +155,8 @@ func (f files) tar() []byte {
 }
 
 // TestPackedSamples: a dataset with packed images is the one with the originals: the same samples
-// in the same order, with the same labels, sizes and pixels, at every scale of decoding, however it is stored.
+// in the same order, with the same labels, sizes and pixels, at every scale of decoding, however it
+// is stored.
 func TestPackedSamples(t *testing.T) {
 	originals := generated(t)
 	short, count := originals.packed(t)
@@ -247,9 +248,9 @@ func TestPackedDamage(t *testing.T) {
 	}
 }
 
-// TestPackedParts: of a packed image only the rows of its crop are read: between two offsets where that
-// skips much, and else up to the last one. The pixels are those of the whole file, at every scale of
-// decoding, and a change of what is read is found.
+// TestPackedParts: of a packed image only the rows of its crop are read: between two offsets where
+// that skips much, and else up to the last one. The pixels are those of the whole file, at every
+// scale of decoding, and a change of what is read is found.
 func TestPackedParts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	img := image.NewRGBA(image.Rect(0, 0, 1000, 800))

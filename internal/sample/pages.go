@@ -8,8 +8,8 @@ import (
 	"github.com/batchfs/batchfs/internal/pages"
 )
 
-// sharedPages are the compressed pages that the Readers of a Memory unpack for each other. They are there as long as the
-// Readers are, unless the dataset keeps pages already.
+// sharedPages are the compressed pages that the Readers of a Memory unpack for each other. They are
+// there as long as the Readers are, unless the dataset keeps pages already.
 type sharedPages struct {
 	budget quota
 
@@ -29,7 +29,8 @@ func (s *sharedPages) begin(ds *dataset.Dataset) {
 	if p.Count == 0 {
 		return
 	}
-	// Readers go through a dataset in its order. Without room for a cache, each page is unpacked for each sample.
+	// Readers go through a dataset in its order. Without room for a cache, each page is unpacked
+	// for each sample.
 	if c, err := pages.New(pages.Options{Limit: s.budget.left.Load(), Pages: p.Count, Budget: &s.budget, Once: true}); err == nil {
 		s.ds, s.pages = ds, c
 		ds.KeepPages(c)

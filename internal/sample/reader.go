@@ -179,8 +179,8 @@ func (r *Reader) Draw(img Image, t resample.Transform, to pixels.Target) error {
 	return job.Run(r.decoder, img.Data, memory)
 }
 
-// Pack returns the packed form of an image, from which its file can be made again. It belongs to the Reader,
-// and stays until Done. The error is [decode.ErrNoPackedForm] if there is none.
+// Pack returns the packed form of an image, from which its file can be made again. It belongs to
+// the Reader, and stays until Done. The error is [decode.ErrNoPackedForm] if there is none.
 func (r *Reader) Pack(img Image) ([]byte, error) {
 	to, err := room(&r.output, int(decode.PackedBound(img.Header, int64(len(img.Data)), decode.ForFile)))
 	if err != nil {

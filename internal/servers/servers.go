@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Binary returns the path of an installed server, or skips the test. It is for tests of packages whose directory is
-// in that of the module.
+// Binary returns the path of an installed server, or skips the test. It is for tests of packages
+// whose directory is in that of the module.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../bin/servers", name))
@@ -24,8 +24,8 @@ func Binary(t testing.TB, name string) string {
 	return path
 }
 
-// Start runs a server until the end of the test. What it says is logged if the test fails. The channel is closed when the
-// server has ended.
+// Start runs a server until the end of the test. What it says is logged if the test fails. The
+// channel is closed when the server has ended.
 func Start(t testing.TB, path string, args ...string) (ended <-chan struct{}) {
 	t.Helper()
 	cmd := exec.Command(path, args...)

@@ -62,8 +62,8 @@ func (s *site) ListAlong(ctx context.Context, prefix string, marks []string, yie
 
 var errPast = errors.New("past the end of a part")
 
-// between lists the objects after a name, to and with another; "" is no bound. What a store adds that does not know how
-// to begin after a name is left out.
+// between lists the objects after a name, to and with another; "" is no bound. What a store adds
+// that does not know how to begin after a name is left out.
 func (s *site) between(ctx context.Context, prefix, after, to string) (part listed) {
 	part.err = s.list(ctx, prefix, s.pagesAfter(prefix, after), s.inOrder(prefix, func(o Object) error {
 		if to != "" && o.Name > to {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A client sends requests: no more than the store accepts, none while it answers nobody, again where that may help, and the
-// slowest ones twice.
+// A client sends requests: no more than the store accepts, none while it answers nobody, again
+// where that may help, and the slowest ones twice.
 type client struct {
 	pool      *connections
 	transport http.RoundTripper // pool, perhaps with redirects
@@ -62,7 +62,8 @@ func newClient(o Options) *client {
 	return c
 }
 
-// requestBytes is what a request takes, with its connection and the garbage of those before it: as measured in a mount.
+// requestBytes is what a request takes, with its connection and the garbage of those before it: as
+// measured in a mount.
 const requestBytes = 96 << 10
 
 // MemoryBytes implements [Store].
@@ -131,7 +132,8 @@ func (c *client) do(ctx context.Context, q *call) error {
 	}
 }
 
-// lastReason is why a call ends that has failed so often and for so long, and could have gone on for what is left.
+// lastReason is why a call ends that has failed so often and for so long, and could have gone on
+// for what is left.
 func lastReason(f *failure, left, lasted time.Duration, tries int) string {
 	switch {
 	case !f.again:
@@ -205,8 +207,8 @@ func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err
 	return err
 }
 
-// admit waits until a request may be sent. asks is not 0 if that is to find out whether an outage is over: the time that the
-// store has for its answer.
+// admit waits until a request may be sent. asks is not 0 if that is to find out whether an outage
+// is over: the time that the store has for its answer.
 func (c *client) admit(ctx context.Context, since *time.Time) (round uint32, asks time.Duration, err error) {
 	for {
 		if asks, err = c.outage.pass(ctx, since); err != nil {

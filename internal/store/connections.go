@@ -17,10 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connections sends requests without a body over HTTP/1.1, one at a time on each connection, and keeps connections for the
-// next ones. [http.Transport] has two goroutines for each connection, and hands each request from one to the other and
-// back; here the caller's goroutine writes the request and reads the answer. Unusual messages are still written and read by
-// net/http. Requests that have to go through a proxy are left to the transport.
+// connections sends requests without a body over HTTP/1.1, one at a time on each connection, and
+// keeps connections for the next ones. [http.Transport] has two goroutines for each connection, and
+// hands each request from one to the other and back; here the caller's goroutine writes the request
+// and reads the answer. Unusual messages are still written and read by net/http. Requests that have
+// to go through a proxy are left to the transport.
 type connections struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config   // nil: Go's defaults
@@ -231,8 +232,9 @@ func pollable(c net.Conn) func() bool {
 	return func() bool { return raw.Control(look) == nil && state[0].Revents == 0 }
 }
 
-// quiet reports whether an idle connection can take a request. What a server sends without being asked, such as that it has
-// waited too long, would be taken for the answer. One that was used just now is not looked at: that takes a system call.
+// quiet reports whether an idle connection can take a request. What a server sends without being
+// asked, such as that it has waited too long, would be taken for the answer. One that was used just
+// now is not looked at: that takes a system call.
 func (c *connection) quiet() bool {
 	idle := time.Since(c.since)
 	return idle < briefly || idle < idleTime && (c.poll == nil || c.poll())
@@ -249,7 +251,8 @@ func (c *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange sends a request and returns the answer. Until the end of its body, the connection ends with the request's context.
+// exchange sends a request and returns the answer. Until the end of its body, the connection ends
+// with the request's context.
 func (c *connection) exchange(r *http.Request) (answer *http.Response, err error) {
 	b := &body{conn: c, stop: context.AfterFunc(r.Context(), func() { _ = c.SetDeadline(time.Unix(1, 0)) })}
 	defer func() {

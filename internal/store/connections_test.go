@@ -89,7 +89,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// talk serves connections of TCP: each of the answers on one of them, after a request. Then it ends the connection.
+// talk serves connections of TCP: each of the answers on one of them, after a request. Then it ends
+// the connection.
 func talk(t *testing.T, answers ...[]string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,7 +176,8 @@ func TestEndlessHead(t *testing.T) {
 	}
 }
 
-// TestEndedReadKeepsNoConnection: the rest of an answer that nobody waited for is not taken for another one.
+// TestEndedReadKeepsNoConnection: the rest of an answer that nobody waited for is not taken for
+// another one.
 func TestEndedReadKeepsNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)

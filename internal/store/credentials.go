@@ -148,7 +148,8 @@ func noCredentials(source string, err error) error {
 // longestReason is more than a library needs to say why it failed.
 const longestReason = 300
 
-// oneLine is the text of an error of a library: without credentials, rules of dashes and what is repeated.
+// oneLine is the text of an error of a library: without credentials, rules of dashes and what is
+// repeated.
 func oneLine(err error) string {
 	words := slices.DeleteFunc(strings.Fields(clean(err.Error())), func(word string) bool { return strings.Trim(word, "-") == "" })
 	text := strings.TrimPrefix(strings.Join(words, " "), "failed to refresh cached credentials, ")

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// TestPassingConnectionFaults: what goes wrong before there is a request to answer is tried again, too.
+// TestPassingConnectionFaults: what goes wrong before there is a request to answer is tried again,
+// too.
 func TestPassingConnectionFaults(t *testing.T) {
 	fails := func(err error) func(context.Context) (net.Conn, error) {
 		return func(context.Context) (net.Conn, error) { return nil, err }
@@ -75,7 +76,8 @@ func TestPassingConnectionFaults(t *testing.T) {
 	}
 }
 
-// TestWrongLengths: an answer that is shorter or longer than it says, or says other lengths than the range has.
+// TestWrongLengths: an answer that is shorter or longer than it says, or says other lengths than
+// the range has.
 func TestWrongLengths(t *testing.T) {
 	lengths := func(said, sent int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +150,8 @@ func TestStatAndListTryAgain(t *testing.T) {
 	}
 }
 
-// TestHealthyReadsGoOn: reads of some objects that hang, fail or are slow neither delay nor fail those of others.
+// TestHealthyReadsGoOn: reads of some objects that hang, fail or are slow neither delay nor fail
+// those of others.
 func TestHealthyReadsGoOn(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
 		"silence": hang, "500": status(500), "403": status(403), "404": status(404), "reset": func(http.ResponseWriter, *http.Request) { abort() },

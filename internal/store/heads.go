@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// Requests and answers nearly always have heads of the same simple form, which is handled here. All others, malformed ones
-// included, are left to net/http. It takes about 8 microseconds longer for the two heads of an image, because decoding images
-// drives its code out of the processor's caches.
+// Requests and answers nearly always have heads of the same simple form, which is handled here. All
+// others, malformed ones included, are left to net/http. It takes about 8 microseconds longer for
+// the two heads of an image, because decoding images drives its code out of the processor's caches.
 
-// writeHead is [http.Request.Write], if nothing has to be added to the header of a request without a body.
+// writeHead is [http.Request.Write], if nothing has to be added to the header of a request without
+// a body.
 func writeHead(w *bufio.Writer, r *http.Request) error {
 	if r.Body != nil || !consists(r.Host, "-.:[]0123456789") {
 		return r.Write(w)
@@ -52,7 +53,8 @@ func readHead(in *bufio.Reader, r *http.Request) (*http.Response, error) {
 	return http.ReadResponse(in, r)
 }
 
-// usual parses a head, given without its empty line, of a success whose body has a length. nil: net/http has to parse it.
+// usual parses a head, given without its empty line, of a success whose body has a length. nil:
+// net/http has to parse it.
 func usual(head string) *http.Response {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	a := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, 16), ContentLength: -1}

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzReadHead: an answer is what net/http makes of it, with the same body, and as much of what follows is left.
+// FuzzReadHead: an answer is what net/http makes of it, with the same body, and as much of what
+// follows is left.
 func FuzzReadHead(f *testing.F) {
 	const ok, part = "HTTP/1.1 200 OK\r\n", "HTTP/1.1 206 Partial Content\r\n"
 	for _, seed := range []string{

@@ -14,7 +14,8 @@ type attempt struct {
 	request *http.Request
 	began   time.Time
 	timeout time.Duration // without data
-	// The timer ends when the second request is to be sent, and then whenever no data has come for too long.
+	// The timer ends when the second request is to be sent, and then whenever no data has come for
+	// too long.
 	timer *time.Timer
 
 	mu      sync.Mutex
@@ -27,10 +28,11 @@ type attempt struct {
 }
 
 const (
-	// A second request is sent after so many times what 95 % of the answers took. Much earlier, it would often be for one that
-	// is not lost, and there are few.
+	// A second request is sent after so many times what 95 % of the answers took. Much earlier, it
+	// would often be for one that is not lost, and there are few.
 	hedgeAfter = 2
-	// And the try is given up after so many times that, or this long at least. It doubles with each try.
+	// And the try is given up after so many times that, or this long at least. It doubles with each
+	// try.
 	hopeless        = 10
 	soonestHopeless = 500 * time.Millisecond
 )
@@ -109,7 +111,8 @@ func (a *attempt) fire() {
 	a.second <- answer
 }
 
-// decide reports whether an answer, to the first or second request, is the one that is used, and ends the other request.
+// decide reports whether an answer, to the first or second request, is the one that is used, and
+// ends the other request.
 func (a *attempt) decide(which int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestAnswerBesideTheHedge: an answer that comes at the moment a second request is due is neither late nor lost.
+// TestAnswerBesideTheHedge: an answer that comes at the moment a second request is due is neither
+// late nor lost.
 func TestAnswerBesideTheHedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(Options{MaxRequests: 1, Timeout: time.Minute, Wait: -1})
@@ -27,7 +28,8 @@ func TestAnswerBesideTheHedge(t *testing.T) {
 	})
 }
 
-// TestStallAfterTheHedge: data that does not come after an answer is noticed, whether or not a second request was due then.
+// TestStallAfterTheHedge: data that does not come after an answer is noticed, whether or not a
+// second request was due then.
 func TestStallAfterTheHedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(Options{MaxRequests: 1, Timeout: time.Minute, Wait: -1})

@@ -92,8 +92,8 @@ func TestListS3(t *testing.T) {
 	})
 }
 
-// TestListAlong: a list in parts, which are asked for side by side, is the list, whether or not the marks are still names,
-// and the store can begin after one.
+// TestListAlong: a list in parts, which are asked for side by side, is the list, whether or not the
+// marks are still names, and the store can begin after one.
 func TestListAlong(t *testing.T) {
 	const parts = 4
 	for _, able := range []bool{true, false} {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// An outage is a time in which a store does not answer. It begins when several requests in a row fail in ways that may be
-// temporary. While it lasts, calls wait, and one at a time is let through as a probe. Any answer ends the outage.
+// An outage is a time in which a store does not answer. It begins when several requests in a row
+// fail in ways that may be temporary. While it lasts, calls wait, and one at a time is let through
+// as a probe. Any answer ends the outage.
 type outage struct {
 	log  *slog.Logger
 	most time.Duration // that a call waits
@@ -39,9 +40,10 @@ const (
 	strangerWait    = 15 * time.Second // for a store that has never answered: its name may be wrong
 )
 
-// pass waits while there is an outage. For a call that is let through as a probe it returns the probe's timeout, and the
-// call must report to heard; 0 means that there is no outage. since is when the call began to wait or fail, and is set if
-// it is zero; a call that has waited for as long as it may is let through for one last try.
+// pass waits while there is an outage. For a call that is let through as a probe it returns the
+// probe's timeout, and the call must report to heard; 0 means that there is no outage. since is
+// when the call began to wait or fail, and is set if it is zero; a call that has waited for as long
+// as it may is let through for one last try.
 func (o *outage) pass(ctx context.Context, since *time.Time) (timeout time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,8 +80,9 @@ func (o *outage) pass(ctx context.Context, since *time.Time) (timeout time.Durat
 	return 0, nil
 }
 
-// heard takes the outcome of a request: its failure, if f is not nil, and whether the store answered at all. A request that
-// ended because its caller did counts for nothing. It reports whether this was the end of an outage.
+// heard takes the outcome of a request: its failure, if f is not nil, and whether the store
+// answered at all. A request that ended because its caller did counts for nothing. It reports
+// whether this was the end of an outage.
 func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,7 +182,8 @@ func (o *outage) patience() time.Duration {
 	return o.most
 }
 
-// left is how much longer a call may go on that has failed since a time, and whether there is an outage.
+// left is how much longer a call may go on that has failed since a time, and whether there is an
+// outage.
 func (o *outage) left(since time.Time) (time.Duration, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -46,8 +46,8 @@ func takes(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// TestOutages: no read fails because its store was away for up to a minute, whatever it says meanwhile, which it is asked
-// to seldom. Reads go on soon after.
+// TestOutages: no read fails because its store was away for up to a minute, whatever it says
+// meanwhile, which it is asked to seldom. Reads go on soon after.
 func TestOutages(t *testing.T) {
 	const readers, before, after = 64, 2 * time.Second, 25 * time.Second
 	for name, fault := range map[string]http.HandlerFunc{
@@ -124,7 +124,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestLongOutage: calls fail after the time that they wait, and a store that comes back after that is used again.
+// TestLongOutage: calls fail after the time that they wait, and a store that comes back after that
+// is used again.
 func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, serve)
@@ -162,7 +163,8 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
-// TestNoWait: a store that is away is not waited for if nobody wants that, nor for long if it has never answered.
+// TestNoWait: a store that is away is not waited for if nobody wants that, nor for long if it has
+// never answered.
 func TestNoWait(t *testing.T) {
 	for _, test := range []struct {
 		wait     time.Duration

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A pace limits requests: always how many are in flight and, once the store has throttled some, also how many are sent a
-// second. The rate is learnt much as TCP learns a bandwidth (AIMD), except that it does not fall by a fixed factor: a store
-// that throttles shows exactly how many requests it accepts, so the limit falls to that, and rises slowly until some are
-// refused again. A store that never throttles has no limit on its rate.
+// A pace limits requests: always how many are in flight and, once the store has throttled some,
+// also how many are sent a second. The rate is learnt much as TCP learns a bandwidth (AIMD), except
+// that it does not fall by a fixed factor: a store that throttles shows exactly how many requests
+// it accepts, so the limit falls to that, and rises slowly until some are refused again. A store
+// that never throttles has no limit on its rate.
 type pace struct {
 	slots   chan struct{} // one for each request that may be sent now
 	earned  atomic.Int64  // moreAfter for each slot there is
@@ -108,7 +109,8 @@ func (p *pace) restUntil() time.Time {
 	return p.rest
 }
 
-// end notes what came of a request: it was accepted, or refused because there were too many, or neither.
+// end notes what came of a request: it was accepted, or refused because there were too many, or
+// neither.
 func (p *pace) end(round uint32, accepted, refused bool) {
 	p.slots <- struct{}{}
 	if accepted || refused {
@@ -170,7 +172,8 @@ func (p *pace) heard(round uint32, refused bool, now time.Time) {
 	p.judge(now.Sub(p.began))
 }
 
-// judge sets the limit anew if the round has been long enough to tell how many requests the store accepts.
+// judge sets the limit anew if the round has been long enough to tell how many requests the store
+// accepts.
 func (p *pace) judge(lasted time.Duration) {
 	n, isFirst := p.good+p.refused, p.growth == firstGrowth
 	few := int(max(fewRefused, mostRefused*float64(n)))
@@ -202,7 +205,8 @@ func (p *pace) judge(lasted time.Duration) {
 	}
 }
 
-// learnAnew has the limit rise as fast as at first, since what was refused in an outage says nothing about it.
+// learnAnew has the limit rise as fast as at first, since what was refused in an outage says
+// nothing about it.
 func (p *pace) learnAnew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

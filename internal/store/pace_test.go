@@ -46,8 +46,8 @@ func (w *window) allows(now time.Time) bool {
 	return w.n <= w.most
 }
 
-// TestQuotas: of a store that refuses what comes faster than it allows, almost all that it allows arrives, hardly more is
-// refused, and no call fails: from the first request on.
+// TestQuotas: of a store that refuses what comes faster than it allows, almost all that it allows
+// arrives, hardly more is refused, and no call fails: from the first request on.
 func TestQuotas(t *testing.T) {
 	for _, perSecond := range []int{100, 300} {
 		for name, fresh := range map[string]func() quota{
@@ -80,7 +80,8 @@ func TestQuotas(t *testing.T) {
 					reads := readAll(t, s, 256, lasts)
 					rate, share := float64(reads)/lasts.Seconds()/float64(perSecond), float64(refused)/float64(good+refused)
 					t.Logf("%.3f of the rate, %.3f are refused, %+v", rate, share, s.Stats())
-					// The goal is 5 % refused; which of the requests that are under way at once arrive first is left to chance.
+					// The goal is 5 % refused; which of the requests that are under way at once
+					// arrive first is left to chance.
 					if rate < 0.95 || share > 0.06 {
 						t.Errorf("%.3f of the rate arrives, %.3f of the requests are refused", rate, share)
 					}

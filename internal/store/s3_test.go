@@ -104,8 +104,9 @@ func TestAWSConfiguration(t *testing.T) {
 	}
 }
 
-// TestRedirectingGateway: a gateway that sends readers to other machines, as AIStore's do, is followed there, but a bucket that is
-// in another region is asked for with a signature for that. The other machine is shown no credentials.
+// TestRedirectingGateway: a gateway that sends readers to other machines, as AIStore's do, is
+// followed there, but a bucket that is in another region is asked for with a signature for that.
+// The other machine is shown no credentials.
 func TestRedirectingGateway(t *testing.T) {
 	awsKeys(t)
 	t.Setenv("AWS_SESSION_TOKEN", "canary")

@@ -9,8 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// signatures are those of objects that are read in many parts, such as archives. They do not name the part, so that requests
-// can share them. Making one takes about a twentieth of the processor time of an image of 100 KB.
+// signatures are those of objects that are read in many parts, such as archives. They do not name
+// the part, so that requests can share them. Making one takes about a twentieth of the processor
+// time of an image of 100 KB.
 type signatures struct {
 	mu   sync.Mutex
 	kept map[signed]signature
@@ -57,6 +58,6 @@ func (s *signatures) keep(r *http.Request, key *aws.Credentials, region *string)
 	s.kept[signedOf(r)] = signature{maps.Clone(r.Header), now(), key, region}
 }
 
-// now is the time of day, by which the store judges a signature. Unlike the monotonic clock, it goes on while the machine sleeps,
-// and it may be set back.
+// now is the time of day, by which the store judges a signature. Unlike the monotonic clock, it
+// goes on while the machine sleeps, and it may be set back.
 func now() time.Time { return time.Now().Round(0) }

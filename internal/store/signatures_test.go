@@ -15,8 +15,9 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// TestSignatures: the signature of an object of which more parts will be read is made once a minute, with the key and region of
-// the moment, and signs no header that says which part. That of another object, or of one that is read once, is never shown.
+// TestSignatures: the signature of an object of which more parts will be read is made once a
+// minute, with the key and region of the moment, and signs no header that says which part. That of
+// another object, or of one that is read once, is never shown.
 func TestSignatures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secret := "s"

@@ -63,9 +63,9 @@ func (s *site) request(ctx context.Context, place *url.URL, name string, extra u
 	return r.WithContext(ctx)
 }
 
-// finish signs a request. Headers that say what part of an object is wanted, and in which version, are added later: that need
-// not be signed, as the answer is checked. The one that says that bytes are wanted as they are is not signed either, as
-// proxies change it.
+// finish signs a request. Headers that say what part of an object is wanted, and in which version,
+// are added later: that need not be signed, as the answer is checked. The one that says that bytes
+// are wanted as they are is not signed either, as proxies change it.
 func (s *site) finish(r *http.Request, repeated bool) (*http.Request, error) {
 	if s.signer != nil {
 		if err := s.signer.sign(r.Context(), r, repeated); err != nil {

@@ -21,8 +21,8 @@ type Stats struct {
 	FirstByte Percentiles `json:"first_byte"`
 }
 
-// Add makes the counts those of two stores, and the percentiles those of the slower one. Of Away it is the longer one, and of
-// Limit the lower one.
+// Add makes the counts those of two stores, and the percentiles those of the slower one. Of Away it
+// is the longer one, and of Limit the lower one.
 func (s *Stats) Add(t Stats) {
 	s.Requests, s.Bytes, s.Retries = s.Requests+t.Requests, s.Bytes+t.Bytes, s.Retries+t.Retries
 	s.Hedges, s.Throttled, s.Errors = s.Hedges+t.Hedges, s.Throttled+t.Throttled, s.Errors+t.Errors

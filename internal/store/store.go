@@ -27,8 +27,9 @@ type Store interface {
 	// List calls yield for every object whose name begins with prefix, in byte order of the names.
 	// What yield returns ends it. The error is [ErrNoList] where objects cannot be listed.
 	List(ctx context.Context, prefix string, yield func(Object) error) error
-	// ListAlong is List for a caller that knows some of the names, and wants the list in few round trips: the parts between
-	// marks, which are in order, are asked for side by side. That is best if there is almost a page (1,000) between two.
+	// ListAlong is List for a caller that knows some of the names, and wants the list in few round
+	// trips: the parts between marks, which are in order, are asked for side by side. That is best
+	// if there is almost a page (1,000) between two.
 	ListAlong(ctx context.Context, prefix string, marks []string, yield func(Object) error) error
 	// Stat returns the present version of an object.
 	Stat(ctx context.Context, name string) (Object, error)
@@ -39,16 +40,19 @@ type Store interface {
 	URL(name string) string
 	// Stats returns what the store has done so far.
 	Stats() Stats
-	// Held is when the store last had calls wait because it answered nobody, or accepted fewer requests than there were; now,
-	// if it still does, and zero if it never did. Away means that it answers nobody now.
+	// Held is when the store last had calls wait because it answered nobody, or accepted fewer
+	// requests than there were; now, if it still does, and zero if it never did. Away means that it
+	// answers nobody now.
 	Held() (last time.Time, away bool)
-	// MemoryBytes is about how much memory the store takes while as many requests as may be are under way.
+	// MemoryBytes is about how much memory the store takes while as many requests as may be are
+	// under way.
 	MemoryBytes() int64
 	// Close gives idle connections back. Reads that are under way end with their contexts.
 	Close() error
 }
 
-// DefaultWait is how long a call waits for a store that is away, unless Options.Wait says otherwise.
+// DefaultWait is how long a call waits for a store that is away, unless Options.Wait says
+// otherwise.
 const DefaultWait = 5 * time.Minute
 
 // Options are the settings of a store. The zero value is useful.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTableGroups: objects that come in any order are in the order of their images, and among these as they came; what
-// does not fit into memory is in a file.
+// TestTableGroups: objects that come in any order are in the order of their images, and among these
+// as they came; what does not fit into memory is in a file.
 func TestTableGroups(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 3))
 	for _, n := range []int{0, 1, 1000, 600_000} {

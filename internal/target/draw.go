@@ -19,9 +19,9 @@ var errLong = fault.New(fault.File, "its polygons have too many long edges")
 // maxSteps bounds the grid points that the polygons of one mask pass.
 const maxSteps = 1 << 28
 
-// Draw draws shapes into a mask of a byte for each of height x width pixels, row after row: their classes,
-// or NoClass where a class is below 0, over 0. A later shape covers an earlier one. Which pixels a polygon
-// has is as in COCO's own tools.
+// Draw draws shapes into a mask of a byte for each of height x width pixels, row after row: their
+// classes, or NoClass where a class is below 0, over 0. A later shape covers an earlier one. Which
+// pixels a polygon has is as in COCO's own tools.
 func Draw(to []byte, height, width int, shapes []Shape) error {
 	clear(to)
 	var p painter
@@ -68,9 +68,9 @@ type painter struct {
 const fine = 5
 
 // outline makes the runs of a polygon of x, y, x, y, ... It follows COCO's rleFrPoly: corners are
-// rounded to a grid five times as fine as the pixels, and joined by lines of one step at a time along
-// their longer side. Where a line enters or leaves the middle column of a pixel's five, a run begins or
-// ends in that column of pixels.
+// rounded to a grid five times as fine as the pixels, and joined by lines of one step at a time
+// along their longer side. Where a line enters or leaves the middle column of a pixel's five, a run
+// begins or ends in that column of pixels.
 func (p *painter) outline(polygon []float64, height, width int) {
 	p.turns, p.runs = p.turns[:0], p.runs[:0]
 	corner := func(i int) (x, y int) {
@@ -121,8 +121,8 @@ func gridPoint(v float64, side int) int {
 	return int(max(-most, min(fine*v+0.5, most)))
 }
 
-// turn begins or ends a run where an outline goes from column u of the grid to the next one, if that is in the middle
-// of a pixel.
+// turn begins or ends a run where an outline goes from column u of the grid to the next one, if
+// that is in the middle of a pixel.
 func (p *painter) turn(u, v, height, width int) {
 	if u < 0 || u%fine != fine/2 || u/fine >= width {
 		return

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPolygonsLikeCOCO: polygons have the pixels that COCO's own tools give them; see testdata/polygons.py.
+// TestPolygonsLikeCOCO: polygons have the pixels that COCO's own tools give them; see
+// testdata/polygons.py.
 func TestPolygonsLikeCOCO(t *testing.T) {
 	var cases []struct {
 		Height, Width int
@@ -46,7 +47,8 @@ func TestDrawCovers(t *testing.T) {
 	}
 }
 
-// TestHostilePolygon: what would take seconds to draw is refused, and what lies far outside is not followed there.
+// TestHostilePolygon: what would take seconds to draw is refused, and what lies far outside is not
+// followed there.
 func TestHostilePolygon(t *testing.T) {
 	mask := make([]byte, 100*100)
 	if err := Draw(mask, 100, 100, []Shape{{Class: 1, Polygons: [][]float64{{-1e30, -1e30, 1e30, -1e30, 1e30, 1e30, -1e30, 1e30}}}}); err != nil || mask[5050] != 1 {

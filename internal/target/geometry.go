@@ -84,8 +84,8 @@ func (v *View) box(b Box) (x0, y0, x1, y1 float64) {
 	return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
 }
 
-// Show returns a box as rules have it in a view. ok is false if they drop it: if it has no area, or none in
-// the image, or too little.
+// Show returns a box as rules have it in a view. ok is false if they drop it: if it has no area, or
+// none in the image, or too little.
 func (r Rules) Show(b Box, v *View) (shown Box, ok bool) {
 	if b.area() == 0 {
 		return Box{}, false
@@ -104,7 +104,8 @@ func (r Rules) Show(b Box, v *View) (shown Box, ok bool) {
 	return r.written(x0, y0, x1, y1), true
 }
 
-// Place is Show for what belongs to a box that is shown: nothing is dropped, and what is not in the image is 0.
+// Place is Show for what belongs to a box that is shown: nothing is dropped, and what is not in the
+// image is 0.
 func (r Rules) Place(b Box, v *View) Box {
 	r.MinArea, r.MinVisibility = 0, 0
 	shown, _ := r.Show(b, v)

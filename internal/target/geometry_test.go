@@ -23,8 +23,8 @@ func shown(r Rules, v View, boxes ...Box) (list []Box) {
 	return list
 }
 
-// TestOrientations: a box around a pixel is around the same pixel in every orientation. The oracle is what EXIF says: on
-// which side of the scene the stored image's row 0 and column 0 are.
+// TestOrientations: a box around a pixel is around the same pixel in every orientation. The oracle
+// is what EXIF says: on which side of the scene the stored image's row 0 and column 0 are.
 func TestOrientations(t *testing.T) {
 	const height, width = 5, 7
 	sides := map[uint8][2]string{ // of row 0 and of column 0
@@ -98,8 +98,8 @@ func TestKeypoints(t *testing.T) {
 	}
 }
 
-// FuzzShow: whatever the numbers are, boxes are within what is shown, in order; a box of a mirrored view is the
-// mirrored box.
+// FuzzShow: whatever the numbers are, boxes are within what is shown, in order; a box of a mirrored
+// view is the mirrored box.
 func FuzzShow(f *testing.F) {
 	f.Add(float32(1), float32(2), float32(3), float32(4), uint8(0), uint16(5), uint16(6), uint8(1))
 	f.Add(float32(-1e30), float32(2), float32(1e30), float32(4), uint8(5), uint16(1), uint16(60000), uint8(6))
@@ -129,8 +129,9 @@ func FuzzShow(f *testing.F) {
 	})
 }
 
-// torchvisionBox is what torchvision's transforms of boxes do, step by step: a resize multiplies by the quotient of the sizes, a crop
-// subtracts its corner, a flip takes x to the width less x, and clamping ends at the canvas.
+// torchvisionBox is what torchvision's transforms of boxes do, step by step: a resize multiplies by
+// the quotient of the sizes, a crop subtracts its corner, a flip takes x to the width less x, and
+// clamping ends at the canvas.
 type torchvisionBox struct{ x0, y0, x1, y1, height, width float64 }
 
 func (b *torchvisionBox) resize(height, width int) {
@@ -150,8 +151,9 @@ func (b *torchvisionBox) clamp() {
 	b.y0, b.y1 = min(max(b.y0, 0), b.height), min(max(b.y1, 0), b.height)
 }
 
-// TestAsTorchvision: boxes are where torchvision's transforms put them, to within half a pixel where it rounds sizes otherwise,
-// and far less elsewhere; what is dropped is what has no area there.
+// TestAsTorchvision: boxes are where torchvision's transforms put them, to within half a pixel
+// where it rounds sizes otherwise, and far less elsewhere; what is dropped is what has no area
+// there.
 func TestAsTorchvision(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 4))
 	for n := range 30_000 {

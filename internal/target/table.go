@@ -20,8 +20,8 @@ type Table struct {
 	first []uint32 // by image: the place in order of its first object; and once more, the end
 	order []uint32 // numbers of objects by image; nil: that is how they came
 
-	// size is that of a row's upright image, of whose height and width coordinates are parts; nil: not
-	// known.
+	// size is that of a row's upright image, of whose height and width coordinates are parts; nil:
+	// not known.
 	size func(row int) (height, width int)
 
 	once   sync.Once

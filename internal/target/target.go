@@ -4,7 +4,8 @@
 //
 // What annotations say is kept in a table by sample, which is made once, when a dataset is mounted,
 // and never changes. So how many boxes a batch has follows from the plan and the table, like all
-// sizes, and nothing is decoded to know it. Only masks have pixels, which are made as those of images are.
+// sizes, and nothing is decoded to know it. Only masks have pixels, which are made as those of
+// images are.
 package target
 
 // A Kind is one kind of target.

@@ -1,5 +1,5 @@
-// Package testkit has what tests of several packages need: how they were built, which files and mounts there are, and what of a
-// file is in the page cache.
+// Package testkit has what tests of several packages need: how they were built, which files and
+// mounts there are, and what of a file is in the page cache.
 package testkit
 
 import (

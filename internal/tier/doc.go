@@ -7,11 +7,11 @@
 // does not find, and what lies around it, is there from then on.
 //
 // With less room, which parts are there would be chance. Then its user says what is kept and what
-// is not, object by object ([Tier.Get], [Tier.Put], [Tier.Drop]). To the tier, a sample is an object
-// then, with a name of its own, even if it lies in a larger one. The engine follows a plan that has
-// every batch find equally many samples in memory, and equally many others here, so that the store
-// has to send equally many for each; no sample is in both places. What came from the memory moves
-// to the disk if it is next needed there, and the other way round.
+// is not, object by object ([Tier.Get], [Tier.Put], [Tier.Drop]). To the tier, a sample is an
+// object then, with a name of its own, even if it lies in a larger one. The engine follows a plan
+// that has every batch find equally many samples in memory, and equally many others here, so that
+// the store has to send equally many for each; no sample is in both places. What came from the
+// memory moves to the disk if it is next needed there, and the other way round.
 //
 // # Extents
 //
@@ -44,8 +44,8 @@
 // The limit is for all of DIR. Extents of a dataset that nobody uses give way to those of one in
 // use, least recently used dataset first; the two ways count as two datasets. Within a dataset,
 // what nobody has used since the tier was opened ([Tier.Renew]), or since somebody else left room
-// ([Tier.PlanRoom]), gives way if there is no other room: it is of objects that are no longer in the
-// dataset, or of another plan. Only where parts of objects are kept without room for all does
+// ([Tier.PlanRoom]), gives way if there is no other room: it is of objects that are no longer in
+// the dataset, or of another plan. Only where parts of objects are kept without room for all does
 // nothing give way: any part is worth as much as another.
 //
 // Those who keep objects by a plan must know how many there is room for. Each plan that is

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLockGoesLast: a process that is killed while a dataset gives way leaves the dataset's lock, without which the rest would never
-// be looked at again.
+// TestLockGoesLast: a process that is killed while a dataset gives way leaves the dataset's lock,
+// without which the rest would never be looked at again.
 func TestLockGoesLast(t *testing.T) {
 	dir := t.TempDir()
 	o, unused := newOrigin(100), open(t, dir, Options{Limit: 1 << 30, Dataset: "unused"})
@@ -56,8 +56,8 @@ func TestLockGoesLast(t *testing.T) {
 	}
 }
 
-// TestOpenBesideEviction: a dataset can be opened while others have it give way, and stays as long as it is open. So does a plan
-// that is followed, while others find out whether it is.
+// TestOpenBesideEviction: a dataset can be opened while others have it give way, and stays as long
+// as it is open. So does a plan that is followed, while others find out whether it is.
 func TestOpenBesideEviction(t *testing.T) {
 	dir := t.TempDir()
 	ended := make(chan struct{})

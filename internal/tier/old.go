@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Renew has extents that nobody has used since the tier was opened give way to what is added, if there is no other
-// room. It is for tiers that have room for all that is wanted: what is not used then is what is no longer wanted.
+// Renew has extents that nobody has used since the tier was opened give way to what is added, if
+// there is no other room. It is for tiers that have room for all that is wanted: what is not used
+// then is what is no longer wanted.
 func (t *Tier) Renew() { t.shelf.renew.Store(true) }
 
 // old finds the extents that nobody has used since some time, one directory after another.
@@ -56,15 +57,16 @@ func (s *shelf) isOld(name string) (size int64, is bool) {
 	return st.Size, st.Mtim.Nano() < s.since.Load()-int64(tick)
 }
 
-// renewed has what nobody uses from now on be old. The time of the dataset's lock tells that to all who use it.
+// renewed has what nobody uses from now on be old. The time of the dataset's lock tells that to all
+// who use it.
 func (s *shelf) renewed() error {
 	now := time.Now()
 	s.since.Store(now.UnixNano())
 	return os.Chtimes(s.lock.Name(), now, now)
 }
 
-// use notes that an extent is used, unless that was noted since the time from which anybody who uses the dataset looks for
-// what is old.
+// use notes that an extent is used, unless that was noted since the time from which anybody who
+// uses the dataset looks for what is old.
 func (s *shelf) use(k Key, noted int64) {
 	var st unix.Stat_t
 	_ = unix.Fstat(int(s.lock.Fd()), &st)

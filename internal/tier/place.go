@@ -31,8 +31,8 @@ var disks = map[int64]string{
 	unix.F2FS_SUPER_MAGIC: "f2fs", unix.OVERLAYFS_SUPER_MAGIC: "overlay", 0x2fc12fc1: "ZFS",
 }
 
-// Examine returns what a directory offers, without leaving anything in it. The error says why no tier
-// can be there.
+// Examine returns what a directory offers, without leaving anything in it. The error says why no
+// tier can be there.
 func Examine(dir string) (p Place, err error) {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -75,8 +75,8 @@ func Examine(dir string) (p Place, err error) {
 	return p, nil
 }
 
-// makesUnnamed returns an error if a directory can have no files without names. With others, processes
-// that are killed would leave incomplete files.
+// makesUnnamed returns an error if a directory can have no files without names. With others,
+// processes that are killed would leave incomplete files.
 func makesUnnamed(dir *os.File, flags int) error {
 	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC|flags, 0o600)
 	switch err {

@@ -21,8 +21,9 @@ type following struct {
 	room  int64 // when it was last asked for
 }
 
-// Follow says by which plan objects of the dataset are kept, and what all that it chooses from would take. Those who follow
-// the same one, in any process, share its room. It must not be called at the same time as PlanRoom.
+// Follow says by which plan objects of the dataset are kept, and what all that it chooses from
+// would take. Those who follow the same one, in any process, share its room. It must not be called
+// at the same time as PlanRoom.
 func (t *Tier) Follow(plan string, bytes int64) error {
 	t.follows.close()
 	sum := sha256.Sum256([]byte(t.opts.Dataset + "\n" + plan))
@@ -41,9 +42,9 @@ func (f *following) close() {
 	}
 }
 
-// PlanRoom is how much of the limit is for the plan that is followed: all plans that are, for any dataset in the directory,
-// can keep the same share of what they choose from. If there is more of it than before, somebody is gone, and what nobody uses
-// from now on gives way.
+// PlanRoom is how much of the limit is for the plan that is followed: all plans that are, for any
+// dataset in the directory, can keep the same share of what they choose from. If there is more of
+// it than before, somebody is gone, and what nobody uses from now on gives way.
 func (t *Tier) PlanRoom() int64 {
 	f := &t.follows
 	if f.file == nil {
@@ -85,7 +86,8 @@ func followed(path string) (bytes int64) {
 
 func (r *room) plans() string { return filepath.Join(r.dir, "plans") }
 
-// openShared opens a file and shares its lock. Who finds it unlocked may remove it, with the directory that it is in.
+// openShared opens a file and shares its lock. Who finds it unlocked may remove it, with the
+// directory that it is in.
 func openShared(path string) (*os.File, error) {
 	for {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -109,8 +111,8 @@ func openShared(path string) (*os.File, error) {
 	}
 }
 
-// isThere says whether a file that was opened is still the one at its path. Asked once the file is locked, it tells whether
-// another process removed it before that.
+// isThere says whether a file that was opened is still the one at its path. Asked once the file is
+// locked, it tells whether another process removed it before that.
 func isThere(f *os.File) bool {
 	now, err := os.Stat(f.Name())
 	was, same := f.Stat()

@@ -113,8 +113,9 @@ func (t *Tier) Settle() {
 	}
 }
 
-// keepLater has an extent kept: data, which is copied, or else what fill writes, if there is no data or too much of it waits
-// already. No reader waits for that. It says whether the extent will be tried; fill may be nil.
+// keepLater has an extent kept: data, which is copied, or else what fill writes, if there is no
+// data or too much of it waits already. No reader waits for that. It says whether the extent will
+// be tried; fill may be nil.
 func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +148,8 @@ func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 	return true
 }
 
-// want says of an extent that waits to be kept whether it is still wanted; pending is false if it does not wait.
+// want says of an extent that waits to be kept whether it is still wanted; pending is false if it
+// does not wait.
 func (t *Tier) want(k Key, wanted bool) (pending bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -55,7 +55,8 @@ func (r *room) open(alone bool) error {
 		return err
 	}
 	defer f.Close()
-	// Without a block on the disk, writing to the mapping would end the process once the disk is full.
+	// Without a block on the disk, writing to the mapping would end the process once the disk is
+	// full.
 	err = unix.Fallocate(int(f.Fd()), 0, 0, counterBytes)
 	if err == unix.EOPNOTSUPP {
 		err = f.Truncate(counterBytes)
@@ -104,7 +105,8 @@ func (r *room) take(n, limit int64) bool {
 	return false
 }
 
-// makeRoom is take, after others have given way if that is needed. more removes something else; false: there is nothing.
+// makeRoom is take, after others have given way if that is needed. more removes something else;
+// false: there is nothing.
 func (r *room) makeRoom(n, limit int64, more func() bool) bool {
 	if n > limit || r.take(n, limit) {
 		return n <= limit
@@ -153,7 +155,8 @@ func (r *room) evict() (more bool) {
 	return false
 }
 
-// remove removes a dataset. Its lock goes last: without it, nobody would look at what is left by a process that is killed here.
+// remove removes a dataset. Its lock goes last: without it, nobody would look at what is left by a
+// process that is killed here.
 func remove(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shelf is the files of the extents of one dataset. It knows their keys and whether they are intact, but not
-// who reads them or when one is kept.
+// A shelf is the files of the extents of one dataset. It knows their keys and whether they are
+// intact, but not who reads them or when one is kept.
 type shelf struct {
 	room    *room
 	dir     *os.File // of the dataset
@@ -34,7 +34,8 @@ const (
 	readBytes   = 512 << 10
 )
 
-// open opens the shelf of a dataset in the directory own. The caller closes it, even after an error.
+// open opens the shelf of a dataset in the directory own. The caller closes it, even after an
+// error.
 func (s *shelf) open(own string) (err error) {
 	s.readers = make(chan []byte, mostReaders)
 	for range mostReaders {
@@ -83,13 +84,14 @@ func (s *shelf) openFile(path string, flags int) (int, error) {
 	return fd, err
 }
 
-// look reads a part of an extent, which is then used, or removed if doomed says so of what came of the read. found is
-// false if there is none for the key, of any version.
+// look reads a part of an extent, which is then used, or removed if doomed says so of what came of
+// the read. found is false if there is none for the key, of any version.
 func (s *shelf) look(k Key, p []byte, offset int64, doomed func(error) bool) (found bool, err error) {
 	return s.visit(k, doomed, func(fd int, size int64) error { return s.read(fd, k, p, offset, size) })
 }
 
-// visit has an extent read by a function that gets its file, which has so many bytes. What becomes of it is as of look.
+// visit has an extent read by a function that gets its file, which has so many bytes. What becomes
+// of it is as of look.
 func (s *shelf) visit(k Key, doomed func(error) bool, read func(fd int, size int64) error) (found bool, err error) {
 	fd, err := s.openFile(k.name(), unix.O_RDONLY)
 	if err != nil {
@@ -128,10 +130,12 @@ func (s *shelf) read(fd int, k Key, p []byte, offset, size int64) error {
 // errNoMemory means that the caller has none for an extent.
 var errNoMemory = errors.New("no memory for an extent")
 
-// Part says which bytes of an object are needed besides the first ones, head, of all size; not ok: all.
+// Part says which bytes of an object are needed besides the first ones, head, of all size; not ok:
+// all.
 type Part func(head []byte, size int64) (from, to int64, ok bool)
 
-// readPart reads the first bytes of an extent, and then the part of which the caller says that it is needed. grow returns memory for all n bytes of the extent.
+// readPart reads the first bytes of an extent, and then the part of which the caller says that it
+// is needed. grow returns memory for all n bytes of the extent.
 func (s *shelf) readPart(fd int, k Key, first, size int64, grow func(n int) []byte, part Part) (p []byte, read int64, err error) {
 	file := <-s.readers
 	defer func() { s.readers <- file }()
@@ -157,8 +161,9 @@ func (s *shelf) readPart(fd int, k Key, first, size int64, grow func(n int) []by
 	return p, first + to - from, s.copy(fd, file, 0, n, p[from:to], from)
 }
 
-// begin reads the header of an extent into the beginning of file, and checks it. Where length bytes from an offset on begin
-// in the first chunk, as many of these as there is room for follow. It returns the size of the extent, and of what follows.
+// begin reads the header of an extent into the beginning of file, and checks it. Where length bytes
+// from an offset on begin in the first chunk, as many of these as there is room for follow. It
+// returns the size of the extent, and of what follows.
 func (s *shelf) begin(fd int, k Key, file []byte, offset, length, size int64) (n, there int64, err error) {
 	header := file[:unit]
 	if offset < chunkBytes { // one read for both
@@ -170,7 +175,8 @@ func (s *shelf) begin(fd int, k Key, file []byte, offset, length, size int64) (n
 	return n, int64(len(header) - unit), err
 }
 
-// copy copies a part of an extent of n bytes, of which file has the header, and the first bytes that are there.
+// copy copies a part of an extent of n bytes, of which file has the header, and the first bytes
+// that are there.
 func (s *shelf) copy(fd int, file []byte, there, n int64, p []byte, offset int64) error {
 	data := file[unit:]
 	for len(p) > 0 {
@@ -222,7 +228,8 @@ func (s *shelf) remove(k Key) {
 	_, _ = s.look(k, nil, 0, func(err error) bool { return err != errVersion })
 }
 
-// has says whether there is an extent for a key, which is then used. It removes one of another version.
+// has says whether there is an extent for a key, which is then used. It removes one of another
+// version.
 func (s *shelf) has(k Key) bool {
 	_, err := s.look(k, nil, 0, func(err error) bool { return err == errVersion })
 	return err == nil

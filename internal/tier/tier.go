@@ -121,8 +121,8 @@ func (t *Tier) got(k Key, read func(fd int, size int64) error) bool {
 	return found && err == nil
 }
 
-// put adds an extent of n bytes, which fill writes, in the place of one of another version: the store
-// has just delivered this one. It is left out if there is no room.
+// put adds an extent of n bytes, which fill writes, in the place of one of another version: the
+// store has just delivered this one. It is left out if there is no room.
 func (t *Tier) put(k Key, n int, fill func(p []byte) error) error {
 	if t.shelf.has(k) {
 		return nil

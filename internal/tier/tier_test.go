@@ -228,8 +228,9 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What the store delivers of a new version takes the place of what was kept of the one before, without
-// room of its own. A mount that still asks for that one gets nothing wrong, and drives nothing out.
+// What the store delivers of a new version takes the place of what was kept of the one before,
+// without room of its own. A mount that still asks for that one gets nothing wrong, and drives
+// nothing out.
 func TestVersions(t *testing.T) {
 	const size = 10_000
 	dir, limit := t.TempDir(), fileBytes(size)
@@ -252,8 +253,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// With room for a third of the objects, a third is kept for good: each later epoch has as many hits, and each
-// batch as many as a draw without replacement gives it.
+// With room for a third of the objects, a third is kept for good: each later epoch has as many
+// hits, and each batch as many as a draw without replacement gives it.
 func TestHitsOfEpochs(t *testing.T) {
 	const objects, kept, batch = 300, 100, 30
 	o := newOrigin(1)
@@ -385,7 +386,8 @@ func TestCloseEndsFetch(t *testing.T) {
 	tier.Close()
 }
 
-// TestAfterClose: a read that the disk answers late, and a question about what was done, find a tier that is closed.
+// TestAfterClose: a read that the disk answers late, and a question about what was done, find a
+// tier that is closed.
 func TestAfterClose(t *testing.T) {
 	o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30})
 	o.put(tier, "a")

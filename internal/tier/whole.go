@@ -31,9 +31,10 @@ func (t *Tier) Get(o *Object, p []byte) bool {
 	return true
 }
 
-// GetPart reads an object whose size only the tier knows, of at most ExtentBytes, into the memory that grow returns for
-// all of it: first bytes, and then the part of which these say that it is needed, each at its offset. It returns how many
-// bytes it read; false: the tier does not have the object, or grow has refused.
+// GetPart reads an object whose size only the tier knows, of at most ExtentBytes, into the memory
+// that grow returns for all of it: first bytes, and then the part of which these say that it is
+// needed, each at its offset. It returns how many bytes it read; false: the tier does not have the
+// object, or grow has refused.
 func (t *Tier) GetPart(o *Object, first int64, grow func(n int) []byte, part Part) (p []byte, read int64, ok bool) {
 	k := NewKey(o.Name, o.Version, 0)
 	ok = t.got(k, func(fd int, size int64) (err error) {
@@ -47,7 +48,8 @@ func (t *Tier) GetPart(o *Object, first int64, grow func(n int) []byte, part Par
 	return p, read, ok
 }
 
-// Put has an object kept. Its bytes are copied, and written later; if too many wait for that, it is not kept.
+// Put has an object kept. Its bytes are copied, and written later; if too many wait for that, it is
+// not kept.
 func (t *Tier) Put(o *Object, data []byte) {
 	for _, x := range o.piecesOf(0, o.Size) {
 		if t.want(x.key, true) {
@@ -69,8 +71,8 @@ func (t *Tier) Drop(o *Object) {
 	}
 }
 
-// Instead closes the tier and returns that of another dataset in the same directory, with the same options, after Renew.
-// What is in this one gives way before any other.
+// Instead closes the tier and returns that of another dataset in the same directory, with the same
+// options, after Renew. What is in this one gives way before any other.
 func (t *Tier) Instead(dataset string) (*Tier, error) {
 	o := t.opts
 	o.Dataset = dataset

@@ -69,7 +69,8 @@ func TestIncompleteObject(t *testing.T) {
 	}
 }
 
-// TestDropOfWhatWaits: an object that is dropped before it was written does not appear, unless it is put again.
+// TestDropOfWhatWaits: an object that is dropped before it was written does not appear, unless it
+// is put again.
 func TestDropOfWhatWaits(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
@@ -126,8 +127,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestUseByOthers: what another process uses does not give way, however long ago that has opened the dataset, or has added
-// what it uses.
+// TestUseByOthers: what another process uses does not give way, however long ago that has opened
+// the dataset, or has added what it uses.
 func TestUseByOthers(t *testing.T) {
 	const most = 10
 	o, dir := newOrigin(1000), t.TempDir()
@@ -159,7 +160,8 @@ func TestUseByOthers(t *testing.T) {
 	if !o.got(t, long, "3") || !o.got(t, long, "7") {
 		t.Error("what is in use gave way")
 	}
-	// Even if the lock has lost the time since which extents count as old, the tier that looks for them goes by its own.
+	// Even if the lock has lost the time since which extents count as old, the tier that looks for
+	// them goes by its own.
 	if err := os.Chtimes(late.shelf.lock.Name(), time.Time{}, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +181,8 @@ func TestUseByOthers(t *testing.T) {
 	}
 }
 
-// TestInstead: what the tier of another dataset had gives way at once, before older datasets, and to all who add.
+// TestInstead: what the tier of another dataset had gives way at once, before older datasets, and
+// to all who add.
 func TestInstead(t *testing.T) {
 	const many = 8
 	o, dir := newOrigin(1000), t.TempDir()
@@ -210,8 +213,8 @@ func TestInstead(t *testing.T) {
 	}
 }
 
-// TestWaitingIsBounded: what waits for the disk takes no more memory than was planned for, however many put something at once,
-// and the rest is counted.
+// TestWaitingIsBounded: what waits for the disk takes no more memory than was planned for, however
+// many put something at once, and the rest is counted.
 func TestWaitingIsBounded(t *testing.T) {
 	o, tier := newOrigin(ExtentBytes/4), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
 	gate := make(chan struct{})
@@ -250,7 +253,8 @@ func noFiles(t *testing.T) map[string]func(path string) error {
 	}
 }
 
-// TestNoFileInThePlaceOfAnExtent: a FIFO, a link or a directory there holds up no read, and shows no bytes of its own.
+// TestNoFileInThePlaceOfAnExtent: a FIFO, a link or a directory there holds up no read, and shows
+// no bytes of its own.
 func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 	for what, make := range noFiles(t) {
 		o, tier := newOrigin(100_000), open(t, t.TempDir(), Options{Limit: 1 << 30})
@@ -272,7 +276,8 @@ func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 	}
 }
 
-// TestNoFileInThePlaceOfAnother: what is in the place of a file that the directory is kept with is refused, and named.
+// TestNoFileInThePlaceOfAnother: what is in the place of a file that the directory is kept with is
+// refused, and named.
 func TestNoFileInThePlaceOfAnother(t *testing.T) {
 	for what, make := range noFiles(t) {
 		for _, name := range []string{"lock", "used"} {
