@@ -48,7 +48,7 @@ func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
 	}
 	m.cache, m.keeper = k.cache, k.keeper
 	k.local = openLocal(c, k.keeper, m)
-	k.disk = openDiskForms(c, k, m)
+	k.disk = openDiskForms(c, m)
 	return k
 }
 
@@ -190,7 +190,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	all.kept.rates.wasRead()
 	switch {
 	case entire:
-		l.sample.toDisk = all.kept.disk.wants(epoch, id)
+		l.sample.toDisk = all.kept.disk.wants(id)
 		all.kept.cache.Put(epoch, id, stampOf(seen), data)
 		l.sample.mix, l.sample.packs = all.kept.packs(epoch, id, data)
 		all.kept.local.settle(a, epoch, id, seen, data, here)
@@ -205,7 +205,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
 	all := l.batches
 	parts := l.entries != nil || sample.CostOf(all.catalog.Dataset, int(id)) != shard.Encoded
-	entire = first && (!parts || disk || all.kept.disk.wants(epoch, id) || all.kept.cache != nil && all.kept.cache.Wants(epoch, id))
+	entire = first && (!parts || disk || all.kept.disk.wants(id) || all.kept.cache != nil && all.kept.cache.Wants(epoch, id))
 	data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {
 		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -18,18 +17,12 @@ import (
 type diskForms struct {
 	packed *dataset.Packed
 	budget Budget
-	rates  *rates
-	alone  bool // nothing else decides by these rates
-	fits   mix  // the samples that there is room for
+	fits   mix // the samples that there is room for
 
 	there bits         // samples that were seen or put there
 	never bits         // samples that have no packed form to keep
 	kept  atomic.Int64 // packed samples that were given to the disk
 	read  atomic.Int64 // that came from it
-
-	mu   sync.Mutex
-	left int // samples until it is decided anew
-	now  diskForm
 }
 
 // bits are a set of samples.
@@ -45,29 +38,17 @@ func (b bits) set(id int64, in bool) {
 	}
 }
 
-// A diskForm is what is done now.
-type diskForm struct {
-	packs  bool // samples that are not packed yet are, as far as rates.affords
-	reads  bool // packed samples are read, rather than their files
-	reason string
-}
+// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple of its
+// file: larger ones are not kept.
+const mostLarger = 1.5
 
-const (
-	// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple
-	// of its file: larger ones are not kept.
-	mostLarger = 1.5
-	// decideAfter is after how many samples it is decided anew.
-	decideAfter = 256
-)
-
-// openDiskForms returns nil if the dataset has no such local cache, or samples are to stay as they
-// are.
-func openDiskForms(c Budget, k *kept, m *memory) *diskForms {
+// openDiskForms returns nil if the dataset has no such local cache, or this was not asked for.
+func openDiskForms(c Budget, m *memory) *diskForms {
 	p, n := c.packedOnDisk(), c.Options.Samples
 	if p == nil || !m.ledger.reserve(useIndex, 2*(n/8+8)) {
 		return nil
 	}
-	d := &diskForms{packed: p, budget: c, rates: k.rates, alone: k.forms == nil, there: make(bits, n/64+1), never: make(bits, n/64+1)}
+	d := &diskForms{packed: p, budget: c, there: make(bits, n/64+1), never: make(bits, n/64+1)}
 	all := int64(0)
 	for id := range n {
 		if d.may(id) {
@@ -81,7 +62,7 @@ func openDiskForms(c Budget, k *kept, m *memory) *diskForms {
 
 // packedOnDisk is what the local cache can keep packed.
 func (c Budget) packedOnDisk() *dataset.Packed {
-	if o := c.Options; o.CacheForm == FormEncoded || o.DecodeOnDevice || o.NVJPEG != "" {
+	if o := c.Options; o.CacheForm != FormPacked || o.DecodeOnDevice || o.NVJPEG != "" {
 		return nil
 	}
 	return c.Dataset.KeptPacked(decode.Version())
@@ -98,18 +79,14 @@ func (d *diskForms) may(id int64) bool {
 	return ds.InStore(int(id)) && sample.CostOf(ds, int(id)) == shard.Encoded
 }
 
-// wants says whether a sample that an epoch reads is to be packed for the disk.
-func (d *diskForms) wants(epoch int, id int64) bool {
-	if d == nil || !d.fits.packs(id) || !d.may(id) || d.there.has(id) || d.never.has(id) {
-		return false
-	}
-	return d.decide(epoch).packs && (d.budget.Options.CacheForm == FormPacked || d.rates.affords())
+// wants says whether a sample that was read is to be packed for the disk.
+func (d *diskForms) wants(id int64) bool {
+	return d != nil && d.fits.packs(id) && d.may(id) && !d.there.has(id) && !d.never.has(id)
 }
 
-// load reads a packed sample, or what an epoch shows of it; false: it is not there, or its file is
-// to be read.
+// load reads a packed sample, or what an epoch shows of it; false: it is not there.
 func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64, seen dataset.Identity, ok bool) {
-	if d == nil || !d.fits.packs(id) || !d.may(id) || !d.decide(epoch).reads {
+	if d == nil || !d.fits.packs(id) || !d.may(id) {
 		return nil, 0, unknownIdentity, false
 	}
 	first, part := l.loader.PackedPart(epoch, id)
@@ -139,47 +116,10 @@ func (d *diskForms) drop(id int64) {
 	}
 }
 
-// decide says what is done in an epoch.
-func (d *diskForms) decide(epoch int) diskForm {
-	o := d.budget.Options
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.left--; d.left >= 0 {
-		return d.now
-	}
-	d.left = decideAfter
-	if d.now = (diskForm{true, true, "packed, as asked for"}); o.CacheForm == FormAuto {
-		now := d.rates.measure(float64(o.drawers()), false, d.alone)
-		d.now = besideFiles(now, float64(o.drawers()), float64(o.Epochs-1-epoch))
-	}
-	return d.now
-}
-
-// besideFiles is what is done with so many epochs to come. Samples are packed where that takes no
-// time, as drawers wait for storage, or no more time than it saves until the end.
-func besideFiles(now measured, drawers, epochs float64) diskForm {
-	gain, storage := now.encoded-now.packed, now.storage*drawers
-	switch {
-	case !now.known:
-		return diskForm{reads: true, reason: "encoded, until it is measured what takes longer"}
-	case gain <= 0:
-		return diskForm{reason: "encoded, as packed samples are not decoded faster"}
-	case now.encoded+now.packing <= storage:
-		return diskForm{packs: true, reason: "packed while processors wait for storage, and read as they are"}
-	case now.encoded <= storage:
-		return diskForm{reason: "encoded, as samples wait for storage rather than for processors"}
-	case now.packing > epochs*gain:
-		return diskForm{reads: true, reason: "packed where they are, as packing takes more than the epochs to come would save"}
-	}
-	return diskForm{true, true, "packed, as samples wait for processors rather than for storage"}
-}
-
-// stats says what the disk keeps in which form, and why; nil: it is not asked to pack.
+// stats says what the disk keeps packed; nil: it is not asked to.
 func (d *diskForms) stats() *DiskFormStats {
 	if d == nil {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return &DiskFormStats{Share: d.fits.packed, Reason: d.now.reason, Kept: d.kept.Load(), Read: d.read.Load()}
+	return &DiskFormStats{Share: d.fits.packed, Kept: d.kept.Load(), Read: d.read.Load()}
 }

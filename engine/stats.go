@@ -113,10 +113,9 @@ type FormStats struct {
 
 // DiskFormStats says in which form samples are kept in the local cache. Counts are since the mount.
 type DiskFormStats struct {
-	Share  float64 `json:"packed_share"` // of the samples, that there is room for beside all files
-	Reason string  `json:"reason"`       // in words, for what is done now
-	Kept   int64   `json:"kept"`         // packed samples that were given to it
-	Read   int64   `json:"read"`         // packed samples that came from it
+	Share float64 `json:"packed_share"` // of the samples, that there is room for beside all files
+	Kept  int64   `json:"kept"`         // packed samples that were given to it
+	Read  int64   `json:"read"`         // packed samples that came from it
 }
 
 // ShardStats says where a shard is read in order.

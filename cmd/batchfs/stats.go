@@ -114,7 +114,7 @@ func (v statsView) print(out io.Writer) {
 		t.row("packed", "%s in the cache, which take %s more; %.0f %% of what is kept: %s", count(f.Samples, "sample"), formatBytes(f.Grown), 100*f.PackedShare, f.Reason)
 	}
 	if f := now.Forms.Disk; f != nil {
-		t.row("packed on disk", "%s given to it, %d read; room for %.0f %%: %s", count(f.Kept, "sample"), f.Read, 100*f.Share, f.Reason)
+		t.row("packed on disk", "%s given to it, %d read; room for %.0f %%", count(f.Kept, "sample"), f.Read, 100*f.Share)
 	}
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
 	if p := now.Storage.Pages; p != nil {
