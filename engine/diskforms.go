@@ -38,8 +38,8 @@ func (b bits) set(id int64, in bool) {
 	}
 }
 
-// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple of its
-// file: larger ones are not kept.
+// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple of
+// its file: larger ones are not kept.
 const mostLarger = 1.5
 
 // openDiskForms returns nil if the dataset has no such local cache, or this was not asked for.
