@@ -98,6 +98,9 @@ func datasetJSON(c *engine.Catalog) []byte {
 	if o.Targets != nil && o.Targets.Classes != nil {
 		pairs = append(pairs, "box_classes", o.Targets.Classes)
 	}
+	if o.Masks != nil && o.Masks.Names != nil {
+		pairs = append(pairs, "mask_classes", o.Masks.Names)
+	}
 	return object(pairs...)
 }
 

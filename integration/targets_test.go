@@ -67,11 +67,12 @@ func TestTargetsOfLayouts(t *testing.T) {
 	for _, c := range []struct {
 		kind, dataset, ending string
 		modules               []string
+		boxes, masks          int // classes
 		flags                 []string
 	}{
-		{"cityscapes", "", "_leftImg8bit.png", nil, []string{"--targets", "masks,boxes", "--batch-size", "3"}},
-		{"voc", "VOCdevkit/VOC2012", ".jpg", nil, []string{"--targets", "masks,boxes", "--batch-size", "3", "--annotations", "VOCdevkit/VOC2012/ImageSets/Main/train.txt"}},
-		{"coco", "train2017", "", []string{"pycocotools"}, []string{"--targets", "masks,boxes,keypoints,text", "--batch-size", "4"}},
+		{"cityscapes", "", "_leftImg8bit.png", nil, 6, 34, []string{"--targets", "masks,boxes", "--batch-size", "3"}},
+		{"voc", "VOCdevkit/VOC2012", ".jpg", nil, 20, 21, []string{"--targets", "masks,boxes", "--batch-size", "3", "--annotations", "VOCdevkit/VOC2012/ImageSets/Main/train.txt"}},
+		{"coco", "train2017", "", []string{"pycocotools"}, 3, 4, []string{"--targets", "masks,boxes,keypoints,text", "--batch-size", "4"}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			python := pythons.Need(t, append(c.modules, "torchvision", "PIL", "numpy")...)
@@ -84,6 +85,14 @@ func TestTargetsOfLayouts(t *testing.T) {
 				}
 			}
 			m := mountBatchfs(t, filepath.Join(dir, c.dataset), c.flags...)
+			var doc struct {
+				Boxes []string `json:"box_classes"`
+				Masks []string `json:"mask_classes"`
+			}
+			m.document(t, "dataset.json", &doc)
+			if len(doc.Boxes) != c.boxes || len(doc.Masks) != c.masks {
+				t.Errorf("classes are %q and %q", doc.Boxes, doc.Masks)
+			}
 			compare := m.command(python, "-c", compareTargets, filepath.Join(m.epochDir(0, 0), "batch-00000"), c.ending)
 			compare.Stdin = bytes.NewReader(want)
 			if out, err := compare.CombinedOutput(); err != nil {

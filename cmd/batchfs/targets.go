@@ -310,7 +310,7 @@ func openBeside(
 // annotation.
 func (t *targetRequest) maskOptions(a *annotated, table *target.Table) *catalog.MaskOptions {
 	ds, masks, found := a.images, a.masks, a.Found
-	o := &catalog.MaskOptions{Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: make([]int32, ds.Len()), Classes: len(found.MaskClasses)}
+	o := &catalog.MaskOptions{Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: make([]int32, ds.Len()), Classes: len(found.MaskClasses), Names: found.MaskClasses}
 	if o.Panoptic = found.Masks != nil && found.Masks.Panoptic; o.Panoptic {
 		o.Ignore = -1
 	}

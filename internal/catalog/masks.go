@@ -22,9 +22,10 @@ type MaskOptions struct {
 	// Dataset has the masks in files, indexed with [sample.ProbeMask]; it must outlive the catalog.
 	// nil: all are drawn.
 	Dataset  *dataset.Dataset
-	Rows     []int32 // by sample: the number of its mask in Dataset; -1: it is drawn
-	Panoptic bool    // masks are RGB, and their values red + 256 green + 65536 blue
-	Classes  int     // values, as they are in batches, are of so many classes; 0: of any number
+	Rows     []int32  // by sample: the number of its mask in Dataset; -1: it is drawn
+	Panoptic bool     // masks are RGB, and their values red + 256 green + 65536 blue
+	Classes  int      // values, as they are in batches, are of so many classes; 0: of any number
+	Names    []string // of classes, by value; nil: they have none
 	// Draw writes the mask of a sample that has no file as it would be stored: a byte for each of
 	// the pixels of the image that was annotated, row after row. It may be called concurrently.
 	Draw  func(id int64, to []byte) error
