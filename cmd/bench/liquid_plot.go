@@ -186,7 +186,7 @@ func (p *panel) plot(legend *legend) (*plot.Plot, error) {
 	return to, nil
 }
 
-// round are ticks at the multiples of a round number, of which there are at least four.
+// round returns ticks at multiples of a round number, at least four of them.
 func round(_, most float64) (ticks []plot.Tick) {
 	step := math.Pow10(int(math.Floor(math.Log10(most / 4))))
 	for _, more := range []float64{5, 2} {

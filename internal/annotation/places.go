@@ -310,7 +310,7 @@ func (p *places) readOne(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, size))
 }
 
-// progress counts what is read, of which there is more in all.
+// progress reports that so many bytes more were read, and that so many more are to be read in all.
 func (p *places) progress(read, more int64) {
 	p.done += read
 	p.total += more
