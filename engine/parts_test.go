@@ -54,5 +54,3 @@ func TestPresize(t *testing.T) {
 		}
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
