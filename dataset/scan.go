@@ -82,8 +82,7 @@ func firstRows(spans [][]int, n int) int {
 // a store sends while it would take up another request.
 const nearRows = 128 << 10
 
-// spans divides rows into those whose headers are read together. Local files are read one at a
-// time.
+// spans groups rows whose headers are read together. Files of this machine are read one by one.
 func (s *scanner) spans(rows []int) (spans [][]int) {
 	t := s.table
 	if s.src.remote == nil || t.members == nil {

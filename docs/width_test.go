@@ -21,16 +21,26 @@ var plain = map[string]bool{
 	"engine.Options": true, "internal/profile.Result": true, "fusefs.refused": true, "internal/gpu.sample": true, "internal/dryrun.Stats": true,
 }
 
-// TestTypesAreNarrow: no type has more methods or fields than can be kept in mind.
-func TestTypesAreNarrow(t *testing.T) {
-	methods, fields := map[string]int{}, map[string]int{}
-	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+// eachSource calls f with each file of Go.
+func eachSource(f func(path string) error) error {
+	return filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && p != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || p == filepath.Join("..", "bin")):
 			return filepath.SkipDir
-		case !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go"):
+		case !strings.HasSuffix(p, ".go"):
+			return nil
+		}
+		return f(p)
+	})
+}
+
+// TestTypesAreNarrow: no type has more methods or fields than can be kept in mind.
+func TestTypesAreNarrow(t *testing.T) {
+	methods, fields := map[string]int{}, map[string]int{}
+	err := eachSource(func(p string) error {
+		if strings.HasSuffix(p, "_test.go") {
 			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.SkipObjectResolution)
@@ -97,15 +107,7 @@ const columns = 100
 // TestCommentsAreNarrow: a line that only has a comment is read without scrolling. A tab counts as
 // four columns.
 func TestCommentsAreNarrow(t *testing.T) {
-	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && p != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || p == filepath.Join("..", "bin")):
-			return filepath.SkipDir
-		case !strings.HasSuffix(p, ".go"):
-			return nil
-		}
+	err := eachSource(func(p string) error {
 		text, err := os.ReadFile(p)
 		if err != nil {
 			return err

@@ -132,7 +132,7 @@ func (d *drawer) packs(i int, l *load) *decode.Packing {
 	}
 	k := d.batches.kept
 	if d.batches.opts.CacheForm == FormAuto && !k.rates.affords() {
-		p.packs, p.toDisk = false, false
+		p.packs = false // and the disk is not asked to keep any
 		return nil
 	}
 	size := decode.PackedBound(p.head, int64(len(p.data)), decode.ForMemory)

@@ -153,11 +153,11 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		}
 		return err
 	}
-	ds, closers, err := r.openTargets(ctx)
+	ds, closeIt, err := r.openTargets(ctx)
 	if err != nil {
 		return err
 	}
-	opened = append(opened, closers...)
+	opened = append(opened, closeIt)
 	apart := ds.Entries
 	if m := r.engine.Masks; m != nil && m.Dataset != nil {
 		apart = append(apart, m.Dataset.Name)

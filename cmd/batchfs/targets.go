@@ -237,13 +237,12 @@ func annotationError(command, path string, err error) error {
 		advice{err, "to say where annotations are: --annotations FILE; for the layouts that are known, see docs/datasets.md"})
 }
 
-// openTargets opens the dataset of a mount, and what its images have besides labels. The closers
-// are in the order of what they close.
-func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, closers []func() error, err error) {
+// openTargets opens the dataset of a mount, and what its images have besides labels.
+func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, closeIt func() error, err error) {
 	t := &r.targets
 	if t.find.Kinds == (annotation.Kinds{}) {
 		ds, err = r.openDataset(ctx, r.dataset, r.source)
-		return ds, []func() error{func() error { return ds.Close() }}, err
+		return ds, ds.Close, err
 	}
 	a, err := r.openAnnotated(ctx, r.dataset, r.source, t.find)
 	if err != nil {
@@ -264,7 +263,7 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 		}
 	}
 	r.annotated = a.summary(table)
-	return a.images, []func() error{a.close}, nil
+	return a.images, a.close, nil
 }
 
 // name is the name of an image in the annotations.

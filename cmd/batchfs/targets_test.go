@@ -105,13 +105,11 @@ func TestOpenTargets(t *testing.T) {
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
 	r := &mountRequest{console: c, dataset: cocoImages(t), source: dataset.Options{Workers: 1, Logger: quiet}}
 	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true, target.Boxes: true}, Workers: 1}
-	ds, closers, err := r.openTargets(t.Context())
+	ds, closeIt, err := r.openTargets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, closeIt := range closers {
-		defer closeIt()
-	}
+	defer closeIt()
 	const want = "; annotations: COCO (instances_images.json), 1 box in 2 classes (cat, dog), masks of 3 classes; 1 image without annotations left out; " +
 		"1 annotated image missing; 1 annotation of images that are not listed; 1 image with bad annotations ("
 	if !strings.HasPrefix(r.annotated, want) || !strings.Contains(r.annotated, "annotations[1]: bbox has a negative size)") {
@@ -152,16 +150,7 @@ func TestMasksOfWebDatasets(t *testing.T) {
 		if out, err := exec.Command("tar", append([]string{"-C", dir, "-cf", tar}, names...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
-		r := &mountRequest{console: c, dataset: tar, source: dataset.Options{Workers: 1, Logger: quiet}}
-		r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
-		ds, closers, err := r.openTargets(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, closeIt := range closers {
-			defer closeIt()
-		}
+		r, ds := openMasked(t, tar)
 		m := r.engine.Masks
 		var shown []string
 		for i := range ds.Len() {
@@ -208,13 +197,9 @@ func TestMembersOfWebDatasets(t *testing.T) {
 		for _, kind := range kinds {
 			r.targets.find.Kinds[kind] = true
 		}
-		ds, closers, err := r.openTargets(t.Context())
+		ds, closeIt, err := r.openTargets(t.Context())
 		if err == nil {
-			t.Cleanup(func() {
-				for _, closeIt := range closers {
-					closeIt()
-				}
-			})
+			t.Cleanup(func() { closeIt() })
 		}
 		return r, ds, err
 	}
@@ -272,17 +257,29 @@ func TestMasksOfManifests(t *testing.T) {
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
 	r := &mountRequest{console: c, dataset: filepath.Join(dir, "m.csv"), source: dataset.Options{Workers: 1, Logger: quiet}}
 	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
-	_, closers, err := r.openTargets(t.Context())
+	_, closeIt, err := r.openTargets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, closeIt := range closers {
-		defer closeIt()
-	}
+	defer closeIt()
 	m := r.engine.Masks
 	if fmt.Sprint(m.Rows) != "[2 1 1 2]" || m.Dataset.Format(0) != "maskrgb" || m.Dataset.Problem(1) == "" || !strings.Contains(r.annotated, "2 images with bad annotations") || !strings.Contains(r.annotated, "m.csv: line 4: an earlier row has the same path, and other values") {
 		t.Errorf("%v, %q, %q, %s", m.Rows, m.Dataset.Problem(0), m.Dataset.Problem(1), r.annotated)
 	}
+}
+
+// openMasked opens a dataset with masks until the end of the test, as a mount does.
+func openMasked(t *testing.T, path string) (*mountRequest, *dataset.Dataset) {
+	t.Helper()
+	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
+	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 1, Logger: quiet}}
+	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
+	ds, closeIt, err := r.openTargets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeIt() })
+	return r, ds
 }
 
 // TestDrawnMasksInFingerprint: masks that are drawn of other polygons are other masks, also where
@@ -292,16 +289,7 @@ func TestDrawnMasksInFingerprint(t *testing.T) {
 	dir := cocoImages(t)
 	drawn := func() string {
 		t.Helper()
-		c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
-		r := &mountRequest{console: c, dataset: dir, source: dataset.Options{Workers: 1, Logger: quiet}}
-		r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
-		ds, closers, err := r.openTargets(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, closeIt := range closers {
-			defer closeIt()
-		}
+		r, ds := openMasked(t, dir)
 		made, err := catalog.New(ds, catalog.Options{
 			Config: shard.Config{Shards: 1, BatchSize: 1}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 20}, Masks: r.engine.Masks,
 		})
