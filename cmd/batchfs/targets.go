@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -149,6 +150,13 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 	bar.close()
 	if errors.Is(err, store.ErrDenied) {
 		return a, hint(err, "%s", deniedHint(deniedPlace(path, find.Files), o.Store.Anonymous))
+	}
+	if _, missing := os.Stat(path); missing != nil && errors.As(err, new(*annotation.NoneError)) {
+		if ds, why := c.openDataset(ctx, path, o); why != nil { // which says what is wrong
+			return a, why
+		} else if why = ds.Close(); why != nil { // it was a pattern, or in a store
+			return a, why
+		}
 	}
 	if err != nil {
 		return a, annotationError(c.command, path, err)

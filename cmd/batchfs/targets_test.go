@@ -268,6 +268,17 @@ func TestMasksOfManifests(t *testing.T) {
 	}
 }
 
+// TestTargetsOfNothing: a dataset that is not there is said to be so, as without --targets.
+func TestTargetsOfNothing(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, flags := range [][]string{{"--targets", "masks"}, {}} {
+		got := batchfs(t, slices.Concat([]string{"plan"}, flags, []string{missing})...)
+		if got.status != statusFailed || !strings.Contains(got.err, "missing: dataset does not exist") {
+			t.Errorf("%q: status %d, %s", flags, got.status, got.err)
+		}
+	}
+}
+
 // openMasked opens a dataset with masks until the end of the test, as a mount does.
 func openMasked(t *testing.T, path string) (*mountRequest, *dataset.Dataset) {
 	t.Helper()
