@@ -70,6 +70,7 @@ type content struct {
 	spec    layout.Spec
 	large   int64            // bytes that its largest sample may take while it is made, if that is more than there is room for anyway
 	begun   bool             // there is room for that
+	others  []Part           // that are made of each sample after the first one
 	samples []catalog.Sample // what each slot shows, written by its drawer
 	missing []int64          // once it is complete: samples that another one or the fill value stands in for
 }
@@ -118,7 +119,7 @@ func (b *batch) assignSamples(c Budget) {
 	}
 	b.samples = make([]catalog.Sample, len(b.slots))
 	b.spec = c.Catalog.Options.SpecIn(c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout)), b.key, b.form)
-	b.large = c.largest(b.slots[:b.items], b.key.Part)
+	b.large, b.others = c.largest(b.slots[:b.items], b.key.Part), c.othersOf(b.key.Part)
 }
 
 // A task is a kind of work for batch workers, each of which does one kind alone.

@@ -104,12 +104,15 @@ func (d *drawer) draw(hands []*load) {
 		d.try(able[:1])
 		d.try(able[1:])
 	}
-	for _, l := range able {
+	for i, l := range able {
 		switch err := l.sample.drawn; {
 		case err == nil:
 			drawn++
 			if l.item.shows(l.half) {
 				l.record()
+			}
+			if !l.waits {
+				d.drawAhead(able[i : i+1])
 			}
 		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.half == Images:
 			l.sample.drawn = partError{err, l.item.of().Epoch}

@@ -131,7 +131,7 @@ func (e *Engine) free() {
 	}
 	e.mu.Unlock()
 	for _, l := range e.flow.hung.loads {
-		l.input.giveBack()
+		l.giveBack()
 	}
 	for _, d := range e.flow.drawers {
 		d.close()

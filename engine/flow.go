@@ -283,7 +283,10 @@ func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	d.loading = l
 	all.mu.Unlock()
 	watch := startWatch()
-	err := l.fetchFirst()
+	err := l.fetch(l.item.of().ID, catalog.StatusOK, false)
+	if err == nil {
+		l.others.readAhead()
+	}
 	waited := watch.waited()
 	all.mu.Lock()
 	f.own.waitedFor(d, waited)
@@ -386,6 +389,9 @@ func (f *flow) loadMore(l *load, err error) {
 		if err == nil {
 			err = l.obtain(l.item.of().ID, catalog.StatusOK, false)
 		}
+		if err == nil {
+			l.others.readAhead()
+		}
 		if err != nil {
 			l.conclude(err)
 		}
@@ -424,7 +430,7 @@ func (l *load) wasDrawn() {
 	switch {
 	case l.waits:
 		l.drawn <- struct{}{}
-	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File), err == nil && l.item.hasOther(): // more may have to be read
+	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File), err == nil && l.others.lack(): // more may have to be read
 		l.batches.wait.Go(func() { l.conclude(err) })
 	default:
 		l.conclude(err)
@@ -459,6 +465,9 @@ func (f *flow) presizeLoads() {
 func (f *flow) recycle(l *load) {
 	all := f.batches
 	l.input.chargeActual()
+	for _, c := range l.others.list {
+		c.input.chargeActual()
+	}
 	all.mu.Lock()
 	f.room.notLarge(l)
 	if len(f.spare) < f.usual() || all.closed {
@@ -468,13 +477,13 @@ func (f *flow) recycle(l *load) {
 	}
 	f.hung.loads = without(f.hung.loads, l)
 	all.mu.Unlock()
-	l.input.giveBack()
+	l.giveBack()
 }
 
 // trim frees what loads and drawers that have nothing to do keep for the next sample.
 func (f *flow) trim() {
 	for _, l := range f.spare {
-		l.input.giveBack()
+		l.giveBack()
 	}
 	for _, d := range f.drawers {
 		if d.resting {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -34,7 +35,7 @@ func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
 		defer func() { l.loader = real }()
 		l.loader = wrap(l.loader)
 	}
-	if err := l.fetchFirst(); err != nil {
+	if err := l.fetch(l.item.of().ID, catalog.StatusOK, false); err != nil {
 		t.Fatal(err)
 	}
 	return l

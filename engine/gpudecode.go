@@ -122,7 +122,7 @@ func (w *gpuWorker) make(hands []*load) {
 		if errs[i] = l.item.stillWanted(); errs[i] != nil {
 			continue
 		}
-		if errs[i] = l.fetchFirst(); errs[i] == errNoRoom && i == 0 { // others are handed back
+		if errs[i] = l.fetch(l.item.of().ID, catalog.StatusOK, false); errs[i] == errNoRoom && i == 0 { // others are handed back
 			w.freeStaging()
 			errs[i] = l.obtain(l.item.of().ID, catalog.StatusOK, false)
 		}

@@ -9,7 +9,7 @@ type input struct {
 	buffer  pinned.Host
 	charged int64
 
-	grow    func(n int) []byte // growFor the load's batch; made once, as nothing is allocated for a sample
+	grow    func(n int) []byte // growFor the batch of the load whose input it is; made once, as nothing is allocated for a sample
 	refused error              // why it did not
 	asks    amount             // what it was refused, and is to have before it reads again
 }

@@ -23,6 +23,7 @@ func (it item) isCurrent() bool { return it.b.state < ready }
 func (l *load) take(b *batch) {
 	l.item, l.again, l.input.asks = item{l.batches, b, int(b.todo[0])}, false, amount{}
 	l.sample.instead, l.half = "", b.key.Part.First()
+	l.others.forget()
 	b.inFlight++
 	if b.todo = b.todo[1:]; len(b.todo) == 0 {
 		l.batches.takeWork.Broadcast() // the next batch may start now

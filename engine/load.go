@@ -30,8 +30,9 @@ type load struct {
 	fetching      atomic.Int64 // the sample being read from storage; of a mask, -1 - its number
 	fetchingSince atomic.Int64 // since when, counted from hung.began; 0: none
 
-	again bool // the sample was read before, and given up
-	half  Part // what it carries of the sample: Images, or Masks
+	again  bool // the sample was read before, and given up
+	half   Part // what it carries of the sample: Images, or Masks
+	others others
 
 	// Guarded by batches.mu; item is changed by the holder of the load.
 	item    item  // where the sample belongs
@@ -54,13 +55,30 @@ func newLoad(all *batches) *load {
 	}
 	l := &load{
 		batches: all, pixelOptions: o, loader: all.flow.newLoader(o, entries), entries: entries,
-		input: input{memory: all.memory, buffer: pinned.NewHost(all.opts.Memory, all.memory.inputs)}, drawn: make(chan struct{}, 1),
+		drawn: make(chan struct{}, 1),
 	}
-	l.input.grow = func(n int) (p []byte) {
-		p, l.input.refused = l.input.growFor(l.item.b, n)
-		return p
-	}
+	l.input, l.others.load = newInput(l), l
 	return l
+}
+
+// newInput returns an empty buffer for the input of a load.
+func newInput(l *load) input {
+	all := l.batches
+	return input{
+		memory: all.memory, buffer: pinned.NewHost(all.opts.Memory, all.memory.inputs),
+		grow: func(n int) (p []byte) {
+			p, l.input.refused = l.input.growFor(l.item.b, n)
+			return p
+		},
+	}
+}
+
+// giveBack frees what the load has read.
+func (l *load) giveBack() {
+	l.input.giveBack()
+	for _, c := range l.others.list {
+		c.input.giveBack()
+	}
 }
 
 func (l *load) beginFetch(id int64) {

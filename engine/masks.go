@@ -184,40 +184,8 @@ func (p *badParts) where(half Part, id int64) (*badSamples, int64) {
 // shows reports whether the batch shows half of a sample.
 func (it item) shows(half Part) bool { return it.b.key.Part == half || it.b.key.Part == Both }
 
-// hasOther reports whether both halves of the sample have to be made, or may have to.
-func (it item) hasOther() bool {
-	o := &it.batches.catalog.Options
-	return o.Masks != nil && (o.OnError != Fail || it.b.key.Part == Both)
-}
-
 // A maskLoad is a load of a sample that has a mask.
 type maskLoad struct{ *load }
-
-// otherHalf makes the other half of a sample of which one was made: in its place, or just to find
-// out whether it is bad.
-func (l maskLoad) otherHalf() error {
-	all, first := l.batches, l.sample
-	if !l.item.hasOther() {
-		return nil
-	}
-	half := l.half
-	defer func() { l.half, l.sample = half, first }()
-	l.half = Images
-	if half == Images {
-		l.half = Masks
-	}
-	if !l.item.shows(l.half) && all.bad.proven.has(l.half, first.id, l.item.of().Epoch) {
-		if bad, id := all.bad.where(l.half, first.id); bad.sameFile(id) {
-			return nil
-		}
-	}
-	l.again, l.input.asks = false, amount{}
-	err := l.obtain(first.id, first.status, false)
-	if err == nil {
-		err = l.drawAgain()
-	}
-	return l.verdict(err)
-}
 
 // sameFile reports whether a sample's file is still the one that was indexed.
 func (f *badSamples) sameFile(id int64) bool {

@@ -170,7 +170,7 @@ func mostOf(t *testing.T, e *Engine) (most int64) {
 		l := newLoad(e.batches)
 		e.flow.hung.loads = append(e.flow.hung.loads, l)
 		l.item.b = &batch{content: content{slots: []shard.Slot{{ID: int64(i)}}, spec: e.catalog.Spec(Key{})}}
-		if l.fetchFirst() == nil {
+		if l.fetch(l.item.of().ID, catalog.StatusOK, false) == nil {
 			most = max(most, l.input.charged+l.sample.needs)
 		}
 		e.flow.recycle(l)

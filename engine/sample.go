@@ -56,9 +56,6 @@ func (l *load) pairable() bool {
 	return l.pixelOptions.Pairs(p.head) && !(p.entries && l.entries.Found())
 }
 
-// fetchFirst fetches the sample that belongs into the slot.
-func (l *load) fetchFirst() error { return l.fetch(l.item.of().ID, catalog.StatusOK, false) }
-
 // obtain is fetch, and waits for memory if there is too little.
 func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 	for {
@@ -77,7 +74,7 @@ func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 func (l *load) settle(err error) (settled error) {
 	defer catch(&settled)
 	if err = l.verdict(err); err == nil {
-		err = maskLoad{l}.otherHalf()
+		err = l.others.finish()
 	}
 	if err == nil || fault.Of(err) != fault.File {
 		return err
@@ -148,7 +145,7 @@ func (l *load) replace(cause error) error {
 			err = l.drawOne()
 		}
 		if err = l.verdict(err); err == nil {
-			err = maskLoad{l}.otherHalf()
+			err = l.others.finish()
 		}
 		if err == nil || fault.Of(err) != fault.File {
 			return err
