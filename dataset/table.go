@@ -29,9 +29,9 @@ const (
 )
 
 // formats are the formats that samples can have, by the number in their row, which stored indexes
-// have, too: new ones come last. The first stands for a format that is not known; the next to last
-// ones are of masks, by what their values are, and the last one is that of any text.
-var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp", "packed", "mask8", "mask16", "maskrgb", "text"}
+// have, too: new ones come last. The first stands for a format that is not known; mask8 to maskrgb
+// are of masks, by what their values are, and the last two are those of any text, and of arrays.
+var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp", "packed", "mask8", "mask16", "maskrgb", "text", "array"}
 
 // ofImages is how many formats manifests may name.
 const ofImages = 7

@@ -1,7 +1,5 @@
 package layout
 
-import "slices"
-
 // Form is one of a batch's files.
 type Form uint8
 
@@ -28,10 +26,31 @@ const (
 	BoxCounts               // .npy, int32 [N], where their number is fixed
 	Keypoints               // .npy, float32 [M,P,3] or [N,K,P,3]
 	Text                    // JSON objects in lines
-	NumForms
+	firstArray              // the elements of each array, and where those of each slot begin
 )
 
-var forms = [NumForms]string{
+// MaxArrays is how many arrays a mount may have: see [ArrayForm] and [ArrayOffsets].
+const MaxArrays = 16
+
+// NumForms is how many forms there are.
+const NumForms = firstArray + 2*MaxArrays
+
+// ArrayForm is the form of array i: .npy, all of its elements, data at byte Page.
+func ArrayForm(i int) Form { return firstArray + Form(2*i) }
+
+// ArrayOffsets is the form that says where the rows of each slot begin in array i: .npy, int64
+// [N+1].
+func ArrayOffsets(i int) Form { return ArrayForm(i) + 1 }
+
+// Array is the number of the array whose elements are in a form; false: it has those of none.
+func (f Form) Array() (i int, ok bool) {
+	return int(f-firstArray) / 2, f.IsArray() && (f-firstArray)%2 == 0
+}
+
+// IsArray reports whether a form is [ArrayForm] or [ArrayOffsets] of an array.
+func (f Form) IsArray() bool { return f >= firstArray && f < NumForms }
+
+var forms = [firstArray]string{
 	NHWCForm:    "nhwc",
 	NCHWForm:    "nchw",
 	NPY:         "npy",
@@ -66,19 +85,12 @@ func Forms() []Form {
 	return all
 }
 
-// ParseForm finds a form by its extension, written without the leading dot.
-func ParseForm(ext string) (Form, bool) {
-	f := slices.Index(forms[:], ext)
-	return Form(max(f, 0)), f >= 0
-}
+// ParseForm finds a form by its extension, written without the leading dot; those of arrays, whose
+// names are their mount's, with [Names.Parse].
+func ParseForm(ext string) (Form, bool) { return Names(nil).Parse(ext) }
 
-// Ext is the form's extension, without the leading dot.
-func (f Form) Ext() string {
-	if f < NumForms {
-		return forms[f]
-	}
-	return "unknown"
-}
+// Ext is the form's extension, without the leading dot. For those of arrays see [Names.Ext].
+func (f Form) Ext() string { return Names(nil).Ext(f) }
 
 // String is Ext.
 func (f Form) String() string { return f.Ext() }
@@ -89,7 +101,8 @@ func (f Form) Tensor() bool { return f <= SafeTensors }
 // Large reports whether the form needs the batch's pixels, and so lives in batch memory or in a
 // GPU's: the tensor forms, the contact sheet and CUDA.
 func (f Form) Large() bool {
-	return f.Tensor() || f == PNG || f == CUDA || f == MasksNPY || f == MasksPNG
+	_, array := f.Array()
+	return f.Tensor() || f == PNG || f == CUDA || f == MasksNPY || f == MasksPNG || array
 }
 
 // OrderOf returns the order of the form's tensor; def is the mount's own order.

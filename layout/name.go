@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,11 +13,72 @@ const batchPrefix = "batch-"
 // five digits.
 func BatchName(i int) string { return string(appendBatch(nil, i)) }
 
+// Names are those of the arrays of a mount, by number: with them its forms have extensions. nil: it
+// has none.
+type Names []string
+
+const offsetsExt = ".offsets.npy"
+
+// Ext is a form's extension, without the leading dot.
+func (n Names) Ext(f Form) string {
+	switch i := int(f-firstArray) / 2; {
+	case f < firstArray:
+		return forms[f]
+	case !f.IsArray() || i >= len(n):
+		return "unknown"
+	case f == ArrayOffsets(i):
+		return n[i] + offsetsExt
+	default:
+		return n[i] + ".npy"
+	}
+}
+
+// Parse finds a form by its extension, written without the leading dot.
+func (n Names) Parse(ext string) (Form, bool) {
+	if f := slices.Index(forms[:], ext); f >= 0 {
+		return Form(f), true
+	}
+	for i, name := range n {
+		switch rest, ok := strings.CutPrefix(ext, name); {
+		case ok && rest == ".npy":
+			return ArrayForm(i), true
+		case ok && rest == offsetsExt:
+			return ArrayOffsets(i), true
+		}
+	}
+	return 0, false
+}
+
+// maxArrayName keeps names of files far below what a file system allows.
+const maxArrayName = 100
+
+// Check returns an error if a name cannot be that of an array. All of a mount must be different.
+func (n Names) Check() error {
+	if len(n) > MaxArrays {
+		return fmt.Errorf("there are %d, of at most %d", len(n), MaxArrays)
+	}
+	for _, name := range n {
+		odd := strings.ContainsFunc(name, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+		})
+		switch {
+		case odd || name == "" || len(name) > maxArrayName:
+			return fmt.Errorf("%q is no name of a file: give the column one of at most %d letters, digits, _ and -", name, maxArrayName)
+		case name == "images" || slices.ContainsFunc(forms[:], func(ext string) bool { return strings.HasPrefix(ext, name+".") }):
+			return fmt.Errorf("batches have something else of the name %q: give the column another one", name)
+		}
+	}
+	return nil
+}
+
 // AppendName appends the file name of batch i in form f to dst. It allocates nothing if dst has
 // enough room, since directories list hundreds of thousands of names.
-func AppendName(dst []byte, i int, f Form) []byte {
+func AppendName(dst []byte, i int, f Form) []byte { return Names(nil).AppendName(dst, i, f) }
+
+// AppendName is the function of this name, for all forms of a mount.
+func (n Names) AppendName(dst []byte, i int, f Form) []byte {
 	dst = append(appendBatch(dst, i), '.')
-	return append(dst, f.Ext()...)
+	return append(dst, n.Ext(f)...)
 }
 
 func appendBatch(dst []byte, i int) []byte {
@@ -29,15 +92,20 @@ func appendBatch(dst []byte, i int) []byte {
 // ParseBatchName parses a batch file's name. It accepts only the spelling that AppendName writes:
 // a second name for the same file would be a second inode.
 func ParseBatchName(name string) (batch int, form Form, ok bool) {
+	return Names(nil).ParseBatchName(name)
+}
+
+// ParseBatchName is the function of this name, for all forms of a mount.
+func (n Names) ParseBatchName(name string) (batch int, form Form, ok bool) {
 	rest, ok := strings.CutPrefix(name, batchPrefix)
 	digits, ext, dot := strings.Cut(rest, ".")
-	form, known := ParseForm(ext)
+	form, known := n.Parse(ext)
 	batch, err := strconv.Atoi(digits)
 	if !ok || !dot || !known || err != nil || batch < 0 {
 		return 0, 0, false
 	}
 	var spelled [64]byte
-	if string(AppendName(spelled[:0], batch, form)) != name {
+	if string(n.AppendName(spelled[:0], batch, form)) != name {
 		return 0, 0, false
 	}
 	return batch, form, true

@@ -29,16 +29,20 @@ func Size(f Form, s Spec) int64 {
 		return -1
 	}
 	a := s.arrayOf(f)
+	if f.Large() {
+		return Page + a.bytes()
+	}
 	return smallHeader + a.bytes()
 }
 
 // DataOffset is the byte at which the pixels of a tensor form start: 0 without a header, else a
-// multiple of Page. It is 0 for forms that hold no tensor.
+// multiple of Page; for masks and arrays, where those do. It is 0 for forms that hold no tensor.
 func DataOffset(f Form, s Spec) int64 {
-	switch f {
-	case NPY, MasksNPY:
+	_, array := f.Array()
+	switch {
+	case f == NPY || f == MasksNPY || array:
 		return Page
-	case SafeTensors:
+	case f == SafeTensors:
 		return imagesOffset(s)
 	}
 	return 0
@@ -57,7 +61,7 @@ type Meta struct {
 
 // PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which must be at least
 // that long, and does not touch the pixels after them. Where a .safetensors file has targets, dst
-// is all of it, and what follows the images is written, but no masks. It does nothing for forms
+// is all of it, and what follows the images is written, but neither masks nor elements of arrays. It does nothing for forms
 // without a header. It allocates nothing without targets.
 func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	switch f {
@@ -68,5 +72,9 @@ func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 		putNPYHeader(dst[:Page], s.DType.names().numpy, s.N, s.H, s.W)
 	case SafeTensors:
 		putSafeTensors(s, dst, m)
+	}
+	if _, array := f.Array(); array {
+		a := s.arrayOf(f)
+		putNPYHeader(dst[:Page], a.numpy, a.shape...)
 	}
 }

@@ -18,6 +18,18 @@ type Targets struct {
 	Masks DType // of a mask's elements, if HasMasks
 	// HasMasks says that the form with all arrays has masks, too.
 	HasMasks bool
+
+	// Arrays are further ones, which are in forms of their own. nil: there are none. It is a
+	// pointer so that Targets can be compared.
+	Arrays *[]Array
+}
+
+// further are those.
+func (t *Targets) further() []Array {
+	if t.Arrays == nil {
+		return nil
+	}
+	return *t.Arrays
 }
 
 // Has reports whether batches have a form.
@@ -37,6 +49,10 @@ func (t *Targets) Has(f Form) bool {
 		return t.Text
 	case MasksNPY, MasksPNG:
 		return t.HasMasks
+	}
+	if i := int(f-firstArray) / 2; f.IsArray() {
+		list := t.further()
+		return i < len(list) && (f == ArrayForm(i) || list[i].Ragged)
 	}
 	return true
 }
@@ -85,8 +101,8 @@ func (a *array) bytes() int64 {
 	return n
 }
 
-// arrays are those that a batch has, in the order in which they are in a .safetensors file:
-// elements of eight bytes, of four, and of one, which come after the images.
+// arrays are those that a batch has, in the order in which those with elements of one size are in a
+// .safetensors file.
 func (s Spec) arrays() (list []array) {
 	t := &s.Targets
 	if *t == (Targets{}) {
@@ -117,6 +133,10 @@ func (s Spec) arrays() (list []array) {
 		add(MasksNPY, "masks", "|u1", "U8", 1, s.N, s.H, s.W)
 	}
 	add(Text, "text", "|u1", "U8", 1, s.N, t.Line)
+	for i, a := range t.further() {
+		add(ArrayOffsets(i), a.Name+".offsets", "<i8", "I64", 8, s.N+1)
+		add(ArrayForm(i), a.Name, a.Type.numpy, a.Type.tensor, a.Type.size, a.shape(s.N)...)
+	}
 	return list
 }
 
@@ -130,13 +150,18 @@ func (s Spec) arrayOf(f Form) (a array) {
 	return array{form: f}
 }
 
-// AppendRows appends the whole .npy file of one of the arrays of a batch's objects.
+// AppendRows appends the whole .npy file of one of the arrays of a batch's objects, r, or of a form
+// that is ArrayOffsets, without r.
 func AppendRows(dst []byte, f Form, s Spec, r *Rows) []byte {
 	a := s.arrayOf(f)
 	start := len(dst)
 	dst = grow(dst, smallHeader+int(a.bytes()))
 	putNPYHeader(dst[start:start+smallHeader], a.numpy, a.shape...)
-	r.put(f, dst[start+smallHeader:])
+	if f.IsArray() {
+		putInt64s(dst[start+smallHeader:], s.Targets.further()[int(f-firstArray)/2].Offsets, s.N+1)
+	} else {
+		r.put(f, dst[start+smallHeader:])
+	}
 	return dst
 }
 

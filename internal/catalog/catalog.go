@@ -36,32 +36,44 @@ type Key struct {
 type Part uint8
 
 const (
-	Images Part = iota // and all that is not made
-	Masks              // the masks of the same samples
-	Both               // images and masks, for a form that has both
+	Images     Part = iota // and all that is not made
+	Masks                  // the masks of the same samples
+	Both                   // images and masks, and arrays if there are any, for a form that has all
+	WithArrays             // images and arrays, where there are no masks
+	firstArray             // one array of the same samples
 )
+
+// ArrayPart is the part that is array i.
+func ArrayPart(i int) Part { return firstArray + Part(i) }
+
+// Array is the number of the array that a part is; false: it is none.
+func (p Part) Array() (i int, ok bool) { return int(p) - int(firstArray), p >= firstArray }
 
 // PartOf is what a form shows.
 func (o *Options) PartOf(f layout.Form) Part {
+	i, array := f.Array()
 	switch {
-	case o.Masks == nil:
-	case f == layout.MasksNPY || f == layout.MasksPNG:
-		return Masks
-	case f == layout.SafeTensors:
+	case array:
+		return ArrayPart(i)
+	case f == layout.SafeTensors && o.Masks != nil:
 		return Both
+	case f == layout.SafeTensors && len(o.Arrays) > 0:
+		return WithArrays
+	case o.Masks != nil && (f == layout.MasksNPY || f == layout.MasksPNG):
+		return Masks
 	}
 	return Images
 }
 
 // HasImages reports whether a part has images.
-func (p Part) HasImages() bool { return p != Masks }
+func (p Part) HasImages() bool { return p == Images || p == Both || p == WithArrays }
 
 // HasMasks reports whether a part has masks.
-func (p Part) HasMasks() bool { return p != Images }
+func (p Part) HasMasks() bool { return p == Masks || p == Both }
 
 // First is what is made first of a sample.
 func (p Part) First() Part {
-	if p == Both {
+	if p.HasImages() {
 		return Images
 	}
 	return p
@@ -121,6 +133,13 @@ func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	}
 	if c.Options.Targets, err = o.Targets.prepared(c); err != nil {
 		return nil, err
+	}
+	c.Options.Arrays = nil
+	for _, a := range o.Arrays {
+		if a, err = a.prepared(c); err != nil {
+			return nil, err
+		}
+		c.Options.Arrays = append(c.Options.Arrays, a)
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest, plan.Version(), c.Decoder(), resample.Version)
@@ -196,6 +215,13 @@ func (c *Catalog) Settings() map[string]any {
 	}
 	if o.Targets != nil {
 		settings["targets"] = o.Targets.settings()
+	}
+	if o.Arrays != nil {
+		var list []map[string]any
+		for _, a := range o.Arrays {
+			list = append(list, a.settings())
+		}
+		settings["arrays"] = list
 	}
 	return settings
 }

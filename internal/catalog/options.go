@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -47,6 +48,7 @@ type Options struct {
 
 	Masks   *MaskOptions   // nil: samples have none
 	Targets *TargetOptions // nil: samples have none
+	Arrays  []*ArrayOptions
 	// Condemned are samples that are bad whatever their files hold, because of their annotations,
 	// and why.
 	Condemned map[int64]string
@@ -65,6 +67,9 @@ func (o *Options) MemoryBytes() (n int64) {
 	}
 	if o.Targets != nil {
 		n += o.Targets.Table.MemoryBytes()
+	}
+	for _, a := range o.Arrays {
+		n += 4*int64(len(a.Rows)) + a.Dataset.MemoryBytes()
 	}
 	return n
 }
@@ -88,5 +93,5 @@ func (o *Options) Validate() error {
 	case o.OnError > Zero:
 		return &option.Error{Field: "on error", Rule: "fail, replace or zero", Value: strconv.Itoa(int(o.OnError))}
 	}
-	return size.Validate()
+	return cmp.Or(o.checkArrays(), size.Validate())
 }

@@ -75,6 +75,7 @@ func (o *Options) Extent() (t layout.Targets) {
 			t.Points = o.Table.Keypoints
 		}
 	}
+	t.Arrays = o.arraysOf(nil)
 	return t
 }
 
@@ -84,10 +85,18 @@ func (o *Options) SpecIn(s layout.Spec, k Key, f layout.Form) layout.Spec {
 	if f != layout.SafeTensors && !f.IsTarget() {
 		return s
 	}
-	if s.Targets = o.Extent(); s.Targets.Boxes {
-		s.Targets.Rows = o.Targets.rowsOf(k)
+	t := o.Extent()
+	if f.IsArray() { // whose size is its own
+		s, _ = layout.NewSpec(s.N, 0, 0, 0, layout.Uint8, layout.NHWC)
+		t = layout.Targets{Arrays: t.Arrays}
 	}
-	return s
+	if t.Boxes {
+		t.Rows = o.Targets.rowsOf(k)
+	}
+	if t.Arrays != nil && (f.IsArray() || f == layout.SafeTensors) {
+		t.Arrays = o.arraysOf(&k)
+	}
+	return s.WithTargets(t)
 }
 
 // rowsOf is how many rows of boxes a batch has: as the plan has it, whatever becomes of bad

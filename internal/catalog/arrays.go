@@ -1,0 +1,183 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// ArrayOptions are the arrays of a column of a manifest. What is annotated of samples is fixed when
+// a dataset is opened; but the arrays themselves are read when batches are made, as masks are.
+type ArrayOptions struct {
+	Name string
+	// Dataset has the arrays, .npy files, indexed with [sample.ProbeArray]; it must outlive the
+	// catalog.
+	Dataset *dataset.Dataset
+	Rows    []int32          // by sample: the number of its array in Dataset; -1: it has none
+	Like    layout.NPYHeader // of one of them: all others have its dtype, and its rank
+
+	catalog *Catalog
+	ragged  bool
+}
+
+// ErrArray means that an array is not like those of the other samples.
+var ErrArray = fault.New(fault.File, "bad array")
+
+// prepared returns the options for a catalog, which has its dataset and plan already, with what
+// follows from the index: whether the array is ragged.
+func (o *ArrayOptions) prepared(c *Catalog) (*ArrayOptions, error) {
+	own := *o
+	own.catalog = c
+	first := -1
+	for _, row := range o.Rows {
+		if row < 0 {
+			continue
+		}
+		if why := o.Dataset.Unread(int(row)); why != "" {
+			return nil, fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the shape of arrays depends on it; mount again when the storage answers",
+				ErrUnread, o.Dataset.Path(int(row)), why)
+		}
+		if n, like := own.rowsOf(int(row)); like {
+			own.ragged = own.ragged || first >= 0 && n != first
+			first = n
+		}
+	}
+	return &own, nil
+}
+
+// rowsOf is the first dimension of an array, by the index; false: it is not like the others.
+func (o *ArrayOptions) rowsOf(row int) (n int, like bool) {
+	return sample.ArrayRows(o.Dataset, row, o.Like)
+}
+
+// described is the array of batches, without what depends on the batch.
+func (o *ArrayOptions) described() layout.Array {
+	a := layout.Array{Name: o.Name, Type: o.Like.Type, Shape: o.Like.Shape, Ragged: o.ragged}
+	if a.Ragged {
+		a.Shape = a.Shape[1:]
+	}
+	return a
+}
+
+// each is the size of a row of a ragged array, or else of a sample's elements, in bytes.
+func (o *ArrayOptions) each() int64 {
+	n := int64(o.Like.Type.Size())
+	for i, d := range o.Like.Shape {
+		if i > 0 || !o.ragged {
+			n *= int64(d)
+		}
+	}
+	return n
+}
+
+// rows are how many a sample has in batches: one that is not ragged counts as one row.
+func (o *ArrayOptions) rows(id int64) int64 {
+	if !o.ragged {
+		return 1
+	}
+	n := 0
+	if row := o.Rows[id]; row >= 0 {
+		n, _ = o.rowsOf(int(row))
+	}
+	return int64(n)
+}
+
+// Bytes is the size of what a sample has in batches. One that has no array has none if the array is
+// ragged, and else zeros.
+func (o *ArrayOptions) Bytes(id int64) int64 { return o.rows(id) * o.each() }
+
+// offsets says where the rows of each slot begin in a batch, and where the last one's end: as the
+// plan has it, whatever becomes of bad samples.
+func (o *ArrayOptions) offsets(slots []shard.Slot) []int64 {
+	at := make([]int64, len(slots)+1)
+	for i, s := range slots {
+		at[i+1] = at[i] + o.rows(s.ID)
+	}
+	return at
+}
+
+// Place says where in a batch's array the bytes of each slot begin, and where the last one's end.
+// In a ragged array a slot has as much room as its sample by the plan, whatever stands in for it:
+// then it has zeros.
+func (o *ArrayOptions) Place(slots []shard.Slot) []int64 {
+	at := o.offsets(slots)
+	for i := range at {
+		at[i] *= o.each()
+	}
+	return at
+}
+
+// Ragged reports whether samples have arrays of different sizes.
+func (o *ArrayOptions) Ragged() bool { return o.ragged }
+
+// Elements are those of the file of a sample's array, Bytes of them; they share its memory. The
+// error says why it is not what the index says, and wraps ErrArray.
+func (o *ArrayOptions) Elements(id int64, file []byte) ([]byte, error) {
+	h, err := layout.ReadNPYHeader(file, int64(len(file)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrArray, err)
+	}
+	a := o.described()
+	like := h.Type == a.Type && len(h.Shape) == len(o.Like.Shape) && slices.Equal(h.Shape[len(h.Shape)-len(a.Shape):], a.Shape)
+	if n := int64(len(file)) - h.Bytes; !like || n != o.Bytes(id) {
+		return nil, fmt.Errorf("%w: it is %s %v, and not %s, as the index says", ErrArray, h.Type, h.Shape, a.String())
+	}
+	return file[h.Bytes:], nil
+}
+
+// settings are what the bytes of an array depend on.
+func (o *ArrayOptions) settings() map[string]any {
+	sum, a := sha256.New(), o.described()
+	_ = binary.Write(sum, binary.LittleEndian, o.Rows) // a hash takes everything
+	return map[string]any{
+		"name": o.Name, "dtype": a.Type.String(), "shape": append([]int{}, a.Shape...), "ragged": a.Ragged,
+		"digest": o.Dataset.Digest, "sha256": hex.EncodeToString(sum.Sum(nil)),
+	}
+}
+
+// arraysOf describes the arrays of a batch, or without k, those of any; nil: there are none.
+func (o *Options) arraysOf(k *Key) *[]layout.Array {
+	if len(o.Arrays) == 0 {
+		return nil
+	}
+	var slots []shard.Slot
+	list := make([]layout.Array, len(o.Arrays))
+	for i, a := range o.Arrays {
+		list[i] = a.described()
+		if !a.ragged || k == nil {
+			continue
+		}
+		if slots == nil {
+			slots, _ = a.catalog.Slots(*k)
+		}
+		list[i].Offsets = a.offsets(slots)
+	}
+	return &list
+}
+
+// Names are those of the arrays, with which all forms of a mount have extensions.
+func (o *Options) Names() (names layout.Names) {
+	for _, a := range o.Arrays {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// checkArrays returns an error if their names cannot be told apart.
+func (o *Options) checkArrays() error {
+	names := o.Names()
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("two arrays are called %q", name)
+		}
+	}
+	return names.Check()
+}

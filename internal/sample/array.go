@@ -1,0 +1,75 @@
+package sample
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// arrayFormat is what an index says of .npy files. Instead of a height it has the first dimension,
+// plus 1, and instead of a width a digest of the dtype and the other dimensions.
+const arrayFormat = "array"
+
+// ProbeArray reads the header of a .npy file for package dataset: it is a [dataset.Prober].
+func ProbeArray(head, _ []byte, size int64) (dataset.Header, error) {
+	h, err := layout.ReadNPYHeader(head, size)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", dataset.ErrShort, err)
+	}
+	if err != nil {
+		return dataset.Header{}, err
+	}
+	rows := 1
+	if len(h.Shape) > 0 {
+		rows = h.Shape[0]
+	}
+	if rows >= math.MaxInt32 {
+		return dataset.Header{}, fmt.Errorf("it has %d rows, more than %d", rows, math.MaxInt32-1)
+	}
+	return dataset.Header{Format: arrayFormat, Height: rows + 1, Width: likeness(h), Orientation: 1}, nil
+}
+
+// likeness is the same number for headers that differ in nothing but the first dimension, and
+// hardly ever for others.
+func likeness(h layout.NPYHeader) int {
+	text := fmt.Sprint(h.Type, len(h.Shape), h.Shape[min(1, len(h.Shape)):])
+	return 1 + int(xxhash.Sum64String(text)%math.MaxInt32)
+}
+
+// ArrayRows is the first dimension of an array that the index knows, or 1 if it has none. like
+// reports whether it differs in nothing else from one with a header.
+func ArrayRows(arrays *dataset.Dataset, row int, h layout.NPYHeader) (n int, like bool) {
+	height, width := arrays.Size(row, true)
+	if arrays.Format(row) != arrayFormat || width != likeness(h) {
+		return 0, false
+	}
+	return height - 1, true
+}
+
+// ReadArrayHeader reads the header of an array.
+func ReadArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h layout.NPYHeader, err error) {
+	var memory []byte // as large as the file, though little of it may be used
+	defer func() {
+		if memory != nil {
+			_ = unix.Munmap(memory) // what was mapped can be unmapped
+		}
+	}()
+	grow := func(n int) []byte {
+		memory, _ = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+		return memory
+	}
+	beginning := func(_ []byte, size int64) (from, to int64, ok bool) { return 0, min(size, 128<<10), true }
+	file, _, _, err := arrays.LoadPart(ctx, row, nil, grow, beginning, 0)
+	if err != nil {
+		return h, err
+	}
+	return layout.ReadNPYHeader(file, int64(len(file)))
+}

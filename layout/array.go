@@ -1,0 +1,95 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An ArrayType is the type of an array's elements. Get one of [ParseArrayType].
+type ArrayType struct {
+	name, numpy, tensor string
+	size                int
+}
+
+var arrayTypes = []ArrayType{
+	{"bool", "|b1", "BOOL", 1},
+	{"int8", "|i1", "I8", 1},
+	{"uint8", "|u1", "U8", 1},
+	{"int16", "<i2", "I16", 2},
+	{"uint16", "<u2", "U16", 2},
+	{"float16", "<f2", "F16", 2},
+	{"int32", "<i4", "I32", 4},
+	{"uint32", "<u4", "U32", 4},
+	{"float32", "<f4", "F32", 4},
+	{"int64", "<i8", "I64", 8},
+	{"uint64", "<u8", "U64", 8},
+	{"float64", "<f8", "F64", 8},
+}
+
+// ParseArrayType finds a type by the descr of a .npy file, such as <f4.
+func ParseArrayType(descr string) (ArrayType, bool) {
+	i := slices.IndexFunc(arrayTypes, func(t ArrayType) bool {
+		return t.numpy == descr || t.size == 1 && len(descr) == 3 && t.numpy[1:] == descr[1:] && strings.Contains("|<>=", descr[:1])
+	})
+	if i < 0 {
+		return ArrayType{}, false
+	}
+	return arrayTypes[i], true
+}
+
+// String is the type's name in NumPy, such as float32.
+func (t ArrayType) String() string { return t.name }
+
+// Size is the size of an element in bytes.
+func (t ArrayType) Size() int { return t.size }
+
+// An Array is what the samples of a batch have of an array.
+type Array struct {
+	Name   string
+	Type   ArrayType
+	Shape  []int // of a sample's; without the first dimension if Ragged
+	Ragged bool  // the first dimension of each sample is its own: its rows
+	// Offsets say where the rows of each slot begin, and where the last one's end, if Ragged: N+1 of
+	// them, or nil if a batch is not spoken of.
+	Offsets []int64
+}
+
+// String is what users read of it, such as "track int16 [*, 3]".
+func (a *Array) String() string {
+	text := a.Name + " " + a.Type.name + " ["
+	if a.Ragged && len(a.Shape) > 0 {
+		text += "*, "
+	} else if a.Ragged {
+		text += "*"
+	}
+	return string(appendInts([]byte(text), ", ", a.Shape...)) + "]"
+}
+
+// shape is that of all n slots.
+func (a *Array) shape(n int) []int {
+	if a.Ragged {
+		if n = 0; len(a.Offsets) > 0 {
+			n = int(a.Offsets[len(a.Offsets)-1])
+		}
+	}
+	return append([]int{n}, a.Shape...)
+}
+
+// WithTargets returns the batch with targets. The Spec has an Err if it is too large with their
+// arrays.
+func (s Spec) WithTargets(t Targets) Spec {
+	s.Targets = t
+	all := uint64(max(0, s.N))
+	if s.err == nil {
+		all += uint64(s.Bytes())
+	}
+	for _, a := range t.further() {
+		all += product(append(a.shape(s.N), a.Type.size)...)
+		if all > maxTensor && s.err == nil {
+			s.err = fmt.Errorf("%d samples with %s: %w", s.N, a.String(), errTooBig)
+		}
+		all = min(all, maxTensor+1)
+	}
+	return s
+}
