@@ -13,12 +13,18 @@ import (
 
 // othersOf are what is made of each sample after the first part.
 func (c Budget) othersOf(p Part) (list []Part) {
-	either := c.Catalog.Options.OnError != Fail
-	if p == Masks && either {
+	o := &c.Catalog.Options
+	either := o.OnError != Fail
+	if !p.HasImages() && either {
 		list = append(list, Images)
 	}
-	if c.Catalog.Options.Masks != nil && (p == Both || p == Images && either) {
+	if o.Masks != nil && p != Masks && (p.HasMasks() || either) {
 		list = append(list, Masks)
+	}
+	for i := range o.Arrays {
+		if p.HasImages() && p.HasArray(i) {
+			list = append(list, catalog.ArrayPart(i))
+		}
 	}
 	return list
 }

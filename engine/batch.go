@@ -78,8 +78,9 @@ type content struct {
 // placement is where the bytes of a batch are. It is constant while the batch is laid out.
 type placement struct {
 	buf    *pinned.Buffer
-	pixels []byte    // of images
-	masks  []byte    // elements of masks
+	pixels []byte // of images
+	masks  []byte // elements of masks
+	arrays []arrayPlace
 	slot   *gpu.Slot // of the form CUDA, and of a batch that may get that form
 	onGPU  []bool    // the slots that are in that memory alone; nil: none
 
@@ -119,6 +120,7 @@ func (b *batch) assignSamples(c Budget) {
 	}
 	b.samples = make([]catalog.Sample, len(b.slots))
 	b.spec = c.Catalog.Options.SpecIn(c.SpecOf(b.slots).In(b.form.OrderOf(c.Options.Layout)), b.key, b.form)
+	b.placeArrays(c)
 	b.large, b.others = c.largest(b.slots[:b.items], b.key.Part), c.othersOf(b.key.Part)
 }
 
@@ -173,6 +175,9 @@ func (b *batch) assemble(c *Catalog) error {
 	}
 	for i := b.items; i < len(b.slots); i++ {
 		copy(b.maskBytes(i), b.maskBytes(b.items-1))
+		for k := range b.arrays {
+			copy(b.arrayBytes(k, i), b.arrayBytes(k, b.items-1))
+		}
 		if b.isAway(b.items - 1) {
 			b.onGPU[i] = true
 		} else if b.key.Part.HasImages() {
@@ -186,20 +191,30 @@ func (b *batch) assemble(c *Catalog) error {
 	return b.putHeader(c)
 }
 
-// place finds where in the batch's file its images and its masks are.
+// place finds where in the batch's file its images, its masks and its arrays are.
 func (b *batch) place(file []byte) {
 	part := func(start, bytes int64) []byte { return file[start : start+bytes] }
-	if start := layout.DataOffset(b.form, b.spec); b.key.Part.HasImages() {
+	start, whole := layout.DataOffset(b.form, b.spec), b.form == layout.SafeTensors
+	switch {
+	case b.key.Part.HasImages():
 		b.pixels = part(start, b.spec.Bytes())
-	} else {
+	case b.key.Part.HasMasks():
 		b.masks = part(start, b.spec.Bytes())
 	}
-	if b.key.Part == Both {
+	if b.key.Part == Both && b.spec.Targets.HasMasks {
 		b.masks = part(layout.MasksOffset(b.spec), layout.MaskBytes(b.spec))
+	}
+	for i := range b.arrays {
+		if a := &b.arrays[i]; a.at != nil {
+			if whole {
+				start = layout.ArrayOffset(b.spec, i)
+			}
+			a.bytes = part(start, layout.ArrayBytes(b.spec, i))
+		}
 	}
 }
 
-// putHeader writes what is neither image nor mask.
+// putHeader writes what is neither image, mask nor array.
 func (b *batch) putHeader(c *Catalog) (err error) {
 	d := b.description()
 	m := d.Meta()

@@ -87,7 +87,7 @@ func (w batchWorker) layOut(b *batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.buf = buf; b.form.Tensor() || b.form == layout.MasksNPY {
+	if b.buf = buf; b.form.Large() && all.catalog.MadeIn(b.form) == b.form {
 		b.place(buf.Bytes())
 	}
 	if b.slot = all.device.slotAhead(b); b.slot != nil {

@@ -133,6 +133,9 @@ func (c Budget) spareMemory() int64 {
 	if o.Masks != nil {
 		batches += saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.Size(Key{}, layout.MasksNPY)))
 	}
+	for i := range o.Arrays {
+		batches += saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.Size(Key{}, layout.ArrayForm(i))))
+	}
 	const plans = 4 // plans of four epochs at least
 	kept := shares{memory: 1}
 	if c.Dataset.Kept() != nil {

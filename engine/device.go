@@ -277,5 +277,5 @@ func (d *device) failed(c *batch, err error) {
 	}
 	d.isLost = lost
 	all.opts.warnMachine(c.key, err)
-	all.bad.reportBatch(c.key.String()+"."+c.form.Ext(), err)
+	all.bad.reportBatch(all.catalog.FileName(c.key, c.form), err)
 }

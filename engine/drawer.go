@@ -216,8 +216,12 @@ func (d *drawer) decode(able []*load) {
 	var planned [2]*load
 	n := 0
 	for _, l := range able {
-		if l.half == Masks { // which is no one's other of a pair
-			l.sample.drawn = d.drawMask(l)
+		if l.half != Images { // which is no one's other of a pair
+			if l.half == Masks {
+				l.sample.drawn = d.drawMask(l)
+			} else {
+				l.sample.drawn = l.drawArray()
+			}
 			continue
 		}
 		if l.sample.drawn = d.plan(n, l); l.sample.drawn != nil {

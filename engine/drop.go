@@ -51,7 +51,7 @@ func (b *batch) free(m *memory) {
 func (b *batch) freeHost(m *memory) {
 	if b.writers == 0 && b.buf != nil {
 		m.freeBuffer(b.buf)
-		b.buf, b.pixels, b.masks = nil, nil, nil
+		b.buf, b.pixels, b.masks, b.arrays = nil, nil, nil, nil
 	}
 }
 

@@ -115,7 +115,7 @@ func (e *Engine) reading() (names []string) {
 		names = append(names, k.String())
 	}
 	for _, c := range e.device.asking {
-		names = append(names, c.key.String()+"."+c.form.Ext())
+		names = append(names, e.catalog.FileName(c.key, c.form))
 	}
 	return names
 }
@@ -239,12 +239,12 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 //
 // Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrTooBig, ErrMachine, ErrClosed, and ctx's own.
 func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, error) {
-	masks := form == layout.MasksNPY || form == layout.MasksPNG
-	if !e.catalog.Exists(k) || !form.Large() || masks && e.catalog.Options.Masks == nil {
-		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, form.Ext())
+	has := e.catalog.Options.Extent()
+	if !e.catalog.Exists(k) || !form.Large() || !has.Has(form) {
+		return nil, fmt.Errorf("%w: %s", ErrNotExist, e.catalog.FileName(k, form))
 	}
 	if form == layout.CUDA && !e.HasGPU() {
-		return nil, fmt.Errorf("%w: %s.%s without a GPU", ErrNotExist, k, form.Ext())
+		return nil, fmt.Errorf("%w: %s without a GPU", ErrNotExist, e.catalog.FileName(k, form))
 	}
 	k.Part = e.catalog.Options.PartOf(form)
 	b, err := e.readers.hold(ctx, k, form)

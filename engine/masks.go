@@ -33,6 +33,7 @@ import (
 type badParts struct {
 	*badSamples             // images
 	masks       *badSamples // nil: there are none
+	arrays      []*badSamples
 	catalog     *catalog.Catalog
 	proven      proven
 }
@@ -43,7 +44,10 @@ func newBadParts(c Budget, l *ledger) *badParts {
 	if o := c.Catalog.Options.Masks; o != nil && o.Dataset != nil {
 		p.masks = newBadSamples(o.Dataset, l, c.Options.Logger)
 	}
-	if c.Catalog.Options.Masks != nil && c.Catalog.Options.OnError != Fail {
+	for _, o := range c.Catalog.Options.Arrays {
+		p.arrays = append(p.arrays, newBadSamples(o.Dataset, l, c.Options.Logger))
+	}
+	if (c.Catalog.Options.Masks != nil || p.arrays != nil) && c.Catalog.Options.OnError != Fail {
 		n := c.Dataset.Len()
 		l.force(useIndex, 8*int64(n))
 		p.proven.in = [2][]uint32{Images: make([]uint32, n), Masks: make([]uint32, n)}
@@ -62,10 +66,15 @@ func (p *badParts) maskRow(id int64) int64 {
 
 // of is the dataset of what a load reads, and its number there; see load.fetching.
 func (p *badParts) of(fetching int64) (*dataset.Dataset, int) {
-	if fetching < 0 {
-		return p.masks.ds, int(-1 - fetching)
+	beside := -1 - fetching
+	which, row := beside&(1<<besideBits-1), int(beside>>besideBits)
+	switch {
+	case fetching >= 0:
+		return p.ds, int(fetching)
+	case which == 0:
+		return p.masks.ds, row
 	}
-	return p.ds, int(fetching)
+	return p.arrays[which-1].ds, row
 }
 
 func (p *badParts) path(fetching int64) string {
@@ -113,15 +122,20 @@ func (p *badParts) checkIn(part Part, id int64) (err error) {
 	return err
 }
 
+// indexed returns what is wrong with the annotations of a sample.
+func (p *badParts) indexed(id int64) error {
+	if p.condemned[id] == "" {
+		return nil
+	}
+	return p.check(id)
+}
+
 // indexedMask returns what is wrong with the annotations of a sample, or what the index has against
 // its mask; it counts for all batches of that sample.
 func (p *badParts) indexedMask(id int64) error {
-	if p.condemned[id] != "" {
-		return p.check(id)
-	}
 	o := p.catalog.Options.Masks
-	if o == nil {
-		return nil
+	if err := p.indexed(id); err != nil || o == nil {
+		return err
 	}
 	bad, row := p.badSamples, p.maskRow(id)
 	if row >= 0 {
@@ -158,7 +172,7 @@ const inAny = 1<<32 - 1
 func (p *proven) note(half Part, id int64, epoch int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.in[half] == nil {
+	if int(half) >= len(p.in) || p.in[half] == nil {
 		return
 	}
 	if p.in[half][id] = uint32(epoch + 1); half == Masks || p.every {
@@ -175,14 +189,20 @@ func (p *proven) has(half Part, id int64, epoch int) bool {
 
 // where is where half of a sample is known if it is bad, and its number there.
 func (p *badParts) where(half Part, id int64) (*badSamples, int64) {
+	if i, array := half.Array(); array {
+		return p.arrays[i], int64(p.catalog.Options.Arrays[i].Rows[id])
+	}
 	if row := p.maskRow(id); half == Masks && row >= 0 {
 		return p.masks, row
 	}
 	return p.badSamples, id
 }
 
-// shows reports whether the batch shows half of a sample.
-func (it item) shows(half Part) bool { return it.b.key.Part == half || it.b.key.Part == Both }
+// shows reports whether the batch shows a part of its samples.
+func (it item) shows(half Part) bool {
+	p := it.b.key.Part
+	return p == half || p == Both || p == catalog.WithArrays
+}
 
 // A maskLoad is a load of a sample that has a mask.
 type maskLoad struct{ *load }
@@ -195,30 +215,17 @@ func (f *badSamples) sameFile(id int64) bool {
 
 // fetch reads the mask, and finds out how it is shown.
 func (l maskLoad) fetch(id int64, st catalog.Status) error {
-	all, p, epoch := l.batches, &l.sample, l.item.of().Epoch
+	all, p := l.batches, &l.sample
 	c := all.catalog
-	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
 	if err := all.bad.indexedMask(id); err != nil {
 		return err
 	}
-	height, width := c.Dataset.Size(int(id), true)
-	orientation := c.Dataset.Orientation(int(id))
-	if h, _ := c.SizeOf(id); h == 0 { // only the image knows
-		l.half = Images
-		err := l.load.fetch(id, st, true)
-		l.half = Masks
-		if err != nil {
-			return err
-		}
-		height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
-		*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead, transform: p.transform}
-	} else {
-		h, w := c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
-		p.transform = all.opts.Transform.Choose(epoch, id, h, w)
+	height, width, orientation, err := l.chooseBeside(id, st)
+	if err != nil {
+		return err
 	}
 	p.mask = c.Options.Masks.Indexed(id)
 	if row := int64(p.mask.Row); row >= 0 {
-		l.beginFetch(-1 - row)
 		if err := cmp.Or(all.bad.masks.check(row), l.read(row)); err != nil {
 			return err
 		}
@@ -229,20 +236,30 @@ func (l maskLoad) fetch(id int64, st catalog.Status) error {
 	return l.plan()
 }
 
+// chooseBeside decides how a sample is shown without its image, and returns the size and the
+// orientation of that as stored. If the index does not know them, the image is read.
+func (l *load) chooseBeside(id int64, st catalog.Status) (height, width int, orientation uint8, err error) {
+	all, p, c := l.batches, &l.sample, l.batches.catalog
+	if h, w := c.SizeOf(id); h > 0 {
+		height, width = c.Dataset.Size(int(id), true)
+		p.transform = all.opts.Transform.Choose(l.item.of().Epoch, id, h, w)
+		return height, width, c.Dataset.Orientation(int(id)), nil
+	}
+	half := l.half
+	l.half = Images
+	err = l.fetch(id, st, true)
+	l.half = half
+	height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
+	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead, transform: p.transform}
+	return height, width, orientation, err
+}
+
 // read reads the mask's file, and judges it.
 func (l maskLoad) read(row int64) (err error) {
 	all, p, m := l.batches, &l.sample, &l.sample.mask
-	ds := all.bad.masks.ds
-	l.input.refused = nil
-	var read int64
-	p.data, read, p.seen, err = ds.LoadPart(all.ctx, int(row), nil, l.input.grow, nil, 0)
-	if outOfDescriptors(err) && all.memory.giveBackIdle() {
-		p.data, read, p.seen, err = ds.LoadPart(all.ctx, int(row), nil, l.input.grow, nil, 0)
-	}
-	if err = cmp.Or(l.input.refused, err); err != nil {
+	if err := l.readBeside(all.bad.masks.ds, 0, int(row)); err != nil {
 		return err
 	}
-	all.meter.readMask(read)
 	if p.head, err = decode.ReadHeader(p.data, true); err != nil {
 		return err
 	}

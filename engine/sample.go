@@ -109,6 +109,9 @@ func (l *load) zero(reason string) error {
 	if b.key.Part.HasMasks() {
 		all.catalog.Options.Masks.Fill(b.maskBytes(slot))
 	}
+	for i := range b.arrays {
+		clear(b.arrayBytes(i, slot))
+	}
 	b.samples[slot] = catalog.Sample{ID: b.slots[slot].ID, Label: -1, Status: catalog.StatusZeroed, Reason: reason}
 	return nil
 }
@@ -188,11 +191,14 @@ func (l *load) verdict(err error) error {
 func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	defer l.endFetch()
 	defer catch(&err)
-	if l.half == Masks {
-		return maskLoad{l}.fetch(id, st)
-	}
 	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
+	switch {
+	case l.half == Masks:
+		return maskLoad{l}.fetch(id, st)
+	case l.half != Images:
+		return arrayLoad{l}.fetch(id, st)
+	}
 	l.beginFetch(id)
 	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {
 		return err
@@ -228,10 +234,11 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 // plan decides how the pixels of a sample that was fetched are made, and leaves room for that.
 func (l *load) plan() error {
 	all, p := l.batches, &l.sample
-	if l.half == Masks {
+	switch l.half {
+	case Masks:
 		p.job = pixels.Job{Memory: p.mask.Height * p.mask.Width * p.mask.Bytes}
 		p.needs = decode.ValueNeeds(p.head, 0)
-	} else {
+	case Images:
 		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.item.shows(l.half) && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
 		p.needs = l.pixelOptions.Needs(p.head)
 	}

@@ -221,8 +221,8 @@ func (m *meter) read(epoch int, bytes int64, again, local bool) {
 	s.StorageBytes += bytes
 }
 
-// readMask notes a read of a mask.
-func (m *meter) readMask(bytes int64) {
+// readBeside notes a read of a file that a sample has beside its image.
+func (m *meter) readBeside(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.storage.Reads++

@@ -49,6 +49,9 @@ func ArrayPart(i int) Part { return firstArray + Part(i) }
 // Array is the number of the array that a part is; false: it is none.
 func (p Part) Array() (i int, ok bool) { return int(p) - int(firstArray), p >= firstArray }
 
+// HasArray reports whether a part has array i, if there is such a one.
+func (p Part) HasArray(i int) bool { return p == Both || p == WithArrays || p == ArrayPart(i) }
+
 // PartOf is what a form shows.
 func (o *Options) PartOf(f layout.Form) Part {
 	i, array := f.Array()
@@ -82,6 +85,11 @@ func (p Part) First() Part {
 // String is the batch's path below the mountpoint, without an extension.
 func (k Key) String() string {
 	return fmt.Sprintf("shard-%d/epoch-%d/%s", k.Shard, k.Epoch, layout.BatchName(k.Batch))
+}
+
+// FileName is the path of a batch in a form below the mountpoint.
+func (c *Catalog) FileName(k Key, f layout.Form) string {
+	return k.String() + "." + c.Options.Names().Ext(f)
 }
 
 // A Catalog says which batches exist, which samples they hold, and how large they are. All

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/fault"
+)
+
+// Arrays are made as masks are, of a file for each sample; a drawer just copies the elements. What
+// is bad of them was found when they were indexed, as all that can be wrong is in their headers: so
+// an array is never tried to find out whether its sample is bad. If it can no longer be read, or is
+// another one, that is a failure of the machine, and the batches that show it fail.
+
+// An arrayPlace is where an array of a batch is.
+type arrayPlace struct {
+	bytes []byte
+	at    []int64 // where each slot begins in them, and where the last one ends
+}
+
+// arrayBytes are a slot's elements of an array; empty if the batch does not show it.
+func (b *batch) arrayBytes(i, slot int) []byte {
+	if b.arrays[i].bytes == nil {
+		return nil
+	}
+	from, to := b.arrays[i].at[slot], b.arrays[i].at[slot+1]
+	return b.arrays[i].bytes[from:to:to]
+}
+
+// placeArrays finds out where slots begin in the arrays that a batch shows.
+func (b *batch) placeArrays(c Budget) {
+	b.arrays = make([]arrayPlace, len(c.Catalog.Options.Arrays))
+	for i, a := range c.Catalog.Options.Arrays {
+		if b.key.Part.HasArray(i) {
+			b.arrays[i].at = a.Place(b.slots)
+		}
+	}
+}
+
+// An arrayLoad is a load of a sample that has an array.
+type arrayLoad struct{ *load }
+
+// fetch reads the array, unless the slot has none, or another sample's room.
+func (l arrayLoad) fetch(id int64, st catalog.Status) error {
+	all, p, b := l.batches, &l.sample, l.item.b
+	i, _ := l.half.Array()
+	o := all.catalog.Options.Arrays[i]
+	if err := all.bad.indexed(id); err != nil {
+		return err
+	}
+	if _, _, _, err := l.chooseBeside(id, st); err != nil {
+		return err
+	}
+	if row := o.Rows[id]; row >= 0 && !(o.Ragged() && id != b.slots[l.item.slot].ID) {
+		err := l.readBeside(all.bad.arrays[i].ds, 1+i, int(row))
+		if err == nil {
+			p.data, err = o.Elements(id, p.data)
+		}
+		if fault.Of(err) == fault.File {
+			return &fault.Fault{Cause: fault.Machine, Err: fmt.Errorf("%w; an array cannot be replaced once the dataset is open", dataset.Reason(err))}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return l.plan()
+}
+
+// drawArray copies the elements into the slot.
+func (l *load) drawArray() error {
+	i, _ := l.half.Array()
+	to := l.item.b.arrayBytes(i, l.item.slot)
+	clear(to[copy(to, l.sample.data):])
+	return nil
+}
+
+// besideBits are those of a load's fetching that say which file of a sample it is: of its mask, 0,
+// or of one of its arrays, from 1.
+const besideBits = 5
+
+// readBeside reads a file that a sample has beside its image.
+func (l *load) readBeside(ds *dataset.Dataset, which, row int) error {
+	all, p := l.batches, &l.sample
+	l.beginFetch(-1 - int64(row)<<besideBits - int64(which))
+	l.input.refused = nil
+	var read int64
+	var err error
+	p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, nil, l.input.grow, nil, 0)
+	if outOfDescriptors(err) && all.memory.giveBackIdle() {
+		p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, nil, l.input.grow, nil, 0)
+	}
+	if err = cmp.Or(l.input.refused, err); err == nil {
+		all.meter.readBeside(read)
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// tracksOf is how many rows sample id has of the ragged array; sample 3 has no array at all.
+func tracksOf(id int64) int {
+	if id == 3 {
+		return 0
+	}
+	return int(id*7) % 5
+}
+
+// arrayOf are the elements of a sample's array: of float32 [2,3], or rows of int16 [4].
+func arrayOf(id int64, ragged bool) (data []byte) {
+	switch {
+	case id == 3:
+		return nil
+	case ragged:
+		for k := range 4 * tracksOf(id) {
+			data = binary.LittleEndian.AppendUint16(data, uint16(1000*int(id)+k))
+		}
+		return data
+	}
+	for k := range 6 {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(id)+float32(k)/8))
+	}
+	return data
+}
+
+// withArrays gives an engine of n samples the arrays poses and tracks, whose files are in the
+// folders of these names in the one that is returned.
+func withArrays(t testing.TB, o *Options, n int) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for i, name := range []string{"poses", "tracks"} {
+		a := &catalog.ArrayOptions{Name: name, Rows: make([]int32, n)}
+		var manifest strings.Builder
+		for id := range int64(n) {
+			if a.Rows[id] = -1; id == 3 {
+				continue
+			}
+			descr, shape := "<f4", "(2, 3)"
+			if i == 1 {
+				descr, shape = "<i2", fmt.Sprintf("(%d, 4)", tracksOf(id))
+			}
+			header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", descr, shape)
+			file := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
+			file = append(append(file, header...), arrayOf(id, i == 1)...)
+			path := fmt.Sprintf("%s/%03d.npy", name, id)
+			fmt.Fprintf(&manifest, "{\"path\":%q}\n", path)
+			if err := errors.Join(os.MkdirAll(filepath.Join(root, name), 0o755), os.WriteFile(filepath.Join(root, path), file, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := filepath.Join(root, name+".jsonl")
+		if err := os.WriteFile(list, []byte(manifest.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		ds, err := dataset.Open(t.Context(), list, dataset.Options{Workers: 2, Prober: sample.ProbeArray})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ds.Close() })
+		for row := range ds.Len() {
+			var id int
+			if _, err := fmt.Sscanf(ds.Path(row), name+"/%d.npy", &id); err != nil {
+				t.Fatal(err)
+			}
+			a.Rows[id] = int32(row)
+		}
+		if a.Like, err = sample.ReadArrayHeader(t.Context(), ds, 0); err != nil {
+			t.Fatal(err)
+		}
+		a.Dataset, o.Arrays = ds, append(o.Arrays, a)
+	}
+	return root
+}
+
+// sameArrays compares a batch's arrays with those of the samples that its slots show.
+func sameArrays(t testing.TB, e *Engine, k Key) {
+	t.Helper()
+	for i, a := range e.catalog.Options.Arrays {
+		file := read(t, e, k, layout.ArrayForm(i))
+		if size := e.catalog.Size(k, layout.ArrayForm(i)); int64(len(file)) != size {
+			t.Errorf("%s: %d bytes of %s, and %d were announced", k, len(file), a.Name, size)
+		}
+		d, err := e.Describe(context.Background(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots, _ := e.catalog.Slots(k)
+		var want []byte
+		for slot, s := range d.Samples {
+			room := int(a.Bytes(slots[slot].ID))
+			data := arrayOf(s.ID, a.Ragged())
+			if s.Status == catalog.StatusZeroed || a.Ragged() && s.ID != slots[slot].ID {
+				data = nil
+			}
+			want = append(want, data...)
+			want = append(want, make([]byte, room-len(data))...)
+		}
+		if !bytes.Equal(file[layout.Page:], want) {
+			t.Errorf("%s: other elements of %s", k, a.Name)
+		}
+		spec := e.catalog.Options.SpecIn(e.catalog.Spec(k), k, layout.SafeTensors)
+		all := read(t, e, k, layout.SafeTensors)
+		if got := all[layout.ArrayOffset(spec, i):][:len(want)]; !bytes.Equal(got, want) {
+			t.Errorf("%s: other elements of %s in .safetensors", k, a.Name)
+		}
+		if images := read(t, e, k, layout.NHWCForm); !bytes.Equal(all[layout.DataOffset(layout.SafeTensors, spec):][:len(images)], images) {
+			t.Errorf("%s: other images in .safetensors", k)
+		}
+	}
+}
+
+// TestArrays: batches have the arrays of what their slots show, whichever form is read first, with
+// masks and without, and whatever becomes of bad samples.
+func TestArrays(t *testing.T) {
+	const n = 11
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+		for _, masked := range []bool{false, true} {
+			t.Run(fmt.Sprint(policy, masked), func(t *testing.T) {
+				dir, masks := maskDirs(t, n)
+				change := func(o *Options) {
+					o.Shuffle, o.Seed, o.PadMultiple, o.OnError = true, 5, 4, policy
+					o.Transform = resample.Options{Mode: resample.RandomResizedCrop, Flip: 0.5, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Height: 7, Width: 8}
+					withArrays(t, o, n)
+					if policy != Fail {
+						o.Condemned = map[int64]string{7: "its boxes are bad"}
+					}
+				}
+				var e *Engine
+				if masked {
+					e = startMasks(t, dir, masks, n, change)
+				} else {
+					e = start(t, dir, change)
+				}
+				if policy != Fail {
+					corrupt(t, dir, 2)
+				}
+				for _, k := range allKeys(e) {
+					sameArrays(t, e, k)
+					if masked {
+						sameValues(t, e, n, k, false)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestArrayThatChanges: an array that is gone, or another one, fails the files that show it, and no
+// others, also where bad samples are replaced; once it is back they can be read.
+func TestArrayThatChanges(t *testing.T) {
+	const n = 4
+	var root string
+	e := start(t, testDir(t, n), func(o *Options) {
+		o.OnError, o.PrefetchDepth = Replace, 0
+		root = withArrays(t, o, n)
+	})
+	k, path := Key{}, filepath.Join(root, "poses", "001.npy")
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tryBoth := func(wrong string) {
+		for _, form := range []layout.Form{layout.ArrayForm(0), layout.SafeTensors} {
+			f, err := e.Open(context.Background(), k, form)
+			if err == nil {
+				f.Close()
+			}
+			if err == nil != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
+				t.Errorf("%v: %v, and %q is wrong", form, err, wrong)
+			}
+		}
+		for _, form := range []layout.Form{layout.ArrayForm(1), layout.NHWCForm} {
+			read(t, e, k, form)
+		}
+	}
+	aside := path + ".aside"
+	if err := os.Rename(path, aside); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range [][]byte{nil, file[:len(file)-4], bytes.Replace(file, []byte("<f4"), []byte("<i4"), 1)} {
+		if other != nil {
+			if err := os.WriteFile(path, other, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tryBoth("poses/001.npy")
+	}
+	if err := os.Rename(aside, path); err != nil {
+		t.Fatal(err)
+	}
+	tryBoth("")
+}
