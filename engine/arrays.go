@@ -39,22 +39,19 @@ func (b *batch) placeArrays(c Budget) {
 	}
 }
 
-// An arrayLoad is a load of a sample that has an array.
-type arrayLoad struct{ *load }
-
-// fetch reads the array, unless the slot has none, or another sample's room.
-func (l arrayLoad) fetch(id int64, st catalog.Status) error {
+// fetchArray reads the array, unless the slot has none, or another sample's room.
+func (l beside) fetchArray(id int64, st catalog.Status) error {
 	all, p, b := l.batches, &l.sample, l.item.b
 	i, _ := l.half.Array()
 	o := all.catalog.Options.Arrays[i]
 	if err := all.bad.indexed(id); err != nil {
 		return err
 	}
-	if _, _, _, err := l.chooseBeside(id, st); err != nil {
+	if _, _, _, err := l.choose(id, st); err != nil {
 		return err
 	}
 	if row := o.Rows[id]; row >= 0 && !(o.Ragged() && id != b.slots[l.item.slot].ID) {
-		err := l.readBeside(all.bad.arrays[i].ds, 1+i, int(row))
+		err := l.readFile(all.bad.arrays[i].ds, 1+i, int(row))
 		if err == nil {
 			p.data, err = o.Elements(id, p.data)
 		}
@@ -69,7 +66,7 @@ func (l arrayLoad) fetch(id int64, st catalog.Status) error {
 }
 
 // drawArray copies the elements into the slot.
-func (l *load) drawArray() error {
+func (d *drawer) drawArray(l *load) error {
 	i, _ := l.half.Array()
 	to := l.item.b.arrayBytes(i, l.item.slot)
 	clear(to[copy(to, l.sample.data):])
@@ -80,8 +77,8 @@ func (l *load) drawArray() error {
 // or of one of its arrays, from 1.
 const besideBits = 5
 
-// readBeside reads a file that a sample has beside its image.
-func (l *load) readBeside(ds *dataset.Dataset, which, row int) error {
+// readFile reads a file that a sample has beside its image.
+func (l beside) readFile(ds *dataset.Dataset, which, row int) error {
 	all, p := l.batches, &l.sample
 	l.beginFetch(-1 - int64(row)<<besideBits - int64(which))
 	l.input.refused = nil

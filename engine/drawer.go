@@ -220,7 +220,7 @@ func (d *drawer) decode(able []*load) {
 			if l.half == Masks {
 				l.sample.drawn = d.drawMask(l)
 			} else {
-				l.sample.drawn = l.drawArray()
+				l.sample.drawn = d.drawArray(l)
 			}
 			continue
 		}

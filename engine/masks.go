@@ -66,8 +66,8 @@ func (p *badParts) maskRow(id int64) int64 {
 
 // of is the dataset of what a load reads, and its number there; see load.fetching.
 func (p *badParts) of(fetching int64) (*dataset.Dataset, int) {
-	beside := -1 - fetching
-	which, row := beside&(1<<besideBits-1), int(beside>>besideBits)
+	file := -1 - fetching
+	which, row := file&(1<<besideBits-1), int(file>>besideBits)
 	switch {
 	case fetching >= 0:
 		return p.ds, int(fetching)
@@ -204,8 +204,8 @@ func (it item) shows(half Part) bool {
 	return p == half || p == Both || p == catalog.WithArrays
 }
 
-// A maskLoad is a load of a sample that has a mask.
-type maskLoad struct{ *load }
+// beside is a load of what a sample has beside its image.
+type beside struct{ *load }
 
 // sameFile reports whether a sample's file is still the one that was indexed.
 func (f *badSamples) sameFile(id int64) bool {
@@ -213,20 +213,20 @@ func (f *badSamples) sameFile(id int64) bool {
 	return err == nil
 }
 
-// fetch reads the mask, and finds out how it is shown.
-func (l maskLoad) fetch(id int64, st catalog.Status) error {
+// fetchMask reads the mask, and finds out how it is shown.
+func (l beside) fetchMask(id int64, st catalog.Status) error {
 	all, p := l.batches, &l.sample
 	c := all.catalog
 	if err := all.bad.indexedMask(id); err != nil {
 		return err
 	}
-	height, width, orientation, err := l.chooseBeside(id, st)
+	height, width, orientation, err := l.choose(id, st)
 	if err != nil {
 		return err
 	}
 	p.mask = c.Options.Masks.Indexed(id)
 	if row := int64(p.mask.Row); row >= 0 {
-		if err := cmp.Or(all.bad.masks.check(row), l.read(row)); err != nil {
+		if err := cmp.Or(all.bad.masks.check(row), l.readMask(row)); err != nil {
 			return err
 		}
 	}
@@ -236,9 +236,9 @@ func (l maskLoad) fetch(id int64, st catalog.Status) error {
 	return l.plan()
 }
 
-// chooseBeside decides how a sample is shown without its image, and returns the size and the
+// choose decides how a sample is shown without its image, and returns the size and the
 // orientation of that as stored. If the index does not know them, the image is read.
-func (l *load) chooseBeside(id int64, st catalog.Status) (height, width int, orientation uint8, err error) {
+func (l beside) choose(id int64, st catalog.Status) (height, width int, orientation uint8, err error) {
 	all, p, c := l.batches, &l.sample, l.batches.catalog
 	if h, w := c.SizeOf(id); h > 0 {
 		height, width = c.Dataset.Size(int(id), true)
@@ -254,10 +254,10 @@ func (l *load) chooseBeside(id int64, st catalog.Status) (height, width int, ori
 	return height, width, orientation, err
 }
 
-// read reads the mask's file, and judges it.
-func (l maskLoad) read(row int64) (err error) {
+// readMask reads the mask's file, and judges it.
+func (l beside) readMask(row int64) (err error) {
 	all, p, m := l.batches, &l.sample, &l.sample.mask
-	if err := l.readBeside(all.bad.masks.ds, 0, int(row)); err != nil {
+	if err := l.readFile(all.bad.masks.ds, 0, int(row)); err != nil {
 		return err
 	}
 	if p.head, err = decode.ReadHeader(p.data, true); err != nil {

@@ -195,9 +195,9 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
 	switch {
 	case l.half == Masks:
-		return maskLoad{l}.fetch(id, st)
+		return beside{l}.fetchMask(id, st)
 	case l.half != Images:
-		return arrayLoad{l}.fetch(id, st)
+		return beside{l}.fetchArray(id, st)
 	}
 	l.beginFetch(id)
 	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {

@@ -50,8 +50,8 @@ type Array struct {
 	Type   ArrayType
 	Shape  []int // of a sample's; without the first dimension if Ragged
 	Ragged bool  // the first dimension of each sample is its own: its rows
-	// Offsets say where the rows of each slot begin, and where the last one's end, if Ragged: N+1 of
-	// them, or nil if a batch is not spoken of.
+	// Offsets say where the rows of each slot begin, and where the last one's end, if Ragged: N+1
+	// of them, or nil if a batch is not spoken of.
 	Offsets []int64
 }
 

@@ -5,9 +5,9 @@ import "encoding/binary"
 // A .safetensors file is the header's length (8 bytes), a JSON header, and the tensors back to
 // back, without holes, each at a multiple of its elements' size. The header is padded with spaces,
 // which the format allows, until the images start on a page. Before them are targets of two and of
-// four bytes an element, and then what has a multiple of 8 bytes, which aligns all of these: labels,
-// ids, sizes, valid, and targets of eight bytes an element. After the images are targets of single
-// bytes.
+// four bytes an element, and then what has a multiple of 8 bytes, which aligns all of these:
+// labels, ids, sizes, valid, and targets of eight bytes an element. After the images are targets of
+// single bytes.
 
 // smallTensorBytes is the size of labels, ids, sizes and valid together.
 func smallTensorBytes(n int) int64 { return 3*8*int64(n) + 8 }

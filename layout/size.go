@@ -61,8 +61,8 @@ type Meta struct {
 
 // PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which must be at least
 // that long, and does not touch the pixels after them. Where a .safetensors file has targets, dst
-// is all of it, and what follows the images is written, but neither masks nor elements of arrays. It does nothing for forms
-// without a header. It allocates nothing without targets.
+// is all of it, and what follows the images is written, but neither masks nor elements of arrays.
+// It does nothing for forms without a header. It allocates nothing without targets.
 func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	switch f {
 	case NPY:
