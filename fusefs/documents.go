@@ -91,7 +91,7 @@ func datasetJSON(c *engine.Catalog) []byte {
 	if forms := has.Forms(); forms != nil {
 		var names []string
 		for _, f := range forms {
-			names = append(names, f.Ext())
+			names = append(names, has.Names().Ext(f))
 		}
 		pairs = append(pairs, "targets", names)
 	}
@@ -141,6 +141,8 @@ func renderSmall(c *engine.Catalog, d catalog.Description, f layout.Form, longes
 	switch {
 	case f == layout.Text:
 		return c.Options.Targets.TextOf(d)
+	case f.IsArray():
+		return c.ArrayOffsets(d.Key, f)
 	case f.IsTarget():
 		rows, err := c.Options.Targets.RowsOf(d)
 		if err != nil {

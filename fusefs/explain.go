@@ -64,7 +64,7 @@ func explain(path string) (why Explanation, err error) {
 		why.Last = &Failure{Error: "ENOENT", Reason: absence(why.Root, below)}
 		return why, err
 	}
-	if _, _, ok := layout.ParseBatchName(filepath.Base(real)); !ok {
+	if _, _, ok := namesOf(why.Root).ParseBatchName(filepath.Base(real)); !ok {
 		return why, ErrNotBatch
 	}
 	value := make([]byte, 1<<16) // the most that an attribute can have
@@ -136,6 +136,21 @@ func readJSON(path string, to any) error {
 	return json.Unmarshal(bytes.TrimSpace(text), to)
 }
 
+// namesOf are the names of the arrays of a mount.
+func namesOf(root string) (names layout.Names) {
+	var doc struct {
+		Targets []string `json:"targets"`
+	}
+	_ = readJSON(filepath.Join(root, kinds[datasetDoc].name), &doc) // without it, there are none
+	for _, ext := range doc.Targets {
+		name, ok := strings.CutSuffix(ext, ".npy")
+		if _, known := names.Parse(ext); ok && !known && !strings.Contains(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // numbered matches names that are, or could be meant as, those of shards, epochs and batches.
 var numbered = regexp.MustCompile(`^(shard|epoch|batch)-(\d+)(?:\.(.*))?$`)
 
@@ -149,7 +164,7 @@ func absence(root, below string) string {
 			continue
 		}
 		if parts := numbered.FindStringSubmatch(name); parts != nil && depth < len(kinds) && parts[1] == kinds[depth] {
-			return missing(dir, parts)
+			return missing(dir, parts, namesOf(root))
 		}
 		break
 	}
@@ -157,9 +172,13 @@ func absence(root, below string) string {
 }
 
 // lacking says why a mount has no files of a form.
-func lacking(f layout.Form) string {
-	text := "batches of this mount have no ." + f.Ext()
-	switch kind, _, _ := strings.Cut(f.Ext(), "."); f {
+func lacking(f layout.Form, arrays layout.Names) string {
+	ext := arrays.Ext(f)
+	text := "batches of this mount have no ." + ext
+	if f.IsArray() {
+		return text + ": its arrays all have the same shape"
+	}
+	switch kind, _, _ := strings.Cut(ext, "."); f {
 	case layout.CUDA:
 		return text + ": it has no GPU"
 	case layout.BoxOffsets, layout.BoxCounts:
@@ -172,12 +191,12 @@ func lacking(f layout.Form) string {
 }
 
 // missing says why a directory has no shard, epoch or batch of some name, which numbered has taken
-// apart.
-func missing(dir string, name []string) string {
+// apart. The mount may have arrays.
+func missing(dir string, name []string, arrays layout.Names) string {
 	kind, digits, ext := name[1], name[2], name[3]
 	spell := func(i int) string { return kind + "-" + strconv.Itoa(i) }
 	if kind == "batch" {
-		form, known := layout.ParseForm(ext)
+		form, known := arrays.Parse(ext)
 		if !known {
 			var words []string
 			for _, f := range layout.Forms() {
@@ -185,13 +204,13 @@ func missing(dir string, name []string) string {
 			}
 			return fmt.Sprintf("the files of a batch end in %s, not %q", english.WordSeries(words, "or"), strings.TrimSuffix("."+ext, "."))
 		}
-		spell = func(i int) string { return string(layout.AppendName(nil, i, form)) }
+		spell = func(i int) string { return string(arrays.AppendName(nil, i, form)) }
 		exists := func(f layout.Form) bool {
-			_, err := os.Lstat(filepath.Join(dir, string(layout.AppendName(nil, 0, f))))
+			_, err := os.Lstat(filepath.Join(dir, string(arrays.AppendName(nil, 0, f))))
 			return err == nil
 		}
 		if exists(layout.JSON) && !exists(form) {
-			return lacking(form)
+			return lacking(form, arrays)
 		}
 	}
 	n := sort.Search(1<<31-1, func(i int) bool {

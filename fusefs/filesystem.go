@@ -55,13 +55,17 @@ func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 		p.first, p.shards = src.ShardsHere()
 	}
 	has := c.Options.Extent()
-	for _, f := range o.List {
-		if !has.Has(f) {
-			return nil, &option.Error{Field: "list of forms", Rule: "without targets that the mount does not have", Value: f.Ext()}
+	o.List = slices.Clone(o.List)
+	for i, f := range o.List {
+		ext := o.ListNames.Ext(f)
+		form, known := has.Names().Parse(ext)
+		if !known || !has.Has(form) {
+			return nil, &option.Error{Field: "list of forms", Rule: "without targets that the mount does not have", Value: ext}
 		}
+		o.List[i] = form
 	}
 	if o.ListTargets {
-		o.List = append(slices.Clip(o.List), has.Forms()...)
+		o.List = append(o.List, has.Forms()...)
 	}
 	t, err := newTree(p, o.List, classes != nil, src.HasGPU(), has)
 	if err != nil {

@@ -33,6 +33,8 @@ type Options struct {
 	// List says which forms of a batch directories list. All forms can be opened, CUDA where the
 	// engine has a GPU.
 	List []layout.Form
+	// ListNames are those of arrays in List, by the numbers that their forms have there.
+	ListNames layout.Names
 	// ListTargets has them list all forms of targets, too.
 	ListTargets bool
 	// ReadPath is how large forms are read: "auto" (also ""), "passthrough" or "direct".

@@ -111,6 +111,9 @@ func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
 
 func rendered(ctx context.Context, f *filesystem, n node) ([]byte, error) {
 	c := f.catalog
+	if n.form.IsArray() {
+		return c.ArrayOffsets(n.key, n.form)
+	}
 	if n.form.IsTarget() && n.form != layout.Text && c.Options.OnError == engine.Fail { // it takes no description
 		rows, err := c.Options.Targets.RowsOfGood(n.key)
 		if err != nil {

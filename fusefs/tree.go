@@ -82,14 +82,18 @@ const (
 
 // numbers is the bijection between nodes and node ids: single nodes, then shards, epochs, the
 // documents of epochs, batch files, those of the form CUDA, and of later ones, which not every
-// mount has, each block in mixed radix.
+// mount has, and those of arrays, each block in mixed radix.
 type numbers struct {
-	epochs, batches, forms                        uint64
-	epochDirs, epochDocs, files, cuda, later, end uint64 // first ids of their blocks, and the first unused id
+	epochs, batches, forms uint64
+	// first ids of their blocks, and the first unused id
+	epochDirs, epochDocs, files, cuda, later, arrays, end uint64
 }
 
-// laterForms is how many forms come after CUDA.
-const laterForms = uint64(layout.NumForms - layout.CUDA - 1)
+// How many forms are in the last blocks.
+const (
+	laterForms = uint64(layout.FirstArray - layout.CUDA - 1)
+	arrayForms = uint64(layout.NumForms - layout.FirstArray)
+)
 
 // newNumbers lays out the ids of a tree of shards, epochs per shard, and at most batches
 // batches per epoch.
@@ -104,7 +108,8 @@ func newNumbers(shards, epochs, batches int) (numbers, error) {
 	n.epochDirs, n.epochDocs, n.files = dirs, dirs+all, dirs+2*all
 	n.cuda = n.files + all*n.batches*n.forms
 	n.later = n.cuda + all*n.batches
-	n.end = n.later + all*n.batches*laterForms
+	n.arrays = n.later + all*n.batches*laterForms
+	n.end = n.arrays + all*n.batches*arrayForms
 	return n, nil
 }
 
@@ -123,6 +128,8 @@ func (n numbers) id(x node) uint64 {
 		switch {
 		case x.form == layout.CUDA:
 			return n.cuda + batch
+		case x.form >= layout.FirstArray:
+			return n.arrays + batch*arrayForms + uint64(x.form-layout.FirstArray)
 		case x.form > layout.CUDA:
 			return n.later + batch*laterForms + uint64(x.form-layout.CUDA-1)
 		}
@@ -149,6 +156,9 @@ func (n numbers) node(id uint64) (node, bool) {
 	}
 	batch, form := (id-n.files)/n.forms, layout.Form((id-n.files)%n.forms)
 	switch {
+	case id >= n.arrays:
+		id -= n.arrays
+		batch, form = id/arrayForms, layout.FirstArray+layout.Form(id%arrayForms)
 	case id >= n.later:
 		id -= n.later
 		batch, form = id/laterForms, layout.CUDA+1+layout.Form(id%laterForms)
@@ -181,6 +191,7 @@ type tree struct {
 	list    []layout.Form      // the forms that directories list
 	cuda    bool               // batches exist in the form CUDA
 	targets layout.Targets     // and in the forms of these
+	names   layout.Names       // of arrays
 	fixed   [len(kinds)][]kind // by kind of directory
 }
 
@@ -189,7 +200,7 @@ func newTree(p plan, list []layout.Form, classes, cuda bool, targets layout.Targ
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{plan: p, numbers: n, list: list, cuda: cuda, targets: targets}
+	t := &tree{plan: p, numbers: n, list: list, cuda: cuda, targets: targets, names: targets.Names()}
 	exists := func(k kind) bool { return (classes || k != classesDoc) && (cuda || k != readerDoc) }
 	for i, k := range kinds {
 		if k.name != "" && exists(kind(i)) {
@@ -235,7 +246,7 @@ func (t *tree) lookup(dir node, name string) (node, bool) {
 	if dir.kind == epochDir {
 		var ok bool
 		n.kind = batchFile
-		n.key.Batch, n.form, ok = layout.ParseBatchName(name)
+		n.key.Batch, n.form, ok = t.names.ParseBatchName(name)
 		return n, ok && t.has(n)
 	}
 	_, digits, _ := strings.Cut(name, "-")
@@ -279,7 +290,7 @@ func (t *tree) entry(dir node, i int) (string, node, bool) {
 		return "", node{}, false
 	}
 	n.kind, n.key.Batch, n.form = batchFile, i/len(t.list), t.list[i%len(t.list)]
-	return string(layout.AppendName(nil, n.key.Batch, n.form)), n, true
+	return string(t.names.AppendName(nil, n.key.Batch, n.form)), n, true
 }
 
 // parent is the parent of a directory; the root is its own parent.

@@ -26,17 +26,17 @@ const (
 	BoxCounts               // .npy, int32 [N], where their number is fixed
 	Keypoints               // .npy, float32 [M,P,3] or [N,K,P,3]
 	Text                    // JSON objects in lines
-	firstArray              // the elements of each array, and where those of each slot begin
+	FirstArray              // the elements of each array, and where those of each slot begin
 )
 
 // MaxArrays is how many arrays a mount may have: see [ArrayForm] and [ArrayOffsets].
 const MaxArrays = 16
 
 // NumForms is how many forms there are.
-const NumForms = firstArray + 2*MaxArrays
+const NumForms = FirstArray + 2*MaxArrays
 
 // ArrayForm is the form of array i: .npy, all of its elements, data at byte Page.
-func ArrayForm(i int) Form { return firstArray + Form(2*i) }
+func ArrayForm(i int) Form { return FirstArray + Form(2*i) }
 
 // ArrayOffsets is the form that says where the rows of each slot begin in array i: .npy, int64
 // [N+1].
@@ -44,13 +44,13 @@ func ArrayOffsets(i int) Form { return ArrayForm(i) + 1 }
 
 // Array is the number of the array whose elements are in a form; false: it has those of none.
 func (f Form) Array() (i int, ok bool) {
-	return int(f-firstArray) / 2, f.IsArray() && (f-firstArray)%2 == 0
+	return int(f-FirstArray) / 2, f.IsArray() && (f-FirstArray)%2 == 0
 }
 
 // IsArray reports whether a form is [ArrayForm] or [ArrayOffsets] of an array.
-func (f Form) IsArray() bool { return f >= firstArray && f < NumForms }
+func (f Form) IsArray() bool { return f >= FirstArray && f < NumForms }
 
-var forms = [firstArray]string{
+var forms = [FirstArray]string{
 	NHWCForm:    "nhwc",
 	NCHWForm:    "nchw",
 	NPY:         "npy",

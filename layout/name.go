@@ -21,8 +21,8 @@ const offsetsExt = ".offsets.npy"
 
 // Ext is a form's extension, without the leading dot.
 func (n Names) Ext(f Form) string {
-	switch i := int(f-firstArray) / 2; {
-	case f < firstArray:
+	switch i := int(f-FirstArray) / 2; {
+	case f < FirstArray:
 		return forms[f]
 	case !f.IsArray() || i >= len(n):
 		return "unknown"

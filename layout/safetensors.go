@@ -130,7 +130,7 @@ func putSafeTensors(s Spec, dst []byte, m Meta) {
 		switch to := dst[at : at+a.bytes()]; {
 		case elements:
 		case a.form.IsArray():
-			putInt64s(to, s.Targets.further()[int(a.form-firstArray)/2].Offsets, s.N+1)
+			putInt64s(to, s.Targets.further()[int(a.form-FirstArray)/2].Offsets, s.N+1)
 		case a.form == Text:
 			copy(to, m.Text)
 		case a.form != MasksNPY && m.Rows != nil:

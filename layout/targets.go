@@ -32,6 +32,14 @@ func (t *Targets) further() []Array {
 	return *t.Arrays
 }
 
+// Names are those of the arrays.
+func (t *Targets) Names() (names Names) {
+	for _, a := range t.further() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
 // Has reports whether batches have a form.
 func (t *Targets) Has(f Form) bool {
 	switch f {
@@ -50,7 +58,7 @@ func (t *Targets) Has(f Form) bool {
 	case MasksNPY, MasksPNG:
 		return t.HasMasks
 	}
-	if i := int(f-firstArray) / 2; f.IsArray() {
+	if i := int(f-FirstArray) / 2; f.IsArray() {
 		list := t.further()
 		return i < len(list) && (f == ArrayForm(i) || list[i].Ragged)
 	}
@@ -158,7 +166,7 @@ func AppendRows(dst []byte, f Form, s Spec, r *Rows) []byte {
 	dst = grow(dst, smallHeader+int(a.bytes()))
 	putNPYHeader(dst[start:start+smallHeader], a.numpy, a.shape...)
 	if f.IsArray() {
-		putInt64s(dst[start+smallHeader:], s.Targets.further()[int(f-firstArray)/2].Offsets, s.N+1)
+		putInt64s(dst[start+smallHeader:], s.Targets.further()[int(f-FirstArray)/2].Offsets, s.N+1)
 	} else {
 		r.put(f, dst[start+smallHeader:])
 	}

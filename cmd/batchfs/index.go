@@ -56,7 +56,11 @@ func indexCommand(c *console) *cli.Command {
 				if err != nil {
 					return err
 				}
-				text += a.summary(table)
+				arrays, err := a.arrayOptions(ctx, table)
+				if err != nil {
+					return err
+				}
+				text += a.summary(table, arrays)
 			}
 			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}}
 			for i := range ds.Len() {

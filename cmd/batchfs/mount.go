@@ -26,6 +26,7 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/headroom"
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -122,6 +123,9 @@ func (r *mountRequest) complete(f *flagSet) error {
 	if !f.Changed("list") { // the tensor whose shape is that of .json
 		f.setting("list").store(f.text("layout") + ",labels.npy,json")
 		r.tree.ListTargets = true
+	}
+	if names := r.tree.ListNames; names != nil && !r.targets.find.Kinds[target.Arrays] {
+		return usage("--list: batches have no .%s.npy; an array of this name needs --targets arrays", names[0])
 	}
 	r.tree.OnlyLocal = f.Changed("rank")
 	r.settings = r.described(f)

@@ -271,7 +271,7 @@ func treeFlags(f *flagSet, o *fusefs.Options) {
 	f.group = aboutTree
 	o.UID, o.GID = uint32(os.Getuid()), uint32(os.Getgid())
 	f.add("epochs", "100", "list `N` epochs; later ones, up to a million, open by name", number(&o.Epochs, 1, maxEpochs))
-	f.derived("list", "the tensor form of --layout, labels.npy, json, those of --targets", "directories list each batch as `FORM,...`; the other forms open by name", forms(&o.List))
+	f.derived("list", "the tensor form of --layout, labels.npy, json, those of --targets", "directories list each batch as `FORM,...`; the other forms open by name", forms(&o.List, &o.ListNames))
 	f.toggle(&o.AllowOther, "allow-other", false, "let other users read; the kernel checks permissions").everyday()
 	f.derived("uid", "yours", "the files belong to user `UID`",
 		number(&o.UID, 0, math.MaxUint32-1)).value = field(&o.UID)
@@ -281,24 +281,35 @@ func treeFlags(f *flagSet, o *fusefs.Options) {
 	f.add("dir-mode", "0555", "permissions of the directories, `OCTAL`", mode(&o.DirMode))
 }
 
-// forms accepts a list of a batch's forms and drops duplicates.
-func forms(to *[]layout.Form) parser {
+// forms accepts a list of a batch's forms and drops duplicates. Those of arrays have numbers by
+// their names, in the order in which they come.
+func forms(to *[]layout.Form, arrays *layout.Names) parser {
 	var words []string
 	for _, f := range layout.Forms() {
 		words = append(words, f.Ext())
 	}
-	return value(to, "a list of "+english.WordSeries(words, "or"), func(text string) (list []layout.Form, ok bool) {
+	rule := "a list of " + english.WordSeries(words, "or")
+	return func(text string) string {
+		var list []layout.Form
+		var names layout.Names
 		for ext := range strings.SplitSeq(text, ",") {
-			form, ok := layout.ParseForm(strings.TrimPrefix(strings.TrimSpace(ext), "."))
+			ext = strings.TrimPrefix(strings.TrimSpace(ext), ".")
+			form, ok := names.Parse(ext)
 			if !ok {
-				return nil, false
+				name, _ := strings.CutSuffix(ext, ".npy")
+				name, _ = strings.CutSuffix(name, ".offsets")
+				names = append(names, name)
+				if form, ok = names.Parse(ext); !ok || names.Check() != nil {
+					return rule
+				}
 			}
 			if !slices.Contains(list, form) {
 				list = append(list, form)
 			}
 		}
-		return list, true
-	})
+		*to, *arrays = list, names
+		return ""
+	}
 }
 
 // quiet is for commands whose own output says everything.

@@ -23,13 +23,14 @@ import (
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // annotationFlags say what is annotated, on which depends which images are samples.
 func annotationFlags(f *flagSet, o *annotation.Options, source *dataset.Options) {
 	f.group = aboutTargets
-	f.derived("targets", "none", "`KIND,...` of what images have besides labels: masks, boxes, keypoints, text; images without an annotation file or entry are left out",
-		value(&o.Kinds, "a list of masks, boxes, keypoints and text", annotation.ParseKinds)).everyday()
+	f.derived("targets", "none", "`KIND,...` of what images have besides labels: masks, boxes, keypoints, text, arrays; images without an annotation file or entry are left out",
+		value(&o.Kinds, "a list of masks, boxes, keypoints, text and arrays", annotation.ParseKinds)).everyday()
 	f.derived("annotations", "where the layout of DATASET has them", "take annotations from `FILE,...`: a .json file of COCO, a folder with a file for each image, "+
 		"those files as a pattern such as 'masks/*_mask.png', or a .txt file that lists the samples",
 		value(&o.Files, "a list of files", func(text string) ([]string, bool) {
@@ -41,7 +42,7 @@ func annotationFlags(f *flagSet, o *annotation.Options, source *dataset.Options)
 		o.IgnoreMetadata, o.Workers = source.IgnoreMetadata, source.Workers
 		for _, one := range f.flags {
 			name := one.Names()[0]
-			needs := "masks, boxes, keypoints or text"
+			needs := "masks, boxes, keypoints, text or arrays"
 			switch {
 			case group(one) != aboutTargets || name == "targets" || !f.Changed(name):
 				continue
@@ -105,14 +106,17 @@ type annotated struct {
 	*annotation.Found
 	said   *target.Builder
 	images *dataset.Dataset
-	masks  *dataset.Dataset // nil: they are in no files
-	left   int              // images that have no annotations
+	masks  *dataset.Dataset   // nil: they are in no files
+	arrays []*dataset.Dataset // by column
+	left   int                // images that have no annotations
 }
 
 func (a *annotated) close() error {
 	var err error
-	if a.masks != nil {
-		err = a.masks.Close()
+	for _, ds := range append(a.arrays, a.masks) {
+		if ds != nil {
+			err = errors.Join(err, ds.Close())
+		}
 	}
 	if a.images != nil {
 		err = errors.Join(err, a.images.Close())
@@ -169,6 +173,11 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 	found := a.Found
 	if found.Masks != nil {
 		if a.masks, err = openMasks(ctx, c, o, found.Masks); err != nil {
+			return a, err
+		}
+	}
+	if found.Arrays != nil {
+		if a.arrays, err = openArrays(ctx, c, o, found.Arrays); err != nil {
 			return a, err
 		}
 	}
@@ -261,16 +270,24 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 		_ = a.close()
 		return nil, nil, err
 	}
+	r.engine.Arrays, err = a.arrayOptions(ctx, table)
+	if err != nil {
+		_ = a.close()
+		return nil, nil, err
+	}
 	if t.find.Kinds[target.Masks] {
 		r.engine.Masks = t.maskOptions(&a, table)
 	}
 	r.engine.Condemned = catalog.Condemned(a.images, table)
+	for _, o := range r.engine.Arrays {
+		o.Condemn(r.engine.Condemned)
+	}
 	if k := t.find.Kinds; k[target.Boxes] || k[target.Keypoints] || k[target.Text] {
 		r.engine.Targets = &catalog.TargetOptions{
 			Table: table, Rules: t.rules, Boxes: k[target.Boxes], Keypoints: k[target.Keypoints], Text: k[target.Text], Classes: a.Classes,
 		}
 	}
-	r.annotated = a.summary(table)
+	r.annotated = a.summary(table, r.engine.Arrays)
 	return a.images, a.close, nil
 }
 
@@ -297,6 +314,59 @@ func openMasks(ctx context.Context, c *console, o dataset.Options, m *annotation
 	return openBeside(ctx, c, o, m.Path, "masks")
 }
 
+// openArrays opens the datasets of the arrays in the columns of a manifest, each of which has an
+// index of its own. The options are those of the images.
+func openArrays(ctx context.Context, c *console, o dataset.Options, arrays *annotation.Arrays) (list []*dataset.Dataset, err error) {
+	if err := layout.Names(arrays.Columns).Check(); err != nil {
+		return nil, fmt.Errorf("%s: columns of arrays: %w", arrays.Path, err)
+	}
+	o.Only, o.Field, o.Prober, o.IgnoreMetadata = nil, "", sample.ProbeArray, false
+	for _, o.PathColumn = range arrays.Columns {
+		ds, err := openBeside(ctx, c, o, arrays.Path, "arrays")
+		if err != nil {
+			return list, err
+		}
+		list = append(list, ds)
+	}
+	return list, nil
+}
+
+// arrayOptions are those of the arrays of a dataset's images. One that is missing is a bad
+// annotation.
+func (a *annotated) arrayOptions(ctx context.Context, table *target.Table) (list []*catalog.ArrayOptions, err error) {
+	for column, ds := range a.arrays {
+		o := &catalog.ArrayOptions{Name: a.Arrays.Columns[column], Dataset: ds}
+		o.Rows = a.rowsIn(ds, "array "+o.Name, func(i int) string { return table.Array(i, column) })
+		if o.Like, err = sample.ArrayLike(ctx, ds, o.Rows); err != nil {
+			return nil, fmt.Errorf("%s: no array in the column %q tells what they are: %w", a.Arrays.Path, o.Name, err)
+		}
+		list = append(list, o)
+	}
+	for _, o := range list {
+		o.Said = table.Digest() // now that all that is bad is known
+	}
+	return list, nil
+}
+
+// rowsIn finds the files that belong to images, by their paths, in the dataset of such files; -1: an
+// image has none.
+func (a *annotated) rowsIn(files *dataset.Dataset, what string, path func(i int) string) []int32 {
+	numbers, rows := map[string]int32{}, make([]int32, a.images.Len())
+	for i := 0; files != nil && i < files.Len(); i++ {
+		numbers[files.Path(i)] = int32(i)
+	}
+	for i := range rows {
+		row, known := numbers[path(i)]
+		if rows[i] = row; !known {
+			rows[i] = -1
+		}
+		if path(i) != "" && !known {
+			a.said.Bad(a.said.Image(a.name(i), 0, 0, false), fmt.Sprintf("%s: the %s of %s is missing", path(i), what, a.images.Path(i)))
+		}
+	}
+	return rows
+}
+
 // openBeside opens a dataset of what belongs to images. Its index is in a folder beside theirs.
 func openBeside(
 	ctx context.Context, c *console, o dataset.Options, path, folder string,
@@ -317,7 +387,7 @@ func openBeside(
 // annotation.
 func (t *targetRequest) maskOptions(a *annotated, table *target.Table) *catalog.MaskOptions {
 	ds, masks, found := a.images, a.masks, a.Found
-	o := &catalog.MaskOptions{Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: make([]int32, ds.Len()), Classes: len(found.MaskClasses), Names: found.MaskClasses}
+	o := &catalog.MaskOptions{Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: a.rowsIn(masks, "mask", table.Mask), Classes: len(found.MaskClasses), Names: found.MaskClasses}
 	if o.Panoptic = found.Masks != nil && found.Masks.Panoptic; o.Panoptic {
 		o.Ignore = -1
 	}
@@ -326,20 +396,6 @@ func (t *targetRequest) maskOptions(a *annotated, table *target.Table) *catalog.
 	}
 	for _, class := range found.Values {
 		o.Classes = max(o.Classes, int(class)+1)
-	}
-	rows := map[string]int32{}
-	for i := 0; masks != nil && i < masks.Len(); i++ {
-		rows[masks.Path(i)] = int32(i)
-	}
-	for i := range o.Rows {
-		path := table.Mask(i)
-		row, known := rows[path]
-		if o.Rows[i] = row; !known {
-			o.Rows[i] = -1
-		}
-		if path != "" && !known {
-			a.said.Bad(a.said.Image(a.name(i), 0, 0, false), fmt.Sprintf("%s: the mask of %s is missing", found.Masks.Path+"/"+path, ds.Path(i)))
-		}
 	}
 	o.Size = func(id int64) (height, width int) {
 		if height, width, _ = table.Size(int(id)); height == 0 || width == 0 {
@@ -365,10 +421,14 @@ func (t *targetRequest) maskOptions(a *annotated, table *target.Table) *catalog.
 
 // verify decodes all masks of a dataset, whose images were, and adds what is wrong with them, and
 // with other annotations, to what is known.
-func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o sample.Options) (v sample.Verdict, masks int, err error) {
+func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o sample.Options) (v verifyResult, err error) {
 	table, err := a.table()
 	if err != nil {
-		return v, 0, err
+		return v, err
+	}
+	arrays, err := a.arrayOptions(ctx, table)
+	if err != nil {
+		return v, err
 	}
 	var m *catalog.MaskOptions
 	if t.find.Kinds[target.Masks] {
@@ -400,29 +460,43 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 			bad[int64(i)] = err.Error()
 		}
 	}
-	if v, err = c.verify(ctx, a.images, dataset.Share{}, o); err != nil {
-		return v, 0, err
+	for _, array := range arrays {
+		array.Condemn(bad)
+	}
+	if v.Verdict, err = c.verify(ctx, a.images, dataset.Share{}, o); err != nil {
+		return v, err
 	}
 	for _, id := range slices.Sorted(maps.Keys(bad)) {
 		v.Bad = append(v.Bad, dataset.NewBadFile(a.images.Path(int(id)), int(id), bad[id]))
 	}
-	if a.masks == nil {
-		return v, 0, nil
+	also := func(ds *dataset.Dataset, what string, verify func(context.Context, *dataset.Dataset, sample.Options) (sample.Verdict, error)) (samples int, err error) {
+		bar := c.progress("verifying", what)
+		defer bar.close()
+		o.Progress = bar.report
+		of, err := verify(ctx, ds, o)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w while verifying %s", errInterrupted, what)
+		}
+		v.Bad, v.Unread = append(v.Bad, of.Bad...), append(v.Unread, of.Unread...)
+		v.NoMemory = v.NoMemory || of.NoMemory
+		return of.Samples, err
 	}
-	bar := c.progress("verifying", "masks")
-	defer bar.close()
-	o.Progress = bar.report
-	of, err := sample.VerifyMasks(ctx, a.masks, o)
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w while verifying masks", errInterrupted)
+	if a.masks != nil {
+		if v.Masks, err = also(a.masks, "masks", sample.VerifyMasks); err != nil {
+			return v, err
+		}
 	}
-	v.Bad, v.Unread = append(v.Bad, of.Bad...), append(v.Unread, of.Unread...)
-	v.NoMemory = v.NoMemory || of.NoMemory
-	return v, of.Samples, err
+	for _, ds := range a.arrays {
+		n, err := also(ds, "arrays", sample.VerifyArrays)
+		if v.Arrays += n; err != nil {
+			return v, err
+		}
+	}
+	return v, nil
 }
 
 // summary says in words what is annotated of a dataset, and of what it is not.
-func (a *annotated) summary(table *target.Table) string {
+func (a *annotated) summary(table *target.Table, arrays []*catalog.ArrayOptions) string {
 	found, ds := a.Found, a.images
 	var sources []string
 	for _, file := range found.Sources {
@@ -437,6 +511,9 @@ func (a *annotated) summary(table *target.Table) string {
 	}
 	if n := len(found.MaskClasses); n > 0 {
 		text += fmt.Sprintf(", masks of %s", count(n, "class"))
+	}
+	for i, o := range arrays {
+		text += []string{"; arrays: ", ", "}[min(i, 1)] + o.String()
 	}
 	if a.left > 0 {
 		text += fmt.Sprintf("; %s without annotations left out", count(a.left, "image"))

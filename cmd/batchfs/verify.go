@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -43,10 +44,10 @@ func verifyCommand(c *console) *cli.Command {
 				return c.partsHint(err, f, args)
 			}
 			defer a.close()
-			v := verifyResult{storage: cmp.Or(a.images.Root, a.images.Name)}
+			var v verifyResult
 			switch {
 			case targets.find.Kinds != (annotation.Kinds{}):
-				v.Verdict, v.Masks, err = targets.verify(ctx, c, &a, o)
+				v, err = targets.verify(ctx, c, &a, o)
 			case merge:
 				v.Verdict, err = sample.JoinVerdicts(a.images)
 			default:
@@ -55,6 +56,7 @@ func verifyCommand(c *console) *cli.Command {
 			if err = advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"}); err != nil {
 				return c.partsHint(err, f, args)
 			}
+			v.storage = cmp.Or(a.images.Root, a.images.Name)
 			return c.show(v)
 		}
 	})
@@ -80,6 +82,7 @@ func (c *console) verify(ctx context.Context, ds *dataset.Dataset, part dataset.
 type verifyResult struct {
 	sample.Verdict
 	Masks   int    `json:"masks,omitempty"` // files of such
+	Arrays  int    `json:"arrays,omitempty"`
 	storage string // of the dataset
 }
 
@@ -89,11 +92,14 @@ func (v verifyResult) print(out io.Writer) {
 	if n := len(v.Unread); n > 0 {
 		unread = fmt.Sprintf(", %d not read", n)
 	}
-	masks := ""
+	files := []string{count(v.Samples, "image")}
 	if v.Masks > 0 {
-		masks = " and " + count(v.Masks, "mask")
+		files = append(files, count(v.Masks, "mask"))
 	}
-	fmt.Fprintf(out, "%s%s, %d bad%s%s\n", count(v.Samples, "image"), masks, len(v.Bad), unread, unended(v.Unended))
+	if v.Arrays > 0 {
+		files = append(files, count(v.Arrays, "array"))
+	}
+	fmt.Fprintf(out, "%s, %d bad%s%s\n", english.WordSeries(files, "and"), len(v.Bad), unread, unended(v.Unended))
 }
 
 // verdict is the error that ends the command if not all files are good.

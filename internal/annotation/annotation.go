@@ -88,6 +88,7 @@ type Sink interface {
 	Has(name string) bool
 	Object(image int, o target.Object)
 	Mask(image int, path string)
+	Array(image, column int, path string)
 	Shape(image int, s target.Shape)
 	Text(image int, object []byte)
 	Bad(image int, reason string)
@@ -102,6 +103,7 @@ type Found struct {
 	Classes     []string // of objects by label; nil: they have no names
 	MaskClasses []string // of masks by value; nil: they have no names
 	Masks       *Masks   // nil: masks are in no files
+	Arrays      *Arrays  // nil: there are none, or they are not wanted
 	// Values are the classes that the values of masks stand for, -1 for none. Values beyond its end
 	// stand for none, too. nil: all are as they are.
 	Values  []int32
@@ -132,6 +134,12 @@ type Masks struct {
 	Column   string // of the manifest that Path is; "": it is none
 	Field    string // of the samples of the archive that Path is; "": it is none. See TakeMasks
 	Panoptic bool   // values are red + 256 green + 65536 blue
+}
+
+// Arrays says where the files of arrays are. Those of each column are a dataset of their own.
+type Arrays struct {
+	Path    string   // a manifest
+	Columns []string // that have paths, by number
 }
 
 // Only reports whether a file is a mask.
@@ -203,6 +211,11 @@ func (f *Found) text(image int, object []byte) {
 func (f *Found) mask(image int, path string) {
 	f.entries[image].holds = true
 	f.to.Mask(image, path)
+}
+
+func (f *Found) array(image, column int, path string) {
+	f.entries[image].holds = true
+	f.to.Array(image, column, path)
 }
 
 // A KindError is the error of a dataset that has no targets of a kind that is wanted.

@@ -3,6 +3,7 @@ package annotation
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +77,10 @@ func (r *recorder) Object(image int, o target.Object) {
 }
 
 func (r *recorder) Mask(image int, path string) { r.images[image].Mask = path }
+
+func (r *recorder) Array(image, column int, path string) {
+	r.images[image].Text = append(r.images[image].Text, fmt.Sprintf("array %d: %s", column, path))
+}
 
 func (r *recorder) Shape(image int, s target.Shape) {
 	for k := range s.Polygons {

@@ -53,6 +53,7 @@ type kept struct {
 	Classes         []string
 	MaskClasses     []string
 	Masks           *Masks
+	Arrays          *Arrays
 	Values          []int32
 	Naming          naming
 	First           string
@@ -220,7 +221,7 @@ func (k *kept) read(text []byte, about asked) error {
 func (k *kept) found(b *target.Builder) *Found {
 	f := &Found{
 		Layout: k.Layout, Images: k.Asked.Images, Sources: k.Sources, Classes: k.Classes,
-		MaskClasses: k.MaskClasses, Masks: k.Masks, Values: k.Values, naming: k.Naming, to: b,
+		MaskClasses: k.MaskClasses, Masks: k.Masks, Arrays: k.Arrays, Values: k.Values, naming: k.Naming, to: b,
 		first: k.First, Objects: k.Objects, Strays: k.Strays, has: k.Has, parts: k.Parts,
 		entries: make([]entry, len(k.Entries)),
 	}
@@ -232,14 +233,13 @@ func (k *kept) found(b *target.Builder) *Found {
 
 // keep keeps what was found, and reports whether it could.
 func (f *Found) keep(file string, about asked, p *places, b *target.Builder, o *Options) bool {
-	// Members of archives are read when these are open, and arrays have no place in the file.
-	later := f.naming == byKey || o.Kinds[target.Arrays]
-	if later || f.parts >= holding || !p.same(nil) {
+	// Members of archives are read when these are open.
+	if f.naming == byKey || f.parts >= holding || !p.same(nil) {
 		return false
 	}
 	k := kept{
 		Asked: about, Marks: p.marks, Layout: f.Layout, Sources: f.Sources, Classes: f.Classes,
-		MaskClasses: f.MaskClasses, Masks: f.Masks, Values: f.Values, Naming: f.naming,
+		MaskClasses: f.MaskClasses, Masks: f.Masks, Arrays: f.Arrays, Values: f.Values, Naming: f.naming,
 		First: f.first, Objects: f.Objects, Strays: f.Strays, Has: f.has, Parts: f.parts,
 		Entries: make([]byte, len(f.entries)),
 	}

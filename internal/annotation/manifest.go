@@ -3,7 +3,10 @@ package annotation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/go-faster/jx"
@@ -12,11 +15,12 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// Columns of a manifest. All others are text.
+// Columns of a manifest. All others are text, or paths of arrays.
 const (
 	maskColumn   = "mask"
 	boxColumn    = "boxes"
 	pointsColumn = "keypoints"
+	arrayExt     = ".npy" // of the values of any other column
 )
 
 // findManifest reads the columns of the manifest that the dataset is, or has.
@@ -28,7 +32,7 @@ func (f *finder) findManifest() (bool, error) {
 	if _, err := f.mark(content, file, ""); err != nil {
 		return false, err
 	}
-	m := &manifest{finder: f, file: file, labels: map[string]int32{}}
+	m := &manifest{finder: f, file: file, labels: map[string]int32{}, arrays: map[string]int{}}
 	if f.Kinds[target.Boxes] || f.Kinds[target.Keypoints] {
 		if err := dataset.ReadManifest(f.ctx, file, m.name); err != nil {
 			return false, err
@@ -44,6 +48,7 @@ type manifest struct {
 	*finder
 	file   string
 	labels map[string]int32 // of classes by name
+	arrays map[string]int   // numbers of columns of arrays by name; -1: it is none
 	json   jsonReader
 	sums   []uint64 // of the values of each image's first row
 }
@@ -97,8 +102,42 @@ func (m *manifest) row(r *dataset.Row) error {
 		m.maskOf(image, mask, bad)
 	}
 	delete(r.Columns, maskColumn)
+	m.arraysOf(image, r, bad)
 	m.fields(image, r, bad)
 	return nil
+}
+
+// arraysOf takes the paths of arrays. A column has some if its first value is one; then it is no
+// text.
+func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
+	for _, name := range slices.Sorted(maps.Keys(r.Columns)) {
+		value, path := given(r, name), ""
+		notPath := json.Unmarshal([]byte(value), &path) != nil || path == ""
+		column, known := m.arrays[name]
+		if !known && value != "" {
+			column = -1
+			isArray := strings.EqualFold(filepath.Ext(path), arrayExt)
+			if m.has[target.Arrays] = m.has[target.Arrays] || isArray; isArray && m.Kinds[target.Arrays] {
+				if m.Arrays == nil {
+					m.Arrays = &Arrays{Path: m.file}
+				}
+				column = len(m.Arrays.Columns)
+				m.Arrays.Columns = append(m.Arrays.Columns, name)
+			}
+			m.arrays[name], known = column, true
+		}
+		if !known || column < 0 {
+			continue
+		}
+		delete(r.Columns, name)
+		switch {
+		case value == "":
+		case notPath:
+			bad(name + " is no path of a " + arrayExt)
+		default:
+			m.array(image, column, dataset.CleanPath(path))
+		}
+	}
 }
 
 // fields takes the boxes, the keypoints and the text of a row.

@@ -23,6 +23,7 @@ type ArrayOptions struct {
 	Dataset *dataset.Dataset
 	Rows    []int32          // by sample: the number of its array in Dataset; -1: it has none
 	Like    layout.NPYHeader // of one of them: all others have its dtype, and its rank
+	Said    string           // a digest of what else was read of annotations
 
 	catalog *Catalog
 	ragged  bool
@@ -31,12 +32,8 @@ type ArrayOptions struct {
 // ErrArray means that an array is not like those of the other samples.
 var ErrArray = fault.New(fault.File, "bad array")
 
-// prepared returns the options for a catalog, which has its dataset and plan already, with what
-// follows from the index: whether the array is ragged.
+// prepared returns the options for a catalog, which has its dataset and plan already.
 func (o *ArrayOptions) prepared(c *Catalog) (*ArrayOptions, error) {
-	own := *o
-	own.catalog = c
-	first := -1
 	for _, row := range o.Rows {
 		if row < 0 {
 			continue
@@ -45,12 +42,50 @@ func (o *ArrayOptions) prepared(c *Catalog) (*ArrayOptions, error) {
 			return nil, fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the shape of arrays depends on it; mount again when the storage answers",
 				ErrUnread, o.Dataset.Path(int(row)), why)
 		}
-		if n, like := own.rowsOf(int(row)); like {
-			own.ragged = own.ragged || first >= 0 && n != first
+	}
+	own := *o
+	own.catalog, own.ragged = c, o.differ()
+	return &own, nil
+}
+
+// differ reports whether arrays have different first dimensions.
+func (o *ArrayOptions) differ() bool {
+	first := -1
+	for _, row := range o.Rows {
+		if row < 0 {
+			continue
+		}
+		if n, like := o.rowsOf(int(row)); like && first >= 0 && n != first {
+			return true
+		} else if like {
 			first = n
 		}
 	}
-	return &own, nil
+	return false
+}
+
+// String is what users read of the array, such as "track int16 [*, 3]".
+func (o *ArrayOptions) String() string {
+	own := *o
+	own.ragged = o.differ()
+	a := own.described()
+	return a.String()
+}
+
+// Condemn adds the samples whose arrays the index knows to be bad, and why.
+func (o *ArrayOptions) Condemn(bad map[int64]string) {
+	for id, row := range o.Rows {
+		if row < 0 || bad[int64(id)] != "" {
+			continue
+		}
+		why := o.Dataset.Problem(int(row))
+		if _, like := o.rowsOf(int(row)); why == "" && !like {
+			why = "its dtype or its shape is not that of the others, " + o.String()
+		}
+		if why != "" {
+			bad[int64(id)] = o.Dataset.Path(int(row)) + ": " + why
+		}
+	}
 }
 
 // rowsOf is the first dimension of an array, by the index; false: it is not like the others.
@@ -138,7 +173,7 @@ func (o *ArrayOptions) settings() map[string]any {
 	sum, a := sha256.New(), o.described()
 	_ = binary.Write(sum, binary.LittleEndian, o.Rows) // a hash takes everything
 	return map[string]any{
-		"name": o.Name, "dtype": a.Type.String(), "shape": append([]int{}, a.Shape...), "ragged": a.Ragged,
+		"said": o.Said, "name": o.Name, "dtype": a.Type.String(), "shape": append([]int{}, a.Shape...), "ragged": a.Ragged,
 		"digest": o.Dataset.Digest, "sha256": hex.EncodeToString(sum.Sum(nil)),
 	}
 }
@@ -161,6 +196,16 @@ func (o *Options) arraysOf(k *Key) *[]layout.Array {
 		list[i].Offsets = a.offsets(slots)
 	}
 	return &list
+}
+
+// ArrayOffsets is the file of a batch that says where the rows of each slot begin in an array, as
+// the plan has them. An error is as of TargetOptions.RowsOf.
+func (c *Catalog) ArrayOffsets(k Key, f layout.Form) ([]byte, error) {
+	slots, _ := c.Slots(k)
+	if err := c.refused(slots); err != nil {
+		return nil, err
+	}
+	return layout.AppendRows(nil, f, c.Options.SpecIn(c.Spec(k), k, f), nil), nil
 }
 
 // Names are those of the arrays, with which all forms of a mount have extensions.

@@ -433,7 +433,7 @@ func checkOrder(ds *dataset.Dataset, costs *shard.Costs) error {
 // ShapeKnown refuses a batch whose shape in a form depends on an unread sample.
 func (c *Catalog) ShapeKnown(slots []shard.Slot, f layout.Form) error {
 	t := c.Options.Extent()
-	if c.Options.Transform.Height > 0 && !(t.Boxes && (f == layout.SafeTensors || f.IsTarget() && !f.Large())) {
+	if f.IsArray() || c.Options.Transform.Height > 0 && !(t.Boxes && (f == layout.SafeTensors || f.IsTarget() && !f.Large())) {
 		return nil
 	}
 	for _, s := range slots {

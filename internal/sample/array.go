@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -54,8 +56,38 @@ func ArrayRows(arrays *dataset.Dataset, row int, h layout.NPYHeader) (n int, lik
 	return height - 1, true
 }
 
-// ReadArrayHeader reads the header of an array.
-func ReadArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h layout.NPYHeader, err error) {
+// ArrayLike reads the header of the first of some arrays, by row, that the index knows; -1 is none.
+// If that can no longer be read, it takes another one of which the index says the same.
+func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h layout.NPYHeader, err error) {
+	const most = 16 // files that are tried
+	first, tried := 0, 0
+	for _, row := range rows {
+		if row < 0 {
+			continue
+		}
+		i := int(row)
+		if why := cmp.Or(arrays.Problem(i), arrays.Unread(i)); why != "" {
+			err = cmp.Or(err, fmt.Errorf("%s: %s", arrays.Path(i), why))
+			continue
+		}
+		_, width := arrays.Size(i, true)
+		if first == 0 {
+			first = width
+		}
+		if width != first {
+			continue
+		}
+		if h, err = readArrayHeader(ctx, arrays, i); err == nil && likeness(h) != width {
+			err = fmt.Errorf("%s: %w", arrays.Path(i), dataset.ErrChanged)
+		}
+		if tried++; err == nil || tried == most || fault.Of(err) != fault.File {
+			return h, err
+		}
+	}
+	return h, err
+}
+
+func readArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h layout.NPYHeader, err error) {
 	var memory []byte // as large as the file, though little of it may be used
 	defer func() {
 		if memory != nil {
@@ -72,4 +104,19 @@ func ReadArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h l
 		return h, err
 	}
 	return layout.ReadNPYHeader(file, int64(len(file)))
+}
+
+// VerifyArrays is [Verify] for arrays, but for those that the index knows to be bad, as their samples
+// are.
+func VerifyArrays(ctx context.Context, arrays *dataset.Dataset, o Options) (Verdict, error) {
+	return verify(ctx, arrays, dataset.Share{}, o, func(ctx context.Context, r *Reader, i int) error {
+		if r.ds.Problem(i) != "" {
+			return nil
+		}
+		data, err := r.Fetch(ctx, i)
+		if err == nil {
+			_, err = ProbeArray(data, nil, int64(len(data)))
+		}
+		return err
+	})
 }

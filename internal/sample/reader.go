@@ -155,6 +155,9 @@ func (r *Reader) estimate(i int) (n int64, err error) {
 	if h == 0 {
 		return r.memory.size, nil
 	}
+	if r.ds.Format(i) == arrayFormat {
+		h = 0 // there are no pixels
+	}
 	id := r.ds.Stat(i)
 	if !id.Known() { // it came from a manifest
 		id, err = r.ds.Check(i)

@@ -26,6 +26,7 @@ type Builder struct {
 	ends      []uint32 // of each object's keypoints; nil: none has any
 	most      int      // keypoints of an object
 	shapes    []shape
+	arrays    [][]string // paths by column and image; what is missing has none
 }
 
 type image struct {
@@ -161,6 +162,24 @@ func (b *Builder) object(i int) (o Object) {
 
 // Mask says where the mask of an image is, in the dataset of masks.
 func (b *Builder) Mask(image int, path string) { b.images[image].mask = path }
+
+// Array says where an array of an image is, in the dataset of a column.
+func (b *Builder) Array(image, column int, path string) {
+	for len(b.arrays) <= column {
+		b.arrays = append(b.arrays, nil)
+	}
+	for len(b.arrays[column]) <= image {
+		b.arrays[column] = append(b.arrays[column], "")
+	}
+	b.arrays[column][image] = path
+}
+
+func (b *Builder) array(image, column int) string {
+	if column >= len(b.arrays) || image >= len(b.arrays[column]) {
+		return ""
+	}
+	return b.arrays[column][image]
+}
 
 // Shape adds a part of the mask of an image, which has no file. The Builder keeps none of its
 // memory.

@@ -56,6 +56,7 @@ type keptCounts struct {
 	ShapeBytes int64
 	Images     int
 	ImageBytes int64
+	Arrays     int `json:",omitempty"` // columns of
 }
 
 // Save keeps what the Builder was told in a file, which replaces the one at a path, with what the
@@ -69,7 +70,7 @@ func (b *Builder) Save(path string, about json.RawMessage) error {
 	images := b.encodeImages(first, order)
 	n := keptCounts{
 		About: about, Objects: b.objects, HasEnds: b.ends != nil, Keypoints: len(b.keypoints),
-		Visible: len(b.visible), Shapes: len(b.shapes), Images: len(b.images), ImageBytes: int64(len(images)),
+		Visible: len(b.visible), Shapes: len(b.shapes), Images: len(b.images), ImageBytes: int64(len(images)), Arrays: len(b.arrays),
 	}
 	for _, s := range b.shapes {
 		n.ShapeBytes += int64(s.size)
@@ -177,6 +178,9 @@ func (b *Builder) encodeImages(first, order []uint32) (out []byte) {
 		for _, s := range []string{m.path, m.mask, string(m.text), m.bad, string(m.sum)} {
 			text(s)
 		}
+		for column := range b.arrays {
+			text(b.array(i, column))
+		}
 	}
 	return out
 }
@@ -242,7 +246,7 @@ func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 	shapes, drawn := section(int64(n.Shapes), 8), section(n.ShapeBytes, 1)
 	images := section(n.ImageBytes, 1)
 	to := opening{b}
-	good = good && len(rest) == 0 && to.openImages(images, n.Images) && to.openObjects(objects)
+	good = good && len(rest) == 0 && to.openImages(images, n.Images, n.Arrays) && to.openObjects(objects)
 	good = good && to.openPoints(ends, points) && to.openVisible(seen) && to.openShapes(shapes, drawn)
 	if !good {
 		return nil, ErrKept
@@ -358,8 +362,8 @@ func isShape(data []byte) bool {
 	return int64(len(data)) == 4*int64(polygons)+total
 }
 
-func (b opening) openImages(data []byte, n int) bool {
-	if n < 0 || n > len(data) {
+func (b opening) openImages(data []byte, n, arrays int) bool {
+	if n < 0 || n > len(data) || arrays < 0 {
 		return false
 	}
 	good := true
@@ -390,6 +394,11 @@ func (b opening) openImages(data []byte, n int) bool {
 			m.text = nil
 		}
 		m.bad, m.sum = string(text()), text()
+		for column := 0; column < arrays && good; column++ {
+			if path := text(); len(path) > 0 {
+				b.Array(i, column, string(path))
+			}
+		}
 		_, twice := b.byPath[m.path]
 		if twice || !good || m.height < 0 || m.width < 0 || len(m.text) > maxText {
 			return false

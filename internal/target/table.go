@@ -52,6 +52,14 @@ func (t *Table) Mask(row int) string {
 	return ""
 }
 
+// Array is the path of a row's array in the dataset of a column; "": it has none.
+func (t *Table) Array(row, column int) string {
+	if i := t.image[row]; i >= 0 {
+		return t.b.array(int(i), column)
+	}
+	return ""
+}
+
 // Text is a row's JSON object; nil: it has none.
 func (t *Table) Text(row int) []byte {
 	if m := t.of(row); m != nil {
@@ -151,6 +159,12 @@ func (t *Table) MemoryBytes() int64 {
 	for i := range b.images {
 		m := &b.images[i]
 		n += 184 + int64(len(m.path)+len(m.mask)+len(m.text)+len(m.bad)+len(m.sum))
+	}
+	for _, column := range b.arrays {
+		n += 16 * int64(len(column))
+		for _, path := range column {
+			n += int64(len(path))
+		}
 	}
 	return n
 }
