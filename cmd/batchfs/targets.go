@@ -322,7 +322,7 @@ func openArrays(ctx context.Context, c *console, o dataset.Options, arrays *anno
 	}
 	o.Only, o.Field, o.Prober, o.IgnoreMetadata = nil, "", sample.ProbeArray, false
 	for _, o.PathColumn = range arrays.Columns {
-		ds, err := openBeside(ctx, c, o, arrays.Path, "arrays")
+		ds, err := openBeside(ctx, c, o, arrays.Path, "array-"+o.PathColumn)
 		if err != nil {
 			return list, err
 		}

@@ -57,7 +57,8 @@ func ArrayRows(arrays *dataset.Dataset, row int, h layout.NPYHeader) (n int, lik
 }
 
 // ArrayLike reads the header of the first of some arrays, by row, that the index knows; -1 is none.
-// If that can no longer be read, it takes another one of which the index says the same.
+// If that can no longer be read, it takes another one of which the index says the same. An error may
+// be about any of them.
 func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h layout.NPYHeader, err error) {
 	const most = 16 // files that are tried
 	first, tried := 0, 0
@@ -84,7 +85,7 @@ func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h la
 			return h, err
 		}
 	}
-	return h, err
+	return h, cmp.Or(err, errors.New("no image has one"))
 }
 
 func readArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h layout.NPYHeader, err error) {
