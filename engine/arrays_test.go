@@ -85,7 +85,7 @@ func withArrays(t testing.TB, o *Options, n int) (root string) {
 			}
 			a.Rows[id] = int32(row)
 		}
-		if a.Like, err = sample.ReadArrayHeader(t.Context(), ds, 0); err != nil {
+		if a.Like, err = sample.ArrayLike(t.Context(), ds, a.Rows); err != nil {
 			t.Fatal(err)
 		}
 		a.Dataset, o.Arrays = ds, append(o.Arrays, a)
@@ -137,10 +137,14 @@ func TestArrays(t *testing.T) {
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
 		for _, masked := range []bool{false, true} {
 			t.Run(fmt.Sprint(policy, masked), func(t *testing.T) {
+				mode, height, width := resample.RandomResizedCrop, 7, 8
+				if masked {
+					mode, height, width = resample.None, 0, 0
+				}
 				dir, masks := maskDirs(t, n)
 				change := func(o *Options) {
 					o.Shuffle, o.Seed, o.PadMultiple, o.OnError = true, 5, 4, policy
-					o.Transform = resample.Options{Mode: resample.RandomResizedCrop, Flip: 0.5, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Height: 7, Width: 8}
+					o.Transform = resample.Options{Mode: mode, Flip: 0.5, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Height: height, Width: width}
 					withArrays(t, o, n)
 					if policy != Fail {
 						o.Condemned = map[int64]string{7: "its boxes are bad"}

@@ -277,5 +277,5 @@ func (d *device) failed(c *batch, err error) {
 	}
 	d.isLost = lost
 	all.opts.warnMachine(c.key, err)
-	all.bad.reportBatch(all.catalog.FileName(c.key, c.form), err)
+	all.bad.reportBatch(all.catalog.Options.FileName(c.key, c.form), err)
 }

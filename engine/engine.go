@@ -115,7 +115,7 @@ func (e *Engine) reading() (names []string) {
 		names = append(names, k.String())
 	}
 	for _, c := range e.device.asking {
-		names = append(names, e.catalog.FileName(c.key, c.form))
+		names = append(names, e.catalog.Options.FileName(c.key, c.form))
 	}
 	return names
 }
@@ -241,10 +241,10 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, error) {
 	has := e.catalog.Options.Extent()
 	if !e.catalog.Exists(k) || !form.Large() || !has.Has(form) {
-		return nil, fmt.Errorf("%w: %s", ErrNotExist, e.catalog.FileName(k, form))
+		return nil, fmt.Errorf("%w: %s", ErrNotExist, e.catalog.Options.FileName(k, form))
 	}
 	if form == layout.CUDA && !e.HasGPU() {
-		return nil, fmt.Errorf("%w: %s without a GPU", ErrNotExist, e.catalog.FileName(k, form))
+		return nil, fmt.Errorf("%w: %s without a GPU", ErrNotExist, e.catalog.Options.FileName(k, form))
 	}
 	k.Part = e.catalog.Options.PartOf(form)
 	b, err := e.readers.hold(ctx, k, form)

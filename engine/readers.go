@@ -60,7 +60,7 @@ func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*ba
 	if err != nil || isReady {
 		return c, err
 	}
-	return c, r.await(ctx, c, r.catalog.FileName(b.key, form))
+	return c, r.await(ctx, c, r.catalog.Options.FileName(b.key, form))
 }
 
 // await waits until a batch that the caller has joined is complete, and lets go of it if it

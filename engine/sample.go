@@ -130,7 +130,7 @@ func (l *load) replace(cause error) error {
 			return all.catalog.Unread(id, why)
 		}
 		h, wd := all.catalog.SizeOf(id)
-		fits := h > 0 && all.catalog.Fits(b.spec, h, wd)
+		fits := h > 0 && all.catalog.Fits(b.images, h, wd)
 		if looked++; fits || looked%1024 == 0 {
 			if err := l.item.stillWanted(); err != nil {
 				return err
@@ -212,8 +212,8 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 		l.entries.Find(id, p.seen, p.data)
 	}
 	head, h, width, err := l.loader.Judge(id, p.data)
-	if err == nil && !all.catalog.Fits(b.spec, h, width) {
-		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
+	if err == nil && !all.catalog.Fits(b.images, h, width) {
+		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.images.H, b.images.W)
 	}
 	if err == nil {
 		err = sameOrientation(all.catalog, id, head)

@@ -88,8 +88,8 @@ func (k Key) String() string {
 }
 
 // FileName is the path of a batch in a form below the mountpoint.
-func (c *Catalog) FileName(k Key, f layout.Form) string {
-	return k.String() + "." + c.Options.Names().Ext(f)
+func (o *Options) FileName(k Key, f layout.Form) string {
+	return k.String() + "." + o.Names().Ext(f)
 }
 
 // A Catalog says which batches exist, which samples they hold, and how large they are. All
