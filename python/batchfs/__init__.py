@@ -44,8 +44,8 @@ class Batch(typing.NamedTuple):
 
 @functools.cache
 def _with_targets(fields: tuple[str, ...]) -> typing.Any:
-    """The type of the batches of a mount with targets: a Batch with more fields."""
-    kind = collections.namedtuple("Batch", Batch._fields + fields, module=__name__)  # type: ignore[misc]
+    """The type of the batches of a mount with targets: a Batch with more fields. One whose name Python cannot have, or has already, is called _ and its place."""
+    kind = collections.namedtuple("Batch", Batch._fields + fields, rename=True, module=__name__)  # type: ignore[misc]
     kind.__reduce__ = lambda self: (_remade, (fields, tuple(self)))  # type: ignore[method-assign]
     return kind
 
@@ -200,6 +200,7 @@ class Batches:
     batches[i] is batch i of the epoch that the next loop will read, and batches[epoch, i] any batch at all.
     A mount with --targets has more fields, named like its files: masks [N,H,W], boxes [M,4], boxes_labels, boxes_ids, boxes_flags [M], boxes_offsets [N+1]
     (the boxes of slot i are boxes[boxes_offsets[i]:boxes_offsets[i + 1]]), keypoints [M,P,3], text (a list of N dicts); with --max-boxes K [N,K,...] and boxes_count [N].
+    An array is a field of the name of its column [N,...], or where samples have different numbers of rows [M,...], with NAME_offsets [N+1].
     transform(batch) makes what both return, for example batchfs.to_torch.
     With style="map", a DataLoader takes it as a map: DataLoader(batches, batch_size=None, sampler=batches.keys, num_workers=2)."""
 
@@ -223,7 +224,7 @@ class Batches:
             raise self._unmounted(e) from None
         settings = dataset["settings"]
         self.fingerprint, self._shards = dataset["fingerprint"], settings["shards"]
-        self._targets = {form: form.rsplit(".", 1)[0].replace(".", "_") for form in dataset.get("targets", []) if not form.endswith(".png")}
+        self._targets = {form: re.sub(r"\W", "_", form.rsplit(".", 1)[0]) for form in dataset.get("targets", []) if not form.endswith(".png")}
         self.shard, world = rank() if shard is None else (shard, self._shards)
         if world != self._shards:
             raise ValueError(f"a mount of {self._shards} shards is read by {world} process{'es' * (world > 1)}: mount with --{'world-size' if 'partition' in settings else 'shards'} {world}, or say which shard this process reads")
@@ -293,12 +294,11 @@ class Batches:
         if not isinstance(key, tuple) and self.style == "map":
             raise TypeError("every epoch would be the same: pass sampler=batches.keys to the DataLoader")
         epoch, i = self._place(*(key if isinstance(key, tuple) else (self.epoch, key)))
-        batch = Batch(*(self._load(epoch, i, form) for form in ("npy", "labels.npy", "ids.npy", "valid.npy")))
-        if self._targets:
-            batch = _with_targets(tuple(self._targets.values()))(*batch, *(self._load(epoch, i, form) for form in self._targets))
+        files = {form: self._load(epoch, i, form) for form in ("npy", "labels.npy", "ids.npy", "valid.npy", *self._targets)}
         if not self.padding:
-            valid = int(np.count_nonzero(batch.valid))  # these come first
-            batch = type(batch)(*(a[:_used(batch, field, valid)] for field, a in zip(batch._fields, batch)))
+            valid = int(np.count_nonzero(files["valid.npy"]))  # these come first
+            files = {form: a[:_used(files, form, valid)] for form, a in files.items()}
+        batch = (_with_targets(tuple(self._targets.values())) if self._targets else Batch)(*files.values())
         return self.transform(batch) if self.transform else batch
 
     def prefetch(self, epoch: int, i: int) -> bool:
@@ -329,7 +329,7 @@ class Batches:
                 if form in self._targets:
                     head = os.pread(f.fileno(), 4096, 0)
                     start, dtype, shape = _header(head)
-                    return np.memmap(f, dtype, "c", start, shape) if form == "masks.npy" and np.prod(shape) else np.frombuffer(bytearray(f.readall()), dtype, offset=start).reshape(shape)
+                    return np.memmap(f, dtype, "c", start, shape) if start == 4096 and np.prod(shape) else np.frombuffer(bytearray(f.readall()), dtype, offset=start).reshape(shape)
                 if form != "npy":
                     a = f.readall()
                     return np.frombuffer(bytearray(a), "?" if form == "valid.npy" else "<i8", offset=10 + int.from_bytes(a[8:10], "little"))
@@ -474,12 +474,12 @@ def _header(head: bytes) -> tuple[int, str, tuple[int, ...]]:
     return start, found[1].decode(), tuple(int(n) for n in found[2].split(b",") if n.strip())
 
 
-def _used(batch: typing.Any, field: str, valid: int) -> int:
-    """How much of a field the first slots of a batch have."""
-    if field == "boxes_offsets":
+def _used(files: dict[str, typing.Any], form: str, valid: int) -> int:
+    """How much of a form the first slots of a batch have."""
+    if form.endswith(".offsets.npy"):
         return valid + 1
-    rows = field == "keypoints" or field.startswith("boxes")
-    return int(batch.boxes_offsets[valid]) if rows and hasattr(batch, "boxes_offsets") else valid
+    offsets = files.get(("boxes" if form == "keypoints.npy" else form.split(".")[0]) + ".offsets.npy")
+    return valid if offsets is None else int(offsets[valid])
 
 
 class _Keys:
@@ -500,7 +500,11 @@ def to_torch(batch: Batch) -> Batch:
     import torch
 
     def tensor(a: typing.Any) -> typing.Any:
-        return a if torch.is_tensor(a) or isinstance(a, list) else torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if a.dtype.kind == "V" else torch.from_numpy(a)
+        if torch.is_tensor(a) or isinstance(a, list):
+            return a
+        if a.dtype.kind == "V":
+            return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(a) if hasattr(torch, a.dtype.name) else a  # not all versions have unsigned integers
 
     return type(batch)(*map(tensor, batch))
 
