@@ -45,7 +45,7 @@ type Sample struct {
 type Options struct {
 	// Image and Label name the fields that hold the image and the label: the extensions of a
 	// WebDataset, keys of its JSON, columns, features. "" finds them by their usual names. The
-	// field of a WebDataset need be no image.
+	// field of a WebDataset need be no image. Rows without the image that is named are left out.
 	Image, Label string
 
 	// Block is how many bytes are read at once, at least: 0 means 4 KiB, which suits a local file.
@@ -139,16 +139,21 @@ func Is(name string) bool { return method(name) != nil }
 // returns is checked, and memory is in proportion to the number of samples, not to what the archive
 // claims.
 func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options) (*Contents, error) {
-	scan := method(name)
-	if scan == nil {
+	method := method(name)
+	if method == nil {
 		return nil, fmt.Errorf("%w: its name has no extension of an archive", ErrBad)
 	}
+	return scanWith(ctx, r, size, o, method)
+}
+
+// scanWith has a method scan an archive.
+func scanWith(ctx context.Context, r io.ReaderAt, size int64, o Options, method func(*scanner) error) (*Contents, error) {
 	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), room: o.Room, memory: o.Memory}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
 	s.Ignored, s.Folders, s.Problems = map[string]int{}, map[string]bool{}, map[int]string{}
 	w.readAhead(o.Ahead, o.Unfit)
 	defer w.close()
-	err := scan(s)
+	err := method(s)
 	if err == nil {
 		err = s.check()
 	}

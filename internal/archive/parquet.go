@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +15,7 @@ type table struct {
 	*scanner
 	file               *parquet.File
 	features           map[string]feature // by column
+	chosen             Table
 	image, path, label *parquet.LeafColumn
 	paths              bool // all rows so far have a usable path
 	first              int  // position in Samples of the row group's first row
@@ -24,8 +24,8 @@ type table struct {
 
 // feature is what Hugging Face notes about a column.
 type feature struct {
-	Type  string   `json:"_type"`
-	Names []string `json:"names"`
+	kind    string
+	classes []string // that its values, or values in these, are numbers of
 }
 
 var errRows = errors.New("the numbers of rows contradict each other")
@@ -33,15 +33,34 @@ var errRows = errors.New("the numbers of rows contradict each other")
 // parquet scans a Parquet file.
 func (s *scanner) parquet() error {
 	s.Kind, s.Ordered = "parquet", true
+	t, err := s.table()
+	if err == nil {
+		err = t.groups()
+	}
+	if err == nil && int64(len(t.Samples)) != t.file.NumRows() {
+		err = errRows
+	}
+	if err != nil {
+		return err
+	}
+	t.nameRows(t.paths)
+	if t.Image != "" {
+		t.keep(func(i int) bool { return t.Problems[i] != rowWithout })
+	}
+	return nil
+}
+
+// table opens a Parquet file, and chooses its columns.
+func (s *scanner) table() (*table, error) {
 	tail, err := s.bytes(s.size-8, 8)
 	if err != nil {
-		return errors.New("no Parquet file, or it is cut short")
+		return nil, errors.New("no Parquet file, or it is cut short")
 	}
 	// The library would allocate whatever length the file claims.
 	if length := int64(le32(tail)); string(tail[4:]) == "PARE" {
-		return errors.New("it is encrypted; write it without encryption")
+		return nil, errors.New("it is encrypted; write it without encryption")
 	} else if string(tail[4:]) != "PAR1" || length > s.size-12 {
-		return errors.New("no Parquet file, or it is cut short")
+		return nil, errors.New("no Parquet file, or it is cut short")
 	}
 	t := &table{scanner: s}
 	if err := caught(func() (err error) {
@@ -52,21 +71,31 @@ func (s *scanner) parquet() error {
 		}
 		return err
 	}); err != nil {
-		return err
+		return nil, err
+	}
+	if t.file.NumRows() < 0 {
+		return nil, errRows
 	}
 	if t.file.NumRows() > s.size { // a run of equal rows takes next to nothing
-		return fmt.Errorf("it claims %d rows in %d bytes", t.file.NumRows(), s.size)
+		return nil, fmt.Errorf("it claims %d rows in %d bytes", t.file.NumRows(), s.size)
 	}
+	return t, nil
+}
+
+// groups reads the columns of all rows.
+func (t *table) groups() error {
 	for i := range t.file.Metadata().RowGroups {
-		if err := t.group(&t.file.Metadata().RowGroups[i]); err != nil {
+		g := &t.file.Metadata().RowGroups[i]
+		if err := t.group(g); err != nil {
 			return fmt.Errorf("row group %d: %w", i, err)
 		}
+		t.first += int(g.NumRows)
 	}
-	return t.finish()
+	return nil
 }
 
 func (t *table) group(g *format.RowGroup) error {
-	if t.first = len(t.Samples); g.NumRows < 0 || g.NumRows > t.file.NumRows()-int64(t.first) {
+	if g.NumRows < 0 || g.NumRows > t.file.NumRows()-int64(t.first) {
 		return errRows
 	}
 	for _, c := range []struct {
@@ -91,9 +120,11 @@ func (t *table) group(g *format.RowGroup) error {
 	return nil
 }
 
+const rowWithout = "the row has no image"
+
 func (t *table) addRow(row int, v *value) error {
 	if v == nil {
-		t.addProblem("", "the row has no image")
+		t.addProblem("", rowWithout)
 		return nil
 	}
 	t.add("", v.place())
@@ -134,118 +165,6 @@ func (t *table) setLabel(row int, v *value) error {
 		return fmt.Errorf("row %d: label %d, but there are %d classes", t.first+row, n, len(t.Classes))
 	}
 	return setNumber(sample, n)
-}
-
-func (t *table) finish() error {
-	if int64(len(t.Samples)) != t.file.NumRows() {
-		return errRows
-	}
-	t.nameRows(t.paths)
-	return nil
-}
-
-// features parses what Hugging Face notes about columns, and skips what it does not know.
-func features(text string) map[string]feature {
-	var note struct {
-		Info struct {
-			Features map[string]json.RawMessage `json:"features"`
-		} `json:"info"`
-	}
-	if json.Unmarshal([]byte(text), &note) != nil {
-		return nil
-	}
-	found := map[string]feature{}
-	for name, raw := range note.Info.Features {
-		var f feature
-		if json.Unmarshal(raw, &f) == nil {
-			found[name] = f
-		}
-	}
-	return found
-}
-
-// columns chooses the columns of images, of their names and of labels.
-func (t *table) columns() error {
-	if text, ok := t.file.Lookup("huggingface"); ok {
-		t.features = features(text)
-	}
-	image, err := t.choose("image", t.Image, "Image", usualImages, func(c *parquet.Column) bool {
-		return c.Column("bytes") != nil || c.Leaf() && c.Type().Kind() == parquet.ByteArray && c.Type().LogicalType() == nil
-	})
-	if err != nil {
-		return err
-	}
-	if image == "" {
-		return errors.New("no column holds the bytes of images, or more than one does; name it")
-	}
-	path := []string{image}
-	if t.file.Root().Column(image).Column("bytes") != nil {
-		path = append(path, "bytes")
-	}
-	if t.image, err = t.leaf(path, parquet.ByteArray); err != nil {
-		return err
-	}
-	if t.file.Root().Column(image).Column("path") != nil {
-		if t.path, err = t.leaf([]string{image, "path"}, parquet.ByteArray); err != nil {
-			return err
-		}
-		t.paths = true
-	}
-	label, err := t.choose("label", t.Label, "ClassLabel", usualLabels, (*parquet.Column).Leaf)
-	if err == nil && label == "" {
-		for _, c := range t.file.Root().Columns() {
-			if c.Leaf() && !c.Repeated() && (c.Type().Kind() == parquet.Int32 || c.Type().Kind() == parquet.Int64) {
-				t.Numbers = append(t.Numbers, c.Name())
-			}
-		}
-	}
-	if err != nil || label == "" {
-		return err
-	}
-	t.Classes = t.features[label].Names
-	distinct := slices.Compact(slices.Sorted(slices.Values(t.Classes)))
-	if len(distinct) != len(t.Classes) || slices.Contains(distinct, "") {
-		return fmt.Errorf("the names of the classes of column %q are empty or not distinct", label)
-	}
-	t.label, err = t.leaf([]string{label}, parquet.ByteArray, parquet.Int32, parquet.Int64)
-	return err
-}
-
-// choose finds a column: the one that is asked for, or that Hugging Face calls by that type, or
-// that has a usual name, or that is the only one that fits.
-func (t *table) choose(what, asked, hfType string, usual []string, fits func(*parquet.Column) bool) (string, error) {
-	var typed, fitting []string
-	for _, c := range t.file.Root().Columns() {
-		if t.features[c.Name()].Type == hfType {
-			typed = append(typed, c.Name())
-		}
-		if fits(c) {
-			fitting = append(fitting, c.Name())
-		}
-	}
-	if asked != "" {
-		if !slices.Contains(fitting, asked) {
-			return "", fmt.Errorf("there is no column %q for the %s; the file has %q", asked, what, fitting)
-		}
-		return asked, nil
-	}
-	for _, among := range [][]string{typed, fitting} {
-		for _, name := range usual {
-			if slices.Contains(among, name) {
-				return name, nil
-			}
-		}
-		if len(typed) > 1 {
-			return "", fmt.Errorf("more than one column could be the %s: %s; name one", what, strings.Join(typed, ", "))
-		}
-		if len(typed) == 1 {
-			return typed[0], nil
-		}
-	}
-	if hfType == "Image" && len(fitting) == 1 {
-		return fitting[0], nil
-	}
-	return "", nil
 }
 
 // leaf returns a column of single values of one of the kinds.
