@@ -26,7 +26,7 @@ func located(t testing.TB, p *place) *source {
 func forge(t testing.TB, p *place, path string, change func(*index)) {
 	t.Helper()
 	src := located(t, p)
-	x, err := listDirectory(context.Background(), src)
+	x, err := listDirectory(context.Background(), src, newTree())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,20 +5,16 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/internal/archive"
 )
 
 // readParquet reads a manifest with one row per sample.
 func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error) {
-	// The library catches most, but not all, of what can be wrong in a damaged file.
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged: %v", p)
-		}
-	}()
+	defer caught(&err)
 	file, err := openParquet(f, f.Size())
 	if err != nil {
 		return err
@@ -91,15 +87,7 @@ func holdsImages(r io.ReaderAt, size int64) (images bool) {
 		return false
 	}
 	root := file.Root()
-	return root.Column("path") == nil && root.Column("file_name") == nil && holdsBytes(root)
-}
-
-// holdsBytes says whether some column holds bytes that are not text, such as those of images.
-func holdsBytes(c *parquet.Column) bool {
-	if c.Leaf() {
-		return c.Type().Kind() == parquet.ByteArray && c.Type().LogicalType() == nil
-	}
-	return slices.ContainsFunc(c.Columns(), holdsBytes)
+	return root.Column("path") == nil && root.Column("file_name") == nil && archive.HoldsBytes(root)
 }
 
 // valueText formats a value as CSV would hold it; null, and NaN, which tables of numbers use for

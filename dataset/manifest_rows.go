@@ -1,59 +1,133 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"log/slog"
+	"maps"
 	"math"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
-	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
-// A Row is what a manifest says of an image.
+// Rows are the files that say in columns what samples are: the manifest of a dataset, or the Parquet
+// files that hold its images. Paths in them are as [Dataset.Path] has them.
+type Rows struct {
+	Name string // of the dataset
+	// Version is another one if the files are others, unless they are Unsettled: changed so
+	// recently that another change might not show.
+	Version   string
+	Unsettled bool
+	Packed    bool // images are in the files
+	// Table is, of what is Packed and after Look, what the first file with rows says.
+	Table *archive.Table
+
+	p      *opening
+	files  []object
+	tables []*archive.Table // of files that are Packed
+}
+
+// A Row is what is said of an image.
 type Row struct {
-	Place         string            // in the manifest, such as "line 7"
-	Path          string            // of the image, as [Dataset.Path] has it
+	Place         string            // such as "d/m.csv: line 7"
+	Path          string            // of the image
 	Height, Width int               // 0: not given
 	Columns       map[string]string // that datasets do not use, as JSON; "": not given
+	Bad           string            // the rule that the row breaks; "": none
 }
 
-// ManifestOf returns the path of the manifest that a dataset on this machine is, or has; "" if
-// there is none.
-func ManifestOf(path string, ignoreMetadata bool) (string, error) {
-	info, err := os.Stat(path)
+// FindRows returns the rows of the dataset at a path, nil if it has none. The caller closes them.
+// Of Options, it uses those that say what the dataset is, and Store. What is wrong with a dataset
+// on this machine is left to Open.
+func FindRows(ctx context.Context, path string, o Options) (*Rows, error) {
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Store.Logger, o.Store.MaxRequests = cmp.Or(o.Store.Logger, o.Logger), max(o.Store.MaxRequests, asked)
+	labels := o.LabelColumn
+	o.LabelColumn = "" // which not all have
+	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
+	if err == nil {
+		src.labels = labels
+		r := &Rows{Name: src.name(), p: &opening{Options: o, ctx: ctx, src: src}}
+		r.p.storage, r.p.memory = newStorage(Storage{}, src, nil, o.Logger), newAllowance(usualMemory)
+		if err = r.find(); err == nil && r.files != nil {
+			return r, nil
+		}
+		_ = src.close()
+	}
+	others := errors.Is(err, ErrNotExist) || errors.Is(err, ErrKind) || errors.Is(err, ErrArchive) || errors.Is(err, errImages)
+	if others || !store.IsURL(path) && !errors.Is(err, ErrManifests) && !errors.As(err, new(*SplitsError)) {
+		err = ctx.Err()
+	}
+	return nil, err
+}
+
+// errImages ends the search of a folder for archives, as it has images.
+var errImages = errors.New("it has images")
+
+// find finds the files.
+func (r *Rows) find() (err error) {
+	now, src, storage := time.Now(), r.p.src, r.p.storage
+	r.Packed = src.manifest == ""
 	switch {
-	case err != nil:
-		return "", nil // opening it says what is wrong
-	case info.IsDir():
-		name, err := metadata(path, &Options{IgnoreMetadata: ignoreMetadata})
-		if name == "" || err != nil {
-			return "", err
+	case src.entries != nil || src.within != "":
+		return nil
+	case !r.Packed:
+		r.files, err = storage.findAll(r.p.ctx, []string{src.manifest})
+	case src.archives != nil:
+		r.files, err = storage.archives(r.p.ctx)
+	default:
+		t := newTree()
+		t.image = errImages
+		var x *index
+		if src.remote != nil {
+			x, err = r.p.listPrefix(t)
+		} else {
+			x, err = listDirectory(r.p.ctx, src, t)
 		}
-		return filepath.Join(path, name), nil
-	}
-	src := &source{}
-	err = src.takeFile(filepath.Base(path), func() (bool, error) {
-		f, err := os.Open(path)
-		if err != nil {
-			return false, err
+		if err == nil {
+			err = r.p.lookAtPacked(x)
 		}
-		defer f.Close()
-		return holdsImages(f, info.Size()), nil
-	})
-	if err != nil || src.manifest == "" {
-		return "", nil
+		if err == nil {
+			r.files = x.packed
+		}
 	}
-	return path, nil
+	isOther := func(o object) bool { return archive.ExtensionKey(o.name) != "parquet" }
+	if err != nil || r.Packed && slices.ContainsFunc(r.files, isOther) {
+		r.files = nil
+		return err
+	}
+	sum := sha256.New()
+	for _, o := range r.files {
+		fmt.Fprintf(sum, "%q %q %v\n", o.name, o.version, o.id)
+		r.Unsettled = r.Unsettled || src.remote == nil && Unsettled(time.Unix(0, o.id.ModTime), now)
+	}
+	r.Version = fmt.Sprintf("%x", sum.Sum(nil))
+	return nil
 }
 
-// CleanPath is a path in a manifest as [Dataset.Path] has it.
-func CleanPath(name string) string {
+// Close ends the use of the rows.
+func (r *Rows) Close() error { return r.p.src.close() }
+
+// Clean is a path in a column as [Dataset.Path] has it.
+func (r *Rows) Clean(name string) string {
+	if r.p.src.remote != nil {
+		name = strings.TrimPrefix(name, r.p.src.dir)
+	}
 	clean, _, err := cleanPath(name)
 	if err != nil {
 		return name // which no dataset has
@@ -61,38 +135,111 @@ func CleanPath(name string) string {
 	return clean
 }
 
-// ReadManifest calls take for the rows of a manifest on this machine, one after another. It keeps
-// its memory.
-func ReadManifest(ctx context.Context, path string, take func(*Row) error) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+// nearColumns is how many bytes are read at once of files in a store, of which images are skipped.
+const nearColumns = 256 << 10
+
+// Look finds out which columns files have that are Packed.
+func (r *Rows) Look(ctx context.Context) error {
+	r.tables = make([]*archive.Table, len(r.files))
+	err := r.eachFile(ctx, func(ctx context.Context, k int, f *io.SectionReader) (err error) {
+		memory := r.p.memory.holding(ctx)
+		defer memory.release()
+		r.tables[k], err = archive.ReadTable(ctx, f, f.Size(), archive.Options{Label: r.p.src.labels, Block: nearColumns, Memory: memory.take})
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	rec := &record{others: map[string]*string{}}
-	section, read := io.NewSectionReader(f, 0, info.Size()), manifestReader(path)
-	isText := strings.EqualFold(filepath.Ext(path), ".csv")
-	if strings.EqualFold(filepath.Ext(path), ".parquet") {
-		read = readWholeParquet
-	}
-	err = read(section, rec, func() error {
-		if rec.line%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+	for k, t := range r.tables {
+		switch {
+		case len(t.Names) == 0:
+		case r.Table == nil:
+			r.Table = t
+		case t.Mask != r.Table.Mask || !maps.EqualFunc(t.Classes, r.Table.Classes, slices.Equal):
+			return fmt.Errorf("%s: %w: the files do not have the same column of masks, or the same classes", r.p.src.nameOf(r.files[k].name), ErrArchive)
 		}
-		row, err := rec.row(isText)
-		if err == nil {
-			err = take(row)
+	}
+	return nil
+}
+
+// caught makes an error of a panic: the library catches most, but not all, of what can be wrong in a
+// damaged file.
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("damaged: %v", p)
+	}
+}
+
+// eachFile calls f for the files, several at once, and says of which an error is.
+func (r *Rows) eachFile(ctx context.Context, f func(ctx context.Context, k int, file *io.SectionReader) error) error {
+	return parallel.Each(ctx, min(r.p.requests(), 16), len(r.files), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		for k := range items {
+			o := r.files[k]
+			file, err := r.p.storage.openWhole(o)
+			if err == nil {
+				err = f(ctx, k, io.NewSectionReader(&section{ctx, r.p.storage, file}, 0, o.id.Size))
+				err = cmp.Or(r.p.storage.unchanged(&file), err)
+				r.p.storage.close(&file)
+			}
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil:
+				return fmt.Errorf("%s: %w", r.p.src.nameOf(o.name), err)
+			}
+		}
+		return nil
+	})
+}
+
+// Each calls take for all rows, one after another; those of several files in no order. Of files that
+// are Packed, it reads those columns only that are wanted. An error of a file wraps ErrManifest or
+// ErrArchive.
+func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, take func(*Row) error) error {
+	var mu sync.Mutex
+	var taken error // which is not the file's
+	return r.eachFile(ctx, func(ctx context.Context, k int, f *io.SectionReader) error {
+		name := r.files[k].name
+		rec := &record{column: cmp.Or(r.p.src.labels, "label"), others: map[string]*string{}}
+		isText := strings.EqualFold(filepath.Ext(name), ".csv")
+		emit := func() error {
+			if rec.line%1024 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if r.Packed {
+				if rec.path = r.tables[k].Names[rec.line-1]; len(r.files) > 1 {
+					rec.path = name + "/" + rec.path
+				}
+			}
+			rec.path = r.Clean(rec.path)
+			row, err := rec.row(isText)
+			if err != nil {
+				return err
+			}
+			row.Place = r.p.src.nameOf(name) + ": " + row.Place
+			mu.Lock()
+			defer mu.Unlock()
+			if err = take(row); err != nil {
+				taken = err
+			}
+			return err
+		}
+		var err error
+		fault := ErrManifest
+		switch read := manifestReader(name); {
+		case r.Packed:
+			fault = ErrArchive
+			err = readTable(f, rec, r.tables[k], wanted, emit)
+		case strings.EqualFold(filepath.Ext(name), ".parquet"):
+			err = readWholeParquet(f, rec, emit)
+		default:
+			err = read(f, rec, emit)
+		}
+		if err != nil && taken == nil && ctx.Err() == nil && !errors.Is(err, ErrAway) {
+			err = fmt.Errorf("%w: %w", fault, rec.at(err))
 		}
 		return err
 	})
-	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%s: %w: %w", path, ErrManifest, rec.at(err))
-	}
-	return err
 }
 
 // row is the row of a record. isText says that its values are text, and not JSON.
@@ -100,23 +247,22 @@ func (r *record) row(isText bool) (*Row, error) {
 	clean, _, err := cleanPath(r.path)
 	height, errHeight := parseExtent("height", r.height)
 	width, errWidth := parseExtent("width", r.width)
-	row := &Row{fmt.Sprintf("%s %d", r.unit, r.line), clean, int(height), int(width), map[string]string{}}
+	row := &Row{Place: fmt.Sprintf("%s %d", r.unit, r.line), Path: clean, Height: int(height), Width: int(width), Columns: map[string]string{}}
+	if bad := cmp.Or(errHeight, errWidth); bad != nil {
+		row.Bad = bad.Error()
+	}
 	for name, value := range r.others {
 		if row.Columns[name] = *value; isText && *value != "" {
 			quoted, _ := json.Marshal(*value) // strings always encode
 			row.Columns[name] = string(quoted)
 		}
 	}
-	return row, errors.Join(err, errHeight, errWidth)
+	return row, err
 }
 
 // readWholeParquet reads all columns of a manifest.
 func readWholeParquet(f *io.SectionReader, rec *record, emit func() error) (err error) {
-	defer func() { // see readParquet
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged: %v", p)
-		}
-	}()
+	defer caught(&err)
 	file, err := openParquet(f, f.Size())
 	if err != nil {
 		return err
@@ -124,7 +270,41 @@ func readWholeParquet(f *io.SectionReader, rec *record, emit func() error) (err 
 	if _, _, err := manifestColumns(file, rec); err != nil {
 		return err
 	}
-	r := parquet.NewGenericReader[any](file)
+	return readRows(parquet.NewGenericReader[any](file), rec, emit)
+}
+
+// readTable reads the columns that are wanted of a file that holds images.
+func readTable(f *io.SectionReader, rec *record, t *archive.Table, wanted func(column string) bool, emit func() error) (err error) {
+	defer caught(&err)
+	file, err := openParquet(f, f.Size())
+	if err != nil {
+		return err
+	}
+	some, leaves := parquet.Group{}, []parquet.LeafColumn(nil)
+	for _, path := range file.Schema().Columns() {
+		if name := path[0]; slices.Contains(t.Others, name) && wanted(name) {
+			leaf, _ := file.Schema().Lookup(path...)
+			some[name], leaves = file.Root().Column(name), append(leaves, leaf)
+		}
+	}
+	if err := checkChunks(file, leaves...); err != nil {
+		return err
+	}
+	if len(some) > 0 {
+		return readRows(parquet.NewGenericReader[any](file, parquet.NewSchema("", some)), rec, emit)
+	}
+	rec.unit = "row"
+	for range t.Names {
+		rec.line++
+		if err := emit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRows reads the rows of a file.
+func readRows(r *parquet.GenericReader[any], rec *record, emit func() error) error {
 	defer r.Close()
 	rec.line, rec.unit = 0, "row"
 	rows := make([]any, 64)

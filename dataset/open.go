@@ -297,9 +297,9 @@ func (p *opening) outline() (x *index, err error) {
 		x.packed, err = p.storage.archives(p.ctx)
 		return x, err
 	case p.src.remote != nil:
-		x, err = p.listPrefix()
+		x, err = p.listPrefix(newTree())
 	default:
-		x, err = listDirectory(p.ctx, p.src)
+		x, err = listDirectory(p.ctx, p.src, newTree())
 	}
 	switch {
 	case err != nil:

@@ -61,26 +61,37 @@ func findColumn(file *parquet.File, name string) (*column, error) {
 	if !ok || leaf.MaxRepetitionLevel > 0 {
 		return nil, errNested
 	}
+	if err := checkChunks(file, leaf); err != nil {
+		return nil, err
+	}
+	return &column{name: name, leaf: leaf}, nil
+}
+
+// checkChunks checks what a file says about leaves of its schema: the library believes it.
+func checkChunks(file *parquet.File, leaves ...parquet.LeafColumn) error {
 	rows := file.NumRows()
 	for _, group := range file.Metadata().RowGroups {
-		if leaf.ColumnIndex >= len(group.Columns) {
-			return nil, errFooter
-		}
-		data := group.Columns[leaf.ColumnIndex].MetaData
-		if data.NumValues != group.NumRows || group.NumRows < 0 || data.TotalCompressedSize > file.Size() {
-			return nil, errCounts
-		}
 		rows -= group.NumRows
-		switch codec := data.Codec; codec {
-		case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
-		default: // the library's decoder of LZ4 doubles its buffer on any error, until memory runs out
-			return nil, fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", name, codec)
+		for _, leaf := range leaves {
+			if leaf.ColumnIndex >= len(group.Columns) {
+				return errFooter
+			}
+			data := group.Columns[leaf.ColumnIndex].MetaData
+			differs := leaf.MaxRepetitionLevel == 0 && data.NumValues != group.NumRows
+			if differs || group.NumRows < 0 || data.TotalCompressedSize > file.Size() {
+				return errCounts
+			}
+			switch codec := data.Codec; codec {
+			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
+			default: // the library's decoder of LZ4 doubles its buffer on any error, until memory runs out
+				return fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", leaf.Path[0], codec)
+			}
 		}
 	}
 	if rows != 0 {
-		return nil, errCounts
+		return errCounts
 	}
-	return &column{name: name, leaf: leaf}, nil
+	return nil
 }
 
 func (c *column) kind() parquet.Kind { return c.leaf.Node.Type().Kind() }

@@ -17,6 +17,7 @@ type tree struct {
 	*index
 	folders map[string]bool // paths of those that may be classes without samples
 	others  []object        // files that are no images, in case there are only such
+	image   error           // of an image, if there must be none
 }
 
 func newTree() *tree { return &tree{index: &index{table: newTable(0, 0)}, folders: map[string]bool{}} }
@@ -30,6 +31,9 @@ func (t *tree) add(o object) error {
 			t.others = append(t.others, o)
 		}
 		return nil
+	}
+	if t.image != nil {
+		return t.image
 	}
 	k := t.table.rows()
 	if err := t.table.appendRow(o.name, -1); err != nil {

@@ -27,9 +27,9 @@ type walker struct {
 	out *tree
 }
 
-// listDirectory lists a directory of class directories, or a flat one.
-func listDirectory(ctx context.Context, src *source) (*index, error) {
-	w := &walker{ctx, src, newTree()}
+// listDirectory lists a directory of class directories, or a flat one, in a new tree.
+func listDirectory(ctx context.Context, src *source, t *tree) (*index, error) {
+	w := &walker{ctx, src, t}
 	if err := w.descend("", nil); err != nil {
 		return nil, err
 	}

@@ -141,7 +141,8 @@ func (c *console) openAsked(ctx context.Context, path string, o dataset.Options,
 // that have any, and their masks.
 func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Options, find annotation.Options) (a annotated, err error) {
 	bar := c.progress("reading annotations", "B")
-	find.AllowOutside, find.Logger, find.Progress = o.AllowOutside, o.Logger, bar.report
+	find.AllowOutside, find.AsClasses, find.LabelColumn = o.AllowOutside, o.AsClasses, o.LabelColumn
+	find.Logger, find.Progress = o.Logger, bar.report
 	if find.Dir = c.env.cacheDir; o.IndexAt != "" && !store.IsURL(o.IndexAt) {
 		find.Dir = strings.TrimSuffix(o.IndexAt, filepath.Base(o.IndexAt))
 		if find.Dir = cmp.Or(find.Dir, "."); !strings.HasSuffix(o.IndexAt, ".facts") {
@@ -185,7 +186,7 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 	if found.Masks != nil && found.Masks.Field != "" {
 		found.TakeMasks(a.masks.Len(), a.masks.Path)
 		o.Only = func(path string) bool {
-			mask := found.Masks.Only(path)
+			mask := found.Masks.Ending != "" && found.Masks.Only(path)
 			if mask {
 				a.left-- // it is no image
 			}

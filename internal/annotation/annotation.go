@@ -27,9 +27,10 @@ type Options struct {
 	LabelMap string
 	// SkipEmpty leaves out images of which nothing is annotated.
 	SkipEmpty bool
-	// IgnoreMetadata and AllowOutside are those of the dataset of images.
-	IgnoreMetadata, AllowOutside bool
-	Workers                      int // files that are read at once
+	// IgnoreMetadata, AllowOutside, AsClasses and LabelColumn are those of the dataset of images.
+	IgnoreMetadata, AllowOutside, AsClasses bool
+	LabelColumn                             string
+	Workers                                 int // files that are read at once
 	// Dir is where what was read is kept, for the next time, and where there is room for what is
 	// large. "": neither.
 	Dir string
@@ -38,6 +39,14 @@ type Options struct {
 	Store  store.Options // how a store is reached, if anything is in one
 	// Progress, if not nil, reports how many bytes were read.
 	Progress func(done, total int64)
+}
+
+// source are the options of the dataset of images.
+func (o *Options) source() dataset.Options {
+	return dataset.Options{
+		IgnoreMetadata: o.IgnoreMetadata, AsClasses: o.AsClasses, LabelColumn: o.LabelColumn,
+		Workers: o.Workers, Logger: o.Logger, Store: o.Store,
+	}
 }
 
 // Kinds is a set of kinds of targets.
@@ -131,8 +140,8 @@ type entry struct {
 type Masks struct {
 	Path     string
 	Ending   string // of their names; "": any
-	Column   string // of the manifest that Path is; "": it is none
-	Field    string // of the samples of the archive that Path is; "": it is none. See TakeMasks
+	Column   string // of the manifest that Path has; "": it has none
+	Field    string // of samples of the archives that Path is; "": it is none. See TakeMasks
 	Panoptic bool   // values are red + 256 green + 65536 blue
 }
 
@@ -254,12 +263,12 @@ type layout struct {
 // a folder that has the images in one folder, and annotations in others. What is wrong with the
 // annotation of one image is told to the Sink; an error is about all of them.
 func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) {
-	images, err := imagesAt(path, &o)
+	images, err := imagesAt(ctx, path, &o)
 	if err != nil {
 		return nil, err
 	}
 	f := newFinder(ctx, images, to, o)
-	defer f.stores.close()
+	defer f.close()
 	return f.find(path)
 }
 
@@ -268,13 +277,16 @@ func newFinder(ctx context.Context, images string, to Sink, o Options) *finder {
 }
 
 // imagesAt is the dataset of the images at a path.
-func imagesAt(path string, o *Options) (string, error) {
+func imagesAt(ctx context.Context, path string, o *Options) (string, error) {
 	if store.IsURL(path) {
 		return path, nil
 	}
-	manifest, err := dataset.ManifestOf(path, o.IgnoreMetadata)
-	if err != nil || manifest != "" {
+	rows, err := dataset.FindRows(ctx, path, o.source())
+	if err != nil {
 		return path, err
+	}
+	if rows != nil {
+		return path, rows.Close()
 	}
 	return imagesIn(path)
 }

@@ -30,7 +30,7 @@ const (
 	keptExtension = ".targets"
 	// keptVersion names the rules for reading annotations. What is of another version is read
 	// again.
-	keptVersion = 1
+	keptVersion = 2
 )
 
 // asked is what a kept file is about.
@@ -42,6 +42,7 @@ type asked struct {
 	Files          []string
 	IgnoreMetadata bool
 	AllowOutside   bool
+	LabelColumn    string
 }
 
 // kept is a [Found], but for what Options add to it.
@@ -89,13 +90,14 @@ func open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 	for k, file := range o.Files {
 		o.Files[k] = absolute(file)
 	}
-	images, err := imagesAt(path, &o)
+	images, err := imagesAt(ctx, path, &o)
 	if err != nil {
 		return nil, nil, err
 	}
 	about := asked{
 		Version: keptVersion, Images: images, Kinds: o.Kinds.Names(), Files: o.Files,
 		IgnoreMetadata: o.IgnoreMetadata, AllowOutside: o.AllowOutside,
+		LabelColumn: o.LabelColumn,
 	}
 	if !store.IsURL(images) {
 		about.Real = resolve.Links(images)
@@ -121,7 +123,7 @@ func read(
 ) (*Found, *target.Builder, error) {
 	b := target.NewBuilder(o.room())
 	f := newFinder(ctx, about.Images, b, *o)
-	defer f.stores.close()
+	defer f.close()
 	f.LabelMap = ""
 	found, err := f.find(path)
 	if err != nil {
@@ -196,7 +198,7 @@ func load(ctx context.Context, file string, about asked, o *Options) (*Found, *t
 		o.Logger.Warn("annotations are read again", "index", file, "reason", err)
 	}
 	p := newPlaces(ctx, o)
-	defer p.stores.close()
+	defer p.close()
 	if err == nil && p.same(k.Marks) {
 		return k.found(b), b
 	}

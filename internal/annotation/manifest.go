@@ -15,42 +15,98 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// Columns of a manifest. All others are text, or paths of arrays.
+// Columns of a manifest, or of Parquet with images. All others are text, or paths of arrays.
 const (
 	maskColumn   = "mask"
 	boxColumn    = "boxes"
 	pointsColumn = "keypoints"
 	arrayExt     = ".npy" // of the values of any other column
+
+	// objectsColumn is what Hugging Face calls boxes. Where there are boxes, it is text.
+	objectsColumn = "objects"
 )
 
-// findManifest reads the columns of the manifest that the dataset is, or has.
+// findManifest reads the columns of the manifest that the dataset is, or has, or of the Parquet
+// files that hold its images.
 func (f *finder) findManifest() (bool, error) {
-	file, err := dataset.ManifestOf(f.Images, f.IgnoreMetadata)
-	if file == "" || err != nil {
+	if _, err := f.mark(columns, f.Images, ""); err != nil {
 		return false, err
 	}
-	if _, err := f.mark(content, file, ""); err != nil {
+	rows, err := f.rows(f.Images)
+	if rows == nil || err != nil {
 		return false, err
 	}
-	m := &manifest{finder: f, file: file, labels: map[string]int32{}, arrays: map[string]int{}}
-	if f.Kinds[target.Boxes] || f.Kinds[target.Keypoints] {
-		if err := dataset.ReadManifest(f.ctx, file, m.name); err != nil {
+	m := &manifest{finder: f, rows: rows, labels: map[string]int32{}, arrays: map[string]int{}}
+	if rows.Packed {
+		if err := m.look(); err != nil {
+			return false, err
+		}
+	}
+	if (f.Kinds[target.Boxes] || f.Kinds[target.Keypoints]) && !m.numbered {
+		boxes := func(column string) bool { return kindOf(column) == target.Boxes }
+		if err := rows.Each(f.ctx, boxes, m.name); err != nil {
 			return false, err
 		}
 		m.order()
 	}
-	f.part(file)
-	return true, dataset.ReadManifest(f.ctx, file, m.row)
+	f.part(rows.Name)
+	wanted := func(column string) bool {
+		kind := kindOf(column)
+		return f.Kinds[kind] || kind == target.Boxes && f.Kinds[target.Keypoints] ||
+			column == objectsColumn && f.Kinds[target.Text] || column == "height" || column == "width"
+	}
+	return true, rows.Each(f.ctx, wanted, m.row)
 }
 
-// manifest is a manifest while it is read.
+// kindOf is what a column of Parquet has besides images and masks.
+func kindOf(column string) target.Kind {
+	switch column {
+	case boxColumn, objectsColumn:
+		return target.Boxes
+	case pointsColumn:
+		return target.Keypoints
+	}
+	return target.Text
+}
+
+// manifest is a manifest, or Parquet with images, while it is read.
 type manifest struct {
 	*finder
-	file   string
-	labels map[string]int32 // of classes by name
-	arrays map[string]int   // numbers of columns of arrays by name; -1: it is none
-	json   jsonReader
-	sums   []uint64 // of the values of each image's first row
+	rows     *dataset.Rows
+	labels   map[string]int32 // of classes by name
+	numbered bool             // Classes are known beforehand
+	arrays   map[string]int   // numbers of columns of arrays by name; -1: it is none
+	json     jsonReader
+	sums     []uint64 // of the values of each image's first row
+}
+
+// look takes what Parquet says of its columns. Masks are found when they are opened; see TakeMasks.
+func (m *manifest) look() error {
+	if err := m.rows.Look(m.ctx); err != nil {
+		return err
+	}
+	m.Layout = "Parquet"
+	t := m.rows.Table
+	if t == nil { // there are no rows
+		return nil
+	}
+	if m.has[target.Masks] = t.Mask != ""; m.has[target.Masks] && m.Kinds[target.Masks] {
+		m.Masks = &Masks{Path: m.Images, Field: t.Mask}
+	}
+	for _, column := range t.Others {
+		if kind := kindOf(column); !m.Kinds[kind] { // others show when they are read
+			m.has[kind] = true
+		}
+	}
+	column := boxColumn
+	if !slices.Contains(t.Others, column) {
+		column = objectsColumn
+	}
+	if m.numbered = t.Classes[column] != nil; m.numbered {
+		m.Classes = t.Classes[column]
+		m.order()
+	}
+	return nil
 }
 
 // given is a value of a row; "": there is none.
@@ -61,8 +117,18 @@ func given(r *dataset.Row, column string) string {
 	return ""
 }
 
+// takeObjects makes objects the boxes of a row, if they are some, and there are no others.
+func takeObjects(r *dataset.Row) {
+	objects := given(r, objectsColumn)
+	if given(r, boxColumn) == "" && (objects == "[]" || strings.Contains(objects, "bbox")) {
+		r.Columns[boxColumn] = objects
+		delete(r.Columns, objectsColumn)
+	}
+}
+
 // name takes the names of the classes of a row's boxes.
 func (m *manifest) name(r *dataset.Row) error {
+	takeObjects(r)
 	if boxes := given(r, boxColumn); boxes != "" { // what is wrong with them shows when they are taken
 		_ = m.parse(boxes, func() error {
 			return m.boxes(func(_ target.Object, class string) {
@@ -75,12 +141,11 @@ func (m *manifest) name(r *dataset.Row) error {
 	return nil
 }
 
-// order numbers the classes by name.
+// order numbers the classes, by name if they are not known beforehand.
 func (m *manifest) order() {
-	for name := range m.labels {
-		m.Classes = append(m.Classes, name)
+	if !m.numbered {
+		m.Classes = slices.Sorted(maps.Keys(m.labels))
 	}
-	slices.Sort(m.Classes)
 	for label, name := range m.Classes {
 		m.labels[name] = int32(label)
 	}
@@ -89,7 +154,7 @@ func (m *manifest) order() {
 // row takes what a row says.
 func (m *manifest) row(r *dataset.Row) error {
 	image, twice := m.image(stored(r.Path), r.Height, r.Width, false)
-	bad := func(rule string) { m.to.Bad(image, fmt.Sprintf("%s: %s: %s", m.file, r.Place, rule)) }
+	bad := func(rule string) { m.to.Bad(image, r.Place+": "+rule) }
 	sum := xxhash.Sum64String(fmt.Sprint(r.Columns)) // which is in the order of their names
 	if twice {
 		if m.sums[image] != sum {
@@ -98,11 +163,16 @@ func (m *manifest) row(r *dataset.Row) error {
 		return nil
 	}
 	m.sums = append(m.sums, sum)
-	if mask := given(r, maskColumn); mask != "" {
-		m.maskOf(image, mask, bad)
+	if r.Bad != "" {
+		bad(r.Bad)
 	}
-	delete(r.Columns, maskColumn)
-	m.arraysOf(image, r, bad)
+	if !m.rows.Packed {
+		if mask := given(r, maskColumn); mask != "" {
+			m.maskOf(image, mask, bad)
+		}
+		delete(r.Columns, maskColumn)
+		m.arraysOf(image, r, bad)
+	}
 	m.fields(image, r, bad)
 	return nil
 }
@@ -119,7 +189,7 @@ func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 			isArray := strings.EqualFold(filepath.Ext(path), arrayExt)
 			if m.has[target.Arrays] = m.has[target.Arrays] || isArray; isArray && m.Kinds[target.Arrays] {
 				if m.Arrays == nil {
-					m.Arrays = &Arrays{Path: m.file}
+					m.Arrays = &Arrays{Path: m.Images}
 				}
 				column = len(m.Arrays.Columns)
 				m.Arrays.Columns = append(m.Arrays.Columns, name)
@@ -135,13 +205,14 @@ func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 		case notPath:
 			bad(name + " is no path of a " + arrayExt)
 		default:
-			m.array(image, column, dataset.CleanPath(path))
+			m.array(image, column, m.rows.Clean(path))
 		}
 	}
 }
 
 // fields takes the boxes, the keypoints and the text of a row.
 func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
+	takeObjects(r)
 	if err := m.objects(image, r); err != "" {
 		bad(err)
 	}
@@ -169,13 +240,13 @@ func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 	if m.has[target.Masks] = true; !m.Kinds[target.Masks] {
 		return
 	}
-	m.Masks = &Masks{Path: m.file, Column: maskColumn}
+	m.Masks = &Masks{Path: m.Images, Column: maskColumn}
 	var path string
 	if err := json.Unmarshal([]byte(mask), &path); err != nil || path == "" {
 		bad("mask is no path")
 		return
 	}
-	m.mask(image, dataset.CleanPath(path))
+	m.mask(image, m.rows.Clean(path))
 }
 
 // objects takes the boxes and the keypoints of a row, of which those of one place belong together.
@@ -194,8 +265,14 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 				if o.ID < 0 {
 					o.ID = int64(len(objects))
 				}
-				if class != "" {
-					o.Label = m.labels[class]
+				label, known := m.labels[class]
+				switch {
+				case class != "" && !known:
+					m.json.complain("there is no class %q", class)
+				case class != "":
+					o.Label = label
+				case m.numbered && int(o.Label) >= len(m.Classes):
+					m.json.complain("the label is %d, but there are %d classes", o.Label, len(m.Classes))
 				}
 				objects = append(objects, o)
 			})
@@ -234,23 +311,38 @@ func (m *manifest) parse(text string, value func() error) (bad string) {
 }
 
 // boxes reads a list of boxes: each is x0, y0, x1, y1, and perhaps a label, in a list, or an object
-// with these fields: box, label, id, visible, crowd, ignore, difficult. Labels are numbers, or
-// names.
+// with these fields: box, or bbox, which is x, y, width and height as in COCO; label, id, visible,
+// crowd, ignore, difficult. Labels are numbers, or names. An object of such lists is that, too.
 func (m *manifest) boxes(take func(o target.Object, class string)) error {
 	d := &m.json
-	if d.Next() == jx.String { // CSV
+	inner := func(text []byte) {
+		i := &manifest{finder: m.finder}
+		if bad := i.parse(string(text), func() error { return i.boxes(take) }); bad != "" {
+			d.complain("boxes: %s", bad)
+		}
+	}
+	switch d.Next() {
+	case jx.String: // CSV
 		text, err := d.Str()
+		if err == nil {
+			inner([]byte(text))
+		}
+		return err
+	case jx.Object:
+		lists, err := d.Raw()
 		if err != nil {
 			return err
 		}
-		inner := &manifest{finder: m.finder, file: m.file}
-		if bad := inner.parse(text, func() error { return inner.boxes(take) }); bad != "" {
+		list, bad := transposed(lists)
+		if bad != "" {
 			d.complain("boxes: %s", bad)
+			return nil
 		}
+		inner(list)
 		return nil
 	}
 	return d.array(func(k int) (err error) {
-		o, class := target.Object{ID: -1}, ""
+		o, class := target.Object{ID: -1, Box: target.Box{0, 0, -1, -1}}, "" // which is none
 		if d.Next() == jx.Object {
 			err = d.object(func(key string) error { return d.boxField(&o, &class, key) })
 		} else {
@@ -269,6 +361,41 @@ func (m *manifest) boxes(take func(o target.Object, class string)) error {
 	})
 }
 
+// transposed is a list of objects instead of an object of lists, which have to be of one length.
+func transposed(lists []byte) (list []byte, bad string) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(lists, &all); err != nil {
+		return nil, err.Error()
+	}
+	objects, first := []map[string]json.RawMessage{}, ""
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		var values []json.RawMessage
+		switch err := json.Unmarshal(all[field], &values); {
+		case err != nil && strings.HasSuffix(field, "box"):
+			return nil, field + " is no list"
+		case err != nil || values == nil:
+			continue
+		}
+		if first == "" {
+			first, objects = field, make([]map[string]json.RawMessage, len(values))
+		}
+		if len(values) != len(objects) {
+			return nil, fmt.Sprintf("there are %d of %s, but %d of %s", len(objects), first, len(values), field)
+		}
+		for k, value := range values {
+			if objects[k] == nil {
+				objects[k] = map[string]json.RawMessage{}
+			}
+			objects[k][field] = value
+		}
+	}
+	list, err := json.Marshal(objects)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return list, ""
+}
+
 // boxField reads a field of a box.
 func (d *jsonReader) boxField(o *target.Object, class *string, key string) (err error) {
 	flag := func(one target.Flags) {
@@ -283,17 +410,19 @@ func (d *jsonReader) boxField(o *target.Object, class *string, key string) (err 
 	switch key {
 	case "box":
 		err = d.array(func(i int) error { return d.corner(&o.Box, i) })
+	case "bbox":
+		o.Box, err = d.box(key)
 	case "visible":
 		o.Visible = &target.Box{}
 		err = d.array(func(i int) error { return d.corner(o.Visible, i) })
-	case "label":
+	case "label", "labels", "category", "categories", "category_id":
 		err = d.labelOf(o, class)
 	case "id":
 		var ok bool
 		if o.ID, ok, err = d.integer(); !ok || o.ID < 0 {
 			d.complain("an id is no whole number")
 		}
-	case "crowd":
+	case "crowd", "iscrowd", "is_crowd":
 		flag(target.Crowd)
 	case "ignore":
 		flag(target.Ignore)
@@ -342,7 +471,7 @@ func (m *manifest) points() (all [][]target.Keypoint, err error) {
 		if err != nil {
 			return nil, err
 		}
-		inner := &manifest{finder: m.finder, file: m.file}
+		inner := &manifest{finder: m.finder}
 		if bad := inner.parse(text, func() (err error) { all, err = inner.points(); return err }); bad != "" {
 			d.complain("keypoints: %s", bad)
 		}

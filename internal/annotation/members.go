@@ -52,10 +52,10 @@ func key(path string) string {
 	return path[:at] + name
 }
 
-// TakeMasks takes the masks that are in Masks.Field of an archive.
+// TakeMasks takes the masks that are in Masks.Field of archives.
 func (f *Found) TakeMasks(n int, path func(i int) string) {
 	for i := range n {
-		image, _ := f.image(key(path(i)), 0, 0, false)
+		image, _ := f.image(f.Name(path(i)), 0, 0, false)
 		f.mask(image, path(i))
 	}
 }
@@ -76,7 +76,7 @@ func ProbeMember(_, _ []byte, size int64) (dataset.Header, error) {
 func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) error {
 	kinds := f.options.Kinds
 	places := newPlaces(ctx, &f.options)
-	defer places.stores.close()
+	defer places.close()
 	m := &manifest{finder: &finder{f, f.options, places}, labels: map[string]int32{}}
 	f.has = kindsOf()
 	f.has[target.Masks] = f.Masks != nil
@@ -171,48 +171,25 @@ func rowOf(path string, text []byte) (r *dataset.Row, bad string) {
 	return r, joinBoxes(r.Columns)
 }
 
-// joinBoxes makes one list of the fields bbox, which has x, y, width and height of boxes as in
-// COCO, or boxes, which has corners, and labels, which has a label for each of them.
+// joinBoxes makes boxes of the fields bbox, or boxes, and labels, which has a label for each of
+// them.
 func joinBoxes(columns map[string]string) (bad string) {
-	field := boxColumn
-	if columns["bbox"] != "" {
-		field = "bbox"
-	}
-	labels := columns["labels"]
+	boxes, bbox, labels := columns[boxColumn], columns["bbox"], columns["labels"]
 	switch {
-	case field == "bbox" && columns[boxColumn] != "":
+	case boxes != "" && bbox != "":
 		return "it has both boxes and bbox"
-	case columns[field] == "" || field == boxColumn && labels == "":
+	case bbox != "":
+		boxes = `"bbox":` + bbox
+	case boxes != "" && labels != "":
+		boxes = `"box":` + boxes
+	default:
 		return ""
 	}
-	var boxes [][]float64
-	if json.Unmarshal([]byte(columns[field]), &boxes) != nil {
-		return field + " is no list of boxes of numbers"
+	if labels != "" {
+		boxes += `,"label":` + labels
 	}
-	names := make([]json.RawMessage, len(boxes))
-	if labels != "" && (json.Unmarshal([]byte(labels), &names) != nil || len(names) != len(boxes)) {
-		return fmt.Sprintf("labels is no list of a label for each of %d boxes", len(boxes))
-	}
-	type object struct {
-		Box   []float64       `json:"box"`
-		Label json.RawMessage `json:"label,omitempty"`
-	}
-	list := make([]object, len(boxes))
-	for k, b := range boxes {
-		if len(b) != 4 {
-			return fmt.Sprintf("%s[%d] has %d numbers, not 4", field, k, len(b))
-		}
-		if field == "bbox" {
-			b[2], b[3] = b[0]+b[2], b[1]+b[3]
-		}
-		list[k] = object{b, names[k]}
-	}
-	joined, err := json.Marshal(list)
-	if err != nil { // a sum that is infinite
-		return field + " has something that is no coordinate"
-	}
+	columns[boxColumn] = "{" + boxes + "}"
 	delete(columns, "bbox")
 	delete(columns, "labels")
-	columns[boxColumn] = string(joined)
 	return ""
 }

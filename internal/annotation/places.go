@@ -27,6 +27,8 @@ import (
 // long as all of that is the same, so is what was found.
 type places struct {
 	ctx     context.Context
+	source  dataset.Options          // of the images
+	found   map[string]*dataset.Rows // of datasets, by path
 	stores  stores
 	failed  error // of a store that was asked what there is
 	workers int
@@ -56,6 +58,7 @@ const (
 	content  looking = "file"  // size and time of a file
 	names    looking = "names" // those of the files below a folder
 	contents looking = "files" // names, sizes and times of these
+	columns  looking = "rows"  // the files with columns of a dataset
 )
 
 // mark remembers how something is before it is used, and returns that.
@@ -98,6 +101,12 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 	case content:
 		is, err := p.stat(path)
 		return is.version, err
+	case columns:
+		rows, err := p.rows(path)
+		if rows == nil {
+			return "", err
+		}
+		return rows.Version, nil
 	}
 	files, err := p.walk(path, ending)
 	versions, sizes := make([]string, len(files)), make([]int64, len(files))
@@ -121,6 +130,31 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 	}
 	p.bytes[path] = size
 	return fmt.Sprintf("%016x", sum.Sum64()), err
+}
+
+// rows are those of a dataset; nil: it has none.
+func (p *places) rows(path string) (rows *dataset.Rows, err error) {
+	rows, known := p.found[path]
+	if !known {
+		if rows, err = dataset.FindRows(p.ctx, path, p.source); err != nil {
+			return nil, err
+		}
+		p.found[path] = rows
+	}
+	if rows != nil && rows.Unsettled {
+		p.unsettled.Store(true)
+	}
+	return rows, nil
+}
+
+// close ends what was opened of stores.
+func (p *places) close() {
+	p.stores.close()
+	for _, rows := range p.found {
+		if rows != nil {
+			_ = rows.Close()
+		}
+	}
 }
 
 // Kinds of what is at a path.
@@ -193,6 +227,7 @@ func (p *places) filesAs(how looking, dir, ending string) ([]string, error) {
 func newPlaces(ctx context.Context, o *Options) *places {
 	return &places{
 		ctx: ctx, workers: o.Workers, report: o.Progress,
+		source: o.source(), found: map[string]*dataset.Rows{},
 		listed: map[string][]string{}, bytes: map[string]int64{},
 		stores: stores{
 			options: o.Store, opened: map[string]store.Store{}, listed: map[string]store.Object{},

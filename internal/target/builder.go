@@ -161,7 +161,9 @@ func (b *Builder) object(i int) (o Object) {
 }
 
 // Mask says where the mask of an image is, in the dataset of masks.
-func (b *Builder) Mask(image int, path string) { b.images[image].mask = path }
+func (b *Builder) Mask(image int, path string) {
+	b.images[image].mask, b.images[image].sum = path, nil
+}
 
 // Array says where an array of an image is, in the dataset of a column.
 func (b *Builder) Array(image, column int, path string) {
