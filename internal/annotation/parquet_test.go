@@ -1,0 +1,240 @@
+package annotation
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// An hfImage is an image as Hugging Face stores it.
+type hfImage struct {
+	Bytes []byte  `parquet:"bytes,plain"`
+	Path  *string `parquet:"path"`
+}
+
+// hfObjects are objects as Hugging Face stores them.
+type hfObjects struct {
+	ID       []int64     `parquet:"id,list"`
+	Area     []float64   `parquet:"area,list"`
+	BBox     [][]float32 `parquet:"bbox,list"`
+	Category []int64     `parquet:"category,list"`
+	Crowd    []bool      `parquet:"is_crowd,list"`
+}
+
+// hfNote is what Hugging Face notes about columns.
+func hfNote(features string) parquet.WriterOption {
+	return parquet.KeyValueMetadata("huggingface", `{"info": {"features": {`+features+`}}}`)
+}
+
+func writeRows[R any](t *testing.T, path string, rows []R, options ...parquet.WriterOption) {
+	t.Helper()
+	options = append(options, parquet.MaxRowsPerRowGroup(2))
+	for _, column := range []string{"image", "mask", "thumbnail"} {
+		options = append(options, parquet.SkipPageBounds(column, "bytes")) // which may be as large as they are
+	}
+	if err := parquet.WriteFile(path, rows, options...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// imageOf is an image of a size in bytes; only its beginning is one.
+func imageOf(name string, size int) hfImage {
+	data := []byte("\xff\xd8\xff" + strings.Repeat(name, size/len(name)))
+	return hfImage{data, &name}
+}
+
+var everything = kindsOf(target.Masks, target.Boxes, target.Keypoints, target.Text)
+
+// TestParquetImages: columns beside images are what the same columns of a manifest are.
+func TestParquetImages(t *testing.T) {
+	type row struct {
+		Path      string     `parquet:"path"`
+		Label     int64      `parquet:"label"`
+		Height    int32      `parquet:"height"`
+		Width     int32      `parquet:"width"`
+		Boxes     string     `parquet:"boxes"`
+		Objects   *hfObjects `parquet:"objects"`
+		Keypoints string     `parquet:"keypoints"`
+		Caption   string     `parquet:"caption"`
+		Tags      []string   `parquet:"tags,list"`
+	}
+	type packed struct {
+		Image     hfImage    `parquet:"image"`
+		Mask      hfImage    `parquet:"mask"`
+		Thumbnail hfImage    `parquet:"thumbnail"`
+		Label     int64      `parquet:"label"`
+		Height    int32      `parquet:"height"`
+		Width     int32      `parquet:"width"`
+		Boxes     string     `parquet:"boxes"`
+		Objects   *hfObjects `parquet:"objects"`
+		Keypoints string     `parquet:"keypoints"`
+		Caption   string     `parquet:"caption"`
+		Tags      []string   `parquet:"tags,list"`
+	}
+	var rows []row
+	var images []packed
+	for k := range 7 {
+		r := row{Path: fmt.Sprintf("d/%d.jpg", k), Label: int64(k), Height: 100, Width: int32(200 + k), Caption: fmt.Sprint("caption ", k), Tags: []string{"a", "b"}[:k%3]}
+		switch k % 3 {
+		case 0:
+			r.Boxes = `[{"box":[1,2,3,4],"label":"dog"},[0,0,5,5,"cat"]]`
+		case 1:
+			r.Objects = &hfObjects{
+				[]int64{7, 8}, []float64{12, 1}, [][]float32{{1, 2, 3, 4}, {0, 0.5, 1, 1}}, []int64{1, 0}, []bool{false, true},
+			}
+			r.Keypoints = "[[1,1,2],[2,2,1]]"
+		}
+		rows = append(rows, r)
+		images = append(images, packed{
+			imageOf(r.Path, 1<<20), imageOf("mask", 1<<20), imageOf("t", 1<<20), r.Label, r.Height, r.Width, r.Boxes, r.Objects, r.Keypoints, r.Caption, r.Tags,
+		})
+	}
+	root := t.TempDir()
+	dir := root + "/bucket"
+	for _, name := range []string{"m", "one", "several/data"} {
+		if err := os.MkdirAll(dir+"/"+name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeRows(t, dir+"/m/m.parquet", rows)
+	writeRows(t, dir+"/one/one.parquet", images)
+	writeRows(t, dir+"/several/data/train-0.parquet", images[:3])
+	writeRows(t, dir+"/several/data/train-1.parquet", images[3:3])
+	writeRows(t, dir+"/several/data/train-2.parquet", images[3:])
+
+	var sent atomic.Int64
+	server := httptest.NewServer(counted(&fakestore.Server{Dir: root}, &sent))
+	defer server.Close()
+	o := Options{Kinds: everything.without(kindsOf(target.Masks)), Workers: 2, Store: store.Options{Endpoint: server.URL, Anonymous: true, Region: "us-east-1"}}
+	manifest, want := find(t, dir+"/m/m.parquet", o)
+	if one := want["d/1.jpg"]; len(one.Objects) != 2 || one.Objects[0].Box[2] != 4 || one.Objects[0].ID != 7 || one.Objects[1].Flags != 1 || one.Bad != "" || strings.Join(one.Text, "") != `{"caption":"caption 1","tags":["a"]}` {
+		t.Errorf("%+v", one)
+	}
+	named := map[string]said{}
+	for name, image := range want {
+		shard := "train-0.parquet/"
+		if name > "d/2.jpg" {
+			shard = "train-2.parquet/"
+		}
+		named["data/"+shard+name] = image
+	}
+	for place, want := range map[string]map[string]said{
+		"/one/one.parquet": want, "/one": want, "/several": named, "/several/data/train-*.parquet": dropped(named, "data/"), "/several/data": dropped(named, "data/"),
+	} {
+		for _, at := range []string{dir, "s3://bucket"} {
+			sent.Store(0)
+			f, got := find(t, at+place, o)
+			if diff := cmp.Diff(want, got, plainly); diff != "" {
+				t.Errorf("%s: %s", at+place, diff)
+			}
+			if f.Layout != "Parquet" || fmt.Sprint(f.Classes) != fmt.Sprint(manifest.Classes) || f.Masks != nil || f.Objects != manifest.Objects {
+				t.Errorf("%s: %+v", at+place, f)
+			}
+			if sent.Load() > 4<<20 {
+				t.Errorf("%s: %d bytes were read", at+place, sent.Load())
+			}
+			m := o
+			m.Kinds = kindsOf(target.Masks)
+			if f, got := find(t, at+place, m); f.Masks.Field != "mask" || f.Masks.Path != at+place || len(got) != len(want) {
+				t.Errorf("%s: masks are %+v of %d images", at+place, f.Masks, len(got))
+			}
+		}
+	}
+}
+
+// counted counts the bytes that a server sends.
+func counted(h http.Handler, n *atomic.Int64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(countedWriter{w, n}, r) })
+}
+
+type countedWriter struct {
+	http.ResponseWriter
+	n *atomic.Int64
+}
+
+func (w countedWriter) Write(p []byte) (int, error) {
+	w.n.Add(int64(len(p)))
+	return w.ResponseWriter.Write(p)
+}
+
+// dropped are images without the beginning of their names.
+func dropped(all map[string]said, prefix string) map[string]said {
+	short := map[string]said{}
+	for name, image := range all {
+		short[strings.TrimPrefix(name, prefix)] = image
+	}
+	return short
+}
+
+// TestHuggingFaceColumns: what the columns of datasets on Hugging Face are taken for.
+func TestHuggingFaceColumns(t *testing.T) {
+	dir := t.TempDir()
+	type masked struct {
+		Pixels     hfImage `parquet:"pixel_values"`
+		Label      hfImage `parquet:"label"`
+		Annotation string  `parquet:"annotation"`
+	}
+	images := []masked{{imageOf("a.jpg", 99), imageOf("x", 99), "text"}, {imageOf("b.jpg", 99), imageOf("x", 99), ""}}
+	writeRows(t, dir+"/label.parquet", images, hfNote(`"pixel_values": {"_type": "Image"}, "label": {"_type": "Image"}, "annotation": {"dtype": "string", "_type": "Value"}`))
+	type raw struct {
+		Image        []byte `parquet:"image"`
+		Annotation   []byte `parquet:"annotation"`
+		Segmentation []byte `parquet:"segmentation"`
+		Label        int32  `parquet:"label"`
+	}
+	writeRows(t, dir+"/raw.parquet", []raw{{imageOf("a", 99).Bytes, []byte("no image"), imageOf("m", 99).Bytes, 3}})
+	for file, want := range map[string]string{"label": "label", "raw": "segmentation"} {
+		f, got := find(t, dir+"/"+file+".parquet", masks)
+		if f.Masks.Field != want {
+			t.Errorf("%s: %+v, %v", file, f.Masks, got)
+		}
+	}
+	f, got := find(t, dir+"/label.parquet", Options{Kinds: kindsOf(target.Text)})
+	if f.Masks != nil || strings.Join(got["a.jpg"].Text, "") != `{"annotation":"text"}` {
+		t.Errorf("%+v, %v", f, got)
+	}
+
+	type object struct {
+		BBox     []float64 `parquet:"bbox,list"`
+		Category *int32    `parquet:"category_id"`
+		Crowd    int32     `parquet:"iscrowd"`
+	}
+	type boxed struct {
+		Image   hfImage  `parquet:"image"`
+		Objects []object `parquet:"objects,list"`
+		Say     string   `parquet:"say"`
+	}
+	zero, one, two := int32(0), int32(1), int32(2)
+	rows := []boxed{
+		{imageOf("a.jpg", 99), []object{{[]float64{1, 2, 3, 4}, &one, 1}, {[]float64{1, 2, 3, 4}, &zero, 0}}, "x"}, {imageOf("b.jpg", 99), nil, "y"},
+		{imageOf("c.jpg", 99), []object{{[]float64{1, 2, 3, 4}, &two, 0}}, ""}, {imageOf("d.jpg", 99), []object{{[]float64{1, 2, -3, 4}, &one, 0}}, ""},
+		{imageOf("e.jpg", 99), []object{{[]float64{1, 2, 3}, nil, 0}}, ""},
+	}
+	writeRows(t, dir+"/boxes.parquet", rows, hfNote(`"image": {"_type": "Image"}, "objects": {"feature": {"bbox": {"feature": {"_type": "Value"}, "_type": "Sequence"},
+		"category_id": {"names": ["cat", "a dog"], "_type": "ClassLabel"}}, "_type": "List"}`))
+	f, got = find(t, dir+"/boxes.parquet", Options{Kinds: kindsOf(target.Boxes, target.Text)})
+	if fmt.Sprint(f.Classes) != "[cat a dog]" {
+		t.Errorf("%q", f.Classes)
+	}
+	for name, want := range map[string]string{
+		"a.jpg": `[{[1 2 4 6] [] 1 0 1 [] <nil>} {[1 2 4 6] [] 0 1 0 [] <nil>}] [{"say":"x"}] `, "b.jpg": `[] [{"say":"y"}] `,
+		"c.jpg": `[] [{"say":""}] boxes.parquet: row 3: the label is 2, but there are 2 classes`, "d.jpg": `[] [{"say":""}] boxes.parquet: row 4: bbox has a negative size`,
+		"e.jpg": `[] [{"say":""}] boxes.parquet: row 5: bbox has 3 numbers instead of x, y, width, height`,
+	} {
+		g := got[name]
+		if is := fmt.Sprint(g.Objects, " ", g.Text, " ", strings.TrimPrefix(g.Bad, dir+"/")); is != want {
+			t.Errorf("%s: %s, and not %s", name, is, want)
+		}
+	}
+}
