@@ -6,7 +6,7 @@
 # status 1: bytes differ, a mount did not recover, or something could not be measured in its time.
 #
 # PYTHON is the interpreter that may have PyTorch, CuPy or JAX. CASES, IMAGES, PHOTOS, ROUNDS and REPEAT change how much is
-# checked and measured. Programs are unpacked into TMPDIR, which takes 80 MB, and datasets made there.
+# checked and measured. Programs are unpacked into TMPDIR, which takes 60 MB, and datasets made there.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 parts=${*:-1 2 3}
@@ -16,7 +16,7 @@ trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 1' INT TERM
 failed=0 verdicts=
 
-for program in batchfs bench gpucheck; do
+for program in batchfs gpucheck; do
 	gzip -dc "$here/$program.gz" >"$TMPDIR/$program" || exit 1
 	chmod +x "$TMPDIR/$program"
 done
@@ -58,28 +58,23 @@ step() {
 "
 }
 
-# check PART SECONDS NAME TESTS: some of the checks.
+# check PART SECONDS NAME TESTS: some of the tests.
 check() {
 	step "$1" "$2" "$3" "$TMPDIR/gpucheck" -test.v -test.run "^($4)\$" -batchfs "$TMPDIR/batchfs" \
-		-python "${PYTHON:-python3}" -cases "${CASES:-20000}" -images "${IMAGES:-256}"
-}
-
-# measure PART SECONDS NAME: a scenario of cmd/bench.
-measure() {
-	step "$1" "$2" "$3" "$TMPDIR/bench" -only "$3" -batchfs "$TMPDIR/batchfs" -python "${PYTHON:-python3}" \
-		-images "${PHOTOS:-2048}" -rounds "${ROUNDS:-5}" -repeat "${REPEAT:-50}" -work "$TMPDIR"
+		-python "${PYTHON:-python3}" -cases "${CASES:-20000}" -images "${IMAGES:-256}" \
+		-photos "${PHOTOS:-2048}" -rounds "${ROUNDS:-5}" -repeat "${REPEAT:-50}"
 }
 
 check 1 20 device TestGPU
 check 1 230 exact TestExact
 check 1 60 copies TestSpeedOfCopies
-measure 1 60 gpu/place
-measure 1 180 gpu/decode
+check 1 60 gpu/place TestPlacing
+check 1 180 gpu/decode TestDecoding
 check 2 80 mounts TestCopies
 check 2 120 recovery 'TestKilledReader|TestFullDevice'
 check 2 120 frameworks TestFrameworks
-measure 2 60 gpu/open
-measure 2 180 gpu/epoch
+check 2 60 gpu/open TestSpeedOfOpens
+check 2 180 gpu/epoch TestEpochs
 check 3 560 sanitizer TestSanitizer
 
 printf '\n== verdicts\n%s' "$verdicts"

@@ -10,9 +10,8 @@ folder=$1
 most=60 # MB
 mkdir -p "$folder"
 if [ $# -gt 1 ]; then cp "$2" "$folder/batchfs"; else scripts/build.sh "$folder/batchfs"; fi
-scripts/build.sh "$folder/bench" ./cmd/bench
 TESTS=1 scripts/build.sh "$folder/gpucheck" ./integration/gpucheck
-for program in batchfs bench gpucheck; do
+for program in batchfs gpucheck; do
 	strip "$folder/$program"
 	gzip -nf "$folder/$program"
 done

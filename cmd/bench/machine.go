@@ -15,29 +15,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/affinity"
 )
 
 // describeMachine prints where the figures are taken.
 func (b *bench) describeMachine(ctx context.Context) {
-	compared := "libjpeg-turbo is that of " + decode.Version()
-	if b.gpu == nil {
-		libraries, err := exec.CommandContext(ctx, b.ceiling, "-libraries").Output()
-		if err != nil {
-			libraries = []byte("unknown")
-		}
-		compared = "C is " + strings.TrimSpace(string(libraries))
+	libraries, err := exec.CommandContext(ctx, b.ceiling, "-libraries").Output()
+	if err != nil {
+		libraries = []byte("unknown")
 	}
 	var load float64 // over the last minute
 	_, _ = fmt.Sscan(line("/proc/loadavg", ""), &load)
 	cpus := runtime.NumCPU()
-	fmt.Printf("%s, %d CPUs, %s, kernel %s, load %.1f; %s\n",
+	fmt.Printf("%s, %d CPUs, %s, kernel %s, load %.1f; C is %s\n",
 		cmp.Or(line("/proc/cpuinfo", "model name\t:"), "unknown processor"), cpus, time.Now().Format(time.DateOnly),
-		line("/proc/sys/kernel/osrelease", ""), load, compared)
-	if b.gpu != nil {
-		fmt.Println(describeGPU(b.gpu))
-	}
+		line("/proc/sys/kernel/osrelease", ""), load, strings.TrimSpace(string(libraries)))
 	// Figures would depend on the scheduler and on each side's number of threads. Building
 	// batchfs just before stays below the threshold.
 	if load > 1.5*float64(cpus) {

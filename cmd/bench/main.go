@@ -14,10 +14,9 @@
 // that batchfs reads are in the page cache.
 //
 // -only peers measures the alternatives to batchfs, see peers.go; -only liquid the cache, mixes of
-// formats and emulated accelerators, see liquid.go and mlperf.go; -only gpu a GPU, see gpu.go;
-// -only remote datasets in an object store, see remote.go; -only cold files that are in no cache,
-// see cold.go. -compare COMMIT measures whether anything became slower since that commit, see
-// compare.go.
+// formats and emulated accelerators, see liquid.go and mlperf.go; -only remote datasets in an
+// object store, see remote.go; -only cold files that are in no cache, see cold.go. -compare COMMIT
+// measures whether anything became slower since that commit, see compare.go.
 package main
 
 import (
@@ -37,8 +36,6 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
-
-	"github.com/batchfs/batchfs/internal/cuda"
 )
 
 func main() {
@@ -62,7 +59,6 @@ type options struct {
 	plots            string // output directory for pictures
 	work             string // temporary directory
 	planned          int    // samples of the dataset whose cache is planned
-	repeat           int    // how often a copy or a kernel is repeated before the GPU is waited for
 	json             bool
 	storage          []int // MB/s, that mixes are measured on; all of a scenario's if there are none
 }
@@ -72,9 +68,8 @@ type bench struct {
 	options
 	stage
 	photos, cityscapes pictures
-	stills             pictures     // photos as PNG
-	real               pictures     // real photos as PNG
-	gpu                *cuda.Device // where something is measured on it
+	stills             pictures // photos as PNG
+	real               pictures // real photos as PNG
 	mixes              map[*pipeline]*mixData
 }
 
@@ -92,7 +87,6 @@ func run(ctx context.Context) error {
 	flag.IntVar(&b.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
 	flag.IntVar(&b.planned, "samples", imageNet, "size of the dataset whose cache is planned; 20000000 takes minutes")
 	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
-	flag.IntVar(&b.repeat, "repeat", 50, "copies or kernels of each measurement on a GPU")
 	flag.Func("storage", "measure mixes on storage of these `MB/s` only, separated by commas", func(text string) error {
 		for _, part := range strings.Split(text, ",") {
 			mb, err := strconv.Atoi(part)
@@ -107,7 +101,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.compare, "compare", "", "build batchfs as of this `commit`, and compare with that alone")
 	flag.StringVar(&b.gateway, "gateway", "", "put this `binary` of VersityGW behind the object store of this program")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(scenarios)+
-		"; targets, cold, peers, liquid, remote or gpu for all of that kind")
+		"; targets, cold, peers, liquid or remote for all of that kind")
 	served := flag.String("serve", "", "only serve this `directory` as an object store until standard input ends")
 	flag.Parse()
 	if *served != "" {
@@ -120,13 +114,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(wanted, func(s scenario) bool { return strings.HasPrefix(s.name, onGPU) }) {
-		if b.gpu, err = findGPU(); err != nil {
-			return err
-		}
-	}
-	mounts := func(s scenario) bool { return s.name != onGPU+"place" && s.name != onGPU+"decode" }
-	if os.Geteuid() != 0 && slices.ContainsFunc(wanted, mounts) {
+	if os.Geteuid() != 0 {
 		return errors.New("passthrough needs root: run as root")
 	}
 	if err := b.prepare(); err != nil {

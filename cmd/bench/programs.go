@@ -33,12 +33,9 @@ func (b *bench) c(threads int, files []string) contender {
 	})
 }
 
-// script is a command that runs one of the peers' scripts, or another one by its path.
+// script is a command that runs one of the peers' scripts.
 func (b *bench) script(ctx context.Context, name string, args ...string) *exec.Cmd {
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(b.peers, name)
-	}
-	cmd := exec.CommandContext(ctx, b.python, append([]string{name}, args...)...)
+	cmd := exec.CommandContext(ctx, b.python, append([]string{filepath.Join(b.peers, name)}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
 	return cmd
 }

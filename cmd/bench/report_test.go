@@ -39,7 +39,7 @@ func TestChosen(t *testing.T) {
 	if some, err := chosen("png,peers"); err != nil || names(some) != "png, peers/labels, peers/masks, peers/boxes" {
 		t.Errorf("%v, %v", names(some), err)
 	}
-	if some, err := chosen("gpu,gpu/place,png"); err != nil || !strings.HasPrefix(names(some), "png, gpu/place, gpu/") || strings.Count(names(some), "place") != 1 {
+	if some, err := chosen("cold,cold/epoch,png"); err != nil || !strings.HasPrefix(names(some), "png, cold/epoch, cold/") || strings.Count(names(some), "epoch") != 1 {
 		t.Errorf("%v, %v", names(some), err)
 	}
 	if _, err := chosen("png,nonsense"); err == nil || !strings.Contains(err.Error(), "nonsense\"") {

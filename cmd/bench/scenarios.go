@@ -27,9 +27,9 @@ var (
 	both = append(none, photos, cityscapes)
 )
 
-// What begins the names of scenarios with a GPU, with an object store, and about the claims of
-// Liquid; and the one of -compare.
-const onGPU, onStore, onMixes, compares = "gpu/", "remote/", "liquid/", "compare"
+// What begins the names of scenarios with an object store, and about the claims of Liquid; and the
+// one of -compare.
+const onStore, onMixes, compares = "remote/", "liquid/", "compare"
 
 // scenarios in the order of the table.
 var scenarios = []scenario{
@@ -73,10 +73,6 @@ var scenarios = []scenario{
 	{onStore + "traffic", remoteTraffic, some, true},
 	{onStore + "peers", remotePeers, some, true},
 	{onStore + "first", remoteFirst, some, true},
-	{onGPU + "place", placed, none, true},
-	{onGPU + "decode", gpuDecoders, some, true},
-	{onGPU + "open", handOver, some, true},
-	{onGPU + "epoch", deviceEpochs, some, true},
 }
 
 // chosen returns the scenarios to run, given their names, or the part of a name before the slash.

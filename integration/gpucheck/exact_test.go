@@ -16,8 +16,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/fakegpu"
@@ -72,7 +70,7 @@ func TestExact(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		c := &checker{device: gpu.New(driver, gpu.Options{}), jpegs: jpegs, others: others}
+		c := newChecker(driver, jpegs, others)
 		defer func() { err = errors.Join(err, c.close()) }()
 		for k := range items {
 			found, err := c.check(uint64(k), min(batch, *cases-k*batch))
@@ -132,16 +130,16 @@ func contents(t *testing.T, paths []string) (jpegs, others [][]byte) {
 
 // A checker makes batches of random samples in both ways.
 type checker struct {
-	device        *gpu.Device
-	host          []byte // registered with it
+	hostMemory
 	jpegs, others [][]byte
 }
 
+func newChecker(driver gpu.Driver, jpegs, others [][]byte) *checker {
+	return &checker{hostMemory{device: gpu.New(driver, gpu.Options{})}, jpegs, others}
+}
+
 func (c *checker) close() error {
-	if c.host != nil {
-		c.device.Unregister(c.host)
-		_ = unix.Munmap(c.host)
-	}
+	c.free()
 	return c.device.Close()
 }
 
@@ -276,38 +274,29 @@ func (c *checker) onGPU(p *gpu.Plan, t *trial, decoder *decode.Decoder) (tensor 
 	for i, s := range t.samples {
 		if !p.Decodes(i) && t.bad[i] == nil {
 			task := s.Job.Task(s.Data, nil)
-			if err := decoder.DecodeRegion(p.Pixels(c.host, i), s.Data, task.Header, task.Region, task.Scale); err != nil {
+			if err := decoder.DecodeRegion(p.Pixels(c.bytes, i), s.Data, task.Header, task.Region, task.Scale); err != nil {
 				return nil, nil, err
 			}
 		}
-		p.Put(c.host, i)
+		p.Put(c.bytes, i)
 	}
-	return c.device.Make(p, c.host)
+	return c.device.Make(p, c.bytes)
 }
 
 // dirty makes the host's memory so large, and has it and the GPU's contain anything.
-func (c *checker) dirty(host int, device int64) (err error) {
-	if host > len(c.host) {
-		if c.host != nil {
-			c.device.Unregister(c.host)
-			_ = unix.Munmap(c.host)
-		}
-		if c.host, err = unix.Mmap(-1, 0, host, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
-			return err
-		}
-		if err := c.device.Register(c.host); err != nil {
-			return err
-		}
+func (c *checker) dirty(host int, device int64) error {
+	if err := c.grow(host); err != nil {
+		return err
 	}
-	for i := range c.host {
-		c.host[i] = fakegpu.Poison
+	for i := range c.bytes {
+		c.bytes[i] = fakegpu.Poison
 	}
 	slot, err := c.device.Slot(device) // which Make takes next
 	if err != nil {
 		return err
 	}
 	defer slot.Release()
-	return c.device.Run(gpu.Run{Put: []gpu.Put{{To: slot.Address(), From: c.host[:device]}}})
+	return c.device.Run(gpu.Run{Put: []gpu.Put{{To: slot.Address(), From: c.bytes[:device]}}})
 }
 
 // compare counts the bytes that differ. What the kernels have left would be a processor's in a
@@ -376,7 +365,7 @@ func TestExactnessIsChecked(t *testing.T) {
 	jpegs, others := contents(t, names)
 	check := func(l liar) (all tally) {
 		l.Driver = &fakegpu.GPU{Memory: 1 << 30}
-		c := &checker{device: gpu.New(l, gpu.Options{}), jpegs: jpegs, others: others}
+		c := newChecker(l, jpegs, others)
 		for k := range uint64(6) {
 			found, err := c.check(k, 8)
 			if err != nil {

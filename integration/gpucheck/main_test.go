@@ -25,6 +25,9 @@ var (
 	python = flag.String("python", "python3", "the `interpreter` that has PyTorch, CuPy or JAX")
 	cases  = flag.Int("cases", 20000, "samples that are made on the GPU and compared")
 	images = flag.Int("images", 256, "photos of a dataset, and the size of a batch")
+	photos = flag.Int("photos", 2048, "photos of a dataset whose speed is measured")
+	rounds = flag.Int("rounds", 5, "measurements of each speed, of which the median counts")
+	repeat = flag.Int("repeat", 50, "copies or kernels of each measurement")
 	held   = flag.String("hold", "", "only read this .cuda `file` on the GPU until killed")
 )
 
@@ -74,10 +77,16 @@ func drawn(t *testing.T, kind string, n int) (dir string, files []string) {
 	return dir, files
 }
 
-// mounted mounts photos, as random-resized-crops, with the GPU.
+// mounted mounts a batch of photos, as random-resized-crops, with the GPU.
 func mounted(t *testing.T, device cuda.Device, more ...string) *daemon.Mount {
 	t.Helper()
 	photos, _ := drawn(t, "photo", *images)
+	return mountedAt(t, device, photos, more...)
+}
+
+// mountedAt does so with photos that are drawn.
+func mountedAt(t *testing.T, device cuda.Device, photos string, more ...string) *daemon.Mount {
+	t.Helper()
 	args := []string{
 		"--shuffle", "--batch-size", strconv.Itoa(*images), "--resize", "random-resized-crop", "--size", "224x224",
 		"--io", "buffered", "--cache-size", "0", "--gpu", device.UUID,
