@@ -84,8 +84,7 @@ bench-liquid:
 		-python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
 # Measures datasets in an object store, with added delays, also against other loaders, which are installed into bin/peers
-# (100 MB) unless PEERS_PYTHON has them. Its files are in bin, which must not be on a tmpfs. BENCH='-gateway
-# bin/servers/versitygw' puts a real store behind the proxy that delays; it takes the processors that are measured.
+# (100 MB) unless PEERS_PYTHON has them. Its files are in bin, which must not be on a tmpfs.
 bench-remote:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs

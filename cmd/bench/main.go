@@ -54,7 +54,6 @@ type options struct {
 	libraries        string // a binary of batchfs with the build tag libraries
 	compare          string // the commit that is compared with
 	python, peers    string // an interpreter, and the directory of its scripts
-	gateway          string // binary
 	realPhotos       string // directory that scripts/photos.sh made
 	plots            string // output directory for pictures
 	work             string // temporary directory
@@ -99,13 +98,12 @@ func run(ctx context.Context) error {
 	})
 	flag.BoolVar(&b.json, "json", false, "print each row as a JSON object on a line, and nothing else")
 	flag.StringVar(&b.compare, "compare", "", "build batchfs as of this `commit`, and compare with that alone")
-	flag.StringVar(&b.gateway, "gateway", "", "put this `binary` of VersityGW behind the object store of this program")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(scenarios)+
 		"; targets, cold, peers, liquid or remote for all of that kind")
 	served := flag.String("serve", "", "only serve this `directory` as an object store until standard input ends")
 	flag.Parse()
 	if *served != "" {
-		return serveStore(*served, b.gateway)
+		return serveStore(*served)
 	}
 	if b.compare != "" {
 		*only = compares

@@ -4,15 +4,12 @@ import (
 	"archive/tar"
 	"bufio"
 	"context"
-	"crypto/md5"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -22,8 +19,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/batchfs/batchfs/internal/fakestore"
 )
 
@@ -32,9 +27,6 @@ import (
 
 // control is the path of requests to the server itself; no bucket has that name.
 const control = "/-/"
-
-// Credentials that every client finds in its environment.
-const storeKey, storeSecret = "AKIABENCH", "bench-secret"
 
 // traffic is what a server has answered: requests, and bytes of the bodies of GET.
 type traffic struct{ Requests, Bytes int64 }
@@ -69,49 +61,17 @@ func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveStore serves the directories below a directory as buckets until standard input ends. It
-// prints its URL. gateway is the binary of VersityGW, which is put behind it, or empty.
-func serveStore(dir, gateway string) error {
-	s := slowStore{behind: &fakestore.Server{Dir: dir, PerPage: 1000}}
-	if gateway != "" {
-		cmd, proxy, err := startGateway(dir, gateway)
-		if err != nil {
-			return err
-		}
-		defer cmd.Process.Kill()
-		s.behind = proxy
-	}
+// prints its URL.
+func serveStore(dir string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	go func() { _ = http.Serve(l, &s) }()
+	s := &slowStore{behind: &fakestore.Server{Dir: dir, PerPage: 1000}}
+	go func() { _ = http.Serve(l, s) }()
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
-}
-
-// startGateway starts VersityGW on a socket in a directory.
-func startGateway(dir, gateway string) (*exec.Cmd, http.Handler, error) {
-	socket := filepath.Join(filepath.Dir(dir), "gateway")
-	cmd := exec.Command(gateway, "--port", socket, "--access", storeKey, "--secret", storeSecret,
-		"--keep-alive", "--quiet", "posix", dir)
-	cmd.Stderr, cmd.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		return nil, nil, err
-	}
-	var d net.Dialer
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", "gateway"
-			r.Out.Host = r.In.Host // it is signed
-		},
-		ErrorLog: log.New(io.Discard, "", 0), // of clients that do not wait
-		Transport: &http.Transport{
-			DialContext:  func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
-			MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, DisableCompression: true,
-		},
-	}
-	return cmd, proxy, nil
 }
 
 // An objectStore is a server that runs, with the photos in its one bucket.
@@ -133,7 +93,7 @@ func (b *bench) indexed(ctx context.Context, list ...string) (*objectStore, erro
 		}
 	}
 	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": storeKey, "AWS_SECRET_ACCESS_KEY": storeSecret,
+		"AWS_ACCESS_KEY_ID": "AKIABENCH", "AWS_SECRET_ACCESS_KEY": "bench-secret",
 		"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 	} {
@@ -158,7 +118,7 @@ func startStore(ctx context.Context, b *bench, o *objectStore, root string) erro
 	if err != nil {
 		return err
 	}
-	o.cmd = exec.CommandContext(ctx, self, "-serve", root, "-gateway", b.gateway)
+	o.cmd = exec.CommandContext(ctx, self, "-serve", root)
 	o.cmd.Stderr = os.Stderr
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not interrupted at a terminal: daemons end first
 	out, err := o.cmd.StdoutPipe()
@@ -229,42 +189,19 @@ func (o *objectStore) ask(ctx context.Context, values url.Values) (t traffic, er
 // fillBucket makes a bucket of a dataset's files: links to them, so that the page cache has each of
 // them once, and a tar of them.
 func fillBucket(p *pictures, bucket string) error {
-	if err := os.MkdirAll(bucket, 0o755); err != nil {
-		return err
+	folder := filepath.Join(bucket, p.kind)
+	for i, file := range p.files {
+		object := filepath.Join(folder, p.Path(i))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(object), 0o755), os.Link(file, object)); err != nil {
+			return err
+		}
 	}
-	out, err := os.Create(filepath.Join(bucket, p.kind+".tar"))
+	out, err := os.Create(folder + ".tar")
 	if err != nil {
 		return err
 	}
 	defer out.Close()
 	buffered := bufio.NewWriterSize(out, 1<<20)
 	w := tar.NewWriter(buffered)
-	for i, file := range p.files {
-		if err := putSample(w, filepath.Join(bucket, p.kind, p.Path(i)), p.Path(i), file); err != nil {
-			return err
-		}
-	}
-	return errors.Join(w.Close(), buffered.Flush(), tagObject(out.Name(), nil), out.Close())
-}
-
-// putSample puts one file into the bucket and the tar.
-func putSample(w *tar.Writer, object, name, file string) error {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(os.MkdirAll(filepath.Dir(object), 0o755), os.Link(file, object), tagObject(object, content))
-	if err != nil {
-		return err
-	}
-	err = w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))})
-	if err == nil {
-		_, err = w.Write(content)
-	}
-	return err
-}
-
-// tagObject gives a file the ETag that VersityGW would have given it when it was uploaded.
-func tagObject(path string, content []byte) error {
-	return unix.Setxattr(path, "user.etag", fmt.Appendf(nil, `"%x"`, md5.Sum(content)), 0)
+	return errors.Join(w.AddFS(os.DirFS(folder)), w.Close(), buffered.Flush(), out.Close())
 }
