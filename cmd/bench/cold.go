@@ -71,7 +71,7 @@ func disk(b *bench, root string) contender {
 		if err := eachFile(root, func(path string) error { files = append(files, path); return nil }); err != nil {
 			return nil, err
 		}
-		read := perSecond(rate, int64(len(files)), func(ctx context.Context) error {
+		read := perSecond(len(files), func(ctx context.Context) error {
 			var next atomic.Int64
 			group, ctx := errgroup.WithContext(ctx)
 			for range underWay {

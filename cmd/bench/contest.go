@@ -29,12 +29,12 @@ type figures map[figure]float64
 // A turn measures once.
 type turn func(ctx context.Context) (figures, error)
 
-// perSecond is a turn with one figure: what of n per second work does.
-func perSecond(what figure, n int64, work func(ctx context.Context) error) turn {
+// perSecond is a turn of work on n images.
+func perSecond(n int, work func(ctx context.Context) error) turn {
 	return func(ctx context.Context) (figures, error) {
 		began := time.Now()
 		err := work(ctx)
-		return figures{what: float64(n) / time.Since(began).Seconds()}, err
+		return figures{rate: float64(n) / time.Since(began).Seconds()}, err
 	}
 }
 

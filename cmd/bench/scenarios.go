@@ -42,8 +42,6 @@ var scenarios = []scenario{
 	{"targets/masks", maskEpochs, both, false},
 	{"targets/boxes", boxEpochs, some, false},
 	{"decoder", decoderAlone, some, false},
-	{"resize", resizeAlone, some, false},
-	{"allocations", allocations, some, false},
 	{"scaling", scaling, some, false},
 	{"first", firstBatch, some, false},
 	{"memory", memoryByWorkers, some, false},
