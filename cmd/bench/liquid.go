@@ -250,21 +250,13 @@ func atStep(step time.Duration) figure { return figure{"with " + step.String(), 
 // consume reads batches as a program that takes so long for each does, and measures how many images
 // it gets.
 func consume(ctx context.Context, t *throughput.Training, step time.Duration, found figures) error {
-	var began time.Time
-	read := -throughput.Ahead // made before at another pace
-	for read <= 0 || time.Since(began) < turnFor {
-		if read == 0 {
-			began = time.Now()
-		}
-		if _, err := t.Take(ctx, 1); err != nil {
-			return err
-		}
-		time.Sleep(step)
-		read++
+	r := &reader{Training: t, pause: step}
+	if _, err := t.Take(ctx, throughput.Ahead); err != nil { // made before at another pace
+		return err
 	}
-	images := float64(read) * float64(t.Samples) / float64(t.Batches)
-	found[atStep(step)] = images / time.Since(began).Seconds()
-	return nil
+	took, err := readAtOnce(ctx, []*reader{r}, func(_ int, took time.Duration) bool { return took >= turnFor })
+	found[atStep(step)] = r.images() / took.Seconds()
+	return err
 }
 
 // flags are those of a rival's mount.

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
@@ -94,8 +92,8 @@ func planning(ctx context.Context, b *bench) ([]contest, error) {
 	}
 	// Readers in different epochs, and in the same one, at the start of a run, when plans are made.
 	together := func(apart int) contender {
-		return b.fresh(path, flags(readers, cached), func(_ context.Context, m *daemon.Mount, f figures) (err error) {
-			f[rate], err = readTogether(m, readers, apart)
+		return b.fresh(path, flags(readers, cached), func(ctx context.Context, m *daemon.Mount, f figures) (err error) {
+			f[rate], err = readTogether(ctx, m, readers, apart)
 			return err
 		})
 	}
@@ -111,20 +109,15 @@ func planning(ctx context.Context, b *bench) ([]contest, error) {
 
 // readTogether reads some batches with one reader per shard, each reader apart epochs after
 // the previous one, and returns images per second.
-func readTogether(m *daemon.Mount, readers, apart int) (float64, error) {
-	const batches = 20
-	began := time.Now()
-	var group errgroup.Group
-	for r := range readers {
-		group.Go(func() error {
-			for i := range batches {
-				if _, err := throughput.Reader(throughput.Mapped).Path(m.Batch(r, r*apart, i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+func readTogether(ctx context.Context, m *daemon.Mount, readers, apart int) (float64, error) {
+	const each = 20
+	all, err := readersOf(m, readers)
+	if err != nil {
+		return 0, err
 	}
-	err := group.Wait()
-	return float64(readers*batches*batchSize) / time.Since(began).Seconds(), err
+	for i, r := range all {
+		r.Next = i * apart * r.Batches
+	}
+	took, err := readAtOnce(ctx, all, func(batches int, _ time.Duration) bool { return batches >= each })
+	return float64(readers*each*batchSize) / took.Seconds(), err
 }

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/batchfs/batchfs/internal/daemon"
-	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // This file asks how many accelerators a mount keeps busy, each emulated by a reader that waits for
@@ -127,34 +124,18 @@ func busyReaders(ctx context.Context, b *bench, dataset string, n int) (least fl
 	if err != nil {
 		return 0, err
 	}
-	var mu sync.Mutex
-	var group errgroup.Group
-	least = 1
-	for shard := range n {
-		group.Go(func() error {
-			t, err := throughput.NewTraining(m, shard, throughput.Mapped)
-			if err != nil {
-				return err
-			}
-			var began time.Time
-			for k := range h100Batches {
-				if k == 1 {
-					began = time.Now()
-				}
-				if _, err := t.Take(ctx, 1); err != nil {
-					return err
-				}
-				time.Sleep(h100Step)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			least = min(least, float64((h100Batches-1)*h100Step)/float64(time.Since(began)))
-			return nil
-		})
+	defer func() { err = errors.Join(err, m.Unmount(ctx)) }()
+	all, err := readersOf(m, n)
+	if err != nil {
+		return 0, err
 	}
-	err = group.Wait()
-	if err1 := m.Unmount(ctx); err == nil {
-		err = err1
+	for _, r := range all {
+		r.pause = h100Step
+	}
+	_, err = readAtOnce(ctx, all, func(batches int, _ time.Duration) bool { return batches >= h100Batches })
+	least = 1
+	for _, r := range all {
+		least = min(least, r.busy(1))
 	}
 	return least, err
 }

@@ -146,21 +146,22 @@ func (m *mount) turn(ctx context.Context, t *throughput.Training, times *[]float
 	if err != nil {
 		return nil, err
 	}
-	first, began := t.Next, time.Now()
-	read, last := 0, began
-	for m.time == 0 && read < t.Batches || m.time > 0 && (read < throughput.Ahead || last.Sub(began) < m.time) {
-		if _, err := t.Take(ctx, 1); err != nil {
-			return nil, err
+	r := &reader{Training: t}
+	took, err := readAtOnce(ctx, []*reader{r}, func(batches int, took time.Duration) bool {
+		if m.time == 0 {
+			return batches >= t.Batches
 		}
-		now := time.Now()
-		*times = append(*times, now.Sub(last).Seconds())
-		read, last = t.Next-first, now
+		return batches >= throughput.Ahead && took >= m.time
+	})
+	if err != nil {
+		return nil, err
 	}
-	images := float64(read) * float64(t.Samples) / float64(t.Batches)
+	*times = append(*times, r.waits...)
+	images := r.images()
 	ownNow, othersNow, err := m.clocks(t)
 	high, err1 := peakOf(t.Mount)
 	return figures{
-		rate: images / last.Sub(began).Seconds(), cost: (ownNow - own) / images, other: (othersNow - others) / images,
+		rate: images / took.Seconds(), cost: (ownNow - own) / images, other: (othersNow - others) / images,
 		peak: high, slow: quantile(*times, .99),
 	}, errors.Join(err, err1)
 }

@@ -2,18 +2,74 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// This file measures readers of different speed on one mount, each of a shard of its own: a fast
-// one must not take what a slow one has been promised.
+// A reader reads one shard of a mount, like a training program.
+type reader struct {
+	*throughput.Training
+	pause time.Duration // what it does with each batch
+	waits []float64     // for each batch, in seconds
+}
 
+// readersOf are readers of the first n shards.
+func readersOf(m *daemon.Mount, n int) (all []*reader, err error) {
+	for shard := range n {
+		t, err := throughput.NewTraining(m, shard, throughput.Mapped)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &reader{Training: t})
+	}
+	return all, nil
+}
+
+// readAtOnce lets all readers read side by side until each has read and taken enough. It returns how
+// long that took.
+func readAtOnce(ctx context.Context, all []*reader, enough func(batches int, took time.Duration) bool) (time.Duration, error) {
+	var group errgroup.Group
+	began := time.Now()
+	for _, r := range all {
+		r.waits = nil
+		group.Go(func() error {
+			for !enough(len(r.waits), time.Since(began)) {
+				asked := time.Now()
+				if _, err := r.Take(ctx, 1); err != nil {
+					return err
+				}
+				r.waits = append(r.waits, time.Since(asked).Seconds())
+				time.Sleep(r.pause)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return time.Since(began), err
+}
+
+// images is how many it has read.
+func (r *reader) images() float64 {
+	return float64(len(r.waits)) * float64(r.Samples) / float64(r.Batches)
+}
+
+// busy is the part of its time in which it did not wait, for all batches but some first ones.
+func (r *reader) busy(but int) float64 {
+	waited, paused := 0., 0.
+	for _, wait := range r.waits[min(but, len(r.waits)):] {
+		waited, paused = waited+wait, paused+r.pause.Seconds()
+	}
+	return paused / max(waited+paused, 1e-9)
+}
+
+// The readers of compareReaders, of different speed, each of a shard of its own: a fast one must not
+// take what a slow one has been promised.
 const (
 	manyReaders   = 8
 	slowestReader = 56 * time.Millisecond // what it does with each batch; the fastest one does nothing
@@ -31,60 +87,37 @@ func (b *bench) readers(program, dataset string) contender {
 		if err != nil {
 			return nil, err
 		}
-		all := make([]*throughput.Training, manyReaders)
-		for i := range all {
-			if all[i], err = throughput.NewTraining(m, i, throughput.Mapped); err != nil {
+		all, err := readersOf(m, manyReaders)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range all {
+			if _, err := r.Take(ctx, r.Batches); err != nil {
 				return nil, err
 			}
-			if _, err = all[i].Take(ctx, all[i].Batches); err != nil {
-				return nil, err
-			}
+			r.pause = slowestReader * time.Duration(i) / (manyReaders - 1)
 		}
 		m.Pause()
-		return func(ctx context.Context) (f figures, err error) {
-			err = all[0].Turn(ctx, func() error {
-				f, err = readAtOnce(ctx, all)
+		return func(ctx context.Context) (figures, error) {
+			f := figures{least: 1}
+			var waits []float64
+			err := all[0].Turn(ctx, func() error {
+				_, err := readAtOnce(ctx, all, func(_ int, took time.Duration) bool { return took >= readingTime })
 				return err
 			})
+			for _, r := range all {
+				waits = slices.Concat(waits, r.waits)
+				f[rate] += r.images() / readingTime.Seconds()
+				if r.pause > 0 {
+					f[least] = min(f[least], r.busy(0))
+				}
+			}
+			if err == nil {
+				f[slow] = quantile(waits, .99)
+			}
 			return f, err
 		}, nil
 	}}
-}
-
-// readAtOnce lets all readers read for a while, each with pauses of its own.
-func readAtOnce(ctx context.Context, all []*throughput.Training) (figures, error) {
-	var mu sync.Mutex
-	var waits []float64
-	images, busiest := 0., 1.
-	var group errgroup.Group
-	for i, t := range all {
-		pause := slowestReader * time.Duration(i) / time.Duration(len(all)-1)
-		group.Go(func() error {
-			began, waited, read := time.Now(), 0., 0
-			for time.Since(began) < readingTime {
-				asked := time.Now()
-				if _, err := t.Take(ctx, 1); err != nil {
-					return err
-				}
-				wait := time.Since(asked).Seconds()
-				waited += wait
-				read++
-				time.Sleep(pause) // what it does with the batch
-				mu.Lock()
-				waits = append(waits, wait)
-				mu.Unlock()
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			images += float64(read) * float64(t.Samples) / float64(t.Batches)
-			if pause > 0 {
-				busiest = min(busiest, 1-waited/time.Since(began).Seconds())
-			}
-			return nil
-		})
-	}
-	err := group.Wait()
-	return figures{rate: images / readingTime.Seconds(), slow: quantile(waits, .99), least: busiest}, err
 }
 
 // compareReaders compares how two programs serve readers of different speed.
