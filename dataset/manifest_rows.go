@@ -25,8 +25,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// Rows are the files that say in columns what samples are: the manifest of a dataset, or the Parquet
-// files that hold its images. Paths in them are as [Dataset.Path] has them.
+// Rows are the files that say in columns what samples are: the manifest of a dataset, or the
+// Parquet files that hold its images. Paths in them are as [Dataset.Path] has them.
 type Rows struct {
 	Name string // of the dataset
 	// Version is another one if the files are others, unless they are Unsettled: changed so
@@ -162,8 +162,8 @@ func (r *Rows) Look(ctx context.Context) error {
 	return nil
 }
 
-// caught makes an error of a panic: the library catches most, but not all, of what can be wrong in a
-// damaged file.
+// caught makes an error of a panic: the library catches most, but not all, of what can be wrong in
+// a damaged file.
 func caught(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("damaged: %v", p)
@@ -192,9 +192,9 @@ func (r *Rows) eachFile(ctx context.Context, f func(ctx context.Context, k int, 
 	})
 }
 
-// Each calls take for all rows, one after another; those of several files in no order. Of files that
-// are Packed, it reads those columns only that are wanted. An error of a file wraps ErrManifest or
-// ErrArchive.
+// Each calls take for all rows, one after another; those of several files in no order. Of files
+// that are Packed, it reads those columns only that are wanted. An error of a file wraps
+// ErrManifest or ErrArchive.
 func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, take func(*Row) error) error {
 	var mu sync.Mutex
 	var taken error // which is not the file's

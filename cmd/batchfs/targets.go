@@ -349,8 +349,8 @@ func (a *annotated) arrayOptions(ctx context.Context, table *target.Table) (list
 	return list, nil
 }
 
-// rowsIn finds the files that belong to images, by their paths, in the dataset of such files; -1: an
-// image has none.
+// rowsIn finds the files that belong to images, by their paths, in the dataset of such files; -1:
+// an image has none.
 func (a *annotated) rowsIn(files *dataset.Dataset, what string, path func(i int) string) []int32 {
 	numbers, rows := map[string]int32{}, make([]int32, a.images.Len())
 	for i := 0; files != nil && i < files.Len(); i++ {

@@ -31,8 +31,8 @@ func readersOf(m *daemon.Mount, n int) (all []*reader, err error) {
 	return all, nil
 }
 
-// readAtOnce lets all readers read side by side until each has read and taken enough. It returns how
-// long that took.
+// readAtOnce lets all readers read side by side until each has read and taken enough. It returns
+// how long that took.
 func readAtOnce(ctx context.Context, all []*reader, enough func(batches int, took time.Duration) bool) (time.Duration, error) {
 	var group errgroup.Group
 	began := time.Now()
@@ -68,8 +68,8 @@ func (r *reader) busy(but int) float64 {
 	return paused / max(waited+paused, 1e-9)
 }
 
-// The readers of compareReaders, of different speed, each of a shard of its own: a fast one must not
-// take what a slow one has been promised.
+// The readers of compareReaders, of different speed, each of a shard of its own: a fast one must
+// not take what a slow one has been promised.
 const (
 	manyReaders   = 8
 	slowestReader = 56 * time.Millisecond // what it does with each batch; the fastest one does nothing

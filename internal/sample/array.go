@@ -57,8 +57,8 @@ func ArrayRows(arrays *dataset.Dataset, row int, h layout.NPYHeader) (n int, lik
 }
 
 // ArrayLike reads the header of the first of some arrays, by row, that the index knows; -1 is none.
-// If that can no longer be read, it takes another one of which the index says the same. An error may
-// be about any of them.
+// If that can no longer be read, it takes another one of which the index says the same. An error
+// may be about any of them.
 func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h layout.NPYHeader, err error) {
 	const most = 16 // files that are tried
 	first, tried := 0, 0
@@ -107,8 +107,8 @@ func readArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h l
 	return layout.ReadNPYHeader(file, int64(len(file)))
 }
 
-// VerifyArrays is [Verify] for arrays, but for those that the index knows to be bad, as their samples
-// are.
+// VerifyArrays is [Verify] for arrays, but for those that the index knows to be bad, as their
+// samples are.
 func VerifyArrays(ctx context.Context, arrays *dataset.Dataset, o Options) (Verdict, error) {
 	return verify(ctx, arrays, dataset.Share{}, o, func(ctx context.Context, r *Reader, i int) error {
 		if r.ds.Problem(i) != "" {
