@@ -29,7 +29,7 @@ var usualMasks = []string{"mask", "annotation", "segmentation", "label"}
 func ReadTable(ctx context.Context, r io.ReaderAt, size int64, o Options) (*Table, error) {
 	var has Table
 	_, err := scanWith(ctx, r, size, o, func(s *scanner) error {
-		t, err := s.table()
+		t, err := openTable(s)
 		if err != nil {
 			return err
 		}

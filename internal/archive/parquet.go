@@ -33,7 +33,7 @@ var errRows = errors.New("the numbers of rows contradict each other")
 // parquet scans a Parquet file.
 func (s *scanner) parquet() error {
 	s.Kind, s.Ordered = "parquet", true
-	t, err := s.table()
+	t, err := openTable(s)
 	if err == nil {
 		err = t.groups()
 	}
@@ -50,8 +50,8 @@ func (s *scanner) parquet() error {
 	return nil
 }
 
-// table opens a Parquet file, and chooses its columns.
-func (s *scanner) table() (*table, error) {
+// openTable opens a Parquet file, and chooses its columns.
+func openTable(s *scanner) (*table, error) {
 	tail, err := s.bytes(s.size-8, 8)
 	if err != nil {
 		return nil, errors.New("no Parquet file, or it is cut short")

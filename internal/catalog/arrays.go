@@ -202,7 +202,7 @@ func (o *Options) arraysOf(k *Key) *[]layout.Array {
 // the plan has them. An error is as of TargetOptions.RowsOf.
 func (c *Catalog) ArrayOffsets(k Key, f layout.Form) ([]byte, error) {
 	slots, _ := c.Slots(k)
-	if err := c.refused(slots); err != nil {
+	if err := refused(c, slots); err != nil {
 		return nil, err
 	}
 	return layout.AppendRows(nil, f, c.Options.SpecIn(c.Spec(k), k, f), nil), nil

@@ -217,7 +217,7 @@ func (c *Catalog) Settings() map[string]any {
 	if o.Transform.Mode == resample.CenterCrop {
 		settings["resize_to"] = o.Transform.ResizeTo
 	}
-	c.addOrder(settings)
+	o.addOrder(settings)
 	if o.Masks != nil {
 		settings["masks"] = o.Masks.settings()
 	}
@@ -235,8 +235,7 @@ func (c *Catalog) Settings() map[string]any {
 }
 
 // addOrder adds what is not part of every order, which keeps the fingerprints of the others.
-func (c *Catalog) addOrder(settings map[string]any) {
-	o := &c.Options
+func (o *Options) addOrder(settings map[string]any) {
 	if o.Window > 0 {
 		settings["window"] = o.Window
 	}
@@ -444,6 +443,7 @@ func (c *Catalog) ShapeKnown(slots []shard.Slot, f layout.Form) error {
 	return nil
 }
 
+// Unread is the error of a sample whose size is not known.
 func (c *Catalog) Unread(id int64, why string) error {
 	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), so its size is not known; mount again when the storage answers",
 		ErrUnread, c.Dataset.Path(int(id)), why)

@@ -216,14 +216,14 @@ func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 // RowsOfGood are the objects of a batch where bad samples fail: no other batch opens.
 func (o *TargetOptions) RowsOfGood(k Key) (*layout.Rows, error) {
 	slots, _ := o.catalog.Slots(k)
-	if err := cmp.Or(o.catalog.ShapeKnown(slots, layout.Boxes), o.catalog.refused(slots)); err != nil {
+	if err := cmp.Or(o.catalog.ShapeKnown(slots, layout.Boxes), refused(o.catalog, slots)); err != nil {
 		return nil, err
 	}
 	return o.plannedRows(k), nil
 }
 
 // refused returns the error of a batch with a bad annotation where bad samples fail.
-func (c *Catalog) refused(slots []shard.Slot) error {
+func refused(c *Catalog, slots []shard.Slot) error {
 	for _, s := range slots {
 		if why := c.Options.Condemned[s.ID]; why != "" && c.Options.OnError == Fail {
 			return fmt.Errorf("%s: %w: %s", c.Dataset.Path(int(s.ID)), ErrAnnotation, why)
@@ -310,7 +310,7 @@ func (o *TargetOptions) TextSize(n int) int64 { return int64(n) * int64(o.line()
 // spaces to the same length. An error is as of RowsOf.
 func (o *TargetOptions) TextOf(d Description) ([]byte, error) {
 	slots, _ := o.catalog.Slots(d.Key)
-	if err := o.catalog.refused(slots); err != nil {
+	if err := refused(o.catalog, slots); err != nil {
 		return nil, err
 	}
 	out := make([]byte, 0, o.TextSize(len(d.Samples)))
