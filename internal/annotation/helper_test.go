@@ -3,7 +3,6 @@ package annotation
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ type said struct {
 	Text     []string `json:"text,omitempty"`
 	Bad      string   `json:"bad,omitempty"`
 	shapes   []target.Shape
+	arrays   []string // paths by column
 	oriented bool
 }
 
@@ -79,7 +79,10 @@ func (r *recorder) Object(image int, o target.Object) {
 func (r *recorder) Mask(image int, path string) { r.images[image].Mask = path }
 
 func (r *recorder) Array(image, column int, path string) {
-	r.images[image].Text = append(r.images[image].Text, fmt.Sprintf("array %d: %s", column, path))
+	for len(r.images[image].arrays) <= column {
+		r.images[image].arrays = append(r.images[image].arrays, "")
+	}
+	r.images[image].arrays[column] = path
 }
 
 func (r *recorder) Shape(image int, s target.Shape) {

@@ -35,13 +35,13 @@ func layoutsToKeep(t *testing.T) map[string]Options {
 		"coco/train2017/a.jpg": "", "coco/annotations/instances_train2017.json": cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4]}`),
 		"yolo/images/a.jpg": "", "yolo/labels/a.txt": "1 0.5 0.5 0.2 0.2", "yolo/labels/b.txt": "",
 		"masks/images/a.png": "", "masks/masks/a.png": "",
-		"m/m.jsonl": `{"path": "a.jpg", "boxes": [[1, 2, 3, 4, "x"]], "say": "hello"}`,
+		"m/m.jsonl": `{"path": "a.jpg", "boxes": [[1, 2, 3, 4, "x"]], "say": "hello", "pose": "p.npy"}`,
 	})
 	return map[string]Options{
 		dir + "/coco/train2017": {Kinds: kindsOf(target.Boxes, target.Masks)},
 		dir + "/yolo/images":    boxes,
 		dir + "/masks":          {Kinds: kindsOf(target.Masks)},
-		dir + "/m/m.jsonl":      {Kinds: kindsOf(target.Boxes, target.Text)},
+		dir + "/m/m.jsonl":      {Kinds: kindsOf(target.Boxes, target.Text, target.Arrays)},
 	}
 }
 
@@ -61,6 +61,9 @@ func wordsOf(f *Found, b *target.Builder) string {
 	masks := ""
 	if f.Masks != nil {
 		masks = fmt.Sprint(*f.Masks, f.Masks.Only("x.png"), f.Masks.Only("x.jpg"))
+	}
+	if f.Arrays != nil {
+		masks += fmt.Sprint(*f.Arrays, table.Array(1, 0))
 	}
 	return fmt.Sprint(f.Layout, f.Images, f.Sources, f.Classes, f.MaskClasses, f.Values, f.Objects, f.Strays, f.Entries(), f.Example(), masks,
 		samples, strays, table.Digest(), table.Bad(1))
@@ -117,7 +120,7 @@ func TestKeptAnnotations(t *testing.T) {
 		}
 		switch add {
 		case "m.jsonl":
-			write(t, root, map[string]string{add: `{"path": "b.jpg", "boxes": [], "say": ""}`})
+			write(t, root, map[string]string{add: `{"path": "b.jpg", "boxes": [], "say": "", "pose": "q.npy"}`})
 		case "":
 			write(t, root, map[string]string{"annotations/instances_train2017.json": cocoFile(`{"id": 1, "image_id": 2, "category_id": 5, "bbox": [1,2,3,4]}`)})
 		default:

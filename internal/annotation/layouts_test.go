@@ -224,6 +224,53 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+// TestArrays: columns that name .npy files are arrays where these are wanted, and else text.
+func TestArrays(t *testing.T) {
+	dir := t.TempDir()
+	type row struct {
+		Path   string  `parquet:"path"`
+		Number float64 `parquet:"a"`
+		Pose   *string `parquet:"pose"`
+		Track  string  `parquet:"track"`
+	}
+	pose := "x/../p.NPY"
+	if err := parquet.WriteFile(dir+"/a.parquet", []row{{"1.jpg", 1, nil, "t/1.npy"}, {"2.jpg", 2, &pose, ""}, {"3.jpg", 3, nil, ""}}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, map[string]string{
+		"a.csv":   "path,a,pose,track\n1.jpg,1,,t/1.npy\n2.jpg,2,x/../p.NPY,\n3.jpg,3,,\n",
+		"a.jsonl": `{"path":"1.jpg","a":1,"track":"t/1.npy"}` + "\n" + `{"path":"2.jpg","a":2,"pose":"x/../p.NPY","track":""}` + "\n" + `{"path":"3.jpg","a":3,"pose":null}`,
+	})
+	for _, kind := range []string{"csv", "jsonl", "parquet"} {
+		f, got := find(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Arrays, target.Text)})
+		if f.Arrays == nil || f.Arrays.Path != dir+"/a."+kind || fmt.Sprint(f.Arrays.Columns) != "[track pose]" {
+			t.Fatalf("%s: %+v", kind, f.Arrays)
+		}
+		text := strings.ReplaceAll(fmt.Sprint(got["1.jpg"].Text, got["2.jpg"].Text, got["3.jpg"].Text), `"`, "")
+		if arrays := fmt.Sprintf("%q %q %q", got["1.jpg"].arrays, got["2.jpg"].arrays, got["3.jpg"].arrays); arrays != `["t/1.npy"] ["" "p.NPY"] []` || text != "[{a:1}] [{a:2}] [{a:3}]" {
+			t.Errorf("%s: %s, %s", kind, arrays, text)
+		}
+		f, got = find(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Text)})
+		if f.Arrays != nil || !strings.Contains(got["1.jpg"].Text[0], `"track":"t/1.npy"`) || got["1.jpg"].arrays != nil {
+			t.Errorf("%s: without arrays, %+v, %+v", kind, f.Arrays, got["1.jpg"])
+		}
+		if err := findError(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Boxes)}); !strings.Contains(err.Error(), "it has text, arrays") {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if f, _ := find(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Arrays), SkipEmpty: true}); !f.Only("1.jpg") || f.Only("3.jpg") {
+			t.Errorf("%s: an image without an array is not an empty one", kind)
+		}
+	}
+	write(t, dir, map[string]string{"bad.jsonl": `{"path":"1.jpg","a":"1.npy"}` + "\n" + `{"path":"2.jpg","a":7}`})
+	if _, got := find(t, dir+"/bad.jsonl", Options{Kinds: kindsOf(target.Arrays)}); !strings.Contains(got["2.jpg"].Bad, "bad.jsonl: line 2: a is no path of a .npy") {
+		t.Errorf("%+v", got)
+	}
+	write(t, dir, map[string]string{"late.jsonl": `{"path":"1.jpg","a":"text"}` + "\n" + `{"path":"2.jpg","a":"1.npy"}`})
+	if err := findError(t, dir+"/late.jsonl", Options{Kinds: kindsOf(target.Arrays)}); !strings.Contains(err.Error(), "it has no arrays") {
+		t.Error(err)
+	}
+}
+
 // TestBadManifest: what is wrong in a row is of its image.
 func TestBadManifest(t *testing.T) {
 	dir := t.TempDir()

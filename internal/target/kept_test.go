@@ -32,6 +32,8 @@ func filled() *Builder {
 	}
 	b.Text(b.Image("i5", 0, 0, false), []byte(`{"a":1}`))
 	b.Mask(b.Image("only a mask \xff", 0, 0, false), "m/x.png")
+	b.Array(b.Image("i5", 0, 0, false), 1, "x/\xff.npy")
+	b.Array(b.Image("i2", 0, 0, false), 0, "y.npy")
 	b.Bad(b.Image("i6", 0, 0, false), "a file: entry: rule")
 	return b
 }
@@ -46,7 +48,7 @@ func everything(t *testing.T, b *Builder) (all []any) {
 	}
 	for row := range n {
 		h, w, oriented := table.Size(row)
-		all = append(all, h, w, oriented, table.Bad(row), table.Mask(row), string(table.Text(row)), table.Shapes(row))
+		all = append(all, h, w, oriented, table.Bad(row), table.Mask(row), table.Array(row, 0), table.Array(row, 1), table.Array(row, 2), string(table.Text(row)), table.Shapes(row))
 		for k := range table.Count(row) {
 			all = append(all, table.Object(row, k))
 		}
