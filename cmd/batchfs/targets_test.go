@@ -79,8 +79,8 @@ func TestTargetsRefused(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"mount --targets box " + dir + " " + mnt, statusUsage, []string{`--targets must be a list of masks, boxes, keypoints and text, but is "box"`}},
-		{"mount --empty skip " + dir + " " + mnt, statusUsage, []string{"--empty needs --targets with masks, boxes, keypoints or text"}},
+		{"mount --targets box " + dir + " " + mnt, statusUsage, []string{`--targets must be a list of masks, boxes, keypoints, text and arrays, but is "box"`}},
+		{"mount --empty skip " + dir + " " + mnt, statusUsage, []string{"--empty needs --targets with masks, boxes, keypoints, text or arrays"}},
 		{"mount --targets boxes --ignore-index 3 " + dir + " " + mnt, statusUsage, []string{"--ignore-index needs --targets with masks"}},
 		{"mount --targets masks --clip=false " + dir + " " + mnt, statusUsage, []string{"--clip needs --targets with boxes or keypoints"}},
 		{"mount --targets boxes --min-box-area -1 " + dir + " " + mnt, statusUsage, []string{`--min-box-area must be a number, at least 0, but is "-1"`}},

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/target"
+)
+
+// writeArray writes a .npy file with so many bytes of elements below a folder.
+func writeArray(t *testing.T, dir, name, descr, shape string, bytes int) {
+	t.Helper()
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", descr, shape)
+	file := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
+	file = append(append(file, header...), make([]byte, bytes)...)
+	if err := os.WriteFile(filepath.Join(dir, name), file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// arrayed makes a dataset of images 0.png to 6.png. Each has a pose, of one shape, and a track, of
+// rows of its own, but for 3.png, which has nothing.
+func arrayed(t *testing.T) (dir, manifest string) {
+	t.Helper()
+	dir = t.TempDir()
+	var lines strings.Builder
+	for i := range 7 {
+		imageIn(t, dir, fmt.Sprintf("%d.png", i))
+		writeArray(t, dir, fmt.Sprintf("p%d.npy", i), "<f4", "(2,)", 8)
+		writeArray(t, dir, fmt.Sprintf("t%d.npy", i), "<i2", fmt.Sprintf("(%d, 3)", i), 6*i)
+		if i == 3 {
+			lines.WriteString(`{"path":"3.png"}` + "\n")
+			continue
+		}
+		fmt.Fprintf(&lines, "{\"path\":\"%d.png\",\"pose\":\"p%d.npy\",\"track\":\"t%d.npy\"}\n", i, i, i)
+	}
+	manifest = filepath.Join(dir, "m.jsonl")
+	if err := os.WriteFile(manifest, []byte(lines.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir, manifest
+}
+
+// openArrayed opens a dataset with arrays until the end of the test, as a mount does.
+func openArrayed(t *testing.T, path string) (*mountRequest, error) {
+	t.Helper()
+	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
+	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 1, Logger: quiet}}
+	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Arrays: true}, Workers: 1}
+	_, closeIt, err := r.openTargets(t.Context())
+	if err == nil {
+		t.Cleanup(func() { closeIt() })
+	}
+	return r, err
+}
+
+// TestArraysOfManifests: the first line says what arrays are, and those that are not like the first
+// one are bad annotations.
+func TestArraysOfManifests(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir, manifest := arrayed(t)
+	r, err := openArrayed(t, manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "; annotations: a manifest (m.jsonl); arrays: pose float32 [2], track int16 [*, 3]"; r.annotated != want || len(r.engine.Condemned) > 0 {
+		t.Errorf("%s, %v", r.annotated, r.engine.Condemned)
+	}
+	if rows := fmt.Sprint(r.engine.Arrays[0].Rows, r.engine.Arrays[1].Rows); rows != "[0 1 2 -1 3 4 5] [0 1 2 -1 3 4 5]" {
+		t.Error(rows)
+	}
+
+	if err := os.Remove(filepath.Join(dir, "p0.npy")); err != nil { // which told what they are
+		t.Fatal(err)
+	}
+	if r, err := openArrayed(t, manifest); err != nil || !strings.Contains(r.annotated, "pose float32 [2]") {
+		t.Errorf("%v, %v", r.annotated, err)
+	}
+
+	writeArray(t, dir, "p1.npy", "<f8", "(2,)", 16)
+	writeArray(t, dir, "p2.npy", "<f4", "(3,)", 12)
+	writeArray(t, dir, "p4.npy", ">f4", "(2,)", 8)
+	writeArray(t, dir, "p5.npy", "<f4", "(2,)", 7)
+	writeArray(t, dir, "t4.npy", "<i2", "(2, 4)", 16)
+	if err := os.WriteFile(filepath.Join(dir, "t5.npy"), []byte("no array"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	if r, err = openArrayed(t, manifest); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[int64]string{
+		0: "p0.npy: no such file", 1: "", 2: "p2.npy: its dtype or its shape is not that of the others, pose float64 [2]",
+		4: "p4.npy: its elements are big-endian", 5: "p5.npy: it has 75 bytes, and its header says 76", 6: "p6.npy: its dtype",
+	} {
+		if why := r.engine.Condemned[id]; !strings.HasPrefix(why, want) || (want == "") != (why == "") {
+			t.Errorf("%d.png: %q", id, why)
+		}
+	}
+	got := batchfs(t, "verify", "--targets", "arrays", manifest)
+	for _, want := range []string{"2.png: p2.npy: its dtype or its shape is not", "4.png: p4.npy: its elements are big-endian", "7 images and 12 arrays, 5 bad\n"} {
+		if got.status != statusFailed || !strings.Contains(got.out, want) {
+			t.Errorf("status %d, and not %q: %s%s", got.status, want, got.out, got.err)
+		}
+	}
+}
+
+// TestArraysRefused: what cannot be named, or says nothing, is refused in a line.
+func TestArraysRefused(t *testing.T) {
+	_, manifest := arrayed(t)
+	write := func(name, text string) string {
+		path := filepath.Join(filepath.Dir(manifest), name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	many := `{"path":"0.png"`
+	for k := range 17 {
+		many += fmt.Sprintf(`,"a%02d":"p0.npy"`, k)
+	}
+	mnt := t.TempDir()
+	for _, test := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"plan --targets arrays " + write("a.jsonl", `{"path":"0.png","labels":"p0.npy"}`), statusFailed, `a.jsonl: columns of arrays: batches have something else of the name "labels": give the column another one`},
+		{"plan --targets arrays " + write("b.jsonl", `{"path":"0.png","a/b":"p0.npy"}`), statusFailed, `"a/b" is no name of a file: give the column one`},
+		{"plan --targets arrays " + write("c.jsonl", many+"}"), statusFailed, "columns of arrays: there are 17, of at most 16"},
+		{"mount --targets arrays " + write("d.jsonl", `{"path":"0.png","a":"none.npy"}`) + " " + mnt, statusFailed, `no array in the column "a" tells what they are: none.npy: no such file`},
+		{"plan --targets arrays " + write("e.jsonl", `{"path":"0.png","a":"p0"}`), statusFailed, "it has no arrays; as a manifest, it has text"},
+		{"mount --list npy,pose.npy " + manifest + " " + mnt, statusUsage, "--list: batches have no .pose.npy; an array of this name needs --targets arrays"},
+		{"mount --list npy,pose.npz " + manifest + " " + mnt, statusUsage, "--list must be a list of nhwc"},
+		{"mount --targets arrays --clip=false " + manifest + " " + mnt, statusUsage, "--clip needs --targets with boxes or keypoints"},
+	} {
+		if got := batchfs(t, strings.Fields(test.args)...); got.status != test.status || !strings.Contains(got.err, test.want) {
+			t.Errorf("%s: status %d, %s%s", test.args, got.status, got.out, got.err)
+		}
+	}
+}
