@@ -25,6 +25,7 @@ type record struct {
 	unit   string             // "line" or "row"
 	column string             // of labels
 	paths  string             // the column of paths, if all others are of no interest; "": the usual one
+	inside bool               // the images are: there is neither a column of paths nor one of formats
 	others map[string]*string // the columns without a field, by name; nil: they are of no interest
 	path   string
 	label  string // "" : none
@@ -45,6 +46,9 @@ func (r *record) field(name string) *string {
 	known := map[string]*string{
 		"path": &r.path, "file_name": &r.path, "height": &r.height, "width": &r.width, "format": &r.format,
 	}[name]
+	if r.inside && known != &r.height && known != &r.width {
+		known = nil
+	}
 	if known == nil && r.others != nil && name != "" {
 		if known = r.others[name]; known == nil {
 			known = new(string)

@@ -228,7 +228,7 @@ func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, take f
 		fault := ErrManifest
 		switch read := manifestReader(name); {
 		case r.Packed:
-			fault = ErrArchive
+			fault, rec.column, rec.inside = ErrArchive, r.tables[k].Label, true
 			err = readTable(f, rec, r.tables[k], wanted, emit)
 		case strings.EqualFold(filepath.Ext(name), ".parquet"):
 			err = readWholeParquet(f, rec, emit)
@@ -291,7 +291,11 @@ func readTable(f *io.SectionReader, rec *record, t *archive.Table, wanted func(c
 		return err
 	}
 	if len(some) > 0 {
-		return readRows(parquet.NewGenericReader[any](file, parquet.NewSchema("", some)), rec, emit)
+		err = readRows(parquet.NewGenericReader[any](file, parquet.NewSchema("", some)), rec, emit)
+		if err == nil && rec.line != len(t.Names) {
+			err = errCounts
+		}
+		return err
 	}
 	rec.unit = "row"
 	for range t.Names {
@@ -319,10 +323,12 @@ func readRows(r *parquet.GenericReader[any], rec *record, emit func() error) err
 				return err
 			}
 		}
-		if err == io.EOF {
+		switch {
+		case err == io.EOF:
 			return nil
-		}
-		if err != nil {
+		case err == nil && n == 0:
+			return io.ErrNoProgress
+		case err != nil:
 			return err
 		}
 	}
@@ -336,7 +342,7 @@ func (r *record) takeRow(row any) error {
 	}
 	for name, value := range all {
 		to := r.field(name)
-		if to == nil || name == "file_name" && all["path"] != nil {
+		if to == nil || name == "file_name" && all["path"] != nil && !r.inside {
 			continue
 		}
 		if text, ok := value.(string); ok && to != r.others[name] {

@@ -77,7 +77,10 @@ func checkChunks(file *parquet.File, leaves ...parquet.LeafColumn) error {
 				return errFooter
 			}
 			data := group.Columns[leaf.ColumnIndex].MetaData
-			differs := leaf.MaxRepetitionLevel == 0 && data.NumValues != group.NumRows
+			differs := data.NumValues != group.NumRows
+			if leaf.MaxRepetitionLevel > 0 { // equal ones take next to nothing, but not here
+				differs = data.NumValues > file.Size()
+			}
 			if differs || group.NumRows < 0 || data.TotalCompressedSize > file.Size() {
 				return errCounts
 			}

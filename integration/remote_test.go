@@ -37,7 +37,8 @@ func objectStore(t testing.TB, dir string) (*fakestore.Server, []string) {
 	return s, []string{"--endpoint", server.URL, "--anonymous"}
 }
 
-// allBatches are the sums of every batch's pixels and labels in the first two epochs, by path.
+// allBatches are the sums of every batch's pixels, labels and targets, as far as they are listed, in
+// the first two epochs, by path.
 func allBatches(t testing.TB, m *mounted, shards int) map[string]string {
 	t.Helper()
 	sums := map[string]string{}
@@ -48,7 +49,9 @@ func allBatches(t testing.TB, m *mounted, shards int) map[string]string {
 				t.Fatal(err)
 			}
 			for _, e := range entries {
-				if !strings.HasSuffix(e.Name(), ".nhwc") && !strings.HasSuffix(e.Name(), ".npy") {
+				switch filepath.Ext(e.Name()) {
+				case ".nhwc", ".npy", ".jsonl":
+				default:
 					continue
 				}
 				data, err := os.ReadFile(filepath.Join(m.epochDir(shard, epoch), e.Name()))

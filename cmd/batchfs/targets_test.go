@@ -215,9 +215,9 @@ func TestMembersOfWebDatasets(t *testing.T) {
 		for name, want := range map[string]string{
 			"a.png": `[{[1 0 3 3] <nil> 1 0 0 []} {[0 0 1 1] <nil> 0 1 0 []}] {"text":"a dog","url":"u","width":999} `,
 			"b.png": `[{[1 0 2 3] <nil> 0 0 0 [{1 1 2}]} {[0 0 1 1] <nil> 0 1 1 []}]  `,
-			"d.png": "[]  d.json: boxes: there are 1 of box, but 2 of label", "e.png": "[]  e.json: it has both boxes and bbox",
-			"f.png": `[] {"text":""} `, "g.png": "[]  its text has more than 65536 bytes", "h.png": "[]  h.json: boxes: bbox has a negative size",
-			"i.png": "[]  i.json: boxes: bbox is no list",
+			"d.png": "[]  d.json: there are 1 of box, but 2 of label", "e.png": "[]  e.json: it has both boxes and bbox",
+			"f.png": `[] {"text":""} `, "g.png": "[]  its text has more than 65536 bytes", "h.png": "[]  h.json: bbox has a negative size",
+			"i.png": "[]  i.json: bbox is no list",
 		} {
 			row, known := samples[name]
 			if !known {

@@ -315,30 +315,32 @@ func (m *manifest) parse(text string, value func() error) (bad string) {
 // crowd, ignore, difficult. Labels are numbers, or names. An object of such lists is that, too.
 func (m *manifest) boxes(take func(o target.Object, class string)) error {
 	d := &m.json
-	inner := func(text []byte) {
+	inner := func(text string) (bad string) {
 		i := &manifest{finder: m.finder}
-		if bad := i.parse(string(text), func() error { return i.boxes(take) }); bad != "" {
-			d.complain("boxes: %s", bad)
-		}
+		return i.parse(text, func() error { return i.boxes(take) })
 	}
 	switch d.Next() {
 	case jx.String: // CSV
 		text, err := d.Str()
-		if err == nil {
-			inner([]byte(text))
+		if err != nil {
+			return err
 		}
-		return err
+		if bad := inner(text); bad != "" {
+			d.complain("boxes: %s", bad)
+		}
+		return nil
 	case jx.Object:
 		lists, err := d.Raw()
 		if err != nil {
 			return err
 		}
 		list, bad := transposed(lists)
-		if bad != "" {
-			d.complain("boxes: %s", bad)
-			return nil
+		if bad == "" {
+			bad = inner(string(list))
 		}
-		inner(list)
+		if bad != "" {
+			d.complain("%s", bad)
+		}
 		return nil
 	}
 	return d.array(func(k int) (err error) {

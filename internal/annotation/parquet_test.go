@@ -238,3 +238,117 @@ func TestHuggingFaceColumns(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptColumns: what columns say is found again as long as the files are the same, also in a
+// store.
+func TestKeptColumns(t *testing.T) {
+	type row struct {
+		Image   hfImage  `parquet:"image"`
+		Mask    *hfImage `parquet:"mask"`
+		Caption string   `parquet:"caption"`
+	}
+	root := t.TempDir()
+	dir := root + "/bucket"
+	write(t, dir, map[string]string{"m/m.jsonl": `{"path": "a.jpg", "caption": "x", "boxes": [[1, 2, 3, 4, "x"]]}`})
+	if err := os.Mkdir(dir+"/p", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	shard := func(k int, caption string) {
+		writeRows(t, fmt.Sprintf("%s/p/%d.parquet", dir, k), []row{{imageOf(fmt.Sprint(k), 1<<20), nil, caption}})
+	}
+	shard(0, strings.Repeat("long ", 9000))
+	var sent atomic.Int64
+	server := httptest.NewServer(counted(&fakestore.Server{Dir: root}, &sent))
+	defer server.Close()
+	changes := map[string]func(){
+		"/m/m.jsonl": func() { write(t, dir, map[string]string{"m/m.jsonl": `{"path": "b.jpg", "caption": "y"}`}) },
+		"/p":         func() { shard(1, "short") }, "/p/*.parquet": func() { shard(2, "short") },
+	}
+	for _, at := range []string{dir, "s3://bucket"} {
+		for _, place := range []string{"/m/m.jsonl", "/p", "/p/*.parquet"} {
+			o := Options{Kinds: kindsOf(target.Text), Workers: 1, Dir: t.TempDir(), Store: store.Options{Endpoint: server.URL, Anonymous: true, Region: "us-east-1"}}
+			open := func() (words string, n int64) {
+				t.Helper()
+				sent.Store(0)
+				f, b, err := Open(t.Context(), at+place, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer b.Close()
+				if !b.Kept() {
+					t.Errorf("%s: nothing is kept", at+place)
+				}
+				return fmt.Sprint(f.Layout, f.Sources, f.Classes, f.Entries(), b.Has("a.jpg"), b.Has("b.jpg")), sent.Load()
+			}
+			settle(t, root)
+			want, first := open()
+			again, then := open()
+			if again != want || then > 0 && then > first/2 {
+				t.Errorf("%s: %s after %d bytes, and before %s after %d", at+place, again, then, want, first)
+			}
+			changes[place]()
+			settle(t, root)
+			if changed, _ := open(); changed == want {
+				t.Errorf("%s: after a change, it is the same", at+place)
+			}
+			write(t, dir, map[string]string{"m/m.jsonl": `{"path": "a.jpg", "caption": "x", "boxes": [[1, 2, 3, 4, "x"]]}`})
+			_, _ = os.Remove(dir+"/p/1.parquet"), os.Remove(dir+"/p/2.parquet")
+		}
+	}
+}
+
+// TestBadColumns: what is wrong in a row is of its image, and what is wrong with a file is an error.
+func TestBadColumns(t *testing.T) {
+	type row struct {
+		Image  hfImage `parquet:"image"`
+		Height int32   `parquet:"height"`
+		Width  int32   `parquet:"width"`
+		Boxes  string  `parquet:"boxes"`
+	}
+	root := t.TempDir()
+	dir := root + "/bucket"
+	write(t, dir, map[string]string{"m.csv": "path,boxes,mask\nx/a.jpg,\"[[1,2]]\",\nb.jpg,,s3://bucket/masks/b.png\nc.jpg,,../c.png\n"})
+	writeRows(t, dir+"/p.parquet", []row{
+		{imageOf("a", 9), 1, 1, "[[1,2,3,4]]"}, {imageOf("b", 9), 0, 1, "[]"}, {imageOf("c", 9), 1, 1, "[[1,2"}, {imageOf("d", 9), 1, 1, `{"bbox":[[1,2,3,4]],"label":[1,2]}`},
+		{imageOf("e", 9), 1, 1, `[{"label":1}]`}, {imageOf("f", 9), 1, 1, `{"bbox":7}`},
+	})
+	server := httptest.NewServer(&fakestore.Server{Dir: root})
+	defer server.Close()
+	o := Options{Kinds: kindsOf(target.Boxes), Workers: 1, Store: store.Options{Endpoint: server.URL, Anonymous: true, Region: "us-east-1", Wait: -1}}
+	for _, at := range []string{dir, "s3://bucket"} {
+		o := o
+		_, got := find(t, at+"/p.parquet", o)
+		for name, rule := range map[string]string{
+			"a": "", "b": "row 2: height", "c": "row 3: ", "d": "row 4: boxes: there are 1 of bbox, but 2 of label", "e": "row 5: boxes: boxes[0] is not", "f": "row 6: boxes: bbox is no list",
+		} {
+			if bad := got[name].Bad; !strings.HasPrefix(bad, at+"/p.parquet: ") && rule != "" || !strings.Contains(bad, rule) || (rule == "") != (bad == "") {
+				t.Errorf("%s: %q", name, bad)
+			}
+		}
+		o.Kinds = kindsOf(target.Boxes, target.Masks)
+		f, got := find(t, at+"/m.csv", o)
+		if bad := got["x/a.jpg"].Bad; !strings.HasPrefix(bad, at+"/m.csv: line 2: boxes: boxes[0] is not") || f.Masks.Path != at+"/m.csv" || f.Masks.Column != "mask" {
+			t.Errorf("%q, %+v", bad, f.Masks)
+		}
+		if mask := got["b.jpg"].Mask; (mask == "masks/b.png") != (at != dir) || got["c.jpg"].Mask != "../c.png" {
+			t.Errorf("masks are %q and %q", mask, got["c.jpg"].Mask)
+		}
+	}
+
+	good, err := os.ReadFile(dir + "/p.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for k := 0; k < len(good); k += 1 + len(good)/300 {
+		bad := append([]byte(nil), good...)
+		bad[k] ^= 0x5a
+		write(t, dir, map[string]string{"p.parquet": string(bad)})
+		if _, err := Find(t.Context(), dir+"/p.parquet", newRecorder(), o); err != nil {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Error("no damage was noticed")
+	}
+}
