@@ -146,7 +146,7 @@ func TestFitRecoversCosts(t *testing.T) {
 	if got := fitted(raws(0.5, 0.9), is(0.7)); got[shard.Encoded] != 0 || got[shard.Raw] <= 0 {
 		t.Errorf("costs below 0: %v", got)
 	}
-	if got := fitted(raws(0.5), is(1)); !near(got, costs{1, 1, 1}) {
+	if got := fitted(raws(0.5), is(1)); !near(got, costs{shard.Encoded: 1, shard.Raw: 1}) {
 		t.Errorf("one mix: %v", got)
 	}
 	if got := fitted(raws(0.5, 1), func(convert.Shares) float64 { return 0 }); got != (costs{}) {
