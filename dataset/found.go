@@ -228,8 +228,8 @@ func (x *index) number(all []contents, fixed []string) error {
 	return nil
 }
 
-// joined is one table of all contents, which become parts of it. It drops each column of a table
-// that is of one object alone as soon as it has it.
+// joined is one table of all contents, which become parts of it. It drops a table that is of one
+// object alone as soon as it has its rows.
 func joined(all []contents) *table {
 	rows, bytes, one := 0, 0, true
 	for _, c := range all {
@@ -248,32 +248,20 @@ func joined(all []contents) *table {
 		return all[0].table
 	}
 	t := newTable(rows, int64(bytes))
-	for _, c := range all {
-		for i := c.lo; i < c.hi; i++ {
-			row, path := c.table.row[i], c.table.path(i)
-			row.start = int64(len(t.paths))
-			t.paths = append(t.paths, path...)
-			if b, is := c.table.bad[uint32(i)]; is {
-				t.bad[uint32(len(t.row))] = b
-			}
-			t.row = append(t.row, row)
-		}
-		if c.alone() {
-			c.table.row, c.table.paths = nil, nil
-		}
-	}
 	t.members = make([]member, 0, rows)
 	for k := range all {
 		c := &all[k]
-		n := len(t.members)
-		for _, m := range c.table.members[c.lo:c.hi] {
+		first := t.rows()
+		for i := c.lo; i < c.hi; i++ {
+			t.extend(c.table, i, c.table.path(i))
+			m := c.table.members[i]
 			m.object = int32(k)
 			t.members = append(t.members, m)
 		}
 		if c.alone() {
-			c.table.members = nil
+			c.table.row, c.table.paths, c.table.members = nil, nil, nil
 		}
-		c.table, c.lo, c.hi = t, n, len(t.members)
+		c.table, c.lo, c.hi = t, first, t.rows()
 	}
 	return t
 }

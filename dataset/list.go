@@ -233,9 +233,7 @@ func commonDirectory(patterns []string) (common string) {
 		if i == 0 {
 			common = fixed
 		}
-		for !strings.HasPrefix(fixed, common) {
-			common = common[:strings.LastIndexByte(strings.TrimSuffix(common, "/"), '/')+1]
-		}
+		common = shared(common, fixed)
 	}
 	return common
 }

@@ -187,21 +187,36 @@ func (s *source) takeFile(name string, images func() (bool, error)) error {
 
 // metadata finds the manifest in a directory; "" if it has none.
 func metadata(dir string, o *Options) (name string, err error) {
+	return o.manifestIn(dir, func(name string) (bool, error) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.Mode().IsRegular(), err
+	})
+}
+
+// manifestIn finds the manifest in a folder; "" if it has none. find looks for a file there; a store
+// is asked in one round trip.
+func (o *Options) manifestIn(folder string, find func(name string) (is bool, err error)) (found string, err error) {
 	if o.IgnoreMetadata {
 		return "", nil
 	}
-	for _, n := range manifests {
-		switch info, err := os.Stat(filepath.Join(dir, n)); {
-		case errors.Is(err, fs.ErrNotExist):
+	there, errs := make([]bool, len(manifests)), make([]error, len(manifests))
+	var asked sync.WaitGroup
+	for i, name := range manifests {
+		asked.Go(func() { there[i], errs[i] = find(name) })
+	}
+	asked.Wait()
+	for i, name := range manifests {
+		switch err := errs[i]; {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrNotExist):
 		case err != nil:
 			return "", err
-		case name != "":
-			return "", fmt.Errorf("%s: %w: %s and %s", dir, ErrManifests, name, n)
-		case info.Mode().IsRegular():
-			name = n
+		case there[i] && found != "":
+			return "", fmt.Errorf("%s: %w: %s and %s", folder, ErrManifests, found, name)
+		case there[i]:
+			found = name
 		}
 	}
-	return name, nil
+	return found, nil
 }
 
 // locateObject is locate for a URL.
@@ -243,7 +258,11 @@ func (s *source) locateIn(ctx context.Context, remote store.Store, name, url str
 		if s.prefix = strings.TrimRight(name, "/"); s.prefix != "" {
 			s.prefix += "/"
 		}
-		if s.manifest, err = s.remoteMetadata(ctx, o); err != nil {
+		s.manifest, err = o.manifestIn(remote.URL(s.prefix), func(name string) (bool, error) {
+			_, err := remote.Stat(ctx, s.prefix+name)
+			return err == nil, err
+		})
+		if err != nil {
 			return err
 		}
 	default:
@@ -258,29 +277,4 @@ func (s *source) locateIn(ctx context.Context, remote store.Store, name, url str
 	}
 	s.setURL()
 	return nil
-}
-
-// remoteMetadata is metadata in a store, in one round trip.
-func (s *source) remoteMetadata(ctx context.Context, o *Options) (found string, err error) {
-	if o.IgnoreMetadata {
-		return "", nil
-	}
-	errs := make([]error, len(manifests))
-	var asked sync.WaitGroup
-	for i, n := range manifests {
-		asked.Go(func() { _, errs[i] = s.remote.Stat(ctx, s.prefix+n) })
-	}
-	asked.Wait()
-	for i, n := range manifests {
-		switch err := errs[i]; {
-		case errors.Is(err, store.ErrNotExist):
-		case err != nil:
-			return "", err
-		case found != "":
-			return "", fmt.Errorf("%s: %w: %s and %s", s.remote.URL(s.prefix), ErrManifests, found, n)
-		default:
-			found = n
-		}
-	}
-	return found, nil
 }

@@ -161,9 +161,15 @@ func commonFolder(all map[string]*folder) string {
 		if first {
 			common, first = parent, false
 		}
-		for !strings.HasPrefix(parent, common) {
-			common = common[:strings.LastIndexByte(strings.TrimSuffix(common, "/"), '/')+1]
-		}
+		common = shared(common, parent)
+	}
+	return common
+}
+
+// shared is the nearest folder, with its slash, that two are in.
+func shared(common, other string) string {
+	for !strings.HasPrefix(other, common) {
+		common = common[:strings.LastIndexByte(strings.TrimSuffix(common, "/"), '/')+1]
 	}
 	return common
 }
