@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/cuda"
-	"github.com/batchfs/batchfs/internal/cudafile"
 	"github.com/batchfs/batchfs/internal/daemon"
 )
 
@@ -44,7 +43,7 @@ func TestMain(m *testing.M) {
 // skips the test; but where a binary was named, a GPU has to be there.
 func theGPU(t *testing.T) cuda.Device {
 	t.Helper()
-	device, err := cudafile.Device()
+	device, err := usualGPU()
 	switch {
 	case err != nil && *binary != "":
 		t.Fatalf("there is no GPU to check: %v (try batchfs doctor)", err)
@@ -107,7 +106,7 @@ func mountedAt(t *testing.T, device cuda.Device, photos string, more ...string) 
 
 // same is an error unless batches have the same bytes on the GPU as in host memory.
 func same(device cuda.Device, paths ...string) error {
-	return cudafile.Reading(device, func(t *cuda.Thread, r *cudafile.Reader) (err error) {
+	return onGPU(device, func(t *cuda.Thread, r *cudaReader) (err error) {
 		for _, path := range paths {
 			err = errors.Join(err, sameBatch(t, r, path))
 		}
@@ -115,8 +114,8 @@ func same(device cuda.Device, paths ...string) error {
 	})
 }
 
-func sameBatch(t *cuda.Thread, r *cudafile.Reader, path string) (err error) {
-	b, err := r.Open(path)
+func sameBatch(t *cuda.Thread, r *cudaReader, path string) (err error) {
+	b, err := r.open(path)
 	if err != nil {
 		return err
 	}

@@ -12,18 +12,17 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/cuda"
-	"github.com/batchfs/batchfs/internal/cudafile"
 	"github.com/batchfs/batchfs/internal/daemon"
 )
 
 // hold is the program that is killed: it opens a batch, and reads it on the GPU over and over.
 func hold(path string) error {
-	device, err := cudafile.Device()
+	device, err := usualGPU()
 	if err != nil {
 		return err
 	}
-	return cudafile.Reading(device, func(t *cuda.Thread, r *cudafile.Reader) error {
-		b, err := r.Open(path)
+	return onGPU(device, func(t *cuda.Thread, r *cudaReader) error {
+		b, err := r.open(path)
 		if err != nil {
 			return err
 		}

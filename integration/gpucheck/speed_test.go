@@ -11,7 +11,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/cuda"
-	"github.com/batchfs/batchfs/internal/cudafile"
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/pixels"
@@ -278,17 +277,17 @@ func TestSpeedOfOpens(t *testing.T) {
 	m := mounted(t, device)
 	var first float64 // in a process that has nothing mapped yet
 	var all []float64 // ms
-	err := cudafile.Reading(device, func(_ *cuda.Thread, r *cudafile.Reader) error {
+	err := onGPU(device, func(_ *cuda.Thread, r *cudaReader) error {
 		for i := range 2 * *repeat {
 			path := m.Batch(0, i, 0)
-			lease, err := r.Open(path) // waits until it is there
+			lease, err := r.open(path) // waits until it is there
 			if err != nil {
 				return err
 			}
 			if i == 0 {
 				var other sync.WaitGroup
 				other.Go(func() {
-					err = cudafile.Reading(device, func(_ *cuda.Thread, r *cudafile.Reader) (err error) {
+					err = onGPU(device, func(_ *cuda.Thread, r *cudaReader) (err error) {
 						first, err = timeOpen(r, path)
 						return err
 					})
@@ -315,9 +314,9 @@ func TestSpeedOfOpens(t *testing.T) {
 }
 
 // timeOpen times one open, in milliseconds.
-func timeOpen(r *cudafile.Reader, path string) (ms float64, err error) {
+func timeOpen(r *cudaReader, path string) (ms float64, err error) {
 	began := time.Now()
-	f, err := r.Open(path)
+	f, err := r.open(path)
 	ms = 1e3 * time.Since(began).Seconds()
 	if err != nil {
 		return 0, err

@@ -1,6 +1,4 @@
-// Package cudafile opens .cuda files of a mount, as a program that trains on the GPU does. It is
-// for tests and benchmarks of a GPU.
-package cudafile
+package gpucheck
 
 import (
 	"encoding/hex"
@@ -13,8 +11,8 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 )
 
-// Device finds the GPU that mounts use by default.
-func Device() (device cuda.Device, err error) {
+// usualGPU finds the GPU that mounts use by default.
+func usualGPU() (device cuda.Device, err error) {
 	found, err := gpu.Find("auto")
 	if err != nil {
 		return device, err
@@ -33,16 +31,17 @@ func Device() (device cuda.Device, err error) {
 	return device, err
 }
 
-// A Reader opens files on one thread of the GPU. It maps each allocation once.
-type Reader struct {
+// A cudaReader opens .cuda files on one thread of the GPU, as a program does that trains there. It
+// maps each allocation once.
+type cudaReader struct {
 	thread *cuda.Thread
 	slabs  map[string]*cuda.Import // by their handles
 }
 
-// Reading runs f with a Reader.
-func Reading(device cuda.Device, f func(t *cuda.Thread, r *Reader) error) error {
+// onGPU runs f with a cudaReader.
+func onGPU(device cuda.Device, f func(t *cuda.Thread, r *cudaReader) error) error {
 	return device.Thread(func(t *cuda.Thread) (err error) {
-		r := &Reader{t, map[string]*cuda.Import{}}
+		r := &cudaReader{t, map[string]*cuda.Import{}}
 		defer func() {
 			for _, slab := range r.slabs {
 				err = errors.Join(err, slab.Close())
@@ -52,15 +51,15 @@ func Reading(device cuda.Device, f func(t *cuda.Thread, r *Reader) error) error 
 	})
 }
 
-// A Batch is in the GPU's memory, and stays there until its file is closed.
-type Batch struct {
+// A cudaBatch is in the GPU's memory, and stays there until its file is closed.
+type cudaBatch struct {
 	*os.File
 	At    cuda.Pointer
 	Bytes int64
 }
 
-// Open opens a file. It returns when the batch is there.
-func (r *Reader) Open(path string) (b Batch, err error) {
+// open opens a file. It returns when the batch is there.
+func (r *cudaReader) open(path string) (b cudaBatch, err error) {
 	if b.File, err = os.Open(path); err != nil {
 		return b, err
 	}
@@ -83,7 +82,7 @@ func (r *Reader) Open(path string) (b Batch, err error) {
 }
 
 // find maps an allocation, unless it is mapped already.
-func (r *Reader) find(name string) error {
+func (r *cudaReader) find(name string) error {
 	if _, mapped := r.slabs[name]; mapped {
 		return nil
 	}
