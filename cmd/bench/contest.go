@@ -79,9 +79,7 @@ func (c contender) within(something func(ctx context.Context, work func() error)
 type contest struct {
 	what       string // for the progress
 	contenders []contender
-	rounds     int                           // as many as -rounds says if 0
-	warm       bool                          // a first round does not count
-	within     func(work func() error) error // runs all of it, if given
+	rounds     int // as many as -rounds says if 0
 	rows       func(r results) []row
 }
 
@@ -107,20 +105,11 @@ func (s *stage) end(n int) (err error) {
 // hold holds a contest and returns its rows.
 func (s *stage) hold(ctx context.Context, c contest) (rows []row, err error) {
 	n := len(s.ends)
-	work := func() (err error) {
-		defer func() { err = errors.Join(err, s.end(n)) }()
-		r, err := s.takeTurns(ctx, c)
-		if err == nil {
-			rows = c.rows(r)
-		}
-		return err
+	r, err := s.takeTurns(ctx, c)
+	if err == nil {
+		rows = c.rows(r)
 	}
-	if c.within == nil {
-		err = work()
-	} else {
-		err = c.within(work)
-	}
-	if err != nil {
+	if err = errors.Join(err, s.end(n)); err != nil {
 		err = fmt.Errorf("%s: %w", c.what, err)
 	}
 	return rows, err
@@ -139,12 +128,9 @@ func (s *stage) takeTurns(ctx context.Context, c contest) (r results, err error)
 		}
 		r = append(r, result{missing: err})
 	}
-	rounds, first := cmp.Or(c.rounds, s.rounds), 0
-	if c.warm {
-		first = 1
-	}
-	for round := range first + rounds {
-		s.progress.step(c.what, round, first+rounds)
+	rounds := cmp.Or(c.rounds, s.rounds)
+	for round := range rounds {
+		s.progress.step(c.what, round, rounds)
 		for k := range turns { // who goes first alternates
 			i := (k + round) % len(turns)
 			if turns[i] == nil {
@@ -158,9 +144,7 @@ func (s *stage) takeTurns(ctx context.Context, c contest) (r results, err error)
 			if err != nil {
 				return r, err
 			}
-			if round >= first {
-				r[i].rounds = append(r[i].rounds, f)
-			}
+			r[i].rounds = append(r[i].rounds, f)
 		}
 	}
 	return r, nil

@@ -2,96 +2,44 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
-	"syscall"
 
-	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// readPaths compares reading a finished batch with reading the same bytes from a tmpfs,
-// with the same code.
-func readPaths(_ context.Context, b *bench) (list []contest, err error) {
-	whole := throughput.Reading(0, false)
-	speed, reads := figure{"speed", "GB/s", 1e-9}, figure{"reads", "", 1}
-	for _, p := range []struct {
-		path, huge string
-		read       throughput.Reader
-		what       string
-		wanted     float64
-	}{
-		{"passthrough", "within_size", whole, "finished batch, read into a reused buffer / tmpfs", 0.95},
-		{"passthrough", "within_size", throughput.Mapped, "finished batch, mmap / tmpfs", 0.95},
-		{"direct", "never", throughput.Reading(16<<20, false), "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5},
-	} {
-		var m *daemon.Mount
-		reading := func(path string) (turn, error) {
-			f, err := os.Open(path) // a finished batch is kept while it is open
-			if err != nil {
-				return nil, err
-			}
-			b.later(f.Close)
-			return func(ctx context.Context) (figures, error) {
-				rate, err := p.read.Speed(ctx, f, 50)
-				if err != nil {
-					return nil, err
-				}
-				var document fusefs.Stats
-				err = m.Document(".batchfs/stats.json", &document)
-				return figures{speed: rate, reads: float64(document.FUSE.Reads)}, err
-			}, nil
+// finishedBatches compares reading a finished batch with reading the same bytes from a file in
+// memory, by the command that does so for users.
+func finishedBatches(_ context.Context, b *bench) ([]contest, error) {
+	const wanted = 0.95
+	mapped, read, reads := figure{"mapped", "x", 1}, figure{"read", "x", 1}, figure{"reads", "", 1}
+	args := append([]string{"bench", "--json", "--rounds", "1", "--batches", "1", "--read-path", "passthrough"}, warm()...)
+	asked := ready(func(ctx context.Context) (figures, error) {
+		out, err := b.command(ctx, append(args, b.photos.Root())...)
+		if err != nil {
+			return nil, err
 		}
-		served := contender{start: func(ctx context.Context) (t turn, err error) {
-			flags := warm([]string{"--batch-size", strconv.Itoa(batchSize), "--read-path", p.path})
-			if m, err = b.start(ctx, b.batchfs, b.photos.Root(), flags); err != nil {
-				return nil, err
-			}
-			return reading(m.Batch(0, 0, 0))
-		}}
-		plain := contender{start: func(context.Context) (turn, error) {
-			copied, err := copyToTmpfs(b, m.Batch(0, 0, 0), p.huge)
-			if err != nil {
-				return nil, err
-			}
-			return reading(copied)
-		}}
-		list = append(list, contest{
-			what: p.path, contenders: []contender{served, plain}, rounds: 3 * b.rounds, warm: true,
-			rows: func(r results) []row {
-				rows := []row{r.ratio(p.what, speed, 0, 1).atLeast(p.wanted)}
-				if p.path == "passthrough" { // which should cause none
-					rows = append(rows, measured("    READ requests that the daemon saw", "", r.of(reads, 0).last()).atMost(0))
-				}
-				return rows
-			},
-		})
-	}
-	return list, nil
-}
-
-// copyToTmpfs copies a file to a tmpfs with this huge page option: as for batches, or a plain one.
-func copyToTmpfs(b *bench, path, huge string) (copied string, err error) {
-	dir, err := os.MkdirTemp(b.work, "tmpfs-")
-	if err != nil {
-		return "", err
-	}
-	if err := syscall.Mount("bench", dir, "tmpfs", 0, "huge="+huge); err != nil {
-		return "", fmt.Errorf("mount a tmpfs: %w", err)
-	}
-	b.later(func() error { return syscall.Unmount(dir, syscall.MNT_DETACH) })
-	copied = filepath.Join(dir, "batch")
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	return copied, os.WriteFile(copied, content, 0o600)
+		var found struct {
+			Mapped float64 `json:"finished_mapped_ratio"`
+			Read   float64 `json:"finished_read_ratio"`
+			Reads  float64 `json:"daemon_reads"`
+		}
+		err = json.Unmarshal(out, &found)
+		return figures{mapped: found.Mapped, read: found.Read, reads: found.Reads}, err
+	})
+	return []contest{{what: "batchfs bench", contenders: []contender{asked}, rounds: 3 * b.rounds, rows: func(r results) []row {
+		return []row{
+			r.row("finished batch, read into a reused buffer / a file in memory", read, 0).atLeast(wanted),
+			r.row("finished batch, mmap / a file in memory", mapped, 0).atLeast(wanted),
+			r.row("    READ requests that the daemon saw", reads, 0).atMost(0), // passthrough should cause none
+		}
+	}}}, nil
 }
 
 // A way is one way to read an epoch of a dataset, with its goal as a multiple of C.

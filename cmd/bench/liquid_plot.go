@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image/color"
@@ -62,12 +63,14 @@ const (
 
 // drawn is a list of contests after which a picture is drawn, of panels that exist then.
 func drawn(list []contest, panels *[]panel, dir, name string) []contest {
-	return append(list, contest{what: name, within: func(func() error) error {
+	draw := ready(func(context.Context) (figures, error) {
 		if len(*panels) == 0 {
-			return nil
+			return nil, nil
 		}
-		return drawPanels(*panels, filepath.Join(dir, name+".svg"))
-	}})
+		return nil, drawPanels(*panels, filepath.Join(dir, name+".svg"))
+	})
+	none := func(results) []row { return nil }
+	return append(list, contest{what: name, contenders: []contender{draw}, rounds: 1, rows: none})
 }
 
 func drawPanels(panels []panel, path string) error {

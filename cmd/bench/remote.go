@@ -67,23 +67,22 @@ func remoteEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 		// while the daemon was paused are used up.
 		const ahead = 512 / peerBatch
 		m := mount{dataset: b.photos.Root(), flags: remoteFlags("--io", "buffered"), pin: p.daemon, ahead: ahead}
-		sides := []contender{o.delayed(0, b.training(m).on(p.others))}
+		side := func(delay time.Duration, m mount) contender {
+			return o.delayed(delay, b.training(m).on(p.others)).before(func(context.Context) error {
+				return pinProcess(o.cmd.Process.Pid, p.others)
+			})
+		}
+		sides := []contender{side(0, m)}
 		m.process = o.cmd.Process.Pid
 		var whats []string
 		for _, delay := range delays { // a mount each, as it adapts to what it finds
 			for _, name := range stored {
 				m.dataset, m.flags = o.url(name), o.flags(remoteFlags()...)
-				sides = append(sides, o.delayed(delay, b.training(m).on(p.others)))
+				sides = append(sides, side(delay, m))
 				whats = append(whats, fmt.Sprintf("    %s from S3, %s a request / local folder", name, delay))
 			}
 		}
-		moved := func(work func() error) error {
-			if err := pinProcess(o.cmd.Process.Pid, p.others); err != nil {
-				return err
-			}
-			return work()
-		}
-		list = append(list, contest{what: p.what, contenders: sides, within: moved, rows: func(r results) []row {
+		list = append(list, contest{what: p.what, contenders: sides, rows: func(r results) []row {
 			const own = "processor time an image %v us"
 			rows := []row{r.row("local folder, page cache; "+p.what, rate, 0).noted(own, r.of(cost, 0))}
 			for n, what := range whats {

@@ -33,7 +33,7 @@ const onStore, onMixes, compares = "remote/", "liquid/", "compare"
 
 // scenarios in the order of the table.
 var scenarios = []scenario{
-	{"path", readPaths, some, false},
+	{"path", finishedBatches, some, false},
 	{"epoch", epochs, some, false},
 	{"transforms", transforms, some, false},
 	{"png", cityscapeEpochs, pngs, false},
