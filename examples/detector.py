@@ -15,7 +15,8 @@ To compare, this trains the same network with torchvision's CocoDetection:
 
     python3 detector.py --torchvision shapes
 
-The average precision at IoU 0.5 was 0.977 from the mounts, and 0.978 with torchvision.
+The average precision at IoU 0.5 was 0.970 from the mounts, and 0.973 with torchvision, means of
+five seeds.
 """
 import argparse
 

@@ -14,7 +14,7 @@ To compare, this trains the same network with torchvision's Cityscapes:
 
     python3 segmentation.py --torchvision streets
 
-The mean IoU was 0.825 from the mounts, and 0.830 with torchvision.
+The mean IoU was 0.787 from the mounts, and 0.793 with torchvision, means of five seeds.
 """
 import argparse
 
