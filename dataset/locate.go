@@ -193,8 +193,8 @@ func metadata(dir string, o *Options) (name string, err error) {
 	})
 }
 
-// manifestIn finds the manifest in a folder; "" if it has none. find looks for a file there; a store
-// is asked in one round trip.
+// manifestIn finds the manifest in a folder; "" if it has none. find looks for a file there; a
+// store is asked in one round trip.
 func (o *Options) manifestIn(folder string, find func(name string) (is bool, err error)) (found string, err error) {
 	if o.IgnoreMetadata {
 		return "", nil

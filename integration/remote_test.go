@@ -37,8 +37,8 @@ func objectStore(t testing.TB, dir string) (*fakestore.Server, []string) {
 	return s, []string{"--endpoint", server.URL, "--anonymous"}
 }
 
-// allBatches are the sums of every batch's pixels, labels and targets, as far as they are listed, in
-// the first two epochs, by path.
+// allBatches are the sums of every batch's pixels, labels and targets, as far as they are listed,
+// in the first two epochs, by path.
 func allBatches(t testing.TB, m *mounted, shards int) map[string]string {
 	t.Helper()
 	sums := map[string]string{}

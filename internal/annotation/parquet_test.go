@@ -297,7 +297,8 @@ func TestKeptColumns(t *testing.T) {
 	}
 }
 
-// TestBadColumns: what is wrong in a row is of its image, and what is wrong with a file is an error.
+// TestBadColumns: what is wrong in a row is of its image, and what is wrong with a file is an
+// error.
 func TestBadColumns(t *testing.T) {
 	type row struct {
 		Image  hfImage `parquet:"image"`
