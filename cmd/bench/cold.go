@@ -44,7 +44,7 @@ func coldEpochs(ctx context.Context, b *bench) (list []contest, err error) {
 	}{
 		{"JPEG, random-resized-crop 224", b.photos.Root(), crops64},
 		{"JPEG in its own size", b.photos.Root(), shuffled(64, ownSize...)},
-		{"PNG 2048x1024 in its own size", b.cityscapes.Root(), shuffled(8, ownSize...)},
+		{"PNG 2048x1024 in its own size", b.cityscapes.Root(), large},
 		{"JPEG, 4 of 10 raw, in its own size", mixed, shuffled(64, ownSize...)},
 	} {
 		sides := []contender{

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-
-	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // This file compares two commits: the program that is measured and one that is built from an
@@ -55,8 +53,6 @@ func compareCommits(ctx context.Context, b *bench) (list []contest, err error) {
 		}
 	}
 	jpegs, pngs := b.photos.Root(), b.cityscapes.Root()
-	own, crop, large := shuffled(batchSize, ownSize...), crops64, shuffled(8, ownSize...)
-	byRead := throughput.Reading(0, true)
 	for _, c := range []struct {
 		what string
 		from func(mount) contender
@@ -64,12 +60,12 @@ func compareCommits(ctx context.Context, b *bench) (list []contest, err error) {
 	}{
 		{"JPEG in its own size, mapped", b.fromPages, mount{dataset: jpegs, flags: warm(own)}},
 		{"JPEG in its own size, by read", b.fromPages, mount{dataset: jpegs, flags: warm(own), read: byRead}},
-		{"JPEG, random-resized-crop 224", b.fromPages, mount{dataset: jpegs, flags: warm(crop)}},
-		{"    without entry points", b.fromPages, mount{dataset: jpegs, flags: warm(crop, withoutEntries)}},
-		{"    as float16 NCHW, normalised", b.fromPages, mount{dataset: jpegs, flags: warm(crop, asHalf)}},
-		{"    from the disk", b.fromDisk, mount{dataset: jpegs, flags: cold(crop)}},
-		{"    from the disk, but in the page cache", b.fromPages, mount{dataset: jpegs, flags: cold(crop)}},
-		{"    with 8 workers", b.fromPages, mount{dataset: jpegs, flags: warm(crop, []string{"--workers", "8"})}},
+		{"JPEG, random-resized-crop 224", b.fromPages, mount{dataset: jpegs, flags: warm(crops64)}},
+		{"    without entry points", b.fromPages, mount{dataset: jpegs, flags: warm(crops64, withoutEntries)}},
+		{"    as float16 NCHW, normalised", b.fromPages, mount{dataset: jpegs, flags: warm(crops64, asHalf)}},
+		{"    from the disk", b.fromDisk, mount{dataset: jpegs, flags: cold(crops64)}},
+		{"    from the disk, but in the page cache", b.fromPages, mount{dataset: jpegs, flags: cold(crops64)}},
+		{"    with 8 workers", b.fromPages, mount{dataset: jpegs, flags: warm(crops64, []string{"--workers", "8"})}},
 		{"    batches of 1", b.fromPages, mount{dataset: jpegs, flags: warm(shuffled(1, trainingCrop...))}},
 		{"PNG 2048x1024 in its own size", b.fromPages, mount{dataset: pngs, flags: warm(large)}},
 		{"    from the disk", b.fromDisk, mount{dataset: pngs, flags: cold(large)}},

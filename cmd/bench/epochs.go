@@ -42,58 +42,77 @@ func finishedBatches(_ context.Context, b *bench) ([]contest, error) {
 	}}}, nil
 }
 
-// A way is one way to read an epoch of a dataset, with its goal as a multiple of C.
+// A way is one way to read epochs of pictures, with its goal as a multiple of C.
 type way struct {
 	what   string
+	set    func(*bench) *pictures
 	wanted float64
 	flags  []string
 	read   throughput.Reader
+	packed bool // the mount keeps all of them, packed; else nothing
 }
 
-// epochs reads images at their own size.
-func epochs(_ context.Context, b *bench) ([]contest, error) {
-	own, byRead := shuffled(batchSize, ownSize...), throughput.Reading(0, true)
-	without := slices.Concat(own, withoutEntries)
-	return againstC(b, &b.photos, []way{
-		{"JPEG in its own size: one epoch, mapped / C", 1.7, own, throughput.Mapped},
-		{"    without entry points / C", 1.7, without, throughput.Mapped},
-		{"JPEG in its own size: one epoch, by read / C", 1.5, own, byRead},
-		{"    without entry points / C", 1.5, without, byRead},
-	})
-}
+var (
+	own, crops = shuffled(batchSize, ownSize...), shuffled(batchSize, trainingCrop...)
+	whole      = shuffled(batchSize, "--resize", "not-smaller", "--size", "224x224")
+	half       = slices.Concat(crops, asHalf)
+	large      = shuffled(8, ownSize...) // batches of the usual number of bytes
+	byRead     = throughput.Reading(0, true)
+)
 
-// transforms reads crops, as training and evaluation do.
-func transforms(_ context.Context, b *bench) ([]contest, error) {
-	crop := shuffled(batchSize, trainingCrop...)
-	half, whole := slices.Concat(crop, asHalf), shuffled(batchSize, "--resize", "not-smaller", "--size", "224x224")
-	return againstC(b, &b.photos, []way{
-		{"JPEG, random-resized-crop 224, flip, uint8 NHWC: one epoch / C", 2.8, crop, throughput.Mapped},
-		{"    without entry points / C", 2.2, slices.Concat(crop, withoutEntries), throughput.Mapped},
-		{"    as float16 NCHW, normalised / C", 2.5, half, throughput.Mapped},
-		{"    as float16 NCHW, without entry points / C", 2.0, slices.Concat(half, withoutEntries), throughput.Mapped},
-		{"JPEG, not-smaller 224: one epoch / C", 1.6, whole, throughput.Mapped},
-		{"    without entry points / C", 1.6, slices.Concat(whole, withoutEntries), throughput.Mapped},
-	})
-}
-
-// cityscapeEpochs reads large PNG files, in batches of the usual number of bytes.
-func cityscapeEpochs(_ context.Context, b *bench) ([]contest, error) {
-	return againstC(b, &b.cityscapes, []way{
-		{"PNG 2048x1024 in its own size: one epoch, mapped / C", 2.3, shuffled(8, ownSize...), throughput.Mapped},
-	})
-}
-
-// againstC compares epochs with C, which takes two turns in each round.
-func againstC(b *bench, p *pictures, ways []way) (list []contest, err error) {
-	c := b.c(runtime.NumCPU(), p.files)
-	for _, w := range ways {
-		own := b.training(mount{dataset: p.Root(), flags: warm(w.flags), read: w.read})
-		list = append(list, contest{what: w.what, contenders: []contender{c, own, c}, rows: func(r results) []row {
-			ceiling := r.of(rate, 0).with(r.of(rate, 2), func(x, y float64) float64 { return (x + y) / 2 })
-			return []row{ratio(w.what, rate.unit, r.of(rate, 1), ceiling).in("C").atLeast(w.wanted)}
-		}})
+// The ways of the scenarios epoch, transforms, png and packed/epoch.
+var (
+	epochs = []way{
+		{"JPEG in its own size: one epoch, mapped / C", photos, 1.7, own, throughput.Mapped, false},
+		{"    without entry points / C", photos, 1.7, slices.Concat(own, withoutEntries), throughput.Mapped, false},
+		{"JPEG in its own size: one epoch, by read / C", photos, 1.5, own, byRead, false},
+		{"    without entry points / C", photos, 1.5, slices.Concat(own, withoutEntries), byRead, false},
 	}
-	return list, nil
+	transforms = []way{
+		{"JPEG, random-resized-crop 224, flip, uint8 NHWC: one epoch / C", photos, 2.8, crops, throughput.Mapped, false},
+		{"    without entry points / C", photos, 2.2, slices.Concat(crops, withoutEntries), throughput.Mapped, false},
+		{"    as float16 NCHW, normalised / C", photos, 2.5, half, throughput.Mapped, false},
+		{"    as float16 NCHW, without entry points / C", photos, 2.0, slices.Concat(half, withoutEntries), throughput.Mapped, false},
+		{"JPEG, not-smaller 224: one epoch / C", photos, 1.6, whole, throughput.Mapped, false},
+		{"    without entry points / C", photos, 1.6, slices.Concat(whole, withoutEntries), throughput.Mapped, false},
+	}
+	cityscapeEpochs = []way{
+		{"PNG 2048x1024 in its own size: one epoch, mapped / C", cityscapes, 2.3, large, throughput.Mapped, false},
+	}
+	packedEpochs = []way{
+		{"JPEG, random-resized-crop 224, flip, cached and packed: one epoch, mapped / C", photos, 4.5, crops, throughput.Mapped, true},
+		{"JPEG in its own size, cached and packed: one epoch, mapped / C", photos, 3.6, own, throughput.Mapped, true},
+		{"PNG photos in their own size, cached and packed: one epoch, mapped / C", stills, 12, own, throughput.Mapped, true},
+		{"PNG 2048x1024 in its own size, cached and packed: one epoch, mapped / C", cityscapes, 13, large, throughput.Mapped, true},
+	}
+)
+
+// againstC compares epochs with C, which takes two turns in each round; those of packed samples
+// also with those of encoded ones in the same memory.
+func againstC(ways []way) func(context.Context, *bench) ([]contest, error) {
+	return func(ctx context.Context, b *bench) (list []contest, err error) {
+		for _, w := range ways {
+			p := w.set(b)
+			c := b.c(runtime.NumCPU(), p.files)
+			keeping := func(form string) contender {
+				return b.training(mount{dataset: p.Root(), flags: kept(p, form, w.flags), trained: secondEpoch(ctx)})
+			}
+			sides := []contender{c, b.training(mount{dataset: p.Root(), flags: warm(w.flags), read: w.read}), c}
+			if w.packed {
+				sides = []contender{c, keeping("packed"), c, keeping("encoded")}
+			}
+			list = append(list, contest{what: w.what, contenders: sides, rows: func(r results) []row {
+				ceiling := r.of(rate, 0).with(r.of(rate, 2), func(x, y float64) float64 { return (x + y) / 2 })
+				rows := []row{ratio(w.what, rate.unit, r.of(rate, 1), ceiling).in("C").atLeast(w.wanted)}
+				if w.packed {
+					rows = append(rows, r.ratio("    / cached and encoded", rate, 1, 3),
+						r.ratio("    processor time of the mount / cached and encoded", cost, 1, 3))
+				}
+				return rows
+			}})
+		}
+		return list, nil
+	}
 }
 
 // scaling compares what a second core gains batchfs with what it gains C. The reader runs
@@ -106,8 +125,8 @@ func scaling(_ context.Context, b *bench) ([]contest, error) {
 	}
 	var sides []contender // C and batchfs on one core, then both on two
 	for n := 1; n <= 2; n++ {
-		own := b.training(mount{dataset: b.photos.Root(), flags: warm(shuffled(batchSize, ownSize...))})
-		sides = append(sides, b.c(n, b.photos.files).on(cpus[:n]), own.on(cpus[:n]))
+		mounted := b.training(mount{dataset: b.photos.Root(), flags: warm(own)})
+		sides = append(sides, b.c(n, b.photos.files).on(cpus[:n]), mounted.on(cpus[:n]))
 	}
 	return []contest{{what: "one core and two", contenders: sides, rows: func(r results) []row {
 		gain := func(i, j int) series { return r.of(rate, i).over(r.of(rate, j)) }
@@ -201,7 +220,7 @@ func constantHits(_ context.Context, b *bench) ([]contest, error) {
 func uncached(_ context.Context, b *bench) ([]contest, error) {
 	var sides []contender
 	for _, none := range [][]string{{"--cache-size", "0"}, {"--cache-policy", "none"}} {
-		flags := slices.Concat(shuffled(batchSize, trainingCrop...), []string{"--io", "buffered"}, none)
+		flags := slices.Concat(crops, []string{"--io", "buffered"}, none)
 		sides = append(sides, b.training(mount{dataset: b.photos.Root(), flags: flags}))
 	}
 	return []contest{{what: "processor time", contenders: sides, rounds: 4 * b.rounds, rows: func(r results) []row {

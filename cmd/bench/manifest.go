@@ -78,7 +78,7 @@ func planning(ctx context.Context, b *bench) ([]contest, error) {
 	}
 	flags := func(shards int, cache ...string) []string {
 		read := []string{"--io", "buffered", "--shards", strconv.Itoa(shards)}
-		return slices.Concat(shuffled(batchSize, trainingCrop...), read, cache)
+		return slices.Concat(crops, read, cache)
 	}
 	const jump, readers = 37, 8
 	const cached = "--cache-size=1GB" // for about one sample in a hundred

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
@@ -20,40 +19,6 @@ import (
 func kept(p *pictures, form string, flags []string) []string {
 	size := fmt.Sprint(3 * p.Report.Bytes)
 	return slices.Concat([]string{"--io", "buffered", "--cache-size", size, "--cache-form", form}, flags)
-}
-
-// packedEpochs compares epochs of packed samples with C, and with epochs of encoded samples in the
-// same memory.
-func packedEpochs(ctx context.Context, b *bench) (list []contest, err error) {
-	for _, w := range []struct {
-		what   string
-		p      *pictures
-		flags  []string
-		wanted float64
-	}{
-		{"JPEG, random-resized-crop 224, flip", &b.photos, shuffled(batchSize, trainingCrop...), 4.5},
-		{"JPEG in its own size", &b.photos, shuffled(batchSize, ownSize...), 3.6},
-		{"PNG photos in their own size", &b.stills, shuffled(batchSize, ownSize...), 12},
-		{"PNG 2048x1024 in its own size", &b.cityscapes, shuffled(8, ownSize...), 13},
-	} {
-		c := b.c(runtime.NumCPU(), w.p.files)
-		side := func(form string) contender {
-			return b.training(mount{dataset: w.p.Root(), flags: kept(w.p, form, w.flags), trained: secondEpoch(ctx)})
-		}
-		list = append(list, contest{
-			what: w.what, contenders: []contender{c, side("packed"), side("encoded"), c},
-			rows: func(r results) []row {
-				ceiling := r.of(rate, 0).with(r.of(rate, 3), func(x, y float64) float64 { return (x + y) / 2 })
-				what := w.what + ", cached and packed"
-				return []row{
-					ratio(what+": one epoch, mapped / C", rate.unit, r.of(rate, 1), ceiling).in("C").atLeast(w.wanted),
-					r.ratio("    / cached and encoded", rate, 1, 2),
-					r.ratio("    processor time of the mount / cached and encoded", cost, 1, 2),
-				}
-			},
-		})
-	}
-	return list, nil
 }
 
 // secondEpoch reads the epoch after the first, which packs what the first one could not.
@@ -82,7 +47,7 @@ func forgetEntries(b *bench) error {
 // packing compares first epochs of mounts that pack with those of mounts that do not.
 func packing(_ context.Context, b *bench) ([]contest, error) {
 	side := func(form string) contender {
-		flags := kept(&b.photos, form, shuffled(batchSize, trainingCrop...))
+		flags := kept(&b.photos, form, crops)
 		return b.fresh(b.photos.Root(), flags, func(ctx context.Context, m *daemon.Mount, f figures) error {
 			t, err := throughput.NewTraining(m, 0, throughput.Mapped)
 			if err != nil {

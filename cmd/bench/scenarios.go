@@ -34,10 +34,10 @@ const onStore, onMixes, compares = "remote/", "liquid/", "compare"
 // scenarios in the order of the table.
 var scenarios = []scenario{
 	{"path", finishedBatches, some, false},
-	{"epoch", epochs, some, false},
-	{"transforms", transforms, some, false},
-	{"png", cityscapeEpochs, pngs, false},
-	{"packed/epoch", packedEpochs, append(both, stills), false},
+	{"epoch", againstC(epochs), some, false},
+	{"transforms", againstC(transforms), some, false},
+	{"png", againstC(cityscapeEpochs), pngs, false},
+	{"packed/epoch", againstC(packedEpochs), append(both, stills), false},
 	{"packed/first", packing, some, false},
 	{"targets/masks", maskEpochs, both, false},
 	{"targets/boxes", boxEpochs, some, false},

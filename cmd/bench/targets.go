@@ -93,9 +93,9 @@ func maskEpochs(_ context.Context, b *bench) (list []contest, err error) {
 		flags []string
 	}{
 		{"JPEG, random-resized-crop 224, flip, with masks", &b.photos, crops64},
-		{"JPEG in its own size, with masks", &b.photos, shuffled(batchSize, ownSize...)},
+		{"JPEG in its own size, with masks", &b.photos, own},
 		{"PNG 2048x1024, random-resized-crop 224, flip, with masks", &b.cityscapes, shuffled(8, trainingCrop...)},
-		{"PNG 2048x1024 in its own size, with masks", &b.cityscapes, shuffled(8, ownSize...)},
+		{"PNG 2048x1024 in its own size, with masks", &b.cityscapes, large},
 	} {
 		if err := annotate(b, w.p); err != nil {
 			return nil, err
