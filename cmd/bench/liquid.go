@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/throughput"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // The scenarios liquid/... measure the claims of Liquid (Baek et al., "Liquid: Mix-and-Match
@@ -88,7 +89,7 @@ func (s setting) String() string {
 
 // limit is the setting's storage, for images that take what t says.
 func (s setting) limit(t takes) limit {
-	return limit{bandwidth: float64(s.mb) * 1e6, cached: s.cached * t.bytes[inFile]}
+	return limit{bandwidth: float64(s.mb) * 1e6, cached: s.cached * t.bytes[shard.Encoded]}
 }
 
 // A mixData has a pipeline's images in all forms, and what is known of them.
@@ -107,9 +108,9 @@ type kind struct {
 	cpus    int
 }
 
-func (d *mixData) of(f form) string { return filepath.Join(d.dir, formNames[f]) }
+func (d *mixData) of(f shard.Cost) string { return filepath.Join(d.dir, f.String()) }
 func (d *mixData) manifest(m mix) string {
-	return filepath.Join(d.dir, fmt.Sprintf("mix-%v.csv", [forms]float64(m)))
+	return filepath.Join(d.dir, fmt.Sprintf("mix-%v.csv", [shard.NumCosts]float64(m)))
 }
 func (d *mixData) row(s string) string { return d.name + ", " + s + ": " }
 func (f *field) title() string         { return f.d.name + ", " + f.s.String() }
@@ -156,16 +157,16 @@ func prepareMixes(ctx context.Context, b *bench, p *pipeline) (*mixData, error) 
 		if err != nil {
 			return nil, err
 		}
-		copy := filepath.Join(d.of(inFile), path)
+		copy := filepath.Join(d.of(shard.Encoded), path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(copy), 0o755), os.WriteFile(copy, content, 0o644)); err != nil {
 			return nil, err
 		}
 		d.encoded += int64(len(content))
 		d.paths, d.labels = append(d.paths, path), append(d.labels, set.Label(k*set.images/n))
 	}
-	for f, ratio := range map[form]string{inPack: "--packed-ratio", inRaw: "--raw-ratio"} {
-		b.progress.step(p.name+", "+formNames[f]+" copies", 0, 1)
-		if _, err := b.command(ctx, "convert", ratio, "1", d.of(inFile), d.of(f)); err != nil {
+	for f, ratio := range map[shard.Cost]string{shard.Packed: "--packed-ratio", shard.Raw: "--raw-ratio"} {
+		b.progress.step(p.name+", "+f.String()+" copies", 0, 1)
+		if _, err := b.command(ctx, "convert", ratio, "1", d.of(shard.Encoded), d.of(f)); err != nil {
 			return nil, err
 		}
 	}
@@ -177,9 +178,9 @@ func (d *mixData) writeMix(ctx context.Context, b *bench, m mix) error {
 	if _, err := os.Stat(d.manifest(m)); err == nil {
 		return nil
 	}
-	list, ends := m.forms(len(d.paths)), [forms]string{"", ".bfs", ".bmp"}
+	list, ends := m.forms(len(d.paths)), [shard.NumCosts]string{"", ".bfs", ".bmp"}
 	return b.manifestOf(ctx, d.manifest(m), "path,label", len(list), func(k int) string {
-		return fmt.Sprintf("%s/%s%s,%d", formNames[list[k]], d.paths[k], ends[list[k]], d.labels[k])
+		return fmt.Sprintf("%s/%s%s,%d", list[k], d.paths[k], ends[list[k]], d.labels[k])
 	})
 }
 
@@ -197,7 +198,7 @@ func (f *field) ours(m mix) rival { return rival{f.batchfs, m, "constant"} }
 func (f *field) liquid(m mix) rival { return rival{f.libraries, m, "constant"} }
 
 // coordl is a rival with the decoders and the cache of CoorDL.
-func (f *field) coordl() rival { return rival{f.libraries, alone(inFile), "static"} }
+func (f *field) coordl() rival { return rival{f.libraries, alone(shard.Encoded), "static"} }
 
 // A field has rivals that take turns at one setting. Equal ones are one contender.
 type field struct {
@@ -296,7 +297,7 @@ func measureTakes(ctx context.Context, b *bench, d *mixData) (rows []row, err er
 		for _, form := range allForms {
 			f.add(f.ours(alone(form)))
 		}
-		library := f.add(f.liquid(alone(inFile)))
+		library := f.add(f.liquid(alone(shard.Encoded)))
 		c := contest{what: d.row("what images take"), contenders: f.sides, rows: func(r results) (rows []row) {
 			of := func(i int) (bytes, seconds float64) {
 				return 1e6 * r.of(bytesMean, i).last().median() / float64(d.batch), 1 / r.of(rate, i).median()
@@ -306,9 +307,9 @@ func measureTakes(ctx context.Context, b *bench, d *mixData) (rows []row, err er
 				t.bytes[form], t.seconds[form] = of(i)
 			}
 			d.takes[kind{b.batchfs, n}] = t
-			t.bytes[inFile], t.seconds[inFile] = of(library)
+			t.bytes[shard.Encoded], t.seconds[shard.Encoded] = of(library)
 			d.takes[kind{b.libraries, n}] = t
-			for i, what := range append(slices.Clone(formNames[:]), "encoded, decoded by libraries") {
+			for i, what := range append(slices.Clone(formNames), "encoded, decoded by libraries") {
 				bytes, _ := of(i)
 				row := r.row(d.row(f.s.String())+what, rate, i)
 				rows = append(rows, row.noted("%.1f KB of storage an image", bytes/1e3))

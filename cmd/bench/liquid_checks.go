@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // daliEpochs is after how many epochs DALI's own memory has nearly stopped to grow.
@@ -30,7 +31,7 @@ func (f *field) dali() contender {
 			return nil, err
 		}
 		files := filepath.Join(f.d.dir, "dali") // whose pages nobody else reads
-		if err := errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(f.d.of(inFile)))); err != nil {
+		if err := errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(f.d.of(shard.Encoded)))); err != nil {
 			return nil, err
 		}
 		group, python, err := inGroup(f.bench, f.python)
@@ -82,8 +83,8 @@ func sameBytes(ctx context.Context, b *bench) ([]contest, error) {
 	return mixed(ctx, b, func(d *mixData) []contest {
 		f := &field{bench: b, d: d}
 		rivals := []rival{
-			f.ours(alone(inFile)), f.ours(alone(inPack)), f.ours(alone(inRaw)), f.ours(mix{0.4, 0.3, 0.3}),
-			f.liquid(alone(inFile)),
+			f.ours(alone(shard.Encoded)), f.ours(alone(shard.Packed)), f.ours(alone(shard.Raw)), f.ours(mix{0.4, 0.3, 0.3}),
+			f.liquid(alone(shard.Encoded)),
 		}
 		names := []string{"", "packed", "raw", "all three, mixed", "decoded by libraries"}
 		crops := d.transform()

@@ -3,40 +3,32 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/batchfs/batchfs/shard"
 )
 
-// A form is how an image is stored.
-type form int
-
-const (
-	inFile form = iota // encoded: JPEG or PNG
-	inPack             // packed
-	inRaw              // raw
-	forms
-)
-
-var formNames = [forms]string{"encoded", "packed", "raw"}
+var formNames = []string{shard.Encoded.String(), shard.Packed.String(), shard.Raw.String()}
 
 // The forms of Liquid, and all.
 var (
-	liquidForms = []form{inFile, inRaw}
-	allForms    = []form{inFile, inPack, inRaw}
+	liquidForms = []shard.Cost{shard.Encoded, shard.Raw}
+	allForms    = []shard.Cost{shard.Encoded, shard.Packed, shard.Raw}
 )
 
 // A mix has the share of the images that each form has. Their sum is 1.
-type mix [forms]float64
+type mix [shard.NumCosts]float64
 
 // alone is a mix of one form.
-func alone(f form) (m mix) {
+func alone(f shard.Cost) (m mix) {
 	m[f] = 1
 	return m
 }
 
 // String writes a mix as Liquid does, in tenths: encoded to raw, or encoded to packed to raw.
 func (m mix) String() string {
-	parts := []string{tenth(m[inFile]), tenth(m[inPack]), tenth(m[inRaw])}
-	if m[inPack] == 0 {
-		parts = []string{parts[inFile], parts[inRaw]}
+	parts := []string{tenth(m[shard.Encoded]), tenth(m[shard.Packed]), tenth(m[shard.Raw])}
+	if m[shard.Packed] == 0 {
+		parts = []string{parts[shard.Encoded], parts[shard.Raw]}
 	}
 	return strings.Join(parts, ":")
 }
@@ -45,16 +37,16 @@ func tenth(share float64) string { return fmt.Sprintf("%.3g", 10*share) }
 
 // forms says which form each of n images has. Each run of images has its shares, to within an image
 // or two.
-func (m mix) forms(n int) []form {
+func (m mix) forms(n int) []shard.Cost {
 	var due mix
-	list := make([]form, n)
+	list := make([]shard.Cost, n)
 	for k := range list {
 		for f := range due {
 			due[f] += m[f]
 		}
 		for f := range due {
 			if due[f] > due[list[k]]+1e-9 {
-				list[k] = form(f)
+				list[k] = shard.Cost(f)
 			}
 		}
 		due[list[k]]--
@@ -64,7 +56,7 @@ func (m mix) forms(n int) []form {
 
 // takes are what an image in each form takes of a mount: bytes of storage, and seconds of its
 // processors together, with the reader of its batches.
-type takes struct{ bytes, seconds [forms]float64 }
+type takes struct{ bytes, seconds [shard.NumCosts]float64 }
 
 // onProcessors computes what images would take with more processors, if twice as many were twice as
 // fast.
@@ -104,8 +96,8 @@ func (t takes) rate(m mix, l limit) float64 { return 1 / max(t.loading(m, l), t.
 
 // best is the mix of some forms that is fastest by the model, in steps of 1/steps. Of equally fast
 // ones, it is the one with more encoded images, then with more packed ones.
-func (t takes) best(of []form, l limit, steps int) mix {
-	best := alone(inFile)
+func (t takes) best(of []shard.Cost, l limit, steps int) mix {
+	best := alone(shard.Encoded)
 	for _, m := range mixesOf(of, steps) {
 		if t.rate(m, l) > t.rate(best, l)*(1+1e-9) {
 			best = m
@@ -116,9 +108,9 @@ func (t takes) best(of []form, l limit, steps int) mix {
 
 // mixesOf are all mixes of some forms in steps of 1/steps, those with more of the first forms
 // first.
-func mixesOf(of []form, steps int) (all []mix) {
-	var fill func(m mix, rest []form, left int)
-	fill = func(m mix, rest []form, left int) {
+func mixesOf(of []shard.Cost, steps int) (all []mix) {
+	var fill func(m mix, rest []shard.Cost, left int)
+	fill = func(m mix, rest []shard.Cost, left int) {
 		if len(rest) == 1 {
 			m[rest[0]] = float64(left) / float64(steps)
 			all = append(all, m)

@@ -3,14 +3,16 @@ package main
 import (
 	"math"
 	"testing"
+
+	"github.com/batchfs/batchfs/shard"
 )
 
 // photosTake is what JPEGs took on two processors where packed samples were first measured.
 func photosTake() takes {
 	const bytes = 97.4e3
 	return takes{
-		bytes:   [forms]float64{bytes, 1.09 * bytes, 5.77 * bytes},
-		seconds: [forms]float64{418e-6 / 2, 202e-6 / 2, 139e-6 / 2},
+		bytes:   [shard.NumCosts]float64{bytes, 1.09 * bytes, 5.77 * bytes},
+		seconds: [shard.NumCosts]float64{418e-6 / 2, 202e-6 / 2, 139e-6 / 2},
 	}
 }
 
@@ -18,7 +20,7 @@ func photosTake() takes {
 func TestBestMix(t *testing.T) {
 	for _, test := range []struct {
 		mb     float64
-		of     []form
+		of     []shard.Cost
 		want   mix
 		images float64
 	}{
@@ -48,17 +50,17 @@ func TestBestMix(t *testing.T) {
 // TestModel: a cache saves bytes, never more than there are, and more processors save seconds.
 func TestModel(t *testing.T) {
 	p, l := photosTake(), limit{bandwidth: 1e6, cached: 0.3 * 97.4e3}
-	if got, want := p.loading(alone(inFile), l), 0.7*97.4e3/1e6; math.Abs(got-want) > 1e-9 {
+	if got, want := p.loading(alone(shard.Encoded), l), 0.7*97.4e3/1e6; math.Abs(got-want) > 1e-9 {
 		t.Errorf("loading takes %v s, not %v", got, want)
 	}
 	l.cached = 1e9
-	if got := p.loading(alone(inRaw), l); got != 0 {
+	if got := p.loading(alone(shard.Raw), l); got != 0 {
 		t.Errorf("what is cached takes %v s", got)
 	}
 	if got, want := p.onProcessors(8).decoding(mix{0.5, 0.5, 0}), (418e-6+202e-6)/2/16; math.Abs(got-want) > 1e-12 {
 		t.Errorf("decoding takes %v s, not %v", got, want)
 	}
-	if got := p.best(allForms, limit{bandwidth: 1e3}, 10); got != alone(inFile) {
+	if got := p.best(allForms, limit{bandwidth: 1e3}, 10); got != alone(shard.Encoded) {
 		t.Errorf("on slow storage, %v is best", got)
 	}
 }
@@ -68,18 +70,18 @@ func TestMixForms(t *testing.T) {
 	for _, m := range []mix{
 		{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0.5, 0, 0.5}, {0.7, 0.3, 0}, {0, 0.65, 0.35}, {0.2, 0.3, 0.5},
 	} {
-		var counts [forms]float64
+		var counts [shard.NumCosts]float64
 		for k, f := range m.forms(200) {
 			counts[f]++
 			for f, n := range counts {
 				if want := float64(k+1) * m[f]; math.Abs(n-want) > 1.5 {
-					t.Fatalf("%v: %v of the first %d are %s", m, n, k+1, formNames[f])
+					t.Fatalf("%v: %v of the first %d are %s", m, n, k+1, shard.Cost(f))
 				}
 			}
 		}
 		for f, n := range counts {
 			if math.Abs(n-200*m[f]) > 0.5 {
-				t.Errorf("%v: %v of 200 are %s", m, n, formNames[f])
+				t.Errorf("%v: %v of 200 are %s", m, n, shard.Cost(f))
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/batchfs/batchfs/shard"
 )
 
 // Bandwidths of storage that are measured, in MB/s: those of mixes on disk, and those of
@@ -32,7 +34,9 @@ func (o *options) bandwidths(list []int) []int {
 }
 
 // tenthsRaw is a mix of Liquid.
-func tenthsRaw(n int) mix { return mix{inFile: float64(tenths-n) / tenths, inRaw: float64(n) / tenths} }
+func tenthsRaw(n int) mix {
+	return mix{shard.Encoded: float64(tenths-n) / tenths, shard.Raw: float64(n) / tenths}
+}
 
 // mixesOnDisk compares mixes of images on storage, without a cache: the best one of two forms, as
 // Liquid has them, and the best one of three, both decoded by us.
@@ -63,7 +67,7 @@ func (f *field) onDisk() contest {
 	t := f.takes(f.batchfs)
 	l := f.s.limit(t)
 	two, three := t.best(liquidForms, l, fine), t.best(allForms, l, fine)
-	encoded, i, k := f.add(f.ours(alone(inFile))), f.add(f.ours(two)), f.add(f.ours(three))
+	encoded, i, k := f.add(f.ours(alone(shard.Encoded))), f.add(f.ours(two)), f.add(f.ours(three))
 	where := f.d.row(f.s.String())
 	return contest{what: where + "mixes", contenders: f.sides, rows: func(r results) []row {
 		gain := r.ratio(where+"best of three forms / best of two", rate, k, i)
@@ -83,7 +87,7 @@ func (f *field) onDisk() contest {
 // withForms adds each form alone to a contest, with what it uses of processors, storage and of a
 // program that is as fast as the best mix: the shares of what each could do.
 func (f *field) withForms(c contest, pictures *[]panel) contest {
-	t, at := f.takes(f.batchfs), [forms]int{}
+	t, at := f.takes(f.batchfs), [shard.NumCosts]int{}
 	for _, form := range allForms {
 		at[form] = f.add(f.ours(alone(form)))
 	}
@@ -97,8 +101,8 @@ func (f *field) withForms(c contest, pictures *[]panel) contest {
 		used := []bars{{name: "processors"}, {name: "storage"}, {name: "program"}}
 		for form, i := range at {
 			images := r.of(rate, i).median()
-			if form != int(inFile) {
-				list = append(list, r.row(f.d.row(f.s.String())+formNames[form], rate, i))
+			if shard.Cost(form) != shard.Encoded {
+				list = append(list, r.row(f.d.row(f.s.String())+shard.Cost(form).String(), rate, i))
 			}
 			for k, share := range []float64{
 				images * t.seconds[form], images * t.bytes[form] / f.s.limit(t).bandwidth, images / best,
@@ -106,7 +110,7 @@ func (f *field) withForms(c contest, pictures *[]panel) contest {
 				used[k].values = append(used[k].values, 100*share)
 			}
 		}
-		*pictures = append(*pictures, panel{title: f.title(), y: "% of what each could do", groups: formNames[:], bars: used})
+		*pictures = append(*pictures, panel{title: f.title(), y: "% of what each could do", groups: formNames, bars: used})
 		return list
 	}
 	return c
@@ -167,7 +171,7 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 		static = f.add(f.coordl())
 		// That the model may be wrong by a tenth is not at Liquid's cost.
 		for _, n := range []int{-1, 1} {
-			if n += int(tenths*liquid[inRaw] + 0.5); n >= 0 && n <= tenths {
+			if n += int(tenths*liquid[shard.Raw] + 0.5); n >= 0 && n <= tenths {
 				near = append(near, f.add(f.liquid(tenthsRaw(n))))
 			}
 		}
@@ -236,11 +240,11 @@ func (f *field) overTheMix(pictures *[]panel) contest {
 		curve
 		of func(m mix) rival
 		takes
-		second form
+		second shard.Cost
 	}{
-		{curve{name: "encoded and raw, by libraries"}, f.liquid, old, inRaw},
-		{curve{name: "encoded and raw, by batchfs", color: 2}, f.ours, own, inRaw},
-		{curve{name: "encoded and packed, by batchfs", color: 1}, f.ours, own, inPack},
+		{curve{name: "encoded and raw, by libraries"}, f.liquid, old, shard.Raw},
+		{curve{name: "encoded and raw, by batchfs", color: 2}, f.ours, own, shard.Raw},
+		{curve{name: "encoded and packed, by batchfs", color: 1}, f.ours, own, shard.Packed},
 	}
 	for _, m := range mixesOf(liquidForms, steps) {
 		f.add(f.liquid(m))
@@ -258,7 +262,7 @@ func (f *field) overTheMix(pictures *[]panel) contest {
 		for _, line := range lines {
 			measured, model := line.curve, line.curve
 			measured.dots, model.dashed, model.name = true, true, line.name+": model"
-			for _, m := range mixesOf([]form{line.second, inFile}, steps) {
+			for _, m := range mixesOf([]shard.Cost{line.second, shard.Encoded}, steps) {
 				i := f.add(line.of(m))
 				measured.add(m[line.second], r.of(rate, i).median())
 				model.add(m[line.second], line.rate(m, f.s.limit(line.takes)))
@@ -283,7 +287,7 @@ func (f *field) overTheMix(pictures *[]panel) contest {
 
 // profile asks the profiler for the best mix.
 func (f *field) profile(ctx context.Context) (m mix, err error) {
-	encoded := f.ours(alone(inFile))
+	encoded := f.ours(alone(shard.Encoded))
 	if err := f.d.writeMix(ctx, f.bench, encoded.mix); err != nil {
 		return m, err
 	}
@@ -386,8 +390,8 @@ func (f *field) balance() panel {
 	t := f.takes(f.batchfs)
 	l := f.s.limit(t)
 	var curves []curve
-	for color, pair := range [][]form{liquidForms, {inFile, inPack}, {inPack, inRaw}} {
-		name := formNames[pair[0]] + " : " + formNames[pair[1]]
+	for color, pair := range [][]shard.Cost{liquidForms, {shard.Encoded, shard.Packed}, {shard.Packed, shard.Raw}} {
+		name := pair[0].String() + " : " + pair[1].String()
 		loading := curve{name: name + ", loading", color: color}
 		decoding := curve{name: name + ", decoding", color: color, dashed: true}
 		for n := range tenths + 1 {
@@ -399,5 +403,5 @@ func (f *field) balance() panel {
 		}
 		curves = append(curves, loading, decoding)
 	}
-	return panel{title: f.title(), x: "share of the second form", y: "images/s", log: true, curves: curves}
+	return panel{title: f.title(), x: "share of the second shard.Cost", y: "images/s", log: true, curves: curves}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // TestMixManifest: a manifest names the copy of each image in its form.
@@ -34,7 +35,7 @@ func TestMixManifest(t *testing.T) {
 		t.Fatalf("%d lines", len(lines))
 	}
 	for k, f := range m.forms(40) {
-		want := [forms]string{"encoded/%s", "packed/%s.bfs", "raw/%s.bmp"}[f]
+		want := [shard.NumCosts]string{"encoded/%s", "packed/%s.bfs", "raw/%s.bmp"}[f]
 		if want = fmt.Sprintf(want+",%d", d.paths[k], k%3); lines[k] != want {
 			t.Errorf("image %d is %s, not %s", k, lines[k], want)
 		}
@@ -45,8 +46,8 @@ func TestMixManifest(t *testing.T) {
 func TestField(t *testing.T) {
 	b := &bench{options: options{batchfs: "a", libraries: "b"}}
 	f := &field{bench: b, d: &mixData{pipeline: pipelines[0], encoded: 1000}, s: setting{mb: 600, cpus: 1, cached: 0.3}}
-	first, again := f.ours(alone(inFile)), f.ours(tenthsRaw(0))
-	for i, r := range []rival{first, f.liquid(alone(inFile)), again, f.coordl(), f.liquid(tenthsRaw(3))} {
+	first, again := f.ours(alone(shard.Encoded)), f.ours(tenthsRaw(0))
+	for i, r := range []rival{first, f.liquid(alone(shard.Encoded)), again, f.coordl(), f.liquid(tenthsRaw(3))} {
 		if got, want := f.add(r), []int{0, 1, 0, 2, 3}[i]; got != want {
 			t.Errorf("rival %d is contender %d, not %d", i, got, want)
 		}
@@ -59,7 +60,7 @@ func TestField(t *testing.T) {
 			t.Errorf("%s lacks %s", flags, want)
 		}
 	}
-	if f.s.mb = 0; strings.Contains(strings.Join(f.flags(f.ours(alone(inRaw))), " "), "bandwidth") {
+	if f.s.mb = 0; strings.Contains(strings.Join(f.flags(f.ours(alone(shard.Raw))), " "), "bandwidth") {
 		t.Error("no limit is one")
 	}
 }
@@ -119,7 +120,7 @@ func TestDraw(t *testing.T) {
 	list := []bars{{"processors", []float64{90, 40, 20}}, {"storage", []float64{20, 60, 100}}}
 	panels := []panel{
 		{title: "JPEG", y: "images/s", curves: []curve{measured, model, {name: "nothing"}}},
-		{title: "PNG", y: "% of what each could do", groups: formNames[:], bars: append(list, bars{name: "nobody"})},
+		{title: "PNG", y: "% of what each could do", groups: formNames, bars: append(list, bars{name: "nobody"})},
 		{title: "logarithmic", log: true, curves: []curve{{name: "as measured", points: measured.points[1:]}}},
 	}
 	dir := filepath.Join(t.TempDir(), "new")
@@ -168,7 +169,7 @@ func TestComputed(t *testing.T) {
 	n := len(processors())
 	d.takes[kind{"a", n}], d.takes[kind{"b", n}] = photosTake(), photosTake().onProcessors(0.5)
 	rows := d.computed(b, 0, "ratio", func(ours, theirs takes, l limit) float64 {
-		return l.bandwidth * theirs.seconds[inFile] / ours.seconds[inFile]
+		return l.bandwidth * theirs.seconds[shard.Encoded] / ours.seconds[shard.Encoded]
 	}).rows(nil)
 	if len(rows) != 2 || rows[0].median() != 2*600e6 || rows[1].median() != 2*3000e6 {
 		t.Errorf("%v", rows)
