@@ -70,6 +70,9 @@ func TestNumbersStable(t *testing.T) {
 		1640:      {kind: batchFile},
 		2_042_392: {kind: batchFile, key: engine.Key{Shard: 3, Epoch: 25, Batch: 625}, form: layout.Form(2)},
 		5_009_640: {kind: batchFile, form: layout.CUDA},
+
+		5_510_440:  {kind: batchFile, form: layout.MasksNPY},
+		11_019_240: {kind: batchFile, form: layout.ArrayForm(0)},
 	} {
 		if got := n.id(x); got != want {
 			t.Errorf("%+v is number %d, want %d", x, got, want)

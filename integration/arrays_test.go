@@ -111,6 +111,29 @@ for epoch in range(2):
 print(sorted({status for status, _ in seen}), len({plan for _, plan in seen}))
 `
 
+// TestNamesOfArrays: directories list what is asked for, and what is not there is explained.
+func TestNamesOfArrays(t *testing.T) {
+	python := pythons.Need(t, "numpy")
+	m := newMasked(t)
+	if out, err := exec.Command(python, "-c", makeArrays, m.dir, fmt.Sprint(maskedImages)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	manifest := filepath.Join(m.dir, "good.jsonl")
+	mount := mountBatchfs(t, manifest, "--targets", "arrays", "--batch-size", "14", "--list", "track.offsets.npy,npy,pose.npy")
+	entries, err := os.ReadDir(mount.epochDir(0, 0))
+	if names := fmt.Sprint(entries); err != nil || names != "[- batch-00000.npy - batch-00000.pose.npy - batch-00000.track.offsets.npy - epoch.json]" {
+		t.Errorf("%s, %v", names, err)
+	}
+	for ext, want := range map[string]string{
+		"pose.offsets.npy": "its arrays all have the same shape", "poses.npy": "the files of a batch end in", "track.npy": "no open of this batch has failed",
+	} {
+		path := filepath.Join(mount.epochDir(0, 0), "batch-00000."+ext)
+		if o := execute(t, "why", path).done(t); !strings.Contains(o.out, want) {
+			t.Errorf("why %s: %s", ext, o.out)
+		}
+	}
+}
+
 // TestArraysOfAMount: arrays are what the manifest names, of one shape or packed, whatever form is
 // read, in padded batches too, and where samples are bad.
 func TestArraysOfAMount(t *testing.T) {
