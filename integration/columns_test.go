@@ -81,8 +81,9 @@ func TestTargetsInColumns(t *testing.T) {
 		for range 2 { // what was read is kept
 			mount := mountBatchfs(t, place, all...)
 			mount.sockets = len(all) > len(flags)
-			for path, sum := range allBatches(t, mount, 1) {
-				if want[path] != sum {
+			got := allBatches(t, mount, 1)
+			for path, sum := range want {
+				if got[path] != sum {
 					t.Errorf("%s: %s is not the same\n%s", place, path, mount.logged())
 				}
 			}
