@@ -186,7 +186,7 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 	if found.Masks != nil && found.Masks.Field != "" {
 		found.TakeMasks(a.masks.Len(), a.masks.Path)
 		o.Only = func(path string) bool {
-			mask := found.Masks.Ending != "" && found.Masks.Only(path)
+			mask := found.Masks.Only(path)
 			if mask {
 				a.left-- // it is no image
 			}

@@ -91,7 +91,7 @@ func (m *manifest) look() error {
 		return nil
 	}
 	if m.has[target.Masks] = t.Mask != ""; m.has[target.Masks] && m.Kinds[target.Masks] {
-		m.Masks = &Masks{Path: m.Images, Field: t.Mask}
+		m.Masks = &Masks{Path: m.Images, Field: t.Mask, Ending: "." + t.Mask}
 	}
 	for _, column := range t.Others {
 		if kind := kindOf(column); !m.Kinds[kind] { // others show when they are read

@@ -55,7 +55,7 @@ func key(path string) string {
 // TakeMasks takes the masks that are in Masks.Field of archives.
 func (f *Found) TakeMasks(n int, path func(i int) string) {
 	for i := range n {
-		image, _ := f.image(f.Name(path(i)), 0, 0, false)
+		image, _ := f.image(f.Name(strings.TrimSuffix(path(i), f.Masks.Ending)), 0, 0, false)
 		f.mask(image, path(i))
 	}
 }

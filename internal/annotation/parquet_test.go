@@ -146,7 +146,7 @@ func TestParquetImages(t *testing.T) {
 			}
 			m := o
 			m.Kinds = kindsOf(target.Masks)
-			if f, got := find(t, at+place, m); f.Masks.Field != "mask" || f.Masks.Path != at+place || len(got) != len(want) {
+			if f, got := find(t, at+place, m); f.Masks.Field != "mask" || f.Masks.Ending != ".mask" || f.Masks.Path != at+place || len(got) != len(want) {
 				t.Errorf("%s: masks are %+v of %d images", at+place, f.Masks, len(got))
 			}
 		}

@@ -45,7 +45,8 @@ type Sample struct {
 type Options struct {
 	// Image and Label name the fields that hold the image and the label: the extensions of a
 	// WebDataset, keys of its JSON, columns, features. "" finds them by their usual names. The
-	// field of a WebDataset need be no image. Rows without the image that is named are left out.
+	// field of a WebDataset need be no image. Rows without the image that is named are left out;
+	// the names of others end with it, as those of members do.
 	Image, Label string
 
 	// Block is how many bytes are read at once, at least: 0 means 4 KiB, which suits a local file.

@@ -108,8 +108,8 @@ func HoldsBytes(c *parquet.Column) bool {
 	return slices.ContainsFunc(c.Columns(), HoldsBytes)
 }
 
-// columns chooses the columns of images, of their names, of masks and of labels. Names are those of
-// the images also where another column is asked for, so that what belongs together has one name.
+// columns chooses the columns of images, of their names, of masks and of labels. Where another
+// column is asked for, names begin with those of the images, so that both are found together.
 func (t *table) columns() error {
 	if text, ok := t.file.Lookup("huggingface"); ok {
 		t.features = features(text)

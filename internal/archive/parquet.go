@@ -45,6 +45,9 @@ func (s *scanner) parquet() error {
 	}
 	t.nameRows(t.paths)
 	if t.Image != "" {
+		for i := range t.Samples {
+			t.Samples[i].Name += "." + t.Image
+		}
 		t.keep(func(i int) bool { return t.Problems[i] != rowWithout })
 	}
 	return nil

@@ -85,14 +85,15 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestNames: paths are names if they are usable and differ.
+// TestNames: paths are names if they are usable and differ; masks are named after their images.
 func TestNames(t *testing.T) {
 	type image struct {
 		Bytes []byte `parquet:"bytes"`
 		Path  string `parquet:"path"`
 	}
 	type row struct {
-		Image image `parquet:"image"`
+		Image image  `parquet:"image"`
+		Mask  *image `parquet:"mask"`
 	}
 	for want, paths := range map[string][]string{
 		"a.jpg c/b.jpg":         {"./a.jpg", "/c//b.jpg"},
@@ -101,10 +102,18 @@ func TestNames(t *testing.T) {
 		"000000000 000000001 ":  {"a.jpg", ""},
 		" 000000000 000000001 ": {"a.jpg", strings.Repeat("x", maxName+1)},
 	} {
-		b := parquetOf(t, []row{{image{[]byte("1"), paths[0]}}, {image{[]byte("2"), paths[1]}}})
+		b := parquetOf(t, []row{{image{[]byte("1"), paths[0]}, nil}, {image{[]byte("2"), paths[1]}, &image{[]byte("m"), "m.png"}}})
 		got, err := scan("a.parquet", b, Options{})
 		if err != nil || got.Samples[0].Name+" "+got.Samples[1].Name != strings.TrimSpace(want) {
 			t.Errorf("%.50q: %+v, %v", paths, got, err)
+		}
+		masks, err := scan("a.parquet", b, Options{Image: "mask"})
+		if err != nil || len(masks.Samples) != 1 || masks.Samples[0].Name != got.Samples[1].Name+".mask" || string(sample(t, b, masks.Samples[0])) != "m" {
+			t.Errorf("%.50q: %+v, %v", paths, masks, err)
+		}
+		table, err := ReadTable(t.Context(), bytes.NewReader(b), int64(len(b)), Options{})
+		if err != nil || strings.Join(table.Names, " ") != strings.TrimSpace(want) || table.Image != "image" || table.Mask != "mask" || table.Others != nil {
+			t.Errorf("%.50q: %+v, %v", paths, table, err)
 		}
 	}
 }
