@@ -142,6 +142,9 @@ func TestArrays(t *testing.T) {
 					mode, height, width = resample.None, 0, 0
 				}
 				dir, masks := maskDirs(t, n)
+				if masked && policy != Fail {
+					damageMask(t, maskPath(masks, 5)) // which shows when the arrays were read, too
+				}
 				change := func(o *Options) {
 					o.Shuffle, o.Seed, o.PadMultiple, o.OnError = true, 5, 4, policy
 					o.Transform = resample.Options{Mode: mode, Flip: 0.5, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Height: height, Width: width}

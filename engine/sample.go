@@ -143,6 +143,7 @@ func (l *load) replace(cause error) error {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
 		l.again, l.input.asks, l.half = false, amount{}, b.key.Part.First()
+		l.others.forget()
 		err := l.obtain(id, catalog.StatusReplaced, false)
 		if err == nil {
 			err = l.drawOne()
