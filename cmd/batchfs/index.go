@@ -60,7 +60,7 @@ func indexCommand(c *console) *cli.Command {
 				if err != nil {
 					return err
 				}
-				text += a.summary(table, arrays)
+				text += a.summary(arrays, a.condemned(table, arrays))
 			}
 			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}}
 			for i := range ds.Len() {

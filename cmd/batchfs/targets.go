@@ -279,16 +279,13 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 	if t.find.Kinds[target.Masks] {
 		r.engine.Masks = t.maskOptions(&a, table)
 	}
-	r.engine.Condemned = catalog.Condemned(a.images, table)
-	for _, o := range r.engine.Arrays {
-		o.Condemn(r.engine.Condemned)
-	}
+	r.engine.Condemned = a.condemned(table, r.engine.Arrays)
 	if k := t.find.Kinds; k[target.Boxes] || k[target.Keypoints] || k[target.Text] {
 		r.engine.Targets = &catalog.TargetOptions{
 			Table: table, Rules: t.rules, Boxes: k[target.Boxes], Keypoints: k[target.Keypoints], Text: k[target.Text], Classes: a.Classes,
 		}
 	}
-	r.annotated = a.summary(table, r.engine.Arrays)
+	r.annotated = a.summary(r.engine.Arrays, r.engine.Condemned)
 	return a.images, a.close, nil
 }
 
@@ -302,6 +299,15 @@ func (a *annotated) table() (*target.Table, error) {
 		table.Scale(func(i int) (height, width int) { return a.images.Size(i, false) })
 	}
 	return table, err
+}
+
+// condemned are the samples whose annotations are bad, and why.
+func (a *annotated) condemned(table *target.Table, arrays []*catalog.ArrayOptions) map[int64]string {
+	bad := catalog.Condemned(a.images, table)
+	for _, o := range arrays {
+		o.Condemn(bad)
+	}
+	return bad
 }
 
 // openMasks opens the dataset of masks, which has an index of its own. The options are those of the
@@ -447,7 +453,7 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 			return err
 		}
 	}
-	bad := catalog.Condemned(a.images, table)
+	bad := a.condemned(table, arrays)
 	for i := range a.images.Len() {
 		height, width := a.images.Size(i, true)
 		if m == nil || bad[int64(i)] != "" || height == 0 {
@@ -460,9 +466,6 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 		if err := m.Check(&mask, height, width, a.images.Orientation(i), o.Decoding.IgnoreOrientation); err != nil {
 			bad[int64(i)] = err.Error()
 		}
-	}
-	for _, array := range arrays {
-		array.Condemn(bad)
 	}
 	if v.Verdict, err = c.verify(ctx, a.images, dataset.Share{}, o); err != nil {
 		return v, err
@@ -496,8 +499,8 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 	return v, nil
 }
 
-// summary says in words what is annotated of a dataset, and of what it is not.
-func (a *annotated) summary(table *target.Table, arrays []*catalog.ArrayOptions) string {
+// summary says in words what is annotated of a dataset, of what it is not, and of what it is bad.
+func (a *annotated) summary(arrays []*catalog.ArrayOptions, bad map[int64]string) string {
 	found, ds := a.Found, a.images
 	var sources []string
 	for _, file := range found.Sources {
@@ -515,6 +518,9 @@ func (a *annotated) summary(table *target.Table, arrays []*catalog.ArrayOptions)
 	}
 	for i, o := range arrays {
 		text += []string{"; arrays: ", ", "}[min(i, 1)] + o.String()
+		if n := o.Without(); n > 0 {
+			text += fmt.Sprintf(" (%s without)", count(n, "image"))
+		}
 	}
 	if a.left > 0 {
 		text += fmt.Sprintf("; %s without annotations left out", count(a.left, "image"))
@@ -525,14 +531,8 @@ func (a *annotated) summary(table *target.Table, arrays []*catalog.ArrayOptions)
 	if found.Strays > 0 {
 		text += fmt.Sprintf("; %s of images that are not listed", count(found.Strays, "annotation"))
 	}
-	bad, first := 0, ""
-	for i := range ds.Len() {
-		if reason := table.Bad(i); reason != "" {
-			bad, first = bad+1, cmp.Or(first, reason)
-		}
-	}
-	if bad > 0 {
-		text += fmt.Sprintf("; %s with bad annotations (%s)", count(bad, "image"), shown(first))
+	if ids := slices.Sorted(maps.Keys(bad)); len(ids) > 0 {
+		text += fmt.Sprintf("; %s with bad annotations (%s)", count(len(ids), "image"), shown(bad[ids[0]]))
 	}
 	return text
 }

@@ -72,6 +72,16 @@ func (o *ArrayOptions) String() string {
 	return a.String()
 }
 
+// Without is how many samples have no array.
+func (o *ArrayOptions) Without() (n int) {
+	for _, row := range o.Rows {
+		if row < 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Condemn adds the samples whose arrays the index knows to be bad, and why.
 func (o *ArrayOptions) Condemn(bad map[int64]string) {
 	for id, row := range o.Rows {

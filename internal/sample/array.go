@@ -56,12 +56,12 @@ func ArrayRows(arrays *dataset.Dataset, row int, h layout.NPYHeader) (n int, lik
 	return height - 1, true
 }
 
-// ArrayLike reads the header of the first of some arrays, by row, that the index knows; -1 is none.
-// If that can no longer be read, it takes another one of which the index says the same. An error
-// may be about any of them.
+// ArrayLike reads the header of the first of those arrays that are alike in most samples, by the
+// index, whose rows are given; -1 is none. If it can no longer be read, it takes another one of
+// them. An error may be about any array.
 func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h layout.NPYHeader, err error) {
 	const most = 16 // files that are tried
-	first, tried := 0, 0
+	counts, common, tried := map[int]int{}, 0, 0
 	for _, row := range rows {
 		if row < 0 {
 			continue
@@ -69,16 +69,21 @@ func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h la
 		i := int(row)
 		if why := cmp.Or(arrays.Problem(i), arrays.Unread(i)); why != "" {
 			err = cmp.Or(err, fmt.Errorf("%s: %s", arrays.Path(i), why))
+		} else if _, width := arrays.Size(i, true); width > 0 {
+			if counts[width]++; counts[width] > counts[common] {
+				common = width
+			}
+		}
+	}
+	for _, row := range rows {
+		if row < 0 || common == 0 {
 			continue
 		}
-		_, width := arrays.Size(i, true)
-		if first == 0 {
-			first = width
-		}
-		if width != first {
+		i := int(row)
+		if _, width := arrays.Size(i, true); width != common {
 			continue
 		}
-		if h, err = readArrayHeader(ctx, arrays, i); err == nil && likeness(h) != width {
+		if h, err = readArrayHeader(ctx, arrays, i); err == nil && likeness(h) != common {
 			err = fmt.Errorf("%s: %w", arrays.Path(i), dataset.ErrChanged)
 		}
 		if tried++; err == nil || tried == most || fault.Of(err) != fault.File {
