@@ -145,6 +145,9 @@ func (r *Rows) Look(ctx context.Context) error {
 		memory := r.p.memory.holding(ctx)
 		defer memory.release()
 		r.tables[k], err = archive.ReadTable(ctx, f, f.Size(), archive.Options{Label: r.p.src.labels, Block: nearColumns, Memory: memory.take})
+		if errors.Is(err, archive.ErrBad) {
+			err = fmt.Errorf("%w: %w", ErrArchive, err)
+		}
 		return err
 	})
 	if err != nil {

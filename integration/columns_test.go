@@ -73,9 +73,11 @@ func TestTargetsInColumns(t *testing.T) {
 	if len(want) != 2*4*9 {
 		t.Errorf("there are %d files", len(want))
 	}
-	for _, place := range []string{"s3://masked", root + "/packed", "s3://packed/train-*.parquet"} {
+	for _, place := range []string{
+		"s3://masked", there[1] + "/masked/metadata.jsonl", root + "/packed", "s3://packed/train-*.parquet", there[1] + "/packed/train-{0..1}.parquet",
+	} {
 		all := flags
-		if strings.HasPrefix(place, "s3:") {
+		if strings.Contains(place, "://") {
 			all = slices.Concat(flags, there)
 		}
 		for range 2 { // what was read is kept

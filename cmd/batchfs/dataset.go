@@ -123,7 +123,6 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	defer bar.close()
 	listing := c.progress("searching", "B")
 	defer listing.close()
-	url := dataset.StoreURL(path)
 	o.CacheDir, o.Listing = cmp.Or(o.CacheDir, c.env.cacheDir), listing.report
 	if o.Prober == nil {
 		o.Prober = engine.Probe
@@ -140,24 +139,29 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	// the memory would otherwise be garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	ds, err := dataset.Open(ctx, path, o)
-	before, after := "batchfs "+c.command, " ..."
+	if err != nil {
+		return nil, c.openError(path, err, &o)
+	}
+	return ds, nil
+}
+
+// openError says what to do about an error of opening a dataset.
+func (c *console) openError(path string, err error, o *dataset.Options) error {
+	url, before, after := dataset.StoreURL(path), "batchfs "+c.command, " ..."
 	if entry, ok := errors.AsType[*dataset.EntryError](err); ok {
 		path, url, before, after = entry.Name, entry.Name, fmt.Sprintf("name in line %d:", entry.Line), ""
 	}
 	path = publicName(path)
 	if splits, ok := errors.AsType[*dataset.SplitsError](err); ok {
-		return nil, hint(err, "%s %s%s", before, shellWord(strings.TrimRight(path, "/")+"/"+splits.Meant), after)
+		return hint(err, "%s %s%s", before, shellWord(strings.TrimRight(path, "/")+"/"+splits.Meant), after)
 	}
 	if folders, ok := errors.AsType[*dataset.FoldersError](err); ok {
-		return nil, hint(err, "%s %s%s; if they are classes, add --as-classes", before, shellWord(strings.TrimRight(path, "/")+"/"+folders.Meant), after)
+		return hint(err, "%s %s%s; if they are classes, add --as-classes", before, shellWord(strings.TrimRight(path, "/")+"/"+folders.Meant), after)
 	}
 	if errors.Is(err, store.ErrDenied) {
-		return nil, hint(err, "%s", deniedHint(url, o.Store.Anonymous))
+		return hint(err, "%s", deniedHint(url, o.Store.Anonymous))
 	}
-	if err != nil {
-		return nil, datasetError(path, err)
-	}
-	return ds, nil
+	return datasetError(path, err)
 }
 
 // outageTeller tells the user of a command without a log that it waits for an object store.

@@ -279,6 +279,28 @@ func TestTargetsOfNothing(t *testing.T) {
 	}
 }
 
+// TestTargetsOfBadDatasets: what is wrong with a dataset is said as without --targets.
+func TestTargetsOfBadDatasets(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"d/train.parquet": "", "d/test.parquet": "", "bad.parquet": "PAR1 this is none PAR1", "m.csv": "a,b\n", "n.jsonl": "{}",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"d", "bad.parquet", "m.csv", "n.jsonl", "d/t*.parquet"} {
+		path := filepath.Join(dir, name)
+		want, got := batchfs(t, "plan", path), batchfs(t, "plan", "--targets", "masks,text", path)
+		if got.err != want.err || got.status != want.status || want.status != statusFailed {
+			t.Errorf("status %d, %sand without --targets %d, %s", got.status, got.err, want.status, want.err)
+		}
+	}
+}
+
 // openMasked opens a dataset with masks until the end of the test, as a mount does.
 func openMasked(t *testing.T, path string) (*mountRequest, *dataset.Dataset) {
 	t.Helper()
