@@ -20,6 +20,11 @@
 // and time are compared before and after each read. A store is read in the version that the index
 // names or not at all, so [Dataset.Check] does not ask it.
 //
+// # Columns
+//
+// Manifests, and Parquet files with images, may have more columns than a dataset needs. [FindRows]
+// is for those who want these: it finds the same files, and reads none of the images.
+//
 // # Lists
 //
 // A list names datasets of any kind (list.go). Each of them is opened as if it were alone, with an

@@ -43,8 +43,10 @@ func (f *finder) findManifest() (bool, error) {
 		}
 	}
 	if (f.Kinds[target.Boxes] || f.Kinds[target.Keypoints]) && !m.numbered {
-		boxes := func(column string) bool { return kindOf(column) == target.Boxes }
-		if err := rows.Each(f.ctx, boxes, m.name); err != nil {
+		named := func(column string) bool {
+			return kindOf(column) == target.Boxes && slices.Contains(rows.Table.Texts, column)
+		}
+		if err := rows.Each(f.ctx, named, m.name); err != nil {
 			return false, err
 		}
 		m.order()

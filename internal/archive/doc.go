@@ -22,7 +22,8 @@
 // In Parquet, samples are rows. Images are in a column of bytes or, as Hugging Face writes them, in
 // one of bytes and path. Hugging Face's note about the columns says which have images and labels,
 // and the names of the classes; otherwise the usual names decide. If all paths are usable and
-// differ, they are the samples' names.
+// differ, they are the samples' names. Another column of images may have their masks, as the
+// samples of another scan; [ReadTable] says which, and what other columns there are.
 //
 // In a shard of MosaicML's MDS, the columns with the usual names are used; in TFRecord, the
 // features of each Example that are named as in TensorFlow's datasets; in FFCV's beton, the first
