@@ -292,7 +292,7 @@ func TestTargetsOfBadDatasets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"d", "bad.parquet", "m.csv", "n.jsonl", "d/t*.parquet"} {
+	for _, name := range []string{"d", "bad.parquet", "m.csv", "n.jsonl", "d/tr*.parquet"} {
 		path := filepath.Join(dir, name)
 		want, got := batchfs(t, "plan", path), batchfs(t, "plan", "--targets", "masks,text", path)
 		if got.err != want.err || got.status != want.status || want.status != statusFailed {
