@@ -138,12 +138,12 @@ func scaling(_ context.Context, b *bench) ([]contest, error) {
 // files on all cores, also in a new process.
 func firstBatch(_ context.Context, b *bench) ([]contest, error) {
 	files := b.photos.some(batchSize) // the first batch, since the order is not shuffled
-	opened := b.fresh(b.photos.Root(), warm([]string{"--batch-size", strconv.Itoa(batchSize)}), opens(0))
-	sides := []contender{opened, b.c(runtime.NumCPU(), files)}
+	first := b.fresh(b.photos.Root(), warm([]string{"--batch-size", strconv.Itoa(batchSize)}), openFirst)
+	sides := []contender{first, b.c(runtime.NumCPU(), files)}
 	return []contest{{what: "first batch", contenders: sides, rounds: 3 * b.rounds, rows: func(r results) []row {
 		decoded := r.of(rate, 1).each(func(rate float64) float64 { return 1e3 * float64(len(files)) / rate })
 		const what = "open of the first batch after mount / decoding it on all cores"
-		return []row{ratio(what, "ms", r.of(openOf(0), 0), decoded).atMost(1.5)}
+		return []row{ratio(what, "ms", r.of(opened, 0), decoded).atMost(1.5)}
 	}}}, nil
 }
 

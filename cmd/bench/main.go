@@ -57,7 +57,6 @@ type options struct {
 	realPhotos       string // directory that scripts/photos.sh made
 	plots            string // output directory for pictures
 	work             string // temporary directory
-	planned          int    // samples of the dataset whose cache is planned
 	json             bool
 	storage          []int // MB/s, that mixes are measured on; all of a scenario's if there are none
 }
@@ -84,7 +83,6 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.work, "work", "", "make datasets below this `directory`; that for temporary files if empty")
 	flag.IntVar(&b.photos.images, "images", 2048, "size of the dataset of photos")
 	flag.IntVar(&b.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
-	flag.IntVar(&b.planned, "samples", imageNet, "size of the dataset whose cache is planned; 20000000 takes minutes")
 	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
 	flag.Func("storage", "measure mixes on storage of these `MB/s` only, separated by commas", func(text string) error {
 		for _, part := range strings.Split(text, ",") {

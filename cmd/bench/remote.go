@@ -217,7 +217,7 @@ func remoteFirst(ctx context.Context, b *bench) (list []contest, err error) {
 	}{{"photo", "photo", nil}, {"photo --index-at DIR", "photo", kept}, {"photo.tar", "photo.tar", nil}} {
 		var sides []contender
 		for _, delay := range []time.Duration{0, longest} {
-			opening := b.fresh(o.url(start.name), o.flags(remoteFlags(start.flags...)...), opens(0))
+			opening := b.fresh(o.url(start.name), o.flags(remoteFlags(start.flags...)...), openFirst)
 			sides = append(sides, o.delayed(delay, opening))
 		}
 		list = append(list, contest{what: "first batch of " + start.what, contenders: sides, rows: func(r results) []row {
@@ -225,7 +225,7 @@ func remoteFirst(ctx context.Context, b *bench) (list []contest, err error) {
 				longer := r.of(f, 1).minus(r.of(f, 0)).times(1 / float64(longest.Milliseconds()))
 				return measured(what, "trips", longer).noted("%v ms, %v at %s a request", r.of(f, 0), r.of(f, 1), longest)
 			}
-			return []row{trips(start.what+": mount and first batch", ended).atMost(3), trips("    its open alone", openOf(0))}
+			return []row{trips(start.what+": mount and first batch", ended).atMost(3), trips("    its open alone", opened)}
 		}})
 	}
 	return list, nil

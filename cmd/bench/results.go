@@ -80,14 +80,6 @@ func (s series) times(k float64) series { return s.each(func(x float64) float64 
 // last is the value of the last round alone, for figures that count from the start.
 func (s series) last() series { return series{s.values[max(0, len(s.values)-1):], s.missing} }
 
-// middle is the median alone.
-func (s series) middle() series {
-	if s.missing == nil {
-		s.values = []float64{s.median()}
-	}
-	return s
-}
-
 // median is 0 without values, so that notes can be made of what is missing.
 func (s series) median() float64 {
 	if len(s.values) == 0 {

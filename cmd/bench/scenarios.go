@@ -46,7 +46,6 @@ var scenarios = []scenario{
 	{"first", firstBatch, some, false},
 	{"memory", memoryByWorkers, some, false},
 	{"manifest", manifest, none, false},
-	{"planning", planning, some, false},
 	{"cold/epoch", coldEpochs, both, true},
 	{"cold/workers", coldWorkers, some, true},
 	{"cold/throttled", coldThrottled, some, true},
