@@ -221,15 +221,7 @@ func (c *conversion) clear(ctx context.Context) error {
 // that its own name gets, "" if it has none.
 func (c *conversion) make(ctx context.Context, m *Maker, i int) (ext string, err error) {
 	defer m.Done()
-	var file interface{ Write(to io.Writer) error }
-	if c.states[i].to == shard.Packed {
-		ext = decode.PackedExt
-		file, err = m.Pack(ctx, i)
-	} else if r, failed := m.Make(ctx, i); failed == nil {
-		ext, file = r.Ext, r
-	} else {
-		err = failed
-	}
+	file, err := m.Make(ctx, i, c.states[i].to)
 	switch {
 	case errors.Is(err, decode.ErrNoPackedForm):
 		c.notPacked(i)
@@ -248,7 +240,7 @@ func (c *conversion) make(ctx context.Context, m *Maker, i int) (ext string, err
 		}
 		mode = info.Mode().Perm()
 	}
-	return ext, c.tree.create(c.tree.temporary(i), mode, func(out *os.File) (time.Time, error) {
+	return file.Ext, c.tree.create(c.tree.temporary(i), mode, func(out *os.File) (time.Time, error) {
 		return time.Unix(0, c.ds.Stat(i).ModTime), file.Write(out)
 	})
 }

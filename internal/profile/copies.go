@@ -143,7 +143,7 @@ func (p *profiler) makeCopies(ctx context.Context) (rate float64, err error) {
 // returns an empty picture.
 func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
 	defer maker.Done()
-	raw, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
+	raw, err := maker.Make(ctx, i, shard.Raw) // even if no copy is needed, to see if it is readable
 	if fault.Of(err) == fault.File || !utf8.ValidString(p.ds.Path(i)) {
 		return picture{}, nil
 	}
@@ -153,17 +153,17 @@ func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number
 	img := picture{is: sample.CostOf(p.ds, i)}
 	original := &img.files[img.is]
 	*original = file{filepath.Join(p.ds.Root, p.ds.Path(i)), p.ds.Stat(i).Size}
-	put := func(to *file, ext string, size int64, write func(to io.Writer) error) error {
-		*to = file{filepath.Join(p.work, strconv.Itoa(number)+ext), size}
-		return writeThrough(to.path, write)
+	put := func(to *file, made convert.File) error {
+		*to = file{filepath.Join(p.work, strconv.Itoa(number)+made.Ext), made.Size}
+		return writeThrough(to.path, made.Write)
 	}
 	if img.is == shard.Encoded && p.may(shard.Raw) {
-		err = put(&img.files[shard.Raw], raw.Ext, raw.Size(), raw.Write)
+		err = put(&img.files[shard.Raw], raw)
 	}
 	if img.is == shard.Encoded && p.may(shard.Packed) && err == nil {
-		var packed convert.Packed
-		if packed, err = maker.Pack(ctx, i); err == nil {
-			err = put(&img.files[shard.Packed], decode.PackedExt, packed.Size(), packed.Write)
+		packed, failed := maker.Make(ctx, i, shard.Packed)
+		if err = failed; err == nil {
+			err = put(&img.files[shard.Packed], packed)
 		} else if errors.Is(err, decode.ErrNoPackedForm) {
 			err = nil
 		}
@@ -171,10 +171,7 @@ func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number
 	if rootOf(p.ds) == "" && err == nil {
 		var data []byte
 		if data, err = maker.Fetch(ctx, i); err == nil {
-			err = put(original, ".original", int64(len(data)), func(to io.Writer) error {
-				_, err := to.Write(data)
-				return err
-			})
+			err = put(original, convert.FileOf(".original", data))
 		}
 	}
 	return img, err
