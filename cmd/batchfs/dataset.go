@@ -140,14 +140,14 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	ds, err := dataset.Open(ctx, path, o)
 	if err != nil {
-		return nil, c.openError(path, err, &o)
+		return nil, openError(c.command, path, err, &o)
 	}
 	return ds, nil
 }
 
 // openError says what to do about an error of opening a dataset.
-func (c *console) openError(path string, err error, o *dataset.Options) error {
-	url, before, after := dataset.StoreURL(path), "batchfs "+c.command, " ..."
+func openError(command, path string, err error, o *dataset.Options) error {
+	url, before, after := dataset.StoreURL(path), "batchfs "+command, " ..."
 	if entry, ok := errors.AsType[*dataset.EntryError](err); ok {
 		path, url, before, after = entry.Name, entry.Name, fmt.Sprintf("name in line %d:", entry.Line), ""
 	}
