@@ -138,7 +138,7 @@ func TestArrayNames(t *testing.T) {
 	if err := (Names{"embedding", "A-1", "_x", "offsets", "m"}).Check(); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []string{"", "a.b", "a/b", "a b", "ä", strings.Repeat("a", 101), "masks", "boxes", "keypoints", "text", "labels", "ids", "sizes", "valid", "images", "npy"} {
+	for _, bad := range []string{"", "a.b", "a/b", "a b", "ä", strings.Repeat("a", 101), "masks", "boxes", "keypoints", "text", "labels", "ids", "sizes", "valid", "images", "npy", "__metadata__"} {
 		if err := (Names{"good", bad}).Check(); err == nil || !strings.Contains(err.Error(), "give the column") {
 			t.Errorf("%q: %v", bad, err)
 		}

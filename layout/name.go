@@ -64,7 +64,7 @@ func (n Names) Check() error {
 		switch {
 		case odd || name == "" || len(name) > maxArrayName:
 			return fmt.Errorf("%q is no name of a file: give the column one of at most %d letters, digits, _ and -", name, maxArrayName)
-		case name == "images" || slices.ContainsFunc(forms[:], func(ext string) bool { return strings.HasPrefix(ext+".", name+".") }):
+		case name == "images" || name == metadataKey || slices.ContainsFunc(forms[:], func(ext string) bool { return strings.HasPrefix(ext+".", name+".") }):
 			return fmt.Errorf("batches have something else of the name %q: give the column another one", name)
 		}
 	}

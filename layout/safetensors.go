@@ -9,6 +9,9 @@ import "encoding/binary"
 // labels, ids, sizes, valid, and targets of eight bytes an element. After the images are targets of
 // single bytes.
 
+// metadataKey is what no tensor may be called there.
+const metadataKey = "__metadata__"
+
 // smallTensorBytes is the size of labels, ids, sizes and valid together.
 func smallTensorBytes(n int) int64 { return 3*8*int64(n) + 8 }
 
@@ -81,7 +84,7 @@ func (s Spec) offset(f Form) (offset int64) {
 // appendTensorsJSON appends the header, with tensors in the order of their offsets.
 func appendTensorsJSON(dst []byte, s Spec) []byte {
 	n, shape, at := s.N, s.Shape(), 0
-	dst = appendAll(dst, `{"__metadata__":{"layout":"`, s.Order.String(), `"}`)
+	dst = appendAll(dst, `{"`, metadataKey, `":{"layout":"`, s.Order.String(), `"}`)
 	targets := func(elem int) {
 		list, _ := s.with(elem)
 		for _, a := range list {
