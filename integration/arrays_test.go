@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,13 +112,37 @@ for epoch in range(2):
 print(sorted({status for status, _ in seen}), len({plan for _, plan in seen}))
 `
 
-// TestNamesOfArrays: directories list what is asked for, and what is not there is explained.
-func TestNamesOfArrays(t *testing.T) {
+// newArrayed makes images with arrays.
+func newArrayed(t *testing.T) masked {
+	t.Helper()
 	python := pythons.Need(t, "numpy")
 	m := newMasked(t)
 	if out, err := exec.Command(python, "-c", makeArrays, m.dir, fmt.Sprint(maskedImages)).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return m
+}
+
+// TestArraysInAStore: arrays that a manifest in a store names are those that it names on a disk.
+func TestArraysInAStore(t *testing.T) {
+	m := newArrayed(t)
+	check(t, os.Rename(filepath.Join(m.dir, "m.jsonl"), filepath.Join(m.dir, "metadata.jsonl")))
+	_, there := objectStore(t, filepath.Dir(m.dir))
+	flags := strings.Fields("--targets arrays --shuffle --batch-size 4 --on-error replace")
+	want := allBatches(t, mountBatchfs(t, m.dir, flags...), 1)
+	for range 2 { // what was read is kept
+		mount := mountBatchfs(t, "s3://masked", append(flags, there...)...)
+		mount.sockets = true
+		if got := allBatches(t, mount, 1); !maps.Equal(got, want) || len(want) != 2*4*6 {
+			t.Errorf("%d files, and not %d, or they are others\n%s", len(got), len(want), mount.logged())
+		}
+		mount.finish(t)
+	}
+}
+
+// TestNamesOfArrays: directories list what is asked for, and what is not there is explained.
+func TestNamesOfArrays(t *testing.T) {
+	m := newArrayed(t)
 	manifest := filepath.Join(m.dir, "good.jsonl")
 	mount := mountBatchfs(t, manifest, "--targets", "arrays", "--batch-size", "14", "--list", "track.offsets.npy,npy,pose.npy")
 	entries, err := os.ReadDir(mount.epochDir(0, 0))
@@ -163,8 +188,7 @@ func TestArraysOfAMount(t *testing.T) {
 		"zeroed":   {"--on-error zero --resize random-resized-crop --size 16x16", "m.jsonl", "['ok', 'padded', 'zeroed'] 14\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMasked(t)
-			run(t, makeArrays, m.dir, fmt.Sprint(maskedImages))
+			m := newArrayed(t)
 			if test.spoilt {
 				if err := os.Truncate(filepath.Join(m.dir, "images", "05.png"), 300); err != nil {
 					t.Fatal(err)
