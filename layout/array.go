@@ -30,7 +30,8 @@ var arrayTypes = []ArrayType{
 // ParseArrayType finds a type by the descr of a .npy file, such as <f4.
 func ParseArrayType(descr string) (ArrayType, bool) {
 	i := slices.IndexFunc(arrayTypes, func(t ArrayType) bool {
-		return t.numpy == descr || t.size == 1 && len(descr) == 3 && t.numpy[1:] == descr[1:] && strings.Contains("|<>=", descr[:1])
+		order, kind := descr[:min(1, len(descr))], descr[min(1, len(descr)):]
+		return t.numpy == descr || t.size == 1 && t.numpy[1:] == kind && strings.Contains("|<>=", order)
 	})
 	if i < 0 {
 		return ArrayType{}, false

@@ -49,8 +49,11 @@ func (n Names) Parse(ext string) (Form, bool) {
 	return 0, false
 }
 
-// maxArrayName keeps names of files far below what a file system allows.
-const maxArrayName = 100
+const (
+	// maxArrayName keeps names of files far below what a file system allows.
+	maxArrayName = 100
+	letters      = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
 
 // Check returns an error if a name cannot be that of an array. All of a mount must be different.
 func (n Names) Check() error {
@@ -58,14 +61,17 @@ func (n Names) Check() error {
 		return fmt.Errorf("there are %d, of at most %d", len(n), MaxArrays)
 	}
 	for _, name := range n {
-		odd := strings.ContainsFunc(name, func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+		odd := strings.Trim(name, letters+"0123456789_-") != ""
+		taken := name == "images" || name == metadataKey || slices.ContainsFunc(forms[:], func(ext string) bool {
+			return strings.HasPrefix(ext+".", name+".")
 		})
 		switch {
 		case odd || name == "" || len(name) > maxArrayName:
-			return fmt.Errorf("%q is no name of a file: give the column one of at most %d letters, digits, _ and -", name, maxArrayName)
-		case name == "images" || name == metadataKey || slices.ContainsFunc(forms[:], func(ext string) bool { return strings.HasPrefix(ext+".", name+".") }):
-			return fmt.Errorf("batches have something else of the name %q: give the column another one", name)
+			return fmt.Errorf("%.110q is no name of a file: "+
+				"give the column one of at most %d letters, digits, _ and -", name, maxArrayName)
+		case taken:
+			return fmt.Errorf("batches have something else of the name %q: "+
+				"give the column another one", name)
 		}
 	}
 	return nil

@@ -32,7 +32,10 @@ func ReadNPYHeader(head []byte, size int64) (h NPYHeader, err error) {
 		return h, io.ErrUnexpectedEOF
 	}
 	magic := npyMagic[:len(npyMagic)-2]
-	if len(head) < 12 || !strings.HasPrefix(string(head[:8]), magic) || head[6] < 1 || head[6] > 3 || head[7] != 0 {
+	if len(head) < 12 || !strings.HasPrefix(string(head[:8]), magic) {
+		return h, errNPY
+	}
+	if version := head[6]; version < 1 || version > 3 || head[7] != 0 {
 		return h, errNPY
 	}
 	from, length := int64(10), int64(binary.LittleEndian.Uint16(head[8:]))
@@ -146,24 +149,28 @@ func (p *literal) header(h *NPYHeader) {
 		p.expect("three keys and no more")
 	}
 	if fortran && len(h.Shape) > 1 {
-		p.fail("its elements are in Fortran order: save them in C order, as numpy.save(FILE, numpy.ascontiguousarray(a))")
+		p.fail("its elements are in Fortran order: save them in C order, as " +
+			"numpy.save(FILE, numpy.ascontiguousarray(a))")
 	}
 }
 
 func (p *literal) descr() (t ArrayType) {
 	if p.takes("[") || p.takes("(") {
-		p.fail("it has fields: save each of them as an array of its own, as numpy.save(FILE, a[\"x\"])")
+		p.fail("it has fields: save each of them as an array of its own, as " +
+			"numpy.save(FILE, a[\"x\"])")
 		return t
 	}
 	descr := p.quoted()
 	t, ok := ParseArrayType(descr)
 	if little, big := strings.CutPrefix(descr, ">"); !ok && big {
 		if _, known := ParseArrayType("<" + little); known {
-			p.fail("its elements are big-endian: save them as numpy.save(FILE, a.astype(%q))", "<"+little)
+			p.fail("its elements are big-endian: save them as numpy.save(FILE, a.astype(%q))",
+				"<"+little)
 		}
 	}
 	if !ok && p.err == nil {
-		p.fail("its dtype is %.40q, which is none of bool, int8 to int64, uint8 to uint64 and float16 to float64: save it as numpy.save(FILE, a.astype(\"<f4\"))", descr)
+		p.fail("its dtype is %.40q, which is none of bool, int8 to int64, uint8 to uint64 and "+
+			"float16 to float64: save it as numpy.save(FILE, a.astype(\"<f4\"))", descr)
 	}
 	return t
 }

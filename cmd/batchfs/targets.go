@@ -327,7 +327,9 @@ func openMasks(ctx context.Context, c *console, o dataset.Options, m *annotation
 
 // openArrays opens the datasets of the arrays in the columns of a manifest, each of which has an
 // index of its own. The options are those of the images.
-func openArrays(ctx context.Context, c *console, o dataset.Options, arrays *annotation.Arrays) (list []*dataset.Dataset, err error) {
+func openArrays(
+	ctx context.Context, c *console, o dataset.Options, arrays *annotation.Arrays,
+) (list []*dataset.Dataset, err error) {
 	if err := layout.Names(arrays.Columns).Check(); err != nil {
 		return nil, fmt.Errorf("%s: columns of arrays: %w", arrays.Path, err)
 	}
@@ -344,12 +346,15 @@ func openArrays(ctx context.Context, c *console, o dataset.Options, arrays *anno
 
 // arrayOptions are those of the arrays of a dataset's images. One that is missing is a bad
 // annotation.
-func (a *annotated) arrayOptions(ctx context.Context, table *target.Table) (list []*catalog.ArrayOptions, err error) {
+func (a *annotated) arrayOptions(
+	ctx context.Context, table *target.Table,
+) (list []*catalog.ArrayOptions, err error) {
 	for column, ds := range a.arrays {
 		o := &catalog.ArrayOptions{Name: a.Arrays.Columns[column], Dataset: ds}
 		o.Rows = a.rowsIn(ds, "array "+o.Name, func(i int) string { return table.Array(i, column) })
 		if o.Like, err = sample.ArrayLike(ctx, ds, o.Rows); err != nil {
-			return nil, fmt.Errorf("%s: no array in the column %q tells what they are: %w", a.Arrays.Path, o.Name, err)
+			return nil, fmt.Errorf("%s: no array in the column %q tells what they are: %w",
+				a.Arrays.Path, o.Name, err)
 		}
 		list = append(list, o)
 	}
@@ -372,7 +377,8 @@ func (a *annotated) rowsIn(files *dataset.Dataset, what string, path func(i int)
 			rows[i] = -1
 		}
 		if path(i) != "" && !known {
-			a.said.Bad(a.said.Image(a.name(i), 0, 0, false), fmt.Sprintf("%s: the %s of %s is missing", path(i), what, a.images.Path(i)))
+			a.said.Bad(a.said.Image(a.name(i), 0, 0, false),
+				fmt.Sprintf("%s: the %s of %s is missing", path(i), what, a.images.Path(i)))
 		}
 	}
 	return rows
@@ -477,7 +483,8 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 	for _, id := range slices.Sorted(maps.Keys(bad)) {
 		v.Bad = append(v.Bad, dataset.NewBadFile(a.images.Path(int(id)), int(id), bad[id]))
 	}
-	also := func(ds *dataset.Dataset, what string, verify func(context.Context, *dataset.Dataset, sample.Options) (sample.Verdict, error)) (samples int, err error) {
+	type verifier func(context.Context, *dataset.Dataset, sample.Options) (sample.Verdict, error)
+	also := func(ds *dataset.Dataset, what string, verify verifier) (samples int, err error) {
 		bar := c.progress("verifying", what)
 		defer bar.close()
 		o.Progress = bar.report

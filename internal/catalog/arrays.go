@@ -25,8 +25,9 @@ type ArrayOptions struct {
 	Like    layout.NPYHeader // of one of them: all others have its dtype, and its rank
 	Said    string           // a digest of what else was read of annotations
 
-	catalog *Catalog
-	ragged  bool
+	catalog  *Catalog
+	ragged   bool
+	likeness int // of Like; 0: not computed yet
 }
 
 // ErrArray means that an array is not like those of the other samples.
@@ -39,12 +40,13 @@ func (o *ArrayOptions) prepared(c *Catalog) (*ArrayOptions, error) {
 			continue
 		}
 		if why := o.Dataset.Unread(int(row)); why != "" {
-			return nil, fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the shape of arrays depends on it; mount again when the storage answers",
+			return nil, fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), "+
+				"and the shape of arrays depends on it; mount again when the storage answers",
 				ErrUnread, o.Dataset.Path(int(row)), why)
 		}
 	}
 	own := *o
-	own.catalog, own.ragged = c, o.differ()
+	own.catalog, own.ragged = c, own.differ()
 	return &own, nil
 }
 
@@ -67,7 +69,7 @@ func (o *ArrayOptions) differ() bool {
 // String is what users read of the array, such as "track int16 [*, 3]".
 func (o *ArrayOptions) String() string {
 	own := *o
-	own.ragged = o.differ()
+	own.ragged = own.differ()
 	a := own.described()
 	return a.String()
 }
@@ -100,7 +102,10 @@ func (o *ArrayOptions) Condemn(bad map[int64]string) {
 
 // rowsOf is the first dimension of an array, by the index; false: it is not like the others.
 func (o *ArrayOptions) rowsOf(row int) (n int, like bool) {
-	return sample.ArrayRows(o.Dataset, row, o.Like)
+	if o.likeness == 0 {
+		o.likeness = sample.Likeness(o.Like)
+	}
+	return sample.ArrayRows(o.Dataset, row, o.likeness)
 }
 
 // described is the array of batches, without what depends on the batch.
@@ -171,9 +176,11 @@ func (o *ArrayOptions) Elements(id int64, file []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrArray, err)
 	}
 	a := o.described()
-	like := h.Type == a.Type && len(h.Shape) == len(o.Like.Shape) && slices.Equal(h.Shape[len(h.Shape)-len(a.Shape):], a.Shape)
+	like := h.Type == a.Type && len(h.Shape) == len(o.Like.Shape) &&
+		slices.Equal(h.Shape[len(h.Shape)-len(a.Shape):], a.Shape)
 	if n := int64(len(file)) - h.Bytes; !like || n != o.Bytes(id) {
-		return nil, fmt.Errorf("%w: it is %s %v, and not %s, as the index says", ErrArray, h.Type, h.Shape, a.String())
+		return nil, fmt.Errorf("%w: it is %s %v, and not %s, as the index says",
+			ErrArray, h.Type, h.Shape, a.String())
 	}
 	return file[h.Bytes:], nil
 }
@@ -183,8 +190,9 @@ func (o *ArrayOptions) settings() map[string]any {
 	sum, a := sha256.New(), o.described()
 	_ = binary.Write(sum, binary.LittleEndian, o.Rows) // a hash takes everything
 	return map[string]any{
-		"said": o.Said, "name": o.Name, "dtype": a.Type.String(), "shape": append([]int{}, a.Shape...), "ragged": a.Ragged,
-		"digest": o.Dataset.Digest, "sha256": hex.EncodeToString(sum.Sum(nil)),
+		"name": o.Name, "dtype": a.Type.String(), "shape": append([]int{}, a.Shape...),
+		"ragged": a.Ragged, "digest": o.Dataset.Digest, "sha256": hex.EncodeToString(sum.Sum(nil)),
+		"said": o.Said,
 	}
 }
 

@@ -36,21 +36,23 @@ func ProbeArray(head, _ []byte, size int64) (dataset.Header, error) {
 	if rows >= math.MaxInt32 {
 		return dataset.Header{}, fmt.Errorf("it has %d rows, more than %d", rows, math.MaxInt32-1)
 	}
-	return dataset.Header{Format: arrayFormat, Height: rows + 1, Width: likeness(h), Orientation: 1}, nil
+	return dataset.Header{
+		Format: arrayFormat, Height: rows + 1, Width: Likeness(h), Orientation: 1,
+	}, nil
 }
 
-// likeness is the same number for headers that differ in nothing but the first dimension, and
+// Likeness is the same number for headers that differ in nothing but the first dimension, and
 // hardly ever for others.
-func likeness(h layout.NPYHeader) int {
+func Likeness(h layout.NPYHeader) int {
 	text := fmt.Sprint(h.Type, len(h.Shape), h.Shape[min(1, len(h.Shape)):])
 	return 1 + int(xxhash.Sum64String(text)%math.MaxInt32)
 }
 
 // ArrayRows is the first dimension of an array that the index knows, or 1 if it has none. like
-// reports whether it differs in nothing else from one with a header.
-func ArrayRows(arrays *dataset.Dataset, row int, h layout.NPYHeader) (n int, like bool) {
+// reports whether it differs in nothing else from those with a likeness.
+func ArrayRows(arrays *dataset.Dataset, row, likeness int) (n int, like bool) {
 	height, width := arrays.Size(row, true)
-	if arrays.Format(row) != arrayFormat || width != likeness(h) {
+	if arrays.Format(row) != arrayFormat || width != likeness {
 		return 0, false
 	}
 	return height - 1, true
@@ -59,7 +61,9 @@ func ArrayRows(arrays *dataset.Dataset, row int, h layout.NPYHeader) (n int, lik
 // ArrayLike reads the header of the first of those arrays that are alike in most samples, by the
 // index, whose rows are given; -1 is none. If it can no longer be read, it takes another one of
 // them. An error may be about any array.
-func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h layout.NPYHeader, err error) {
+func ArrayLike(
+	ctx context.Context, arrays *dataset.Dataset, rows []int32,
+) (h layout.NPYHeader, err error) {
 	const most = 16 // files that are tried
 	counts, common, tried := map[int]int{}, 0, 0
 	for _, row := range rows {
@@ -83,7 +87,7 @@ func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h la
 		if _, width := arrays.Size(i, true); width != common {
 			continue
 		}
-		if h, err = readArrayHeader(ctx, arrays, i); err == nil && likeness(h) != common {
+		if h, err = readArrayHeader(ctx, arrays, i); err == nil && Likeness(h) != common {
 			err = fmt.Errorf("%s: %w", arrays.Path(i), dataset.ErrChanged)
 		}
 		if tried++; err == nil || tried == most || fault.Of(err) != fault.File {
@@ -93,7 +97,9 @@ func ArrayLike(ctx context.Context, arrays *dataset.Dataset, rows []int32) (h la
 	return h, cmp.Or(err, errors.New("no image has one"))
 }
 
-func readArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h layout.NPYHeader, err error) {
+func readArrayHeader(
+	ctx context.Context, arrays *dataset.Dataset, row int,
+) (h layout.NPYHeader, err error) {
 	var memory []byte // as large as the file, though little of it may be used
 	defer func() {
 		if memory != nil {
@@ -101,10 +107,13 @@ func readArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h l
 		}
 	}()
 	grow := func(n int) []byte {
-		memory, _ = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+		memory, _ = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 		return memory
 	}
-	beginning := func(_ []byte, size int64) (from, to int64, ok bool) { return 0, min(size, 128<<10), true }
+	beginning := func(_ []byte, size int64) (from, to int64, ok bool) {
+		return 0, min(size, 128<<10), true
+	}
 	file, _, _, err := arrays.LoadPart(ctx, row, nil, grow, beginning, 0)
 	if err != nil {
 		return h, err
@@ -115,7 +124,7 @@ func readArrayHeader(ctx context.Context, arrays *dataset.Dataset, row int) (h l
 // VerifyArrays is [Verify] for arrays, but for those that the index knows to be bad, as their
 // samples are.
 func VerifyArrays(ctx context.Context, arrays *dataset.Dataset, o Options) (Verdict, error) {
-	return verify(ctx, arrays, dataset.Share{}, o, func(ctx context.Context, r *Reader, i int) error {
+	check := func(ctx context.Context, r *Reader, i int) error {
 		if r.ds.Problem(i) != "" {
 			return nil
 		}
@@ -124,5 +133,6 @@ func VerifyArrays(ctx context.Context, arrays *dataset.Dataset, o Options) (Verd
 			_, err = ProbeArray(data, nil, int64(len(data)))
 		}
 		return err
-	})
+	}
+	return verify(ctx, arrays, dataset.Share{}, o, check)
 }
