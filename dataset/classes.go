@@ -64,27 +64,10 @@ func ParseClasses(text []byte) (names []string, err error) {
 	return names, nil
 }
 
-// A FoldersError is the error of a directory whose folders seem to be parts of a dataset, such as
-// train and val, or kinds of files, such as images and masks, rather than classes.
-type FoldersError struct {
-	Path    string // of the directory
-	Folders []string
-	Meant   string // the folder that is probably the dataset
-}
-
-func (e *FoldersError) Error() string {
-	const most = 5
-	names := strings.Join(e.Folders[:min(most, len(e.Folders))], ", ")
-	if len(e.Folders) > most {
-		names += ", ..."
-	}
-	return fmt.Sprintf("%s: its folders are named like parts of a dataset or kinds of files, not like classes: %s", e.Path, names)
-}
-
 // partWords are the words that names of such folders consist of.
-var partWords = strings.Fields(`train training trainval val valid validation minival test testing dev eval evaluation holdout unlabeled unlabelled data dataset
+var partWords = slices.Concat(splitWords, strings.Fields(`data dataset
 	image images img imgs jpegimages jpegs leftimgbit frames mask masks annotation annotations imagesets label labels gt ground truth groundtruth
-	gtfine gtcoarse segmentation segmentations segmentationclass segmentationobject bbox bboxes boxes`)
+	gtfine gtcoarse segmentation segmentations segmentationclass segmentationobject bbox bboxes boxes`))
 
 // likely are beginnings of the words of folders that are meant, the likeliest first.
 var likely = []string{"train", "im", "jp", "left", "frames", "data"}
@@ -115,7 +98,7 @@ func checkFolders(x *index, src *source) error {
 			with[row.label] = true
 		}
 	}
-	e := &FoldersError{Path: src.name()}
+	e := &AmbiguousError{Path: src.name(), Folders: true}
 	best := len(likely) + 1
 	for label, folder := range x.classes {
 		words := partOf(folder)
@@ -125,7 +108,7 @@ func checkFolders(x *index, src *source) error {
 		if len(words) == 0 {
 			continue
 		}
-		e.Folders = append(e.Folders, folder)
+		e.Parts = append(e.Parts, folder)
 		rank := slices.IndexFunc(likely, func(start string) bool {
 			return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, start) })
 		})

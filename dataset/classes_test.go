@@ -98,7 +98,7 @@ func TestFoldersThatAreNoClasses(t *testing.T) {
 		}
 		p.settle()
 		_, err := p.tryOpen("")
-		found, _ := errors.AsType[*FoldersError](err)
+		found, _ := errors.AsType[*AmbiguousError](err)
 		switch {
 		case meant == "" && err != nil:
 			t.Errorf("%s: %v", folders, err)

@@ -43,7 +43,7 @@
 // manifest defines its own order; in a directory, a file named like the metadata of Hugging Face's
 // image folders is its manifest.
 //
-// Directories that are no classes (train and val, images and masks) are a [FoldersError]: every
+// Directories that are no classes (train and val, images and masks) are an [AmbiguousError]: every
 // label would be wrong. Options.Classes fixes which label a class has, since a dataset that lacks
 // a class would otherwise number the later ones differently. It does not change the index, which
 // serves any list.

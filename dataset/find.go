@@ -192,7 +192,7 @@ func checkSplits(folder string, files []object) error {
 	if len(splits) < 2 {
 		return nil
 	}
-	return &SplitsError{Path: folder, Splits: slices.Sorted(maps.Keys(splits)), Meant: patternLike(meant)}
+	return &AmbiguousError{Path: folder, Parts: slices.Sorted(maps.Keys(splits)), Meant: patternLike(meant)}
 }
 
 // patternLike is a pattern for the archives that are numbered like one of them.
@@ -205,14 +205,24 @@ func patternLike(name string) string {
 	return path.Join(path.Dir(name), base[:digits]+"*"+path.Ext(base))
 }
 
-// A SplitsError is the error of a folder whose archives hold different parts of a dataset, such as
-// train and validation.
-type SplitsError struct {
-	Path   string
-	Splits []string
-	Meant  string // a pattern of the archives that are probably meant, relative to Path
+// An AmbiguousError is the error of a folder that seems to hold several parts of a dataset, such as
+// train and validation, or kinds of files, such as images and masks.
+type AmbiguousError struct {
+	Path    string
+	Folders bool     // the parts are folders below Path, and would be its classes, rather than archives
+	Parts   []string // their names
+	Meant   string   // the folder, or a pattern of the archives, that is probably meant, relative to Path
 }
 
-func (e *SplitsError) Error() string {
-	return fmt.Sprintf("%s: its files are named like several parts of a dataset: %s", e.Path, strings.Join(e.Splits, ", "))
+func (e *AmbiguousError) Error() string {
+	what := "files are named like several parts of a dataset"
+	if e.Folders {
+		what = "folders are named like parts of a dataset or kinds of files, not like classes"
+	}
+	const most = 5
+	names := strings.Join(e.Parts[:min(most, len(e.Parts))], ", ")
+	if len(e.Parts) > most {
+		names += ", ..."
+	}
+	return fmt.Sprintf("%s: its %s: %s", e.Path, what, names)
 }

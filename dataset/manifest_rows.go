@@ -70,7 +70,7 @@ func FindRows(ctx context.Context, path string, o Options) (*Rows, error) {
 		_ = src.close()
 	}
 	others := errors.Is(err, ErrNotExist) || errors.Is(err, ErrKind) || errors.Is(err, ErrArchive) || errors.Is(err, errImages)
-	if others || !store.IsURL(path) && !errors.Is(err, ErrManifests) && !errors.As(err, new(*SplitsError)) {
+	if others || !store.IsURL(path) && !errors.Is(err, ErrManifests) && !errors.As(err, new(*AmbiguousError)) {
 		err = ctx.Err()
 	}
 	return nil, err

@@ -241,7 +241,7 @@ func TestFolderInAnArchive(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/train/a/1.jpg", "d/train/b/2.jpg", "d/val/a/3.jpg", "d/val/b/4.jpg")
 	p.pack("x.tar", "all/", "d/train/a/1.jpg", "d/train/b/2.jpg", "d/val/a/3.jpg", "d/val/b/4.jpg")
-	folders, ok := errors.AsType[*FoldersError](second(p.tryOpen("x.tar")))
+	folders, ok := errors.AsType[*AmbiguousError](second(p.tryOpen("x.tar")))
 	if !ok || folders.Meant != "all/train" {
 		t.Fatalf("%+v", folders)
 	}

@@ -38,7 +38,7 @@ type Options struct {
 	// more is read alone. Samples take up to 200 bytes each besides.
 	Memory int64
 	// AsClasses takes folders as classes even if they are named like parts of a dataset; see
-	// FoldersError.
+	// AmbiguousError.
 	AsClasses bool
 	// Classes are the classes in label order: a dataset with others is ErrClasses. nil: those
 	// of the dataset.

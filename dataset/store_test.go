@@ -439,7 +439,7 @@ func TestRepositoryOfParquet(t *testing.T) {
 	}
 	_, how := p.serve()
 	_, err := p.tryOpenURL("s3://data/d", how)
-	if e, ok := errors.AsType[*SplitsError](err); !ok || e.Meant != "data/train-*.parquet" || !slices.Equal(e.Splits, []string{"test", "train"}) {
+	if e, ok := errors.AsType[*AmbiguousError](err); !ok || e.Meant != "data/train-*.parquet" || !slices.Equal(e.Parts, []string{"test", "train"}) {
 		t.Errorf("%v", err)
 	}
 	d := p.openURL("s3://data/d/data/train-*.parquet", how)

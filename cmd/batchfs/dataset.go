@@ -152,11 +152,11 @@ func openError(command, path string, err error, o *dataset.Options) error {
 		path, url, before, after = entry.Name, entry.Name, fmt.Sprintf("name in line %d:", entry.Line), ""
 	}
 	path = publicName(path)
-	if splits, ok := errors.AsType[*dataset.SplitsError](err); ok {
-		return hint(err, "%s %s%s", before, shellWord(strings.TrimRight(path, "/")+"/"+splits.Meant), after)
-	}
-	if folders, ok := errors.AsType[*dataset.FoldersError](err); ok {
-		return hint(err, "%s %s%s; if they are classes, add --as-classes", before, shellWord(strings.TrimRight(path, "/")+"/"+folders.Meant), after)
+	if parts, ok := errors.AsType[*dataset.AmbiguousError](err); ok {
+		if parts.Folders {
+			after += "; if they are classes, add --as-classes"
+		}
+		return hint(err, "%s %s%s", before, shellWord(strings.TrimRight(path, "/")+"/"+parts.Meant), after)
 	}
 	if errors.Is(err, store.ErrDenied) {
 		return hint(err, "%s", deniedHint(url, o.Store.Anonymous))

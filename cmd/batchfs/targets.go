@@ -164,7 +164,7 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 		}
 	}
 	ofFile := errors.Is(err, dataset.ErrManifest) || errors.Is(err, dataset.ErrManifests) || errors.Is(err, dataset.ErrArchive)
-	if ofFile || errors.As(err, new(*dataset.SplitsError)) {
+	if ofFile || errors.As(err, new(*dataset.AmbiguousError)) {
 		return a, openError(c.command, path, err, &o)
 	}
 	if err != nil {
