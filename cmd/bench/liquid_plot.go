@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -112,10 +113,8 @@ type legend struct {
 }
 
 func (l *legend) add(name string, shown ...plot.Thumbnailer) {
-	for _, known := range l.names {
-		if known == name {
-			return
-		}
+	if slices.Contains(l.names, name) {
+		return
 	}
 	one := plot.NewLegend()
 	one.Left, one.Top, one.ThumbnailWidth = true, true, vg.Centimeter
@@ -139,7 +138,6 @@ func (p *panel) plot(legend *legend) (*plot.Plot, error) {
 	to := plot.New()
 	to.Title.Text, to.X.Label.Text, to.Y.Label.Text = p.title, p.x, p.y
 	to.Title.Padding, to.Y.Min = 5, 0
-	to.Y.Tick.Marker = plot.TickerFunc(round)
 	if p.log {
 		to.Y.Min, to.Y.Scale, to.Y.Tick.Marker = math.Inf(1), plot.LogScale{}, plot.TickerFunc(roundLog)
 	}
@@ -187,21 +185,6 @@ func (p *panel) plot(legend *legend) (*plot.Plot, error) {
 		to.Y.Max *= 1.05
 	}
 	return to, nil
-}
-
-// round returns ticks at multiples of a round number, at least four of them.
-func round(_, most float64) (ticks []plot.Tick) {
-	step := math.Pow10(int(math.Floor(math.Log10(most / 4))))
-	for _, more := range []float64{5, 2} {
-		if more*step*4 <= most {
-			step *= more
-			break
-		}
-	}
-	for k := 0.; k*step <= most; k++ {
-		ticks = append(ticks, plot.Tick{Value: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64)})
-	}
-	return ticks
 }
 
 // roundLog are ticks at 1, 2 and 5 times the powers of ten.

@@ -403,5 +403,5 @@ func (f *field) balance() panel {
 		}
 		curves = append(curves, loading, decoding)
 	}
-	return panel{title: f.title(), x: "share of the second shard.Cost", y: "images/s", log: true, curves: curves}
+	return panel{title: f.title(), x: "share of the second form", y: "images/s", log: true, curves: curves}
 }
