@@ -33,9 +33,9 @@ type traffic struct{ Requests, Bytes int64 }
 
 // A slowStore is a store that answers each request late, and counts.
 type slowStore struct {
-	fakestore.Server
-	delay atomic.Int64 // a time.Duration
-	bytes atomic.Int64
+	behind          http.Handler
+	delay           atomic.Int64 // a time.Duration
+	requests, bytes atomic.Int64
 }
 
 // ServeHTTP implements http.Handler. A delay is a timer, and holds back nothing but its own
@@ -46,14 +46,15 @@ func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.delay.Store(int64(delay))
 		}
 		if r.FormValue("forget") != "" {
-			s.Requests.Store(0)
+			s.requests.Store(0)
 			s.bytes.Store(0)
 		}
-		_ = json.NewEncoder(w).Encode(traffic{s.Requests.Load(), s.bytes.Load()})
+		_ = json.NewEncoder(w).Encode(traffic{s.requests.Load(), s.bytes.Load()})
 		return
 	}
+	s.requests.Add(1)
 	time.Sleep(time.Duration(s.delay.Load()))
-	s.Server.ServeHTTP(w, r)
+	s.behind.ServeHTTP(w, r)
 	if size, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil && r.Method == http.MethodGet {
 		s.bytes.Add(size)
 	}
@@ -67,7 +68,7 @@ func serveStore(dir string) error {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	s := &slowStore{Server: fakestore.Server{Dir: dir, PerPage: 1000}}
+	s := &slowStore{behind: &fakestore.Server{Dir: dir, PerPage: 1000}}
 	go func() { _ = http.Serve(l, s) }()
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err

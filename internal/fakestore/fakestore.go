@@ -86,9 +86,12 @@ func (s *Server) tag(path string, info fs.FileInfo) string {
 type listing struct {
 	XMLName     xml.Name `xml:"ListBucketResult"`
 	IsTruncated bool
-	Next        string  `xml:"NextContinuationToken,omitempty"`
-	Contents    []entry `xml:"Contents"`
+	Next        string   `xml:"NextContinuationToken,omitempty"`
+	Contents    []entry  `xml:"Contents"`
+	Folders     []folder `xml:"CommonPrefixes"`
 }
+
+type folder struct{ Prefix string }
 
 type entry struct {
 	Key, LastModified, ETag string
@@ -97,16 +100,23 @@ type entry struct {
 
 func (s *Server) list(w http.ResponseWriter, r *http.Request, bucket string) {
 	root, query := filepath.Join(s.Dir, bucket), r.URL.Query()
-	var keys []string
+	prefix, delimiter := query.Get("prefix"), query.Get("delimiter")
+	var keys []string // and what ends in the delimiter
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		key, _ := filepath.Rel(root, path)
-		if err == nil && !d.IsDir() && strings.HasPrefix(key, query.Get("prefix")) &&
-			key > max(query.Get("start-after"), query.Get("continuation-token")) {
+		if err != nil || d.IsDir() || !strings.HasPrefix(key, prefix) || key <= query.Get("start-after") {
+			return nil
+		}
+		if before, _, below := strings.Cut(key[len(prefix):], delimiter); below && delimiter != "" {
+			key = prefix + before + delimiter
+		}
+		if key > query.Get("continuation-token") {
 			keys = append(keys, key)
 		}
 		return nil
 	})
 	slices.Sort(keys)
+	keys = slices.Compact(keys)
 	perPage := cmp.Or(s.PerPage, 100)
 	out := listing{IsTruncated: len(keys) > perPage}
 	if out.IsTruncated {
@@ -114,6 +124,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, bucket string) {
 		out.Next = keys[perPage-1]
 	}
 	for _, key := range keys {
+		if delimiter != "" && strings.HasSuffix(key, delimiter) {
+			out.Folders = append(out.Folders, folder{key})
+			continue
+		}
 		path := filepath.Join(root, key)
 		if info, err := os.Stat(path); err == nil {
 			out.Contents = append(out.Contents, entry{key, info.ModTime().UTC().Format(time.RFC3339), s.tag(path, info), info.Size()})

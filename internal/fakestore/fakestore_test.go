@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Pages of a listing below a prefix have each file once, in order.
+// Pages of a listing with a delimiter have each file and each folder once, in order.
 func TestListingOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, key := range []string{"p/a/1", "p/a/2", "p/a/3", "p/b", "p/c/d/1", "p/e", "q"} {
@@ -26,11 +26,14 @@ func TestListingOfAFolder(t *testing.T) {
 	var got []string
 	for token := ""; ; {
 		answer := httptest.NewRecorder()
-		query := url.Values{"list-type": {"2"}, "prefix": {"p/"}, "continuation-token": {token}}
+		query := url.Values{"list-type": {"2"}, "prefix": {"p/"}, "delimiter": {"/"}, "continuation-token": {token}}
 		s.ServeHTTP(answer, httptest.NewRequest("GET", "/bucket?"+query.Encode(), nil))
 		var page listing
 		if err := xml.Unmarshal(answer.Body.Bytes(), &page); err != nil {
 			t.Fatal(err)
+		}
+		for _, f := range page.Folders {
+			got = append(got, f.Prefix)
 		}
 		for _, e := range page.Contents {
 			got = append(got, e.Key)
@@ -39,7 +42,7 @@ func TestListingOfAFolder(t *testing.T) {
 			break
 		}
 	}
-	if want := []string{"p/a/1", "p/a/2", "p/a/3", "p/b", "p/c/d/1", "p/e"}; !slices.Equal(got, want) {
+	if want := []string{"p/a/", "p/b", "p/c/", "p/e"}; !slices.Equal(got, want) {
 		t.Errorf("listed %q, not %q", got, want)
 	}
 }
