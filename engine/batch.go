@@ -68,6 +68,7 @@ type content struct {
 	items   int     // slots to decode; the slots after them repeat the last one
 	order   []int32 // the order in which slots are handed out
 	spec    layout.Spec
+	size    int64            // of its file, unless it is a copy
 	images  layout.Spec      // the shape of its images, which samples have to fit, shown or not
 	large   int64            // bytes that its largest sample may take while it is made, if that is more than there is room for anyway
 	begun   bool             // there is room for that
@@ -122,6 +123,7 @@ func (b *batch) assignSamples(c Budget) {
 	b.samples = make([]catalog.Sample, len(b.slots))
 	b.images = c.SpecOf(b.slots)
 	b.spec = c.Catalog.Options.SpecIn(b.images.In(b.form.OrderOf(c.Options.Layout)), b.key, b.form)
+	b.size = layout.Size(b.form, b.spec)
 	b.placeArrays(c)
 	b.large, b.others = c.largest(b.slots[:b.items], b.key.Part), c.othersOf(b.key.Part)
 }

@@ -116,6 +116,11 @@ func (c Budget) largest(slots []shard.Slot, part Part) int64 {
 			input = max(input, 2*c.encodedSize(int(s.ID)))
 		}
 		input, pixels = max(input, 2*c.maskSize(s.ID, part)), max(pixels, perPixel*int64(h)*int64(w))
+		for i, a := range c.Catalog.Options.Arrays {
+			if part.HasArray(i) && a.Rows[s.ID] >= 0 {
+				input = max(input, 2*a.Dataset.Stat(int(a.Rows[s.ID])).Size)
+			}
+		}
 	}
 	if load, drawing := roomApart(c.Options.MemoryLimit); input <= load && pixels <= drawing {
 		return 0

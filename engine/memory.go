@@ -139,7 +139,7 @@ func (m *memory) freeBuffer(buf *pinned.Buffer) {
 
 // fits returns an error if the limit can never have room for n bytes beside a batch.
 func (m *memory) fits(b *batch, n int64) error {
-	room := m.most - m.fixed.Load() - b.spec.Bytes()
+	room := m.most - m.fixed.Load() - b.size
 	if n <= room {
 		return nil
 	}

@@ -3,6 +3,8 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -11,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,6 +90,90 @@ func TestAnyLimitWithMasks(t *testing.T) {
 	})
 }
 
+// wideArrays writes arrays of so many rows of 8 bytes in a folder, for samples of these numbers.
+func wideArrays(t *testing.T, root string, lengths []int) (ds *dataset.Dataset, rows []int32, like layout.NPYHeader) {
+	t.Helper()
+	var list strings.Builder
+	for id, n := range lengths {
+		name := fmt.Sprintf("%02d.npy", id)
+		header := fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': (%d, 8), }\n", n)
+		file := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
+		file = append(append(file, header...), bytes.Repeat([]byte{byte(id)}, 8*n)...)
+		if err := os.WriteFile(filepath.Join(root, name), file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&list, "{\"path\":%q}\n", name)
+		rows = append(rows, int32(id))
+	}
+	manifest := filepath.Join(root, "m.jsonl")
+	if err := os.WriteFile(manifest, []byte(list.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ds, err := dataset.Open(t.Context(), manifest, dataset.Options{Workers: 2, Prober: sample.ProbeArray})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	if like, err = sample.ArrayLike(t.Context(), ds, rows); err != nil {
+		t.Fatal(err)
+	}
+	return ds, rows, like
+}
+
+// TestAnyLimitWithArrays is the same of images and arrays, of which some are larger than images.
+func TestAnyLimitWithArrays(t *testing.T) {
+	var lengths []int
+	for id := range 24 {
+		lengths = append(lengths, 800*sides[id%len(sides)])
+	}
+	ds, rows, like := wideArrays(t, t.TempDir(), lengths)
+	forms := append([]layout.Form{layout.ArrayForm(0), layout.SafeTensors}, tensorForms...)
+	anyLimit(t, sizesDir(t), forms, func(o *Options) {
+		o.Arrays = []*catalog.ArrayOptions{{Name: "wide", Dataset: ds, Rows: rows, Like: like}}
+	})
+}
+
+// TestArrayThatNeverFits: an array for which the memory limit has no room beside its batch is
+// refused at once.
+func TestArrayThatNeverFits(t *testing.T) {
+	dir, root := testDir(t, 2), t.TempDir()
+	ds, rows, like := wideArrays(t, root, []int{1 << 20, 1 << 20})
+	e := start(t, dir, func(o *Options) {
+		o.Arrays = []*catalog.ArrayOptions{{Name: "wide", Dataset: ds, Rows: rows, Like: like}}
+		o.BatchSize, o.MemoryWait, o.MemoryLimit = 1, time.Hour, runtimeBytes+12<<20
+	})
+	for _, form := range []layout.Form{layout.ArrayForm(0), layout.SafeTensors} {
+		if _, err := e.Open(t.Context(), Key{}, form); !errors.Is(err, ErrNoMemory) || !strings.Contains(err.Error(), "beside its batch") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestLargeArraysOneAfterTheOther: two batches of large arrays, of which only one can be made at a
+// time, do not wait for one another. In the bubble, that would be a memory wait that passes at once.
+func TestLargeArraysOneAfterTheOther(t *testing.T) {
+	ds, rows, like := wideArrays(t, t.TempDir(), []int{1 << 20, 1 << 20})
+	o := testOptions()
+	o.Arrays = []*catalog.ArrayOptions{{Name: "wide", Dataset: ds, Rows: rows, Like: like}}
+	o.BatchSize, o.Anonymous, o.PrefetchDepth = 1, true, 0
+	o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+20<<20
+	images := openDataset(t, testDir(t, 2))
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(images, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var readers sync.WaitGroup
+		for batch := range 2 {
+			readers.Go(func() { read(t, e, Key{Batch: batch}, layout.ArrayForm(0)) })
+		}
+		readers.Wait()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)) {
 	ds := openDataset(t, dir)
 	change := func(o *Options) {
@@ -98,12 +185,22 @@ func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)
 	want := map[string][]byte{}
 	for _, k := range allKeys(reference) {
 		for _, form := range forms {
-			want[k.String()+form.Ext()] = read(t, reference, k, form)
+			want[fmt.Sprint(k, form)] = read(t, reference, k, form)
 		}
 	}
 	need := reference.catalog.TensorSize() + mostOf(t, reference)
-	if len(forms) > len(tensorForms) {
+	if reference.catalog.Options.Masks != nil {
 		need += reference.catalog.Size(Key{}, layout.MasksNPY)
+	}
+	if reference.catalog.Options.Arrays != nil {
+		file, batch := int64(0), int64(0)
+		for _, k := range allKeys(reference) {
+			batch = max(batch, reference.catalog.Size(k, layout.ArrayForm(0)))
+		}
+		for _, side := range sides {
+			file = max(file, layout.Page+int64(6400*side))
+		}
+		need += batch + file
 	}
 	seeds := uint64(60)
 	if testing.Short() {
@@ -190,7 +287,7 @@ func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, forms []layout.
 		form := forms[r.IntN(len(forms))]
 		f, err := e.Open(ctx, k, form)
 		if err == nil {
-			if !bytes.Equal(f.Bytes(), want[k.String()+form.Ext()]) {
+			if !bytes.Equal(f.Bytes(), want[fmt.Sprint(k, form)]) {
 				t.Errorf("%s.%s has other bytes", k, form.Ext())
 			}
 			time.Sleep(time.Duration(r.IntN(5)) * time.Millisecond)

@@ -3,8 +3,6 @@ package engine
 import (
 	"slices"
 	"time"
-
-	"github.com/batchfs/batchfs/layout"
 )
 
 // schedule decides which batch is made next. The lock of the batches guards it.
@@ -53,7 +51,7 @@ func (s *schedule) mayBegin(b *batch) bool {
 		return true
 	}
 	n, most := s.largest()
-	return n == 0 || s.memory.ledger.admitLarge(layout.Size(b.form, b.spec), max(b.large, most))
+	return n == 0 || s.memory.ledger.admitLarge(b.size, max(b.large, most))
 }
 
 // largest counts the batches in the making that have large samples, and says what the largest of
