@@ -82,10 +82,12 @@ func firstRows(spans [][]int, n int) int {
 // a store sends while it would take up another request.
 const nearRows = 128 << 10
 
-// spans groups rows whose headers are read together. Files of this machine are read one by one.
+// spans groups rows whose headers are read together: those of a store that are near one another, and
+// samples that are compressed together, which are unpacked once. Other files of this machine are read
+// one by one.
 func (s *scanner) spans(rows []int) (spans [][]int) {
-	t := s.table
-	if s.src.remote == nil || t.members == nil {
+	t, remote := s.table, s.src.remote != nil
+	if t.members == nil {
 		for i := range rows {
 			spans = append(spans, rows[i:i+1])
 		}
@@ -99,7 +101,7 @@ func (s *scanner) spans(rows []int) (spans [][]int) {
 	for i := 1; i <= len(rows); i++ {
 		if i < len(rows) {
 			from, before, m := &t.members[rows[first]], &t.members[rows[i-1]], &t.members[rows[i]]
-			near := m.Offset <= before.headEnd()+nearRows && m.headEnd()-from.Offset <= s.block()
+			near := remote && m.Offset <= before.headEnd()+nearRows && m.headEnd()-from.Offset <= s.block()
 			if m.object == from.object && (near || m.Coding != archive.Plain && m.Offset == before.Offset) {
 				continue
 			}
@@ -150,7 +152,7 @@ func (w *scanWorker) span(rows []int) error {
 	defer func(n int) { w.done.Add(int64(n)) }(len(rows))
 	defer w.drop()
 	rows = slices.DeleteFunc(slices.Clone(rows), w.reuse)
-	if len(rows) > 1 {
+	if len(rows) > 1 && w.src.remote != nil {
 		if f, err := w.storage.openRow(w.ctx, w.table, rows[0]); err == nil {
 			w.at = f.at // where rows are read from
 			end := w.table.members[rows[len(rows)-1]].headEnd()
