@@ -100,6 +100,33 @@ func (d *Dataset) one(ctx context.Context, i int) (string, error) {
 	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
 }
 
+// TestAPageIsIndexedAtOnce: the index of a page of this machine takes as many reads with few images
+// as with many.
+func TestAPageIsIndexedAtOnce(t *testing.T) {
+	reads := map[int]int64{}
+	for _, images := range []int{2, 40} {
+		p, n := newPlace(t), new(atomic.Int64)
+		p.writePage(images)
+		o := p.options()
+		o.Storage.system = &faultySystem{read: func(fd int, b []byte, offset int64) (int, error) {
+			n.Add(1)
+			return kernel{}.pread(fd, b, offset)
+		}}
+		d, err := Open(t.Context(), p.path("pages.parquet"), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Len() != images {
+			t.Errorf("%d images, want %d", d.Len(), images)
+		}
+		d.Close()
+		reads[images] = n.Load()
+	}
+	if reads[2] == 0 || reads[40] != reads[2] {
+		t.Errorf("reads for so many images: %v", reads)
+	}
+}
+
 // TestAPageIsFetchedOnce: samples of a page cost one request, those that are read at the same time
 // as well as later ones, and all that wait for it fail with it.
 func TestAPageIsFetchedOnce(t *testing.T) {
