@@ -82,9 +82,9 @@ func firstRows(spans [][]int, n int) int {
 // a store sends while it would take up another request.
 const nearRows = 128 << 10
 
-// spans groups rows whose headers are read together: those of a store that are near one another, and
-// samples that are compressed together, which are unpacked once. Other files of this machine are read
-// one by one.
+// spans groups rows whose headers are read together: those of a store that are near one another,
+// and samples that are compressed together, which are unpacked once. Other files of this machine
+// are read one by one.
 func (s *scanner) spans(rows []int) (spans [][]int) {
 	t, remote := s.table, s.src.remote != nil
 	if t.members == nil {

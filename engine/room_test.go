@@ -150,7 +150,8 @@ func TestArrayThatNeverFits(t *testing.T) {
 }
 
 // TestLargeArraysOneAfterTheOther: two batches of large arrays, of which only one can be made at a
-// time, do not wait for one another. In the bubble, that would be a memory wait that passes at once.
+// time, do not wait for one another. In the bubble, that would be a memory wait that passes at
+// once.
 func TestLargeArraysOneAfterTheOther(t *testing.T) {
 	ds, rows, like := wideArrays(t, t.TempDir(), []int{1 << 20, 1 << 20})
 	o := testOptions()
