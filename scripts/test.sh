@@ -36,11 +36,10 @@ trap 'rm -rf "$logs"; trap "" TERM; kill 0; exit 130' INT
 # As scripts/build.sh builds batchfs. With other flags, the race stage would compile every package
 # twice: once for the tests and once for the batchfs that they run. netgo, as in the wheel: Go's
 # network is then compiled once for it, for all others, and for what is without cgo.
-# What debuggers need takes a thirteenth of the processor time of compiling, and no test looks at it.
 TAGS="netgo $(static_tags)"
 use_cuda
 # shellcheck disable=SC2086 # a list of words
-GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(echo $TAGS | tr ' ' ,) -gcflags=all=-dwarf=false"
+GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(echo $TAGS | tr ' ' ,)"
 export GOFLAGS TAGS=netgo # to which scripts/build.sh adds the rest
 
 failed=
