@@ -242,7 +242,7 @@ func TestPackedBesideALocalCache(t *testing.T) {
 		packs        bool
 	}{{0.25, 0.4, 1, true}, {0.5, 0.2, 3, true}, {0.4, 0.45, 1, true}, {0.5, 0.7, 1, false}} {
 		what := fmt.Sprintf("%v in memory, %v on disk, %d shards", c.memory, c.disk, c.shards)
-		dir := jpegDir(t, farSamples)
+		dir := written(t, farSamples, tinyJPEG)
 		ds := openDataset(t, dir)
 		all := int64(0)
 		for i := range farSamples {
@@ -285,7 +285,7 @@ func TestPackedBesideALocalCache(t *testing.T) {
 func TestPackedOnDisk(t *testing.T) {
 	for _, c := range []struct{ memory, disk, least float64 }{{0, 4, 1}, {0.25, 4, 1}, {0, 2, 0.2}} {
 		what := fmt.Sprintf("%v in memory, %v on disk", c.memory, c.disk)
-		dir := jpegDir(t, farSamples)
+		dir := written(t, farSamples, tinyJPEG)
 		ds, all := openDataset(t, dir), int64(0)
 		for i := range farSamples {
 			all += ds.Stat(i).Size
