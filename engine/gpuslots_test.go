@@ -121,11 +121,14 @@ func TestAnyFormsWithAGPU(t *testing.T) {
 		o.BatchSize, o.Epochs, o.OnError, o.Shards, o.MemoryWait = 12, 2, Replace, 2, time.Hour
 		o.Transform.Height, o.Transform.Width, o.Transform.Mode = 128, 160, resample.Stretch
 	}
-	want := tensors(t, start(t, dir, change))
+	want, opens := tensors(t, start(t, dir, change)), 60
+	if testing.Short() {
+		opens = 30
+	}
 	for _, limit := range []int64{0, gpu.SlabUnit, 3 * gpu.SlabUnit} {
 		g := &fakegpu.GPU{}
 		e := decodingWithin(t, dir, g, limit, change, func(o *Options) { o.MemoryLimit = 96 << 20 })
-		anyForms(t, e, g, want, 60, func(form layout.Form, err error) { t.Errorf("%s: %v", form.Ext(), err) })
+		anyForms(t, e, g, want, opens, func(form layout.Form, err error) { t.Errorf("%s: %v", form.Ext(), err) })
 		if e.Stats().JPEGs.GPU == 0 {
 			t.Error("the GPU made nothing")
 		}

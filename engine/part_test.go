@@ -28,9 +28,9 @@ func largeJPEGs(t *testing.T, n int) string {
 }
 
 var largeJPEG = madeOnce(func(i int) image.Image {
-	img, random := image.NewRGBA(image.Rect(0, 0, 1200, 900)), rand.New(rand.NewPCG(1, uint64(i)))
-	for y := range 900 {
-		for x := range 1200 {
+	img, random := image.NewRGBA(image.Rect(0, 0, 800, 600)), rand.New(rand.NewPCG(1, uint64(i)))
+	for y := range 600 {
+		for x := range 800 {
 			img.SetRGBA(x, y, color.RGBA{byte(x + i), byte(y), byte(random.IntN(256)), 255})
 		}
 	}
