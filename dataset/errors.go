@@ -44,7 +44,7 @@ var (
 	ErrMissing = fault.New(fault.File, "file is missing")
 	// ErrChanged: the file is not the one that was indexed. Users see this text as the reason
 	// why a file is bad, so it names the remedy.
-	ErrChanged = fault.New(fault.File, "file changed since it was indexed (run batchfs index DATASET; then the next mount uses its new contents)")
+	ErrChanged = fault.New(fault.File, "file changed since it was indexed (run batchfs index DATASET, with the --targets of the mount if it has any; then the next one uses its new contents)")
 	ErrNotFile = fault.New(fault.File, "not a regular file")
 	// ErrAway: the dataset's directory is gone, unreachable, or an empty mountpoint, so nothing
 	// is known about the file. The error clears when the storage is back.

@@ -206,12 +206,13 @@ func TestArrayThatChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, other := range [][]byte{nil, file[:len(file)-4], bytes.Replace(file, []byte("<f4"), []byte("<i4"), 1)} {
-		if other != nil {
-			if err := os.WriteFile(path, other, 0o644); err != nil {
-				t.Fatal(err)
-			}
+		if tryBoth("poses/001.npy"); other == nil {
+			continue
 		}
-		tryBoth("poses/001.npy")
+		if err := os.WriteFile(path, other, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tryBoth("poses/001.npy: file changed since it was indexed (run batchfs index DATASET, with the --targets of the mount")
 	}
 	if err := os.Rename(aside, path); err != nil {
 		t.Fatal(err)
