@@ -173,6 +173,39 @@ func TestArrays(t *testing.T) {
 	}
 }
 
+// TestArraysOfImagesTooLarge: an image that is refused is at fault, and not the array beside it, of
+// which there may be none.
+func TestArraysOfImagesTooLarge(t *testing.T) {
+	const n = 8
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+		e := start(t, testDir(t, n), func(o *Options) {
+			withArrays(t, o, n)
+			o.OnError, o.PrefetchDepth, o.BatchSize = policy, 0, 1
+			o.Transform = resample.Options{Mode: resample.Stretch, Height: 7, Width: 8}
+			h, w := testSize(number(n, 3)) // which has no array
+			o.Decoding.MaxPixels = int64(h*w) - 1
+		})
+		refused := 0
+		for _, k := range allKeys(e) {
+			slots, _ := e.catalog.Slots(k)
+			if h, _ := e.catalog.SizeOf(slots[0].ID); h > 0 {
+				continue
+			}
+			if refused++; policy != Fail {
+				sameArrays(t, e, k)
+				continue
+			}
+			path := e.catalog.Dataset.Path(int(slots[0].ID))
+			if _, err := e.Open(t.Context(), k, layout.ArrayForm(0)); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		if refused == 0 {
+			t.Error("no image is too large")
+		}
+	}
+}
+
 // TestArrayThatChanges: an array that is gone, or another one, fails the files that show it, and no
 // others, also where bad samples are replaced; once it is back they can be read.
 func TestArrayThatChanges(t *testing.T) {
