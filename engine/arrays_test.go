@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
@@ -173,36 +175,45 @@ func TestArrays(t *testing.T) {
 	}
 }
 
-// TestArraysOfImagesTooLarge: an image that is refused is at fault, and not the array beside it, of
-// which there may be none.
+// TestArraysOfImagesTooLarge: an image that is refused, or cannot be read, is at fault, and not the
+// array beside it, of which there may be none.
 func TestArraysOfImagesTooLarge(t *testing.T) {
 	const n = 8
-	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
-		e := start(t, testDir(t, n), func(o *Options) {
-			withArrays(t, o, n)
-			o.OnError, o.PrefetchDepth, o.BatchSize = policy, 0, 1
-			o.Transform = resample.Options{Mode: resample.Stretch, Height: 7, Width: 8}
-			h, w := testSize(number(n, 3)) // which has no array
-			o.Decoding.MaxPixels = int64(h*w) - 1
+	for name, test := range map[string]struct {
+		policy catalog.OnError
+		fault  error
+		want   string
+	}{
+		"fail": {Fail, nil, "image too large"}, "replace": {Replace, nil, ""}, "zero": {Zero, nil, ""},
+		"storage": {Replace, unix.EIO, "input/output error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := startFaulty(t, testDir(t, n), func(int64) error { return test.fault }, func(o *Options) {
+				withArrays(t, o, n)
+				o.OnError, o.PrefetchDepth, o.BatchSize = test.policy, 0, 1
+				o.Transform = resample.Options{Mode: resample.Stretch, Height: 7, Width: 8}
+				h, w := testSize(number(n, 3)) // which has no array
+				o.Decoding.MaxPixels = int64(h*w) - 1
+			})
+			refused := 0
+			for _, k := range allKeys(e) {
+				slots, _ := e.catalog.Slots(k)
+				if h, _ := e.catalog.SizeOf(slots[0].ID); h > 0 {
+					continue
+				}
+				if refused++; test.want == "" {
+					sameArrays(t, e, k)
+					continue
+				}
+				want := e.catalog.Dataset.Path(int(slots[0].ID)) + ": " + test.want
+				if _, err := e.Open(t.Context(), k, layout.ArrayForm(0)); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, and not %s", err, want)
+				}
+			}
+			if refused == 0 {
+				t.Error("no image is too large")
+			}
 		})
-		refused := 0
-		for _, k := range allKeys(e) {
-			slots, _ := e.catalog.Slots(k)
-			if h, _ := e.catalog.SizeOf(slots[0].ID); h > 0 {
-				continue
-			}
-			if refused++; policy != Fail {
-				sameArrays(t, e, k)
-				continue
-			}
-			path := e.catalog.Dataset.Path(int(slots[0].ID))
-			if _, err := e.Open(t.Context(), k, layout.ArrayForm(0)); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%s: %v", path, err)
-			}
-		}
-		if refused == 0 {
-			t.Error("no image is too large")
-		}
 	}
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
-	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
@@ -249,12 +247,13 @@ func (l beside) choose(id int64, st catalog.Status) (height, width int, orientat
 	}
 	half := l.half
 	l.half = Images
-	if err = l.fetch(id, st, true); fault.Of(err) == fault.File && !errors.Is(err, ErrBad) {
-		err = all.bad.report(id, err, p.seen) // the image is at fault, not what is beside it
-	}
+	err = l.fetch(id, st, true)
 	l.half = half
 	height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
-	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead, transform: p.transform}
+	*p = fetched{id: id, status: st, seen: p.seen, instead: p.instead, transform: p.transform, unseen: err != nil}
+	if err == nil {
+		p.seen = unknownIdentity
+	}
 	return height, width, orientation, err
 }
 

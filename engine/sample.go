@@ -37,6 +37,7 @@ type fetched struct {
 	needs     int64     // bytes that drawing takes beside the batch
 	memory    []byte    // for the job
 	drawn     error     // what became of the pixels
+	unseen    bool      // what is beside an image was not read: the image, whose size is not known, cannot be
 	made      bool      // on the GPU
 	at        *gpu.Slot // where it is there alone; nil: it is in the batch's host memory
 	instead   string    // the path of the bad file that it replaces, and what is wrong with that
@@ -163,7 +164,11 @@ func (l *load) replace(cause error) error {
 // reported once; the error then wraps ErrBad.
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
-	bad, id := all.bad.where(l.half, p.id)
+	half := l.half
+	if p.unseen {
+		half = Images
+	}
+	bad, id := all.bad.where(half, p.id)
 	if damaged := p.packed && fault.Of(err) == fault.File; damaged || errors.Is(err, decode.ErrPart) {
 		if damaged { // not the file, which is read again
 			all.kept.cache.Drop(p.id)
