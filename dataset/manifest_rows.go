@@ -273,6 +273,12 @@ func readWholeParquet(f *io.SectionReader, rec *record, emit func() error) (err 
 	if _, _, err := manifestColumns(file, rec); err != nil {
 		return err
 	}
+	for _, path := range file.Schema().Columns() {
+		leaf, _ := file.Schema().Lookup(path...)
+		if err := checkChunks(file, leaf); err != nil {
+			return err
+		}
+	}
 	return readRows(parquet.NewGenericReader[any](file), rec, emit)
 }
 

@@ -67,6 +67,9 @@ func findColumn(file *parquet.File, name string) (*column, error) {
 	return &column{name: name, leaf: leaf}, nil
 }
 
+// mostUnpacked is how many bytes a column of a row group may always unpack to.
+const mostUnpacked = 64 << 20
+
 // checkChunks checks what a file says about leaves of its schema: the library believes it.
 func checkChunks(file *parquet.File, leaves ...parquet.LeafColumn) error {
 	rows := file.NumRows()
@@ -83,6 +86,9 @@ func checkChunks(file *parquet.File, leaves ...parquet.LeafColumn) error {
 			}
 			if differs || group.NumRows < 0 || data.TotalCompressedSize > file.Size() {
 				return errCounts
+			}
+			if most := max(mostUnpacked, 1000*data.TotalCompressedSize); data.TotalUncompressedSize > most {
+				return fmt.Errorf("column %q: %d bytes that unpack to %d", leaf.Path[0], data.TotalCompressedSize, data.TotalUncompressedSize)
 			}
 			switch codec := data.Codec; codec {
 			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
