@@ -283,6 +283,7 @@ func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, cl
 	if t.find.Kinds[target.Masks] {
 		r.engine.Masks = t.maskOptions(&a, table)
 	}
+	r.engine.Annotations = table.MemoryBytes()
 	r.engine.Condemned = a.condemned(table, r.engine.Arrays)
 	if k := t.find.Kinds; k[target.Boxes] || k[target.Keypoints] || k[target.Text] {
 		r.engine.Targets = &catalog.TargetOptions{

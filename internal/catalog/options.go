@@ -49,6 +49,8 @@ type Options struct {
 	Masks   *MaskOptions   // nil: samples have none
 	Targets *TargetOptions // nil: samples have none
 	Arrays  []*ArrayOptions
+	// Annotations is what their table takes, in bytes.
+	Annotations int64
 	// Condemned are samples that are bad whatever their files hold, because of their annotations,
 	// and why.
 	Condemned map[int64]string
@@ -57,7 +59,7 @@ type Options struct {
 	NVJPEG string
 }
 
-// MemoryBytes is what is kept of masks and targets.
+// MemoryBytes is what is kept of masks, targets and arrays.
 func (o *Options) MemoryBytes() (n int64) {
 	if m := o.Masks; m != nil {
 		n += 4 * int64(len(m.Rows))
@@ -65,9 +67,7 @@ func (o *Options) MemoryBytes() (n int64) {
 			n += m.Dataset.MemoryBytes()
 		}
 	}
-	if o.Targets != nil {
-		n += o.Targets.Table.MemoryBytes()
-	}
+	n += o.Annotations
 	for _, a := range o.Arrays {
 		n += 4*int64(len(a.Rows)) + a.Dataset.MemoryBytes()
 	}
