@@ -11,13 +11,12 @@ type window struct{ y, x, h, w int }
 // window draws a window from h x w pixels. All arithmetic is on float64 and rounded after each
 // operation; the conversions enforce that where a processor could fuse two.
 func (o Options) window(d draws, h, w int) window {
-	low := log2(o.CropRatio[0])
-	span := log2(o.CropRatio[1]) - low
+	ratios := spanOf(o.CropRatio[0], o.CropRatio[1])
 	pixels := float64(int64(h) * int64(w))
 	for n := range uint32(tries) {
 		u := d.block(blockTry + n)
 		area := float64(pixels * float64(o.CropArea[0]+float64(unit(u[0])*(o.CropArea[1]-o.CropArea[0]))))
-		ratio := exp2(low + float64(unit(u[1])*span))
+		ratio := exp2(ratios.low + float64(unit(u[1])*ratios.size))
 		width := math.Floor(math.Sqrt(float64(area*ratio)) + 0.5)
 		height := math.Floor(math.Sqrt(float64(area/ratio)) + 0.5)
 		if width >= 1 && height >= 1 && width <= float64(w) && height <= float64(h) {

@@ -257,7 +257,12 @@ func (o *TargetOptions) Frames(d Description) (list []layout.Frame, err error) {
 // one that is not used are not, either.
 func (o *TargetOptions) makeRows(slots []shard.Slot, of func(i int) (id int64, used bool)) *layout.Rows {
 	t := o.catalog.Options.Extent()
-	r := &layout.Rows{Offsets: []int64{0}}
+	r, most := &layout.Rows{Offsets: make([]int64, 1, len(slots)+1), Counts: make([]int32, 0, len(slots))}, 0
+	for _, s := range slots {
+		most += max(t.Max, o.Table.Count(int(s.ID)))
+	}
+	r.Boxes, r.Labels = make([][4]float32, 0, most), make([]int64, 0, most)
+	r.IDs, r.Flags = make([]int64, 0, most), make([]uint8, 0, most)
 	for i, s := range slots {
 		n := len(r.Labels)
 		id, used := of(i)
