@@ -176,7 +176,7 @@ func TestArrays(t *testing.T) {
 }
 
 // TestArraysOfImagesTooLarge: an image that is refused, or cannot be read, is at fault, and not the
-// array beside it, of which there may be none.
+// array beside it, which may not exist.
 func TestArraysOfImagesTooLarge(t *testing.T) {
 	const n = 8
 	for name, test := range map[string]struct {
