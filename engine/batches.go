@@ -75,6 +75,7 @@ func (all *batches) beginClosing() bool {
 	all.flow.endIdle()
 	all.flow.work.Broadcast()
 	all.flow.gpuWork.Broadcast()
+	all.flow.becameIdle.Broadcast()
 	all.takeWork.Broadcast()
 	all.flow.room.some.Broadcast()
 	return true

@@ -140,19 +140,27 @@ func (e *Engine) free() {
 	e.memory.close()
 }
 
-// Quiet waits until the engine makes no batch for anyone, so that what is measured next is not
-// slowed down by prefetching.
+// Quiet waits until the engine makes no batch for anyone, and reads nothing for batches that were
+// dropped, so that what is measured next is not slowed down by prefetching.
 func (e *Engine) Quiet(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.takeWork.Broadcast()
+		e.flow.becameIdle.Broadcast()
 	})
 	defer stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for (e.schedule.count() > 0 || e.schedule.atWork > 0) && ctx.Err() == nil {
-		e.takeWork.Wait()
+	for ctx.Err() == nil {
+		switch {
+		case e.schedule.count() > 0 || e.schedule.atWork > 0:
+			e.takeWork.Wait()
+		case !e.flow.isIdle() && !e.closed:
+			e.flow.becameIdle.Wait()
+		default:
+			return nil
+		}
 	}
 	return ctx.Err()
 }

@@ -52,6 +52,8 @@ type flow struct {
 type loaders struct {
 	loading int          // loads on their way, each with one
 	idle    []chan *load // those that have loaded, and whose stacks are large enough for the next
+
+	becameIdle sync.Cond // the flow may be idle
 }
 
 const (
@@ -109,7 +111,7 @@ func newFlow(all *batches) *flow {
 		hung: &hung{log: o.Logger, bad: all.bad, most: o.loads(), began: time.Now(), allocations: &all.memory.allocations}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
 		own: newOwnReads(all.catalog.Dataset.Remote), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
 	}
-	f.work.L, f.gpuWork.L = &all.mu, &all.mu
+	f.work.L, f.gpuWork.L, f.becameIdle.L = &all.mu, &all.mu, &all.mu
 	for i := range o.drawers() {
 		var cpus affinity.Set
 		if o.Affinity != nil {
@@ -197,6 +199,7 @@ func (d *drawer) next() []*load {
 		if len(all.schedule.queue) > 0 {
 			all.takeWork.Broadcast() // it may no longer be too early for the next batch
 		}
+		f.becameIdle.Broadcast()
 		f.work.Wait()
 		d.resting = false
 		f.resting--
@@ -405,6 +408,7 @@ func (f *flow) loadMore(l *load, err error) {
 			l = f.take(b)
 			f.loading++
 		}
+		f.becameIdle.Broadcast()
 		all.mu.Unlock()
 	}
 }

@@ -238,12 +238,10 @@ func TestPagesGiveWay(t *testing.T) {
 				if err := e.Quiet(t.Context()); err != nil { // what is read ahead holds pages
 					t.Fatal(err)
 				}
-				// A load whose batch was dropped may still hold a page.
-				eventually(t, "pages give way to a lower limit", func() bool {
-					e.SetMemoryLimit(1 << 20)
-					used, _ := e.memory.ledger.usage(usePages)
-					return used <= 1<<20
-				})
+				e.SetMemoryLimit(1 << 20)
+				if used, _ := e.memory.ledger.usage(usePages); used > 1<<20 {
+					t.Errorf("%d bytes of pages are left", used)
+				}
 				nothingLeft(t, e)
 			})
 		}
