@@ -115,15 +115,9 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// A training is with so many images and epochs, and has to find so much.
-type training struct {
-	images, epochs string
-	atLeast        float64
-}
-
 // TestExamplesWithTargets: what is trained from the mounts that the programs' docstrings say finds
-// classes of pixels and boxes of objects, less well in the fewer epochs of a short run; how well it
-// does with more images and epochs is in docs/measurements. The comparisons with torchvision run.
+// classes of pixels and boxes of objects; how well it does with more images and epochs is in
+// docs/measurements. The comparisons with torchvision run.
 func TestExamplesWithTargets(t *testing.T) {
 	inStageOfItsOwn(t)
 	mountsOf := func(t *testing.T, program, data string) (mounts []string) {
@@ -135,33 +129,24 @@ func TestExamplesWithTargets(t *testing.T) {
 		return mounts
 	}
 	for _, e := range []struct {
-		name        string
-		gen         []string
-		metric      string
-		full, short training
-		modules     []string // of torchvision's part
+		name    string
+		gen     []string
+		metric  string
+		epochs  string
+		atLeast float64
+		modules []string // of torchvision's part
 	}{
-		{
-			"segmentation", []string{"--kind", "cityscape", "--targets", "--format", "jpeg"}, "mean IoU",
-			training{"40", "40", 0.65}, training{"40", "12", 0.45}, []string{"torchvision", "PIL"},
-		},
-		{
-			"detector", []string{"--kind", "coco"}, "average precision",
-			training{"1000", "12", 0.65}, training{"400", "4", 0.4}, []string{"torchvision", "PIL", "pycocotools"},
-		},
+		{"segmentation", []string{"--kind", "cityscape", "--targets", "--images", "40", "--format", "jpeg"}, "mean IoU", "40", 0.65, []string{"torchvision", "PIL"}},
+		{"detector", []string{"--kind", "coco", "--images", "1000"}, "average precision", "12", 0.65, []string{"torchvision", "PIL", "pycocotools"}},
 	} {
-		trained := e.full
-		if testing.Short() {
-			trained = e.short
-		}
 		t.Run(e.name, func(t *testing.T) {
 			python, program, data := pythons.Need(t, "torch", "numpy"), "../examples/"+e.name+".py", filepath.Join(scratch(t), "data")
-			execute(t, append([]string{"gen", "--out", data, "--images", trained.images}, e.gen...)...).done(t)
+			execute(t, append([]string{"gen", "--out", data}, e.gen...)...).done(t)
 			mounts := mountsOf(t, program, data)
-			out := runExample(t, python, append([]string{program, "--epochs", trained.epochs}, mounts...)...)
+			out := runExample(t, python, append([]string{program, "--epochs", e.epochs}, mounts...)...)
 			t.Log(out)
-			if got := figure(t, e.metric, out); got < trained.atLeast {
-				t.Errorf("%s %.3f, at least %.3f expected", e.metric, got, trained.atLeast)
+			if got := figure(t, e.metric, out); got < e.atLeast {
+				t.Errorf("%s %.3f, at least %.3f expected", e.metric, got, e.atLeast)
 			}
 			t.Run("torchvision", func(t *testing.T) {
 				python := pythons.Need(t, append(e.modules, "torch")...)
