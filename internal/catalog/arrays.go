@@ -86,13 +86,14 @@ func (o *ArrayOptions) Without() (n int) {
 
 // Condemn adds the samples whose arrays the index knows to be bad, and why.
 func (o *ArrayOptions) Condemn(bad map[int64]string) {
+	others := o.String()
 	for id, row := range o.Rows {
 		if row < 0 || bad[int64(id)] != "" {
 			continue
 		}
 		why := o.Dataset.Problem(int(row))
 		if _, like := o.rowsOf(int(row)); why == "" && !like {
-			why = "its dtype or its shape is not that of the others, " + o.String()
+			why = "its dtype or its shape is not that of the others, " + others
 		}
 		if why != "" {
 			bad[int64(id)] = o.Dataset.Path(int(row)) + ": " + why
