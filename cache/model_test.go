@@ -9,7 +9,7 @@ import (
 // compares it with a model that has unlimited memory, as long as everything fits.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 16, 17, 18, 33, 34, 0x8f, 0xf3})
-	f.Add([]byte("the plan says what is kept, whoever reads, and in which order"))
+	f.Add([]byte("the plan says what is kept, by any reader, and in which order"))
 	for seed := range uint64(30) {
 		steps, rng := make([]byte, 400), rand.New(rand.NewPCG(seed, 2))
 		for i := range steps {

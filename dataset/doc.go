@@ -23,7 +23,7 @@
 // # Columns
 //
 // Manifests, and Parquet files with images, may have more columns than a dataset needs. [FindRows]
-// is for those who want these: it finds the same files, and reads none of the images.
+// is for those who want these: it finds the same files without reading images.
 //
 // # Lists
 //

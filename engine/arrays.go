@@ -39,7 +39,8 @@ func (b *batch) placeArrays(c Budget) {
 	}
 }
 
-// fetchArray reads the array, unless the slot has none, or another sample's room.
+// fetchArray reads the array. There is nothing to read if the sample has none, or if it stands in
+// for another one whose ragged array has left its room.
 func (l beside) fetchArray(id int64, st catalog.Status) error {
 	all, p, b := l.batches, &l.sample, l.item.b
 	i, _ := l.half.Array()
