@@ -88,7 +88,7 @@ typedef int bfs_tiers_packer(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
                              const uint16_t limit[3][32]);
 
 bfs_tiers_unpacker bfs_tiers_unpack_portable, bfs_tiers_unpack_avx2, bfs_tiers_unpack_avx512;
-bfs_tiers_packer bfs_tiers_pack_portable, bfs_tiers_pack_avx2;
+bfs_tiers_packer bfs_tiers_pack_portable, bfs_tiers_pack_avx2, bfs_tiers_pack_avx512;
 
 typedef struct {
     bfs_tiers_unpacker *unpack;

@@ -133,74 +133,71 @@ int bfs_tiers_unpack_portable(int16_t *to, const uint8_t *h, const uint8_t *from
     return within(&p);
 }
 
-/* A stream of bits that is being written. */
-typedef struct {
-    uint8_t *to;
-    uint64_t bits;
-    int count; /* less than 8 */
-} writer;
-
-/* put writes n bits, at most 56. */
-static inline __attribute__((always_inline)) void put(writer *w, uint64_t bits, int n)
+/* begin returns where streams are written to. What is not written yet of a stream's last byte is 0. */
+static inline places begin(uint8_t *const to[BFS_TIERS_STREAMS])
 {
-    w->bits |= bits << w->count;
-    bfs_store64(w->to, w->bits);
-    n += w->count;
-    w->to += n / 8;
-    w->bits >>= n & ~7;
-    w->count = n % 8;
+    for (int i = M; i <= N; i++)
+        *to[i] = 0;
+    return places_of((const uint8_t *const *)to);
 }
 
-/* put64 writes up to 64. */
-static inline __attribute__((always_inline)) void put64(writer *w, uint64_t bits, int n)
+/* put writes n bits, at most 64. It has no branches, as processors could not predict them. */
+static inline __attribute__((always_inline)) void put(uint8_t *base, size_t *at, uint64_t bits,
+                                                      int n)
 {
-    if (__builtin_expect(n > 56, 0)) {
-        put(w, bits & UINT32_MAX, 32);
-        bits >>= 32;
-        n -= 32;
-    }
-    put(w, bits, n);
+    uint8_t *const to = base + *at / 8;
+    const int written = *at % 8;
+    bfs_store64(to, *to | bits << written);
+    to[8] = (uint8_t)(bits >> 1 >> (63 - written));
+    *at += (size_t)n;
 }
-
-static inline uint8_t *end_of(const writer *w) { return w->to + (w->count > 0); }
 
 /* put_head writes what H and M have of a block. */
-static inline __attribute__((always_inline)) uint8_t put_head(writer *m, int16_t dc,
-                                                              int32_t *before, uint64_t set)
+static inline __attribute__((always_inline)) uint8_t put_head(uint8_t *base, size_t *m,
+                                                              int16_t dc, int32_t *before,
+                                                              uint64_t set)
 {
     const int32_t d = dc - *before;
     const int class = (d < -2 || d > 1) + (d < -8 || d > 7) + (d < -64 || d > 63);
     *before = dc;
     if (__builtin_expect(d <= BFS_TIERS_BEYOND || d > 2047, 0)) {
-        put(m, (uint64_t)BFS_TIERS_BEYOND & 0xfff, 12);
-        put(m, (uint16_t)dc, 16);
+        put(base, m, (uint64_t)BFS_TIERS_BEYOND & 0xfff, 12);
+        put(base, m, (uint16_t)dc, 16);
     } else {
-        put(m, (uint64_t)d & ((1u << bfs_tiers_dc[class]) - 1), bfs_tiers_dc[class]);
+        put(base, m, (uint64_t)d & ((1u << bfs_tiers_dc[class]) - 1), bfs_tiers_dc[class]);
     }
     if (set == 0)
         return (uint8_t)(class << 6);
     const int last = 63 - __builtin_clzll(set);
-    put64(m, (set & ~(UINT64_C(1) << last)) >> 1, last - 1);
+    put(base, m, (set & ~(UINT64_C(1) << last)) >> 1, last - 1);
     return (uint8_t)(class << 6 | last);
 }
 
 /* put_large writes what V and W have of a coefficient. */
-static inline __attribute__((always_inline)) void put_large(uint8_t **v, uint8_t **w, int16_t value)
+static inline __attribute__((always_inline)) void put_large(uint8_t *base, places *s, int16_t value)
 {
     const int magnitude = value < 0 ? -value : value;
     const int wide = magnitude > INT8_MAX;
-    *(*v)++ = (uint8_t)(wide ? 255 : magnitude - 18);
+    base[s->at[V]++] = (uint8_t)(wide ? 255 : magnitude - 18);
     if (wide) {
-        *(*w)++ = (uint8_t)value;
-        *(*w)++ = (uint8_t)((uint16_t)value >> 8);
+        base[s->at[W]++] = (uint8_t)value;
+        base[s->at[W]++] = (uint8_t)((uint16_t)value >> 8);
     }
+}
+
+static inline void put_nibble(uint8_t *base, size_t *n, int value)
+{
+    uint8_t *const to = base + *n / 2;
+    *to = (uint8_t)(*n % 2 ? *to | value << 4 : value);
+    ++*n;
 }
 
 int bfs_tiers_pack_portable(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
                             const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
                             const uint16_t limit[3][32])
 {
-    writer w[4] = {{to[M]}, {to[P]}, {to[Q]}, {to[N]}};
+    uint8_t *const base = to[M];
+    places s = begin(to);
     predictor p = predictor_of(mcu);
     int beyond = 0;
     for (int i = 0; i < n; i++) {
@@ -212,7 +209,7 @@ int bfs_tiers_pack_portable(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
             beyond |= (from[k] < 0 ? -from[k] : from[k]) > limit[c][k];
         for (int k = 1; k < 64; k++)
             set |= (uint64_t)(from[k] != 0) << k;
-        h[i] = put_head(&w[M], from[0], &p.before[c], set);
+        h[i] = put_head(base, &s.at[M], from[0], &p.before[c], set);
         for (uint64_t left = set; left; left &= left - 1, count++) {
             const int16_t v = from[__builtin_ctzll(left)];
             const int magnitude = v < 0 ? -v : v;
@@ -222,16 +219,15 @@ int bfs_tiers_pack_portable(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
             more |= UINT64_C(1) << count;
             most |= (uint64_t)(magnitude > 2) << larger++;
             if (magnitude > 2)
-                put(&w[N], magnitude < 18 ? magnitude - 3 : 15, 4);
+                put_nibble(base, &s.at[N], magnitude < 18 ? magnitude - 3 : 15);
             if (magnitude >= 18)
-                put_large(&to[V], &to[W], v);
+                put_large(base, &s, v);
         }
-        put64(&w[P], more, count);
-        put64(&w[P], negative, count);
-        put64(&w[Q], most, larger);
+        put(base, &s.at[P], more, count);
+        put(base, &s.at[P], negative, count);
+        put(base, &s.at[Q], most, larger);
     }
-    for (int i = M; i <= N; i++)
-        to[i] = end_of(&w[i]);
+    leave((const uint8_t **)to, &s);
     return !beyond;
 }
 
@@ -240,6 +236,20 @@ int bfs_tiers_pack_portable(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
 
 #define AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 #define INLINE2 static inline __attribute__((always_inline, target("avx2,bmi,bmi2,lzcnt,popcnt")))
+
+/* The sets of a block's coefficients. */
+typedef struct {
+    uint64_t all, more, most, negative; /* not 0, more than 1, more than 2, less than 0 */
+} sets;
+
+/* put_sets writes what P and Q have of a block. */
+INLINE2 void put_sets(uint8_t *base, places *to, sets s)
+{
+    const int count = __builtin_popcountll(s.all);
+    put(base, &to->at[P], _pext_u64(s.more, s.all), count);
+    put(base, &to->at[P], _pext_u64(s.negative, s.all), count);
+    put(base, &to->at[Q], _pext_u64(s.most, s.more), __builtin_popcountll(s.more));
+}
 
 INLINE2 uint64_t mask_of(__m256i low, __m256i high)
 {
@@ -255,12 +265,13 @@ INLINE2 uint64_t at_least(const __m256i v[2], int least)
 }
 
 /* put_nibbles writes a nibble for each of the set's magnitudes. */
-INLINE2 void put_nibbles(writer *w, const __m256i magnitude[2], uint64_t set)
+INLINE2 void put_nibbles(uint8_t *base, size_t *n, const __m256i magnitude[2], uint64_t set)
 {
     const __m256i three = _mm256_set1_epi8(3), most = _mm256_set1_epi8(15),
                   pairs = _mm256_set1_epi16(0x1001);
     __m256i bytes[2];
     uint64_t nibbles[4];
+    size_t at = *n * 4;
     for (int i = 0; i < 2; i++)
         bytes[i] = _mm256_maddubs_epi16(
             _mm256_min_epu8(_mm256_subs_epu8(magnitude[i], three), most), pairs);
@@ -269,16 +280,17 @@ INLINE2 void put_nibbles(writer *w, const __m256i magnitude[2], uint64_t set)
         _mm256_permute4x64_epi64(_mm256_packus_epi16(bytes[0], bytes[1]), 0xd8));
     for (int i = 0; i < 4; i++, set >>= 16) {
         const uint64_t ones = _pdep_u64(set & 0xffff, UINT64_C(0x1111111111111111));
-        put64(w, _pext_u64(nibbles[i], (ones << 4) - ones), 4 * __builtin_popcountll(ones));
+        put(base, &at, _pext_u64(nibbles[i], (ones << 4) - ones), 4 * __builtin_popcountll(ones));
     }
+    *n = at / 4;
 }
 
 AVX2 int bfs_tiers_pack_avx2(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
                              const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
                              const uint16_t limit[3][32])
 {
-    writer m = {to[M]}, p = {to[P]}, q = {to[Q]}, nibbles = {to[N]};
-    uint8_t *large = to[V], *wide = to[W];
+    uint8_t *const base = to[M];
+    places s = begin(to);
     predictor dc = predictor_of(mcu);
     __m256i beyond = _mm256_setzero_si256();
     for (int i = 0; i < n; i++) {
@@ -297,28 +309,15 @@ AVX2 int bfs_tiers_pack_avx2(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
         const uint64_t ac = ~UINT64_C(1);
         const uint64_t set = at_least(magnitude, 1) & ac, more = at_least(magnitude, 2) & ac,
                        most = at_least(magnitude, 3) & ac;
-        h[i] = put_head(&m, from[0], &dc.before[c], set);
-        const int count = __builtin_popcountll(set);
-        put64(&p, _pext_u64(more, set), count);
-        put64(&p, _pext_u64(mask_of(narrow[0], narrow[1]), set), count);
-        put64(&q, _pext_u64(most, more), __builtin_popcountll(more));
-        put_nibbles(&nibbles, magnitude, most);
+        h[i] = put_head(base, &s.at[M], from[0], &dc.before[c], set);
+        put_sets(base, &s, (sets){set, more, most, mask_of(narrow[0], narrow[1])});
+        put_nibbles(base, &s.at[N], magnitude, most);
         for (uint64_t left = at_least(magnitude, 18) & ac; left; left &= left - 1)
-            put_large(&large, &wide, from[__builtin_ctzll(left)]);
+            put_large(base, &s, from[__builtin_ctzll(left)]);
     }
-    to[M] = end_of(&m);
-    to[P] = end_of(&p);
-    to[Q] = end_of(&q);
-    to[N] = end_of(&nibbles);
-    to[V] = large;
-    to[W] = wide;
+    leave((const uint8_t **)to, &s);
     return _mm256_testz_si256(beyond, beyond);
 }
-
-/* The sets of a block's coefficients. */
-typedef struct {
-    uint64_t all, more, most, negative; /* not 0, more than 1, more than 2, less than 0 */
-} sets;
 
 /* next_sets reads what P and Q have of a block, and passes what N has. */
 INLINE2 sets next_sets(const uint8_t *base, size_t *p, size_t *q, uint64_t all)
@@ -506,6 +505,69 @@ __attribute__((target(LEVEL))) int bfs_tiers_unpack_avx512(int16_t *to, const ui
     leave(from, &s);
     return within(&dc);
 }
+/* put_nibbles64 writes bytes of less than 16 as nibbles, at most 63 of them; the others are 0. */
+static inline __attribute__((always_inline, target(LEVEL))) void put_nibbles64(uint8_t *base,
+                                                                               size_t *n, __m512i v,
+                                                                               int count)
+{
+    const __m512i place = _mm512_set_epi64(
+        0x3f3e3d3c3b3a3938, 0x3736353433323130, 0x2f2e2d2c2b2a2928, 0x2726252423222120,
+        0x1f1e1d1c1b1a1918, 0x1716151413121110, 0x0f0e0d0c0b0a0908, 0x0706050403020100);
+    uint8_t *const to = base + *n / 2;
+    const int odd = *n % 2;
+    v = _mm512_permutexvar_epi8(_mm512_sub_epi8(place, _mm512_set1_epi8((char)odd)), v);
+    const __m256i pairs = _mm512_cvtepi16_epi8(_mm512_maddubs_epi16(v, _mm512_set1_epi16(0x1001)));
+    const __m128i half = _mm_cvtsi32_si128(*to & -odd);
+    _mm256_storeu_si256((__m256i *)to, _mm256_or_si256(pairs, _mm256_zextsi128_si256(half)));
+    *n += (size_t)count;
+}
+
+__attribute__((target(LEVEL))) int bfs_tiers_pack_avx512(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
+                                                         const int16_t *const *blocks,
+                                                         const bfs_tiers_mcu *mcu, int n,
+                                                         const uint16_t limit[3][32])
+{
+    uint8_t *const base = to[M];
+    places s = begin(to);
+    predictor dc = predictor_of(mcu);
+    const uint64_t ac = ~UINT64_C(1);
+    const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+    __m512i beyond = _mm512_setzero_si512();
+    for (int i = 0; i < n; i++) {
+        const int16_t *const from = blocks[i];
+        const int c = next_component(&dc);
+        const __m512i low = _mm512_loadu_si512(from), high = _mm512_loadu_si512(from + 32),
+                      limits = _mm512_loadu_si512(limit[c]), least = _mm512_set1_epi16(128);
+        beyond = _mm512_or_si512(beyond, _mm512_subs_epu16(_mm512_abs_epi16(low), limits));
+        const uint64_t of_w = (_mm512_cmpge_epu16_mask(_mm512_abs_epi16(low), least) |
+                               (uint64_t)_mm512_cmpge_epu16_mask(_mm512_abs_epi16(high), least)
+                                   << 32) &
+                              ac;
+        const __m512i narrow = _mm512_permutexvar_epi64(order, _mm512_packs_epi16(low, high)),
+                      magnitude = _mm512_abs_epi8(narrow); /* of those in W 127 or 128 */
+        const sets found = {
+            _mm512_test_epi8_mask(magnitude, magnitude) & ac,
+            _mm512_cmpge_epu8_mask(magnitude, _mm512_set1_epi8(2)) & ac,
+            _mm512_cmpge_epu8_mask(magnitude, _mm512_set1_epi8(3)) & ac,
+            _mm512_movepi8_mask(narrow),
+        };
+        h[i] = put_head(base, &s.at[M], from[0], &dc.before[c], found.all);
+        put_sets(base, &s, found);
+        const __m512i nibble = _mm512_min_epu8(_mm512_sub_epi8(magnitude, _mm512_set1_epi8(3)),
+                                               _mm512_set1_epi8(15));
+        put_nibbles64(base, &s.at[N], _mm512_maskz_compress_epi8(found.most, nibble),
+                      __builtin_popcountll(found.most));
+        const uint64_t of_v = _mm512_cmpge_epu8_mask(magnitude, _mm512_set1_epi8(18)) & ac;
+        const __m512i byte = _mm512_mask_set1_epi8(_mm512_sub_epi8(magnitude, _mm512_set1_epi8(18)),
+                                                   of_w, (char)255);
+        _mm512_storeu_si512(base + s.at[V], _mm512_maskz_compress_epi8(of_v, byte));
+        s.at[V] += (size_t)__builtin_popcountll(of_v);
+        for (uint64_t rest = of_w; __builtin_expect(rest != 0, 0); rest &= rest - 1, s.at[W] += 2)
+            memcpy(base + s.at[W], from + __builtin_ctzll(rest), 2);
+    }
+    leave((const uint8_t **)to, &s);
+    return _mm512_test_epi16_mask(beyond, beyond) == 0;
+}
 #endif
 
 /* bfs_tiers_by returns what runs on this processor. Where pdep is slow, AVX2 is no faster. */
@@ -514,7 +576,7 @@ bfs_tiers_kernel bfs_tiers_by(int kernel)
 #if defined(__x86_64__)
     const int slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
     if (kernel == BFS_AVX512 && __builtin_cpu_supports("avx512vbmi2"))
-        return (bfs_tiers_kernel){bfs_tiers_unpack_avx512, bfs_tiers_pack_avx2};
+        return (bfs_tiers_kernel){bfs_tiers_unpack_avx512, bfs_tiers_pack_avx512};
     if (kernel >= BFS_AVX2 && !slow)
         return (bfs_tiers_kernel){bfs_tiers_unpack_avx2, bfs_tiers_pack_avx2};
 #endif
