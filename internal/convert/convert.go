@@ -36,11 +36,8 @@ import (
 // When ctx is done, Write returns promptly even if the storage hangs; out.partial then stays
 // locked until the storage responds or the process ends.
 //
-// A bad option is an [option.Error].
+// Shares that cannot be are an [option.Error].
 func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
-	if err := o.validate(); err != nil {
-		return Report{}, err
-	}
 	var stop func()
 	o.Progress, stop = promptly.Progress(o.Progress)
 	defer stop()

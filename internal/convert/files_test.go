@@ -249,21 +249,6 @@ func TestSpecialFiles(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
-	ds, out := open(t, small(t)), filepath.Join(t.TempDir(), "out")
-	for _, o := range []Options{
-		{Shares: Shares{Raw: -0.1}}, {Shares: Shares{Raw: 1.1}}, {Shares: Shares{Raw: nan()}}, {Format: 2}, {Resize: 4, Height: 1, Width: 1}, {Resize: 9},
-		{Height: 3}, {Resize: 1}, {Resize: 1, Height: 5}, {Workers: -1}, {Memory: -1}, {MaxPixels: -1},
-	} {
-		if _, err := Write(context.Background(), ds, out, o); err == nil || o.Resize == 0 && !refused(err) {
-			t.Errorf("%+v: %v", o, err)
-		}
-	}
-	if left, err := os.ReadDir(filepath.Dir(out)); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
-}
-
 func refused(err error) bool {
 	var bad *option.Error
 	return errors.As(err, &bad)

@@ -3,13 +3,11 @@ package convert
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"runtime"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/internal/option"
 )
 
 // Format is the format of raw samples.
@@ -72,31 +70,6 @@ type Options struct {
 	Progress func(done, total int64)
 
 	step func() // called between steps, so that tests can crash there; nil otherwise
-}
-
-// validate returns an [option.Error] for the first bad option.
-func (o *Options) validate() error {
-	if o.Auto == nil {
-		if err := o.Shares.Validate(); err != nil {
-			return err
-		}
-	}
-	switch {
-	case o.Auto != nil && o.Part.N > 0:
-		return &option.Error{Field: "raw ratio", Rule: "a number for a part", Value: "auto"}
-	case o.Format > PPM:
-		return &option.Error{Field: "raw format", Rule: "bmp or ppm", Value: fmt.Sprint(uint8(o.Format))}
-	case o.Resize == resample.CenterCrop || o.Resize == resample.RandomResizedCrop:
-		return &option.Error{Field: "raw resize", Rule: "none, stretch, not-larger or not-smaller", Value: o.Resize.String()}
-	case o.Resize == resample.None && (o.Height != 0 || o.Width != 0):
-		return &option.Error{Field: "raw resize", Rule: "given if there is a size", Value: o.Resize.String()}
-	}
-	return cmp.Or(
-		option.AtLeast("max pixels", o.MaxPixels, 0),
-		option.AtLeast("workers", int64(o.Workers), 0),
-		option.AtLeast("memory", o.Memory, 0),
-		o.transform().Validate(),
-	)
 }
 
 // filled returns o with the defaults filled in.

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,11 +134,17 @@ func TestPackedTaken(t *testing.T) {
 }
 
 func TestSharesRefused(t *testing.T) {
-	ds := open(t, small(t))
-	for _, shares := range []Shares{{Packed: 1.1}, {Packed: -0.1}, {Raw: 0.7, Packed: 0.4}} {
-		if _, err := Write(t.Context(), ds, filepath.Join(t.TempDir(), "out"), Options{Shares: shares}); !refused(err) || !strings.Contains(err.Error(), "packed ratio") {
+	ds, dir := open(t, small(t)), t.TempDir()
+	for shares, setting := range map[Shares]string{
+		{Packed: 1.1}: "packed ratio", {Packed: -0.1}: "packed ratio", {Raw: 0.7, Packed: 0.4}: "packed ratio",
+		{Raw: -0.1}: "raw ratio", {Raw: 1.1}: "raw ratio", {Raw: nan()}: "raw ratio",
+	} {
+		if _, err := Write(t.Context(), ds, filepath.Join(dir, "out"), Options{Shares: shares}); !refused(err) || !strings.Contains(err.Error(), setting) {
 			t.Errorf("%+v: %v", shares, err)
 		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 	if _, err := Write(t.Context(), ds, filepath.Join(t.TempDir(), "out"), Options{Shares: Shares{Raw: 0.58, Packed: 0.42}}); err != nil {
 		t.Error(err)

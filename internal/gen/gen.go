@@ -26,9 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/parallel"
@@ -46,7 +44,7 @@ const (
 
 var kinds = [...]string{Photo: "photo", Cityscape: "cityscape", Mixed: "mixed", Coco: "coco"}
 
-// String is the name of a kind that exists.
+// String is the name of a kind.
 func (k Kind) String() string { return kinds[k] }
 
 // ErrNotEmpty is the error of Write for a directory that is not empty.
@@ -58,7 +56,7 @@ type Options struct {
 	Images  int    // at least 1
 	Kind    Kind
 	Classes int    // class directories, at most as many as images; 0: none, all files in Dir
-	Format  string // "" for the kind's own, or one of Formats; must be "" for Mixed
+	Format  string // "" for the kind's own, or one of Formats; Mixed has all, and refuses one
 	// Targets writes masks and the boxes of people beside a Cityscape, which has people only then,
 	// and a directory for every city. Coco always has targets; the other kinds have none.
 	Targets bool
@@ -70,25 +68,6 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-func (o Options) validate() error {
-	switch {
-	case o.Dir == "":
-		return &option.Error{Field: "dir", Rule: "given", Value: `""`}
-	case int(o.Kind) >= len(kinds):
-		return &option.Error{Field: "kind", Rule: "photo, cityscape, mixed or coco", Value: strconv.Itoa(int(o.Kind))}
-	case o.Targets && o.Kind != Cityscape && o.Kind != Coco:
-		return &option.Error{Field: "targets", Rule: "left out with kind " + o.Kind.String() + ", which has none", Value: "true"}
-	case o.Annotated() && o.Classes > 0:
-		return &option.Error{Field: "classes", Rule: "0 where images have targets instead", Value: strconv.Itoa(o.Classes)}
-	case o.Format != "" && o.Kind == Mixed:
-		return &option.Error{Field: "format", Rule: "left out with kind mixed, which has every format", Value: o.Format}
-	case o.Format != "" && !slices.Contains(Formats(), o.Format):
-		return &option.Error{Field: "format", Rule: "one of " + strings.Join(Formats(), ", "), Value: o.Format}
-	}
-	return cmp.Or(option.AtLeast("images", int64(o.Images), 1), option.AtLeast("classes", int64(o.Classes), 0),
-		option.AtLeast("workers", int64(o.Workers), 0))
-}
-
 // Annotated reports whether images have targets.
 func (o Options) Annotated() bool { return o.Targets || o.Kind == Coco }
 
@@ -97,11 +76,10 @@ func (o Options) Annotated() bool { return o.Targets || o.Kind == Coco }
 // split val, and the others of train. The dataset becomes visible when it is
 // complete; on an error, or when ctx is done, everything that was made is removed.
 func Write(ctx context.Context, o Options) error {
-	err := o.validate()
-	if err == nil {
-		err = inStage(o.Dir, func(dir string) error { return makeAll(ctx, o, dir) })
+	if o.Format != "" && o.Kind == Mixed {
+		return &option.Error{Field: "format", Rule: "left out with kind mixed, which has every format", Value: o.Format}
 	}
-	if err != nil {
+	if err := inStage(o.Dir, func(dir string) error { return makeAll(ctx, o, dir) }); err != nil {
 		return fmt.Errorf("gen: %w", err)
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/convert"
-	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -71,17 +70,6 @@ const (
 	defaultCopyBytes = 1 << 30 // of copies, if Images is 0
 	leastImages      = 20
 )
-
-// validate checks what the order of the samples does not depend on.
-func (o *Options) validate() error {
-	return cmp.Or(
-		option.AtLeast("images", int64(o.Images), 0),
-		option.AtLeast("samples", int64(o.Samples), 0),
-		option.AtLeast("least time", int64(o.Least), 0),
-		option.AtLeast("consumer", int64(o.Consumer), 0),
-		option.AtLeast("workers", int64(o.Engine.Workers), 1),
-	)
-}
 
 // filled returns o with defaults filled in.
 func (o Options) filled() Options {

@@ -45,9 +45,6 @@ type profiler struct {
 // Errors: an [option.Error], ErrInside, ErrSpace, ErrNoSample, those of the engine about its
 // options, and ctx's own.
 func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, err error) {
-	if err := o.validate(); err != nil {
-		return Result{}, err
-	}
 	o = o.filled()
 	if err := option.AtLeast("samples", int64(cmp.Or(o.Samples, ds.Len())), int64(ds.Len())); err != nil {
 		return Result{}, err

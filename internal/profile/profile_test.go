@@ -414,9 +414,7 @@ func TestRefusals(t *testing.T) {
 		change func(*Options)
 		is     error // nil: an option.Error
 	}{
-		"images":  {func(o *Options) { o.Images = -1 }, nil},
 		"samples": {func(o *Options) { o.Samples = 3 }, nil},
-		"least":   {func(o *Options) { o.Least = -1 }, nil},
 		"workers": {func(o *Options) { o.Engine.Workers = 0 }, nil},
 		"batch":   {func(o *Options) { o.Engine.BatchSize = 0 }, nil},
 		"shards":  {func(o *Options) { o.Engine.Shards = 5 }, nil},
