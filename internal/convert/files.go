@@ -127,11 +127,8 @@ func (c *conversion) found(i int) (ext string, there bool) {
 		return "", false
 	}
 	s, exts := c.states[i], []string{""}
-	switch {
-	case s.becomes(shard.Raw):
-		exts = c.names.rawExts
-	case s.becomes(shard.Packed):
-		exts = c.names.packExts
+	if !s.kept() {
+		exts = c.names.exts[s.to]
 	}
 	for _, ext := range exts {
 		name := c.names.kept(i) + ext
@@ -200,7 +197,7 @@ func (c *conversion) clear(ctx context.Context) error {
 	for i, s := range c.states {
 		used[c.names.kept(i)+s.ext] = true
 	}
-	exts := append([]string{""}, c.names.all()...)
+	exts := append([]string{""}, c.names.possible(state{})...)
 	return parallel.Each(ctx, c.o.Workers, len(c.states), nil, func(_ context.Context, items iter.Seq[int]) error {
 		for i := range items {
 			for _, ext := range exts {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -16,23 +15,18 @@ import (
 // names are the paths of the result's files, relative to it.
 type names struct {
 	ds       *dataset.Dataset
-	rawExts  []string // what is added to the names of samples that become raw; none if no sample does
-	packExts []string // likewise of those that are packed
-	manifest string   // name of the manifest to write, "" for a directory dataset
-	local    bool     // the samples are files of this machine
+	exts     [shard.NumCosts][]string // what may be added to the names of samples that get a form
+	manifest string                   // name of the manifest to write, "" for a directory dataset
+	local    bool                     // the samples are files of this machine
 }
 
 func newNames(ds *dataset.Dataset, o Options) names {
 	n := names{ds: ds, local: !ds.Packed && !ds.Remote}
 	if o.Auto != nil || o.Shares.Packed > 0 {
-		n.packExts = []string{decode.PackedExt}
+		n.exts[shard.Packed] = []string{decode.PackedExt}
 	}
-	switch {
-	case n.packExts != nil && o.Auto == nil && o.Shares.Raw == 0: // none
-	case o.Format == PPM:
-		n.rawExts = []string{".ppm", ".pgm"}
-	default:
-		n.rawExts = []string{".bmp"}
+	if o.Auto != nil || o.Shares.Raw > 0 || o.Shares.Packed == 0 {
+		n.exts[shard.Raw] = map[Format][]string{BMP: {".bmp"}, PPM: {".ppm", ".pgm"}}[o.Format]
 	}
 	switch {
 	case o.Manifest != "":
@@ -52,20 +46,14 @@ func (n *names) source(i int) string {
 	return n.ds.Path(i)
 }
 
-// all are the extensions of samples that do not stay as they are.
-func (n *names) all() []string { return slices.Concat(n.rawExts, n.packExts) }
-
-// possible are those that a sample may get.
-func (n *names) possible(s state) []string {
-	switch {
-	case s.unreadable:
-		return nil
-	case s.is == shard.Raw:
-		return n.packExts
-	case s.is == shard.Packed:
-		return n.rawExts
+// possible are the extensions that a sample may get: all of them, if it is encoded and can be read.
+func (n *names) possible(s state) (all []string) {
+	for form, exts := range n.exts {
+		if shard.Cost(form) != s.is && !s.unreadable {
+			all = append(all, exts...)
+		}
 	}
-	return n.all()
+	return all
 }
 
 // kept is the path of sample i if it is kept as it is; with an extension, that of its raw or packed
