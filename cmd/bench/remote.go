@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -48,7 +47,10 @@ var stored = []string{"photo", "photo.tar"}
 
 // delayed is a contender for which the store answers so late.
 func (o *objectStore) delayed(delay time.Duration, c contender) contender {
-	return c.before(func(ctx context.Context) error { return o.setDelay(ctx, delay) })
+	return c.before(func(context.Context) error {
+		_, err := o.ask(delay)
+		return err
+	})
 }
 
 // remoteEpochs compares epochs from the store with those from the same folder on this machine,
@@ -131,15 +133,15 @@ func (o *objectStore) counted(delay time.Duration, c contender) contender {
 	c.start = func(ctx context.Context) (turn, error) {
 		t, err := start(ctx)
 		return func(ctx context.Context) (figures, error) {
-			if err := errors.Join(o.setDelay(ctx, delay), o.forget(ctx)); err != nil {
+			if _, err := o.ask(delay); err != nil {
 				return nil, err
 			}
 			f, err := t(ctx)
 			if err != nil {
 				return nil, err
 			}
-			asked, err := o.count(ctx)
-			f[requests], f[size] = float64(asked.Requests), float64(asked.Bytes)
+			asked, err := o.ask(delay)
+			f[requests], f[size] = float64(asked.requests), float64(asked.bytes)
 			return f, err
 		}, err
 	}
@@ -160,19 +162,19 @@ func remoteTraffic(ctx context.Context, b *bench) (list []contest, err error) {
 		for _, delay := range delays[1:] {
 			flags := o.flags(remoteFlags("--memory-limit", fmt.Sprintf("%dMiB", limit))...)
 			side := b.fresh(o.url(name), flags, func(ctx context.Context, m *daemon.Mount, f figures) error {
-				mounting, err := o.count(ctx)
+				mounting, err := o.ask(delay)
 				if err != nil {
 					return err
 				}
 				if err := oneEpoch(ctx, m, f); err != nil {
 					return err
 				}
-				all, err := o.idle(ctx)
+				epoch, err := o.idle(delay)
 				if err != nil {
 					return err
 				}
-				f[ofMount] = float64(mounting.Requests)
-				f[requests], f[size] = float64(all.Requests-mounting.Requests), float64(all.Bytes-mounting.Bytes)
+				f[ofMount] = float64(mounting.requests)
+				f[requests], f[size] = float64(epoch.requests), float64(epoch.bytes)
 				var document fusefs.Stats
 				if err := m.Document(".batchfs/stats.json", &document); err != nil {
 					return err
@@ -182,7 +184,7 @@ func remoteTraffic(ctx context.Context, b *bench) (list []contest, err error) {
 				}
 				return nil
 			})
-			side = o.delayed(delay, side.before(o.forget))
+			side = o.delayed(delay, side)
 			what := fmt.Sprintf("%s, %s: ", name, delay)
 			sides := []contender{side}
 			list = append(list, contest{what: "an epoch of " + what, contenders: sides, rounds: 1, rows: func(r results) []row {

@@ -4,13 +4,11 @@ import (
 	"archive/tar"
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,53 +23,38 @@ import (
 // The object store of these measurements is a process of its own: this program, started again. It
 // shares the machine with what is measured.
 
-// control is the path of requests to the server itself; no bucket has that name.
-const control = "/-/"
-
 // traffic is what a server has answered: requests, and bytes of the bodies of GET.
-type traffic struct{ Requests, Bytes int64 }
-
-// A slowStore is a store that answers each request late, and counts.
-type slowStore struct {
-	behind          http.Handler
-	delay           atomic.Int64 // a time.Duration
-	requests, bytes atomic.Int64
-}
-
-// ServeHTTP implements http.Handler. A delay is a timer, and holds back nothing but its own
-// request.
-func (s *slowStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == control {
-		if delay, err := time.ParseDuration(r.FormValue("delay")); err == nil {
-			s.delay.Store(int64(delay))
-		}
-		if r.FormValue("forget") != "" {
-			s.requests.Store(0)
-			s.bytes.Store(0)
-		}
-		_ = json.NewEncoder(w).Encode(traffic{s.requests.Load(), s.bytes.Load()})
-		return
-	}
-	s.requests.Add(1)
-	time.Sleep(time.Duration(s.delay.Load()))
-	s.behind.ServeHTTP(w, r)
-	if size, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil && r.Method == http.MethodGet {
-		s.bytes.Add(size)
-	}
-}
+type traffic struct{ requests, bytes int64 }
 
 // serveStore serves the directories below a directory as buckets until standard input ends. It
-// prints its URL.
+// prints its URL. For each delay on its input, by which it answers each request later from then on,
+// it prints its traffic since the one before. A delay is a timer, and holds back nothing but its
+// own request.
 func serveStore(dir string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	s := &slowStore{behind: &fakestore.Server{Dir: dir, PerPage: 1000}}
-	go func() { _ = http.Serve(l, s) }()
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	var delay time.Duration
+	var now, sent atomic.Int64
+	store := &fakestore.Server{Dir: dir, PerPage: 1000}
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Duration(now.Load()))
+			store.ServeHTTP(w, r)
+			if size, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil && r.Method == http.MethodGet {
+				sent.Add(size)
+			}
+		}))
+	}()
+	for {
+		if _, err := fmt.Scan(&delay); err != nil {
+			return nil // it has ended
+		}
+		now.Store(int64(delay))
+		fmt.Println(store.Requests.Swap(0), sent.Swap(0))
+	}
 }
 
 // An objectStore is a server that runs, with the photos in its one bucket.
@@ -80,6 +63,8 @@ type objectStore struct {
 	bucket   string
 	dir      string // has the same files as the bucket
 	cmd      *exec.Cmd
+	in       io.WriteCloser
+	out      *bufio.Reader
 }
 
 // indexed starts the server until the end of the scenario, and makes an index of names in it. What
@@ -125,18 +110,18 @@ func startStore(ctx context.Context, b *bench, o *objectStore, root string) erro
 	if err != nil {
 		return err
 	}
-	in, err := o.cmd.StdinPipe()
-	if err != nil {
+	if o.in, err = o.cmd.StdinPipe(); err != nil {
 		return err
 	}
 	if err := o.cmd.Start(); err != nil {
 		return err
 	}
 	b.later(func() error {
-		in.Close() // which ends it
+		o.in.Close() // which ends it
 		return o.cmd.Wait()
 	})
-	_, err = fmt.Fscanln(out, &o.endpoint)
+	o.out = bufio.NewReader(out)
+	_, err = fmt.Fscanln(o.out, &o.endpoint)
 	return err
 }
 
@@ -148,42 +133,24 @@ func (o *objectStore) flags(more ...string) []string {
 	return append([]string{"--endpoint", o.endpoint}, more...)
 }
 
-// setDelay makes it answer each request so much later.
-func (o *objectStore) setDelay(ctx context.Context, delay time.Duration) error {
-	_, err := o.ask(ctx, url.Values{"delay": {delay.String()}})
-	return err
+// ask makes it answer each request so much later from now on, and returns its traffic since it was
+// asked last.
+func (o *objectStore) ask(delay time.Duration) (t traffic, err error) {
+	if _, err := fmt.Fprintln(o.in, int64(delay)); err != nil {
+		return t, err
+	}
+	_, err = fmt.Fscanln(o.out, &t.requests, &t.bytes)
+	return t, err
 }
 
-// forget has it count from 0.
-func (o *objectStore) forget(ctx context.Context) error {
-	_, err := o.ask(ctx, url.Values{"forget": {"all"}})
-	return err
-}
-
-// count returns its traffic so far.
-func (o *objectStore) count(ctx context.Context) (traffic, error) { return o.ask(ctx, nil) }
-
-// idle waits until nothing asks it any more, and returns the traffic so far.
-func (o *objectStore) idle(ctx context.Context) (now traffic, err error) {
-	for before := (traffic{-1, 0}); now != before && err == nil; {
+// idle waits until nothing asks it any more, and returns its traffic until then.
+func (o *objectStore) idle(delay time.Duration) (all traffic, err error) {
+	for more := (traffic{1, 0}); more != (traffic{}) && err == nil; {
 		time.Sleep(5 * longest)
-		before = now
-		now, err = o.count(ctx)
+		more, err = o.ask(delay)
+		all = traffic{all.requests + more.requests, all.bytes + more.bytes}
 	}
-	return now, err
-}
-
-func (o *objectStore) ask(ctx context.Context, values url.Values) (t traffic, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.endpoint+control+"?"+values.Encode(), nil)
-	if err != nil {
-		return t, err
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return t, err
-	}
-	defer answer.Body.Close()
-	return t, json.NewDecoder(answer.Body).Decode(&t)
+	return all, err
 }
 
 // fillBucket makes a bucket of a dataset's files: links to them, so that the page cache has each of
