@@ -35,33 +35,25 @@ func indexCommand(c *console) *cli.Command {
 		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that mounts are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",
 			entryRule(&rule))
 		partFlags(f, &o.Part, &o.Merge)
-		var find annotation.Options
-		annotationFlags(f, &find, &o)
+		var targets targetRequest
+		annotationFlags(f, &targets.find, &o)
 		f.group = ""
 		f.add("parquet", "", "also write what is known to a Parquet `FILE`, a row for each image", anything(&parquet))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			if err := checkIndexFlags(f, &o, rule, find.Kinds != (annotation.Kinds{})); err != nil {
+			if err := checkIndexFlags(f, &o, rule, targets.find.Kinds != (annotation.Kinds{})); err != nil {
 				return err
 			}
 			remoteWorkers(f, args[0], &o.Workers)
-			a, err := c.openAsked(ctx, args[0], o, find)
+			a, err := c.openAsked(ctx, args[0], o, targets.find)
 			if err != nil {
 				return c.partsHint(err, f, args)
 			}
 			defer a.close()
-			ds, text := a.images, summary(args[0], a.images)
-			if a.said != nil {
-				table, err := a.table()
-				if err != nil {
-					return err
-				}
-				arrays, err := a.arrayOptions(ctx, table)
-				if err != nil {
-					return err
-				}
-				text += a.summary(arrays, a.condemned(table, arrays))
+			if err := a.join(ctx, &targets); err != nil {
+				return err
 			}
+			ds, text := a.images, summary(args[0], a.images)+a.summary()
 			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {

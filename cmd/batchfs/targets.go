@@ -101,30 +101,40 @@ func targetFlags(f *flagSet, r *targetRequest, source *dataset.Options) {
 	})
 }
 
-// annotated is a dataset with annotations.
+// annotated is a dataset with annotations, if any are asked for.
 type annotated struct {
 	*annotation.Found
-	said   *target.Builder
+	said   *target.Builder // nil: none are asked for
 	images *dataset.Dataset
 	masks  *dataset.Dataset   // nil: they are in no files
 	arrays []*dataset.Dataset // by column
+	opened []*dataset.Dataset // all of these
 	left   int                // images that have no annotations
+
+	// What join finds.
+	table        *target.Table
+	maskOptions  *catalog.MaskOptions // nil: masks are not asked for
+	arrayOptions []*catalog.ArrayOptions
+	condemned    map[int64]string // samples whose annotations are bad, and why
 }
 
-func (a *annotated) close() error {
-	var err error
-	for _, ds := range append(a.arrays, a.masks) {
-		if ds != nil {
-			err = errors.Join(err, ds.Close())
-		}
-	}
-	if a.images != nil {
-		err = errors.Join(err, a.images.Close())
+func (a *annotated) close() (err error) {
+	for _, ds := range a.opened {
+		err = errors.Join(err, ds.Close())
 	}
 	if a.said != nil {
 		err = errors.Join(err, a.said.Close())
 	}
 	return err
+}
+
+// open opens one of the datasets.
+func (a *annotated) open(ctx context.Context, c *console, path string, o dataset.Options) (*dataset.Dataset, error) {
+	ds, err := c.openDataset(ctx, path, o)
+	if err == nil {
+		a.opened = append(a.opened, ds)
+	}
+	return ds, err
 }
 
 // openAsked opens a dataset; with its annotations, if any are asked for: on these depends which
@@ -133,7 +143,7 @@ func (c *console) openAsked(ctx context.Context, path string, o dataset.Options,
 	if find.Kinds != (annotation.Kinds{}) {
 		return c.openAnnotated(ctx, path, o, find)
 	}
-	a.images, err = c.openDataset(ctx, path, o)
+	a.images, err = a.open(ctx, c, path, o)
 	return a, err
 }
 
@@ -177,12 +187,12 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 	}()
 	found := a.Found
 	if found.Masks != nil {
-		if a.masks, err = openMasks(ctx, c, o, found.Masks); err != nil {
+		if a.masks, err = a.openMasks(ctx, c, o); err != nil {
 			return a, err
 		}
 	}
 	if found.Arrays != nil {
-		if a.arrays, err = openArrays(ctx, c, o, found.Arrays); err != nil {
+		if err = a.openArrays(ctx, c, o); err != nil {
 			return a, err
 		}
 	}
@@ -198,11 +208,11 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 		}
 	}
 	if found.Members != nil {
-		if err = takeMembers(ctx, c, found, o); err != nil {
+		if err = a.takeMembers(ctx, c, o); err != nil {
 			return a, annotationError(c.command, path, err)
 		}
 	}
-	if a.images, err = c.openDataset(ctx, found.Images, o); err == nil {
+	if a.images, err = a.open(ctx, c, found.Images, o); err == nil {
 		a.left += a.images.Left
 	}
 	if errors.Is(err, dataset.ErrNone) {
@@ -224,21 +234,17 @@ func deniedPlace(path string, files []string) string {
 
 // takeMembers reads the members of an archive that say what is annotated. Each kind of them is a
 // dataset of its own, which is searched for once and then has an index.
-func takeMembers(ctx context.Context, c *console, found *annotation.Found, o dataset.Options) error {
-	var members []*dataset.Dataset
-	for _, field := range found.Members {
+func (a *annotated) takeMembers(ctx context.Context, c *console, o dataset.Options) error {
+	var members annotated
+	defer members.close()
+	for _, field := range a.Members {
 		o.Only, o.Field, o.Prober = nil, field, annotation.ProbeMember
-		ds, err := openBeside(ctx, c, o, found.Images, field)
-		switch {
-		case errors.Is(err, dataset.ErrEmpty):
-			continue
-		case err != nil:
+		_, err := members.openBeside(ctx, c, o, a.Images, field)
+		if err != nil && !errors.Is(err, dataset.ErrEmpty) {
 			return err
 		}
-		defer ds.Close()
-		members = append(members, ds)
 	}
-	return found.TakeMembers(ctx, members)
+	return a.TakeMembers(ctx, members.opened)
 }
 
 // annotationError says what to do about an error of looking for annotations.
@@ -261,108 +267,90 @@ func annotationError(command, path string, err error) error {
 
 // openTargets opens the dataset of a mount, and what its images have besides labels.
 func (r *mountRequest) openTargets(ctx context.Context) (ds *dataset.Dataset, closeIt func() error, err error) {
-	t := &r.targets
-	if t.find.Kinds == (annotation.Kinds{}) {
-		ds, err = r.openDataset(ctx, r.dataset, r.source)
-		return ds, ds.Close, err
-	}
-	a, err := r.openAnnotated(ctx, r.dataset, r.source, t.find)
+	t, o := &r.targets, &r.engine
+	a, err := r.openAsked(ctx, r.dataset, r.source, t.find)
 	if err != nil {
 		return nil, nil, err
 	}
-	table, err := a.table()
-	if err != nil {
+	if err = a.join(ctx, t); err != nil {
 		_ = a.close()
 		return nil, nil, err
 	}
-	r.engine.Arrays, err = a.arrayOptions(ctx, table)
-	if err != nil {
-		_ = a.close()
-		return nil, nil, err
+	o.Masks, o.Arrays, o.Condemned = a.maskOptions, a.arrayOptions, a.condemned
+	if a.table != nil {
+		o.Annotations = a.table.MemoryBytes()
 	}
-	if t.find.Kinds[target.Masks] {
-		r.engine.Masks = t.maskOptions(&a, table)
-	}
-	r.engine.Annotations = table.MemoryBytes()
-	r.engine.Condemned = a.condemned(table, r.engine.Arrays)
 	if k := t.find.Kinds; k[target.Boxes] || k[target.Keypoints] || k[target.Text] {
-		r.engine.Targets = &catalog.TargetOptions{
-			Table: table, Rules: t.rules, Boxes: k[target.Boxes], Keypoints: k[target.Keypoints], Text: k[target.Text], Classes: a.Classes,
+		o.Targets = &catalog.TargetOptions{
+			Table: a.table, Rules: t.rules, Boxes: k[target.Boxes], Keypoints: k[target.Keypoints], Text: k[target.Text], Classes: a.Classes,
 		}
 	}
-	r.annotated = a.summary(r.engine.Arrays, r.engine.Condemned)
+	r.annotated = a.summary()
 	return a.images, a.close, nil
 }
 
 // name is the name of an image in the annotations.
 func (a *annotated) name(i int) string { return a.Name(a.images.Path(i)) }
 
-// table is that of the dataset.
-func (a *annotated) table() (*target.Table, error) {
-	table, _, err := a.said.Table(a.images.Len(), a.name)
-	if err == nil {
-		table.Scale(func(i int) (height, width int) { return a.images.Size(i, false) })
+// join finds what is annotated of each sample, if anything is asked for, and its files. A mask or
+// an array that is missing is a bad annotation.
+func (a *annotated) join(ctx context.Context, t *targetRequest) (err error) {
+	if a.said == nil {
+		return nil
 	}
-	return table, err
-}
-
-// condemned are the samples whose annotations are bad, and why.
-func (a *annotated) condemned(table *target.Table, arrays []*catalog.ArrayOptions) map[int64]string {
-	bad := catalog.Condemned(a.images, table)
-	for _, o := range arrays {
-		o.Condemn(bad)
+	if a.table, _, err = a.said.Table(a.images.Len(), a.name); err != nil {
+		return err
 	}
-	return bad
+	a.table.Scale(func(i int) (height, width int) { return a.images.Size(i, false) })
+	for column, ds := range a.arrays {
+		o := &catalog.ArrayOptions{Name: a.Arrays.Columns[column], Dataset: ds}
+		o.Rows = a.rowsIn(ds, "array "+o.Name, func(i int) string { return a.table.Array(i, column) })
+		if o.Like, err = sample.ArrayLike(ctx, ds, o.Rows); err != nil {
+			return fmt.Errorf("%s: no array in the column %q tells what they are: %w", a.Arrays.Path, o.Name, err)
+		}
+		a.arrayOptions = append(a.arrayOptions, o)
+	}
+	for _, o := range a.arrayOptions {
+		o.Said = a.table.Digest() // now that all that is bad is known
+	}
+	if t.find.Kinds[target.Masks] {
+		a.maskOptions = t.maskOptions(a)
+		a.maskOptions.Drawn = a.table.Digest() // likewise
+	}
+	a.condemned = catalog.Condemned(a.images, a.table)
+	for _, o := range a.arrayOptions {
+		o.Condemn(a.condemned)
+	}
+	return nil
 }
 
 // openMasks opens the dataset of masks, which has an index of its own. The options are those of the
 // images.
-func openMasks(ctx context.Context, c *console, o dataset.Options, m *annotation.Masks) (*dataset.Dataset, error) {
+func (a *annotated) openMasks(ctx context.Context, c *console, o dataset.Options) (*dataset.Dataset, error) {
+	m := a.Masks
 	o.PathColumn, o.Field, o.Prober = m.Column, m.Field, sample.ProbeMask
 	if o.Only = m.Only; m.Column != "" {
 		o.Only = nil // all of the column are
 	}
 	o.IgnoreMetadata = m.Column == ""
-	return openBeside(ctx, c, o, m.Path, "masks")
+	return a.openBeside(ctx, c, o, m.Path, "masks")
 }
 
 // openArrays opens the datasets of the arrays in the columns of a manifest, each of which has an
 // index of its own. The options are those of the images.
-func openArrays(
-	ctx context.Context, c *console, o dataset.Options, arrays *annotation.Arrays,
-) (list []*dataset.Dataset, err error) {
-	if err := layout.Names(arrays.Columns).Check(); err != nil {
-		return nil, fmt.Errorf("%s: columns of arrays: %w", arrays.Path, err)
+func (a *annotated) openArrays(ctx context.Context, c *console, o dataset.Options) error {
+	if err := layout.Names(a.Arrays.Columns).Check(); err != nil {
+		return fmt.Errorf("%s: columns of arrays: %w", a.Arrays.Path, err)
 	}
 	o.Only, o.Field, o.Prober, o.IgnoreMetadata = nil, "", sample.ProbeArray, false
-	for _, o.PathColumn = range arrays.Columns {
-		ds, err := openBeside(ctx, c, o, arrays.Path, "array-"+o.PathColumn)
+	for _, o.PathColumn = range a.Arrays.Columns {
+		ds, err := a.openBeside(ctx, c, o, a.Arrays.Path, "array-"+o.PathColumn)
 		if err != nil {
-			return list, err
+			return err
 		}
-		list = append(list, ds)
+		a.arrays = append(a.arrays, ds)
 	}
-	return list, nil
-}
-
-// arrayOptions are those of the arrays of a dataset's images. One that is missing is a bad
-// annotation.
-func (a *annotated) arrayOptions(
-	ctx context.Context, table *target.Table,
-) (list []*catalog.ArrayOptions, err error) {
-	for column, ds := range a.arrays {
-		o := &catalog.ArrayOptions{Name: a.Arrays.Columns[column], Dataset: ds}
-		o.Rows = a.rowsIn(ds, "array "+o.Name, func(i int) string { return table.Array(i, column) })
-		if o.Like, err = sample.ArrayLike(ctx, ds, o.Rows); err != nil {
-			return nil, fmt.Errorf("%s: no array in the column %q tells what they are: %w",
-				a.Arrays.Path, o.Name, err)
-		}
-		list = append(list, o)
-	}
-	for _, o := range list {
-		o.Said = table.Digest() // now that all that is bad is known
-	}
-	return list, nil
+	return nil
 }
 
 // rowsIn finds the files that belong to images, by their paths, in the dataset of such files; -1:
@@ -386,7 +374,7 @@ func (a *annotated) rowsIn(files *dataset.Dataset, what string, path func(i int)
 }
 
 // openBeside opens a dataset of what belongs to images. Its index is in a folder beside theirs.
-func openBeside(
+func (a *annotated) openBeside(
 	ctx context.Context, c *console, o dataset.Options, path, folder string,
 ) (*dataset.Dataset, error) {
 	o.AsClasses, o.Classes, o.LabelColumn = true, nil, ""
@@ -398,15 +386,17 @@ func openBeside(
 	} else if o.IndexAt != "" {
 		o.IndexAt = filepath.Join(o.IndexAt, folder)
 	}
-	return c.openDataset(ctx, path, o)
+	return a.open(ctx, c, path, o)
 }
 
-// maskOptions are those of the masks of a dataset's images. A mask that is missing is a bad
-// annotation.
-func (t *targetRequest) maskOptions(a *annotated, table *target.Table) *catalog.MaskOptions {
-	ds, masks, found := a.images, a.masks, a.Found
-	o := &catalog.MaskOptions{Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: a.rowsIn(masks, "mask", table.Mask), Classes: len(found.MaskClasses), Names: found.MaskClasses}
-	if o.Panoptic = found.Masks != nil && found.Masks.Panoptic; o.Panoptic {
+// maskOptions are those of the masks of a dataset's images.
+func (t *targetRequest) maskOptions(a *annotated) *catalog.MaskOptions {
+	masks, table, found := a.masks, a.table, a.Found
+	o := &catalog.MaskOptions{
+		Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: a.rowsIn(masks, "mask", table.Mask),
+		Classes: len(found.MaskClasses), Names: found.MaskClasses, Panoptic: found.Masks != nil && found.Masks.Panoptic,
+	}
+	if o.Panoptic {
 		o.Ignore = -1
 	}
 	if t.ignore != nil {
@@ -417,7 +407,7 @@ func (t *targetRequest) maskOptions(a *annotated, table *target.Table) *catalog.
 	}
 	o.Size = func(id int64) (height, width int) {
 		if height, width, _ = table.Size(int(id)); height == 0 || width == 0 {
-			height, width = ds.Size(int(id), true)
+			height, width = a.images.Size(int(id), true)
 		}
 		return height, width
 	}
@@ -433,24 +423,17 @@ func (t *targetRequest) maskOptions(a *annotated, table *target.Table) *catalog.
 		height, width := o.Size(id)
 		return target.Draw(to, height, width, table.Shapes(int(id)))
 	}
-	o.Drawn = table.Digest() // now that all that is bad is known
 	return o
 }
 
 // verify decodes all masks of a dataset, whose images were, and adds what is wrong with them, and
 // with other annotations, to what is known.
 func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o sample.Options) (v verifyResult, err error) {
-	table, err := a.table()
-	if err != nil {
+	if err := a.join(ctx, t); err != nil {
 		return v, err
 	}
-	arrays, err := a.arrayOptions(ctx, table)
-	if err != nil {
-		return v, err
-	}
-	var m *catalog.MaskOptions
-	if t.find.Kinds[target.Masks] {
-		m = t.maskOptions(a, table)
+	bad, m := a.condemned, a.maskOptions
+	if m != nil {
 		m.Wide = true // nobody has the masks as 8 bits
 		o.Also = func(i int, room func(n int) ([]byte, error)) error {
 			if m.Rows[i] >= 0 || a.masks != nil {
@@ -464,7 +447,6 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 			return err
 		}
 	}
-	bad := a.condemned(table, arrays)
 	for i := range a.images.Len() {
 		height, width := a.images.Size(i, true)
 		if m == nil || bad[int64(i)] != "" || height == 0 {
@@ -511,9 +493,13 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 	return v, nil
 }
 
-// summary says in words what is annotated of a dataset, of what it is not, and of what it is bad.
-func (a *annotated) summary(arrays []*catalog.ArrayOptions, bad map[int64]string) string {
-	found, ds := a.Found, a.images
+// summary says in words what is annotated of a dataset, of what it is not, and of what it is bad;
+// "": nothing is asked for.
+func (a *annotated) summary() string {
+	if a.said == nil {
+		return ""
+	}
+	found := a.Found
 	var sources []string
 	for _, file := range found.Sources {
 		sources = append(sources, filepath.Base(file))
@@ -528,7 +514,7 @@ func (a *annotated) summary(arrays []*catalog.ArrayOptions, bad map[int64]string
 	if n := len(found.MaskClasses); n > 0 {
 		text += fmt.Sprintf(", masks of %s", count(n, "class"))
 	}
-	for i, o := range arrays {
+	for i, o := range a.arrayOptions {
 		text += []string{"; arrays: ", ", "}[min(i, 1)] + o.String()
 		if n := o.Without(); n > 0 {
 			text += fmt.Sprintf(" (%s without)", count(n, "image"))
@@ -537,14 +523,14 @@ func (a *annotated) summary(arrays []*catalog.ArrayOptions, bad map[int64]string
 	if a.left > 0 {
 		text += fmt.Sprintf("; %s without annotations left out", count(a.left, "image"))
 	}
-	if n := found.Entries() - ds.Len(); n > 0 {
+	if n := found.Entries() - a.images.Len(); n > 0 {
 		text += fmt.Sprintf("; %s missing", count(n, "annotated image"))
 	}
 	if found.Strays > 0 {
 		text += fmt.Sprintf("; %s of images that are not listed", count(found.Strays, "annotation"))
 	}
-	if ids := slices.Sorted(maps.Keys(bad)); len(ids) > 0 {
-		text += fmt.Sprintf("; %s with bad annotations (%s)", count(len(ids), "image"), shown(bad[ids[0]]))
+	if ids := slices.Sorted(maps.Keys(a.condemned)); len(ids) > 0 {
+		text += fmt.Sprintf("; %s with bad annotations (%s)", count(len(ids), "image"), shown(a.condemned[ids[0]]))
 	}
 	return text
 }
