@@ -7,9 +7,6 @@
 
 int bfs_jpeg_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view);
 
-/* bfs_jpeg_version writes what is known of the loaded libjpeg-turbo's version. */
-void bfs_jpeg_version(char *text, size_t size);
-
 int bfs_jpeg_ends(const uint8_t *p, size_t n);
 
 #endif

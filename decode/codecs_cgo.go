@@ -14,7 +14,6 @@ import "C"
 
 import (
 	"fmt"
-	"sync"
 	"unsafe"
 )
 
@@ -76,19 +75,6 @@ func scratch(h Header, c Color, orientation uint8) int64 {
 
 // packedScratch: all that unpacking takes is kept.
 func packedScratch(uint8, Header) int64 { return 0 }
-
-// Version names the decoders that produce a Decoder's pixels, in the versions loaded at run
-// time, which may differ from those compiled against. libdeflate and zlib are left out because
-// their output is fully determined by their input.
-func Version() string { return version() }
-
-var version = sync.OnceValue(func() string {
-	var jpeg [64]C.char
-	C.bfs_jpeg_version(&jpeg[0], C.size_t(len(jpeg)))
-	webp := int(C.bfs_webp_version())
-	return fmt.Sprintf("libjpeg-turbo %s, libpng %s, libwebp %d.%d.%d",
-		C.GoString(&jpeg[0]), C.GoString(C.bfs_png_version()), webp>>16, webp>>8&255, webp&255)
-})
 
 // cView returns v as a C struct, and the address of its first pixel.
 func cView(dst Image, v view) (*C.uint8_t, C.bfs_view) {
