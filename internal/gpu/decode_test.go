@@ -262,7 +262,7 @@ func TestDecode(t *testing.T) {
 // TestDecodeOthers: files of other encoders, too; threads do not race.
 func TestDecodeOthers(t *testing.T) {
 	t.Parallel()
-	hosts, threads := startAll(t, "RACES=1")
+	hosts, threads := startAll(t)
 	r, files, n := rand.New(rand.NewPCG(2, 3)), jpegs(t), counts{}
 	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.RGB, true), newJudge(t, decode.Gray, false)}
 	for i := range 60 {

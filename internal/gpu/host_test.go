@@ -101,12 +101,6 @@ func compilePTX(t testing.TB, module string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compileC(t, c)
-}
-
-// compileC makes a program of what PTX was translated to.
-func compileC(t testing.TB, c string) string {
-	t.Helper()
 	file := filepath.Join(programs.dir, fmt.Sprintf("%08x.c", crc32.ChecksumIEEE([]byte(c))))
 	if err := os.WriteFile(file, []byte(c), 0o600); err != nil {
 		t.Fatal(err)
@@ -123,10 +117,9 @@ type host struct {
 	cmd    *exec.Cmd
 }
 
-// startAll runs the kernels' source and their PTX, and the source in several threads. With RACES=1,
-// the PTX's threads may not race.
-func startAll(t testing.TB, env ...string) (all []*host, threads *host) {
-	source, ptx := start(t, sanitized(t)), start(t, compilePTX(t, PTX), env...)
+// startAll runs the kernels' source and their PTX, and the source in several threads.
+func startAll(t testing.TB) (all []*host, threads *host) {
+	source, ptx := start(t, sanitized(t)), start(t, compilePTX(t, PTX))
 	source.name, ptx.name = "source", "PTX"
 	threads = start(t, threaded(t))
 	threads.name = "threads"
@@ -134,9 +127,9 @@ func startAll(t testing.TB, env ...string) (all []*host, threads *host) {
 }
 
 // start runs a program until the test ends, which fails if the program does.
-func start(t testing.TB, program string, env ...string) *host {
+func start(t testing.TB, program string) *host {
 	t.Helper()
-	h := begin(t, program, env...)
+	h := begin(t, program)
 	t.Cleanup(func() {
 		h.in.Close()
 		if err := h.cmd.Wait(); err != nil {

@@ -21,17 +21,14 @@
 //	2  memory was used outside of its bounds, or at an address that is not aligned
 //	3  some threads of a block wait at a barrier that others never reach
 //	4  there is no memory for the threads' registers
-//	5  a race: threads use the same byte with no barrier between them, or from different blocks, and one of
-//	   them writes; unless both accesses are volatile
 //
-// After 2 and 5, a line on standard error names the instruction. Bounds and races are always
-// checked in shared memory. In global memory they are checked if the caller sets
+// After 2, a line on standard error names the instruction. Bounds are always checked in shared
+// memory; in global memory if the caller sets
 //
-//	int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes, int *races);
+//	int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes);
 //
-// before the first launch: it finds the allocation that contains an address, or returns 0, and says
-// in *races, which is 0 before, whether races are looked for there. That takes 16 bytes for each
-// byte, and several times as long.
+// before the first launch: it finds the allocation that contains an address, or returns 0. Races are
+// not looked for: the sanitizer of threads finds those of the kernels' source.
 //
 // What blocks did before an error stays. Blocks run one after the other, and so do the threads of a
 // block, each from one barrier to the next: in the order of their numbers, or blocks and threads in

@@ -160,7 +160,7 @@ func (k *kernel) memory() bool {
 	}
 	spaces, t := k.parts[1:len(k.parts)-1], k.parts[len(k.parts)-1]
 	size := width(t) / 8
-	space, how := "generic", "0"
+	space, how := "generic", "PTX_LOAD"
 	if what == "st" {
 		how = "PTX_STORE"
 	}
@@ -168,9 +168,7 @@ func (k *kernel) memory() bool {
 		switch s {
 		case "param", "global", "shared", "const":
 			space = s
-		case "volatile":
-			how += " | PTX_VOLATILE"
-		case "v2", "v4", "nc":
+		case "volatile", "v2", "v4", "nc":
 		default:
 			k.fail("unknown kind of access %s", s)
 		}

@@ -71,7 +71,7 @@ func ToC(ptx string) (string, error) {
 			name := "ptx_table_" + identifier(m[2])
 			fmt.Fprintf(out, "\nstatic const %s %s[%s] = {%s};\n", types[m[1]], name, m[3], m[4])
 			symbols[m[2]] = "(uint64_t)(uintptr_t)" + name
-			tables += fmt.Sprintf(", {%s, sizeof %s, 1, NULL}", symbols[m[2]], name)
+			tables += fmt.Sprintf(", {%s, sizeof %s, 1}", symbols[m[2]], name)
 		case take(entry):
 			if err := translate(out, symbols, tables, m[1], m[2], m[3], m[4]); err != nil {
 				return "", fmt.Errorf("ptx: kernel %s: %w", m[1], err)

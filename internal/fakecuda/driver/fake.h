@@ -66,5 +66,5 @@ void wait_for_streams(void);
 size_t unused_bytes(void);
 
 /* What internal/ptx asks of its caller, without the lock. */
-typedef int find_for_kernels(uint64_t at, uint64_t *start, uint64_t *bytes, int *races);
+typedef int find_for_kernels(uint64_t at, uint64_t *start, uint64_t *bytes);
 find_for_kernels find_memory;

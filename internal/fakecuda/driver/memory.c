@@ -88,11 +88,10 @@ int on_device(uint64_t address, size_t bytes)
 	return m && address + bytes <= m->address + m->bytes;
 }
 
-int find_memory(uint64_t address, uint64_t *start, uint64_t *bytes, int *races)
+int find_memory(uint64_t address, uint64_t *start, uint64_t *bytes)
 {
 	struct memory *m;
 
-	(void)races;
 	pthread_mutex_lock(&lock);
 	m = *find(address);
 	if (m) {

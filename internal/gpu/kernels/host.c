@@ -5,7 +5,7 @@
  *   SIMT_THREADS   the same, each block of so many threads at once, for the sanitizer of threads; nobody waits
  *                  at the barrier whose number the environment variable OMITTED has
  *   PTX            what internal/ptx makes of the PTX, with the launch's threads, which may not leave the batch's
- *                  memory, and with the environment variable RACES may not race
+ *                  memory
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static kernel *find(const char *name)
 }
 
 #if defined(PTX)
-extern int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes, int *races);
+extern int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes);
 
 /* The memory of the batch that is being made. */
 static struct {
@@ -65,9 +65,8 @@ static struct {
     uint64_t bytes;
 } memory[3];
 
-static int find_memory(uint64_t at, uint64_t *start, uint64_t *bytes, int *races)
+static int find_memory(uint64_t at, uint64_t *start, uint64_t *bytes)
 {
-    *races = getenv("RACES") != NULL;
     for (int i = 0; i < 3; i++) {
         *start = (uint64_t)(uintptr_t)memory[i].start, *bytes = memory[i].bytes;
         if (at - *start < *bytes)

@@ -4,121 +4,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds the memory that contains an address, and whether races are looked for there. It returns 0 if there
- * is none. Whoever has kernels run sets it. */
-int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes, int *races);
+/* Finds the memory that contains an address. It returns 0 if there is none. Whoever has kernels run sets it. */
+int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes);
 
-/* When a byte was written and read last: phase << 14 | thread << 4 | flags; 0: never. A phase is what a block
- * does between two barriers. Each has a number of its own, later ones a higher one. */
-typedef struct {
-    uint64_t written, read;
-} ptx_trace;
-
-enum {
-    PTX_VOLATILE = 1,
-    PTX_OTHERS = 2,    /* several threads have read it in that phase */
-    PTX_ELSEWHERE = 4, /* so have threads of an earlier block */
-    PTX_STORE = 8      /* of an access only */
-};
+enum { PTX_LOAD, PTX_STORE };
 
 typedef struct {
     uint64_t start, bytes;
     int constant;
-    ptx_trace *traces; /* of each byte; NULL: none are kept */
 } ptx_range;
 
 enum { PTX_MOST_RANGES = 64 };
 
 typedef struct {
     const char *kernel;
-    uint64_t first; /* of its traces */
     ptx_range ranges[PTX_MOST_RANGES]; /* the tables, then what the kernel has used so far */
     int error, count, last;
 } ptx_launch;
-
-/* Traces are kept for the next launch of this thread, for which they are too old to mean anything. */
-static _Thread_local struct {
-    ptx_trace *traces;
-    uint64_t bytes;
-} ptx_kept[PTX_MOST_RANGES + 1];
-static _Thread_local uint64_t ptx_phase;
 
 /* What a thread knows besides its registers. */
 typedef struct {
     unsigned tid, ntid, ctaid[3], nctaid[3];
     const uint8_t *params;
     uint8_t *shared;
-    ptx_trace *shared_traces;
     size_t shared_size;
-    uint64_t now, block; /* traces of this thread now, and of the first one of the block */
     ptx_launch *launch;
 } ptx_thread;
 
 /* A kernel's code runs a thread up to the next barrier: its number is returned, 0 at the end. */
 typedef int ptx_code(const ptx_thread *t, void *registers);
 
-enum { PTX_LAUNCH = 1, PTX_BOUNDS, PTX_BARRIER, PTX_MEMORY, PTX_RACE };
+enum { PTX_LAUNCH = 1, PTX_BOUNDS, PTX_BARRIER, PTX_MEMORY };
 
-/* Reports the first error of a launch, and returns memory for what must not be done. */
-static __attribute__((unused, noinline)) void *ptx_refuse(const ptx_thread *t, int error, uint64_t at, const char *code)
+/* Reports the first access out of bounds of a launch, and returns memory for what must not be done. */
+static __attribute__((unused, noinline)) void *ptx_refuse(const ptx_thread *t, uint64_t at, const char *code)
 {
     static _Thread_local uint64_t elsewhere;
     if (t->launch->error == 0)
-        fprintf(stderr, "%s: %s: %s, address %#llx, thread %u of block %u,%u,%u\n", t->launch->kernel, code,
-                error == PTX_RACE ? "another thread uses this at the same time" : "outside of all memory, or not aligned",
+        fprintf(stderr, "%s: %s: outside of all memory, or not aligned, address %#llx, thread %u of block %u,%u,%u\n", t->launch->kernel, code,
                 (unsigned long long)at, t->tid, t->ctaid[0], t->ctaid[1], t->ctaid[2]);
-    t->launch->error = error;
+    t->launch->error = PTX_BOUNDS;
     return &elsewhere;
-}
-
-/* Whether what left a trace in this launch may happen at the same time as this thread's phase. */
-static inline int ptx_together(const ptx_thread *t, uint64_t trace)
-{
-    return trace < t->block || trace & PTX_ELSEWHERE || ((trace ^ t->now) >> 14 == 0 && (trace & PTX_OTHERS || (trace ^ t->now) >> 4));
-}
-
-/* Leaves traces of an access, and returns whether it races with another one. Two that are volatile may.
- * Traces below old mean nothing. */
-static inline int ptx_races(const ptx_thread *t, ptx_trace *p, unsigned size, int how, uint64_t old)
-{
-    const uint64_t now = t->now | (how & PTX_VOLATILE);
-    int races = 0;
-    for (; size > 0; size--, p++) {
-        const uint64_t w = p->written, r = p->read;
-        if (w >= old && ptx_together(t, w))
-            races |= !(w & now & PTX_VOLATILE);
-        if (how & PTX_STORE) {
-            if (r >= old && ptx_together(t, r))
-                races |= !(r & now & PTX_VOLATILE);
-            p->written = now;
-        } else if (r < old || !ptx_together(t, r)) {
-            p->read = now;
-        } else if (!(r & PTX_ELSEWHERE) || r & ~now & PTX_VOLATILE) {
-            const uint64_t others = r < t->block || r & PTX_ELSEWHERE ? PTX_ELSEWHERE : PTX_OTHERS;
-            p->read = (now & ~(uint64_t)PTX_VOLATILE) | (now & r & PTX_VOLATILE) | others;
-        }
-    }
-    return races;
 }
 
 static inline __attribute__((unused)) void *ptx_shared(const ptx_thread *t, uint64_t at, unsigned size, int how, const char *code)
 {
+    (void)how;
     if (at > t->shared_size || size > t->shared_size - at || at % size != 0)
-        return ptx_refuse(t, PTX_BOUNDS, at, code);
-    if (ptx_races(t, t->shared_traces + at, size, how, t->block))
-        return ptx_refuse(t, PTX_RACE, at, code);
+        return ptx_refuse(t, at, code);
     return t->shared + at;
-}
-
-/* Memory for the traces of the nth range. */
-static ptx_trace *ptx_traces(int n, uint64_t bytes)
-{
-    if (ptx_kept[n].bytes < bytes) {
-        free(ptx_kept[n].traces);
-        ptx_kept[n].traces = calloc(bytes, sizeof(ptx_trace));
-        ptx_kept[n].bytes = ptx_kept[n].traces ? bytes : 0;
-    }
-    return ptx_kept[n].traces;
 }
 
 /* Makes the range that contains an address the last one. */
@@ -128,8 +62,7 @@ static __attribute__((unused, noinline)) int ptx_lookup(ptx_launch *l, uint64_t 
         if (at - l->ranges[i].start < l->ranges[i].bytes)
             return l->last = i, 1;
     ptx_range r = {0};
-    int races = 0;
-    if (l->count == PTX_MOST_RANGES || !ptx_find(at, &r.start, &r.bytes, &races) || (races && !(r.traces = ptx_traces(l->count, r.bytes))))
+    if (l->count == PTX_MOST_RANGES || !ptx_find(at, &r.start, &r.bytes))
         return 0;
     l->ranges[l->count] = r;
     l->last = l->count++;
@@ -142,12 +75,10 @@ static inline __attribute__((unused)) void *ptx_global(const ptx_thread *t, uint
     if (!ptx_find)
         return (void *)(uintptr_t)at;
     if (at - l->ranges[l->last].start >= l->ranges[l->last].bytes && !ptx_lookup(l, at))
-        return ptx_refuse(t, PTX_BOUNDS, at, code);
+        return ptx_refuse(t, at, code);
     const ptx_range *const r = &l->ranges[l->last];
-    if (size > r->bytes - (at - r->start) || at % size != 0 || (how & PTX_STORE && r->constant))
-        return ptx_refuse(t, PTX_BOUNDS, at, code);
-    if (r->traces && ptx_races(t, r->traces + (at - r->start), size, how, l->first))
-        return ptx_refuse(t, PTX_RACE, at, code);
+    if (size > r->bytes - (at - r->start) || at % size != 0 || (how == PTX_STORE && r->constant))
+        return ptx_refuse(t, at, code);
     return (void *)(uintptr_t)at;
 }
 
@@ -195,12 +126,9 @@ static int ptx_block(ptx_code *code, ptx_thread *t, uint8_t *registers, size_t e
     memset(registers, 0x5a, each * t->ntid);
     for (unsigned i = 0; i < t->ntid; i++)
         *(int *)(registers + i * each) = 0;
-    t->block = (ptx_phase + 1) << 14;
     do {
-        ptx_phase++;
         for (unsigned i = 0; i < t->ntid; i++) {
             t->tid = reversed ? t->ntid - 1 - i : i;
-            t->now = ptx_phase << 14 | t->tid << 4;
             at[t->tid] = code(t, registers + t->tid * each);
             if (t->launch->error)
                 return t->launch->error;
@@ -221,14 +149,13 @@ static int ptx_run(ptx_code *code, const char *name, size_t each, size_t params_
     const uint64_t row = grid[0], plane = row * grid[1], blocks = plane * grid[2];
     int result = PTX_MEMORY;
     uint8_t *const registers = aligned_alloc(16, each * block[0]), *const memory = aligned_alloc(16, (shared + 16) & ~(size_t)15);
-    ptx_trace *const traces = ptx_traces(PTX_MOST_RANGES, shared + 1);
     ptx_launch *const l = calloc(1, sizeof *l);
     int *const at = calloc(block[0], sizeof *at);
-    if (registers && memory && traces && l && at && count <= PTX_MOST_RANGES) {
+    if (registers && memory && l && at && count <= PTX_MOST_RANGES) {
         result = 0;
         memcpy(l->ranges, tables, (size_t)count * sizeof *tables);
-        l->kernel = name, l->first = (ptx_phase + 1) << 14, l->count = count;
-        ptx_thread t = {.ntid = block[0], .nctaid = {grid[0], grid[1], grid[2]}, .params = params, .shared = memory, .shared_traces = traces, .shared_size = shared, .launch = l};
+        l->kernel = name, l->count = count;
+        ptx_thread t = {.ntid = block[0], .nctaid = {grid[0], grid[1], grid[2]}, .params = params, .shared = memory, .shared_size = shared, .launch = l};
         for (uint64_t i = 0; i < blocks && !result; i++) {
             const uint64_t n = reversed ? blocks - 1 - i : i;
             t.ctaid[0] = (unsigned)(n % row), t.ctaid[1] = (unsigned)(n % plane / row), t.ctaid[2] = (unsigned)(n / plane);
