@@ -111,12 +111,12 @@ func testUnreadableFiles(t *testing.T, how Storage) {
 	p.write("c/rubbish.jpg", "rubbish")
 	p.link("nowhere", "c/broken.jpg")
 	p.link("loop.jpg", "c/loop.jpg")
-	if err := unix.Mkfifo(p.path("c/fifo.jpg"), 0o644); err != nil {
+	if err := errors.Join(unix.Mkfifo(p.path("c/fifo.jpg"), 0o644), unix.Mknod(p.path("c/socket.jpg"), unix.S_IFSOCK|0o644, 0)); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
 		"c/broken.jpg": "no such file or directory", "c/empty.jpg": "no image", "c/fifo.jpg": "not a regular file",
-		"c/loop.jpg": "too many levels of symbolic links", "c/ok.jpg": "", "c/rubbish.jpg": "no image",
+		"c/loop.jpg": "too many levels of symbolic links", "c/ok.jpg": "", "c/rubbish.jpg": "no image", "c/socket.jpg": "not a regular file",
 	}
 	if os.Geteuid() != 0 {
 		p.images("c/secret.jpg")

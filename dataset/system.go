@@ -9,7 +9,8 @@ import (
 // system is the set of system calls used to read files. Tests replace it with one that fails.
 // Each method is a single call that a signal may interrupt (EINTR).
 type system interface {
-	// open opens a path relative to a directory; an absolute path stands for itself.
+	// open opens a path relative to a directory; an absolute path stands for itself. What cannot be
+	// opened because it is no regular file is ErrNotFile.
 	open(dir, path string) (fd int, err error)
 	// stat returns a file's identity, and ErrNotFile if it is not a regular file.
 	stat(fd int) (Identity, error)
@@ -39,10 +40,13 @@ func (kernel) open(dir, path string) (int, error) {
 	var room [512]byte
 	name := appendPath(room[:0], dir, path)
 	fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, 0, uintptr(unsafe.Pointer(&name[0])), openFlags, 0, 0, 0)
-	if errno != 0 {
-		return -1, errno
+	switch errno {
+	case 0:
+		return int(fd), nil
+	case unix.ENXIO: // a socket, or a device that nobody drives
+		return -1, ErrNotFile
 	}
-	return int(fd), nil
+	return -1, errno
 }
 
 // appendPath appends the absolute path of a file, and a NUL.

@@ -472,7 +472,7 @@ func TestNothingToReplaceWith(t *testing.T) {
 // whatever happened to it. When the old file is back, so is its batch.
 func TestFilesChangeUnderTheMount(t *testing.T) {
 	skipWithoutFUSE(t)
-	const count = 10
+	const count = 11
 	var dir string
 	name := func(id int) string { return filepath.Join(dir, fmt.Sprintf("%02d.png", id)) }
 	changes := []func(id int) error{
@@ -484,7 +484,10 @@ func TestFilesChangeUnderTheMount(t *testing.T) {
 		5: func(id int) error { return errors.Join(os.Remove(name(id)), syscall.Mkfifo(name(id), 0o644)) },
 		6: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(id), name(id))) },
 		7: func(id int) error { return os.WriteFile(name(id), nil, 0o644) },
-		8: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(9), name(id))) }, // a valid image, but of another sample
+		8: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(10), name(id))) }, // a valid image, but of another sample
+		9: func(id int) error {
+			return errors.Join(os.Remove(name(id)), syscall.Mknod(name(id), syscall.S_IFSOCK|0o644, 0))
+		},
 	}
 	for _, policy := range []string{"fail", "replace", "zero"} {
 		t.Run(policy, func(t *testing.T) {
@@ -511,7 +514,7 @@ func TestFilesChangeUnderTheMount(t *testing.T) {
 						expectOpen(t, path, unix.EIO)
 						continue
 					}
-					value, status, got := byte(9), "replaced", m.badDoc(t, id).Samples[0] // the only one left
+					value, status, got := byte(10), "replaced", m.badDoc(t, id).Samples[0] // the only one left
 					if policy == "zero" {
 						value, status = 99, "zeroed"
 					}
@@ -520,7 +523,7 @@ func TestFilesChangeUnderTheMount(t *testing.T) {
 					}
 				}
 			}
-			if data, err := os.ReadFile(m.path(0, 0, 9, layout.NHWCForm)); err != nil || !bytes.Equal(data, pixels(9)) {
+			if data, err := os.ReadFile(m.path(0, 0, 10, layout.NHWCForm)); err != nil || !bytes.Equal(data, pixels(10)) {
 				t.Errorf("the one that did not change: %v %v", err, data)
 			}
 			if lines := m.badLines(t); len(lines) != len(changes) {
