@@ -80,15 +80,23 @@ func explain(path string) (why Explanation, err error) {
 
 // mountOf finds the mount that a resolved path lies in, of which the last names may not exist.
 func mountOf(path string) (root string, err error) {
+	dead := ""
 	for root = path; ; root = filepath.Dir(root) {
-		switch _, err := os.Stat(filepath.Join(root, ".batchfs", "config.json")); {
+		_, err := os.Stat(filepath.Join(root, ".batchfs", "config.json"))
+		switch {
+		case errors.Is(err, unix.ENOTCONN):
+			dead = root
+		case dead != "": // the kernel remembers some names below a dead mount's root
 		case err == nil:
 			return root, nil
-		case errors.Is(err, unix.ENOTCONN):
-			return root, ErrDead
 		case errors.Is(err, fs.ErrPermission):
 			return root, err
-		case root == filepath.Dir(root):
+		}
+		switch {
+		case root != filepath.Dir(root):
+		case dead != "":
+			return dead, ErrDead
+		default:
 			return "", ErrNotMounted
 		}
 	}
