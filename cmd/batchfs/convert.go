@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,7 +177,7 @@ func (r *convertRequest) announce(p convert.Plan) {
 
 // convertError adds a hint to the error of a conversion that ended early.
 func convertError(out string, plan convert.Plan, err error) error {
-	partial, room := shellWord(filepath.Clean(out)+".partial"), "df -h "+shellWord(filepath.Dir(plan.Out))
+	partial, room := shellWord(filepath.Clean(out)+".partial"), "df -h "+shellWord(filepath.Dir(cmp.Or(plan.Out, filepath.Clean(out))))
 	switch {
 	case errors.Is(err, context.Canceled):
 		return hint(errInterrupted, "the same command continues; to give up: rm -r %s", partial)

@@ -231,6 +231,9 @@ func TestConvertErrors(t *testing.T) {
 			t.Errorf("%v: %q, hint %q", test.err, err, hintOf(err))
 		}
 	}
+	if got := hintOf(convertError("/data/out/", convert.Plan{}, convert.ErrSpace)); !strings.HasSuffix(got, ": df -h /data") {
+		t.Errorf("no space, before there is a plan: hint %q", got)
+	}
 }
 
 // TestConvertMetadata: a directory whose manifest was found in it becomes another such directory.
