@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -185,8 +186,8 @@ func completionCommand(c *console) *cli.Command {
 				}
 				script = strings.NewReplacer("`", "", " -r -d", " -r -a '(__batchfs_values)' -d").Replace(flags) + script
 			}
-			c.printf("%s", script)
-			return nil
+			_, err = io.WriteString(c.out, script)
+			return err
 		}
 	})
 	cmd.BashComplete = func(*cli.Context) { c.printf("bash\nzsh\nfish\n") }

@@ -181,6 +181,14 @@ func TestCompletions(t *testing.T) {
 			t.Errorf("%s: %v: %s", shell, err, text)
 		}
 	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	if err := run(context.Background(), []string{"batchfs", "completion", "bash"}, full, io.Discard); exitStatus(err) != statusFailed {
+		t.Errorf("a script that could not be written: %v", err)
+	}
 	if got := batchfs(t, "completion", "tcsh"); got.status != statusUsage || !strings.Contains(got.err, "SHELL must be bash, zsh or fish") {
 		t.Errorf("tcsh: status %d: %s", got.status, got.err)
 	}
