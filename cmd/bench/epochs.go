@@ -192,11 +192,7 @@ func constantHits(_ context.Context, b *bench) ([]contest, error) {
 		cache := []string{"--cache-policy", policy, "--cache-size", fmt.Sprint(size)}
 		flags := slices.Concat(shuffled(batch, trainingCrop...), cache)
 		sides = append(sides, b.fresh(b.photos.Root(), flags, func(ctx context.Context, m *daemon.Mount, f figures) error {
-			t, err := throughput.NewTraining(m, 0, throughput.Mapped)
-			if err == nil {
-				_, err = t.Take(ctx, 4*t.Batches)
-			}
-			if err != nil {
+			if err := readEpochs(ctx, m, 4, throughput.Mapped); err != nil {
 				return err
 			}
 			return spreadOf(m, batch, f)

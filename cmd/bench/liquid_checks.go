@@ -10,11 +10,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/batchfs/batchfs/internal/daemon"
-	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -130,22 +128,16 @@ func (f *field) sums(ctx context.Context, r rival, flags []string) (sums []strin
 	if err := f.d.writeMix(ctx, f.bench, r.mix); err != nil {
 		return nil, err
 	}
-	batch := []string{"--batch-size", strconv.Itoa(f.d.batch), "--io", "buffered"}
-	args := slices.Concat(batch, flags, []string{f.d.manifest(r.mix)})
-	m, err := daemon.NewMount(ctx, f.work, r.program, args...)
-	if err != nil {
-		return nil, err
-	}
-	t, err := throughput.NewTraining(m, 0, func(file *os.File) (int64, error) {
-		h := sha256.New()
-		n, err := io.Copy(h, file)
-		sums = append(sums, string(h.Sum(nil)))
-		return n, err
+	flags = append([]string{"--batch-size", strconv.Itoa(f.d.batch), "--io", "buffered"}, flags...)
+	err = f.mounting(ctx, r.program, f.d.manifest(r.mix), flags, func(m *daemon.Mount) error {
+		return readEpochs(ctx, m, 1, func(file *os.File) (int64, error) {
+			h := sha256.New()
+			n, err := io.Copy(h, file)
+			sums = append(sums, string(h.Sum(nil)))
+			return n, err
+		})
 	})
-	if err == nil {
-		_, err = t.Take(ctx, t.Batches)
-	}
-	return sums, errors.Join(err, m.Unmount(ctx))
+	return sums, err
 }
 
 // What trainings train: models of so many channels, for so many epochs, once for each seed.
@@ -236,24 +228,21 @@ func (f *field) train(r rival, test string, channels int) contender {
 			return nil, err
 		}
 		seed := 0
-		return func(ctx context.Context) (_ figures, err error) {
+		return func(ctx context.Context) (figures, error) {
 			seed++
-			flags := append(f.flags(r), "--seed", strconv.Itoa(seed), f.d.manifest(r.mix))
-			m, err := daemon.NewMount(ctx, f.work, r.program, flags...)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { err = errors.Join(err, m.Unmount(ctx)) }()
-			cmd := f.script(ctx, "train.py", "--mount", m.Dir, "--test", tests.Dir,
-				"--classes", strconv.Itoa(scenes), "--channels", strconv.Itoa(channels),
-				"--epochs", strconv.Itoa(trainEpochs), "--seed", strconv.Itoa(seed))
-			cmd.Stderr = os.Stderr
-			out, err := cmd.Output()
-			if err != nil {
-				return nil, fmt.Errorf("train.py: %w", err)
-			}
 			var found struct{ Rate, Correct float64 }
-			err = json.Unmarshal(out, &found)
+			flags := append(f.flags(r), "--seed", strconv.Itoa(seed))
+			err := f.mounting(ctx, r.program, f.d.manifest(r.mix), flags, func(m *daemon.Mount) error {
+				cmd := f.script(ctx, "train.py", "--mount", m.Dir, "--test", tests.Dir,
+					"--classes", strconv.Itoa(scenes), "--channels", strconv.Itoa(channels),
+					"--epochs", strconv.Itoa(trainEpochs), "--seed", strconv.Itoa(seed))
+				cmd.Stderr = os.Stderr
+				out, err := cmd.Output()
+				if err != nil {
+					return fmt.Errorf("train.py: %w", err)
+				}
+				return json.Unmarshal(out, &found)
+			})
 			return figures{rate: found.Rate, correct: found.Correct}, err
 		}, nil
 	}}

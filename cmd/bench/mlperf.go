@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,23 +118,21 @@ func everMore(b *bench, dir, end string) contender {
 
 // busyReaders is the least share of its time that any of n readers did not wait for batches.
 func busyReaders(ctx context.Context, b *bench, dataset string, n int) (least float64, err error) {
-	flags := append(warm(shuffled(h100Batch, trainingCrop...), asHalf), "--shards", strconv.Itoa(n), dataset)
-	m, err := daemon.NewMount(ctx, b.work, b.batchfs, flags...)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, m.Unmount(ctx)) }()
-	all, err := readersOf(m, n)
-	if err != nil {
-		return 0, err
-	}
-	for _, r := range all {
-		r.pause = h100Step
-	}
-	_, err = readAtOnce(ctx, all, func(batches int, _ time.Duration) bool { return batches >= h100Batches })
 	least = 1
-	for _, r := range all {
-		least = min(least, r.busy(1))
-	}
+	flags := append(warm(shuffled(h100Batch, trainingCrop...), asHalf), "--shards", strconv.Itoa(n))
+	err = b.mounting(ctx, b.batchfs, dataset, flags, func(m *daemon.Mount) error {
+		all, err := readersOf(m, n)
+		if err != nil {
+			return err
+		}
+		for _, r := range all {
+			r.pause = h100Step
+		}
+		_, err = readAtOnce(ctx, all, func(batches int, _ time.Duration) bool { return batches >= h100Batches })
+		for _, r := range all {
+			least = min(least, r.busy(1))
+		}
+		return err
+	})
 	return least, err
 }

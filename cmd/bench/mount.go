@@ -180,32 +180,43 @@ var mounted, ended = figure{"mounted", "s", 1}, figure{"ended", "ms", 1e3}
 
 // fresh is a contender that mounts anew in each turn, works with the mount, which adds figures, and
 // ends it. Its own figures are mounted, ended and peak.
-func (b *bench) fresh(dataset string, flags []string, work mounting) contender {
+func (b *bench) fresh(
+	dataset string, flags []string, work func(ctx context.Context, m *daemon.Mount, f figures) error,
+) contender {
 	return ready(func(ctx context.Context) (figures, error) {
 		f, began := figures{}, time.Now()
-		m, err := daemon.NewMount(ctx, b.work, b.batchfs, append(slices.Clone(flags), dataset)...)
-		if err != nil {
-			return nil, err
-		}
-		f[mounted] = time.Since(began).Seconds()
-		err = work(ctx, m, f)
-		f[ended] = time.Since(began).Seconds()
-		high, err1 := peakOf(m)
-		f[peak] = high
-		return f, errors.Join(err, err1, m.Unmount(ctx))
+		return f, b.mounting(ctx, b.batchfs, dataset, flags, func(m *daemon.Mount) error {
+			f[mounted] = time.Since(began).Seconds()
+			err := work(ctx, m, f)
+			f[ended] = time.Since(began).Seconds()
+			high, err1 := peakOf(m)
+			f[peak] = high
+			return errors.Join(err, err1)
+		})
 	})
 }
 
-// mounting is work with a mount that adds figures.
-type mounting func(ctx context.Context, m *daemon.Mount, f figures) error
+// mounting mounts a dataset for some work.
+func (b *bench) mounting(ctx context.Context, program, dataset string, flags []string, work func(m *daemon.Mount) error) error {
+	m, err := daemon.NewMount(ctx, b.work, program, append(slices.Clone(flags), dataset)...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(m), m.Unmount(ctx))
+}
+
+// readEpochs reads some epochs, one way or another.
+func readEpochs(ctx context.Context, m *daemon.Mount, n int, read throughput.Reader) error {
+	t, err := throughput.NewTraining(m, 0, read)
+	if err == nil {
+		_, err = t.Take(ctx, n*t.Batches)
+	}
+	return err
+}
 
 // oneEpoch reads an epoch.
 func oneEpoch(ctx context.Context, m *daemon.Mount, _ figures) error {
-	t, err := throughput.NewTraining(m, 0, throughput.Mapped)
-	if err == nil {
-		_, err = t.Take(ctx, t.Batches)
-	}
-	return err
+	return readEpochs(ctx, m, 1, throughput.Mapped)
 }
 
 // opened is how long the open of the first batch took: it returns when the batch is complete.

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image"
+	"image/jpeg"
 	"image/png"
 	"os"
 	"os/exec"
@@ -14,7 +14,6 @@ import (
 	"strconv"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 )
 
@@ -79,26 +78,18 @@ func drawReal(photos, dir string, n int) error {
 	if err != nil {
 		return err
 	}
-	images, err := load(files[:min(len(files), n)])
-	if err != nil {
-		return err
-	}
-	decoder := decode.NewDecoder(decode.Options{MaxPixels: maxPixels})
-	defer decoder.Close()
 	var encoded [][]byte
-	for _, file := range images {
-		var pix []byte
-		from := file.into(&pix)
-		if err := decoder.Decode(from, file.data, file.head); err != nil {
+	for _, name := range files[:min(len(files), n)] {
+		data, err := os.ReadFile(name)
+		if err != nil {
 			return err
 		}
-		to := image.NewNRGBA(image.Rect(0, 0, from.Width, from.Height))
-		for i := range from.Width * from.Height {
-			copy(to.Pix[4*i:], pix[3*i:3*i+3])
-			to.Pix[4*i+3] = 255
+		photo, err := jpeg.Decode(bytes.NewReader(data))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		var file bytes.Buffer
-		if err := png.Encode(&file, to); err != nil {
+		if err := png.Encode(&file, photo); err != nil {
 			return err
 		}
 		encoded = append(encoded, file.Bytes())
