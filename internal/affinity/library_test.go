@@ -86,7 +86,7 @@ func TestDrivers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			variable := buildDriver(t, c.flags...)
 			for _, binding := range []string{"LD_BIND_NOW=", "LD_BIND_NOW=1"} {
-				r := runChild(t, childTask{GPU: c.gpu}, variable, binding)
+				r := runChild(t, c.gpu, variable, binding)
 				if r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
 					t.Errorf("a function that is not there answers %d", r.Missing)
 				}
@@ -105,7 +105,7 @@ func TestNoDriver(t *testing.T) {
 	if dynlib.OpenNVML() == nil {
 		t.Skip("this machine has a driver")
 	}
-	r := runChild(t, childTask{}, "LD_BIND_NOW=1")
+	r := runChild(t, "", "LD_BIND_NOW=1")
 	if len(r.Machine.Near) > 0 || r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
 		t.Errorf("%+v", r)
 	}

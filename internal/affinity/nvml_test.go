@@ -3,7 +3,6 @@
 package affinity
 
 import (
-	"math/bits"
 	"slices"
 	"testing"
 
@@ -155,41 +154,6 @@ func TestAskSilentDevice(t *testing.T) {
 	for gpu, want := range map[string]string{"3": "1", "GPU-d": "", "GPU-e": "1"} {
 		if got := ask(server, gpu, 200); got.String() != want {
 			t.Errorf("%s: %s", gpu, got)
-		}
-	}
-}
-
-// From NVML's masks to a worker's CPUs.
-func TestAskAndAssign(t *testing.T) {
-	allowed := cpus("2-5")
-	for _, c := range []struct {
-		name  string
-		masks masks
-		near  string
-	}{
-		{"recommended", masks{socket: []uint{0xf0}}, "4-5"},
-		{"recommended, but not allowed", masks{socket: []uint{0xc0}}, ""},
-		{"nothing recommended", masks{socket: []uint{0}, nearest: []uint{0}}, ""},
-	} {
-		sets, err := assign([]int{2}, 2, Machine{allowed, ask(dgx(c.masks), "", 200).and(allowed)})
-		if err != nil || sets[0].String() != "2" || sets[1].String() != c.near {
-			t.Errorf("%s: %v, %v", c.name, sets, err)
-		}
-	}
-}
-
-func TestMask(t *testing.T) {
-	for _, c := range []struct {
-		mask []uint
-		want Set
-	}{
-		{nil, nil},
-		{[]uint{0, 0, 0}, nil},
-		{[]uint{0xf0}, Set{4, 5, 6, 7}},
-		{[]uint{0, 1}, Set{bits.UintSize}},
-	} {
-		if s := ofMask(c.mask); !slices.Equal(s, c.want) {
-			t.Errorf("%x is %s", c.mask, s)
 		}
 	}
 }

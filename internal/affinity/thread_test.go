@@ -92,20 +92,6 @@ func TestPinnedThreads(t *testing.T) {
 	}
 }
 
-// Without a list the threads are not pinned.
-func TestNothingAskedFor(t *testing.T) {
-	m := thisMachine(t)
-	m.Near = m.Allowed[:1]
-	sets, err := assign(nil, 3, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	masks, err := kernelMasks(sets)
-	if all := m.Allowed.String(); err != nil || !slices.Equal(masks, []string{all, all, all}) {
-		t.Errorf("%q, %v", masks, err)
-	}
-}
-
 // Pinning one thread affects neither the process nor threads that start while it runs.
 func TestPinStaysWithItsThread(t *testing.T) {
 	m := thisMachine(t)
@@ -160,29 +146,6 @@ func TestPinRefused(t *testing.T) {
 		const want = "pin the thread to CPUs 65533-65534: invalid argument"
 		if !errors.Is(err, unix.EINVAL) || err.Error() != want {
 			t.Errorf("%v", err)
-		}
-	})
-}
-
-// A process restricted to some CPUs uses only those, and refuses the others.
-func TestRestrictedProcess(t *testing.T) {
-	m := thisMachine(t)
-	cpus := m.Allowed
-	if len(cpus) < 2 {
-		t.Skip("needs 2 CPUs")
-	}
-	mine, other := cpus[len(cpus)-1], cpus[0]
-	asPinned(t, of(mine), func() {
-		r := runChild(t, childTask{GPU: NoGPU, List: fmt.Sprint(mine)})
-		if !slices.Equal(r.Machine.Allowed, of(mine)) {
-			t.Errorf("%+v", r.Machine)
-		}
-		if want := fmt.Sprint(mine); r.Error != "" || !slices.Equal(r.Got, []string{want, want}) {
-			t.Errorf("%q, %s", r.Got, r.Error)
-		}
-		r = runChild(t, childTask{GPU: NoGPU, List: fmt.Sprintf("%d,%d", mine, other)})
-		if want := fmt.Sprintf(`entry 2 must be one of the CPUs this process may use, %d, not "%d"`, mine, other); r.Error != want {
-			t.Errorf("%q, %q", r.Got, r.Error)
 		}
 	})
 }
