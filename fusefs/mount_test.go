@@ -86,40 +86,6 @@ func TestRequestSize(t *testing.T) {
 	}
 }
 
-func TestMountTree(t *testing.T) {
-	src := newFake()
-	s := mounted(t, src, Options{})
-	const tree = `
-import os, sys
-top, dirs, files = sys.argv[1], 0, 0
-for path, subdirs, names in os.walk(top):
-    st = os.stat(path)
-    assert st.st_nlink == 2 + len(subdirs), (path, st.st_nlink)
-    dirs += 1
-    for name in names:
-        st = os.lstat(os.path.join(path, name))
-        assert st.st_blocks == (st.st_size + 511) // 512 and st.st_nlink == 1, (path, name)
-        entry = {e.name: e.inode() for e in os.scandir(path)}
-        assert entry[name] == st.st_ino, (path, name)
-        files += 1
-for name in [".git", "shard-00", "shard-3", "shard-0/epoch-0/batch-00005.nhwc", "shard-0/epoch-0/batch-0.nhwc"]:
-    assert not os.path.exists(os.path.join(top, name)), name
-vfs = os.statvfs(top)
-assert vfs.f_blocks * vfs.f_frsize == 1 << 30 and vfs.f_bavail * vfs.f_frsize == 3 << 28, vfs
-batch = os.path.join(top, "shard-0/epoch-0/batch-00001.nchw")
-assert os.getxattr(batch, "user.batchfs.shape") == b"2,3,30,50"
-assert sorted(os.listxattr(batch)) == ["user.batchfs." + x for x in ("dtype", "layout", "shape", "valid")]
-try: os.getxattr(top, "user.batchfs.shape")
-except OSError as e: assert e.errno == 61, e
-print(dirs, files)
-`
-	perEpoch := 1 + src.most*len(listed)
-	want := fmt.Sprint(1+1+src.shards+src.shards*src.epochs, " ", 2+5+src.shards*src.epochs*perEpoch)
-	if got := python(t, tree, s.Path()); got != want {
-		t.Errorf("directories and files: %s, want %s", got, want)
-	}
-}
-
 // gate makes every open of a source wait until it is let through, and reports each one that
 // arrives.
 func gate(src *fakeSource) (came chan struct{}, through chan struct{}) {

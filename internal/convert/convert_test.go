@@ -137,17 +137,3 @@ func onlySamples(t *testing.T, out string, ds *dataset.Dataset, manifest string)
 		}
 	}
 }
-
-// TestEvenOverClasses: each class has its share.
-func TestEvenOverClasses(t *testing.T) {
-	path := mixed(t)
-	was := open(t, path)
-	out, _ := convert(t, path, Options{Shares: Shares{Raw: 0.5}, Seed: 9})
-	_, before := rawCount(was)
-	_, after := rawCount(open(t, out))
-	for label, raw := range after {
-		if want := 8; raw != want && !(before[label] > want && raw == before[label]) {
-			t.Errorf("class %d has %d raw samples of 16, want %d (%d before)", label, raw, want, before[label])
-		}
-	}
-}

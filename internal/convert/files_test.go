@@ -165,29 +165,6 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// TestNested: the raw samples of a larger share include those of a smaller one, under the same
-// names.
-func TestNested(t *testing.T) {
-	path := mixed(t)
-	var before []string
-	for _, ratio := range []float64{0.3, 0.6} {
-		out, _ := convert(t, path, Options{Shares: Shares{Raw: ratio}, Seed: 4})
-		now := open(t, out)
-		var raw []string
-		for i := range now.Len() {
-			if filepath.Ext(now.Path(i)) == ".bmp" {
-				raw = append(raw, now.Path(i))
-			}
-		}
-		for _, name := range before {
-			if !slices.Contains(raw, name) {
-				t.Errorf("%s is raw at a smaller share than %v only", name, ratio)
-			}
-		}
-		before = raw
-	}
-}
-
 // TestWorkersDoNotMatter: one worker with little memory makes the same bytes and names as many
 // workers.
 func TestWorkersDoNotMatter(t *testing.T) {

@@ -1,9 +1,7 @@
 package convert
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -261,23 +259,6 @@ func TestEmptyPlacesTaken(t *testing.T) {
 	deep := filepath.Join(dir, "not/yet/there")
 	if r, err := Write(context.Background(), open(t, path), deep, Options{Shares: Shares{Raw: 0.5}}); err != nil || r.Out != deep {
 		t.Errorf("where nothing is: %+v, %v", r, err)
-	}
-}
-
-// TestMarker: a marker survives writing and reading, and anything else is rejected.
-func TestMarker(t *testing.T) {
-	m := newMark(open(t, small(t)), Options{Format: PPM, Seed: 1<<64 - 1, Resize: 2, Height: 3, Width: 4}, Shares{Raw: 0.1}, "f")
-	got, err := parseMark(m.text())
-	if diff := cmp.Diff(m, got); diff != "" || err != nil {
-		t.Error(diff, err)
-	}
-	for _, text := range []string{"", "{", "[]", "{}", `{"version":1,"fingerprint":"f"}`} {
-		if m, err := parseMark([]byte(text)); err == nil {
-			t.Errorf("%s is read as %+v", text, m)
-		}
-	}
-	if !json.Valid(m.text()) || !bytes.HasSuffix(m.text(), []byte("}\n")) {
-		t.Errorf("written as %s", m.text())
 	}
 }
 
