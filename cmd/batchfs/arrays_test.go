@@ -3,14 +3,11 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/target"
 )
 
@@ -20,9 +17,7 @@ func writeArray(t *testing.T, dir, name, descr, shape string, bytes int) {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", descr, shape)
 	file := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
 	file = append(append(file, header...), make([]byte, bytes)...)
-	if err := os.WriteFile(filepath.Join(dir, name), file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, filepath.Join(dir, name), file)
 }
 
 // arrayed makes a dataset of images 0.png to 6.png. Each has a pose, of one shape, and a track, of
@@ -42,23 +37,8 @@ func arrayed(t *testing.T) (dir, manifest string) {
 		fmt.Fprintf(&lines, "{\"path\":\"%d.png\",\"pose\":\"p%d.npy\",\"track\":\"t%d.npy\"}\n", i, i, i)
 	}
 	manifest = filepath.Join(dir, "m.jsonl")
-	if err := os.WriteFile(manifest, []byte(lines.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, manifest, lines.String())
 	return dir, manifest
-}
-
-// openArrayed opens a dataset with arrays until the end of the test, as a mount does.
-func openArrayed(t *testing.T, path string) (*mountRequest, error) {
-	t.Helper()
-	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
-	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 1, Logger: quiet}}
-	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Arrays: true}, Workers: 1}
-	_, closeIt, err := r.openTargets(t.Context())
-	if err == nil {
-		t.Cleanup(func() { closeIt() })
-	}
-	return r, err
 }
 
 // TestArraysOfManifests: the first line says what arrays are, and those that are not like most of
@@ -66,7 +46,7 @@ func openArrayed(t *testing.T, path string) (*mountRequest, error) {
 func TestArraysOfManifests(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, manifest := arrayed(t)
-	r, err := openArrayed(t, manifest)
+	r, _, err := openTargeted(t, manifest, target.Arrays)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +60,7 @@ func TestArraysOfManifests(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "p0.npy")); err != nil { // which told what they are
 		t.Fatal(err)
 	}
-	if r, err := openArrayed(t, manifest); err != nil || !strings.Contains(r.annotated, "pose float32 [2]") {
+	if r, _, err := openTargeted(t, manifest, target.Arrays); err != nil || !strings.Contains(r.annotated, "pose float32 [2]") {
 		t.Errorf("%v, %v", r.annotated, err)
 	}
 
@@ -88,11 +68,9 @@ func TestArraysOfManifests(t *testing.T) {
 	writeArray(t, dir, "p4.npy", ">f4", "(2,)", 8)
 	writeArray(t, dir, "p5.npy", "<f4", "(2,)", 7)
 	writeArray(t, dir, "t4.npy", "<i2", "(2, 4)", 16)
-	if err := os.WriteFile(filepath.Join(dir, "t5.npy"), []byte("no array"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, filepath.Join(dir, "t5.npy"), "no array")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	if r, err = openArrayed(t, manifest); err != nil {
+	if r, _, err = openTargeted(t, manifest, target.Arrays); err != nil {
 		t.Fatal(err)
 	}
 	for id, want := range map[int64]string{
@@ -119,9 +97,7 @@ func TestArraysRefused(t *testing.T) {
 	_, manifest := arrayed(t)
 	write := func(name, text string) string {
 		path := filepath.Join(filepath.Dir(manifest), name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		save(t, path, text)
 		return path
 	}
 	many := `{"path":"0.png"`

@@ -19,9 +19,7 @@ func TestBenchNamesBadImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, whole[:len(whole)-20], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, path, whole[:len(whole)-20])
 	reason := batchfs(t, "verify", "--json", data)
 	var r sample.Verdict
 	if err := json.Unmarshal([]byte(reason.out), &r); err != nil || len(r.Bad) != 1 {

@@ -19,13 +19,16 @@ import (
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		save(t, filepath.Join(dir, name), content)
+	}
+}
+
+// save writes a file, and makes its directory.
+func save[T string | []byte](t *testing.T, path string, content T) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err = errors.Join(err, os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -68,27 +71,6 @@ func TestSummary(t *testing.T) {
 		}
 		if err := ds.Close(); err != nil {
 			t.Error(err)
-		}
-	}
-}
-
-// TestEmptyClasses: the line that says what a dataset is says that class folders have no images,
-// since they have labels all the same, and other loaders may refuse them.
-func TestEmptyClasses(t *testing.T) {
-	data := photos(t, 1)
-	for n, want := range []string{
-		"2 images in 2 classes (a, b)",
-		"2 images in 3 classes (a, b, c), 1 of them without images (c)",
-		"2 images in 4 classes (a, b, c, ...), 2 of them without images (c, d)",
-	} {
-		if n > 0 {
-			if err := os.Mkdir(filepath.Join(data, string(rune('b'+n))), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got := batchfs(t, "index", data)
-		if got.status != statusDone || !strings.HasPrefix(got.out, data+": "+want+"; ") {
-			t.Errorf("status %d, says %s%s, want %q", got.status, got.out, got.err, want)
 		}
 	}
 }

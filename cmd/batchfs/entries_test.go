@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"image"
 	"image/jpeg"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,14 +22,7 @@ func TestIndexEntryPoints(t *testing.T) {
 	}
 	t.Setenv(vectorsVariable, "portable")
 	data, cache := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "cache")
-	if err := os.Mkdir(data, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write := func(name string, content []byte) {
-		if err := os.WriteFile(filepath.Join(data, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name string, content []byte) { save(t, filepath.Join(data, name), content) }
 	encoded := func(height int) []byte {
 		var b bytes.Buffer
 		if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 64, height)), nil); err != nil {
@@ -70,9 +62,7 @@ func TestIndexEntryPoints(t *testing.T) {
 		t.Errorf("prints\n%s%s", got.out, got.err)
 	}
 	blocked := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	save(t, blocked, "")
 	if got := batchfsIn(t, blocked, "index", "--entry-points", "rows", data); got.status != statusFailed || !strings.Contains(got.err, "entry points cannot be stored: no index is kept") {
 		t.Errorf("without an index: %s", got.err)
 	}

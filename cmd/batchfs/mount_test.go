@@ -285,29 +285,10 @@ func TestArgumentsNamedLikeWords(t *testing.T) {
 	}
 }
 
-func TestMountSettings(t *testing.T) {
-	r, err := requested(t, "photos", "mnt", "--batch-size", "7", "--shuffle", "--daemon")
-	if err != nil {
-		t.Fatal(err)
-	}
-	flags := r.settings["flags"].(map[string]any)
-	if flags["batch-size"] != 7 || flags["shuffle"] != true || flags["workers"] != 4 || flags["memory-limit"] != int64(512<<10) {
-		t.Errorf("got %v", flags)
-	}
-	for _, name := range []string{"help", "daemon", "ready-fd", "o"} {
-		if _, there := flags[name]; there {
-			t.Errorf("%s is no setting of the mount", name)
-		}
-	}
-	if !filepath.IsAbs(r.settings["dataset"].(string)) {
-		t.Errorf("dataset is %v", r.settings["dataset"])
-	}
-}
-
 // TestMountSettingsAreThoseInUse: what no flag sets is there as what the mount uses, or in words.
 func TestMountSettingsAreThoseInUse(t *testing.T) {
 	for _, args := range [][]string{
-		nil, {"--dtype", "float32", "--normalize", "imagenet", "--workers", "64", "--memory-limit", "300MiB"},
+		{"--daemon"}, {"--dtype", "float32", "--normalize", "imagenet", "--workers", "64", "--memory-limit", "300MiB", "--shuffle"},
 		{"--partition", "elastic", "--global-batch", "12", "--world-size", "3"},
 	} {
 		r, err := requested(t, append([]string{"photos", "mnt"}, args...)...)
@@ -323,6 +304,7 @@ func TestMountSettingsAreThoseInUse(t *testing.T) {
 		used := map[string]any{
 			"workers": r.engine.Workers, "batch-workers": r.engine.BatchWorkers, "prefetch-queue-depth": r.engine.PrefetchDepth,
 			"memory-limit": r.engine.MemoryLimit, "batch-size": r.engine.BatchSize, "shards": r.engine.Shards, "mean": "0", "std": "1",
+			"shuffle": r.engine.Shuffle, "help": nil, "daemon": nil, "ready-fd": nil, "o": nil, // these are none of the mount
 		}
 		if n := r.engine.Normalize; n.Mean != nil {
 			used["mean"], used["std"] = n.Mean, n.Std
@@ -331,6 +313,9 @@ func TestMountSettingsAreThoseInUse(t *testing.T) {
 			if diff := cmp.Diff(want, flags[name]); diff != "" {
 				t.Errorf("%v: %s: %s", args, name, diff)
 			}
+		}
+		if !filepath.IsAbs(r.settings["dataset"].(string)) {
+			t.Errorf("%v: dataset is %v", args, r.settings["dataset"])
 		}
 	}
 }

@@ -14,9 +14,7 @@ import (
 // say which command is missing until then.
 func TestPartsOfCommands(t *testing.T) {
 	data, at := photos(t, 4), filepath.Join(t.TempDir(), "at")
-	if err := os.WriteFile(filepath.Join(data, "b", "bad.jpg"), []byte("rubbish"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, filepath.Join(data, "b", "bad.jpg"), "rubbish")
 	out, one := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "one")
 	for _, command := range [][]string{
 		{"index", "--index-at=" + at, data},

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -115,9 +114,7 @@ func TestPlanStatsOfADataset(t *testing.T) {
 	data := photos(t, 4)
 	for i := range 8 {
 		picture := append([]byte("P6\n5 3\n255\n"), make([]byte, 5*3*3)...)
-		if err := os.WriteFile(filepath.Join(data, "a", fmt.Sprintf("%d.ppm", i)), picture, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		save(t, filepath.Join(data, "a", fmt.Sprintf("%d.ppm", i)), picture)
 	}
 	for flags, want := range map[string]dryrun.Bounds{
 		"--shuffle --cache-ratio 0.5":                  {Min: 2, Max: 2},

@@ -95,9 +95,7 @@ func TestProfileForTraining(t *testing.T) {
 // TestProfileLeavesOut: it explains why it measures fewer images than the dataset has.
 func TestProfileLeavesOut(t *testing.T) {
 	dataset := photos(t, 3)
-	if err := os.WriteFile(filepath.Join(dataset, "a", "junk.png"), []byte("no image"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, filepath.Join(dataset, "a", "junk.png"), "no image")
 	got := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "2", "--duration", "1ms")
 	want := "\n1 image skipped: unreadable or too large (batchfs verify " + dataset + ")\n\n"
 	if got.status != statusDone || !strings.HasPrefix(got.out, "6 of 7 images, ") || !strings.Contains(got.out, want) {

@@ -17,9 +17,7 @@ func TestStats(t *testing.T) {
 	}
 	const text = `{"read_path":"passthrough","uptime":2,"images":64,"images_per_second":32,"errors":1,
 "epochs":[{"epoch":4,"batches":1,"hits":30,"misses":70,"local_hits":50}],"jpegs":{"baseline":3,"kind":1,"entry_points":{"used":4,"made":5,"none":6,"wrong":7}},"more":{"than":"known"}}`
-	if err := os.WriteFile(filepath.Join(mnt, ".batchfs", "stats.json"), []byte(text+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, filepath.Join(mnt, ".batchfs", "stats.json"), text+"\n")
 	if got := batchfs(t, "stats", mnt, "--json"); got.out != text+"\n" {
 		t.Errorf("prints %q", got.out)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"image"
 	"image/png"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/shard"
@@ -34,24 +34,12 @@ func cocoImages(t *testing.T) string {
 		"categories": [{"id": 1, "name": "cat"}, {"id": 9, "name": "dog"}], "annotations": [
 		{"id": 1, "image_id": 1, "category_id": 9, "bbox": [0, 0, 2, 2], "segmentation": [[0, 0, 2, 0, 2, 2, 0, 2]]},
 		{"id": 2, "image_id": 2, "category_id": 1, "bbox": [0, 0, -2, 2]}, {"id": 3, "image_id": 7, "category_id": 1, "bbox": [0, 0, 2, 2]}]}`
-	if err := os.MkdirAll(filepath.Join(dir, "annotations"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "annotations", "instances_images.json"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, filepath.Join(dir, "annotations", "instances_images.json"), text)
 	return dir
 }
 
 // imageIn writes an image below a folder.
-func imageIn(t *testing.T, dir, name string) {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	writeImage(t, path, 3, 5)
-}
+func imageIn(t *testing.T, dir, name string) { writeImage(t, filepath.Join(dir, name), 3, 5) }
 
 // TestAnnotatedSamples: annotations decide which images are samples.
 func TestAnnotatedSamples(t *testing.T) {
@@ -102,14 +90,10 @@ func TestTargetsRefused(t *testing.T) {
 // TestOpenTargets: the first line counts what was found, and the options have it.
 func TestOpenTargets(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
-	r := &mountRequest{console: c, dataset: cocoImages(t), source: dataset.Options{Workers: 1, Logger: quiet}}
-	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true, target.Boxes: true}, Workers: 1}
-	ds, closeIt, err := r.openTargets(t.Context())
+	r, ds, err := openTargeted(t, cocoImages(t), target.Masks, target.Boxes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeIt()
 	const want = "; annotations: COCO (instances_images.json), 1 box in 2 classes (cat, dog), masks of 3 classes; 1 image without annotations left out; " +
 		"1 annotated image missing; 1 annotation of images that are not listed; 1 image with bad annotations ("
 	if !strings.HasPrefix(r.annotated, want) || !strings.Contains(r.annotated, "annotations[1]: bbox has a negative size)") {
@@ -142,9 +126,7 @@ func TestMasksOfWebDatasets(t *testing.T) {
 		names := []string{"a.png", "a.seg.png", "b.png", "c.png", "c.seg.png"}
 		if labels {
 			names = slices.Insert(names, 2, "a.cls")
-			if err := os.WriteFile(filepath.Join(dir, "a.cls"), []byte("4"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			save(t, filepath.Join(dir, "a.cls"), "4")
 		}
 		tar := filepath.Join(dir, fmt.Sprintf("%v.tar", labels))
 		if out, err := exec.Command("tar", append([]string{"-C", dir, "-cf", tar}, names...)...).CombinedOutput(); err != nil {
@@ -182,29 +164,16 @@ func TestMembersOfWebDatasets(t *testing.T) {
 			imageIn(t, dir, name)
 			names = append(names, name)
 		case ".json", ".txt":
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(members[i+1]), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			save(t, filepath.Join(dir, name), members[i+1])
 			names = append(names, name)
 		}
 	}
 	if out, err := exec.Command("tar", names...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	open := func(kinds ...target.Kind) (*mountRequest, *dataset.Dataset, error) {
-		c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
-		r := &mountRequest{console: c, dataset: filepath.Join(dir, "x.tar"), source: dataset.Options{Workers: 3, Logger: quiet}}
-		for _, kind := range kinds {
-			r.targets.find.Kinds[kind] = true
-		}
-		ds, closeIt, err := r.openTargets(t.Context())
-		if err == nil {
-			t.Cleanup(func() { closeIt() })
-		}
-		return r, ds, err
-	}
+	tar := filepath.Join(dir, "x.tar")
 	for range 2 { // without and with an index
-		r, ds, err := open(target.Boxes, target.Keypoints, target.Text)
+		r, ds, err := openTargeted(t, tar, target.Boxes, target.Keypoints, target.Text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,10 +205,10 @@ func TestMembersOfWebDatasets(t *testing.T) {
 			t.Errorf("%d samples: %s", ds.Len(), r.annotated)
 		}
 	}
-	if _, ds, err := open(target.Text); err != nil || ds.Len() != 8 {
+	if _, ds, err := openTargeted(t, tar, target.Text); err != nil || ds.Len() != 8 {
 		t.Error(err)
 	}
-	if _, _, err := open(target.Masks, target.Text); err == nil || !strings.Contains(err.Error(), `no sample has an image "seg.png"`) {
+	if _, _, err := openTargeted(t, tar, target.Masks, target.Text); err == nil || !strings.Contains(err.Error(), `no sample has an image "seg.png"`) {
 		t.Error(err)
 	}
 }
@@ -251,17 +220,8 @@ func TestMasksOfManifests(t *testing.T) {
 	for _, name := range []string{"a", "b", "m/a"} {
 		imageIn(t, dir, name+".png")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "m.csv"), []byte("path,mask\na.png,m/a.png\nb.png,m/b.png\nb.png,\na.png,m/a.png\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
-	r := &mountRequest{console: c, dataset: filepath.Join(dir, "m.csv"), source: dataset.Options{Workers: 1, Logger: quiet}}
-	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
-	_, closeIt, err := r.openTargets(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closeIt()
+	save(t, filepath.Join(dir, "m.csv"), "path,mask\na.png,m/a.png\nb.png,m/b.png\nb.png,\na.png,m/a.png\n")
+	r, _ := openMasked(t, filepath.Join(dir, "m.csv"))
 	m := r.engine.Masks
 	if fmt.Sprint(m.Rows) != "[2 1 1 2]" || m.Dataset.Format(0) != "maskrgb" || m.Dataset.Problem(1) == "" || !strings.Contains(r.annotated, "2 images with bad annotations") || !strings.Contains(r.annotated, "m.csv: line 4: an earlier row has the same path, and other values") {
 		t.Errorf("%v, %q, %q, %s", m.Rows, m.Dataset.Problem(0), m.Dataset.Problem(1), r.annotated)
@@ -288,9 +248,7 @@ func TestTargetsOfBadDatasets(t *testing.T) {
 	for name, text := range map[string]string{
 		"d/train.parquet": "", "d/test.parquet": "", "bad.parquet": "PAR1 this is none PAR1", "m.csv": "a,b\n", "n.jsonl": "{}",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		save(t, filepath.Join(dir, name), text)
 	}
 	for _, name := range []string{"d", "bad.parquet", "m.csv", "n.jsonl", "d/tr*.parquet"} {
 		path := filepath.Join(dir, name)
@@ -301,17 +259,28 @@ func TestTargetsOfBadDatasets(t *testing.T) {
 	}
 }
 
-// openMasked opens a dataset with masks until the end of the test, as a mount does.
-func openMasked(t *testing.T, path string) (*mountRequest, *dataset.Dataset) {
+// openTargeted opens a dataset with some targets until the end of the test, as a mount does.
+func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountRequest, *dataset.Dataset, error) {
 	t.Helper()
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
-	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 1, Logger: quiet}}
-	r.targets.find = annotation.Options{Kinds: annotation.Kinds{target.Masks: true}, Workers: 1}
+	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 3, Logger: quiet}}
+	for _, kind := range kinds {
+		r.targets.find.Kinds[kind] = true
+	}
 	ds, closeIt, err := r.openTargets(t.Context())
+	if err == nil {
+		t.Cleanup(func() { closeIt() })
+	}
+	return r, ds, err
+}
+
+// openMasked opens one with masks.
+func openMasked(t *testing.T, path string) (*mountRequest, *dataset.Dataset) {
+	t.Helper()
+	r, ds, err := openTargeted(t, path, target.Masks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeIt() })
 	return r, ds
 }
 
@@ -337,9 +306,7 @@ func TestDrawnMasksInFingerprint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "[[0, 0, 2, 0,", "[[0, 0, 3, 0,", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	save(t, file, strings.Replace(string(text), "[[0, 0, 2, 0,", "[[0, 0, 3, 0,", 1))
 	if after := drawn(); before != again || before == after {
 		t.Errorf("the fingerprint was %s, is %s again, and %s with another polygon", before, again, after)
 	}
@@ -367,9 +334,7 @@ func TestVerifyTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(mask, data[:len(data)-20], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, mask, data[:len(data)-20])
 	got = batchfs(t, "verify", "--targets", "masks", dir)
 	for _, want := range []string{"b.png: bad mask: it has 4x5 pixels, and its image 3x5", "c.png: ", "4 images and 4 masks, 2 bad\n"} {
 		if got.status != statusFailed || !strings.Contains(got.out, want) {
@@ -384,18 +349,11 @@ func TestVerifyTargets(t *testing.T) {
 // writeMask writes a gray image below a folder.
 func writeMask(t *testing.T, dir, name string, height, width int) {
 	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := png.Encode(f, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
-		t.Fatal(err)
-	}
+	save(t, filepath.Join(dir, name), file.Bytes())
 }
 
 // TestIndexTargets: index reads annotations, and a mount of the same targets does not read them

@@ -38,9 +38,7 @@ func jpegOf(t testing.TB) []byte {
 func TestVerifyOfAFileBeyondMemory(t *testing.T) {
 	data := photos(t, 2)
 	path := filepath.Join(data, "a", "huge.jpg")
-	if err := os.WriteFile(path, jpegOf(t), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	save(t, path, jpegOf(t))
 	if err := os.Truncate(path, 20<<30); err != nil {
 		t.Fatal(err)
 	}
@@ -67,11 +65,7 @@ func TestVerifyOfAFileBeyondMemory(t *testing.T) {
 // TestVerifyAndMountsAgree on which files are bad, whatever is wrong with them.
 func TestVerifyAndMountsAgree(t *testing.T) {
 	data := photos(t, 1)
-	put := func(name string, content []byte) {
-		if err := os.WriteFile(filepath.Join(data, "a", name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	put := func(name string, content []byte) { save(t, filepath.Join(data, "a", name), content) }
 	good := jpegOf(t)
 	put("good.jpg", good)
 	put("cut.jpg", good[:len(good)-20])
