@@ -12,7 +12,6 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/pinned"
 )
 
 // Stats is stats.json: the engine's figures, and what only the mount knows.
@@ -35,10 +34,11 @@ var contents = map[kind]func(f *filesystem, k engine.Key) []byte{
 	configDoc:  func(f *filesystem, _ engine.Key) []byte { return f.options.Config },
 	statsDoc:   func(f *filesystem, _ engine.Key) []byte { return document(f.stats()) },
 	metricsDoc: func(f *filesystem, _ engine.Key) []byte { return metrics(f.stats(), f.files.refused.Load()) },
-	memoryDoc:  func(f *filesystem, _ engine.Key) []byte { return memoryJSON(f.src.Stats().Buffers) },
-	errorsDoc:  func(f *filesystem, _ engine.Key) []byte { return errorLines(f.src.Errors()) },
-	readerDoc:  func(*filesystem, engine.Key) []byte { return reader },
-	epochDoc:   func(f *filesystem, k engine.Key) []byte { return epochJSON(f.catalog, k.Shard, k.Epoch) },
+	// In the terms of DALI's memory statistics.
+	memoryDoc: func(f *filesystem, _ engine.Key) []byte { return object("buffers", f.src.Stats().Buffers) },
+	errorsDoc: func(f *filesystem, _ engine.Key) []byte { return errorLines(f.src.Errors()) },
+	readerDoc: func(*filesystem, engine.Key) []byte { return reader },
+	epochDoc:  func(f *filesystem, k engine.Key) []byte { return epochJSON(f.catalog, k.Shard, k.Epoch) },
 }
 
 // reader is the Python module that hands batches on the GPU to frameworks.
@@ -110,11 +110,6 @@ func epochJSON(c *engine.Catalog, s, epoch int) []byte {
 	total, valid := c.Plan.Samples(s, epoch)
 	return object("shard", s, "epoch", epoch, "batches", c.Plan.Batches(s, epoch), "samples", total, "valid", valid,
 		"range", [2]int64{lo, hi}, "seed", c.Options.Seed)
-}
-
-// memoryJSON describes the buffers, using the terms of DALI's memory statistics.
-func memoryJSON(buffers []pinned.BufferStats) []byte {
-	return object("buffers", buffers)
 }
 
 // errorLines is errors.jsonl: one line per bad file, in the order of discovery.

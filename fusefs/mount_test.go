@@ -344,7 +344,7 @@ func TestMountAborted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Wait()
-	if err := CheckMountpoint(s.Path()); err != nil {
+	if _, err := emptyDirectory(s.Path()); err != nil {
 		t.Error(err)
 	}
 	if err := s.Unmount(); err != nil {
@@ -362,12 +362,12 @@ func TestCheckMountpoint(t *testing.T) {
 		t.TempDir(): nil, dir: errNotEmpty, file: errNotDirectory,
 		dir + "/missing": os.ErrNotExist, dir + "/missing/too": os.ErrNotExist,
 	} {
-		err := CheckMountpoint(path)
+		_, err := emptyDirectory(path)
 		if !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
 	}
-	if err := CheckMountpoint(""); err == nil {
+	if _, err := emptyDirectory(""); err == nil {
 		t.Error("no mountpoint at all is accepted")
 	}
 	if _, err := mount(dir, newFake(), Options{}); !errors.Is(err, errNotEmpty) {

@@ -39,21 +39,15 @@ var (
 	ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
 )
 
-// CheckMountpoint reports why nothing can be mounted at a path, which has to be an empty
-// directory. The error names the path and wraps one of the errors above or fs.ErrNotExist.
-func CheckMountpoint(mountpoint string) error {
-	_, err := emptyDirectory(mountpoint)
-	return err
-}
-
-// PrepareMountpoint makes sure that a path can be mounted on. It removes the mounts of daemons
-// that died there, and says how many. The error is that of CheckMountpoint, or of CheckApart.
+// PrepareMountpoint makes sure that a path can be mounted on: it has to be an empty directory. It
+// removes the mounts of daemons that died there, and says how many. The error names the path and
+// wraps one of the errors above or fs.ErrNotExist, or is that of CheckApart.
 func PrepareMountpoint(mountpoint, dataset string) (removed int, err error) {
-	err = CheckMountpoint(mountpoint)
+	_, err = emptyDirectory(mountpoint)
 	for errors.Is(err, ErrDead) {
 		if _, err = unmountAt(mountpoint, true); err == nil {
 			removed++
-			err = CheckMountpoint(mountpoint)
+			_, err = emptyDirectory(mountpoint)
 		}
 	}
 	if !errors.Is(err, ErrHangs) { // as would following its links
