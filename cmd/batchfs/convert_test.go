@@ -44,11 +44,7 @@ func TestConvertUsage(t *testing.T) {
 		{convert("--raw-ratio", "0.5", "--size", "8x8"), "--size is for --raw-ratio auto"},
 		{convert("--raw-ratio", "auto", "--resize", "stretch"), "--resize stretch needs --size"},
 	} {
-		got := batchfs(t, test.args...)
-		first, rest, _ := strings.Cut(got.err, "\n")
-		if got.status != statusUsage || !strings.HasPrefix(first, "batchfs: error: "+test.want) || !strings.HasPrefix(rest, "batchfs: hint: ") {
-			t.Errorf("%q: status %d, says %q, want %q", test.args, got.status, got.err, test.want)
-		}
+		refuses(t, test.want, test.args...)
 	}
 }
 

@@ -343,19 +343,17 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"gen", "--out", "x", "--kind", "mixed", "--format", "png"}, `--format must be left out with kind mixed, which has every format, but is "png"`},
 		{[]string{"gen", "x", "--out", "y"}, `too many arguments at "x": gen takes no arguments`},
 	} {
-		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			got := batchfs(t, test.args...)
-			if got.status != statusUsage {
-				t.Errorf("status %d, want %d", got.status, statusUsage)
-			}
-			first, rest, _ := strings.Cut(got.err, "\n")
-			if !strings.HasPrefix(first, "batchfs: error: "+test.want) {
-				t.Errorf("says %q, want %q", first, test.want)
-			}
-			if !strings.HasPrefix(rest, "batchfs: hint: ") || strings.Count(rest, "\n") != 1 {
-				t.Errorf("the hint is %q", rest)
-			}
-		})
+		refuses(t, test.want, test.args...)
+	}
+}
+
+// refuses checks that a command line is refused as wrong usage, with a hint.
+func refuses(t *testing.T, want string, args ...string) {
+	t.Helper()
+	got := batchfs(t, args...)
+	first, rest, _ := strings.Cut(got.err, "\n")
+	if got.status != statusUsage || !strings.HasPrefix(first, "batchfs: error: "+want) || !strings.HasPrefix(rest, "batchfs: hint: ") || strings.Count(rest, "\n") != 1 {
+		t.Errorf("%q: status %d, says %q, want %q", args, got.status, got.err, want)
 	}
 }
 

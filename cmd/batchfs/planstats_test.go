@@ -151,9 +151,6 @@ func TestPlanStatsWrongUsage(t *testing.T) {
 		"--stats --cache-ratio 0.5 --epoch 67108863":      `--epoch must be from 0 to 67108862, but is "67108863"`,
 		"--stats --cache-ratio 0.5 --samples 68719476736": `--samples must be at most 536870912 to plan what is kept`,
 	} {
-		got := batchfs(t, append([]string{"plan", "--samples", "100"}, strings.Fields(flags)...)...)
-		if got.status != statusUsage || !strings.HasPrefix(got.err, "batchfs: error: "+want) || !strings.Contains(got.err, "batchfs: hint: ") {
-			t.Errorf("%s: status %d, %s", flags, got.status, got.err)
-		}
+		refuses(t, want, append([]string{"plan", "--samples", "100"}, strings.Fields(flags)...)...)
 	}
 }

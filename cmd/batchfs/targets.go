@@ -19,7 +19,6 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/catalog"
-	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
@@ -393,10 +392,10 @@ func (a *annotated) openBeside(
 func (t *targetRequest) maskOptions(a *annotated) *catalog.MaskOptions {
 	masks, table, found := a.masks, a.table, a.Found
 	o := &catalog.MaskOptions{
-		Values: pixels.Values{Map: found.Values, Ignore: target.NoClass}, Dataset: masks, Rows: a.rowsIn(masks, "mask", table.Mask),
+		Dataset: masks, Rows: a.rowsIn(masks, "mask", table.Mask),
 		Classes: len(found.MaskClasses), Names: found.MaskClasses, Panoptic: found.Masks != nil && found.Masks.Panoptic,
 	}
-	if o.Panoptic {
+	if o.Map, o.Ignore = found.Values, target.NoClass; o.Panoptic {
 		o.Ignore = -1
 	}
 	if t.ignore != nil {

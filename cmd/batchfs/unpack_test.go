@@ -146,8 +146,6 @@ func TestUnpackRefuses(t *testing.T) {
 		"unpack --force=perhaps a":  "--force must be true or false",
 		"unpack - --remove":         "--remove is not for --out -",
 	} {
-		if got := batchfs(t, strings.Fields(args)...); got.status != statusUsage || !strings.HasPrefix(got.err, "batchfs: error: "+want) {
-			t.Errorf("%s: %+v", args, got)
-		}
+		refuses(t, want, strings.Fields(args)...)
 	}
 }
