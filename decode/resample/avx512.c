@@ -11,6 +11,12 @@
 #define LEVEL "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni"
 #define TARGET __attribute__((target(LEVEL)))
 #define INLINE static inline __attribute__((always_inline, target(LEVEL)))
+#define VECTOR __m512i
+#define LANES 4
+#define X(name) _mm512_##name
+#define ZERO _mm512_setzero_si512()
+#define LOAD(p) _mm512_loadu_si512(p)
+#define FEWER bfs_avx2.down
 
 enum {
     REACH = 32 - 6, /* max distance, in values, of four columns' first taps for one load to hold a tap pair of each */
@@ -54,53 +60,17 @@ static void arrange(int16_t *to, const int16_t *weights, const int32_t *at, int 
         four(to, weights + (size_t)i * taps, at + i, n - i, taps);
 }
 
-/* down64 is ssse3.c's down16 for 64 values. */
-INLINE void down64(int16_t *to, const uint8_t *from, ptrdiff_t stride, const int16_t *weights, const int taps, const int lone, __m512i half, __m128i shift)
+INLINE VECTOR add(VECTOR sum, VECTOR values, VECTOR weights) { return _mm512_dpwssd_epi32(sum, values, weights); }
+
+/* Lane l holds 8 neighbours, starting at 16*l in the first and at 16*l + 8 in the second. */
+INLINE void keep(int16_t *to, VECTOR a, VECTOR b)
 {
-    const __m512i zero = _mm512_setzero_si512();
-    __m512i s0 = half, s1 = half, s2 = half, s3 = half;
-    for (int t = 0; t < taps; t += 2, from += 2 * stride) {
-        const __m512i w = _mm512_set1_epi32(bfs_pair(weights + t));
-        const __m512i a = _mm512_loadu_si512(from);
-        const __m512i b = lone && t + 2 == taps ? zero : _mm512_loadu_si512(from + stride);
-        const __m512i lo = _mm512_unpacklo_epi8(a, b), hi = _mm512_unpackhi_epi8(a, b);
-        s0 = _mm512_dpwssd_epi32(s0, _mm512_unpacklo_epi8(lo, zero), w);
-        s1 = _mm512_dpwssd_epi32(s1, _mm512_unpackhi_epi8(lo, zero), w);
-        s2 = _mm512_dpwssd_epi32(s2, _mm512_unpacklo_epi8(hi, zero), w);
-        s3 = _mm512_dpwssd_epi32(s3, _mm512_unpackhi_epi8(hi, zero), w);
-    }
-    /* Lane l holds 8 neighbours, starting at 16*l in the first and at 16*l + 8 in the second. */
-    s0 = _mm512_packs_epi32(_mm512_sra_epi32(s0, shift), _mm512_sra_epi32(s1, shift));
-    s2 = _mm512_packs_epi32(_mm512_sra_epi32(s2, shift), _mm512_sra_epi32(s3, shift));
-    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    _mm512_storeu_si512(to, _mm512_permutex2var_epi64(s0, first, s2));
-    _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi64(s0, second, s2));
+    const VECTOR first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi64(a, first, b));
+    _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi64(a, second, b));
 }
 
-INLINE void rows(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n, const int16_t *weights, const int taps, const int lone, int shift)
-{
-    const __m512i half = _mm512_set1_epi32(1 << (shift - 1));
-    const __m128i by = _mm_cvtsi32_si128(shift);
-    for (int i = 0; i < n; i += 64) {
-        if (i > n - 64)
-            i = n - 64; /* the last ones overlap values already written */
-        down64(to + i, from + i, stride, weights, taps, lone, half, by);
-    }
-}
-
-static TARGET void down(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n, const int16_t *weights, int taps, int lone, int shift)
-{
-    if (n < 64)
-        bfs_avx2.down(to, from, stride, n, weights, taps, lone, shift);
-    else if (lone)
-        rows(to, from, stride, n, weights, taps, 1, shift - BFS_LINE_BITS);
-    else if (taps == 2)
-        rows(to, from, stride, n, weights, 2, 0, shift - BFS_LINE_BITS);
-    else if (taps == 4)
-        rows(to, from, stride, n, weights, 4, 0, shift - BFS_LINE_BITS);
-    else
-        rows(to, from, stride, n, weights, taps, 0, shift - BFS_LINE_BITS);
-}
+#include "bfs_lanes.h"
 
 /* pixels4 returns the sums of four neighbouring pixels, one per lane. */
 INLINE __m512i pixels4(const int16_t *line, const int16_t *weights, const int taps, __m512i sum)

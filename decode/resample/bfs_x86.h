@@ -7,11 +7,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* BFS_PAIRS pairs up the channels of two pixels of 16 bits each; BFS_TIGHT drops the fourth
- * byte of four pixels. */
-#define BFS_PAIRS _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1)
-#define BFS_TIGHT _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)
-
 /* bfs_pair returns two neighbouring weights. */
 static inline int32_t bfs_pair(const int16_t *weights)
 {
