@@ -22,7 +22,6 @@
 #define BFS_BASELINE_H
 
 #include "bfs_decode.h"
-#include "bfs_jpeg.h"
 #include "bfs_packed.h"
 
 #include <string.h>

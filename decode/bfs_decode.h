@@ -79,6 +79,11 @@ static inline uint8_t bfs_luma(uint8_t r, uint8_t g, uint8_t b)
     return (uint8_t)((19595u * r + 38470u * g + 7471u * b + 32768u) >> 16);
 }
 
+int bfs_jpeg_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view);
+int bfs_jpeg_ends(const uint8_t *p, size_t n);
+int bfs_webp_decode(bfs_kept *k, const uint8_t *data, size_t size, size_t needs, uint8_t *to, bfs_view view);
+int bfs_webp_version(void);
+
 void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
                const uint8_t *from, size_t stride, int w, int h);
 void bfs_gray(uint8_t *to, const uint8_t *rgb, size_t n);

@@ -17,8 +17,7 @@ enum { BFS_FAST_SCRATCH = 64 << 20 };
  * decodes. */
 enum { BFS_JOIN_SLACK = 64 << 10 };
 
-int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how);
-int bfs_png_stored(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view whole, int how);
+int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int stored, int how);
 int bfs_png_fast(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int stored, int portable);
 const char *bfs_png_version(void);
 

@@ -9,7 +9,6 @@ package decode
 // #include "bfs_baseline.h"
 // #include "bfs_png.h"
 // #include "bfs_tiers.h"
-// #include "bfs_webp.h"
 import "C"
 
 import (

@@ -1,6 +1,6 @@
 //go:build cgo
 
-#include "bfs_jpeg.h"
+#include "bfs_decode.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -33,7 +33,6 @@ typedef struct {
 typedef struct {
     struct jpeg_decompress_struct c;
     struct jpeg_error_mgr errors;
-    struct jpeg_source_mgr source;
     jmp_buf jump;
     bfs_kept *kept;
     mcu_columns columns;
@@ -79,8 +78,8 @@ static void on_error(j_common_ptr c)
     give_up(self(c), class_of(c->err->msg_code), text);
 }
 
-/* libjpeg only warns about damaged data and continues with a guess. Only these warnings leave no
- * doubt about the pixels. */
+/* libjpeg only warns about damaged data, or data that ends early, and continues with a guess. Only
+ * these warnings leave no doubt about the pixels. */
 static void on_message(j_common_ptr c, int level)
 {
     if (level >= 0)
@@ -99,48 +98,6 @@ static void on_message(j_common_ptr c, int level)
 static void on_output(j_common_ptr c)
 {
     (void)c;
-}
-
-static void source_start(j_decompress_ptr c)
-{
-    (void)c;
-}
-
-/* The source holds the whole file: a request for more means that the file is truncated. */
-static boolean source_fill(j_decompress_ptr c)
-{
-    ERREXIT(c, JERR_INPUT_EOF);
-    return FALSE;
-}
-
-static void source_skip(j_decompress_ptr c, long n)
-{
-    if (n <= 0)
-        return;
-    if ((size_t)n > c->src->bytes_in_buffer)
-        ERREXIT(c, JERR_INPUT_EOF);
-    c->src->next_input_byte += n;
-    c->src->bytes_in_buffer -= n;
-}
-
-static void source_end(j_decompress_ptr c)
-{
-    (void)c;
-}
-
-/* create sets up libjpeg's part. */
-static void create(job *j, const uint8_t *data, size_t size)
-{
-    jpeg_create_decompress(&j->c);
-    j->c.mem->max_memory_to_use = 0; /* no limit, even if the environment sets one */
-    j->source.next_input_byte = data;
-    j->source.bytes_in_buffer = size;
-    j->source.init_source = source_start;
-    j->source.fill_input_buffer = source_fill;
-    j->source.skip_input_data = source_skip;
-    j->source.resync_to_restart = jpeg_resync_to_restart;
-    j->source.term_source = source_end;
-    j->c.src = &j->source;
 }
 
 /* start reads the header and sets the output format. */
@@ -368,7 +325,9 @@ int bfs_jpeg_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, 
     j.errors.output_message = on_output;
     j.c.client_data = &j;
     if (!setjmp(j.jump)) {
-        create(&j, data, size);
+        jpeg_create_decompress(&j.c);
+        j.c.mem->max_memory_to_use = 0; /* no limit, even if the environment sets one */
+        jpeg_mem_src(&j.c, data, size);
         decode(&j, to, &view);
     }
     jpeg_destroy_decompress(&j.c);

@@ -248,26 +248,16 @@ static int library_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t
     return k->code;
 }
 
-static int any_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int stored, int how)
+/* bfs_png_decode decodes an image. stored: a whole one, to pixels as they are stored, whose bytes are the view's
+ * channels; samples of less than 8 bits take a byte each. */
+int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int stored, int how)
 {
     k->code = BFS_OK;
-    if (how != BFS_PNG_LIBRARY && bfs_png_fast(k, data, size, to, v, stored, how == BFS_PNG_PORTABLE)) {
+    if (how != BFS_PNG_LIBRARY && bfs_png_fast(k, data, size, to, &view, stored, how == BFS_PNG_PORTABLE)) {
         k->fast_pngs++;
         return BFS_OK;
     }
-    return library_decode(k, data, size, to, v, stored);
-}
-
-int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how)
-{
-    return any_decode(k, data, size, to, &view, 0, how);
-}
-
-/* bfs_png_stored decodes a whole image to pixels as they are stored, whose bytes are the view's
- * channels. Samples of less than 8 bits take a byte each. */
-int bfs_png_stored(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view whole, int how)
-{
-    return any_decode(k, data, size, to, &whole, 1, how);
+    return library_decode(k, data, size, to, &view, stored);
 }
 
 const char *bfs_png_version(void)

@@ -23,7 +23,7 @@ func (k *kept) png(dst Image, data []byte, v view) error {
 		return endsEarly(true)
 	}
 	to, view := cView(dst, v)
-	return k.result(C.bfs_png_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view, C.int(k.how)), "libpng")
+	return k.result(C.bfs_png_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view, 0, C.int(k.how)), "libpng")
 }
 
 // fast counts the images that took the fast path.
@@ -76,5 +76,5 @@ func pngScratch(width, height, bits int) int64 {
 func storedPNG(k *kept, to, data []byte, h Header, pixel int) error {
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.channels, whole.dx, whole.dy = C.int32_t(pixel), C.ptrdiff_t(pixel), C.ptrdiff_t(pixel*h.Width)
-	return k.result(C.bfs_png_stored(&k.c, cBytes(data), C.size_t(len(data)), cBytes(to), whole, C.int(k.how)), "libpng")
+	return k.result(C.bfs_png_decode(&k.c, cBytes(data), C.size_t(len(data)), cBytes(to), whole, 1, C.int(k.how)), "libpng")
 }

@@ -5,7 +5,6 @@ package decode
 // #include <stdio.h>
 // #include <jpeglib.h>
 // #include "bfs_png.h"
-// #include "bfs_webp.h"
 // #define TEXT(x) #x
 // #define TEXT_OF(x) TEXT(x)
 // static const char *jpeg_version(void) { return TEXT_OF(LIBJPEG_TURBO_VERSION); }

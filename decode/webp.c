@@ -1,6 +1,6 @@
 //go:build cgo
 
-#include "bfs_webp.h"
+#include "bfs_decode.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 package decode
 
-// #include "bfs_webp.h"
+// #include "bfs_decode.h"
 // #cgo noescape bfs_webp_decode
 // #cgo nocallback bfs_webp_decode
 import "C"
