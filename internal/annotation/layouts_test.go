@@ -322,4 +322,8 @@ func TestLabelMap(t *testing.T) {
 	if o.LabelMap = dir + "/absent"; !errors.Is(findError(t, dir, o), os.ErrNotExist) {
 		t.Error("a map that is not there")
 	}
+	o.LabelMap = dir + "/images"
+	if got, want := findError(t, dir, o).Error(), dir+"/images: not a regular file"; got != want {
+		t.Errorf("a directory: %s, want %s", got, want)
+	}
 }

@@ -87,10 +87,10 @@ func (f *Found) mapLabels(by string) error {
 		return fmt.Errorf("%s: a map of labels is a file of this machine", public(by))
 	}
 	text, err := (&places{}).readOne(by)
-	if err == nil {
-		f.Values, err = parseLabelMap(string(text))
-	}
 	if err != nil {
+		return err
+	}
+	if f.Values, err = parseLabelMap(string(text)); err != nil {
 		return fmt.Errorf("%s: %w", by, err)
 	}
 	f.MaskClasses = nil
