@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/target"
 )
@@ -325,5 +326,19 @@ func TestLabelMap(t *testing.T) {
 	o.LabelMap = dir + "/images"
 	if got, want := findError(t, dir, o).Error(), dir+"/images: not a regular file"; got != want {
 		t.Errorf("a directory: %s, want %s", got, want)
+	}
+}
+
+// TestFIFOOfAnnotations: it is no file, and is not waited for.
+func TestFIFOOfAnnotations(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"images/a.jpg": ""})
+	o := boxes
+	o.Files = []string{dir + "/coco.json"}
+	if err := unix.Mkfifo(o.Files[0], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := findError(t, dir+"/images", o).Error(), o.Files[0]+": not a regular file"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

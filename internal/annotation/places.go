@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/archive"
@@ -299,7 +300,7 @@ func (p *places) open(path string) (io.ReadCloser, int64, error) {
 	if store.IsURL(path) {
 		return p.stores.open(p.ctx, path)
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO must not block
 	if err != nil {
 		return nil, 0, err
 	}
