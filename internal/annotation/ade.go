@@ -28,7 +28,7 @@ func (f *finder) findADE() (bool, error) {
 		return false, err
 	}
 	names, err := f.filesIn(dir, ".png")
-	f.naming, f.has[target.Masks] = byStem, true
+	f.Naming, f.Has[target.Masks] = byStem, true
 	f.takeMasks(dir, ".png", names)
 	f.MaskClasses = adeNames(string(text))
 	f.Values = []int32{-1}

@@ -116,25 +116,29 @@ type Found struct {
 	// Values are the classes that the values of masks stand for, -1 for none. Values beyond its end
 	// stand for none, too. nil: all are as they are.
 	Values  []int32
-	naming  naming
-	to      Sink
-	first   string // name of an image
-	Objects int    // that there are
-	Strays  int    // annotations of images that are not listed
+	Objects int // that there are
+	Strays  int // annotations of images that are not listed
 	// Members are fields of the samples of the archive that Images is, which are to be read; see
 	// TakeMembers.
-	Members []string
+	Members []string `json:"-"`
+	read
 	options Options
-	has     Kinds // what there is
-	parts   uint8 // that were read, each of which has to have an entry of an image
-	entries []entry
+	to      Sink
 }
 
-// entry is what is known of an image, by its number.
-type entry struct {
-	parts uint8 // that have it
-	holds bool  // something is annotated
+// read is what is known of the images.
+type read struct {
+	Naming  naming
+	First   string  // name of an image
+	Has     Kinds   // what there is
+	Parts   entry   // that were read, each of which has to have an entry of an image
+	Entries []entry // by the numbers of images
 }
+
+// An entry is in how many parts an image is, and holding, if something is annotated.
+type entry uint8
+
+const holding entry = 1 << 7
 
 // Masks says where the files of masks are. They are a dataset of their own.
 type Masks struct {
@@ -162,13 +166,16 @@ func (f *Found) Only(path string) bool {
 	if !f.to.Has(name) {
 		return false
 	}
-	e := f.entries[f.to.Image(name, 0, 0, false)]
-	return e.parts == f.parts && (e.holds || !f.options.SkipEmpty)
+	return f.isSample(f.read.Entries[f.to.Image(name, 0, 0, false)])
+}
+
+func (f *Found) isSample(e entry) bool {
+	return e&^holding == f.Parts && (e >= holding || !f.options.SkipEmpty)
 }
 
 // part begins to read a file, or a folder of files.
 func (f *Found) part(file string) {
-	f.parts++
+	f.Parts = min(f.Parts+1, holding) // where that is refused
 	f.Sources = append(f.Sources, file)
 }
 
@@ -176,21 +183,22 @@ func (f *Found) part(file string) {
 // has it already.
 func (f *Found) image(name string, height, width int, oriented bool) (image int, twice bool) {
 	image = f.to.Image(name, height, width, oriented)
-	if image == len(f.entries) {
-		f.entries = append(f.entries, entry{})
-		f.first = cmp.Or(f.first, name)
+	if image == len(f.read.Entries) {
+		f.read.Entries = append(f.read.Entries, 0)
+		f.First = cmp.Or(f.First, name)
 	}
-	e := &f.entries[image]
-	if twice = e.parts == f.parts; e.parts == f.parts-1 {
-		e.parts = f.parts
+	e := &f.read.Entries[image]
+	parts := *e &^ holding
+	if parts == f.Parts-1 {
+		*e++
 	}
-	return image, twice
+	return image, parts == f.Parts
 }
 
 // Entries is how many images have an entry in all that was read.
 func (f *Found) Entries() (n int) {
-	for _, e := range f.entries {
-		if e.parts == f.parts && (e.holds || !f.options.SkipEmpty) {
+	for _, e := range f.read.Entries {
+		if f.isSample(e) {
 			n++
 		}
 	}
@@ -198,32 +206,32 @@ func (f *Found) Entries() (n int) {
 }
 
 // Example is the name of an image that has an entry; "": none has.
-func (f *Found) Example() string { return f.first }
+func (f *Found) Example() string { return f.First }
 
 // object, shape and text are those of the Sink; they remember which images have any.
 func (f *Found) object(image int, o target.Object) {
 	f.Objects++
-	f.entries[image].holds = true
+	f.read.Entries[image] |= holding
 	f.to.Object(image, o)
 }
 
 func (f *Found) shape(image int, s target.Shape) {
-	f.entries[image].holds = true
+	f.read.Entries[image] |= holding
 	f.to.Shape(image, s)
 }
 
 func (f *Found) text(image int, object []byte) {
-	f.entries[image].holds = true
+	f.read.Entries[image] |= holding
 	f.to.Text(image, object)
 }
 
 func (f *Found) mask(image int, path string) {
-	f.entries[image].holds = true
+	f.read.Entries[image] |= holding
 	f.to.Mask(image, path)
 }
 
 func (f *Found) array(image, column int, path string) {
-	f.entries[image].holds = true
+	f.read.Entries[image] |= holding
 	f.to.Array(image, column, path)
 }
 
@@ -312,8 +320,8 @@ func (f *finder) find(path string) (*Found, error) {
 		found, err := l.find(f)
 		if err == nil && found {
 			f.Layout = cmp.Or(f.Layout, l.name)
-			if lacks := f.Kinds.without(f.has); len(lacks.Names()) > 0 {
-				err = &KindError{path, f.Layout, lacks, f.has}
+			if lacks := f.Kinds.without(f.Has); len(lacks.Names()) > 0 {
+				err = &KindError{path, f.Layout, lacks, f.Has}
 			}
 		}
 		if err == nil && found {
@@ -321,6 +329,9 @@ func (f *finder) find(path string) (*Found, error) {
 		}
 		if err == nil && found {
 			err = f.mapLabels(f.LabelMap)
+		}
+		if err == nil && f.Parts == holding {
+			err = fmt.Errorf("%s: its annotations are in more than %d files", path, holding-1)
 		}
 		if err != nil {
 			return nil, err
@@ -344,7 +355,7 @@ const (
 // Name is the name of the image with a path in the dataset. Images that are stored in another
 // format, or have another ending, have the same.
 func (f *Found) Name(path string) string {
-	switch f.naming {
+	switch f.Naming {
 	case byStem:
 		return stem(path)
 	case byKey:

@@ -37,7 +37,7 @@ func (f *finder) findCityscapes() (bool, error) {
 	if masks == "" && persons == "" {
 		return false, nil
 	}
-	f.naming = byStem
+	f.Naming = byStem
 	if err := f.findCityMasks(masks); err != nil {
 		return false, err
 	}
@@ -57,7 +57,7 @@ func (f *finder) findCityMasks(dir string) error {
 			return err
 		}
 		if len(names) > 0 {
-			f.has[target.Masks] = true
+			f.Has[target.Masks] = true
 			_, ending, _ := strings.Cut(filepath.Base(stored(names[0])), "_gt")
 			f.takeMasks(dir, "_gt"+ending, names)
 			return nil
@@ -112,7 +112,7 @@ func (f *finder) findPersons(dir string) (bool, error) {
 	if err != nil || names == nil {
 		return false, err
 	}
-	if f.has[target.Boxes] = true; !f.Kinds[target.Boxes] {
+	if f.Has[target.Boxes] = true; !f.Kinds[target.Boxes] {
 		return true, nil
 	}
 	f.part(join(dir, "*"+personEnding))

@@ -56,7 +56,7 @@ func (f *finder) findCOCO() (bool, error) {
 		{captions, kindsOf(target.Text)}, {panoptic, kindsOf(target.Boxes, target.Masks)},
 	} {
 		for k, has := range kind.kinds {
-			f.has[k] = f.has[k] || has && kind.file != ""
+			f.Has[k] = f.Has[k] || has && kind.file != ""
 		}
 	}
 	return len(files) > 0, f.readCOCO(files)
@@ -338,24 +338,24 @@ func (c *coco) field(e *cocoEntry, key string) (err error) {
 	case "category_id":
 		e.category, e.hasCategory, err = d.integer()
 	case "bbox":
-		e.hasBox, c.has[target.Boxes] = true, true
+		e.hasBox, c.Has[target.Boxes] = true, true
 		e.box, err = d.box(key)
 	case "iscrowd":
 		e.crowd, err = d.flag(key)
 	case "ignore":
 		e.ignore, err = d.flag(key)
 	case "keypoints":
-		if c.has[target.Keypoints] = true; !c.Kinds[target.Keypoints] {
+		if c.Has[target.Keypoints] = true; !c.Kinds[target.Keypoints] {
 			return d.Skip()
 		}
 		e.keypoints, err = d.coordinates(key, e.keypoints, 3*maxKeypoints)
 	case "segmentation":
-		if c.has[target.Masks] = true; !c.drawn {
+		if c.Has[target.Masks] = true; !c.drawn {
 			return d.Skip()
 		}
 		err = d.segmentation(&e.segmentation)
 	case "caption":
-		c.has[target.Text] = true
+		c.Has[target.Text] = true
 		var caption string
 		if caption, err = d.text(key); err == nil {
 			e.caption = textOf("captions", caption)
@@ -363,7 +363,7 @@ func (c *coco) field(e *cocoEntry, key string) (err error) {
 	case "file_name":
 		e.file, err = d.text(key)
 	case "segments_info":
-		c.has[target.Masks] = true
+		c.Has[target.Masks] = true
 		err = d.array(func(int) error {
 			var s cocoEntry
 			err := d.object(func(key string) error { return c.field(&s, key) })

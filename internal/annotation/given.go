@@ -63,7 +63,7 @@ func (f *finder) findGiven() (bool, error) {
 		}
 	}
 	if len(coco) < len(f.Files) {
-		f.naming = byStem
+		f.Naming = byStem
 	}
 	for _, file := range f.Files {
 		if strings.HasSuffix(file, ".json") && !strings.Contains(file, "*") {
@@ -90,7 +90,7 @@ func (f *finder) findIn(place string) (bool, error) {
 		return false, fmt.Errorf("%s: it is no .json file of COCO, no folder, and no pattern such as masks/*_mask.png", place)
 	}
 	if ending == "" || strings.HasSuffix(ending, ".xml") {
-		if err := f.readVOC(dir); err != nil || f.has[target.Boxes] {
+		if err := f.readVOC(dir); err != nil || f.Has[target.Boxes] {
 			return true, err
 		}
 	}

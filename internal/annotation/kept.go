@@ -30,7 +30,7 @@ const (
 	keptExtension = ".targets"
 	// keptVersion names the rules for reading annotations. What is of another version is read
 	// again.
-	keptVersion = 2
+	keptVersion = 3
 )
 
 // asked is what a kept file is about.
@@ -45,26 +45,12 @@ type asked struct {
 	LabelColumn    string
 }
 
-// kept is a [Found], but for what Options add to it.
+// kept is what was found, but for what Options add to it, and how everything was that was looked at.
 type kept struct {
-	Asked           asked
-	Marks           []mark
-	Layout          string
-	Sources         []string
-	Classes         []string
-	MaskClasses     []string
-	Masks           *Masks
-	Arrays          *Arrays
-	Values          []int32
-	Naming          naming
-	First           string
-	Objects, Strays int
-	Has             Kinds
-	Parts           uint8
-	Entries         []byte // the parts of each image, and holding
+	Asked asked
+	Marks []mark
+	*Found
 }
-
-const holding = 1 << 7
 
 // Open is [Find], and keeps what was found in Options.Dir. It returns the Builder that was told,
 // which the caller closes. When ctx is done, it returns promptly, even if the storage hangs.
@@ -105,7 +91,7 @@ func open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 	file := about.file(&o)
 	found, b := load(ctx, file, about, &o)
 	if found == nil {
-		if found, b, err = read(ctx, path, file, about, &o); err != nil {
+		if found, b, err = findAndKeep(ctx, path, file, about, &o); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -117,8 +103,8 @@ func open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 	return found, b, nil
 }
 
-// read is Find, and keeps what was found in a file.
-func read(
+// findAndKeep is Find, and keeps what was found in a file.
+func findAndKeep(
 	ctx context.Context, path, file string, about asked, o *Options,
 ) (*Found, *target.Builder, error) {
 	b := target.NewBuilder(o.room())
@@ -200,7 +186,8 @@ func load(ctx context.Context, file string, about asked, o *Options) (*Found, *t
 	p := newPlaces(ctx, o)
 	defer p.close()
 	if err == nil && p.same(k.Marks) {
-		return k.found(b), b
+		k.to = b
+		return k.Found, b
 	}
 	if b != nil {
 		_ = b.Close()
@@ -209,7 +196,7 @@ func load(ctx context.Context, file string, about asked, o *Options) (*Found, *t
 }
 
 func (k *kept) read(text []byte, about asked) error {
-	if err := json.Unmarshal(text, k); err != nil {
+	if json.Unmarshal(text, k) != nil || k.Found == nil {
 		return target.ErrKept
 	}
 	was, _ := json.Marshal(k.Asked)
@@ -220,37 +207,13 @@ func (k *kept) read(text []byte, about asked) error {
 	return nil
 }
 
-func (k *kept) found(b *target.Builder) *Found {
-	f := &Found{
-		Layout: k.Layout, Images: k.Asked.Images, Sources: k.Sources, Classes: k.Classes,
-		MaskClasses: k.MaskClasses, Masks: k.Masks, Arrays: k.Arrays, Values: k.Values, naming: k.Naming, to: b,
-		first: k.First, Objects: k.Objects, Strays: k.Strays, has: k.Has, parts: k.Parts,
-		entries: make([]entry, len(k.Entries)),
-	}
-	for i, e := range k.Entries {
-		f.entries[i] = entry{parts: e &^ holding, holds: e&holding != 0}
-	}
-	return f
-}
-
 // keep keeps what was found, and reports whether it could.
 func (f *Found) keep(file string, about asked, p *places, b *target.Builder, o *Options) bool {
 	// Members of archives are read when these are open.
-	if f.naming == byKey || f.parts >= holding || !p.same(nil) {
+	if f.Naming == byKey || !p.same(nil) {
 		return false
 	}
-	k := kept{
-		Asked: about, Marks: p.marks, Layout: f.Layout, Sources: f.Sources, Classes: f.Classes,
-		MaskClasses: f.MaskClasses, Masks: f.Masks, Arrays: f.Arrays, Values: f.Values, Naming: f.naming,
-		First: f.first, Objects: f.Objects, Strays: f.Strays, Has: f.has, Parts: f.parts,
-		Entries: make([]byte, len(f.entries)),
-	}
-	for i, e := range f.entries {
-		if k.Entries[i] = e.parts; e.holds {
-			k.Entries[i] |= holding
-		}
-	}
-	text, err := json.Marshal(k)
+	text, err := json.Marshal(kept{about, p.marks, f})
 	if err == nil && bytes.Contains(text, []byte(`\ufffd`)) {
 		return false // a name is no text, and would be another one
 	}

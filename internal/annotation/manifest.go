@@ -92,12 +92,12 @@ func (m *manifest) look() error {
 	if t == nil { // there are no rows
 		return nil
 	}
-	if m.has[target.Masks] = t.Mask != ""; m.has[target.Masks] && m.Kinds[target.Masks] {
+	if m.Has[target.Masks] = t.Mask != ""; m.Has[target.Masks] && m.Kinds[target.Masks] {
 		m.Masks = &Masks{Path: m.Images, Field: t.Mask, Ending: "." + t.Mask}
 	}
 	for _, column := range t.Others {
 		if kind := kindOf(column); !m.Kinds[kind] { // others show when they are read
-			m.has[kind] = true
+			m.Has[kind] = true
 		}
 	}
 	column := boxColumn
@@ -189,7 +189,7 @@ func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 		if !known && value != "" {
 			column = -1
 			isArray := strings.EqualFold(filepath.Ext(path), arrayExt)
-			if m.has[target.Arrays] = m.has[target.Arrays] || isArray; isArray && m.Kinds[target.Arrays] {
+			if m.Has[target.Arrays] = m.Has[target.Arrays] || isArray; isArray && m.Kinds[target.Arrays] {
 				if m.Arrays == nil {
 					m.Arrays = &Arrays{Path: m.Images}
 				}
@@ -225,7 +225,7 @@ func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
 		}
 	}
 	if len(text) > 0 {
-		m.has[target.Text] = true
+		m.Has[target.Text] = true
 	}
 	if len(text) > 0 && m.Kinds[target.Text] {
 		object, err := json.Marshal(text)
@@ -239,7 +239,7 @@ func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
 
 // maskOf takes the path of a mask.
 func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
-	if m.has[target.Masks] = true; !m.Kinds[target.Masks] {
+	if m.Has[target.Masks] = true; !m.Kinds[target.Masks] {
 		return
 	}
 	m.Masks = &Masks{Path: m.Images, Column: maskColumn}
@@ -255,8 +255,8 @@ func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 // Keypoints alone are those of the whole image.
 func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	boxes, points := given(r, boxColumn), given(r, pointsColumn)
-	m.has[target.Boxes] = m.has[target.Boxes] || boxes != ""
-	m.has[target.Keypoints] = m.has[target.Keypoints] || points != ""
+	m.Has[target.Boxes] = m.Has[target.Boxes] || boxes != ""
+	m.Has[target.Keypoints] = m.Has[target.Keypoints] || points != ""
 	if boxes == "" && points == "" || !m.Kinds[target.Boxes] && !m.Kinds[target.Keypoints] {
 		return ""
 	}

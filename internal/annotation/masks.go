@@ -52,7 +52,7 @@ func (f *finder) masksIn(dir, ending string) (bool, error) {
 	if names == nil {
 		return false, nil
 	}
-	f.naming, f.has[target.Masks] = byStem, true
+	f.Naming, f.Has[target.Masks] = byStem, true
 	f.takeMasks(dir, ending, names)
 	return true, nil
 }

@@ -30,8 +30,8 @@ func (f *finder) findMembers() (bool, error) {
 	if archive.ExtensionKey(f.Images) != "tar" {
 		return false, nil
 	}
-	f.naming = byKey
-	f.has = kindsOf(target.Masks, target.Boxes, target.Keypoints, target.Text)
+	f.Naming = byKey
+	f.Has = kindsOf(target.Masks, target.Boxes, target.Keypoints, target.Text)
 	if f.Kinds[target.Masks] {
 		f.Masks = &Masks{Path: f.Images, Field: maskField, Ending: "." + maskField}
 		f.part("*." + maskField)
@@ -78,8 +78,8 @@ func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) erro
 	places := newPlaces(ctx, &f.options)
 	defer places.close()
 	m := &manifest{finder: &finder{f, f.options, places}, labels: map[string]int32{}}
-	f.has = kindsOf()
-	f.has[target.Masks] = f.Masks != nil
+	f.Has = kindsOf()
+	f.Has[target.Masks] = f.Masks != nil
 	f.part("*." + strings.Join(f.Members, ", *."))
 	for _, names := range []bool{true, false} {
 		if names && !kinds[target.Boxes] && !kinds[target.Keypoints] {
@@ -111,8 +111,8 @@ func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) erro
 			m.order()
 		}
 	}
-	if lacks := kinds.without(f.has); len(lacks.Names()) > 0 {
-		return &KindError{f.Images, f.Layout, lacks, f.has}
+	if lacks := kinds.without(f.Has); len(lacks.Names()) > 0 {
+		return &KindError{f.Images, f.Layout, lacks, f.Has}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (f *finder) findVOC() (bool, error) {
 	if objects == "" && masks == "" {
 		return false, nil
 	}
-	f.naming = byStem
+	f.Naming = byStem
 	if masks != "" {
 		if _, err := f.masksIn(masks, ".png"); err != nil {
 			return false, err
@@ -39,7 +39,7 @@ func (f *finder) readVOC(dir string) error {
 	if err != nil || names == nil {
 		return err
 	}
-	f.naming, f.has[target.Boxes] = byStem, true
+	f.Naming, f.Has[target.Boxes] = byStem, true
 	if !f.Kinds[target.Boxes] {
 		return nil
 	}

@@ -34,7 +34,7 @@ func (f *finder) readYOLO(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	f.naming, f.has[target.Boxes], f.has[target.Keypoints] = byStem, true, y.keypoints > 0
+	f.Naming, f.Has[target.Boxes], f.Has[target.Keypoints] = byStem, true, y.keypoints > 0
 	if !f.Kinds[target.Boxes] && !f.Kinds[target.Keypoints] {
 		return true, nil
 	}
