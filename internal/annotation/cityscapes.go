@@ -117,26 +117,12 @@ func (f *finder) findPersons(dir string) (bool, error) {
 	}
 	f.part(join(dir, "*"+personEnding))
 	f.Classes = personLabels
-	return true, each(f, dir, names, parsePersons, func(k int, p persons) {
-		image, _ := f.image(strings.TrimSuffix(names[k], personEnding), p.height, p.width, false)
-		for _, o := range p.objects {
-			f.object(image, o)
-		}
-		if p.bad != "" {
-			f.to.Bad(image, join(dir, names[k])+": "+p.bad)
-		}
-	})
-}
-
-// persons is one file of CityPersons.
-type persons struct {
-	height, width int
-	objects       []target.Object
-	bad           string
+	imageOf := func(name string) string { return strings.TrimSuffix(name, personEnding) }
+	return true, f.readImages(dir, names, imageOf, parsePersons)
 }
 
 // parsePersons reads a file of CityPersons.
-func parsePersons(_ string, text []byte) (p persons) {
+func parsePersons(text []byte) (p imageFile) {
 	d := &jsonReader{}
 	err := d.read(text, func() error { return d.persons(&p) })
 	if err != nil {
@@ -148,7 +134,7 @@ func parsePersons(_ string, text []byte) (p persons) {
 	return p
 }
 
-func (d *jsonReader) persons(p *persons) error {
+func (d *jsonReader) persons(p *imageFile) error {
 	return d.object(func(key string) error {
 		switch key {
 		case "imgHeight":

@@ -259,11 +259,11 @@ func FuzzFiles(f *testing.F) {
 		if y.parseYAML([]byte(text)) != nil {
 			y = &yolo{keypoints: 1, values: 3}
 		}
-		check(y.parse("", []byte(text)).objects)
-		v := parseVOC("", []byte(text))
+		check(y.parse([]byte(text)).objects)
+		v := parseVOC([]byte(text))
 		objects, _ := v.objects(vocClasses)
 		check(objects)
-		check(parsePersons("", []byte(text)).objects)
+		check(parsePersons([]byte(text)).objects)
 		_, _ = parseLabelMap(text)
 		_ = adeNames(text)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/target"
 )
 
 // imageFolders are names of folders of images, beside which there are folders of other things.
@@ -133,9 +134,30 @@ const maxObjects = 1 << 16 // in a file about one image
 
 var errManyObjects = fmt.Errorf("it has more than %d objects", maxObjects)
 
+// imageFile is what a file about one image says.
+type imageFile struct {
+	height, width int
+	oriented      bool
+	objects       []target.Object
+	bad           string // the rule that it breaks; "": none
+}
+
+// readImages takes files of a folder, of which nameOf says what their images are called.
+func (f *finder) readImages(dir string, names []string, nameOf func(string) string, parse func(text []byte) imageFile) error {
+	return each(f, dir, names, parse, func(k int, p imageFile) {
+		image, _ := f.image(nameOf(names[k]), p.height, p.width, p.oriented)
+		for _, o := range p.objects {
+			f.object(image, o)
+		}
+		if p.bad != "" {
+			f.to.Bad(image, join(dir, names[k])+": "+p.bad)
+		}
+	})
+}
+
 // each reads files of a folder, several at once, and has take, which is called for one after
 // another in their order, take what parse made of them.
-func each[T any](f *finder, dir string, names []string, parse func(name string, text []byte) T, take func(k int, parsed T)) error {
+func each[T any](f *finder, dir string, names []string, parse func(text []byte) T, take func(k int, parsed T)) error {
 	const portion = 64 // so that what was parsed takes little memory
 	f.progress(0, f.bytes[dir])
 	for first := 0; first < len(names); first += portion {
@@ -147,7 +169,7 @@ func each[T any](f *finder, dir string, names []string, parse func(name string, 
 				if err != nil {
 					return err
 				}
-				parsed[k], read[k] = parse(some[k], text), int64(len(text))
+				parsed[k], read[k] = parse(text), int64(len(text))
 			}
 			return nil
 		})

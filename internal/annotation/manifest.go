@@ -132,7 +132,7 @@ func takeObjects(r *dataset.Row) {
 func (m *manifest) name(r *dataset.Row) error {
 	takeObjects(r)
 	if boxes := given(r, boxColumn); boxes != "" { // what is wrong with them shows when they are taken
-		_ = m.parse(boxes, func() error {
+		_ = m.parse(boxColumn, boxes, func() error {
 			return m.boxes(func(_ target.Object, class string) {
 				if class != "" {
 					m.labels[class] = 0
@@ -262,7 +262,7 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	}
 	var objects []target.Object
 	if boxes != "" {
-		bad = m.parse(boxes, func() error {
+		bad = m.parse(boxColumn, boxes, func() error {
 			return m.boxes(func(o target.Object, class string) {
 				if o.ID < 0 {
 					o.ID = int64(len(objects))
@@ -282,7 +282,7 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	}
 	if points != "" && m.Kinds[target.Keypoints] && bad == "" {
 		var all [][]target.Keypoint
-		bad = m.parse(points, func() (err error) { all, err = m.points(); return err })
+		bad = m.parse(pointsColumn, points, func() (err error) { all, err = m.points(); return err })
 		for k := range all {
 			if boxes == "" {
 				objects = append(objects, target.Object{Box: target.Box{0, 0, maxCoordinate, maxCoordinate}, ID: int64(k)})
@@ -304,9 +304,22 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	return ""
 }
 
-// parse reads a value, and returns the rule that it breaks; "": none.
-func (m *manifest) parse(text string, value func() error) (bad string) {
-	if err := m.json.read([]byte(text), value); err != nil {
+// parse reads the list in a column, and returns the rule that it breaks; "": none. It may be a text,
+// as in CSV. Boxes may also be an object of lists.
+func (m *manifest) parse(column, text string, list func() error) (bad string) {
+	var inner string
+	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &inner) == nil {
+		if bad = m.parse(column, strings.TrimSpace(inner), list); bad != "" {
+			bad = column + ": " + bad
+		}
+		return bad
+	}
+	if column == boxColumn && strings.HasPrefix(text, "{") {
+		if text, bad = transposed(text); bad != "" {
+			return bad
+		}
+	}
+	if err := m.json.read([]byte(text), list); err != nil {
 		return err.Error()
 	}
 	return m.json.bad
@@ -314,37 +327,9 @@ func (m *manifest) parse(text string, value func() error) (bad string) {
 
 // boxes reads a list of boxes: each is x0, y0, x1, y1, and perhaps a label, in a list, or an object
 // with these fields: box, or bbox, which is x, y, width and height as in COCO; label, id, visible,
-// crowd, ignore, difficult. Labels are numbers, or names. An object of such lists is that, too.
+// crowd, ignore, difficult. Labels are numbers, or names.
 func (m *manifest) boxes(take func(o target.Object, class string)) error {
 	d := &m.json
-	inner := func(text string) (bad string) {
-		i := &manifest{finder: m.finder}
-		return i.parse(text, func() error { return i.boxes(take) })
-	}
-	switch d.Next() {
-	case jx.String: // CSV
-		text, err := d.Str()
-		if err != nil {
-			return err
-		}
-		if bad := inner(text); bad != "" {
-			d.complain("boxes: %s", bad)
-		}
-		return nil
-	case jx.Object:
-		lists, err := d.Raw()
-		if err != nil {
-			return err
-		}
-		list, bad := transposed(lists)
-		if bad == "" {
-			bad = inner(string(list))
-		}
-		if bad != "" {
-			d.complain("%s", bad)
-		}
-		return nil
-	}
 	return d.array(func(k int) (err error) {
 		o, class := target.Object{ID: -1, Box: target.Box{0, 0, -1, -1}}, "" // which is none
 		if d.Next() == jx.Object {
@@ -366,17 +351,17 @@ func (m *manifest) boxes(take func(o target.Object, class string)) error {
 }
 
 // transposed is a list of objects instead of an object of lists, which have to be of one length.
-func transposed(lists []byte) (list []byte, bad string) {
+func transposed(lists string) (list, bad string) {
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(lists, &all); err != nil {
-		return nil, err.Error()
+	if err := json.Unmarshal([]byte(lists), &all); err != nil {
+		return "", err.Error()
 	}
 	objects, first := []map[string]json.RawMessage{}, ""
 	for _, field := range slices.Sorted(maps.Keys(all)) {
 		var values []json.RawMessage
 		switch err := json.Unmarshal(all[field], &values); {
 		case err != nil && strings.HasSuffix(field, "box"):
-			return nil, field + " is no list"
+			return "", field + " is no list"
 		case err != nil || values == nil:
 			continue
 		}
@@ -384,7 +369,7 @@ func transposed(lists []byte) (list []byte, bad string) {
 			first, objects = field, make([]map[string]json.RawMessage, len(values))
 		}
 		if len(values) != len(objects) {
-			return nil, fmt.Sprintf("there are %d of %s, but %d of %s", len(objects), first, len(values), field)
+			return "", fmt.Sprintf("there are %d of %s, but %d of %s", len(objects), first, len(values), field)
 		}
 		for k, value := range values {
 			if objects[k] == nil {
@@ -393,11 +378,11 @@ func transposed(lists []byte) (list []byte, bad string) {
 			objects[k][field] = value
 		}
 	}
-	list, err := json.Marshal(objects)
+	text, err := json.Marshal(objects)
 	if err != nil {
-		return nil, err.Error()
+		return "", err.Error()
 	}
-	return list, ""
+	return string(text), ""
 }
 
 // boxField reads a field of a box.
@@ -470,17 +455,6 @@ const maxLabel = 1<<24 - 1
 // points reads a list of keypoints for each box: x, y, v, x, y, v, ..., or lists of x, y, v.
 func (m *manifest) points() (all [][]target.Keypoint, err error) {
 	d := &m.json
-	if d.Next() == jx.String {
-		text, err := d.Str()
-		if err != nil {
-			return nil, err
-		}
-		inner := &manifest{finder: m.finder}
-		if bad := inner.parse(text, func() (err error) { all, err = inner.points(); return err }); bad != "" {
-			d.complain("keypoints: %s", bad)
-		}
-		return all, nil
-	}
 	err = d.array(func(int) error {
 		var v []float64
 		err := d.array(func(int) (err error) {

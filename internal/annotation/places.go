@@ -294,25 +294,17 @@ func isFolder(dir, name string, e fs.DirEntry) bool {
 
 // open opens a file, whose size it returns. The caller closes it.
 func (p *places) open(path string) (io.ReadCloser, int64, error) {
-	if _, err := p.mark(content, path, ""); err != nil {
+	is, err := p.stat(path)
+	switch {
+	case err != nil:
 		return nil, 0, err
-	}
-	if store.IsURL(path) {
+	case is.kind != aFile:
+		return nil, 0, fmt.Errorf("%s: not a regular file", path)
+	case store.IsURL(path):
 		return p.stores.open(p.ctx, path)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO must not block
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: not a regular file", path)
-	}
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO that is there by now must not block
+	return f, is.size, err
 }
 
 // readSmall reads a file that is not large; readOne reads one of those that filesOf has listed.
@@ -326,24 +318,19 @@ func (p *places) readSmall(path string) ([]byte, error) {
 const maxFile = 16 << 20 // bytes of a file about one image
 
 func (p *places) readOne(path string) ([]byte, error) {
-	is, err := p.stat(path)
-	if err == nil && is.size > maxFile {
-		err = fmt.Errorf("%s: it is longer than %d MiB", path, maxFile>>20)
-	}
-	if err == nil && is.kind != aFile {
-		err = fmt.Errorf("%s: not a regular file", path)
-	}
+	in, size, err := p.open(path)
 	if err != nil {
 		return nil, err
 	}
-	if !store.IsURL(path) {
-		return os.ReadFile(path)
+	defer in.Close()
+	if size > maxFile {
+		return nil, fmt.Errorf("%s: it is longer than %d MiB", path, maxFile>>20)
 	}
-	in, size, err := p.stores.open(p.ctx, path)
-	if err != nil {
-		return nil, err
+	text := make([]byte, size)
+	if _, err = io.ReadFull(in, text); err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return io.ReadAll(io.LimitReader(in, size))
+	return text, err
 }
 
 // progress reports that so many bytes more were read, and that so many more are to be read in all.

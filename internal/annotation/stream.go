@@ -27,6 +27,9 @@ var errCutOff = errors.New("it ends too early")
 // readLists calls take for the values of those lists in a JSON file that are wanted, with their
 // numbers. The text is valid until take returns. Errors are of the file, and say where.
 func (p *places) readLists(path string, wanted func(list string) bool, take func(list string, k int, text []byte) error) error {
+	if _, err := p.mark(content, path, ""); err != nil {
+		return err
+	}
 	f, size, err := p.open(path)
 	if err != nil {
 		return err

@@ -47,15 +47,10 @@ func (f *finder) readVOC(dir string) error {
 	if f.Classes, err = f.vocNames(dir, names); err != nil {
 		return err
 	}
-	return each(f, dir, names, parseVOC, func(k int, v vocFile) {
-		image, _ := f.image(stem(names[k]), v.Size.Height, v.Size.Width, false)
+	return f.readImages(dir, names, stem, func(text []byte) imageFile {
+		v := parseVOC(text)
 		objects, bad := v.objects(f.Classes)
-		for _, o := range objects {
-			f.object(image, o)
-		}
-		if bad != "" {
-			f.to.Bad(image, join(dir, names[k])+": "+bad)
-		}
+		return imageFile{height: v.Size.Height, width: v.Size.Width, objects: objects, bad: bad}
 	})
 }
 
@@ -99,7 +94,7 @@ type vocFile struct {
 	err error
 }
 
-func parseVOC(_ string, text []byte) (v vocFile) {
+func parseVOC(text []byte) (v vocFile) {
 	if err := xml.Unmarshal(text, &v); err != nil {
 		v = vocFile{err: err}
 	}

@@ -40,15 +40,7 @@ func (f *finder) readYOLO(dir string) (bool, error) {
 	}
 	f.part(join(dir, "*.txt"))
 	f.Classes = y.names
-	return true, each(f, dir, names, y.parse, func(k int, p yoloFile) {
-		image, _ := f.image(stem(names[k]), 1, 1, true)
-		for _, o := range p.objects {
-			f.object(image, o)
-		}
-		if p.bad != "" {
-			f.to.Bad(image, join(dir, names[k])+": "+p.bad)
-		}
-	})
+	return true, f.readImages(dir, names, stem, y.parse)
 }
 
 // yolo is what is said of all files.
@@ -119,14 +111,9 @@ func (y *yolo) parseYAML(text []byte) error {
 	return nil
 }
 
-// yoloFile is one file of labels.
-type yoloFile struct {
-	objects []target.Object
-	bad     string
-}
-
 // parse reads a file of labels.
-func (y *yolo) parse(_ string, text []byte) (p yoloFile) {
+func (y *yolo) parse(text []byte) imageFile {
+	p := imageFile{height: 1, width: 1, oriented: true}
 	number := 0
 	for line := range strings.Lines(string(text)) {
 		number++
@@ -139,7 +126,8 @@ func (y *yolo) parse(_ string, text []byte) (p yoloFile) {
 			err = errManyObjects
 		}
 		if err != nil {
-			return yoloFile{bad: fmt.Sprintf("line %d: %v", number, err)}
+			p.objects, p.bad = nil, fmt.Sprintf("line %d: %v", number, err)
+			break
 		}
 		o.ID = int64(len(p.objects))
 		p.objects = append(p.objects, o)
