@@ -19,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 
+	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -183,15 +184,26 @@ func (p *place) writePages(name string, codec compress.Codec, rows []rowImage) {
 	}
 }
 
+// countBytes counts the bytes that a store is asked for of objects of a kind.
+func countBytes(s *fakestore.Server, kind string) *atomic.Int64 {
+	var sum atomic.Int64
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		var from, to int64
+		if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); n == 2 && strings.HasSuffix(r.URL.Path, kind) {
+			sum.Add(to + 1 - from)
+		}
+		return false
+	}
+	return &sum
+}
+
 // TestPagesAreReadOnce: the samples of a page that is larger than what is usually read at a time
 // are scanned together.
 func TestPagesAreReadOnce(t *testing.T) {
 	p := newPlace(t)
-	rows, random := make([]rowImage, 100), rand.NewChaCha8([32]byte{})
+	rows := make([]rowImage, 100)
 	for i := range rows {
-		noise := make([]byte, 30<<10)
-		_, _ = random.Read(noise)
-		rows[i] = rowImage{append([]byte(image("jpeg", 10+i, 20, 1)), noise...), int64(i)}
+		rows[i] = rowImage{append([]byte(image("jpeg", 10+i, 20, 1)), noise(30<<10, uint64(i))...), int64(i)}
 	}
 	p.writePages("a.parquet", &parquet.Snappy, rows)
 	info, err := os.Stat(p.path("a.parquet"))
@@ -199,15 +211,8 @@ func TestPagesAreReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, how := p.serve()
-	var sum atomic.Int64
-	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
-		var from, to int64
-		if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); n == 2 {
-			sum.Add(to + 1 - from)
-		}
-		return false
-	}
-	d := p.openURL("s3://data/a.parquet", how, func(o *Options) { o.Memory = 12 << 20 })
+	sum := countBytes(s, ".parquet")
+	d := p.open("s3://data/a.parquet", how, func(o *Options) { o.Memory = 12 << 20 })
 	for i := range rows {
 		if h, _ := d.Size(i, false); h != 10+i {
 			t.Fatalf("sample %d has height %d", i, h)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -31,14 +29,7 @@ func TestIndexOfDALI(t *testing.T) {
 	}
 	p.pack("x.tar", "", files...)
 	s, how := p.serve()
-	var sum atomic.Int64
-	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
-		var from, to int64
-		if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); n == 2 && strings.HasSuffix(r.URL.Path, ".tar") {
-			sum.Add(to + 1 - from)
-		}
-		return false
-	}
+	sum := countBytes(s, ".tar")
 	const all = samples * size
 	var want string
 	for _, c := range []struct {
@@ -57,7 +48,7 @@ func TestIndexOfDALI(t *testing.T) {
 		}
 		var log bytes.Buffer
 		sum.Store(0)
-		d := p.openURL("s3://data/x.tar", how, at(t.TempDir()), func(o *Options) {
+		d := p.open("s3://data/x.tar", how, at(t.TempDir()), func(o *Options) {
 			o.Memory, o.Logger = 12<<20, slog.New(slog.NewTextHandler(&log, nil))
 		})
 		if got := d.Report.DALIProblem; !strings.Contains(got, c.log) || (got == "") != (c.log == "") {

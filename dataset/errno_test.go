@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -424,23 +423,6 @@ func TestOneFailureOfTheStorage(t *testing.T) {
 		if d := p.open("", func(o *Options) { o.Workers = 1 }); d.Report.Unreadable > 0 || d.Unread(0) != "" || d.Unread(1) != "" {
 			t.Errorf("call %d: %+v", k, d.Report)
 		}
-	}
-}
-
-func TestLoadAllocatesNothing(t *testing.T) {
-	p := newPlace(t)
-	p.images("a.jpg")
-	d := p.open("")
-	buf := slices.Grow([]byte(nil), 4096)
-	if n := testing.AllocsPerRun(100, func() {
-		if _, _, err := d.Load(context.Background(), 0, buf, nil); err != nil {
-			t.Fatal(err)
-		}
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-	if n := testing.AllocsPerRun(100, func() { _ = checkError(d, 0) }); n > 0 {
-		t.Errorf("Check: %v allocations", n)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // A test image is one line, "img FORMAT HEIGHT WIDTH ORIENTATION NEED", followed by anything.
@@ -61,6 +63,14 @@ func newPlace(t testing.TB) *place {
 }
 
 func (p *place) path(name string) string { return filepath.Join(p.root, name) }
+
+// find is path, unless a name is a path or a URL of its own.
+func (p *place) find(name string) string {
+	if filepath.IsAbs(name) || store.IsURL(name) {
+		return name
+	}
+	return p.path(name)
+}
 
 func (p *place) mkdir(name string) {
 	p.t.Helper()
@@ -116,7 +126,7 @@ func (p *place) options() Options {
 	return Options{CacheDir: p.cache, Workers: 4, Storage: p.how, Prober: p.c.probe, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// open opens the dataset, or the manifest of that name in it.
+// open opens the dataset, or what is named so in it, or elsewhere.
 func (p *place) open(manifest string, change ...func(*Options)) *Dataset {
 	p.t.Helper()
 	d, err := p.tryOpen(manifest, change...)
@@ -132,7 +142,7 @@ func (p *place) tryOpen(manifest string, change ...func(*Options)) (*Dataset, er
 	for _, f := range change {
 		f(&o)
 	}
-	d, err := Open(context.Background(), p.path(manifest), o)
+	d, err := Open(context.Background(), p.find(manifest), o)
 	if err == nil {
 		p.t.Cleanup(func() { d.Close() })
 	}

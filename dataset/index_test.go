@@ -265,7 +265,7 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	names, s3 := kinds(p)
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range names {
-		d, err := p.openKind(name, s3)
+		d, err := p.tryOpen(name, s3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 			if err := os.WriteFile(path, bad, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			d, err := p.openKind(name, s3)
+			d, err := p.tryOpen(name, s3)
 			if err != nil {
 				t.Fatal(err)
 			}

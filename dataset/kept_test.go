@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/internal/tier"
 )
@@ -42,44 +38,25 @@ func TestLocalCacheOfSamples(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
 	p.pack("one.tar", "", names...)
-	type row struct {
-		Image struct {
-			Bytes []byte `parquet:"bytes,plain,zstd"`
-			Path  string `parquet:"path,plain,zstd"`
-		} `parquet:"image"`
-	}
-	rows := make([]row, 20)
-	for i := range rows {
-		rows[i].Image.Bytes, rows[i].Image.Path = append([]byte(image("jpeg", 10, 20+i, 1)), noise(500, uint64(i))...), fmt.Sprintf("%02d.jpg", i)
-	}
-	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
-		t.Fatal(err)
-	}
+	p.writePage(20, 500)
 	s, how := p.serve()
-	var reads atomic.Int64
-	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
-			reads.Add(1)
-		}
-		return false
-	}
+	reads := countReads(s)
 	for _, url := range []string{"s3://data/d", "s3://data/one.tar", "s3://data/pages.parquet"} {
-		want := contentsOf(t, p.openURL(url, how)) // and indexes it
-		if p.openURL(url, how).Kept() != nil {
+		want := contentsOf(t, p.open(url, how)) // and indexes it
+		if p.open(url, how).Kept() != nil {
 			t.Errorf("%s: without a local cache, samples are kept", url)
 		}
 		dir := t.TempDir()
 		cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: tier.Cost(1), Samples: true} }
-		d := p.openURL(url, how, cached)
+		d := p.open(url, how, cached)
 		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" || d.Kept() == nil {
 			t.Errorf("%s, keeping samples: %t (-store +local cache):\n%s", url, d.Kept() != nil, diff)
 		}
-		memory := func(n int) []byte { return make([]byte, n) }
 		i := 0
 		for d.Stat(i).Size > 4096 {
 			i++
 		}
-		data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil, 0)
+		data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,17 +65,17 @@ func TestLocalCacheOfSamples(t *testing.T) {
 			t.Errorf("%s: %+v without Keep", url, *d.LocalCache())
 		}
 		d.Kept().Keep(i, Identity{Size: seen.Size, ModTime: seen.ModTime + 1}, data)
-		if _, _, ok := d.Kept().Load(context.Background(), i, memory); ok {
+		if _, _, ok := d.Kept().Load(context.Background(), i, grow); ok {
 			t.Errorf("%s: another version was kept", url)
 		}
 		d.Kept().Keep(i, seen, data)
 		d.Settle()
 		before := reads.Load()
-		got, id, ok := d.Kept().Load(context.Background(), i, memory)
+		got, id, ok := d.Kept().Load(context.Background(), i, grow)
 		if !ok || !bytes.Equal(got, data) || id != seen || reads.Load() != before {
 			t.Errorf("%s: %t, %d bytes of %d, %+v", url, ok, len(got), len(data), id)
 		}
-		if _, _, ok := d.Kept().Load(context.Background(), i+1, memory); ok {
+		if _, _, ok := d.Kept().Load(context.Background(), i+1, grow); ok {
 			t.Errorf("%s: a sample is taken for another", url)
 		}
 		if _, _, ok := d.Kept().Load(context.Background(), i, func(int) []byte { return nil }); ok {
@@ -121,25 +98,24 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 	p.write("part.txt", "s3://data/d\ns3://data/d/b/\n")
 	p.write("tar.txt", "s3://data/one.tar\ns3://data/one.tar\n")
 	_, how := p.serve()
-	memory := func(n int) []byte { return make([]byte, n) }
 	for name, pairs := range map[string]int{"s3://data/m.csv": 3, p.path("same.txt"): 7, p.path("part.txt"): 2, p.path("tar.txt"): 7} {
-		d := p.openURL(name, how, func(o *Options) {
+		d := p.open(name, how, func(o *Options) {
 			o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 2 * tier.Cost(60_000), Samples: true}
 		})
 		if d.Kept() == nil {
 			t.Fatalf("%s: everything fits", name)
 		}
 		there := func(i int) bool {
-			_, _, ok := d.Kept().Load(context.Background(), i, memory)
+			_, _, ok := d.Kept().Load(context.Background(), i, grow)
 			return ok
 		}
 		for i := range d.Len() {
-			data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil, 0)
+			data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for k := range i {
-				if other, err := d.Read(k, nil, memory); err != nil || !bytes.Equal(data, other) {
+				if other, err := d.Read(k, nil, grow); err != nil || !bytes.Equal(data, other) {
 					continue
 				}
 				pairs--
@@ -171,7 +147,7 @@ func TestLocalCacheBesideFiles(t *testing.T) {
 	_, how := p.serve()
 	room := int64(0)
 	for _, name := range []string{"s3://data/d", "s3://data/one.tar"} {
-		d := p.openURL(name, how)
+		d := p.open(name, how)
 		if d.Packed {
 			room += tier.Cost(d.table.objects[0].id.Size)
 			continue
@@ -213,7 +189,7 @@ func TestLocalCacheOfRemovedObjects(t *testing.T) {
 		}
 	}} {
 		change()
-		d := p.openURL("s3://data/d", how, func(o *Options) {
+		d := p.open("s3://data/d", how, func(o *Options) {
 			o.Rescan, o.Storage.LocalCache = true, LocalCache{Dir: dir, Size: 2 * tier.Cost(4096)}
 		})
 		for range 2 { // the first time, the old one may give way before the other is used

@@ -74,7 +74,7 @@ func TestListOfStore(t *testing.T) {
 	p.write("here.txt", "s3://data/s/more1/1.tar\ns3://data/s/more1/0.tar\ns3://data/s/more2/1.tar\n")
 	p.write("s/there.txt", "more1/1.tar\nmore1/0.tar\ns3://data/s/more2/1.tar")
 	want := p.open("d")
-	for _, d := range []*Dataset{p.open("here.txt", how), p.openURL("s3://data/s/there.txt", how)} {
+	for _, d := range []*Dataset{p.open("here.txt", how), p.open("s3://data/s/there.txt", how)} {
 		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" || d.Digest != want.Digest || !d.Remote {
 			t.Errorf("%s (-here +store):\n%s", d.Name, diff)
 		}
@@ -84,10 +84,10 @@ func TestListOfStore(t *testing.T) {
 	}
 	p.write("s/mixed.txt", "more2\nmore1/0.tar\n")
 	want = p.open("s/mixed.txt")
-	if d := p.openURL("s3://data/s/mixed.txt", how); !slices.Equal(paths(d), paths(want)) || d.Digest != want.Digest || want.Len() != 5 {
+	if d := p.open("s3://data/s/mixed.txt", how); !slices.Equal(paths(d), paths(want)) || d.Digest != want.Digest || want.Len() != 5 {
 		t.Errorf("%q, not %q", paths(d), paths(want))
 	}
-	if _, err := p.tryOpenURL("s3://data/no.txt", how); !errors.Is(err, ErrNotExist) {
+	if _, err := p.tryOpen("s3://data/no.txt", how); !errors.Is(err, ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -141,13 +141,13 @@ func TestURLsInManifests(t *testing.T) {
 	p.images("d/1.jpg", "d/sub/2.jpg")
 	_, how := p.serve()
 	p.write("d/m.csv", "path\n1.jpg\ns3://data/d/sub/2.jpg\n")
-	if d := p.openURL("s3://data/d/m.csv", how); !slices.Equal(paths(d), []string{"1.jpg", "sub/2.jpg"}) {
+	if d := p.open("s3://data/d/m.csv", how); !slices.Equal(paths(d), []string{"1.jpg", "sub/2.jpg"}) {
 		t.Errorf("%q", paths(d))
 	}
 	p.write("d/n.csv", "path\n1.jpg\nhttps://u:word@h/2.jpg\n")
 	for _, open := range []func() (*Dataset, error){
 		func() (*Dataset, error) { return p.tryOpen("d/m.csv", how) },
-		func() (*Dataset, error) { return p.tryOpenURL("s3://data/d/n.csv", how) },
+		func() (*Dataset, error) { return p.tryOpen("s3://data/d/n.csv", how) },
 	} {
 		if _, err := open(); !errors.Is(err, ErrManifest) || !strings.Contains(err.Error(), "line 3: the path is a URL") || strings.Contains(err.Error(), "word") {
 			t.Error(err)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
-	"golang.org/x/sys/unix"
 )
 
 // row is what a manifest test expects of a sample.
@@ -432,23 +431,4 @@ func FuzzParquetManifest(f *testing.F) {
 		file.Write(data)
 		_ = readParquet(io.NewSectionReader(file, 0, int64(len(data))), new(record), func() error { return nil })
 	})
-}
-
-// brokenColumn is a column whose values cannot be read.
-type brokenColumn struct {
-	parquet.ColumnChunkValueReader
-	err error
-}
-
-func (c brokenColumn) ReadValues([]parquet.Value) (int, error) { return 0, c.err }
-
-// TestColumnThatEndsEarly: a column with fewer values than rows is broken, not at its end, and an
-// error of the file is passed on.
-func TestColumnThatEndsEarly(t *testing.T) {
-	for err, want := range map[error]error{nil: io.ErrUnexpectedEOF, io.EOF: io.ErrUnexpectedEOF, unix.EIO: unix.EIO} {
-		c := column{values: brokenColumn{err: err}}
-		if got := c.fill(); got != want {
-			t.Errorf("after %v: %v, want %v", err, got, want)
-		}
-	}
 }

@@ -78,7 +78,7 @@ func (p *place) pack(name, folder string, files ...string) {
 // contentsOf is what a dataset holds, apart from where that is.
 func contentsOf(t *testing.T, d *Dataset) (all []string) {
 	for i := range d.Len() {
-		data, err := d.Read(i, nil, func(n int) []byte { return make([]byte, n) })
+		data, err := d.Read(i, nil, grow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestArchiveChanges(t *testing.T) {
 	p.write("d/a/1.jpg", image("jpeg", 10, 20, 1)+"more")
 	p.pack("x.tar", "", "d/b/2.jpg", "d/a/1.jpg")
 	for i := range d.Len() {
-		_, id, err := d.Load(context.Background(), i, nil, func(n int) []byte { return make([]byte, n) })
+		_, id, err := d.Load(context.Background(), i, nil, grow)
 		if !errors.Is(err, ErrChanged) || fault.Of(err) != fault.File || id.Known() {
 			t.Errorf("Load: %+v, %v", id, err)
 		}
@@ -428,7 +428,6 @@ func TestChecksumsOfArchives(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		beginning := func([]byte, int64) (from, to int64, ok bool) { return 0, HeadBytes, true }
-		grow := func(n int) []byte { return make([]byte, n) }
 		if _, _, _, err := p.open(name).LoadPart(context.Background(), 0, nil, grow, beginning, HeadBytes+1); !errors.Is(err, archive.ErrBad) {
 			t.Errorf("%s, of which the beginning is wanted: %v", name, err)
 		}

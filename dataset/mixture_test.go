@@ -44,7 +44,7 @@ func (p *place) mixed() []string {
 // classes.
 func sampleOf(t *testing.T, d *Dataset, i int) string {
 	t.Helper()
-	data, err := d.Read(i, nil, func(n int) []byte { return make([]byte, n) })
+	data, err := d.Read(i, nil, grow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,16 +303,15 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	if d.Kept() == nil {
 		t.Fatal("everything fits into 64 KiB")
 	}
-	memory := func(n int) []byte { return make([]byte, n) }
 	var kept []string
 	for i := range d.Len() {
-		data, _, seen, err := d.LoadPart(context.Background(), i, nil, memory, nil, 0)
+		data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Kept().Keep(i, seen, data)
 		d.Settle()
-		if got, id, ok := d.Kept().Load(context.Background(), i, memory); ok {
+		if got, id, ok := d.Kept().Load(context.Background(), i, grow); ok {
 			kept = append(kept, d.Path(i))
 			if id != seen || !bytes.Equal(got, data) {
 				t.Errorf("%s: %d bytes of %d, %+v", d.Path(i), len(got), len(data), id)

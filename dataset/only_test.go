@@ -57,7 +57,7 @@ func TestOnlyOfList(t *testing.T) {
 
 func bytesOfSample(t *testing.T, ds *Dataset, i int) string {
 	t.Helper()
-	data, err := ds.Read(i, nil, func(n int) []byte { return make([]byte, n) })
+	data, err := ds.Read(i, nil, grow)
 	if err != nil {
 		t.Fatal(err)
 	}

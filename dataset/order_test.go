@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -237,15 +236,5 @@ func TestLayouts(t *testing.T) {
 				t.Errorf("report %+v", d.Report)
 			}
 		})
-	}
-}
-
-func TestOpenCancelledWhileListing(t *testing.T) {
-	p := newPlace(t)
-	p.images("a/1.jpg")
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := Open(ctx, p.root, p.options()); err != context.Canceled {
-		t.Errorf("error %v", err)
 	}
 }

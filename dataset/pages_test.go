@@ -19,8 +19,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// writePage writes images into one compressed page.
-func (p *place) writePage(images int) {
+// writePage writes images into one compressed page, each with so much that cannot be compressed.
+func (p *place) writePage(images, random int) {
 	p.t.Helper()
 	type row struct {
 		Image struct {
@@ -30,7 +30,7 @@ func (p *place) writePage(images int) {
 	}
 	rows := make([]row, images)
 	for i := range rows {
-		rows[i].Image.Bytes, rows[i].Image.Path = []byte(image("jpeg", 10, 20+i, 1)), fmt.Sprintf("%02d.jpg", i)
+		rows[i].Image.Bytes, rows[i].Image.Path = append([]byte(image("jpeg", 10, 20+i, 1)), noise(random, uint64(i))...), fmt.Sprintf("%02d.jpg", i)
 	}
 	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
 		p.t.Fatal(err)
@@ -59,9 +59,9 @@ func keepPages(t *testing.T, d *Dataset) {
 func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *atomic.Int64) {
 	t.Helper()
 	p := newPlace(t)
-	p.writePage(images)
+	p.writePage(images, 0)
 	s, how := p.serve()
-	d = p.openURL("s3://data/pages.parquet", how)
+	d = p.open("s3://data/pages.parquet", how)
 	want, reads = contentsOf(t, d), new(atomic.Int64)
 	keepPages(t, d)
 	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
@@ -96,7 +96,7 @@ func (a *account) Release(n int64) { a.left.Add(n) }
 
 // one is what contentsOf has of a sample.
 func (d *Dataset) one(ctx context.Context, i int) (string, error) {
-	data, _, _, err := d.LoadPart(ctx, i, nil, func(n int) []byte { return make([]byte, n) }, nil, 0)
+	data, _, _, err := d.LoadPart(ctx, i, nil, grow, nil, 0)
 	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
 }
 
@@ -106,7 +106,7 @@ func TestAPageIsIndexedAtOnce(t *testing.T) {
 	reads := map[int]int64{}
 	for _, images := range []int{2, 40} {
 		p, n := newPlace(t), new(atomic.Int64)
-		p.writePage(images)
+		p.writePage(images, 0)
 		o := p.options()
 		o.Storage.system = &faultySystem{read: func(fd int, b []byte, offset int64) (int, error) {
 			n.Add(1)
@@ -248,7 +248,7 @@ func TestAPanicStopsNobody(t *testing.T) {
 // gone.
 func TestPagesAreOfTheIndexedFile(t *testing.T) {
 	p := newPlace(t)
-	p.writePage(3)
+	p.writePage(3, 0)
 	p.settle()
 	d := p.open("pages.parquet")
 	want := contentsOf(t, d)

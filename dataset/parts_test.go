@@ -48,13 +48,6 @@ func kinds(p *place) (names []string, s3 func(*Options)) {
 		"s3://data/d", "s3://data/trees", "s3://data/web-{1..4}.tar"}, s3
 }
 
-func (p *place) openKind(name string, change ...func(*Options)) (*Dataset, error) {
-	if strings.HasPrefix(name, "s3:") {
-		return p.tryOpenURL(name, change...)
-	}
-	return p.tryOpen(name, change...)
-}
-
 // TestPartsMakeTheSameIndex: parts of any number, joined, are the table that one run makes, and the
 // joining reads no header.
 func TestPartsMakeTheSameIndex(t *testing.T) {
@@ -62,7 +55,7 @@ func TestPartsMakeTheSameIndex(t *testing.T) {
 	names, s3 := kinds(p)
 	for _, name := range names {
 		one := filepath.Join(t.TempDir(), "one")
-		want, err := p.openKind(name, s3, at(one))
+		want, err := p.tryOpen(name, s3, at(one))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -70,7 +63,7 @@ func TestPartsMakeTheSameIndex(t *testing.T) {
 		for _, n := range []int{1, 3, 7} {
 			many := filepath.Join(t.TempDir(), "many")
 			for k := range n {
-				if _, err := p.openKind(name, s3, at(many), part(k, n)); err != nil {
+				if _, err := p.tryOpen(name, s3, at(many), part(k, n)); err != nil {
 					t.Fatalf("%s: part %d of %d: %v", name, k, n, err)
 				}
 			}
@@ -78,7 +71,7 @@ func TestPartsMakeTheSameIndex(t *testing.T) {
 				t.Errorf("%s: %d parts read %d headers, one run %d", name, n, got, headers)
 			}
 			for range 2 {
-				got, err := p.openKind(name, s3, at(many), merge)
+				got, err := p.tryOpen(name, s3, at(many), merge)
 				if err != nil {
 					t.Fatalf("%s: %d parts: %v", name, n, err)
 				}
@@ -86,7 +79,7 @@ func TestPartsMakeTheSameIndex(t *testing.T) {
 					t.Errorf("%s: (-one run +%d parts):\n%s", name, n, diff)
 				}
 			}
-			again, err := p.openKind(name, s3, at(many))
+			again, err := p.tryOpen(name, s3, at(many))
 			if err != nil || p.probes() != 0 {
 				t.Errorf("%s: headers were read again: %v", name, err)
 			} else if diff := cmp.Diff(describe(want), describe(again)); diff != "" {
@@ -195,7 +188,7 @@ func TestIndexAtURL(t *testing.T) {
 	p := newPlace(t)
 	p.several()
 	s, s3 := p.serve()
-	made := p.openURL("s3://data/d", s3, at(filepath.Join(p.cache, "made.facts")))
+	made := p.open("s3://data/d", s3, at(filepath.Join(p.cache, "made.facts")))
 	text, err := os.ReadFile(made.IndexPath)
 	if err != nil || filepath.Base(made.IndexPath) != "made.facts" {
 		t.Fatal(err)
@@ -216,17 +209,17 @@ func TestIndexAtURL(t *testing.T) {
 	p.probes()
 	for round, place := range []string{url, url, "s3://data/at", "s3://data/at/"} {
 		before := reads
-		d := p.openURL("s3://data/d", s3, at(place))
+		d := p.open("s3://data/d", s3, at(place))
 		if diff := cmp.Diff(describe(made), describe(d)); diff != "" || lists != 0 || p.probes() != 0 || (reads-before < 2) != (round%2 == 1) {
 			t.Errorf("%s: %d listings, %d reads of the index:\n%s", place, lists, reads-before, diff)
 		}
 	}
 	p.images("d/c/new.jpg")
-	if d := p.openURL("s3://data/d", s3, at(url)); d.Len() != made.Len() {
+	if d := p.open("s3://data/d", s3, at(url)); d.Len() != made.Len() {
 		t.Error("listed the store")
 	}
 	rescan := func(o *Options) { o.Rescan = true }
-	if d := p.openURL("s3://data/d", s3, at(url), rescan); d.Len() != made.Len()+1 || d.Report.Scanned != 1 {
+	if d := p.open("s3://data/d", s3, at(url), rescan); d.Len() != made.Len()+1 || d.Report.Scanned != 1 {
 		t.Errorf("rescan: %d samples, %d headers read", d.Len(), d.Report.Scanned)
 	}
 	for name, c := range map[string]struct{ dataset, at, content string }{
@@ -239,12 +232,12 @@ func TestIndexAtURL(t *testing.T) {
 		if c.content != "" {
 			p.write("d/.batchfs.facts", c.content)
 		}
-		if _, err := p.tryOpenURL(c.dataset, s3, at(c.at)); !errors.Is(err, ErrIndexAt) {
+		if _, err := p.tryOpen(c.dataset, s3, at(c.at)); !errors.Is(err, ErrIndexAt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	p.write("d/.batchfs.facts", string(text))
-	p.openURL("s3://data/d", s3, at(url))
+	p.open("s3://data/d", s3, at(url))
 }
 
 // TestIndexAtURLOfArchives: what is in a folder of archives is listed only if that is asked for,
@@ -255,14 +248,14 @@ func TestIndexAtURLOfArchives(t *testing.T) {
 	p.mkdir("shards")
 	p.pack("shards/0.tar", "", "d/a/1.jpg")
 	_, s3 := p.serve()
-	text, err := os.ReadFile(p.openURL("s3://data/shards", s3, at(t.TempDir())).IndexPath)
+	text, err := os.ReadFile(p.open("s3://data/shards", s3, at(t.TempDir())).IndexPath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.write("at.facts", string(text))
 	p.pack("shards/1.tar", "", "d/b/2.jpg")
 	for rescan, want := range map[bool]int{false: 1, true: 2} {
-		d := p.openURL("s3://data/shards", s3, at("s3://data/at.facts"), func(o *Options) { o.Rescan = rescan })
+		d := p.open("s3://data/shards", s3, at("s3://data/at.facts"), func(o *Options) { o.Rescan = rescan })
 		if d.Len() != want {
 			t.Errorf("rescan %v: %d samples", rescan, d.Len())
 		}

@@ -172,7 +172,7 @@ func testReadAllocatesNothing(t *testing.T, how Storage) {
 		if _, err := d.Read(0, buf, nil); err != nil {
 			t.Fatal(err)
 		}
-		_, _, _ = d.Path(0), d.Format(0), d.Problem(0)
+		_, _, _, _ = d.Path(0), d.Format(0), d.Problem(0), checkError(d, 0)
 	})
 	if n > 0 {
 		t.Errorf("%v allocations a read", n)

@@ -29,27 +29,6 @@ func (p *place) serve() (*fakestore.Server, func(*Options)) {
 	return s, func(o *Options) { o.Store.Endpoint, o.Store.Anonymous, o.Store.Wait = server.URL, true, -1 }
 }
 
-func (p *place) tryOpenURL(url string, change ...func(*Options)) (*Dataset, error) {
-	o := p.options()
-	for _, f := range change {
-		f(&o)
-	}
-	d, err := Open(p.t.Context(), url, o)
-	if err == nil {
-		p.t.Cleanup(func() { d.Close() })
-	}
-	return d, err
-}
-
-func (p *place) openURL(url string, change ...func(*Options)) *Dataset {
-	p.t.Helper()
-	d, err := p.tryOpenURL(url, change...)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return d
-}
-
 // varied writes images of several classes and formats, and returns their names.
 func (p *place) several() []string {
 	names := []string{"d/b-1/z.jpg", "d/b/2.png", "d/b/1.jpg", "d/a/sub/3.jpg", "d/a/9.jpg", "d/a/x.bmp", "d/c/1.jpg"}
@@ -77,14 +56,14 @@ func TestStoreIsItsDirectory(t *testing.T) {
 	for _, url := range []string{
 		"s3://data/d", "s3://data/d/", "s3://data/one.tar", "s3://data/shards/{00..01}.tar", "s3://data/shards/*.tar", "s3://data/shards",
 	} {
-		d := p.openURL(url, how)
+		d := p.open(url, how)
 		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
 			t.Errorf("%s (-directory +store):\n%s", url, diff)
 		}
 		if d.Digest != want.Digest || !slices.Equal(labels(d), labels(want)) {
 			t.Errorf("%s: digest %s, labels %v", url, d.Digest, labels(d))
 		}
-		again := p.openURL(url, how)
+		again := p.open(url, how)
 		if again.Report.Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
 			t.Errorf("%s: %d headers were read again:\n%s", url, again.Report.Scanned, cmp.Diff(describe(d), describe(again)))
 		}
@@ -93,11 +72,11 @@ func TestStoreIsItsDirectory(t *testing.T) {
 			t.Errorf("%s: Check asked the store: %v", url, err)
 		}
 	}
-	d, local := p.openURL("s3://data/d.csv", how), p.open("d.csv")
+	d, local := p.open("s3://data/d.csv", how), p.open("d.csv")
 	if diff := cmp.Diff(contentsOf(t, local), contentsOf(t, d)); diff != "" || d.Digest != local.Digest {
 		t.Errorf("manifest (-here +store):\n%s", diff)
 	}
-	if again := p.openURL("s3://data/d.csv", how); again.Report.Scanned != 0 {
+	if again := p.open("s3://data/d.csv", how); again.Report.Scanned != 0 {
 		t.Errorf("manifest: %d headers were read again", again.Report.Scanned)
 	}
 }
@@ -117,11 +96,11 @@ func TestMetadataInAStore(t *testing.T) {
 		}
 		return false
 	}
-	p.openURL("s3://data/d", how)
+	p.open("s3://data/d", how)
 	s.Before = nil
 	p.write("d/metadata.csv", "")
 	p.write("d/metadata.parquet", "")
-	_, err := p.tryOpenURL("s3://data/d", how)
+	_, err := p.tryOpen("s3://data/d", how)
 	if !errors.Is(err, ErrManifests) || !strings.Contains(err.Error(), "s3://data/d/: ") || !strings.Contains(err.Error(), "metadata.csv and metadata.parquet") {
 		t.Errorf("two of them: %v", err)
 	}
@@ -137,10 +116,10 @@ func TestListOfALargeFolder(t *testing.T) {
 	}
 	s, how := p.serve()
 	s.PerPage = 1000
-	d := p.openURL("s3://data/d", how)
+	d := p.open("s3://data/d", how)
 	p.write("d/0/zz.jpg", image("jpeg", 10, 10, 1))
 	before := s.Requests.Load()
-	again := p.openURL("s3://data/d", how)
+	again := p.open("s3://data/d", how)
 	if n := s.Requests.Load() - before; n > int64(len(manifests)+parts+1) {
 		t.Errorf("%d requests", n)
 	}
@@ -156,7 +135,7 @@ func TestListOfALargeFolder(t *testing.T) {
 		}
 		return false
 	}
-	if third := p.openURL("s3://data/d", how); third.Digest != again.Digest {
+	if third := p.open("s3://data/d", how); third.Digest != again.Digest {
 		t.Error("another dataset")
 	}
 }
@@ -180,13 +159,13 @@ func TestKeys(t *testing.T) {
 		return true
 	}
 	for _, odd = range []string{"d//", "d//readme.txt", "d/../c/x"} {
-		d, err := p.tryOpenURL("s3://data/d", how)
+		d, err := p.tryOpen("s3://data/d", how)
 		if err != nil || !slices.Equal(d.Classes, []string{"a", "b"}) {
 			t.Errorf("%s: %v", odd, err)
 		}
 	}
 	for _, odd = range []string{"d//1.jpg", "d/a//1.jpg", "d/a/../1.jpg"} {
-		if _, err := p.tryOpenURL("s3://data/d", how); err == nil || !strings.Contains(err.Error(), odd) {
+		if _, err := p.tryOpen("s3://data/d", how); err == nil || !strings.Contains(err.Error(), odd) {
 			t.Errorf("%s: %v", odd, err)
 		}
 	}
@@ -199,7 +178,7 @@ func TestWithoutVersions(t *testing.T) {
 	p.pack("one.tar", "", names...)
 	server := httptest.NewServer(http.FileServer(http.Dir(p.path("."))))
 	t.Cleanup(server.Close)
-	d := p.openURL(server.URL + "/one.tar")
+	d := p.open(server.URL + "/one.tar")
 	if diff := cmp.Diff(contentsOf(t, p.open("d")), contentsOf(t, d)); diff != "" {
 		t.Errorf("(-directory +server):\n%s", diff)
 	}
@@ -207,7 +186,7 @@ func TestWithoutVersions(t *testing.T) {
 	if err := os.Chtimes(p.path("one.tar"), later, later); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, func(n int) []byte { return make([]byte, n) }, nil, 0); !errors.Is(err, ErrChanged) {
+	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, grow, nil, 0); !errors.Is(err, ErrChanged) {
 		t.Errorf("written anew: %v", err)
 	}
 }
@@ -221,10 +200,10 @@ func TestWithoutVersionsOrTimes(t *testing.T) {
 	t.Cleanup(server.Close)
 	p.images("d/a/1.jpg", "d/b/2.jpg")
 	p.pack("x.tar", "", "d/a/1.jpg")
-	p.openURL(server.URL + "/x.tar")
+	p.open(server.URL + "/x.tar")
 	p.write("d/b/2.jpg", image("jpeg", 30, 40, 1))
 	p.pack("x.tar", "", "d/b/2.jpg") // of the same size
-	d := p.openURL(server.URL + "/x.tar")
+	d := p.open(server.URL + "/x.tar")
 	if height, width := d.Size(0, false); d.Path(0) != "b/2.jpg" || height != 30 || width != 40 {
 		t.Errorf("the index has %s, %dx%d", d.Path(0), height, width)
 	}
@@ -252,9 +231,9 @@ func TestStoreFails(t *testing.T) {
 		}
 		return n > 0
 	}
-	d := p.openURL("s3://data/d", how)
+	d := p.open("s3://data/d", how)
 	load := func(i int) (Identity, error) {
-		_, id, err := d.Load(context.Background(), i, nil, func(n int) []byte { return make([]byte, n) })
+		_, id, err := d.Load(context.Background(), i, nil, grow)
 		return id, err
 	}
 	p.write("d/a/1.jpg", image("jpeg", 10, 21, 1))
@@ -272,7 +251,7 @@ func TestStoreFails(t *testing.T) {
 		if _, err := load(2); err == nil || fault.Of(err) == fault.File || (n >= 500) != errors.Is(err, ErrAway) {
 			t.Errorf("%d: %v", n, err)
 		}
-		if _, err := p.tryOpenURL("s3://data/d", how); err == nil {
+		if _, err := p.tryOpen("s3://data/d", how); err == nil {
 			t.Errorf("%d: opened", n)
 		}
 	}
@@ -281,7 +260,7 @@ func TestStoreFails(t *testing.T) {
 		t.Errorf("the store is back: %v", err)
 	}
 	p.probes()
-	if d := p.openURL("s3://data/d", how); d.Len() != 2 || p.probes() != 1 {
+	if d := p.open("s3://data/d", how); d.Len() != 2 || p.probes() != 1 {
 		t.Errorf("listed again: %d samples", d.Len())
 	}
 }
@@ -294,7 +273,7 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	p.images("d/1.jpg")
 	p.write("m.csv", "path\nd/1.jpg\nd/2.jpg\n")
 	_, how := p.serve()
-	d := p.openURL("s3://data/m.csv", how)
+	d := p.open("s3://data/m.csv", how)
 	const i = 1
 	opened := func(height int) file {
 		t.Helper()
@@ -330,7 +309,7 @@ func TestReadEndsWithoutTheStore(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg")
 	s, how := p.serve()
-	d := p.openURL("s3://data/d", how)
+	d := p.open("s3://data/d", how)
 	asked, end := make(chan struct{}, 8), make(chan struct{})
 	defer close(end)
 	s.Before = func(http.ResponseWriter, *http.Request) bool {
@@ -341,7 +320,7 @@ func TestReadEndsWithoutTheStore(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	result := make(chan error)
 	go func() {
-		_, _, err := d.Load(ctx, 0, nil, func(n int) []byte { return make([]byte, n) })
+		_, _, err := d.Load(ctx, 0, nil, grow)
 		result <- err
 	}()
 	<-asked
@@ -369,16 +348,16 @@ func TestIndexingGoesOn(t *testing.T) {
 		}
 		return away
 	}
-	if _, err := p.tryOpenURL("s3://data/d", how); !errors.Is(err, ErrAway) {
+	if _, err := p.tryOpen("s3://data/d", how); !errors.Is(err, ErrAway) {
 		t.Fatalf("in an outage: %v", err)
 	}
 	left.Store(1000)
-	d := p.openURL("s3://data/d", how)
+	d := p.open("s3://data/d", how)
 	if r := d.Report; r.Scanned != 60 || r.Reused != 40 {
 		t.Errorf("%d headers were read, %d were known", r.Scanned, r.Reused)
 	}
 	left.Store(1000)
-	if r := p.openURL("s3://data/d", how).Report; r.Scanned != 0 || left.Load() != 1000 {
+	if r := p.open("s3://data/d", how).Report; r.Scanned != 0 || left.Load() != 1000 {
 		t.Errorf("%d headers were read again", r.Scanned)
 	}
 	if left, err := filepath.Glob(filepath.Join(p.cache, "*"+journalMark+"*")); len(left) > 0 || err != nil {
@@ -396,7 +375,7 @@ func TestHeadersAreReadTogether(t *testing.T) {
 	}
 	p.pack("x.tar", "", names...)
 	s, how := p.serve()
-	d := p.openURL("s3://data/x.tar", how)
+	d := p.open("s3://data/x.tar", how)
 	if n := s.Requests.Load(); d.Len() != 200 || n != 2 {
 		t.Errorf("%d requests for %d samples", n, d.Len())
 	}
@@ -438,18 +417,18 @@ func TestRepositoryOfParquet(t *testing.T) {
 		writeParquet(t, p.path("d/data/"+name+".parquet"), rows)
 	}
 	_, how := p.serve()
-	_, err := p.tryOpenURL("s3://data/d", how)
+	_, err := p.tryOpen("s3://data/d", how)
 	if e, ok := errors.AsType[*AmbiguousError](err); !ok || e.Meant != "data/train-*.parquet" || !slices.Equal(e.Parts, []string{"test", "train"}) {
 		t.Errorf("%v", err)
 	}
-	d := p.openURL("s3://data/d/data/train-*.parquet", how)
+	d := p.open("s3://data/d/data/train-*.parquet", how)
 	if got := labels(d); !slices.Equal(got, []int{0, 0, 1, 1}) {
 		t.Errorf("labels %v", got)
 	}
 	if h, w := d.Size(3, false); h != 11 || w != 21 || d.Path(3) != "train-00001-of-00002.parquet/1.jpg" {
 		t.Errorf("sample 3: %dx%d, %s", h, w, d.Path(3))
 	}
-	if again := p.openURL("s3://data/d/data/train-*.parquet", how); !cmp.Equal(describe(d), describe(again)) || again.Report.Scanned > 0 {
+	if again := p.open("s3://data/d/data/train-*.parquet", how); !cmp.Equal(describe(d), describe(again)) || again.Report.Scanned > 0 {
 		t.Error(cmp.Diff(describe(d), describe(again)))
 	}
 }
@@ -459,20 +438,20 @@ func TestWholeBucket(t *testing.T) {
 	p := newPlace(t)
 	p.images("b/1.jpg", "a/2.jpg")
 	_, how := p.serve()
-	if d := p.openURL("s3://data", how); !slices.Equal(paths(d), []string{"a/2.jpg", "b/1.jpg"}) || d.Name != "s3://data/" {
+	if d := p.open("s3://data", how); !slices.Equal(paths(d), []string{"a/2.jpg", "b/1.jpg"}) || d.Name != "s3://data/" {
 		t.Errorf("%s: %q", d.Name, paths(d))
 	}
 	p.write("metadata.csv", "file_name,label\nb/1.jpg,7\n")
 	for _, url := range []string{"s3://data", "s3://data/"} {
-		if d := p.openURL(url, how); !slices.Equal(labels(d), []int{7}) {
+		if d := p.open(url, how); !slices.Equal(labels(d), []int{7}) {
 			t.Errorf("%s: labels %v", url, labels(d))
 		}
 	}
-	if d := p.openURL("s3://data/", how, func(o *Options) { o.IgnoreMetadata = true }); d.Len() != 2 {
+	if d := p.open("s3://data/", how, func(o *Options) { o.IgnoreMetadata = true }); d.Len() != 2 {
 		t.Errorf("without its metadata: %q", paths(d))
 	}
 	for url, want := range map[string]error{"s3://data/c": ErrNotExist, "s3://data/x.tar": ErrNotExist, "s3://data/x.csv": ErrNotExist, "s3://data/x-{0..3}.tar": ErrNotExist, "s3://data/*.zip": ErrNotExist} {
-		if _, err := p.tryOpenURL(url, how); !errors.Is(err, want) {
+		if _, err := p.tryOpen(url, how); !errors.Is(err, want) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

@@ -3,7 +3,6 @@ package dataset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,11 +13,23 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/option"
 )
+
+// countReads counts the reads of a store.
+func countReads(s *fakestore.Server) *atomic.Int64 {
+	var reads atomic.Int64
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
+			reads.Add(1)
+		}
+		return false
+	}
+	return &reads
+}
 
 // TestLocalCache: what was read once is read again without the store, by this mount and the next,
 // in the version that was indexed.
@@ -28,17 +39,11 @@ func TestLocalCache(t *testing.T) {
 	p.pack("one.tar", "", names...)
 	want := contentsOf(t, p.open("d"))
 	s, how := p.serve()
-	var reads atomic.Int64
-	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
-			reads.Add(1)
-		}
-		return false
-	}
+	reads := countReads(s)
 	dir := t.TempDir()
 	cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: 1 << 30} }
 	for _, url := range []string{"s3://data/d", "s3://data/one.tar"} {
-		d := p.openURL(url, how, cached)
+		d := p.open(url, how, cached)
 		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
 			t.Errorf("%s (-directory +store):\n%s", url, diff)
 		}
@@ -46,7 +51,7 @@ func TestLocalCache(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		again := p.openURL(url, how, cached)
+		again := p.open(url, how, cached)
 		before := reads.Load()
 		if diff := cmp.Diff(want, contentsOf(t, again)); diff != "" {
 			t.Errorf("%s again:\n%s", url, diff)
@@ -54,11 +59,11 @@ func TestLocalCache(t *testing.T) {
 		if n := reads.Load() - before; n != 0 {
 			t.Errorf("%s: %d reads went to the store again; %+v", url, n, *again.LocalCache())
 		}
-		if again.MemoryBytes() <= p.openURL(url, how).MemoryBytes() {
+		if again.MemoryBytes() <= p.open(url, how).MemoryBytes() {
 			t.Error("the memory of the local cache is not counted")
 		}
 	}
-	d := p.openURL("s3://data/d", how, cached)
+	d := p.open("s3://data/d", how, cached)
 	p.write(names[1], "another image")
 	if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
 		t.Errorf("the object was replaced:\n%s", diff)
@@ -77,7 +82,7 @@ func TestLocalCache(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := d.Load(context.Background(), 0, nil, func(n int) []byte { return make([]byte, n) }); err != nil {
+	if _, _, err := d.Load(context.Background(), 0, nil, grow); err != nil {
 		t.Errorf("without the local cache's files: %v", err)
 	}
 }
@@ -85,37 +90,19 @@ func TestLocalCache(t *testing.T) {
 // TestLocalCacheOfPages: a compressed page holds many samples and is fetched once, whichever of
 // them is read first; it is kept as it is in the store.
 func TestLocalCacheOfPages(t *testing.T) {
-	type row struct {
-		Image struct {
-			Bytes []byte `parquet:"bytes,plain,zstd"`
-			Path  string `parquet:"path,plain,zstd"`
-		} `parquet:"image"`
-	}
 	const images = 50
 	p := newPlace(t)
-	rows := make([]row, images)
-	for i := range rows {
-		rows[i].Image.Bytes, rows[i].Image.Path = []byte(image("jpeg", 10, 20+i, 1)), fmt.Sprintf("%02d.jpg", i)
-	}
-	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
-		t.Fatal(err)
-	}
+	p.writePage(images, 0)
 	s, how := p.serve()
-	var reads atomic.Int64
-	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
-			reads.Add(1)
-		}
-		return false
-	}
-	want := contentsOf(t, p.openURL("s3://data/pages.parquet", how)) // and indexes it
-	d := p.openURL("s3://data/pages.parquet", how, func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 1 << 30} })
+	reads := countReads(s)
+	want := contentsOf(t, p.open("s3://data/pages.parquet", how)) // and indexes it
+	d := p.open("s3://data/pages.parquet", how, func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 1 << 30} })
 	first, last := d.table.members[0], d.table.members[images-1]
 	if first.Coding != archive.Zstd || first.Offset != last.Offset {
 		t.Fatalf("the samples are not in one compressed page: %+v, %+v", first, last)
 	}
 	reads.Store(0)
-	if _, err := d.Read(30, nil, func(n int) []byte { return make([]byte, n) }); err != nil {
+	if _, err := d.Read(30, nil, grow); err != nil {
 		t.Fatal(err)
 	}
 	d.remote.(*tiered).tier.Settle()
@@ -142,7 +129,7 @@ func TestLocalCacheOfChanged(t *testing.T) {
 			p.write("d/1.jpg", image("jpeg", height, 20, 1))
 		}
 		want := contentsOf(t, p.open("d", func(o *Options) { o.Rescan = true }))
-		d := p.openURL("s3://data/d", how, func(o *Options) {
+		d := p.open("s3://data/d", how, func(o *Options) {
 			o.Rescan, o.Storage.LocalCache = true, LocalCache{Dir: dir, Size: 1 << 30}
 		})
 		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
@@ -177,7 +164,7 @@ func TestLocalCacheWithoutVersions(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		var log strings.Builder
-		d := p.openURL(server.URL+"/one.tar", func(o *Options) {
+		d := p.open(server.URL+"/one.tar", func(o *Options) {
 			o.Storage.LocalCache.Dir, o.Logger = t.TempDir(), slog.New(slog.NewTextHandler(&log, nil))
 		})
 		contentsOf(t, d)
@@ -206,7 +193,7 @@ func TestLocalCacheRefused(t *testing.T) {
 		{"s3://data/d", LocalCache{Dir: t.TempDir(), Size: -1}, true},
 		{"s3://data/d", LocalCache{Dir: file}, false},
 	} {
-		_, err := p.tryOpenURL(c.url, how, func(o *Options) { o.Storage.LocalCache = c.cache })
+		_, err := p.tryOpen(c.url, how, func(o *Options) { o.Storage.LocalCache = c.cache })
 		if _, flag := errors.AsType[*option.Error](err); err == nil || flag != c.flag {
 			t.Errorf("%s, %+v: %v", c.url, c.cache, err)
 		}

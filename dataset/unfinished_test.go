@@ -140,12 +140,12 @@ func TestSearchGoesOn(t *testing.T) {
 		t.Run(fmt.Sprintf("%s after %d", c.url, c.after), func(t *testing.T) {
 			share := func(o *Options) { o.Part, o.Rescan = c.part, true }
 			longSearch = usual // nothing is kept
-			want := p.openURL(c.url, how, share, at(t.TempDir()))
+			want := p.open(c.url, how, share, at(t.TempDir()))
 			longSearch = 1
 			dir := t.TempDir()
 			r.names()
 			first := p.interrupt(r, c.url, c.after, c.ctrlC, how, share, at(dir))
-			d := p.openURL(c.url, how, share, at(dir))
+			d := p.open(c.url, how, share, at(dir))
 			second := r.names()
 			if len(first) != c.after || len(second) != c.of-c.after || slices.ContainsFunc(second, func(name string) bool { return slices.Contains(first, name) }) {
 				t.Errorf("read %q, and then %q", first, second)
@@ -295,11 +295,11 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := p.openURL("s3://data/web-*.tar", how, at(dir))
+	d := p.open("s3://data/web-*.tar", how, at(dir))
 	if n := len(r.names()); n != 3 {
 		t.Errorf("%d archives were read, of which something usable was saved of all but 3", n)
 	}
-	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
+	sameIndex(t, p.open("s3://data/web-*.tar", how, at(t.TempDir())), d)
 
 	r.names()
 	dir = t.TempDir()
@@ -310,11 +310,11 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.web(k, 3, "another")
-	d = p.openURL("s3://data/web-*.tar", how, at(dir))
+	d = p.open("s3://data/web-*.tar", how, at(dir))
 	if got := r.names(); len(got) != 2 || !slices.Contains(got, changed) { // and the one that had not been searched
 		t.Errorf("read after %s had changed: %q", changed, got)
 	}
-	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
+	sameIndex(t, p.open("s3://data/web-*.tar", how, at(t.TempDir())), d)
 }
 
 // TestOneArchiveChanges: of archives with an order, only those that are new are searched; the
@@ -326,9 +326,9 @@ func TestOneArchiveChanges(t *testing.T) {
 	r, how := p.serveNoting()
 	rescan := func(o *Options) { o.Rescan = true }
 	for _, url := range []string{"s3://data/web-*.tar", "s3://data/tree-*.tar", "s3://data/rows-*.parquet", "s3://data/web-03.tar"} {
-		want := p.openURL(url, how)
+		want := p.open(url, how)
 		r.names()
-		got := p.openURL(url, how, rescan)
+		got := p.open(url, how, rescan)
 		if again := r.names(); len(again) > 0 || got.Digest != want.Digest || got.Report.Reused != got.Len() {
 			t.Errorf("%s: read again: %q", url, again)
 		}
@@ -338,31 +338,31 @@ func TestOneArchiveChanges(t *testing.T) {
 	if err := os.Remove(p.path("web-05.tar")); err != nil {
 		t.Fatal(err)
 	}
-	d := p.openURL("s3://data/web-*.tar", how, rescan)
+	d := p.open("s3://data/web-*.tar", how, rescan)
 	if got := r.names(); !slices.Equal(got, []string{"web-01.tar", "web-07.tar"}) {
 		t.Errorf("read: %q", got)
 	}
 	if got := strings.Join(d.Classes, " "); got != "name0 name1 name2 new" {
 		t.Errorf("classes: %s", got)
 	}
-	sameIndex(t, p.openURL("s3://data/web-*.tar", how, at(t.TempDir())), d)
+	sameIndex(t, p.open("s3://data/web-*.tar", how, at(t.TempDir())), d)
 
 	r.names()
 	p.write("d/class9/new.jpg", image("jpeg", 4, 5, 1))
 	p.pack("tree-02.tar", "", "d/class9/new.jpg")
-	d = p.openURL("s3://data/tree-*.tar", how)
+	d = p.open("s3://data/tree-*.tar", how)
 	if got := r.names(); !slices.Equal(got, []string{"tree-02.tar"}) {
 		t.Errorf("read: %q", got)
 	}
-	sameIndex(t, p.openURL("s3://data/tree-*.tar", how, at(t.TempDir())), d)
+	sameIndex(t, p.open("s3://data/tree-*.tar", how, at(t.TempDir())), d)
 
 	r.names()
 	p.writePages("rows-02.parquet", &parquet.Uncompressed, []rowImage{{[]byte(image("png", 7, 8, 1)), 3}})
-	d = p.openURL("s3://data/rows-*.parquet", how)
+	d = p.open("s3://data/rows-*.parquet", how)
 	if got := r.names(); !slices.Equal(got, []string{"rows-02.parquet"}) {
 		t.Errorf("read: %q", got)
 	}
-	sameIndex(t, p.openURL("s3://data/rows-*.parquet", how, at(t.TempDir())), d)
+	sameIndex(t, p.open("s3://data/rows-*.parquet", how, at(t.TempDir())), d)
 }
 
 // TestArchiveOfThisMoment: an archive that is so new that its time proves nothing is searched

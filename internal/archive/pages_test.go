@@ -3,7 +3,6 @@ package archive
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"strings"
 	"testing"
 
@@ -97,32 +96,6 @@ func TestPages(t *testing.T) {
 		})
 		if (err == nil) != (c.want != "") || err == nil && got != c.want || w.err != nil {
 			t.Errorf("%s: %q, %v", what, got, err)
-		}
-	}
-}
-
-// TestDeltas: numbers as differences, and claims without numbers.
-func TestDeltas(t *testing.T) {
-	number := binary.AppendUvarint
-	head := func(block, parts, count uint64) []byte { return number(number(number(nil, block), parts), count) }
-	good := append(head(128, 4, 3), 0x0e, 0x03, 2, 0, 0, 0) // from 7 on, -2 and more, in two bits
-	good = append(good, 0b0111, 0, 0, 0, 0, 0, 0, 0)
-	values, size, err := deltas(good, 3)
-	if err != nil || size != len(good) || len(values) != 3 || values[0] != 7 || values[1] != 8 || values[2] != 7 {
-		t.Errorf("%v, %d, %v", values, size, err)
-	}
-	for what, b := range map[string][]byte{
-		"nothing":           nil,
-		"no parts":          append(head(128, 0, 3), 0x0e, 0x03, 2, 0, 0, 0),
-		"parts of no block": append(head(128, 3, 3), 0x0e, 0x03, 2, 0, 0, 0),
-		"a huge block":      append(head(1<<40, 4, 3), 0x0e, 0x03, 64, 0, 0, 0),
-		"many numbers":      append(head(128, 4, 1<<40), 0x0e, 0x03, 0, 0, 0, 0),
-		"no widths":         append(head(128, 4, 3), 0x0e, 0x03, 2),
-		"a wide number":     append(append(head(128, 4, 3), 0x0e, 0x03, 65, 0, 0, 0), make([]byte, 1000)...),
-		"no numbers":        append(head(128, 4, 3), 0x0e, 0x03, 2, 0, 0, 0, 1),
-	} {
-		if values, _, err := deltas(b, 3); err == nil {
-			t.Errorf("%s: %v", what, values)
 		}
 	}
 }

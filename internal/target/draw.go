@@ -10,9 +10,6 @@ import (
 // NoClass is what a drawn mask has where its class is none, such as of a crowd.
 const NoClass = 255
 
-// MaxDrawn is the largest class of a mask that is drawn.
-const MaxDrawn = NoClass - 1
-
 // errLong is the error of polygons that would take seconds.
 var errLong = fault.New(fault.File, "its polygons have too many long edges")
 

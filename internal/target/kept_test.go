@@ -53,7 +53,7 @@ func everything(t *testing.T, b *Builder) (all []any) {
 			all = append(all, table.Object(row, k))
 		}
 	}
-	return append(all, table.Digest(), table.Keypoints, table.HasShapes(), table.HasVisible())
+	return append(all, table.Digest(), table.Keypoints, table.HasVisible())
 }
 
 // TestKept: what comes back is what was said.

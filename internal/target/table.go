@@ -146,9 +146,6 @@ func (t *Table) eachShape(row int, f func(data []byte)) {
 	}
 }
 
-// HasShapes reports whether there are any.
-func (t *Table) HasShapes() bool { return len(t.b.shapes) > 0 }
-
 // HasVisible reports whether any object says what is visible of it.
 func (t *Table) HasVisible() bool { return len(t.b.visible) > 0 }
 
