@@ -1,3 +1,6 @@
+// Package annotation finds what is annotated of the images of a dataset, in the layouts in which
+// such datasets are published: folders of masks, Cityscapes and CityPersons, COCO, YOLO, Pascal
+// VOC, ADE20K, and the columns of manifests. It reads annotations, and decodes no image.
 package annotation
 
 import (
@@ -254,7 +257,7 @@ type NoneError struct{ Dataset string }
 
 func (e *NoneError) Error() string { return e.Dataset + ": no annotations found" }
 
-// finder is the state of one Find.
+// finder is the state of one Open.
 type finder struct {
 	*Found
 	Options
@@ -265,19 +268,6 @@ type finder struct {
 type layout struct {
 	name string
 	find func(*finder) (found bool, err error)
-}
-
-// Find finds the annotations of the dataset at a path, and reads them. The path may also be that of
-// a folder that has the images in one folder, and annotations in others. What is wrong with the
-// annotation of one image is told to the Sink; an error is about all of them.
-func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) {
-	images, err := imagesAt(ctx, path, &o)
-	if err != nil {
-		return nil, err
-	}
-	f := newFinder(ctx, images, to, o)
-	defer f.close()
-	return f.find(path)
 }
 
 func newFinder(ctx context.Context, images string, to Sink, o Options) *finder {

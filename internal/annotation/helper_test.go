@@ -2,6 +2,7 @@ package annotation
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -115,6 +116,17 @@ func (r *recorder) Twins(f func(image int, id int64)) {
 			}
 		}
 	}
+}
+
+// Find is Open for a Sink, and keeps nothing.
+func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) {
+	images, err := imagesAt(ctx, path, &o)
+	if err != nil {
+		return nil, err
+	}
+	f := newFinder(ctx, images, to, o)
+	defer f.close()
+	return f.find(path)
 }
 
 // find finds the annotations of a dataset, all of which are of images that it returns by name.

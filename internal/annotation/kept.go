@@ -52,8 +52,11 @@ type kept struct {
 	*Found
 }
 
-// Open is [Find], and keeps what was found in Options.Dir. It returns the Builder that was told,
-// which the caller closes. When ctx is done, it returns promptly, even if the storage hangs.
+// Open finds the annotations of the dataset at a path, and reads them, unless that was kept in
+// Options.Dir. The path may also be that of a folder that has the images in one folder, and
+// annotations in others. What is wrong with the annotation of one image is told to the Builder,
+// which the caller closes; an error is about all of them. When ctx is done, it returns promptly,
+// even if the storage hangs.
 func Open(ctx context.Context, path string, o Options) (*Found, *target.Builder, error) {
 	type opened struct {
 		found *Found
@@ -103,10 +106,8 @@ func open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 	return found, b, nil
 }
 
-// findAndKeep is Find, and keeps what was found in a file.
-func findAndKeep(
-	ctx context.Context, path, file string, about asked, o *Options,
-) (*Found, *target.Builder, error) {
+// findAndKeep finds annotations, and keeps what was found in a file.
+func findAndKeep(ctx context.Context, path, file string, about asked, o *Options) (*Found, *target.Builder, error) {
 	b := target.NewBuilder(o.room())
 	f := newFinder(ctx, about.Images, b, *o)
 	defer f.close()

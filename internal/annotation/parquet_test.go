@@ -58,8 +58,7 @@ var everything = kindsOf(target.Masks, target.Boxes, target.Keypoints, target.Te
 
 // TestParquetImages: columns beside images are what the same columns of a manifest are.
 func TestParquetImages(t *testing.T) {
-	type row struct {
-		Path      string     `parquet:"path"`
+	type Said struct {
 		Label     int64      `parquet:"label"`
 		Height    int32      `parquet:"height"`
 		Width     int32      `parquet:"width"`
@@ -69,23 +68,20 @@ func TestParquetImages(t *testing.T) {
 		Caption   string     `parquet:"caption"`
 		Tags      []string   `parquet:"tags,list"`
 	}
+	type row struct {
+		Path string `parquet:"path"`
+		Said
+	}
 	type packed struct {
-		Image     hfImage    `parquet:"image"`
-		Mask      hfImage    `parquet:"mask"`
-		Thumbnail hfImage    `parquet:"thumbnail"`
-		Label     int64      `parquet:"label"`
-		Height    int32      `parquet:"height"`
-		Width     int32      `parquet:"width"`
-		Boxes     string     `parquet:"boxes"`
-		Objects   *hfObjects `parquet:"objects"`
-		Keypoints string     `parquet:"keypoints"`
-		Caption   string     `parquet:"caption"`
-		Tags      []string   `parquet:"tags,list"`
+		Image     hfImage `parquet:"image"`
+		Mask      hfImage `parquet:"mask"`
+		Thumbnail hfImage `parquet:"thumbnail"`
+		Said
 	}
 	var rows []row
 	var images []packed
 	for k := range 7 {
-		r := row{Path: fmt.Sprintf("d/%d.jpg", k), Label: int64(k), Height: 100, Width: int32(200 + k), Caption: fmt.Sprint("caption ", k), Tags: []string{"a", "b"}[:k%3]}
+		r := row{fmt.Sprintf("d/%d.jpg", k), Said{Label: int64(k), Height: 100, Width: int32(200 + k), Caption: fmt.Sprint("caption ", k), Tags: []string{"a", "b"}[:k%3]}}
 		switch k % 3 {
 		case 0:
 			r.Boxes = `[{"box":[1,2,3,4],"label":"dog"},[0,0,5,5,"cat"]]`
@@ -96,9 +92,7 @@ func TestParquetImages(t *testing.T) {
 			r.Keypoints = "[[1,1,2],[2,2,1]]"
 		}
 		rows = append(rows, r)
-		images = append(images, packed{
-			imageOf(r.Path, 1<<20), imageOf("mask", 1<<20), imageOf("t", 1<<20), r.Label, r.Height, r.Width, r.Boxes, r.Objects, r.Keypoints, r.Caption, r.Tags,
-		})
+		images = append(images, packed{imageOf(r.Path, 1<<20), imageOf("mask", 1<<20), imageOf("t", 1<<20), r.Said})
 	}
 	root := t.TempDir()
 	dir := root + "/bucket"
