@@ -302,8 +302,8 @@ func (f *finder) find(path string) (*Found, error) {
 		{"ADE20K", (*finder).findADE}, {"COCO", (*finder).findCOCO}, {"YOLO", (*finder).findYOLO}, {"a folder of masks", (*finder).findFolder},
 		{"a WebDataset", (*finder).findMembers},
 	}
-	lists, files := f.splitLists()
-	if f.Files = files; len(files) > 0 {
+	lists, coco, others := f.splitFiles()
+	if len(coco)+len(others) > 0 {
 		layouts = []layout{{"the annotations that were named", (*finder).findGiven}}
 	}
 	for _, l := range layouts {

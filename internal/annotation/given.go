@@ -9,16 +9,20 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// splitLists separates lists of samples from files of annotations.
-func (f *finder) splitLists() (lists, files []string) {
+// splitFiles separates lists of samples and files of COCO from the other files that Options.Files
+// names.
+func (f *finder) splitFiles() (lists, coco, others []string) {
 	for _, file := range f.Files {
-		if strings.HasSuffix(file, ".txt") && !strings.Contains(file, "*") {
+		switch isPattern := strings.Contains(file, "*"); {
+		case !isPattern && strings.HasSuffix(file, ".txt"):
 			lists = append(lists, file)
-		} else {
-			files = append(files, file)
+		case !isPattern && strings.HasSuffix(file, ".json"):
+			coco = append(coco, file)
+		default:
+			others = append(others, file)
 		}
 	}
-	return lists, files
+	return lists, coco, others
 }
 
 // readSampleLists reads lists of samples, such as those in ImageSets of Pascal VOC: only those that
@@ -56,19 +60,11 @@ func (f *finder) readSampleLists(files []string) error {
 
 // findGiven reads the files that Options.Files names.
 func (f *finder) findGiven() (bool, error) {
-	var coco []string
-	for _, file := range f.Files {
-		if strings.HasSuffix(file, ".json") && !strings.Contains(file, "*") {
-			coco = append(coco, file)
-		}
-	}
-	if len(coco) < len(f.Files) {
+	_, coco, others := f.splitFiles()
+	if len(others) > 0 {
 		f.Naming = byStem
 	}
-	for _, file := range f.Files {
-		if strings.HasSuffix(file, ".json") && !strings.Contains(file, "*") {
-			continue
-		}
+	for _, file := range others {
 		found, err := f.findIn(file)
 		if err == nil && !found {
 			err = fmt.Errorf("%s: no annotations are found there", file)

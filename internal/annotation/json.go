@@ -22,7 +22,8 @@ const (
 // a rule (bad); an error is one of syntax.
 type jsonReader struct {
 	jx.Decoder
-	bad string // the first rule that was broken
+	bad     string    // the first rule that was broken
+	numbers []float64 // of a box
 }
 
 // reset begins with another value.
@@ -82,32 +83,34 @@ func (d *jsonReader) skip() error { return d.Skip() }
 
 // number reads a number; ok is false for anything else, and for infinite ones.
 func (d *jsonReader) number() (v float64, ok bool, err error) {
-	if d.Next() != jx.Number {
-		return 0, false, d.skip()
-	}
-	text, err := d.Num()
-	if err != nil {
+	text, err := d.numeral()
+	if text == "" || err != nil {
 		return 0, false, err
 	}
-	v, bad := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
+	v, bad := strconv.ParseFloat(text, 64)
 	return v, bad == nil, nil
 }
 
 // integer reads a whole number, which some write as 3.0; ok is false for anything else.
 func (d *jsonReader) integer() (n int64, ok bool, err error) {
-	if d.Next() != jx.Number {
-		return 0, false, d.skip()
-	}
-	text, err := d.Num()
-	if err != nil {
+	text, err := d.numeral()
+	if text == "" || err != nil {
 		return 0, false, err
 	}
-	number := unsafe.String(unsafe.SliceData(text), len(text))
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, true, nil
 	}
-	v, bad := strconv.ParseFloat(number, 64)
+	v, bad := strconv.ParseFloat(text, 64)
 	return int64(v), bad == nil && v == math.Trunc(v) && math.Abs(v) < 1<<53, nil
+}
+
+// numeral is the text of a number, which is valid until more is read; "": it is something else.
+func (d *jsonReader) numeral() (string, error) {
+	if d.Next() != jx.Number {
+		return "", d.skip()
+	}
+	text, err := d.Num()
+	return unsafe.String(unsafe.SliceData(text), len(text)), err
 }
 
 // extent reads the height or the width of an image.
@@ -155,38 +158,19 @@ func isCoordinate(v float64) bool { return v >= -maxCoordinate && v <= maxCoordi
 
 // box reads a list of x, y, width and height.
 func (d *jsonReader) box(field string) (box target.Box, err error) {
-	if d.Next() != jx.Array {
-		d.complain("%s is no list", field)
-		return box, d.skip()
-	}
-	var v [4]float64
-	k := 0
-	err = d.Arr(func(*jx.Decoder) error {
-		n, ok, err := d.number()
-		if !ok || !isCoordinate(n) {
-			d.complain("%s has something that is no coordinate", field)
-		}
-		if k < 4 {
-			v[k] = n
-		}
-		k++
-		return err
-	})
-	return d.boxOf(field, k, v), err
-}
-
-// boxOf is the box of n numbers.
-func (d *jsonReader) boxOf(field string, n int, v [4]float64) target.Box {
+	const most = 1 << 10 // there should be 4
+	d.numbers, err = d.coordinates(field, d.numbers[:0], most)
+	v := d.numbers
 	switch {
-	case n != 4:
-		d.complain("%s has %d numbers instead of x, y, width, height", field, n)
+	case d.bad != "":
+	case len(v) != 4:
+		d.complain("%s has %d numbers instead of x, y, width, height", field, len(v))
 	case v[2] < 0 || v[3] < 0:
 		d.complain("%s has a negative size", field)
+	default:
+		box = target.Box{float32(v[0]), float32(v[1]), float32(v[0] + v[2]), float32(v[1] + v[3])}
 	}
-	if d.bad != "" {
-		return target.Box{}
-	}
-	return target.Box{float32(v[0]), float32(v[1]), float32(v[0] + v[2]), float32(v[1] + v[3])}
+	return box, err
 }
 
 // boolean reads true, false, 1 or 0.
