@@ -43,7 +43,7 @@ func (b *batch) placeArrays(c Budget) {
 // for another one whose ragged array has left its room.
 func (l beside) fetchArray(id int64, st catalog.Status) error {
 	all, p, b := l.batches, &l.sample, l.item.b
-	i, _ := l.half.Array()
+	i, _ := l.part.Array()
 	o := all.catalog.Options.Arrays[i]
 	if err := all.bad.indexed(id); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (l beside) fetchArray(id int64, st catalog.Status) error {
 		return err
 	}
 	if row := o.Rows[id]; row >= 0 && !(o.Ragged() && id != b.slots[l.item.slot].ID) {
-		err := l.readFile(all.bad.arrays[i].ds, 1+i, int(row))
+		err := l.readFile(all.bad.arrays[i].ds, int(row))
 		if err == nil {
 			p.data, err = o.Elements(id, p.data)
 		}
@@ -68,20 +68,16 @@ func (l beside) fetchArray(id int64, st catalog.Status) error {
 
 // drawArray copies the elements into the slot.
 func (d *drawer) drawArray(l *load) error {
-	i, _ := l.half.Array()
+	i, _ := l.part.Array()
 	to := l.item.b.arrayBytes(i, l.item.slot)
 	clear(to[copy(to, l.sample.data):])
 	return nil
 }
 
-// besideBits are those of a load's fetching that say which file of a sample it is: of its mask, 0,
-// or of one of its arrays, from 1.
-const besideBits = 5
-
 // readFile reads a file that a sample has beside its image.
-func (l beside) readFile(ds *dataset.Dataset, which, row int) error {
+func (l beside) readFile(ds *dataset.Dataset, row int) error {
 	all, p := l.batches, &l.sample
-	l.beginFetch(-1 - int64(row)<<besideBits - int64(which))
+	l.beginFetch(p.id)
 	l.input.refused = nil
 	var read int64
 	var err error

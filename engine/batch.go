@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -66,13 +67,13 @@ type content struct {
 	slots   []shard.Slot
 	valid   int
 	items   int     // slots to decode; the slots after them repeat the last one
-	order   []int32 // the order in which slots are handed out
+	parts   []Part  // that are made of each sample
+	order   []int32 // the items, in the order in which they are handed out; see item
 	spec    layout.Spec
 	size    int64            // of its file, unless it is a copy
 	images  layout.Spec      // the shape of its images, which samples have to fit, shown or not
 	large   int64            // bytes that its largest sample may take while it is made, if that is more than there is room for anyway
 	begun   bool             // there is room for that
-	others  []Part           // that are made of each sample after the first one
 	samples []catalog.Sample // what each slot shows, written by its drawer
 	missing []int64          // once it is complete: samples that another one or the fill value stands in for
 }
@@ -91,12 +92,20 @@ type placement struct {
 
 // progress is how far a batch in the making is.
 type progress struct {
-	todo     []int32 // slots to hand out
-	inFlight int     // slots handed out that are neither done nor returned
-	finished int     // slots done
+	todo     []int32 // items to hand out
+	inFlight int     // items handed out that are neither done nor returned
+	finished int     // items done
 	writers  int     // users of the buffer: batch workers, and drawers writing into it
-	bad      error   // of the first bad sample; the batch fails with it once all others were tried
-	badSlot  int     // of that
+	bad      error   // of the first bad item; the batch fails with it once all others were tried
+	badAt    int     // of that
+	joined   joined
+}
+
+// joined is how far the samples of a batch are that shows others in place of bad ones, and of which
+// several parts are made: a bad part of a sample is one of all its parts.
+type joined struct {
+	left []int8          // by slot: parts to be tried; nil: there is one part
+	bad  map[int32]error // what is wrong, by item
 }
 
 // copying relates a batch to those that show the same samples in other forms.
@@ -125,7 +134,10 @@ func (b *batch) assignSamples(c Budget) {
 	b.spec = c.Catalog.Options.SpecIn(b.images.In(b.form.OrderOf(c.Options.Layout)), b.key, b.form)
 	b.size = layout.Size(b.form, b.spec)
 	b.placeArrays(c)
-	b.large, b.others = c.largest(b.slots[:b.items], b.key.Part), c.othersOf(b.key.Part)
+	b.large, b.parts = c.largest(b.slots[:b.items], b.key.Part), c.partsOf(b.key.Part)
+	if len(b.parts) > 1 && c.Options.OnError != Fail {
+		b.joined = joined{slices.Repeat([]int8{int8(len(b.parts))}, b.items), map[int32]error{}}
+	}
 }
 
 // A task is a kind of work for batch workers, each of which does one kind alone.

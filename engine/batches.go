@@ -122,11 +122,11 @@ func (all *batches) endWork(b *batch) {
 	}
 }
 
-// completeIfDone passes a batch on to a batch worker, or ends it, once all of its slots were
+// completeIfDone passes a batch on to a batch worker, or ends it, once all of its items were
 // tried.
 func (all *batches) completeIfDone(b *batch) {
 	switch {
-	case b.state == failed || b.finished < b.items:
+	case b.state == failed || b.finished < len(b.order):
 	case b.bad != nil:
 		all.fail(b, b.bad)
 	default:

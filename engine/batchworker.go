@@ -68,7 +68,7 @@ func (w batchWorker) layOut(b *batch) (err error) {
 	}
 	if b.slots == nil && b.source == nil {
 		b.assignSamples(Budget{all.catalog, all.opts})
-		b.order = all.kept.decodingOrder(b)
+		b.order = b.inParts(all.kept.decodingOrder(b))
 	}
 	slots := b.slots
 	if b.source != nil {

@@ -238,7 +238,10 @@ func (d *device) leave(b *batch) {
 	for i := range b.items {
 		if b.isAway(i) {
 			b.finished--
-			all.again(b, i)
+			if b.joined.left != nil {
+				b.joined.left[i]++
+			}
+			all.again(b, int32(i)) // Images are the first part of what a GPU makes
 		}
 	}
 	b.freeSlot(all.memory)

@@ -12,8 +12,9 @@
 //   - batches: those that exist, and what becomes of them. schedule says which is made next.
 //   - batchWorker: lays a batch out (samples, shape, memory) and, once all of its slots are done,
 //     assembles it; it never waits in between. Copies of batches in other forms are made so, too.
-//   - flow: filling slots. A load reads the sample of an item, a slot of the most important batch,
-//     and a drawer, one for each processor, makes the pixels of what is ready, each in its place.
+//   - flow: filling slots. A load reads an item, a part of the sample of a slot of the most
+//     important batch, and a drawer, one for each processor, makes the pixels of what is ready,
+//     each in its place.
 //     So all work on the batch that an Open waits for, and memory depends on how many batches
 //     exist, not on the number of workers. window is how many samples are on their way, ownReads
 //     when drawers read themselves, room where loads wait for memory, and hung the reads that hang,

@@ -104,22 +104,19 @@ func (d *drawer) draw(hands []*load) {
 		d.try(able[:1])
 		d.try(able[1:])
 	}
-	for i, l := range able {
+	for _, l := range able {
 		switch err := l.sample.drawn; {
 		case err == nil:
 			drawn++
-			if l.item.shows(l.half) {
+			if l.part == l.item.b.key.Part.First() {
 				l.record()
 			}
-			if !l.waits {
-				d.drawAhead(able[i : i+1])
-			}
-		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.half == Images:
+		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.part == Images:
 			l.sample.drawn = partError{err, l.item.of().Epoch}
 		}
 		l.item.endWriting()
 	}
-	if drawn > 0 && able[0].half == Images {
+	if drawn > 0 && able[0].part == Images {
 		all.device.share.processorTook(began, drawn)
 		all.kept.rates.drew(able, time.Since(began))
 	}
@@ -216,8 +213,8 @@ func (d *drawer) decode(able []*load) {
 	var planned [2]*load
 	n := 0
 	for _, l := range able {
-		if l.half != Images { // which is no one's other of a pair
-			if l.half == Masks {
+		if l.part != Images { // which is no one's other of a pair
+			if l.part == Masks {
 				l.sample.drawn = d.drawMask(l)
 			} else {
 				l.sample.drawn = d.drawArray(l)
@@ -250,7 +247,7 @@ func (d *drawer) decode(able []*load) {
 // memory that making them takes.
 func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
-	if b := l.item.b; l.item.shows(l.half) && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
+	if b := l.item.b; l.item.shows(l.part) && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
 	}
 	if f.job = f.job.Into(target); f.job.Memory > 0 {
@@ -263,7 +260,7 @@ func (d *drawer) plan(i int, l *load) (err error) {
 // drawer holds, unless the ledger refuses that.
 func (d *drawer) admit(i int, l *load, only bool) bool {
 	n := d.decoders[i].Needs(l.sample.head)
-	if l.half == Masks {
+	if l.part == Masks {
 		n = decode.ValueNeeds(l.sample.head, d.decoders[i].ScratchBytes())
 	}
 	if m := l.sample.job.Memory; m > 0 {

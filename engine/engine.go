@@ -108,7 +108,7 @@ func (e *Engine) reading() (names []string) {
 	defer e.mu.Unlock()
 	for _, l := range e.flow.hung.loads {
 		if l.fetchingSince.Load() != 0 {
-			names = append(names, l.batches.bad.path(l.fetching.Load()))
+			names = append(names, e.bad.pathOf(l.fetching.Load()))
 		}
 	}
 	for k := range e.readers.checks {
@@ -131,7 +131,7 @@ func (e *Engine) free() {
 	}
 	e.mu.Unlock()
 	for _, l := range e.flow.hung.loads {
-		l.giveBack()
+		l.input.giveBack()
 	}
 	for _, d := range e.flow.drawers {
 		d.close()

@@ -44,6 +44,8 @@ var (
 	errGone = fault.New(fault.Cancelled, "the batch to be copied is gone")
 	// errLater means that a batch is not begun yet: see schedule.mayBegin.
 	errLater = errors.New("other batches go first")
+	// errProven means that part of a sample, which is not shown, is known to be good.
+	errProven = errors.New("known to be good")
 	// errNoRoom means that the memory limit leaves no room at the moment: what was asked for is not
 	// begun before there is some. It never reaches a reader.
 	errNoRoom = errors.New("no room under the memory limit yet")

@@ -646,7 +646,7 @@ func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
 	e.batches.discard(b)
 	e.batches.mu.Unlock()
-	if err := l.replace(decode.ErrCorrupt); !errors.Is(err, errDropped) {
+	if err := (standIn{l}).replace(decode.ErrCorrupt); !errors.Is(err, errDropped) {
 		t.Errorf("the search ends with %v", err)
 	}
 }

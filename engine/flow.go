@@ -287,9 +287,6 @@ func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	all.mu.Unlock()
 	watch := startWatch()
 	err := l.fetch(l.item.of().ID, catalog.StatusOK, false)
-	if err == nil {
-		l.others.readAhead()
-	}
 	waited := watch.waited()
 	all.mu.Lock()
 	f.own.waitedFor(d, waited)
@@ -392,9 +389,6 @@ func (f *flow) loadMore(l *load, err error) {
 		if err == nil {
 			err = l.obtain(l.item.of().ID, catalog.StatusOK, false)
 		}
-		if err == nil {
-			l.others.readAhead()
-		}
 		if err != nil {
 			l.conclude(err)
 		}
@@ -434,17 +428,26 @@ func (l *load) wasDrawn() {
 	switch {
 	case l.waits:
 		l.drawn <- struct{}{}
-	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File), err == nil && l.others.lack(): // more may have to be read
+	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File): // more may have to be read
 		l.batches.wait.Go(func() { l.conclude(err) })
 	default:
 		l.conclude(err)
 	}
 }
 
-// conclude settles what came of a load's slot. The load is spare before anybody hears of that, so
-// that who then wants the next sample needs no other one.
+// conclude settles what came of a load's item.
 func (l *load) conclude(err error) {
-	err = l.settle(err)
+	was := err
+	if err = l.judge(err); was == nil && err != nil { // another part of the sample is at fault
+		l.batches.wait.Go(func() { l.end(standIn{l}.settle(err)) })
+		return
+	}
+	l.end(standIn{l}.settle(err))
+}
+
+// end is the end of a load's item. The load is spare before anybody hears of that, so that who then
+// wants the next sample needs no other one.
+func (l *load) end(err error) {
 	it, at := l.item, l.sample.at
 	l.batches.flow.recycle(l)
 	l.batches.itemDone(it, at, err)
@@ -469,9 +472,6 @@ func (f *flow) presizeLoads() {
 func (f *flow) recycle(l *load) {
 	all := f.batches
 	l.input.chargeActual()
-	for _, c := range l.others.list {
-		c.input.chargeActual()
-	}
 	all.mu.Lock()
 	f.room.notLarge(l)
 	if len(f.spare) < f.usual() || all.closed {
@@ -481,13 +481,13 @@ func (f *flow) recycle(l *load) {
 	}
 	f.hung.loads = without(f.hung.loads, l)
 	all.mu.Unlock()
-	l.giveBack()
+	l.input.giveBack()
 }
 
 // trim frees what loads and drawers that have nothing to do keep for the next sample.
 func (f *flow) trim() {
 	for _, l := range f.spare {
-		l.giveBack()
+		l.input.giveBack()
 	}
 	for _, d := range f.drawers {
 		if d.resting {

@@ -107,7 +107,11 @@ func (w *gpuWorker) portion(b *batch) int {
 	all := w.batches
 	switch {
 	case all.device.share.isOn() && all.flow.hung.count.Load() == 0:
-		return all.device.share.portion(len(b.todo), len(all.flow.drawers))
+		images := slices.IndexFunc(b.todo, func(n int32) bool { return b.partOf(n) != Images })
+		if images < 0 {
+			images = len(b.todo)
+		}
+		return all.device.share.portion(images, len(all.flow.drawers))
 	case all.opts.NVJPEG != "":
 		return 1 // nobody else does it
 	}
@@ -156,7 +160,7 @@ func (w *gpuWorker) make(hands []*load) {
 		}
 		err := errs[i]
 		if !short(err) {
-			err = l.settle(err)
+			err = standIn{l}.settle(l.judge(err))
 		}
 		if short(err) {
 			l.handBack()

@@ -64,7 +64,8 @@ func (h *hung) find(now time.Time) (found []*load) {
 		if since == 0 || l.stalled || min(now.Sub(h.began)-time.Duration(since), calm) < stallAfter {
 			continue
 		}
-		ds, id := h.bad.of(l.fetching.Load())
+		bad, row := h.bad.of(l.fetching.Load())
+		ds, id := bad.ds, int(row)
 		inStore := ds.InStore(id)
 		if inStore && !ds.IsAway(id) {
 			continue // it waits for its turn, or for one slow answer

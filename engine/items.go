@@ -1,16 +1,96 @@
 package engine
 
 import (
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/shard"
 )
 
-// An item is a slot handed to a load.
+// An item is a part of the sample of a slot, handed to a load. Those of each part are numbered one
+// after the other, by slot. Most batches have one part; but one shows several where a form has
+// them, and where a bad part makes the whole sample bad, the others are made as well, and thrown
+// away, unless they are known to be good.
 type item struct {
 	batches *batches
 	b       *batch
+	n       int32
 	slot    int
+}
+
+func (b *batch) partOf(n int32) Part { return b.parts[int(n)/b.items] }
+
+// partsOf are what is made of each sample of a batch; the first is one that the batch shows.
+func (c Budget) partsOf(p Part) []Part {
+	o, list := &c.Catalog.Options, []Part{p.First()}
+	either := o.OnError != Fail
+	if !p.HasImages() && either {
+		list = append(list, Images)
+	}
+	if o.Masks != nil && p != Masks && (p.HasMasks() || either) {
+		list = append(list, Masks)
+	}
+	for i := range o.Arrays {
+		if p.HasImages() && p.HasArray(i) {
+			list = append(list, catalog.ArrayPart(i))
+		}
+	}
+	return list
+}
+
+// inParts are the items of a batch whose slots are handed out in an order.
+func (b *batch) inParts(order []int32) (all []int32) {
+	for part := range b.parts {
+		for _, slot := range order {
+			all = append(all, int32(part*b.items)+slot)
+		}
+	}
+	return all
+}
+
+// shows reports whether the batch shows a part of its samples.
+func (it item) shows(p Part) bool {
+	of := it.b.key.Part
+	return p == of || of == Both || of == catalog.WithArrays
+}
+
+// isProven reports whether a part of a sample that the batch does not show is known to be good.
+func (it item) isProven(p Part, id int64) bool {
+	if it.shows(p) || !it.batches.bad.proven.has(p, id, it.of().Epoch) {
+		return false
+	}
+	of, row := it.batches.bad.where(p, id)
+	return of.sameFile(row)
+}
+
+// join notes what came of the item's part of a sample, which may be bad. Where that is to be known
+// of all parts, it returns nil until the last one was tried, and then what is wrong with the first
+// bad one.
+func (l *load) join(err error) error {
+	it, j := l.item, &l.item.b.joined
+	it.batches.mu.Lock()
+	defer it.batches.mu.Unlock()
+	switch at := l.sample.at; {
+	case j.left == nil || !it.isCurrent():
+		return err
+	case at != nil && at != it.b.slot:
+		return nil // itemDone hands it out again
+	case at != nil:
+		it.b.onGPU[it.slot], l.sample.at = true, nil
+	}
+	l.joined = true
+	if delete(j.bad, it.n); err != nil {
+		j.bad[it.n] = err
+	}
+	if j.left[it.slot]--; j.left[it.slot] > 0 {
+		return nil
+	}
+	for n := it.slot; n < len(it.b.order); n += it.b.items {
+		if err := j.bad[int32(n)]; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // of is the slot's sample, and the epoch that it is read in.
@@ -19,11 +99,11 @@ func (it item) of() shard.Slot { return it.b.slots[it.slot] }
 // isCurrent reports whether the result of an item is still wanted.
 func (it item) isCurrent() bool { return it.b.state < ready }
 
-// take hands out the next slot of a batch.
+// take hands out the next item of a batch.
 func (l *load) take(b *batch) {
-	l.item, l.again, l.input.asks = item{l.batches, b, int(b.todo[0])}, false, amount{}
-	l.sample.instead, l.half = "", b.key.Part.First()
-	l.others.forget()
+	n := b.todo[0]
+	l.item, l.again, l.joined, l.input.asks = item{l.batches, b, n, int(n) % b.items}, false, false, amount{}
+	l.sample.instead, l.part = "", b.partOf(n)
 	b.inFlight++
 	if b.todo = b.todo[1:]; len(b.todo) == 0 {
 		l.batches.takeWork.Broadcast() // the next batch may start now
@@ -39,8 +119,10 @@ func (l *load) handBack() {
 	defer all.mu.Unlock()
 	all.flow.room.notLarge(l)
 	if b := l.item.b; l.item.isCurrent() {
-		b.inFlight--
-		all.again(b, l.item.slot)
+		if b.inFlight--; l.joined {
+			b.joined.left[l.item.slot]++
+		}
+		all.again(b, l.item.n)
 	}
 }
 
@@ -95,15 +177,15 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 	b.inFlight--
 	switch {
 	case err == nil && at != nil && at != b.slot: // the batch has left the GPU
-		all.again(b, it.slot)
+		all.again(b, it.n)
 		return
 	case err == nil:
 		if all.flow.room.notShort(b); at != nil {
 			b.onGPU[it.slot] = true
 		}
 	case fault.Of(err) == fault.File && all.opts.OnError == Fail:
-		if b.bad == nil || it.slot < b.badSlot {
-			b.bad, b.badSlot = err, it.slot
+		if at := it.slot*len(b.parts) + int(it.n)/b.items; b.bad == nil || at < b.badAt {
+			b.bad, b.badAt = err, at
 		}
 	default:
 		all.fail(b, err)
@@ -115,9 +197,9 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 	all.completeIfDone(b)
 }
 
-// again hands a slot out once more.
-func (all *batches) again(b *batch, slot int) {
-	b.todo = append(b.todo, int32(slot))
+// again hands an item out once more.
+func (all *batches) again(b *batch, n int32) {
+	b.todo = append(b.todo, n)
 	all.flow.moreSlots(1)
 }
 

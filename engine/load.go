@@ -27,12 +27,12 @@ type load struct {
 	drawn        chan struct{} // gets a value when its pixels were made, if somebody waits for that
 	waits        bool          // somebody does
 
-	fetching      atomic.Int64 // the sample being read from storage; of a mask, -1 - its number
+	fetching      atomic.Int64 // what is being read from storage; see fetchingOf
 	fetchingSince atomic.Int64 // since when, counted from hung.began; 0: none
 
 	again  bool // the sample was read before, and given up
-	half   Part // what it carries of the sample: Images, or Masks
-	others others
+	part   Part // what it carries of the sample: of its item, but while another sample stands in
+	joined bool // what came of its item is noted; see join
 
 	// Guarded by batches.mu; item is changed by the holder of the load.
 	item    item  // where the sample belongs
@@ -57,32 +57,18 @@ func newLoad(all *batches) *load {
 		batches: all, pixelOptions: o, loader: all.flow.newLoader(o, entries), entries: entries,
 		drawn: make(chan struct{}, 1),
 	}
-	l.input, l.others.load = newInput(l), l
-	return l
-}
-
-// newInput returns an empty buffer for the input of a load.
-func newInput(l *load) input {
-	all := l.batches
-	return input{
+	l.input = input{
 		memory: all.memory, buffer: pinned.NewHost(all.opts.Memory, all.memory.inputs),
 		grow: func(n int) (p []byte) {
 			p, l.input.refused = l.input.growFor(l.item.b, n)
 			return p
 		},
 	}
-}
-
-// giveBack frees what the load has read.
-func (l *load) giveBack() {
-	l.input.giveBack()
-	for _, c := range l.others.list {
-		c.input.giveBack()
-	}
+	return l
 }
 
 func (l *load) beginFetch(id int64) {
-	l.fetching.Store(id)
+	l.fetching.Store(fetchingOf(l.part, id))
 	l.fetchingSince.Store(int64(time.Since(l.batches.flow.hung.began)))
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
@@ -17,17 +16,17 @@ import (
 
 // Masks are made as images are: a load reads the mask of a slot's sample, and a drawer makes its
 // elements. A batch of masks is one of its own, with Key.Part; a form that has images and masks is
-// made of both, one after the other. What is decided of an image, as its crop, is decided of its
-// mask by the index of the images, so a batch of masks reads no image. Caches in memory, packed
-// forms and GPUs do not concern masks; the memory that they take is accounted as that of images.
+// made of both. What is decided of an image, as its crop, is decided of its mask by the index of
+// the images, so a batch of masks reads no image. Caches in memory, packed forms and GPUs do not
+// concern masks; the memory that they take is accounted as that of images.
 //
 // Where bad samples are replaced or zeroed, a sample is bad in all of its batches if its image or
-// its mask is. Each batch finds that out for itself, by making the other half of each sample, too,
+// its mask is. Each batch finds that out for itself, by making the other part of each sample, too,
 // and throwing it away; but not of those that were made before from the same file, which proven
 // knows.
 //
 // Where bad samples fail, each batch fails for what it shows, and for what the index has against
-// either half.
+// either.
 
 // badParts are the bad ones among images, and among masks.
 type badParts struct {
@@ -64,22 +63,17 @@ func (p *badParts) maskRow(id int64) int64 {
 	return int64(p.catalog.Options.Masks.Rows[id])
 }
 
-// of is the dataset of what a load reads, and its number there; see load.fetching.
-func (p *badParts) of(fetching int64) (*dataset.Dataset, int) {
-	file := -1 - fetching
-	which, row := file&(1<<besideBits-1), int(file>>besideBits)
-	switch {
-	case fetching >= 0:
-		return p.ds, int(fetching)
-	case which == 0:
-		return p.masks.ds, row
-	}
-	return p.arrays[which-1].ds, row
+// fetchingOf is one number for a part of a sample, which are numbered below 1<<32.
+func fetchingOf(part Part, id int64) int64 { return int64(part)<<32 | id }
+
+// of is where of what a load reads.
+func (p *badParts) of(fetching int64) (*badSamples, int64) {
+	return p.where(Part(fetching>>32), fetching&(1<<32-1))
 }
 
-func (p *badParts) path(fetching int64) string {
-	ds, i := p.of(fetching)
-	return ds.Path(i)
+func (p *badParts) pathOf(fetching int64) string {
+	bad, row := p.of(fetching)
+	return bad.ds.Path(int(row))
 }
 
 // list lists what could not be read, in the order of discovery.
@@ -169,39 +163,33 @@ type proven struct {
 
 const inAny = 1<<32 - 1
 
-func (p *proven) note(half Part, id int64, epoch int) {
+func (p *proven) note(part Part, id int64, epoch int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if int(half) >= len(p.in) || p.in[half] == nil {
+	if int(part) >= len(p.in) || p.in[part] == nil {
 		return
 	}
-	if p.in[half][id] = uint32(epoch + 1); half == Masks || p.every {
-		p.in[half][id] = inAny
+	if p.in[part][id] = uint32(epoch + 1); part == Masks || p.every {
+		p.in[part][id] = inAny
 	}
 }
 
-func (p *proven) has(half Part, id int64, epoch int) bool {
+func (p *proven) has(part Part, id int64, epoch int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	in := p.in[half][id]
+	in := p.in[part][id]
 	return in == inAny || in == uint32(epoch+1)
 }
 
-// where is where half of a sample is known if it is bad, and its number there.
-func (p *badParts) where(half Part, id int64) (*badSamples, int64) {
-	if i, array := half.Array(); array {
+// where is where part of a sample is known if it is bad, and its number there.
+func (p *badParts) where(part Part, id int64) (*badSamples, int64) {
+	if i, array := part.Array(); array {
 		return p.arrays[i], int64(p.catalog.Options.Arrays[i].Rows[id])
 	}
-	if row := p.maskRow(id); half == Masks && row >= 0 {
+	if row := p.maskRow(id); part == Masks && row >= 0 {
 		return p.masks, row
 	}
 	return p.badSamples, id
-}
-
-// shows reports whether the batch shows a part of its samples.
-func (it item) shows(half Part) bool {
-	p := it.b.key.Part
-	return p == half || p == Both || p == catalog.WithArrays
 }
 
 // beside is a load of what a sample has beside its image.
@@ -245,10 +233,10 @@ func (l beside) choose(id int64, st catalog.Status) (height, width int, orientat
 		p.transform = all.opts.Transform.Choose(l.item.of().Epoch, id, h, w)
 		return height, width, c.Dataset.Orientation(int(id)), nil
 	}
-	half := l.half
-	l.half = Images
+	part := l.part
+	l.part = Images
 	err = l.fetch(id, st, true)
-	l.half = half
+	l.part = part
 	height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
 	*p = fetched{id: id, status: st, seen: p.seen, instead: p.instead, transform: p.transform, unseen: err != nil}
 	if err == nil {
@@ -260,7 +248,7 @@ func (l beside) choose(id int64, st catalog.Status) (height, width int, orientat
 // readMask reads the mask's file, and judges it.
 func (l beside) readMask(row int64) (err error) {
 	all, p, m := l.batches, &l.sample, &l.sample.mask
-	if err := l.readFile(all.bad.masks.ds, 0, int(row)); err != nil {
+	if err := l.readFile(all.bad.masks.ds, int(row)); err != nil {
 		return err
 	}
 	if p.head, err = decode.ReadHeader(p.data, true); err != nil {
@@ -305,7 +293,7 @@ func (d *drawer) drawMask(l *load) error {
 	} else {
 		err = d.decoders[0].Values(pix, p.data, p.head)
 	}
-	if err != nil || !l.item.shows(l.half) {
+	if err != nil || !l.item.shows(l.part) {
 		return err
 	}
 	mask := pixels.NewMask(pix, p.mask.Height, p.mask.Width, p.mask.Bytes, p.mask.Orientation)

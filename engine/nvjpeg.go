@@ -54,7 +54,7 @@ func (l *load) drawOne() error {
 // prepareToDraw plans the sample of a GPU worker's load for a drawer, and reads it again if it has
 // to wait for memory. Other loads plan when they fetch.
 func (l *load) prepareToDraw() error {
-	if l.gpu == nil {
+	if l.gpu == nil || l.part != Images {
 		return nil
 	}
 	err := l.plan()

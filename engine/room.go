@@ -30,7 +30,7 @@ type amount struct {
 // await waits until a load has the memory it asked for. It returns an error if the sample is no
 // longer wanted, or can never have as much.
 func (r *room) await(l *load) error {
-	l.giveBack()
+	l.input.giveBack()
 	b, ledger := l.item.b, r.memory.ledger
 	impossible := r.memory.fits(b, l.input.asks.input+l.input.asks.drawing)
 	r.mu.Lock()

@@ -70,17 +70,32 @@ func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 	}
 }
 
-// settle is what becomes of the slot after the first attempt: a failure is handled as OnError says.
-// An error from it ends the batch.
-func (l *load) settle(err error) (settled error) {
-	defer catch(&settled)
-	if err = l.verdict(err); err == nil {
-		err = l.others.finish()
+// judge is what the first attempt at an item came to, or those at all parts of its sample.
+func (l *load) judge(err error) (judged error) {
+	defer catch(&judged)
+	if err = l.verdict(err); err == nil || fault.Of(err) == fault.File {
+		err = l.join(err)
 	}
-	if err == nil || fault.Of(err) != fault.File {
+	return err
+}
+
+// A standIn fills the slot of a load whose sample is bad.
+type standIn struct{ *load }
+
+// settle is what becomes of the slot: a bad sample is handled as OnError says. An error from it
+// ends the batch.
+func (l standIn) settle(err error) (settled error) {
+	defer catch(&settled)
+	all, it := l.batches, l.item
+	if err == nil || fault.Of(err) != fault.File || all.opts.OnError == Fail {
 		return err
 	}
-	switch l.batches.opts.OnError {
+	all.mu.Lock()
+	if it.b.onGPU != nil {
+		it.b.onGPU[it.slot] = false
+	}
+	all.mu.Unlock()
+	switch all.opts.OnError {
 	case Zero:
 		return l.zero(reasonOf(err).reason.Error())
 	case Replace:
@@ -98,7 +113,7 @@ func reasonOf(err error) *badError {
 }
 
 // zero fills the slot with the fill value.
-func (l *load) zero(reason string) error {
+func (l standIn) zero(reason string) error {
 	all, b, slot := l.batches, l.item.b, l.item.slot
 	if err := l.item.beginWriting(); err != nil {
 		return err
@@ -120,7 +135,7 @@ func (l *load) zero(reason string) error {
 // replace fills the slot with the next readable sample of the shard's range that fits, which
 // depends on the dataset only. The search ends if the batch is no longer wanted, and at any
 // error that is not a file's fault.
-func (l *load) replace(cause error) error {
+func (l standIn) replace(cause error) error {
 	all, b := l.batches, l.item.b
 	s := l.item.of()
 	bad := reasonOf(cause)
@@ -143,20 +158,25 @@ func (l *load) replace(cause error) error {
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
-		l.again, l.input.asks, l.half = false, amount{}, b.key.Part.First()
-		l.others.forget()
-		err := l.obtain(id, catalog.StatusReplaced, false)
-		if err == nil {
-			err = l.drawOne()
-		}
-		if err = l.verdict(err); err == nil {
-			err = l.others.finish()
-		}
-		if err == nil || fault.Of(err) != fault.File {
+		if err := l.try(id); err == nil || fault.Of(err) != fault.File {
 			return err
 		}
 	}
 	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
+}
+
+// try fills the slot with all parts of a sample that replaces its own.
+func (l standIn) try(id int64) (err error) {
+	for _, l.part = range l.item.b.parts {
+		l.again, l.input.asks = false, amount{}
+		if err = l.obtain(id, catalog.StatusReplaced, false); err == nil {
+			err = l.drawOne()
+		}
+		if err = l.verdict(err); err != nil {
+			break
+		}
+	}
+	return err
 }
 
 // verdict is what an attempt came to. If too little of the file was read, there is another one:
@@ -164,11 +184,14 @@ func (l *load) replace(cause error) error {
 // reported once; the error then wraps ErrBad.
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
-	half := l.half
+	part := l.part
 	if p.unseen {
-		half = Images
+		part = Images
 	}
-	bad, id := all.bad.where(half, p.id)
+	bad, id := all.bad.where(part, p.id)
+	if err == errProven {
+		return nil
+	}
 	if damaged := p.packed && fault.Of(err) == fault.File; damaged || errors.Is(err, decode.ErrPart) {
 		if damaged { // not the file, which is read again
 			all.kept.cache.Drop(p.id)
@@ -181,7 +204,7 @@ func (l *load) verdict(err error) error {
 	switch {
 	case err == nil:
 		bad.wasRead(id)
-		all.bad.proven.note(l.half, p.id, l.item.of().Epoch)
+		all.bad.proven.note(l.part, p.id, l.item.of().Epoch)
 		return nil
 	case errors.Is(err, ErrBad):
 		return err
@@ -199,17 +222,21 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	defer catch(&err)
 	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
+	if _, array := l.part.Array(); !array { // which may be in no file
+		l.beginFetch(id)
+	}
 	switch {
-	case l.half == Masks:
+	case !whole && l.item.isProven(l.part, id):
+		return errProven
+	case l.part == Masks:
 		return beside{l}.fetchMask(id, st)
-	case l.half != Images:
+	case l.part != Images:
 		return beside{l}.fetchArray(id, st)
 	}
-	l.beginFetch(id)
 	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {
 		return err
 	}
-	aside := st == catalog.StatusReplaced || !l.item.shows(l.half) // it is not read as planned
+	aside := st == catalog.StatusReplaced || !l.item.shows(l.part) // it is not read as planned
 	if p.data, p.seen, err = l.load(l.item, epoch, id, aside, whole); err != nil {
 		return err
 	}
@@ -240,12 +267,12 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 // plan decides how the pixels of a sample that was fetched are made, and leaves room for that.
 func (l *load) plan() error {
 	all, p := l.batches, &l.sample
-	switch l.half {
+	switch l.part {
 	case Masks:
 		p.job = pixels.Job{Memory: p.mask.Height * p.mask.Width * p.mask.Bytes}
 		p.needs = decode.ValueNeeds(p.head, 0)
 	case Images:
-		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.item.shows(l.half) && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
+		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.item.shows(l.part) && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
 		p.needs = l.pixelOptions.Needs(p.head)
 	}
 	if p.job.Memory > 0 {
@@ -268,7 +295,7 @@ func (l *load) record() {
 // that.
 func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error {
 	all, it, p := l.batches, l.item, &l.sample
-	if err == nil && l.item.shows(l.half) {
+	if err == nil && l.item.shows(l.part) {
 		height, width := p.transform.Size()
 		writer.Begin(it.b.slotBytes(it.slot), it.b.spec, height, width, p.transform.Flip, all.opts.Fill)
 		err = p.job.Finish(p.memory)

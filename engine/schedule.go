@@ -101,13 +101,16 @@ func (s *schedule) tooEarly() bool {
 // nextSlot is the most important batch that has a slot to fill, by processors.
 func (s *schedule) nextSlot() *batch {
 	onlyGPU := s.flow.forGPU()
-	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && !(onlyGPU && b.key.Part == Images) })
+	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && !(onlyGPU && b.nextIsForGPU()) })
 }
 
 // nextForGPU is the most important batch that has a slot which a GPU may fill.
 func (s *schedule) nextForGPU() *batch {
-	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && b.key.Part == Images })
+	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && b.nextIsForGPU() })
 }
+
+// nextIsForGPU reports whether a GPU may make the item that a batch hands out next.
+func (b *batch) nextIsForGPU() bool { return b.key.Part == Images && b.partOf(b.todo[0]) == Images }
 
 // hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or
 // waits for memory: it could not be completed anyway.
