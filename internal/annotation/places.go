@@ -303,7 +303,8 @@ func (p *places) open(path string) (io.ReadCloser, int64, error) {
 	case store.IsURL(path):
 		return p.stores.open(p.ctx, path)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO that is there by now must not block
+	// A FIFO that has taken its place since must not block.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	return f, is.size, err
 }
 
