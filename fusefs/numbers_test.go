@@ -42,7 +42,7 @@ func TestNumbersBijection(t *testing.T) {
 			}
 		}
 	}
-	for id := range n.end + 100 {
+	for id := range n.end() + 100 {
 		if _, ok := n.node(id); ok != (seen[id] != node{} || id == 1) {
 			t.Errorf("number %d: exists %v", id, ok)
 		}
@@ -97,8 +97,8 @@ func TestNumbersTooMany(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%+v: error %v", c, err)
 		}
-		if err == nil && n.end > maxID {
-			t.Errorf("%+v: numbers up to %d", c, n.end)
+		if err == nil && n.end() > maxID {
+			t.Errorf("%+v: numbers up to %d", c, n.end())
 		}
 	}
 }

@@ -80,37 +80,44 @@ const (
 	maxID = 1 << 62
 )
 
+// formBlocks are where the blocks of batch files begin and end, by form: a form that came later than
+// others, or that not every mount has, changes no other inode number.
+var formBlocks = [...]layout.Form{0, layout.CUDA, layout.CUDA + 1, layout.FirstArray, layout.NumForms}
+
 // numbers is the bijection between nodes and node ids: single nodes, then shards, epochs, the
-// documents of epochs, batch files, those of the form CUDA, and of later ones, which not every
-// mount has, and those of arrays, each block in mixed radix.
+// documents of epochs, and the blocks of batch files, each block in mixed radix.
 type numbers struct {
-	epochs, batches, forms uint64
-	// first ids of their blocks, and the first unused id
-	epochDirs, epochDocs, files, cuda, later, arrays, end uint64
+	epochs, batches      uint64
+	epochDirs, epochDocs uint64                  // first ids of their blocks
+	files                [len(formBlocks)]uint64 // likewise; the last one is the first unused id
 }
 
-// How many forms are in the last blocks.
-const (
-	laterForms = uint64(layout.FirstArray - layout.CUDA - 1)
-	arrayForms = uint64(layout.NumForms - layout.FirstArray)
-)
+// end is the first unused id.
+func (n numbers) end() uint64 { return n.files[len(formBlocks)-1] }
 
 // newNumbers lays out the ids of a tree of shards, epochs per shard, and at most batches
 // batches per epoch.
 func newNumbers(shards, epochs, batches int) (numbers, error) {
-	forms := len(layout.Forms())
 	nodes := firstShard + float64(shards)*(1+float64(epochs)*(2+float64(batches)*float64(layout.NumForms)))
 	if min(shards, epochs, batches) < 0 || nodes > maxID {
 		return numbers{}, fmt.Errorf("%d shards of %d epochs of %d batches cannot be numbered", shards, epochs, batches)
 	}
 	dirs, all := firstShard+uint64(shards), uint64(shards)*uint64(epochs)
-	n := numbers{epochs: uint64(epochs), batches: uint64(batches), forms: uint64(forms)}
-	n.epochDirs, n.epochDocs, n.files = dirs, dirs+all, dirs+2*all
-	n.cuda = n.files + all*n.batches*n.forms
-	n.later = n.cuda + all*n.batches
-	n.arrays = n.later + all*n.batches*laterForms
-	n.end = n.arrays + all*n.batches*arrayForms
+	n := numbers{epochs: uint64(epochs), batches: uint64(batches), epochDirs: dirs, epochDocs: dirs + all}
+	for k, form := range formBlocks {
+		n.files[k] = dirs + 2*all + all*n.batches*uint64(form)
+	}
 	return n, nil
+}
+
+// block is the block of batch files that has an id: where it begins, its first form, and how many
+// forms it has.
+func (n numbers) block(has func(k int) bool) (first uint64, form layout.Form, forms uint64) {
+	k := len(formBlocks) - 2
+	for !has(k) {
+		k--
+	}
+	return n.files[k], formBlocks[k], uint64(formBlocks[k+1] - formBlocks[k])
 }
 
 // id returns the number of an existing node.
@@ -124,16 +131,8 @@ func (n numbers) id(x node) uint64 {
 	case epochDoc:
 		return n.epochDocs + epoch
 	case batchFile:
-		batch := epoch*n.batches + uint64(x.key.Batch)
-		switch {
-		case x.form == layout.CUDA:
-			return n.cuda + batch
-		case x.form >= layout.FirstArray:
-			return n.arrays + batch*arrayForms + uint64(x.form-layout.FirstArray)
-		case x.form > layout.CUDA:
-			return n.later + batch*laterForms + uint64(x.form-layout.CUDA-1)
-		}
-		return n.files + batch*n.forms + uint64(x.form)
+		first, form, forms := n.block(func(k int) bool { return x.form >= formBlocks[k] })
+		return first + (epoch*n.batches+uint64(x.key.Batch))*forms + uint64(x.form-form)
 	}
 	return fuse.FUSE_ROOT_ID + uint64(x.kind)
 }
@@ -142,7 +141,7 @@ func (n numbers) id(x node) uint64 {
 // whether the node exists.
 func (n numbers) node(id uint64) (node, bool) {
 	switch {
-	case id < fuse.FUSE_ROOT_ID || id >= n.end:
+	case id < fuse.FUSE_ROOT_ID || id >= n.end():
 		return node{}, false
 	case id < firstShard:
 		x := node{kind: kind(id - fuse.FUSE_ROOT_ID)}
@@ -151,23 +150,14 @@ func (n numbers) node(id uint64) (node, bool) {
 		return node{kind: shardDir, key: engine.Key{Shard: int(id - firstShard)}}, true
 	case id < n.epochDocs:
 		return node{kind: epochDir, key: n.epoch(id - n.epochDirs)}, true
-	case id < n.files:
+	case id < n.files[0]:
 		return node{kind: epochDoc, key: n.epoch(id - n.epochDocs)}, true
 	}
-	batch, form := (id-n.files)/n.forms, layout.Form((id-n.files)%n.forms)
-	switch {
-	case id >= n.arrays:
-		id -= n.arrays
-		batch, form = id/arrayForms, layout.FirstArray+layout.Form(id%arrayForms)
-	case id >= n.later:
-		id -= n.later
-		batch, form = id/laterForms, layout.CUDA+1+layout.Form(id%laterForms)
-	case id >= n.cuda:
-		batch, form = id-n.cuda, layout.CUDA
-	}
+	first, form, forms := n.block(func(k int) bool { return id >= n.files[k] })
+	batch := (id - first) / forms
 	key := n.epoch(batch / n.batches)
 	key.Batch = int(batch % n.batches)
-	return node{kind: batchFile, key: key, form: form}, true
+	return node{kind: batchFile, key: key, form: form + layout.Form((id-first)%forms)}, true
 }
 
 func (n numbers) epoch(i uint64) engine.Key {
