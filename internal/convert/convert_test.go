@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // TestPixelsSurvive: every sample keeps its number, its label and all of its pixels, whatever
@@ -25,9 +26,9 @@ func TestPixelsSurvive(t *testing.T) {
 			out, r := convert(t, path, Options{Shares: Shares{Raw: ratio}, Format: format, Seed: 1})
 			was, is := open(t, path), open(t, out)
 			sameSamples(t, was, is)
-			already, _ := rawCount(was)
+			already, _ := formCount(was, shard.Raw)
 			want := max(already, int(target(ratio, int64(was.Len()))))
-			if raw, _ := rawCount(is); raw != want || r.Raw != want || r.AlreadyRaw != already || r.Converted != want-already {
+			if raw, _ := formCount(is, shard.Raw); raw != want || r.Raw != want || r.AlreadyRaw != already || r.Converted != want-already {
 				t.Errorf("%v at %v: %d raw, want %d; reported: %+v", format, ratio, raw, want, r)
 			}
 			if r.Linked != was.Len()-r.Converted || r.Copied+r.Cloned+r.Symlinked+r.Reused+len(r.Unreadable) != 0 {

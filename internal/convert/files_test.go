@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // TestSmallTree checks the result for every kind of file, by name, with links and with copies.
@@ -157,7 +158,7 @@ func TestFlat(t *testing.T) {
 	out, r := convert(t, dir, Options{Shares: Shares{Raw: 0.5}, Format: PPM})
 	is := open(t, out)
 	sameSamples(t, open(t, dir), is)
-	if raw, labels := rawCount(is); raw != 2 || labels[-1] != 2 || r.Raw != 2 {
+	if raw, labels := formCount(is, shard.Raw); raw != 2 || labels[-1] != 2 || r.Raw != 2 {
 		t.Errorf("%d raw, %v; %+v", raw, labels, r)
 	}
 	if len(contents(t, out)) != 6 {

@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // open opens a dataset and closes it at the end of the test.
@@ -141,11 +142,11 @@ func contents(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// rawCount is how many samples of each label are raw.
-func rawCount(ds *dataset.Dataset) (all int, byLabel map[int]int) {
+// formCount is how many samples of each label have a form.
+func formCount(ds *dataset.Dataset, f shard.Cost) (all int, byLabel map[int]int) {
 	byLabel = map[int]int{}
 	for i := range ds.Len() {
-		if f, _ := decode.ParseFormat(ds.Format(i)); f.Raw() {
+		if sample.CostOf(ds, i) == f {
 			all++
 			byLabel[ds.Label(i)]++
 		}

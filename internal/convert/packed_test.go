@@ -7,24 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/gen"
-	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
 )
-
-// formCount is how many samples of each label have a form.
-func formCount(ds *dataset.Dataset, f shard.Cost) (all int, byLabel map[int]int) {
-	byLabel = map[int]int{}
-	for i := range ds.Len() {
-		if sample.CostOf(ds, i) == f {
-			all++
-			byLabel[ds.Label(i)]++
-		}
-	}
-	return all, byLabel
-}
 
 // packsJPEGs says whether this build packs JPEGs.
 var packsJPEGs = slices.Contains(decode.Kernels(), decode.Portable)
