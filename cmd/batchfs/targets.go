@@ -103,6 +103,7 @@ func targetFlags(f *flagSet, r *targetRequest, source *dataset.Options) {
 // annotated is a dataset with annotations, if any are asked for.
 type annotated struct {
 	*annotation.Found
+	user   *console
 	said   *target.Builder // nil: none are asked for
 	images *dataset.Dataset
 	masks  *dataset.Dataset   // nil: they are in no files
@@ -128,8 +129,8 @@ func (a *annotated) close() (err error) {
 }
 
 // open opens one of the datasets.
-func (a *annotated) open(ctx context.Context, c *console, path string, o dataset.Options) (*dataset.Dataset, error) {
-	ds, err := c.openDataset(ctx, path, o)
+func (a *annotated) open(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
+	ds, err := a.user.openDataset(ctx, path, o)
 	if err == nil {
 		a.opened = append(a.opened, ds)
 	}
@@ -142,13 +143,15 @@ func (c *console) openAsked(ctx context.Context, path string, o dataset.Options,
 	if find.Kinds != (annotation.Kinds{}) {
 		return c.openAnnotated(ctx, path, o, find)
 	}
-	a.images, err = a.open(ctx, c, path, o)
+	a.user = c
+	a.images, err = a.open(ctx, path, o)
 	return a, err
 }
 
 // openAnnotated reads the annotations of images, with progress on a terminal, and opens the images
 // that have any, and their masks.
 func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Options, find annotation.Options) (a annotated, err error) {
+	a.user = c
 	bar := c.progress("reading annotations", "B")
 	find.AllowOutside, find.AsClasses, find.LabelColumn = o.AllowOutside, o.AsClasses, o.LabelColumn
 	find.Logger, find.Progress = o.Logger, bar.report
@@ -186,12 +189,12 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 	}()
 	found := a.Found
 	if found.Masks != nil {
-		if a.masks, err = a.openMasks(ctx, c, o); err != nil {
+		if a.masks, err = a.openMasks(ctx, o); err != nil {
 			return a, err
 		}
 	}
 	if found.Arrays != nil {
-		if err = a.openArrays(ctx, c, o); err != nil {
+		if err = a.openArrays(ctx, o); err != nil {
 			return a, err
 		}
 	}
@@ -207,11 +210,11 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 		}
 	}
 	if found.Members != nil {
-		if err = a.takeMembers(ctx, c, o); err != nil {
+		if err = a.takeMembers(ctx, o); err != nil {
 			return a, annotationError(c.command, path, err)
 		}
 	}
-	if a.images, err = a.open(ctx, c, found.Images, o); err == nil {
+	if a.images, err = a.open(ctx, found.Images, o); err == nil {
 		a.left += a.images.Left
 	}
 	if errors.Is(err, dataset.ErrNone) {
@@ -233,12 +236,12 @@ func deniedPlace(path string, files []string) string {
 
 // takeMembers reads the members of an archive that say what is annotated. Each kind of them is a
 // dataset of its own, which is searched for once and then has an index.
-func (a *annotated) takeMembers(ctx context.Context, c *console, o dataset.Options) error {
-	var members annotated
+func (a *annotated) takeMembers(ctx context.Context, o dataset.Options) error {
+	members := annotated{user: a.user}
 	defer members.close()
 	for _, field := range a.Members {
 		o.Only, o.Field, o.Prober = nil, field, annotation.ProbeMember
-		_, err := members.openBeside(ctx, c, o, a.Images, field)
+		_, err := members.openBeside(ctx, o, a.Images, field)
 		if err != nil && !errors.Is(err, dataset.ErrEmpty) {
 			return err
 		}
@@ -325,25 +328,25 @@ func (a *annotated) join(ctx context.Context, t *targetRequest) (err error) {
 
 // openMasks opens the dataset of masks, which has an index of its own. The options are those of the
 // images.
-func (a *annotated) openMasks(ctx context.Context, c *console, o dataset.Options) (*dataset.Dataset, error) {
+func (a *annotated) openMasks(ctx context.Context, o dataset.Options) (*dataset.Dataset, error) {
 	m := a.Masks
 	o.PathColumn, o.Field, o.Prober = m.Column, m.Field, sample.ProbeMask
 	if o.Only = m.Only; m.Column != "" {
 		o.Only = nil // all of the column are
 	}
 	o.IgnoreMetadata = m.Column == ""
-	return a.openBeside(ctx, c, o, m.Path, "masks")
+	return a.openBeside(ctx, o, m.Path, "masks")
 }
 
 // openArrays opens the datasets of the arrays in the columns of a manifest, each of which has an
 // index of its own. The options are those of the images.
-func (a *annotated) openArrays(ctx context.Context, c *console, o dataset.Options) error {
+func (a *annotated) openArrays(ctx context.Context, o dataset.Options) error {
 	if err := layout.Names(a.Arrays.Columns).Check(); err != nil {
 		return fmt.Errorf("%s: columns of arrays: %w", a.Arrays.Path, err)
 	}
 	o.Only, o.Field, o.Prober, o.IgnoreMetadata = nil, "", sample.ProbeArray, false
 	for _, o.PathColumn = range a.Arrays.Columns {
-		ds, err := a.openBeside(ctx, c, o, a.Arrays.Path, "array-"+o.PathColumn)
+		ds, err := a.openBeside(ctx, o, a.Arrays.Path, "array-"+o.PathColumn)
 		if err != nil {
 			return err
 		}
@@ -374,18 +377,18 @@ func (a *annotated) rowsIn(files *dataset.Dataset, what string, path func(i int)
 
 // openBeside opens a dataset of what belongs to images. Its index is in a folder beside theirs.
 func (a *annotated) openBeside(
-	ctx context.Context, c *console, o dataset.Options, path, folder string,
+	ctx context.Context, o dataset.Options, path, folder string,
 ) (*dataset.Dataset, error) {
 	o.AsClasses, o.Classes, o.LabelColumn = true, nil, ""
-	if c.env.cacheDir != "" {
-		o.CacheDir = filepath.Join(c.env.cacheDir, folder)
+	if dir := a.user.env.cacheDir; dir != "" {
+		o.CacheDir = filepath.Join(dir, folder)
 	}
 	if store.IsURL(o.IndexAt) || strings.HasSuffix(o.IndexAt, ".facts") {
 		o.IndexAt = "" // that is the index of the images
 	} else if o.IndexAt != "" {
 		o.IndexAt = filepath.Join(o.IndexAt, folder)
 	}
-	return a.open(ctx, c, path, o)
+	return a.open(ctx, path, o)
 }
 
 // maskOptions are those of the masks of a dataset's images.
