@@ -80,8 +80,8 @@ const (
 	maxID = 1 << 62
 )
 
-// formBlocks are where the blocks of batch files begin and end, by form: a form that came later than
-// others, or that not every mount has, changes no other inode number.
+// formBlocks are where the blocks of batch files begin and end, by form: a form that came later
+// than others, or that not every mount has, changes no other inode number.
 var formBlocks = [...]layout.Form{0, layout.CUDA, layout.CUDA + 1, layout.FirstArray, layout.NumForms}
 
 // numbers is the bijection between nodes and node ids: single nodes, then shards, epochs, the

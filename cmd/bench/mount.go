@@ -197,7 +197,9 @@ func (b *bench) fresh(
 }
 
 // mounting mounts a dataset for some work.
-func (b *bench) mounting(ctx context.Context, program, dataset string, flags []string, work func(m *daemon.Mount) error) error {
+func (b *bench) mounting(
+	ctx context.Context, program, dataset string, flags []string, work func(m *daemon.Mount) error,
+) error {
 	m, err := daemon.NewMount(ctx, b.work, program, append(slices.Clone(flags), dataset)...)
 	if err != nil {
 		return err
