@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -133,6 +132,7 @@ func TestListsOfDatasets(t *testing.T) {
 		"one\nfile://" + root + "/two": {[]string{"index", list}, statusDone, "8 images in 3 classes"},
 		"":                             {[]string{"index", root + "/one", root + "/two"}, statusUsage, "hint: several datasets are one DATASET: a .txt file"},
 		"# ":                           {[]string{"mount", root + "/one", root + "/two", inside}, statusUsage, "hint: several datasets are one DATASET: a .txt file"},
+		"#":                            {[]string{"mount", "0.tar", "1.tar", "mnt"}, statusUsage, "a pattern in quotes"}, // what a shell makes of one without
 	} {
 		write(t, root, map[string]string{"all.txt": text})
 		if got := batchfs(t, c.args...); got.status != c.status || !strings.Contains(got.out+got.err, c.want) {
@@ -297,16 +297,10 @@ func TestSummaryGoesWhereItIsSeen(t *testing.T) {
 		{logOptions{file: file, asJSON: true}, "batchfs: 5 images\n", `"msg":"5 images"}` + "\n"},
 	} {
 		_ = os.Remove(file)
-		var words bytes.Buffer
-		l, err := (&console{err: &words}).openLog(test.o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.state("5 images")
-		l.close()
-		logged, _ := os.ReadFile(file)
-		if got := words.String(); !strings.HasSuffix(got, test.err) || strings.Count(got, "\n") != 1 || !strings.HasSuffix(string(logged), test.file) || test.file == "" && len(logged) > 0 {
-			t.Errorf("%+v: %q, and the log %q", test.o, got, logged)
+		got := logged(t, test.o, false, func(l *mountLog) { l.state("5 images") })
+		text, _ := os.ReadFile(file)
+		if !strings.HasSuffix(got, test.err) || strings.Count(got, "\n") != 1 || !strings.HasSuffix(string(text), test.file) || test.file == "" && len(text) > 0 {
+			t.Errorf("%+v: %q, and the log %q", test.o, got, text)
 		}
 	}
 }

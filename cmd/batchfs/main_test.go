@@ -357,14 +357,6 @@ func refuses(t *testing.T, want string, args ...string) {
 	}
 }
 
-// TestSeveralArchives: what a shell makes of a pattern without quotes is told from a surplus
-// argument.
-func TestSeveralArchives(t *testing.T) {
-	if got := batchfs(t, "mount", "0.tar", "1.tar", "mnt"); got.status != statusUsage || !strings.Contains(got.err, "a pattern in quotes") {
-		t.Errorf("status %d, %s", got.status, got.err)
-	}
-}
-
 // TestDidYouMean: some usage errors suggest the command that was probably meant.
 func TestDidYouMean(t *testing.T) {
 	for line, want := range map[string]string{

@@ -75,6 +75,20 @@ func TestMountErrors(t *testing.T) {
 	}
 }
 
+// logged is what say writes to a mount's log, at a terminal if it is watched.
+func logged(t *testing.T, o logOptions, watched bool, say func(*mountLog)) string {
+	t.Helper()
+	var words bytes.Buffer
+	log, err := (&console{err: &words}).openLog(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.watched = watched
+	say(log)
+	log.close()
+	return words.String()
+}
+
 // TestWarnOfNothing: a mount without batches works, but with a warning.
 func TestWarnOfNothing(t *testing.T) {
 	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), photos(t, 5), dataset.Options{Workers: 1, Logger: quiet})
@@ -97,16 +111,12 @@ func TestWarnOfNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var words bytes.Buffer
-		c := &console{err: &words}
-		if r.log, err = c.openLog(logOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		r.log.watched = true
-		r.warnOfNothing(ds.Len(), e)
-		r.log.close()
-		if words.String() != test.want {
-			t.Errorf("%s: says %q, want %q", test.flags, words.String(), test.want)
+		words := logged(t, logOptions{}, true, func(log *mountLog) {
+			r.log = log
+			r.warnOfNothing(ds.Len(), e)
+		})
+		if words != test.want {
+			t.Errorf("%s: says %q, want %q", test.flags, words, test.want)
 		}
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -117,12 +127,17 @@ func TestWarnOfNothing(t *testing.T) {
 // TestWarnOfRepeats: a mount whose memory is too short for the compressed pages of its dataset says
 // how often they will be read, and what to do; with enough memory it says nothing.
 func TestWarnOfRepeats(t *testing.T) {
-	quiet := slog.New(slog.DiscardHandler)
 	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), "../../internal/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ds.Close()
+	said := func(r mountRequest, repeats engine.Repeats) string {
+		return logged(t, logOptions{}, true, func(log *mountLog) {
+			r.log = log
+			r.warnOfRepeats(repeats)
+		})
+	}
 	for _, test := range []struct {
 		flags string
 		want  []string
@@ -141,34 +156,21 @@ func TestWarnOfRepeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var words bytes.Buffer
-		if r.log, err = (&console{err: &words}).openLog(logOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		r.log.watched = true
-		r.warnOfRepeats(budget.Repeats())
-		r.log.close()
+		words := said(r, budget.Repeats())
 		for _, want := range test.want {
-			if !strings.Contains(words.String(), want) {
-				t.Errorf("%s: says %q, without %q", test.flags, words.String(), want)
+			if !strings.Contains(words, want) {
+				t.Errorf("%s: says %q, without %q", test.flags, words, want)
 			}
 		}
-		if len(test.want) == 0 && words.Len() > 0 {
-			t.Errorf("%s: says %q", test.flags, words.String())
+		if len(test.want) == 0 && words != "" {
+			t.Errorf("%s: says %q", test.flags, words)
 		}
 	}
-	var words bytes.Buffer
-	r := mountRequest{}
-	if r.log, err = (&console{err: &words}).openLog(logOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	r.log.watched = true
-	r.warnOfRepeats(engine.Repeats{Factor: 89.6, Needs: 3 << 30, Memory: 1 << 30, Window: 4})
-	r.log.close()
+	words := said(mountRequest{}, engine.Repeats{Factor: 89.6, Needs: 3 << 30, Memory: 1 << 30, Window: 4})
 	want := "batchfs: an epoch may read the compressed pages of the dataset 90 times over: unpacked, those in use take 3.0 GiB, and the memory limit leaves 1.0 GiB for them\n" +
 		"batchfs: hint: convert the dataset once (batchfs convert), or use --shuffle window=4, whose pages fit\n"
-	if words.String() != want {
-		t.Errorf("says %q, want %q", words.String(), want)
+	if words != want {
+		t.Errorf("says %q, want %q", words, want)
 	}
 }
 
@@ -372,17 +374,11 @@ func TestTell(t *testing.T) {
 		{false, false, "level=WARN msg=gone hint=look\nlevel=WARN msg=done\n"},
 		{false, true, `{"level":"WARN","msg":"gone","hint":"look"}` + "\n" + `{"level":"WARN","msg":"done"}` + "\n"},
 	} {
-		var words bytes.Buffer
-		c := &console{err: &words}
-		log, err := c.openLog(logOptions{asJSON: test.asJSON})
-		if err != nil {
-			t.Fatal(err)
-		}
-		log.watched = test.watched
-		log.tell("gone", "look")
-		log.tell("done", "")
-		log.close()
-		if got := logTime.ReplaceAllString(words.String(), ""); got != test.want {
+		words := logged(t, logOptions{asJSON: test.asJSON}, test.watched, func(log *mountLog) {
+			log.tell("gone", "look")
+			log.tell("done", "")
+		})
+		if got := logTime.ReplaceAllString(words, ""); got != test.want {
 			t.Errorf("watched %v, JSON %v: said %q, want %q", test.watched, test.asJSON, got, test.want)
 		}
 	}

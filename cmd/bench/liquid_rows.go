@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -184,9 +183,7 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 	}
 	where, model := f.d.row(f.s.String()), ours.rate(best, f.s.limit(ours))/theirs.rate(liquid, l)
 	return contest{what: where + "rivals", contenders: f.sides, rows: func(r results) (rows []row) {
-		fastest := slices.MaxFunc(near, func(i, k int) int {
-			return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median())
-		})
+		fastest := r.fastest(near)
 		if static >= 0 {
 			rows = append(rows, r.row(where+"encoded, CoorDL's cache", rate, static).noted("%s", r.spread(static)))
 			for name, i := range map[string]int{nameLiquid: fastest, nameOurs: own} {
@@ -277,9 +274,7 @@ func (f *field) overTheMix(pictures *[]panel) contest {
 			}
 			rows = append(rows, r.row(where+side.mix.String()+by, rate, i))
 		}
-		best := slices.MaxFunc(ours, func(i, k int) int {
-			return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median())
-		})
+		best := r.fastest(ours)
 		found := r.ratio(where+"the profiler's mix / best of all measured", rate, len(f.sides)-1, best).atLeast(0.95)
 		return append(rows, found.noted("%v / %v; %s", profiled, f.entered[best].mix, found.note))
 	}}

@@ -27,6 +27,13 @@ func (r results) of(f figure, i int) (s series) {
 	return s
 }
 
+// fastest is the one of some contenders with the most images per second.
+func (r results) fastest(some []int) int {
+	return slices.MaxFunc(some, func(i, k int) int {
+		return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median())
+	})
+}
+
 // row is a row of one figure.
 func (r results) row(what string, f figure, i int) row { return measured(what, f.unit, r.of(f, i)) }
 

@@ -19,8 +19,7 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/image/bmp"
-	"golang.org/x/image/webp"
+	_ "golang.org/x/image/webp"
 
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/testkit"
@@ -181,30 +180,23 @@ func TestMixed(t *testing.T) {
 	}
 }
 
+// decodeAny decodes a file with a decoder that is not ours, which must be the one of its extension.
 func decodeAny(ext string, data []byte) (image.Point, error) {
-	decode := map[string]func(*bytes.Reader) (image.Image, error){
-		".jpg":  func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) },
-		".jpeg": func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) },
-		".png":  func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) },
-		".bmp":  func(r *bytes.Reader) (image.Image, error) { return bmp.Decode(r) },
-		".webp": func(r *bytes.Reader) (image.Image, error) { return webp.Decode(r) },
-		".ppm":  decodePNM,
-		".pgm":  decodePNM,
-	}[ext]
-	if decode == nil {
-		return image.Point{}, fmt.Errorf("no reader for %s", ext)
+	if ext == ".ppm" || ext == ".pgm" {
+		return checkPNM(data)
 	}
-	img, err := decode(bytes.NewReader(data))
+	img, format, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return image.Point{}, err
+	}
+	if ext = strings.Replace(ext, "jpg", "jpeg", 1); ext != "."+format {
+		return image.Point{}, fmt.Errorf("the file is a %s", format)
 	}
 	return img.Bounds().Size(), nil
 }
 
-// decodePNM parses a header as the format describes it and checks the length.
-func decodePNM(r *bytes.Reader) (image.Image, error) {
-	data := make([]byte, r.Len())
-	r.Read(data)
+// checkPNM parses a header as the format describes it and checks the length.
+func checkPNM(data []byte) (image.Point, error) {
 	var tokens []string
 	at := 0
 	for len(tokens) < 4 {
@@ -222,9 +214,9 @@ func decodePNM(r *bytes.Reader) (image.Image, error) {
 	fmt.Sscan(strings.Join(tokens[1:], " "), &w, &h, &top)
 	chans := map[string]int{"P5": 1, "P6": 3}[tokens[0]]
 	if want := w * h * chans; top != 255 || want == 0 || len(data)-at-1 != want {
-		return nil, fmt.Errorf("%v and %d bytes", tokens, len(data)-at-1)
+		return image.Point{}, fmt.Errorf("%v and %d bytes", tokens, len(data)-at-1)
 	}
-	return image.NewGray(image.Rect(0, 0, w, h)), nil
+	return image.Pt(w, h), nil
 }
 
 // Every orientation occurs once in a cycle, in well-formed EXIF.
