@@ -11,7 +11,7 @@ func Room(p Policy, limit, samples int64) int64 {
 
 // Cost is how much of a cache's Room a sample of size bytes takes.
 func Cost(size int64) int64 {
-	pages, crumbs := shape(size, systemPage)
+	pages, crumbs := shape(size)
 	return entryBytes + pages*pageCost + (int64(crumbs)*pageCost+crumbsPerPage-1)/crumbsPerPage
 }
 
@@ -20,7 +20,7 @@ var pageCost = int64(systemPage) + pageMeta
 
 // mostSamples is the largest number of samples a cache can hold.
 func mostSamples(limit, samples int64) int64 {
-	smallest := int64(systemPage/crumbsPerPage + entryBytes)
+	smallest := int64(systemPage/crumbsPerPage) + entryBytes
 	return max(1, min(samples, limit/smallest))
 }
 
@@ -77,7 +77,7 @@ func (a *ledger) allocate(from *arena, size, more int64) (where chain, ok bool) 
 	short, possible := from.short(size)
 	if cost := more + int64(short)*pageCost; possible && a.charge(cost) {
 		if from.warmUp(short) == nil {
-			return from.take(shape(size, from.page)), true
+			return from.take(shape(size)), true
 		}
 		a.charge(-cost)
 	}

@@ -19,19 +19,3 @@ func TestRoomInALargeDataset(t *testing.T) {
 		}
 	}
 }
-
-// TestCharge: everything up to the limit can be charged, and nothing beyond it or the budget.
-func TestCharge(t *testing.T) {
-	budget := newAccount(1 << 20)
-	c := open(t, Options{Policy: Static, Limit: 1 << 20, Samples: 10, Budget: budget})
-	left := int64(1<<20) - c.ledger.charged
-	if c.ledger.charge(left+1) || !c.ledger.charge(left) || c.ledger.charge(1) || !c.ledger.charge(0) || budget.used.Load() != 1<<20 {
-		t.Errorf("%d bytes are charged", budget.used.Load())
-	}
-	c.ledger.charge(-left)
-	budget.limit.Store(1<<20 - 1)
-	if c.ledger.charge(left) || !c.ledger.charge(left-1) || c.Stats().MaxReserved != 1<<20 {
-		t.Errorf("%d bytes are charged, %d at most", budget.used.Load(), c.Stats().MaxReserved)
-	}
-	c.ledger.charge(1 - left)
-}

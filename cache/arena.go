@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"os"
 	"slices"
+	"unsafe"
 )
 
 // systemPage is the kernel's unit of memory.
@@ -30,7 +31,6 @@ const (
 // Pages of crumbs that have a free crumb form a doubly linked list. A page whose crumbs are all
 // free becomes a warm page again.
 type arena struct {
-	page       int // bytes
 	data, meta region
 	pages      []pageLinks // in meta
 
@@ -47,8 +47,7 @@ type pageLinks struct {
 	free uint8  // page of crumbs: bitmap of its free crumbs
 }
 
-// pageMeta is the size of pageLinks.
-const pageMeta = 12
+const pageMeta = int64(unsafe.Sizeof(pageLinks{}))
 
 // A stack is a list of unused pages.
 type stack struct {
@@ -59,10 +58,10 @@ type stack struct {
 // A chain locates a sample: whole pages, then crumbs. 0 means none of that kind.
 type chain struct{ page, crumb uint32 }
 
-func newArena(pages int, pageSize int) (a arena, err error) {
+func newArena(pages int) (a arena, err error) {
 	n := int64(pages) + 1
-	a = arena{page: pageSize, fresh: 1}
-	if a.data, err = reserve(n * int64(pageSize)); err != nil {
+	a.fresh = 1
+	if a.data, err = reserve(n * int64(systemPage)); err != nil {
 		return a, err
 	}
 	if a.meta, err = reserve(n * pageMeta); err != nil {
@@ -75,15 +74,15 @@ func newArena(pages int, pageSize int) (a arena, err error) {
 func (a *arena) close() {
 	a.data.free()
 	a.meta.free()
-	*a = arena{page: a.page}
+	*a = arena{}
 }
 
 // shape is how many pages and crumbs a sample of size bytes takes. A remainder that would need
 // all eight crumbs takes a page instead, without the crumbs' links.
-func shape(size int64, page int) (pages int64, crumbs int) {
-	pages = size / int64(page)
-	room := page/crumbsPerPage - crumbLink
-	crumbs = (int(size%int64(page)) + room - 1) / room
+func shape(size int64) (pages int64, crumbs int) {
+	pages = size / int64(systemPage)
+	room := systemPage/crumbsPerPage - crumbLink
+	crumbs = (int(size%int64(systemPage)) + room - 1) / room
 	if crumbs >= crumbsPerPage {
 		return pages + 1, 0
 	}
@@ -93,7 +92,7 @@ func shape(size int64, page int) (pages int64, crumbs int) {
 // short is how many pages without memory a sample of size bytes would need; possible is false
 // if there are not enough such pages.
 func (a *arena) short(size int64) (n int, possible bool) {
-	pages, crumbs := shape(size, a.page)
+	pages, crumbs := shape(size)
 	if crumbs > a.nFree { // never more than one page's worth
 		pages++
 	}
@@ -104,7 +103,7 @@ func (a *arena) short(size int64) (n int, possible bool) {
 // warmUp gives memory to n pages, which must exist according to short. On an error nothing has
 // changed.
 func (a *arena) warmUp(n int) error {
-	if err := a.data.use(int64(a.fresh+max(0, n-a.cold.n)) * int64(a.page)); err != nil {
+	if err := a.data.use(int64(a.fresh+max(0, n-a.cold.n)) * int64(systemPage)); err != nil {
 		return err
 	}
 	for range n {
@@ -122,9 +121,9 @@ func (a *arena) warmUp(n int) error {
 // pages, and free crumbs in place of the rest. There may be many crumbs after samples were
 // replaced. ok is false if there are too few.
 func (a *arena) scattered(size int64) (pages int64, crumbs int, ok bool) {
-	pages = min(size/int64(a.page), int64(a.warm.n))
-	room := int64(a.page/crumbsPerPage - crumbLink)
-	rest := (size - pages*int64(a.page) + room - 1) / room
+	pages = min(size/int64(systemPage), int64(a.warm.n))
+	room := int64(systemPage/crumbsPerPage - crumbLink)
+	rest := (size - pages*int64(systemPage) + room - 1) / room
 	return pages, int(rest), rest <= int64(a.nFree)
 }
 
@@ -220,12 +219,12 @@ func (a *arena) unlink(p uint32) {
 }
 
 func (a *arena) bytesOf(p uint32) []byte {
-	at := int(p) * a.page
-	return a.data.mapping[at : at+a.page : at+a.page]
+	at := int(p) * systemPage
+	return a.data.mapping[at : at+systemPage : at+systemPage]
 }
 
 func (a *arena) crumb(k uint32) []byte {
-	size := a.page / crumbsPerPage
+	size := systemPage / crumbsPerPage
 	at := int(k) * size
 	return a.data.mapping[at : at+size : at+size]
 }
@@ -274,7 +273,7 @@ func (a *arena) forget(list []uint32) {
 		for n < len(list) && list[n] == list[0]+uint32(n) {
 			n++
 		}
-		a.data.forget(int(list[0])*a.page, n*a.page)
+		a.data.forget(int(list[0])*systemPage, n*systemPage)
 		list = list[n:]
 	}
 }

@@ -84,7 +84,7 @@ func build(c *Cache, o Options) (err error) {
 			return err
 		}
 	}
-	c.arena, err = newArena(int(o.Limit/int64(systemPage))+1, systemPage)
+	c.arena, err = newArena(int(o.Limit/int64(systemPage)) + 1)
 	return err
 }
 

@@ -175,13 +175,13 @@ func check(c *Cache) error {
 				if err := own(p, "a sample's"); err != nil {
 					return err
 				}
-				room += int64(a.page)
+				room += int64(systemPage)
 			}
 			for k := e.chain.crumb; k != 0; k = binary.NativeEndian.Uint32(a.crumb(k)) {
 				used[k/crumbsPerPage] |= 1 << (k % crumbsPerPage)
-				room += int64(a.page/crumbsPerPage - crumbLink)
+				room += int64(systemPage/crumbsPerPage - crumbLink)
 			}
-			if pages, crumbs := shape(e.size, a.page); room < e.size || room > (pages+1)*int64(a.page)+int64(crumbs) {
+			if pages, crumbs := shape(e.size); room < e.size || room > (pages+1)*int64(systemPage)+int64(crumbs) {
 				return fmt.Errorf("entry %d: room for %d of %d bytes", n, room, e.size)
 			}
 		}

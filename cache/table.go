@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 )
 
 // An entry is a sample that is held, that is still being read after its eviction, or that is
@@ -21,8 +22,7 @@ type entry struct {
 	packed     bool // in another form than that of the file, see Replace
 }
 
-// entryBytes is the size of an entry.
-const entryBytes = 56
+const entryBytes = int64(unsafe.Sizeof(entry{}))
 
 // A queue is the ring of the entries that wait for one epoch, in order of arrival.
 type queue struct {
