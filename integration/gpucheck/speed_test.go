@@ -130,7 +130,7 @@ func TestSpeedOfCopies(t *testing.T) {
 		}
 		defer ct.FreeHost(own)
 		clear(own)
-		if err := ct.Register(batch, cuda.Portable); err != nil {
+		if err := ct.Register(batch); err != nil {
 			return err
 		}
 		defer ct.Unregister(batch)

@@ -108,17 +108,17 @@ func TestWorkFails(t *testing.T) {
 }
 
 func TestDevices(t *testing.T) {
-	r, _ := run(t, driver, fakecuda.Config{Devices: 2, Memory: 3 << 30, Writable: true}, "devices")
+	r, _ := run(t, driver, fakecuda.Config{Devices: 2, Memory: 3 << 30}, "devices")
 	want := []Device{
-		{UUID: "GPU-e0e1e2e3-e4e5-e6e7-e8e9-eaebecedee00", PCI: "0000:01:00.0", Name: "Fake GPU 0", Memory: 3 << 30, Compute: [2]int{9, 0}},
-		{UUID: "GPU-e0e1e2e3-e4e5-e6e7-e8e9-eaebecedee01", PCI: "0000:02:00.0", Name: "Fake GPU 1", Memory: 3 << 30, Compute: [2]int{9, 0}, Ordinal: 1},
+		{UUID: "GPU-e0e1e2e3-e4e5-e6e7-e8e9-eaebecedee00", Name: "Fake GPU 0", Memory: 3 << 30, Compute: [2]int{9, 0}},
+		{UUID: "GPU-e0e1e2e3-e4e5-e6e7-e8e9-eaebecedee01", Name: "Fake GPU 1", Memory: 3 << 30, Compute: [2]int{9, 0}, Ordinal: 1},
 	}
 	var got []Device
 	if err := json.Unmarshal(r.Result, &got); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	r, _ = run(t, driver, fakecuda.Config{MIG: true}, "devices")
-	if err := json.Unmarshal(r.Result, &got); err != nil || !got[0].MIG || !strings.HasPrefix(got[0].UUID, "MIG-c0c1c2c3-") || !got[0].RegisterReadOnly {
+	if err := json.Unmarshal(r.Result, &got); err != nil || !got[0].MIG || !strings.HasPrefix(got[0].UUID, "MIG-c0c1c2c3-") {
 		t.Errorf("%+v (%v)", got, err)
 	}
 }
@@ -150,7 +150,6 @@ func TestDrivers(t *testing.T) {
 		{"before 11.0", driver, fakecuda.Config{Version: 10020}, "devices", 0, "old", "it supports CUDA 10.2, batchfs needs 11.0"},
 		{"older than the PTX", driver, fakecuda.Config{PTX: 59}, "all", 222, "old", "cuModuleLoadData"},
 		{"a part of a GPU", driver, fakecuda.Config{MIG: true}, "all", 801, "", "cuIpcGetMemHandle: CUDA_ERROR_NOT_SUPPORTED (801)"},
-		{"always read-write", driver, fakecuda.Config{Writable: true}, "all", 801, "", "cuMemHostRegister"},
 		{"little memory", driver, fakecuda.Config{Memory: slab - 1}, "all", 2, "memory", "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)"},
 		{"no UUID of a part", old, fakecuda.Config{}, "devices", 0, "", ""},
 		{"no IPC", old, fakecuda.Config{}, "all", 36, "old", "cuIpcGetMemHandle: the driver lacks it (36)"},

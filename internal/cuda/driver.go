@@ -96,15 +96,7 @@ func describe(ordinal int) (Device, error) {
 		d.Compute[i], err = dev.Attribute(attribute)
 		must("cuDeviceGetAttribute", err)
 	}
-	// Drivers that do not know the attribute do not know the flag.
-	readOnly, err := dev.Attribute(C.CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)
-	d.RegisterReadOnly = err == nil && readOnly != 0
-
-	var pci [32]C.char
-	failed = cmp.Or(failed, check("cuDeviceGetPCIBusId", C.cuDeviceGetPCIBusId(&pci[0], C.int(len(pci)), C.CUdevice(dev))))
-	d.PCI = C.GoString(&pci[0])
-	failed = cmp.Or(failed, d.identify(C.CUdevice(dev)))
-	return d, failed
+	return d, cmp.Or(failed, d.identify(C.CUdevice(dev)))
 }
 
 // identify sets the UUID. The first version of the call always returns that of the GPU; the second

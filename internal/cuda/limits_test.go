@@ -22,7 +22,7 @@ func partLater([]string) (any, error) {
 		if err != nil {
 			return err
 		}
-		if err := t.Register(staging[:2*page], 0); err != nil {
+		if err := t.Register(staging[:2*page]); err != nil {
 			return err
 		}
 		undo(func() error { return t.Unregister(staging[:2*page]) })
@@ -126,8 +126,8 @@ func partLimits([]string) (any, error) {
 		_, noBytes := t.AllocHost(0)
 		for what, err := range map[string]error{
 			"no host memory":         noBytes,
-			"a read-only mapping":    t.Register(readOnly, 0),
-			"nothing to register":    t.Register(nil, 0),
+			"a read-only mapping":    t.Register(readOnly),
+			"nothing to register":    t.Register(nil),
 			"nothing to unregister":  t.Unregister(readOnly),
 			"memory freed at a part": t.Free(p + 1),
 			"beyond the end":         s.Fill(p+slab-1, 0, 2),

@@ -29,9 +29,9 @@ func (t *Thread) MemoryInfo() (free, total int64, err error) {
 }
 
 // Register page-locks host memory, so that copies need not wait: whole pages outside Go's heap,
-// which must stay mapped until Unregister.
-func (t *Thread) Register(b []byte, flags RegisterFlag) error {
-	return check("cuMemHostRegister", C.cuMemHostRegister(address(b), C.size_t(len(b)), C.uint(flags)))
+// which must stay mapped until Unregister. It counts as registered for all devices.
+func (t *Thread) Register(b []byte) error {
+	return check("cuMemHostRegister", C.cuMemHostRegister(address(b), C.size_t(len(b)), C.CU_MEMHOSTREGISTER_PORTABLE))
 }
 
 // Unregister undoes Register of the same bytes.
@@ -44,7 +44,7 @@ func address(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b
 // AllocHost allocates host memory that is registered from the start. FreeHost frees it.
 func (t *Thread) AllocHost(bytes int) ([]byte, error) {
 	var p unsafe.Pointer
-	if err := check("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(bytes), C.uint(Portable))); err != nil {
+	if err := check("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(bytes), C.CU_MEMHOSTREGISTER_PORTABLE)); err != nil {
 		return nil, err
 	}
 	return unsafe.Slice((*byte)(p), bytes), nil

@@ -27,7 +27,7 @@ func (Device) Thread(func(*Thread) error) error                        { return 
 func (*Thread) Alloc(int64) (Pointer, error)                           { return 0, ErrNotBuilt }
 func (*Thread) Free(Pointer) error                                     { return ErrNotBuilt }
 func (*Thread) MemoryInfo() (free, total int64, err error)             { return 0, 0, ErrNotBuilt }
-func (*Thread) Register([]byte, RegisterFlag) error                    { return ErrNotBuilt }
+func (*Thread) Register([]byte) error                                  { return ErrNotBuilt }
 func (*Thread) Unregister([]byte) error                                { return ErrNotBuilt }
 func (*Thread) AllocHost(int) ([]byte, error)                          { return nil, ErrNotBuilt }
 func (*Thread) FreeHost([]byte) error                                  { return ErrNotBuilt }

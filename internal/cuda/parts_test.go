@@ -155,18 +155,14 @@ func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
 		return 0, nil, err
 	}
 	undo(func() error { return t.Free(p) })
-	staging, readOnly, err := mapping(4 * page)
+	staging, _, err := mapping(4 * page)
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := t.Register(staging, Portable); err != nil {
+	if err := t.Register(staging); err != nil {
 		return 0, nil, err
 	}
 	undo(func() error { return t.Unregister(staging) })
-	if err := t.Register(readOnly, ReadOnly); err != nil {
-		return 0, nil, err
-	}
-	undo(func() error { return t.Unregister(readOnly) })
 	locked, err := t.AllocHost(page)
 	if err != nil {
 		return 0, nil, err
@@ -177,12 +173,12 @@ func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
 		return 0, nil, err
 	}
 	undo(m.Close)
-	return p, staging[3*page:], streams(t, undo, m, p, staging, readOnly)
+	return p, staging[3*page:], streams(t, undo, m, p, staging)
 }
 
 // streams makes bytes travel: from the host, by one stream, to a kernel in another one, and back.
 // The last page of staging has then those of the device's first.
-func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging, readOnly []byte) error {
+func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging []byte) error {
 	var s [2]*Stream
 	var err error
 	for i := range s {
@@ -200,7 +196,7 @@ func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging, 
 		binary.NativeEndian.PutUint64(staging[page+8*i:], v)
 	}
 	for _, do := range []func() error{
-		func() error { return s[0].ToDevice(p, readOnly[:2*page]) },
+		func() error { return s[0].ToDevice(p, staging[:2*page]) },
 		func() error { return s[0].Fill(p+2*page, 'f', page) },
 		func() error { return s[0].Copy(p+3*page, p+2*page, page) },
 		s[0].Synchronize,

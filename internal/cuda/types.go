@@ -9,13 +9,10 @@ type Driver struct {
 type Device struct {
 	Ordinal int    // among those that CUDA_VISIBLE_DEVICES lets this process see
 	UUID    string // as nvidia-smi -L prints it: GPU-... or MIG-...
-	PCI     string // domain:bus:device.function
 	Name    string
 	Memory  int64  // bytes, used or not
 	Compute [2]int // compute capability: {9, 0}
-
-	MIG              bool // it is a part of a GPU, whose memory other processes cannot open
-	RegisterReadOnly bool // it takes the flag ReadOnly of [Thread.Register]
+	MIG     bool   // it is a part of a GPU, whose memory other processes cannot open
 }
 
 // A Pointer is an address in a device's memory.
@@ -25,16 +22,6 @@ type Pointer uint64
 // smaller allocations from a shared block, and a process that opened one of them would see its
 // neighbours.
 const Granularity = 2 << 20
-
-// A RegisterFlag says how host memory is registered.
-type RegisterFlag uint
-
-const (
-	// Portable memory counts as registered for all devices.
-	Portable RegisterFlag = 1
-	// ReadOnly memory is only copied from. A mapping that cannot be written to needs it.
-	ReadOnly RegisterFlag = 8
-)
 
 // An IPCHandle names exported memory for other processes that share the PID namespace. It is that
 // of a whole allocation.

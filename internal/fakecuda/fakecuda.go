@@ -109,7 +109,6 @@ type Config struct {
 	Seed     int64         // of these times
 	Shared   bool          // that memory is for all processes together, not for each
 	MIG      bool          // the device is a part of one
-	Writable bool          // the device cannot register read-only memory
 	NVJPEG   int           // the version of that library, 12004
 	NoEngine bool          // the device has no engine for JPEGs
 	Failures []Failure
@@ -135,9 +134,6 @@ func (d *Driver) Env(c Config) []string {
 	}
 	if c.MIG {
 		set("mig", 1)
-	}
-	if c.Writable {
-		settings += " readonly=0"
 	}
 	var failures []string
 	nvjpeg := ""

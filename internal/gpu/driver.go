@@ -104,7 +104,7 @@ func (d *driver) Release(m Memory) error {
 }
 
 func (d *driver) Register(m []byte) error {
-	return d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error { return t.Register(m, cuda.Portable) })
+	return d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error { return t.Register(m) })
 }
 
 func (d *driver) Unregister(m []byte) error {

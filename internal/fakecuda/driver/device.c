@@ -201,15 +201,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	int code = enter(__func__);
 
-	*value = attribute == 75 ? 9 : attribute == 113 ? setting("readonly", 1) : 0;
-	return code ? code : visible(device);
-}
-
-int cuDeviceGetPCIBusId(char *id, int n, int device)
-{
-	int code = enter(__func__);
-
-	snprintf(id, n, "0000:%02x:00.0", seen[device & 15] + 1);
+	*value = attribute == 75 ? 9 : 0;
 	return code ? code : visible(device);
 }
 

@@ -271,8 +271,8 @@ int cuIpcCloseMemHandle(uint64_t address)
 	return code;
 }
 
-/* Whether the driver could pin the pages: for writing, unless it is told that it may only read. */
-static int can_pin(char *start, size_t bytes, int read_only)
+/* Whether the driver could pin the pages, for writing. */
+static int can_pin(char *start, size_t bytes)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	unsigned long from, to, at = (unsigned long)start;
@@ -280,7 +280,7 @@ static int can_pin(char *start, size_t bytes, int read_only)
 
 	while (maps && fgets(line, sizeof line, maps)) {
 		if (sscanf(line, "%lx-%lx %c%c", &from, &to, &readable, &writable) == 4 && from <= at && at < to &&
-		    readable == 'r' && (writable == 'w' || read_only))
+		    readable == 'r' && writable == 'w')
 			at = to;
 	}
 	if (maps)
@@ -320,10 +320,9 @@ int cuMemHostRegister_v2(void *start, size_t bytes, unsigned flags)
 
 	ENTER();
 	UNSAFE();
-	if (flags & 8 && !setting("readonly", 1))
-		return NOT_SUPPORTED;
+	(void)flags;
 	pthread_mutex_lock(&lock);
-	if (bytes == 0 || !can_pin(start, bytes, flags & 8)) {
+	if (bytes == 0 || !can_pin(start, bytes)) {
 		code = INVALID;
 	} else if (*overlapping(start, bytes)) {
 		code = 712;
