@@ -3,6 +3,9 @@ package layout
 import (
 	"encoding/json"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,7 +99,17 @@ print("all good")
 		}
 		write(t, dir, k, ".json", text)
 	}
-	runPython(t, interpreter, script, dir)
+	out, err := exec.Command(interpreter, "-c", script, dir).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "all good") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func write(t *testing.T, dir string, k int, ext string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(k)+ext), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestArrayForms: there are as many as arrays, and they can be told apart.
