@@ -1,9 +1,11 @@
 package resample
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -28,6 +30,21 @@ for case in json.load(open(sys.argv[1])):
             out.write(bytes(result.permute(1, 2, 0).contiguous().numpy()))
 print("all good")
 `
+
+// runCases has a Python program make the results of cases, whose list it reads from a file.
+func runCases(t *testing.T, python, program, file string, cases any) {
+	t.Helper()
+	list, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(python, "-c", program, file).CombinedOutput(); err != nil || string(out) != "all good\n" {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
 
 type centreCropCase struct {
 	Source string `json:"source"`
