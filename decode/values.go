@@ -119,30 +119,18 @@ func packedValues(to, data []byte, stride int) error {
 
 // rawValues reads a BMP or PNM. Values of a PNM are not scaled.
 func rawValues(to, data []byte, format Format, stride int) error {
-	var raw rawRows
-	read := func(to, row []byte) error { copy(to, row); return nil }
-	if format == BMP {
-		l, err := readBMPLayout(data, true)
-		if err != nil {
-			return err
-		}
-		f, err := bmpForm(&l)
-		if err != nil {
-			return err
-		}
-		raw, read = f.raw, f.read
-	} else {
-		l, err := readPNMLayout(data, true)
-		if err != nil {
-			return err
-		}
-		raw = l.raw()
+	f, err := rawFormOf(format, data)
+	if err != nil {
+		return err
 	}
-	if raw.end() > int64(len(data)) {
+	if format == PNM {
+		f.read = func(to, row []byte) error { copy(to, row); return nil }
+	}
+	if f.raw.end() > int64(len(data)) {
 		return endsEarly(true)
 	}
-	for y := range int(raw.height) {
-		if err := read(to[y*stride:][:stride], data[raw.at(y):][:raw.stride]); err != nil {
+	for y := range f.height {
+		if err := f.read(to[y*stride:][:stride], data[f.raw.at(y):][:f.raw.stride]); err != nil {
 			return err
 		}
 	}

@@ -27,8 +27,8 @@
 //
 //	int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes);
 //
-// before the first launch: it finds the allocation that contains an address, or returns 0. Races are
-// not looked for: the sanitizer of threads finds those of the kernels' source.
+// before the first launch: it finds the allocation that contains an address, or returns 0. Races
+// are not looked for: the sanitizer of threads finds those of the kernels' source.
 //
 // What blocks did before an error stays. Blocks run one after the other, and so do the threads of a
 // block, each from one barrier to the next: in the order of their numbers, or blocks and threads in

@@ -136,8 +136,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// accesses has kernels of two threads, and the error that each ends with: 2 for a bad place. r1 is the thread's number, r2 the block's. rd1 is the address of 16 bytes, rd2 that of
-// the thread's word there, rd3 the offset of its word in 8 bytes of shared memory.
+// accesses has kernels of two threads, and the error that each ends with: 2 for a bad place. r1 is
+// the thread's number, r2 the block's. rd1 is the address of 16 bytes, rd2 that of the thread's
+// word there, rd3 the offset of its word in 8 bytes of shared memory.
 var accesses = []struct {
 	body   string
 	blocks int
