@@ -77,11 +77,8 @@ func manifestColumns(file *parquet.File, rec *record) (columns []*column, target
 // holdsImages says whether a Parquet file holds images, rather than the names of their files. A
 // damaged file counts as a manifest, which will be refused.
 func holdsImages(r io.ReaderAt, size int64) (images bool) {
-	defer func() {
-		if recover() != nil {
-			images = false
-		}
-	}()
+	var err error
+	defer caught(&err)
 	file, err := openParquet(r, size)
 	if err != nil {
 		return false

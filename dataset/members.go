@@ -212,15 +212,9 @@ func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, pr
 // seen reads a sample's header from the data that is in memory. If that is not enough, the header
 // is left to the scan.
 func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
-	h, err := p.Prober(data, nil, at.Size)
-	if err == nil && h.Tail > 0 {
-		if int64(len(data)) < at.Size {
-			return found, false
-		}
-		h, err = p.Prober(data, data[len(data)-min(h.Tail, len(data)):], at.Size)
-	}
+	h, err := p.probeData(data, at.Size)
 	var s sample
-	ok = err == nil && h.check() == nil && s.set(h) == nil
+	ok = err == nil && s.set(h) == nil
 	return header{at.Offset, s.height, s.width, s.orient, s.format}, ok
 }
 

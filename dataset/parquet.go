@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -9,32 +8,15 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
-)
 
-var errFooter = errors.New("no Parquet file, or it is cut short")
+	"github.com/batchfs/batchfs/internal/archive"
+)
 
 var errCounts = errors.New("its counts do not fit its size")
 
-// footer returns the position and length of a Parquet file's footer.
-func footer(r io.ReaderAt, size int64) (offset, length int64, err error) {
-	var tail [8]byte
-	if size < 12 {
-		return 0, 0, errFooter
-	}
-	if _, err := r.ReadAt(tail[:], size-8); err != nil {
-		return 0, 0, err
-	}
-	length = int64(binary.LittleEndian.Uint32(tail[:]))
-	if string(tail[4:]) != "PAR1" || length > size-12 {
-		return 0, 0, errFooter
-	}
-	return size - 8 - length, length, nil
-}
-
-// openParquet opens a file after checking that its footer lies within it, because the library
-// would allocate whatever length the file claims.
+// openParquet opens a file.
 func openParquet(f io.ReaderAt, size int64) (*parquet.File, error) {
-	if _, _, err := footer(f, size); err != nil {
+	if err := archive.CheckFooter(f, size); err != nil {
 		return nil, err
 	}
 	return parquet.OpenFile(f, size, parquet.SkipPageIndex(true),
@@ -77,7 +59,7 @@ func checkChunks(file *parquet.File, leaves ...parquet.LeafColumn) error {
 		rows -= group.NumRows
 		for _, leaf := range leaves {
 			if leaf.ColumnIndex >= len(group.Columns) {
-				return errFooter
+				return errCounts
 			}
 			data := group.Columns[leaf.ColumnIndex].MetaData
 			differs := data.NumValues != group.NumRows

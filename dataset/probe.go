@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -91,15 +92,23 @@ type block struct {
 func (w *scanWorker) probeCoded(f *file) (h Header, bad, err error) {
 	data, bad, err := w.unpack(f)
 	if bad == nil && err == nil {
-		h, bad = w.Prober(data, nil, f.id.Size)
-	}
-	if bad == nil && h.Tail > 0 {
-		h, bad = w.Prober(data, data[len(data)-min(h.Tail, len(data)):], f.id.Size)
-	}
-	if bad == nil && err == nil {
-		bad = h.check()
+		h, bad = w.probeData(data, f.id.Size)
 	}
 	return h, bad, err
+}
+
+// probeData shows the prober the beginning of a sample, or all of it, which is not read further.
+func (p *opening) probeData(data []byte, size int64) (Header, error) {
+	h, err := p.Prober(data, nil, size)
+	switch {
+	case err != nil:
+		return h, err
+	case h.Tail > 0 && int64(len(data)) < size:
+		return h, ErrShort
+	case h.Tail > 0:
+		h, err = p.Prober(data, data[len(data)-min(h.Tail, len(data)):], size)
+	}
+	return h, cmp.Or(err, h.check())
 }
 
 // unpack returns the sample's bytes, which are valid until the next call.

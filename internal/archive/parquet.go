@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -53,17 +54,31 @@ func (s *scanner) parquet() error {
 	return nil
 }
 
+// CheckFooter checks that the footer of a Parquet file lies within it: the library would allocate
+// whatever length the file claims.
+func CheckFooter(r io.ReaderAt, size int64) error {
+	var tail [8]byte
+	if size < 12 {
+		return errNoParquet
+	}
+	if _, err := r.ReadAt(tail[:], size-8); err != nil && err != io.EOF {
+		return err
+	}
+	switch length := int64(le32(tail[:])); {
+	case string(tail[4:]) == "PARE":
+		return errors.New("it is encrypted; write it without encryption")
+	case string(tail[4:]) != "PAR1" || length > size-12:
+		return errNoParquet
+	}
+	return nil
+}
+
+var errNoParquet = errors.New("no Parquet file, or it is cut short")
+
 // openTable opens a Parquet file, and chooses its columns.
 func openTable(s *scanner) (*table, error) {
-	tail, err := s.bytes(s.size-8, 8)
-	if err != nil {
-		return nil, errors.New("no Parquet file, or it is cut short")
-	}
-	// The library would allocate whatever length the file claims.
-	if length := int64(le32(tail)); string(tail[4:]) == "PARE" {
-		return nil, errors.New("it is encrypted; write it without encryption")
-	} else if string(tail[4:]) != "PAR1" || length > s.size-12 {
-		return nil, errors.New("no Parquet file, or it is cut short")
+	if err := CheckFooter(s.window, s.size); err != nil {
+		return nil, err
 	}
 	t := &table{scanner: s}
 	if err := caught(func() (err error) {
