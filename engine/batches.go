@@ -72,7 +72,7 @@ func (all *batches) beginClosing() bool {
 	}
 	all.closed = true
 	all.cancel()
-	all.flow.endIdle()
+	close(all.flow.next)
 	all.flow.work.Broadcast()
 	all.flow.gpuWork.Broadcast()
 	all.flow.becameIdle.Broadcast()

@@ -50,8 +50,9 @@ type flow struct {
 
 // loaders are the goroutines that load.
 type loaders struct {
-	loading int          // loads on their way, each with one
-	idle    []chan *load // those that have loaded, and whose stacks are large enough for the next
+	loading int        // loads on their way, each with one
+	idle    int        // those that have loaded, and whose stacks are large enough for the next
+	next    chan *load // to these; closed when the engine closes
 
 	becameIdle sync.Cond // the flow may be idle
 }
@@ -112,6 +113,7 @@ func newFlow(all *batches) *flow {
 		own: newOwnReads(all.catalog.Dataset.Remote), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
 	}
 	f.work.L, f.gpuWork.L, f.becameIdle.L = &all.mu, &all.mu, &all.mu
+	f.next = make(chan *load, mostIdle)
 	for i := range o.drawers() {
 		var cpus affinity.Set
 		if o.Affinity != nil {
@@ -339,16 +341,14 @@ func (f *flow) loadAhead() {
 		}
 		l := f.take(b)
 		f.loading++
-		if n := len(f.idle); n > 0 {
-			f.idle[n-1] <- l
-			f.idle = f.idle[:n-1]
+		if f.idle > 0 {
+			f.idle--
+			f.next <- l
 			continue
 		}
 		f.batches.wait.Go(func() {
-			next := make(chan *load, 1)
-			for ; l != nil; l = <-next {
+			for ; l != nil; l = f.rest() {
 				f.loadMore(l, nil)
-				f.rest(next)
 			}
 		})
 	}
@@ -358,23 +358,18 @@ func (f *flow) loadAhead() {
 // that the start of a goroutine does not count.
 const mostIdle = 32
 
-// rest has the next load begin through a channel, unless there are enough that wait for one.
-func (f *flow) rest(next chan *load) {
+// rest waits for the next load. It returns nil if enough others do, or when the engine closes.
+func (f *flow) rest() *load {
 	f.batches.mu.Lock()
-	defer f.batches.mu.Unlock()
-	if f.batches.closed || len(f.idle) >= min(f.window.size, mostIdle) {
-		close(next)
-		return
+	enough := f.batches.closed || f.idle >= min(f.window.size, mostIdle)
+	if !enough {
+		f.idle++
 	}
-	f.idle = append(f.idle, next)
-}
-
-// endIdle ends the goroutines that wait for a load. The lock is held.
-func (f *flow) endIdle() {
-	for _, next := range f.idle {
-		close(next)
+	f.batches.mu.Unlock()
+	if enough {
+		return nil
 	}
-	f.idle = nil
+	return <-f.next
 }
 
 // forGPU reports whether all slots of images are left to the workers of the GPU.

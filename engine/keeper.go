@@ -84,7 +84,9 @@ func newKeeper(c Budget, s shares, l *ledger, busy func() bool) *keeper {
 		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, planning: planning{wake: make(chan struct{}, 1)},
 	}
 	k.ctx, k.cancel = context.WithCancelCause(context.Background())
-	k.choose = func(epoch int, w keep.Workspace) (*plan, error) { return s.choose(c, epoch, k.memoryOf(epoch-1), w) }
+	k.choose = func(epoch int, w keep.Workspace) (*plan, error) {
+		return s.choose(c, epoch, k.computed(epoch-1).memory, w)
+	}
 	k.most = int(max(leastPlans, min(mostPlans, l.limit/planShare/k.bytes)))
 	k.want(0)
 	return k
@@ -117,26 +119,21 @@ func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 	if k == nil {
 		return mix{}, false
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.epochs[epoch]
-	if e == nil || e.plan == nil || !e.plan.mix.packs(id) || !e.plan.memory.Kept(id) {
-		return mix{}, false
+	now := k.computed(epoch)
+	if packs = now.mix.packs(id) && now.memory.Kept(id) && !k.computed(epoch+1).disk.Kept(id); packs {
+		in = now.mix
 	}
-	if then := k.epochs[epoch+1]; then != nil && then.plan != nil && then.plan.disk.Kept(id) {
-		return mix{}, false
-	}
-	return e.plan.mix, true
+	return in, packs
 }
 
-// memoryOf is what the plan of an epoch keeps in memory; nil: it has not been computed.
-func (k *keeper) memoryOf(epoch int) *keep.Choice {
+// computed is the plan of an epoch, which keeps nothing if it has not been computed yet.
+func (k *keeper) computed(epoch int) plan {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e := k.epochs[epoch]; e != nil && e.plan != nil {
-		return e.plan.memory
+		return *e.plan
 	}
-	return nil
+	return plan{}
 }
 
 // planOf is the plan of an epoch that is being read, nil if it has not been computed yet or no

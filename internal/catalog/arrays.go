@@ -40,9 +40,7 @@ func (o *ArrayOptions) prepared(c *Catalog) (*ArrayOptions, error) {
 			continue
 		}
 		if why := o.Dataset.Unread(int(row)); why != "" {
-			return nil, fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), "+
-				"and the shape of arrays depends on it; mount again when the storage answers",
-				ErrUnread, o.Dataset.Path(int(row)), why)
+			return nil, unread(o.Dataset, int(row), why, "and the shape of arrays depends on it")
 		}
 	}
 	own := *o

@@ -423,8 +423,7 @@ func checkOrder(ds *dataset.Dataset, costs *shard.Costs) error {
 		if costs.Count(shard.Encoded) == costs.Len() && !slices.Contains([]string{".bfs", ".bmp", ".ppm", ".pgm", ".pnm", ".pbm"}, ext) {
 			continue // nothing suggests a raw or packed sample
 		}
-		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw or packed images depends on its format; mount again when the storage answers",
-			ErrUnread, ds.Path(i), why)
+		return unread(ds, i, why, "and the order of a shuffled dataset with raw or packed images depends on its format")
 	}
 	return nil
 }
@@ -445,6 +444,9 @@ func (c *Catalog) ShapeKnown(slots []shard.Slot, f layout.Form) error {
 
 // Unread is the error of a sample whose size is not known.
 func (c *Catalog) Unread(id int64, why string) error {
-	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), so its size is not known; mount again when the storage answers",
-		ErrUnread, c.Dataset.Path(int(id)), why)
+	return unread(c.Dataset, int(id), why, "so its size is not known")
+}
+
+func unread(ds *dataset.Dataset, i int, why, so string) error {
+	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), %s; mount again when the storage answers", ErrUnread, ds.Path(i), why, so)
 }

@@ -73,8 +73,7 @@ func (m *MaskOptions) chooseDType() error {
 	m.Wide = m.Panoptic
 	for i := 0; m.Dataset != nil && i < m.Dataset.Len() && !m.Wide; i++ {
 		if why := m.Dataset.Unread(i); why != "" {
-			return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the dtype of masks depends on it; mount again when the storage answers",
-				ErrUnread, m.Dataset.Path(i), why)
+			return unread(m.Dataset, i, why, "and the dtype of masks depends on it")
 		}
 		m.Wide = sample.ValueBytes(m.Dataset, i) == 2
 	}
