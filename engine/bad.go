@@ -23,21 +23,50 @@ type BadSample struct {
 	Reason string    `json:"reason"`
 }
 
-// badSamples remembers which files could not be read, so that each is reported once and is
-// not read again until it changes. It is safe for concurrent use.
-type badSamples struct {
-	ds     *dataset.Dataset
+// badReports lists what could not be read, each file once, in the order of discovery.
+type badReports struct {
 	ledger *ledger
-	log    *slog.Logger
-	look   func(i int) (dataset.Identity, error) // Dataset.Check
+
+	mu       sync.Mutex
+	reported []BadSample
+	count    int64 // of reports, including those for which there was no room
+}
+
+// add adds a report, if there is room.
+func (r *badReports) add(b BadSample) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count++
+	if r.count <= maxBadSamples && r.ledger.reserve(useIndex, int64(reportBytes+len(b.Reason))) {
+		r.reported = append(r.reported, b)
+	}
+}
+
+func (r *badReports) all() []BadSample {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.reported)
+}
+
+func (r *badReports) total() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count
+}
+
+// badSamples remembers which files of a dataset could not be read, so that each is reported once
+// and is not read again until it changes. It is safe for concurrent use.
+type badSamples struct {
+	*badReports
+	ds   *dataset.Dataset
+	log  *slog.Logger
+	look func(i int) (dataset.Identity, error) // Dataset.Check
 	// condemned are samples that are bad whatever their files hold, and why.
 	condemned map[int64]string
 
 	mu       sync.Mutex
 	files    map[int64]badFile
 	repaired map[int64]bool // samples whose problem in the index no longer applies
-	reported []BadSample    // each file once, in the order of discovery
-	count    int64          // of reports, including those for which there was no room
 }
 
 // A badFile is reported once; one that is part or transient is still tried every time.
@@ -74,8 +103,8 @@ const (
 	reportBytes   = 80  // of a report, without its reason
 )
 
-func newBadSamples(ds *dataset.Dataset, l *ledger, log *slog.Logger) *badSamples {
-	return &badSamples{ds: ds, ledger: l, log: log, look: ds.Check, files: map[int64]badFile{}, repaired: map[int64]bool{}}
+func newBadSamples(ds *dataset.Dataset, r *badReports, log *slog.Logger) *badSamples {
+	return &badSamples{badReports: r, ds: ds, log: log, look: ds.Check, files: map[int64]badFile{}, repaired: map[int64]bool{}}
 }
 
 // check returns why a sample is known to be unreadable, or nil if it is not, or if its file
@@ -139,18 +168,6 @@ func (f *badSamples) wasRead(id int64) {
 	}
 }
 
-func (f *badSamples) all() []BadSample {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.reported)
-}
-
-func (f *badSamples) total() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.count
-}
-
 // lookup finds what is known of a sample: from reading it, where known is true, or else from the
 // index. A file that is not known to be bad has no reason.
 func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
@@ -211,21 +228,6 @@ func (f *badSamples) enter(bad badFile, r BadSample) (isNew bool) {
 	if known && before.seen == bad.seen && before.transient == bad.transient {
 		return false
 	}
-	f.list(r)
+	f.add(r)
 	return true
-}
-
-// list adds a report, if there is room; mu is held.
-func (f *badSamples) list(r BadSample) {
-	f.count++
-	if f.count <= maxBadSamples && f.ledger.reserve(useIndex, int64(reportBytes+len(r.Reason))) {
-		f.reported = append(f.reported, r)
-	}
-}
-
-// reportBatch reports that a batch could not be put on the GPU.
-func (f *badSamples) reportBatch(path string, reason error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.list(BadSample{time.Now(), path, -1, reason.Error()})
 }

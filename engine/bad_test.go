@@ -118,7 +118,7 @@ func TestBadSamplesAreBounded(t *testing.T) {
 	const n = 4
 	ds := openDataset(t, testDir(t, n))
 	l := newLedger(badFileBytes + 200) // for one file and one report
-	bad := newBadSamples(ds, l, slog.New(slog.DiscardHandler))
+	bad := newBadSamples(ds, &badReports{ledger: l}, slog.New(slog.DiscardHandler))
 	for range 2 {
 		for id := range int64(n) {
 			if err := bad.report(id, decode.ErrCorrupt, ds.Stat(int(id))); !errors.Is(err, ErrBad) {
@@ -138,7 +138,7 @@ func TestBadSamplesAreBounded(t *testing.T) {
 // neither brings the old report back nor reports it again.
 func TestCheckOfARepairedFile(t *testing.T) {
 	ds := openDataset(t, testDir(t, 4))
-	bad := newBadSamples(ds, newLedger(1<<20), slog.New(slog.DiscardHandler))
+	bad := newBadSamples(ds, &badReports{ledger: newLedger(1 << 20)}, slog.New(slog.DiscardHandler))
 	seen := ds.Stat(1)
 	if err := bad.report(1, decode.ErrCorrupt, seen); !errors.Is(err, ErrBad) {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestCheckOfAChangedFile(t *testing.T) {
 		{"corrupt, then deleted", decode.ErrCorrupt, indexed, unknownIdentity, dataset.ErrMissing, false},
 		{"corrupt, then changed", decode.ErrCorrupt, indexed, other, dataset.ErrChanged, true}, // last: it changes the index
 	} {
-		bad := newBadSamples(ds, newLedger(1<<20), slog.New(slog.DiscardHandler))
+		bad := newBadSamples(ds, &badReports{ledger: newLedger(1 << 20)}, slog.New(slog.DiscardHandler))
 		bad.report(0, c.reason, c.seen)
 		bad.look = func(int) (dataset.Identity, error) { return c.now, c.err }
 		if err := bad.check(0); (err == nil) != c.good || !c.good && !errors.Is(err, ErrBad) {

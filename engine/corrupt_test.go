@@ -69,7 +69,7 @@ func TestDescribesBadSamples(t *testing.T) {
 // another, and a padded slot stays one.
 func TestCorruptPartsBelongToTheirEpoch(t *testing.T) {
 	ds := openDataset(t, testDir(t, 4))
-	bad := newBadSamples(ds, newLedger(1<<20), slog.New(slog.DiscardHandler))
+	bad := newBadSamples(ds, &badReports{ledger: newLedger(1 << 20)}, slog.New(slog.DiscardHandler))
 	bad.report(1, partError{decode.ErrCorrupt, 3}, ds.Stat(1))
 	for epoch, want := range map[int]bool{2: false, 3: true} {
 		if got := bad.known(shard.Slot{ID: 1, Epoch: epoch}); (got != "") != want {

@@ -280,5 +280,5 @@ func (d *device) failed(c *batch, err error) {
 	}
 	d.isLost = lost
 	all.opts.warnMachine(c.key, err)
-	all.bad.reportBatch(all.catalog.Options.FileName(c.key, c.form), err)
+	all.bad.add(BadSample{time.Now(), all.catalog.Options.FileName(c.key, c.form), -1, err.Error()})
 }

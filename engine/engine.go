@@ -183,7 +183,7 @@ func (e *Engine) Remedy(err error) string { return e.opts.Remedy(err) }
 func (e *Engine) HasGPU() bool { return e.opts.Device != nil && e.opts.Device.CannotShare() == nil }
 
 // Errors lists the samples that could not be read, in the order of discovery.
-func (e *Engine) Errors() []BadSample { return e.bad.list() }
+func (e *Engine) Errors() []BadSample { return e.bad.all() }
 
 // Reserve permanently takes bytes out of the memory limit, for the code that serves the batches.
 // It may exceed the limit, which then leaves nothing for batches.

@@ -109,7 +109,7 @@ func newFlow(all *batches) *flow {
 		batches: all, newLoader: func(p pixels.Options, e *sample.Entries) loader {
 			return sample.NewLoader(all.catalog.Dataset, o.Transform, p, e)
 		},
-		hung: &hung{log: o.Logger, bad: all.bad, most: o.loads(), began: time.Now(), allocations: &all.memory.allocations}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
+		hung: &hung{batches: all, began: time.Now()}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
 		own: newOwnReads(all.catalog.Dataset.Remote), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
 	}
 	f.work.L, f.gpuWork.L, f.becameIdle.L = &all.mu, &all.mu, &all.mu

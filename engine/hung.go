@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,13 +18,10 @@ const standIns = 6
 // hung knows the loads whose reads hang. Such a read cannot be cancelled, so another load stands in
 // for it, and batches on other storage go on. The lock of the batches guards it, except count.
 type hung struct {
-	log         *slog.Logger
-	bad         *badParts
-	began       time.Time // times of reads count from here
-	allocations *allocations
-	loads       []*load // all there are
-	most        int     // on their way
-	count       atomic.Int32
+	*batches
+	began time.Time // times of reads count from here
+	loads []*load   // all there are
+	count atomic.Int32
 }
 
 // hangs reports whether a read for a batch hangs.
@@ -53,12 +49,12 @@ func (h *hung) mayHang(b *batch) bool {
 			sameShard++
 		}
 	}
-	return !hangs || b.waiting > 0 && sameShard < h.most+standIns
+	return !hangs || b.waiting > 0 && sameShard < h.opts.loads()+standIns
 }
 
 // find notes the loads whose reads have begun to hang, and returns them.
 func (h *hung) find(now time.Time) (found []*load) {
-	calm := h.allocations.over(now)
+	calm := h.memory.over(now)
 	for _, l := range h.loads {
 		since := l.fetchingSince.Load()
 		if since == 0 || l.stalled || min(now.Sub(h.began)-time.Duration(since), calm) < stallAfter {
@@ -77,7 +73,7 @@ func (h *hung) find(now time.Time) (found []*load) {
 		}
 		l.stalled = true
 		if !inStore { // a store says so itself, once
-			h.log.Warn("storage does not answer: a read hangs, other batches go on without it", "path", ds.Path(id), "seconds", stallAfter.Seconds())
+			h.opts.Logger.Warn("storage does not answer: a read hangs, other batches go on without it", "path", ds.Path(id), "seconds", stallAfter.Seconds())
 		}
 		found = append(found, l)
 	}

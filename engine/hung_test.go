@@ -13,8 +13,9 @@ import (
 func TestAllocatingIsNotHanging(t *testing.T) {
 	e := start(t, testDir(t, 8), func(o *Options) { o.PrefetchDepth = 0 })
 	synctest.Test(t, func(t *testing.T) {
-		a := &allocations{began: time.Now()}
-		h := &hung{log: e.opts.Logger, bad: e.bad, began: time.Now(), allocations: a}
+		m := &memory{allocations: allocations{began: time.Now()}}
+		a := &m.allocations
+		h := &hung{batches: &batches{opts: e.opts, bad: e.bad, memory: m}, began: time.Now()}
 		l := &load{batches: e.batches}
 		h.loads = []*load{l}
 		time.Sleep(time.Millisecond)

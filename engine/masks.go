@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/batchfs/batchfs/decode"
@@ -38,13 +37,14 @@ type badParts struct {
 }
 
 func newBadParts(c Budget, l *ledger) *badParts {
-	p := &badParts{badSamples: newBadSamples(c.Dataset, l, c.Options.Logger), catalog: c.Catalog}
+	r := &badReports{ledger: l}
+	p := &badParts{badSamples: newBadSamples(c.Dataset, r, c.Options.Logger), catalog: c.Catalog}
 	p.condemned = c.Catalog.Options.Condemned
 	if o := c.Catalog.Options.Masks; o != nil && o.Dataset != nil {
-		p.masks = newBadSamples(o.Dataset, l, c.Options.Logger)
+		p.masks = newBadSamples(o.Dataset, r, c.Options.Logger)
 	}
 	for _, o := range c.Catalog.Options.Arrays {
-		p.arrays = append(p.arrays, newBadSamples(o.Dataset, l, c.Options.Logger))
+		p.arrays = append(p.arrays, newBadSamples(o.Dataset, r, c.Options.Logger))
 	}
 	if (c.Catalog.Options.Masks != nil || p.arrays != nil) && c.Catalog.Options.OnError != Fail {
 		n := c.Dataset.Len()
@@ -74,23 +74,6 @@ func (p *badParts) of(fetching int64) (*badSamples, int64) {
 func (p *badParts) pathOf(fetching int64) string {
 	bad, row := p.of(fetching)
 	return bad.ds.Path(int(row))
-}
-
-// list lists what could not be read, in the order of discovery.
-func (p *badParts) list() []BadSample {
-	list := p.all()
-	if p.masks != nil {
-		list = append(list, p.masks.all()...)
-		slices.SortStableFunc(list, func(a, b BadSample) int { return a.Time.Compare(b.Time) })
-	}
-	return list
-}
-
-func (p *badParts) total() int64 {
-	if p.masks == nil {
-		return p.badSamples.total()
-	}
-	return p.badSamples.total() + p.masks.total()
 }
 
 // knownOf is badSamples.known of a slot's image, or else of its mask.
