@@ -99,52 +99,6 @@ func TestWarningsAtTheStart(t *testing.T) {
 	}
 }
 
-// TestDecodingOrder: within a batch, no sample enters the cache before one has left, and
-// both are spread evenly.
-func TestDecodingOrder(t *testing.T) {
-	const n, side = 192, 64
-	e := start(t, evenDir(t, n, side), caching(cache.Constant, int64(n*side*side*3)/2))
-	e.kept.keeper.settled() // so that the plan for epoch 0 applies from its first batch on
-	readEpochs(t, e, 0, 1)
-	e.kept.keeper.settled()
-	held := func(s shard.Slot) bool { return e.kept.cache.Holds(s.ID) }
-	batches := 0
-	for i := e.opts.PrefetchDepth + 1; i < e.catalog.Plan.Batches(0, 1); i++ { // skips the batches that are being read ahead
-		b := &batch{key: Key{Epoch: 1, Batch: i}}
-		b.slots, b.valid = e.catalog.Plan.Batch(0, 1, i, nil)
-		b.items = b.valid
-		order := e.kept.decodingOrder(b)
-		if order == nil {
-			continue
-		}
-		batches++
-		seen, leaves, comes := map[int32]bool{}, 0, 0
-		for k, slot := range order {
-			seen[slot] = true
-			s := b.slots[slot]
-			kept, _ := e.kept.keeper.Keep(s.Epoch, s.ID)
-			if held(s) && !kept {
-				leaves++
-			}
-			if !held(s) && kept {
-				comes++
-			}
-			if comes > leaves+1 {
-				t.Errorf("batch %d: after %d samples %d came and %d left", i, k+1, comes, leaves)
-			}
-			if k == b.items/2 && (leaves == 0 || comes == 0) {
-				t.Errorf("batch %d: in its first half %d came and %d left", i, comes, leaves)
-			}
-		}
-		if len(seen) != b.items || len(order) != b.items {
-			t.Errorf("batch %d: %d of %d slots in %d turns", i, len(seen), b.items, len(order))
-		}
-	}
-	if batches < 5 {
-		t.Errorf("%d batches have an order of their own", batches)
-	}
-}
-
 // TestCropsReadOnlyTheirRows: raw images that the cache does not keep are read only as far
 // as their crops need. The batches are the same.
 func TestCropsReadOnlyTheirRows(t *testing.T) {

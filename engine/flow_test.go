@@ -156,29 +156,6 @@ func TestUnwantedSamplesAreNotDecoded(t *testing.T) {
 	}
 }
 
-// TestNoMemoryForASecondSample: the first is drawn alone, and the second after it.
-func TestNoMemoryForASecondSample(t *testing.T) {
-	e, b := handEngine(t)
-	d, f := e.flow.drawers[0], e.flow
-	one, two := loaded(t, e, nil), loaded(t, e, nil)
-	e.locked(func() bool { f.enter(one); f.enter(two); return true })
-	e.memory.pool.Trim()
-	_, sum := e.memory.ledger.usage(useScratch)
-	e.memory.ledger.setLimit(sum + f.ready[0].sample.needs)
-	for drawn := 1; drawn <= 2; drawn++ {
-		var hands []*load
-		e.locked(func() bool { hands = f.pop(d); return true })
-		if len(hands) != 1 {
-			t.Fatalf("%d samples are drawn at once", len(hands))
-		}
-		drawTogether(e, d, hands...)
-		e.locked(func() bool { f.wasDrawing(d); return true })
-		if b.finished != drawn {
-			t.Errorf("%d are done of %d", b.finished, drawn)
-		}
-	}
-}
-
 // handEngine returns an engine without goroutines that decodes JPEGs in pairs, and a batch of 8 in
 // the making.
 func handEngine(t *testing.T, change ...func(*Options)) (*Engine, *batch) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -185,6 +186,21 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 		}
 		if _, used := e.memory.ledger.usage(useScratch); e.batchBytes() != 0 || l.input.charged != 0 || used >= tooMuch {
 			t.Errorf("%s: %d bytes are idle, %d charged to the load, %d in all", what, e.batchBytes(), l.input.charged, used)
+		}
+	}
+}
+
+// TestPresize: the buffers of one stream are there at the start; of large ones one, or none.
+func TestPresize(t *testing.T) {
+	for _, c := range []struct{ hint, limit, want int64 }{
+		{0, 256 << 20, 4 * int64(os.Getpagesize())}, // what the index says is less than a page
+		{64 << 10, 256 << 20, 4 * 256 << 10},
+		{4 << 20, 64 << 20, 16 << 20},
+		{4 << 20, 31 << 20, 0},
+	} {
+		e := unstarted(t, 8, func(o *Options) { o.Hints.Batch, o.MemoryLimit = c.hint, c.limit })
+		if got := e.memory.pool.Trim(); got != c.want {
+			t.Errorf("with %d bytes for a sample and a limit of %d, there are %d bytes, want %d", c.hint, c.limit, got, c.want)
 		}
 	}
 }

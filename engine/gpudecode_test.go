@@ -15,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
@@ -348,15 +347,4 @@ func TestPortion(t *testing.T) {
 	if first, next := s.portion(64, 8), s.portion(64, 8); first < 32 || next < 32 {
 		t.Error("a fast GPU rests")
 	}
-}
-
-func TestShareAverages(t *testing.T) {
-	s := &share{}
-	for range 100 {
-		s.took(&s.device, time.Now().Add(-time.Hour), 3600)
-	}
-	if s.device < 1 || s.device > 1.1 {
-		t.Errorf("%v seconds a sample", s.device)
-	}
-	(*share)(nil).processorTook(time.Now(), 1)
 }

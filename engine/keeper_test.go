@@ -215,28 +215,6 @@ func TestPlansDoNotThrash(t *testing.T) {
 	eventually(t, "the only reader left has a plan", func() bool { _, there := k.Keep(500, 0); return there })
 }
 
-// TestPlansInOrder: epochs being read come first, the latest request before all others.
-func TestPlansInOrder(t *testing.T) {
-	k := testKeeper(t, 1000, &ledger{limit: 1 << 30})
-	w := k.watch()
-	begun, gate, choose := make(chan struct{}), make(chan struct{}), k.choose
-	var first sync.Once
-	k.choose = func(epoch int, space keep.Workspace) (*plan, error) {
-		first.Do(func() { close(begun); <-gate })
-		return choose(epoch, space)
-	}
-	k.start()
-	<-begun
-	for _, epoch := range []int{5, 9, 7} {
-		k.Keep(epoch, 0)
-	}
-	close(gate)
-	k.settled()
-	if got, want := w.computed(), []int{0, 7, 9, 5, 8, 10, 6}; !slices.Equal(got, want) {
-		t.Errorf("computed %v, want %v", got, want)
-	}
-}
-
 // TestPlansAreForgotten: a reader that moves from epoch to epoch leaves old plans behind
 // and always finds the plan it needs.
 func TestPlansAreForgotten(t *testing.T) {
@@ -426,23 +404,6 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	if peak := e.Stats().Memory.Peak; peak > o.MemoryLimit {
 		t.Errorf("%d bytes were charged, of %d", peak, o.MemoryLimit)
 	}
-}
-
-// TestPlanningLooksAtAChangingLimit picks plans while the memory limit changes, for the race
-// detector.
-func TestPlanningLooksAtAChangingLimit(t *testing.T) {
-	e := unstarted(t, 16, func(o *Options) { o.CachePolicy, o.CacheSize = cache.Constant, 1<<20 })
-	var both sync.WaitGroup
-	both.Go(func() {
-		for i := range 100 {
-			e.SetMemoryLimit(int64(200+i) << 20)
-		}
-	})
-	for range 100 {
-		e.kept.keeper.Keep(1, 0)
-		e.kept.keeper.next()
-	}
-	both.Wait()
 }
 
 // TestPlanningRestsInTheKernelToo: planning looks for waiting Opens while the kernel provides

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -107,34 +106,6 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 	}
 }
 
-// TestLayoutsKeepTheirOrder: while a batch is laid out, no batch after it is, which could get the
-// memory that it is refused. One before it is, at once.
-func TestLayoutsKeepTheirOrder(t *testing.T) {
-	e := unstarted(t, 80, alone, func(o *Options) { o.BatchWorkers = 4 })
-	s := e.batches.schedule
-	later := func() *batch {
-		e.batches.mu.Lock()
-		defer e.batches.mu.Unlock()
-		return s.nextToLayOut(toMake)
-	}
-	first, second := e.ask(Key{Batch: 3}), e.ask(Key{Batch: 9})
-	if b, _ := (batchWorker{e.batches, toMake}).take(); b != first {
-		t.Fatalf("took %v", b.key)
-	}
-	if b := later(); b != nil {
-		t.Errorf("%v is laid out beside one that was asked for before", b.key)
-	}
-	first.waiting = 0 // as if it were only prefetched
-	if b := later(); b != second {
-		t.Error("a batch that is only prefetched holds up one that is wanted")
-	}
-	first.waiting = 1
-	e.batches.finishLayout(first, batchWorker{batches: e.batches}.layOut(first))
-	if b := later(); b != second {
-		t.Error("the next batch is not laid out")
-	}
-}
-
 func TestAllMakeTheFirstBatch(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.BatchSize, o.Workers = 8, 2 })
 	first := e.ask(Key{})
@@ -237,31 +208,6 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 	}
 }
 
-func TestStreamsThatMeetBecomeOne(t *testing.T) {
-	e := start(t, testDir(t, 160))
-	open := func(b int) {
-		t.Helper()
-		f, err := e.Open(context.Background(), Key{Batch: b}, layout.NHWCForm)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-	}
-	for _, b := range []int{0, 1, 20, 21} { // two readers of one shard
-		open(b)
-	}
-	if n := e.Stats().Batches.Streams; n != 2 {
-		t.Fatalf("%d streams, want 2", n)
-	}
-	for b := 2; b <= 19; b++ { // the first reader reaches the second
-		open(b)
-	}
-	s := e.Stats().Batches
-	if s.Streams != 1 || s.Ahead > int64(e.opts.PrefetchDepth) {
-		t.Errorf("%d streams with %d batches ahead, want 1 with at most %d", s.Streams, s.Ahead, e.opts.PrefetchDepth)
-	}
-}
-
 func TestSeveralReadersShareAStream(t *testing.T) {
 	e := start(t, testDir(t, 160), func(o *Options) { o.PrefetchDepth = 4 })
 	// Four processes take turns, slightly out of order.
@@ -274,29 +220,5 @@ func TestSeveralReadersShareAStream(t *testing.T) {
 	}
 	if most := int64(16 + 4); s.Decoded > most {
 		t.Errorf("%d batches made for 16 read, want at most %d", s.Decoded, most)
-	}
-}
-
-// TestWantedBatchIsLoadedWhileOthersHang: a batch that was only prefetched was not loaded, since
-// reads of its shard hang, and is as soon as it is opened.
-func TestWantedBatchIsLoadedWhileOthersHang(t *testing.T) {
-	e := unstarted(t, 8, func(o *Options) { o.Workers, o.PrefetchDepth, o.Epochs = 1, 1, 1 })
-	all := e.batches
-	e.ask(Key{})
-	own(t, e)
-	claimed(t, e)
-	hangs := all.flow.hung.loads[0]
-	hangs.stalled = true
-	hangs.fetchingSince.Store(1)
-	all.flow.hung.count.Store(1)
-	next := own(t, e)
-	if b := all.schedule.nextForGPU(); b != nil {
-		t.Errorf("%s is loaded, which nobody waits for", b.key)
-	}
-	if _, _, err := all.join(next.key, next.form); err != nil {
-		t.Error(err)
-	}
-	if all.schedule.nextForGPU() != next {
-		t.Error("a batch that is opened is not loaded")
 	}
 }

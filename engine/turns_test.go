@@ -423,32 +423,3 @@ func TestSpareMemoryGivesWay(t *testing.T) {
 	e.memory.ledger.setLimit(sum - scratch() + e.catalog.Size(Key{}, layout.NHWCForm) + 8*size*size) // a batch, and a sample
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 }
-
-// TestCacheAsksThePoolNowAndThen what it can give, not for every sample: that costs system calls
-// for each batch that a reader has mapped, under the cache's lock.
-func TestCacheAsksThePoolNowAndThen(t *testing.T) {
-	e := start(t, testDir(t, 16), alone)
-	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exhaust(e)
-	b := cacheBudget{e.memory, useCache}
-	asked := map[time.Time]bool{}
-	began := time.Now()
-	for range 1000 {
-		if b.Reserve(1 << 40) {
-			t.Fatal("there is room")
-		}
-		asked[e.memory.trimmed] = true
-	}
-	if most := 2 + int(time.Since(began)/trimEvery); len(asked) > most {
-		t.Errorf("asked %d times", len(asked))
-	}
-	f.Close()
-	e.memory.giveBackIdle()
-	before := e.memory.trimmed
-	if b.Reserve(1 << 40); e.memory.trimmed.Equal(before) {
-		t.Error("not asked after a batch was released")
-	}
-}
