@@ -75,7 +75,6 @@ func (all *batches) beginClosing() bool {
 	close(all.flow.next)
 	all.flow.work.Broadcast()
 	all.flow.gpuWork.Broadcast()
-	all.flow.becameIdle.Broadcast()
 	all.takeWork.Broadcast()
 	all.flow.room.some.Broadcast()
 	return true
@@ -88,7 +87,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 	all.schedule.layingOut = without(all.schedule.layingOut, b)
 	all.schedule.atWork--
 	b.writers--
-	all.takeWork.Broadcast() // there may be room for the next one, or Quiet has waited for this
+	all.takeWork.Broadcast() // there may be room for the next one
 	switch {
 	case b.state == failed: // dropped meanwhile
 		b.free(all.memory)
@@ -148,7 +147,6 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	defer all.mu.Unlock()
 	all.schedule.atWork--
 	all.endWork(b)
-	all.takeWork.Broadcast() // Quiet may have waited for this
 	switch {
 	case b.state == failed:
 		b.free(all.memory)

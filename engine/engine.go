@@ -143,26 +143,20 @@ func (e *Engine) free() {
 // Quiet waits until the engine makes no batch for anyone, and reads nothing for batches that were
 // dropped, so that what is measured next is not slowed down by prefetching.
 func (e *Engine) Quiet(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
+	const pause = time.Millisecond
+	isBusy := func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.takeWork.Broadcast()
-		e.flow.becameIdle.Broadcast()
-	})
-	defer stop()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for ctx.Err() == nil {
-		switch {
-		case e.schedule.count() > 0 || e.schedule.atWork > 0:
-			e.takeWork.Wait()
-		case !e.flow.isIdle() && !e.closed:
-			e.flow.becameIdle.Wait()
-		default:
-			return nil
+		return !e.closed && (e.schedule.count() > 0 || e.schedule.atWork > 0 || !e.flow.isIdle())
+	}
+	for isBusy() {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // Budget is how the memory limit is divided.

@@ -53,8 +53,6 @@ type loaders struct {
 	loading int        // loads on their way, each with one
 	idle    int        // those that have loaded, and whose stacks are large enough for the next
 	next    chan *load // to these; closed when the engine closes
-
-	becameIdle sync.Cond // the flow may be idle
 }
 
 const (
@@ -112,7 +110,7 @@ func newFlow(all *batches) *flow {
 		hung: &hung{batches: all, began: time.Now()}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
 		own: newOwnReads(all.catalog.Dataset.Remote), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
 	}
-	f.work.L, f.gpuWork.L, f.becameIdle.L = &all.mu, &all.mu, &all.mu
+	f.work.L, f.gpuWork.L = &all.mu, &all.mu
 	f.next = make(chan *load, mostIdle)
 	for i := range o.drawers() {
 		var cpus affinity.Set
@@ -201,7 +199,6 @@ func (d *drawer) next() []*load {
 		if len(all.schedule.queue) > 0 {
 			all.takeWork.Broadcast() // it may no longer be too early for the next batch
 		}
-		f.becameIdle.Broadcast()
 		f.work.Wait()
 		d.resting = false
 		f.resting--
@@ -397,7 +394,6 @@ func (f *flow) loadMore(l *load, err error) {
 			l = f.take(b)
 			f.loading++
 		}
-		f.becameIdle.Broadcast()
 		all.mu.Unlock()
 	}
 }

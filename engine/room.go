@@ -80,7 +80,6 @@ func (r *room) begin(l *load) {
 		b.short = time.Now()
 	}
 	r.waiting = append(r.waiting, l)
-	r.flow.becameIdle.Broadcast()
 	r.memory.ledger.await()
 }
 

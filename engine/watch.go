@@ -54,7 +54,6 @@ func (w watcher) replaceStalled(now time.Time) {
 	if !all.closed {
 		all.flow.standIn(all.flow.hung.find(now))
 		all.flow.loadAhead()
-		all.flow.becameIdle.Broadcast() // but for reads that hang
 		all.takeWork.Broadcast()
 	}
 }
