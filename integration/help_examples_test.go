@@ -22,7 +22,7 @@ func TestExamplesOfHelp(t *testing.T) {
 	inStageOfItsOwn(t)
 	skipWithoutFUSE(t)
 	photos := scratch(t)
-	check(t, gen.Write(t.Context(), gen.Options{Dir: photos, Images: 12, Classes: 4, Format: "jpeg", Workers: 2}))
+	check(t, gen.Write(t.Context(), gen.Options{Dir: photos, Images: 8, Classes: 4, Format: "jpeg", Workers: 2}))
 	commands := 0
 	for line := range strings.Lines(between(t, helpOf(t), "\nCommands:\n", "\n\n")) {
 		commands++
@@ -78,7 +78,7 @@ func runExamples(t *testing.T, help, name, photos string) {
 		run("batchfs mount --daemon --batch-size 2 photos mnt")
 	}
 	run(strings.NewReplacer("batchfs profile", "batchfs profile --duration 10ms", "--raw-ratio auto", "--raw-ratio auto --duration 10ms",
-		"batchfs bench", "batchfs bench --rounds 1", "--images 1000", "--images 50").Replace(script))
+		"batchfs bench", "batchfs bench --rounds 1", "--images 1000", "--images 50", "--images 100", "--images 12").Replace(script))
 }
 
 // helpOf is what a command prints with --help.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -96,7 +95,7 @@ func prepareSuite() error {
 	if built := os.Getenv("BATCHFS_BINARY"); built != "" { // by make test, once for several runs
 		err = copyFile(suite.binary, built, 0o755)
 	} else {
-		err = buildBinary(suite.binary, "./cmd/batchfs")
+		err = buildBinary(suite.binary)
 	}
 	if err != nil {
 		return err
@@ -108,19 +107,16 @@ func prepareSuite() error {
 	return copyFile(suite.self, self, 0o755)
 }
 
-// buildBinary builds a program as `make build` does, or the tests of a package as `make gpucheck`
-// does, but with the race detector and cgo as in this test, so that one command determines both.
-func buildBinary(output, program string) error {
-	cmd := exec.Command("../scripts/build.sh", output, program)
+// buildBinary builds batchfs as `make build` does, but with the race detector and cgo as in this
+// test, so that one command determines both.
+func buildBinary(output string) error {
+	cmd := exec.Command("../scripts/build.sh", output)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+testkit.BuildSetting("CGO_ENABLED"))
-	if !strings.HasPrefix(program, "./cmd/") {
-		cmd.Env = append(cmd.Env, "TESTS=1")
-	}
 	if raceDetector() {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", program, err, out)
+		return fmt.Errorf("build batchfs: %w\n%s", err, out)
 	}
 	return nil
 }

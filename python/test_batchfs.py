@@ -224,9 +224,10 @@ class OnAMount(unittest.TestCase):
     @needs_torch
     def test_data_loader_that_is_given_up(self):
         with batchfs.mount(DATASET, batch_size=1, resize="stretch", size="24x32", shuffle=True) as mount:
-            for options in ({}, {"persistent_workers": True}, {"multiprocessing_context": "spawn"}):
+            # A worker that is spawned imports PyTorch, which takes long.
+            for workers, options in ((2, {}), (2, {"persistent_workers": True}), (1, {"multiprocessing_context": "spawn"})):
                 b = batchfs.Batches(mount)
-                loader = DataLoader(b, batch_size=None, num_workers=2, **options)
+                loader = DataLoader(b, batch_size=None, num_workers=workers, **options)
                 for _ in range(2):
                     torch.manual_seed(0)  # makes loops that look the same to their workers
                     loop = iter(loader)
