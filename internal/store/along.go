@@ -18,44 +18,40 @@ type listed struct {
 
 // ListAlong implements [Store].
 func (s *site) ListAlong(ctx context.Context, prefix string, marks []string, yield func(Object) error) error {
-	if s.pagesAfter == nil || len(marks) == 0 {
+	if s.pages == nil || s.sorts || len(marks) == 0 {
 		return s.List(ctx, prefix, yield)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer cancel()
-	bounds := slices.Concat([]string{""}, marks, []string{""})
-	parts := make([]chan listed, len(bounds)-1)
-	for i := range parts {
-		parts[i] = make(chan listed, 1)
-	}
-	ahead := make(chan struct{}, partsAhead)
+	parts := make(chan chan listed, partsAhead)
 	asking.Go(func() {
-		for i := range parts {
+		defer close(parts)
+		bounds := slices.Concat([]string{""}, marks, []string{""})
+		for i, to := range bounds[1:] {
+			part := make(chan listed, 1)
 			select {
-			case ahead <- struct{}{}:
-				asking.Go(func() { parts[i] <- s.between(ctx, prefix, bounds[i], bounds[i+1]) })
+			case parts <- part:
+				asking.Go(func() { part <- s.between(ctx, prefix, bounds[i], to) })
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	for _, part := range parts {
-		select {
-		case p := <-part:
-			<-ahead
-			for _, o := range p.objects {
-				if err := yield(o); err != nil {
-					return err
-				}
+	for part := range parts {
+		p := <-part
+		for _, o := range p.objects {
+			if err := yield(o); err != nil {
+				return err
 			}
-			if p.err != nil {
-				return p.err
-			}
-		case <-ctx.Done():
-			return ended(ctx, s.URL(prefix))
 		}
+		if p.err != nil {
+			return p.err
+		}
+	}
+	if ctx.Err() != nil {
+		return ended(ctx, s.URL(prefix))
 	}
 	return nil
 }
@@ -65,7 +61,7 @@ var errPast = errors.New("past the end of a part")
 // between lists the objects after a name, to and with another; "" is no bound. What a store adds
 // that does not know how to begin after a name is left out.
 func (s *site) between(ctx context.Context, prefix, after, to string) (part listed) {
-	part.err = s.list(ctx, prefix, s.pagesAfter(prefix, after), s.inOrder(prefix, func(o Object) error {
+	part.err = s.list(ctx, prefix, s.pages(prefix, after), s.inOrder(prefix, func(o Object) error {
 		if to != "" && o.Name > to {
 			return errPast
 		}

@@ -86,7 +86,7 @@ type azPage struct {
 }
 
 // azPages lists with List Blobs.
-func (s *site) azPages(prefix string) pager {
+func (s *site) azPages(prefix, _ string) pager {
 	return func(ctx context.Context, token string) ([]Object, string, error) {
 		query := url.Values{"restype": {"container"}, "comp": {"list"}, "prefix": {prefix}}
 		if token != "" {

@@ -19,7 +19,7 @@ import (
 // where that may help, and the slowest ones twice.
 type client struct {
 	pool      *connections
-	transport http.RoundTripper // pool, perhaps with redirects
+	transport func(*http.Request) (*http.Response, error) // pool's, perhaps with redirects
 	timeout   time.Duration
 	log       *slog.Logger
 
@@ -58,7 +58,7 @@ func newClient(o Options) *client {
 			TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 		},
 	}
-	c.transport = c.pool
+	c.transport = c.pool.RoundTrip
 	return c
 }
 
@@ -109,7 +109,8 @@ func (c *client) do(ctx context.Context, q *call) error {
 		if since.IsZero() {
 			since = time.Now()
 		}
-		left, away := c.outage.left(since)
+		now := c.outage.now()
+		left, away := now.patience-time.Since(since), now.open
 		switch {
 		case !mended && q.mend != nil && q.mend(f):
 			mended = true
@@ -192,17 +193,18 @@ func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err
 	}
 	a := c.attempt(ctx, timeout)
 	defer a.end()
+	defer a.stall.Stop()
 	answer, err := a.first(q)
 	if err != nil {
-		return c.network(err, a.end())
+		return a.failed(err)
 	}
 	q.answered = true
-	body := &watched{ReadCloser: answer.Body, alarm: a.timer, quiet: timeout, slow: c.timeout, due: time.Now().Add(c.timeout)}
+	body := &watched{ReadCloser: answer.Body, alarm: a.stall, quiet: timeout, slow: c.timeout, due: time.Now().Add(c.timeout)}
 	answer.Body = body
 	defer body.Close()
 	err = q.use(answer)
 	if body.failed != nil { // whatever use made of that
-		return c.network(body.failed, a.end())
+		return a.failed(body.failed)
 	}
 	return err
 }
@@ -218,7 +220,7 @@ func (c *client) admit(ctx context.Context, since *time.Time) (round uint32, ask
 			c.outage.heard(asks > 0, false, nil, true)
 			return 0, 0, err
 		}
-		if asks > 0 || !c.outage.isOpen() {
+		if asks > 0 || !c.outage.now().open {
 			return round, asks, nil
 		}
 		c.pace.end(round, false, false) // the outage began while the call waited for its turn
@@ -254,7 +256,7 @@ func (w *watched) Read(p []byte) (int, error) {
 }
 
 // network returns the failure for an error of the transport; that of another function stays.
-func (c *client) network(err error, stalled bool) error {
+func (c *client) network(err error) error {
 	var (
 		f       *failure
 		dns     *net.DNSError
@@ -264,11 +266,9 @@ func (c *client) network(err error, stalled bool) error {
 		plain   tls.RecordHeaderError
 	)
 	switch {
-	case stalled:
-		return &failure{kind: ErrAway, why: "no data came in time", again: true}
 	case errors.As(err, &f):
 		return f
-	case errors.As(err, &dns) && dns.IsNotFound && !c.outage.knows(), errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid), errors.As(err, &plain):
+	case errors.As(err, &dns) && dns.IsNotFound && !c.outage.now().ever, errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid), errors.As(err, &plain):
 		return &failure{kind: ErrAway, why: clean(err.Error())}
 	}
 	return &failure{kind: ErrAway, why: strings.TrimPrefix(clean(err.Error()), "net/http: "), again: true}

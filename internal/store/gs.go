@@ -22,7 +22,7 @@ func openGS(ctx context.Context, s *site, rest string, o Options) (name string, 
 		return "", err
 	}
 	s.base.Store(base.JoinPath(bucket + "/"))
-	s.pages, s.pagesAfter = s.s3Pages, s.s3PagesAfter
+	s.pages = s.s3Pages
 	if o.Anonymous {
 		return name, nil
 	}

@@ -10,18 +10,14 @@ import (
 // An attempt is one try of a call: a request and, if its answer takes long, a second one beside it.
 type attempt struct {
 	*client
-	caller  context.Context
-	request *http.Request
+	ctx     context.Context // of both requests
+	end     context.CancelFunc
 	began   time.Time
-	timeout time.Duration // without data
-	// The timer ends when the second request is to be sent, and then whenever no data has come for
-	// too long.
-	timer *time.Timer
+	timeout time.Duration
+	stall   *time.Timer // ends the attempt once no data has come for the timeout
 
 	mu      sync.Mutex
-	hedge   bool                  // a second request may still be sent
-	late    bool                  // the timer had ended, but an answer came before fire was called
-	decided bool                  // one of the answers is used, or none any more
+	decided bool                  // one of the answers is used
 	stalled bool                  // no data came in time
 	cancel  [2]context.CancelFunc // of the requests
 	second  chan *http.Response   // if it won
@@ -37,31 +33,23 @@ const (
 	soonestHopeless = 500 * time.Millisecond
 )
 
+// attempt begins an attempt, which its caller ends.
 func (c *client) attempt(caller context.Context, timeout time.Duration) *attempt {
-	a := &attempt{client: c, caller: caller, began: time.Now(), timeout: timeout}
-	a.timer = time.AfterFunc(timeout, a.fire)
+	a := &attempt{client: c, began: time.Now(), timeout: timeout, second: make(chan *http.Response, 1)}
+	a.ctx, a.end = context.WithCancel(caller)
+	a.stall = time.AfterFunc(timeout, a.giveUp)
 	return a
 }
 
 // first returns the first answer. Reading its body ends with the attempt, or when no data comes.
 func (a *attempt) first(q *call) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(a.caller)
-	a.mu.Lock()
-	a.cancel[0] = cancel
-	if a.stalled {
-		cancel()
-	}
-	a.mu.Unlock()
-	request, err := q.ask(ctx)
+	request, err := q.ask(a.begin(0))
 	if err != nil {
 		return nil, err
 	}
 	if slow := hedgeAfter * time.Duration(a.latencies.slow.Load()); q.hedge && slow != 0 && slow < a.timeout {
 		a.hedges.earn(hedgesEarned)
-		a.mu.Lock()
-		a.request, a.hedge = request, !a.stalled
-		a.timer.Reset(slow)
-		a.mu.Unlock()
+		defer time.AfterFunc(slow, func() { a.hedge(request) }).Stop()
 	}
 	answer, err := a.send(request)
 	if a.decide(0) {
@@ -73,34 +61,28 @@ func (a *attempt) first(q *call) (*http.Response, error) {
 	return <-a.second, nil
 }
 
-// fire is called when the timer ends.
-func (a *attempt) fire() {
+// begin returns the context of the first or second request; nil if it is not needed any more.
+func (a *attempt) begin(which int) (ctx context.Context) {
 	a.mu.Lock()
-	if a.late {
-		a.late = false
-		a.mu.Unlock()
+	defer a.mu.Unlock()
+	if a.decided {
+		return nil
+	}
+	ctx, a.cancel[which] = context.WithCancel(a.ctx)
+	return ctx
+}
+
+// hedge sends the second request.
+func (a *attempt) hedge(first *http.Request) {
+	if a.pace.limit() > 0 || a.ctx.Err() != nil || !a.hedges.spend() {
 		return
 	}
-	if !a.hedge {
-		if a.stalled = true; !a.decided {
-			a.latencies.add(time.Since(a.began)) // at least: else none would ever be waited for longer
-		}
-		a.cancelAll()
-		a.mu.Unlock()
+	ctx := a.begin(1)
+	if ctx == nil {
 		return
 	}
-	a.hedge = false
-	a.timer.Reset(a.timeout - time.Since(a.began))
-	if a.pace.limit() > 0 || !a.hedges.spend() {
-		a.mu.Unlock()
-		return
-	}
-	a.second = make(chan *http.Response, 1)
-	ctx, cancel := context.WithCancel(a.caller)
-	a.cancel[1] = cancel
-	a.mu.Unlock()
 	a.count.hedges.Add(1)
-	answer, err := a.send(a.request.Clone(ctx))
+	answer, err := a.send(first.Clone(ctx))
 	if err != nil {
 		return
 	}
@@ -119,38 +101,40 @@ func (a *attempt) decide(which int) bool {
 	if a.decided {
 		return false
 	}
-	running := a.timer.Reset(a.timeout)
-	a.decided, a.hedge, a.late = true, false, a.hedge && !running
+	a.decided = true
+	a.stall.Reset(a.timeout)
 	if end := a.cancel[1-which]; end != nil {
 		end()
 	}
 	return true
 }
 
-// end ends the requests. It reports whether no data came in time.
-func (a *attempt) end() (stalled bool) {
+// giveUp ends the attempt, as no data has come in time.
+func (a *attempt) giveUp() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.decided, a.hedge = true, false
-	a.timer.Stop()
-	a.cancelAll()
-	return a.stalled
+	a.stalled = true
+	if !a.decided {
+		a.latencies.add(time.Since(a.began)) // at least: else none would ever be waited for longer
+	}
+	a.end()
 }
 
-// cancelAll ends both requests. The lock is held.
-func (a *attempt) cancelAll() {
-	for _, end := range a.cancel {
-		if end != nil {
-			end()
-		}
+// failed returns the failure that an error of a request, or of reading its answer, is.
+func (a *attempt) failed(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stalled {
+		return &failure{kind: ErrAway, why: "no data came in time", again: true}
 	}
+	return a.network(err)
 }
 
 // send makes one request and measures its first byte.
 func (c *client) send(request *http.Request) (*http.Response, error) {
 	c.count.requests.Add(1)
 	start := time.Now()
-	answer, err := c.transport.RoundTrip(request)
+	answer, err := c.transport(request)
 	if err == nil && answer.StatusCode/100 == 2 { // others say nothing about how long data takes
 		c.latencies.add(time.Since(start))
 	}

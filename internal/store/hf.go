@@ -36,7 +36,7 @@ func openHF(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if o.Token != "" && !o.Anonymous {
 		s.signer = fixedToken(o.Token)
 	}
-	s.transport = &hub{next: s.pool, objects: map[string]located{}}
+	s.transport = (&hub{pool: s.pool, objects: map[string]located{}}).send
 	api := endpoint.JoinPath("api", repository)
 	var at struct{ SHA string }
 	err = s.ask(ctx, "", api.JoinPath("revision", url.PathEscape(revision)), nil, func(r io.Reader, _ http.Header) error {
@@ -50,7 +50,7 @@ func openHF(ctx context.Context, s *site, rest string, o Options) (name string, 
 	}
 	s.base.Store(endpoint.JoinPath(repository, "resolve", at.SHA+"/"))
 	s.pinned, s.sorts = true, true
-	s.pages = func(prefix string) pager {
+	s.pages = func(prefix, _ string) pager {
 		return s.hubPages(prefix, api.JoinPath("tree", at.SHA, escape(prefix[:max(0, strings.LastIndex(prefix, "/"))])))
 	}
 	return name, nil
@@ -108,7 +108,7 @@ func nextCursor(header http.Header) string {
 // a signed URL. As it counts and limits such requests, the URL is used again for a while.
 // The ETag of an answer becomes the one that Hugging Face has for the file.
 type hub struct {
-	next http.RoundTripper
+	pool *connections
 
 	mu      sync.Mutex
 	objects map[string]located // by the path of their URL
@@ -126,13 +126,13 @@ const (
 	mostLocations = 1 << 12
 )
 
-// RoundTrip implements http.RoundTripper.
-func (h *hub) RoundTrip(r *http.Request) (*http.Response, error) {
+// send is the transport.
+func (h *hub) send(r *http.Request) (*http.Response, error) {
 	if at, known := h.find(r.URL.Path); known {
 		direct := r.Clone(r.Context())
 		direct.URL, direct.Host = at.url, at.url.Host
 		direct.Header.Del("Authorization")
-		answer, err := h.next.RoundTrip(direct)
+		answer, err := h.pool.RoundTrip(direct)
 		if err != nil {
 			return nil, err
 		}
@@ -143,12 +143,13 @@ func (h *hub) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Body.Close()
 		h.forget(r.URL.Path)
 	}
-	etag := ""
-	answer, err := follow(h.next, r, func(answer *http.Response) {
-		etag = cmp.Or(etag, answer.Header.Get("X-Linked-Etag"))
-	})
+	answer, err := h.pool.follow(r)
 	if err != nil {
 		return nil, err
+	}
+	etag := answer.Header.Get("X-Linked-Etag")
+	for q := answer.Request; q.Response != nil; q = q.Response.Request { // back to the first answer
+		etag = cmp.Or(q.Response.Header.Get("X-Linked-Etag"), etag)
 	}
 	linked := etag != ""
 	etag = strings.TrimPrefix(cmp.Or(etag, answer.Header.Get("Etag")), "W/")

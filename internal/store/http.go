@@ -20,28 +20,19 @@ func openHTTP(_ context.Context, s *site, rest string, o Options) (name string, 
 	}
 	s.base.Store(&url.URL{Scheme: strings.ToLower(u.Scheme), Host: u.Host, Path: "/", RawQuery: u.RawQuery})
 	s.shown = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}).String()
-	s.transport = &redirects{next: s.pool}
+	s.transport = s.pool.follow
 	return strings.TrimPrefix(u.Path, "/"), nil
-}
-
-// redirects follows redirections, and shows credentials only to the first host.
-type redirects struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (t *redirects) RoundTrip(r *http.Request) (*http.Response, error) {
-	return follow(t.next, r, func(*http.Response) {})
 }
 
 const mostRedirects = 5
 
-// follow returns the last answer, and shows all of them to see.
-func follow(next http.RoundTripper, r *http.Request, see func(*http.Response)) (*http.Response, error) {
+// follow is RoundTrip with redirections. Credentials are shown only to the first host.
+func (c *connections) follow(r *http.Request) (*http.Response, error) {
 	for hops := 0; ; hops++ {
-		answer, err := next.RoundTrip(r)
+		answer, err := c.RoundTrip(r)
 		if err != nil {
 			return nil, err
 		}
-		see(answer)
 		if !redirected(answer) {
 			return answer, nil
 		}
@@ -78,6 +69,7 @@ func redirect(r *http.Request, answer *http.Response) (*http.Request, error) {
 	}
 	to.User = nil
 	next := r.Clone(r.Context())
+	next.Response = answer
 	next.URL, next.Host = to, to.Host
 	if to.Host != r.URL.Host || to.Scheme != r.URL.Scheme {
 		next.Header.Del("Authorization")

@@ -25,7 +25,7 @@ func (s *site) List(ctx context.Context, prefix string, yield func(Object) error
 	if s.sorts {
 		return s.listSorted(ctx, prefix, yield)
 	}
-	return s.list(ctx, prefix, s.pages(prefix), s.inOrder(prefix, yield))
+	return s.list(ctx, prefix, s.pages(prefix, ""), s.inOrder(prefix, yield))
 }
 
 // inOrder makes a list an error that is not in order.
@@ -43,7 +43,7 @@ func (s *site) inOrder(prefix string, yield func(Object) error) func(Object) err
 // listSorted has the whole list in memory before it yields any of it.
 func (s *site) listSorted(ctx context.Context, prefix string, yield func(Object) error) error {
 	var objects []Object
-	if err := s.list(ctx, prefix, s.pages(prefix), func(o Object) error { objects = append(objects, o); return nil }); err != nil {
+	if err := s.list(ctx, prefix, s.pages(prefix, ""), func(o Object) error { objects = append(objects, o); return nil }); err != nil {
 		return err
 	}
 	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
@@ -134,10 +134,7 @@ type s3Page struct {
 }
 
 // s3Pages lists with ListObjectsV2, which Google has, too.
-func (s *site) s3Pages(prefix string) pager { return s.s3PagesAfter(prefix, "") }
-
-// s3PagesAfter begins after a name.
-func (s *site) s3PagesAfter(prefix, after string) pager {
+func (s *site) s3Pages(prefix, after string) pager {
 	return func(ctx context.Context, token string) ([]Object, string, error) {
 		query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}}
 		if token != "" {

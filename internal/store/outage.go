@@ -160,20 +160,6 @@ func (o *outage) close() {
 	}
 }
 
-// isOpen reports whether there is an outage.
-func (o *outage) isOpen() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.open
-}
-
-// knows reports whether the store has ever answered.
-func (o *outage) knows() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.ever
-}
-
 // patience is how long a call may go on failing. The lock is held.
 func (o *outage) patience() time.Duration {
 	if !o.ever {
@@ -182,31 +168,30 @@ func (o *outage) patience() time.Duration {
 	return o.most
 }
 
-// left is how much longer a call may go on that has failed since a time, and whether there is an
-// outage.
-func (o *outage) left(since time.Time) (time.Duration, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.patience() - time.Since(since), o.open
+// An outlook is what an outage is at a moment.
+type outlook struct {
+	open, ever bool
+	ended      time.Time
+	patience   time.Duration
+	waiting    int           // calls
+	away       time.Duration // in all outages, this one included
 }
 
-// stats are the calls that wait, and how long all outages have lasted.
-func (o *outage) stats() (calls int, away time.Duration) {
+func (o *outage) now() outlook {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if away = o.total; o.open {
-		away += time.Since(o.since)
+	l := outlook{open: o.open, ever: o.ever, ended: o.ended, patience: o.patience(), waiting: o.calls, away: o.total}
+	if o.open {
+		l.away += time.Since(o.since)
 	}
-	return o.calls, away
+	return l
 }
 
 // Held implements [Store].
 func (c *client) Held() (last time.Time, away bool) {
-	c.outage.mu.Lock()
-	last, away = c.outage.ended, c.outage.open
-	c.outage.mu.Unlock()
-	if away || c.pace.limit() > 0 {
-		last = time.Now()
+	now := c.outage.now()
+	if now.open || c.pace.limit() > 0 {
+		return time.Now(), now.open
 	}
-	return last, away
+	return now.ended, false
 }

@@ -39,7 +39,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 		if endpoint, err = service(at); err != nil {
 			return "", err
 		}
-		s.transport = &redirects{next: s.pool} // as AIStore's gateways send readers to the machine that has an object
+		s.transport = s.pool.follow // as AIStore's gateways send readers to the machine that has an object
 	}
 	signer := &awsSigner{}
 	signer.credentials = aws.NewCredentialsCache(signer.provider(c))
@@ -50,7 +50,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	}
 	place(cmp.Or(o.Region, c.Region, "us-east-1"))
 	s.move = place
-	s.pages, s.pagesAfter = s.s3Pages, s.s3PagesAfter
+	s.pages = s.s3Pages
 	if o.RequesterPays {
 		s.header.Set("X-Amz-Request-Payer", "requester")
 	}

@@ -21,12 +21,11 @@ type site struct {
 	header http.Header             // of every request
 	signer signer                  // nil: anonymous
 	hint   string                  // where access is denied
-	pages  func(prefix string) pager
-	sorts  bool // pages are not in order
-	// pagesAfter has the pages from after a name on; nil: the store cannot begin there.
-	pagesAfter func(prefix, after string) pager
-	move       func(region string) // the bucket is elsewhere; nil: it cannot move
-	pinned     bool                // base names a version of all objects, so that If-Match is not needed
+	// pages has those of the list of a prefix, from after a name on; nil: there is no list.
+	pages  func(prefix, after string) pager
+	sorts  bool                // pages are not in order, and cannot begin after a name
+	move   func(region string) // the bucket is elsewhere; nil: it cannot move
+	pinned bool                // base names a version of all objects, so that If-Match is not needed
 }
 
 // A signer shows credentials to the store.

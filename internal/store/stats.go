@@ -100,8 +100,8 @@ func (c *client) Stats() Stats {
 		Requests: c.count.requests.Load(), Bytes: c.count.bytes.Load(), Retries: c.count.retries.Load(),
 		Hedges: c.count.hedges.Load(), Throttled: c.count.throttled.Load(), Errors: c.count.errors.Load(), Limit: c.pace.limit(),
 	}
-	waiting, away := c.outage.stats()
-	s.Waiting, s.Away = waiting, away.Seconds()
+	now := c.outage.now()
+	s.Waiting, s.Away = now.waiting, now.away.Seconds()
 	c.latencies.mu.Lock()
 	defer c.latencies.mu.Unlock()
 	for p, to := range map[int]*float64{50: &s.FirstByte.P50, 90: &s.FirstByte.P90, 99: &s.FirstByte.P99} {
