@@ -42,7 +42,10 @@ func keepPages(t *testing.T, d *Dataset) {
 	t.Helper()
 	var budget account
 	budget.left.Store(64 << 20)
-	c := pages.New(pages.Options{Limit: 64 << 20, Budget: &budget})
+	c, err := pages.New(pages.Options{Limit: 64 << 20, Pages: 1, Budget: &budget})
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.KeepPages(c)
 	t.Cleanup(func() {
 		if c.Close(); budget.left.Load() != 64<<20 {

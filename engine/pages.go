@@ -8,18 +8,22 @@ import (
 	"github.com/batchfs/batchfs/internal/pages"
 )
 
-// openPages returns nil if no samples are in compressed pages.
+// openPages returns nil if no samples are in compressed pages, or there is no memory for any.
 func openPages(c Budget, m *memory) *pages.Cache {
 	if c.Pages.Packed == 0 {
 		return nil
 	}
-	opened := pages.New(pages.Options{
+	opened, err := pages.New(pages.Options{
 		// The account has the last word. Where little is left, some pages are worth more than
 		// prefetched batches.
-		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Budget: cacheBudget{m, usePages},
+		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.Pages.Packed, Budget: cacheBudget{m, usePages},
 		// In order and in windows, all samples of a page are read soon after one another.
 		Once: !c.Options.Shuffle || c.Options.Window > 0,
 	})
+	if err != nil {
+		c.Options.Logger.Warn("compressed pages are unpacked for each sample", "reason", err)
+		return nil
+	}
 	c.Dataset.KeepPages(opened)
 	return opened
 }

@@ -3,10 +3,10 @@
 // unpacks nothing: the caller passes the function that loads a page.
 //
 // While one caller loads a page, the others that need it wait for it. Each holds the page while
-// copying from it, so that samples of one batch share it whatever is kept. Of the pages that nobody
-// holds, those that were used last are kept, within a limit: in a full shuffle, where all samples
-// are read equally often, about the share is found that there is room for, whatever is chosen. With
-// [Options].Once, where all uses of a page lie close together, a page is deleted after the last one.
+// copying from it, so that samples of one batch share it whatever the policy. A page that nobody
+// holds any more is offered to ristretto, which keeps what is wanted most within its limit, decides
+// later, and refuses newcomers. With [Options].Once, where all uses of a page lie close together, a
+// page is deleted after the last one instead.
 //
 // Whatever becomes of a page costs time only: it can be loaded again. So pages are the first to
 // give way: the [Budget] is asked before each is allocated, a refusal is answered with pages that
@@ -14,6 +14,6 @@
 // Nobody ever waits for room.
 //
 // Pages are anonymous mappings, outside Go's heap. A page is unmapped, and its bytes are returned
-// to the budget, as soon as it is neither held nor kept. So the account is that of memory that is
-// there.
+// to the budget, as soon as neither callers nor ristretto have it, which tells by OnExit. So the
+// account is that of memory that is there.
 package pages

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/dgraph-io/ristretto/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,6 +17,10 @@ type Key struct {
 	Object int32
 	Offset int64
 }
+
+// hash is what ristretto knows a page by. Pages whose hashes are equal, of objects of more than a
+// terabyte, displace each other.
+func (k Key) hash() uint64 { return uint64(k.Object)<<40 ^ uint64(k.Offset) }
 
 // A Budget is the account that pages are charged to.
 type Budget interface {
@@ -29,6 +33,7 @@ type Budget interface {
 // Options describe a cache.
 type Options struct {
 	Limit  int64 // bytes of pages that nobody holds
+	Pages  int64 // about how many different ones there are
 	Budget Budget
 	Once   bool // a page is deleted when all of its uses were made
 }
@@ -44,7 +49,7 @@ var (
 type Stats struct {
 	Loaded   int64 `json:"loaded"`   // into memory
 	Served   int64 `json:"served"`   // were there already, or on their way
-	Refused  int64 `json:"refused"`  // were not kept any longer, as others took the limit
+	Refused  int64 `json:"refused"`  // ristretto did not keep them
 	NoRoom   int64 `json:"no_room"`  // were read for one sample, as there was no memory for the page
 	Pages    int64 `json:"pages"`    // are there
 	Reserved int64 `json:"reserved"` // by these
@@ -52,30 +57,77 @@ type Stats struct {
 
 // A Cache holds pages. Its methods may be called concurrently. A nil Cache has none to trim.
 type Cache struct {
-	o Options
-
-	mu     sync.Mutex
-	pages  map[Key]*Page // that are being loaded, held or idle
-	idle   list.List     // of those that nobody holds; the one that was used last at the end
-	unheld int64         // bytes of the idle ones
+	budget Budget
+	once   bool
+	fixed  int64 // bytes of ristretto's own
+	kept   *ristretto.Cache[uint64, *Page]
+	life   sync.RWMutex // held for reading while ristretto is called, as that may not be closed meanwhile
 	closed bool
-	stats  Stats
+
+	mu    sync.Mutex    // no call of ristretto while it is held: those wait for onExit
+	pages map[Key]*Page // that are being loaded, or that callers or ristretto have
+	stats Stats
+	freed int64
 }
 
-// New makes a cache, which its caller closes. An empty one takes nothing of the budget.
-func New(o Options) *Cache { return &Cache{o: o, pages: map[Key]*Page{}} }
+// counters is how many counters ristretto has for so many pages. What it takes beside them is its
+// queue.
+func counters(pages int64) int64 { return min(max(10*pages, 1<<10), 1<<20) }
+
+const (
+	ristrettoBytes = 512 << 10
+	counterBytes   = 4
+)
+
+// New makes a cache, which its caller closes. The error is ErrNoRoom if the budget has no room for
+// an empty one.
+func New(o Options) (*Cache, error) {
+	n := counters(o.Pages)
+	c := &Cache{budget: o.Budget, once: o.Once, fixed: ristrettoBytes + counterBytes*n, pages: map[Key]*Page{}}
+	if !c.budget.Reserve(c.fixed) {
+		return nil, ErrNoRoom
+	}
+	var err error
+	c.kept, err = ristretto.NewCache(&ristretto.Config[uint64, *Page]{
+		NumCounters: n, MaxCost: max(o.Limit, 1), BufferItems: 64, IgnoreInternalCost: true,
+		OnReject: func(*ristretto.Item[*Page]) { c.count(func(s *Stats) { s.Refused++ }) },
+		OnExit:   c.onExit,
+	})
+	if err != nil {
+		c.budget.Release(c.fixed)
+		return nil, fmt.Errorf("pages: %w", err)
+	}
+	return c, nil
+}
 
 // Close frees what nobody holds; the rest is freed when it is released.
 func (c *Cache) Close() {
 	if c == nil {
 		return
 	}
+	c.life.Lock()
+	defer c.life.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.kept.Close()
+	c.budget.Release(c.fixed)
+}
+
+// whileOpen calls f, which calls ristretto, unless the cache is closed.
+func (c *Cache) whileOpen(f func()) {
+	c.life.RLock()
+	defer c.life.RUnlock()
+	if !c.closed {
+		f()
+	}
+}
+
+func (c *Cache) count(change func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
-	for c.idle.Len() > 0 {
-		c.freeOldest()
-	}
+	change(&c.stats)
 }
 
 // Stats describes the current state of the cache.
@@ -96,41 +148,40 @@ type Page struct {
 
 	// Guarded by cache.mu.
 	holders int
-	idle    *list.Element // in cache.idle; nil: somebody holds it
-	uses    []uint64      // a bit for each use that was made, where the last one is known
-	left    int           // uses
+	kept    bool     // ristretto has it, or is about to
+	uses    []uint64 // a bit for each use that was made, where the last one is known
+	left    int      // uses
 }
 
 // Bytes are the page's. They are valid until Release, and nobody may change them.
 func (p *Page) Bytes() []byte { return p.bytes }
 
 // Keeps says whether a page that so many samples are read from is ever of use to a second reader.
-func (c *Cache) Keeps(uses int) bool { return c != nil && (uses > 1 || !c.o.Once) }
+func (c *Cache) Keeps(uses int) bool { return c != nil && (uses > 1 || !c.once) }
 
 // Get returns a page of size bytes, which its caller has to release. If nobody has loaded it yet,
 // load is called to fill it, and its error returned to all who wait for it; mine says whether this
 // caller is the one that called it. uses is the number of samples that are read from the page, for
 // Options.Once.
 func (c *Cache) Get(ctx context.Context, k Key, size int64, uses int, load func(to []byte) error) (p *Page, mine bool, err error) {
+	c.whileOpen(func() { c.kept.Get(k.hash()) }) // to have it counted
 	c.mu.Lock()
-	p = c.pages[k]
-	if mine = p == nil; mine {
-		p = &Page{cache: c, key: k, loaded: make(chan struct{})}
-		if c.o.Once {
-			p.uses, p.left = make([]uint64, (uses+63)/64), uses
-		}
-		c.pages[k] = p
-	} else {
+	if p = c.pages[k]; p != nil {
+		p.holders++
 		c.stats.Served++
-		c.take(p)
+		c.mu.Unlock()
+		p, err = p.wait(ctx)
+		return p, false, err
 	}
-	p.holders++
+	p = &Page{cache: c, key: k, loaded: make(chan struct{}), holders: 1}
+	if c.once {
+		p.uses, p.left = make([]uint64, (uses+63)/64), uses
+	}
+	c.pages[k] = p
 	c.mu.Unlock()
-	if mine {
-		p.load(size, load)
-	}
+	p.load(size, load)
 	p, err = p.wait(ctx)
-	return p, mine, err
+	return p, true, err
 }
 
 // NoUse is the use of a page by whom no sample was read.
@@ -146,7 +197,7 @@ func (p *Page) wait(ctx context.Context) (*Page, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		p.Release(NoUse)
+		p.release(NoUse)
 		return nil, err
 	}
 	return p, nil
@@ -170,10 +221,10 @@ func (p *Page) load(size int64, load func(to []byte) error) {
 		c.mu.Unlock()
 		close(p.loaded)
 		if panics := err == ErrGivenUp; panics { // its caller does not come to that
-			p.Release(NoUse)
+			p.release(NoUse)
 		}
 	}()
-	failed := p.allocate(size)
+	failed := c.allocate(p, size)
 	if failed == nil {
 		failed = load(p.bytes)
 	}
@@ -181,43 +232,50 @@ func (p *Page) load(size int64, load func(to []byte) error) {
 }
 
 // allocate charges and maps the memory of a page. What nobody holds gives way to it.
-func (p *Page) allocate(size int64) error {
-	c, unit := p.cache, int64(os.Getpagesize())
+func (c *Cache) allocate(p *Page, size int64) error {
+	unit := int64(os.Getpagesize())
 	n := max(size+unit-1, unit) &^ (unit - 1)
-	for !c.o.Budget.Reserve(n) {
+	for !c.budget.Reserve(n) {
 		if c.Trim(n) == 0 {
 			return ErrNoRoom
 		}
 	}
 	mapped, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		c.o.Budget.Release(n)
+		c.budget.Release(n)
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
 	p.mapped, p.bytes = mapped, mapped[:size:size]
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.Pages, c.stats.Reserved = c.stats.Pages+1, c.stats.Reserved+n
+	c.count(func(s *Stats) { s.Pages, s.Reserved = s.Pages+1, s.Reserved+n })
 	return nil
 }
 
 // Release ends the caller's hold of the page. use is which of the samples that are read from it was
 // read, from 0 on.
-func (p *Page) Release(use int) {
+func (p *Page) Release(use int) { p.release(use) }
+
+func (p *Page) release(use int) {
 	c := p.cache
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	p.made(use)
-	if p.holders--; p.holders > 0 {
-		return
-	}
-	if spent := p.uses != nil && p.left == 0; spent || p.err != nil || c.closed {
-		c.free(p)
-		return
-	}
-	p.idle = c.idle.PushBack(p)
-	for c.unheld += int64(len(p.mapped)); c.unheld > c.o.Limit; c.stats.Refused++ {
-		c.freeOldest()
+	p.holders--
+	last := p.holders == 0 && p.err == nil
+	spent := last && p.uses != nil && p.left == 0
+	forget, offer := spent && p.kept, last && !spent && !p.kept
+	p.kept = p.kept || offer
+	c.mu.Unlock()
+	switch {
+	case forget:
+		c.whileOpen(func() { c.kept.Del(p.key.hash()) })
+	case offer:
+		taken := false
+		c.whileOpen(func() { taken = c.kept.Set(p.key.hash(), p, int64(len(p.mapped))) })
+		if !taken {
+			c.count(func(s *Stats) { s.Refused++ })
+			c.onExit(p)
+		}
+	default:
+		c.freeUnused(p)
 	}
 }
 
@@ -241,17 +299,24 @@ func ones(set []uint64) (n int) {
 	return n
 }
 
-// take has a page held. The lock is held.
-func (c *Cache) take(p *Page) {
-	if p.idle != nil {
-		c.idle.Remove(p.idle)
-		p.idle = nil
-		c.unheld -= int64(len(p.mapped))
+// onExit is called when ristretto does not have a page any more, whatever the reason.
+func (c *Cache) onExit(p *Page) {
+	if p == nil { // it had none
+		return
 	}
+	c.mu.Lock()
+	p.kept = false
+	c.mu.Unlock()
+	c.freeUnused(p)
 }
 
-// free frees a page that nobody holds any more. The lock is held.
-func (c *Cache) free(p *Page) {
+// freeUnused frees a page that nobody has.
+func (c *Cache) freeUnused(p *Page) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.holders > 0 || p.kept {
+		return
+	}
 	if c.pages[p.key] == p {
 		delete(c.pages, p.key)
 	}
@@ -261,18 +326,8 @@ func (c *Cache) free(p *Page) {
 	}
 	_ = unix.Munmap(p.mapped) // it fails of a wrong address only
 	p.mapped, p.bytes = nil, nil
-	c.stats.Pages, c.stats.Reserved = c.stats.Pages-1, c.stats.Reserved-n
-	c.o.Budget.Release(n)
-}
-
-// freeOldest frees the idle page that was used longest ago, and returns its bytes. The lock is
-// held.
-func (c *Cache) freeOldest() int64 {
-	p := c.idle.Front().Value.(*Page)
-	n := int64(len(p.mapped))
-	c.take(p)
-	c.free(p)
-	return n
+	c.stats.Pages, c.stats.Reserved, c.freed = c.stats.Pages-1, c.stats.Reserved-n, c.freed+n
+	c.budget.Release(n)
 }
 
 // Trim frees at least n bytes, if pages that nobody holds have that many, and returns how many it
@@ -281,10 +336,28 @@ func (c *Cache) Trim(n int64) (freed int64) {
 	if c == nil {
 		return 0
 	}
+	var idle []Key
+	c.mu.Lock()
+	before, found := c.freed, int64(0)
+	for k, p := range c.pages {
+		if found >= n {
+			break
+		}
+		if p.kept && p.holders == 0 {
+			idle, found = append(idle, k), found+int64(len(p.mapped))
+		}
+	}
+	c.mu.Unlock()
+	if len(idle) == 0 {
+		return 0
+	}
+	c.whileOpen(func() {
+		for _, k := range idle {
+			c.kept.Del(k.hash())
+		}
+		c.kept.Wait() // until also those that it was about to keep have left
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for freed < n && c.idle.Len() > 0 {
-		freed += c.freeOldest()
-	}
-	return freed
+	return c.freed - before
 }

@@ -35,7 +35,10 @@ func open(t *testing.T, o pages.Options, limit int64) (*pages.Cache, *account) {
 	a := &account{}
 	a.limit.Store(limit)
 	o.Budget = a
-	c := pages.New(o)
+	c, err := pages.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		c.Close()
 		if s := c.Stats(); a.used.Load() != 0 || s.Pages != 0 || s.Reserved != 0 {
@@ -78,6 +81,9 @@ func TestKeptUntilSpent(t *testing.T) {
 			if use(t, c, 1, sample, 3) {
 				loads = append(loads, at)
 			}
+			for once && slices.Contains([]int{2, 5, 10}, at) && c.Stats().Pages > 0 { // ristretto lets it go soon
+				runtime.Gosched()
+			}
 		}
 		want := []int{0}
 		if once { // 2 0 1, 0 1 2, 1 0, and an epoch that begins with 1 again
@@ -99,7 +105,7 @@ func TestKeepsNothingSingle(t *testing.T) {
 }
 
 // TestLoadsAreShared: those that want a page while it is loaded wait for it and share what comes of
-// that: the page, though none is kept at all, or the error.
+// that: the page, though ristretto keeps none at all, or the error.
 func TestLoadsAreShared(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("a fault")} {
 		c, _ := open(t, pages.Options{Limit: 1}, 16<<20)
@@ -134,19 +140,20 @@ func TestLoadsAreShared(t *testing.T) {
 	}
 }
 
-// TestRefusedAreCounted: of what nobody holds, no more is kept than the limit allows: what was used
-// last. The rest is freed, and counted.
+// TestRefusedAreCounted: what ristretto does not take is freed, and counted.
 func TestRefusedAreCounted(t *testing.T) {
-	c, a := open(t, pages.Options{Limit: 2 * 12288}, 16<<20)
-	var loaded []int
-	for _, i := range []int{1, 2, 1, 3, 1, 2} {
-		if use(t, c, i, 0, 5) {
-			loaded = append(loaded, i)
+	c, a := open(t, pages.Options{Limit: 1}, 16<<20)
+	empty := a.used.Load()
+	for range 3 {
+		if !use(t, c, 1, 0, 5) {
+			t.Error("ristretto kept what is larger than its limit")
+		}
+		for c.Stats().Pages > 0 { // it decides soon
+			runtime.Gosched()
 		}
 	}
-	s := c.Stats()
-	if !slices.Equal(loaded, []int{1, 2, 3, 2}) || s.Refused != 2 || s.Pages != 2 || a.used.Load() != 2*12288 {
-		t.Errorf("loaded %v, %+v, %d bytes", loaded, s, a.used.Load())
+	if s := c.Stats(); s.Refused != 3 || s.Loaded != 3 || a.used.Load() != empty {
+		t.Errorf("%+v, %d bytes", s, a.used.Load()-empty)
 	}
 }
 
@@ -154,6 +161,7 @@ func TestRefusedAreCounted(t *testing.T) {
 // closed; the account is right.
 func TestHeldPagesStay(t *testing.T) {
 	c, a := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
+	empty := a.used.Load()
 	load := func(i int) func([]byte) error {
 		return func(to []byte) error { copy(to, content(i)); return nil }
 	}
@@ -170,7 +178,7 @@ func TestHeldPagesStay(t *testing.T) {
 		t.Errorf("a page without room: %v, %+v", err, c.Stats())
 	}
 	c.Close()
-	if !bytes.Equal(held.Bytes(), content(1)) || a.used.Load() != 12288 {
+	if !bytes.Equal(held.Bytes(), content(1)) || a.used.Load() == 0 || a.used.Load() >= empty {
 		t.Errorf("%d bytes after Close", a.used.Load())
 	}
 	held.Release(0)
@@ -179,7 +187,7 @@ func TestHeldPagesStay(t *testing.T) {
 // TestMakesRoom: where the account has room for few pages, others give way to each new one.
 func TestMakesRoom(t *testing.T) {
 	c, a := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
-	a.limit.Store(3 * 12288)
+	a.limit.Store(a.used.Load() + 3*12288)
 	for i := range 50 {
 		use(t, c, i, 0, 2)
 	}
@@ -242,8 +250,8 @@ func TestAPanicStopsNobody(t *testing.T) {
 // every page is right, and in the end nothing is charged.
 func TestEverythingAtOnce(t *testing.T) {
 	for _, once := range []bool{false, true} {
-		c, a := open(t, pages.Options{Limit: 20 * 12288, Once: once}, 16<<20)
-		a.limit.Store(25 * 12288)
+		c, a := open(t, pages.Options{Limit: 20 * 12288, Pages: 60, Once: once}, 16<<20)
+		a.limit.Store(a.used.Load() + 25*12288)
 		fault := errors.New("a fault")
 		var readers, trimmer sync.WaitGroup
 		done := make(chan struct{})

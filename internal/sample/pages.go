@@ -25,12 +25,16 @@ func (s *sharedPages) begin(ds *dataset.Dataset) {
 	if s.readers++; s.readers > 1 || ds.KeepsPages() {
 		return
 	}
-	if ds.Pages().Count == 0 {
+	p := ds.Pages()
+	if p.Count == 0 {
 		return
 	}
-	// Readers go through a dataset in its order.
-	s.ds, s.pages = ds, pages.New(pages.Options{Limit: s.budget.left.Load(), Budget: &s.budget, Once: true})
-	ds.KeepPages(s.pages)
+	// Readers go through a dataset in its order. Without room for a cache, each page is unpacked
+	// for each sample.
+	if c, err := pages.New(pages.Options{Limit: s.budget.left.Load(), Pages: p.Count, Budget: &s.budget, Once: true}); err == nil {
+		s.ds, s.pages = ds, c
+		ds.KeepPages(c)
+	}
 }
 
 func (s *sharedPages) end() {
