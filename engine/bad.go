@@ -63,6 +63,9 @@ type badSamples struct {
 	look func(i int) (dataset.Identity, error) // Dataset.Check
 	// condemned are samples that are bad whatever their files hold, and why.
 	condemned map[int64]string
+	// rows, unless nil, are by sample the number in ds of a file that it has beside its image. Then
+	// all numbers here are those of such files, but for those that are shown.
+	rows []int32
 
 	mu       sync.Mutex
 	files    map[int64]badFile
@@ -105,6 +108,13 @@ const (
 
 func newBadSamples(ds *dataset.Dataset, r *badReports, log *slog.Logger) *badSamples {
 	return &badSamples{badReports: r, ds: ds, log: log, look: ds.Check, files: map[int64]badFile{}, repaired: map[int64]bool{}}
+}
+
+// newBadBeside is newBadSamples of files beside images.
+func newBadBeside(ds *dataset.Dataset, rows []int32, r *badReports, log *slog.Logger) *badSamples {
+	f := newBadSamples(ds, r, log)
+	f.rows = rows
+	return f
 }
 
 // check returns why a sample is known to be unreadable, or nil if it is not, or if its file
@@ -198,8 +208,11 @@ func (f *badSamples) markRepaired(id int64) {
 // remember enters a bad file, reports it unless that was done, and returns its error.
 func (f *badSamples) remember(id int64, bad badFile) error {
 	r := BadSample{time.Now(), f.ds.Path(int(id)), id, bad.reason.Error()}
-	if f.enter(bad, r) {
-		f.log.Error("cannot read a sample", "path", r.Path, "id", id, "reason", r.Reason)
+	if f.rows != nil {
+		r.ID = int64(slices.Index(f.rows, int32(id)))
+	}
+	if f.enter(id, bad, r) {
+		f.log.Error("cannot read a sample", "path", r.Path, "id", r.ID, "reason", r.Reason)
 	}
 	return f.errorOf(id, bad)
 }
@@ -210,10 +223,10 @@ func (f *badSamples) errorOf(id int64, bad badFile) error {
 
 // enter enters a bad file, and its report if it is new. If there is no room, another file is
 // forgotten instead.
-func (f *badSamples) enter(bad badFile, r BadSample) (isNew bool) {
+func (f *badSamples) enter(id int64, bad badFile, r BadSample) (isNew bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before, known := f.files[r.ID]
+	before, known := f.files[id]
 	room := known || len(f.files) < maxBadSamples && f.ledger.reserve(useIndex, badFileBytes)
 	for other := range f.files {
 		if room {
@@ -223,7 +236,7 @@ func (f *badSamples) enter(bad badFile, r BadSample) (isNew bool) {
 		room = true
 	}
 	if room {
-		f.files[r.ID] = bad
+		f.files[id] = bad
 	}
 	if known && before.seen == bad.seen && before.transient == bad.transient {
 		return false

@@ -41,10 +41,10 @@ func newBadParts(c Budget, l *ledger) *badParts {
 	p := &badParts{badSamples: newBadSamples(c.Dataset, r, c.Options.Logger), catalog: c.Catalog}
 	p.condemned = c.Catalog.Options.Condemned
 	if o := c.Catalog.Options.Masks; o != nil && o.Dataset != nil {
-		p.masks = newBadSamples(o.Dataset, r, c.Options.Logger)
+		p.masks = newBadBeside(o.Dataset, o.Rows, r, c.Options.Logger)
 	}
 	for _, o := range c.Catalog.Options.Arrays {
-		p.arrays = append(p.arrays, newBadSamples(o.Dataset, r, c.Options.Logger))
+		p.arrays = append(p.arrays, newBadBeside(o.Dataset, o.Rows, r, c.Options.Logger))
 	}
 	if (c.Catalog.Options.Masks != nil || p.arrays != nil) && c.Catalog.Options.OnError != Fail {
 		n := c.Dataset.Len()

@@ -328,7 +328,7 @@ func TestBadMasksFail(t *testing.T) {
 			if d, err := e.Describe(t.Context(), Key{}); err != nil || d.Samples[3].Status != catalog.StatusCorrupt || !strings.Contains(d.Samples[3].Reason, "006.png") {
 				t.Errorf("the mask is described as %+v, %v", d.Samples[3], err)
 			}
-			if list := e.Errors(); len(list) != 2 || list[0].Path != "006.png" {
+			if list := e.Errors(); len(list) != 2 || list[0].Path != "006.png" || list[0].ID != 3 {
 				t.Errorf("the list is %+v", list)
 			}
 		})

@@ -468,8 +468,10 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 	for _, id := range slices.Sorted(maps.Keys(bad)) {
 		v.Bad = append(v.Bad, dataset.NewBadFile(a.images.Path(int(id)), int(id), bad[id]))
 	}
+	// also verifies files beside images, which are listed by the numbers of the samples that have
+	// them; -1: none has.
 	type verifier func(context.Context, *dataset.Dataset, sample.Options) (sample.Verdict, error)
-	also := func(ds *dataset.Dataset, what string, verify verifier) (samples int, err error) {
+	also := func(ds *dataset.Dataset, rows []int32, what string, verify verifier) (samples int, err error) {
 		bar := c.progress("verifying", what)
 		defer bar.close()
 		o.Progress = bar.report
@@ -477,17 +479,31 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w while verifying %s", errInterrupted, what)
 		}
+		owners := map[string]int{}
+		for id, row := range slices.Backward(rows) {
+			if row >= 0 {
+				owners[ds.Path(int(row))] = id
+			}
+		}
+		for _, list := range [][]dataset.BadFile{of.Bad, of.Unread} {
+			for i := range list {
+				id, owned := owners[list[i].Path]
+				if list[i].ID = id; !owned {
+					list[i].ID = -1
+				}
+			}
+		}
 		v.Bad, v.Unread = append(v.Bad, of.Bad...), append(v.Unread, of.Unread...)
 		v.NoMemory = v.NoMemory || of.NoMemory
 		return of.Samples, err
 	}
 	if a.masks != nil {
-		if v.Masks, err = also(a.masks, "masks", sample.VerifyMasks); err != nil {
+		if v.Masks, err = also(a.masks, m.Rows, "masks", sample.VerifyMasks); err != nil {
 			return v, err
 		}
 	}
-	for _, ds := range a.arrays {
-		n, err := also(ds, "arrays", sample.VerifyArrays)
+	for i, ds := range a.arrays {
+		n, err := also(ds, a.arrayOptions[i].Rows, "arrays", sample.VerifyArrays)
 		if v.Arrays += n; err != nil {
 			return v, err
 		}

@@ -341,6 +341,12 @@ func TestVerifyTargets(t *testing.T) {
 			t.Errorf("status %d, and not %q: %s%s", got.status, want, got.out, got.err)
 		}
 	}
+	if err := os.Remove(filepath.Join(dir, "images", "a.png")); err != nil {
+		t.Fatal(err)
+	}
+	if got := batchfs(t, "verify", "--json", "--targets", "masks", dir); !strings.Contains(got.out, `"path":"c.png","id":1,`) {
+		t.Errorf("the mask of sample 1: %s", got.out)
+	}
 	if got := batchfs(t, "verify", "--targets", "masks", "--part", "0/2", dir); got.status != statusUsage || !strings.Contains(got.err, "--targets cannot be given with --part") {
 		t.Errorf("status %d, %s", got.status, got.err)
 	}
