@@ -110,7 +110,7 @@ func (v verifyResult) verdict() error {
 	}
 	switch {
 	case len(v.Unread) > 0:
-		return hint(fmt.Errorf("%s could not be read; whether they are good is unknown", count(len(v.Unread), "image")), "%s", remedy)
+		return hint(fmt.Errorf("%s could not be read, and may be good or bad", count(len(v.Unread), "image")), "%s", remedy)
 	case len(v.Bad) > 0:
 		return said(statusFailed)
 	}
