@@ -95,14 +95,3 @@ func TestCommandLinesRefused(t *testing.T) {
 		}
 	}
 }
-
-func TestNearest(t *testing.T) {
-	words := []string{"mount", "umount", "index", "plan", "verify", "gen", "bench", "stats", "doctor", "io"}
-	for typed, want := range map[string]string{
-		"mout": "mount", "moutn": "mount", "unmount": "umount", "stat": "stats", "verfiy": "verify", "completely": "", "": "", "foo": "",
-	} {
-		if got := nearest(typed, words); got != want {
-			t.Errorf("nearest(%q) is %q, want %q", typed, got, want)
-		}
-	}
-}

@@ -361,6 +361,10 @@ func refuses(t *testing.T, want string, args ...string) {
 func TestDidYouMean(t *testing.T) {
 	for line, want := range map[string]string{
 		"mont a b":                                "batchfs mount",
+		"mout":                                    "batchfs mount",
+		"moutn a b":                               "batchfs mount",
+		"unmount a":                               "batchfs umount",
+		"verfiy a":                                "batchfs verify",
 		"help mont":                               "batchfs help mount",
 		"mount photos mnt --sead 7":               "--seed",
 		"mount --shuffle true photos mnt":         "--shuffle=true",
@@ -378,7 +382,7 @@ func TestDidYouMean(t *testing.T) {
 			t.Errorf("%s: status %d, %s", line, got.status, got.err)
 		}
 	}
-	for _, line := range []string{"mount p m --crop-sise 9", "mount p m --foo", "index --drop-last p", "frobnicate", "mount p m --no-seed"} { // nothing is close
+	for _, line := range []string{"mount p m --crop-sise 9", "mount p m --foo", "index --drop-last p", "frobnicate", "foo", "mount p m --no-seed"} { // nothing is close
 		if got := batchfs(t, strings.Fields(line)...); got.status != statusUsage || strings.Contains(got.err, "did you mean") || !strings.Contains(got.err, "--help\n") {
 			t.Errorf("%s: status %d, %s", line, got.status, got.err)
 		}

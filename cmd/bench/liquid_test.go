@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/shard"
@@ -177,13 +176,6 @@ func TestComputed(t *testing.T) {
 	if what := rows[0].String(); !strings.Contains(what, "JPEG, 600 MB/s, 16 processors: ratio") ||
 		!strings.Contains(what, "computed by the model") {
 		t.Error(what)
-	}
-}
-
-// TestSteps: each time that a program takes has a figure of its own.
-func TestSteps(t *testing.T) {
-	if a, b := atStep(10*time.Millisecond), atStep(20*time.Millisecond); a == b || a != atStep(10*time.Millisecond) {
-		t.Errorf("%v, %v", a, b)
 	}
 }
 
