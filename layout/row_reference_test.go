@@ -52,26 +52,6 @@ func (f referenceFormat) encode(x *big.Float) uint32 {
 	return sign | uint32(e+bias)<<f.fraction | steps&(1<<f.fraction-1)
 }
 
-// valueOf is the number that a finite element or an infinity represents.
-func valueOf(t DType, bits uint32) float64 {
-	f, ok := referenceFormats[t]
-	if !ok {
-		return float64(bits)
-	}
-	e, steps := int(bits>>f.fraction)&(1<<f.exponent-1), int(bits)&(1<<f.fraction-1)
-	if e == 1<<f.exponent-1 {
-		return math.Inf(1 - 2*int(bits>>(f.exponent+f.fraction)))
-	}
-	if e > 0 {
-		steps += 1 << f.fraction
-	}
-	x := math.Ldexp(float64(steps), max(e, 1)-(1<<(f.exponent-1)-1)-f.fraction)
-	if bits>>(f.exponent+f.fraction) == 1 {
-		return -x
-	}
-	return x
-}
-
 // referenceElement is the element as documented.
 func referenceElement(t DType, v uint8, mean, std float64) uint32 {
 	if t == Uint8 {
