@@ -21,12 +21,13 @@ import (
 // record is one row of a manifest as written. The strings are valid only until the next record,
 // so anything kept is copied.
 type record struct {
-	line   int                // 1-based line of the text; for Parquet, the row; 0: none yet
-	unit   string             // "line" or "row"
-	column string             // of labels
-	paths  string             // the column of paths, if all others are of no interest; "": the usual one
-	inside bool               // the images are: there is neither a column of paths nor one of formats
-	others map[string]*string // the columns without a field, by name; nil: they are of no interest
+	line   int                      // 1-based line of the text; for Parquet, the row; 0: none yet
+	unit   string                   // "line" or "row"
+	column string                   // of labels
+	paths  string                   // the column of paths, if all others are of no interest; "": the usual one
+	inside bool                     // the images are: there is neither a column of paths nor one of formats
+	others map[string]*string       // the columns without a field, by name; nil: they are of no interest
+	wanted func(column string) bool // which columns of Parquet are read; nil: all of interest
 	path   string
 	label  string // "" : none
 	kind   labelKind

@@ -6,30 +6,29 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// readParquet reads a manifest with one row per sample.
+// readParquet reads a file with one row per sample.
 func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error) {
 	defer caught(&err)
 	file, err := openParquet(f, f.Size())
 	if err != nil {
 		return err
 	}
-	columns, targets, err := manifestColumns(file, rec)
+	columns, err := rec.columnsOf(file.Root())
+	if err == nil {
+		err = checkChunks(file, columns)
+	}
 	if err != nil {
 		return err
 	}
 	rec.line, rec.unit = 1, "row"
-	return eachRow(file, columns, func(row []parquet.Value) (err error) {
-		for k, value := range row {
-			if *targets[k], err = valueText(value); err != nil {
-				return fmt.Errorf("column %q: %w", columns[k].name, err)
-			}
-		}
+	return eachRow(file, columns, func() error {
 		if err := emit(); err != nil {
 			return err
 		}
@@ -38,40 +37,39 @@ func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error
 	})
 }
 
-// manifestColumns returns the columns that a manifest has, and the fields of rec for their
-// values.
-func manifestColumns(file *parquet.File, rec *record) (columns []*column, targets []*string, err error) {
-	path := "path"
-	if file.Root().Column(path) == nil && file.Root().Column("file_name") != nil {
+// columnsOf are the columns of a file that have a place in the record.
+func (r *record) columnsOf(root *parquet.Column) (columns []*column, err error) {
+	path := cmp.Or(r.paths, "path")
+	if r.paths == "" && root.Column(path) == nil {
 		path = "file_name"
 	}
-	wanted := []struct{ name, kind string }{
-		{cmp.Or(rec.paths, path), "text"}, {rec.column, "text or numbers"}, {"height", "numbers"}, {"width", "numbers"}, {"format", "text"},
+	if !r.inside && root.Column(path) == nil {
+		return nil, errNoPath
 	}
-	if rec.paths != "" {
-		wanted = wanted[:1]
-	}
-	for _, want := range wanted {
-		c, err := findColumn(file, want.name)
-		switch {
-		case err == errNested:
-			return nil, nil, fmt.Errorf("column %q must be %s, but is %w", want.name, want.kind, err)
-		case err != nil:
-			return nil, nil, err
-		case c == nil && want.name == wanted[0].name:
-			return nil, nil, errNoPath
-		case c == nil:
+	kinds := map[string]string{path: "text", "format": "text", r.column: "text or numbers", "height": "numbers", "width": "numbers"}
+	for _, c := range root.Columns() {
+		name := c.Name()
+		to, kind := r.field(name), kinds[name]
+		second := name == "file_name" && name != path && !r.inside
+		if to == nil || second || r.wanted != nil && !r.wanted(name) {
 			continue
-		case want.kind == "text" && c.kind() != parquet.ByteArray:
-			return nil, nil, fmt.Errorf("column %q must be text, but is %s", want.name, c.kind())
-		case want.name == rec.column && c.kind() == parquet.ByteArray:
-			rec.kind = labelName
-		case want.name == rec.column:
-			rec.kind = labelNumber
 		}
-		columns, targets = append(columns, c), append(targets, rec.field(want.name))
+		one := &column{Column: c, to: to, leaves: leavesOf(c)}
+		switch {
+		case to == r.others[name]:
+			one.schema = parquet.NewSchema("", parquet.Group{name: c})
+		case !c.Leaf() || c.Repeated():
+			return nil, fmt.Errorf("column %q must be %s, but is a list or another nested type", name, kind)
+		case kind == "text" && c.Type().Kind() != parquet.ByteArray:
+			return nil, fmt.Errorf("column %q must be text, but is %s", name, c.Type().Kind())
+		case to == &r.label && c.Type().Kind() == parquet.ByteArray:
+			r.kind = labelName
+		case to == &r.label:
+			r.kind = labelNumber
+		}
+		columns = append(columns, one)
 	}
-	return columns, targets, nil
+	return columns, nil
 }
 
 // holdsImages says whether a Parquet file holds images, rather than the names of their files. A
@@ -94,7 +92,8 @@ func valueText(v parquet.Value) (string, error) {
 	f := math.NaN()
 	switch v.Kind() {
 	case parquet.ByteArray:
-		return text(v), nil
+		b := v.ByteArray()
+		return unsafe.String(unsafe.SliceData(b), len(b)), nil
 	case parquet.Int32:
 		return strconv.FormatInt(int64(v.Int32()), 10), nil
 	case parquet.Int64:
@@ -112,4 +111,39 @@ func valueText(v parquet.Value) (string, error) {
 		return "", nil
 	}
 	return strconv.FormatFloat(f, 'f', -1, 64), nil
+}
+
+// plain is a value of Parquet without the groups that it has for lists.
+func plain(value any) any {
+	switch v := value.(type) {
+	case []byte:
+		return string(v)
+	case float32:
+		return plain(float64(v))
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil // which JSON does not have
+		}
+	case []any:
+		for k := range v {
+			v[k] = plain(v[k])
+		}
+	case map[string]any:
+		if inner, is := v["list"]; is && len(v) == 1 {
+			list, _ := inner.([]any)
+			for k := range list {
+				if item, ok := list[k].(map[string]any); ok && len(item) == 1 {
+					for _, only := range item {
+						list[k] = only
+					}
+				}
+				list[k] = plain(list[k])
+			}
+			return list
+		}
+		for name := range v {
+			v[name] = plain(v[name])
+		}
+	}
+	return value
 }

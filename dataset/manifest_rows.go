@@ -11,14 +11,11 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/parallel"
@@ -210,6 +207,9 @@ func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, take f
 				return ctx.Err()
 			}
 			if r.Packed {
+				if rec.line > len(r.tables[k].Names) {
+					return errCounts
+				}
 				if rec.path = r.tables[k].Names[rec.line-1]; len(r.files) > 1 {
 					rec.path = name + "/" + rec.path
 				}
@@ -227,17 +227,13 @@ func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, take f
 			}
 			return err
 		}
-		var err error
 		fault := ErrManifest
-		switch read := manifestReader(name); {
-		case r.Packed:
-			fault, rec.column, rec.inside = ErrArchive, r.tables[k].Label, true
-			err = readTable(f, rec, r.tables[k], wanted, emit)
-		case strings.EqualFold(filepath.Ext(name), ".parquet"):
-			err = readWholeParquet(f, rec, emit)
-		default:
-			err = read(f, rec, emit)
+		if r.Packed {
+			t := r.tables[k]
+			fault, rec.inside, rec.column = ErrArchive, true, t.Label
+			rec.wanted = func(column string) bool { return slices.Contains(t.Others, column) && wanted(column) }
 		}
+		err := manifestReader(name)(f, rec, emit)
 		if err != nil && taken == nil && ctx.Err() == nil && !errors.Is(err, ErrAway) {
 			err = fmt.Errorf("%w: %w", fault, rec.at(err))
 		}
@@ -261,145 +257,4 @@ func (r *record) row(isText bool) (*Row, error) {
 		}
 	}
 	return row, err
-}
-
-// readWholeParquet reads all columns of a manifest.
-func readWholeParquet(f *io.SectionReader, rec *record, emit func() error) (err error) {
-	defer caught(&err)
-	file, err := openParquet(f, f.Size())
-	if err != nil {
-		return err
-	}
-	if _, _, err := manifestColumns(file, rec); err != nil {
-		return err
-	}
-	for _, path := range file.Schema().Columns() {
-		leaf, _ := file.Schema().Lookup(path...)
-		if err := checkChunks(file, leaf); err != nil {
-			return err
-		}
-	}
-	return readRows(parquet.NewGenericReader[any](file), rec, emit)
-}
-
-// readTable reads the columns that are wanted of a file that holds images.
-func readTable(f *io.SectionReader, rec *record, t *archive.Table, wanted func(column string) bool, emit func() error) (err error) {
-	defer caught(&err)
-	file, err := openParquet(f, f.Size())
-	if err != nil {
-		return err
-	}
-	some, leaves := parquet.Group{}, []parquet.LeafColumn(nil)
-	for _, path := range file.Schema().Columns() {
-		if name := path[0]; slices.Contains(t.Others, name) && wanted(name) {
-			leaf, _ := file.Schema().Lookup(path...)
-			some[name], leaves = file.Root().Column(name), append(leaves, leaf)
-		}
-	}
-	if err := checkChunks(file, leaves...); err != nil {
-		return err
-	}
-	if len(some) > 0 {
-		err = readRows(parquet.NewGenericReader[any](file, parquet.NewSchema("", some)), rec, emit)
-		if err == nil && rec.line != len(t.Names) {
-			err = errCounts
-		}
-		return err
-	}
-	rec.unit = "row"
-	for range t.Names {
-		rec.line++
-		if err := emit(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readRows reads the rows of a file.
-func readRows(r *parquet.GenericReader[any], rec *record, emit func() error) error {
-	defer r.Close()
-	rec.line, rec.unit = 0, "row"
-	rows := make([]any, 64)
-	for {
-		n, err := r.Read(rows)
-		for _, row := range rows[:n] {
-			rec.line++
-			if err := rec.takeRow(row); err != nil {
-				return err
-			}
-			if err := emit(); err != nil {
-				return err
-			}
-		}
-		switch {
-		case err == io.EOF:
-			return nil
-		case err == nil && n == 0:
-			return io.ErrNoProgress
-		case err != nil:
-			return err
-		}
-	}
-}
-
-// takeRow sets the record's fields to those of a row.
-func (r *record) takeRow(row any) error {
-	all, ok := row.(map[string]any)
-	if !ok {
-		return fmt.Errorf("it is a %T", row)
-	}
-	for name, value := range all {
-		to := r.field(name)
-		if to == nil || name == "file_name" && all["path"] != nil && !r.inside {
-			continue
-		}
-		if text, ok := value.(string); ok && to != r.others[name] {
-			*to = text
-			continue
-		}
-		text, err := json.Marshal(plain(value))
-		if err != nil {
-			return fmt.Errorf("column %q: %w", name, err)
-		}
-		if *to = string(text); *to == "null" {
-			*to = ""
-		}
-	}
-	return nil
-}
-
-// plain is a value of Parquet without the groups that it has for lists.
-func plain(value any) any {
-	switch v := value.(type) {
-	case []byte:
-		return string(v)
-	case float32:
-		return plain(float64(v))
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil // which JSON does not have
-		}
-	case []any:
-		for k := range v {
-			v[k] = plain(v[k])
-		}
-	case map[string]any:
-		if inner, is := v["list"]; is && len(v) == 1 {
-			list, _ := inner.([]any)
-			for k := range list {
-				if item, ok := list[k].(map[string]any); ok && len(item) == 1 {
-					for _, only := range item {
-						list[k] = only
-					}
-				}
-				list[k] = plain(list[k])
-			}
-			return list
-		}
-		for name := range v {
-			v[name] = plain(v[name])
-		}
-	}
-	return value
 }

@@ -212,7 +212,7 @@ func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, pr
 // seen reads a sample's header from the data that is in memory. If that is not enough, the header
 // is left to the scan.
 func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
-	h, err := p.probeData(data, at.Size)
+	h, err := p.Prober.inMemory(data, at.Size)
 	var s sample
 	ok = err == nil && s.set(h) == nil
 	return header{at.Offset, s.height, s.width, s.orient, s.format}, ok

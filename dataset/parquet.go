@@ -1,10 +1,10 @@
 package dataset
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
@@ -23,59 +23,65 @@ func openParquet(f io.ReaderAt, size int64) (*parquet.File, error) {
 		parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
 }
 
-// A column is a Parquet column of single values.
+// A column is one of a Parquet file, with where the texts of its values go.
 type column struct {
-	name   string
-	leaf   parquet.LeafColumn
+	*parquet.Column
+	to     *string
+	leaves []*leaf
+	schema *parquet.Schema // of the column alone, where values are written as JSON; nil: as in CSV
+	row    parquet.Row     // the values of all leaves
+}
+
+// A leaf is a part of a column that has values.
+type leaf struct {
+	*parquet.Column
 	values parquet.ColumnChunkValueReader
 	batch  [512]parquet.Value
 	rest   []parquet.Value // of batch: read, but not yet used
 }
 
-var errNested = errors.New("a list or another nested type")
-
-// findColumn returns a file's column, nil if it has none of that name.
-func findColumn(file *parquet.File, name string) (*column, error) {
-	if file.Root().Column(name) == nil {
-		return nil, nil
+// leavesOf are the leaves of a column, in their order.
+func leavesOf(c *parquet.Column) (all []*leaf) {
+	if c.Leaf() {
+		return []*leaf{{Column: c}}
 	}
-	leaf, ok := file.Schema().Lookup(name)
-	if !ok || leaf.MaxRepetitionLevel > 0 {
-		return nil, errNested
+	for _, part := range c.Columns() {
+		all = append(all, leavesOf(part)...)
 	}
-	if err := checkChunks(file, leaf); err != nil {
-		return nil, err
-	}
-	return &column{name: name, leaf: leaf}, nil
+	return all
 }
 
 // mostUnpacked is how many bytes a column of a row group may always unpack to.
 const mostUnpacked = 64 << 20
 
-// checkChunks checks what a file says about leaves of its schema: the library believes it.
-func checkChunks(file *parquet.File, leaves ...parquet.LeafColumn) error {
+// checkChunks checks what a file says about columns: the library believes it.
+func checkChunks(file *parquet.File, columns []*column) error {
+	var leaves []*leaf
+	for _, c := range columns {
+		leaves = append(leaves, c.leaves...)
+	}
 	rows := file.NumRows()
 	for _, group := range file.Metadata().RowGroups {
 		rows -= group.NumRows
 		for _, leaf := range leaves {
-			if leaf.ColumnIndex >= len(group.Columns) {
+			if leaf.Index() >= len(group.Columns) {
 				return errCounts
 			}
-			data := group.Columns[leaf.ColumnIndex].MetaData
+			data := group.Columns[leaf.Index()].MetaData
 			differs := data.NumValues != group.NumRows
-			if leaf.MaxRepetitionLevel > 0 { // equal ones take next to nothing, but not here
+			if leaf.MaxRepetitionLevel() > 0 { // equal ones take next to nothing, but not here
 				differs = data.NumValues > file.Size()
 			}
 			if differs || group.NumRows < 0 || data.TotalCompressedSize > file.Size() {
 				return errCounts
 			}
 			if most := max(mostUnpacked, 1000*data.TotalCompressedSize); data.TotalUncompressedSize > most {
-				return fmt.Errorf("column %q: %d bytes that unpack to %d", leaf.Path[0], data.TotalCompressedSize, data.TotalUncompressedSize)
+				return fmt.Errorf("column %q: %d bytes that unpack to %d", leaf.Path()[0], data.TotalCompressedSize, data.TotalUncompressedSize)
 			}
 			switch codec := data.Codec; codec {
 			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
 			default: // the library's decoder of LZ4 doubles its buffer on any error, until memory runs out
-				return fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", leaf.Path[0], codec)
+				return fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", leaf.Path()[0], codec)
 			}
 		}
 	}
@@ -85,11 +91,9 @@ func checkChunks(file *parquet.File, leaves ...parquet.LeafColumn) error {
 	return nil
 }
 
-func (c *column) kind() parquet.Kind { return c.leaf.Node.Type().Kind() }
-
-// eachRow calls emit for each row of a file, with the values of the columns. They are valid only
-// during the call.
-func eachRow(file *parquet.File, columns []*column, emit func(row []parquet.Value) error) error {
+// eachRow calls emit for each row of a file, when the texts of the columns are where they go. They
+// are valid only during the call.
+func eachRow(file *parquet.File, columns []*column, emit func() error) error {
 	for _, group := range file.RowGroups() {
 		if err := eachRowOf(group, columns, emit); err != nil {
 			return err
@@ -98,44 +102,81 @@ func eachRow(file *parquet.File, columns []*column, emit func(row []parquet.Valu
 	return nil
 }
 
-func eachRowOf(group parquet.RowGroup, columns []*column, emit func(row []parquet.Value) error) error {
+func eachRowOf(group parquet.RowGroup, columns []*column, emit func() error) error {
 	chunks := group.ColumnChunks()
 	for _, c := range columns {
-		c.values, c.rest = parquet.NewColumnChunkValueReader(chunks[c.leaf.ColumnIndex]), nil
-		defer c.values.Close()
-	}
-	row := make([]parquet.Value, len(columns))
-	for range group.NumRows() {
-		for k, c := range columns {
-			if len(c.rest) == 0 {
-				if err := c.fill(); err != nil {
-					return fmt.Errorf("column %q: %w", c.name, err)
-				}
-			}
-			row[k], c.rest = c.rest[0], c.rest[1:]
+		for _, l := range c.leaves {
+			l.values, l.rest = parquet.NewColumnChunkValueReader(chunks[l.Index()]), nil
+			defer l.values.Close()
 		}
-		if err := emit(row); err != nil {
+	}
+	for range group.NumRows() {
+		for _, c := range columns {
+			if err := c.next(); err != nil {
+				return fmt.Errorf("column %q: %w", c.Name(), err)
+			}
+		}
+		if err := emit(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fill reads more values, of one page, whose memory they share.
-func (c *column) fill() error {
-	n, err := c.values.ReadValues(c.batch[:])
-	c.rest = c.batch[:n]
-	switch {
+// next takes the next row.
+func (c *column) next() (err error) {
+	if c.schema == nil {
+		l := c.leaves[0]
+		if err := l.fill(); err != nil {
+			return err
+		}
+		*c.to, err = valueText(l.rest[0])
+		l.rest = l.rest[1:]
+		return err
+	}
+	c.row = c.row[:0]
+	for k, l := range c.leaves {
+		if c.row, err = l.appendRow(c.row, k); err != nil {
+			return err
+		}
+	}
+	var row any
+	if err := c.schema.Reconstruct(&row, c.row); err != nil {
+		return err
+	}
+	text, err := json.Marshal(plain(row.(map[string]any)[c.Name()]))
+	if *c.to = string(text); *c.to == "null" {
+		*c.to = ""
+	}
+	return err
+}
+
+// appendRow appends the values of the next row, as those of leaf k of a schema.
+func (l *leaf) appendRow(row parquet.Row, k int) (parquet.Row, error) {
+	for first := len(row); ; {
+		err := l.fill()
+		switch more := len(row) > first; {
+		case more && (err == io.ErrUnexpectedEOF || err == nil && l.rest[0].RepetitionLevel() == 0):
+			return row, nil
+		case err != nil:
+			return row, err
+		}
+		v := l.rest[0].Clone()
+		row, l.rest = append(row, v.Level(v.RepetitionLevel(), v.DefinitionLevel(), k)), l.rest[1:]
+	}
+}
+
+// fill reads more values if there are none left, of one page, whose memory they share.
+func (l *leaf) fill() error {
+	if len(l.rest) > 0 {
+		return nil
+	}
+	n, err := l.values.ReadValues(l.batch[:])
+	switch l.rest = l.batch[:n]; {
 	case n > 0:
 		return nil
 	case err == nil || err == io.EOF:
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// text is the text of a value, in the memory of its page.
-func text(v parquet.Value) string {
-	b := v.ByteArray()
-	return unsafe.String(unsafe.SliceData(b), len(b))
 }

@@ -92,21 +92,21 @@ type block struct {
 func (w *scanWorker) probeCoded(f *file) (h Header, bad, err error) {
 	data, bad, err := w.unpack(f)
 	if bad == nil && err == nil {
-		h, bad = w.probeData(data, f.id.Size)
+		h, bad = w.Prober.inMemory(data, f.id.Size)
 	}
 	return h, bad, err
 }
 
-// probeData shows the prober the beginning of a sample, or all of it, which is not read further.
-func (p *opening) probeData(data []byte, size int64) (Header, error) {
-	h, err := p.Prober(data, nil, size)
+// inMemory is the header of a sample of which no more is read than the data that it begins with.
+func (p Prober) inMemory(data []byte, size int64) (Header, error) {
+	h, err := p(data, nil, size)
 	switch {
 	case err != nil:
 		return h, err
 	case h.Tail > 0 && int64(len(data)) < size:
 		return h, ErrShort
 	case h.Tail > 0:
-		h, err = p.Prober(data, data[len(data)-min(h.Tail, len(data)):], size)
+		h, err = p(data, data[len(data)-min(h.Tail, len(data)):], size)
 	}
 	return h, cmp.Or(err, h.check())
 }

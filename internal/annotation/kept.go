@@ -45,7 +45,8 @@ type asked struct {
 	LabelColumn    string
 }
 
-// kept is what was found, but for what Options add to it, and how everything was that was looked at.
+// kept is what was found, but for what Options add to it, and how everything was that was looked
+// at.
 type kept struct {
 	Asked asked
 	Marks []mark

@@ -304,8 +304,8 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	return ""
 }
 
-// parse reads the list in a column, and returns the rule that it breaks; "": none. It may be a text,
-// as in CSV. Boxes may also be an object of lists.
+// parse reads the list in a column, and returns the rule that it breaks; "": none. It may be a
+// text, as in CSV. Boxes may also be an object of lists.
 func (m *manifest) parse(column, text string, list func() error) (bad string) {
 	var inner string
 	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &inner) == nil {
