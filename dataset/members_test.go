@@ -87,9 +87,9 @@ func contentsOf(t *testing.T, d *Dataset) (all []string) {
 	return append(all, d.Classes...)
 }
 
-// TestArchiveIsItsDirectory: samples in tars have the order, labels, bytes and digest that the
-// directory has whose files they are, however the tars are named, and however their names are
-// ordered.
+// TestArchiveIsItsDirectory: a prefix of keys in a store, and samples in tars, here or there, have
+// the order, labels, bytes and digest that the directory has whose files they are, however the tars
+// are named, and however their names are ordered.
 func TestArchiveIsItsDirectory(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -98,23 +98,40 @@ func TestArchiveIsItsDirectory(t *testing.T) {
 	p.pack("top.tar", "data/set/", names...)
 	p.pack("shards/01.tar", "./", names[:3]...)
 	p.pack("shards/00.tar", "", names[3:]...)
+	p.write("d.csv", "path,label\n"+strings.Join(names, ",1\n")+",1\n")
 	p.settle()
-	want := p.open("d")
-	for _, how := range []Storage{{}, {Direct: true}} {
-		p.how = how
-		for _, name := range []string{"one.tar", "top.tar", "shards", "shards/*.tar", "shards/{00..01}.tar", "shards/{01,00}.tar"} {
-			d := p.open(name)
-			if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
-				t.Errorf("%s (-directory +archive):\n%s", name, diff)
-			}
-			if d.Digest != want.Digest || !slices.Equal(labels(d), labels(want)) {
-				t.Errorf("%s: digest %s, labels %v", name, d.Digest, labels(d))
-			}
-			if again := p.open(name); again.Report.Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
-				t.Errorf("%s: %d headers were read again", name, again.Report.Scanned)
-			}
+	s, there := p.serve()
+	same := func(name string, want *Dataset) {
+		t.Helper()
+		d := p.open(name, there)
+		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
+			t.Errorf("%s (-directory +archive):\n%s", name, diff)
+		}
+		if d.Digest != want.Digest || !slices.Equal(labels(d), labels(want)) {
+			t.Errorf("%s: digest %s, labels %v", name, d.Digest, labels(d))
+		}
+		again := p.open(name, there)
+		if again.Report.Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
+			t.Errorf("%s: %d headers were read again:\n%s", name, again.Report.Scanned, cmp.Diff(describe(d), describe(again)))
+		}
+		before := s.Requests.Load()
+		if _, err := again.Check(0); err != nil || s.Requests.Load() != before {
+			t.Errorf("%s: Check asked the store: %v", name, err)
 		}
 	}
+	want, manifest := p.open("d"), p.open("d.csv")
+	archives := []string{"one.tar", "top.tar", "shards", "shards/*.tar", "shards/{00..01}.tar", "shards/{01,00}.tar"}
+	for _, how := range []Storage{{}, {Direct: true}} {
+		p.how = how
+		for _, name := range archives {
+			same(name, want)
+		}
+	}
+	p.how = Storage{}
+	for _, name := range append(archives, "d", "d/") {
+		same("s3://data/"+name, want)
+	}
+	same("s3://data/d.csv", manifest)
 }
 
 // TestNamedLabels: a WebDataset's classes are no folders, so they may have any names, and a sample

@@ -41,46 +41,6 @@ func (p *place) several() []string {
 	return names
 }
 
-// TestStoreIsItsDirectory: a prefix of keys, and archives in a store, are what the directory is
-// whose files they are.
-func TestStoreIsItsDirectory(t *testing.T) {
-	p := newPlace(t)
-	names := p.several()
-	p.mkdir("shards")
-	p.pack("shards/00.tar", "", names[:3]...)
-	p.pack("shards/01.tar", "", names[3:]...)
-	p.pack("one.tar", "", names...)
-	p.write("d.csv", "path,label\n"+strings.Join(names, ",1\n")+",1\n")
-	want := p.open("d")
-	s, how := p.serve()
-	for _, url := range []string{
-		"s3://data/d", "s3://data/d/", "s3://data/one.tar", "s3://data/shards/{00..01}.tar", "s3://data/shards/*.tar", "s3://data/shards",
-	} {
-		d := p.open(url, how)
-		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
-			t.Errorf("%s (-directory +store):\n%s", url, diff)
-		}
-		if d.Digest != want.Digest || !slices.Equal(labels(d), labels(want)) {
-			t.Errorf("%s: digest %s, labels %v", url, d.Digest, labels(d))
-		}
-		again := p.open(url, how)
-		if again.Report.Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
-			t.Errorf("%s: %d headers were read again:\n%s", url, again.Report.Scanned, cmp.Diff(describe(d), describe(again)))
-		}
-		before := s.Requests.Load()
-		if _, err := again.Check(0); err != nil || s.Requests.Load() != before {
-			t.Errorf("%s: Check asked the store: %v", url, err)
-		}
-	}
-	d, local := p.open("s3://data/d.csv", how), p.open("d.csv")
-	if diff := cmp.Diff(contentsOf(t, local), contentsOf(t, d)); diff != "" || d.Digest != local.Digest {
-		t.Errorf("manifest (-here +store):\n%s", diff)
-	}
-	if again := p.open("s3://data/d.csv", how); again.Report.Scanned != 0 {
-		t.Errorf("manifest: %d headers were read again", again.Report.Scanned)
-	}
-}
-
 // TestMetadataInAStore: which manifest a folder has is asked in one round trip. The store does not
 // answer before it has all the questions.
 func TestMetadataInAStore(t *testing.T) {

@@ -110,7 +110,7 @@ type Sink interface {
 // Found is what was found.
 type Found struct {
 	Layout      string   // such as COCO
-	Images      string   // the dataset of the images
+	Images      string   `json:"-"` // the dataset of the images
 	Sources     []string // files that were read, or folders of many
 	Classes     []string // of objects by label; nil: they have no names
 	MaskClasses []string // of masks by value; nil: they have no names

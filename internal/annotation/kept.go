@@ -30,7 +30,7 @@ const (
 	keptExtension = ".targets"
 	// keptVersion names the rules for reading annotations. What is of another version is read
 	// again.
-	keptVersion = 3
+	keptVersion = 2
 )
 
 // asked is what a kept file is about.
@@ -188,7 +188,7 @@ func load(ctx context.Context, file string, about asked, o *Options) (*Found, *t
 	p := newPlaces(ctx, o)
 	defer p.close()
 	if err == nil && p.same(k.Marks) {
-		k.to = b
+		k.Images, k.to = about.Images, b
 		return k.Found, b
 	}
 	if b != nil {

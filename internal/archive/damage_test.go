@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // inspect fails if samples were found that cannot be what they claim to be, and unpacks some.
@@ -254,7 +256,7 @@ func change(p Place, f func(*Place)) Place {
 // TestNoAllocation: unpacking again and again takes no memory, but for brotli, whose reader
 // allocates.
 func TestNoAllocation(t *testing.T) {
-	if raceEnabled {
+	if testkit.BuildSetting("-race") == "true" {
 		t.Skip("SKIPPED: the race detector empties pools")
 	}
 	for _, name := range []string{"deflated.zip", "snappy-v1.parquet", "gzip-v1.parquet", "zstd-v2.parquet", "lz4-v1.parquet", "raw.beton", "wds-cls.tar"} {
