@@ -99,7 +99,7 @@ func (c Budget) encodedSize(i int) int64 {
 	}
 	h, w := c.SizeOf(int64(i))
 	size := int64(h) * int64(w)
-	if sample.IsRaw(c.Dataset, i) {
+	if sample.CostOf(c.Dataset, i) == shard.Raw {
 		size *= 3
 	}
 	return size

@@ -33,7 +33,6 @@ type drawer struct {
 
 	// Guarded by batches.mu.
 	loading *load // what it reads itself
-	drawing bool  // it draws hands
 	resting bool  // it has nothing to do
 	turn    int   // counts the goroutines that stood in for one whose read hangs
 	rounds  int   // counts what it was given to draw

@@ -172,7 +172,7 @@ func (d *drawer) next() []*load {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	d.rounds++
-	f.wasDrawing(d)
+	f.memoryCameBack()
 	for !all.closed {
 		if b := all.schedule.nextSlot(); b != nil && f.own.isDue(d, len(f.ready)) {
 			if !d.readHere(b) {
@@ -209,12 +209,8 @@ func (d *drawer) next() []*load {
 	return nil
 }
 
-// wasDrawing notes that a drawer has finished. Others may be waiting for the memory that took.
-func (f *flow) wasDrawing(d *drawer) {
-	if !d.drawing {
-		return
-	}
-	d.drawing = false
+// memoryCameBack wakes those that wait for memory, as a drawer has finished.
+func (f *flow) memoryCameBack() {
 	if f.blocked {
 		f.blocked = false
 		f.work.Broadcast()
@@ -245,7 +241,6 @@ func (f *flow) pop(d *drawer) []*load {
 	for _, l := range hands {
 		f.room.notLarge(l)
 	}
-	d.drawing = true
 	return hands
 }
 

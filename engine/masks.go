@@ -234,11 +234,8 @@ func (l beside) readMask(row int64) (err error) {
 	if err := l.readFile(all.bad.masks.ds, int(row)); err != nil {
 		return err
 	}
-	if p.head, err = decode.ReadHeader(p.data, true); err != nil {
-		return err
-	}
-	n, err := decode.ValueBytes(p.data)
-	if err != nil {
+	n := 0
+	if p.head, n, err = sample.JudgeMask(p.data, all.opts.Decoding.MaxPixels); err != nil {
 		return err
 	}
 	if m.Bytes == 0 { // it could not be read when it was indexed
@@ -246,9 +243,6 @@ func (l beside) readMask(row int64) (err error) {
 	}
 	if m.Height != p.head.Height || m.Width != p.head.Width || m.Bytes != n {
 		return fmt.Errorf("%w: %dx%d values of %d bytes, but the index says %dx%d of %d", sample.ErrUnfit, p.head.Height, p.head.Width, n, m.Height, m.Width, m.Bytes)
-	}
-	if pixels := int64(m.Height) * int64(m.Width); pixels > all.opts.Decoding.MaxPixels {
-		return fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, pixels, all.opts.Decoding.MaxPixels)
 	}
 	return nil
 }

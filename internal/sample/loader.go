@@ -165,8 +165,8 @@ func (l *Loader) Judge(id int64, data []byte) (head decode.Header, height, width
 		return head, 0, 0, err
 	}
 	height, width = head.Size(l.options.IgnoreOrientation)
-	if n := int64(height) * int64(width); n > l.options.MaxPixels {
-		return head, 0, 0, fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, n, l.options.MaxPixels)
+	if err := bounded(height, width, l.options.MaxPixels); err != nil {
+		return head, 0, 0, err
 	}
 	if h, w := l.ds.Size(int(id), l.options.IgnoreOrientation); h > 0 && (h != height || w != width) {
 		return head, 0, 0, fmt.Errorf("%w: %dx%d, but the index says %dx%d", ErrUnfit, height, width, h, w)

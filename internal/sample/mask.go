@@ -1,6 +1,8 @@
 package sample
 
 import (
+	"fmt"
+
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 )
@@ -22,6 +24,26 @@ func ProbeMask(head, _ []byte, size int64) (dataset.Header, error) {
 	}
 	h.Format, h.Orientation, h.Tail = maskFormats[n], 1, 0
 	return h, nil
+}
+
+// JudgeMask reads the header of a mask's file, and returns how many bytes a value has. It fails if
+// there are more than so many values.
+func JudgeMask(file []byte, most int64) (head decode.Header, bytes int, err error) {
+	if head, err = decode.ReadHeader(file, true); err == nil {
+		bytes, err = decode.ValueBytes(file)
+	}
+	if err == nil {
+		err = bounded(head.Height, head.Width, most)
+	}
+	return head, bytes, err
+}
+
+// bounded returns an error of an image with more than so many pixels.
+func bounded(height, width int, most int64) error {
+	if n := int64(height) * int64(width); n > most {
+		return fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, n, most)
+	}
+	return nil
 }
 
 // ValueBytes is how many bytes the index says the values of a mask have; 0: it does not know.

@@ -207,22 +207,15 @@ func (r *Reader) readValues(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	head, err := decode.ReadHeader(data, true)
-	n := 0
+	head, bytes, err := JudgeMask(data, r.options.MaxPixels)
+	size := int64(head.Height) * int64(head.Width) * int64(bytes)
 	if err == nil {
-		n, err = decode.ValueBytes(data)
+		err = r.memory.fits(int64(len(data)) + size + decode.ValueNeeds(head, 0))
 	}
 	if err != nil {
 		return err
 	}
-	size := int64(head.Height) * int64(head.Width)
-	if size > r.options.MaxPixels {
-		return fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, size, r.options.MaxPixels)
-	}
-	if err := r.memory.fits(int64(len(data)) + size*int64(n) + decode.ValueNeeds(head, 0)); err != nil {
-		return err
-	}
-	to, err := r.Output(int(size) * n)
+	to, err := r.Output(int(size))
 	if err != nil {
 		return err
 	}

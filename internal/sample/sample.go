@@ -43,9 +43,6 @@ func CostOf(ds *dataset.Dataset, i int) shard.Cost {
 	return shard.Encoded
 }
 
-// IsRaw reports whether a sample is stored as plain pixels.
-func IsRaw(ds *dataset.Dataset, i int) bool { return CostOf(ds, i) == shard.Raw }
-
 // Probe reads an image's header for package dataset: it is a [dataset.Prober]. A header that
 // claims more pixels than a file of size bytes can hold is corrupt and must not influence the
 // size of a batch.
