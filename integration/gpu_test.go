@@ -363,7 +363,7 @@ func TestCUDAErrors(t *testing.T) {
 func TestCUDAThousandsOfOpens(t *testing.T) {
 	const program = `
 import os
-for i in range(10000):
+for i in range(5000):
     batch = batchfs_cuda.open(sys.argv[2 + i % (len(sys.argv) - 2)])
 assert len(batchfs_cuda._slabs) == 1
 del batch

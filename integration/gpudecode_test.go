@@ -80,7 +80,7 @@ for path in sys.argv[2:]:
     x = np.from_dlpack(batchfs_cuda.open(path))
     assert x.tobytes() == open(path.removesuffix("cuda") + "nhwc", "rb").read(), path
 `
-	dataset := jpegs(t, 60, 200, 280)
+	dataset := jpegs(t, 32, 200, 280)
 	for _, flags := range [][]string{
 		{"--resize", "random-resized-crop", "--shuffle", "--flip", "0.5"},
 		{"--resize", "not-larger", "--dtype", "float16", "--normalize", "imagenet"},
@@ -123,7 +123,7 @@ for path in sys.argv[2:]:
 // TestGPUDecodesAlone: a part of a GPU, whose memory no reader can open, decodes for readers of
 // host memory. Without that, it is of no use.
 func TestGPUDecodesAlone(t *testing.T) {
-	dataset := jpegs(t, 40, 200, 280)
+	dataset := jpegs(t, 32, 100, 140)
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
 	m := mountDecoding(t, fakecuda.Config{MIG: true}, dataset, flags...)
 	want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 2)
@@ -151,7 +151,7 @@ func TestGPUDecodesAlone(t *testing.T) {
 // TestGPUDecodesWithoutIPC: a system that cannot export memory of its GPU makes errors of .cuda
 // files alone.
 func TestGPUDecodesWithoutIPC(t *testing.T) {
-	dataset := jpegs(t, 40, 200, 280)
+	dataset := jpegs(t, 32, 100, 140)
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
 	m := mountDecoding(t, fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcGetMemHandle", Code: 801}}}, dataset, flags...)
 	if _, err := m.try("cat", m.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), "Input/output error") {
@@ -170,7 +170,7 @@ func TestGPUDecodesWithoutIPC(t *testing.T) {
 // TestGPUDecodesDamage: damaged files lead to the same bytes and errors with a GPU, under every
 // policy.
 func TestGPUDecodesDamage(t *testing.T) {
-	dataset := jpegs(t, 60, 200, 280)
+	dataset := jpegs(t, 32, 100, 140)
 	files, err := filepath.Glob(filepath.Join(dataset, "*.jpg"))
 	if err != nil || len(files) < 20 {
 		t.Fatal(files, err)

@@ -45,7 +45,7 @@ func TestDirectMemory(t *testing.T) {
 	m := tileMount(t, tiles(t, 32, side), "--read-path", "direct", "--memory-limit", strconv.Itoa(limit), "--workers", "2")
 	var all []*partner
 	for i := range readers {
-		args := []string{"4"}
+		args := []string{"2"}
 		for batch := range 8 {
 			args = append(args, m.path(0, 0, (batch+i)%8, 0))
 		}

@@ -5,16 +5,21 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
 
+const sameEpochs = 2
+
 // TestPixelsSameBytes reads every batch in every way that must not change a byte of it, in
 // several orders and in several concurrent processes, under every mode and dtype, and once
-// more after mounting again. Package engine's test covers the processor's kernels and the
-// whole product of modes and dtypes.
+// more after mounting again. Any two settings of read path, workers and depth occur together.
+// Package engine's tests cover the processor's kernels and the whole products: of modes and dtypes,
+// of workers and depth.
 func TestPixelsSameBytes(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := smallAlbum(t)
@@ -84,6 +89,59 @@ func (m *mounted) allDigests(t *testing.T, l look) (all []digest) {
 		}
 	}
 	return all
+}
+
+type digest struct {
+	shard, epoch, batch int
+	sum                 string
+}
+
+type sameReader struct {
+	m     *mounted
+	wants []digest
+}
+
+func (r sameReader) forwards(t *testing.T) { r.check(t, r.wants) }
+
+func (r sameReader) backwards(t *testing.T) {
+	wants := slices.Clone(r.wants)
+	slices.Reverse(wants)
+	r.check(t, wants)
+}
+
+// crowd reads everything in eight concurrent processes, each from a different starting
+// point.
+func (r sameReader) crowd(t *testing.T) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range 8 {
+		from := i * len(r.wants) / 16 // some follow closely, some do not
+		wants := append(slices.Clone(r.wants[from:]), r.wants[:from]...)
+		all.Go(func() { r.check(t, wants) })
+	}
+}
+
+// check reads batches in an order, in one process.
+func (r sameReader) check(t *testing.T, wants []digest) {
+	args := []string{"sha256sum"}
+	for _, d := range wants {
+		args = append(args, r.m.path(d.shard, d.epoch, d.batch, layout.NHWCForm))
+	}
+	out, err := r.m.try(args...)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != len(wants) {
+		t.Errorf("%d sums for %d batches", len(lines), len(wants))
+		return
+	}
+	for i, line := range lines {
+		if sum, path, _ := strings.Cut(line, "  "); sum != wants[i].sum {
+			t.Errorf("%s: %s instead of %s", path, sum, wants[i].sum)
+		}
+	}
 }
 
 // A sighting is a sample in some epoch.

@@ -74,7 +74,7 @@ print(right, wrong, refused, flush=True)
 // TestRoomForOneBatch: a reader that closes one batch and then opens the next needs room
 // for one. The kernel reports the close after the following open; readers do not notice.
 func TestRoomForOneBatch(t *testing.T) {
-	const side, batches, opens = 256, 8, 400
+	const side, batches, opens = 256, 8, 200
 	const size = tileBatch * side * side * 3
 	dataset := tiles(t, tileBatch*batches, side)
 	eachReadPath(t, func(t *testing.T, path string) {
