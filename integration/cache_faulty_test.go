@@ -230,6 +230,14 @@ func (s storage) order(t testing.TB, line string) {
 	s.expect(t, "done")
 }
 
+// stall makes reads of tiles wait until the storage is healed, which a test must defer.
+func (s storage) stall(t testing.TB, ids ...int) {
+	t.Helper()
+	for _, id := range ids {
+		s.order(t, "stall "+tileName(id))
+	}
+}
+
 // awaitStalled waits until n reads wait for the storage.
 func (s storage) awaitStalled(t testing.TB, n int) {
 	t.Helper()

@@ -22,8 +22,7 @@ func TestStorageStalls(t *testing.T) {
 			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--io", io, "--workers", "3", "--batch-workers", "2", "--prefetch-queue-depth", "0")...)
 			defer s.order(t, "heal")
 			stall := func(epoch int) {
-				s.order(t, "stall "+tileName(5))
-				s.order(t, "stall "+tileName(6))
+				s.stall(t, 5, 6)
 				waits := m.partner(t, opener, m.path(0, epoch, 1, layout.NHWCForm))
 				s.awaitStalled(t, 2)
 				for e := range 3 {
@@ -75,7 +74,7 @@ func TestStorageStallsAhead(t *testing.T) {
 	s := newStorage(t)
 	m := tileMount(t, s.dir, cacheFlags("constant", 0, "--workers", "2", "--batch-workers", "2", "--prefetch-queue-depth", "2", "--epochs", "2")...)
 	defer s.order(t, "heal")
-	s.order(t, "stall "+tileName(2*tileBatch))
+	s.stall(t, 2*tileBatch)
 	if err := readTiles(m, 0, 0, storageSide, layout.NHWCForm); err != nil {
 		t.Error(err)
 	}
@@ -95,7 +94,7 @@ func TestStorageStallsAtTheEnd(t *testing.T) {
 			s := newStorage(t)
 			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--prefetch-queue-depth", "0")...)
 			defer s.order(t, "heal")
-			s.order(t, "stall "+tileName(5))
+			s.stall(t, 5)
 			waits := m.partner(t, opener, m.path(0, 0, 1, layout.NHWCForm))
 			s.awaitStalled(t, 1)
 			waits.signal(t, syscall.SIGINT)

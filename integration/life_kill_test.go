@@ -90,22 +90,22 @@ func (m *mounted) readEpochs(t testing.TB, side, epochs int) {
 // TestKilledWhileOpensWait: opens that wait for a batch fail when the daemon dies, and do
 // not wait forever.
 func TestKilledWhileOpensWait(t *testing.T) {
-	g := gatedTiles(t, 16, 16)
-	m := tileMount(t, g.dir)
-	defer g.open()
-	g.close(0)
+	s := newStorage(t)
+	m := tileMount(t, s.dir)
+	defer s.order(t, "heal")
+	s.stall(t, 0)
 	waits := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
 	m.awaitWaiting(t, 1)
 	if err := m.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	g.open() // a thread of the daemon waits there and cannot die before
+	s.order(t, "heal") // a thread of the daemon waits there and cannot die before
 	m.wait(t)
 	if got := waits.line(t); got != "ENOTCONN" && got != "ECONNABORTED" {
 		t.Errorf("the open that waited ended with %s", got)
 	}
 	again := m.remount(t, "--batch-size", "4")
-	if err := readTiles(again, 0, 0, 16, layout.NHWCForm); err != nil {
+	if err := readTiles(again, 0, 0, storageSide, layout.NHWCForm); err != nil {
 		t.Error(err)
 	}
 	again.finish(t)

@@ -153,7 +153,7 @@ func TestStoppedWhileStorageHangs(t *testing.T) {
 		t.Run(args[0], func(t *testing.T) {
 			s := newStorage(t)
 			defer s.order(t, "heal")
-			s.order(t, "stall "+tileName(5))
+			s.stall(t, 5)
 			out := filepath.Join(scratch(t), "out")
 			if err := os.Mkdir(out, 0o755); err != nil {
 				t.Fatal(err)

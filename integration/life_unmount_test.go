@@ -100,10 +100,10 @@ func TestThirdSignal(t *testing.T) {
 // wait one way or the other.
 func TestBusyByWaiting(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
-		g := gatedTiles(t, 16, 16)
-		m := tileMount(t, g.dir, "--read-path", path)
-		defer g.open()
-		g.close(0)
+		s := newStorage(t)
+		m := tileMount(t, s.dir, "--read-path", path)
+		defer s.order(t, "heal")
+		s.stall(t, 0)
 		waits := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
 		m.awaitWaiting(t, 1)
 		m.signal(t, syscall.SIGINT)
@@ -113,7 +113,7 @@ func TestBusyByWaiting(t *testing.T) {
 			left, err := testkit.MountsBelow(m.dir)
 			return err == nil && len(left) == 0
 		})
-		g.open()
+		s.order(t, "heal")
 		if got := waits.line(t); got != "ENOTCONN" && got != "ECONNABORTED" && !strings.HasPrefix(got, "open") {
 			t.Errorf("the open that waited ended with %s", got)
 		}

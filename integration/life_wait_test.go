@@ -43,11 +43,11 @@ func (m *mounted) awaitWaiting(t testing.TB, n int64) {
 // batch is made all the same, once, for other readers.
 func TestInterruptedOpen(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
-		const side = 16
-		g := gatedTiles(t, 16, side)
-		m := tileMount(t, g.dir, "--read-path", path, "--prefetch-queue-depth", "0")
-		defer g.open()
-		g.close(6)
+		const side = storageSide
+		s := newStorage(t)
+		m := tileMount(t, s.dir, "--read-path", path, "--prefetch-queue-depth", "0")
+		defer s.order(t, "heal")
+		s.stall(t, 6)
 		file := m.path(0, 0, 1, layout.NHWCForm)
 		wait := func() *partner { return m.partner(t, opener, file) }
 		stays, interrupted, killed := wait(), wait(), wait()
@@ -74,13 +74,13 @@ func TestInterruptedOpen(t *testing.T) {
 		// No reader waits any more. A new one finds the batch in progress or done.
 		late := wait()
 		m.awaitWaiting(t, 1)
-		g.open()
+		s.order(t, "heal")
 		late.expect(t, fmt.Sprint("open ", tileBatch*side*side*3))
 		if err := readTiles(m, 0, 1, side, layout.NHWCForm); err != nil {
 			t.Error(err)
 		}
-		if s := m.stats(t); s.Batches.Decoded != 1 {
-			t.Errorf("%d batches were made, want 1", s.Batches.Decoded)
+		if st := m.stats(t); st.Batches.Decoded != 1 {
+			t.Errorf("%d batches were made, want 1", st.Batches.Decoded)
 		}
 		late.end()
 	})
@@ -89,34 +89,34 @@ func TestInterruptedOpen(t *testing.T) {
 // TestAbandonedBatchIsGivenUp: the only waiting reader was interrupted and did not come
 // back.
 func TestAbandonedBatchIsGivenUp(t *testing.T) {
-	const side = 16
-	g := gatedTiles(t, 16, side)
-	m := tileMount(t, g.dir, "--prefetch-queue-depth", "0")
-	defer g.open()
-	g.close(0)
+	const side = storageSide
+	s := newStorage(t)
+	m := tileMount(t, s.dir, "--prefetch-queue-depth", "0")
+	defer s.order(t, "heal")
+	s.stall(t, 0)
 	only := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
 	m.awaitWaiting(t, 1)
 	only.signal(t, syscall.SIGINT)
 	only.expect(t, "interrupted")
 	m.awaitWaiting(t, 0)
 	eventually(t, "nothing is made", func() bool { return m.stats(t).Batches.Making == 0 })
-	g.open()
+	s.order(t, "heal")
 	if err := readTiles(m, 0, 0, side, layout.NHWCForm); err != nil {
 		t.Error(err)
 	}
-	if s := m.stats(t); s.Batches.Decoded != 1 {
-		t.Errorf("%d batches were made, want 1", s.Batches.Decoded)
+	if st := m.stats(t); st.Batches.Decoded != 1 {
+		t.Errorf("%d batches were made, want 1", st.Batches.Decoded)
 	}
 }
 
 // TestNothingElseWaits: while opens of batches wait, all files without pixels can be read,
 // and stat works.
 func TestNothingElseWaits(t *testing.T) {
-	const side = 16
-	g := gatedTiles(t, 16, side)
-	m := tileMount(t, g.dir, "--workers", "1", "--epochs", "3", "--list", "nhwc,npy,safetensors,labels.npy,ids.npy,sizes.npy,json,png")
-	defer g.open()
-	g.close(0, 4, 8, 12) // a sample of each batch
+	const side = storageSide
+	s := newStorage(t)
+	m := tileMount(t, s.dir, "--workers", "1", "--epochs", "3", "--list", "nhwc,npy,safetensors,labels.npy,ids.npy,sizes.npy,json,png")
+	defer s.order(t, "heal")
+	s.stall(t, 0, 4, 8, 12) // a sample of each batch
 	var waiting []*partner
 	for batch := range 2 {
 		for _, form := range []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors, layout.PNG} {
@@ -155,10 +155,10 @@ func TestNothingElseWaits(t *testing.T) {
 	}
 	expectOpen(t, m.path(0, 0, 4, layout.NHWCForm), unix.ENOENT)
 	expectOpen(t, filepath.Join(m.dir, "nothing"), unix.ENOENT)
-	if s := m.stats(t); s.Batches.Waiting != int64(len(waiting)) || s.Batches.Decoded != 0 {
-		t.Errorf("%d opens wait and %d batches are made; it was to be %d and none", s.Batches.Waiting, s.Batches.Decoded, len(waiting))
+	if st := m.stats(t); st.Batches.Waiting != int64(len(waiting)) || st.Batches.Decoded != 0 {
+		t.Errorf("%d opens wait and %d batches are made; it was to be %d and none", st.Batches.Waiting, st.Batches.Decoded, len(waiting))
 	}
-	g.open()
+	s.order(t, "heal")
 	for _, p := range waiting {
 		if got := p.line(t); !strings.HasPrefix(got, "open ") {
 			t.Errorf("after the wait: %s", got)

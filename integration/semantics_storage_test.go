@@ -22,7 +22,7 @@ func TestStorageHangsForOneShard(t *testing.T) {
 			defer s.order(t, "heal")
 			const half = storageBatches / 2 // shard 1 has half of the batches
 			for batch := range half {
-				s.order(t, "stall "+tileName(batch*tileBatch+1))
+				s.stall(t, batch*tileBatch+1)
 			}
 			var waiting []*partner
 			for batch := range half {
