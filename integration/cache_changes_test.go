@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,10 +86,8 @@ func (s shelf) expect(t testing.TB, m *mounted, epoch int, others map[int]int) {
 		if err != nil || !bytes.Equal(data, want) {
 			t.Errorf("epoch %d, sample %d: %v % x..., want % x...", epoch, id, err, data[:min(4, len(data))], want[:4])
 		}
-		var doc badDoc
-		m.document(t, fmt.Sprintf("shard-0/epoch-%d/%s.json", epoch, layout.BatchName(id)), &doc)
-		if doc.Samples[0].Status != status {
-			t.Errorf("epoch %d, sample %d is said to be %s, not %s", epoch, id, doc.Samples[0].Status, status)
+		if got := m.badDocIn(t, epoch, id).Samples[0].Status; got != status {
+			t.Errorf("epoch %d, sample %d is said to be %s, not %s", epoch, id, got, status)
 		}
 	}
 }
@@ -98,44 +97,60 @@ func wider(data []byte) []byte {
 	return bytes.Replace(data, []byte("P6 "), []byte("P6 #the same picture\n"), 1)
 }
 
-// TestCachedFilesChange: changes to a cached file are noticed. The cache shows neither its
-// old contents nor another file's pixels. When the file is restored, its batch is right,
-// and comes from the cache again.
+// TestCachedFilesChange: changes to a file are noticed, whatever happened to it, and whether it was
+// read and cached or not. A mount shows neither its old contents nor another file's pixels. When
+// the file is restored, its batch is right, and comes from the cache again.
 func TestCachedFilesChange(t *testing.T) {
 	skipWithoutFUSE(t)
-	for _, policy := range []string{"constant", "static", "tinylfu"} {
-		for _, onError := range []string{"fail", "replace", "zero"} {
-			t.Run(policy+"/"+onError, func(t *testing.T) {
-				t.Parallel()
-				s := newShelf(t, 12)
-				m := s.mount(t, policy, "--on-error", onError)
+	for _, how := range []string{
+		"none/fail", "none/replace", "none/zero", "constant/fail", "constant/replace", "constant/zero", "static/replace", "tinylfu/zero",
+	} {
+		policy, onError, _ := strings.Cut(how, "/")
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := newShelf(t, 17)
+			m := s.mount(t, policy, "--on-error", onError)
+			if policy != "none" { // without a cache, nothing was read before
 				s.warm(t, m)
-				changed := s.change(t)
-				s.expectChanged(t, m, 2, onError, changed)
-				for range 2 { // reported once, however often they are read
-					s.expectChanged(t, m, 3, onError, changed)
+			}
+			changed := s.change(t)
+			s.expectChanged(t, m, 2, onError, changed)
+			for range 2 { // reported once, however often they are read
+				s.expectChanged(t, m, 3, onError, changed)
+			}
+			counts := map[int]int{}
+			for _, l := range m.badLines(t) {
+				counts[l.ID]++
+			}
+			for _, id := range changed {
+				if counts[id] != 1 {
+					t.Errorf("%d lines for sample %d", counts[id], id)
 				}
-				counts := map[int]int{}
-				for _, l := range m.badLines(t) {
-					counts[l.ID]++
-				}
-				for _, id := range changed {
-					if counts[id] != 1 {
-						t.Errorf("%d lines for sample %d", counts[id], id)
-					}
-				}
-				if len(counts) != len(changed) {
-					t.Errorf("lines by sample: %v, of %v that changed", counts, changed)
-				}
-				for _, id := range changed {
-					s.put(t, id, tileFile(id, shelfSide))
-				}
-				s.expect(t, m, 4, nil)
-				s.expect(t, m, 5, nil)
-				if d := m.cacheDoc(t).epoch(5); d.Hits != int64(s.n) {
-					t.Errorf("%d of %d samples came from the cache when all was well again", d.Hits, s.n)
-				}
-			})
+			}
+			if len(counts) != len(changed) {
+				t.Errorf("lines by sample: %v, of %v that changed", counts, changed)
+			}
+			for _, id := range changed {
+				s.put(t, id, tileFile(id, shelfSide))
+			}
+			s.expect(t, m, 4, nil)
+			s.expect(t, m, 5, nil)
+			if d := m.cacheDoc(t).epoch(5); policy != "none" && d.Hits != int64(s.n) {
+				t.Errorf("%d of %d samples came from the cache when all was well again", d.Hits, s.n)
+			}
+			s.keptWhole(t, m, 3, changed)
+		})
+	}
+}
+
+// keptWhole reads an epoch again that was read while files were others. What was kept of it may
+// still be shown, but whole, and as what it is.
+func (s shelf) keptWhole(t testing.TB, m *mounted, epoch int, changed []int) {
+	t.Helper()
+	for _, id := range changed {
+		data, err := os.ReadFile(m.path(0, epoch, id, layout.NHWCForm))
+		if status := m.badDocIn(t, epoch, id).Samples[0].Status; err != nil || (status == "ok") != bytes.Equal(data, tile(id, shelfSide)) {
+			t.Errorf("sample %d, restored: %v, it is said to be %s: % x...", id, err, status, data[:min(4, len(data))])
 		}
 	}
 }
@@ -149,16 +164,22 @@ func (s shelf) change(t testing.TB) (changed []int) {
 	rewrite(t, s.file(2), wider(tileFile(2, shelfSide))) // larger, same picture
 	s.put(t, 3, wider(tileFile(53, shelfSide)))          // larger, another picture, the old time
 	s.put(t, 4, tileFile(4, shelfSide)[:100])            // truncated, the old time
-	for _, remove := range []string{s.file(5), s.file(6)} {
-		if err := os.Remove(remove); err != nil {
-			t.Fatal(err)
-		}
+	exchange(t, s.file(7), s.file(8))                    // each gets the other's picture and time
+	rewrite(t, s.file(9), tileFile(9, 2*shelfSide))      // another shape
+	rewrite(t, s.file(10), nil)
+	for _, id := range []int{5, 6, 11, 12, 13, 14} {
+		remove(t, s.file(id))
 	}
-	if err := os.Symlink(s.file(11), s.file(6)); err != nil { // a valid picture, but another sample's
+	if err := errors.Join(
+		os.Symlink(s.file(s.n-1), s.file(6)), // a valid picture, but another sample's
+		os.Symlink(s.file(11), s.file(11)),
+		os.Mkdir(s.file(12), 0o755),
+		unix.Mkfifo(s.file(13), 0o644),
+		unix.Mknod(s.file(14), unix.S_IFSOCK|0o644, 0),
+	); err != nil {
 		t.Fatal(err)
 	}
-	exchange(t, s.file(7), s.file(8)) // each gets the other's picture and time
-	return []int{0, 1, 2, 3, 4, 5, 6, 7, 8}
+	return []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
 }
 
 // exchange swaps two files atomically.

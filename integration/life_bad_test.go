@@ -3,7 +3,6 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -149,9 +147,14 @@ type badDoc struct {
 	Samples []slotDoc `json:"samples"`
 }
 
-func (m *mounted) badDoc(t testing.TB, batch int) (doc badDoc) {
+func (m *mounted) badDoc(t testing.TB, batch int) badDoc {
 	t.Helper()
-	text, err := os.ReadFile(m.path(0, 0, batch, layout.JSON))
+	return m.badDocIn(t, 0, batch)
+}
+
+func (m *mounted) badDocIn(t testing.TB, epoch, batch int) (doc badDoc) {
+	t.Helper()
+	text, err := os.ReadFile(m.path(0, epoch, batch, layout.JSON))
 	if err == nil {
 		err = json.Unmarshal(text, &doc)
 	}
@@ -465,88 +468,6 @@ func TestNothingToReplaceWith(t *testing.T) {
 	}
 	if n := len(h.badLines(t)); n != 3 {
 		t.Errorf("%d lines for 3 bad files", n)
-	}
-}
-
-// TestFilesChangeUnderTheMount: a file that differs from what was indexed is never shown,
-// whatever happened to it. When the old file is back, so is its batch.
-func TestFilesChangeUnderTheMount(t *testing.T) {
-	skipWithoutFUSE(t)
-	const count = 11
-	var dir string
-	name := func(id int) string { return filepath.Join(dir, fmt.Sprintf("%02d.png", id)) }
-	changes := []func(id int) error{
-		0: func(id int) error { return os.WriteFile(name(id), pngFile(4, 4, 200), 0o644) }, // fits, but differs
-		1: func(id int) error { return os.WriteFile(name(id), pngFile(9, 2, 200), 0o644) },
-		2: func(id int) error { return os.Truncate(name(id), 50) },
-		3: func(id int) error { return os.Remove(name(id)) },
-		4: func(id int) error { return errors.Join(os.Remove(name(id)), os.Mkdir(name(id), 0o755)) },
-		5: func(id int) error { return errors.Join(os.Remove(name(id)), syscall.Mkfifo(name(id), 0o644)) },
-		6: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(id), name(id))) },
-		7: func(id int) error { return os.WriteFile(name(id), nil, 0o644) },
-		8: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(10), name(id))) }, // a valid image, but of another sample
-		9: func(id int) error {
-			return errors.Join(os.Remove(name(id)), syscall.Mknod(name(id), syscall.S_IFSOCK|0o644, 0))
-		},
-	}
-	for _, policy := range []string{"fail", "replace", "zero"} {
-		t.Run(policy, func(t *testing.T) {
-			dir = filepath.Join(scratch(t), "images")
-			times := map[int]time.Time{}
-			for id := range count {
-				writeFile(t, name(id), pngFile(4, 4, byte(id)))
-				times[id] = time.Now().Add(time.Duration(id-count) * time.Minute) // no two files the same time
-				if err := os.Chtimes(name(id), times[id], times[id]); err != nil {
-					t.Fatal(err)
-				}
-			}
-			m := mountBatchfs(t, dir, "--batch-size", "1", "--on-error", policy, "--prefetch-queue-depth", "0", "--fill", "99")
-			for id, change := range changes {
-				if err := change(id); err != nil {
-					t.Fatal(err)
-				}
-			}
-			pixels := func(value byte) []byte { return bytes.Repeat([]byte{value}, 4*4*3) }
-			for range 2 {
-				for id := range changes {
-					path := m.path(0, 0, id, layout.NHWCForm)
-					if policy == "fail" {
-						expectOpen(t, path, unix.EIO)
-						continue
-					}
-					value, status, got := byte(10), "replaced", m.badDoc(t, id).Samples[0] // the only one left
-					if policy == "zero" {
-						value, status = 99, "zeroed"
-					}
-					if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, pixels(value)) || got.Status != status {
-						t.Errorf("sample %d: %v %v %+v", id, err, data, got)
-					}
-				}
-			}
-			if data, err := os.ReadFile(m.path(0, 0, 10, layout.NHWCForm)); err != nil || !bytes.Equal(data, pixels(10)) {
-				t.Errorf("the one that did not change: %v %v", err, data)
-			}
-			if lines := m.badLines(t); len(lines) != len(changes) {
-				t.Errorf("%d lines for %d changed files: %+v", len(lines), len(changes), lines)
-			}
-			for id := range changes { // restore everything
-				data := pngFile(4, 4, byte(id))
-				if err := errors.Join(os.RemoveAll(name(id)), os.WriteFile(name(id), data, 0o644), os.Chtimes(name(id), times[id], times[id])); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for id := range changes { // this epoch was never read
-				if data, err := os.ReadFile(m.path(0, 1, id, layout.NHWCForm)); err != nil || !bytes.Equal(data, pixels(byte(id))) {
-					t.Errorf("sample %d is the old one again: %v %v", id, err, data)
-				}
-			}
-			for id := range changes { // kept batches of this one may still be shown, but only whole ones
-				data, err := os.ReadFile(m.path(0, 0, id, layout.NHWCForm))
-				if doc := m.badDoc(t, id).Samples[0]; err != nil || (doc.Status == "ok") != bytes.Equal(data, pixels(byte(id))) {
-					t.Errorf("sample %d is the old one again: %v, but is said to be %+v: %v", id, err, doc, data)
-				}
-			}
-		})
 	}
 }
 

@@ -86,7 +86,7 @@ func unlike(path string, got, want any) (complaints []string) {
 func TestDocumentsHaveTheirKeys(t *testing.T) {
 	s := spoiltImages(t)
 	eachReadPath(t, func(t *testing.T, path string) {
-		m := spoiltMount(t, s, "--read-path", path, "--on-error", "zero", "--shards", "2", "--epochs", "3")
+		m := spoiltMount(t, s, "--read-path", path, "--on-error", "zero", "--shards", "2", "--epochs", "3", "--seed", "9", "--memory-limit", "256MiB")
 		read := func(name string) []byte {
 			t.Helper()
 			text, err := os.ReadFile(filepath.Join(m.dir, name))
@@ -96,6 +96,9 @@ func TestDocumentsHaveTheirKeys(t *testing.T) {
 			return text
 		}
 		likeExample(t, "stats.json, unused", read(".batchfs/stats.json"), statsExample)
+		if lines := read(".batchfs/errors.jsonl"); len(lines) > 0 {
+			t.Errorf("errors.jsonl, when nothing was read: %s", lines)
+		}
 		for shard := range 2 {
 			for epoch := range 2 {
 				for batch := range spoiltCount / 4 {
@@ -110,6 +113,20 @@ func TestDocumentsHaveTheirKeys(t *testing.T) {
 		likeExample(t, "batch.json", read("shard-1/epoch-0/batch-00001.json"), batchExample)
 		likeExample(t, "stats.json", read(".batchfs/stats.json"), statsExample)
 		likeExample(t, "memory.json", read(".batchfs/memory.json"), memoryExample)
+		var config struct {
+			Dataset, Mountpoint string
+			PID                 int
+			Flags               map[string]any
+		}
+		if err := json.Unmarshal(read(".batchfs/config.json"), &config); err != nil {
+			t.Error(err)
+		}
+		if config.Dataset != m.dataset || config.Mountpoint != m.dir || config.PID != m.pid() || config.Flags["seed"] != "9" && config.Flags["seed"] != 9.0 {
+			t.Errorf("config.json says %+v", config)
+		}
+		if cache, ok := config.Flags["cache-size"].(float64); !ok || cache <= 0 || cache >= 256<<20 {
+			t.Errorf("config.json says that the cache is of %v bytes", config.Flags["cache-size"])
+		}
 		if got := string(read("classes.txt")); got != "cats\ndogs\n" {
 			t.Errorf("classes.txt is %q", got)
 		}
@@ -123,9 +140,11 @@ func TestDocumentsHaveTheirKeys(t *testing.T) {
 		var stats struct {
 			ReadPath string `json:"read_path"`
 			Images   int
+			Uptime   float64
 			Errors   int
 			Batches  struct{ Decoded, Opened, Waiting int }
-			Fuse     struct{ Opens, Reads int }
+			Memory   struct{ Limit, Used, Batches int }
+			Storage  struct{ Bytes int }
 			Epochs   []struct{ Epoch, Batches, Misses int }
 		}
 		if err := json.Unmarshal(read(".batchfs/stats.json"), &stats); err != nil {
@@ -134,10 +153,17 @@ func TestDocumentsHaveTheirKeys(t *testing.T) {
 		if b := stats.Batches; stats.ReadPath != path || b.Opened != spoiltCount+1 || b.Decoded < spoiltCount || b.Waiting != 0 || stats.Errors != len(s.bad) {
 			t.Errorf("%+v", stats)
 		}
+		if mem := stats.Memory; mem.Limit != 256<<20 || mem.Used <= 0 || mem.Batches <= 0 || stats.Storage.Bytes <= 0 || stats.Images < 2*spoiltCount || stats.Uptime <= 0 {
+			t.Errorf("%+v", stats)
+		}
 		if len(stats.Epochs) < 2 || stats.Epochs[0].Batches < spoiltCount/2 {
 			t.Errorf("by epoch: %+v", stats.Epochs)
 		}
-		checkMetrics(t, string(read(".batchfs/metrics")))
+		metrics := string(read(".batchfs/metrics"))
+		checkMetrics(t, metrics)
+		if opened := fmt.Sprintf("\nbatchfs_batches_opened_total %d\n", spoiltCount+1); !strings.Contains(metrics, opened) {
+			t.Errorf("the metrics have no %q", opened)
+		}
 	})
 }
 

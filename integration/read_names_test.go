@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -199,52 +198,5 @@ func TestReadOnly(t *testing.T) {
 	}
 	if after := m.run(t, "sha256sum", batch); after != before {
 		t.Error("the batch changed")
-	}
-}
-
-// TestReadDocuments reads the mount's documents about itself.
-func TestReadDocuments(t *testing.T) {
-	m := mountBatchfs(t, mixedImages(t), "--batch-size", "5", "--seed", "9", "--memory-limit", "256MiB")
-	m.run(t, "cat", m.path(0, 0, 0, layout.NPY))
-	var config struct {
-		Dataset, Mountpoint string
-		PID                 int
-		Flags               map[string]any
-	}
-	m.document(t, ".batchfs/config.json", &config)
-	if config.Dataset != m.dataset || config.Mountpoint != m.dir || config.PID != m.pid() || config.Flags["seed"] != "9" && config.Flags["seed"] != 9.0 {
-		t.Errorf("config.json says %+v", config)
-	}
-	if cache, ok := config.Flags["cache-size"].(float64); !ok || cache <= 0 || cache >= 256<<20 {
-		t.Errorf("config.json says that the cache is of %v bytes", config.Flags["cache-size"])
-	}
-	var memory struct {
-		Buffers []map[string]any
-	}
-	m.document(t, ".batchfs/memory.json", &memory)
-	keys := []string{"kind", "locked", "max_real_memory_size", "max_reserved_memory_size", "name", "real_memory_size", "reserved_memory_size"}
-	for _, b := range memory.Buffers {
-		for _, key := range keys {
-			if _, ok := b[key]; !ok {
-				t.Errorf("memory.json has no %s in %v", key, b)
-			}
-		}
-	}
-	if len(memory.Buffers) == 0 {
-		t.Error("memory.json lists nothing")
-	}
-	s := m.stats(t)
-	if s.Batches.Opened != 1 || s.Batches.Decoded < 1 || s.Memory.Limit != 256<<20 || s.Memory.Used <= 0 || s.Memory.Batches <= 0 || s.Storage.Bytes <= 0 || s.Images < 5 || s.Uptime <= 0 {
-		t.Errorf("stats.json says %+v", s)
-	}
-	text := m.run(t, "cat", filepath.Join(m.dir, ".batchfs", "metrics"))
-	if !strings.Contains(text, "\nbatchfs_batches_opened_total 1\n") || !strings.HasPrefix(text, "# HELP ") {
-		t.Errorf("metrics:\n%s", text)
-	}
-	if out := m.run(t, suite.binary, "stats", "--json", m.dir); !strings.Contains(out, `"read_path"`) {
-		t.Errorf("batchfs stats --json prints %s", out)
-	}
-	if out, err := os.ReadFile(filepath.Join(m.dir, ".batchfs", "errors.jsonl")); err != nil || len(out) > 0 {
-		t.Errorf("errors.jsonl: %q %v", out, err)
 	}
 }
