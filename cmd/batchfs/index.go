@@ -35,22 +35,22 @@ func indexCommand(c *console) *cli.Command {
 		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that mounts are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",
 			entryRule(&rule))
 		partFlags(f, &o.Part, &o.Merge)
-		var targets targetRequest
-		annotationFlags(f, &targets.find, &o)
+		var find annotation.Options
+		annotationFlags(f, &find, &o)
 		f.group = ""
 		f.add("parquet", "", "also write what is known to a Parquet `FILE`, a row for each image", anything(&parquet))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			if err := checkIndexFlags(f, &o, rule, targets.find.Kinds != (annotation.Kinds{})); err != nil {
+			if err := checkIndexFlags(f, &o, rule, find.Kinds != (annotation.Kinds{})); err != nil {
 				return err
 			}
 			remoteWorkers(f, args[0], &o.Workers)
-			a, err := c.openAsked(ctx, args[0], o, targets.find)
+			a, err := c.openAsked(ctx, args[0], o, find)
 			if err != nil {
 				return c.partsHint(err, f, args)
 			}
 			defer a.close()
-			if err := a.join(ctx, &targets); err != nil {
+			if err := a.join(ctx, &targetRequest{}); err != nil { // masks are not looked for
 				return err
 			}
 			ds, text := a.images, summary(args[0], a.images)+a.summary()
