@@ -16,7 +16,7 @@
 // # Extents
 //
 // What is kept at once is an extent: an object of at most [ExtentBytes], or one of the pieces of
-// that size of a larger one. Its [Key] names the piece, which is the name of the file, and the
+// that size of a larger one. Its key names the piece, which is the name of the file, and the
 // object's version, which is within. So when an object has changed, each extent of the new version
 // takes the place of one of the old version, once the store has delivered it. A program that reads
 // small parts of large objects fetches each part once more when it needs it early; the rest comes

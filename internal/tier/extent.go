@@ -21,20 +21,20 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Key names an extent: a piece of an object, which names its file, and the object's version.
-type Key struct {
+// A key names an extent: a piece of an object, which names its file, and the object's version.
+type key struct {
 	piece, version [16]byte
 }
 
-// NewKey returns the key of a piece of an object, counted from 0. The object's name and its version
+// newKey returns the key of a piece of an object, counted from 0. The object's name and its version
 // are any texts that no other version has.
-func NewKey(object, version string, piece int64) Key {
+func newKey(object, version string, piece int64) key {
 	p := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte(object), uint64(piece)))
 	v := sha256.Sum256([]byte(version))
-	return Key{[16]byte(p[:16]), [16]byte(v[:16])}
+	return key{[16]byte(p[:16]), [16]byte(v[:16])}
 }
 
-func (k Key) name() string {
+func (k key) name() string {
 	s := hex.EncodeToString(k.piece[:])
 	return s[:2] + "/" + s[2:]
 }
@@ -50,7 +50,7 @@ func fileBytes(n int64) int64 { return unit + roundUp(n, unit) }
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
 // seal writes the header of a file that already has the extent's n bytes behind it.
-func seal(file []byte, k Key, n int) {
+func seal(file []byte, k key, n int) {
 	clear(file[:unit])
 	clear(file[unit+n:])
 	copy(file, mark)
@@ -68,7 +68,7 @@ func seal(file []byte, k Key, n int) {
 
 // check returns the size of the extent that a header describes. The error is errVersion if that is
 // intact, but of another version.
-func check(header []byte, k Key, fileSize int64) (int64, error) {
+func check(header []byte, k key, fileSize int64) (int64, error) {
 	n := int64(binary.LittleEndian.Uint64(header[64:]))
 	if crc32.Checksum(header[:unit-4], castagnoli) != binary.LittleEndian.Uint32(header[unit-4:]) ||
 		!bytes.HasPrefix(header, []byte(mark)) || [16]byte(header[32:48]) != k.piece ||

@@ -67,7 +67,7 @@ func (s *shelf) renewed() error {
 
 // use notes that an extent is used, unless that was noted since the time from which anybody who
 // uses the dataset looks for what is old.
-func (s *shelf) use(k Key, noted int64) {
+func (s *shelf) use(k key, noted int64) {
 	var st unix.Stat_t
 	_ = unix.Fstat(int(s.lock.Fd()), &st)
 	if noted < max(s.since.Load(), st.Mtim.Nano())-int64(tick) {

@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,16 +20,20 @@ type Place struct {
 	Used       int64  // bytes that the extents of all datasets took when one was last added or removed
 }
 
-// elsewhere are file systems that are no local disk.
-var elsewhere = map[int64]string{
-	unix.TMPFS_MAGIC: "tmpfs", unix.RAMFS_MAGIC: "ramfs", unix.NFS_SUPER_MAGIC: "NFS", unix.SMB2_SUPER_MAGIC: "SMB",
-	unix.CIFS_SUPER_MAGIC: "SMB", unix.CEPH_SUPER_MAGIC: "Ceph", unix.V9FS_MAGIC: "9P", unix.FUSE_SUPER_MAGIC: "FUSE",
-	0x0bd00bd0: "Lustre",
+// A fileSystem is one whose name is known. One that is elsewhere is no local disk.
+type fileSystem struct {
+	name      string
+	elsewhere bool
 }
 
-var disks = map[int64]string{
-	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
-	unix.F2FS_SUPER_MAGIC: "f2fs", unix.OVERLAYFS_SUPER_MAGIC: "overlay", 0x2fc12fc1: "ZFS",
+var fileSystems = map[int64]fileSystem{
+	unix.TMPFS_MAGIC: {"tmpfs", true}, unix.RAMFS_MAGIC: {"ramfs", true},
+	unix.NFS_SUPER_MAGIC: {"NFS", true}, unix.SMB2_SUPER_MAGIC: {"SMB", true},
+	unix.CIFS_SUPER_MAGIC: {"SMB", true}, unix.CEPH_SUPER_MAGIC: {"Ceph", true},
+	unix.V9FS_MAGIC: {"9P", true}, unix.FUSE_SUPER_MAGIC: {"FUSE", true}, 0x0bd00bd0: {"Lustre", true},
+	unix.EXT4_SUPER_MAGIC: {"ext4", false}, unix.XFS_SUPER_MAGIC: {"xfs", false},
+	unix.BTRFS_SUPER_MAGIC: {"btrfs", false}, unix.F2FS_SUPER_MAGIC: {"f2fs", false},
+	unix.OVERLAYFS_SUPER_MAGIC: {"overlay", false}, 0x2fc12fc1: {"ZFS", false},
 }
 
 // Examine returns what a directory offers, without leaving anything in it. The error says why no
@@ -58,16 +63,9 @@ func Examine(dir string) (p Place, err error) {
 		return p, err
 	}
 	p.Free = int64(st.Bavail) * st.Bsize
-	away, isAway := elsewhere[int64(st.Type)]
-	disk, known := disks[int64(st.Type)]
-	switch p.Local = !isAway; {
-	case isAway:
-		p.FileSystem = away
-	case known:
-		p.FileSystem = disk
-	default:
-		p.FileSystem = fmt.Sprintf("file system %#x", st.Type)
-	}
+	known := fileSystems[int64(st.Type)]
+	p.Local = !known.elsewhere
+	p.FileSystem = cmp.Or(known.name, fmt.Sprintf("file system %#x", st.Type))
 	if used, _, err := owned.Open(filepath.Join(dir, "used"), os.O_RDONLY); err == nil {
 		defer used.Close()
 		p.Used = counterIn(used)

@@ -9,7 +9,7 @@ import (
 
 // Object is a version of an object that is read through a tier.
 type Object struct {
-	Name, Version string // see NewKey
+	Name, Version string // see newKey
 	Size          int64  // bytes
 }
 
@@ -18,14 +18,14 @@ type Fetch func(ctx context.Context, p []byte, offset int64) error
 
 // piece is a part of a read that lies in one extent.
 type piece struct {
-	key      Key
+	key      key
 	from, to int64 // the extent, in the object
 }
 
 // piecesOf returns the extents that a part of the object lies in.
 func (o *Object) piecesOf(offset, n int64) (all []piece) {
 	for at := offset / ExtentBytes * ExtentBytes; at < offset+n; at += ExtentBytes {
-		all = append(all, piece{NewKey(o.Name, o.Version, at/ExtentBytes), at, min(at+ExtentBytes, o.Size)})
+		all = append(all, piece{newKey(o.Name, o.Version, at/ExtentBytes), at, min(at+ExtentBytes, o.Size)})
 	}
 	return all
 }
@@ -67,21 +67,22 @@ type filling struct {
 	queue   chan func()
 	mu      sync.Mutex
 	idle    *sync.Cond   // pending has become smaller
-	pending map[Key]bool // whether they are still wanted
+	pending map[key]bool // whether they are still wanted
 	waiting int64        // bytes that are to be written
 	resting time.Time    // nothing is kept until then
 }
 
 const (
+	fillers     = 4    // extents that are fetched at once, each in memory of its own
 	queueLength = 1024 // extents; what does not fit is asked for again in the next epoch
 	mostWaiting = 4 * ExtentBytes
 	rest        = time.Minute
 )
 
-func (t *Tier) start(fillers int) {
+func (t *Tier) start() {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.idle = sync.NewCond(&t.mu)
-	t.queue, t.pending = make(chan func(), queueLength), map[Key]bool{}
+	t.queue, t.pending = make(chan func(), queueLength), map[key]bool{}
 	for range fillers {
 		t.wait.Go(func() {
 			for {
@@ -150,7 +151,7 @@ func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 
 // want says of an extent that waits to be kept whether it is still wanted; pending is false if it
 // does not wait.
-func (t *Tier) want(k Key, wanted bool) (pending bool) {
+func (t *Tier) want(k key, wanted bool) (pending bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, pending = t.pending[k]; pending {

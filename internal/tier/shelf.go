@@ -1,7 +1,6 @@
 package tier
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -84,15 +83,18 @@ func (s *shelf) openFile(path string, flags int) (int, error) {
 	return fd, err
 }
 
-// look reads a part of an extent, which is then used, or removed if doomed says so of what came of
-// the read. found is false if there is none for the key, of any version.
-func (s *shelf) look(k Key, p []byte, offset int64, doomed func(error) bool) (found bool, err error) {
-	return s.visit(k, doomed, func(fd int, size int64) error { return s.read(fd, k, p, offset, size) })
+// An extent is open, with a header that was checked.
+type extent struct {
+	fd    int
+	file  []byte // the header and, from the first of its bytes on,
+	there int64  // so many more
+	n     int64  // bytes of the extent
 }
 
-// visit has an extent read by a function that gets its file, which has so many bytes. What becomes
-// of it is as of look.
-func (s *shelf) visit(k Key, doomed func(error) bool, read func(fd int, size int64) error) (found bool, err error) {
+// look has an extent used, of which so many bytes from an offset on are wanted first. It is then
+// noted as used, or removed if doomed says so of what came of that. found is false if there is none
+// for the key, of any version.
+func (s *shelf) look(k key, offset, wanted int64, doomed func(error) bool, use func(*extent) error) (found bool, err error) {
 	fd, err := s.openFile(k.name(), unix.O_RDONLY)
 	if err != nil {
 		return false, err
@@ -100,7 +102,7 @@ func (s *shelf) visit(k Key, doomed func(error) bool, read func(fd int, size int
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
-		err = read(fd, st.Size)
+		err = s.read(fd, k, offset, wanted, st.Size, use)
 	}
 	if doomed(err) {
 		s.drop(fd, k)
@@ -110,84 +112,45 @@ func (s *shelf) visit(k Key, doomed func(error) bool, read func(fd int, size int
 	return true, err
 }
 
-// read reads a part of an extent from its file, which has so many bytes.
-func (s *shelf) read(fd int, k Key, p []byte, offset, size int64) error {
-	file := <-s.readers
-	defer func() { s.readers <- file }()
-	if file == nil {
-		file = aligned(unit + readBytes)
+// read reads the header of an extent from its file, which has so many bytes, and has it used. Where
+// what is wanted begins in the first chunk, as much of it as there is memory for is read with the
+// header.
+func (s *shelf) read(fd int, k key, offset, wanted, size int64, use func(*extent) error) (err error) {
+	e := extent{fd: fd, file: <-s.readers}
+	defer func() { s.readers <- e.file }()
+	if e.file == nil {
+		e.file = aligned(unit + readBytes)
 	}
-	n, there, err := s.begin(fd, k, file, offset, int64(len(p)), size)
-	if err == nil && offset+int64(len(p)) > n {
-		err = errDamaged
+	first := e.file[:unit]
+	if offset < chunkBytes {
+		first = e.file[:min(unit+readBytes, unit+roundUp(offset+wanted, chunkBytes), size)]
+	}
+	if err = readFull(fd, first, 0); err == nil {
+		e.there = int64(len(first) - unit)
+		e.n, err = check(e.file[:unit], k, size)
 	}
 	if err != nil {
 		return err
 	}
-	return s.copy(fd, file, there, n, p, offset)
+	return use(&e)
 }
 
-// errNoMemory means that the caller has none for an extent.
-var errNoMemory = errors.New("no memory for an extent")
-
-// Part says which bytes of an object are needed besides the first ones, head, of all size; not ok:
-// all.
-type Part func(head []byte, size int64) (from, to int64, ok bool)
-
-// readPart reads the first bytes of an extent, and then the part of which the caller says that it
-// is needed. grow returns memory for all n bytes of the extent.
-func (s *shelf) readPart(fd int, k Key, first, size int64, grow func(n int) []byte, part Part) (p []byte, read int64, err error) {
-	file := <-s.readers
-	defer func() { s.readers <- file }()
-	if file == nil {
-		file = aligned(unit + readBytes)
+// copy copies a part of the extent.
+func (e *extent) copy(p []byte, offset int64) error {
+	if offset+int64(len(p)) > e.n {
+		return errDamaged
 	}
-	n, there, err := s.begin(fd, k, file, 0, first, size)
-	if err != nil {
-		return nil, 0, err
-	}
-	if p = grow(int(n)); cap(p) < int(n) {
-		return nil, 0, errNoMemory
-	}
-	p, first = p[:n], min(first, n)
-	if err := s.copy(fd, file, there, n, p[:first], 0); err != nil || first == n {
-		return p, n, err
-	}
-	from, to, ok := part(p[:first], n)
-	if from, to = max(from, first), min(to, n); !ok {
-		from, to = first, n
-	}
-	to = max(from, to)
-	return p, first + to - from, s.copy(fd, file, 0, n, p[from:to], from)
-}
-
-// begin reads the header of an extent into the beginning of file, and checks it. Where length bytes
-// from an offset on begin in the first chunk, as many of these as there is room for follow. It
-// returns the size of the extent, and of what follows.
-func (s *shelf) begin(fd int, k Key, file []byte, offset, length, size int64) (n, there int64, err error) {
-	header := file[:unit]
-	if offset < chunkBytes { // one read for both
-		header = file[:min(unit+readBytes, unit+roundUp(offset+length, chunkBytes), size)]
-	}
-	if err = readFull(fd, header, 0); err == nil {
-		n, err = check(file[:unit], k, size)
-	}
-	return n, int64(len(header) - unit), err
-}
-
-// copy copies a part of an extent of n bytes, of which file has the header, and the first bytes
-// that are there.
-func (s *shelf) copy(fd int, file []byte, there, n int64, p []byte, offset int64) error {
-	data := file[unit:]
+	data := e.file[unit:]
 	for len(p) > 0 {
 		from := offset / chunkBytes * chunkBytes
-		to := min(from+readBytes, roundUp(offset+int64(len(p)), chunkBytes), n)
-		if from > 0 || to > there {
-			if err := readFull(fd, data[:roundUp(to-from, unit)], unit+from); err != nil {
+		to := min(from+readBytes, roundUp(offset+int64(len(p)), chunkBytes), e.n)
+		if from > 0 || to > e.there {
+			e.there = 0 // as other bytes are there now
+			if err := readFull(e.fd, data[:roundUp(to-from, unit)], unit+from); err != nil {
 				return err
 			}
 		}
-		if err := checkChunks(file[:unit], data[:to-from], int(from/chunkBytes)); err != nil {
+		if err := checkChunks(e.file[:unit], data[:to-from], int(from/chunkBytes)); err != nil {
 			return err
 		}
 		got := copy(p, data[offset-from:to-from])
@@ -213,7 +176,7 @@ func readFull(fd int, p []byte, offset int64) error {
 }
 
 // drop removes an extent that was opened, if it is still the one that has its name.
-func (s *shelf) drop(fd int, k Key) {
+func (s *shelf) drop(fd int, k key) {
 	var was, now unix.Stat_t
 	if unix.Fstat(fd, &was) != nil || unix.Fstatat(s.fd(), k.name(), &now, 0) != nil || was.Ino != now.Ino {
 		return
@@ -224,18 +187,20 @@ func (s *shelf) drop(fd int, k Key) {
 }
 
 // remove removes the extent of a key, if there is one. One of another version stays.
-func (s *shelf) remove(k Key) {
-	_, _ = s.look(k, nil, 0, func(err error) bool { return err != errVersion })
+func (s *shelf) remove(k key) {
+	_, _ = s.look(k, 0, 0, func(err error) bool { return err != errVersion }, nothing)
 }
 
 // has says whether there is an extent for a key, which is then used. It removes one of another
 // version.
-func (s *shelf) has(k Key) bool {
-	_, err := s.look(k, nil, 0, func(err error) bool { return err == errVersion })
+func (s *shelf) has(k key) bool {
+	_, err := s.look(k, 0, 0, func(err error) bool { return err == errVersion }, nothing)
 	return err == nil
 }
 
-func (s *shelf) write(k Key, file []byte) error {
+func nothing(*extent) error { return nil }
+
+func (s *shelf) write(k key, file []byte) error {
 	fd, err := s.openFile(".", unix.O_TMPFILE|unix.O_WRONLY)
 	if err != nil {
 		return err

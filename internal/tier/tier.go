@@ -17,7 +17,6 @@ import (
 type Options struct {
 	Limit   int64        // bytes, for all that is in the directory; 0: what is there and most of the free space
 	Dataset string       // names the dataset among those that use the directory
-	Fillers int          // how many extents are fetched at once, each in memory of its own; below 1: 4
 	Logger  *slog.Logger // nil: none
 }
 
@@ -50,9 +49,6 @@ type counts struct {
 // Open opens the tier of a dataset in a directory, which it makes if needed. The caller closes it.
 func Open(dir string, o Options) (*Tier, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Fillers < 1 {
-		o.Fillers = 4
-	}
 	sum := sha256.Sum256([]byte(o.Dataset))
 	own := filepath.Join(dir, hex.EncodeToString(sum[:8]))
 	if err := os.MkdirAll(own, 0o700); err != nil {
@@ -79,7 +75,7 @@ func Open(dir string, o Options) (*Tier, error) {
 		t.shelf.close()
 		return nil, err
 	}
-	t.start(o.Fillers)
+	t.start()
 	return t, nil
 }
 
@@ -101,19 +97,20 @@ func (t *Tier) Stats() Stats {
 
 // MemoryBytes is the most memory that filling the tier, and reading it, takes.
 func (t *Tier) MemoryBytes() int64 {
-	return int64(t.opts.Fillers)*(ExtentBytes+2*unit) + mostWaiting + mostReaders*(readBytes+2*unit)
+	return fillers*(ExtentBytes+2*unit) + mostWaiting + mostReaders*(readBytes+2*unit)
 }
 
 // get reads a part of an extent; false: the tier does not have it.
-func (t *Tier) get(k Key, p []byte, offset int64) bool {
-	return t.got(k, func(fd int, size int64) error { return t.shelf.read(fd, k, p, offset, size) })
+func (t *Tier) get(k key, p []byte, offset int64) bool {
+	return t.look(k, offset, int64(len(p)), func(e *extent) error { return e.copy(p, offset) })
 }
 
-// got is get with a function that reads from the extent's file, which has so many bytes.
-func (t *Tier) got(k Key, read func(fd int, size int64) error) bool {
+// look has an extent used, of which so many bytes from an offset on are wanted first; false: the
+// tier does not have it.
+func (t *Tier) look(k key, offset, wanted int64, use func(*extent) error) bool {
 	// One of another version stays until the store has shown which version is the present one.
 	doomed := func(err error) bool { return err != nil && err != errVersion && err != errNoMemory }
-	found, err := t.shelf.visit(k, doomed, read)
+	found, err := t.shelf.look(k, offset, wanted, doomed, use)
 	if found && doomed(err) {
 		t.damaged.Add(1)
 		t.opts.Logger.Debug("extent removed", "extent", k.name(), "reason", err)
@@ -123,7 +120,7 @@ func (t *Tier) got(k Key, read func(fd int, size int64) error) bool {
 
 // put adds an extent of n bytes, which fill writes, in the place of one of another version: the
 // store has just delivered this one. It is left out if there is no room.
-func (t *Tier) put(k Key, n int, fill func(p []byte) error) error {
+func (t *Tier) put(k key, n int, fill func(p []byte) error) error {
 	if t.shelf.has(k) {
 		return nil
 	}

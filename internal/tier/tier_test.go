@@ -446,11 +446,11 @@ func TestOpenRefuses(t *testing.T) {
 
 func FuzzCheck(f *testing.F) {
 	good := make([]byte, fileBytes(9))
-	seal(good, NewKey("", "", 1), 9)
+	seal(good, newKey("", "", 1), 9)
 	f.Add(good[:unit], int64(len(good)))
 	f.Fuzz(func(t *testing.T, header []byte, size int64) {
 		header = append(header, make([]byte, unit)...)[:unit]
-		if n, err := check(header, NewKey("", "", 1), size); err == nil && (n < 1 || n > ExtentBytes || fileBytes(n) != size) {
+		if n, err := check(header, newKey("", "", 1), size); err == nil && (n < 1 || n > ExtentBytes || fileBytes(n) != size) {
 			t.Errorf("%d of a file of %d", n, size)
 		}
 	})

@@ -1,10 +1,18 @@
 package tier
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
 )
+
+// errNoMemory means that the caller has none for an extent.
+var errNoMemory = errors.New("no memory for an extent")
+
+// Part says which bytes of an object are needed besides the first ones, head, of all size; not ok:
+// all.
+type Part func(head []byte, size int64) (from, to int64, ok bool)
 
 // Cost is what an object of n bytes takes of the limit.
 func Cost(n int64) int64 {
@@ -36,10 +44,25 @@ func (t *Tier) Get(o *Object, p []byte) bool {
 // needed, each at its offset. It returns how many bytes it read; false: the tier does not have the
 // object, or grow has refused.
 func (t *Tier) GetPart(o *Object, first int64, grow func(n int) []byte, part Part) (p []byte, read int64, ok bool) {
-	k := NewKey(o.Name, o.Version, 0)
-	ok = t.got(k, func(fd int, size int64) (err error) {
-		p, read, err = t.shelf.readPart(fd, k, first, size, grow, part)
-		return err
+	ok = t.look(newKey(o.Name, o.Version, 0), 0, first, func(e *extent) error {
+		if p = grow(int(e.n)); cap(p) < int(e.n) {
+			return errNoMemory
+		}
+		p, first = p[:e.n], min(first, e.n)
+		if read = first; first == e.n {
+			return e.copy(p, 0)
+		}
+		if err := e.copy(p[:first], 0); err != nil {
+			return err
+		}
+		from, to, some := part(p[:first], e.n)
+		if !some {
+			from, to = first, e.n
+		}
+		from = max(from, first)
+		to = max(from, min(to, e.n))
+		read += to - from
+		return e.copy(p[from:to], from)
 	})
 	if ok {
 		t.hits.Add(1)

@@ -73,9 +73,11 @@ func TestIncompleteObject(t *testing.T) {
 // is put again.
 func TestDropOfWhatWaits(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
+		o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30})
 		gate := make(chan struct{})
-		tier.queue <- func() { <-gate }
+		for range fillers {
+			tier.queue <- func() { <-gate }
+		}
 		tier.Put(o.object("a"), o.data)
 		tier.Drop(o.object("a"))
 		if again {
@@ -216,9 +218,11 @@ func TestInstead(t *testing.T) {
 // TestWaitingIsBounded: what waits for the disk takes no more memory than was planned for, however
 // many put something at once, and the rest is counted.
 func TestWaitingIsBounded(t *testing.T) {
-	o, tier := newOrigin(ExtentBytes/4), open(t, t.TempDir(), Options{Limit: 1 << 30, Fillers: 1})
+	o, tier := newOrigin(ExtentBytes/4), open(t, t.TempDir(), Options{Limit: 1 << 30})
 	gate := make(chan struct{})
-	tier.queue <- func() { <-gate }
+	for range fillers {
+		tier.queue <- func() { <-gate }
+	}
 	var all sync.WaitGroup
 	const puts, most = 100, mostWaiting / (ExtentBytes / 4)
 	for i := range puts {
