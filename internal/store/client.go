@@ -193,7 +193,6 @@ func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err
 	}
 	a := c.attempt(ctx, timeout)
 	defer a.end()
-	defer a.stall.Stop()
 	answer, err := a.first(q)
 	if err != nil {
 		return a.failed(err)

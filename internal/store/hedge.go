@@ -10,14 +10,13 @@ import (
 // An attempt is one try of a call: a request and, if its answer takes long, a second one beside it.
 type attempt struct {
 	*client
-	ctx     context.Context // of both requests
-	end     context.CancelFunc
+	caller  context.Context
 	began   time.Time
 	timeout time.Duration
 	stall   *time.Timer // ends the attempt once no data has come for the timeout
 
 	mu      sync.Mutex
-	decided bool                  // one of the answers is used
+	decided bool                  // one of the answers is used, or none any more
 	stalled bool                  // no data came in time
 	cancel  [2]context.CancelFunc // of the requests
 	second  chan *http.Response   // if it won
@@ -35,8 +34,7 @@ const (
 
 // attempt begins an attempt, which its caller ends.
 func (c *client) attempt(caller context.Context, timeout time.Duration) *attempt {
-	a := &attempt{client: c, began: time.Now(), timeout: timeout, second: make(chan *http.Response, 1)}
-	a.ctx, a.end = context.WithCancel(caller)
+	a := &attempt{client: c, caller: caller, began: time.Now(), timeout: timeout}
 	a.stall = time.AfterFunc(timeout, a.giveUp)
 	return a
 }
@@ -49,6 +47,7 @@ func (a *attempt) first(q *call) (*http.Response, error) {
 	}
 	if slow := hedgeAfter * time.Duration(a.latencies.slow.Load()); q.hedge && slow != 0 && slow < a.timeout {
 		a.hedges.earn(hedgesEarned)
+		a.second = make(chan *http.Response, 1)
 		defer time.AfterFunc(slow, func() { a.hedge(request) }).Stop()
 	}
 	answer, err := a.send(request)
@@ -61,24 +60,22 @@ func (a *attempt) first(q *call) (*http.Response, error) {
 	return <-a.second, nil
 }
 
-// begin returns the context of the first or second request; nil if it is not needed any more.
+// begin returns the context of the first or second request, which has ended if that is not needed
+// any more.
 func (a *attempt) begin(which int) (ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.decided {
-		return nil
+	ctx, a.cancel[which] = context.WithCancel(a.caller)
+	if a.decided || a.stalled {
+		a.cancel[which]()
 	}
-	ctx, a.cancel[which] = context.WithCancel(a.ctx)
 	return ctx
 }
 
 // hedge sends the second request.
 func (a *attempt) hedge(first *http.Request) {
-	if a.pace.limit() > 0 || a.ctx.Err() != nil || !a.hedges.spend() {
-		return
-	}
 	ctx := a.begin(1)
-	if ctx == nil {
+	if ctx.Err() != nil || a.pace.limit() > 0 || !a.hedges.spend() {
 		return
 	}
 	a.count.hedges.Add(1)
@@ -117,7 +114,25 @@ func (a *attempt) giveUp() {
 	if !a.decided {
 		a.latencies.add(time.Since(a.began)) // at least: else none would ever be waited for longer
 	}
-	a.end()
+	a.cancelAll()
+}
+
+// end ends the requests.
+func (a *attempt) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.decided = true
+	a.stall.Stop()
+	a.cancelAll()
+}
+
+// cancelAll ends both requests. The lock is held.
+func (a *attempt) cancelAll() {
+	for _, end := range a.cancel {
+		if end != nil {
+			end()
+		}
+	}
 }
 
 // failed returns the failure that an error of a request, or of reading its answer, is.
