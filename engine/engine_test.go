@@ -18,6 +18,8 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -102,16 +104,30 @@ func testOptions() Options {
 
 func start(t testing.TB, dir string, change ...func(*Options)) *Engine {
 	t.Helper()
+	e := built(t, dir, change...)
+	e.start()
+	return e
+}
+
+// built is an engine without what runs by itself, which the test starts when it has changed it.
+func built(t testing.TB, dir string, change ...func(*Options)) *Engine {
+	t.Helper()
 	o := testOptions()
 	for _, f := range change {
 		f(&o)
 	}
-	e, err := New(openDataset(t, dir), o)
+	e, err := build(openDataset(t, dir), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
 	return e
+}
+
+// wrapLoaders has an engine that is not started read by other loaders.
+func (e *Engine) wrapLoaders(wrap func(loader) loader) {
+	real := e.flow.newLoader
+	e.flow.newLoader = func(o pixels.Options, entries *sample.Entries) loader { return wrap(real(o, entries)) }
 }
 
 func read(t testing.TB, e *Engine, k Key, form layout.Form) []byte {

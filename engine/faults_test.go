@@ -20,7 +20,6 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
-	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -41,18 +40,9 @@ func (l faultyLoader) Load(ctx context.Context, epoch int, id int64, whole bool,
 // startFaulty is start with storage that calls fault before each read.
 func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ...func(*Options)) *Engine {
 	t.Helper()
-	o := testOptions()
-	for _, f := range change {
-		f(&o)
-	}
-	e, err := build(openDataset(t, dir), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	real := e.batches.flow.newLoader
-	e.batches.flow.newLoader = func(o pixels.Options, e *sample.Entries) loader { return faultyLoader{real(o, e), fault} }
+	e := built(t, dir, change...)
+	e.wrapLoaders(func(l loader) loader { return faultyLoader{l, fault} })
 	e.start()
-	t.Cleanup(func() { e.Close() })
 	return e
 }
 
@@ -211,12 +201,7 @@ func TestPanicCostsOneOpen(t *testing.T) {
 func TestPanicOutsideASample(t *testing.T) {
 	const n = 4
 	dir := testDir(t, n)
-	o := testOptions()
-	o.PrefetchDepth = 0
-	e, err := build(openDataset(t, dir), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := built(t, dir, func(o *Options) { o.PrefetchDepth = 0 })
 	pool, look, panics := e.memory.pool, e.bad.look, false
 	e.memory.pool = nil
 	e.bad.look = func(i int) (dataset.Identity, error) {
@@ -226,7 +211,6 @@ func TestPanicOutsideASample(t *testing.T) {
 		return look(i)
 	}
 	e.start()
-	t.Cleanup(func() { e.Close() })
 	expect := func(want error) {
 		t.Helper()
 		if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, want) {
@@ -296,16 +280,9 @@ func (l repairingLoader) Load(ctx context.Context, epoch int, id int64, whole bo
 
 func startRepairing(t *testing.T, dir string, repair func()) *Engine {
 	t.Helper()
-	o := testOptions()
-	o.PrefetchDepth = 0 // prefetching would read the file as well
-	e, err := build(openDataset(t, dir), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	real, once := e.batches.flow.newLoader, new(sync.Once)
-	e.batches.flow.newLoader = func(o pixels.Options, e *sample.Entries) loader { return repairingLoader{real(o, e), once, repair} }
+	e, once := built(t, dir, func(o *Options) { o.PrefetchDepth = 0 }), new(sync.Once) // prefetching would read the file as well
+	e.wrapLoaders(func(l loader) loader { return repairingLoader{l, once, repair} })
 	e.start()
-	t.Cleanup(func() { e.Close() })
 	return e
 }
 

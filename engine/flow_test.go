@@ -160,20 +160,11 @@ func TestUnwantedSamplesAreNotDecoded(t *testing.T) {
 // the making.
 func handEngine(t *testing.T, change ...func(*Options)) (*Engine, *batch) {
 	t.Helper()
-	o := testOptions()
-	inPairs(&o)
-	o.BatchSize, o.PrefetchDepth, o.Anonymous, o.IdleAfter = 8, 0, true, defaultIdle
-	for _, f := range change {
-		f(&o)
-	}
-	if !o.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
+	alone := func(o *Options) { o.BatchSize, o.PrefetchDepth, o.Anonymous, o.IdleAfter = 8, 0, true, defaultIdle }
+	e := built(t, jpegDir(t, 8), append([]func(*Options){inPairs, alone}, change...)...)
+	if !e.opts.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
 		t.Skip("this build's decoder decodes no pairs")
 	}
-	e, err := build(openDataset(t, jpegDir(t, 8)), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
 	e.flow.onlyGPU = true // the test loads and draws
 	e.ask(Key{})
 	return e, own(t, e)

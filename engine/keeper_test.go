@@ -100,20 +100,13 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	const n = 64
 	dir := evenDir(t, n, 16)
 	want := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 2)
-	o := testOptions()
-	caching(cache.Constant, 1<<20)(&o)
-	o.PrefetchDepth = 0
-	e, err := build(openDataset(t, dir), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := built(t, dir, caching(cache.Constant, 1<<20), func(o *Options) { o.PrefetchDepth = 0 })
 	gate, choose := make(chan struct{}), e.kept.keeper.choose
 	e.kept.keeper.choose = func(epoch int, w keep.Workspace) (*plan, error) {
 		<-gate
 		return choose(epoch, w)
 	}
 	e.start()
-	t.Cleanup(func() { e.Close() })
 	var got [][]byte
 	for epoch := range 2 {
 		for batch := range e.catalog.Plan.Batches(0, epoch) {
@@ -363,13 +356,8 @@ func TestPlanningIsRefused(t *testing.T) {
 
 // TestOpensComeBeforePlanning: an Open takes the memory that planning holds.
 func TestOpensComeBeforePlanning(t *testing.T) {
-	o := testOptions()
-	caching(cache.Constant, 1<<20)(&o)
-	o.PrefetchDepth, o.MemoryLimit = 0, 64<<20
-	e, err := build(openDataset(t, evenDir(t, 64, 64)), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	const limit = 64 << 20
+	e := built(t, evenDir(t, 64, 64), caching(cache.Constant, 1<<20), func(o *Options) { o.PrefetchDepth, o.MemoryLimit = 0, limit })
 	e.memory.pool.Trim()
 	full, choose := make(chan struct{}), e.kept.keeper.choose
 	var first sync.Once
@@ -394,15 +382,14 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 		return choose(epoch, w)
 	}
 	e.start()
-	t.Cleanup(func() { e.Close() })
 	<-full
 	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
 	if err != nil {
 		t.Fatalf("while planning has the memory: %v", err)
 	}
 	f.Close()
-	if peak := e.Stats().Memory.Peak; peak > o.MemoryLimit {
-		t.Errorf("%d bytes were charged, of %d", peak, o.MemoryLimit)
+	if peak := e.Stats().Memory.Peak; peak > limit {
+		t.Errorf("%d bytes were charged, of %d", peak, limit)
 	}
 }
 

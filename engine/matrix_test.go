@@ -14,8 +14,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
-	"github.com/batchfs/batchfs/internal/pixels"
-	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -234,24 +232,15 @@ func startTrial(t *testing.T, dir string, m *trial, unit string, change func(*Op
 		e.locked(func() bool { e.device.wait = 300 * time.Millisecond; return true })
 		return e
 	}
-	o := testOptions()
-	change(&o)
-	e, err := build(openDataset(t, dir), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := built(t, dir, change)
 	mine := map[int64]bool{}
 	slots, _ := e.catalog.Slots(Key{})
 	for _, s := range slots {
 		mine[s.ID] = true
 	}
-	real := e.batches.flow.newLoader
-	e.batches.flow.newLoader = func(o pixels.Options, e *sample.Entries) loader {
-		return trialLoader{real(o, e), m, mine, unit == "drawing"}
-	}
+	e.wrapLoaders(func(l loader) loader { return trialLoader{l, m, mine, unit == "drawing"} })
 	m.e = e
 	e.start()
-	t.Cleanup(func() { e.Close() })
 	return e
 }
 

@@ -11,17 +11,9 @@ import (
 // unstarted returns an engine without workers. The test acts as the workers.
 func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	t.Helper()
-	o := testOptions()
-	o.Anonymous, o.IdleAfter = true, defaultIdle
-	for _, f := range change {
-		f(&o)
-	}
-	e, err := build(openDataset(t, testDir(t, n)), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.batches.flow.onlyGPU = true // the test takes the slots
-	t.Cleanup(func() { e.Close() })
+	still := func(o *Options) { o.Anonymous, o.IdleAfter = true, defaultIdle }
+	e := built(t, testDir(t, n), append([]func(*Options){still}, change...)...)
+	e.flow.onlyGPU = true // the test takes the slots
 	return e
 }
 

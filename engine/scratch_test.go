@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/internal/pixels"
-	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -76,15 +74,14 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 			}
 			defer e.Close()
 			var attempts atomic.Int32
-			real := e.batches.flow.newLoader
-			e.batches.flow.newLoader = func(o pixels.Options, entries *sample.Entries) loader {
-				return faultyLoader{real(o, entries), func(int64) error {
+			e.wrapLoaders(func(l loader) loader {
+				return faultyLoader{l, func(int64) error {
 					if attempts.Add(1) > 2000 { // in 10 seconds
 						return errors.New("a loop")
 					}
 					return nil
 				}}
-			}
+			})
 			e.start()
 			leave(e, 16<<20)
 			if _, err := e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) || attempts.Load() < 2 {
