@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/internal/keep"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -139,7 +140,7 @@ func TestCacheBudget(t *testing.T) {
 				}
 				u.counts(t, m.cacheDoc(t), policy, limit, func(epoch int) int64 { return u.planned(t, plan, limit, epoch) })
 				t.Run("memory", func(t *testing.T) {
-					if raceDetector() {
+					if testkit.RaceDetector() {
 						t.Skip("SKIPPED: the race detector's own memory cannot be told from the daemon's")
 					}
 					if plain == 0 {

@@ -1,11 +1,10 @@
 package integration
 
 import (
-	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // readerProgram maps batches, prefetches all of each at once, and reads them repeatedly:
@@ -38,7 +37,7 @@ const directSlack = 24 << 20
 // TestDirectMemory: many readers through the daemon do not make it exceed its limit, which
 // includes the buffers of their requests.
 func TestDirectMemory(t *testing.T) {
-	if raceDetector() {
+	if testkit.RaceDetector() {
 		t.Skip("SKIPPED: the race detector takes memory of its own")
 	}
 	const side, limit, readers = 512, 60 << 20, 48
@@ -54,19 +53,9 @@ func TestDirectMemory(t *testing.T) {
 	for _, p := range all {
 		p.expect(t, "done")
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kib := map[string]int64{}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		if number, ok := strings.CutSuffix(strings.TrimSpace(value), " kB"); ok {
-			kib[key], _ = strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-		}
-	}
 	// File-backed pages, such as the program itself, do not count.
-	if peak := (kib["VmHWM"] - kib["RssFile"]) << 10; peak > limit+directSlack {
+	peak := testkit.Status(m.pid(), "VmHWM") - testkit.Status(m.pid(), "RssFile")
+	if peak <= 0 || peak > limit+directSlack {
 		t.Errorf("the daemon took %d bytes at its peak, with a limit of %d", peak, limit)
 	} else {
 		t.Logf("peak %d of %d bytes", peak, limit)

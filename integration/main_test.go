@@ -112,7 +112,7 @@ func prepareSuite() error {
 func buildBinary(output string) error {
 	cmd := exec.Command("../scripts/build.sh", output)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+testkit.BuildSetting("CGO_ENABLED"))
-	if raceDetector() {
+	if testkit.RaceDetector() {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -120,9 +120,6 @@ func buildBinary(output string) error {
 	}
 	return nil
 }
-
-// raceDetector reports whether tests and daemon run with the race detector.
-func raceDetector() bool { return testkit.BuildSetting("-race") == "true" }
 
 func copyFile(to, from string, mode os.FileMode) error {
 	in, err := os.Open(from)

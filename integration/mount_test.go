@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -201,48 +200,20 @@ func (m *mounted) stats(t testing.TB) (s statistics) {
 // rss is the daemon's memory in bytes, without batches and other shared pages.
 func (m *mounted) rss(t testing.TB) int64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.pid()))
-	if err != nil {
-		t.Fatal(err)
+	n := testkit.Status(m.pid(), "RssAnon")
+	if n == 0 {
+		t.Fatal("no RssAnon in /proc/PID/status")
 	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kib << 10
-		}
-	}
-	t.Fatal("no RssAnon in /proc/PID/status")
-	return 0
+	return n
 }
 
-// openFiles lists the daemon's descriptors, except those of batch memory, which is pooled,
-// and of Go's poller, which opens them on first use.
+// openFiles lists the daemon's descriptors that a mount at rest has.
 func (m *mounted) openFiles() ([]string, error) {
-	dir := fmt.Sprintf("/proc/%d/fd", m.pid())
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
+	but := []string{"/memfd:"} // of the GPU in host memory
+	if m.sockets {
+		but = append(but, "socket:")
 	}
-	var open []string
-	for _, e := range entries {
-		target, err := os.Readlink(filepath.Join(dir, e.Name()))
-		switch {
-		case err != nil: // closed meanwhile
-		case strings.HasPrefix(target, "/#") && strings.HasSuffix(target, " (deleted)"): // O_TMPFILE
-		case target == "anon_inode:[eventpoll]", target == "anon_inode:[eventfd]":
-		case strings.HasPrefix(target, "/memfd:"): // of the GPU in host memory
-		case m.sockets && strings.HasPrefix(target, "socket:"):
-		default:
-			kind, _, _ := strings.Cut(target, ":[") // without the number of a pipe or socket
-			// Another mount may have replaced a file, which makes it no other descriptor.
-			open = append(open, strings.TrimSuffix(kind, " (deleted)"))
-		}
-	}
-	slices.Sort(open)
-	return open, nil
+	return testkit.OpenFiles(m.pid(), but...)
 }
 
 // finish unmounts, unless already done, and checks what the daemon leaves behind. It is
@@ -341,10 +312,8 @@ func (m *mounted) checkExit(t testing.TB) {
 // checkLog finds messages that no log may contain.
 func checkLog(t testing.TB, log string) {
 	t.Helper()
-	for _, word := range []string{"DATA RACE", "panic", "fatal error", "SIGSEGV", "SIGBUS"} {
-		if strings.Contains(log, word) {
-			t.Errorf("the daemon's log speaks of a %s", word)
-		}
+	if err := testkit.Complaint(log); err != nil {
+		t.Error(err)
 	}
 	if t.Failed() && log != "" {
 		t.Logf("the daemon's log:\n%s", log)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 var makePackagePhotos = sync.OnceValues(func() (string, error) {
@@ -79,7 +80,7 @@ func TestWheel(t *testing.T) {
 // programs that it runs and would make it take long.
 func inStageOfItsOwn(t *testing.T) {
 	t.Helper()
-	if raceDetector() {
+	if testkit.RaceDetector() {
 		t.Skip("make test runs it without the race detector")
 	}
 }

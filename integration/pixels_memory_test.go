@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -56,17 +57,6 @@ func (m *mounted) held(t testing.TB) (h held) {
 	t.Helper()
 	m.document(t, ".batchfs/stats.json", &h)
 	return h
-}
-
-// vmLocked is the number of bytes the kernel has locked for the daemon.
-func (m *mounted) vmLocked(t testing.TB) int64 {
-	t.Helper()
-	kib := statusField(t, fmt.Sprintf("/proc/%d/status", m.pid()), "VmLck")
-	n, err := strconv.ParseInt(strings.TrimSuffix(kib, " kB"), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n << 10
 }
 
 // statusField returns a line of /proc/PID/status; "" if the process is gone.
@@ -134,7 +124,7 @@ func TestMemoryDocument(t *testing.T) {
 // memory.
 func (m *mounted) expectLocked(t testing.TB) {
 	t.Helper()
-	batch, s, kernel := m.buffers(t)["batch"], m.held(t).Memory, m.vmLocked(t)
+	batch, s, kernel := m.buffers(t)["batch"], m.held(t).Memory, testkit.Status(m.pid(), "VmLck")
 	if batch.Locked != (s.LockError == "") || kernel < s.Locked || batch.Locked && s.Locked != batch.Reserved {
 		t.Errorf("%+v, in stats.json %+v, the kernel has locked %d", batch, s, kernel)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -171,7 +172,7 @@ func TestReadLargeDirectory(t *testing.T) {
 	}
 	const slack = 16 << 20 // 40,000 inodes of the FUSE library would take 30 MB
 	// The race detector drops pooled buffers and keeps shadow memory for them.
-	if after := m.rss(t); after > before+slack && !raceDetector() {
+	if after := m.rss(t); after > before+slack && !testkit.RaceDetector() {
 		t.Errorf("the daemon grew from %d to %d bytes", before, after)
 	}
 	if s := m.stats(t); s.Storage.Reads != 0 || s.Batches.Decoded != 0 {

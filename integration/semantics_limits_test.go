@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -195,7 +196,7 @@ func (m *mounted) processorTime(t testing.TB) (ticks int) {
 // Open batches stay readable, the mount can be ended, and it serves everything once there
 // is memory.
 func TestKernelRefusesMemory(t *testing.T) {
-	if raceDetector() {
+	if testkit.RaceDetector() {
 		t.Skip("SKIPPED: the race detector's own memory has no place under a limit on address space")
 	}
 	const canvas, side, batches = 3300, 16, 3

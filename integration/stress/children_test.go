@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // A child is a client process.
@@ -153,7 +155,7 @@ func (r *round) watch(stop chan struct{}) {
 				return
 			}
 		}
-		if used := d.resident(); !raceDetector() && used > r.settings.Limit+residentSlack {
+		if used := d.resident(); !testkit.RaceDetector() && used > r.settings.Limit+residentSlack {
 			r.find("the daemon takes %d MiB, with a limit of %d MiB", used>>20, r.settings.Limit>>20)
 			return
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	process "github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // patience is the time after which anything counts as hung, far beyond what anything takes
@@ -124,36 +125,10 @@ func (d *daemon) logged() string {
 
 // complaints finds messages that no log may contain.
 func (d *daemon) complaints() error {
-	text := d.logged()
-	for _, word := range []string{"DATA RACE", "panic", "fatal error", "SIGSEGV", "SIGBUS"} {
-		if strings.Contains(text, word) {
-			return fmt.Errorf("the daemon's log speaks of a %s", word)
-		}
-	}
-	return nil
+	return testkit.Complaint(d.logged())
 }
 
-// tmpfsFile reports that a descriptor refers to batch memory.
-func tmpfsFile(target string) bool {
-	return strings.HasPrefix(target, "/#") && strings.HasSuffix(target, " (deleted)")
-}
-
-// openFiles lists the daemon's descriptors, except those of batch memory, which is pooled,
-// and of Go's poller, which opens them on first use.
-func (d *daemon) openFiles() (open []string, err error) {
-	dir := fmt.Sprintf("/proc/%d/fd", d.pid())
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		target, err := os.Readlink(filepath.Join(dir, e.Name()))
-		if err != nil || tmpfsFile(target) || target == "anon_inode:[eventpoll]" || target == "anon_inode:[eventfd]" {
-			continue
-		}
-		kind, _, _ := strings.Cut(target, ":[") // without the number of a pipe or socket
-		open = append(open, kind)
-	}
-	slices.Sort(open)
-	return open, err
-}
+func (d *daemon) openFiles() ([]string, error) { return testkit.OpenFiles(d.pid()) }
 
 // batchMemory is the memory used by the files of the daemon's batches, in bytes.
 func (d *daemon) batchMemory() (sum int64) {
@@ -162,7 +137,7 @@ func (d *daemon) batchMemory() (sum int64) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		var st syscall.Stat_t
-		if target, err := os.Readlink(path); err == nil && tmpfsFile(target) && syscall.Stat(path, &st) == nil {
+		if target, err := os.Readlink(path); err == nil && testkit.BatchMemory(target) && syscall.Stat(path, &st) == nil {
 			sum += st.Blocks * 512
 		}
 	}
@@ -182,16 +157,7 @@ func (d *daemon) leases() (n int) {
 
 // resident is the daemon's memory in bytes: its own and that of batches, without file
 // pages.
-func (d *daemon) resident() (sum int64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.pid()))
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 1 && (f[0] == "RssAnon:" || f[0] == "RssShmem:") {
-			kib, _ := strconv.ParseInt(f[1], 10, 64)
-			sum += kib << 10
-		}
-	}
-	return sum
-}
+func (d *daemon) resident() int64 { return testkit.Status(d.pid(), "RssAnon", "RssShmem") }
 
 // statistics are the figures of stats.json used here.
 type statistics struct {

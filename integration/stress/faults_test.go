@@ -172,7 +172,7 @@ func TestFaults(t *testing.T) {
 // else with a probability that gives about sample of them. It chooses fewer with the race
 // detector, which makes everything several times slower.
 func (b *bench) chosen(places, sample int) bool {
-	if raceDetector() {
+	if testkit.RaceDetector() {
 		places *= 3
 	}
 	return *stressAll || b.random.IntN(places) < sample

@@ -103,16 +103,13 @@ func needMounts(t *testing.T) {
 	}
 	cmd := exec.Command("../../scripts/build.sh", suite.binary)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+testkit.BuildSetting("CGO_ENABLED"))
-	if raceDetector() {
+	if testkit.RaceDetector() {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build batchfs: %v\n%s", err, out)
 	}
 }
-
-// raceDetector reports whether tests and daemon run with the race detector.
-func raceDetector() bool { return testkit.BuildSetting("-race") == "true" }
 
 // partCommand is the command that runs a part of this binary in another process. That
 // process dies with this one.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -172,7 +173,7 @@ func (c *client) exec() error {
 // fork leaves a mapping to a child, which reads it several times after this process has
 // unmapped it.
 func (c *client) fork() error {
-	if raceDetector() {
+	if testkit.RaceDetector() {
 		return nil // a forked child cannot use the race detector's memory
 	}
 	h, err := c.open(c.next(), layout.NPY, 0)

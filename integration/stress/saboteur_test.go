@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // An event disturbs a mount, its dataset or its readers. It is over when it returns; only
@@ -151,7 +153,7 @@ func (r *round) fewDescriptors() {
 func (r *round) littleSpace() {
 	d := r.daemon
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.pid()))
-	if err != nil || raceDetector() || r.settings.StuckLog {
+	if err != nil || testkit.RaceDetector() || r.settings.StuckLog {
 		return
 	}
 	var pages uint64
