@@ -2,7 +2,6 @@ package pinned
 
 import (
 	"bytes"
-	"fmt"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -124,41 +123,6 @@ func TestTrimTakesSpareMemory(t *testing.T) {
 		b.Release()
 		get(t, p, pageSize).Release()
 	})
-}
-
-func TestTrimLeavesReadersTheirBytes(t *testing.T) {
-	s := NewStore(1 << 30)
-	if !s.Files() {
-		t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
-	}
-	defer s.Close()
-	budget := &budget{limit: 1 << 30}
-	p := NewPool(s, budget, PoolOptions{})
-	get(t, p, 8*miB).Release()
-	b := get(t, p, 3*miB+1)
-	write(b, 9)
-	want := bytes.Clone(b.Bytes())
-	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", b.Fd()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	view, err := unix.Mmap(fd, 0, len(want), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Munmap(view)
-	b.Release()
-	if freed := p.Trim(); freed != 8*miB-roundUp(3*miB+1, pageSize) {
-		t.Errorf("Trim freed %d bytes", freed)
-	}
-	if !bytes.Equal(view, want) {
-		t.Error("the reader sees other bytes")
-	}
-	if seen := seen(p); seen != roundUp(3*miB+1, pageSize) || seen != budget.charged() {
-		t.Errorf("%d bytes count as seen, %d are charged", seen, budget.charged())
-	}
-	p.Close()
 }
 
 // TestPagesAreReused: a batch of the same size finds its pages unchanged, so that nothing is
