@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,16 +24,19 @@ type client struct {
 	timeout   time.Duration
 	log       *slog.Logger
 
-	pace      *pace
-	outage    outage
-	hedges    budget // a hedge costs 1
-	latencies latencies
-	count     counters
+	pace       *pace
+	outage     outage
+	hedges     atomic.Int64 // second requests that may be sent, in hundredths
+	mostHedges int64
+	latencies  latencies
+	count      counters
 }
 
 const (
-	// No more than this share of requests is sent twice, and few of those at once.
-	hedgesEarned = 0.03
+	// In hundredths of a request: no more than this share is sent twice, and few of those at once.
+	// An outage ends that soon, instead of being multiplied by it.
+	hedgeEarned = 3
+	hedgeCost   = 100
 
 	mostTries  = 20                    // of a call that fails while others do not: about half a minute
 	firstDelay = 50 * time.Millisecond // mean; it doubles with each retry
@@ -40,11 +44,12 @@ const (
 )
 
 func newClient(o Options) *client {
-	hedges := max(1, o.MaxRequests/32)
+	hedges := max(1, o.MaxRequests/32) // at once
 	c := &client{
 		timeout: o.Timeout, log: o.Logger, pace: newPace(o.MaxRequests), outage: outage{log: o.Logger, most: max(0, o.Wait)},
-		hedges: newBudget(float64(hedges)),
+		mostHedges: int64(hedges) * hedgeCost,
 	}
+	c.hedges.Store(c.mostHedges)
 	dial := o.dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second}).DialContext

@@ -46,7 +46,9 @@ func (a *attempt) first(q *call) (*http.Response, error) {
 		return nil, err
 	}
 	if slow := hedgeAfter * time.Duration(a.latencies.slow.Load()); q.hedge && slow != 0 && slow < a.timeout {
-		a.hedges.earn(hedgesEarned)
+		if a.hedges.Add(hedgeEarned) > a.mostHedges {
+			a.hedges.Add(-hedgeEarned)
+		}
 		a.second = make(chan *http.Response, 1)
 		defer time.AfterFunc(slow, func() { a.hedge(request) }).Stop()
 	}
@@ -75,7 +77,11 @@ func (a *attempt) begin(which int) (ctx context.Context) {
 // hedge sends the second request.
 func (a *attempt) hedge(first *http.Request) {
 	ctx := a.begin(1)
-	if ctx.Err() != nil || a.pace.limit() > 0 || !a.hedges.spend() {
+	if ctx.Err() != nil || a.pace.limit() > 0 {
+		return
+	}
+	if a.hedges.Add(-hedgeCost) < 0 {
+		a.hedges.Add(hedgeCost)
 		return
 	}
 	a.count.hedges.Add(1)
