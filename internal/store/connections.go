@@ -176,7 +176,10 @@ func (h *host) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{Conn: raw, home: h, poll: pollable(raw)}
+	c := &connection{Conn: raw, home: h}
+	if with, ok := raw.(syscall.Conn); ok {
+		c.socket, _ = with.SyscallConn() // or nil
+	}
 	if h.scheme == "https" {
 		config := h.tls.Clone()
 		if config == nil {
@@ -205,31 +208,26 @@ type connection struct {
 	home     *host
 	in       *bufio.Reader
 	out      *bufio.Writer
-	poll     func() bool // reports whether nothing can be read; nil: unknown
-	left     int64       // bytes that may still come
-	answered bool        // by at least a byte, since the last request
-	used     bool        // for a request before
-	since    time.Time   // when it became idle
+	socket   syscall.RawConn // nil: there is none, or not known
+	left     int64           // bytes that may still come
+	answered bool            // by at least a byte, since the last request
+	used     bool            // for a request before
+	since    time.Time       // when it became idle
 }
 
-// pollable returns what reports that a connection has nothing to read, neither data nor its end.
-func pollable(c net.Conn) func() bool {
-	with, ok := c.(syscall.Conn)
-	if !ok {
-		return nil
+// silent reports whether there is nothing to read, neither data nor its end, as far as is known.
+func (c *connection) silent() bool {
+	if c.socket == nil {
+		return true
 	}
-	raw, err := with.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	var state [1]unix.PollFd
-	look := func(fd uintptr) {
-		state[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
-		if _, err := unix.Poll(state[:], 0); err != nil {
+	state := []unix.PollFd{{Events: unix.POLLIN | unix.POLLRDHUP}}
+	err := c.socket.Control(func(fd uintptr) {
+		state[0].Fd = int32(fd)
+		if _, err := unix.Poll(state, 0); err != nil {
 			state[0].Revents = unix.POLLERR
 		}
-	}
-	return func() bool { return raw.Control(look) == nil && state[0].Revents == 0 }
+	})
+	return err == nil && state[0].Revents == 0
 }
 
 // quiet reports whether an idle connection can take a request. What a server sends without being
@@ -237,7 +235,7 @@ func pollable(c net.Conn) func() bool {
 // now is not looked at: that takes a system call.
 func (c *connection) quiet() bool {
 	idle := time.Since(c.since)
-	return idle < briefly || idle < idleTime && (c.poll == nil || c.poll())
+	return idle < briefly || idle < idleTime && c.silent()
 }
 
 // Read reads at most what may still come.

@@ -151,7 +151,7 @@ func TestConnectionEndsWhileIdle(t *testing.T) {
 			for _, h := range s.(*site).pool.hosts {
 				for _, c := range h.idle {
 					c.since = c.since.Add(-test.idle)
-					for c.poll() { // until the end has come
+					for c.silent() { // until the end has come
 						time.Sleep(time.Millisecond)
 					}
 				}

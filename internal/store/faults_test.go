@@ -98,7 +98,7 @@ func TestWrongLengths(t *testing.T) {
 	}{
 		"shorter than the range":   {lengths(400, 400), nil},
 		"shorter than it says":     {lengths(1000, 400), nil},
-		"longer than the range":    {lengths(1500, 1500), ErrNoRange},
+		"longer than the range":    {lengths(1500, 1500), errNoRange},
 		"says more than the range": {lengths(1500, 1000), nil},
 		"nothing":                  {lengths(0, 0), nil},
 	} {

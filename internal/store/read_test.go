@@ -22,7 +22,7 @@ func TestWrongAnswers(t *testing.T) {
 		{"the whole object", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Etag", object.Version)
 			_, _ = w.Write(content)
-		}, ErrNoRange},
+		}, errNoRange},
 		{"another object of that length as a whole", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Etag", object.Version)
 			_, _ = w.Write(content[:1000])
@@ -30,21 +30,21 @@ func TestWrongAnswers(t *testing.T) {
 		{"another range", func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set("Range", "bytes=101-1100")
 			serve(w, r)
-		}, ErrNoRange},
+		}, errNoRange},
 		{"a part of the range", func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set("Range", "bytes=100-500")
 			serve(w, r)
-		}, ErrNoRange},
-		{"more than the range", headers("Content-Range", "bytes 99-1099/300000"), ErrNoRange},
+		}, errNoRange},
+		{"more than the range", headers("Content-Range", "bytes 99-1099/300000"), errNoRange},
 		{"no range", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "multipart/byteranges; boundary=x")
 			w.WriteHeader(http.StatusPartialContent)
-		}, ErrNoRange},
+		}, errNoRange},
 		{"another size", headers("Content-Range", "bytes 100-1099/1100"), ErrChanged},
 		{"another version", headers("Etag", `"v2"`), ErrChanged},
 		{"a weak version", headers("Etag", `W/"v1"`), ErrChanged},
 		{"no version", headers("Etag", ""), ErrChanged},
-		{"compression", headers("Content-Encoding", "gzip"), ErrNoRange},
+		{"compression", headers("Content-Encoding", "gzip"), errNoRange},
 		{"more bytes", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Etag", object.Version)
 			w.Header().Set("Content-Range", "bytes 100-1099/300000")
@@ -52,7 +52,7 @@ func TestWrongAnswers(t *testing.T) {
 			_, _ = w.Write(content[100:1100])
 			flush(w)
 			_, _ = w.Write(content[:1])
-		}, ErrNoRange},
+		}, errNoRange},
 		{"404", status(404), ErrNotExist},
 		{"no such object", refuse(404, "NoSuchKey"), ErrNotExist},
 		{"no such bucket", refuse(404, "NoSuchBucket"), ErrNoPlace},
@@ -242,14 +242,14 @@ func TestStatWithoutRanges(t *testing.T) {
 			_, _ = w.Write(content)
 		})
 		s := w.open(t, "http://host/", Options{})
-		if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, ErrNoRange) {
+		if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, errNoRange) {
 			t.Error(err)
 		}
-		if err := read(t, s, 0, 10); !errors.Is(err, ErrNoRange) || !strings.Contains(err.Error(), "with the whole object") || s.Stats().Bytes > 0 {
+		if err := read(t, s, 0, 10); !errors.Is(err, errNoRange) || !strings.Contains(err.Error(), "with the whole object") || s.Stats().Bytes > 0 {
 			t.Error(err)
 		}
 		w.handler = headers("Content-Range", "bytes 0-9/*")
-		if _, err := s.ReadAt(t.Context(), Object{Name: "a", Size: 10}, make([]byte, 10), 0); !errors.Is(err, ErrNoRange) {
+		if _, err := s.ReadAt(t.Context(), Object{Name: "a", Size: 10}, make([]byte, 10), 0); !errors.Is(err, errNoRange) {
 			t.Errorf("neither a version nor a size: %v", err)
 		}
 		if err := read(t, s, 0, 10); err != nil {

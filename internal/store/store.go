@@ -51,9 +51,9 @@ type Store interface {
 	Close() error
 }
 
-// DefaultWait is how long a call waits for a store that is away, unless Options.Wait says
+// defaultWait is how long a call waits for a store that is away, unless Options.Wait says
 // otherwise.
-const DefaultWait = 5 * time.Minute
+const defaultWait = 5 * time.Minute
 
 // Options are the settings of a store. The zero value is useful.
 type Options struct {
@@ -85,7 +85,7 @@ func (o *Options) defaults() error {
 	}
 	o.MaxRequests = cmp.Or(o.MaxRequests, 64)
 	o.Timeout = cmp.Or(o.Timeout, 20*time.Second)
-	o.Wait = cmp.Or(o.Wait, DefaultWait)
+	o.Wait = cmp.Or(o.Wait, defaultWait)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return nil
 }
