@@ -39,7 +39,8 @@ func (w way) flags() []string {
 // TestPixels mounts every mode, color and flip probability, and every mode in every dtype;
 // package engine's test covers their whole product. Batches of bytes are compared with the
 // reference. Batches of other types are compared with the bytes, through the test's own
-// conversion.
+// conversion: with some mean and std, with those that have a name, and without, where an element
+// is the byte's value.
 func TestPixels(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := smallAlbum(t)
@@ -75,10 +76,15 @@ func (a album) dtypes(t *testing.T, l look, turn int, dtypes []layout.DType) {
 		l.dtype = dtype
 		if dtype != layout.Uint8 {
 			l.nchw = turn%2 == 0
-			l.mean, l.std = normalizations[turn%len(normalizations)].of(l.channels())
+			if n := turn % (len(normalizations) + 1); n < len(normalizations) { // else an element is the byte
+				l.mean, l.std = normalizations[n].of(l.channels())
+			}
 		}
-		convert := l.convert()
-		m := mountBatchfs(t, a.dir, l.flags(ways[(turn+3*d)%len(ways)].flags()...)...)
+		convert, asked, more := l.convert(), l, ways[(turn+3*d)%len(ways)].flags()
+		if turn%(len(normalizations)+1) == 0 && dtype != layout.Uint8 && !l.gray { // the first one has a name
+			asked.mean, asked.std, more = nil, nil, append(more, "--normalize", "imagenet")
+		}
+		m := mountBatchfs(t, a.dir, asked.flags(more...)...)
 		for shard := range l.shards {
 			epoch := shard // covers two epochs
 			for batch := range o.plan.Batches(shard, epoch) {
@@ -111,27 +117,6 @@ var normalizations = []normalization{
 
 func (n normalization) of(channels int) (mean, std []float64) {
 	return slices.Clone(n.mean[:channels]), slices.Clone(n.std[:channels])
-}
-
-// TestPixelsUnnormalised: without mean and std, a float equals the byte's value. imagenet
-// selects the usual constants by name.
-func TestPixelsUnnormalised(t *testing.T) {
-	skipWithoutFUSE(t)
-	a := smallAlbum(t)
-	l := look{mode: "stretch", settings: settings{batch: 22, height: 9, width: 8, fill: 3}}
-	bytewise := mountBatchfs(t, a.dir, l.flags()...).show(t, l, 0, 0, 0)
-	for _, dtype := range allDTypes[1:] {
-		l.dtype, l.mean, l.std = dtype, nil, nil
-		b := mountBatchfs(t, a.dir, l.flags()...).show(t, l, 0, 0, 0)
-		if err := sameBytes(b.nhwc, l.convert()(bytewise.nhwc)); err != nil {
-			t.Errorf("%s: %v", dtype, err)
-		}
-		m := mountBatchfs(t, a.dir, l.flags("--normalize", "imagenet")...)
-		l.mean, l.std = normalizations[0].of(3)
-		if err := sameBytes(m.show(t, l, 0, 0, 0).nhwc, l.convert()(bytewise.nhwc)); err != nil {
-			t.Errorf("%s, imagenet: %v", dtype, err)
-		}
-	}
 }
 
 // TestPixelsFromLargePictures: JPEGs decoded at reduced size, and in parts, in every
