@@ -54,7 +54,7 @@ func (t *Thread) AllocHost(bytes int) ([]byte, error) {
 func (t *Thread) FreeHost(b []byte) error { return check("cuMemFreeHost", C.cuMemFreeHost(address(b))) }
 
 // Export returns the handle by which other processes open memory. It must be what Alloc returned,
-// with a size that is a multiple of Granularity. The handle is void once the memory is freed, or
+// with a size that is a multiple of granularity. The handle is void once the memory is freed, or
 // this process ends.
 func (t *Thread) Export(p Pointer) (h IPCHandle, err error) {
 	var start C.CUdeviceptr
@@ -62,9 +62,9 @@ func (t *Thread) Export(p Pointer) (h IPCHandle, err error) {
 	if err := check("cuMemGetAddressRange", C.cuMemGetAddressRange(&start, &size, C.CUdeviceptr(p))); err != nil {
 		return h, err
 	}
-	if Pointer(start) != p || size%Granularity != 0 {
+	if Pointer(start) != p || size%granularity != 0 {
 		return h, fmt.Errorf("memory at %#x of an allocation of %d bytes at %#x cannot be exported: only whole ones, of a multiple of %d bytes",
-			p, size, start, Granularity)
+			p, size, start, granularity)
 	}
 	err = check("cuIpcGetMemHandle", C.cuIpcGetMemHandle((*C.CUipcMemHandle)(unsafe.Pointer(&h)), C.CUdeviceptr(p)))
 	return h, err

@@ -42,7 +42,7 @@ int ptx_hold(const unsigned *grid, const unsigned *block, size_t shared, const v
 )
 
 const (
-	slab = 2 * Granularity
+	slab = 2 * granularity
 	page = 4096
 )
 

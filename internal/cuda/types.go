@@ -18,10 +18,10 @@ type Device struct {
 // A Pointer is an address in a device's memory.
 type Pointer uint64
 
-// Granularity is what the size of exported memory must be a multiple of, in bytes. The driver cuts
+// granularity is what the size of exported memory must be a multiple of, in bytes. The driver cuts
 // smaller allocations from a shared block, and a process that opened one of them would see its
 // neighbours.
-const Granularity = 2 << 20
+const granularity = 2 << 20
 
 // An IPCHandle names exported memory for other processes that share the PID namespace. It is that
 // of a whole allocation.

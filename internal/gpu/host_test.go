@@ -160,7 +160,7 @@ func begin(t testing.TB, program string, env ...string) *host {
 // run executes a batch, and returns the tensor and the verdicts.
 func (h *host) run(p *Plan, staging []byte) (slots, verdicts []byte, err error) {
 	launches := p.Launches()
-	slots, verdicts = make([]byte, p.tensor.Spec.Bytes()), make([]byte, p.Verdicts())
+	slots, verdicts = make([]byte, p.tensor.Spec.Bytes()), make([]byte, p.verdictBytes())
 	message := binary.NativeEndian.AppendUint64(nil, uint64(p.Staging))
 	message = binary.NativeEndian.AppendUint64(message, uint64(p.Work))
 	message = binary.NativeEndian.AppendUint64(message, uint64(len(slots)))

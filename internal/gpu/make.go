@@ -49,7 +49,7 @@ func (p *Plan) returned() int {
 }
 
 func (p *Plan) verdictsRoom() (n int) {
-	take(&n, p.Verdicts())
+	take(&n, p.verdictBytes())
 	return n
 }
 
@@ -76,7 +76,7 @@ func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err erro
 	}
 	p.Finish(host[:p.Staging], staging, work, batch)
 	results := host[p.Staging+p.Files : p.Host()]
-	verdicts, tensor := results[:p.Verdicts()], results[p.verdictsRoom():]
+	verdicts, tensor := results[:p.verdictBytes()], results[p.verdictsRoom():]
 	run := Run{
 		Put: []Put{{staging, host[:p.Staging]}}, At: staging, Images: p.Images(host, work), Launches: p.Launches(),
 		Back: []Back{{verdicts, work}, {tensor, batch}},

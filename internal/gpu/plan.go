@@ -10,9 +10,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// ErrSteps is the error for samples that are reduced to less than 1/128 along an axis, which only
+// errSteps is of samples that are reduced to less than 1/128 along an axis, which only
 // the processor can do.
-var ErrSteps = errors.New("gpu: the image is reduced to less than 1/128")
+var errSteps = errors.New("gpu: the image is reduced to less than 1/128")
 
 // A Tensor is what the kernels write: slots as layout describes them.
 type Tensor struct {
@@ -58,8 +58,8 @@ type planned struct {
 	pix, work                    int // of a JPEG that the kernels decode, its packed form and its memory; else its pixels
 }
 
-// NewPlan plans a batch. No two samples may have the same slot. The error is ErrSteps, or one about
-// a sample that does not fit its slot.
+// NewPlan plans a batch. No two samples may have the same slot. The error is about a sample
+// that does not fit its slot, or is reduced to less than 1/128 along an axis.
 func NewPlan(t Tensor, samples []Sample) (*Plan, error) { return newPlan(t, samples, stretchBits) }
 
 func newPlan(t Tensor, samples []Sample, bits int) (*Plan, error) {
@@ -95,7 +95,7 @@ func (p *Plan) add(i int) error {
 	}
 	var ok bool
 	if s.y, s.x, ok = s.Job.Transform.Filters(); !ok {
-		return ErrSteps
+		return errSteps
 	}
 	if !s.Job.Transform.Copies() {
 		s.atY, s.weightsY = take(&p.Staging, 4*h), take(&p.Staging, 2*h*s.y.Taps)

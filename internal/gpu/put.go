@@ -68,8 +68,8 @@ func (p *Plan) Images(host []byte, work uint64) []Image {
 	return images
 }
 
-// Verdicts is how many bytes at the beginning of Work have to be passed to Left.
-func (p *Plan) Verdicts() int { return 4 * len(p.jpegs) }
+// verdictBytes is how many bytes at the beginning of Work have to be passed to Left.
+func (p *Plan) verdictBytes() int { return 4 * len(p.jpegs) }
 
 // Left returns the samples that the GPU could not decode, or would not: the processor has to.
 func (p *Plan) Left(verdicts []byte, images []Image) (left []int) {
