@@ -281,7 +281,8 @@ func TestLargePortions(t *testing.T) {
 // what is made: the GPU works where no other process can write.
 func TestReadersOverrun(t *testing.T) {
 	dir := jpegDir(t, 24)
-	change := func(o *Options) { o.BatchSize = 8 }
+	// What is made ahead for readers on the GPU is where they can write, and is theirs to spoil.
+	change := func(o *Options) { o.BatchSize, o.PrefetchDepth = 8, 0 }
 	g := &fakegpu.GPU{Overrun: true}
 	e := decodingOn(t, dir, g, change)
 	open(t, e, Key{}, layout.CUDA).Close()
