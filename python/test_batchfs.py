@@ -63,6 +63,8 @@ class OnAMount(unittest.TestCase):
         b.set_epoch(1)
         self.assertEqual(ids(b), self.epochs[1])
         b.set_epoch(2)  # as it is already, and as trainers say nevertheless
+        with self.assertRaisesRegex(ValueError, "numbered from 0"):
+            b.set_epoch(-1)
         self.assertEqual((b.state_dict()["epoch"], b.state_dict()["batch"]), (2, 0))
         b.set_epoch(0)
         self.assertEqual((b.state_dict()["epoch"], ids(b)), (0, self.epochs[0]))

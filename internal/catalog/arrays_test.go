@@ -147,8 +147,9 @@ func TestArrayParts(t *testing.T) {
 	}
 }
 
-// TestBadArrayNames: what cannot be told apart, or means something else, is refused.
-func TestBadArrayNames(t *testing.T) {
+// TestArraysRefused: names that cannot be told apart, or mean something else, and nvJPEG beside
+// arrays.
+func TestArraysRefused(t *testing.T) {
 	ds, o := arraysIn(t, 1)
 	again, labels := *o, *o
 	labels.Name = "labels"
@@ -159,5 +160,12 @@ func TestBadArrayNames(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, and not %s", err, want)
 		}
+	}
+	_, err := New(ds, Options{
+		Config: shard.Config{Shards: 1, BatchSize: 1}, Epochs: 1, Decoding: decode.Options{MaxPixels: math.MaxInt64},
+		Arrays: []*ArrayOptions{o}, NVJPEG: "any",
+	})
+	if err == nil || !strings.Contains(err.Error(), "without masks and arrays") {
+		t.Errorf("nvJPEG: %v", err)
 	}
 }

@@ -88,8 +88,8 @@ func (o *Options) Validate() error {
 		return option.AtLeast("pad multiple", int64(o.PadMultiple), 0)
 	case min(size.Height, size.Width) < 0 || (size.Height == 0) != (size.Width == 0):
 		return &option.Error{Field: "size", Rule: "a height and a width, both at least 1", Value: fmt.Sprintf("%dx%d", size.Height, size.Width)}
-	case o.Masks != nil && o.NVJPEG != "":
-		return &option.Error{Field: "nvJPEG", Rule: "images without masks", Value: o.NVJPEG}
+	case (o.Masks != nil || o.Arrays != nil) && o.NVJPEG != "": // its workers make images alone
+		return &option.Error{Field: "nvJPEG", Rule: "images without masks and arrays", Value: o.NVJPEG}
 	case o.OnError > Zero:
 		return &option.Error{Field: "on error", Rule: "fail, replace or zero", Value: strconv.Itoa(int(o.OnError))}
 	}

@@ -439,6 +439,8 @@ class Batches:
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next loop read this epoch. It changes nothing where that is the case already, such as after load_state_dict."""
+        if epoch < 0:
+            raise ValueError(f"epochs are numbered from 0: there is no epoch {epoch}")
         if epoch != self.epoch:
             self._go((epoch, 0))
 
