@@ -46,13 +46,22 @@ func partInject(args []string) error {
 	if err != nil {
 		return err
 	}
+	// Until the supervisor has the listener, a watched call would wait for ever, and so may whatever
+	// allocates memory. So the message is ready before there is a listener to put into it.
+	data, rights := []byte{1}, unix.UnixRights(0)
+	message := unix.Msghdr{Iov: &unix.Iovec{Base: &data[0]}, Iovlen: 1, Control: &rights[0]}
+	message.Iov.SetLen(len(data))
+	message.SetControllen(len(rights))
 	runtime.LockOSThread() // the filter applies to this thread, and after exec to the program
 	listener, err := installFilter()
 	if err != nil {
 		return fmt.Errorf("seccomp: %w", err)
 	}
-	if err := unix.Sendmsg(3, []byte{1}, unix.UnixRights(listener), nil, 0); err != nil {
-		return err
+	*(*int32)(unsafe.Pointer(&rights[unix.CmsgLen(0)])) = int32(listener)
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, 3, uintptr(unsafe.Pointer(&message)), 0)
+	runtime.KeepAlive(&message)
+	if errno != 0 {
+		return errno
 	}
 	unix.CloseOnExec(3)
 	unix.CloseOnExec(listener)
