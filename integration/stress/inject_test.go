@@ -52,7 +52,7 @@ func partInject(args []string) error {
 	message := unix.Msghdr{Iov: &unix.Iovec{Base: &data[0]}, Iovlen: 1, Control: &rights[0]}
 	message.Iov.SetLen(len(data))
 	message.SetControllen(len(rights))
-	runtime.LockOSThread() // the filter applies to this thread, and after exec to the program
+	runtime.LockOSThread() // the filter is of this thread, and after exec of the program
 	listener, err := installFilter()
 	if err != nil {
 		return fmt.Errorf("seccomp: %w", err)
