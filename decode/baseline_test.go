@@ -349,8 +349,8 @@ func FuzzBaseline(f *testing.F) {
 	})
 }
 
-// BenchmarkScales decodes a photo at each scale: by libjpeg-turbo, by our own decoder, and two in a
-// pair.
+// BenchmarkScales decodes a photo at each scale: by libjpeg-turbo, by our own decoder, two in a
+// pair, and packed.
 func BenchmarkScales(b *testing.B) {
 	data := benchFiles()["jpeg"]
 	h := headerOf(data)
@@ -371,6 +371,18 @@ func BenchmarkScales(b *testing.B) {
 				}
 			})
 			if k == Fastest {
+				body, err := packedBodyOf(by[0], data, h)
+				if err != nil {
+					b.Fatal(err)
+				}
+				whole := view{Header: h, Region: tasks[0].Region, Scale: scale, Orientation: 1}
+				b.Run(fmt.Sprintf("1in%d-packed", scale), func(b *testing.B) {
+					for b.Loop() {
+						if err := by[0].kept.coefficients(tasks[0].To, packed{body: body}, whole); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
 				b.Run(fmt.Sprintf("1in%d-two-in-a-pair", scale), func(b *testing.B) {
 					for b.Loop() {
 						if errs := DecodePair(&by, &tasks); errs != [2]error{} {
