@@ -23,7 +23,7 @@
 // # Columns
 //
 // Manifests, and Parquet files with images, may have more columns than a dataset needs. [FindRows]
-// is for those who want these: it finds the same files without reading images.
+// finds the same files for whoever reads those columns, without reading images.
 //
 // # Lists
 //

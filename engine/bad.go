@@ -207,11 +207,12 @@ func (f *badSamples) markRepaired(id int64) {
 
 // remember enters a bad file, reports it unless that was done, and returns its error.
 func (f *badSamples) remember(id int64, bad badFile) error {
-	r := BadSample{time.Now(), f.ds.Path(int(id)), id, bad.reason.Error()}
-	if f.rows != nil {
-		r.ID = int64(slices.Index(f.rows, int32(id)))
-	}
-	if f.enter(id, bad, r) {
+	if f.enter(id, bad) {
+		r := BadSample{time.Now(), f.ds.Path(int(id)), id, bad.reason.Error()}
+		if f.rows != nil {
+			r.ID = int64(slices.Index(f.rows, int32(id)))
+		}
+		f.add(r)
 		f.log.Error("cannot read a sample", "path", r.Path, "id", r.ID, "reason", r.Reason)
 	}
 	return f.errorOf(id, bad)
@@ -221,9 +222,9 @@ func (f *badSamples) errorOf(id int64, bad badFile) error {
 	return &badError{f.ds.Path(int(id)), bad.reason}
 }
 
-// enter enters a bad file, and its report if it is new. If there is no room, another file is
+// enter enters a bad file, and returns whether that is new. If there is no room, another file is
 // forgotten instead.
-func (f *badSamples) enter(id int64, bad badFile, r BadSample) (isNew bool) {
+func (f *badSamples) enter(id int64, bad badFile) (isNew bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before, known := f.files[id]
@@ -238,9 +239,5 @@ func (f *badSamples) enter(id int64, bad badFile, r BadSample) (isNew bool) {
 	if room {
 		f.files[id] = bad
 	}
-	if known && before.seen == bad.seen && before.transient == bad.transient {
-		return false
-	}
-	f.add(r)
-	return true
+	return !known || before.seen != bad.seen || before.transient != bad.transient
 }
