@@ -69,14 +69,16 @@ func (u unequal) mount(t testing.TB, policy string, limit int64) *mounted {
 }
 
 // read reads epochs in lockstep and calls look after every step. It returns checksums and
-// the daemon's peak memory.
+// the daemon's peak memory, but for the scratch that a worker has given back after some steps and
+// not yet after others: as much as the largest file.
 func (u unequal) read(t testing.TB, m *mounted, epochs int, look func(d cacheDoc)) (sums []string, most int64) {
 	t.Helper()
 	for epoch := range epochs {
 		for _, step := range m.lockStep(t, unequalSettings.shards, epoch) {
 			sums = append(sums, m.digests(t, step...)...)
-			look(m.cacheDoc(t))
-			most = max(most, m.private(t))
+			d := m.cacheDoc(t)
+			look(d)
+			most = max(most, m.private(t)-d.Memory.Scratch)
 		}
 	}
 	return sums, most

@@ -44,7 +44,8 @@ func roomFor(t testing.TB, policy string, room, samples int64) int64 {
 // A cacheDoc is the part of stats.json about a cache.
 type cacheDoc struct {
 	Memory struct {
-		Cache int64 `json:"cache"`
+		Cache   int64 `json:"cache"`
+		Scratch int64 `json:"scratch"`
 	} `json:"memory"`
 	Storage struct {
 		Reads int64 `json:"reads"`
