@@ -147,7 +147,7 @@ func (c Budget) spareMemory() int64 {
 		kept.disk = 1
 		used += o.Samples // see local.waits
 	}
-	planning := min(kept.needs(c)+plans*kept.choices()*keep.Size(c.Plan), o.MemoryLimit/2)
+	planning := min(kept.needs(c)+plans*kept.bytes(c), o.MemoryLimit/2)
 	load, drawing := roomApart(o.MemoryLimit)
 	making := max(load+drawing, int64(o.drawers())*processor+int64(cmp.Or(o.Loads, 4*o.drawers()))*worker)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-making)

@@ -17,7 +17,7 @@ import (
 type diskForms struct {
 	packed *dataset.Packed
 	budget Budget
-	fits   mix // the samples that there is room for
+	share  float64 // of the samples that may be packed: what there is room for
 
 	there bits         // samples that were seen or put there
 	never bits         // samples that have no packed form to keep
@@ -56,7 +56,7 @@ func openDiskForms(c Budget, m *memory) *diskForms {
 			all += cost
 		}
 	}
-	d.fits.packed = min(1, float64(p.Spare())/float64(max(1, all)))
+	d.share = min(1, float64(p.Spare())/float64(max(1, all)))
 	return d
 }
 
@@ -73,6 +73,13 @@ func (c Budget) mostPacked(id int64) int64 {
 	return int64(mostLarger * float64(c.encodedSize(int(id))))
 }
 
+// fits says whether there is room for a sample. Multiples of the golden ratio spread any range of
+// numbers evenly over the circle.
+func (d *diskForms) fits(id int64) bool {
+	const golden = 0x9e3779b97f4a7c15
+	return float64(uint64(id)*golden>>11) < d.share*(1<<53)
+}
+
 // may says whether a sample can be packed there at all.
 func (d *diskForms) may(id int64) bool {
 	ds := d.budget.Dataset
@@ -81,12 +88,12 @@ func (d *diskForms) may(id int64) bool {
 
 // wants says whether a sample that was read is to be packed for the disk.
 func (d *diskForms) wants(id int64) bool {
-	return d != nil && d.fits.packs(id) && d.may(id) && !d.there.has(id) && !d.never.has(id)
+	return d != nil && d.fits(id) && d.may(id) && !d.there.has(id) && !d.never.has(id)
 }
 
 // load reads a packed sample, or what an epoch shows of it; false: it is not there.
 func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64, seen dataset.Identity, ok bool) {
-	if d == nil || !d.fits.packs(id) || !d.may(id) {
+	if d == nil || !d.fits(id) || !d.may(id) {
 		return nil, 0, unknownIdentity, false
 	}
 	first, part := l.loader.PackedPart(epoch, id)
@@ -121,5 +128,5 @@ func (d *diskForms) stats() *DiskFormStats {
 	if d == nil {
 		return nil
 	}
-	return &DiskFormStats{Share: d.fits.packed, Kept: d.kept.Load(), Read: d.read.Load()}
+	return &DiskFormStats{Share: d.share, Kept: d.kept.Load(), Read: d.read.Load()}
 }

@@ -28,17 +28,10 @@ func (f Form) String() string { return [...]string{"auto", "encoded", "packed"}[
 
 // A mix is in which form a plan keeps its samples.
 type mix struct {
-	packed float64 // the share of them that is packed, if it can be; which ones, only their numbers decide
+	packed float64 // the share of them that is packed, if it can be
 	grows  int64   // bytes that all of these may take beyond what their files would
 	needs  int64   // bytes of the cache without that
 	reason string
-}
-
-// packs says whether a sample is one of those that are packed. Multiples of the golden ratio spread
-// any range of numbers evenly over the circle.
-func (m mix) packs(id int64) bool {
-	const golden = 0x9e3779b97f4a7c15
-	return float64(uint64(id)*golden>>11) < m.packed*(1<<53)
 }
 
 // forms decide which of the kept samples are packed. A packed sample takes a little more memory
@@ -76,9 +69,8 @@ type forms struct {
 	packable float64     // the share of their bytes that can be packed
 
 	mu   sync.Mutex
-	now  mix     // of the latest plan
-	left int64   // bytes that it leaves for packed samples to grow
-	ever float64 // the largest share of any plan: no other sample is packed
+	now  mix   // of the latest plan
+	left int64 // bytes that it leaves for packed samples to grow
 }
 
 // newForms decides for a cache of so many bytes; nil: samples stay encoded.
@@ -177,32 +169,20 @@ func (f *forms) choose(disk float64) (mix, float64) {
 	defer f.mu.Unlock()
 	x.grows = min(left, f.left) // samples that the plan before keeps are there, too
 	x.needs = f.limit - left
-	f.left, f.now, f.ever = left, x, max(f.ever, x.packed)
+	f.left, f.now = left, x
 	return x, share
-}
-
-// sofar packs at least all that any plan so far has packed.
-func (f *forms) sofar() mix {
-	if f == nil {
-		return mix{}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return mix{packed: f.ever}
 }
 
 // mostBeside is the share of what memory keeps that can be packed beside a local cache. Memory and
 // the disk keep shares of all samples. Those that leave memory packed are not for the disk:
-// memory*(1-memory) of all if everything is packed. So many of them, n on average, and with luck as
-// bad as hardly any of the batches has, n + 4*sqrt(n), must leave a batch the samples that the disk
-// is to have of it.
+// memory*(1-memory) of all if everything is packed, and up to two more in some batches. So many
+// must leave a batch the samples that the disk is to have of it, and one more.
 func mostBeside(disk, memory float64, batch int) float64 {
 	if disk == 0 || memory >= 1 {
 		return 1
 	}
-	left := float64(batch) * max(0, 1-memory-disk)
-	root := math.Sqrt(4+left) - 2
-	return min(1, root*root/(float64(batch)*memory*(1-memory)))
+	left := float64(batch)*(1-memory-disk) - 3
+	return max(0, min(1, left/(float64(batch)*memory*(1-memory))))
 }
 
 // mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and

@@ -5,11 +5,13 @@ import (
 	"math"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // packingAll keeps packed samples in a cache of size bytes.
@@ -81,6 +83,58 @@ func TestHitsAreTheSameWherePacked(t *testing.T) {
 				t.Errorf("%s, memory for %v: %d of %d bytes, %+v", form, share, s.Memory.Cache, limit, s.Forms)
 			}
 		}
+	}
+}
+
+// TestPackedHitsPerBatch: where a part of what is kept is packed, each batch has its share of
+// packed hits, to within one.
+func TestPackedHitsPerBatch(t *testing.T) {
+	const n, size = 320, 32
+	dir, all := written(t, n, smallJPEG), int64(0)
+	ds := openDataset(t, dir)
+	for i := range n {
+		all += ds.Stat(i).Size
+	}
+	e := start(t, dir, packingAll(all*6/10), func(o *Options) { o.CacheForm, o.PrefetchDepth, o.Epochs, o.BatchSize = FormAuto, 0, 9, size })
+	e.kept.keeper.settled()
+	// As if much had been measured, of storage that is fast enough for some packed samples.
+	const many = 1 << 30
+	r, drawers := e.kept.rates, time.Duration(e.opts.drawers())
+	r.mu.Lock()
+	for w, took := range map[work]time.Duration{decoding: 800, unpacking: 200, packing: 900} {
+		r.drawn[w] = clock{many, many * took}
+	}
+	r.read, r.starved = many, many*650*drawers
+	r.mu.Unlock()
+	e.kept.forms.readsFree = func() bool { return false }
+	level := 0
+	for epoch := range 6 {
+		before := e.kept.keeper.computed(epoch - 1)
+		for batch := range e.catalog.Plan.Batches(0, epoch) {
+			hits, packed := 0, 0
+			slots, valid := e.catalog.Plan.Batch(0, epoch, batch, nil)
+			for _, slot := range slots[:valid] {
+				stamp := stampOf(ds.Stat(int(slot.ID)))
+				if _, is, hit := e.kept.cache.Peek(slot.ID, stamp, nil, func(n int) []byte { return make([]byte, n) }); hit {
+					hits++
+					if is {
+						packed++
+					}
+				}
+			}
+			share := before.mix.packed
+			if epoch > 2 && math.Abs(float64(packed)-share*float64(hits)) >= 1 {
+				t.Errorf("epoch %d, batch %d: %d of %d hits are packed, want %v of them", epoch, batch, packed, hits, share)
+			}
+			if share > 0.2 && share < 0.8 {
+				level++
+			}
+			read(t, e, Key{Epoch: epoch, Batch: batch}, layout.NHWCForm)
+		}
+		e.kept.keeper.settled()
+	}
+	if level < 3*n/size {
+		t.Errorf("in %d batches only, some are packed and some not: %+v", level, e.Stats().Forms)
 	}
 }
 
@@ -156,14 +210,15 @@ func TestBestMix(t *testing.T) {
 	}
 }
 
-// TestPackedShare: as many samples are packed as the mix says, of any range of them.
+// TestPackedShare: as many samples are packed on the disk as there is room for, of any range of
+// them.
 func TestPackedShare(t *testing.T) {
 	for _, share := range []float64{0, 1.0 / 32, 0.3, 0.77, 1} {
-		x := mix{packed: share}
+		d := &diskForms{share: share}
 		for _, from := range []int64{0, 1_000_000, 1 << 31} {
 			n := 0
 			for id := range int64(1000) {
-				if x.packs(from + id) {
+				if d.fits(from + id) {
 					n++
 				}
 			}

@@ -79,7 +79,7 @@ func newKeeper(c Budget, s shares, l *ledger, busy func() bool) *keeper {
 	o := c.Options
 	readHere := o.Samples * int64(o.LocalShards()) / int64(o.Shards)
 	k := &keeper{
-		window: readHere / 2 * s.choices(), shares: s, planCost: planCost{s.choices() * keep.Size(c.Plan), s.needs(c)},
+		window: readHere / 2 * s.choices(), shares: s, planCost: planCost{s.bytes(c), s.needs(c)},
 		busy: busy, pause: firstPause, ledger: l, log: o.Logger,
 		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, planning: planning{wake: make(chan struct{}, 1)},
 	}
@@ -120,7 +120,7 @@ func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 		return mix{}, false
 	}
 	now := k.computed(epoch)
-	if packs = now.mix.packs(id) && now.memory.Kept(id) && !k.computed(epoch+1).disk.Kept(id); packs {
+	if packs = now.memory.Packs(id) && !k.computed(epoch+1).disk.Kept(id); packs {
 		in = now.mix
 	}
 	return in, packs

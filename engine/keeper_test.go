@@ -128,7 +128,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	}
 	close(gate)
 	e.kept.keeper.settled()
-	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*keep.Size(e.catalog.Plan) {
+	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*2*keep.Size(e.catalog.Plan) {
 		t.Errorf("when they are there, plans are %+v", p)
 	}
 	readEpochs(t, e, 2, 3)

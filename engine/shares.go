@@ -40,6 +40,15 @@ func (s shares) choices() (n int64) {
 	return n
 }
 
+// bytes is what a plan holds.
+func (s shares) bytes(c Budget) int64 {
+	n := s.choices()
+	if s.forms != nil { // it says of samples whether they are packed, too
+		n++
+	}
+	return n * keep.Size(c.Plan)
+}
+
 // choose makes the plan of an epoch. before is what the plan of the epoch before keeps in memory,
 // as far as is known.
 func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspace) (p *plan, err error) {
@@ -53,7 +62,11 @@ func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspac
 		if s.forms != nil {
 			p.mix, s.memory = s.forms.choose(s.disk)
 		}
-		if p.memory, err = keep.Choose(c.Plan, epoch, c.Options.keepConfig(s.memory), w); err != nil {
+		config := c.Options.keepConfig(s.memory)
+		if config.PackedShare = p.mix.packed; before.Packed() > 0 {
+			config.Packed = before.Packs
+		}
+		if p.memory, err = keep.Choose(c.Plan, epoch, config, w); err != nil {
 			return nil, err
 		}
 	}
@@ -73,17 +86,19 @@ func (s shares) except(c Budget, memory, before *keep.Choice) func(id int64) boo
 	if !s.files && !s.cached() {
 		return nil
 	}
-	packed := s.forms.sofar()
 	return func(id int64) bool {
-		return memory.Kept(id) || before.Kept(id) && packed.packs(id) || s.files && !c.Dataset.InStore(int(id))
+		return memory.Kept(id) || before.Packs(id) || s.files && !c.Dataset.InStore(int(id))
 	}
 }
 
 // needs is about the most memory that choose takes.
 func (s shares) needs(c Budget) int64 {
-	config := c.Options.keepConfig(1)
+	config, none := c.Options.keepConfig(1), (*keep.Choice)(nil)
 	if s.local() {
 		config.Except = s.except(c, nil, nil)
+	}
+	if s.forms != nil {
+		config.Packed = none.Packs
 	}
 	return keep.Needs(c.Plan, config)
 }

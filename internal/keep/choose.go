@@ -31,10 +31,11 @@ func (g *graph) choose(ratio float64, c *coin) {
 	}
 }
 
-// even says whether every leaf has as many candidates as valid slots, or none at all.
+// even says whether every leaf has as many candidates as valid slots, or none at all, and no leaf
+// is to have fewer than its share.
 func (g *graph) even() bool {
 	for leaf, edges := range g.edges {
-		if edges != g.valid[leaf] && edges != 0 {
+		if edges != 0 && (edges != g.valid[leaf] || g.packed > 0) {
 			return false
 		}
 	}
@@ -46,18 +47,46 @@ func (g *graph) even() bool {
 // scaled down to the other's total.
 func (g *graph) targets(ratio float64) []float64 {
 	target := take[float64](g.scratch, g.leaves())
-	var all [2][shard.NumCosts]float64
 	for leaf := range target {
 		target[leaf] = min(float64(ratio*float64(g.valid[leaf])), float64(g.edges[leaf]))
-		all[g.side(leaf)][leaf%g.costs] += target[leaf]
+	}
+	var all [2][shard.NumCosts]float64
+	for leaf := range target {
+		all[g.side(leaf)][g.cost(leaf)] += target[leaf]
 	}
 	for leaf := range target {
-		side, cost := g.side(leaf), leaf%g.costs
+		side, cost := g.side(leaf), g.cost(leaf)
 		if here, there := all[side][cost], all[1-side][cost]; here > there {
 			target[leaf] *= there / here
 		}
 	}
+	if g.packed > 0 {
+		for batch := g.first[next]; batch < len(target); batch += g.kinds {
+			encoded, packed := batch+int(g.leaf[shard.Encoded]), batch+int(g.packed)
+			g.divide(target, encoded, packed, target[packed])
+		}
+	}
 	return target
+}
+
+// cost numbers the costs of leaves.
+func (g *graph) cost(leaf int) int {
+	if kind := leaf % g.kinds; g.packed == 0 || kind != int(g.packed) {
+		return kind
+	}
+	return int(g.leaf[shard.Encoded])
+}
+
+// divide divides what a batch chooses of the lowest cost, such that so many are packed already, or
+// in the next epoch fewer, if these are more than the batch's share: as far as others can make up
+// for them.
+func (g *graph) divide(target []float64, encoded, packed int, want float64) {
+	both := target[encoded] + target[packed]
+	if g.side(packed) == next {
+		others := float64((3 + g.config.Ratio) / 4 * float64(g.edges[encoded]))
+		want = min(want, max(float64(g.config.PackedShare*both), both-others))
+	}
+	target[encoded], target[packed] = both-want, want
 }
 
 // meanShare is the average value of an edge, in whole units.
@@ -80,8 +109,11 @@ func (g *graph) loosen(target []float64, share float64, c *coin) {
 	g.offset = uint32(c.numbers.Uint64() % uint64(g.every))
 	g.poor = take[int32](g.scratch, g.leaves())
 	for leaf, edges := range g.edges {
-		excess := float64(share*float64(edges)) - target[leaf]
-		if math.Abs(excess) > looseEdges/2*min(share, 1-share) {
+		excess, some := float64(share*float64(edges))-target[leaf], float64(looseEdges)
+		if g.packed > 0 { // some leaves are much smaller than others
+			some = min(some, float64(edges)/float64(g.every))
+		}
+		if math.Abs(excess) > float64(some/2*min(share, 1-share)) {
 			g.poor[leaf] = 1
 		}
 	}

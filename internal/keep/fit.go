@@ -1,10 +1,15 @@
 package keep
 
-import "math"
+import (
+	"math"
+
+	"github.com/batchfs/batchfs/shard"
+)
 
 // fit is the work of graph.fit. Its lists are by leaf.
 type fit struct {
 	*graph
+	tolerance     float64   // relative to a target, and to 1
 	target, total []float64 // what all edges should carry, and do
 	base          []float64 // what the edges carry that are not loose
 	count         []float64 // number of loose edges
@@ -13,7 +18,7 @@ type fit struct {
 
 const (
 	fitRounds    = 24
-	fitTolerance = 1e-12 // relative to a target, and to 1
+	fitTolerance = 1e-12
 )
 
 // fit computes what the loose edges carry while the others carry the share each, such that every
@@ -26,7 +31,10 @@ const (
 func (g *graph) fit(target []float64, share float64) bool {
 	s := g.nested()
 	defer s.end()
-	f := fit{graph: g, target: target}
+	f := fit{graph: g, target: target, tolerance: fitTolerance}
+	if g.packed > 0 {
+		f.tolerance *= 16 // as dividing targets rounds them
+	}
 	for _, list := range []*[]float64{&f.base, &f.total, &f.count, &f.scale, &f.shift} {
 		*list = take[float64](s, g.leaves())
 	}
@@ -63,15 +71,20 @@ func (f *fit) list(share float64) {
 // says whether all leaves of the side already had theirs.
 func (f *fit) correct(side int, raise bool) (reached bool) {
 	reached = true
+	if f.packed > 0 {
+		f.divideAll(side)
+	}
 	for leaf, target := range f.target {
 		f.scale[leaf], f.shift[leaf] = 1, 0
-		if f.side(leaf) != side || math.Abs(f.total[leaf]-target) <= fitTolerance*(1+target) {
+		if f.side(leaf) != side || math.Abs(f.total[leaf]-target) <= f.tolerance*(1+target) {
 			continue
 		}
 		reached = false
 		want, have, most := target-f.base[leaf], f.total[leaf]-f.base[leaf], f.count[leaf]
 		if want < have {
-			f.scale[leaf] = max(want, 0) / have
+			if have > 0 { // else it has no loose edges
+				f.scale[leaf] = max(want, 0) / have
+			}
 		} else if raise && have < most {
 			f.scale[leaf] = max(most-want, 0) / (most - have)
 			f.shift[leaf] = 1 - f.scale[leaf]
@@ -81,6 +94,23 @@ func (f *fit) correct(side int, raise bool) (reached bool) {
 		f.apply([2][]int32{f.tail, f.head}[side])
 	}
 	return reached
+}
+
+// divideAll divides the targets of batches between samples that are packed already and others, as
+// they are divided now: only the sum of both is fixed.
+func (f *fit) divideAll(side int) {
+	for batch := f.first[side]; batch < f.first[side+1]; batch += f.kinds {
+		encoded, packed := batch+int(f.leaf[shard.Encoded]), batch+int(f.packed)
+		both, have := f.target[encoded]+f.target[packed], f.total[encoded]+f.total[packed]
+		want := f.total[packed]
+		if have > both {
+			want *= both / have
+		} else if most := f.base[packed] + f.count[packed]; have < both {
+			all := most + f.base[encoded] + f.count[encoded]
+			want = most - float64((most-want)*max(0, all-both)/(all-have))
+		}
+		f.divide(f.target, encoded, packed, want)
+	}
 }
 
 // apply changes the values of the loose edges as their leaves of one side want, and sums them.

@@ -1,6 +1,11 @@
 package keep
 
-import "github.com/batchfs/batchfs/shard"
+import (
+	"cmp"
+	"math"
+
+	"github.com/batchfs/batchfs/shard"
+)
 
 // The two epochs of a graph.
 const (
@@ -8,19 +13,25 @@ const (
 	next = 1
 )
 
+// perBatch are the leaves that each batch has.
+type perBatch struct {
+	kinds  int                   // their number
+	leaf   [shard.NumCosts]int32 // which of them the samples of a cost are
+	packed int32                 // which of them those are that are packed already; 0: no other
+}
+
 // graph is the bipartite multigraph of two consecutive epochs.
 //
-// A leaf is the samples of one cost in one batch. In lock step, batch i of every local shard
-// makes up step i. The leaves of both epochs are numbered together in that order, those of the
-// next epoch last.
+// A leaf is the samples of one kind in one batch: of one cost, and those that are packed already.
+// In lock step, batch i of every local shard makes up step i. The leaves of both epochs are
+// numbered together in that order, those of the next epoch last.
 type graph struct {
-	plan    *shard.Plan
-	epoch   int
-	config  Config
-	costs   int                   // how many of them occur: the leaves of a batch
-	leaf    [shard.NumCosts]int32 // which of those the samples of a cost are
-	batches [2]int                // steps
-	first   [3]int                // the first leaf of now, of next, and the number of leaves
+	plan   *shard.Plan
+	epoch  int
+	config Config
+	perBatch
+	batches [2]int // steps
+	first   [3]int // the first leaf of now, of next, and the number of leaves
 
 	valid, edges []int32 // valid slots and candidates, by leaf
 
@@ -63,12 +74,16 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 	g := &graph{plan: p, epoch: epoch, config: c, scratch: s}
 	samples := p.Config().Samples
 	for _, cost := range p.Config().Costs.Present() {
-		g.leaf[cost] = int32(g.costs)
-		g.costs++
+		g.leaf[cost] = int32(g.kinds)
+		g.kinds++
+	}
+	if c.Packed != nil && c.PackedShare < 1 && p.Config().Costs.Present()[0] == shard.Encoded {
+		g.packed = int32(g.kinds)
+		g.kinds++
 	}
 	for side := range g.batches {
 		g.batches[side] = p.Batches(c.LocalFrom, epoch+side)
-		g.first[side+1] = g.first[side] + g.batches[side]*(c.LocalTo-c.LocalFrom)*g.costs
+		g.first[side+1] = g.first[side] + g.batches[side]*(c.LocalTo-c.LocalFrom)*g.kinds
 	}
 	g.valid, g.edges = take[int32](s, g.leaves()), take[int32](s, g.leaves())
 
@@ -107,7 +122,7 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 func (g *graph) eachRead(side int, read func(leaf int32, id int64)) {
 	slots := take[shard.Slot](g.scratch, g.plan.Config().BatchSize)
 	defer give(g.scratch, slots)
-	first, since, costs := int32(g.first[side]), 0, g.plan.Config().Costs
+	first, since := int32(g.first[side]), 0
 	clear(g.valid[first:g.first[side+1]])
 	for i := range g.batches[side] {
 		for x := g.config.LocalFrom; x < g.config.LocalTo; x++ {
@@ -117,13 +132,22 @@ func (g *graph) eachRead(side int, read func(leaf int32, id int64)) {
 				g.check()
 			}
 			for _, slot := range batch[:valid] {
-				leaf := first + g.leaf[costs.Of(slot.ID)]
+				leaf := first + g.kind(slot.ID)
 				g.valid[leaf]++
 				read(leaf, slot.ID)
 			}
-			first += int32(g.costs)
+			first += int32(g.kinds)
 		}
 	}
+}
+
+// kind says which leaf of its batch a sample belongs to.
+func (g *graph) kind(id int64) int32 {
+	cost := g.plan.Config().Costs.Of(id)
+	if g.packed > 0 && cost == shard.Encoded && g.config.Packed(id) {
+		return g.packed
+	}
+	return g.leaf[cost]
 }
 
 // collect records the samples of the chosen edges.
@@ -141,14 +165,83 @@ func (g *graph) collect() *Choice {
 		}
 		edge++
 	})
+	if g.config.Packed != nil || g.config.PackedShare > 0 {
+		k.packed = make([]uint64, len(k.words))
+		g.pack(k)
+	}
 	return k
+}
+
+// packing counts the hits of a batch that can be packed.
+type packing struct {
+	hits, packed int64 // all of them, and those that are packed already
+	least, most  int64 // to be packed of the rest, if all batches are to have their share to within one
+	pack, seen   int64 // to be packed of the rest, and seen of the rest so far
+}
+
+// pack chooses which of the kept samples are packed: those that are, and as many others as batches
+// of the next epoch lack, spread over the time in which this epoch reads them.
+func (g *graph) pack(k *Choice) {
+	batches := take[packing](g.scratch, (g.leaves()-g.first[next])/g.kinds)
+	defer give(g.scratch, batches)
+	g.eachPackable(k, batches, func(b *packing, _ int64, packed bool) {
+		b.hits++
+		if packed {
+			b.packed++
+		}
+	})
+	hits, packed, least, most := int64(0), int64(0), int64(0), int64(0)
+	for i := range batches {
+		b := &batches[i]
+		share := float64(g.config.PackedShare * float64(b.hits))
+		b.least, b.most = max(0, int64(share)-b.packed), max(0, int64(math.Ceil(share))-b.packed)
+		hits, packed, least, most = hits+b.hits, packed+b.packed, least+b.least, most+b.most
+	}
+	// All together have their share exactly, so where some have more already, others get less.
+	all := max(0, int64(g.config.PackedShare*float64(hits))-packed)
+	lack, of := int64(0), cmp.Or(max(0, most-least), 1)
+	if all < least {
+		lack, of = 0, least
+	}
+	for i := range batches {
+		b, before := &batches[i], lack
+		if all < least {
+			lack += b.least
+			b.pack = lack*all/of - before*all/of
+		} else {
+			lack += b.most - b.least
+			b.pack = b.least + lack*min(all-least, of)/of - before*min(all-least, of)/of
+		}
+	}
+	g.eachPackable(k, batches, func(b *packing, id int64, packed bool) {
+		if rest := b.hits - b.packed; !packed {
+			b.seen++
+			packed = b.seen*b.pack/rest > (b.seen-1)*b.pack/rest
+		}
+		if packed {
+			k.packed[id/64] |= 1 << (id % 64)
+			k.packs++
+		}
+	})
+}
+
+// eachPackable visits the kept samples that are or can be packed, with their batch in the next
+// epoch.
+func (g *graph) eachPackable(k *Choice, batches []packing, visit func(b *packing, id int64, packed bool)) {
+	edge, costs := 0, g.plan.Config().Costs
+	g.eachRead(now, func(_ int32, id int64) {
+		if head := int(g.head[edge]); head >= 0 && has(g.chosen, edge) && costs.Of(id) == shard.Encoded {
+			visit(&batches[(head-g.first[next])/g.kinds], id, g.config.Packed != nil && g.config.Packed(id))
+		}
+		edge++
+	})
 }
 
 // nodes counts the leaves and the nodes above them.
 func (g *graph) nodes() int {
 	nodes := g.leaves() + g.batches[now] + g.batches[next]
-	if g.costs > 1 {
-		nodes += g.leaves() / g.costs
+	if g.kinds > 1 {
+		nodes += g.leaves() / g.kinds
 	}
 	return nodes
 }
@@ -156,7 +249,8 @@ func (g *graph) nodes() int {
 // addSums adds every arc that is not an edge to a network: the sum of what the leaves below it
 // carry. These arcs run from each leaf to its batch (with several costs), from each batch to its
 // step, from each step to the next, and from the last step of the next epoch to the last step
-// of this one, which closes the circulation. On this epoch's side they run in the opposite
+// of this one, which closes the circulation. Samples that are packed already draw on the leaf of
+// the others of their cost. On this epoch's side they run in the opposite
 // direction.
 func (g *graph) addSums(n *network, carried []uint64) {
 	leaf, node := int32(0), int32(g.leaves())
@@ -179,16 +273,24 @@ func (g *graph) addSums(n *network, carried []uint64) {
 			last[side] = step
 			for range g.config.LocalTo - g.config.LocalFrom {
 				batch, sum := step, uint64(0)
-				if g.costs > 1 {
+				if g.kinds > 1 {
 					batch = node
 					node++
 				}
-				for range g.costs {
-					add(leaf, batch, carried[leaf])
-					sum += carried[leaf]
+				encoded := leaf + g.leaf[shard.Encoded]
+				for kind := range int32(g.kinds) {
+					if parent, own := batch, carried[leaf]; kind > 0 && kind == g.packed {
+						add(leaf, encoded, own)
+					} else {
+						if leaf == encoded && g.packed > 0 {
+							own += carried[encoded+g.packed]
+						}
+						add(leaf, parent, own)
+						sum += own
+					}
 					leaf++
 				}
-				if g.costs > 1 {
+				if g.kinds > 1 {
 					add(batch, step, sum)
 				}
 				total += sum

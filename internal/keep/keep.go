@@ -35,6 +35,18 @@
 // unless they are very small or r+s is nearly 1. What neither cache keeps of them then differs
 // from (1-r-s)·d by less than 2. With s = 1, the second keeps all that is left.
 //
+// # Packed samples
+//
+// Some of the kept samples are packed, which only those can be that the dataset has encoded
+// ([Config.Packed], [Config.PackedShare]). A sample stays packed for as long as it is kept, so the
+// choice of what is kept also decides how many of a batch's hits are packed. Therefore the packed
+// ones of a batch are a leaf of their own in the network below. Of those that a batch of the next
+// epoch could hit, no more are chosen than its share p of all its hits; others make up for these,
+// of which each carries (3+r)/4 at most, to leave a choice. Then as many of the others are to be
+// packed as the batch lacks. So each batch of the next epoch hits its share of packed samples, to
+// within one, unless r is so large, or batches are so small, that too few samples could take the
+// place of those that are packed already. All batches together have their share in any case.
+//
 // # Why that is possible
 //
 // Consider a network in which the edges are arcs that carry r each, from the batches of the
@@ -88,13 +100,19 @@ type Config struct {
 	// Except says which samples are no candidates, such as those that another cache keeps of the
 	// same epoch. nil: none.
 	Except func(id int64) bool
+	// Packed says which samples of the lowest cost are packed when the epoch reads them, nil: none.
+	// They stay so while they are kept.
+	Packed func(id int64) bool
+	// PackedShare is the share, 0 to 1, that is to be packed of the samples of the lowest cost that
+	// are kept.
+	PackedShare float64
 }
 
 // Choice is the set of samples to keep of one epoch. It is immutable, and its memory is one bit
-// per sample of the dataset.
+// per sample of the dataset, or two if some are packed.
 type Choice struct {
-	samples, kept, candidates int64
-	words                     []uint64
+	samples, kept, candidates, packs int64
+	words, packed                    []uint64
 }
 
 // Choose chooses what to keep from an epoch for the next one. It works in the memory of a
@@ -132,6 +150,11 @@ func (k *Choice) Kept(id int64) bool {
 	return k != nil && id >= 0 && id < k.samples && has(k.words, int(id))
 }
 
+// Packs says whether a sample is kept, and packed by the time that the next epoch reads it.
+func (k *Choice) Packs(id int64) bool {
+	return k != nil && id >= 0 && id/64 < int64(len(k.packed)) && has(k.packed, int(id))
+}
+
 // Count is the number of samples kept.
 func (k *Choice) Count() int64 {
 	if k == nil {
@@ -140,24 +163,32 @@ func (k *Choice) Count() int64 {
 	return k.kept
 }
 
+// Packed is the number of samples that are packed.
+func (k *Choice) Packed() int64 {
+	if k == nil {
+		return 0
+	}
+	return k.packs
+}
+
 // Candidates is the number of samples that could be kept at any ratio, because both epochs read
 // them here.
 func (k *Choice) Candidates() int64 { return k.candidates }
 
-// Size is the memory that a choice for this plan holds, in bytes.
+// Size is the memory that a choice for this plan holds, in bytes; twice that if samples are packed.
 func Size(p *shard.Plan) int64 { return int64(words(int(p.Config().Samples))) * 8 }
 
 // Needs is approximately the most memory that Choose takes from its workspace at a time, in bytes:
 // 14 per sample unless batches are small, up to four times that if batches lack candidates, as they
-// do beside another choice, and much more for the smallest batches. It is 0 for what Choose
-// rejects.
+// do beside another choice, or if samples are packed, and much more for the smallest batches. It is
+// 0 for what Choose rejects.
 func Needs(p *shard.Plan, c Config) int64 {
 	if c.check(p, 0) != nil {
 		return 0
 	}
 	cfg := p.Config()
 	some := 1<<16 + 24*int64(cfg.BatchSize) + 12*min(cfg.Samples, leastChunk) + 104*c.nodes(p)
-	if c.Except == nil && cfg.PadLastBatch && cfg.LastBatch != shard.Drop && c.LocalTo-c.LocalFrom == cfg.Shards {
+	if c.Except == nil && c.Packed == nil && cfg.PadLastBatch && cfg.LastBatch != shard.Drop && c.LocalTo-c.LocalFrom == cfg.Shards {
 		return some + 14*cfg.Samples
 	}
 	return some + 56*cfg.Samples
@@ -168,8 +199,12 @@ func (c *Config) nodes(p *shard.Plan) int64 {
 	local := int64(c.LocalTo - c.LocalFrom)
 	steps := int64(p.Batches(c.LocalFrom, 0)) + 1 // some epochs have one more
 	nodes := steps + local*steps
-	if costs := len(p.Config().Costs.Present()); costs > 1 {
-		nodes += int64(costs) * local * steps
+	kinds := len(p.Config().Costs.Present())
+	if c.Packed != nil {
+		kinds++
+	}
+	if kinds > 1 {
+		nodes += int64(kinds) * local * steps
 	}
 	return 2 * nodes
 }
@@ -188,6 +223,8 @@ func (c *Config) check(p *shard.Plan, epoch int) error {
 	case c.LocalFrom < 0 || c.LocalTo > cfg.Shards || c.LocalFrom >= c.LocalTo:
 		rule := fmt.Sprintf("at least one of 0 to %d", cfg.Shards-1)
 		return &option.Error{Field: "local shards", Rule: rule, Value: fmt.Sprintf("%d to %d", c.LocalFrom, c.LocalTo-1)}
+	case !(c.PackedShare >= 0 && c.PackedShare <= 1):
+		return &option.Error{Field: "packed share", Rule: "from 0 to 1", Value: strconv.FormatFloat(c.PackedShare, 'g', -1, 64)}
 	case epoch < 0 || epoch >= shard.MaxEpochs-1:
 		return &option.Error{Field: "epoch", Rule: fmt.Sprintf("from 0 to %d", shard.MaxEpochs-2), Value: strconv.Itoa(epoch)}
 	case cfg.Samples > maxSamples:

@@ -67,7 +67,7 @@ func (s *scratch) steps(n int) iter.Seq[int] {
 
 // number is an element type of arrays in scratch memory. None contains a pointer.
 type number interface {
-	int32 | uint64 | float64 | shard.Slot
+	int32 | uint64 | float64 | shard.Slot | packing
 }
 
 // take returns n zeros.
