@@ -20,7 +20,7 @@ func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error
 	if err != nil {
 		return err
 	}
-	columns, err := rec.columnsOf(file.Root())
+	columns, err := rec.columnsOf(file)
 	if err == nil {
 		err = checkChunks(file, columns)
 	}
@@ -38,7 +38,8 @@ func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error
 }
 
 // columnsOf are the columns of a file that have a place in the record.
-func (r *record) columnsOf(root *parquet.Column) (columns []*column, err error) {
+func (r *record) columnsOf(file *parquet.File) (columns []*column, err error) {
+	root := file.Root()
 	path := cmp.Or(r.paths, "path")
 	if r.paths == "" && root.Column(path) == nil {
 		path = "file_name"
@@ -57,7 +58,7 @@ func (r *record) columnsOf(root *parquet.Column) (columns []*column, err error) 
 		one := &column{Column: c, to: to, leaves: leavesOf(c)}
 		switch {
 		case to == r.others[name]:
-			one.schema = parquet.NewSchema("", parquet.Group{name: c})
+			one.json = newNested(file, c)
 		case !c.Leaf() || c.Repeated():
 			return nil, fmt.Errorf("column %q must be %s, but is a list or another nested type", name, kind)
 		case kind == "text" && c.Type().Kind() != parquet.ByteArray:
@@ -111,39 +112,4 @@ func valueText(v parquet.Value) (string, error) {
 		return "", nil
 	}
 	return strconv.FormatFloat(f, 'f', -1, 64), nil
-}
-
-// plain is a value of Parquet without the groups that it has for lists.
-func plain(value any) any {
-	switch v := value.(type) {
-	case []byte:
-		return string(v)
-	case float32:
-		return plain(float64(v))
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil // which JSON does not have
-		}
-	case []any:
-		for k := range v {
-			v[k] = plain(v[k])
-		}
-	case map[string]any:
-		if inner, is := v["list"]; is && len(v) == 1 {
-			list, _ := inner.([]any)
-			for k := range list {
-				if item, ok := list[k].(map[string]any); ok && len(item) == 1 {
-					for _, only := range item {
-						list[k] = only
-					}
-				}
-				list[k] = plain(list[k])
-			}
-			return list
-		}
-		for name := range v {
-			v[name] = plain(v[name])
-		}
-	}
-	return value
 }

@@ -2,12 +2,16 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // TestRowsOfHostileParquet: columns that are not paths are checked before they are read, too.
@@ -42,6 +46,72 @@ func TestRowsOfHostileParquet(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A typed is a node of another type.
+type typed struct {
+	parquet.Node
+	is parquet.Type
+}
+
+func (t typed) Type() parquet.Type { return t.is }
+
+// A half is the type of float16, which the library does not have.
+type half struct{ parquet.Type }
+
+func (half) LogicalType() *format.LogicalType {
+	return &format.LogicalType{Value: &format.Float16Type{}}
+}
+
+// TestValuesOfColumns: values of every type are those that other programs see in the file.
+func TestValuesOfColumns(t *testing.T) {
+	number := parquet.Leaf(parquet.Int64Type)
+	old := typed{parquet.Group{"array": parquet.Repeated(number)}, parquet.List(number).Type()}
+	root := parquet.Group{
+		"half":     parquet.List(parquet.Optional(parquet.Leaf(half{parquet.FixedLenByteArrayType(2)}))),
+		"map":      parquet.Map(parquet.Int(32), parquet.List(parquet.Group{"x": parquet.Uint(64)})),
+		"old":      parquet.Optional(old),
+		"path":     parquet.String(),
+		"some":     parquet.Group{"list": parquet.List(number)},
+		"text":     parquet.Optional(parquet.Group{"list": parquet.Optional(parquet.String())}),
+		"unsigned": parquet.Optional(parquet.Uint(64)),
+	}
+	var data bytes.Buffer
+	w := parquet.NewWriter(&data, parquet.NewSchema("m", root))
+	bits := func(v uint16) parquet.Value { return parquet.ValueOf([]byte{byte(v), byte(v >> 8)}) }
+	large, small, null := parquet.ValueOf(uint64(1<<63+5)), parquet.ValueOf(int64(7)), parquet.Value{}
+	_, err := w.WriteRows([]parquet.Row{{
+		bits(0x3e00).Level(0, 2, 0), bits(0x8001).Level(1, 2, 0), bits(0xfbff).Level(1, 2, 0), bits(0x7e00).Level(1, 2, 0), null.Level(1, 1, 0),
+		parquet.ValueOf(int32(65)).Level(0, 1, 1), parquet.ValueOf(int32(-1)).Level(1, 1, 1),
+		large.Level(0, 2, 2), large.Level(2, 2, 2), null.Level(1, 1, 2),
+		small.Level(0, 2, 3), small.Level(1, 2, 3), parquet.ValueOf("a.png").Level(0, 0, 4),
+		small.Level(0, 1, 5), parquet.ValueOf("a cat").Level(0, 2, 6), large.Level(0, 1, 7),
+	}, {
+		null.Level(0, 0, 0), null.Level(0, 0, 1), null.Level(0, 0, 2), null.Level(0, 1, 3), parquet.ValueOf("b.png").Level(0, 0, 4),
+		null.Level(0, 0, 5), null.Level(0, 1, 6), null.Level(0, 0, 7),
+	}})
+	path := filepath.Join(t.TempDir(), "m.parquet")
+	if err := cmp.Or(err, w.Close(), os.WriteFile(path, data.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := FindRows(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var rows []string
+	err = r.Each(t.Context(), nil, func(r *Row) error {
+		rows = append(rows, fmt.Sprint(r.Columns))
+		return nil
+	})
+	want := []string{
+		`map[half:[1.5,-5.960464477539063e-8,-65504,null,null] map:{"-1":[],"65":[{"x":9223372036854775813},{"x":9223372036854775813}]} ` +
+			`old:[7,7] some:{"list":[7]} text:{"list":"a cat"} unsigned:9223372036854775813]`,
+		`map[half:[] map:{} old:[] some:{"list":[]} text:{"list":null} unsigned:]`,
+	}
+	if differ := gocmp.Diff(want, rows); err != nil || differ != "" {
+		t.Errorf("%v, %s", err, differ)
 	}
 }
 

@@ -28,8 +28,8 @@ type column struct {
 	*parquet.Column
 	to     *string
 	leaves []*leaf
-	schema *parquet.Schema // of the column alone, where values are written as JSON; nil: as in CSV
-	row    parquet.Row     // the values of all leaves
+	json   *nested           // nil: values are written as in CSV, and not as JSON
+	row    [][]parquet.Value // of each leaf
 }
 
 // A leaf is a part of a column that has values.
@@ -38,6 +38,7 @@ type leaf struct {
 	values parquet.ColumnChunkValueReader
 	batch  [512]parquet.Value
 	rest   []parquet.Value // of batch: read, but not yet used
+	row    []parquet.Value
 }
 
 // leavesOf are the leaves of a column, in their order.
@@ -125,7 +126,7 @@ func eachRowOf(group parquet.RowGroup, columns []*column, emit func() error) err
 
 // next takes the next row.
 func (c *column) next() (err error) {
-	if c.schema == nil {
+	if c.json == nil {
 		l := c.leaves[0]
 		if err := l.fill(); err != nil {
 			return err
@@ -135,34 +136,35 @@ func (c *column) next() (err error) {
 		return err
 	}
 	c.row = c.row[:0]
-	for k, l := range c.leaves {
-		if c.row, err = l.appendRow(c.row, k); err != nil {
+	for _, l := range c.leaves {
+		values, err := l.nextRow()
+		if err != nil {
 			return err
 		}
+		c.row = append(c.row, values)
 	}
-	var row any
-	if err := c.schema.Reconstruct(&row, c.row); err != nil {
+	value, err := c.json.value(c.row, level{})
+	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(plain(row.(map[string]any)[c.Name()]))
+	text, err := json.Marshal(value)
 	if *c.to = string(text); *c.to == "null" {
 		*c.to = ""
 	}
 	return err
 }
 
-// appendRow appends the values of the next row, as those of leaf k of a schema.
-func (l *leaf) appendRow(row parquet.Row, k int) (parquet.Row, error) {
-	for first := len(row); ; {
+// nextRow takes the values of the next row, which are valid until the one after it.
+func (l *leaf) nextRow() ([]parquet.Value, error) {
+	for l.row = l.row[:0]; ; {
 		err := l.fill()
-		switch more := len(row) > first; {
+		switch more := len(l.row) > 0; {
 		case more && (err == io.ErrUnexpectedEOF || err == nil && l.rest[0].RepetitionLevel() == 0):
-			return row, nil
+			return l.row, nil
 		case err != nil:
-			return row, err
+			return nil, err
 		}
-		v := l.rest[0].Clone()
-		row, l.rest = append(row, v.Level(v.RepetitionLevel(), v.DefinitionLevel(), k)), l.rest[1:]
+		l.row, l.rest = append(l.row, l.rest[0].Clone()), l.rest[1:]
 	}
 }
 
