@@ -123,6 +123,38 @@ func (r *room) makeRoom(n, limit int64, more func() bool) bool {
 
 // evict removes the dataset that was used least recently, of those that nobody uses.
 func (r *room) evict() (more bool) {
+	return r.eachUnused(func(dir string) bool {
+		n := sizeBelow(dir)
+		err := remove(dir)
+		r.give(n - sizeBelow(dir))
+		return err == nil
+	})
+}
+
+// shrink removes extents that nobody uses, until the others have room within a limit: it may have
+// been higher when they were added.
+func (r *room) shrink(limit int64) {
+	fits := func() bool { return r.used() <= limit }
+	if fits() {
+		return
+	}
+	r.eachUnused(func(dir string) bool {
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if fits() {
+				return fs.SkipAll
+			}
+			if size := extentSize(e, err); size > 0 && os.Remove(path) == nil {
+				r.give(size)
+			}
+			return nil
+		})
+		return fits()
+	})
+}
+
+// eachUnused calls f for the datasets that nobody uses, and which nobody can use meanwhile, those
+// that were used least recently first, until it is done.
+func (r *room) eachUnused(f func(dir string) (done bool)) (done bool) {
 	type unused struct {
 		path string
 		at   int64
@@ -142,13 +174,9 @@ func (r *room) evict() (more bool) {
 			continue
 		}
 		err = owned.Lock(lock, unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil && isThere(lock) {
-			n := sizeBelow(d.path)
-			err = remove(d.path)
-			r.give(n - sizeBelow(d.path))
-		}
+		done = err == nil && isThere(lock) && f(d.path)
 		lock.Close()
-		if err == nil {
+		if done {
 			return true
 		}
 	}
@@ -177,16 +205,24 @@ func remove(dir string) error {
 
 // sizeBelow is what the extents below a directory take.
 func sizeBelow(dir string) (total int64) {
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // it is gone, or cannot be counted
-		}
-		if info, err := e.Info(); err == nil && e.Type().IsRegular() && info.Size() > counterBytes {
-			total += info.Size()
-		}
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		total += extentSize(e, err)
 		return nil
 	})
 	return total
+}
+
+// extentSize is what an entry of a directory takes: 0 if it is no extent, is gone, or cannot be
+// counted.
+func extentSize(e fs.DirEntry, err error) int64 {
+	if err != nil || !e.Type().IsRegular() {
+		return 0
+	}
+	info, err := e.Info()
+	if err != nil || info.Size() <= counterBytes {
+		return 0
+	}
+	return info.Size()
 }
 
 // isFull says whether an error means that the disk has no room.

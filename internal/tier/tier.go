@@ -67,6 +67,8 @@ func Open(dir string, o Options) (*Tier, error) {
 	}
 	if o.Limit == 0 {
 		t.opts.Limit, err = t.shelf.room.most()
+	} else {
+		t.shelf.room.shrink(o.Limit)
 	}
 	if err == nil {
 		err = t.shelf.open(own)

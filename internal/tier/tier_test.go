@@ -221,10 +221,37 @@ func TestLimit(t *testing.T) {
 		t.Errorf("an unused dataset did not give way: %+v", s)
 	}
 	second.Close()
-	third := open(t, dir, Options{Limit: size})
-	o.read(t, third, "", 0, size)
+	third, larger := open(t, dir, Options{Limit: fileBytes(size)}), newOrigin(2*size)
+	larger.read(t, third, "", 0, 2*size)
 	if len(files(t, dir)) != 1 {
 		t.Error("others gave way to an extent for which there can be no room")
+	}
+}
+
+// TestLowerLimit: what is there beyond a limit is removed, unless somebody uses it, and no more.
+func TestLowerLimit(t *testing.T) {
+	dir := t.TempDir()
+	const size = 10_000
+	each := fileBytes(size)
+	o := newOrigin(size)
+	for _, dataset := range []string{"first", "second", "used"} {
+		tier := open(t, dir, Options{Limit: 1 << 30, Dataset: dataset})
+		for v := range 3 {
+			o.read(t, tier, fmt.Sprint(v), 0, size)
+		}
+		if dataset != "used" {
+			tier.Close()
+		}
+	}
+	for _, step := range []struct{ limit, left, own int64 }{{8, 8, 3}, {5, 5, 2}, {1, 3, 0}} {
+		tier := open(t, dir, Options{Limit: step.limit * each, Dataset: "second"})
+		for v := range 3 {
+			tier.Get(o.object(fmt.Sprint(v)), make([]byte, size))
+		}
+		if s := tier.Stats(); s.Used != step.left*each || s.Used != sizeBelow(dir) || s.Hits != step.own {
+			t.Errorf("with room for %d: %+v", step.limit, s)
+		}
+		tier.Close()
 	}
 }
 
