@@ -185,10 +185,6 @@ func datasetError(path string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w while indexing %s", errInterrupted, path)
 	}
-	denied := path
-	if file, ok := errors.AsType[*fs.PathError](err); ok { // often a directory below path
-		denied = file.Path
-	}
 	const try = "a dataset is " + aDataset
 	near, parent := try, filepath.Dir(strings.TrimRight(path, "/"))
 	if _, err := os.Stat(parent); err == nil && !store.IsURL(path) {
@@ -215,5 +211,14 @@ func datasetError(path string, err error) error {
 		advice{dataset.ErrAway, "see what is mounted there: findmnt -T " + shellWord(path)},
 		advice{unix.EMFILE, "allow more open files: ulimit -n 65536"},
 		advice{unix.ENFILE, "allow more open files: ulimit -n 65536"},
-		advice{fs.ErrPermission, "ls -ld " + shellWord(denied)})
+		lookAtDenied(path, err))
+}
+
+// lookAtDenied advises to look at what could not be read, which is often not the path that was
+// given.
+func lookAtDenied(path string, err error) advice {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		path = file.Path
+	}
+	return advice{fs.ErrPermission, "ls -ld " + shellWord(path)}
 }

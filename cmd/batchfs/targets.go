@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -263,7 +262,7 @@ func annotationError(command, path string, err error) error {
 		}
 	}
 	return advise(err,
-		advice{fs.ErrPermission, "ls -ld " + shellWord(path)},
+		lookAtDenied(path, err),
 		advice{err, "to say where annotations are: --annotations FILE; for the layouts that are known, see docs/datasets.md"})
 }
 

@@ -156,13 +156,15 @@ func TestInterruptedWhereStorageHangs(t *testing.T) {
 	}
 }
 
-// TestHintNamesTheDirectory that cannot be read, not the dataset that contains it.
+// TestHintNamesTheDirectory that cannot be read, or the file of annotations, not the dataset.
 func TestHintNamesTheDirectory(t *testing.T) {
 	denied := "/data/photos/a/secret"
-	err := datasetError("/data/photos", fmt.Errorf("scan: %w", &fs.PathError{Op: "open", Path: denied, Err: unix.EACCES}))
-	var out bytes.Buffer
-	report(&out, err)
-	if !strings.Contains(out.String(), "hint: ls -ld "+denied+"\n") {
-		t.Errorf("says %q", out.String())
+	err := fmt.Errorf("scan: %w", &fs.PathError{Op: "open", Path: denied, Err: unix.EACCES})
+	for _, err := range []error{datasetError("/data/photos", err), annotationError("mount", "/data/photos", err)} {
+		var out bytes.Buffer
+		report(&out, err)
+		if !strings.Contains(out.String(), "hint: ls -ld "+denied+"\n") {
+			t.Errorf("says %q", out.String())
+		}
 	}
 }
