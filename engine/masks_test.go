@@ -363,6 +363,9 @@ func TestBadPartsAgree(t *testing.T) {
 					if policy == Replace && (samples[1].ID != 3 || samples[2].ID != 3) {
 						t.Errorf("samples %d and %d stand in, not 3", samples[1].ID, samples[2].ID)
 					}
+					if why := samples[2].Reason; !strings.HasPrefix(why, e.catalog.Options.Masks.Dataset.Path(4)+": ") || strings.Contains(samples[1].Reason, "png: ") {
+						t.Errorf("the reasons are %q and %q", samples[1].Reason, why)
+					}
 					sameValues(t, e, n, Key{}, false)
 					sameImages(t, e, n, Key{}, samples)
 				})

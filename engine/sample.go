@@ -97,7 +97,7 @@ func (l standIn) settle(err error) (settled error) {
 	all.mu.Unlock()
 	switch all.opts.OnError {
 	case Zero:
-		return l.zero(reasonOf(err).reason.Error())
+		return l.zero(err)
 	case Replace:
 		return l.replace(err)
 	}
@@ -112,9 +112,15 @@ func reasonOf(err error) *badError {
 	return &badError{reason: err}
 }
 
-// zero fills the slot with the fill value.
-func (l standIn) zero(reason string) error {
+// zero fills the slot with the fill value. What is wrong may be a file beside the sample's own,
+// whose name the reason has then.
+func (l standIn) zero(cause error) error {
 	all, b, slot := l.batches, l.item.b, l.item.slot
+	bad := reasonOf(cause)
+	reason := bad.reason.Error()
+	if bad.path != "" && bad.path != all.catalog.Dataset.Path(int(b.slots[slot].ID)) {
+		reason = bad.path + ": " + reason
+	}
 	if err := l.item.beginWriting(); err != nil {
 		return err
 	}
