@@ -192,19 +192,44 @@ func (r *Rows) eachFile(ctx context.Context, f func(ctx context.Context, k int, 
 	})
 }
 
+// Bytes is how many bytes the files have.
+func (r *Rows) Bytes() (n int64) {
+	for _, o := range r.files {
+		n += o.id.Size
+	}
+	return n
+}
+
 // Each calls take for all rows, one after another; those of several files in no order. Of files
-// that are Packed, it reads those columns only that are wanted. An error of a file wraps
-// ErrManifest or ErrArchive.
-func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, take func(*Row) error) error {
+// that are Packed, it reads those columns only that are wanted. Unless it is nil, progress is told
+// of how many more bytes the rows are done, not at the same time as take is called. An error of a
+// file wraps ErrManifest or ErrArchive.
+func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, progress func(more int64), take func(*Row) error) error {
 	var mu sync.Mutex
 	var taken error // which is not the file's
 	return r.eachFile(ctx, func(ctx context.Context, k int, f *io.SectionReader) error {
-		name := r.files[k].name
+		name, size, told := r.files[k].name, r.files[k].id.Size, int64(0)
+		tell := func(done int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			if progress != nil && done > told {
+				progress(done - told)
+				told = done
+			}
+		}
+		read := &counted{f, 0}
+		f = io.NewSectionReader(read, 0, size)
 		rec := &record{column: cmp.Or(r.p.src.labels, "label"), others: map[string]*string{}}
 		isText := strings.EqualFold(filepath.Ext(name), ".csv")
 		emit := func() error {
-			if rec.line%1024 == 0 && ctx.Err() != nil {
-				return ctx.Err()
+			if rec.line%1024 == 0 {
+				done := min(read.n, size)
+				if r.Packed { // most of the file is not read
+					done = int64(float64(size) * min(1, float64(rec.line)/float64(len(r.tables[k].Names))))
+				}
+				if tell(done); ctx.Err() != nil {
+					return ctx.Err()
+				}
 			}
 			if r.Packed {
 				if rec.line > len(r.tables[k].Names) {
@@ -237,8 +262,21 @@ func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, take f
 		if err != nil && taken == nil && ctx.Err() == nil && !errors.Is(err, ErrAway) {
 			err = fmt.Errorf("%w: %w", fault, rec.at(err))
 		}
+		tell(size)
 		return err
 	})
+}
+
+// counted counts the bytes that are read, by one after another.
+type counted struct {
+	io.ReaderAt
+	n int64
+}
+
+func (c *counted) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, offset)
+	c.n += int64(n)
+	return n, err
 }
 
 // row is the row of a record. isText says that its values are text, and not JSON.

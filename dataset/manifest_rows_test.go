@@ -39,7 +39,7 @@ func TestRowsOfHostileParquet(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		err = r.Each(t.Context(), nil, func(*Row) error { n++; return nil })
+		err = r.Each(t.Context(), nil, nil, func(*Row) error { n++; return nil })
 		if test.want == "" && (err != nil || n != 1) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || n > 0) {
 			t.Errorf("%d rows: %v", n, err)
 		}
@@ -101,7 +101,7 @@ func TestValuesOfColumns(t *testing.T) {
 	}
 	defer r.Close()
 	var rows []string
-	err = r.Each(t.Context(), nil, func(r *Row) error {
+	err = r.Each(t.Context(), nil, nil, func(r *Row) error {
 		rows = append(rows, fmt.Sprint(r.Columns))
 		return nil
 	})
@@ -131,6 +131,49 @@ func TestColumnsThatUnpackToFarMore(t *testing.T) {
 		column.TotalUncompressedSize = size
 		if err := checkChunks(file, read); err == nil != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestRowsProgress: how far the rows are is told while they are read, and all of it in the end.
+func TestRowsProgress(t *testing.T) {
+	type row struct {
+		Path string `parquet:"path"`
+		Text string `parquet:"text"`
+	}
+	type packed struct {
+		Image []byte `parquet:"image"`
+		Text  string `parquet:"text"`
+	}
+	dir := t.TempDir()
+	var rows []row
+	var images []packed
+	text := "path,text\n"
+	for k := range 5000 {
+		rows = append(rows, row{fmt.Sprint(k, ".png"), strings.Repeat(fmt.Sprint(k), 200)})
+		images = append(images, packed{[]byte("\xff\xd8\xff"), rows[k].Text})
+		text += rows[k].Path + "," + rows[k].Text + "\n"
+	}
+	err := cmp.Or(parquet.WriteFile(dir+"/m.parquet", rows), parquet.WriteFile(dir+"/packed.parquet", images), os.WriteFile(dir+"/m.csv", []byte(text), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"m.csv", "m.parquet", "packed.parquet"} {
+		r, err := FindRows(t.Context(), dir+"/"+name, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Packed {
+			err = r.Look(t.Context())
+		}
+		var done, told int64
+		progress := func(more int64) { done, told = done+more, told+1 }
+		err = cmp.Or(err, r.Each(t.Context(), func(string) bool { return true }, progress, func(*Row) error { return nil }))
+		if err != nil || done != r.Bytes() || told < 3 {
+			t.Errorf("%s: of %d bytes it told of %d, %d times: %v", name, r.Bytes(), done, told, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

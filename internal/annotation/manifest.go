@@ -42,11 +42,14 @@ func (f *finder) findManifest() (bool, error) {
 			return false, err
 		}
 	}
+	progress := func(more int64) { f.progress(more, 0) }
+	f.progress(0, rows.Bytes())
 	if (f.Kinds[target.Boxes] || f.Kinds[target.Keypoints]) && !m.numbered {
+		f.progress(0, rows.Bytes()) // they are read twice
 		named := func(column string) bool {
 			return kindOf(column) == target.Boxes && slices.Contains(rows.Table.Texts, column)
 		}
-		if err := rows.Each(f.ctx, named, m.name); err != nil {
+		if err := rows.Each(f.ctx, named, progress, m.name); err != nil {
 			return false, err
 		}
 		m.order()
@@ -57,7 +60,7 @@ func (f *finder) findManifest() (bool, error) {
 		return f.Kinds[kind] || kind == target.Boxes && f.Kinds[target.Keypoints] ||
 			column == objectsColumn && f.Kinds[target.Text] || column == "height" || column == "width"
 	}
-	return true, rows.Each(f.ctx, wanted, m.row)
+	return true, rows.Each(f.ctx, wanted, progress, m.row)
 }
 
 // kindOf is what a column of Parquet has besides images and masks.
