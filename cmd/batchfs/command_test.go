@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"strings"
 	"testing"
@@ -92,6 +93,10 @@ func TestCommandLinesRefused(t *testing.T) {
 		}
 		if exitStatus(err) != statusUsage {
 			t.Errorf("%q: exit status %d, want %d", test.in, exitStatus(err), statusUsage)
+		}
+		var out bytes.Buffer
+		if report(&out, err); strings.HasSuffix(out.String(), "did you mean: "+test.in+"\n") {
+			t.Errorf("%q: means itself: %s", test.in, out.String())
 		}
 	}
 }

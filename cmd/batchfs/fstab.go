@@ -61,7 +61,8 @@ func fstabFlags(flags []cli.Flag, list string, sloppy bool) (words []string, err
 
 // unknownOption refuses an option, which may be the rest of the previous option's value.
 func unknownOption(flags []cli.Flag, key string, hasValue bool, last string) error {
-	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(flags))
+	known := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool { return settingOf(f) == nil })
+	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(known))
 	if near == "" && !hasValue && last != "" {
 		return hint(wrong, `a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
 	}

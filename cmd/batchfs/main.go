@@ -80,7 +80,7 @@ func choose(app *cli.App, words []string) (cmd *cli.Command, ordered []string, e
 	case args[0] == "help":
 		before, flags, args = "help ", []string{"--help"}, args[1:]
 	}
-	if slices.Contains(flags, "--help") { // of a topic, to package cli
+	if slices.Contains(flags, "--help") || slices.Contains(flags, "--help=true") { // of a topic, to package cli
 		args = args[:min(1, len(args))]
 	}
 	if len(args) > 0 && app.Command(args[0]) == nil {

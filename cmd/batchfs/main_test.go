@@ -392,7 +392,7 @@ func TestDidYouMean(t *testing.T) {
 	if got := batchfs(t, "index", "--json", "true"); got.status != statusFailed || strings.Contains(got.err, "did you mean") {
 		t.Errorf("status %d, %s", got.status, got.err)
 	}
-	for _, line := range []string{"help", "help mount", "help --help", "help plan extra", "-h", "--help mount", "-v", "mount p m --help", "mount -h p"} {
+	for _, line := range []string{"help", "help mount", "help --help", "help plan extra", "-h", "--help mount", "-v", "mount p m --help", "mount -h p", "mount --help=true p m"} {
 		if got := batchfs(t, strings.Fields(line)...); got.status != statusDone || got.out == "" || got.err != "" {
 			t.Errorf("%s: status %d, %s", line, got.status, got.err)
 		}
