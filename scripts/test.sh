@@ -43,6 +43,10 @@ use_cuda
 GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(echo $TAGS | tr ' ' ,)"
 export GOFLAGS TAGS=netgo # to which scripts/build.sh adds the rest
 
+# Nothing else is compiled with the race detector, so here it costs no one their cache to leave out
+# what debuggers need, which no test looks at.
+race='-race -gcflags=all=-dwarf=false'
+
 failed=
 
 say() { printf '\n== %s\n' "$*"; }
@@ -140,7 +144,9 @@ without_cgo_vet() {
 
 # Tests of real mounts wait for one another much of the time, so they run in two halves.
 first_half='^Test[A-P]'
+# shellcheck disable=SC2086 # flags, or none
 mounts_first() { check tests ${RACE:-} -run "$first_half" ./integration; }
+# shellcheck disable=SC2086
 mounts_second() { check tests ${RACE:-} -skip "$first_half" ./integration; }
 
 # One call at a time fails: what that shows is no matter of the race detector, with which the
@@ -149,12 +155,12 @@ faults='^Test(Faults|FaultsAtStart|Allocations)$'
 
 # The longest first, so that it is not left to run alone at the end.
 # shellcheck disable=SC2046,SC2086 # lists of words
-racing() { check tests -race -skip "$faults" -p "$(nproc)" ./integration/stress ./engine $shared; }
+racing() { check tests $race -skip "$faults" -p "$(nproc)" ./integration/stress ./engine $shared; }
 failing_calls() { check tests -run "$faults" ./integration/stress; }
 # shellcheck disable=SC2046,SC2086
 others() { check tests -p "$(nproc)" $(but $shared ./integration); }
-# shellcheck disable=SC2046
-everything() { check tests -race -p "$(nproc)" ./integration/stress $(but ./integration); }
+# shellcheck disable=SC2046,SC2086
+everything() { check tests $race -p "$(nproc)" ./integration/stress $(but ./integration); }
 
 one_processor() {
 	say 'on one processor'
@@ -207,9 +213,9 @@ style
 
 # What mounts waits much of the time, in which the next stage is compiled.
 compile_racing() {
-	nice -n 19 env GOFLAGS="$GOFLAGS -race" scripts/build.sh "$logs/ahead/batchfs"
-	# shellcheck disable=SC2086 # a list of words
-	nice -n 19 go test -race -vet=off -run '^$' -p 1 $shared
+	nice -n 19 env GOFLAGS="$GOFLAGS $race" scripts/build.sh "$logs/ahead/batchfs"
+	# shellcheck disable=SC2086 # lists of words
+	nice -n 19 go test $race -vet=off -run '^$' -p 1 $shared
 } >/dev/null 2>&1
 
 if [ "$what" = test ]; then
@@ -221,7 +227,8 @@ if [ "$what" = test ]; then
 	together mounts_first mounts_second others failing_calls one_processor
 	wait "$compiled" || true # it fails again where it is shown
 	stage 'what goroutines share, with the race detector'
-	check binary race -race
+	# shellcheck disable=SC2086 # flags
+	check binary race $race
 	check racing
 	[ -z "$failed" ]
 	exit
@@ -229,9 +236,10 @@ fi
 
 without_cgo_vet
 say 'all tests, with the race detector'
-check binary race -race
+# shellcheck disable=SC2086 # flags
+check binary race $race
 needed
-RACE=-race
+RACE=$race
 together mounts_first mounts_second everything
 check binary plain
 RACE=
