@@ -151,12 +151,12 @@ const orderStep = 1 << 16
 func (w *factsWriter) listing(x *index, order []int32) {
 	last := int32(0)
 	for part := range slices.Chunk(order, orderStep) {
-		var e encoder
+		var e facts.Encoder
 		for _, i := range part {
-			e.int(int64(i - last))
+			e.Int(int64(i - last))
 			last = i
 		}
-		w.Put(orderRecord, e.b)
+		w.Put(orderRecord, e.Bytes)
 	}
 	w.json(listingRecord, x.listing)
 }
@@ -218,7 +218,7 @@ func readFacts(ctx context.Context, f io.Reader, size int64, src *source) (*inde
 }
 
 // record uses a record of the file. After an error, what the records before it said can be used.
-func (r *factsReader) record(kind byte, payload []byte) (err error) {
+func (r *factsReader) record(kind byte, payload []byte, _ int64) (err error) {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
@@ -294,12 +294,12 @@ func (r *factsReader) addRows(payload []byte) error {
 }
 
 func (r *factsReader) addOrder(payload []byte) error {
-	d, last := decoder{b: payload}, int64(0)
+	d, last := facts.Decoder{Bytes: payload}, int64(0)
 	if n := len(r.sorted); n > 0 {
 		last = int64(r.sorted[n-1])
 	}
-	for len(d.b) > 0 {
-		if last += d.int(); last < 0 || last >= int64(r.table.rows()) || d.bad || len(r.sorted) == r.table.rows() {
+	for len(d.Bytes) > 0 {
+		if last += d.Int(); last < 0 || last >= int64(r.table.rows()) || d.Bad || len(r.sorted) == r.table.rows() {
 			return errRows
 		}
 		r.sorted = append(r.sorted, int32(last))

@@ -365,7 +365,7 @@ func FuzzReadFacts(f *testing.F) {
 			f.Fatal(err)
 		}
 		var seed []byte
-		err = facts.Read(bytes.NewReader(data), int64(len(data)), func(kind byte, payload []byte) error {
+		err = facts.Read(bytes.NewReader(data), int64(len(data)), func(kind byte, payload []byte, _ int64) error {
 			seed = append(append(seed, kind, byte(len(payload)), byte(len(payload)>>8)), payload...)
 			return nil
 		})
@@ -440,7 +440,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		var file bytes.Buffer
 		w := facts.NewWriter(&file)
 		changed := false
-		err := facts.Read(bytes.NewReader(good), int64(len(good)), func(kind byte, payload []byte) error {
+		err := facts.Read(bytes.NewReader(good), int64(len(good)), func(kind byte, payload []byte, _ int64) error {
 			text := string(payload)
 			if kind == aboutRecord || kind == listingRecord {
 				text = change(text)

@@ -184,7 +184,7 @@ func journaled(t testing.TB, dir string) (n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = facts.Read(f, 1<<30, func(kind byte, _ []byte) error { // up to where it is written now
+		_ = facts.Read(f, 1<<30, func(kind byte, _ []byte, _ int64) error { // up to where it is written now
 			if kind == objectRecord {
 				n++
 			}

@@ -85,9 +85,10 @@ func (w *Writer) Flush() error {
 }
 
 // Read calls use for each record of a file of a size, in order, until that returns an error, which
-// it returns. A payload is valid only during the call. The error is [ErrDamaged] if there is more
-// that cannot be used. At most the size of the file is allocated, whatever is in it.
-func Read(r io.Reader, size int64, use func(kind byte, payload []byte) error) error {
+// it returns. A payload is valid only during the call; at is where it is in the file. The error is
+// [ErrDamaged] if there is more that cannot be used. At most the size of the file is allocated,
+// whatever is in it.
+func Read(r io.Reader, size int64, use func(kind byte, payload []byte, at int64) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	var head [headSize]byte
 	if _, err := io.ReadFull(in, head[:len(mark)]); err != nil || string(head[:len(mark)]) != mark {
@@ -113,7 +114,7 @@ func Read(r io.Reader, size int64, use func(kind byte, payload []byte) error) er
 		if checksum(&head, payload) != binary.LittleEndian.Uint32(head[:]) {
 			return ErrDamaged
 		}
-		if err := use(head[8], payload); err != nil {
+		if err := use(head[8], payload, size-left-n); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,10 @@ import (
 
 // records are those of a file, as "kind:payload".
 func records(data []byte) (all []string, err error) {
-	err = Read(bytes.NewReader(data), int64(len(data)), func(kind byte, payload []byte) error {
+	err = Read(bytes.NewReader(data), int64(len(data)), func(kind byte, payload []byte, at int64) error {
+		if !bytes.Equal(payload, data[at:][:len(payload)]) {
+			return fmt.Errorf("%q is not at %d", payload, at)
+		}
 		all = append(all, fmt.Sprintf("%d:%s", kind, payload))
 		return nil
 	})
@@ -75,7 +78,7 @@ func TestErrors(t *testing.T) {
 		t.Error(err)
 	}
 	calls := 0
-	err := Read(bytes.NewReader(data), int64(len(data)), func(byte, []byte) error { calls++; return mine })
+	err := Read(bytes.NewReader(data), int64(len(data)), func(byte, []byte, int64) error { calls++; return mine })
 	if err != mine || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
