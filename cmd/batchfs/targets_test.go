@@ -110,7 +110,7 @@ func TestOpenTargets(t *testing.T) {
 	if h, w := m.Size(1); h != 3 || w != 5 {
 		t.Errorf("an image whose size is not said has %d x %d", h, w)
 	}
-	if o := r.engine.Targets; !o.Boxes || o.Keypoints || o.Text || o.Table.Count(0) != 1 || o.Table.Object(0, 0).Label != 1 {
+	if o := r.engine.Targets; !o.Boxes || o.Keypoints || o.Text || o.Table.Count(0) != 1 || o.Table.Objects(0)[0].Label != 1 {
 		t.Errorf("%+v", o)
 	}
 }
@@ -193,11 +193,7 @@ func TestMembersOfWebDatasets(t *testing.T) {
 				t.Errorf("%s is no sample", name)
 				continue
 			}
-			objects := []target.Object{}
-			for k := range table.Count(row) {
-				objects = append(objects, table.Object(row, k))
-			}
-			if got := fmt.Sprintf("%v %s %s", objects, table.Text(row), table.Bad(row)); got != want {
+			if got := fmt.Sprintf("%v %s %s", table.Objects(row), table.Text(row), table.Bad(row)); got != want {
 				t.Errorf("%s: %s, not %s", name, got, want)
 			}
 		}

@@ -68,11 +68,11 @@ func TestGenerated(t *testing.T) {
 		if err := target.Draw(mask, height, width, table.Shapes(row)); err != nil {
 			t.Fatal(err)
 		}
-		n := table.Count(row)
-		if n == 0 {
+		objects := table.Objects(row)
+		if len(objects) == 0 {
 			t.Fatalf("%s has no objects", path)
 		}
-		last := table.Object(row, n-1) // nothing covers it
+		last := objects[len(objects)-1] // nothing covers it
 		x, y := int(last.Box[0]+last.Box[2])/2, int(last.Box[1]+last.Box[3])/2
 		if got := int32(mask[y*width+x]); got != last.Label+1 {
 			t.Errorf("%s: class %d in the middle of an object with label %d", path, got, last.Label)
@@ -91,9 +91,9 @@ func TestGenerated(t *testing.T) {
 	people := 0
 	for row := range paths {
 		mask := read(filepath.Join(found.Masks.Path, table.Mask(row)), func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) }).(*image.Gray)
-		for k := range table.Count(row) {
+		for k, o := range table.Objects(row) {
 			people++
-			v := table.Object(row, k).Visible
+			v := o.Visible
 			if v == nil {
 				t.Fatalf("nothing is said to be visible of person %d of %s", k, paths[row])
 			}

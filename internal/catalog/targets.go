@@ -132,8 +132,7 @@ func (o *TargetOptions) plannedRows(k Key) *layout.Rows {
 func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, target.Box, *target.View)) {
 	c, row := o.catalog, int(id)
 	h, w := c.SizeOf(id)
-	n := o.Table.Count(row)
-	if h == 0 || n == 0 || c.Options.Condemned[id] != "" {
+	if h == 0 || o.Table.Count(row) == 0 || c.Options.Condemned[id] != "" {
 		return
 	}
 	v, ok := viewOf(c.Dataset, o.Table, row, c.Options.Decoding.IgnoreOrientation)
@@ -141,8 +140,7 @@ func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, tar
 		return
 	}
 	v.Transform = c.Options.Transform.Choose(epoch, id, h, w)
-	for k := range n {
-		object := o.Table.Object(row, k)
+	for _, object := range o.Table.Objects(row) {
 		if shown, ok := o.Rules.Show(object.Box, &v); ok {
 			f(object, shown, &v)
 		}

@@ -3,64 +3,49 @@ package target
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/facts"
 )
 
 // A Builder takes what annotations say, image by image or object by object, in any order, and makes
-// the table of a dataset of it. An object takes 36 bytes, without keypoints. A Builder is not safe
+// the table of a dataset of it. An object takes 38 bytes, without keypoints. A Builder is not safe
 // for concurrent use.
 type Builder struct {
-	byPath map[string]int
-	images []image
-	memory memory
-	err    error // the first, of memory
+	byPath  map[string]int
+	images  []image
+	arrays  [][]string // paths by column and image; what is missing has none
+	memory  memory     // of entries, each after the place of the one of its image before it
+	whole   []byte     // the mapped file that was loaded; nil: none was
+	err     error      // the first, of memory
+	most    int        // keypoints of an object
+	visible bool       // some object says what is visible of it
 
-	records   []place // of objects, by blocks
-	objects   int
-	visible   []visible // of objects, in their order
-	keypoints []Keypoint
-	ends      []uint32 // of each object's keypoints; nil: none has any
-	most      int      // keypoints of an object
-	shapes    []shape
-	arrays    [][]string // paths by column and image; what is missing has none
+	data []byte        // room for an object,
+	room facts.Encoder // and for an entry
 }
 
 type image struct {
 	path          string
-	height, width int32
-	oriented      bool
 	mask          string
-	text          []byte
 	bad           string
-	sum           []byte // a digest of what is said, but for what is bad; nil: not known
-}
-
-// visible is what is not hidden of an object, which has a number.
-type visible struct {
-	object uint32
-	box    Box
-}
-
-type shape struct {
-	image int32
-	size  int32
-	at    place
+	text          []byte
+	kept          []byte // of what was loaded: its digest, see sumOf, and its entries
+	last          place  // of the last of its other entries
+	height, width int32
+	objects       int32 // how many it has
+	oriented      bool
+	changed       bool // since it was loaded
 }
 
 // maxText bounds the text of an image, in bytes: each slot of a batch has room for the longest one.
 const maxText = 64 << 10
-
-// A record of an object: its box, its identity, its label, its flags, and its image.
-const (
-	recordBytes = 16 + 8 + 4 + 4
-	blockOf     = 1024 // records
-	flagsAt     = 24   // bits above the label
-	maxLabel    = 1<<flagsAt - 1
-)
 
 // NewBuilder returns a Builder that knows no image. What is large it keeps in a file in dir, which
 // has no name; "": in memory.
@@ -69,7 +54,12 @@ func NewBuilder(dir string) *Builder {
 }
 
 // Close frees the Builder, and the Table that it made.
-func (b *Builder) Close() error { return b.memory.close() }
+func (b *Builder) Close() (err error) {
+	if b.whole != nil {
+		err = unix.Munmap(b.whole)
+	}
+	return errors.Join(err, b.memory.close())
+}
 
 // Image returns the number of the image with a path in the dataset; the first call for a path adds
 // it. height and width are of the image that was annotated, 0 if that is not said. oriented: where
@@ -94,75 +84,59 @@ func (b *Builder) Object(image int, o Object) {
 		b.Bad(image, "an object has an impossible label")
 		return
 	}
-	if b.objects%blockOf == 0 {
-		_, at, err := b.memory.take(blockOf * recordBytes)
-		if err != nil {
-			b.fail(err)
-			return
-		}
-		b.records = append(b.records, at)
-	}
-	le, r := binary.LittleEndian, b.record(b.objects)
-	for k, v := range o.Box {
-		le.PutUint32(r[4*k:], math.Float32bits(v))
-	}
-	le.PutUint64(r[16:], uint64(o.ID))
-	le.PutUint32(r[24:], uint32(o.Label)|uint32(o.Flags)<<flagsAt)
-	le.PutUint32(r[28:], uint32(image))
-	if o.Visible != nil {
-		b.visible = append(b.visible, visible{uint32(b.objects), *o.Visible})
-	}
-	if len(o.Keypoints) > 0 || b.ends != nil {
-		for len(b.ends) < b.objects {
-			b.ends = append(b.ends, uint32(len(b.keypoints)))
-		}
-		b.keypoints = append(b.keypoints, o.Keypoints...)
-		b.ends = append(b.ends, uint32(len(b.keypoints)))
-		b.most = max(b.most, len(o.Keypoints))
-	}
-	b.objects++
+	b.data = o.append(b.data[:0])
+	b.say(image, entry{false, b.data})
 }
 
-func (b *Builder) fail(err error) {
-	if b.err == nil {
-		b.err = err
+// Shape adds a part of the mask of an image, which has no file. The Builder keeps none of its
+// memory.
+func (b *Builder) Shape(image int, s Shape) { b.say(image, entry{true, s.encode()}) }
+
+// say adds an entry of an image.
+func (b *Builder) say(i int, e entry) {
+	m := &b.images[i]
+	b.room.Bytes = le.AppendUint64(b.room.Bytes[:0], uint64(m.last))
+	e.encode(&b.room)
+	to, at, err := b.memory.take(len(b.room.Bytes))
+	if err != nil {
+		b.err = cmp.Or(b.err, err)
+		return
 	}
+	copy(to, b.room.Bytes)
+	m.last, m.changed = at, true
+	b.count(m, e)
 }
 
-func (b *Builder) record(i int) []byte {
-	at := b.records[i/blockOf]
-	at.at += uint32(i % blockOf * recordBytes)
-	return b.memory.at(at, recordBytes)
+// count counts an entry of an image; false: there is no such entry.
+func (b *Builder) count(m *image, e entry) bool {
+	if e.isShape {
+		return isShape(e.data)
+	}
+	n, visible, ok := e.points()
+	b.most, b.visible = max(b.most, n), b.visible || visible
+	m.objects++
+	return ok
 }
 
-func (b *Builder) object(i int) (o Object) {
-	le, r := binary.LittleEndian, b.record(i)
-	for k := range o.Box {
-		o.Box[k] = math.Float32frombits(le.Uint32(r[4*k:]))
+// entries are those of an image, in the order in which they came.
+func (b *Builder) entries(m *image) (all []entry) {
+	all = make([]entry, 0, m.objects)
+	for d := (facts.Decoder{Bytes: m.kept[min(sha256.Size, len(m.kept)):]}); len(d.Bytes) > 0; {
+		all = append(all, nextEntry(&d))
 	}
-	o.ID = int64(le.Uint64(r[16:]))
-	label := le.Uint32(r[24:])
-	o.Label, o.Flags = int32(label&maxLabel), Flags(label>>flagsAt)
-	at, found := slices.BinarySearchFunc(b.visible, uint32(i), func(v visible, i uint32) int {
-		return cmp.Compare(v.object, i)
-	})
-	if found {
-		v := b.visible[at].box
-		o.Visible = &v
+	n := len(all)
+	for at := m.last; at != nowhere; {
+		piece := b.memory.at(at)
+		all = append(all, nextEntry(&facts.Decoder{Bytes: piece[placeBytes:]}))
+		at = place(le.Uint64(piece))
 	}
-	if i < len(b.ends) {
-		from := uint32(0)
-		if i > 0 {
-			from = b.ends[i-1]
-		}
-		o.Keypoints = b.keypoints[from:b.ends[i]]
-	}
-	return o
+	slices.Reverse(all[n:])
+	return all
 }
 
 // Mask says where the mask of an image is, in the dataset of masks.
 func (b *Builder) Mask(image int, path string) {
-	b.images[image].mask, b.images[image].sum = path, nil
+	b.images[image].mask, b.images[image].changed = path, true
 }
 
 // Array says where an array of an image is, in the dataset of a column.
@@ -183,23 +157,11 @@ func (b *Builder) array(image, column int) string {
 	return b.arrays[column][image]
 }
 
-// Shape adds a part of the mask of an image, which has no file. The Builder keeps none of its
-// memory.
-func (b *Builder) Shape(image int, s Shape) {
-	data := s.encode()
-	to, at, err := b.memory.take(len(data))
-	if err != nil {
-		b.fail(err)
-		return
-	}
-	copy(to, data)
-	b.shapes = append(b.shapes, shape{int32(image), int32(len(data)), at})
-}
-
 // Text adds the fields of a JSON object to those of an image. A value under a key that is there
 // already joins it in a list; lists are joined.
 func (b *Builder) Text(image int, object []byte) {
 	to := &b.images[image].text
+	b.images[image].changed = true
 	defer func() {
 		if len(*to) > maxText {
 			*to = nil
@@ -249,10 +211,17 @@ func (b *Builder) Bad(image int, reason string) {
 
 // Twins calls f for the objects whose ids others have, too.
 func (b *Builder) Twins(f func(image int, id int64)) {
-	ids := make([]int64, b.objects)
-	for i := range ids {
-		ids[i] = b.id(i)
+	each := func(f func(image int, id int64)) {
+		for i := range b.images {
+			for _, e := range b.entries(&b.images[i]) {
+				if !e.isShape {
+					f(i, decodeObject(e.data).ID)
+				}
+			}
+		}
 	}
+	var ids []int64
+	each(func(_ int, id int64) { ids = append(ids, id) })
 	slices.Sort(ids)
 	twins := map[int64]bool{}
 	for i := 1; i < len(ids); i++ {
@@ -260,15 +229,13 @@ func (b *Builder) Twins(f func(image int, id int64)) {
 			twins[ids[i]] = true
 		}
 	}
-	for i := 0; i < b.objects && len(twins) > 0; i++ {
-		if id := b.id(i); twins[id] {
-			f(b.imageOf(i), id)
-		}
+	if len(twins) > 0 {
+		each(func(image int, id int64) {
+			if twins[id] {
+				f(image, id)
+			}
+		})
 	}
-}
-
-func (b *Builder) id(object int) int64 {
-	return int64(binary.LittleEndian.Uint64(b.record(object)[16:]))
 }
 
 // Table makes the table of a dataset of n rows, of which row i has the image with the name that
@@ -290,42 +257,5 @@ func (b *Builder) Table(n int, name func(i int) string) (t *Table, strays int, e
 			strays++
 		}
 	}
-	t.first, t.order = b.byImage()
-	b.sortShapes()
 	return t, strays, nil
-}
-
-// byImage puts the objects in the order of their images, and those of one image in the order in
-// which they came. Those of image i are from first[i] to first[i+1] in order, which is nil if they
-// came like that.
-func (b *Builder) byImage() (first, order []uint32) {
-	first = make([]uint32, len(b.images)+1)
-	sorted, last := true, 0
-	for i := range b.objects {
-		of := b.imageOf(i)
-		first[of+1]++
-		sorted, last = sorted && of >= last, of
-	}
-	for i := range b.images {
-		first[i+1] += first[i]
-	}
-	if sorted {
-		return first, nil
-	}
-	next := slices.Clone(first)
-	order = make([]uint32, b.objects)
-	for i := range b.objects {
-		of := b.imageOf(i)
-		order[next[of]] = uint32(i)
-		next[of]++
-	}
-	return first, order
-}
-
-func (b *Builder) imageOf(object int) int {
-	return int(binary.LittleEndian.Uint32(b.record(object)[28:]))
-}
-
-func (b *Builder) sortShapes() {
-	slices.SortStableFunc(b.shapes, func(a, b shape) int { return cmp.Compare(a.image, b.image) })
 }

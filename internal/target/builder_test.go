@@ -39,8 +39,8 @@ func TestTableGroups(t *testing.T) {
 			if table.Count(i) != len(want[i]) {
 				t.Fatalf("image %d has %d objects, not %d", i, table.Count(i), len(want[i]))
 			}
-			for k, id := range want[i] {
-				o := table.Object(i, k)
+			for k, o := range table.Objects(i) {
+				id := want[i][k]
 				if o.ID != id || o.Label != int32(i) || o.Flags != Flags(id&7) || (len(o.Keypoints) > 0) != (id%1001 == 0) || (o.Visible != nil) != (id%1005 == 0) {
 					t.Fatalf("object %d of image %d is %+v, not %d", k, i, o, id)
 				}

@@ -2,14 +2,14 @@ package target
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/facts"
 )
 
 // filled is a Builder of all that there can be, in no order.
@@ -49,9 +49,7 @@ func everything(t *testing.T, b *Builder) (all []any) {
 	for row := range n {
 		h, w, oriented := table.Size(row)
 		all = append(all, h, w, oriented, table.Bad(row), table.Mask(row), table.Array(row, 0), table.Array(row, 1), table.Array(row, 2), string(table.Text(row)), table.Shapes(row))
-		for k := range table.Count(row) {
-			all = append(all, table.Object(row, k))
-		}
+		all = append(all, table.Count(row), table.Objects(row))
 	}
 	return append(all, table.Digest(), table.Keypoints, table.HasVisible())
 }
@@ -83,7 +81,7 @@ func TestKept(t *testing.T) {
 	if err := NewBuilder("").Save(empty, nil); err != nil {
 		t.Fatal(err)
 	}
-	if b, _, err := Load(empty); err != nil || b.objects != 0 {
+	if b, _, err := Load(empty); err != nil || len(b.images) != 0 {
 		t.Errorf("nothing was kept: %v", err)
 	}
 }
@@ -126,21 +124,26 @@ func FuzzKept(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(uint32(len(good)/2), byte(255))
-	f.Add(uint32(40), byte('9'))
-	f.Fuzz(func(t *testing.T, at uint32, v byte) {
-		data := bytes.Clone(good)
-		data[keptHead+int(at)%(len(data)-keptHead)] = v
+	f.Add(uint8(1), uint32(len(good)/2), byte(255))
+	f.Add(uint8(0), uint32(20), byte('9'))
+	f.Add(uint8(1), uint32(0), byte(3))
+	f.Add(uint8(2), uint32(0), byte(3))
+	f.Fuzz(func(t *testing.T, record uint8, at uint32, v byte) {
+		var changed bytes.Buffer
+		w := facts.NewWriter(&changed)
+		err := facts.Read(bytes.NewReader(good), int64(len(good)), func(kind byte, payload []byte, _ int64) error {
+			if record--; record == 255 {
+				payload[int(at)%len(payload)] = v
+			}
+			w.Put(kind, payload)
+			return nil
+		})
+		if err != nil || w.Flush() != nil {
+			t.Fatal(err)
+		}
 		b := NewBuilder("")
-		if _, err := b.open(sealed(data)); err == nil {
+		if _, err := b.open(changed.Bytes()); err == nil {
 			everything(t, b)
 		}
 	})
-}
-
-// sealed gives a file the checksum of what it holds.
-func sealed(data []byte) []byte {
-	at := len(keptMark)
-	binary.LittleEndian.PutUint32(data[at:], crc32.Checksum(data[at+4:], castagnoli))
-	return data
 }

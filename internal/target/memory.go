@@ -14,9 +14,8 @@ type memory struct {
 	dir    string // of the file; "": everything is on the heap
 	file   *os.File
 	chunks [][]byte
-	used   int    // of the last chunk
-	mapped int64  // bytes of the file
-	whole  []byte // a mapped file that was kept, of which all chunks are parts; nil: they are not
+	used   int   // of the last chunk
+	mapped int64 // bytes of the file
 }
 
 const (
@@ -24,24 +23,31 @@ const (
 	heapChunks = 16
 )
 
-// place is where a piece is: the number of its chunk, and the byte in it.
-type place struct{ chunk, at uint32 }
+// place is where a piece is: the number of its chunk, from 1 on, and the byte in it.
+type place uint64
+
+const (
+	nowhere    place = 0
+	placeBytes       = 8
+	chunkAt          = 32 // bits above the byte
+)
 
 // take returns n more bytes, which are 0.
-func (m *memory) take(n int) ([]byte, place, error) {
+func (m *memory) take(n int) (piece []byte, at place, err error) {
 	if last := len(m.chunks) - 1; last < 0 || len(m.chunks[last])-m.used < n {
 		chunk, err := m.chunk(max(n, chunkBytes))
 		if err != nil {
-			return nil, place{}, err
+			return nil, nowhere, err
 		}
 		m.chunks, m.used = append(m.chunks, chunk), 0
 	}
-	at := place{uint32(len(m.chunks) - 1), uint32(m.used)}
+	at = place(len(m.chunks)<<chunkAt | m.used)
 	m.used += n
-	return m.at(at, n), at, nil
+	return m.at(at)[:n:n], at, nil
 }
 
-func (m *memory) at(p place, n int) []byte { return m.chunks[p.chunk][p.at:][:n:n] }
+// at is a piece, and what follows it in its chunk.
+func (m *memory) at(p place) []byte { return m.chunks[p>>chunkAt-1][uint32(p):] }
 
 func (m *memory) chunk(n int) (p []byte, err error) {
 	if m.dir == "" || len(m.chunks) < heapChunks && n == chunkBytes {
@@ -76,9 +82,6 @@ func (m *memory) heap() (n int64) {
 }
 
 func (m *memory) close() error {
-	if m.whole != nil {
-		return unix.Munmap(m.whole)
-	}
 	if m.file == nil {
 		return nil
 	}

@@ -15,10 +15,10 @@ func TestScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	table.Scale(func(int) (int, int) { return 100, 200 })
-	if o := table.Object(1, 0); o.Box != (Box{50, 50, 100, 100}) || o.Keypoints[0] != (Keypoint{100, 25, 2}) {
+	if o := table.Objects(1)[0]; o.Box != (Box{50, 50, 100, 100}) || o.Keypoints[0] != (Keypoint{100, 25, 2}) {
 		t.Errorf("%+v", o)
 	}
-	if o := table.Object(0, 0); o.Box != (Box{1, 2, 3, 4}) {
+	if o := table.Objects(0)[0]; o.Box != (Box{1, 2, 3, 4}) {
 		t.Errorf("%+v", o)
 	}
 	if h, w, _ := table.Size(2); h != 100 || w != 200 {

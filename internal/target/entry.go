@@ -1,0 +1,169 @@
+package target
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/batchfs/batchfs/internal/facts"
+)
+
+// An entry is one of many things that are said of an image: an object, or a shape. Numbers in its
+// data are little-endian.
+type entry struct {
+	isShape bool
+	data    []byte
+}
+
+var le = binary.LittleEndian
+
+func (e entry) encode(to *facts.Encoder) {
+	to.Byte(bit(e.isShape))
+	to.Int(int64(len(e.data)))
+	to.Bytes = append(to.Bytes, e.data...)
+}
+
+func nextEntry(d *facts.Decoder) entry { return entry{d.Byte() != 0, d.Text()} }
+
+// points is how many keypoints an object has, and whether it says what is visible of it; ok is
+// false if this is not the data of an object.
+func (e entry) points() (n int, visible, ok bool) {
+	rest := len(e.data) - objectBytes
+	if rest >= 0 && le.Uint32(e.data[objectBytes-4:])&hasVisible != 0 {
+		rest, visible = rest-boxBytes, true
+	}
+	return rest / pointBytes, visible, rest >= 0 && rest%pointBytes == 0
+}
+
+func appendFloats(to []byte, values ...float32) []byte {
+	for _, v := range values {
+		to = le.AppendUint32(to, math.Float32bits(v))
+	}
+	return to
+}
+
+// floats reads values, and returns what follows them.
+func floats(data []byte, to ...*float32) []byte {
+	for k, v := range to {
+		*v = math.Float32frombits(le.Uint32(data[4*k:]))
+	}
+	return data[4*len(to):]
+}
+
+// The data of an object: its box, its id, its label and its flags, then what is visible of it, if
+// that is said, and its keypoints.
+const (
+	boxBytes    = 16
+	pointBytes  = 12
+	objectBytes = boxBytes + 8 + 4
+	flagsAt     = 24 // bits above the label
+	maxLabel    = 1<<flagsAt - 1
+	hasVisible  = 1 << 31 // above the flags
+)
+
+func (o *Object) append(out []byte) []byte {
+	out = le.AppendUint64(appendFloats(out, o.Box[:]...), uint64(o.ID))
+	label := uint32(o.Label) | uint32(o.Flags)<<flagsAt
+	if o.Visible != nil {
+		out = appendFloats(le.AppendUint32(out, label|hasVisible), o.Visible[:]...)
+	} else {
+		out = le.AppendUint32(out, label)
+	}
+	for _, p := range o.Keypoints {
+		out = appendFloats(out, p.X, p.Y, p.V)
+	}
+	return out
+}
+
+func decodeBox(data []byte) (b Box, rest []byte) {
+	rest = floats(data, &b[0], &b[1], &b[2], &b[3])
+	return b, rest
+}
+
+func decodeObject(data []byte) (o Object) {
+	o.Box, data = decodeBox(data)
+	o.ID = int64(le.Uint64(data))
+	label := le.Uint32(data[8:])
+	o.Label, o.Flags = int32(label&maxLabel), Flags(label&^hasVisible>>flagsAt)
+	if data = data[12:]; label&hasVisible != 0 {
+		var visible Box
+		visible, data = decodeBox(data)
+		o.Visible = &visible
+	}
+	if len(data) > 0 {
+		o.Keypoints = make([]Keypoint, len(data)/pointBytes)
+	}
+	for k := range o.Keypoints {
+		p := &o.Keypoints[k]
+		data = floats(data, &p.X, &p.Y, &p.V)
+	}
+	return o
+}
+
+// The data of a shape: its class, the number of its polygons, the length of each, and their
+// numbers; or -1 and the runs.
+func (s *Shape) encode() []byte {
+	out := le.AppendUint32(nil, uint32(s.Class))
+	if s.Polygons == nil {
+		out = le.AppendUint32(out, math.MaxUint32)
+		for _, n := range s.Runs {
+			out = le.AppendUint32(out, n)
+		}
+		return out
+	}
+	out = le.AppendUint32(out, uint32(len(s.Polygons)))
+	for _, p := range s.Polygons {
+		out = le.AppendUint32(out, uint32(len(p)))
+	}
+	for _, v := range slices.Concat(s.Polygons...) {
+		out = le.AppendUint64(out, math.Float64bits(v))
+	}
+	return out
+}
+
+func decodeShape(data []byte) (s Shape) {
+	next := func() (v uint32) {
+		v, data = le.Uint32(data), data[4:]
+		return v
+	}
+	s.Class = int32(next())
+	polygons := next()
+	if polygons == math.MaxUint32 {
+		for len(data) > 0 {
+			s.Runs = append(s.Runs, next())
+		}
+		return s
+	}
+	for range polygons {
+		s.Polygons = append(s.Polygons, make([]float64, next()))
+	}
+	for _, p := range s.Polygons {
+		for i := range p {
+			p[i] = math.Float64frombits(uint64(next()) | uint64(next())<<32)
+		}
+	}
+	return s
+}
+
+// isShape reports whether data is an encoded shape.
+func isShape(data []byte) bool {
+	if len(data) < 8 || len(data)%4 != 0 {
+		return false
+	}
+	polygons := le.Uint32(data[4:])
+	if data = data[8:]; polygons == math.MaxUint32 {
+		return true
+	}
+	if int64(polygons) > int64(len(data)/4) {
+		return false
+	}
+	total := int64(0)
+	for k := range int(polygons) {
+		n := le.Uint32(data[4*k:])
+		if n%2 != 0 || n < 2 {
+			return false
+		}
+		total += 8 * int64(n)
+	}
+	return int64(len(data)) == 4*int64(polygons)+total
+}
