@@ -116,7 +116,7 @@ func checkFolders(x *index, src *source) error {
 			rank = len(likely)
 		}
 		if with[label] && rank < best {
-			e.Meant, best = x.lifted+folder, rank
+			e.Meant, best = strings.TrimPrefix(x.Prefix, src.within)+folder, rank
 		}
 	}
 	return e

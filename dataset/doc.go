@@ -62,13 +62,13 @@
 //
 //   - list: which files or objects there are (walk.go, tree.go, manifest.go, find.go);
 //   - look up: what is known of them (known.go);
-//   - scan: search the archives (members.go) and read the headers (scan.go) of which nothing is
-//     known;
-//   - settle: put the rows in order. For archives with folders, the order and the labels are those
-//     of a directory of all paths, so that they follow from all archives together (found.go,
-//     tree.go).
+//   - search: find the samples in the archives of which nothing is known (members.go), and put those
+//     of all archives in order. Where these have folders, the order and the labels are those of a
+//     directory of all paths, so that they follow from all archives together (found.go, tree.go);
+//   - scan: read the headers of which nothing is known (scan.go).
 //
-// The file of the whole dataset ends with its listing, and is called the index. It is used as it
+// The file of the whole dataset has its rows in their order, ends with its listing, and is called
+// the index. It is used as it
 // is, without listing anything, while the manifest, every directory, and every archive still has
 // its recorded modification time, or its version in a store; a prefix of keys is always listed
 // again. Opening then touches no files, except those that could not be opened or read last time,

@@ -21,10 +21,10 @@ import (
 //	BASE-00001-of-00004.facts   what a part has learned
 //	BASE.facts.new-1234         what an opening has learned that is under way, or was interrupted
 //
-// A file begins with what it is about. Rows of files and of objects that are samples follow one
-// another; those of an archive follow what else is known of it, with the names that they have
-// there. Only a file with a listing at its end is of use by itself; of any other, and of one that
-// is not current, [known] takes what is true of a new listing.
+// A file begins with what it is about. What is known of archives comes before rows in them. Only a
+// file with a listing at its end is of use by itself, and its rows are in their order, with their
+// paths, while others have the names that rows have in archives. Of any other, and of one that is
+// not current, [known] takes what is true of a new listing.
 
 const (
 	factsExtension = ".facts"
@@ -33,14 +33,13 @@ const (
 
 // factsVersion names the layout, and the rules for listing datasets and judging headers. What is of
 // another version is learned again.
-const factsVersion = "13"
+const factsVersion = "14"
 
 // Kinds of records.
 const (
 	aboutRecord   = 'A'
 	objectRecord  = 'O'
-	rowsRecord    = 'R' // of the object before, or without one, of files
-	orderRecord   = 'S' // rows in their order, as differences
+	rowsRecord    = 'R' // of objects before them, or without one, of files
 	listingRecord = 'L'
 )
 
@@ -50,7 +49,8 @@ type about struct {
 	Source    []byte `json:"dataset"`
 	Rows      int    `json:"rows"` // for which there should be room, and for the bytes of their paths
 	PathBytes int64  `json:"path_bytes"`
-	Outside   bool   `json:"outside"` // some path leaves the root
+	Prefix    []byte `json:"prefix,omitempty"` // see naming
+	Named     bool   `json:"named,omitempty"`
 }
 
 // objectFact is what is known of an archive besides its rows. JSON cannot hold names as they are:
@@ -69,7 +69,7 @@ type objectFact struct {
 	Classes   [][]byte       `json:"classes,omitempty"`
 	Names     [][]byte       `json:"names,omitempty"` // of classes that labels are numbers of
 	Same      bool           `json:"same,omitempty"`  // Classes and Names are those of the object before
-	Rows      int            `json:"rows,omitempty"`  // that the object has
+	Rows      int            `json:"rows,omitempty"`  // that the object has; some may be no samples
 }
 
 func bytesOf(names []string) (all [][]byte) {
@@ -89,7 +89,8 @@ func stringsOf(names [][]byte) (all []string) {
 // A factsWriter writes a file about a dataset.
 type factsWriter struct {
 	*facts.Writer
-	before *contents // of the object before; nil: none
+	objects int
+	before  *contents // of the object before; nil: none
 }
 
 func (w *factsWriter) json(kind byte, value any) {
@@ -111,11 +112,11 @@ func (w *factsWriter) rows(t *table, rows iter.Seq[int]) {
 	t.blocks(rows, func(payload []byte) { w.Put(rowsRecord, payload) })
 }
 
-// object writes what is known of an object, before its rows.
+// object writes what is known of an object besides its rows.
 func (w *factsWriter) object(o object, c *contents) {
 	f := objectFact{
 		Name: []byte(o.name), Version: o.version, Size: o.id.Size, ModTime: o.id.ModTime, Unsettled: c.unsettled,
-		Ordered: c.Ordered, Unended: c.Unended, Ignored: c.Ignored, Numbers: c.Numbers, Rows: c.hi - c.lo,
+		Ordered: c.Ordered, Unended: c.Unended, Ignored: c.Ignored, Numbers: c.Numbers, Rows: c.total,
 		Folders: bytesOf(slices.Sorted(maps.Keys(c.Folders))),
 	}
 	if b := w.before; b != nil && slices.Equal(b.Classes, c.Classes) && slices.Equal(b.names, c.names) {
@@ -124,8 +125,17 @@ func (w *factsWriter) object(o object, c *contents) {
 		f.Classes, f.Names = bytesOf(c.Classes), bytesOf(c.names)
 	}
 	w.before = c
+	w.objects++
 	w.json(objectRecord, f)
-	w.rows(c.table, span(c.lo, c.hi))
+}
+
+// contents writes all that is known of an object.
+func (w *factsWriter) contents(o object, c *contents) {
+	t := newTable(c.len(), 0)
+	t.members = make([]member, 0, c.len())
+	c.addTo(t, w.objects)
+	w.object(o, c)
+	w.rows(t, span(t.rows()))
 }
 
 // everything writes all of an index but its listing.
@@ -133,50 +143,27 @@ func (w *factsWriter) everything(x *index) {
 	for k := range x.objects {
 		w.object(x.table.objects[k], &x.objects[k])
 	}
-	if x.objects == nil {
-		w.rows(x.table, span(0, x.table.rows()))
-	}
+	w.rows(x.table, span(x.table.rows()))
 }
 
-func span(lo, hi int) iter.Seq[int] {
+func span(n int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for i := lo; i < hi && yield(i); i++ {
+		for i := 0; i < n && yield(i); i++ {
 		}
 	}
 }
 
-// orderStep is how many rows of an order are in one record.
-const orderStep = 1 << 16
-
-func (w *factsWriter) listing(x *index, order []int32) {
-	last := int32(0)
-	for part := range slices.Chunk(order, orderStep) {
-		var e facts.Encoder
-		for _, i := range part {
-			e.Int(int64(i - last))
-			last = i
-		}
-		w.Put(orderRecord, e.Bytes)
-	}
-	w.json(listingRecord, x.listing)
-}
-
-// saveFacts writes a file of an index, with the listing if whole, for which the rows have to be put
-// in order.
+// saveFacts writes a file of an index, with the listing if whole.
 func saveFacts(ctx context.Context, x *index, path string, src *source, whole bool) error {
 	return owned.Replace(path, func(f *os.File) error {
-		w := newFactsWriter(f, about{Rows: x.table.rows(), PathBytes: int64(len(x.table.paths)), Outside: x.Outside}, src)
+		t := x.table
+		w := newFactsWriter(f, about{Rows: t.rows(), PathBytes: int64(len(t.paths)), Prefix: []byte(x.Prefix), Named: x.Named}, src)
 		w.everything(x)
 		if err := cmp.Or(w.Flush(), ctx.Err()); err != nil {
 			return err
 		}
 		if whole {
-			var order []int32
-			if x.order != nil {
-				order = x.order.rows
-			}
-			x.settle()
-			w.listing(x, order)
+			w.json(listingRecord, x.listing)
 		}
 		return w.Flush()
 	})
@@ -185,11 +172,10 @@ func saveFacts(ctx context.Context, x *index, path string, src *source, whole bo
 // A factsReader makes an index of a file.
 type factsReader struct {
 	*index
-	ctx    context.Context
-	src    *source
-	size   int64 // of the file
-	began  bool
-	sorted []int32 // rows in their order
+	ctx   context.Context
+	src   *source
+	size  int64 // of the file
+	began bool
 }
 
 var errForeign = errors.New("it is of another version, or of another dataset")
@@ -231,9 +217,7 @@ func (r *factsReader) record(kind byte, payload []byte, _ int64) (err error) {
 	case objectRecord:
 		return r.addObject(payload)
 	case rowsRecord:
-		return r.addRows(payload)
-	case orderRecord:
-		return r.addOrder(payload)
+		return r.table.appendBlock(payload)
 	case listingRecord:
 		return r.finish(payload)
 	}
@@ -248,7 +232,7 @@ func (r *factsReader) begin(payload []byte) error {
 	if a.Rows < 0 || a.PathBytes < 0 {
 		return errCounts
 	}
-	r.began, r.Outside = true, a.Outside
+	r.began, r.naming = true, naming{string(a.Prefix), a.Named}
 	r.table = newTable(int(min(int64(a.Rows), r.size/8)), min(a.PathBytes, 16*r.size))
 	return nil
 }
@@ -266,7 +250,7 @@ func (r *factsReader) addObject(payload []byte) error {
 	if t.objects == nil {
 		t.members = make([]member, 0, cap(t.row))
 	}
-	c := contents{table: t, lo: t.rows(), hi: t.rows(), rows: f.Rows, unsettled: f.Unsettled}
+	c := contents{total: f.Rows, unsettled: f.Unsettled}
 	c.Ordered, c.Unended, c.Ignored, c.Numbers, c.Folders = f.Ordered, f.Unended, f.Ignored, f.Numbers, map[string]bool{}
 	for _, name := range f.Folders {
 		c.Folders[string(name)] = true
@@ -277,33 +261,6 @@ func (r *factsReader) addObject(payload []byte) error {
 	}
 	t.objects = append(t.objects, object{name, f.Version, Identity{f.Size, f.ModTime}})
 	r.objects = append(r.objects, c)
-	return nil
-}
-
-// addRows adds a block; to the object before, if there are objects.
-func (r *factsReader) addRows(payload []byte) error {
-	t := r.table
-	if t.objects == nil {
-		return t.appendBlock(payload, -1, r.checkPath)
-	}
-	anyName := func(string) error { return nil } // names are checked when they are paths
-	c := &r.objects[len(r.objects)-1]
-	err := t.appendBlock(payload, len(r.objects)-1, anyName)
-	c.hi = t.rows()
-	return err
-}
-
-func (r *factsReader) addOrder(payload []byte) error {
-	d, last := facts.Decoder{Bytes: payload}, int64(0)
-	if n := len(r.sorted); n > 0 {
-		last = int64(r.sorted[n-1])
-	}
-	for len(d.Bytes) > 0 {
-		if last += d.Int(); last < 0 || last >= int64(r.table.rows()) || d.Bad || len(r.sorted) == r.table.rows() {
-			return errRows
-		}
-		r.sorted = append(r.sorted, int32(last))
-	}
 	return nil
 }
 
@@ -327,47 +284,9 @@ func (r *factsReader) finish(payload []byte) error {
 			return errRows
 		}
 	}
-	if t.objects != nil {
-		if err := r.finishOrder(); err != nil {
-			return err
-		}
+	if err := r.checkPaths(); err != nil {
+		return err
 	}
 	r.listed = true
 	return nil
-}
-
-// finishOrder takes the order of archives' rows, and their labels where these follow from it.
-func (r *factsReader) finishOrder() error {
-	r.order = &order{rows: r.sorted, skip: r.Skip, named: r.Ordered && len(r.objects) > 1}
-	if !r.Ordered {
-		for i := range r.table.row {
-			r.table.row[i].label = outside
-		}
-		rest := r.sorted
-		if len(r.Counts) != max(1, len(r.classes)) || r.Skip < 0 {
-			return errCounts
-		}
-		for class, n := range r.Counts {
-			if n < 0 || n > len(rest) {
-				return errCounts
-			}
-			label := int32(class)
-			if len(r.classes) == 0 {
-				label = -1
-			}
-			for _, i := range rest[:n] {
-				if r.table.row[i].label != outside || len(r.table.path(int(i))) < r.Skip {
-					return errRows
-				}
-				r.table.row[i].label = label
-			}
-			rest = rest[n:]
-		}
-		if len(rest) > 0 || len(r.sorted) == 0 {
-			return errCounts
-		}
-	} else if r.sorted != nil {
-		return errRows
-	}
-	return r.checkNames()
 }

@@ -4,27 +4,51 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// contents is what an object holds: rows lo to hi-1 of a table, with the names that samples have
-// there.
+// contents is what an object holds: rows of a table, with the names that samples have there.
 type contents struct {
 	archive.Contents          // without the samples, and their problems
 	names            []string // of the classes that labels are numbers of, where Classes does not say that
+	total            int      // how many rows there should be
+	unsettled        bool     // see stamp
+	dali             string   // why DALI's index beside it was not used; "": it was, or there is none
 	table            *table
-	lo, hi           int
-	rows             int    // of a file: how many there should be
-	unsettled        bool   // see stamp
-	dali             string // why DALI's index beside it was not used; "": it was, or there is none
+	rows             []int32 // of the table; nil: all
+	naming                   // of the table's paths
+}
+
+// len is how many rows there are.
+func (c *contents) len() int {
+	if c.rows == nil {
+		return c.table.rows()
+	}
+	return len(c.rows)
+}
+
+// each are the rows.
+func (c *contents) each() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for k := range c.len() {
+			if c.rows != nil {
+				k = int(c.rows[k])
+			}
+			if !yield(k) {
+				return
+			}
+		}
+	}
 }
 
 // headers is how many of the rows' headers are known.
 func (c *contents) headers() (n int) {
-	for i := c.lo; i < c.hi; i++ {
+	for i := range c.each() {
 		if c.table.row[i].format != 0 {
 			n++
 		}
@@ -32,8 +56,25 @@ func (c *contents) headers() (n int) {
 	return n
 }
 
-// alone says whether the table has nothing else.
-func (c *contents) alone() bool { return c.lo == 0 && c.hi == c.table.rows() }
+// gather finds the rows of all objects, and the names that they have there.
+func (x *index) gather() {
+	t, first := x.table, make([]int, len(x.objects)+1)
+	for _, m := range t.members {
+		first[m.object+1]++
+	}
+	for k := range x.objects {
+		first[k+1] += first[k]
+	}
+	rows, next := make([]int32, t.rows()), slices.Clone(first)
+	for i, m := range t.members {
+		rows[next[m.object]] = int32(i)
+		next[m.object]++
+	}
+	for k := range x.objects {
+		c := &x.objects[k]
+		c.table, c.rows, c.naming = t, rows[first[k]:first[k+1]], x.naming
+	}
+}
 
 // header is that of the sample at an offset in an object, as a row has it.
 type header struct {
@@ -52,7 +93,7 @@ func newContents(o object, c *archive.Contents, headers []header) contents {
 	slices.SortFunc(headers, func(a, b header) int { return cmp.Compare(a.at, b.at) })
 	t := newTable(len(c.Samples), int64(bytes))
 	t.members = make([]member, 0, len(c.Samples))
-	f, numbers := contents{Contents: *c, table: t, hi: len(c.Samples)}, map[string]int32{}
+	f, numbers := contents{Contents: *c, table: t, total: len(c.Samples)}, map[string]int32{}
 	for i := range c.Samples {
 		s := &c.Samples[i]
 		row := sample{start: int64(len(t.paths)), id: Identity{Size: s.Size, ModTime: o.id.ModTime}, label: int32(s.Label)}
@@ -77,29 +118,35 @@ func newContents(o object, c *archive.Contents, headers []header) contents {
 	return f
 }
 
+// naming says how paths are made of the names that rows have in archives.
+type naming struct {
+	Prefix string // that names have and paths have not
+	Named  bool   // paths begin with the name of the archive, and a slash
+}
+
+// path is that of row i of a table, which has its name.
+func (n naming) path(t *table, i int) string {
+	path := t.path(i)[len(n.Prefix):]
+	if n.Named {
+		return t.file(i) + "/" + path
+	}
+	return path
+}
+
+// name is that of row i of a table, which has its path, in two parts.
+func (n naming) name(t *table, i int) (before, rest string) {
+	rest = t.path(i)
+	if n.Named {
+		rest = strings.TrimPrefix(rest[min(len(t.file(i)), len(rest)):], "/")
+	}
+	return n.Prefix, rest
+}
+
 // An order is what makes the rows of archives, which have the names that they have there, those of
 // the dataset.
 type order struct {
-	rows  []int32 // in their order; nil: all, as they are
-	skip  int     // how many bytes of the names are no part of the paths
-	named bool    // paths begin with the name of the archive
-}
-
-// samples is how many rows are samples.
-func (x *index) samples() int {
-	if x.order != nil && x.order.rows != nil {
-		return len(x.order.rows)
-	}
-	return x.table.rows()
-}
-
-// name is the path of row i of a table.
-func (o *order) name(t *table, i int) string {
-	name := t.path(i)[o.skip:]
-	if o.named {
-		return t.file(i) + "/" + name
-	}
-	return name
+	naming
+	rows []int32 // in their order
 }
 
 // addContents fills an index with the rows of objects. It keeps nothing in all.
@@ -111,7 +158,7 @@ func (x *index) addContents(objects []object, all []contents) error {
 		for kind, n := range c.Ignored {
 			x.ignore(kind, n)
 		}
-		if c.lo == c.hi {
+		if c.len() == 0 {
 			continue
 		}
 		if first == nil {
@@ -133,10 +180,10 @@ func (x *index) addContents(objects []object, all []contents) error {
 	return nil
 }
 
-// findOrder finds out the order of archives' rows, and the labels that follow from it. within is
-// the folder in the archives that is the dataset.
+// findOrder puts the rows of archives in their order, which may leave out some, and gives them the
+// labels that follow from it. within is the folder in the archives that is the dataset.
 func (x *index) findOrder(within string) error {
-	o := order{named: x.Ordered && len(x.objects) > 1}
+	o := order{naming: naming{Named: x.Ordered && len(x.objects) > 1}}
 	switch {
 	case !x.Ordered:
 		folders := map[string]bool{}
@@ -147,33 +194,19 @@ func (x *index) findOrder(within string) error {
 		if o, err = x.arrange(within, folders, within == ""); err != nil {
 			return err
 		}
-		x.Skip, x.Counts = o.skip, make([]int, max(1, len(x.classes)))
-		for _, i := range o.rows {
-			x.Counts[max(0, x.table.row[i].label)]++
-		}
 	case within != "":
 		return fmt.Errorf("there are no folders, such as %s, in files of this kind", within)
+	case o.Named:
+		o.rows = make([]int32, x.table.rows())
+		for i := range o.rows {
+			o.rows[i] = int32(i)
+		}
+	default: // as they are
+		return x.checkPaths()
 	}
-	x.order = &o
-	return x.checkNames()
-}
-
-// checkNames refuses names in archives that cannot be paths.
-func (x *index) checkNames() error {
-	for i := range x.table.rows() {
-		if x.table.row[i].label == outside {
-			continue
-		}
-		path := x.order.name(x.table, i)
-		clean, leaves, err := cleanPath(path)
-		if err == nil && (leaves || clean != path) {
-			err = fmt.Errorf("%q: %w", path, ErrOutside)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	x.naming = o.naming
+	x.table.arrange(&o)
+	return x.checkPaths()
 }
 
 // number sets the classes of the index, and gives samples the labels that they have among these.
@@ -182,7 +215,7 @@ func (x *index) number(all []contents, fixed []string) error {
 	var names []string
 	for _, c := range all {
 		used := make([]bool, len(c.names))
-		for i := c.lo; i < c.hi; i++ {
+		for i := range c.each() {
 			label := &c.table.row[i].label
 			if !c.Ordered {
 				*label = -1 // it follows from the names
@@ -208,7 +241,7 @@ func (x *index) number(all []contents, fixed []string) error {
 	}
 	for k := range all {
 		c := &all[k]
-		for i := c.lo; i < c.hi; i++ {
+		for i := range c.each() {
 			label := &c.table.row[i].label
 			switch {
 			case *label >= 0 && *label < int32(len(c.names)):
@@ -220,7 +253,7 @@ func (x *index) number(all []contents, fixed []string) error {
 				return fmt.Errorf("%s: label %d is not one of the %d classes", c.table.path(i), *label, len(x.classes))
 			}
 		}
-		if c.hi > c.lo && !slices.Equal(c.Classes, fixed) {
+		if c.len() > 0 && !slices.Equal(c.Classes, fixed) {
 			return errors.New("the files do not have the same classes")
 		}
 		c.names = names
@@ -228,90 +261,73 @@ func (x *index) number(all []contents, fixed []string) error {
 	return nil
 }
 
-// joined is one table of all contents, which become parts of it. It drops a table that is of one
-// object alone as soon as it has its rows.
+// joined is one table of all contents. It drops a table that is of one object alone as soon as it
+// has its rows.
 func joined(all []contents) *table {
-	rows, bytes, one := 0, 0, true
-	for _, c := range all {
-		one = one && c.table == all[0].table && c.lo == rows
-		for i := c.lo; i < c.hi; i++ {
-			bytes += len(c.table.path(i))
-		}
-		rows += c.hi - c.lo
-	}
-	if one && len(all) > 0 && all[0].table.rows() == rows {
-		for k, c := range all {
-			for i := c.lo; i < c.hi; i++ {
-				c.table.members[i].object = int32(k)
-			}
-		}
+	if len(all) == 1 && all[0].rows == nil {
 		return all[0].table
+	}
+	rows, bytes := 0, 0
+	for _, c := range all {
+		rows += c.len()
+		for i := range c.each() {
+			bytes += len(c.Prefix) + len(c.table.path(i))
+		}
 	}
 	t := newTable(rows, int64(bytes))
 	t.members = make([]member, 0, rows)
 	for k := range all {
 		c := &all[k]
-		first := t.rows()
-		for i := c.lo; i < c.hi; i++ {
-			t.extend(c.table, i, c.table.path(i))
-			m := c.table.members[i]
-			m.object = int32(k)
-			t.members = append(t.members, m)
-		}
-		if c.alone() {
+		c.addTo(t, k)
+		if c.rows == nil {
 			c.table.row, c.table.paths, c.table.members = nil, nil, nil
 		}
-		c.table, c.lo, c.hi = t, first, t.rows()
+		c.table = nil
 	}
 	return t
 }
 
+// addTo appends the rows to another table, as those of object k.
+func (c *contents) addTo(t *table, k int) {
+	for i := range c.each() {
+		before, rest := c.name(c.table, i)
+		t.extend(c.table, i, before, rest)
+		m := c.table.members[i]
+		m.object = int32(k)
+		t.members = append(t.members, m)
+	}
+}
+
 // arrange makes an order, which drops the rows that are not in it.
 func (s *table) arrange(o *order) {
-	n, bytes := s.rows(), 0
-	if o.rows != nil {
-		n = len(o.rows)
+	wanted, order, bytes := make([]bool, s.rows()), slices.Clone(o.rows), 0
+	for _, i := range o.rows {
+		wanted[i] = true
 	}
-	row := func(k int) int {
-		if o.rows == nil {
-			return k
-		}
-		return int(o.rows[k])
-	}
-	for i := range s.rows() { // in the order of memory
-		if s.row[i].label != outside {
-			bytes += len(o.name(s, i))
+	for i, is := range wanted { // in the order of memory
+		if is {
+			bytes += len(o.path(s, i))
+		} else {
+			order = append(order, int32(i))
 		}
 	}
+	n := len(o.rows)
 	paths, starts, bad := make([]byte, 0, bytes), make([]int64, n), map[uint32]badRow{}
-	for k := range n {
-		i := row(k)
+	for k, i := range o.rows {
 		starts[k] = int64(len(paths))
-		paths = append(paths, o.name(s, i)...)
+		paths = append(paths, o.path(s, int(i))...)
 		if b, is := s.bad[uint32(i)]; is {
 			bad[uint32(k)] = b
 		}
 	}
-	if o.rows != nil {
-		wanted := make([]bool, s.rows())
-		for _, i := range o.rows {
-			wanted[i] = true
-		}
-		order := slices.Clone(o.rows)
-		for i, wanted := range wanted {
-			if !wanted {
-				order = append(order, int32(i))
-			}
-		}
-		permute(s.row, order)
-		if s.members != nil {
-			permute(s.members, order)
-			s.members = s.members[:n]
-		}
-		if s.versions.at != nil {
-			permute(s.versions.at, order)
-			s.versions.at = s.versions.at[:n]
-		}
+	permute(s.row, order)
+	if s.members != nil {
+		permute(s.members, order)
+		s.members = s.members[:n]
+	}
+	if s.versions.at != nil {
+		permute(s.versions.at, order)
+		s.versions.at = s.versions.at[:n]
 	}
 	s.row, s.paths, s.bad = s.row[:n], paths, bad
 	for k := range s.row {

@@ -19,10 +19,8 @@ type index struct {
 	classes []string   // in label order; nil if there are none
 	packed  []object   // the archives that hold the samples, where they do
 	objects []contents // what is known of them, as of table.objects
-	order   *order     // of their rows, which is still to be made; nil if it is
-	lifted  string     // the folder of an archive that the paths are relative to
-	Outside bool       // some path leaves the root
 	listed  bool       // of a file: it says everything
+	naming
 	listing
 }
 
@@ -37,10 +35,8 @@ type listing struct {
 	Classes      [][]byte       `json:"classes"`
 	Dirs         []dirStamp     `json:"directories"` // of this machine that were listed
 
-	// Of archives:
-	Ordered bool  `json:"ordered,omitempty"` // they have an order of their own
-	Skip    int   `json:"skip,omitempty"`    // otherwise, how many bytes of their names are no part of the paths,
-	Counts  []int `json:"counts,omitempty"`  // and how many samples each class has
+	Outside bool `json:"outside"` // some path leaves the root
+	Ordered bool `json:"ordered"` // archives have an order of their own
 }
 
 // ignore counts files that are not samples.
@@ -59,13 +55,9 @@ type dirStamp struct {
 	stamp
 }
 
-// settle puts the rows in their order, and computes what follows from them.
+// settle computes what follows from the rows.
 func (x *index) settle() {
 	x.Rows = x.table.rows()
-	if x.order != nil {
-		x.table.arrange(x.order)
-		x.order = nil
-	}
 	if x.Digest != "" {
 		return
 	}
@@ -185,16 +177,20 @@ func Unsettled(modified, now time.Time) bool {
 // proves says whether finding a time again means that nothing changed.
 func (s stamp) proves(modified time.Time) bool { return !s.Unsettled && s.Time == modified.UnixNano() }
 
-// checkPath validates a stored path like a manifest's. Paths of a directory never leave it.
-func (x *index) checkPath(path string) error {
-	clean, outside, err := cleanPath(path)
-	switch {
-	case err != nil:
-		return err
-	case clean != path:
-		return fmt.Errorf("path %q is not as it would have been stored", path)
-	case outside && !x.Outside:
-		return fmt.Errorf("%q: %w", path, ErrOutside)
+// checkPaths refuses paths that a manifest could not have, or that are not as they are stored.
+func (x *index) checkPaths() error {
+	for i := range x.table.rows() {
+		if err := x.checkPath(x.table.path(i)); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func (x *index) checkPath(path string) error {
+	clean, leaves, err := cleanPath(path)
+	if err == nil && (clean != path || leaves && !x.Outside) {
+		err = fmt.Errorf("%q: %w", path, ErrOutside)
+	}
+	return err
 }

@@ -90,7 +90,6 @@ func TestCountsOfAnIndex(t *testing.T) {
 	for name, write := range map[string]func(w *factsWriter){
 		"rows of a block":   func(w *factsWriter) { w.Put(rowsRecord, []byte("\xfe\xff\xff\xff\x0f\x00")) },
 		"bytes of a path":   func(w *factsWriter) { w.Put(rowsRecord, []byte("\x02\x00\x00\xfe\xff\xff\xff\x0f0000000000000000")) },
-		"rows of an object": func(w *factsWriter) { w.Put(orderRecord, []byte("\xfe\xff\xff\xff\x0f")) },
 		"rows of a listing": func(w *factsWriter) { w.json(listingRecord, listing{Rows: 2e9}) },
 	} {
 		var file bytes.Buffer

@@ -387,9 +387,14 @@ func FuzzReadFacts(f *testing.F) {
 		if x == nil {
 			return
 		}
-		for k, c := range x.objects {
-			if c.lo < 0 || c.hi < c.lo || c.hi > x.table.rows() || k > 0 && c.lo != x.objects[k-1].hi {
-				t.Fatalf("object %d has rows %d to %d", k, c.lo, c.hi)
+		if x.objects != nil {
+			x.gather()
+			names := newTable(0, 0)
+			for k := range x.objects {
+				x.objects[k].addTo(names, k)
+			}
+			if names.rows() != x.table.rows() {
+				t.Fatalf("objects have %d rows of %d", names.rows(), x.table.rows())
 			}
 		}
 		for i := range x.table.rows() {
@@ -397,17 +402,16 @@ func FuzzReadFacts(f *testing.F) {
 				t.Fatalf("row %d is at %+v", i, place)
 			}
 		}
-		if x.listed {
-			x.settle()
-		} else if x.objects != nil {
+		if !x.listed {
 			return
 		}
+		x.settle()
 		for i := range x.table.rows() {
 			path := x.table.path(i)
 			if clean, leaves, err := cleanPath(path); err != nil || clean != path || leaves && !x.Outside {
 				t.Fatalf("path %q", path)
 			}
-			if label := int(x.table.row[i].label); label < -1 || x.listed && len(x.classes) > 0 && label >= len(x.classes) {
+			if label := int(x.table.row[i].label); label < -1 || len(x.classes) > 0 && label >= len(x.classes) {
 				t.Fatalf("label %d", label)
 			}
 			if len(problemOf(x.table, i)) > maxReason {

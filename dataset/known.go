@@ -51,10 +51,13 @@ func (f *factFiles) known(ctx context.Context, whole *index) *known {
 		if r.x.objects == nil && r.x.table.rows() > 0 {
 			k.tables = append(k.tables, &matcher{table: r.x.table})
 		}
+		if r.x.objects != nil {
+			r.x.gather()
+		}
 		for i := range r.x.objects {
 			o, c := r.x.table.objects[i], &r.x.objects[i]
-			if c.hi-c.lo < c.rows {
-				continue // the file is cut off
+			if c.len() < c.total {
+				continue // the file is cut off, or some were no samples
 			}
 			if other := k.objects[o]; other == nil || other.headers() < c.headers() {
 				k.objects[o] = c
@@ -195,11 +198,16 @@ func (j *journal) headers(x *index, rows []int) {
 		slices.Sort(rows)
 		if x.objects == nil {
 			w.rows(x.table, slices.Values(rows))
+			return
+		}
+		x.gather()
+		read := make([]bool, len(x.objects))
+		for _, i := range rows {
+			read[x.table.members[i].object] = true
 		}
 		for k := range x.objects {
-			c := &x.objects[k]
-			if at, _ := slices.BinarySearch(rows, c.lo); at < len(rows) && rows[at] < c.hi {
-				w.object(x.table.objects[k], c)
+			if read[k] {
+				w.contents(x.table.objects[k], &x.objects[k])
 			}
 		}
 	})

@@ -69,7 +69,7 @@ func (p *opening) addArchives(x *index, objects []object, known *known) error {
 			}
 			c.unsettled = p.src.remote == nil && newStamp(time.Unix(0, objects[i].id.ModTime), now).Unsettled
 			if all[i] = c; toSearch >= longSearch {
-				p.journal.put(func(w *factsWriter) { w.object(objects[i], &c) })
+				p.journal.put(func(w *factsWriter) { w.contents(objects[i], &c) })
 			}
 		}
 		return nil
@@ -96,7 +96,6 @@ func (p *opening) addArchives(x *index, objects []object, known *known) error {
 	for i, row := range x.table.row {
 		_, bad := x.table.bad[uint32(i)]
 		switch {
-		case row.label == outside:
 		case !searched[x.table.members[i].object] && (bad && row.id.Known() || row.format != 0):
 			p.report.Reused++
 		case row.format != 0:
@@ -178,6 +177,9 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(n int
 		return contents{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
 	report(o.id.Size - passed)
+	if p.src.within != "" && !c.Ordered {
+		c.Keep(func(i int) bool { return strings.HasPrefix(c.Samples[i].Name, p.src.within) })
+	}
 	has := newContents(o, c, headers)
 	has.dali = dali
 	return has, nil

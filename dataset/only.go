@@ -13,8 +13,6 @@ func (x *index) keepOnly(wanted func(path string) bool, src *source) (left int, 
 	for i := range t.rows() {
 		if wanted(t.path(i)) {
 			o.rows = append(o.rows, int32(i))
-		} else {
-			t.row[i].label = outside
 		}
 	}
 	if len(o.rows) == 0 {

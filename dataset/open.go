@@ -190,7 +190,7 @@ func (p *opening) run() (x *index, err error) {
 	current := p.Part.N == 0 && !p.Merge && x != nil && x.listed && (!p.Rescan || x.objects != nil) && p.current(x) // archives are always compared
 	if current {
 		rows = x.table.unsettled()
-		p.report.Reused = x.samples() - len(rows)
+		p.report.Reused = x.table.rows() - len(rows)
 	} else if x, claims, rows, err = p.list(x); err != nil {
 		return nil, err
 	}
@@ -264,11 +264,14 @@ func (p *opening) list(old *index) (x *index, claims []claim, rows []int, err er
 	return x, claims, rows, err
 }
 
-// finish puts the rows in order, and stores the index if it is new.
+// finish completes the index, and stores it if it is new.
 func (p *opening) finish(x *index, changed bool) error {
 	part := p.Part.N > 0
 	if changed {
 		x.Digest = ""
+	}
+	if !part {
+		x.settle()
 	}
 	if changed && p.files.made != "" {
 		err := saveFacts(p.ctx, x, p.files.made, p.src, !part)
@@ -280,9 +283,6 @@ func (p *opening) finish(x *index, changed bool) error {
 		case err != nil && p.ctx.Err() == nil:
 			p.files.keepNone(err)
 		}
-	}
-	if !part {
-		x.settle()
 	}
 	return p.ctx.Err()
 }
@@ -314,7 +314,7 @@ func (p *opening) outline() (x *index, err error) {
 // nonempty ends the listing of a dataset that has samples.
 func nonempty(x *index, src *source) error {
 	x.table.clip()
-	if x.samples() > 0 {
+	if x.table.rows() > 0 {
 		return nil
 	}
 	err := fmt.Errorf("%s: %w", src.name(), ErrEmpty)

@@ -57,6 +57,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	}
 	src := &source{dir: "/r", manifest: "m.csv"}
 	x := &index{table: s}
+	x.settle()
 	path := filepath.Join(t.TempDir(), "x.facts")
 	if err := saveFacts(t.Context(), x, path, src, true); err != nil {
 		t.Fatal(err)

@@ -16,10 +16,6 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// outside is the label of a row of an archive that is no sample of the dataset, as it is not in one
-// of the folders that are classes.
-const outside = -2
-
 // UnknownTime is the Identity.ModTime of an identity that is not known yet.
 const UnknownTime = math.MinInt64
 
@@ -228,7 +224,7 @@ func (s *table) problem(i int, unread bool) string {
 // shows whether that has changed.
 func (s *table) unsettled() (rows []int) {
 	for _, i := range slices.Sorted(maps.Keys(s.bad)) {
-		if !s.row[i].id.Known() && s.row[i].label != outside {
+		if !s.row[i].id.Known() {
 			rows = append(rows, int(i))
 		}
 	}
@@ -239,7 +235,7 @@ func (s *table) unsettled() (rows []int) {
 func (s *table) unprobed() (rows []int) {
 	for i := range s.row {
 		_, bad := s.bad[uint32(i)]
-		if !bad && s.row[i].label != outside && (s.row[i].format == 0 || s.versions.at != nil && !s.row[i].id.Known()) {
+		if !bad && (s.row[i].format == 0 || s.versions.at != nil && !s.row[i].id.Known()) {
 			rows = append(rows, i)
 		}
 	}

@@ -75,25 +75,25 @@ func class(path string) string { return path[:strings.IndexByte(path, '/')] }
 // only the paths of those without samples, which are classes, too, have to be there. If lift is set
 // and everything is in one folder of folders, that folder is the dataset.
 func (x *index) arrange(within string, folders map[string]bool, lift bool) (order, error) {
-	all := foldersOf(x.table, within)
+	all, lifted := foldersOf(x.table, within), ""
 	x.classes = nil
 	if lift {
-		x.lifted = strings.Clone(commonFolder(all))
-		within += x.lifted
+		lifted = strings.Clone(commonFolder(all))
 	}
-	if flat := all[x.lifted]; flat != nil && len(all) > 1 {
-		delete(all, x.lifted)
+	if flat := all[lifted]; flat != nil && len(all) > 1 {
+		delete(all, lifted)
 		for _, i := range flat.rows {
 			x.ignore(archive.ExtensionKey(x.table.path(int(i))), 1)
 		}
 	}
+	prefix := within + lifted
 	labels := map[string]int32{}
-	if all[x.lifted] == nil && len(all) > 0 {
+	if all[lifted] == nil && len(all) > 0 {
 		for dir := range all {
-			labels[class(dir[len(x.lifted):])] = 0
+			labels[class(dir[len(lifted):])] = 0
 		}
 		for dir := range folders {
-			if inside, is := strings.CutPrefix(dir, within); is && inside != "" {
+			if inside, is := strings.CutPrefix(dir, prefix); is && inside != "" {
 				labels[class(inside+"/")] = 0
 			}
 		}
@@ -105,19 +105,19 @@ func (x *index) arrange(within string, folders map[string]bool, lift bool) (orde
 	}
 	for dir, f := range all {
 		if f.label = -1; len(labels) > 0 {
-			f.label = labels[class(dir[len(x.lifted):])]
+			f.label = labels[class(dir[len(lifted):])]
 		}
 	}
-	o := order{rows: make([]int32, 0, x.table.rows()), skip: len(within)}
+	o := order{rows: make([]int32, 0, x.table.rows()), naming: naming{Prefix: prefix}}
 	for _, f := range slices.SortedFunc(maps.Values(all), func(a, b *folder) int {
 		return cmp.Or(cmp.Compare(a.label, b.label), CompareNames(strings.TrimSuffix(a.path, "/"), strings.TrimSuffix(b.path, "/")))
 	}) {
-		skip := len(within) - len(x.lifted) + len(f.path)
+		skip := len(within) + len(f.path)
 		name := func(i int32) string { return x.table.path(int(i))[skip:] }
 		slices.SortFunc(f.rows, func(a, b int32) int { return CompareNames(name(a), name(b)) })
 		for k, i := range f.rows {
 			if k > 0 && name(i) == name(f.rows[k-1]) {
-				return o, fmt.Errorf("%q is there twice", x.table.path(int(i))[len(within):])
+				return o, fmt.Errorf("%q is there twice", x.table.path(int(i))[len(prefix):])
 			}
 			x.table.row[i].label = f.label
 		}
@@ -126,17 +126,12 @@ func (x *index) arrange(within string, folders map[string]bool, lift bool) (orde
 	return o, nil
 }
 
-// foldersOf returns the folders within one by their paths in it, and makes all rows ones that are
-// outside.
+// foldersOf returns the folders of a table by their paths within one, which all of them are in.
 func foldersOf(t *table, within string) map[string]*folder {
 	all := map[string]*folder{}
 	var last *folder
 	for i := range t.row {
-		t.row[i].label = outside
-		name, inside := strings.CutPrefix(t.path(i), within)
-		if !inside {
-			continue
-		}
+		name := t.path(i)[len(within):]
 		dir := name[:strings.LastIndexByte(name, '/')+1]
 		if last == nil || last.path != dir {
 			if last = all[dir]; last == nil {

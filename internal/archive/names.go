@@ -107,26 +107,26 @@ func (s *scanner) duplicates() map[int]bool {
 	return found
 }
 
-// keep leaves out samples, by their positions.
-func (s *scanner) keep(wanted func(i int) bool) {
-	kept, problems := s.Samples[:0], map[int]string{}
-	for i, sample := range s.Samples {
+// Keep leaves out samples, by their positions.
+func (c *Contents) Keep(wanted func(i int) bool) {
+	kept, problems := c.Samples[:0], map[int]string{}
+	for i, sample := range c.Samples {
 		if !wanted(i) {
 			continue
 		}
-		if reason, bad := s.Problems[i]; bad {
+		if reason, bad := c.Problems[i]; bad {
 			problems[len(kept)] = reason
 		}
 		kept = append(kept, sample)
 	}
-	clear(s.Samples[len(kept):])
-	s.Samples, s.Problems = kept, problems
+	clear(c.Samples[len(kept):])
+	c.Samples, c.Problems = kept, problems
 }
 
 // files ends the scan of an archive of files: of several with one name, extracting leaves the last.
 func (s *scanner) files() {
 	if again := s.duplicates(); len(again) > 0 {
-		s.keep(func(i int) bool { return !again[i] })
+		s.Keep(func(i int) bool { return !again[i] })
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *scanner) parquet() error {
 		for i := range t.Samples {
 			t.Samples[i].Name += "." + t.Image
 		}
-		t.keep(func(i int) bool { return t.Problems[i] != rowWithout })
+		t.Keep(func(i int) bool { return t.Problems[i] != rowWithout })
 	}
 	return nil
 }

@@ -191,7 +191,7 @@ func (g *groups) finish() error {
 func (g *groups) named() {
 	s := g.scanner
 	s.Kind, s.Ordered = "webdataset", true
-	s.keep(func(i int) bool {
+	s.Keep(func(i int) bool {
 		_, is := slices.BinarySearch(g.member, int32(i))
 		return is
 	})
