@@ -20,6 +20,7 @@ import (
 type Builder struct {
 	byPath  map[string]int
 	images  []image
+	said    []said     // by image
 	arrays  [][]string // paths by column and image; what is missing has none
 	memory  memory     // of entries, each after the place of the one of its image before it
 	whole   []byte     // the mapped file that was loaded; nil: none was
@@ -37,11 +38,15 @@ type image struct {
 	bad           string
 	text          []byte
 	kept          []byte // of what was loaded: its digest, see sumOf, and its entries
-	last          place  // of the last of its other entries
 	height, width int32
-	objects       int32 // how many it has
 	oriented      bool
-	changed       bool // since it was loaded
+	changed       bool // since it was loaded, but for other entries
+}
+
+// said is what changes with each entry of an image. It is small, as images come in any order.
+type said struct {
+	last    place // of the last entry that was not loaded
+	objects int32 // how many there are
 }
 
 // maxText bounds the text of an image, in bytes: each slot of a batch has room for the longest one.
@@ -70,6 +75,7 @@ func (b *Builder) Image(path string, height, width int, oriented bool) int {
 		i = len(b.images)
 		b.byPath[path] = i
 		b.images = append(b.images, image{path: path, height: int32(height), width: int32(width), oriented: oriented})
+		b.said = append(b.said, said{})
 	}
 	return i
 }
@@ -94,8 +100,8 @@ func (b *Builder) Shape(image int, s Shape) { b.say(image, entry{true, s.encode(
 
 // say adds an entry of an image.
 func (b *Builder) say(i int, e entry) {
-	m := &b.images[i]
-	b.room.Bytes = le.AppendUint64(b.room.Bytes[:0], uint64(m.last))
+	s := &b.said[i]
+	b.room.Bytes = le.AppendUint64(b.room.Bytes[:0], uint64(s.last))
 	e.encode(&b.room)
 	to, at, err := b.memory.take(len(b.room.Bytes))
 	if err != nil {
@@ -103,29 +109,30 @@ func (b *Builder) say(i int, e entry) {
 		return
 	}
 	copy(to, b.room.Bytes)
-	m.last, m.changed = at, true
-	b.count(m, e)
+	s.last = at
+	b.count(s, e)
 }
 
 // count counts an entry of an image; false: there is no such entry.
-func (b *Builder) count(m *image, e entry) bool {
+func (b *Builder) count(s *said, e entry) bool {
 	if e.isShape {
 		return isShape(e.data)
 	}
 	n, visible, ok := e.points()
 	b.most, b.visible = max(b.most, n), b.visible || visible
-	m.objects++
+	s.objects++
 	return ok
 }
 
-// entries are those of an image, in the order in which they came.
-func (b *Builder) entries(m *image) (all []entry) {
-	all = make([]entry, 0, m.objects)
-	for d := (facts.Decoder{Bytes: m.kept[min(sha256.Size, len(m.kept)):]}); len(d.Bytes) > 0; {
+// entries are those of image i, in the order in which they came.
+func (b *Builder) entries(i int) (all []entry) {
+	kept, s := b.images[i].kept, b.said[i]
+	all = make([]entry, 0, s.objects)
+	for d := (facts.Decoder{Bytes: kept[min(sha256.Size, len(kept)):]}); len(d.Bytes) > 0; {
 		all = append(all, nextEntry(&d))
 	}
 	n := len(all)
-	for at := m.last; at != nowhere; {
+	for at := s.last; at != nowhere; {
 		piece := b.memory.at(at)
 		all = append(all, nextEntry(&facts.Decoder{Bytes: piece[placeBytes:]}))
 		at = place(le.Uint64(piece))
@@ -213,7 +220,7 @@ func (b *Builder) Bad(image int, reason string) {
 func (b *Builder) Twins(f func(image int, id int64)) {
 	each := func(f func(image int, id int64)) {
 		for i := range b.images {
-			for _, e := range b.entries(&b.images[i]) {
+			for _, e := range b.entries(i) {
 				if !e.isShape {
 					f(i, decodeObject(e.data).ID)
 				}

@@ -76,9 +76,9 @@ func (b *Builder) encodeImage(e *facts.Encoder, i int) {
 	for column := range b.arrays {
 		e.Text(b.array(i, column))
 	}
-	entries := b.entries(m)
+	entries := b.entries(i)
 	e.Int(int64(len(entries)))
-	e.Bytes = append(e.Bytes, b.sumOf(m)...)
+	e.Bytes = append(e.Bytes, b.sumOf(i, entries)...)
 	for _, one := range entries {
 		one.encode(e)
 	}
@@ -121,7 +121,7 @@ func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 			good = json.Unmarshal(payload, &about) == nil && about != nil && about.Images >= 0
 			if good {
 				most := min(about.Images, len(whole)/sha256.Size)
-				b.images, b.byPath = make([]image, 0, most), make(map[string]int, most)
+				b.images, b.said, b.byPath = make([]image, 0, most), make([]said, 0, most), make(map[string]int, most)
 			}
 		case kind == imagesRecord && good:
 			for good && len(d.Bytes) > 0 {
@@ -143,7 +143,7 @@ func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 
 // openImage takes the next image.
 func (b *Builder) openImage(d *facts.Decoder, arrays int) bool {
-	i, m := len(b.images), image{height: int32(d.Within(math.MaxInt32)), width: int32(d.Within(math.MaxInt32))}
+	i, s, m := len(b.images), said{}, image{height: int32(d.Within(math.MaxInt32)), width: int32(d.Within(math.MaxInt32))}
 	oriented, texted := d.Byte() == 1, d.Byte() == 1
 	m.oriented, m.path, m.mask = oriented, string(d.Text()), string(d.Text())
 	if m.text = d.Text(); !texted {
@@ -161,7 +161,7 @@ func (b *Builder) openImage(d *facts.Decoder, arrays int) bool {
 		d.Byte()
 	}
 	for range n {
-		if e := nextEntry(d); d.Bad || !b.count(&m, e) {
+		if e := nextEntry(d); d.Bad || !b.count(&s, e) {
 			return false
 		}
 	}
@@ -170,6 +170,6 @@ func (b *Builder) openImage(d *facts.Decoder, arrays int) bool {
 		return false
 	}
 	b.byPath[m.path] = i
-	b.images = append(b.images, m)
+	b.images, b.said = append(b.images, m), append(b.said, s)
 	return true
 }

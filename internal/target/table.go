@@ -90,8 +90,8 @@ func (t *Table) scale(row int) (height, width int) {
 
 // Count is the number of a row's objects.
 func (t *Table) Count(row int) int {
-	if m := t.of(row); m != nil {
-		return int(m.objects)
+	if i := t.image[row]; i >= 0 {
+		return int(t.b.said[i].objects)
 	}
 	return 0
 }
@@ -134,8 +134,8 @@ func (t *Table) Shapes(row int) (list []Shape) {
 
 // entries are those of a row's image.
 func (t *Table) entries(row int) []entry {
-	if m := t.of(row); m != nil {
-		return t.b.entries(m)
+	if i := t.image[row]; i >= 0 {
+		return t.b.entries(int(i))
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (t *Table) MemoryBytes() int64 {
 	n := b.memory.heap() + int64(4*len(t.image))
 	for i := range b.images {
 		m := &b.images[i]
-		n += perPath + int64(unsafe.Sizeof(*m)) + int64(len(m.path)+len(m.mask)+len(m.text)+len(m.bad))
+		n += perPath + int64(unsafe.Sizeof(*m)+unsafe.Sizeof(said{})) + int64(len(m.path)+len(m.mask)+len(m.text)+len(m.bad))
 	}
 	for _, column := range b.arrays {
 		n += 16 * int64(len(column))
@@ -175,7 +175,7 @@ func (t *Table) sum() string {
 		buf = append(buf[:0], bit(m != nil), bit(t.Bad(row) != ""))
 		if m != nil {
 			h, w := t.scale(row)
-			buf = append(buf, t.b.sumOf(m)...)
+			buf = append(buf, t.b.sumOf(int(t.image[row]), nil)...)
 			buf = le.AppendUint64(buf, uint64(h)<<32|uint64(w))
 		}
 		sum.Write(buf)
@@ -190,17 +190,22 @@ func bit(on bool) byte {
 	return 0
 }
 
-// sumOf is a digest of what is said of an image, but for its path and for what is bad of it.
-func (b *Builder) sumOf(m *image) []byte {
-	if m.kept != nil && !m.changed {
+// sumOf is a digest of what is said of image i, but for its path and for what is bad of it. entries
+// are those of the image; nil: they are still to be found.
+func (b *Builder) sumOf(i int, entries []entry) []byte {
+	m, s := &b.images[i], b.said[i]
+	if m.kept != nil && !m.changed && s.last == nowhere {
 		return m.kept[:sha256.Size]
 	}
+	if entries == nil {
+		entries = b.entries(i)
+	}
 	sum, buf, shapes := sha256.New(), []byte(nil), []byte(nil)
-	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), m.objects} {
+	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), s.objects} {
 		buf = le.AppendUint64(buf, uint64(v))
 	}
 	buf = appendText(appendText(buf, []byte(m.mask)), m.text)
-	for _, e := range b.entries(m) {
+	for _, e := range entries {
 		if e.isShape {
 			shapes = appendText(shapes, e.data)
 			continue
