@@ -356,6 +356,18 @@ func TestOneArchiveChanges(t *testing.T) {
 	}
 	sameIndex(t, p.open("s3://data/tree-*.tar", how, at(t.TempDir())), d)
 
+	p.write("d/class0/3-0.jpg", image("jpeg", 4, 5, 1))
+	p.write("d/beside.jpg", image("jpeg", 6, 7, 1)) // no sample, as there are classes
+	p.pack("tree-03.tar", "", "d/beside.jpg", "d/class0/3-0.jpg")
+	p.open("s3://data/tree-*.tar", how)
+	p.pack("tree-02.tar", "", "d/only2/readme.txt")
+	r.names()
+	d = p.open("s3://data/tree-*.tar", how)
+	if got := r.names(); !slices.Equal(got, []string{"tree-02.tar", "tree-03.tar"}) {
+		t.Errorf("read: %q", got)
+	}
+	sameIndex(t, p.open("s3://data/tree-*.tar", how, at(t.TempDir())), d)
+
 	r.names()
 	p.writePages("rows-02.parquet", &parquet.Uncompressed, []rowImage{{[]byte(image("png", 7, 8, 1)), 3}})
 	d = p.open("s3://data/rows-*.parquet", how)
