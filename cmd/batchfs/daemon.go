@@ -52,12 +52,12 @@ func endOf(err error) error {
 // detach separates the daemon from its parent and reports the mount live. With a log file, crashes
 // are written there; without one, this is the end of the log.
 func detach(readyFD int, log *mountLog) error {
-	log.console.Close() // what was printed so far still reaches the user
+	log.console.close() // what was printed so far still reaches the user
 	if err := daemon.Detach(); err != nil {
 		return err
 	}
 	if log.file != nil {
-		if err := log.file.Follow(1, 2); err != nil {
+		if err := log.file.follow(1, 2); err != nil {
 			return err
 		}
 	}

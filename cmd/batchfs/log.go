@@ -4,19 +4,17 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-
-	"github.com/batchfs/batchfs/internal/logging"
 )
 
 // A mountLog is where a mount's log and its messages to the user go. Neither ever blocks.
 type mountLog struct {
 	*slog.Logger
-	file    *logging.File   // nil: standard error
-	writer  *logging.Writer // of the log
-	console *logging.Writer // for messages to the user; the same as writer if the log goes to standard error
-	watched bool            // the log goes to a terminal as text, so that messages need no lines of it
-	talking bool            // there is a terminal for messages
-	strict  bool            // standard error holds nothing but JSON
+	file    *logFile   // nil: standard error
+	writer  *logWriter // of the log
+	console *logWriter // for messages to the user; the same as writer if the log goes to standard error
+	watched bool       // the log goes to a terminal as text, so that messages need no lines of it
+	talking bool       // there is a terminal for messages
+	strict  bool       // standard error holds nothing but JSON
 }
 
 // openLog opens the log of a mount. close ends it.
@@ -33,16 +31,16 @@ func (c *console) openLog(o logOptions) (*mountLog, error) {
 		slog.New(handler(&line)).Error("log lines were dropped, since nothing read them", "lines", n)
 		return line.Bytes()
 	}
-	l := &mountLog{console: logging.NewWriter(c.err, lost), talking: interactive(c.err), strict: o.asJSON && o.file == ""}
+	l := &mountLog{console: newLogWriter(c.err, lost), talking: interactive(c.err), strict: o.asJSON && o.file == ""}
 	l.writer, l.watched = l.console, l.talking && !o.asJSON && o.file == ""
 	if o.file != "" {
 		var err error
-		if l.file, err = logging.OpenFile(o.file); err != nil {
+		if l.file, err = openLogFile(o.file); err != nil {
 			return nil, hint(err, "choose a file that can be written to: --log-file FILE")
 		}
-		l.writer = logging.NewWriter(l.file, lost)
+		l.writer = newLogWriter(l.file, lost)
 	}
-	l.Logger = slog.New(logging.Limit(handler(l.writer)))
+	l.Logger = slog.New(limitLog(handler(l.writer)))
 	return l, nil
 }
 
@@ -51,15 +49,15 @@ func (l *mountLog) reopen() {
 	if l.file == nil {
 		return
 	}
-	if err := l.file.Reopen(); err != nil {
+	if err := l.file.reopen(); err != nil {
 		l.Error("cannot reopen the log file; the old one stays in use", "error", err)
 	}
 }
 
 // close writes the rest of the log if possible.
 func (l *mountLog) close() {
-	l.console.Close()
-	l.writer.Close()
+	l.console.close()
+	l.writer.close()
 }
 
 // say prints a message to the user only.

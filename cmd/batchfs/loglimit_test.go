@@ -1,4 +1,4 @@
-package logging
+package main
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 func TestLogLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		log := slog.New(Limit(slog.NewTextHandler(&text, nil)))
+		log := slog.New(limitLog(slog.NewTextHandler(&text, nil)))
 		for i := range 30_000 {
 			log.Warn("an open failed: out of memory", "batch", i, "reason", fmt.Sprintf("%d bytes", i))
 		}

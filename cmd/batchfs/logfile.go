@@ -1,4 +1,4 @@
-package logging
+package main
 
 import (
 	"os"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A File is a log that log rotation may rename.
-type File struct {
+// A logFile is a log that log rotation may rename.
+type logFile struct {
 	*os.File
 	name string // absolute, since a daemon leaves its directory
 
@@ -17,19 +17,19 @@ type File struct {
 	also []int // descriptors that also refer to the file: a daemon's standard output and error
 }
 
-// OpenFile opens a file to append to.
-func OpenFile(name string) (*File, error) {
+// openLogFile opens a file to append to.
+func openLogFile(name string) (*logFile, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err == nil {
 		name, err = filepath.Abs(name)
 	}
-	return &File{File: file, name: name}, err
+	return &logFile{File: file, name: name}, err
 }
 
-// Reopen makes the descriptors refer to a new file after the old one was renamed. If that
+// reopen makes the descriptors refer to a new file after the old one was renamed. If that
 // fails, the old one stays in use.
-func (f *File) Reopen() error {
-	file, err := OpenFile(f.name)
+func (f *logFile) reopen() error {
+	file, err := openLogFile(f.name)
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func (f *File) Reopen() error {
 	return duplicate(f.File, f.also)
 }
 
-// Follow makes descriptors refer to the file, now and after each Reopen.
-func (f *File) Follow(fds ...int) error {
+// follow makes descriptors refer to the file, now and after each reopen.
+func (f *logFile) follow(fds ...int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.also = fds

@@ -1,6 +1,4 @@
-// Package logging keeps a log from doing harm: writing it never blocks, it may be rotated, and the
-// same thing that happens thousands of times a second does not flood it.
-package logging
+package main
 
 import (
 	"bytes"
@@ -9,14 +7,14 @@ import (
 	"time"
 )
 
-// A Writer writes lines in the background: logging never waits for a disk that hangs, a
+// A logWriter writes lines in the background: logging never waits for a disk that hangs, a
 // stopped terminal or a pipe that nothing reads. Lines that do not fit into the buffer are
 // dropped; the next line written is preceded by the number of lost lines. Write errors are
 // not reported, since this is where they would go.
-type Writer struct {
+type logWriter struct {
 	to   io.Writer
 	lost func(n int64) []byte
-	idle chan struct{} // closed when everything is written after Close
+	idle chan struct{} // closed when everything is written after close
 
 	mu      sync.Mutex
 	lines   chan []byte
@@ -27,16 +25,16 @@ type Writer struct {
 
 const maxLogBytes = 1 << 20 // the most that waits to be written
 
-// NewWriter returns a Writer. lost makes a line that reports n lost ones.
-func NewWriter(to io.Writer, lost func(n int64) []byte) *Writer {
+// newLogWriter returns a logWriter. lost makes a line that reports n lost ones.
+func newLogWriter(to io.Writer, lost func(n int64) []byte) *logWriter {
 	const shortest = 32 // bytes in a line, which begins with the time
-	w := &Writer{to: to, lost: lost, lines: make(chan []byte, maxLogBytes/shortest), idle: make(chan struct{})}
+	w := &logWriter{to: to, lost: lost, lines: make(chan []byte, maxLogBytes/shortest), idle: make(chan struct{})}
 	go w.run()
 	return w
 }
 
 // Write queues one line, or drops it. It never fails.
-func (w *Writer) Write(line []byte) (int, error) {
+func (w *logWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed || w.waiting+len(line) > maxLogBytes || len(w.lines) == cap(w.lines) {
@@ -48,7 +46,7 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (w *Writer) run() {
+func (w *logWriter) run() {
 	defer close(w.idle)
 	for line := range w.lines {
 		w.mu.Lock()
@@ -67,8 +65,8 @@ func (w *Writer) run() {
 	}
 }
 
-// Close waits until everything is written, but not for long. Later lines are dropped.
-func (w *Writer) Close() {
+// close waits until everything is written, but not for long. Later lines are dropped.
+func (w *logWriter) close() {
 	const long = time.Second
 	w.mu.Lock()
 	if !w.closed {

@@ -1,4 +1,4 @@
-package logging
+package main
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 func TestLogNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := &stuckWriter{begun: make(chan struct{}, 1<<20), goOn: make(chan struct{})}
-		w := NewWriter(stuck, func(n int64) []byte { return fmt.Appendf(nil, "%d lost\n", n) })
+		w := newLogWriter(stuck, func(n int64) []byte { return fmt.Appendf(nil, "%d lost\n", n) })
 		line := []byte(strings.Repeat("x", 1<<10-1) + "\n")
 		const lines = 3 * maxLogBytes >> 10
 		for range lines {
@@ -38,7 +38,7 @@ func TestLogNeverWaits(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		w.Close() // it does not wait forever, either
+		w.close() // it does not wait forever, either
 		if held := len(w.lines); held > maxLogBytes>>10 {
 			t.Errorf("%d lines wait", held)
 		}
@@ -72,11 +72,11 @@ func (w *brokenWriter) Write(p []byte) (int, error) {
 
 func TestLogCountsWhatItCouldNotWrite(t *testing.T) {
 	broken := &brokenWriter{fails: 2}
-	w := NewWriter(broken, func(n int64) []byte { return fmt.Appendf(nil, "%d lost\n", n) })
+	w := newLogWriter(broken, func(n int64) []byte { return fmt.Appendf(nil, "%d lost\n", n) })
 	for i := range 4 {
 		fmt.Fprintf(w, "line %d\n", i)
 	}
-	w.Close()
+	w.close()
 	if got := broken.text.String(); got != "2 lost\nline 2\nline 3\n" {
 		t.Errorf("logged %q", got)
 	}

@@ -1,4 +1,4 @@
-package logging
+package main
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 	"unicode"
 )
 
-// Limit keeps a log readable when the same thing happens thousands of times a second.
+// limitLog keeps a log readable when the same thing happens thousands of times a second.
 // Records that differ only in numbers and in the batch they name form a class. In each
 // interval, at most limitBurst records of a class are logged; at its end the last suppressed
 // one is logged, with their number. Records that name a file have no class: each gets its own
 // line, and the packages below repeat none. Nor have those of loggers derived from this one.
-func Limit(next slog.Handler) slog.Handler {
-	return &limiter{Handler: next, classes: map[string]*class{}}
+func limitLog(next slog.Handler) slog.Handler {
+	return &logLimiter{Handler: next, classes: map[string]*logClass{}}
 }
 
 const (
@@ -25,27 +25,27 @@ const (
 	limitClasses = 10_000           // classes tracked at once
 )
 
-type limiter struct {
+type logLimiter struct {
 	slog.Handler
 	mu      sync.Mutex
-	classes map[string]*class
+	classes map[string]*logClass
 }
 
-// A class counts the records of one kind in the current interval.
-type class struct {
+// A logClass counts the records of one kind in the current interval.
+type logClass struct {
 	seen int
 	last slog.Record
 }
 
 // Handle logs a record or, beyond limitBurst, counts it. It holds the lock while the next handler
 // writes, which never waits.
-func (h *limiter) Handle(ctx context.Context, r slog.Record) error {
+func (h *logLimiter) Handle(ctx context.Context, r slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key, limited := classOf(r)
 	c := h.classes[key]
 	if limited && c == nil && len(h.classes) < limitClasses {
-		c = &class{}
+		c = &logClass{}
 		h.classes[key] = c
 		time.AfterFunc(limitWhile, func() { h.endWhile(key) })
 	}
@@ -59,7 +59,7 @@ func (h *limiter) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // endWhile ends the interval of a class and logs how many records were suppressed.
-func (h *limiter) endWhile(key string) {
+func (h *logLimiter) endWhile(key string) {
 	h.mu.Lock()
 	c := h.classes[key]
 	delete(h.classes, key)
