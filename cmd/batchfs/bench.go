@@ -13,7 +13,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
@@ -56,7 +55,7 @@ func (c *console) benchError(ctx context.Context, path string, err error) error 
 		return ctx.Err()
 	case early && ended.Stderr != nil: // the daemon said why
 		_, _ = c.err.Write(ended.Stderr)
-		return endOf(fmt.Errorf("%w: %w", daemon.ErrEarly, ended))
+		return endOf(fmt.Errorf("%w: %w", errEarly, ended))
 	case isBad:
 		return hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), oneLine(bad.Err.Error())),
 			"to list all such files: batchfs verify %s", shellWord(path))

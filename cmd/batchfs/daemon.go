@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-
-	"github.com/batchfs/batchfs/internal/daemon"
 )
 
 // A daemon is the same command line run again. Its parent waits until its mount is live, so that
@@ -31,14 +29,14 @@ func (c *console) spawn(ctx context.Context, owner *os.File, flags, args []strin
 	if err != nil {
 		return fmt.Errorf("find this program to run it as a daemon: %w", err)
 	}
-	words := slices.Concat([]string{"batchfs", "mount"}, flags, []string{"--daemon=false", fmt.Sprintf("--%s=%d", readyFlag, daemon.LiveFD)})
+	words := slices.Concat([]string{"batchfs", "mount"}, flags, []string{"--daemon=false", fmt.Sprintf("--%s=%d", readyFlag, liveFD)})
 	child := &exec.Cmd{Path: program, Stdout: c.out, Stderr: c.err}
 	if owner != nil {
-		words = append(words, fmt.Sprintf("--%s=%d", ownerFlag, daemon.LiveFD+1))
+		words = append(words, fmt.Sprintf("--%s=%d", ownerFlag, liveFD+1))
 		child.ExtraFiles = []*os.File{owner}
 	}
 	child.Args = slices.Concat(words, []string{"--"}, args)
-	return endOf(daemon.Spawn(ctx, child))
+	return endOf(startLive(ctx, child))
 }
 
 // endOf converts the error of a daemon that ended before its mount was live into this process's.
@@ -48,21 +46,3 @@ func endOf(err error) error {
 	}
 	return err
 }
-
-// detach separates the daemon from its parent and reports the mount live. With a log file, crashes
-// are written there; without one, this is the end of the log.
-func detach(readyFD int, log *mountLog) error {
-	log.console.close() // what was printed so far still reaches the user
-	if err := daemon.Detach(); err != nil {
-		return err
-	}
-	if log.file != nil {
-		if err := log.file.follow(1, 2); err != nil {
-			return err
-		}
-	}
-	return daemon.Live(readyFD)
-}
-
-// notify tells systemd the state of the mount if systemd asked for it (Type=notify).
-func (e environment) notify(state string) { daemon.Notify(e.notifySocket, state) }

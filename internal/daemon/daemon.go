@@ -1,6 +1,5 @@
-// Package daemon runs batchfs mounts as child processes: it starts a daemon, waits until its tree
-// can be read, and ends it. Benchmarks and tests keep theirs as a child ([Start]); a mount that a
-// user wants in the background detaches itself ([Spawn], [Detach]).
+// Package daemon runs batchfs mounts as child processes, for benchmarks and tests: it starts a
+// daemon, waits until its tree can be read, and ends it.
 package daemon
 
 import (

@@ -1,4 +1,4 @@
-package daemon
+package main
 
 import (
 	"errors"
@@ -18,8 +18,8 @@ func TestSpawn(t *testing.T) {
 		"kill -9 $$":        "killed",
 		"exec 3>&-; exit 4": "exit status 4",
 	} {
-		err := Spawn(t.Context(), exec.Command("sh", "-c", script))
-		if (err == nil) != (want == "") || err != nil && (!errors.Is(err, ErrEarly) || !strings.Contains(err.Error(), want)) {
+		err := startLive(t.Context(), exec.Command("sh", "-c", script))
+		if (err == nil) != (want == "") || err != nil && (!errors.Is(err, errEarly) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", script, err)
 		}
 	}
