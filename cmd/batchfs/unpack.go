@@ -8,14 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/convert"
 )
 
 // toStdout is the FILE that is standard input, and the directory that is standard output.
@@ -134,32 +133,18 @@ func (u *unpacking) read(name string) (data []byte, info fs.FileInfo, err error)
 	return data, info, err
 }
 
-// original is the path of the file that a packed one was made of: without .bfs and, if no extension
-// of an image is left then, with that of its format.
+// original is the path of the file that a packed one was made of.
 func (u *unpacking) original(name string, data []byte) (string, error) {
 	dir, base := filepath.Split(name)
-	ext := filepath.Ext(base)
-	short := strings.TrimSuffix(base, ext)
-	if !strings.EqualFold(ext, decode.PackedExt) || short == "" {
+	short := convert.Original(base, data)
+	if short == "" {
 		return "", hint(fmt.Errorf("%s: its name does not end in %s, so that of the original is not known", shown(name), decode.PackedExt),
 			"batchfs unpack --out - %s > ORIGINAL", shellWord(name))
-	}
-	if !archive.IsImage(short) {
-		short += extensionOf(data)
 	}
 	if u.dir != "" {
 		dir = u.dir
 	}
 	return filepath.Join(dir, short), nil
-}
-
-// extensionOf is what names of such a file usually end in.
-func extensionOf(image []byte) string {
-	f := decode.Sniff(image)
-	if f == decode.PNM && (image[1] == '2' || image[1] == '5') {
-		return ".pgm"
-	}
-	return map[decode.Format]string{decode.JPEG: ".jpg", decode.PNG: ".png", decode.BMP: ".bmp", decode.PNM: ".ppm", decode.WebP: ".webp"}[f]
 }
 
 // write makes a file with the permissions and the time of another one. It appears whole or not at

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -117,4 +118,24 @@ func (n *names) listed() (map[string]int, error) {
 		listed[name] = i
 	}
 	return listed, nil
+}
+
+// Original is the name of the image that a packed file was made of: without .bfs and, if no
+// extension of an image is left then, with that of its format. "": the name does not end in .bfs.
+func Original(packed string, image []byte) string {
+	ext := filepath.Ext(packed)
+	name := strings.TrimSuffix(packed, ext)
+	switch {
+	case !strings.EqualFold(ext, decode.PackedExt):
+		return ""
+	case name == "" || archive.IsImage(name):
+		return name
+	}
+	f := decode.Sniff(image)
+	if f == decode.PNM && (image[1] == '2' || image[1] == '5') {
+		return name + ".pgm"
+	}
+	return name + map[decode.Format]string{
+		decode.JPEG: ".jpg", decode.PNG: ".png", decode.BMP: ".bmp", decode.PNM: ".ppm", decode.WebP: ".webp",
+	}[f]
 }
