@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/readahead"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -170,8 +171,13 @@ func (e *Engine) ShardsHere() (from, to int) {
 	return e.opts.LocalFrom, e.opts.LocalFrom + e.opts.LocalShards()
 }
 
-// Remedy is what to do about an error of Open; "" where that is not known.
-func (e *Engine) Remedy(err error) string { return e.opts.Remedy(err) }
+// Remedy is what to do about an error of Open; "" where that is not known, or a file is at fault.
+func (e *Engine) Remedy(err error) string {
+	if fault.Of(err) == fault.File {
+		return ""
+	}
+	return e.opts.Remedy(err)
+}
 
 // HasGPU reports whether the form CUDA exists.
 func (e *Engine) HasGPU() bool { return e.opts.Device != nil && e.opts.Device.CannotShare() == nil }

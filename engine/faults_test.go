@@ -119,6 +119,9 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 				if !strings.Contains(log.String(), `hint="against `) || !strings.Contains(log.String(), failure.Error()) {
 					t.Errorf("the log does not say what ran out and what to do: %s", log.String())
 				}
+				if remedy := e.Remedy(ErrBad); remedy != "" {
+					t.Errorf("against a bad file: %s", remedy)
+				}
 				if e.bad.total() != 0 {
 					t.Errorf("it is held against a file: %+v", e.Errors())
 				}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/store"
@@ -150,14 +149,9 @@ var remedies = []advice{
 
 const kernelRefuses = "the kernel refuses memory: check ulimit -v, the control group's limit and vm.overcommit_memory, or lower --memory-limit"
 
-// remedy is what to do about an error of an open; "" where a file is at fault, which has a reason
-// of its own.
+// remedy is what to do about an error of an open that is not the fault of a file.
 func remedy(err error) string {
-	other := "check the dataset's storage; the batch is tried again at its next open"
-	if fault.Of(err) == fault.File {
-		other = ""
-	}
-	return cmp.Or(hintOf(advise(err, remedies...)), other)
+	return cmp.Or(hintOf(advise(err, remedies...)), "check the dataset's storage; the batch is tried again at its next open")
 }
 
 // exitStatus is the only place where an error becomes an exit status.
