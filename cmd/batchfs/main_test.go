@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/internal/dryrun"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/sample"
 )
@@ -524,7 +524,7 @@ func TestPlan(t *testing.T) {
 	}
 	var shuffled []int64
 	for _, line := range strings.Split(strings.TrimSpace(batchfs(t, "plan", photos(t, 5), "--shuffle", "--shards=2", "--pad-last-batch=false", "--last-batch=partial", "--json").out), "\n") {
-		var e dryrun.Epoch
+		var e catalog.EpochBatches
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}

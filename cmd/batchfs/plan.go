@@ -12,7 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
-	"github.com/batchfs/batchfs/internal/dryrun"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -55,7 +55,7 @@ type planRequest struct {
 	find    annotation.Options
 	shards  [2]int // first and last, inclusive
 	stats   bool   // instead of batches
-	of      dryrun.Options
+	of      catalog.DryRunOptions
 }
 
 // choose finds out what to plan for.
@@ -115,7 +115,7 @@ func (r *planRequest) plan(ctx context.Context) error {
 		defer a.close()
 		ds = a.images
 	}
-	order, err := dryrun.New(ds, r.order)
+	order, err := catalog.NewDryRun(ds, r.order)
 	if err != nil {
 		return err
 	}
@@ -140,12 +140,12 @@ func (r *planRequest) plan(ctx context.Context) error {
 }
 
 // epochPlan is one line of plan --json.
-type epochPlan struct{ dryrun.Epoch }
+type epochPlan struct{ catalog.EpochBatches }
 
 // print writes an epoch for people: one line per batch, long lines cut short.
 func (e epochPlan) print(out io.Writer) {
 	const few = 10
-	fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch.Epoch, count(len(e.Batches), "batch"))
+	fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch, count(len(e.Batches), "batch"))
 	for _, b := range e.Batches {
 		words, more := strings.Trim(fmt.Sprint(b.IDs[:min(few, len(b.IDs))]), "[]"), ""
 		if len(b.IDs) > few {
@@ -156,7 +156,7 @@ func (e epochPlan) print(out io.Writer) {
 }
 
 // planStats is the output of plan --stats.
-type planStats struct{ *dryrun.Stats }
+type planStats struct{ *catalog.DryRunStats }
 
 func (s planStats) print(out io.Writer) {
 	t := newTable(out)

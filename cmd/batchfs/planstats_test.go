@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/dryrun"
+	"github.com/batchfs/batchfs/internal/catalog"
 )
 
 // cacheStats runs plan --stats.
-func cacheStats(t *testing.T, flags string, args ...string) dryrun.Stats {
+func cacheStats(t *testing.T, flags string, args ...string) catalog.DryRunStats {
 	t.Helper()
 	got := batchfs(t, append(append([]string{"plan", "--stats", "--json"}, strings.Fields(flags)...), args...)...)
-	var s dryrun.Stats
+	var s catalog.DryRunStats
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" {
 		t.Fatalf("%s: status %d, %v: %s%s", flags, got.status, err, got.out, got.err)
 	}
@@ -25,22 +25,22 @@ func TestPlanStats(t *testing.T) {
 	const plan = "--samples 10000 --shards 4 --batch-size 50 --shuffle --cache-ratio 0.3 "
 	for _, test := range []struct {
 		flags            string
-		hits, kept       dryrun.Bounds
+		hits, kept       catalog.Bounds
 		read, candidates int64 // -1: any number
 	}{
-		{"", dryrun.Bounds{Min: 15, Max: 15}, dryrun.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
-		{"--shuffle=false", dryrun.Bounds{Min: 15, Max: 15}, dryrun.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
-		{"--epoch 7..9 --seed 3", dryrun.Bounds{Min: 15, Max: 15}, dryrun.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
-		{"--batch-size 64", dryrun.Bounds{Min: 19, Max: 20}, dryrun.Bounds{Min: 19, Max: 20}, 10_000, 10_000},
-		{"--batch-size 64 --last-batch drop", dryrun.Bounds{Min: 19, Max: 20}, dryrun.Bounds{Min: 19, Max: 20}, 4 * 39 * 64, -1},
-		{"--epoch 0", dryrun.Bounds{}, dryrun.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
-		{"--epoch 0..1", dryrun.Bounds{Min: 0, Max: 15}, dryrun.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
-		{"--local-shards 1-2 --cache-ratio 0.1", dryrun.Bounds{Min: 5, Max: 5}, dryrun.Bounds{Min: 5, Max: 5}, 5000, -1},
-		{"--local-shards 0", dryrun.Bounds{Min: 5, Max: 15}, dryrun.Bounds{Min: 5, Max: 15}, 2500, -1},
-		{"--cache-ratio 1", dryrun.Bounds{Min: 50, Max: 50}, dryrun.Bounds{Min: 50, Max: 50}, 10_000, 10_000},
-		{"--cache-ratio 0", dryrun.Bounds{}, dryrun.Bounds{}, 10_000, 10_000},
-		{"--cache-ratio 3/10", dryrun.Bounds{Min: 15, Max: 15}, dryrun.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
-		{"--batch-size 5000", dryrun.Bounds{}, dryrun.Bounds{}, 10_000, 10_000}, // no batch is full
+		{"", catalog.Bounds{Min: 15, Max: 15}, catalog.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--shuffle=false", catalog.Bounds{Min: 15, Max: 15}, catalog.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--epoch 7..9 --seed 3", catalog.Bounds{Min: 15, Max: 15}, catalog.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--batch-size 64", catalog.Bounds{Min: 19, Max: 20}, catalog.Bounds{Min: 19, Max: 20}, 10_000, 10_000},
+		{"--batch-size 64 --last-batch drop", catalog.Bounds{Min: 19, Max: 20}, catalog.Bounds{Min: 19, Max: 20}, 4 * 39 * 64, -1},
+		{"--epoch 0", catalog.Bounds{}, catalog.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--epoch 0..1", catalog.Bounds{Min: 0, Max: 15}, catalog.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--local-shards 1-2 --cache-ratio 0.1", catalog.Bounds{Min: 5, Max: 5}, catalog.Bounds{Min: 5, Max: 5}, 5000, -1},
+		{"--local-shards 0", catalog.Bounds{Min: 5, Max: 15}, catalog.Bounds{Min: 5, Max: 15}, 2500, -1},
+		{"--cache-ratio 1", catalog.Bounds{Min: 50, Max: 50}, catalog.Bounds{Min: 50, Max: 50}, 10_000, 10_000},
+		{"--cache-ratio 0", catalog.Bounds{}, catalog.Bounds{}, 10_000, 10_000},
+		{"--cache-ratio 3/10", catalog.Bounds{Min: 15, Max: 15}, catalog.Bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--batch-size 5000", catalog.Bounds{}, catalog.Bounds{}, 10_000, 10_000}, // no batch is full
 	} {
 		s := cacheStats(t, plan+test.flags)
 		if test.flags == "--local-shards 0" { // limited by the samples read again, and therefore not even
@@ -50,10 +50,10 @@ func TestPlanStats(t *testing.T) {
 			continue
 		}
 		if s.HitsPerBatch != test.hits || s.KeptPerBatch != test.kept || s.Read != test.read ||
-			test.candidates >= 0 && s.Candidates != (dryrun.Bounds{Min: test.candidates, Max: test.candidates}) {
+			test.candidates >= 0 && s.Candidates != (catalog.Bounds{Min: test.candidates, Max: test.candidates}) {
 			t.Errorf("%s: %+v", test.flags, s)
 		}
-		if s.Samples != 10_000 || s.Shards != 4 || s.RawPerBatch != (dryrun.Bounds{}) || s.PeakBytes < 1250 || s.PeakBytes > 64<<20 || s.Seconds <= 0 {
+		if s.Samples != 10_000 || s.Shards != 4 || s.RawPerBatch != (catalog.Bounds{}) || s.PeakBytes < 1250 || s.PeakBytes > 64<<20 || s.Seconds <= 0 {
 			t.Errorf("%s: %+v", test.flags, s)
 		}
 		held := int64(s.CacheRatio * float64(s.Read))
@@ -89,7 +89,7 @@ func TestPlanStatsOfOrders(t *testing.T) {
 		t.Errorf("%+v: %+v", s, p)
 	}
 	s = cacheStats(t, "--samples 4096 --partition elastic --global-batch 256 --world-size 8 --shuffle --placement local --rank 3 --cache-ratio 0.5")
-	if s.HitsPerBatch != (dryrun.Bounds{Min: 16, Max: 16}) || s.Read != 512 || s.LocalShards != [2]int{3, 3} || s.Candidates.Min < 430 {
+	if s.HitsPerBatch != (catalog.Bounds{Min: 16, Max: 16}) || s.Read != 512 || s.LocalShards != [2]int{3, 3} || s.Candidates.Min < 430 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -116,19 +116,19 @@ func TestPlanStatsOfADataset(t *testing.T) {
 		picture := append([]byte("P6\n5 3\n255\n"), make([]byte, 5*3*3)...)
 		save(t, filepath.Join(data, "a", fmt.Sprintf("%d.ppm", i)), picture)
 	}
-	for flags, want := range map[string]dryrun.Bounds{
+	for flags, want := range map[string]catalog.Bounds{
 		"--shuffle --cache-ratio 0.5":                  {Min: 2, Max: 2},
 		"--shuffle window=9":                           {Min: 2, Max: 2}, // a window of all samples
 		"--shuffle=false --cache-ratio 0.5":            {Min: 0, Max: 4},
 		"--shuffle=false --cache-ratio 0 --epoch 0..3": {Min: 0, Max: 4},
 	} {
 		s := cacheStats(t, "--batch-size 4 "+flags, data)
-		if s.Samples != 16 || s.RawPerBatch != want || s.CacheRatio > 0 && s.HitsPerBatch != (dryrun.Bounds{Min: 2, Max: 2}) {
+		if s.Samples != 16 || s.RawPerBatch != want || s.CacheRatio > 0 && s.HitsPerBatch != (catalog.Bounds{Min: 2, Max: 2}) {
 			t.Errorf("%s: %+v", flags, s)
 		}
 	}
 	local := cacheStats(t, "--partition elastic --global-batch 8 --world-size 2 --shuffle --placement local", data)
-	if local.RawPerBatch != (dryrun.Bounds{Min: 2, Max: 2}) {
+	if local.RawPerBatch != (catalog.Bounds{Min: 2, Max: 2}) {
 		t.Errorf("local placement: %+v", local)
 	}
 	got := batchfs(t, "plan", "--stats", "--shuffle", "--batch-size", "4", "--cache-ratio", "0.5", data)

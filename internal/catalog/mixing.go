@@ -1,4 +1,4 @@
-package dryrun
+package catalog
 
 import (
 	"context"
@@ -7,29 +7,29 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Shuffle says how well a window mixes, each figure beside that of a shuffle of all samples.
-type Shuffle struct {
+// mixed says how well a window mixes, each figure beside that of a shuffle of all samples.
+type mixed struct {
 	Window int   `json:"window"`
 	Blocks int64 `json:"blocks"`
 	// If all samples of a block had one label, and each block another: the variance of the share
 	// of a label in a batch, relative to that of independent draws. At most the batch size.
-	LabelVariance Compared `json:"label_variance"`
+	LabelVariance compared `json:"label_variance"`
 	// Of the distances between samples that are read one after another, by their ids, plus that of
 	// the distances between their blocks, in bits.
-	Entropy Compared `json:"entropy"`
+	Entropy compared `json:"entropy"`
 	// How far apart samples that are neighbours in the dataset are read, relative to the mean
 	// distance of two positions.
-	Apart Compared `json:"apart"`
+	Apart compared `json:"apart"`
 }
 
-// Compared is a figure of an order, and of a shuffle of all samples.
-type Compared struct {
+// compared is a figure of an order, and of a shuffle of all samples.
+type compared struct {
 	Measured float64 `json:"measured"`
 	Full     float64 `json:"full"`
 }
 
 // shuffleOf measures how an epoch mixes in a window, and without one.
-func shuffleOf(ctx context.Context, plan *shard.Plan, epoch int) (*Shuffle, error) {
+func shuffleOf(ctx context.Context, plan *shard.Plan, epoch int) (*mixed, error) {
 	config := plan.Config()
 	window := config.Window
 	config.Window = 0
@@ -42,9 +42,9 @@ func shuffleOf(ctx context.Context, plan *shard.Plan, epoch int) (*Shuffle, erro
 		return nil, err
 	}
 	b, err := measureMixing(ctx, full, epoch)
-	return &Shuffle{
+	return &mixed{
 		Window: window, Blocks: plan.Blocks(),
-		LabelVariance: Compared{a.variance, b.variance}, Entropy: Compared{a.entropy, b.entropy}, Apart: Compared{a.apart, b.apart},
+		LabelVariance: compared{a.variance, b.variance}, Entropy: compared{a.entropy, b.entropy}, Apart: compared{a.apart, b.apart},
 	}, err
 }
 

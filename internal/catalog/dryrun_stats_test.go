@@ -1,4 +1,4 @@
-package dryrun
+package catalog
 
 import (
 	"testing"
@@ -25,8 +25,8 @@ func TestStatsCountCosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := &Order{plan: plan, costs: costs}
-		s, err := o.Stats(t.Context(), Options{Config: keep.Config{Ratio: 0.5}, Cached: true, First: 1, Last: 3})
+		o := &DryRun{plan: plan, costs: costs}
+		s, err := o.Stats(t.Context(), DryRunOptions{Config: keep.Config{Ratio: 0.5}, Cached: true, First: 1, Last: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package dryrun
+package catalog
 
 import (
 	"cmp"
@@ -12,16 +12,16 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Options say which epochs are read, by which shards, and with which cache.
-type Options struct {
+// DryRunOptions say which epochs are read, by which shards, and with which cache.
+type DryRunOptions struct {
 	keep.Config      // of the cache, and which shards are local
 	Cached      bool // there is a cache
 	First, Last int  // epochs
 }
 
-// Stats say what a cache would do in one epoch, or the range over several, and what orders with
-// steps or windows are like. Per-batch figures count full batches only.
-type Stats struct {
+// DryRunStats say what a cache would do in one epoch, or the range over several, and what orders
+// with steps or windows are like. Per-batch figures count full batches only.
+type DryRunStats struct {
 	Samples       int64   `json:"samples"`
 	Shards        int     `json:"shards"`
 	BatchSize     int     `json:"batch_size"`
@@ -41,12 +41,12 @@ type Stats struct {
 
 	PackedPerBatch Bounds `json:"packed_per_batch"`
 
-	Placement *Placement `json:"placement,omitempty"`
-	Shuffle   *Shuffle   `json:"shuffle,omitempty"`
+	Placement *placement `json:"placement,omitempty"`
+	Shuffle   *mixed     `json:"shuffle,omitempty"`
 }
 
-// Placement says how much of what is read here belongs to other nodes.
-type Placement struct {
+// placement says how much of what is read here belongs to other nodes.
+type placement struct {
 	Nodes    int     `json:"nodes"`
 	Fetched  float64 `json:"fetched"`  // share of the samples
 	Expected float64 `json:"expected"` // by the formula
@@ -74,12 +74,12 @@ func (b Bounds) String() string {
 }
 
 // Stats reads epochs as a mount would. An error is ctx's, or an *option.Error.
-func (o *Order) Stats(ctx context.Context, c Options) (*Stats, error) {
+func (o *DryRun) Stats(ctx context.Context, c DryRunOptions) (*DryRunStats, error) {
 	config := o.plan.Config()
 	if c.LocalTo == 0 {
 		c.LocalTo = config.Shards
 	}
-	s := &simulation{Order: o, o: c, config: config, Stats: Stats{
+	s := &simulation{DryRun: o, o: c, config: config, DryRunStats: DryRunStats{
 		Samples: config.Samples, Shards: config.Shards, BatchSize: config.BatchSize, CacheRatio: c.Ratio,
 		Epoch: c.First, LastEpoch: c.Last, LocalShards: [2]int{c.LocalFrom, c.LocalTo - 1},
 	}}
@@ -106,14 +106,14 @@ func (o *Order) Stats(ctx context.Context, c Options) (*Stats, error) {
 		}
 	}
 	s.addPlacement()
-	return &s.Stats, nil
+	return &s.DryRunStats, nil
 }
 
 // simulation is a cache that keeps what the plan chooses.
 type simulation struct {
-	Stats
-	*Order
-	o      Options
+	DryRunStats
+	*DryRun
+	o      DryRunOptions
 	config shard.Config
 
 	held       *keep.Choice // left by the latest epoch; nil: nothing
@@ -228,7 +228,7 @@ func (s *simulation) addPlacement() {
 	}
 	nodes := cmp.Or(s.config.Nodes, s.Shards)
 	each, n := float64(s.Shards)*float64(s.BatchSize)/float64(nodes), float64(nodes)
-	s.Placement = &Placement{
+	s.Placement = &placement{
 		Nodes: nodes, Fetched: float64(s.valid-s.own) / float64(max(1, s.valid)), Expected: math.Sqrt((1 - 1/n) / (2 * math.Pi * each)),
 	}
 }
