@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -425,7 +425,7 @@ func TestCloseWhileTheDeviceHangs(t *testing.T) {
 // TestDeviceThreadsNearIt: all that is asked of the GPU's driver is asked from the CPUs that are
 // near it, if that is wanted.
 func TestDeviceThreadsNearIt(t *testing.T) {
-	cpus, err := affinity.Current()
+	cpus, err := machine.CurrentCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,10 +435,10 @@ func TestDeviceThreadsNearIt(t *testing.T) {
 	near := cpus[len(cpus)-1:]
 	for _, decode := range []bool{false, true} {
 		var mu sync.Mutex
-		calls, elsewhere := 0, map[string]affinity.Set{}
+		calls, elsewhere := 0, map[string]machine.CPUs{}
 		var e *Engine
 		g := &fakegpu.GPU{Fail: func(call string) error {
-			on, err := affinity.Current()
+			on, err := machine.CurrentCPUs()
 			mu.Lock()
 			defer mu.Unlock()
 			if calls++; err != nil || !slices.Equal(on, near) {
@@ -448,7 +448,7 @@ func TestDeviceThreadsNearIt(t *testing.T) {
 		}}
 		e = onDevice(t, testDir(t, 32), g, 64<<20, func(o *Options) { o.NearDevice, o.DecodeOnDevice = near, decode })
 		mu.Lock()
-		calls, elsewhere = 0, map[string]affinity.Set{} // but what starts it
+		calls, elsewhere = 0, map[string]machine.CPUs{} // but what starts it
 		mu.Unlock()
 		f := open(t, e, Key{}, layout.CUDA)
 		mu.Lock()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -19,7 +19,7 @@ import (
 // in its slot, the second for the second image of a pair, and accounts for their memory.
 type drawer struct {
 	batches  *batches
-	cpus     affinity.Set
+	cpus     machine.CPUs
 	decoders [2]*decode.Decoder
 	pixels   [2]pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
 	packed   [2]pinned.Host // samples that are packed
@@ -39,7 +39,7 @@ type drawer struct {
 	probe   int   // the round in which it reads itself, to know how long that takes
 }
 
-func newDrawer(all *batches, cpus affinity.Set) *drawer {
+func newDrawer(all *batches, cpus machine.CPUs) *drawer {
 	d := &drawer{batches: all, cpus: cpus, probe: soonProbing}
 	d.equip()
 	for i := range d.writers {
@@ -80,8 +80,8 @@ func (d *drawer) run() {
 }
 
 // pin has the calling thread, to which its goroutine is locked, run on some CPUs only.
-func pin(cpus affinity.Set, log *slog.Logger) {
-	if err := affinity.Pin(cpus); err != nil {
+func pin(cpus machine.CPUs, log *slog.Logger) {
+	if err := machine.Pin(cpus); err != nil {
 		log.Warn("a worker stays where it is", "reason", err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 )
@@ -113,7 +113,7 @@ func newFlow(all *batches) *flow {
 	f.work.L, f.gpuWork.L = &all.mu, &all.mu
 	f.next = make(chan *load, mostIdle)
 	for i := range o.drawers() {
-		var cpus affinity.Set
+		var cpus machine.CPUs
 		if o.Affinity != nil {
 			cpus = o.Affinity[i]
 		}

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/machine"
 )
 
 // GPUStats is the GPU that batches are put on. Sizes are in bytes.
@@ -28,16 +28,16 @@ type GPUStats struct {
 // does not answer: they get the answer before.
 type gpuUse struct {
 	asking singleflight.Group
-	last   atomic.Pointer[affinity.Usage] // nil: there was no answer yet
+	last   atomic.Pointer[machine.GPUUse] // nil: there was no answer yet
 }
 
 const nvmlWait = 200 * time.Millisecond
 
 func (g *gpuUse) stats(uuid string, c gpu.Stats) *GPUStats {
 	answer := g.asking.DoChan(uuid, func() (any, error) {
-		u, ok := affinity.UsageOf(uuid)
+		u, ok := machine.GPUUseOf(uuid)
 		if !ok {
-			u = affinity.Usage{Busy: -1}
+			u = machine.GPUUse{Busy: -1}
 		}
 		g.last.Store(&u)
 		return nil, nil
@@ -46,7 +46,7 @@ func (g *gpuUse) stats(uuid string, c gpu.Stats) *GPUStats {
 	case <-answer:
 	case <-time.After(nvmlWait):
 	}
-	last := cmp.Or(g.last.Load(), &affinity.Usage{})
+	last := cmp.Or(g.last.Load(), &machine.GPUUse{})
 	s := &GPUStats{UUID: uuid, Limit: c.Limit, Batches: c.Reserved, MemoryUsed: last.MemoryUsed, MemoryTotal: last.MemoryTotal, Busy: last.Busy}
 	if c.Lost != nil {
 		s.Error = c.Lost.Error()

@@ -10,10 +10,10 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -40,8 +40,8 @@ type Options struct {
 	Memory        pinned.Policy
 	Lock          bool           // page-lock batch memory if the kernel allows it
 	Hints         Hints          // initial sizes of the buffers
-	Affinity      []affinity.Set // the CPUs of each worker; nil: any
-	NearDevice    affinity.Set   // the CPUs of threads that work for the GPU; nil: any
+	Affinity      []machine.CPUs // the CPUs of each worker; nil: any
+	NearDevice    machine.CPUs   // the CPUs of threads that work for the GPU; nil: any
 	IdleAfter     time.Duration  // how long a stream may be idle before its batches are given back; 0: 1 min
 	Anonymous     bool           // keep batches in anonymous memory, which the kernel cannot serve from
 	Kernels       Kernels
@@ -90,11 +90,11 @@ func upTo[K fmt.Stringer](all []K, names []string) (best K) {
 }
 
 // ErrNoneNear means that no CPUs are known to be near the GPU.
-var ErrNoneNear = affinity.ErrNoneNear
+var ErrNoneNear = machine.ErrNoneNear
 
-// Place sets Affinity and NearDevice; see [affinity.Place].
+// Place sets Affinity and NearDevice; see [machine.Place].
 func (o *Options) Place(list, gpu, visible string) (err error) {
-	o.Affinity, o.NearDevice, err = affinity.Place(list, o.Workers, gpu, visible)
+	o.Affinity, o.NearDevice, err = machine.Place(list, o.Workers, gpu, visible)
 	return err
 }
 

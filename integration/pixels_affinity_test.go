@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -106,7 +106,7 @@ func TestAffinity(t *testing.T) {
 // which run near the GPU.
 func nearby(t testing.TB, all, cpu string, more int) map[string]int {
 	t.Helper()
-	m, err := affinity.ThisMachine(os.Getenv("CUDA_VISIBLE_DEVICES"))
+	m, err := machine.FindProcessors(os.Getenv("CUDA_VISIBLE_DEVICES"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type console struct {
 	command  string // that runs
 	asJSON   bool   // results, by --json
 	env      environment
-	machine  machine
+	machine  host
 	signals  *signals
 }
 

@@ -191,7 +191,7 @@ func (r *doctorReport) addKernel() {
 const enoughLocked = 1 << 30
 
 // addMemory adds what batch memory can be.
-func (m machine) addMemory(r *doctorReport) {
+func (m host) addMemory(r *doctorReport) {
 	store := pinned.NewStore(1 << 20)
 	defer store.Close()
 	const huge, good = "huge pages", "on a private tmpfs"
@@ -212,9 +212,9 @@ func (m machine) addMemory(r *doctorReport) {
 			"set memlock in /etc/security/limits.conf, then ulimit -l unlimited; or LimitMEMLOCK=infinity for systemd")
 }
 
-func (m machine) memoryShare() string {
-	host := m.host()
-	machine, lowest, share := host.Machine(), host.Lowest(), host.Share()
+func (m host) memoryShare() string {
+	memory := m.memory()
+	machine, lowest, share := memory.Machine(), memory.Lowest(), memory.Share()
 	text := fmt.Sprintf("%s, %s free", formatBytes(machine.Total), formatBytes(machine.Left))
 	if lowest.Total < machine.Total {
 		text += fmt.Sprintf("; %s allows %s, %s free", lowest.Name, formatBytes(lowest.Total), formatBytes(lowest.Left))
@@ -226,7 +226,7 @@ func (m machine) memoryShare() string {
 }
 
 // line is the first line of a kernel file; "" if there is none.
-func (m machine) line(name string) string {
+func (m host) line(name string) string {
 	text, _ := fs.ReadFile(m.files, name)
 	first, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimSpace(first)

@@ -12,7 +12,7 @@ import (
 
 // addGPU adds whether there is a GPU, whether CUDA can use it, and whether batches in its memory
 // can be handed to other processes.
-func (m machine) addGPU(r *doctorReport) {
+func (m host) addGPU(r *doctorReport) {
 	device := m.gpuDevice()
 	r.add("GPU", device, "", "")
 	version, found, err := gpu.Examine()
@@ -40,7 +40,7 @@ func addNVJPEG(r *doctorReport, find func() (version string, err error)) {
 }
 
 // gpuDevice is a GPU by its device file.
-func (m machine) gpuDevice() string {
+func (m host) gpuDevice() string {
 	for _, kind := range []struct{ device, name string }{
 		{"dev/nvidia0", "NVIDIA " + m.line("proc/driver/nvidia/version")}, {"dev/kfd", "AMD"},
 	} {
@@ -83,7 +83,7 @@ const initialNamespace = "pid:[4026531836]"
 
 // addHandOver adds whether other processes can open GPU memory of a mount: never that of parts of a
 // GPU, and only if they are numbered in the same namespace.
-func (m machine) addHandOver(r *doctorReport, found []gpu.Found) {
+func (m host) addHandOver(r *doctorReport, found []gpu.Found) {
 	const name = ".cuda files"
 	part := slices.IndexFunc(found, func(g gpu.Found) bool { return g.MIG })
 	namespace, err := fs.ReadLink(m.files, "proc/self/ns/pid")

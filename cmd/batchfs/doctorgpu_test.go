@@ -24,7 +24,7 @@ func TestDoctorWithoutCUDA(t *testing.T) {
 	}
 	for _, files := range []fstest.MapFS{{}, {"dev/nvidia0": {}, "proc/driver/nvidia/version": {Data: []byte("NVRM version: 575\n")}}} {
 		var r doctorReport
-		machine{files: files}.addGPU(&r)
+		host{files: files}.addGPU(&r)
 		if r.Findings[0].Found != "none found" && r.Findings[0].Found != "NVIDIA NVRM version: 575" || len(r.Findings) != 2 {
 			t.Errorf("%+v", r.Findings)
 		}
@@ -55,18 +55,18 @@ func TestDoctorNVJPEG(t *testing.T) {
 }
 
 func TestDoctorHandOver(t *testing.T) {
-	namespace := func(name string) machine {
-		return machine{files: fstest.MapFS{"proc/self/ns/pid": {Mode: fs.ModeSymlink, Data: []byte(name)}}}
+	namespace := func(name string) host {
+		return host{files: fstest.MapFS{"proc/self/ns/pid": {Mode: fs.ModeSymlink, Data: []byte(name)}}}
 	}
 	whole, part := gpu.Found{}, gpu.Found{}
 	whole.UUID, part.UUID, part.MIG = "GPU-1", "MIG-2", true
 	for _, c := range []struct {
-		machine machine
+		machine host
 		devices []gpu.Found
 		problem string
 	}{
 		{namespace(initialNamespace), []gpu.Found{whole}, ""},
-		{machine{files: fstest.MapFS{}}, []gpu.Found{whole}, ""},
+		{host{files: fstest.MapFS{}}, []gpu.Found{whole}, ""},
 		{namespace("pid:[4026532000]"), []gpu.Found{whole}, "PID namespace"},
 		{namespace("pid:[4026532000]"), []gpu.Found{whole, part}, "MIG-2 is a part"},
 		{namespace(initialNamespace), []gpu.Found{part}, "MIG-2 is a part"},

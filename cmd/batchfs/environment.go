@@ -88,21 +88,21 @@ func cacheDir(getenv func(string) string, uid int) string {
 	return ""
 }
 
-// machine is the part of the computer that a mount has to share, read from kernel files.
+// host is the part of the computer that a mount has to share, read from kernel files.
 // Its root is a file system so that tests can substitute other machines.
-type machine struct {
+type host struct {
 	files fs.FS
 	cpus  int // CPUs this process may use
 }
 
-func thisMachine() machine { return machine{files: os.DirFS("/"), cpus: runtime.GOMAXPROCS(0)} }
+func thisHost() host { return host{files: os.DirFS("/"), cpus: runtime.GOMAXPROCS(0)} }
 
 // host returns the machine's memory accounting.
-func (m machine) host() *headroom.Host { return headroom.New(m.files) }
+func (m host) memory() *headroom.Host { return headroom.New(m.files) }
 
 // defaultMemoryLimit is half of the machine's memory, since the training program needs the
 // rest, divided among the mounts. It is at most half of the free memory.
-func (m machine) defaultMemoryLimit() int64 { return m.host().Share().Limit }
+func (m host) defaultMemoryLimit() int64 { return m.memory().Share().Limit }
 
 const (
 	affinityFlag = "affinity"

@@ -11,15 +11,15 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/machine"
 )
 
-func machineOf(files map[string]string) machine {
+func machineOf(files map[string]string) host {
 	root := fstest.MapFS{}
 	for name, text := range files {
 		root[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	return machine{files: fs.FS(root), cpus: 4}
+	return host{files: fs.FS(root), cpus: 4}
 }
 
 // TestDefaultMemoryLimit checks that the rules of package headroom are used.
@@ -56,8 +56,8 @@ func TestLimitsAboveWhatThereIs(t *testing.T) {
 }
 
 func TestThisMachineHasMemory(t *testing.T) {
-	m := thisMachine()
-	if b := m.host().Lowest(); b.Total < 1<<20 || m.cpus < 1 {
+	m := thisHost()
+	if b := m.memory().Lowest(); b.Total < 1<<20 || m.cpus < 1 {
 		t.Errorf("%+v, %d CPUs", b, m.cpus)
 	}
 }
@@ -87,7 +87,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestVisibleGPUs: as for CUDA, an empty list means no GPU, and no list the first one.
 func TestVisibleGPUs(t *testing.T) {
-	for set, want := range map[bool]string{true: affinity.NoGPU, false: ""} {
+	for set, want := range map[bool]string{true: machine.NoGPU, false: ""} {
 		e := readEnvironment(func(name string) (string, bool) { return "", set && name == "CUDA_VISIBLE_DEVICES" }, 0)
 		if e.gpus != want {
 			t.Errorf("set: %t: GPUs %q, want %q", set, e.gpus, want)

@@ -32,7 +32,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	c := &console{out: os.Stdout, err: os.Stderr, env: readEnvironment(os.LookupEnv, os.Getuid()), machine: thisMachine(), signals: &signals{}}
+	c := &console{out: os.Stdout, err: os.Stderr, env: readEnvironment(os.LookupEnv, os.Getuid()), machine: thisHost(), signals: &signals{}}
 	err := c.signals.supervise(func(ctx context.Context) error { return c.run(ctx, os.Args) })
 	report(os.Stderr, err)
 	os.Exit(exitStatus(err))

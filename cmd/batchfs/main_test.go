@@ -41,7 +41,7 @@ type outcome struct {
 
 // run executes one command line without signal handling.
 func run(ctx context.Context, args []string, out, errOut io.Writer) error {
-	c := &console{out: out, err: errOut, env: readEnvironment(os.LookupEnv, os.Getuid()), machine: thisMachine(), signals: &signals{}}
+	c := &console{out: out, err: errOut, env: readEnvironment(os.LookupEnv, os.Getuid()), machine: thisHost(), signals: &signals{}}
 	return c.run(ctx, args)
 }
 

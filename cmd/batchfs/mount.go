@@ -357,7 +357,7 @@ func (r *mountRequest) checkRoom(e *engine.Engine) error {
 	}
 	const decoding = 8 << 20 // scratch memory of a few workers
 	enough, advice := itself+batch+batch/4+decoding, "a smaller --batch-size or --size"
-	if enough <= r.machine.host().Lowest().Total {
+	if enough <= r.machine.memory().Lowest().Total {
 		advice = fmt.Sprintf("--memory-limit %dMiB, or %s", enough>>20, advice)
 	}
 	if !r.shares {
@@ -370,7 +370,7 @@ func (r *mountRequest) checkRoom(e *engine.Engine) error {
 
 // watchMemory keeps a mount within the available memory until stop is called.
 func (r *mountRequest) watchMemory(e *engine.Engine) (stop func()) {
-	w := headroom.Watch{Host: r.machine.host(), SetLimit: e.SetMemoryLimit, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.log.Logger}
+	w := headroom.Watch{Host: r.machine.memory(), SetLimit: e.SetMemoryLimit, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.log.Logger}
 	w.Used = func() int64 {
 		_, _, used := e.Usage()
 		return used

@@ -25,8 +25,8 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -177,7 +177,7 @@ func TestWarnOfRepeats(t *testing.T) {
 // anyCPU returns a CPU that this process may use.
 func anyCPU(t *testing.T) int {
 	t.Helper()
-	allowed, err := affinity.Current()
+	allowed, err := machine.CurrentCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestMountFlags(t *testing.T) {
 		Workers: 7, CPUs: 4, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30, MemoryWait: 10 * time.Second,
 		Memory: pinned.DefaultPolicy(), Lock: true, Hints: engine.Hints{Batch: 150528, Scratch: 1 << 20},
 		CacheSize: 1 << 30, CachePolicy: cache.Static, LocalFrom: 2, LocalTo: 4,
-		Affinity: slices.Repeat([]affinity.Set{{cpu}}, 7),
+		Affinity: slices.Repeat([]machine.CPUs{{cpu}}, 7),
 	}
 	r.engine.Logger = nil
 	if diff := cmp.Diff(want, r.engine); diff != "" {

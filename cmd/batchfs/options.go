@@ -149,7 +149,7 @@ func memoryFlag(c *console, f *flagSet, to *int64, usage string) {
 		if rule := size(text); rule != "" {
 			return rule
 		}
-		if lowest := c.machine.host().Lowest(); *to > lowest.Total {
+		if lowest := c.machine.memory().Lowest(); *to > lowest.Total {
 			return fmt.Sprintf("at most %dMiB, which is all that %s has", lowest.Total>>20, lowest.Name)
 		}
 		return ""

@@ -151,7 +151,7 @@ func TestProfilesTakeAMountsFlags(t *testing.T) {
 		other[flag] = "images are measured, not what is annotated of them"
 	}
 	names := func(name string) []string {
-		return flagNames(newApp(&console{machine: thisMachine()}, true).Command(name).Flags)
+		return flagNames(newApp(&console{machine: thisHost()}, true).Command(name).Flags)
 	}
 	mount := names("mount")
 	for _, name := range []string{"profile", "convert"} {
@@ -173,7 +173,7 @@ func TestProfilesTakeAMountsFlags(t *testing.T) {
 // directory does not exist yet.
 func TestDefaultProfile(t *testing.T) {
 	path, parent := photos(t, 10), t.TempDir()
-	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
+	c := &console{out: io.Discard, err: io.Discard, machine: thisHost()}
 	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: dataset.Options{Workers: 2, Logger: quiet}}
 	f := &flagSet{}
 	profiledFlags(c, f, &r.profile, &r.source, &r.gpu)

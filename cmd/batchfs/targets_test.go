@@ -258,7 +258,7 @@ func TestTargetsOfBadDatasets(t *testing.T) {
 // openTargeted opens a dataset with some targets until the end of the test, as a mount does.
 func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountRequest, *dataset.Dataset, error) {
 	t.Helper()
-	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine(), env: readEnvironment(os.LookupEnv, os.Getuid())}
+	c := &console{out: io.Discard, err: io.Discard, machine: thisHost(), env: readEnvironment(os.LookupEnv, os.Getuid())}
 	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 3, Logger: quiet}}
 	for _, kind := range kinds {
 		r.targets.find.Kinds[kind] = true

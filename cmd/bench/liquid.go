@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -274,8 +274,8 @@ func (f *field) flags(r rival) []string {
 }
 
 // someCPUs are the first n that this process may use.
-func someCPUs(n int) (affinity.Set, error) {
-	cpus, err := affinity.Current()
+func someCPUs(n int) (machine.CPUs, error) {
+	cpus, err := machine.CurrentCPUs()
 	return cpus[:min(n, len(cpus))], err
 }
 

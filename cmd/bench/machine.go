@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/internal/affinity"
+	"github.com/batchfs/batchfs/internal/machine"
 )
 
 // describeMachine prints where the figures are taken.
@@ -54,8 +54,8 @@ func number(path, name string) (n int64, err error) {
 }
 
 // cores returns the CPUs this process may use, one per core if threads share a core.
-func cores() (affinity.Set, error) {
-	cpus, err := affinity.Current()
+func cores() (machine.CPUs, error) {
+	cpus, err := machine.CurrentCPUs()
 	seen := map[string]bool{}
 	return slices.DeleteFunc(cpus, func(cpu int) bool {
 		siblings, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
@@ -68,29 +68,29 @@ func cores() (affinity.Set, error) {
 
 // onCPUs works on these CPUs only. Processes that are started meanwhile inherit that; goroutines
 // do not. Without any, it works wherever the process may.
-func onCPUs(cpus affinity.Set, work func() error) error {
+func onCPUs(cpus machine.CPUs, work func() error) error {
 	if len(cpus) == 0 {
 		return work()
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before, err := affinity.Current()
+	before, err := machine.CurrentCPUs()
 	if err != nil {
 		return err
 	}
-	if err := affinity.Pin(cpus); err != nil {
+	if err := machine.Pin(cpus); err != nil {
 		return err
 	}
-	return errors.Join(work(), affinity.Pin(before))
+	return errors.Join(work(), machine.Pin(before))
 }
 
 // on is a contender on these CPUs only.
-func (c contender) on(cpus affinity.Set) contender {
+func (c contender) on(cpus machine.CPUs) contender {
 	return c.within(func(_ context.Context, work func() error) error { return onCPUs(cpus, work) })
 }
 
 // pinProcess moves a process, with all its threads, to these CPUs.
-func pinProcess(pid int, cpus affinity.Set) error {
+func pinProcess(pid int, cpus machine.CPUs) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)

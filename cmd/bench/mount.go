@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
@@ -59,7 +59,7 @@ type mount struct {
 	further []string          // forms that are read after it
 	program string            // that of this commit if empty
 	limit   func(*cgroup) error
-	pin     affinity.Set  // the daemon's processors; all if empty
+	pin     machine.CPUs  // the daemon's processors; all if empty
 	ahead   int           // batches read before the clock starts, besides Ahead
 	time    time.Duration // how long a turn takes at least, instead of an epoch
 	process int           // another process whose processor time is measured

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/machine"
 )
 
 // What `make bench-remote` runs (-only remote): the photos in an object store on this machine that
@@ -28,13 +28,13 @@ func remoteFlags(more ...string) []string {
 // A share says which processors the daemon has, and which the store and the reader.
 type share struct {
 	what           string
-	daemon, others affinity.Set
+	daemon, others machine.CPUs
 }
 
 // shares are those of this machine. Where the daemon has processors of its own, the store is as
 // good as on another machine.
 func shares() ([]share, error) {
-	all, err := affinity.Current()
+	all, err := machine.CurrentCPUs()
 	list := []share{{"store on the same processors", all, all}}
 	if half := len(all) / 2; half > 0 {
 		list = append(list, share{fmt.Sprintf("daemon alone on %d of %d processors", half, len(all)), all[:half], all[half:]})

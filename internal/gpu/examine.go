@@ -1,14 +1,14 @@
 package gpu
 
 import (
-	"github.com/batchfs/batchfs/internal/affinity"
 	"github.com/batchfs/batchfs/internal/cuda"
+	"github.com/batchfs/batchfs/internal/machine"
 )
 
 // A Found GPU is one that CUDA can use.
 type Found struct {
 	cuda.Device
-	Usage affinity.Usage // by all processes; MemoryTotal is 0 if it is not known
+	Usage machine.GPUUse // by all processes; MemoryTotal is 0 if it is not known
 }
 
 // Examine returns the version of the driver, as 1000 times the major and ten times the minor one,
@@ -20,7 +20,7 @@ func Examine() (version int, found []Found, err error) {
 	}
 	devices, err := driver.Devices()
 	for _, d := range devices {
-		usage, _ := affinity.UsageOf(d.UUID)
+		usage, _ := machine.GPUUseOf(d.UUID)
 		found = append(found, Found{d, usage})
 	}
 	return driver.Version, found, err

@@ -1,4 +1,4 @@
-package affinity
+package machine
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 
 // twoSockets is a machine of 2 nodes with 16 cores of two threads each, whose GPU is next to the
 // second.
-func twoSockets(allowed string) Machine {
-	return Machine{Allowed: cpus(allowed), Near: cpus("16-31,48-63").and(cpus(allowed))}
+func twoSockets(allowed string) Processors {
+	return Processors{Allowed: cpus(allowed), Near: cpus("16-31,48-63").and(cpus(allowed))}
 }
 
 func TestAssign(t *testing.T) {

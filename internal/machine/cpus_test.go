@@ -1,4 +1,4 @@
-package affinity
+package machine
 
 import (
 	"math/rand/v2"
@@ -29,7 +29,7 @@ func TestSetText(t *testing.T) {
 // A set behaves like a map of its elements.
 func TestSetLaws(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	random := func() (Set, []int) {
+	random := func() (CPUs, []int) {
 		var cpus []int
 		span := 1 + rng.IntN(300)
 		for range rng.IntN(20) {
@@ -62,12 +62,12 @@ func TestSetLaws(t *testing.T) {
 }
 
 // of makes a set of CPUs in any order.
-func of(cpus ...int) Set {
+func of(cpus ...int) CPUs {
 	return slices.Compact(slices.Sorted(slices.Values(cpus)))
 }
 
 // cpus reads the form that String writes.
-func cpus(text string) (s Set) {
+func cpus(text string) (s CPUs) {
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
 		from, to, isRange := strings.Cut(part, "-")
 		if !isRange {

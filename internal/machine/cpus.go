@@ -1,4 +1,4 @@
-package affinity
+package machine
 
 import (
 	"fmt"
@@ -12,21 +12,21 @@ import (
 // maxCPUs limits the numbers that are accepted. Kernels are configured for a few thousand CPUs.
 const maxCPUs = 1 << 16
 
-// A Set is a set of CPUs, in ascending order. As the CPUs of a worker, the empty set means that
+// CPUs are a set of CPUs, in ascending order. As the CPUs of a worker, the empty set means that
 // none were chosen.
-type Set []int
+type CPUs []int
 
-func (s Set) has(cpu int) bool {
+func (s CPUs) has(cpu int) bool {
 	_, found := slices.BinarySearch(s, cpu)
 	return found
 }
 
-func (s Set) and(t Set) Set {
+func (s CPUs) and(t CPUs) CPUs {
 	return slices.DeleteFunc(slices.Clone(s), func(cpu int) bool { return !t.has(cpu) })
 }
 
 // String is the set in the kernel's form, "0-3,8"; the empty set is "".
-func (s Set) String() string {
+func (s CPUs) String() string {
 	var ranges []string
 	for len(s) > 0 {
 		n := 1
@@ -45,7 +45,7 @@ func (s Set) String() string {
 // Pin restricts the calling thread to the CPUs of a set; it does nothing for the empty set. The
 // goroutine must be locked to its thread (runtime.LockOSThread) and must end without unlocking
 // it, so that the thread ends too: otherwise other goroutines would run on the worker's CPUs.
-func Pin(s Set) error {
+func Pin(s CPUs) error {
 	if len(s) == 0 {
 		return nil
 	}
@@ -59,8 +59,8 @@ func Pin(s Set) error {
 	return nil
 }
 
-// Current returns the set of CPUs that the calling thread may run on.
-func Current() (s Set, err error) {
+// CurrentCPUs returns the set of CPUs that the calling thread may run on.
+func CurrentCPUs() (s CPUs, err error) {
 	// The kernel refuses a mask that cannot hold all the CPUs it was configured for, and does not
 	// say how many those are.
 	mask := unix.NewCPUSet(maxCPUs)

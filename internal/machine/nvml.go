@@ -1,6 +1,6 @@
 //go:build linux && cgo && (amd64 || arm64)
 
-package affinity
+package machine
 
 import (
 	"math/bits"
@@ -12,14 +12,14 @@ import (
 )
 
 // recommended returns the CPUs below a number that this machine's driver recommends for a GPU.
-func recommended(gpu string, below int) (s Set) {
+func recommended(gpu string, below int) (s CPUs) {
 	if dynlib.OpenNVML() == nil {
 		s = ask(nvml.New(), gpu, below)
 	}
 	return s
 }
 
-func ask(lib nvml.Interface, gpu string, below int) (s Set) {
+func ask(lib nvml.Interface, gpu string, below int) (s CPUs) {
 	onDevice(lib, gpu, func(device nvml.Device) {
 		// The CPUs of the socket; drivers before CUDA 11 know only those nearest to the device.
 		mask, ret := device.GetCpuAffinityWithinScope(below, nvml.AFFINITY_SCOPE_SOCKET)
@@ -34,22 +34,22 @@ func ask(lib nvml.Interface, gpu string, below int) (s Set) {
 	return s
 }
 
-// UsageOf returns what NVML says about a GPU now: an index or a UUID, as [ThisMachine] takes them.
-// It only reads; ok is false if there is no answer.
-func UsageOf(gpu string) (u Usage, ok bool) {
+// GPUUseOf returns what NVML says about a GPU now: an index or a UUID, as [FindProcessors] takes
+// them. It only reads; ok is false if there is no answer.
+func GPUUseOf(gpu string) (u GPUUse, ok bool) {
 	if dynlib.OpenNVML() == nil {
 		u, ok = usage(nvml.New(), gpu)
 	}
 	return u, ok
 }
 
-func usage(lib nvml.Interface, gpu string) (u Usage, ok bool) {
+func usage(lib nvml.Interface, gpu string) (u GPUUse, ok bool) {
 	onDevice(lib, gpu, func(device nvml.Device) {
 		memory, ret := device.GetMemoryInfo()
 		if ok = ret == nvml.SUCCESS; !ok {
 			return
 		}
-		u = Usage{MemoryUsed: int64(memory.Used), MemoryTotal: int64(memory.Total), Busy: -1}
+		u = GPUUse{MemoryUsed: int64(memory.Used), MemoryTotal: int64(memory.Total), Busy: -1}
 		if busy, ret := device.GetUtilizationRates(); ret == nvml.SUCCESS {
 			u.Busy = float64(busy.Gpu) / 100
 		}
@@ -73,7 +73,7 @@ func onDevice(lib nvml.Interface, gpu string, f func(nvml.Device)) {
 }
 
 // ofMask converts a mask of NVML.
-func ofMask(mask []uint) (s Set) {
+func ofMask(mask []uint) (s CPUs) {
 	for i, word := range mask {
 		for ; word != 0; word &= word - 1 {
 			s = append(s, i*bits.UintSize+bits.TrailingZeros(word))

@@ -1,4 +1,4 @@
-package affinity
+package machine
 
 import (
 	"encoding/json"
@@ -13,9 +13,9 @@ const childVariable = "AFFINITY_TEST_CHILD"
 
 // A childReport is what a new process of the test's own program finds with another NVML library.
 type childReport struct {
-	Machine     Machine
-	Recommended [2]Set // what NVML recommends for the GPU, asked for twice
-	Missing     int    // returned by a function that the library lacks
+	Processors  Processors
+	Recommended [2]CPUs // what NVML recommends for the GPU, asked for twice
+	Missing     int     // returned by a function that the library lacks
 }
 
 // callMissing calls such a function; nil in a build without NVML.
@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 
 func child(gpu string) (err error) {
 	var r childReport
-	if r.Machine, err = ThisMachine(gpu); err != nil {
+	if r.Processors, err = FindProcessors(gpu); err != nil {
 		return err
 	}
-	r.Recommended = [2]Set{recommended(gpu, 64), recommended(gpu, 64)}
+	r.Recommended = [2]CPUs{recommended(gpu, 64), recommended(gpu, 64)}
 	if callMissing != nil {
 		r.Missing = callMissing()
 	}

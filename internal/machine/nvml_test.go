@@ -1,6 +1,6 @@
 //go:build linux && cgo && (amd64 || arm64)
 
-package affinity
+package machine
 
 import (
 	"slices"
@@ -127,9 +127,9 @@ func TestAskWhich(t *testing.T) {
 				without[function](server)
 			}
 		}
-		var want Set
+		var want CPUs
 		if c.device >= 0 {
-			want = Set{c.device}
+			want = CPUs{c.device}
 		}
 		if got := ask(server, c.gpu, 200); !slices.Equal(got, want) {
 			t.Errorf("%q without %q: %s", c.gpu, c.without, got)
@@ -164,20 +164,20 @@ func TestUsage(t *testing.T) {
 	d.MemoryInfo = nvml.Memory{Total: 100, Used: 30, Free: 70}
 	busy := nvml.SUCCESS
 	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 25, Memory: 99}, busy }
-	expect := func(gpu string, want Usage, known bool) {
+	expect := func(gpu string, want GPUUse, known bool) {
 		t.Helper()
 		if u, ok := usage(server, gpu); u != want || ok != known {
 			t.Errorf("%q: %+v, %v", gpu, u, ok)
 		}
 	}
-	expect("GPU-b-4141", Usage{30, 100, 0.25, false}, true)
+	expect("GPU-b-4141", GPUUse{30, 100, 0.25, false}, true)
 	d.MigMode, busy = nvml.DEVICE_MIG_ENABLE, nvml.ERROR_NOT_SUPPORTED
-	expect("1", Usage{30, 100, -1, true}, true)
-	expect("8", Usage{}, false)
+	expect("1", GPUUse{30, 100, -1, true}, true)
+	expect("8", GPUUse{}, false)
 	d.GetMigModeFunc = func() (int, int, nvml.Return) { return nvml.DEVICE_MIG_ENABLE, 0, missing }
-	expect("1", Usage{30, 100, -1, false}, true)
+	expect("1", GPUUse{30, 100, -1, false}, true)
 	d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 7}, missing }
-	expect("1", Usage{}, false)
+	expect("1", GPUUse{}, false)
 	if n, m := len(server.InitCalls()), len(server.ShutdownCalls()); n != 5 || m != n {
 		t.Errorf("opened %d times, closed %d times", n, m)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && cgo && (amd64 || arm64)
 
-package affinity
+package machine
 
 import (
 	"debug/elf"
@@ -91,8 +91,8 @@ func TestDrivers(t *testing.T) {
 					t.Errorf("a function that is not there answers %d", r.Missing)
 				}
 				for _, s := range r.Recommended {
-					if s.String() != c.cpus || !slices.Equal(r.Machine.Near, s.and(r.Machine.Allowed)) {
-						t.Errorf("%s of %+v", s, r.Machine)
+					if s.String() != c.cpus || !slices.Equal(r.Processors.Near, s.and(r.Processors.Allowed)) {
+						t.Errorf("%s of %+v", s, r.Processors)
 					}
 				}
 			}
@@ -106,7 +106,7 @@ func TestNoDriver(t *testing.T) {
 		t.Skip("this machine has a driver")
 	}
 	r := runChild(t, "", "LD_BIND_NOW=1")
-	if len(r.Machine.Near) > 0 || r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
+	if len(r.Processors.Near) > 0 || r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
 		t.Errorf("%+v", r)
 	}
 }

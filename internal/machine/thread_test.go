@@ -1,4 +1,4 @@
-package affinity
+package machine
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 )
 
 // thisMachine is the machine that the tests run on, without a GPU.
-func thisMachine(t *testing.T) Machine {
+func thisMachine(t *testing.T) Processors {
 	t.Helper()
-	m, err := ThisMachine(NoGPU)
+	m, err := FindProcessors(NoGPU)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func kernelMask() (string, error) {
 
 // kernelMasks pins a thread to each set, all alive at the same time, and returns what the kernel
 // reports for each.
-func kernelMasks(sets []Set) ([]string, error) {
+func kernelMasks(sets []CPUs) ([]string, error) {
 	masks, errs := make([]string, len(sets)), make([]error, len(sets))
 	var pinned, done sync.WaitGroup
 	pinned.Add(len(sets))
@@ -60,7 +60,7 @@ func kernelMasks(sets []Set) ([]string, error) {
 
 func TestThisMachine(t *testing.T) {
 	m := thisMachine(t)
-	masks, err := kernelMasks(make([]Set, 1))
+	masks, err := kernelMasks(make([]CPUs, 1))
 	if err != nil || m.Allowed.String() != masks[0] {
 		t.Errorf("allowed %s, the kernel says %q, %v", m.Allowed, masks, err)
 	}
@@ -97,11 +97,11 @@ func TestPinStaysWithItsThread(t *testing.T) {
 	m := thisMachine(t)
 	one := of(m.Allowed[len(m.Allowed)-1])
 	asPinned(t, one, func() {
-		current, err := Current()
+		current, err := CurrentCPUs()
 		if err != nil || !slices.Equal(current, one) {
 			t.Errorf("pinned to %s, on %s, %v", one, current, err)
 		}
-		masks, err := kernelMasks(make([]Set, 16))
+		masks, err := kernelMasks(make([]CPUs, 16))
 		if err != nil {
 			t.Error(err)
 		}
@@ -114,7 +114,7 @@ func TestPinStaysWithItsThread(t *testing.T) {
 }
 
 // asPinned calls f on a thread of its own that is pinned to a set.
-func asPinned(t *testing.T, s Set, f func()) {
+func asPinned(t *testing.T, s CPUs, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -134,14 +134,14 @@ func TestPinBeyondTheKernel(t *testing.T) {
 	m := thisMachine(t)
 	first := m.Allowed[0]
 	asPinned(t, of(first, maxCPUs-1), func() {
-		if current, err := Current(); err != nil || !slices.Equal(current, of(first)) {
+		if current, err := CurrentCPUs(); err != nil || !slices.Equal(current, of(first)) {
 			t.Errorf("on %s, %v", current, err)
 		}
 	})
 }
 
 func TestPinRefused(t *testing.T) {
-	asPinned(t, Set{}, func() {
+	asPinned(t, CPUs{}, func() {
 		err := Pin(of(maxCPUs-3, maxCPUs-2))
 		const want = "pin the thread to CPUs 65533-65534: invalid argument"
 		if !errors.Is(err, unix.EINVAL) || err.Error() != want {

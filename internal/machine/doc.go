@@ -1,4 +1,4 @@
-// Package affinity decides which CPUs the workers run on, and pins them there.
+// Package machine decides which CPUs the workers run on, and pins them there.
 //
 // A worker that moves between processors loses its caches, and one that runs on another socket
 // than the GPU it feeds sends every batch across the link between them. Users who know their
@@ -17,8 +17,8 @@
 // Without a list nothing happens, whatever GPU there is: one mount can feed all GPUs of a machine,
 // and placing it next to the first of them without being asked would be wrong for the rest.
 //
-// What else NVML says about a GPU, how full and how busy it is, is here, too ([UsageOf]).
+// What else NVML says about a GPU, how full and how busy it is, is here, too ([GPUUseOf]).
 //
 // NVML is called through the driver's own library, opened at run time. A build without cgo does
 // without it.
-package affinity
+package machine

@@ -1,4 +1,4 @@
-package affinity
+package machine
 
 import (
 	"errors"
@@ -29,16 +29,16 @@ const (
 // one that it means there.
 //
 // An [*option.Error] names the entry of the list that is wrong, counted from 1.
-func Place(list string, workers int, choice, visible string) (sets []Set, nearGPU Set, err error) {
+func Place(list string, workers int, choice, visible string) (sets []CPUs, nearGPU CPUs, err error) {
 	if choice != "" {
 		visible = deviceFor(choice, visible)
 	}
 	if strings.TrimSpace(list) == near {
-		m, err := ThisMachine(visible)
+		m, err := FindProcessors(visible)
 		if err == nil && len(m.Near) == 0 {
 			err = fmt.Errorf("%w that this process may use (%s) for a GPU", ErrNoneNear, m.Allowed)
 		}
-		return slices.Repeat([]Set{m.Near}, workers), m.Near, err
+		return slices.Repeat([]CPUs{m.Near}, workers), m.Near, err
 	}
 	cpus, err := parse(list)
 	if err != nil || cpus == nil {
@@ -47,7 +47,7 @@ func Place(list string, workers int, choice, visible string) (sets []Set, nearGP
 	if workers <= len(cpus) {
 		visible = NoGPU
 	}
-	m, err := ThisMachine(visible)
+	m, err := FindProcessors(visible)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,24 +82,24 @@ func entryError(i int, rule, value string) error {
 	return &option.Error{Field: fmt.Sprintf("entry %d", i+1), Rule: rule, Value: strconv.Quote(value)}
 }
 
-// assign returns one CPU set for each worker: list[t] alone for worker t, and [Machine.Near] for
+// assign returns one CPU set for each worker: list[t] alone for worker t, and [Processors.Near] for
 // workers past the end of the list. An empty set, as for all workers without a list, means that
 // the worker is not pinned. The whole list is checked, including entries past the last worker;
 // the error is an [*option.Error].
-func assign(list []int, workers int, m Machine) ([]Set, error) {
+func assign(list []int, workers int, m Processors) ([]CPUs, error) {
 	for i, cpu := range list {
 		if !m.Allowed.has(cpu) {
 			return nil, entryError(i, fmt.Sprintf("one of the CPUs this process may use, %s", m.Allowed), strconv.Itoa(cpu))
 		}
 	}
-	sets := make([]Set, workers)
+	sets := make([]CPUs, workers)
 	if len(list) == 0 {
 		return sets, nil
 	}
 	for t := range sets {
 		sets[t] = m.Near
 		if t < len(list) {
-			sets[t] = Set{list[t]}
+			sets[t] = CPUs{list[t]}
 		}
 	}
 	return sets, nil

@@ -1,15 +1,15 @@
-package affinity
+package machine
 
 import "strings"
 
-// A Machine is everything that the choice of CPUs depends on.
-type Machine struct {
-	Allowed Set // the CPUs that this process may use, by its affinity and cgroup
-	Near    Set // those of them that NVML recommends for the GPU; empty if unknown
+// Processors are everything that the choice of CPUs depends on.
+type Processors struct {
+	Allowed CPUs // the CPUs that this process may use, by its affinity and cgroup
+	Near    CPUs // those of them that NVML recommends for the GPU; empty if unknown
 }
 
-// Usage is how much of a GPU is in use, by whatever process.
-type Usage struct {
+// GPUUse is how much of a GPU is in use, by whatever process.
+type GPUUse struct {
 	MemoryUsed, MemoryTotal int64   // bytes
 	Busy                    float64 // share of the last moment, at most a second, in which a kernel ran; -1 if unknown, as for parts of a GPU
 	MIG                     bool    // the GPU is divided into parts
@@ -37,18 +37,18 @@ func deviceFor(choice, devices string) string {
 	return NoGPU
 }
 
-// ThisMachine gathers the facts for this process. It must be called on a thread that is not
+// FindProcessors gathers the facts for this process. It must be called on a thread that is not
 // pinned. devices is the value of CUDA_VISIBLE_DEVICES, whose first device is the one that the
 // workers feed; "" means the machine's first. An index is taken in the driver's order; CUDA puts
 // the fastest device first, which is the same if all are alike. Looking for a GPU opens the
 // driver, which can take a second if no other process has it open. A missing GPU is not an error;
 // an error means that the kernel does not say which CPUs may be used.
-func ThisMachine(devices string) (Machine, error) {
-	allowed, err := Current()
+func FindProcessors(devices string) (Processors, error) {
+	allowed, err := CurrentCPUs()
 	if err != nil {
-		return Machine{}, err
+		return Processors{}, err
 	}
-	m := Machine{Allowed: allowed}
+	m := Processors{Allowed: allowed}
 	if gpu, found := firstOf(devices); found {
 		m.Near = recommended(gpu, allowed[len(allowed)-1]+1).and(allowed)
 	}
