@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/headroom"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/pinned"
@@ -98,7 +98,7 @@ type host struct {
 func thisHost() host { return host{files: os.DirFS("/"), cpus: runtime.GOMAXPROCS(0)} }
 
 // host returns the machine's memory accounting.
-func (m host) memory() *headroom.Host { return headroom.New(m.files) }
+func (m host) memory() *machine.Memory { return machine.NewMemory(m.files) }
 
 // defaultMemoryLimit is half of the machine's memory, since the training program needs the
 // rest, divided among the mounts. It is at most half of the free memory.

@@ -22,7 +22,7 @@ func machineOf(files map[string]string) host {
 	return host{files: fs.FS(root), cpus: 4}
 }
 
-// TestDefaultMemoryLimit checks that the rules of package headroom are used.
+// TestDefaultMemoryLimit checks that the rules of package machine are used.
 func TestDefaultMemoryLimit(t *testing.T) {
 	files := map[string]string{
 		"proc/meminfo": "MemTotal: 16384 kB\nMemAvailable: 16000 kB\n", "proc/self/cgroup": "0::/job\n", "proc/self/status": "Name:\tbatchfs\nTgid:\t9\nPid:\t9\n",

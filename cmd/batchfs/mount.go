@@ -24,7 +24,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/gpu"
-	"github.com/batchfs/batchfs/internal/headroom"
+	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/layout"
@@ -370,7 +370,7 @@ func (r *mountRequest) checkRoom(e *engine.Engine) error {
 
 // watchMemory keeps a mount within the available memory until stop is called.
 func (r *mountRequest) watchMemory(e *engine.Engine) (stop func()) {
-	w := headroom.Watch{Host: r.machine.memory(), SetLimit: e.SetMemoryLimit, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.log.Logger}
+	w := machine.Watch{Memory: r.machine.memory(), SetLimit: e.SetMemoryLimit, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.log.Logger}
 	w.Used = func() int64 {
 		_, _, used := e.Usage()
 		return used

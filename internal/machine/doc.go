@@ -1,4 +1,8 @@
-// Package machine decides which CPUs the workers run on, and pins them there.
+// Package machine says what of this machine a mount may use, and keeps it there: on which CPUs its
+// workers run, and how much memory it has, given the control groups that it is in, while other
+// processes come and go.
+//
+// # CPUs
 //
 // A worker that moves between processors loses its caches, and one that runs on another socket
 // than the GPU it feeds sends every batch across the link between them. Users who know their
@@ -21,4 +25,20 @@
 //
 // NVML is called through the driver's own library, opened at run time. A build without cgo does
 // without it.
+//
+// # Memory
+//
+// A [Bound] is the machine, or a memory control group that the process is in, of version 1 or 2.
+// It has a total and what is left of it: how much can still be allocated before the kernel kills
+// a process. File pages count as left, because the kernel drops them first. Pages of a tmpfs,
+// which hold the batches, do not.
+//
+// Several mounts may run within one bound, and none knows the limits of the others. Exceeding a
+// control group's limit does not give ENOMEM: the kernel kills. So a mount without a limit of
+// its own takes, of each bound, half of the total, divided by the number of mounts in it, and at
+// most half of what is left when it starts ([Memory.Share]). Mounts are recounted every few
+// seconds, so that earlier ones give way to later ones.
+//
+// A [Watch] checks the bounds twice a second. Regardless of its limit, a mount keeps to what it
+// uses plus its part of what is left beyond a small reserve.
 package machine

@@ -1,4 +1,4 @@
-package headroom
+package machine
 
 import (
 	"bytes"
@@ -14,12 +14,12 @@ import (
 
 const mib = 1 << 20
 
-func hostOf(files map[string]string) *Host {
+func memoryOf(files map[string]string) *Memory {
 	root := fstest.MapFS{}
 	for name, text := range files {
 		root[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	return New(root)
+	return NewMemory(root)
 }
 
 func TestBounds(t *testing.T) {
@@ -65,7 +65,7 @@ func TestBounds(t *testing.T) {
 		{"nonsense", map[string]string{"proc/meminfo": "MemTotal: lots kB\n", "proc/self/cgroup": "::::\n0\n"}, []Bound{{"the machine", guess, guess, ""}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := hostOf(test.files)
+			h := memoryOf(test.files)
 			got := h.Bounds()
 			if fmt.Sprint(got) != fmt.Sprint(test.want) {
 				t.Errorf("bounds %+v, want %+v", got, test.want)
@@ -106,7 +106,7 @@ func TestMounts(t *testing.T) {
 	addProcess(files, 1, 0, "init", "/", "init")
 	count := func(pod, machine int) {
 		t.Helper()
-		h := hostOf(files)
+		h := memoryOf(files)
 		if got := h.mounts(h.Bounds()); fmt.Sprint(got) != fmt.Sprint([]int{pod, machine}) {
 			t.Errorf("%v mounts, want %d in the group and %d in all", got, pod, machine)
 		}
@@ -138,7 +138,7 @@ func TestShare(t *testing.T) {
 	files := inGroup(0)
 	check := func(want int64, mounts int) {
 		t.Helper()
-		if s := hostOf(files).Share(); s.Limit != want || s.Mounts != mounts {
+		if s := memoryOf(files).Share(); s.Limit != want || s.Mounts != mounts {
 			t.Errorf("%d bytes, %d mounts, want %d and %d", s.Limit, s.Mounts, want, mounts)
 		}
 	}
@@ -171,11 +171,11 @@ func TestWatch(t *testing.T) {
 	files := inGroup(100 * mib)
 	var log bytes.Buffer
 	tenant := &fakeTenant{used: 24 * mib}
-	w := &Watch{Host: hostOf(files), Used: tenant.MemoryUsed, SetLimit: tenant.SetMemoryLimit, Limit: 200 * mib, Shared: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	w := &Watch{Memory: memoryOf(files), Used: tenant.MemoryUsed, SetLimit: tenant.SetMemoryLimit, Limit: 200 * mib, Shared: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	step := func(used, group, want int64, said string) {
 		t.Helper()
 		files["sys/fs/cgroup/pod/memory.current"] = fmt.Sprint(group)
-		w.Host = hostOf(files)
+		w.Memory = memoryOf(files)
 		tenant.used = used
 		log.Reset()
 		w.look()
@@ -197,7 +197,7 @@ func TestWatch(t *testing.T) {
 	for pid := 101; pid < 104; pid++ {
 		addProcess(files, pid, 1, "batchfs", "/pod", "batchfs", "mount")
 	}
-	w.Host = hostOf(files)
+	w.Memory = memoryOf(files)
 	for range recountsAt { // mounts are not recounted each time
 		w.look()
 	}
@@ -212,7 +212,7 @@ func TestWatch(t *testing.T) {
 		delete(files, fmt.Sprintf("proc/%d/status", pid))
 	}
 	for range recountsAt {
-		w.Host = hostOf(files)
+		w.Memory = memoryOf(files)
 		w.look()
 	}
 	if tenant.limit != 200*mib || w.state != (state{}) {
@@ -221,7 +221,7 @@ func TestWatch(t *testing.T) {
 	// A limit of its own is not divided, but the memory left is.
 	w.Shared = false
 	addProcess(files, 101, 1, "batchfs", "/pod", "batchfs", "mount")
-	w.Host = hostOf(files)
+	w.Memory = memoryOf(files)
 	for range recountsAt {
 		w.look()
 	}
@@ -233,7 +233,7 @@ func TestWatch(t *testing.T) {
 func TestWatchRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tenant := &fakeTenant{used: 100 * mib}
-		w := &Watch{Host: hostOf(inGroup(390 * mib)), Used: tenant.MemoryUsed, SetLimit: tenant.SetMemoryLimit, Limit: 200 * mib, Logger: slog.New(slog.DiscardHandler)}
+		w := &Watch{Memory: memoryOf(inGroup(390 * mib)), Used: tenant.MemoryUsed, SetLimit: tenant.SetMemoryLimit, Limit: 200 * mib, Logger: slog.New(slog.DiscardHandler)}
 		stop := w.Start()
 		time.Sleep(10*interval + 1)
 		stop()

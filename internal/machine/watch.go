@@ -1,4 +1,4 @@
-package headroom
+package machine
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 
 // A Watch adapts a mount's memory limit to the memory available.
 type Watch struct {
-	Host *Host
+	Memory *Memory
 	// Used is the number of bytes that the mount uses.
 	Used func() int64
 	// SetLimit limits the use to n bytes. To meet the limit, the mount frees idle memory first,
@@ -62,7 +62,7 @@ func (w *Watch) Start() (stop func()) {
 // limit is always set, a higher one if it is much higher or not restricted by a shortage.
 func (w *Watch) look() {
 	if w.looked%recountsAt == 0 {
-		w.share = w.Host.share()
+		w.share = w.Memory.share()
 	}
 	w.looked++
 	limit, now := w.Limit, state{}
@@ -71,7 +71,7 @@ func (w *Watch) look() {
 	}
 	used := w.Used()
 	var left int64
-	for _, b := range w.Host.Bounds() {
+	for _, b := range w.Memory.Bounds() {
 		more := b.Left - b.reserve()
 		if more > 0 { // other mounts in the same bound see the same and take their part
 			more /= int64(max(w.share.Mounts, 1))

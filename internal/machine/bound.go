@@ -1,4 +1,4 @@
-package headroom
+package machine
 
 import (
 	"cmp"
@@ -21,19 +21,19 @@ type Bound struct {
 // reserve is what a mount leaves free for others.
 func (b Bound) reserve() int64 { return min(b.Total/16, 256<<20) }
 
-// A Host is the system that this process runs on, as the kernel's files describe it.
-type Host struct {
+// A Memory is that of the system that this process runs on, as the kernel's files describe it.
+type Memory struct {
 	files fs.FS
 }
 
-// New returns a host described by the files below root: proc and sys/fs/cgroup.
-func New(root fs.FS) *Host { return &Host{files: root} }
+// NewMemory returns what is described by the files below root: proc and sys/fs/cgroup.
+func NewMemory(root fs.FS) *Memory { return &Memory{files: root} }
 
 // guess is the memory assumed for a machine that does not report it.
 const guess = 4 << 30
 
 // Machine is the machine's own bound.
-func (h *Host) Machine() Bound {
+func (h *Memory) Machine() Bound {
 	b := Bound{Name: "the machine", Total: cmp.Or(h.value("proc/meminfo", "MemTotal:", 0)<<10, guess)}
 	b.Left = min(h.value("proc/meminfo", "MemAvailable:", b.Total>>10)<<10, b.Total)
 	return b
@@ -41,7 +41,7 @@ func (h *Host) Machine() Bound {
 
 // Bounds are the bounds of this process that are lower than the machine's, from the innermost
 // control group outwards, followed by the machine's.
-func (h *Host) Bounds() (all []Bound) {
+func (h *Memory) Bounds() (all []Bound) {
 	machine := h.Machine()
 	for _, g := range h.groups("self") {
 		if b := h.bound(g); b.Total > 0 && b.Total < machine.Total {
@@ -52,17 +52,17 @@ func (h *Host) Bounds() (all []Bound) {
 }
 
 // Lowest is the bound with the lowest total.
-func (h *Host) Lowest() Bound {
+func (h *Memory) Lowest() Bound {
 	return slices.MinFunc(h.Bounds(), func(a, b Bound) int { return cmp.Compare(a.Total, b.Total) })
 }
 
-// A group is a memory control group: its directory among the host's files, and its path as in
+// A group is a memory control group: its directory among the kernel's files, and its path as in
 // /proc/PID/cgroup.
 type group struct{ dir, path string }
 
 // groups lists the memory control groups of a process, from its own up to the root. In a
 // container the paths may be the host's and not exist here; the root does.
-func (h *Host) groups(process string) (all []group) {
+func (h *Memory) groups(process string) (all []group) {
 	for line := range strings.Lines(h.text("proc/" + process + "/cgroup")) {
 		parts, root := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3), "sys/fs/cgroup"
 		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), "memory") {
@@ -82,7 +82,7 @@ func (h *Host) groups(process string) (all []group) {
 
 // bound reads the limit of one control group and what is left of it; its total is 0 if it has no
 // limit. Every file and name belongs to only one version of control groups.
-func (h *Host) bound(g group) Bound {
+func (h *Memory) bound(g group) Bound {
 	b := Bound{Name: "the control group " + g.path, group: g.path}
 	for _, name := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
 		if n := h.value(g.dir+"/"+name, "", 0); n > 0 && (b.Total == 0 || n < b.Total) {
@@ -101,7 +101,7 @@ func (h *Host) bound(g group) Bound {
 // value reads the number after a name in a kernel file whose lines are a name, a number and an
 // optional unit, or, without a name, the number that is the whole file. It returns unknown if
 // there is none, as for "max".
-func (h *Host) value(file, name string, unknown int64) int64 {
+func (h *Memory) value(file, name string, unknown int64) int64 {
 	for line := range strings.Lines(h.text(file)) {
 		fields := strings.Fields(line)
 		if name == "" {
@@ -117,7 +117,7 @@ func (h *Host) value(file, name string, unknown int64) int64 {
 }
 
 // text is the content of a file, "" if it cannot be read.
-func (h *Host) text(name string) string {
+func (h *Memory) text(name string) string {
 	b, _ := fs.ReadFile(h.files, name)
 	return string(b)
 }

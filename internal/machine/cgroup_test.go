@@ -1,4 +1,4 @@
-package headroom
+package machine
 
 import (
 	"bufio"
@@ -18,20 +18,12 @@ import (
 )
 
 // helperVariable turns the test binary into a mount that takes all the memory it may.
-const helperVariable = "HEADROOM_TEST_MOUNT"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(helperVariable) != "" {
-		greedyMount()
-		return
-	}
-	os.Exit(m.Run())
-}
+const helperVariable = "MACHINE_TEST_MOUNT"
 
 // newGroup creates a memory control group with a limit, below the root of the tree.
 func newGroup(t *testing.T, limit int64) (dir string) {
 	t.Helper()
-	name := fmt.Sprintf("batchfs-headroom-%d", os.Getpid())
+	name := fmt.Sprintf("batchfs-machine-%d", os.Getpid())
 	for _, v := range []struct{ root, limit string }{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
 		dir = filepath.Join(v.root, name)
 		if _, err := os.Stat(filepath.Join(v.root, "cgroup.procs")); err != nil || os.Mkdir(dir, 0o755) != nil {
@@ -100,9 +92,9 @@ func greedyMount() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	host := New(os.DirFS("/"))
-	g := &greedy{limit: host.Share().Limit}
-	w := &Watch{Host: host, Used: g.MemoryUsed, SetLimit: g.SetMemoryLimit, Limit: g.limit, Shared: true, Logger: slog.New(slog.DiscardHandler)}
+	memory := NewMemory(os.DirFS("/"))
+	g := &greedy{limit: memory.Share().Limit}
+	w := &Watch{Memory: memory, Used: g.MemoryUsed, SetLimit: g.SetMemoryLimit, Limit: g.limit, Shared: true, Logger: slog.New(slog.DiscardHandler)}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		w.looked = 0 // so that it recounts the mounts each time
@@ -201,7 +193,7 @@ func TestGivingWayToOthers(t *testing.T) {
 	for range 3 {
 		mount.ask(t)
 	}
-	b := New(os.DirFS("/")).bound(groupIn(group))
+	b := NewMemory(os.DirFS("/")).bound(groupIn(group))
 	if _, used := mount.ask(t); b.Total == 0 || b.Left < b.reserve()/2 || used > before {
 		t.Errorf("%+v is left beside a mount that uses %d, and used %d", b, used, before)
 	}

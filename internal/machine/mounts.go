@@ -1,4 +1,4 @@
-package headroom
+package machine
 
 import (
 	"io/fs"
@@ -15,7 +15,7 @@ type Share struct {
 }
 
 // Share is the share of a mount that is about to start.
-func (h *Host) Share() Share {
+func (h *Memory) Share() Share {
 	s := h.share()
 	for _, b := range h.Bounds() {
 		if half := b.Left / 2; half < s.Limit {
@@ -28,7 +28,7 @@ func (h *Host) Share() Share {
 
 // share is half of each bound's total, divided by the number of mounts within it; the least
 // counts.
-func (h *Host) share() (least Share) {
+func (h *Memory) share() (least Share) {
 	bounds := h.Bounds()
 	for i, mounts := range h.mounts(bounds) {
 		if limit := bounds[i].Total / 2 / int64(mounts); i == 0 || limit < least.Limit {
@@ -40,7 +40,7 @@ func (h *Host) share() (least Share) {
 
 // mounts counts the mounts within each of the bounds, in order, including this process.
 // Processes that are not visible do not count.
-func (h *Host) mounts(bounds []Bound) []int {
+func (h *Memory) mounts(bounds []Bound) []int {
 	counts := slices.Repeat([]int{1}, len(bounds))
 	for _, id := range h.otherMounts() {
 		groups := append(h.groups(id), group{}) // the machine
@@ -56,7 +56,7 @@ func (h *Host) mounts(bounds []Bound) []int {
 // otherMounts lists the other processes that run this program as a mount: "batchfs mount ..." or
 // "mount.batchfs ...". A mount going into the background counts once, together with the process
 // that waits for it.
-func (h *Host) otherMounts() (ids []string) {
+func (h *Memory) otherMounts() (ids []string) {
 	self := h.status("self")
 	parents := []string{self["PPid"]}
 	entries, _ := fs.ReadDir(h.files, "proc")
@@ -76,7 +76,7 @@ func (h *Host) otherMounts() (ids []string) {
 
 // status is what the kernel says about a process by name; nothing if it has ended. Tgid is the
 // process that a thread belongs to.
-func (h *Host) status(process string) map[string]string {
+func (h *Memory) status(process string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(h.text("proc/" + process + "/status")) {
 		name, value, _ := strings.Cut(line, ":")
