@@ -89,15 +89,6 @@ func upTo[K fmt.Stringer](all []K, names []string) (best K) {
 	return best
 }
 
-// ErrNoneNear means that no CPUs are known to be near the GPU.
-var ErrNoneNear = machine.ErrNoneNear
-
-// Place sets Affinity and NearDevice; see [machine.Place].
-func (o *Options) Place(list, gpu, visible string) (err error) {
-	o.Affinity, o.NearDevice, err = machine.Place(list, o.Workers, gpu, visible)
-	return err
-}
-
 // Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier
 // run. Buffers of that size are allocated before the first sample, and stay.
 type Hints struct{ Batch, Input, Scratch int64 }

@@ -133,8 +133,9 @@ func (c *console) place(f *flagSet, o *engine.Options) error {
 	if f.Changed(gpuFlag) && f.text(gpuFlag) != gpuAuto {
 		gpu = f.text(gpuFlag)
 	}
-	err := o.Place(list, gpu, c.env.gpus)
-	if errors.Is(err, engine.ErrNoneNear) {
+	var err error
+	o.Affinity, o.NearDevice, err = machine.Place(list, o.Workers, gpu, c.env.gpus)
+	if errors.Is(err, machine.ErrNoneNear) {
 		return hint(fmt.Errorf("%s gpu: %w", source, err), "batchfs doctor; or name CPUs: --affinity LIST")
 	}
 	if entry, ok := errors.AsType[*option.Error](err); ok {
