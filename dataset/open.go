@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -96,11 +96,11 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	var stop func()
-	o.Progress, stop = promptly.Progress(o.Progress)
+	o.Progress, stop = parallel.Progress(o.Progress)
 	defer stop()
-	o.Listing, stop = promptly.Progress(o.Listing)
+	o.Listing, stop = parallel.Progress(o.Listing)
 	defer stop()
-	return promptly.Do(ctx, func() (*Dataset, error) { return open(ctx, path, o) }, func(d *Dataset) { d.Close() })
+	return parallel.Promptly(ctx, func() (*Dataset, error) { return open(ctx, path, o) }, func(d *Dataset) { d.Close() })
 }
 
 func open(ctx context.Context, path string, o Options) (*Dataset, error) {

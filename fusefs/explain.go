@@ -20,7 +20,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
-	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -44,7 +44,7 @@ type Explanation struct {
 // ErrNotMounted if the path is in no mount, ErrDead or fs.ErrPermission if the mount at Root cannot
 // be asked, or ErrNotBatch.
 func Explain(ctx context.Context, path string) (Explanation, error) {
-	return promptly.Do(ctx, func() (Explanation, error) { return explain(path) }, nil)
+	return parallel.Promptly(ctx, func() (Explanation, error) { return explain(path) }, nil)
 }
 
 func explain(path string) (why Explanation, err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/internal/store"
 )
@@ -150,7 +150,7 @@ func mountedAt(path string) (device string, err error) {
 // here, but another mount namespace keeps it alive. If ctx ends, Unmount returns its error shortly
 // after.
 func Unmount(ctx context.Context, mountpoint string, lazy bool) (dead bool, err error) {
-	return promptly.Do(ctx, func() (bool, error) { return unmountAt(mountpoint, lazy) }, nil)
+	return parallel.Promptly(ctx, func() (bool, error) { return unmountAt(mountpoint, lazy) }, nil)
 }
 
 func unmountAt(mountpoint string, lazy bool) (dead bool, err error) {

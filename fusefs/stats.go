@@ -9,14 +9,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
 
 // ReadStats reads the statistics of a mount from any process: the text of stats.json, and what it
 // says. The error wraps ErrNotMounted if there is no mount; it is ctx's shortly after ctx ends,
 // since the mount's daemon may be suspended.
 func ReadStats(ctx context.Context, mountpoint string) (text []byte, s Stats, err error) {
-	text, err = promptly.Do(ctx, func() ([]byte, error) {
+	text, err = parallel.Promptly(ctx, func() ([]byte, error) {
 		return os.ReadFile(filepath.Join(mountpoint, ".batchfs", "stats.json"))
 	}, nil)
 	if errors.Is(err, fs.ErrNotExist) {

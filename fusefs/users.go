@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
 
 // A User is a process that keeps a mount busy.
@@ -23,7 +23,7 @@ type User struct {
 // look at others. It sends no request to the file system mounted there. If ctx ends, Users returns
 // its error shortly after.
 func Users(ctx context.Context, mountpoint string) ([]User, error) {
-	return promptly.Do(ctx, func() ([]User, error) { return usersOf(mountpoint) }, nil)
+	return parallel.Promptly(ctx, func() ([]User, error) { return usersOf(mountpoint) }, nil)
 }
 
 func usersOf(mountpoint string) (users []User, err error) {

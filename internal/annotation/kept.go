@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/owned"
-	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
@@ -64,10 +64,10 @@ func Open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 		b     *target.Builder
 	}
 	var stop func()
-	o.Progress, stop = promptly.Progress(o.Progress)
+	o.Progress, stop = parallel.Progress(o.Progress)
 	defer stop()
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	got, err := promptly.Do(ctx, func() (opened, error) {
+	got, err := parallel.Promptly(ctx, func() (opened, error) {
 		found, b, err := open(ctx, path, o)
 		return opened{found, b}, err
 	}, func(late opened) { _ = late.b.Close() }) // there is one unless there was an error

@@ -23,7 +23,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
-	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -39,9 +38,9 @@ import (
 // Shares that cannot be are an [option.Error].
 func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
 	var stop func()
-	o.Progress, stop = promptly.Progress(o.Progress)
+	o.Progress, stop = parallel.Progress(o.Progress)
 	defer stop()
-	return promptly.Do(ctx, func() (Report, error) {
+	return parallel.Promptly(ctx, func() (Report, error) {
 		n := ds.Len()
 		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), states: make([]state, n)}
 		c.first, c.end = o.Part.Span(n)

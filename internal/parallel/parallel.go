@@ -1,4 +1,5 @@
-// Package parallel spreads work over goroutines and reports its progress.
+// Package parallel spreads work over goroutines, reports its progress, and ends long work shortly
+// after its context ends, even if a call hangs in the kernel.
 package parallel
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -65,11 +65,11 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	var stopCopied, stopMeasured func()
-	o.Copied, stopCopied = promptly.Progress(o.Copied)
+	o.Copied, stopCopied = parallel.Progress(o.Copied)
 	defer stopCopied()
-	o.Measured, stopMeasured = promptly.Progress(o.Measured)
+	o.Measured, stopMeasured = parallel.Progress(o.Measured)
 	defer stopMeasured()
-	return promptly.Do(ctx, func() (Result, error) {
+	return parallel.Promptly(ctx, func() (Result, error) {
 		p := &profiler{ds: ds, o: o, budget: budget, work: work}
 		err := p.prepare(ctx)
 		if err == nil {

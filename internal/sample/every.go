@@ -8,7 +8,6 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/parallel"
-	"github.com/batchfs/batchfs/internal/promptly"
 )
 
 // Options say how a command looks at every sample of a dataset.
@@ -29,7 +28,7 @@ type look func(ctx context.Context, i int) error
 // each has every sample from first to end-1 looked at, by o.Workers goroutines with a Reader and a
 // look of their own. It returns ctx's error shortly after ctx ends, even if the storage hangs.
 func each(ctx context.Context, ds *dataset.Dataset, o Options, first, end int, with func(r *Reader) look) error {
-	report, stop := promptly.Progress(o.Progress)
+	report, stop := parallel.Progress(o.Progress)
 	defer stop()
 	memory := NewMemory(o.Memory, o.Workers)
 	work := func(ctx context.Context, items iter.Seq[int]) error {
@@ -45,7 +44,7 @@ func each(ctx context.Context, ds *dataset.Dataset, o Options, first, end int, w
 		}
 		return nil
 	}
-	_, err := promptly.Do(ctx, func() (struct{}, error) {
+	_, err := parallel.Promptly(ctx, func() (struct{}, error) {
 		return struct{}{}, parallel.Each(ctx, o.Workers, end-first, report, work)
 	}, nil)
 	return err

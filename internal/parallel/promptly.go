@@ -1,7 +1,4 @@
-// Package promptly ends long work shortly after its context ends, even if a call hangs in
-// the kernel because storage does not answer. Such a call cannot be ended, so it is left
-// behind.
-package promptly
+package parallel
 
 import (
 	"context"
@@ -13,10 +10,11 @@ import (
 // checks its context between samples needs less.
 const grace = 250 * time.Millisecond
 
-// Do returns what f returns. f should end when ctx is done; if it does not within a moment,
-// Do returns ctx's error and leaves f behind, which may continue to use its inputs. If f
-// succeeds after that, its value goes to late, which may be nil.
-func Do[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error) {
+// Promptly returns what f returns. f should end when ctx is done; if it does not within a moment,
+// since storage does not answer and a call hangs in the kernel, which nothing can end, Promptly
+// returns ctx's error and leaves f behind, which may continue to use its inputs. If f succeeds
+// after that, its value goes to late, which may be nil.
+func Promptly[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error) {
 	var value T
 	var err error
 	done := make(chan struct{})

@@ -1,4 +1,4 @@
-package promptly
+package parallel
 
 import (
 	"context"
@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-func TestDo(t *testing.T) {
+func TestPromptly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failure := errors.New("failure")
-	if n, err := Do(ctx, func() (int, error) { return 5, nil }, nil); n != 5 || err != nil {
+	if n, err := Promptly(ctx, func() (int, error) { return 5, nil }, nil); n != 5 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := Do(ctx, func() (int, error) { return 0, failure }, nil); err != failure {
+	if _, err := Promptly(ctx, func() (int, error) { return 0, failure }, nil); err != failure {
 		t.Errorf("error %v", err)
 	}
 	orderly := func() (int, error) { cancel(); <-ctx.Done(); return 6, failure }
-	if n, err := Do(ctx, orderly, nil); n != 6 || err != failure {
+	if n, err := Promptly(ctx, orderly, nil); n != 6 || err != failure {
 		t.Errorf("in order: %d, %v", n, err)
 	}
 }
@@ -27,7 +27,7 @@ func TestWorkThatHangs(t *testing.T) {
 	hang, late := make(chan struct{}), make(chan int)
 	calls := 0
 	report, stop := Progress(func(done, total int64) { calls++ })
-	n, err := Do(ctx, func() (int, error) {
+	n, err := Promptly(ctx, func() (int, error) {
 		report(1, 2)
 		cancel()
 		<-hang
