@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -138,7 +138,7 @@ func TestInterruptWithoutSignal(t *testing.T) {
 		s := mounted(t, src, Options{})
 		real := s.fs.alive
 		s.fs.alive = func() bool { interrupted <- struct{}{}; return real() } // called for every interrupt
-		p := start(t, pythons.Need(t), "-c", ringOpener, batchPath(s.Path(), 0, 0, 0, layout.NHWCForm))
+		p := start(t, testkit.Python(t), "-c", ringOpener, batchPath(s.Path(), 0, 0, 0, layout.NHWCForm))
 		line, err := p.out.ReadString('\n')
 		if err != nil || strings.TrimSpace(line) != "opening" {
 			t.Skipf("SKIPPED: interrupts by io_uring cannot be tested here: %s (%v)", line, err)

@@ -13,8 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/ownmounts"
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	if err := ownmounts.Enter(); err != nil {
+	if err := testkit.EnterOwnMounts(); err != nil {
 		fmt.Fprintln(os.Stderr, "fusefs:", err)
 		os.Exit(1)
 	}
@@ -65,7 +64,7 @@ func command(t *testing.T, args ...string) (string, error) {
 // python runs a program with arguments and returns its standard output.
 func python(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	out, err := command(t, append([]string{pythons.Need(t), "-c", program}, args...)...)
+	out, err := command(t, append([]string{testkit.Python(t), "-c", program}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

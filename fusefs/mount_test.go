@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -113,7 +113,7 @@ func TestMountTogether(t *testing.T) {
 			file := batchPath(s.Path(), 2, 3, 4, layout.NPY)
 			var readers []*process
 			for range 6 {
-				readers = append(readers, start(t, pythons.Need(t), "-c", readAnyWay, file))
+				readers = append(readers, start(t, testkit.Python(t), "-c", readAnyWay, file))
 				<-came
 			}
 			close(through)
@@ -133,7 +133,7 @@ func TestMountRefusedFile(t *testing.T) {
 	src.oddFd = true
 	s := mounted(t, src, Options{ReadPath: "passthrough"})
 	file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
-	holder := start(t, pythons.Need(t), "-c", hold, file)
+	holder := start(t, testkit.Python(t), "-c", hold, file)
 	holder.expect(t, "open")
 	want := fmt.Sprint(src.Size(engine.Key{}, layout.NHWCForm), " ", sum(src.content(engine.Key{}, layout.NHWCForm)))
 	if got := python(t, readAnyWay, file); got != want {
@@ -219,7 +219,7 @@ func TestMountBusy(t *testing.T) {
 	src := newFake()
 	s := mounted(t, src, Options{ReadPath: "direct"})
 	file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
-	holder := start(t, pythons.Need(t), "-c", hold, file)
+	holder := start(t, testkit.Python(t), "-c", hold, file)
 	holder.expect(t, "open")
 	if err := s.Unmount(); !errors.Is(err, unix.EBUSY) {
 		t.Fatalf("unmount while a file is open: %v", err)

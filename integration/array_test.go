@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // sbatch is as much of Slurm's as examples/array_slurm.sh uses: it runs an array's tasks one after
@@ -144,7 +144,7 @@ func TestArrayJobs(t *testing.T) {
 		same(t, directory)
 	})
 	t.Run("Ray", func(t *testing.T) {
-		python := pythons.Need(t, "ray")
+		python := testkit.Python(t, "ray")
 		bin, directory := scratch(t), scratch(t)
 		gate := strings.NewReplacer("GATE", bin, "BINARY", suite.binary).Replace(rayGate)
 		if err := os.WriteFile(filepath.Join(bin, "batchfs"), []byte(gate), 0o755); err != nil {

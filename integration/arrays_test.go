@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // makeArrays writes the arrays of images, and the manifest that names them: a pose of one shape, a
@@ -115,7 +115,7 @@ print(sorted({status for status, _ in seen}), len({plan for _, plan in seen}))
 // newArrayed makes images with arrays.
 func newArrayed(t *testing.T) masked {
 	t.Helper()
-	python := pythons.Need(t, "numpy")
+	python := testkit.Python(t, "numpy")
 	m := newMasked(t)
 	if out, err := exec.Command(python, "-c", makeArrays, m.dir, fmt.Sprint(maskedImages)).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -162,7 +162,7 @@ func TestNamesOfArrays(t *testing.T) {
 // TestArraysOfAMount: arrays are what the manifest names, of one shape or packed, whatever form is
 // read, in padded batches too, and where samples are bad.
 func TestArraysOfAMount(t *testing.T) {
-	python := pythons.Need(t, "numpy")
+	python := testkit.Python(t, "numpy")
 	modules, err := filepath.Abs("../python")
 	if err != nil {
 		t.Fatal(err)

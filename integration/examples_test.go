@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // imageFolder trains the network of examples/pytorch.py with torchvision's ImageFolder, for as
@@ -40,7 +40,7 @@ print(f"accuracy {accuracy(model, load('val')):.4f}")
 // loader teaches them; linear classifiers cannot quite.
 func TestExamples(t *testing.T) {
 	inStageOfItsOwn(t)
-	python := pythons.Need(t, "torch", "torchvision", "sklearn", "PIL")
+	python := testkit.Python(t, "torch", "torchvision", "sklearn", "PIL")
 	digits := filepath.Join(scratch(t), "digits")
 	runExample(t, python, "../examples/digits.py", digits)
 	accuracy := func(t *testing.T, out string) float64 {
@@ -76,7 +76,7 @@ func TestExamples(t *testing.T) {
 		{"keras_fit", trainHWC, valHWC, nil, []string{"keras", "jax"}},
 	} {
 		t.Run(strings.Join(append([]string{e.name}, e.args...), ""), func(t *testing.T) {
-			python := pythons.Need(t, append(e.modules, "torch")...)
+			python := testkit.Python(t, append(e.modules, "torch")...)
 			if e.name == "pytorch_lightning_loop" { // Debian's PyTorch 1.13 is too old for parts of it in Python 3.11
 				if out, err := exec.Command(python, "-c", "import pytorch_lightning").CombinedOutput(); err != nil {
 					t.Skipf("SKIPPED: Lightning cannot be imported: %s", out[max(0, len(out)-200):])
@@ -140,7 +140,7 @@ func TestExamplesWithTargets(t *testing.T) {
 		{"detector", []string{"--kind", "coco", "--images", "1000"}, "average precision", "12", 0.65, []string{"torchvision", "PIL", "pycocotools"}},
 	} {
 		t.Run(e.name, func(t *testing.T) {
-			python, program, data := pythons.Need(t, "torch", "numpy"), "../examples/"+e.name+".py", filepath.Join(scratch(t), "data")
+			python, program, data := testkit.Python(t, "torch", "numpy"), "../examples/"+e.name+".py", filepath.Join(scratch(t), "data")
 			execute(t, append([]string{"gen", "--out", data}, e.gen...)...).done(t)
 			mounts := mountsOf(t, program, data)
 			out := runExample(t, python, append([]string{program, "--epochs", e.epochs}, mounts...)...)
@@ -149,7 +149,7 @@ func TestExamplesWithTargets(t *testing.T) {
 				t.Errorf("%s %.3f, at least %.3f expected", e.metric, got, e.atLeast)
 			}
 			t.Run("torchvision", func(t *testing.T) {
-				python := pythons.Need(t, append(e.modules, "torch")...)
+				python := testkit.Python(t, append(e.modules, "torch")...)
 				figure(t, e.metric, runExample(t, python, program, "--torchvision", data, "--epochs", "1"))
 			})
 		})

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
-	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -66,7 +65,7 @@ batchfs_cuda._DTYPES["bfloat16"] = 1, 16 # which NumPy lacks
 `
 	name := filepath.Join(scratch(t), "program.py")
 	writeFile(t, name, []byte(start+program))
-	return m.command(slices.Concat(m.env, []string{pythons.Need(t, modules...), name, m.dir}, args)...)
+	return m.command(slices.Concat(m.env, []string{testkit.Python(t, modules...), name, m.dir}, args)...)
 }
 
 // onGPU is how many bytes of the GPU's memory are in use.

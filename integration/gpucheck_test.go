@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
-	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
@@ -103,7 +102,7 @@ func TestGPUCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(tools, "cupy.py"), []byte(stubCuPy))
-	env = append(env, "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools, "PYTHON="+pythons.Need(t, "numpy"), "TMPDIR="+scratch(t))
+	env = append(env, "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools, "PYTHON="+testkit.Python(t, "numpy"), "TMPDIR="+scratch(t))
 	out, err := output(root(t).reader(0, slices.Concat([]string{"env"}, env, []string{filepath.Join(folder, "run")})))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

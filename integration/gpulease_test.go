@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -61,7 +61,7 @@ func (h *keeper) step(t *testing.T) {
 // TestCUDALease: memory on the GPU is kept for as long as an array, a duplicate or a child has the
 // file open, and comes back after that, also from a process that is killed.
 func TestCUDALease(t *testing.T) {
-	pythons.Need(t, "numpy")
+	testkit.Python(t, "numpy")
 	const program = `
 import gc, os, signal, numpy as np
 batch = batchfs_cuda.open(sys.argv[2])
@@ -186,7 +186,7 @@ assert all((copied == want).all() for want, copied, _ in kept[slots:]), "of many
 // TestCUDALeaseInCaptures: a batch may be dropped while a graph is captured, and is waited for
 // meanwhile, in any mode and by any thread; it is given back when the GPU has done what it had.
 func TestCUDALeaseInCaptures(t *testing.T) {
-	pythons.Need(t, "numpy")
+	testkit.Python(t, "numpy")
 	const program = onStreams + `
 asked, rounds = threading.Semaphore(0), 20
 def counted(call):
@@ -245,7 +245,7 @@ torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, current_stream=l
 // TestCUDALeaseOfPyTorch: the stream that is PyTorch's when a batch is dropped is waited for, even
 // if it was another one's when the batch was taken.
 func TestCUDALeaseOfPyTorch(t *testing.T) {
-	pythons.Need(t, "numpy")
+	testkit.Python(t, "numpy")
 	const program = onStreams + pytorch + `
 batch = batchfs_cuda.open(sys.argv[2])
 batch.__dlpack__(stream=1)
@@ -298,7 +298,7 @@ except RuntimeError as e:
 // TestCUDALeaseEnds: a fork gives back what it has without the GPU, an error of the driver's ends a
 // wait, and a program ends whatever the GPU does.
 func TestCUDALeaseEnds(t *testing.T) {
-	pythons.Need(t, "numpy")
+	testkit.Python(t, "numpy")
 	const forks = `
 batch = batchfs_cuda.open(sys.argv[2]); copy_later(batch)
 x, other = np.from_dlpack(batch), os.open(sys.argv[2], os.O_RDONLY)

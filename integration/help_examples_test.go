@@ -10,7 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/gen"
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestExamplesOfHelp runs the examples in the help of every command, word for word, in a directory
@@ -58,7 +58,7 @@ func runExamples(t *testing.T, help, name, photos string) {
 	path := filepath.Dir(suite.binary)
 	if strings.Contains(script, "numpy") {
 		python := filepath.Join(scratch(t), "python3")
-		check(t, os.Symlink(pythons.Need(t, "numpy"), python))
+		check(t, os.Symlink(testkit.Python(t, "numpy"), python))
 		path += string(os.PathListSeparator) + filepath.Dir(python)
 	}
 	run := func(script string) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // A partner is a program that runs during a test. It communicates in lines, and ends when
@@ -33,7 +33,7 @@ func (m *mounted) partner(t testing.TB, program string, args ...string) *partner
 // plainPython finds a Python, once for all tests, since many of them start many.
 func plainPython(t testing.TB) string {
 	t.Helper()
-	pythonOnce.Do(func() { pythonPath = pythons.Need(t) })
+	pythonOnce.Do(func() { pythonPath = testkit.Python(t) })
 	if pythonPath == "" {
 		t.Skip("SKIPPED: python3 is not installed")
 	}

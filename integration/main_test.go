@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/ownmounts"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
@@ -47,7 +46,7 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	if err := ownmounts.Enter(); err != nil {
+	if err := testkit.EnterOwnMounts(); err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		os.Exit(1)
 	}

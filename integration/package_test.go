@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/gen"
-	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
@@ -38,14 +37,14 @@ func TestPythonPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runPackageTests(t, pythons.Need(t, "numpy", "torch"), filepath.Dir(suite.binary), modules)
+	runPackageTests(t, testkit.Python(t, "numpy", "torch"), filepath.Dir(suite.binary), modules)
 }
 
 // TestWheel: what `make wheel` builds needs no glibc after 2.17, and passes the same tests where
 // nothing but it and NumPy is installed.
 func TestWheel(t *testing.T) {
 	inStageOfItsOwn(t)
-	python := pythons.Need(t, "numpy", "ensurepip")
+	python := testkit.Python(t, "numpy", "ensurepip")
 	dir := scratch(t)
 	if out, err := exec.Command("../scripts/wheel.sh", dir).CombinedOutput(); err != nil {
 		if strings.Contains(string(out), "could not install") {

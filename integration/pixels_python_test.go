@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -147,7 +147,7 @@ for d, v, bits in each("bfloat16"):
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m.run(t, pythons.Need(t, test.modules...), "-c", readTyped+test.program, told)
+			m.run(t, testkit.Python(t, test.modules...), "-c", readTyped+test.program, told)
 		})
 	}
 }
@@ -179,7 +179,7 @@ for name in sorted(os.listdir(epoch)):
 print(seen)
 `
 	skipWithoutFUSE(t)
-	python := pythons.Need(t, "numpy", "PIL")
+	python := testkit.Python(t, "numpy", "PIL")
 	for _, test := range []struct {
 		name, dir     string
 		modes         []string
@@ -235,7 +235,7 @@ for slot, s in enumerate(json.load(open(path + ".json"))["samples"]):
 `
 	skipWithoutFUSE(t)
 	t.Parallel()
-	python := pythons.Need(t, "numpy", "torch", "torchvision", "PIL")
+	python := testkit.Python(t, "numpy", "torch", "torchvision", "PIL")
 	l := look{mode: "random-resized-crop", flip: 0.5, dtype: layout.Float32, settings: settings{batch: 6, height: 160, width: 128, nchw: true, shuffle: true}}
 	m := mountBatchfs(t, photos(t), l.flags("--normalize", "imagenet")...)
 	m.run(t, python, "-c", program, photos(t), filepath.Join(m.epochDir(0, 2), layout.BatchName(1)), m.likeLibjpeg(t))

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -241,7 +241,7 @@ for path, want in zip(sys.argv[1::2], sys.argv[2::2]):
     f.close()
     assert m[:] == open(want, "rb").read(), path
 `
-	args := []string{pythons.Need(t), "-c", program}
+	args := []string{testkit.Python(t), "-c", program}
 	for i := range r.files {
 		args = append(args, r.files[i], r.wants[i])
 	}

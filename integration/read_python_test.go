@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batchfs/batchfs/internal/gen"
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -86,7 +86,7 @@ for d in json.loads(sys.argv[1]):
 		if readPath == "passthrough" || user.name == "user" { // slow to import
 			modules, torch = append(modules, "torch"), "torch"
 		}
-		python := pythons.Need(t, modules...)
+		python := testkit.Python(t, modules...)
 		s := settings{batch: 6, shards: 2, shuffle: true, seed: 8, nchw: true}
 		m := mountAs(t, user, images, s.flags("--read-path", readPath)...)
 		m.run(t, python, "-c", program, pythonBatches(t, m, newOracle(t, images, s), 1, 3), torch)
@@ -123,7 +123,7 @@ for i, d in enumerate(json.loads(sys.argv[1])):
     if torch is not None: same({k: v.numpy() for k, v in load_torch(path).items()})
 `
 	skipWithoutFUSE(t)
-	python := pythons.Need(t, "numpy", "safetensors")
+	python := testkit.Python(t, "numpy", "safetensors")
 	images := mixedImages(t)
 	s := settings{batch: 7, shards: 3, shuffle: true, nchw: true, gray: true, fill: 9}
 	m := mountBatchfs(t, images, s.flags()...)
@@ -154,7 +154,7 @@ for name in sorted(os.listdir(epoch)):
         seen += 1
 print(seen)
 `
-	python := pythons.Need(t, "numpy", "PIL")
+	python := testkit.Python(t, "numpy", "PIL")
 	dir := filepath.Join(scratch(t), "images")
 	n := 0
 	for _, format := range gen.Formats() {
@@ -193,7 +193,7 @@ from torchvision.datasets import ImageFolder
 folder = ImageFolder(sys.argv[1])
 print(json.dumps({"Classes": folder.classes, "Samples": [[p[len(sys.argv[1]) + 1:], l] for p, l in folder.samples]}))
 `
-	python := pythons.Need(t, "torchvision")
+	python := testkit.Python(t, "torchvision")
 	dir := filepath.Join(scratch(t), "images")
 	for i, name := range []string{
 		"b/2.ppm", "b/10.ppm", "b/1.ppm", "B/x.PPM", "a/z.ppm", "a/sub/a.ppm", "a/sub/deeper/b.ppm", "a/Sub/c.pgm", "a/.", "ä/1.ppm", "a-b/1.ppm", "a b/1.ppm",

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestRecipes runs what a new user copies: the commands at the top of docs/getting-started.md, then
 // the README's program, word for word.
 func TestRecipes(t *testing.T) {
 	inStageOfItsOwn(t)
-	python := pythons.Need(t, "numpy", "torch")
+	python := testkit.Python(t, "numpy", "torch")
 	modules, err := filepath.Abs("../python")
 	if err != nil {
 		t.Fatal(err)

@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/servers"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // serverProcess runs an object store until the end of the test. It returns when it answers at the
 // port.
 func serverProcess(t *testing.T, port, path string, args ...string) {
 	t.Helper()
-	ended := servers.Start(t, path, args...)
+	ended := testkit.StartServer(t, path, args...)
 	eventually(t, path+" answers", func() bool {
 		select {
 		case <-ended:
@@ -83,7 +83,7 @@ func sameFromStore(t *testing.T, folder, url string, flags ...string) {
 // TestGoogleCloudStorage: batches from a server of Google's protocol are those of a folder.
 func TestGoogleCloudStorage(t *testing.T) {
 	skipWithoutFUSE(t)
-	path, port, parent := servers.Binary(t, "fake-gcs-server"), freePort(t), smallClasses(t)
+	path, port, parent := testkit.ServerBinary(t, "fake-gcs-server"), freePort(t), smallClasses(t)
 	serverProcess(t, port, path, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", "127.0.0.1:"+port, "-backend", "memory", "-data", parent)
 	sameFromStore(t, filepath.Join(parent, "bucket", "photos"), "gs://bucket/photos", "--anonymous", "--endpoint", "http://127.0.0.1:"+port)
 }
@@ -94,7 +94,7 @@ const azuriteToken = "sv=2020-12-06&ss=b&srt=sco&sp=rwlac&se=2199-01-01T00:00:00
 // TestAzureBlobStorage: so are those from a server of Azure's.
 func TestAzureBlobStorage(t *testing.T) {
 	skipWithoutFUSE(t)
-	path, port, parent := servers.Binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t), smallClasses(t)
+	path, port, parent := testkit.ServerBinary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t), smallClasses(t)
 	serverProcess(t, port, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
 	endpoint := "http://127.0.0.1:" + port + "/devstoreaccount1"
 	put := func(name, query string, data []byte) {

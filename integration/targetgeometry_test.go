@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/gen"
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -91,7 +91,7 @@ assert kept > 60 and middles > 10, (kept, dropped, middles)
 // TestTargetGeometry: boxes and masks of every batch are where an independent computation puts
 // them, in every mode of --resize.
 func TestTargetGeometry(t *testing.T) {
-	python := pythons.Need(t, "numpy")
+	python := testkit.Python(t, "numpy")
 	dir := filepath.Join(t.TempDir(), "shapes")
 	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 40, Kind: gen.Coco, Seed: 5}); err != nil {
 		t.Fatal(err)

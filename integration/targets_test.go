@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // compareTargets compares a batch, whose images have their own sizes, with what oracle.py printed
@@ -75,7 +75,7 @@ func TestTargetsOfLayouts(t *testing.T) {
 		{"coco", "train2017", "", []string{"pycocotools"}, 3, 4, []string{"--targets", "masks,boxes,keypoints,text", "--batch-size", "4"}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
-			python := pythons.Need(t, append(c.modules, "torchvision", "PIL", "numpy")...)
+			python := testkit.Python(t, append(c.modules, "torchvision", "PIL", "numpy")...)
 			dir := scratch(t)
 			want, err := exec.Command(python, "../internal/annotation/testdata/oracle.py", c.kind, dir).Output()
 			check(t, err)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // arraySpec is a batch with an array of each type, of one shape and with rows of its own.
@@ -52,7 +52,7 @@ func putArrays(f Form, s Spec) []byte {
 // TestArraysRead: NumPy and safetensors read what is written of arrays: dtypes, shapes, elements,
 // each at a multiple of its size.
 func TestArraysRead(t *testing.T) {
-	interpreter := pythons.Need(t, "numpy", "safetensors")
+	interpreter := testkit.Python(t, "numpy", "safetensors")
 	const script = `
 import json, os, sys, numpy as np
 from safetensors import safe_open

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // exactNearest is the rule: floor(y + (2j+1)h / 2H) in rational numbers, of a window of h pixels
@@ -113,7 +113,7 @@ print("all good")
 
 // TestNearestAgainstTorchvision: away from ties, torchvision's NEAREST_EXACT shows the same pixels.
 func TestNearestAgainstTorchvision(t *testing.T) {
-	python := pythons.Need(t, "torch")
+	python := testkit.Python(t, "torch")
 	dir, r := t.TempDir(), rand.New(rand.NewPCG(27, 2))
 	type nearestCase struct {
 		Source [2]int `json:"source"`

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // centreCrops runs the cases listed in a file, on images, on tensors of bytes, and on tensors of
@@ -84,7 +84,7 @@ func centreCropCases(dir string) (cases []*centreCropCase) {
 // TestCentreCropsOfTorchvision: the pixels are within a level of those of Resize and CenterCrop, on
 // noise, where a crop that is off by one pixel differs by a hundred levels.
 func TestCentreCropsOfTorchvision(t *testing.T) {
-	python := pythons.Need(t, "torchvision", "PIL")
+	python := testkit.Python(t, "torchvision", "PIL")
 	dir := t.TempDir()
 	cases := centreCropCases(dir)
 	for _, c := range cases {

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/internal/ownmounts"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
@@ -52,7 +51,7 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	if err := ownmounts.Enter(); err != nil {
+	if err := testkit.EnterOwnMounts(); err != nil {
 		fmt.Fprintln(os.Stderr, "stress:", err)
 		os.Exit(1)
 	}

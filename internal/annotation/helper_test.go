@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/pythons"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // said is what annotations say of an image, as oracle.py prints it.
@@ -171,7 +171,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 // oracle makes a dataset, and returns what others find in it.
 func oracle(t *testing.T, kind, dir string, modules ...string) (want map[string]said) {
 	t.Helper()
-	python := pythons.Need(t, append(modules, "torchvision", "PIL", "numpy")...)
+	python := testkit.Python(t, append(modules, "torchvision", "PIL", "numpy")...)
 	out, err := exec.Command(python, "testdata/oracle.py", kind, dir).Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, err.(*exec.ExitError).Stderr)

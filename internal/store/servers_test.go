@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/servers"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // Tests against real servers, which scripts/servers.sh installs.
@@ -24,7 +24,7 @@ import (
 // start runs a server until the end of the test. It waits for its first answer.
 func start(t *testing.T, place string, o Options, path string, arguments ...string) {
 	t.Helper()
-	ended := servers.Start(t, path, arguments...)
+	ended := testkit.StartServer(t, path, arguments...)
 	for answered := false; !answered; {
 		select {
 		case <-ended:
@@ -62,7 +62,7 @@ func send(ctx context.Context, s *site, make func() (*http.Request, error)) erro
 }
 
 func TestVersityGateway(t *testing.T) {
-	path, dir := servers.Binary(t, "versitygw"), t.TempDir()
+	path, dir := testkit.ServerBinary(t, "versitygw"), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "data", "bucket"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestVersityGateway(t *testing.T) {
 
 func TestFakeGCSServer(t *testing.T) {
 	t.Parallel()
-	path, dir, port := servers.Binary(t, "fake-gcs-server"), t.TempDir(), freePort(t)
+	path, dir, port := testkit.ServerBinary(t, "fake-gcs-server"), t.TempDir(), freePort(t)
 	if err := os.Mkdir(filepath.Join(dir, "bucket"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestFakeGCSServer(t *testing.T) {
 
 func TestAzurite(t *testing.T) {
 	t.Parallel()
-	path, port := servers.Binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t)
+	path, port := testkit.ServerBinary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t)
 	o := Options{Endpoint: "http://127.0.0.1:" + port + "/devstoreaccount1", Signature: azuriteToken}
 	start(t, "az://container/", o, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
 	change := func(s *site, name, query string, content []byte) (*http.Request, error) {

@@ -1,5 +1,6 @@
 // Package testkit has what tests of several packages need: how they were built, which files and
-// mounts there are, and what of a file is in the page cache.
+// mounts there are, what of a file is in the page cache, a Python that has some modules, real
+// object stores, and mounts that no other test sees.
 package testkit
 
 import (

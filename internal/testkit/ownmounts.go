@@ -1,9 +1,4 @@
-// Package ownmounts runs tests in a mount namespace of their own.
-//
-// A new namespace starts with a copy of every mount, which keeps a file system alive after it is
-// unmounted elsewhere. If tests shared a namespace, those of one package, or a container started
-// meanwhile, could hold the mounts of another.
-package ownmounts
+package testkit
 
 import (
 	"fmt"
@@ -17,14 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marker is an environment variable of processes that have their own namespace.
-const marker = "BATCHFS_TEST_OWN_MOUNTS"
+// ownMountsMarker is an environment variable of processes that have their own namespace.
+const ownMountsMarker = "BATCHFS_TEST_OWN_MOUNTS"
 
-// Enter runs this program again in a new mount namespace without copies of batchfs mounts. It
-// returns nil in the new process, and also where only root may make a namespace or even root may
+// EnterOwnMounts runs this program again in a new mount namespace without copies of batchfs mounts.
+// It returns nil in the new process, and also where only root may make a namespace or even root may
 // not, which standard error says.
-func Enter() error {
-	if os.Getuid() != 0 || os.Getenv(marker) != "" {
+//
+// A new namespace starts with a copy of every mount, which keeps a file system alive after it is
+// unmounted elsewhere. If tests shared a namespace, those of one package, or a container started
+// meanwhile, could hold the mounts of another.
+func EnterOwnMounts() error {
+	if os.Getuid() != 0 || os.Getenv(ownMountsMarker) != "" {
 		return nil
 	}
 	runtime.LockOSThread() // the namespace belongs to the thread; exec extends it to the process
@@ -49,7 +48,7 @@ func Enter() error {
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(self, os.Args, append(os.Environ(), marker+"=1"))
+	return syscall.Exec(self, os.Args, append(os.Environ(), ownMountsMarker+"=1"))
 }
 
 // copies returns the mountpoints of batchfs and of what is mounted on them, which covers them, in

@@ -1,5 +1,4 @@
-// Package servers runs, for tests, the object stores that scripts/servers.sh installs.
-package servers
+package testkit
 
 import (
 	"bytes"
@@ -10,23 +9,20 @@ import (
 	"testing"
 )
 
-// Binary returns the path of an installed server, or skips the test. It is for tests of packages
-// whose directory is in that of the module.
-func Binary(t testing.TB, name string) string {
+// ServerBinary returns the path of an object store that scripts/servers.sh installs, or skips the
+// test.
+func ServerBinary(t testing.TB, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../bin/servers", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := filepath.Join(root(t), "bin/servers", name)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("SKIPPED: %s is not installed; scripts/servers.sh does that", name)
 	}
 	return path
 }
 
-// Start runs a server until the end of the test. What it says is logged if the test fails. The
-// channel is closed when the server has ended.
-func Start(t testing.TB, path string, args ...string) (ended <-chan struct{}) {
+// StartServer runs a server until the end of the test. What it says is logged if the test fails.
+// The channel is closed when the server has ended.
+func StartServer(t testing.TB, path string, args ...string) (ended <-chan struct{}) {
 	t.Helper()
 	cmd := exec.Command(path, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics

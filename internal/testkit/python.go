@@ -1,5 +1,4 @@
-// Package pythons finds, for tests, a Python that has some modules.
-package pythons
+package testkit
 
 import (
 	"os"
@@ -16,9 +15,9 @@ import importlib.util, sys
 sys.exit(not all(importlib.util.find_spec(name) for name in sys.argv[1:]))
 `
 
-// Need returns the path of a Python that has the modules, or skips the test: preferably that of the
-// system, which every user may run, else one that scripts/deps.sh installs.
-func Need(t testing.TB, modules ...string) string {
+// Python returns the path of a Python that has the modules, or skips the test: preferably that of
+// the system, which every user may run, else one that scripts/deps.sh installs.
+func Python(t testing.TB, modules ...string) string {
 	t.Helper()
 	bin := filepath.Join(root(t), "bin")
 	for _, name := range []string{"/usr/bin/python3", "python3", filepath.Join(bin, "python/bin/python3"), filepath.Join(bin, "frameworks/bin/python3")} {
