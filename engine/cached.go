@@ -7,6 +7,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/pages"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -23,20 +24,21 @@ const (
 
 // kept is what is kept of samples between their reads, and where.
 type kept struct {
-	ds     *dataset.Dataset
-	pages  *pages.Cache // nil: there are no compressed pages
-	cache  *cache.Cache // nil: no cache
-	local  *local       // what is kept on a local disk; nil: nothing that is planned
-	keeper *keeper      // the plan of both; nil: none
-	forms  *forms       // in which form samples are in memory; nil: as they are stored
-	disk   *diskForms   // which samples are packed on the disk, too; nil: none
-	rates  *rates
+	ds      *dataset.Dataset
+	pages   *pages.Cache   // nil: there are no compressed pages
+	entries *entries.Store // where decoding of JPEGs can start; nil: not known
+	cache   *cache.Cache   // nil: no cache
+	local   *local         // what is kept on a local disk; nil: nothing that is planned
+	keeper  *keeper        // the plan of both; nil: none
+	forms   *forms         // in which form samples are in memory; nil: as they are stored
+	disk    *diskForms     // which samples are packed on the disk, too; nil: none
+	rates   *rates
 }
 
 // openKept opens what the options ask for. busy reports whether an Open waits for a batch, and
 // readsFree whether reads take no time.
 func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
-	k := &kept{ds: c.Dataset, pages: openPages(c, m), rates: &rates{}}
+	k := &kept{ds: c.Dataset, pages: openPages(c, m), entries: openEntries(c), rates: &rates{}}
 	m.pages = k.pages
 	k.cache, k.keeper = openCache(c, m, busy)
 	if k.keeper != nil {
@@ -52,11 +54,25 @@ func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
 	return k
 }
 
-// close gives all memory back.
+// close writes what is to be kept, and gives all memory back.
 func (k *kept) close() {
 	k.cache.Close()
 	k.ds.DropPages(k.pages)
 	k.pages.Close()
+	_ = k.entries.Close() // it has logged what failed
+}
+
+// openEntries opens the entry points that are kept beside the index; nil: there are none.
+func openEntries(c Budget) *entries.Store {
+	o := c.Options
+	if o.Entries == decode.EntryOff || o.NVJPEG != "" {
+		return nil
+	}
+	store, err := c.Dataset.OpenEntries(entries.Options{Rule: int32(o.Entries), Strict: o.StrictEntries, Logger: o.Logger})
+	if err != nil {
+		o.Logger.Debug("JPEGs are decoded without stored entry points", "reason", err)
+	}
+	return store
 }
 
 // decodingOrder is the order in which a batch's samples are handed out. Samples that leave a cache,

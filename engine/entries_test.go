@@ -13,7 +13,6 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -39,8 +38,8 @@ func colors(width, height int) func(i int) image.Image {
 	}
 }
 
-// entryPoints opens a dataset with an index in a directory, and its entry points.
-func entryPoints(t testing.TB, dir, cacheDir string) (*dataset.Dataset, *entries.Store) {
+// entryPoints opens a dataset with an index in a directory, beside which entry points are kept.
+func entryPoints(t testing.TB, dir, cacheDir string) *dataset.Dataset {
 	t.Helper()
 	if !slices.Contains(decode.Kernels(), decode.Portable) {
 		t.Skip("this build's decoder makes no entry points")
@@ -50,18 +49,14 @@ func entryPoints(t testing.TB, dir, cacheDir string) (*dataset.Dataset, *entries
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ds.Close() })
-	store, err := ds.OpenEntries(entries.Options{Rule: int32(decode.EntryRows)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ds, store
+	return ds
 }
 
 // withEntries makes an engine decode JPEGs with the decoder that makes entry points, whatever the
 // processor.
-func withEntries(store *entries.Store, verify bool) func(*Options) {
+func withEntries(verify bool) func(*Options) {
 	return func(o *Options) {
-		o.Decoding.Kernel, o.Entries, o.VerifyReads = decode.Portable, store, verify
+		o.Decoding.Kernel, o.Entries, o.VerifyReads = decode.Portable, decode.EntryRows, verify
 	}
 }
 
@@ -81,8 +76,8 @@ func TestEntryPointsMakeTheSameBytes(t *testing.T) {
 	want := bytesOf(t, transformed(t, openDataset(t, dir), resample.RandomResizedCrop, large))
 	wantWhole := bytesOf(t, transformed(t, openDataset(t, dir), resample.Stretch, large))
 	for round := range 3 {
-		ds, store := entryPoints(t, dir, cacheDir)
-		e := transformed(t, ds, resample.RandomResizedCrop, large, withEntries(store, round == 2))
+		ds := entryPoints(t, dir, cacheDir)
+		e := transformed(t, ds, resample.RandomResizedCrop, large, withEntries(round == 2))
 		if !bytes.Equal(bytesOf(t, e), want) {
 			t.Errorf("round %d: other bytes", round)
 		}
@@ -90,18 +85,15 @@ func TestEntryPointsMakeTheSameBytes(t *testing.T) {
 		if (round > 0) != (got.Made == 0) || got.Used == 0 || got.None+got.Wrong > 0 {
 			t.Errorf("round %d: %+v", round, got)
 		}
-		whole := transformed(t, ds, resample.Stretch, large, withEntries(store, false))
+		e.Close() // so that all entry points are written
+		whole := transformed(t, ds, resample.Stretch, large, withEntries(false))
 		if !bytes.Equal(bytesOf(t, whole), wantWhole) {
 			t.Errorf("round %d: other bytes of whole images", round)
 		}
 		if got := whole.Stats().JPEGs.Entries; got.Used == 0 || got.Made+got.None+got.Wrong > 0 {
 			t.Errorf("round %d, whole images: %+v", round, got)
 		}
-		e.Close()
 		whole.Close()
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -111,9 +103,8 @@ func TestDamageOutsideTheCrop(t *testing.T) {
 	const n = 12
 	dir, cacheDir := jpegDir(t, n), filepath.Join(t.TempDir(), "cache")
 	run := func(verify bool) (good int, got sample.EntryCounts) {
-		ds, store := entryPoints(t, dir, cacheDir)
-		defer store.Close()
-		e := transformed(t, ds, resample.RandomResizedCrop, large, withEntries(store, verify), func(o *Options) {
+		ds := entryPoints(t, dir, cacheDir)
+		e := transformed(t, ds, resample.RandomResizedCrop, large, withEntries(verify), func(o *Options) {
 			o.BatchSize, o.Epochs = 1, 1
 		})
 		defer e.Close()

@@ -148,11 +148,11 @@ func TestDeviceDecodesForTheDevice(t *testing.T) {
 // are read as a whole for the GPU.
 func TestDeviceDecodesWholeFiles(t *testing.T) {
 	dir := largeJPEGs(t, 12)
-	ds, store := madeEntries(t, dir, dataset.Storage{})
+	ds := madeEntries(t, dir, dataset.Storage{})
 	want := bytesOf(t, transformed(t, openDataset(t, dir), resample.RandomResizedCrop, large, inPart))
 	d := gpu.New(&fakegpu.GPU{Memory: 1 << 30}, gpu.Options{})
 	defer d.Close()
-	e := transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(store, false), func(o *Options) { o.Device, o.DecodeOnDevice = d, fakegpu.Kernels })
+	e := transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(false), func(o *Options) { o.Device, o.DecodeOnDevice = d, fakegpu.Kernels })
 	if fakegpu.Kernels {
 		e.device.share.all()
 	}

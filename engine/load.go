@@ -50,8 +50,8 @@ type loader interface {
 func newLoad(all *batches) *load {
 	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.opts.Kernels.Resizing}
 	var entries *sample.Entries
-	if all.opts.Entries != nil && all.opts.NVJPEG == "" {
-		entries = sample.NewEntries(all.catalog.Dataset, all.opts.Entries, all.opts.VerifyReads)
+	if all.kept.entries != nil {
+		entries = sample.NewEntries(all.catalog.Dataset, all.kept.entries, all.opts.VerifyReads)
 	}
 	l := &load{
 		batches: all, pixelOptions: o, loader: all.flow.newLoader(o, entries), entries: entries,

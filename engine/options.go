@@ -11,7 +11,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
-	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/option"
@@ -45,9 +44,10 @@ type Options struct {
 	IdleAfter     time.Duration  // how long a stream may be idle before its batches are given back; 0: 1 min
 	Anonymous     bool           // keep batches in anonymous memory, which the kernel cannot serve from
 	Kernels       Kernels
-	Entries       *entries.Store // entry points of the dataset's JPEGs, used and added; nil: none. It must outlive the engine
-	VerifyReads   bool           // use entry points only if a file's bytes are those they were made from
-	Device        *gpu.Device    // the GPU that batches are put on; nil: none. It must outlive the engine
+	Entries       decode.EntryRule // which entry points of JPEGs are used and added, in a file beside the index; EntryOff: none
+	StrictEntries bool             // a file with entry points at other places is replaced
+	VerifyReads   bool             // use entry points only if a file's bytes are those they were made from
+	Device        *gpu.Device      // the GPU that batches are put on; nil: none. It must outlive the engine
 	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors.
 	// With NVJPEG, it and Entries are without effect.
 	DecodeOnDevice bool

@@ -14,10 +14,8 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
-	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -88,31 +86,24 @@ func bytesIn(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// madeEntries makes the entry points of the JPEGs in a directory, and opens them with a dataset
-// that is read in a certain way.
-func madeEntries(t *testing.T, dir string, how dataset.Storage) (*dataset.Dataset, *entries.Store) {
+// madeEntries makes the entry points of the JPEGs in a directory, and opens a dataset that is read
+// in a certain way and has them.
+func madeEntries(t *testing.T, dir string, how dataset.Storage) *dataset.Dataset {
 	t.Helper()
 	cacheDir := filepath.Join(t.TempDir(), "cache")
-	ds, store := entryPoints(t, dir, cacheDir)
-	made := transformed(t, ds, resample.Stretch, large, inPart, withEntries(store, false))
+	ds := entryPoints(t, dir, cacheDir)
+	made := transformed(t, ds, resample.Stretch, large, inPart, withEntries(false))
 	bytesOf(t, made)
 	if got := made.Stats().JPEGs.Entries; got.Made == 0 || got.None+got.Wrong > 0 {
 		t.Fatalf("%+v", got)
 	}
 	made.Close()
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
 	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: Probe, CacheDir: cacheDir, Storage: how})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ds.Close() })
-	if store, err = ds.OpenEntries(entries.Options{Rule: int32(decode.EntryRows)}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return ds, store
+	return ds
 }
 
 // inPart makes crops whose JPEGs are decoded at full size.
@@ -131,7 +122,7 @@ func TestPartsOfJPEGs(t *testing.T) {
 		t.Errorf("without entry points, %d of %d bytes were read", got, all)
 	}
 	for _, how := range []dataset.Storage{{}, {Direct: true}} {
-		ds, store := madeEntries(t, dir, how)
+		ds := madeEntries(t, dir, how)
 		for name, c := range map[string]struct {
 			change func(*Options)
 			verify bool
@@ -149,7 +140,7 @@ func TestPartsOfJPEGs(t *testing.T) {
 			if name == "scaled" || name == "mirrored" {
 				want = bytesOf(t, transformed(t, openDataset(t, dir), resample.RandomResizedCrop, large, inPart, c.change))
 			}
-			e := transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(store, c.verify), c.change)
+			e := transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(c.verify), c.change)
 			read := func() []byte { return bytesOf(t, e) }
 			if name == "planned" {
 				read = func() []byte { return bytes.Join(readEpochs(t, e, 0, 4), nil) }
@@ -197,9 +188,8 @@ func TestDamageInAPart(t *testing.T) {
 	}
 	sound := verdicts(t, crops(openDataset(t, dir)))
 	var ds [3]*dataset.Dataset
-	var store [3]*entries.Store
 	for policy := range ds {
-		ds[policy], store[policy] = madeEntries(t, dir, dataset.Storage{})
+		ds[policy] = madeEntries(t, dir, dataset.Storage{})
 	}
 	all := bytesIn(t, dir)
 	for i := range n {
@@ -208,7 +198,7 @@ func TestDamageInAPart(t *testing.T) {
 	for policy := range ds {
 		refusing := func(o *Options) { o.OnError = catalog.OnError(policy) }
 		plain := verdicts(t, crops(openDataset(t, dir), refusing))
-		e := crops(ds[policy], withEntries(store[policy], false), refusing)
+		e := crops(ds[policy], withEntries(false), refusing)
 		refused, unseen := 0, 0
 		for i, got := range verdicts(t, e) {
 			switch got {
@@ -261,7 +251,7 @@ func damageAt(t *testing.T, path string, at float64) {
 func TestPartsOfChangedFiles(t *testing.T) {
 	dir := largeJPEGs(t, 3)
 	without := openDataset(t, dir)
-	ds, store := madeEntries(t, dir, dataset.Storage{})
+	ds := madeEntries(t, dir, dataset.Storage{})
 	shrunk := filepath.Join(dir, "00.jpg")
 	if err := os.Truncate(shrunk, 300_000); err != nil {
 		t.Fatal(err)
@@ -274,7 +264,7 @@ func TestPartsOfChangedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := verdicts(t, transformed(t, without, resample.RandomResizedCrop, large, inPart))
-	got := verdicts(t, transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(store, false)))
+	got := verdicts(t, transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(false)))
 	failed := 0
 	for i := range want {
 		if got[i] != want[i] {

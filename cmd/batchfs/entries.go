@@ -10,7 +10,6 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/sample"
 )
 
@@ -46,18 +45,6 @@ func verifyReadsFlag(f *flagSet, unchecked, entries *bool) {
 		}
 		return ""
 	})
-}
-
-// openEntries opens the entry points that a mount uses, nil if there are none.
-func (r *mountRequest) openEntries(ds *dataset.Dataset) *entries.Store {
-	if r.entries == decode.EntryOff {
-		return nil
-	}
-	store, err := ds.OpenEntries(entries.Options{Rule: int32(r.entries), Strict: r.strictEntries, Logger: r.log.Logger})
-	if err != nil {
-		r.log.Debug("JPEGs are decoded without stored entry points", "reason", err)
-	}
-	return store
 }
 
 // makeEntries makes the entry points of a dataset's JPEGs that are not known. What was made when

@@ -20,7 +20,6 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/gpu"
@@ -65,8 +64,6 @@ type mountRequest struct {
 	targets             targetRequest
 	annotated           string // in words
 	gpu                 gpuRequest
-	entries             decode.EntryRule
-	strictEntries       bool           // stored entry points at other places are replaced
 	settings            map[string]any // for config.json
 	logs                logOptions
 	log                 *mountLog
@@ -85,7 +82,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	f.check(func() error { return c.remoteReaders(f, &r.engine, &r.source) })
 	engineFlags(c, f, &r.engine)
 	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
-	entryFlags(f, &r.entries)
+	entryFlags(f, &r.engine.Entries)
 	verifyReadsFlag(f, &r.source.Storage.Unchecked, &r.engine.VerifyReads)
 	readPathFlag(f, &r.tree.ReadPath)
 	gpuFlags(f, &r.gpu)
@@ -109,7 +106,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 // complete derives what depends on several flags.
 func (r *mountRequest) complete(f *flagSet) error {
 	r.dataset, r.mountpoint = f.args[0], f.args[1]
-	r.shares, r.strictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
+	r.shares, r.engine.StrictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
 	}
@@ -174,9 +171,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	if r.settings[gpuFlag], err = r.gpu.open(&r.engine, r.tree.List); err != nil {
 		return end(err)
 	}
-	r.engine.Entries = r.openEntries(ds)
 	opened = append(opened, func() error {
-		_ = r.engine.Entries.Close() // it has logged what failed, and can do without
 		closeDevice(&r.engine)
 		return nil
 	})

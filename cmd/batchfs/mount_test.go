@@ -196,7 +196,7 @@ func TestMountDefaults(t *testing.T) {
 			Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}}, PadMultiple: 1,
 		},
 		Workers: 4, CPUs: 4, BatchWorkers: 3, PrefetchDepth: 2, MemoryLimit: 512 << 10, MemoryWait: 10 * time.Second, Memory: pinned.DefaultPolicy(), Lock: true,
-		CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
+		CacheSize: engine.AutoCache, CachePolicy: cache.Constant, Entries: decode.EntryRows,
 	}
 	r.engine.Logger = nil
 	if diff := cmp.Diff(want, r.engine); diff != "" {
@@ -239,7 +239,7 @@ func TestMountFlags(t *testing.T) {
 		},
 		Workers: 7, CPUs: 4, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30, MemoryWait: 10 * time.Second,
 		Memory: pinned.DefaultPolicy(), Lock: true, Hints: engine.Hints{Batch: 150528, Scratch: 1 << 20},
-		CacheSize: 1 << 30, CachePolicy: cache.Static, LocalFrom: 2, LocalTo: 4,
+		CacheSize: 1 << 30, CachePolicy: cache.Static, LocalFrom: 2, LocalTo: 4, Entries: decode.EntryRows,
 		Affinity: slices.Repeat([]machine.CPUs{{cpu}}, 7),
 	}
 	r.engine.Logger = nil

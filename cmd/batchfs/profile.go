@@ -84,7 +84,7 @@ func profiledFlags(c *console, f *flagSet, o *profile.Options, source *dataset.O
 		return nil
 	})
 	rankFlag(f, &o.Engine.LocalFrom, &o.Engine.LocalTo)
-	entryFlags(f, &o.EntryPoints)
+	entryFlags(f, &o.Engine.Entries)
 	verifyReadsFlag(f, &source.Storage.Unchecked, &o.Engine.VerifyReads)
 	readPathFlag(f, new(string)) // irrelevant here, but a mount has it
 	gpuFlags(f, gpu)

@@ -35,6 +35,11 @@ func (p *profiler) measureLoad(ctx context.Context, s convert.Shares, kept float
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	store, err := p.openEntries(m.Dataset)
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close() // nothing is written
 	o := &p.o.Engine
 	if o.CachePolicy == cache.Static || o.CachePolicy == cache.TinyLFU {
 		kept = 1 // these policies may keep any sample
@@ -51,8 +56,8 @@ func (p *profiler) measureLoad(ctx context.Context, s convert.Shares, kept float
 				return p
 			}
 			var known *sample.Entries
-			if m.entries != nil {
-				known = sample.NewEntries(m.Dataset, m.entries, o.VerifyReads)
+			if store != nil {
+				known = sample.NewEntries(m.Dataset, store, o.VerifyReads)
 			}
 			loader := sample.NewLoader(m.Dataset, o.Transform, pixels.Options{Options: o.Decoding, FullJPEGs: o.FullJPEGs}, known)
 			for k := next.Add(1) - 1; ctx.Err() == nil && (k < leastLoads || time.Since(started) < p.o.Least); k = next.Add(1) - 1 {
@@ -148,7 +153,7 @@ func (p *profiler) start(ctx context.Context, s convert.Shares, n int, storage d
 	// One reader reads everything: sharding does not change the cost.
 	o.Shards, o.Nodes, o.LocalFrom, o.LocalTo = 1, 0, 0, 0
 	o.Anonymous, o.Lock = true, false // nothing maps these batches
-	o.Entries = m.entries
+	o.StrictEntries = true
 	o.IdleAfter = time.Hour
 	if o.OnError == engine.Fail {
 		o.OnError = engine.Zero // every image was readable before

@@ -23,12 +23,8 @@ import (
 // mix is a dataset of the first of the images, in some forms.
 type mix struct {
 	*dataset.Dataset
-	entries *entries.Store // nil: none
-	sizes   []int64        // of the files, in order
+	sizes []int64 // of the files, in order
 }
-
-// Close closes the entry points and the dataset.
-func (m *mix) Close() error { return errors.Join(m.entries.Close(), m.Dataset.Close()) }
 
 // spread says in which form each image of a mix is. Any range of images has its share of each form.
 func spread(images []picture, s convert.Shares) []shard.Cost {
@@ -99,18 +95,15 @@ func (p *profiler) openMix(ctx context.Context, s convert.Shares, n int, storage
 		return nil, err
 	}
 	m.Dataset = ds
-	if m.entries, err = p.openEntries(ds); err != nil {
-		return nil, errors.Join(err, ds.Close())
-	}
 	return m, nil
 }
 
 // openEntries opens the entry points of a mix, nil if the mount has none.
 func (p *profiler) openEntries(ds *dataset.Dataset) (*entries.Store, error) {
-	if p.o.EntryPoints == decode.EntryOff || p.o.Engine.NVJPEG != "" {
+	if p.o.Engine.Entries == decode.EntryOff || p.o.Engine.NVJPEG != "" {
 		return nil, nil
 	}
-	return ds.OpenEntries(entries.Options{Rule: int32(p.o.EntryPoints), Strict: true, Wait: true})
+	return ds.OpenEntries(entries.Options{Rule: int32(p.o.Engine.Entries), Strict: true, Wait: true})
 }
 
 // findEntries makes the entry points of a mix, as the first epoch of a mount does.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/shard"
@@ -17,11 +16,8 @@ import (
 type Options struct {
 	// Engine holds the settings of the mount. The number of epochs does not matter.
 	Engine engine.Options
-	// EntryPoints says which entry points the mount keeps; decode.EntryOff: none. Engine.Entries is
-	// ignored: each mix has its own.
-	EntryPoints decode.EntryRule
-	// AsKept says that the entry points that the dataset has already count instead, if there are
-	// any.
+	// AsKept says that the entry points that the dataset has already count instead of
+	// Engine.Entries, if there are any.
 	AsKept bool
 	// Storage is how the mount reads files.
 	Storage dataset.Storage

@@ -50,8 +50,8 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 		return Result{}, err
 	}
 	if o.AsKept {
-		if kept, err := ds.OpenEntries(entries.Options{Rule: int32(o.EntryPoints)}); err == nil {
-			o.EntryPoints = decode.EntryRule(kept.Rule())
+		if kept, err := ds.OpenEntries(entries.Options{Rule: int32(o.Engine.Entries)}); err == nil {
+			o.Engine.Entries = decode.EntryRule(kept.Rule())
 			_ = kept.Close() // nothing was written
 		}
 	}

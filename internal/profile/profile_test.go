@@ -252,7 +252,7 @@ func TestNoiseDecidesNothing(t *testing.T) {
 func TestEntryPoints(t *testing.T) {
 	for _, rule := range []decode.EntryRule{decode.EntryRows, decode.EntryOff} {
 		ds, o := photos(t, 20, "jpeg"), options(t)
-		o.EntryPoints, o.Engine.Decoding.Kernel, o.Engine.FullJPEGs = rule, decode.Portable, true
+		o.Engine.Entries, o.Engine.Decoding.Kernel, o.Engine.FullJPEGs = rule, decode.Portable, true
 		o.Engine.Transform = resample.Options{Mode: resample.RandomResizedCrop, Height: 32, Width: 32, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{0.75, 4.0 / 3}}
 		p, done := prepared(t, ds, o)
 		defer done()
