@@ -34,8 +34,8 @@ type Options struct {
 	Budget  Budget // nil: only the limit counts
 }
 
-// ErrNoMemory is returned if the budget or the system refuses the memory of an empty cache.
-var ErrNoMemory = errors.New("no memory left for the cache")
+// errNoMemory is returned if the budget or the system refuses the memory of an empty cache.
+var errNoMemory = errors.New("no memory left for the cache")
 
 // A Cache holds encoded samples. A nil Cache has policy None and holds nothing. All methods may
 // be called concurrently, except Close.
@@ -55,7 +55,7 @@ type Cache struct {
 }
 
 // New makes a cache; nil for the policy None and for a limit of 0. The caller closes it. An error
-// is an *option.Error, or ErrNoMemory.
+// is an *option.Error, or errNoMemory.
 func New(o Options) (*Cache, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func New(o Options) (*Cache, error) {
 // build allocates the parts, after charging for them.
 func build(c *Cache, o Options) (err error) {
 	if fixed := fixedBytes(o.Policy, o.Limit, o.Samples); !c.ledger.charge(fixed) {
-		return fmt.Errorf("%w: %d bytes are too few for its tables, which take %d", ErrNoMemory, o.Limit, fixed)
+		return fmt.Errorf("%w: %d bytes are too few for its tables, which take %d", errNoMemory, o.Limit, fixed)
 	}
 	if c.table, err = newTable(mostSamples(o.Limit, o.Samples)); err != nil {
 		return err

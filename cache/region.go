@@ -24,7 +24,7 @@ func reserve(size int64) (region, error) {
 	m, err := unix.Mmap(-1, 0, int(roundUp(size, int64(systemPage))), unix.PROT_NONE,
 		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
-		return region{}, fmt.Errorf("%w: reserve %d bytes of address space: %w", ErrNoMemory, size, err)
+		return region{}, fmt.Errorf("%w: reserve %d bytes of address space: %w", errNoMemory, size, err)
 	}
 	// Huge pages would take memory that was not requested or charged. A kernel without huge
 	// pages rejects the hint, which is fine.
@@ -39,7 +39,7 @@ func (r *region) use(n int64) error {
 	}
 	end := int(min(roundUp(n, regionStep), int64(len(r.mapping))))
 	if err := unix.Mprotect(r.mapping[r.usable:end], unix.PROT_READ|unix.PROT_WRITE); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoMemory, err)
+		return fmt.Errorf("%w: %w", errNoMemory, err)
 	}
 	r.usable = end
 	return nil

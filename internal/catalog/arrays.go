@@ -30,8 +30,8 @@ type ArrayOptions struct {
 	likeness int // of Like; 0: not computed yet
 }
 
-// ErrArray means that an array is not like those of the other samples.
-var ErrArray = fault.New(fault.File, "bad array")
+// errArray means that an array is not like those of the other samples.
+var errArray = fault.New(fault.File, "bad array")
 
 // prepared returns the options for a catalog, which has its dataset and plan already.
 func (o *ArrayOptions) prepared(c *Catalog) (*ArrayOptions, error) {
@@ -168,18 +168,18 @@ func (o *ArrayOptions) Place(slots []shard.Slot) []int64 {
 func (o *ArrayOptions) Ragged() bool { return o.ragged }
 
 // Elements are those of the file of a sample's array, Bytes of them; they share its memory. The
-// error says why it is not what the index says, and wraps ErrArray.
+// error says why it is not what the index says, and wraps errArray.
 func (o *ArrayOptions) Elements(id int64, file []byte) ([]byte, error) {
 	h, err := layout.ReadNPYHeader(file, int64(len(file)))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrArray, err)
+		return nil, fmt.Errorf("%w: %w", errArray, err)
 	}
 	a := o.described()
 	like := h.Type == a.Type && len(h.Shape) == len(o.Like.Shape) &&
 		slices.Equal(h.Shape[len(h.Shape)-len(a.Shape):], a.Shape)
 	if n := int64(len(file)) - h.Bytes; !like || n != o.Bytes(id) {
 		return nil, fmt.Errorf("%w: it is %s %v, and not %s, as the index says",
-			ErrArray, h.Type, h.Shape, a.String())
+			errArray, h.Type, h.Shape, a.String())
 	}
 	return file[h.Bytes:], nil
 }

@@ -122,7 +122,7 @@ func TestArraySizes(t *testing.T) {
 			t.Errorf("%s: %d bytes of elements, %v", name, len(data), err)
 		}
 		for _, other := range [][]byte{npy(7), []byte("no array"), slices.Concat(npy(test.rows[3]), []byte("x"))} {
-			if _, err := a.Elements(3, other); !errors.Is(err, ErrArray) {
+			if _, err := a.Elements(3, other); !errors.Is(err, errArray) {
 				t.Errorf("%s: %.20q: %v", name, other, err)
 			}
 		}

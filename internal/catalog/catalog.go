@@ -404,9 +404,9 @@ func (c *Catalog) Fits(spec layout.Spec, h, w int) bool {
 // roundUp is the least multiple of multiple that is at least n, which is at least 1.
 func roundUp(n, multiple int) int { return ((n-1)/max(1, multiple) + 1) * max(1, multiple) }
 
-// ErrUnread: what was asked for depends on a sample that could not be read when the dataset was
+// errUnread: what was asked for depends on a sample that could not be read when the dataset was
 // opened.
-var ErrUnread = errors.New("the machine failed")
+var errUnread = errors.New("the machine failed")
 
 // Samples that the machine could not read when the dataset was opened have an unknown size
 // and format. The bytes of batches must not depend on that, so what would follow from either
@@ -448,5 +448,5 @@ func (c *Catalog) Unread(id int64, why string) error {
 }
 
 func unread(ds *dataset.Dataset, i int, why, so string) error {
-	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), %s; mount again when the storage answers", ErrUnread, ds.Path(i), why, so)
+	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), %s; mount again when the storage answers", errUnread, ds.Path(i), why, so)
 }

@@ -34,8 +34,8 @@ type MaskOptions struct {
 	Size func(id int64) (height, width int)
 }
 
-// ErrMask means that a mask is not one of its image.
-var ErrMask = fault.New(fault.File, "bad mask")
+// errMask means that a mask is not one of its image.
+var errMask = fault.New(fault.File, "bad mask")
 
 // settings are what the bytes of masks depend on.
 func (m *MaskOptions) settings() map[string]any {
@@ -119,21 +119,21 @@ func (o *MaskOptions) Indexed(id int64) Mask {
 }
 
 // Check finds the orientation of a mask whose image has h x w stored pixels and an orientation by
-// EXIF, which may be ignored. The error says why it cannot be that image's, and wraps ErrMask.
+// EXIF, which may be ignored. The error says why it cannot be that image's, and wraps errMask.
 func (o *MaskOptions) Check(m *Mask, h, w int, orientation uint8, ignored bool) error {
 	var fits bool
 	m.Orientation, fits = pixels.MaskOrientation(m.Height, m.Width, h, w, orientation, ignored)
 	switch rgb := m.Bytes == 3; {
 	case m.Bytes == 0:
-		return fmt.Errorf("%w: the index does not know what its values are", ErrMask)
+		return fmt.Errorf("%w: the index does not know what its values are", errMask)
 	case rgb && !o.Panoptic:
-		return fmt.Errorf("%w: it is RGB, and nothing says which class a colour is; save it with a palette, or as gray", ErrMask)
+		return fmt.Errorf("%w: it is RGB, and nothing says which class a colour is; save it with a palette, or as gray", errMask)
 	case m.Row >= 0 && o.Panoptic && !rgb:
-		return fmt.Errorf("%w: it has no colours, and panoptic masks have", ErrMask)
+		return fmt.Errorf("%w: it has no colours, and panoptic masks have", errMask)
 	case !fits:
-		return fmt.Errorf("%w: it has %dx%d pixels, and its image %dx%d", ErrMask, m.Height, m.Width, h, w)
+		return fmt.Errorf("%w: it has %dx%d pixels, and its image %dx%d", errMask, m.Height, m.Width, h, w)
 	case m.Bytes == 2 && !o.Wide:
-		return fmt.Errorf("%w: its values have 16 bits, and those of all others had 8 when the dataset was opened", ErrMask)
+		return fmt.Errorf("%w: its values have 16 bits, and those of all others had 8 when the dataset was opened", errMask)
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func TestForged(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := make([]byte, factsSize+maxRecord+pointSize)
-	at.count = MaxPoints + 1
+	at.count = maxPoints + 1
 	_, at.check = seal(text, o.Rule, fileOf(0))
 	_, err = s.file.WriteAt(at.append(nil), where)
 	_, more := s.file.WriteAt(text[factsSize:], at.offset)

@@ -28,10 +28,10 @@ const (
 	crcSize    = 4 // of a record; its entry points follow
 	pointSize  = 8
 
-	// MaxPoints is how many entry points a file can have here: one for each row of the largest
+	// maxPoints is how many entry points a file can have here: one for each row of the largest
 	// possible JPEG. A file with more is treated as one that can have none.
-	MaxPoints = 1 << 13
-	maxRecord = crcSize + MaxPoints*pointSize
+	maxPoints = 1 << 13
+	maxRecord = crcSize + maxPoints*pointSize
 
 	// usualRecord is more than the entry points of most photos take.
 	usualRecord = 1 << 10

@@ -56,8 +56,8 @@ func TestRenew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			os.Remove(o.Path)
 			s := open(t, o)
-			for k := range c.useless / (MaxPoints * pointSize) {
-				s.Put(fileOf(3), Points{bytes.Repeat([]byte{byte(k)}, MaxPoints*pointSize), 1})
+			for k := range c.useless / (maxPoints * pointSize) {
+				s.Put(fileOf(3), Points{bytes.Repeat([]byte{byte(k)}, maxPoints*pointSize), 1})
 			}
 			for i := range n {
 				s.Put(fileOf(i), pointsOf(i))
@@ -120,7 +120,7 @@ func TestRenewDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at.offset, at.count = s.recordsAt(), MaxPoints
+		at.offset, at.count = s.recordsAt(), maxPoints
 		if _, err := s.file.WriteAt(at.append(nil), where); err != nil {
 			t.Fatal(err)
 		}

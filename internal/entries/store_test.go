@@ -202,8 +202,8 @@ func TestRules(t *testing.T) {
 func TestMostPoints(t *testing.T) {
 	o := optionsOf(t.TempDir(), 2)
 	s := open(t, o)
-	most := Points{bytes.Repeat([]byte("entrypts"), MaxPoints), 1}
-	more := Points{bytes.Repeat([]byte("entrypts"), MaxPoints+1), 1}
+	most := Points{bytes.Repeat([]byte("entrypts"), maxPoints), 1}
+	more := Points{bytes.Repeat([]byte("entrypts"), maxPoints+1), 1}
 	s.Put(fileOf(0), most)
 	s.Put(fileOf(1), more)
 	shut(t, s)

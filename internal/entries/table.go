@@ -25,7 +25,7 @@ func slotOf(b []byte) slot {
 	return slot{int64(x >> 24), int(x >> 10 & (1<<14 - 1)), (x<<32 | y>>32) & tagMask, uint32(y)}
 }
 
-func (s slot) known() bool { return s != slot{} && s.count <= MaxPoints }
+func (s slot) known() bool { return s != slot{} && s.count <= maxPoints }
 
 // recordSize is that of what is appended for the slot.
 func (s slot) recordSize() int {

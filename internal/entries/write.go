@@ -43,7 +43,7 @@ func (b *batch) add(hash uint64, s slot, record []byte) {
 // Put stores the entry points of a file, in place of those of an earlier version of it. The bytes
 // stay the caller's. If there is no room for them, they are forgotten.
 func (s *Store) Put(f File, p Points) {
-	if len(p.Bytes) > MaxPoints*pointSize || len(p.Bytes)%pointSize != 0 {
+	if len(p.Bytes) > maxPoints*pointSize || len(p.Bytes)%pointSize != 0 {
 		p.Bytes = nil
 	}
 	hash := hashOf(f.Path)
@@ -154,9 +154,9 @@ func (s *Store) Close() error {
 		s.file.Close()
 		return s.failed
 	case <-time.After(closeWait):
-		return ErrHangs
+		return errHangs
 	}
 }
 
-// ErrHangs means that a write did not end.
-var ErrHangs = errors.New("the storage of the entry points does not answer")
+// errHangs means that a write did not end.
+var errHangs = errors.New("the storage of the entry points does not answer")

@@ -22,8 +22,8 @@ func (a EntryCounts) Plus(b EntryCounts) EntryCounts {
 	return EntryCounts{a.Used + b.Used, a.Made + b.Made, a.None + b.None, a.Wrong + b.Wrong}
 }
 
-// An EntryDecoder decodes with entry points. *decode.Decoder is one, and documents the methods.
-type EntryDecoder interface {
+// An entryDecoder decodes with entry points. *decode.Decoder is one, and documents the methods.
+type entryDecoder interface {
 	SetEntryPoints(rule decode.EntryRule, at []decode.EntryPoint)
 	SetPart(from, to int64)
 	TakeEntryPoints() (made []decode.EntryPoint, result decode.EntryResult)
@@ -128,13 +128,13 @@ func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Regio
 
 // Begin prepares the decoder for the sample of the last Find: to use what was found, or to make
 // it, if it can be stored. End must follow the decoding.
-func (e *Entries) Begin(d EntryDecoder) {
+func (e *Entries) Begin(d entryDecoder) {
 	d.SetEntryPoints(e.rule, e.at)
 	d.SetPart(e.from, e.to)
 }
 
 // End stores what the decoder made, unless decoding failed for a reason that is not the file's.
-func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byte, err error) (n EntryCounts) {
+func (e *Entries) End(d entryDecoder, i int64, seen dataset.Identity, data []byte, err error) (n EntryCounts) {
 	made, result := d.TakeEntryPoints()
 	if e.wrong || result == decode.EntriesWrong {
 		n.Wrong = 1
