@@ -85,7 +85,7 @@ func TestMain(m *testing.M) {
 
 func openDataset(t testing.TB, dir string) *dataset.Dataset {
 	t.Helper()
-	ds, err := dataset.Open(context.Background(), dir, dataset.Options{Workers: 2, Prober: Probe, CacheDir: indexes})
+	ds, err := dataset.Open(context.Background(), dir, dataset.Options{Workers: 2, Prober: sample.Probe, CacheDir: indexes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func entryPoints(t testing.TB, dir, cacheDir string) *dataset.Dataset {
 	if !slices.Contains(decode.Kernels(), decode.Portable) {
 		t.Skip("this build's decoder makes no entry points")
 	}
-	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: Probe, CacheDir: cacheDir})
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: sample.Probe, CacheDir: cacheDir})
 	if err != nil {
 		t.Fatal(err)
 	}

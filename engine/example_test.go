@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -21,7 +22,7 @@ func Example() {
 	defer os.RemoveAll(dir)
 
 	ctx := context.Background()
-	ds, err := dataset.Open(ctx, dir, dataset.Options{Prober: engine.Probe})
+	ds, err := dataset.Open(ctx, dir, dataset.Options{Prober: sample.Probe})
 	if err != nil {
 		log.Fatal(err)
 	}

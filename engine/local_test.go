@@ -21,6 +21,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/tier"
 	"github.com/batchfs/batchfs/layout"
@@ -96,7 +97,7 @@ func (d *farDataset) open(t *testing.T, share float64, change ...func(*store.Opt
 		f(&of)
 	}
 	ds, err := dataset.Open(t.Context(), d.url, dataset.Options{
-		Prober: Probe, CacheDir: d.index, Store: of, Storage: dataset.Storage{LocalCache: local},
+		Prober: sample.Probe, CacheDir: d.index, Store: of, Storage: dataset.Storage{LocalCache: local},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -98,7 +99,7 @@ func madeEntries(t *testing.T, dir string, how dataset.Storage) *dataset.Dataset
 		t.Fatalf("%+v", got)
 	}
 	made.Close()
-	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: Probe, CacheDir: cacheDir, Storage: how})
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: sample.Probe, CacheDir: cacheDir, Storage: how})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -25,7 +26,7 @@ func TestPathsThatAreNotUTF8(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 1, Prober: engine.Probe})
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 1, Prober: sample.Probe})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -95,7 +96,7 @@ func openFake(n, height, width int) (*dataset.Dataset, error) {
 	if err := errors.Join(os.WriteFile(name, text, 0o600), os.Chtimes(name, fakeTime, fakeTime)); err != nil {
 		return nil, err
 	}
-	return dataset.Open(context.Background(), name, dataset.Options{Workers: 1, Prober: engine.Probe})
+	return dataset.Open(context.Background(), name, dataset.Options{Workers: 1, Prober: sample.Probe})
 }
 
 func (s *fakeSource) Catalog() *engine.Catalog { return s.catalog() }

@@ -9,34 +9,34 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// A sample is a value, with the label that distinguishes it within its family, if any.
-type sample struct {
+// A figure is a value, with the label that distinguishes it within its family, if any.
+type figure struct {
 	label, of string
 	value     float64
 }
 
-// one is the only sample of a family.
-func one[T int64 | float64](v T) []sample { return []sample{{value: float64(v)}} }
+// one is the only figure of a family.
+func one[T int64 | float64](v T) []figure { return []figure{{value: float64(v)}} }
 
-// by are samples that a label distinguishes, which has names in the order of the values.
-func by[T int64 | float64](label, names string, values ...T) (samples []sample) {
+// by are figures that a label distinguishes, which has names in the order of the values.
+func by[T int64 | float64](label, names string, values ...T) (all []figure) {
 	for i, name := range strings.Fields(names) {
-		samples = append(samples, sample{label, name, float64(values[i])})
+		all = append(all, figure{label, name, float64(values[i])})
 	}
-	return samples
+	return all
 }
 
 // metricsText is the text format of Prometheus.
 type metricsText struct{ bytes.Buffer }
 
 // add writes a family. The name of a counter ends in _total.
-func (t *metricsText) add(name, help string, samples []sample) {
+func (t *metricsText) add(name, help string, all []figure) {
 	kind := "gauge"
 	if strings.HasSuffix(name, "_total") {
 		kind = "counter"
 	}
 	fmt.Fprintf(t, "# HELP batchfs_%s %s\n# TYPE batchfs_%s %s\n", name, help, name, kind)
-	for _, s := range samples {
+	for _, s := range all {
 		label := ""
 		if s.label != "" {
 			label = fmt.Sprintf("{%s=%q}", s.label, s.of)
@@ -50,7 +50,7 @@ func (t *metricsText) add(name, help string, samples []sample) {
 func metrics(s Stats, refused int64) []byte {
 	var t metricsText
 	b, m, j, e := s.Batches, s.Memory, s.JPEGs, s.JPEGs.Entries
-	t.add("info", "Always 1; its label says how batches are read.", []sample{{"read_path", s.ReadPath, 1}})
+	t.add("info", "Always 1; its label says how batches are read.", []figure{{"read_path", s.ReadPath, 1}})
 	t.add("uptime_seconds", "Time since the engine started.", one(s.Uptime))
 	t.add("images_total", "Samples delivered in finished batches.", one(s.Images))
 	t.add("images_per_second", "Samples delivered per second, over the last seconds.", one(s.ImagesPerSecond))
@@ -111,11 +111,11 @@ func metrics(s Stats, refused int64) []byte {
 		t.add("local_cache_damaged_total", "Parts of objects that failed their check, and were fetched again.", one(l.Damaged))
 	}
 	type epoch = engine.EpochStats
-	each := func(of func(e epoch) int64) (samples []sample) {
+	each := func(of func(e epoch) int64) (all []figure) {
 		for _, e := range s.Epochs {
-			samples = append(samples, sample{"epoch", strconv.Itoa(e.Epoch), float64(of(e))})
+			all = append(all, figure{"epoch", strconv.Itoa(e.Epoch), float64(of(e))})
 		}
-		return samples
+		return all
 	}
 	t.add("epoch_batches_total", "Batches made, by epoch.", each(func(e epoch) int64 { return e.Batches }))
 	t.add("epoch_cache_hits_total", "Samples that came from the cache, by epoch.", each(func(e epoch) int64 { return e.Hits }))

@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -42,7 +43,7 @@ func TestTargetSizes(t *testing.T) {
 			b.Object(image, o)
 		}
 	}
-	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 1, Prober: engine.Probe})
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 1, Prober: sample.Probe})
 	if err != nil {
 		t.Fatal(err)
 	}

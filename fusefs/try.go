@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -32,7 +33,7 @@ func TryMount(ctx context.Context, memoryLimit int64) (readPath, reason string, 
 		return "", "", err
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	ds, err := dataset.Open(ctx, data, dataset.Options{Workers: 1, Prober: engine.Probe, Logger: quiet})
+	ds, err := dataset.Open(ctx, data, dataset.Options{Workers: 1, Prober: sample.Probe, Logger: quiet})
 	if err != nil {
 		return "", "", err
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // TestMixtureIsItsFolder: a list of a folder here, a tar in a bucket and a folder in another, each
@@ -20,7 +20,7 @@ import (
 func TestMixtureIsItsFolder(t *testing.T) {
 	skipWithoutFUSE(t)
 	images := mixedImages(t)
-	ds, err := dataset.Open(t.Context(), images, dataset.Options{Prober: engine.Probe})
+	ds, err := dataset.Open(t.Context(), images, dataset.Options{Prober: sample.Probe})
 	check(t, err)
 	defer ds.Close()
 	dir := scratch(t)
@@ -79,7 +79,7 @@ func TestMixtureIsItsFolder(t *testing.T) {
 	}
 	out := filepath.Join(dir, "converted")
 	run("convert", list, out, "--raw-ratio", "0")
-	converted, err := dataset.Open(t.Context(), out, dataset.Options{Prober: engine.Probe})
+	converted, err := dataset.Open(t.Context(), out, dataset.Options{Prober: sample.Probe})
 	check(t, err)
 	defer converted.Close()
 	if converted.Len() != ds.Len() || !slices.Equal(converted.Classes, ds.Classes) {

@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -130,7 +130,7 @@ func asParquet(options ...parquet.WriterOption) packer {
 func TestSameBatchesFromAnywhere(t *testing.T) {
 	skipWithoutFUSE(t)
 	images := mixedImages(t)
-	ds, err := dataset.Open(context.Background(), images, dataset.Options{Prober: engine.Probe})
+	ds, err := dataset.Open(context.Background(), images, dataset.Options{Prober: sample.Probe})
 	check(t, err)
 	defer ds.Close()
 	dir := scratch(t)

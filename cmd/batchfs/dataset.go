@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -125,7 +126,7 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	defer listing.close()
 	o.CacheDir, o.Listing = cmp.Or(o.CacheDir, c.env.cacheDir), listing.report
 	if o.Prober == nil {
-		o.Prober = engine.Probe
+		o.Prober = sample.Probe
 	}
 	o.Progress = func(done, total int64) {
 		listing.close()

@@ -94,7 +94,7 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 	if want := 6; len(verdict) != want || len(r.Unread) > 0 {
 		t.Errorf("%d of %d are bad: %+v", len(verdict), want, r)
 	}
-	ds, err := dataset.Open(t.Context(), data, dataset.Options{Prober: engine.Probe})
+	ds, err := dataset.Open(t.Context(), data, dataset.Options{Prober: sample.Probe})
 	if err != nil {
 		t.Fatal(err)
 	}

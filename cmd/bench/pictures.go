@@ -14,7 +14,7 @@ import (
 	"strconv"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // pictures are a dataset of images of one kind, made when it is needed first.
@@ -56,7 +56,7 @@ func (b *bench) need(ctx context.Context, p *pictures) (err error) {
 	if err != nil {
 		return err
 	}
-	options := dataset.Options{CacheDir: filepath.Join(b.cache(), "batchfs"), Prober: engine.Probe}
+	options := dataset.Options{CacheDir: filepath.Join(b.cache(), "batchfs"), Prober: sample.Probe}
 	if p.Dataset, err = dataset.Open(ctx, dir, options); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -48,7 +49,7 @@ var stressEpochs = []int{0, 1, 2, 41}
 // makeOracle renders every form of every batch, with the dataset intact and without each
 // victim.
 func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle, error) {
-	ds, err := dataset.Open(context.Background(), p.pristine, dataset.Options{Prober: engine.Probe})
+	ds, err := dataset.Open(context.Background(), p.pristine, dataset.Options{Prober: sample.Probe})
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/parallel"
@@ -76,7 +75,7 @@ func (p *profiler) openMix(ctx context.Context, s convert.Shares, n int, storage
 		return nil, err
 	}
 	o := dataset.Options{
-		CacheDir: filepath.Join(p.work, "index"), Workers: p.o.Engine.Workers, AllowOutside: true, Prober: engine.Probe,
+		CacheDir: filepath.Join(p.work, "index"), Workers: p.o.Engine.Workers, AllowOutside: true, Prober: sample.Probe,
 		Logger: p.o.Engine.Logger, Storage: dataset.Storage{Direct: storage.Direct},
 	}
 	ds, err := dataset.Open(ctx, manifest, o)

@@ -24,6 +24,7 @@ import (
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -60,7 +61,7 @@ func ramps(t testing.TB, n, side int) *dataset.Dataset {
 
 func open(t testing.TB, dir string) *dataset.Dataset {
 	t.Helper()
-	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: engine.Probe})
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: sample.Probe})
 	if err != nil {
 		t.Fatal(err)
 	}
