@@ -123,7 +123,8 @@ func sameArrays(t testing.TB, e *Engine, k Key) {
 		}
 		spec := e.catalog.Options.SpecIn(e.catalog.Spec(k), k, layout.SafeTensors)
 		all := read(t, e, k, layout.SafeTensors)
-		if got := all[layout.ArrayOffset(spec, i):][:len(want)]; !bytes.Equal(got, want) {
+		at, _ := layout.InSafeTensors(layout.ArrayForm(i), spec)
+		if got := all[at:][:len(want)]; !bytes.Equal(got, want) {
 			t.Errorf("%s: other elements of %s in .safetensors", k, a.Name)
 		}
 		if images := read(t, e, k, layout.NHWCForm); !bytes.Equal(all[layout.DataOffset(layout.SafeTensors, spec):][:len(images)], images) {

@@ -210,7 +210,7 @@ func (b *batch) assemble(c *Catalog) error {
 // place finds where in the batch's file its images, its masks and its arrays are.
 func (b *batch) place(file []byte) {
 	part := func(start, bytes int64) []byte { return file[start : start+bytes] }
-	start, whole := layout.DataOffset(b.form, b.spec), b.form == layout.SafeTensors
+	start := layout.DataOffset(b.form, b.spec)
 	switch {
 	case b.key.Part.HasImages():
 		b.pixels = part(start, b.spec.Bytes())
@@ -218,14 +218,15 @@ func (b *batch) place(file []byte) {
 		b.masks = part(start, b.spec.Bytes())
 	}
 	if b.key.Part == Both && b.spec.Targets.HasMasks {
-		b.masks = part(layout.MasksOffset(b.spec), layout.MaskBytes(b.spec))
+		b.masks = part(layout.InSafeTensors(layout.MasksNPY, b.spec))
 	}
 	for i := range b.arrays {
 		if a := &b.arrays[i]; a.at != nil {
-			if whole {
-				start = layout.ArrayOffset(b.spec, i)
+			at, bytes := layout.InSafeTensors(layout.ArrayForm(i), b.spec)
+			if b.form != layout.SafeTensors {
+				at = start
 			}
-			a.bytes = part(start, layout.ArrayBytes(b.spec, i))
+			a.bytes = part(at, bytes)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func targetFile(t testing.TB, e *Engine, k Key, f layout.Form) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file = layout.AppendRows(nil, f, e.catalog.Options.SpecIn(d.Spec, k, f), rows)
+		file = layout.AppendNPY(nil, f, e.catalog.Options.SpecIn(d.Spec, k, f), layout.Meta{Rows: rows})
 	}
 	if size := e.catalog.Size(k, f); int64(len(file)) != size {
 		t.Errorf("%s.%s: %d bytes, and %d were announced", k, f, len(file), size)

@@ -143,9 +143,9 @@ func renderSmall(c *engine.Catalog, d catalog.Description, f layout.Form, longes
 		if err != nil {
 			return nil, err
 		}
-		return layout.AppendRows(nil, f, c.Options.SpecIn(d.Spec, d.Key, f), rows), nil
+		return layout.AppendNPY(nil, f, c.Options.SpecIn(d.Spec, d.Key, f), layout.Meta{Rows: rows}), nil
 	case f != layout.JSON:
-		return layout.AppendSmall(nil, f, d.Meta()), nil
+		return layout.AppendNPY(nil, f, d.Spec, d.Meta()), nil
 	}
 	doc := batchDocument{
 		Shard: d.Key.Shard, Epoch: d.Key.Epoch, Batch: d.Key.Batch, Shape: d.Spec.Shape(), DType: d.Spec.DType.String(),

@@ -119,7 +119,7 @@ func rendered(ctx context.Context, f *filesystem, n node) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return layout.AppendRows(nil, n.form, c.Options.SpecIn(c.Spec(n.key), n.key, n.form), rows), nil
+		return layout.AppendNPY(nil, n.form, c.Options.SpecIn(c.Spec(n.key), n.key, n.form), layout.Meta{Rows: rows}), nil
 	}
 	d, err := f.src.Describe(ctx, n.key)
 	if err != nil {

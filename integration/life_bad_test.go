@@ -205,9 +205,8 @@ func (s spoilt) expectArrays(t testing.TB, m *mounted, batch int, slots []slotDo
 		meta.IDs = append(meta.IDs, int64(slot.ID))
 		meta.Sizes = append(meta.Sizes, [2]int32{int32(slot.Height), int32(slot.Width)})
 	}
-	for form, want := range map[layout.Form][]byte{
-		layout.Valid: layout.AppendSmall(nil, layout.Valid, meta), layout.Labels: layout.AppendSmall(nil, layout.Labels, meta), layout.IDs: layout.AppendSmall(nil, layout.IDs, meta), layout.Sizes: layout.AppendSmall(nil, layout.Sizes, meta),
-	} {
+	for _, form := range []layout.Form{layout.Valid, layout.Labels, layout.IDs, layout.Sizes} {
+		want := layout.AppendNPY(nil, form, layout.Spec{N: len(slots)}, meta)
 		if got, err := os.ReadFile(m.path(0, 0, batch, form)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("batch %d.%s: %q (%v), want %q", batch, form.Ext(), got, err, want)
 		}

@@ -404,7 +404,7 @@ func TestPlanCommand(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := layout.AppendSmall(nil, layout.IDs, layout.Meta{IDs: b.IDs}); !bytes.Equal(ids, want) {
+			if want := layout.AppendNPY(nil, layout.IDs, layout.Spec{N: len(b.IDs)}, layout.Meta{IDs: b.IDs}); !bytes.Equal(ids, want) {
 				t.Errorf("epoch %d, batch %d: the mount has other ids than %v", epoch, i, b.IDs)
 			}
 			if b.Batch != i || b.Valid < 1 || len(b.Positions) != 4 || len(b.IDs) != 4 {

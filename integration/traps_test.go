@@ -122,7 +122,7 @@ func TestClassesOfAnotherMount(t *testing.T) {
 		if got := v.labelsOf(t); !slices.Equal(got, test.labels) {
 			t.Errorf("%v: labels %v, want %v", test.flags, got, test.labels)
 		}
-		want := layout.AppendSmall(nil, layout.Labels, layout.Meta{Labels: int64s(test.labels)})
+		want := layout.AppendNPY(nil, layout.Labels, layout.Spec{N: len(test.labels)}, layout.Meta{Labels: int64s(test.labels)})
 		if got := v.form(t, 0, 0, 0, layout.Labels); string(got) != string(want) {
 			t.Errorf("%v: labels.npy is %q", test.flags, got)
 		}

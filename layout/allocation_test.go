@@ -12,9 +12,9 @@ func TestNothingIsAllocated(t *testing.T) {
 	works := map[string]func(){
 		"npy":         func() { PutHeader(NPY, s, header, m) },
 		"safetensors": func() { PutHeader(SafeTensors, s, header, m) },
-		"labels":      func() { AppendSmall(small, Labels, m) },
-		"sizes":       func() { AppendSmall(small, Sizes, m) },
-		"valid":       func() { AppendSmall(small, Valid, m) },
+		"labels":      func() { AppendNPY(small, Labels, s, m) },
+		"sizes":       func() { AppendNPY(small, Sizes, s, m) },
+		"valid":       func() { AppendNPY(small, Valid, s, m) },
 		"names":       func() { name = AppendName(name[:0], 123456, Labels); ParseBatchName("batch-123456.labels.npy") },
 		"sheet":       func() { c.PutSheet(sheet, s, floats, 2, nil) },
 		"size": func() {

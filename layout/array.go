@@ -8,21 +8,33 @@ import (
 
 // An ArrayType is the type of an array's elements. Get one of [ParseArrayType].
 type ArrayType struct {
-	name, numpy, tensor string
-	size                int
+	name, numpy, safetensors string
+	size                     int
 }
 
+// The types of what else batches have. NumPy has no bfloat16, which is no type of arrays: "<V2" is
+// what ml_dtypes writes and reads.
+var (
+	typeBool     = ArrayType{"bool", "|b1", "BOOL", 1}
+	typeUint8    = ArrayType{"uint8", "|u1", "U8", 1}
+	typeFloat16  = ArrayType{"float16", "<f2", "F16", 2}
+	typeBFloat16 = ArrayType{"bfloat16", "<V2", "BF16", 2}
+	typeInt32    = ArrayType{"int32", "<i4", "I32", 4}
+	typeFloat32  = ArrayType{"float32", "<f4", "F32", 4}
+	typeInt64    = ArrayType{"int64", "<i8", "I64", 8}
+)
+
 var arrayTypes = []ArrayType{
-	{"bool", "|b1", "BOOL", 1},
+	typeBool,
 	{"int8", "|i1", "I8", 1},
-	{"uint8", "|u1", "U8", 1},
+	typeUint8,
 	{"int16", "<i2", "I16", 2},
 	{"uint16", "<u2", "U16", 2},
-	{"float16", "<f2", "F16", 2},
-	{"int32", "<i4", "I32", 4},
+	typeFloat16,
+	typeInt32,
 	{"uint32", "<u4", "U32", 4},
-	{"float32", "<f4", "F32", 4},
-	{"int64", "<i8", "I64", 8},
+	typeFloat32,
+	typeInt64,
 	{"uint64", "<u8", "U64", 8},
 	{"float64", "<f8", "F64", 8},
 }

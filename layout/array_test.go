@@ -36,13 +36,13 @@ func putArrays(f Form, s Spec) []byte {
 	rows := &Rows{Offsets: make([]int64, s.N+1), Boxes: make([][4]float32, 3), Labels: make([]int64, 3), IDs: make([]int64, 3), Flags: make([]uint8, 3)}
 	PutHeader(f, s, file, Meta{Rows: rows})
 	for i := range *s.Targets.Arrays {
-		at := DataOffset(f, s)
-		if f == SafeTensors {
-			at = ArrayOffset(s, i)
-		} else if f != ArrayForm(i) {
+		at, bytes := InSafeTensors(ArrayForm(i), s)
+		if f == ArrayForm(i) {
+			at = DataOffset(f, s)
+		} else if f != SafeTensors {
 			continue
 		}
-		for k := range ArrayBytes(s, i) {
+		for k := range bytes {
 			file[at+k] = byte(k+int64(i)) & 1
 		}
 	}
@@ -85,7 +85,7 @@ print("all good")
 		for i, a := range *s.Targets.Arrays {
 			write(t, dir, k, "."+s.Targets.Names().Ext(ArrayForm(i)), putArrays(ArrayForm(i), s))
 			if a.Ragged {
-				file := AppendRows(nil, ArrayOffsets(i), s, nil)
+				file := AppendNPY(nil, ArrayOffsets(i), s, Meta{})
 				if int64(len(file)) != Size(ArrayOffsets(i), s) {
 					t.Errorf("offsets have %d bytes, not %d", len(file), Size(ArrayOffsets(i), s))
 				}

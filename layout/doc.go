@@ -10,7 +10,7 @@
 // worker must put its pixels. Rows of pixels then pass through a [Writer] into their slot. After
 // that, [PutHeader] completes a .npy or .safetensors file around the pixels, [Turn] makes the
 // other order of axes, and [Converter.PutSheet] draws the contact sheet. The small arrays
-// (labels, ids, sizes) come from [AppendSmall] and need no pixels.
+// (labels, ids, sizes) come from [AppendNPY] and need no pixels.
 //
 // Two rules are tested as laws: the size depends on the Spec alone, and the pixels of a tensor
 // form start at byte 0 or at a multiple of [Page], so that they can be mapped, and registered

@@ -36,12 +36,12 @@ func appendInts(dst []byte, separator string, all ...int) []byte {
 }
 
 // putNPYHeader fills dst with preamble and header, spelled like NumPy's own.
-func putNPYHeader(dst []byte, descr string, shape ...int) {
+func putNPYHeader(dst []byte, x *tensor) {
 	copy(dst, npyMagic)
 	binary.LittleEndian.PutUint16(dst[len(npyMagic):], uint16(len(dst)-npyPreamble))
-	text := appendAll(dst[:npyPreamble], "{'descr': '", descr, "', 'fortran_order': False, 'shape': (")
-	text = appendInts(text, ", ", shape...)
-	if len(shape) == 1 {
+	text := appendAll(dst[:npyPreamble], "{'descr': '", x.numpy, "', 'fortran_order': False, 'shape': (")
+	text = appendInts(text, ", ", x.shape()...)
+	if x.dims == 1 {
 		text = append(text, ',')
 	}
 	text = append(text, "), }"...)
@@ -49,41 +49,20 @@ func putNPYHeader(dst []byte, descr string, shape ...int) {
 	dst[len(dst)-1] = '\n'
 }
 
-// AppendSmall appends the whole .npy file of one of m's small arrays to dst: Labels or IDs, int64
-// [N], Sizes, int32 [N,2], or Valid, bool with as many slots as there are Labels. It allocates
-// nothing if dst has room for Size(f, ...) bytes.
-func AppendSmall(dst []byte, f Form, m Meta) []byte {
-	start, values, n, each := len(dst), m.Labels, len(m.Labels), 8
-	switch f {
-	case Valid:
-		each = 1
-	case IDs:
-		values, n = m.IDs, len(m.IDs)
-	case Sizes:
-		n = len(m.Sizes)
-	}
-	dst = grow(dst, smallHeader+each*n)
-	header, data := dst[start:start+smallHeader], dst[start+smallHeader:]
-	switch f {
-	case Valid:
-		putNPYHeader(header, "|b1", n)
-		clear(data)
-		for i := range min(m.Valid, n) {
-			data[i] = 1
-		}
-	case Sizes:
-		putNPYHeader(header, "<i4", n, 2)
-		putSizes(data, m.Sizes, n)
-	default:
-		putNPYHeader(header, "<i8", n)
-		putInt64s(data, values, n)
-	}
+// AppendNPY appends the whole .npy file of a form that needs no pixels: labels, ids, sizes, which
+// slots are valid, the objects of a batch, or where the rows of each slot begin in an array. It
+// allocates nothing for the first four if dst has room for Size(f, s) bytes.
+func AppendNPY(dst []byte, f Form, s Spec, m Meta) []byte {
+	x, start := s.tensorOf(f), len(dst)
+	dst = grow(dst, smallHeader+int(x.bytes()))
+	putNPYHeader(dst[start:start+smallHeader], &x)
+	m.put(dst[start+smallHeader:], &x, &s)
 	return dst
 }
 
-// putInt64s writes n values little-endian to dst, with -1 after the end of v.
-func putInt64s(dst []byte, v []int64, n int) {
-	for i := range n {
+// putInt64s fills dst with values, and with -1 after their end.
+func putInt64s(dst []byte, v []int64) {
+	for i := range len(dst) / 8 {
 		x := int64(-1)
 		if i < len(v) {
 			x = v[i]
@@ -92,9 +71,9 @@ func putInt64s(dst []byte, v []int64, n int) {
 	}
 }
 
-// putSizes writes n pairs little-endian to dst, with zeros after the end of v.
-func putSizes(dst []byte, v [][2]int32, n int) {
-	for i := range n {
+// putSizes fills dst with pairs, and with zeros after their end.
+func putSizes(dst []byte, v [][2]int32) {
+	for i := range len(dst) / 8 {
 		var hw [2]int32
 		if i < len(v) {
 			hw = v[i]

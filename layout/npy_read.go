@@ -63,19 +63,11 @@ func ReadNPYHeader(head []byte, size int64) (h NPYHeader, err error) {
 	if n > maxTensor {
 		return h, fmt.Errorf("an array of shape %s is %w", shapeText(h.Shape), errTooBig)
 	}
-	if want := uint64(h.Bytes) + uint64(elementCount(h.Shape)*h.Type.size); want != uint64(size) {
+	x := newTensor(NPY, "", h.Type, h.Shape...)
+	if want := uint64(h.Bytes) + uint64(x.bytes()); want != uint64(size) {
 		return h, fmt.Errorf("it has %d bytes, and its header says %d", size, want)
 	}
 	return h, nil
-}
-
-// elementCount is how many elements a shape has.
-func elementCount(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
 }
 
 func shapeText(shape []int) string { return "[" + string(appendInts(nil, ", ", shape...)) + "]" }

@@ -1,6 +1,9 @@
 package layout
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Size is the exact size in bytes of a batch's file in form f, known without decoding anything.
 // It is -1 for JSON documents, which are made elsewhere. If the batch cannot exist, a form that
@@ -16,11 +19,13 @@ func Size(f Form, s Spec) int64 {
 	case NHWCForm, NCHWForm, NPY, MasksNPY:
 		return DataOffset(f, s) + s.Bytes()
 	case SafeTensors:
-		return imagesOffset(s) + s.Bytes() + s.bytesAfterImages()
-	case Valid:
-		return smallHeader + int64(s.N)
-	case Labels, IDs, Sizes:
-		return smallHeader + 8*int64(s.N)
+		var room [usual]tensor
+		list := s.tensors(room[:0])
+		all := dataOffset(&s, list)
+		for i := range list {
+			all += list[i].bytes()
+		}
+		return all
 	case MasksPNG:
 		return newMaskSheet(s).png.size()
 	case PNG:
@@ -28,11 +33,8 @@ func Size(f Form, s Spec) int64 {
 	case JSON, Text:
 		return -1
 	}
-	a := s.arrayOf(f)
-	if f.Large() {
-		return Page + a.bytes()
-	}
-	return smallHeader + a.bytes()
+	x := s.tensorOf(f)
+	return cmp.Or(DataOffset(f, s), smallHeader) + x.bytes()
 }
 
 // DataOffset is the byte at which the pixels of a tensor form start: 0 without a header, else a
@@ -43,7 +45,8 @@ func DataOffset(f Form, s Spec) int64 {
 	case f == NPY || f == MasksNPY || array:
 		return Page
 	case f == SafeTensors:
-		return imagesOffset(s)
+		at, _ := InSafeTensors(NPY, s)
+		return at
 	}
 	return 0
 }
@@ -64,17 +67,10 @@ type Meta struct {
 // is all of it, and what follows the images is written, but neither masks nor elements of arrays.
 // It does nothing for forms without a header. It allocates nothing without targets.
 func PutHeader(f Form, s Spec, dst []byte, m Meta) {
-	switch f {
-	case NPY:
-		shape := s.Shape()
-		putNPYHeader(dst[:Page], s.DType.names().numpy, shape[:]...)
-	case MasksNPY:
-		putNPYHeader(dst[:Page], s.DType.names().numpy, s.N, s.H, s.W)
-	case SafeTensors:
-		putSafeTensors(s, dst, m)
-	}
-	if _, array := f.Array(); array {
-		a := s.arrayOf(f)
-		putNPYHeader(dst[:Page], a.numpy, a.shape...)
+	if f == SafeTensors {
+		putSafeTensors(&s, dst, &m)
+	} else if DataOffset(f, s) > 0 {
+		x := s.tensorOf(f)
+		putNPYHeader(dst[:Page], &x)
 	}
 }

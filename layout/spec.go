@@ -18,33 +18,22 @@ const (
 	Int32 // of masks alone
 )
 
-type dtypeNames struct {
-	name, numpy, safetensors string
-	size                     int
+var dtypes = [...]ArrayType{
+	Uint8: typeUint8, Float16: typeFloat16, BFloat16: typeBFloat16, Float32: typeFloat32, Int32: typeInt32,
 }
 
-// dtypes holds each type's name in the formats. NumPy has no bfloat16; "<V2" is what ml_dtypes
-// writes and reads.
-var dtypes = [...]dtypeNames{
-	Uint8:    {"uint8", "|u1", "U8", 1},
-	Float16:  {"float16", "<f2", "F16", 2},
-	BFloat16: {"bfloat16", "<V2", "BF16", 2},
-	Float32:  {"float32", "<f4", "F32", 4},
-	Int32:    {"int32", "<i4", "I32", 4},
-}
-
-func (t DType) names() dtypeNames {
+func (t DType) elements() ArrayType {
 	if int(t) < len(dtypes) {
 		return dtypes[t]
 	}
-	return dtypeNames{"unknown", "unknown", "unknown", 0}
+	return ArrayType{name: "unknown"}
 }
 
 // String is the type's name as users write it: uint8, float16, bfloat16, float32.
-func (t DType) String() string { return t.names().name }
+func (t DType) String() string { return t.elements().name }
 
 // Size is the size of one element in bytes, 0 for an unknown type.
-func (t DType) Size() int { return t.names().size }
+func (t DType) Size() int { return t.elements().size }
 
 // Order is the order of a tensor's axes.
 type Order uint8

@@ -222,7 +222,7 @@ func (c *Catalog) ArrayOffsets(k Key, f layout.Form) ([]byte, error) {
 	if err := refused(c, slots); err != nil {
 		return nil, err
 	}
-	return layout.AppendRows(nil, f, c.Options.SpecIn(c.Spec(k), k, f), nil), nil
+	return layout.AppendNPY(nil, f, c.Options.SpecIn(c.Spec(k), k, f), layout.Meta{}), nil
 }
 
 // Names are those of the arrays, with which all forms of a mount have extensions.
