@@ -43,7 +43,11 @@ func TestStorageFails(t *testing.T) {
 				m := tileMount(t, s.dir, cacheFlags("constant", 0, "--io", io)...)
 				readStorage(t, m, 0)
 				for round, id := range []int{5, 14} {
-					s.order(t, fmt.Sprintf("%s %s 5000", c.order, tileName(id)))
+					if c.order == "fail" {
+						s.fail(t, id)
+					} else {
+						s.order(t, fmt.Sprintf("%s %s 5000", c.order, tileName(id)))
+					}
 					first := 10*round + 2 // batches prefetched before are intact
 					for epoch := first; epoch < first+3; epoch++ {
 						for _, form := range tensorForms() {
@@ -84,7 +88,7 @@ func TestStorageFailureIsNoBadFile(t *testing.T) {
 			s := newStorage(t)
 			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--on-error", onError, "--prefetch-queue-depth", "0")...)
 			const id = 5
-			s.order(t, "fail "+tileName(id))
+			s.fail(t, id)
 			for range 2 {
 				for _, form := range []layout.Form{layout.NHWCForm, layout.PNG, layout.JSON, layout.Labels} {
 					expectOpen(t, m.path(0, 0, 1, form), unix.EIO)
@@ -114,7 +118,7 @@ func TestStorageFailsBehindTheCache(t *testing.T) {
 			m := tileMount(t, s.dir, cacheFlags(policy, 4<<20, "--prefetch-queue-depth", "0")...)
 			readStorage(t, m, 0)
 			for id := range storageTiles {
-				s.order(t, "fail "+tileName(id))
+				s.fail(t, id)
 			}
 			readStorage(t, m, 1)
 			readStorage(t, m, 2)
@@ -150,7 +154,7 @@ func TestStorageReadsShort(t *testing.T) {
 // and its file is read as soon as that is possible.
 func TestStorageFailsAtFirst(t *testing.T) {
 	s := newStorage(t)
-	s.order(t, "fail "+tileName(5))
+	s.fail(t, 5)
 	m := tileMount(t, s.dir, "--size", fmt.Sprintf("%dx%d", storageSide, storageSide), "--prefetch-queue-depth", "0")
 	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
 	readStorage(t, m, 0, 1)
@@ -167,7 +171,7 @@ func TestStorageFailsAtFirst(t *testing.T) {
 // failure does not determine a shape.
 func TestShapeThatIsNotKnown(t *testing.T) {
 	s := newStorage(t)
-	s.order(t, "fail "+tileName(5))
+	s.fail(t, 5)
 	m := tileMount(t, s.dir, "--prefetch-queue-depth", "0", "--on-error", "zero")
 	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
 	readStorage(t, m, 0, 1)

@@ -160,7 +160,7 @@ func TestOtherNamespace(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			m := tileMount(t, dataset)
 			holder := m.heldElsewhere(t)
-			who := fmt.Sprintf("process %d (cat) in another mount namespace", holder.cmd.Process.Pid)
+			who := fmt.Sprintf("process %d (cat) in another mount namespace", holder.Cmd.Process.Pid)
 			if end == "a signal only" {
 				m.signal(t, syscall.SIGTERM)
 			} else {

@@ -13,7 +13,7 @@ import (
 // kill ends the daemon with SIGKILL, like an out-of-memory killer.
 func (m *mounted) kill(t testing.TB) {
 	t.Helper()
-	if err := m.cmd.Process.Kill(); err != nil {
+	if err := m.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	m.wait(t)
@@ -96,7 +96,7 @@ func TestKilledWhileOpensWait(t *testing.T) {
 	s.stall(t, 0)
 	waits := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
 	m.awaitWaiting(t, 1)
-	if err := m.cmd.Process.Kill(); err != nil {
+	if err := m.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	s.order(t, "heal") // a thread of the daemon waits there and cannot die before

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -58,7 +57,7 @@ type level struct {
 
 func (m *mounted) level(t testing.TB) level {
 	t.Helper()
-	open, err := m.openFiles()
+	open, err := m.leaked()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +138,7 @@ func host(t testing.TB, path string, o engine.Options, tree fusefs.Options) *gue
 	if err != nil {
 		t.Fatal(err)
 	}
-	self := &os.Process{Pid: os.Getpid()}
-	g := &guest{&mounted{dir: s.Path(), user: thisUser(), cmd: &exec.Cmd{Process: self}}, e, s, ds}
+	g := &guest{mountOf(&os.Process{Pid: os.Getpid()}, s.Path(), thisUser()), e, s, ds}
 	t.Cleanup(func() { g.leave(t) })
 	return g
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -67,12 +67,12 @@ func TestLogThatNobodyReads(t *testing.T) {
 			defer read.Close()
 			cmd := thisUser().daemon([]string{suite.binary, "mount", "--batch-size", "1", "--prefetch-queue-depth", "0", dataset, dir})
 			cmd.Dir, cmd.Stderr = "/", write
-			p, err := daemon.Start(cmd, patience)
+			d, err := testkit.StartDaemon(cmd, dir+".log", patience)
 			if err != nil {
 				t.Fatal(err)
 			}
 			write.Close()
-			m := &mounted{dir: dir, dataset: dataset, cmd: cmd, user: thisUser(), Process: p}
+			m := &mounted{dir: dir, dataset: dataset, user: thisUser(), Daemon: d}
 			if gone {
 				read.Close()
 			}

@@ -16,7 +16,7 @@ import (
 
 func (m *mounted) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	if err := m.cmd.Process.Signal(s); err != nil {
+	if err := m.Cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -145,8 +145,8 @@ func TestUmountCommand(t *testing.T) {
 		m := tileMount(t, dataset)
 		holders := map[string]*partner{"mapped": m.hold(t, "mapped", 0, side, layout.NHWCForm), "open": m.hold(t, "open", 1, side, layout.NHWCForm)}
 		batch := func(i int) string { return strings.TrimPrefix(m.path(0, 0, i, layout.NHWCForm), m.dir+"/") }
-		umount(t, m.dir).failed(t, m.dir+" is in use: ", fmt.Sprintf("(process %d) has %s", holders["mapped"].cmd.Process.Pid, batch(0)),
-			fmt.Sprintf("(process %d) has %s", holders["open"].cmd.Process.Pid, batch(1)), "umount --lazy "+m.dir)
+		umount(t, m.dir).failed(t, m.dir+" is in use: ", fmt.Sprintf("(process %d) has %s", holders["mapped"].Cmd.Process.Pid, batch(0)),
+			fmt.Sprintf("(process %d) has %s", holders["open"].Cmd.Process.Pid, batch(1)), "umount --lazy "+m.dir)
 		if err := readTiles(m, 0, 2, side, layout.NHWCForm); err != nil {
 			t.Error(err)
 		}

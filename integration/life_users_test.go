@@ -115,7 +115,7 @@ func TestOrdinaryUsersDaemonKilled(t *testing.T) {
 	stays := m.partner(t, "import sys\nprint('here', flush=True)\nsys.stdin.read()")
 	stays.expect(t, "here")
 	reader := func(args ...string) *exec.Cmd {
-		cmd := user.reader(stays.cmd.Process.Pid, args)
+		cmd := user.reader(stays.Cmd.Process.Pid, args)
 		cmd.Dir = "/"
 		return cmd
 	}
@@ -132,7 +132,7 @@ func TestOrdinaryUsersDaemonKilled(t *testing.T) {
 			executeAs(t, reader(suite.binary, "umount", m.dir)).done(t)
 		}
 		executeAs(t, reader(suite.binary, "mount", "--daemon", "--log-file", log, "--batch-size", "4", dataset, m.dir)).done(t)
-		again := &mounted{dir: m.dir, user: user, cmd: stays.cmd}
+		again := mountOf(stays.Cmd.Process, m.dir, user)
 		p := again.hold(t, "mapped", 1, side, layout.NHWCForm)
 		p.tell(t, "look")
 		p.expect(t, "same")

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -11,13 +10,11 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// suite is shared by all tests. TestMain creates and removes it.
+// suite is shared by all tests.
 var suite struct {
 	dir    string // for all files written; every user may enter it
 	binary string // the batchfs binary
@@ -36,57 +33,10 @@ var parts = map[string]func(args []string) error{
 	"part-list":     partList,
 }
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		if part, ok := parts[os.Args[1]]; ok {
-			if err := part(os.Args[2:]); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-			os.Exit(0)
-		}
-	}
-	if err := testkit.EnterOwnMounts(); err != nil {
-		fmt.Fprintln(os.Stderr, "integration:", err)
-		os.Exit(1)
-	}
-	os.Exit(runSuite(m))
-}
+func TestMain(m *testing.M) { testkit.Main(m, parts, prepareSuite) }
 
-// runSuite builds the binary, runs the tests, and checks what they left behind.
-func runSuite(m *testing.M) (code int) {
-	err := prepareSuite()
-	defer func() {
-		if err := os.RemoveAll(suite.dir); err != nil {
-			fmt.Fprintln(os.Stderr, "integration:", err)
-			code = max(code, 1)
-		}
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "integration:", err)
-		return 1
-	}
-	code = m.Run()
-	left, err := testkit.MountsBelow(suite.dir)
-	if err != nil || len(left) > 0 {
-		fmt.Fprintln(os.Stderr, "integration: mounts were left behind:", left, err)
-		for _, path := range left {
-			_ = unix.Unmount(path, unix.MNT_DETACH)
-		}
-		code = max(code, 1)
-	}
-	return code
-}
-
-func prepareSuite() error {
+func prepareSuite(dir string) (err error) {
 	syscall.Umask(0o022) // ordinary users read files created here
-	dir, err := os.MkdirTemp("", "batchfs-integration-")
-	if err != nil {
-		return err
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil { // as mountinfo shows it
-		return err
-	}
 	suite.dir, suite.binary, suite.self = dir, filepath.Join(dir, "batchfs"), filepath.Join(dir, "part")
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
@@ -94,7 +44,7 @@ func prepareSuite() error {
 	if built := os.Getenv("BATCHFS_BINARY"); built != "" { // by make test, once for several runs
 		err = copyFile(suite.binary, built, 0o755)
 	} else {
-		err = buildBinary(suite.binary)
+		err = testkit.Build("../scripts/build.sh", suite.binary)
 	}
 	if err != nil {
 		return err
@@ -104,20 +54,6 @@ func prepareSuite() error {
 		return err
 	}
 	return copyFile(suite.self, self, 0o755)
-}
-
-// buildBinary builds batchfs as `make build` does, but with the race detector and cgo as in this
-// test, so that one command determines both.
-func buildBinary(output string) error {
-	cmd := exec.Command("../scripts/build.sh", output)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED="+testkit.BuildSetting("CGO_ENABLED"))
-	if testkit.RaceDetector() {
-		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build batchfs: %w\n%s", err, out)
-	}
-	return nil
 }
 
 func copyFile(to, from string, mode os.FileMode) error {

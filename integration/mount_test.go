@@ -25,17 +25,12 @@ const patience = 5 * time.Minute
 
 // A mounted is a running daemon and its mount.
 type mounted struct {
+	*testkit.Daemon
 	dir     string // the mountpoint
 	dataset string
-	cmd     *exec.Cmd
-	log     string // path of its log
 	user    account
-	*daemon.Process
-
 	sockets bool // it may keep connections to a store
-
-	atRest []string // descriptors it had open when it became ready
-	ended  bool     // finish was called
+	ended   bool // finish was called
 }
 
 // mountBatchfs mounts a dataset as the user who runs the tests, for the duration of the
@@ -60,42 +55,30 @@ func mountAs(t testing.TB, user account, dataset string, flags ...string) *mount
 // startMount starts a daemon below a directory, and returns when its tree is readable or it
 // has ended.
 func startMount(user account, dir, dataset string, flags ...string) (*mounted, error) {
-	m := &mounted{dir: filepath.Join(dir, "mnt"), dataset: dataset, log: filepath.Join(dir, "log"), user: user}
+	m := &mounted{dir: filepath.Join(dir, "mnt"), dataset: dataset, user: user}
 	if err := os.Mkdir(m.dir, 0o755); err != nil && !os.IsExist(err) {
 		return nil, err
 	}
 	if err := user.own(m.dir); err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
+	cmd := user.daemon(slices.Concat([]string{suite.binary, "mount"}, flags, []string{dataset, m.dir}))
+	cmd.Dir = "/"
+	var err error
+	if m.Daemon, err = testkit.StartDaemon(cmd, filepath.Join(dir, "log"), patience); err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	args := slices.Concat([]string{suite.binary, "mount"}, flags, []string{dataset, m.dir})
-	m.cmd = user.daemon(args)
-	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr = "/", log, log
-	m.Process, err = daemon.Start(m.cmd, patience)
-	if err != nil {
-		if m.Process != nil && m.Running() {
-			m.abort()
-		}
-		return nil, fmt.Errorf("batchfs %s: %w\n%s", strings.Join(args[1:], " "), err, m.logged())
-	}
-	m.atRest, err = m.openFiles()
-	return m, err
+	return m, nil
 }
 
-func (m *mounted) pid() int { return m.cmd.Process.Pid }
-
-// logged returns the log so far.
-func (m *mounted) logged() string {
-	text, err := os.ReadFile(m.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
+// mountOf is a mount in the namespace of a process that is no daemon of the tests.
+func mountOf(p *os.Process, dir string, user account) *mounted {
+	d := &testkit.Daemon{Process: &daemon.Process{Cmd: &exec.Cmd{Process: p}}}
+	return &mounted{Daemon: d, dir: dir, user: user}
 }
+
+func (m *mounted) pid() int       { return m.PID() }
+func (m *mounted) logged() string { return m.Logged() }
 
 // path is the path of a batch's file.
 func (m *mounted) path(shard, epoch, batch int, f layout.Form) string {
@@ -207,13 +190,13 @@ func (m *mounted) rss(t testing.TB) int64 {
 	return n
 }
 
-// openFiles lists the daemon's descriptors that a mount at rest has.
-func (m *mounted) openFiles() ([]string, error) {
+// leaked lists the descriptors that a mount at rest has not.
+func (m *mounted) leaked() ([]string, error) {
 	but := []string{"/memfd:"} // of the GPU in host memory
 	if m.sockets {
 		but = append(but, "socket:")
 	}
-	return testkit.OpenFiles(m.pid(), but...)
+	return m.Leaked(but...)
 }
 
 // finish unmounts, unless already done, and checks what the daemon leaves behind. It is
@@ -229,7 +212,7 @@ func (m *mounted) finish(t testing.TB) {
 		if _, err := m.try(suite.binary, "umount", m.dir); err != nil {
 			t.Errorf("at the end of the test: %v", err)
 			_, _ = m.try(suite.binary, "umount", "--lazy", m.dir)
-			_ = m.cmd.Process.Signal(syscall.SIGTERM)
+			_ = m.Cmd.Process.Signal(syscall.SIGTERM)
 		}
 	}
 	m.wait(t)
@@ -239,22 +222,8 @@ func (m *mounted) finish(t testing.TB) {
 // wait returns when the daemon has ended. If it hangs, its goroutines are dumped.
 func (m *mounted) wait(t testing.TB) {
 	t.Helper()
-	select {
-	case <-m.Exited:
-	case <-time.After(patience):
-		m.abort()
-		t.Errorf("the daemon does not end")
-	}
-}
-
-// abort ends a hung daemon and has it write its goroutines to the log.
-func (m *mounted) abort() {
-	_ = m.cmd.Process.Signal(syscall.SIGQUIT)
-	select {
-	case <-m.Exited:
-	case <-time.After(patience / 4):
-		_ = m.cmd.Process.Kill()
-		<-m.Exited
+	if err := m.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -262,45 +231,23 @@ func (m *mounted) abort() {
 // memory beyond what was open when the mount became ready.
 func (m *mounted) checkOpenFiles(t testing.TB) {
 	t.Helper()
-	open, err := m.openFiles()
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for deadline := time.Now().Add(patience / 4); ; {
-		extra := without(open, m.atRest)
-		if len(extra) == 0 {
+	for deadline := time.Now().Add(patience / 4); ; { // those of prefetching are closed soon, without notification
+		leaked, err := m.leaked()
+		if err == nil && len(leaked) == 0 {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Errorf("the daemon still has open: %v", extra)
-			return
-		}
-		// Descriptors of prefetching are closed soon, without notification.
-		if open, err = m.openFiles(); err != nil {
-			t.Error(err)
+		if err != nil || time.Now().After(deadline) {
+			t.Errorf("the daemon still has open: %v (%v)", leaked, err)
 			return
 		}
 	}
-}
-
-// without returns all minus less, as multisets.
-func without(all, less []string) []string {
-	less = slices.Clone(less)
-	return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
-		i := slices.Index(less, s)
-		if i >= 0 {
-			less = slices.Delete(less, i, i+1)
-		}
-		return i >= 0
-	})
 }
 
 // checkExit checks a daemon's exit status and leftovers. If a test killed it, the exit
 // status is not checked.
 func (m *mounted) checkExit(t testing.TB) {
 	t.Helper()
-	if status, ok := m.cmd.ProcessState.Sys().(syscall.WaitStatus); m.Err != nil && !(ok && status.Signaled() && status.Signal() == syscall.SIGKILL) {
+	if status, ok := m.Cmd.ProcessState.Sys().(syscall.WaitStatus); m.Err != nil && !(ok && status.Signaled() && status.Signal() == syscall.SIGKILL) {
 		t.Errorf("the daemon ended with %v", m.Err)
 	}
 	if left, err := testkit.MountsBelow(m.dir); err != nil || len(left) > 0 {

@@ -107,7 +107,7 @@ func (r *round) endClient(c *child) {
 	case <-time.After(2 * patience):
 		if !r.failed() {
 			r.find("client %d does not end", c.index)
-			r.daemon.dump()
+			r.daemon.Dump()
 		}
 		_ = c.cmd.Process.Kill()
 		select {
@@ -151,7 +151,7 @@ func (r *round) watch(stop chan struct{}) {
 			}
 			if took > patience {
 				r.find("client %d has been busy with one action for %v\n%s", i, took, r.clients[i].stacks())
-				d.dump()
+				d.Dump()
 				return
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	process "github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
@@ -24,12 +23,8 @@ const patience = 60 * time.Second
 
 // A daemon is a running batchfs mount.
 type daemon struct {
-	cmd   *exec.Cmd
-	dir   string // the mountpoint
-	log   string // path of its log
-	since int64  // where its part of the log begins
-	*process.Process
-	atRest []string
+	*testkit.Daemon
+	dir string // the mountpoint
 }
 
 // mountCommand is the command line of a daemon. wrap, if given, is a command that execs it.
@@ -42,97 +37,23 @@ func mountCommand(dataset, dir string, flags []string, wrap ...string) *exec.Cmd
 	return cmd
 }
 
-// start starts a daemon and returns when its mount is live. Its files are in work; it logs
-// there unless the command says otherwise.
+// start starts a daemon and returns when its mount is live. It logs in work unless the command says
+// otherwise. After an error it has ended, or is nil.
 func start(cmd *exec.Cmd, work string) (*daemon, error) {
-	d := &daemon{cmd: cmd, dir: cmd.Args[len(cmd.Args)-1], log: filepath.Join(work, "log")}
-	if err := os.MkdirAll(d.dir, 0o755); err != nil {
+	dir := cmd.Args[len(cmd.Args)-1]
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
+	d, err := testkit.StartDaemon(cmd, filepath.Join(work, "log"), patience)
+	if d == nil {
 		return nil, err
 	}
-	defer log.Close()
-	if info, err := log.Stat(); err == nil {
-		d.since = info.Size()
-	}
-	if cmd.Stderr == nil {
-		cmd.Stdout, cmd.Stderr = log, log
-	}
-	if d.Process, err = process.Start(cmd, patience); err != nil {
-		switch {
-		case d.Process == nil:
-			return nil, err
-		case d.running():
-			d.dump()
-			return nil, fmt.Errorf("%w\n%s", err, d.logged())
-		}
-		return d, &startError{d.Err, d.logged()}
-	}
-	d.atRest, err = d.openFiles()
-	return d, err
+	return &daemon{d, dir}, err
 }
-
-// A startError means that a daemon ended before it was ready.
-type startError struct {
-	err error
-	log string
-}
-
-func (e *startError) Error() string { return fmt.Sprintf("batchfs mount: %v\n%s", e.err, e.log) }
-
-func (d *daemon) pid() int { return d.cmd.Process.Pid }
-
-func (d *daemon) running() bool { return d.Running() }
-
-func (d *daemon) signal(s syscall.Signal) {
-	if d.running() {
-		_ = d.cmd.Process.Signal(s)
-	}
-}
-
-// wait returns when the daemon has ended. If it hangs, its goroutines are dumped.
-func (d *daemon) wait() error {
-	select {
-	case <-d.Exited:
-		return nil
-	case <-time.After(patience):
-		d.dump()
-		return errors.New("the daemon does not end")
-	}
-}
-
-// dump ends a daemon and has it write its goroutines to the log.
-func (d *daemon) dump() {
-	d.signal(syscall.SIGCONT)
-	d.signal(syscall.SIGQUIT)
-	select {
-	case <-d.Exited:
-	case <-time.After(patience / 4):
-		d.signal(syscall.SIGKILL)
-		<-d.Exited
-	}
-}
-
-func (d *daemon) logged() string {
-	text, err := os.ReadFile(d.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text[min(d.since, int64(len(text))):])
-}
-
-// complaints finds messages that no log may contain.
-func (d *daemon) complaints() error {
-	return testkit.Complaint(d.logged())
-}
-
-func (d *daemon) openFiles() ([]string, error) { return testkit.OpenFiles(d.pid()) }
 
 // batchMemory is the memory used by the files of the daemon's batches, in bytes.
 func (d *daemon) batchMemory() (sum int64) {
-	dir := fmt.Sprintf("/proc/%d/fd", d.pid())
+	dir := fmt.Sprintf("/proc/%d/fd", d.PID())
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -148,7 +69,7 @@ func (d *daemon) batchMemory() (sum int64) {
 func (d *daemon) leases() (n int) {
 	text, _ := os.ReadFile("/proc/locks")
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 4 && f[1] == "LEASE" && slices.Contains(f, strconv.Itoa(d.pid())) {
+		if f := strings.Fields(line); len(f) > 4 && f[1] == "LEASE" && slices.Contains(f, strconv.Itoa(d.PID())) {
 			n++
 		}
 	}
@@ -157,7 +78,7 @@ func (d *daemon) leases() (n int) {
 
 // resident is the daemon's memory in bytes: its own and that of batches, without file
 // pages.
-func (d *daemon) resident() int64 { return testkit.Status(d.pid(), "RssAnon", "RssShmem") }
+func (d *daemon) resident() int64 { return testkit.Status(d.PID(), "RssAnon", "RssShmem") }
 
 // statistics are the figures of stats.json used here.
 type statistics struct {

@@ -12,10 +12,10 @@ import (
 
 // tearDown ends the mount in one of several ways and checks what the daemon leaves behind.
 func (r *round) tearDown() {
-	if r.daemon.running() && !r.failed() {
+	if r.daemon.Running() && !r.failed() {
 		r.returned()
 	}
-	if r.daemon.running() {
+	if r.daemon.Running() {
 		r.finish()
 	}
 	for _, d := range r.former {
@@ -26,7 +26,7 @@ func (r *round) tearDown() {
 		_ = f.Close()
 	}
 	if r.storage != nil {
-		if err := r.storage.end(); err != nil {
+		if err := r.storage.End(); err != nil {
 			r.find("the storage: %v", err)
 		}
 	}
@@ -45,9 +45,9 @@ func (r *round) finish() {
 	r.note("the end, by %s", how)
 	switch how {
 	case "SIGTERM":
-		r.daemon.signal(syscall.SIGTERM)
+		r.daemon.Signal(syscall.SIGTERM)
 	case "SIGINT":
-		r.daemon.signal(syscall.SIGINT)
+		r.daemon.Signal(syscall.SIGINT)
 	case "SIGQUIT":
 		if !r.settings.StuckLog && !r.failed() {
 			r.quit()
@@ -61,7 +61,7 @@ func (r *round) finish() {
 		}
 	}
 	r.expectEnd(r.daemon)
-	if err := r.daemon.complaints(); err != nil {
+	if err := testkit.Complaint(r.daemon.Logged()); err != nil {
 		r.find("%v", err)
 	}
 }
@@ -69,12 +69,12 @@ func (r *round) finish() {
 // quit has the daemon dump its goroutines, none of which may still be in an open, and
 // clears the mount it leaves.
 func (r *round) quit() {
-	if err := r.daemon.complaints(); err != nil {
+	if err := testkit.Complaint(r.daemon.Logged()); err != nil {
 		r.find("%v", err)
 	}
-	before := len(r.daemon.logged())
-	r.daemon.dump()
-	stacks := r.daemon.logged()[before:]
+	before := len(r.daemon.Logged())
+	r.daemon.Dump()
+	stacks := r.daemon.Logged()[before:]
 	if n := strings.Count(stacks, "\ngoroutine "); n == 0 || n > most(r.settings) {
 		r.find("the daemon has %d goroutines", n)
 	}

@@ -156,7 +156,7 @@ func TestFaults(t *testing.T) {
 		if b.reader, err = startReader(b.brief); err != nil {
 			b.t.Fatal(err)
 		}
-		defer b.reader.end()
+		defer b.reader.End()
 		b.read(b.wishes(), false) // initialization on first use
 		for _, call := range faultyCalls {
 			count := func() int { counts, _ := s.disarm(); return counts[call] }
@@ -216,8 +216,8 @@ func (b *bench) each(name string, ways int, watch func(), count func() int, fail
 				findings++
 				b.t.Errorf("FINDING: %s: %v; and the next time: %v", what, wrong, after)
 			}
-			if !b.daemon.running() {
-				b.t.Fatalf("FINDING: %s: the daemon ended\n%s", what, tail(b.daemon.logged(), 40))
+			if !b.daemon.Running() {
+				b.t.Fatalf("FINDING: %s: the daemon ended\n%s", what, tail(b.daemon.Logged(), 40))
 			}
 		}
 	}
@@ -228,21 +228,21 @@ func (b *bench) each(name string, ways int, watch func(), count func() int, fail
 
 // unmount ends the daemon and checks that it ends cleanly.
 func (b *bench) unmount() {
-	if b.daemon == nil || !b.daemon.running() {
+	if b.daemon == nil || !b.daemon.Running() {
 		return
 	}
 	if err := unmount(b.daemon.dir); err != nil {
 		b.t.Errorf("FINDING: at the end: %v", err)
 		_ = unmount(b.daemon.dir, "--lazy")
 	}
-	if err := b.daemon.wait(); err != nil || b.daemon.Err != nil {
+	if err := b.daemon.Wait(); err != nil || b.daemon.Err != nil {
 		b.t.Errorf("FINDING: at the end: %v, %v", err, b.daemon.Err)
 	}
-	if err := b.daemon.complaints(); err != nil {
+	if err := testkit.Complaint(b.daemon.Logged()); err != nil {
 		b.t.Errorf("FINDING: %v", err)
 	}
 	if b.t.Failed() {
-		b.t.Logf("the daemon's log:\n%s", tail(b.daemon.logged(), 60))
+		b.t.Logf("the daemon's log:\n%s", tail(b.daemon.Logged(), 60))
 	}
 }
 
@@ -280,8 +280,7 @@ func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) map[*fault
 	s, d, err := supervise(b.command(), b.names, b.dir, func(s *supervisor) { s.arm(call, at, errno) })
 	if err != nil {
 		counts, hit := s.disarm()
-		start, ended := err.(*startError)
-		if !ended || !hit || d.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(start.log, "batchfs: error: ") {
+		if d == nil || !hit || d.Cmd.ProcessState.ExitCode() != 1 || !strings.Contains(d.Logged(), "batchfs: error: ") {
 			b.t.Errorf("FINDING: %s: %v", what, err)
 		}
 		if left, err := testkit.MountsBelow(b.dir); err != nil || len(left) > 0 {
@@ -294,7 +293,7 @@ func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) map[*fault
 	if b.reader, err = startReader(b.brief); err != nil {
 		b.t.Fatal(err)
 	}
-	defer b.reader.end()
+	defer b.reader.End()
 	wishes := b.wishes()
 	if wrong := b.read(wishes, call != nil); len(wrong) > 0 {
 		b.t.Errorf("FINDING: %s: %v", what, wrong)

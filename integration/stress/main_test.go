@@ -2,7 +2,6 @@ package stress
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/batchfs/batchfs/internal/hangfs"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
@@ -37,53 +35,19 @@ var suite struct {
 var parts = map[string]func(args []string) error{
 	"part-client":  partClient,
 	"part-calm":    partCalm,
-	"part-storage": partStorage,
+	"part-storage": func(args []string) error { return hangfs.Serve(args, os.Stdin, os.Stdout) },
 	"part-inject":  partInject,
 }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		if part, ok := parts[os.Args[1]]; ok {
-			if err := part(os.Args[2:]); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-			os.Exit(0)
+	testkit.Main(m, parts, func(dir string) (err error) {
+		suite.dir, suite.binary = dir, filepath.Join(dir, "batchfs")
+		if built := os.Getenv("BATCHFS_BINARY"); built != "" { // by make test, once for several runs
+			suite.binary = built
 		}
-	}
-	if err := testkit.EnterOwnMounts(); err != nil {
-		fmt.Fprintln(os.Stderr, "stress:", err)
-		os.Exit(1)
-	}
-	os.Exit(runSuite(m))
-}
-
-func runSuite(m *testing.M) (code int) {
-	dir, err := os.MkdirTemp("", "batchfs-stress-")
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir) // as mountinfo shows it
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "stress:", err)
-		return 1
-	}
-	suite.dir, suite.binary = dir, filepath.Join(dir, "batchfs")
-	if built := os.Getenv("BATCHFS_BINARY"); built != "" { // by make test, once for several runs
-		suite.binary = built
-	}
-	if suite.self, err = os.Executable(); err != nil {
-		suite.self = os.Args[0]
-	}
-	defer func() {
-		left, _ := testkit.MountsBelow(dir)
-		for _, path := range left {
-			fmt.Fprintln(os.Stderr, "stress: a mount was left behind:", path)
-			_ = unix.Unmount(path, unix.MNT_DETACH)
-			code = max(code, 1)
-		}
-		_ = os.RemoveAll(dir)
-	}()
-	return m.Run()
+		suite.self, err = os.Executable()
+		return err
+	})
 }
 
 // needMounts skips a test that cannot mount. Otherwise it builds batchfs, once.
@@ -100,13 +64,8 @@ func needMounts(t *testing.T) {
 	if _, err := os.Stat(suite.binary); err == nil {
 		return
 	}
-	cmd := exec.Command("../../scripts/build.sh", suite.binary)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED="+testkit.BuildSetting("CGO_ENABLED"))
-	if testkit.RaceDetector() {
-		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build batchfs: %v\n%s", err, out)
+	if err := testkit.Build("../../scripts/build.sh", suite.binary); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestAllocations(t *testing.T) {
 		if b.reader, err = startReader(b.brief); err != nil {
 			b.t.Fatal(err)
 		}
-		defer b.reader.end()
+		defer b.reader.End()
 		b.each("malloc", 1, func() { a.arm(0) }, func() int { n, _ := a.disarm(); return int(n) },
 			func(at, _ int) string { a.arm(at); return "no memory" }, func() bool { _, hit := a.disarm(); return hit })
 	})

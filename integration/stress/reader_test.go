@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -107,51 +105,26 @@ func (p preader) ReadAt(b []byte, offset int64) (int, error) {
 }
 
 // A reader is a process that reads batches on request.
-type reader struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-	raw *os.File
-}
+type reader struct{ *testkit.Partner }
 
 func startReader(brief string) (*reader, error) {
-	r := &reader{cmd: partCommand("part-reader", brief)}
-	raw, theirs, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer theirs.Close()
-	r.cmd.Stdout, r.cmd.Stderr = theirs, os.Stderr
-	r.raw, r.out = raw, bufio.NewReader(raw)
-	if r.in, err = r.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	return r, r.cmd.Start()
+	p, err := testkit.StartPartner(partCommand("part-reader", brief), patience)
+	return &reader{p}, err
 }
 
 // read has batches read.
 func (r *reader) read(wishes []wish) ([]wish, error) {
 	text, err := json.Marshal(wishes)
+	if err == nil {
+		err = r.Tell(string(text))
+	}
 	if err != nil {
 		return nil, err
 	}
-	if _, err := fmt.Fprintf(r.in, "%s\n", text); err != nil {
-		return nil, err
-	}
-	if err := r.raw.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
-	}
-	line, err := r.out.ReadString('\n')
+	line, err := r.Line()
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", strings.TrimSpace(string(text)), err)
+		return nil, fmt.Errorf("reading %s: %w", text, err)
 	}
 	var got []wish
 	return got, json.Unmarshal([]byte(line), &got)
-}
-
-func (r *reader) end() {
-	_ = r.in.Close()
-	_ = r.cmd.Process.Kill()
-	_ = r.cmd.Wait()
-	_ = r.raw.Close()
 }

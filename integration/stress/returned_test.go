@@ -2,7 +2,6 @@ package stress
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -35,14 +34,9 @@ func (d *daemon) kept() string {
 	if err != nil {
 		return err.Error()
 	}
-	open, err := d.openFiles()
+	open, err := d.Leaked()
 	if err != nil {
 		return err.Error()
-	}
-	for _, name := range d.atRest {
-		if i := slices.Index(open, name); i >= 0 {
-			open = slices.Delete(open, i, i+1)
-		}
 	}
 	memory := d.batchMemory()
 	switch {

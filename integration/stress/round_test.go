@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // roundClients is the number of processes that read a mount concurrently.
@@ -31,8 +33,8 @@ type round struct {
 	weather  *weather
 	oracle   *oracle
 	daemon   *daemon
-	former   []*daemon // daemons whose mounts were detached
-	storage  *storage  // nil: the dataset is read directly
+	former   []*daemon        // daemons whose mounts were detached
+	storage  *testkit.Partner // hangfs.Serve; nil: the dataset is read directly
 	clients  []*child
 	damaged  [maxVictims]bool
 	stuck    []*os.File  // pipes for logs that nothing reads
@@ -100,7 +102,7 @@ func (r *round) run() {
 	if err := r.setUp(); err != nil {
 		r.find("%v", err)
 		if r.storage != nil {
-			_ = r.storage.end()
+			_ = r.storage.End()
 		}
 		return
 	}
@@ -135,7 +137,10 @@ func (r *round) setUp() error {
 		if err := os.Mkdir(r.dataset(), 0o755); err != nil {
 			return err
 		}
-		if r.storage, err = startStorage(r.pictures.dir, r.dataset()); err != nil {
+		if r.storage, err = testkit.StartPartner(partCommand("part-storage", r.pictures.dir, r.dataset()), patience); err == nil {
+			err = r.storage.Expect("ready")
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -217,7 +222,7 @@ func (r *round) settle() {
 
 // calm reads everything after all disturbances have ended.
 func (r *round) calm() {
-	if r.failed() || !r.daemon.running() {
+	if r.failed() || !r.daemon.Running() {
 		return
 	}
 	r.note("calm")

@@ -63,7 +63,7 @@ func (r *round) disturb(until time.Time) {
 			}
 		}
 		r.revive()
-		if !r.daemon.running() && !r.failed() {
+		if !r.daemon.Running() && !r.failed() {
 			r.find("the daemon has ended: %v", r.daemon.Err)
 		}
 	}
@@ -104,10 +104,10 @@ var machineErrors = []unix.Errno{unix.EIO, unix.ESTALE, unix.ENOMEM, unix.ETIMED
 
 func (r *round) storageFails() {
 	errno := machineErrors[r.random.IntN(len(machineErrors))]
-	r.storm(fmt.Sprintf("fail %d %d", int(errno), pick(r.random, 3, 30, 100)), 500)
+	r.storm(fmt.Sprintf("fail * %d %d", int(errno), pick(r.random, 3, 30, 100)), 500)
 }
 
-func (r *round) storageStalls() { r.storm("stall", 1500) }
+func (r *round) storageStalls() { r.storm("stall *", 1500) }
 
 // storm has the storage fail or stall for a while.
 func (r *round) storm(order string, most int) {
@@ -116,10 +116,10 @@ func (r *round) storm(order string, most int) {
 	}
 	r.note("  %s", order)
 	r.weather.begin(stormy)
-	err := r.storage.order(order)
+	err := r.storage.Order(order)
 	r.rest(most)
 	if err == nil {
-		err = r.storage.order("heal")
+		err = r.storage.Order("heal")
 	}
 	if err != nil {
 		r.find("%v", err)
@@ -129,7 +129,7 @@ func (r *round) storm(order string, most int) {
 
 // fewDescriptors sets the daemon's descriptor limit just above the number it has open.
 func (r *round) fewDescriptors() {
-	pid := r.daemon.pid()
+	pid := r.daemon.PID()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
 		return
@@ -152,14 +152,14 @@ func (r *round) fewDescriptors() {
 // Where nothing reads the log, the runtime would wait forever to say so.
 func (r *round) littleSpace() {
 	d := r.daemon
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.pid()))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.PID()))
 	if err != nil || testkit.RaceDetector() || r.settings.StuckLog {
 		return
 	}
 	var pages uint64
 	_, _ = fmt.Sscan(string(text), &pages)
 	var old unix.Rlimit
-	if err := unix.Prlimit(d.pid(), unix.RLIMIT_AS, nil, &old); err != nil {
+	if err := unix.Prlimit(d.PID(), unix.RLIMIT_AS, nil, &old); err != nil {
 		return
 	}
 	little := unix.Rlimit{Cur: pages*uint64(os.Getpagesize()) + r.random.Uint64N(4<<20), Max: old.Max}
@@ -167,14 +167,14 @@ func (r *round) littleSpace() {
 		r.weather.begin(c)
 		defer r.weather.end(c)
 	}
-	_ = unix.Prlimit(d.pid(), unix.RLIMIT_AS, &little, nil)
+	_ = unix.Prlimit(d.PID(), unix.RLIMIT_AS, &little, nil)
 	r.rest(300)
-	_ = unix.Prlimit(d.pid(), unix.RLIMIT_AS, &old, nil)
+	_ = unix.Prlimit(d.PID(), unix.RLIMIT_AS, &old, nil)
 	r.rest(50)
-	if d.running() && !runtimeStarved(d.logged()) {
+	if d.Running() && !runtimeStarved(d.Logged()) {
 		return
 	}
-	if err := d.wait(); err != nil { // Go's runtime prints all goroutines first
+	if err := d.Wait(); err != nil { // Go's runtime prints all goroutines first
 		r.find("with little address space: %v", err)
 		return
 	}
@@ -182,8 +182,8 @@ func (r *round) littleSpace() {
 	r.mu.Lock()
 	r.killed = monotonic()
 	r.mu.Unlock()
-	if !runtimeStarved(d.logged()) {
-		r.find("with little address space, the daemon has ended: %v\n%s", d.Err, tail(d.logged(), 30))
+	if !runtimeStarved(d.Logged()) {
+		r.find("with little address space, the daemon has ended: %v\n%s", d.Err, tail(d.Logged(), 30))
 		return
 	}
 	if err := unmount(r.brief.Mount); err != nil {
@@ -203,9 +203,9 @@ func runtimeStarved(log string) bool {
 }
 
 func (r *round) suspendDaemon() {
-	r.daemon.signal(syscall.SIGSTOP)
+	r.daemon.Signal(syscall.SIGSTOP)
 	r.rest(500)
-	r.daemon.signal(syscall.SIGCONT)
+	r.daemon.Signal(syscall.SIGCONT)
 }
 
 func (r *round) suspendClient() {
@@ -252,7 +252,7 @@ func (r *round) killDaemon() {
 	r.mu.Lock()
 	r.killed = monotonic()
 	r.mu.Unlock()
-	r.daemon.signal(syscall.SIGKILL)
+	r.daemon.Signal(syscall.SIGKILL)
 	<-r.daemon.Exited
 	r.rest(100)
 	if err := unmount(r.brief.Mount); err != nil {
@@ -301,7 +301,7 @@ func (r *round) remount() {
 // expectEnd waits for a daemon whose mount is gone.
 func (r *round) expectEnd(d *daemon) {
 	r.endContainers()
-	if err := d.wait(); err != nil {
+	if err := d.Wait(); err != nil {
 		r.find("%v", err)
 	} else if d.Err != nil {
 		r.find("the daemon ended with %v", d.Err)

@@ -1,12 +1,18 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
+
+	"github.com/batchfs/batchfs/internal/daemon"
 )
 
 // RaceDetector reports whether this test, and the daemons that it builds, run with the race
@@ -57,4 +63,95 @@ func Complaint(log string) error {
 		}
 	}
 	return nil
+}
+
+// A Daemon is a mount that a test runs in another process.
+type Daemon struct {
+	*daemon.Process
+	AtRest   []string // descriptors that it had open when its tree could be read
+	log      string   // path
+	since    int64    // where its part of the log begins
+	patience time.Duration
+}
+
+// StartDaemon runs a command that mounts, and returns when its tree can be read. The daemon logs to
+// the end of a file, unless the command says otherwise, and counts as hung after patience. With an
+// error, it has ended, or is nil if it did not even start.
+func StartDaemon(cmd *exec.Cmd, log string, patience time.Duration) (*Daemon, error) {
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	d := &Daemon{log: log, patience: patience}
+	if info, err := out.Stat(); err == nil {
+		d.since = info.Size()
+	}
+	if cmd.Stderr == nil {
+		cmd.Stdout, cmd.Stderr = out, out
+	}
+	if d.Process, err = daemon.Start(cmd, patience); d.Process == nil {
+		return nil, err
+	}
+	if err == nil {
+		d.AtRest, err = OpenFiles(d.PID())
+		return d, err
+	}
+	if d.Running() {
+		d.Dump()
+	}
+	return d, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, d.Logged())
+}
+
+// PID is its process's number.
+func (d *Daemon) PID() int { return d.Cmd.Process.Pid }
+
+// Logged returns its log so far.
+func (d *Daemon) Logged() string {
+	text, err := os.ReadFile(d.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[min(d.since, int64(len(text))):])
+}
+
+// Signal signals it, unless it has ended.
+func (d *Daemon) Signal(s syscall.Signal) {
+	if d.Running() {
+		_ = d.Cmd.Process.Signal(s)
+	}
+}
+
+// Wait returns when it has ended. If it hangs, its goroutines are dumped.
+func (d *Daemon) Wait() error {
+	select {
+	case <-d.Exited:
+		return nil
+	case <-time.After(d.patience):
+		d.Dump()
+		return errors.New("the daemon does not end")
+	}
+}
+
+// Dump ends it, even if it hangs, and has it write its goroutines to the log.
+func (d *Daemon) Dump() {
+	d.Signal(syscall.SIGCONT)
+	d.Signal(syscall.SIGQUIT)
+	select {
+	case <-d.Exited:
+	case <-time.After(d.patience / 4):
+		d.Signal(syscall.SIGKILL)
+		<-d.Exited
+	}
+}
+
+// Leaked lists the descriptors that it has open beside those that it had at rest, but for some.
+func (d *Daemon) Leaked(but ...string) ([]string, error) {
+	open, err := OpenFiles(d.PID(), but...)
+	for _, name := range d.AtRest {
+		if i := slices.Index(open, name); i >= 0 {
+			open = slices.Delete(open, i, i+1)
+		}
+	}
+	return open, err
 }
