@@ -11,7 +11,7 @@ type Options struct {
 	IgnoreOrientation bool  // leave the pixels as stored
 	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
 
-	Kernel Kernel // for JPEGs; the pixels do not depend on it
+	Kernel Kernel // for JPEGs, and all that is done to pixels later, which do not depend on it
 }
 
 // allows returns an ErrTooLarge error if h has more pixels than MaxPixels.
@@ -110,7 +110,7 @@ type Decoder struct {
 
 // NewDecoder returns a Decoder with this build's codecs.
 func NewDecoder(o Options) *Decoder {
-	return &Decoder{options: o, codecs: nativeCodecs, kept: kept{kernel: o.Kernel.chosen()}}
+	return &Decoder{options: o, codecs: nativeCodecs, kept: kept{kernel: chosen(o.Kernel)}}
 }
 
 // Close frees the scratch memory. Decoding afterwards is an error.
@@ -205,7 +205,7 @@ func (d *Decoder) view(t *Task) (v view, err error) {
 }
 
 // Pairs reports whether DecodePair may gain anything for an image like h.
-func (o Options) Pairs(h Header) bool { return h.Format == JPEG && o.Kernel.chosen() >= Portable }
+func (o Options) Pairs(h Header) bool { return h.Format == JPEG && chosen(o.Kernel) >= Portable }
 
 // DecodePair does what DecodeTask of each decoder does with its task, errors and entry points
 // included, and takes less time if both tasks are sound baseline JPEGs that have no given entry

@@ -37,7 +37,7 @@ func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) { d.kept.setEn
 // decoded from entry points.
 func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, r Region, scale int) (from, to int64, ok bool) {
 	h, err := ReadHeader(head, false)
-	if err != nil || h.Format != JPEG || !h.scales(scale) || rule == EntryOff || len(at) == 0 || o.Kernel.chosen() < Portable {
+	if err != nil || h.Format != JPEG || !h.scales(scale) || rule == EntryOff || len(at) == 0 || chosen(o.Kernel) < Portable {
 		return 0, 0, false
 	}
 	if !r.in(h.At(scale)) {
@@ -57,7 +57,7 @@ func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows, scale
 		above    = 2 // rows that upsampling looks at beyond those that are shown
 		distance = 1<<22 - 1
 	)
-	if rule != EntryRows || o.Kernel.chosen() < Portable {
+	if rule != EntryRows || chosen(o.Kernel) < Portable {
 		return 0
 	}
 	for mcu := 8; mcu <= 16; mcu *= 2 {

@@ -15,7 +15,11 @@ package decode
 // #cgo nocallback bfs_baseline_runs
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/batchfs/batchfs/internal/kernel"
+)
 
 // jpeg decodes with our own decoder, and what that leaves with libjpeg-turbo.
 func (k *kept) jpeg(dst Image, data []byte, v view) error {
@@ -33,7 +37,7 @@ func (k *kept) jpeg(dst Image, data []byte, v view) error {
 
 // baseline reports whether the image is left to libjpeg-turbo.
 func (k *kept) baseline(dst Image, data []byte, v view) (left bool, err error) {
-	code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), k.task(dst, data, v))
+	code := C.bfs_baseline_decode(&k.c, inC(k.kernel), k.task(dst, data, v))
 	if code >= C.BFS_LEFT_KIND {
 		return true, nil
 	}
@@ -47,7 +51,7 @@ func (k *kept) pair(other *kept, t *[2]Task, v *[2]view) bool {
 		return false
 	}
 	a, b := k.task(t[0].To, t[0].Data, v[0]), other.task(t[1].To, t[1].Data, v[1])
-	return C.bfs_baseline_decode_pair(&k.c, &other.c, C.int(k.kernel-Portable), a, b) != 0
+	return C.bfs_baseline_decode_pair(&k.c, &other.c, inC(k.kernel), a, b) != 0
 }
 
 func (k *kept) task(dst Image, data []byte, v view) C.bfs_task {
@@ -99,7 +103,10 @@ func (k *kept) takeJPEGs() JPEGs {
 	}
 }
 
-func kernelRuns(k Kernel) bool { return C.bfs_baseline_runs(C.int(k-Portable)) != 0 }
+// inC is the number of a kernel in C, where there is none with SSSE3.
+func inC(k Kernel) C.int { return C.int(max(k, kernel.SSSE3) - kernel.SSSE3) }
+
+func kernelRuns(k Kernel) bool { return C.bfs_baseline_runs(inC(k)) != 0 }
 
 // jpegScratch estimates what libjpeg allocates: windows of rows for each component before and
 // after upsampling and, if the image has several scans, all of its 16-bit coefficients. Our own

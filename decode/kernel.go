@@ -1,43 +1,43 @@
 package decode
 
-import "slices"
+import (
+	"slices"
+	"sync"
 
-// A Kernel is an implementation of our own JPEG decoder. All produce the same bytes, which
-// are also those of libjpeg-turbo, so there is no reason to choose any but the fastest, except
-// for tests and measurements.
-type Kernel uint8
+	"github.com/batchfs/batchfs/internal/kernel"
+)
+
+// A Kernel is an implementation of our own JPEG decoder, whose bytes are also those of
+// libjpeg-turbo.
+type Kernel = kernel.Kernel
 
 const (
 	// Fastest is AVX512 or AVX2 if the processor has them, or else LibJPEG, which has vector
 	// code for more processors than Portable.
-	Fastest  Kernel = iota
-	LibJPEG         // libjpeg-turbo decodes every JPEG
-	Portable        // C without vector instructions
-	AVX2
-	AVX512
+	Fastest  = kernel.Fastest
+	LibJPEG  = kernel.None // libjpeg-turbo decodes every JPEG
+	Portable = kernel.Portable
+	AVX2     = kernel.AVX2
+	AVX512   = kernel.AVX512
 )
 
-var kernelNames = [...]string{"fastest", "libjpeg", "portable", "avx2", "avx512"}
-
-// String names the kernel.
-func (k Kernel) String() string { return kernelNames[k] }
-
 // Kernels returns those that can be used here, apart from Fastest.
-func Kernels() []Kernel {
+func Kernels() []Kernel { return slices.Clone(running()) }
+
+var running = sync.OnceValue(func() []Kernel {
 	all := []Kernel{LibJPEG, Portable, AVX2, AVX512}
 	return slices.DeleteFunc(all, func(k Kernel) bool { return k != LibJPEG && !kernelRuns(k) })
-}
+})
 
-func (k Kernel) chosen() Kernel {
-	if k != Fastest {
-		return k
-	}
-	for _, k := range []Kernel{AVX512, AVX2} {
-		if kernelRuns(k) {
-			return k
+// chosen is the one that a kernel stands for.
+func chosen(k Kernel) Kernel {
+	best := LibJPEG
+	for _, here := range running() {
+		if k == Fastest && here != Portable || here <= k {
+			best = here
 		}
 	}
-	return LibJPEG
+	return best
 }
 
 // JPEGs counts JPEGs by what decoded them: our own decoder, or libjpeg-turbo for one of the other

@@ -11,7 +11,7 @@ import "C"
 
 import "fmt"
 
-func (k *kept) tiersKernel() C.int { return C.int(max(k.kernel, Portable) - Portable) }
+func (k *kept) tiersKernel() C.int { return inC(k.kernel) }
 
 // coefficients decodes a view of a packed JPEG.
 func (k *kept) coefficients(dst Image, p packed, v view) error {

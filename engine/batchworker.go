@@ -153,6 +153,6 @@ func (w batchWorker) copySource(c *batch) error {
 		all.catalog.Converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid, frames)
 		return err
 	}
-	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.opts.Kernels.Writing)
+	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.opts.Decoding.Kernel)
 	return c.putHeader(all.catalog)
 }

@@ -44,7 +44,7 @@ func newDrawer(all *batches, cpus machine.CPUs) *drawer {
 	d.equip()
 	for i := range d.writers {
 		d.pixels[i], d.packed[i] = pinned.NewHost(all.opts.Memory, all.memory.rest), pinned.NewHost(all.opts.Memory, all.memory.rest)
-		d.writers[i] = layout.NewWriter(all.catalog.Converter, all.opts.Kernels.Writing)
+		d.writers[i] = layout.NewWriter(all.catalog.Converter, all.opts.Decoding.Kernel)
 	}
 	return d
 }

@@ -48,7 +48,7 @@ type loader interface {
 }
 
 func newLoad(all *batches) *load {
-	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.opts.Kernels.Resizing}
+	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs}
 	var entries *sample.Entries
 	if all.kept.entries != nil {
 		entries = sample.NewEntries(all.catalog.Dataset, all.kept.entries, all.opts.VerifyReads)

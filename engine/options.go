@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
@@ -14,7 +13,6 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -37,13 +35,12 @@ type Options struct {
 	LocalFrom     int // the shards read here, LocalTo excluded; both 0: all
 	LocalTo       int
 	Memory        pinned.Policy
-	Lock          bool           // page-lock batch memory if the kernel allows it
-	Hints         Hints          // initial sizes of the buffers
-	Affinity      []machine.CPUs // the CPUs of each worker; nil: any
-	NearDevice    machine.CPUs   // the CPUs of threads that work for the GPU; nil: any
-	IdleAfter     time.Duration  // how long a stream may be idle before its batches are given back; 0: 1 min
-	Anonymous     bool           // keep batches in anonymous memory, which the kernel cannot serve from
-	Kernels       Kernels
+	Lock          bool             // page-lock batch memory if the kernel allows it
+	Hints         Hints            // initial sizes of the buffers
+	Affinity      []machine.CPUs   // the CPUs of each worker; nil: any
+	NearDevice    machine.CPUs     // the CPUs of threads that work for the GPU; nil: any
+	IdleAfter     time.Duration    // how long a stream may be idle before its batches are given back; 0: 1 min
+	Anonymous     bool             // keep batches in anonymous memory, which the kernel cannot serve from
 	Entries       decode.EntryRule // which entry points of JPEGs are used and added, in a file beside the index; EntryOff: none
 	StrictEntries bool             // a file with entry points at other places is replaced
 	VerifyReads   bool             // use entry points only if a file's bytes are those they were made from
@@ -57,36 +54,22 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Kernels are the implementations of resizing and of writing elements. The zero value has the
-// fastest ones. Decoding.Kernel is that of decoding.
-type Kernels struct {
-	Resizing resample.Kernel
-	Writing  layout.Kernel
-}
-
-// vectorLevels are sets of vector instructions, each of which includes those before.
-var vectorLevels = []string{"portable", "ssse3", "avx2", "avx512"}
-
-// VectorLevels are the sets of vector instructions that this build uses on this processor.
-func VectorLevels() []string {
-	return vectorLevels[:len(resample.Kernels())-1] // all but Go's, of which C's kernels are these
+// VectorLevels are the sets of vector instructions that this build uses on this processor, each of
+// which includes those before.
+func VectorLevels() (names []string) {
+	for _, k := range resample.Kernels()[1:] { // all but Go's
+		names = append(names, k.String())
+	}
+	return names
 }
 
 // UseVectors has everything computed with a level of vector instructions, one of VectorLevels.
 func (o *Options) UseVectors(level string) {
-	names := vectorLevels[:slices.Index(vectorLevels, level)+1]
-	o.Decoding.Kernel = upTo(decode.Kernels(), names)
-	o.Kernels = Kernels{Resizing: upTo(resample.Kernels(), names), Writing: upTo(layout.Kernels(), names)}
-}
-
-// upTo returns the last kernel with one of some names.
-func upTo[K fmt.Stringer](all []K, names []string) (best K) {
-	for _, k := range all {
-		if slices.Contains(names, k.String()) {
-			best = k
+	for _, k := range resample.Kernels() {
+		if k.String() == level {
+			o.Decoding.Kernel = k
 		}
 	}
-	return best
 }
 
 // Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier

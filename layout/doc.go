@@ -29,7 +29,7 @@
 // multiply-adds in float32. That is not exact, but it has only 256 possible arguments, and a
 // Writer tries all of them when it is created. If a formula differs from the table in one bit,
 // the Writer uses the next more accurate one, and finally the table. [Kernels] lists what is
-// available; "go" needs no C and produces the same bytes.
+// available; "none" needs no C and produces the same bytes.
 package layout
 
 // Page is the alignment of pixels in files that have a header.

@@ -18,10 +18,12 @@ import (
 	"math"
 	"sync"
 	"unsafe"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // fastest returns the best kernel for this processor.
-var fastest = sync.OnceValue(func() Kernel { return goKernel + Kernel(C.bfs_fastest()) })
+var fastest = sync.OnceValue(func() Kernel { return kernel.None + Kernel(C.bfs_fastest()) })
 
 // native is a Writer's context in C. It holds the slot from begin to end, during which a slot in
 // Go memory is pinned.
@@ -30,12 +32,12 @@ type native struct{ ctx *C.bfs_rows }
 func (n *native) there() bool { return n.ctx != nil }
 
 func (n *native) open(c *Converter, k Kernel) {
-	if k == goKernel {
+	if k == kernel.None {
 		return
 	}
 	n.ctx = (*C.bfs_rows)(C.malloc(C.sizeof_bfs_rows)) // never nil
 	*n.ctx = C.bfs_rows{
-		kernel: C.int32_t(k - goKernel), dtype: C.int32_t(c.dtype), size: C.int32_t(c.dtype.Size()), channels: C.int32_t(c.channels),
+		kernel: C.int32_t(k - kernel.None), dtype: C.int32_t(c.dtype), size: C.int32_t(c.dtype.Size()), channels: C.int32_t(c.channels),
 	}
 	for k := range c.channels {
 		for v, bits := range c.bits[k] {
@@ -98,7 +100,7 @@ func (n *native) callback() (put, ctx unsafe.Pointer) {
 // it.
 func turn3(k Kernel, to Order, dst, src []byte, n, size int) bool {
 	switch {
-	case n == 0 || k.chosen() < ssse3:
+	case n == 0 || k.AtMost(fastest()) < kernel.SSSE3:
 		return false
 	case to == NCHW:
 		return C.bfs_split3(bytesOf(dst), bytesOf(src), C.size_t(n), C.int(size)) != 0

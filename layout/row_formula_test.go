@@ -5,6 +5,8 @@ package layout
 import (
 	"slices"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // Which formula replaces the tables. This is only about speed; the bytes are checked elsewhere.
@@ -12,7 +14,7 @@ import (
 // showing it.
 func TestFormulas(t *testing.T) {
 	const never, exactly, nearly = 0, 1, 2
-	if fastest() != avx2 {
+	if fastest() != kernel.AVX2 {
 		t.Skipf("SKIPPED: no formulas with the kernel %s", fastest())
 	}
 	for _, c := range []struct {

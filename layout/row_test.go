@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // A kernelWriter is a Writer that uses one of the kernels.
@@ -294,13 +296,8 @@ func panics(f func()) (did bool) {
 
 func TestKernels(t *testing.T) {
 	all := Kernels()
-	if all[0].String() != "go" || Kernel(0).chosen() != all[len(all)-1] {
-		t.Errorf("%v, in use %s", all, Kernel(0).chosen())
-	}
-	for _, k := range all {
-		if k.chosen() != k {
-			t.Errorf("%s is replaced by %s", k, k.chosen())
-		}
+	if all[0] != kernel.None || fastest() != all[len(all)-1] {
+		t.Errorf("%v, in use %s", all, fastest())
 	}
 }
 
@@ -308,7 +305,7 @@ func TestKernels(t *testing.T) {
 func TestWriterClose(t *testing.T) {
 	for _, w := range newWriters(t, Spec{C: 1}, Normalization{}) {
 		put, ctx := w.Native()
-		if (put == nil) != (w.kernel == goKernel) || (ctx == nil) != (put == nil) {
+		if (put == nil) != (w.kernel == kernel.None) || (ctx == nil) != (put == nil) {
 			t.Errorf("%s: %v, %v", w.kernel, put, ctx)
 		}
 		w.Close()

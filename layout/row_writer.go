@@ -29,7 +29,7 @@ type Writer struct {
 // NewWriter returns a Writer that uses a kernel.
 func NewWriter(c *Converter, k Kernel) *Writer {
 	w := &Writer{convert: c}
-	w.native.open(c, k.chosen())
+	w.native.open(c, k.AtMost(fastest()))
 	return w
 }
 

@@ -11,9 +11,11 @@ import "C"
 import (
 	"sync"
 	"unsafe"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
-var fastest = sync.OnceValue(func() Kernel { return kernelPortable + Kernel(C.bfs_fastest_kernel()) })
+var fastest = sync.OnceValue(func() Kernel { return kernel.Portable + Kernel(C.bfs_fastest_kernel()) })
 
 // runNative makes and delivers all rows, with a single call if the sink is in C.
 func runNative(k Kernel, sink Sink, put, ctx unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {
@@ -26,7 +28,7 @@ func runNative(k Kernel, sink Sink, put, ctx unsafe.Pointer, j *job, from []byte
 		arranged: C.size_t(j.arranged), line: C.size_t(j.line), out: C.size_t(j.out),
 	}
 	pix, memory := (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(from))), (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(scratch)))
-	level := C.int(k - kernelPortable)
+	level := C.int(k - kernel.Portable)
 	if put != nil {
 		C.bfs_resize(c, level, pix, memory, 0, c.height, put, ctx)
 		return

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // errGeometry is the error of Resize: a caller's mistake.
@@ -65,7 +67,7 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 		return nil
 	}
 	j.prepare(t, scratch)
-	if k = k.chosen(); k != kernelGo {
+	if k = k.AtMost(fastest()); k != kernel.None {
 		var put, ctx unsafe.Pointer
 		if n, ok := sink.(nativeSink); ok {
 			put, ctx = n.Native()

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // canvas is a sink that keeps the rows.
@@ -94,7 +96,7 @@ func (b bench) resize(t testing.TB, kernel Kernel, src Image, tr Transform) []by
 // everyKernel returns the result, which must be the same for all kernels.
 func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
 	t.Helper()
-	want := b.resize(t, kernelGo, src, tr)
+	want := b.resize(t, kernel.None, src, tr)
 	for _, k := range Kernels()[1:] {
 		if got := b.resize(t, k, src, tr); !bytes.Equal(got, want) {
 			t.Fatalf("%s is %d levels from Go for %+v of %dx%dx%d", k, farthest(got, want), tr, src.Height, src.Width, src.Channels)
@@ -344,7 +346,7 @@ func TestNothingOnTheHeap(t *testing.T) {
 
 func TestKernels(t *testing.T) {
 	all := Kernels()
-	if all[0] != kernelGo || !slices.IsSorted(all) || Fastest.String() != all[len(all)-1].String() {
+	if all[0] != kernel.None || !slices.IsSorted(all) || fastest() != all[len(all)-1] {
 		t.Errorf("%v, the fastest of which is %v", all, Fastest)
 	}
 	if InC && len(all) < 2 {

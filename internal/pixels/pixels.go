@@ -17,8 +17,7 @@ import (
 // Options say how images become pixels.
 type Options struct {
 	decode.Options
-	FullJPEGs bool            // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
-	Kernel    resample.Kernel // the result does not depend on it
+	FullJPEGs bool // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
 }
 
 // A Source decodes regions of encoded images. *decode.Decoder is one, and documents the method.
@@ -48,7 +47,6 @@ type Job struct {
 	target   Target
 	head     decode.Header
 	channels int
-	kernel   resample.Kernel
 }
 
 // ScaleOf returns the scale at which a JPEG is decoded for a transform.
@@ -67,7 +65,7 @@ func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 // PlanFor is Plan for a target that is not known yet, but whether it will have memory for unchanged
 // rows: see Into.
 func (o Options) PlanFor(h decode.Header, t resample.Transform, inPlace bool) Job {
-	j := Job{options: o.Options, inPlace: inPlace, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
+	j := Job{options: o.Options, inPlace: inPlace, head: h, Scale: 1, channels: o.Color.Channels()}
 	if h.Reduces() {
 		j.Scale = o.ScaleOf(t)
 	}
@@ -126,7 +124,7 @@ func (j *Job) Finish(memory []byte) error {
 		sink = &rows{j.target.Pix, j.target.Stride}
 	}
 	source := resample.Image{Pix: memory, Stride: j.Width * j.channels, Height: j.Height, Width: j.Width, Channels: j.channels}
-	return resample.Resize(sink, source, j.Transform, memory[j.Height*source.Stride:], j.kernel)
+	return resample.Resize(sink, source, j.Transform, memory[j.Height*source.Stride:], j.options.Kernel)
 }
 
 // Pack plans to decode the region elsewhere: see [decode.Options.Pack].

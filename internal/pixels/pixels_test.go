@@ -117,7 +117,7 @@ func TestLikeTheWholeImage(t *testing.T) {
 	for name, data := range files(t, 203, 151) {
 		for _, mode := range modes() {
 			for _, o := range []Options{
-				{}, {FullJPEGs: true}, {Options: decode.Options{Color: decode.Gray, IgnoreOrientation: true}}, {Kernel: resample.Kernels()[0]},
+				{}, {FullJPEGs: true}, {Options: decode.Options{Color: decode.Gray, IgnoreOrientation: true}}, {Options: decode.Options{Kernel: resample.Kernels()[0]}},
 			} {
 				h, w := header(t, data).Size(o.IgnoreOrientation)
 				tr := mode.Choose(1, 2, h, w)
