@@ -118,7 +118,7 @@ print(len(batchfs_cuda._slabs))
 						t.Fatal(err)
 					}
 					for _, n := range names {
-						if batch, form, ok := layout.ParseBatchName(n.Name()); ok && form == layout.JSON {
+						if batch, form, ok := layout.Names(nil).ParseBatchName(n.Name()); ok && form == layout.JSON {
 							paths = append(paths, m.path(s, epoch, batch, layout.CUDA))
 						}
 					}

@@ -59,7 +59,7 @@ func epochsOf(t testing.TB, m *mounted, epochs int) (all []string) {
 			t.Fatal(err)
 		}
 		for _, n := range names {
-			if batch, form, ok := layout.ParseBatchName(n.Name()); ok && form == layout.NHWCForm {
+			if batch, form, ok := layout.Names(nil).ParseBatchName(n.Name()); ok && form == layout.NHWCForm {
 				data, err := os.ReadFile(m.path(0, e, batch, form))
 				if err != nil {
 					data = []byte(err.(*os.PathError).Err.Error())

@@ -144,7 +144,7 @@ func TestNothingElseWaits(t *testing.T) {
 		if _, err := d.Info(); err != nil {
 			return err
 		}
-		if _, form, ok := layout.ParseBatchName(d.Name()); ok && form.Large() {
+		if _, form, ok := layout.Names(nil).ParseBatchName(d.Name()); ok && form.Large() {
 			return nil
 		}
 		_, err = os.ReadFile(path)

@@ -155,7 +155,7 @@ func TestReadLargeDirectory(t *testing.T) {
 	tensors := 0
 	for line := range strings.SplitSeq(strings.TrimSpace(m.run(t, "find", epoch, "-name", "*.n*", "-printf", "%s %f\n")), "\n") {
 		size, name, _ := strings.Cut(line, " ")
-		b, form, ok := layout.ParseBatchName(name)
+		b, form, ok := layout.Names(nil).ParseBatchName(name)
 		if !ok {
 			t.Fatalf("the name %q", name)
 		}

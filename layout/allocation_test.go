@@ -15,8 +15,11 @@ func TestNothingIsAllocated(t *testing.T) {
 		"labels":      func() { AppendNPY(small, Labels, s, m) },
 		"sizes":       func() { AppendNPY(small, Sizes, s, m) },
 		"valid":       func() { AppendNPY(small, Valid, s, m) },
-		"names":       func() { name = AppendName(name[:0], 123456, Labels); ParseBatchName("batch-123456.labels.npy") },
-		"sheet":       func() { c.PutSheet(sheet, s, floats, 2, nil) },
+		"names": func() {
+			name = noArrays.AppendName(name[:0], 123456, Labels)
+			noArrays.ParseBatchName("batch-123456.labels.npy")
+		},
+		"sheet": func() { c.PutSheet(sheet, s, floats, 2, nil) },
 		"size": func() {
 			for f := range NumForms {
 				Size(f, s)

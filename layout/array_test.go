@@ -126,7 +126,7 @@ func TestArrayForms(t *testing.T) {
 		if batch, back, ok := names.ParseBatchName(name); !ok || batch != 17 || back != f || name != "batch-00017."+ext {
 			t.Errorf("%q is %d, %v, %v", name, batch, back, ok)
 		}
-		if _, _, ok := ParseBatchName(name); ok == f.IsArray() {
+		if _, _, ok := noArrays.ParseBatchName(name); ok == f.IsArray() {
 			t.Errorf("%q without names: %v", name, ok)
 		}
 		i, elements := f.Array()

@@ -14,11 +14,12 @@ func ExampleSize() {
 		log.Fatal(err)
 	}
 	fmt.Println(spec.Shape())
+	names := layout.Names(nil) // the mount has no arrays
 	for _, form := range []layout.Form{layout.NCHWForm, layout.NPY, layout.SafeTensors} {
 		fmt.Printf("%s: %d bytes, the pixels at %d\n",
-			layout.AppendName(nil, 17, form), layout.Size(form, spec), layout.DataOffset(form, spec))
+			names.AppendName(nil, 17, form), layout.Size(form, spec), layout.DataOffset(form, spec))
 	}
-	fmt.Printf("%s: %d bytes\n", layout.AppendName(nil, 17, layout.Labels), layout.Size(layout.Labels, spec))
+	fmt.Printf("%s: %d bytes\n", names.AppendName(nil, 17, layout.Labels), layout.Size(layout.Labels, spec))
 	// Output:
 	// [32 3 224 224]
 	// batch-00017.nchw: 9633792 bytes, the pixels at 0
@@ -28,10 +29,11 @@ func ExampleSize() {
 }
 
 // A name says which batch it is, and in which form.
-func ExampleParseBatchName() {
-	batch, form, ok := layout.ParseBatchName("batch-00017.labels.npy")
+func ExampleNames_ParseBatchName() {
+	names := layout.Names(nil) // the mount has no arrays
+	batch, form, ok := names.ParseBatchName("batch-00017.labels.npy")
 	fmt.Println(batch, form.Ext(), ok)
-	_, _, ok = layout.ParseBatchName("batch-17.npy")
+	_, _, ok = names.ParseBatchName("batch-17.npy")
 	fmt.Println(ok)
 	// Output:
 	// 17 labels.npy true

@@ -85,10 +85,6 @@ func Forms() []Form {
 	return all
 }
 
-// ParseForm finds a form by its extension, written without the leading dot; those of arrays, whose
-// names are their mount's, with [Names.Parse].
-func ParseForm(ext string) (Form, bool) { return Names(nil).Parse(ext) }
-
 // Ext is the form's extension, without the leading dot. For those of arrays see [Names.Ext].
 func (f Form) Ext() string { return Names(nil).Ext(f) }
 

@@ -79,9 +79,6 @@ func (n Names) Check() error {
 
 // AppendName appends the file name of batch i in form f to dst. It allocates nothing if dst has
 // enough room, since directories list hundreds of thousands of names.
-func AppendName(dst []byte, i int, f Form) []byte { return Names(nil).AppendName(dst, i, f) }
-
-// AppendName is the function of this name, for all forms of a mount.
 func (n Names) AppendName(dst []byte, i int, f Form) []byte {
 	dst = append(appendBatch(dst, i), '.')
 	return append(dst, n.Ext(f)...)
@@ -97,11 +94,6 @@ func appendBatch(dst []byte, i int) []byte {
 
 // ParseBatchName parses a batch file's name. It accepts only the spelling that AppendName writes:
 // a second name for the same file would be a second inode.
-func ParseBatchName(name string) (batch int, form Form, ok bool) {
-	return Names(nil).ParseBatchName(name)
-}
-
-// ParseBatchName is the function of this name, for all forms of a mount.
 func (n Names) ParseBatchName(name string) (batch int, form Form, ok bool) {
 	rest, ok := strings.CutPrefix(name, batchPrefix)
 	digits, ext, dot := strings.Cut(rest, ".")
