@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -117,20 +116,7 @@ func (m *mounted) part(t testing.TB, part string, args ...string) string {
 	return m.run(t, append([]string{suite.self, part}, args...)...)
 }
 
-// output runs a command with a time limit.
-func output(cmd *exec.Cmd) (string, error) {
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	if err := cmd.Start(); err != nil {
-		return "", err
-	}
-	hung := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-	defer hung.Stop()
-	if err := cmd.Wait(); err != nil {
-		return out.String(), fmt.Errorf("%w: %s", err, complaint.String())
-	}
-	return out.String(), nil
-}
+func output(cmd *exec.Cmd) (string, error) { return testkit.Output(cmd, patience) }
 
 // document reads a JSON document of the mount.
 func (m *mounted) document(t testing.TB, path string, into any) {

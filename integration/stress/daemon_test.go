@@ -1,9 +1,7 @@
 package stress
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -124,26 +122,8 @@ func unmount(dir string, flags ...string) error {
 	return err
 }
 
-var errHung = errors.New("hangs")
-
 // runFor runs a command for at most patience.
 func runFor(cmd *exec.Cmd) (string, error) {
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &complaint, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		return "", err
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	select {
-	case err := <-done:
-		if err != nil {
-			err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, complaint.String())
-		}
-		return out.String(), err
-	case <-time.After(patience):
-		_ = cmd.Process.Kill() // do not wait: it may be stuck in the kernel for good
-		return out.String(), fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), errHung)
-	}
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return testkit.Output(cmd, patience)
 }

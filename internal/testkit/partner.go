@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -85,4 +86,26 @@ func (p *Partner) End() error {
 	err := p.Cmd.Wait()
 	_ = p.raw.Close()
 	return err
+}
+
+// Output runs a program, for at most patience, and returns its output. The error has what it
+// complains about.
+func Output(cmd *exec.Cmd, patience time.Duration) (string, error) {
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, complaint.String())
+		}
+		return out.String(), err
+	case <-time.After(patience):
+		_ = cmd.Process.Kill() // it is not waited for: it may be stuck in the kernel for good
+		return "", fmt.Errorf("%s hangs", strings.Join(cmd.Args, " "))
+	}
 }
