@@ -55,26 +55,35 @@ func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int, frame
 	if s.DType != c.dtype || s.C != c.channels {
 		panic("layout: a tensor of other elements than the converter's")
 	}
-	g := newSheet(s)
-	dst = dst[:g.png.size()]
-	g.clear(dst)
-	if s.H > 0 && s.W > 0 {
-		each := int(s.SampleBytes())
-		for i := range s.N {
-			g.drawSample(dst, &source{s, c, pixels[i*each : (i+1)*each]}, i, i >= valid)
-		}
-		for i := range frames {
-			g.drawFrame(dst, &frames[i])
-		}
+	g, each := newSheet(s), int(s.SampleBytes())
+	if each == 0 {
+		s.N, frames = 0, nil
 	}
-	g.png.finish(dst, g.width, g.height, g.chans)
+	g.draw(dst, s.N, valid, func(out []byte, i, ty int) {
+		g.shrink(out, &source{s, c, pixels[i*each : (i+1)*each]}, ty)
+	})
+	for i := range frames {
+		g.drawFrame(dst, &frames[i])
+	}
+	g.png.finish(dst[:g.png.size()], g.width, g.height, g.chans)
 }
 
-func (g *sheet) clear(dst []byte) {
+// draw draws the thumbnails of n slots into a PNG, without what is around its pixels. thumb draws
+// row ty of that of slot i. Slots from valid on are dimmed and struck through.
+func (g *sheet) draw(dst []byte, n, valid int, thumb func(out []byte, i, ty int)) {
 	for y := range g.height {
 		row := g.png.row(dst, y)
 		for x := range row {
 			row[x] = sheetBackground
+		}
+	}
+	for i := range n {
+		left, top := g.place(i)
+		for ty := range g.thumbH {
+			out := g.png.row(dst, top+ty)[left*g.chans:][:g.thumbW*g.chans]
+			if thumb(out, i, ty); i >= valid {
+				g.strike(out, ty)
+			}
 		}
 	}
 }
@@ -91,22 +100,14 @@ type source struct {
 	pix     []byte
 }
 
-// drawSample draws the thumbnail of slot i.
-func (g *sheet) drawSample(dst []byte, src *source, i int, padded bool) {
-	left, top := g.place(i)
+// shrink draws row ty of a sample's thumbnail.
+func (g *sheet) shrink(out []byte, src *source, ty int) {
 	var sums [3 * sheetCell]uint32
-	for ty := range g.thumbH {
-		clear(sums[:])
-		y0, y1 := ty*g.scale, min((ty+1)*g.scale, src.H)
-		for y := y0; y < y1; y++ {
-			g.addRow(sums[:], src, y)
-		}
-		out := g.png.row(dst, top+ty)[left*g.chans:][:g.thumbW*g.chans]
-		g.putAverages(out, sums[:], src.W, y1-y0)
-		if padded {
-			g.strike(out, ty)
-		}
+	y0, y1 := ty*g.scale, min((ty+1)*g.scale, src.H)
+	for y := y0; y < y1; y++ {
+		g.addRow(sums[:], src, y)
 	}
+	g.putAverages(out, sums[:], src.W, y1-y0)
 }
 
 // addRow adds row y of a sample to the sums of its row of the thumbnail.

@@ -6,30 +6,20 @@ import "encoding/binary"
 // PNG, with a colour for each class: that of Pascal VOC. Slots from valid on are dimmed and struck
 // through.
 func PutMaskSheet(dst []byte, s Spec, masks []byte, valid int) {
-	g := newMaskSheet(s)
-	dst = dst[:g.png.size()]
-	g.clear(dst)
-	size := s.DType.Size()
-	for i := range s.N {
-		left, top := g.place(i)
-		for ty := range g.thumbH {
-			out := g.png.row(dst, top+ty)[3*left:][:3*g.thumbW]
-			y := min(ty*g.scale+g.scale/2, s.H-1)
-			for tx := range g.thumbW {
-				x := min(tx*g.scale+g.scale/2, s.W-1)
-				at := masks[((i*s.H+y)*s.W+x)*size:]
-				class := uint32(at[0])
-				if size == 4 {
-					class = binary.LittleEndian.Uint32(at)
-				}
-				out[3*tx], out[3*tx+1], out[3*tx+2] = classColour(class)
+	g, size := newMaskSheet(s), s.DType.Size()
+	g.draw(dst, s.N, valid, func(out []byte, i, ty int) {
+		y := min(ty*g.scale+g.scale/2, s.H-1)
+		for tx := range g.thumbW {
+			x := min(tx*g.scale+g.scale/2, s.W-1)
+			at := masks[((i*s.H+y)*s.W+x)*size:]
+			class := uint32(at[0])
+			if size == 4 {
+				class = binary.LittleEndian.Uint32(at)
 			}
-			if i >= valid {
-				g.strike(out, ty)
-			}
+			out[3*tx], out[3*tx+1], out[3*tx+2] = classColour(class)
 		}
-	}
-	g.png.finish(dst, g.width, g.height, g.chans)
+	})
+	g.png.finish(dst[:g.png.size()], g.width, g.height, g.chans)
 }
 
 // newMaskSheet is the sheet of masks, in colour.
