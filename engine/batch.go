@@ -12,14 +12,17 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// A state is the stage that a batch has reached. It never goes back.
+// A state is the stage that a batch has reached. Only schedule.move changes it.
 type state uint8
 
 const (
-	wanted state = iota // has no memory yet
-	making              // has
-	ready               // its bytes never change again; it ends when it is evicted
-	failed              // ended, with an error or evicted
+	wanted     state = iota // to be laid out, or waiting for memory
+	layingOut               // a batch worker does that, and goes back to wanted without memory
+	making                  // has memory, and its slots are handed out
+	tried                   // all of them were, and it is to be assembled
+	assembling              // a batch worker does that
+	ready                   // its bytes never change again; it ends when it is evicted
+	failed                  // ended, with an error or evicted
 )
 
 // A batch is a batch that exists: wanted, prefetched, open or kept. batches.mu guards its
@@ -57,8 +60,8 @@ type asked struct {
 	askedAs  uint64 // schedule.opens when an Open first began to wait; 0: none has
 	openedAs uint64 // schedule.opens when it was last opened
 
-	refusedAt uint64    // ledger.returns when it was last refused memory, in the queue
-	short     time.Time // since when it, or a load for it, waits for memory; zero: it does not
+	triedAt uint64    // ledger.returns when it was last given out to be laid out
+	short   time.Time // since when it, or a load for it, waits for memory; zero: it does not
 }
 
 // content is what a batch shows. It is set by the first layout, and constant afterwards, but for
@@ -73,7 +76,6 @@ type content struct {
 	size    int64            // of its file, unless it is a copy
 	images  layout.Spec      // the shape of its images, which samples have to fit, shown or not
 	large   int64            // bytes that its largest sample may take while it is made, if that is more than there is room for anyway
-	begun   bool             // there is room for that
 	samples []catalog.Sample // what each slot shows, written by its drawer
 	missing []int64          // once it is complete: samples that another one or the fill value stands in for
 }
@@ -134,7 +136,7 @@ func (b *batch) assignSamples(c Budget) {
 	b.spec = c.Catalog.Options.SpecIn(b.images.In(b.form.OrderOf(c.Options.Layout)), b.key, b.form)
 	b.size = layout.Size(b.form, b.spec)
 	b.placeArrays(c)
-	b.large, b.parts = c.largest(b.slots[:b.items], b.key.Part), c.partsOf(b.key.Part)
+	b.parts = c.partsOf(b.key.Part)
 	if len(b.parts) > 1 && c.Options.OnError != Fail {
 		b.joined = joined{slices.Repeat([]int8{int8(len(b.parts))}, b.items), map[int32]error{}}
 	}
@@ -260,4 +262,4 @@ func (b *batch) description() catalog.Description {
 }
 
 // refused reports whether the batch waits in the queue until memory comes back.
-func (b *batch) refused() bool { return b.state == wanted && !b.short.IsZero() }
+func (b *batch) refused() bool { return b.state <= layingOut && !b.short.IsZero() }

@@ -84,16 +84,13 @@ func (all *batches) beginClosing() bool {
 func (all *batches) finishLayout(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.schedule.layingOut = without(all.schedule.layingOut, b)
-	all.schedule.atWork--
-	b.writers--
+	all.endWork(b)
 	all.takeWork.Broadcast() // there may be room for the next one
 	switch {
 	case b.state == failed: // dropped meanwhile
-		b.free(all.memory)
 	case err == nil:
-		b.todo, b.state, b.short = b.order, making, time.Time{}
-		all.schedule.making = append(all.schedule.making, b)
+		b.todo, b.short = b.order, time.Time{}
+		all.schedule.move(b, making)
 		b.holdSource()
 		all.flow.moreSlots(len(b.todo))
 		all.completeIfDone(b)
@@ -129,33 +126,29 @@ func (all *batches) completeIfDone(b *batch) {
 	case b.bad != nil:
 		all.fail(b, b.bad)
 	default:
-		all.schedule.remove(b)
+		all.schedule.endMaking(b, tried)
 		if b.source == nil && slices.Contains(b.onGPU, true) {
 			b.form = layout.CUDA
 		} else if b.source == nil {
 			b.freeSlot(all.memory)
 		}
-		all.schedule.completed = append(all.schedule.completed, b)
 		all.takeWork.Broadcast()
 	}
 }
 
-// finishAssembly makes a batch visible, or ends it if err is not nil. If the batch was
-// dropped meanwhile, only its memory is freed.
+// finishAssembly makes a batch visible, or ends it if err is not nil.
 func (all *batches) finishAssembly(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.schedule.atWork--
 	all.endWork(b)
 	switch {
 	case b.state == failed:
-		b.free(all.memory)
 	case err != nil && b.source == nil && b.form == layout.CUDA:
 		all.device.leave(b)
 	case err != nil:
 		all.fail(b, err)
 	default:
-		b.state = ready
+		all.schedule.move(b, ready)
 		if b.source == nil {
 			all.meter.batch(b, b.valid == all.opts.BatchSize)
 			all.device.sendAhead(b)
@@ -246,8 +239,7 @@ func (all shelf) Held(k Key) bool { return all.table[k].refs > 0 }
 
 // enqueue makes a batch visible to the batch workers.
 func (all *batches) enqueue(b *batch) {
-	b.begun = false
-	all.schedule.queue = append(all.schedule.queue, b)
+	all.schedule.move(b, wanted)
 	all.takeWork.Broadcast()
 }
 

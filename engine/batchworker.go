@@ -2,8 +2,9 @@ package engine
 
 import (
 	"fmt"
-	"github.com/batchfs/batchfs/layout"
 	"slices"
+
+	"github.com/batchfs/batchfs/layout"
 )
 
 // A batchWorker lays batches out and assembles them once their slots are done. It does not wait
@@ -37,18 +38,16 @@ func (w batchWorker) take() (b *batch, isDone bool) {
 	defer all.mu.Unlock()
 	s := all.schedule
 	for !all.closed {
-		if i := slices.IndexFunc(s.completed, func(b *batch) bool { return b.task() == w.task }); i >= 0 {
-			b := s.completed[i]
-			s.completed = slices.Delete(s.completed, i, i+1)
-			s.atWork++
+		if i := slices.IndexFunc(s.in[tried], func(b *batch) bool { return b.task() == w.task }); i >= 0 {
+			b := s.in[tried][i]
+			s.move(b, assembling)
 			b.beginWork()
 			return b, true
 		}
 		if b := s.nextToLayOut(w.task); b != nil {
-			s.queue = without(s.queue, b)
-			s.atWork++
-			b.writers++
-			s.layingOut = append(s.layingOut, b)
+			s.move(b, layingOut)
+			b.beginWork()
+			b.triedAt = all.memory.ledger.returns()
 			return b, false
 		}
 		all.takeWork.Wait()
@@ -67,8 +66,15 @@ func (w batchWorker) layOut(b *batch) (err error) {
 		return errNoRoom
 	}
 	if b.slots == nil && b.source == nil {
-		b.assignSamples(Budget{all.catalog, all.opts})
+		budget := Budget{all.catalog, all.opts}
+		b.assignSamples(budget)
 		b.order = b.inParts(all.kept.decodingOrder(b))
+		if large := budget.largest(b.slots[:b.items], b.key.Part); large > 0 {
+			all.mu.Lock()
+			b.large = large
+			all.mu.Unlock()
+			return errLater
+		}
 	}
 	slots := b.slots
 	if b.source != nil {
@@ -79,9 +85,6 @@ func (w batchWorker) layOut(b *batch) (err error) {
 	}
 	if err := b.spec.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrTooBig, err)
-	}
-	if b.large > 0 && !w.mayBegin(b) {
-		return errLater
 	}
 	buf, err := all.memory.buffer(b, layout.Size(b.form, b.spec))
 	if err != nil {
@@ -106,17 +109,10 @@ func (w batchWorker) fitsBeside(c *batch) bool {
 	if source.buf == nil || layout.Size(c.form, c.spec)+int64(len(source.buf.Bytes())) <= all.memory.forBatches() || all.catalog.MadeIn(c.form) != c.form {
 		return true
 	}
-	if c.refusedAt = all.memory.ledger.returns(); source.refs == 0 && source.state == ready {
+	if source.refs == 0 && source.state == ready {
 		all.discard(source)
 	}
 	return false
-}
-
-func (w batchWorker) mayBegin(b *batch) bool {
-	w.batches.mu.Lock()
-	defer w.batches.mu.Unlock()
-	b.begun = w.batches.schedule.mayBegin(b)
-	return b.begun
 }
 
 func (w batchWorker) assemble(b *batch) (err error) {

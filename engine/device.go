@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +106,7 @@ func (d *device) findSlot(c *batch) error {
 		if !full && !errors.Is(err, gpu.ErrMemory) {
 			return err
 		}
-		if !d.drop(c, worthForeseen, before) {
+		if _, free := all.memory.batches.takeFrom(all.memory.batches.onGPU(), c, before, worthForeseen); !free {
 			if full {
 				return errNoRoom
 			}
@@ -128,7 +127,7 @@ func (d *device) slotAhead(b *batch) *gpu.Slot {
 		if slot := d.gpu.Room(b.spec.Bytes()); slot != nil {
 			return slot
 		}
-		wanted = d.drop(b, worthSpent, before)
+		_, wanted = all.memory.batches.takeFrom(all.memory.batches.onGPU(), b, before, worthSpent)
 	}
 	return nil
 }
@@ -137,37 +136,6 @@ func (d *device) slotAhead(b *batch) *gpu.Slot {
 func (d *device) isReadThere(b *batch) bool {
 	form, ok := d.batches.streams.Form(b.key)
 	return ok && form == layout.CUDA && d.batches.isKnown(b)
-}
-
-// drop drops the batch on the GPU that is worth least, at most most, for b, which was refused when
-// the ledger had counted before returns. It returns false if there is none, or its memory is not
-// free yet.
-func (d *device) drop(b *batch, most worth, before uint64) (free bool) {
-	all := d.batches
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	b.refusedAt = before
-	switch {
-	case all.closed || b.state == failed:
-		return false
-	case all.memory.ledger.returns() != before:
-		return true
-	}
-	victim := eviction{all}.victim(b, most, func(yield func(*batch) bool) {
-		for _, v := range all.table {
-			for _, v := range []*batch{v, v.copies[layout.CUDA]} {
-				if v != nil && !slices.Contains(all.schedule.layingOut, v) && v.slot != nil && v.refs == 0 && !yield(v) {
-					return
-				}
-			}
-		}
-	})
-	if victim == nil {
-		return false
-	}
-	free = victim.writers == 0 && victim.state == ready
-	all.discard(victim)
-	return free
 }
 
 // send puts on the GPU what is not there yet of a batch: all of it, in a copy's slot, or what the
@@ -245,9 +213,9 @@ func (d *device) leave(b *batch) {
 		}
 	}
 	b.freeSlot(all.memory)
-	if !slices.Contains(all.schedule.making, b) {
+	if b.state != making {
 		b.form = all.catalog.TensorForm()
-		all.schedule.making = append(all.schedule.making, b)
+		all.schedule.move(b, making)
 	}
 }
 

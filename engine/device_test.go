@@ -232,7 +232,7 @@ func TestDeviceTurnsOfAllSizes(t *testing.T) {
 		eventually(t, "the large one is refused again", func() bool {
 			return e.locked(func() bool {
 				large := e.table[Key{Batch: 1}].copies[layout.CUDA]
-				return large.refused() && large.refusedAt >= returns
+				return large.state == wanted && large.triedAt >= returns
 			})
 		})
 	}
@@ -245,7 +245,7 @@ func TestDeviceTurnsOfAllSizes(t *testing.T) {
 func waitForDevice(e *Engine) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, b := range e.schedule.queue {
+	for _, b := range e.schedule.in[wanted] {
 		if b.isSent() && b.waiting > 0 {
 			n++
 		}

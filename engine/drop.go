@@ -11,8 +11,8 @@ func (all *batches) discard(b *batch) {
 
 // removeBatch removes a batch from all tables and lists and frees its memory.
 func (all *batches) removeBatch(b *batch, why error) {
-	b.err, b.state = why, failed
-	all.schedule.remove(b)
+	b.err = why
+	all.schedule.endMaking(b, failed)
 	all.takeWork.Broadcast()       // there is room for the next one
 	all.flow.room.some.Broadcast() // its loads may wait for some
 	all.remove(b)

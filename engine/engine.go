@@ -148,7 +148,7 @@ func (e *Engine) Quiet(ctx context.Context) error {
 	isBusy := func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return !e.closed && (e.schedule.count() > 0 || e.schedule.atWork > 0 || !e.flow.isIdle())
+		return !e.closed && (e.schedule.count() > 0 || !e.flow.isIdle())
 	}
 	for isBusy() {
 		select {

@@ -42,8 +42,8 @@ var (
 	errDropped = fault.New(fault.Cancelled, "batch dropped")
 	// errGone means that the batch that was to be copied has given way to another one.
 	errGone = fault.New(fault.Cancelled, "the batch to be copied is gone")
-	// errLater means that a batch is not begun yet: see schedule.mayBegin.
-	errLater = errors.New("other batches go first")
+	// errLater means that a batch turned out to have large samples: see schedule.mayBegin.
+	errLater = errors.New("other batches may go first")
 	// errProven means that part of a sample, which is not shown, is known to be good.
 	errProven = errors.New("known to be good")
 	// errNoRoom means that the memory limit leaves no room at the moment: what was asked for is not

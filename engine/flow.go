@@ -196,7 +196,7 @@ func (d *drawer) next() []*load {
 		if len(f.room.waiting) > 0 {
 			f.room.some.Broadcast() // what it keeps for the next sample may give way now
 		}
-		if len(all.schedule.queue) > 0 {
+		if len(all.schedule.in[wanted]) > 0 {
 			all.takeWork.Broadcast() // it may no longer be too early for the next batch
 		}
 		f.work.Wait()

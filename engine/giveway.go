@@ -2,8 +2,9 @@ package engine
 
 import (
 	"iter"
-	"slices"
 	"time"
+
+	"github.com/batchfs/batchfs/layout"
 )
 
 // A worth ranks a batch's memory by what it is worth to its readers, in ascending order.
@@ -19,31 +20,35 @@ const (
 // eviction takes the memory of batches for others, or for a cache.
 type eviction struct{ *batches }
 
-// takeFrom takes the memory of another batch, worth at most most, for b, which was refused memory
-// when the ledger had counted before returns; last of all, what loads and drawers keep for the next
-// sample. found reports whether there was any, or none is needed any more; free, whether it is free
-// already.
-func (e eviction) takeFrom(b *batch, before uint64, most worth) (found, free bool) {
+// takeFrom drops one of some batches, worth at most most, for b, which was refused memory when the
+// ledger had counted before returns. found reports whether there was any, or none is needed any
+// more; free, whether its memory is free already.
+func (e eviction) takeFrom(of iter.Seq[*batch], b *batch, before uint64, most worth) (found, free bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || b.state == failed {
+	switch {
+	case e.closed || b.state == failed:
 		return true, false
-	}
-	b.refusedAt = before
-	if e.memory.ledger.returns() != before {
+	case e.memory.ledger.returns() != before:
 		return true, true
 	}
-	victim := e.victim(b, most, e.inMemory())
+	victim := e.victim(b, most, of)
 	if victim == nil {
-		if most == worthForeseen { // nothing else is left
-			e.flow.trim()
-		}
-		came := e.memory.ledger.returns() != before
-		return came, came
+		return false, false
 	}
-	free = victim.writers == 0
+	// The GPU may be at work in the memory there of one that is being made.
+	free = victim.writers == 0 && (victim.slot == nil || victim.state == ready)
 	e.discard(victim)
 	return true, free
+}
+
+// trim frees what loads and drawers keep for the next sample, and reports whether memory came back
+// since the ledger had counted before returns.
+func (e eviction) trim(before uint64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.flow.trim()
+	return e.memory.ledger.returns() != before
 }
 
 // victim picks the one of least worth to take memory from for b: of those that were read, the
@@ -65,8 +70,21 @@ func (e eviction) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 func (e eviction) inMemory() iter.Seq[*batch] {
 	return func(yield func(*batch) bool) {
 		for _, b := range e.table {
-			if (slices.Contains(e.schedule.layingOut, b) || b.buf != nil) && !yield(b) {
+			if (b.state == layingOut || b.buf != nil) && !yield(b) {
 				return
+			}
+		}
+	}
+}
+
+// onGPU yields the batches that have memory on the GPU.
+func (e eviction) onGPU() iter.Seq[*batch] {
+	return func(yield func(*batch) bool) {
+		for _, b := range e.table {
+			for _, b := range []*batch{b, b.copies[layout.CUDA]} {
+				if b != nil && b.state > layingOut && b.slot != nil && !yield(b) {
+					return
+				}
 			}
 		}
 	}

@@ -37,8 +37,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	e.batches.discard(e.batches.table[Key{Batch: 4}])
 	for index, name := range map[int]string{3: "nearly to be read", 5: "far from its reader"} {
 		b := e.batches.table[Key{Batch: index}]
-		e.batches.schedule.remove(b)
-		b.state = ready
+		e.batches.schedule.move(b, ready)
 		names[name] = holding(index, b)
 	}
 	wantedLater := holding(20, &batch{state: making, asked: asked{refs: 1, waiting: 1, askedAs: 9}})
@@ -150,16 +149,16 @@ func TestCopiesHoldNothingUp(t *testing.T) {
 	all := e.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	source, wanted := &batch{state: ready}, &batch{key: Key{Batch: 1}, asked: asked{refs: 1, waiting: 1, askedAs: 2}}
+	source, made := &batch{state: ready}, &batch{key: Key{Batch: 1}, asked: asked{refs: 1, waiting: 1, askedAs: 2}}
 	copied := &batch{copying: copying{source: source}, asked: asked{refs: 1, waiting: 1, askedAs: 1}}
-	all.schedule.queue = []*batch{copied, wanted}
-	if b := all.schedule.nextToLayOut(toMake); b != wanted {
+	all.schedule.in[wanted] = []*batch{copied, made}
+	if b := all.schedule.nextToLayOut(toMake); b != made {
 		t.Error("a copy holds up a batch")
 	}
 	if b := all.schedule.nextToLayOut(toCopy); b != copied {
 		t.Error("the copy is not laid out")
 	}
-	all.schedule.queue = nil
+	all.schedule.in[wanted] = nil
 }
 
 // TestKernelRefusesAfterAll: before a batch or a load goes without memory that the kernel refuses,

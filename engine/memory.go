@@ -168,7 +168,7 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pool.Trim() > 0 || m.ledger.returns() != before {
 		return true
 	}
-	if found, free := m.batches.takeFrom(b, before, worthSpent); found {
+	if found, free := m.batches.takeFrom(m.batches.inMemory(), b, before, worthSpent); found {
 		return free
 	}
 	if m.pages.Trim(n) > 0 {
@@ -177,8 +177,10 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.batches.holds(b) && (m.keeper.giveWay() > 0 || m.cache.Trim(n) > 0) {
 		return true
 	}
-	_, free := m.batches.takeFrom(b, before, worthForeseen)
-	return free
+	if found, free := m.batches.takeFrom(m.batches.inMemory(), b, before, worthForeseen); found {
+		return free
+	}
+	return m.batches.trim(before)
 }
 
 // giveBackIdle returns idle memory to the kernel, and reports whether there was any.

@@ -98,7 +98,7 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	r.mu.Lock()
 	since, held := r.schedule.refusedSince(b), time.Duration(math.MaxInt64)
-	if slices.ContainsFunc(r.schedule.making, func(b *batch) bool { return b.short.IsZero() }) {
+	if slices.ContainsFunc(r.schedule.in[making], func(b *batch) bool { return b.short.IsZero() }) {
 		held = time.Since(r.catalog.Dataset.Held())
 	}
 	r.mu.Unlock()
@@ -193,7 +193,7 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	made := all.catalog.MadeIn(form)
 	if b == nil {
 		b = all.newBatch(k, made)
-	} else if slices.Contains(all.schedule.queue, b) && b.slots == nil {
+	} else if b.state == wanted && b.slots == nil {
 		b.form = made
 	}
 	b.refs++

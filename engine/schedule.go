@@ -9,13 +9,18 @@ import (
 type schedule struct {
 	*batches
 
-	opens uint64 // counts Opens
+	opens uint64          // counts Opens
+	in    [ready][]*batch // those that are not complete, by state, in the order in which they reached it
+}
 
-	queue     []*batch // to be laid out, or waiting for memory
-	layingOut []*batch // given to batch workers for that
-	making    []*batch // their slots are handed out
-	completed []*batch // to be assembled
-	atWork    int      // batch workers that lay out or assemble a batch
+// move brings a batch into a state.
+func (s *schedule) move(b *batch, to state) {
+	if b.state < ready {
+		s.in[b.state] = without(s.in[b.state], b)
+	}
+	if b.state = to; to < ready {
+		s.in[to] = append(s.in[to], b)
+	}
 }
 
 // nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. Only
@@ -25,19 +30,20 @@ type schedule struct {
 // nothing else.
 func (s *schedule) nextToLayOut(t task) *batch {
 	// This comes first, as it is known at once, and there may be hundreds of batches in the queue.
-	wanted := slices.ContainsFunc(s.queue, func(b *batch) bool { return b.waiting > 0 && b.task() == t })
-	if t == toMake && (s.busy(wanted) >= s.opts.BatchWorkers || !wanted && s.tooEarly()) {
+	some := slices.ContainsFunc(s.in[wanted], func(b *batch) bool { return b.waiting > 0 && b.task() == t })
+	if t == toMake && (s.busy(some) >= s.opts.BatchWorkers || !some && s.tooEarly()) {
 		return nil
 	}
-	b := s.mostImportant(s.queue, sameMemory(t))
+	b := s.mostImportant(s.in[wanted], sameMemory(t))
 	if b != nil && b.source != nil && !b.refused() {
-		b = s.mostImportant(s.queue, func(b *batch) bool { return b.task() == t })
+		b = s.mostImportant(s.in[wanted], func(b *batch) bool { return b.task() == t })
 	}
 	switch {
 	case b == nil || b.task() != t,
-		b.refused() && b.refusedAt == s.memory.ledger.returns(),
-		t == toMake && (s.waitsBefore(b) || !s.mayBegin(b)),
-		slices.ContainsFunc(s.layingOut, func(l *batch) bool { return sameMemory(t)(l) && s.goesBefore(l, b) }):
+		b.refused() && b.triedAt == s.memory.ledger.returns(),
+		t == toMake && s.waitsBefore(b),
+		slices.ContainsFunc(s.in[layingOut], func(l *batch) bool { return sameMemory(t)(l) && s.goesBefore(l, b) }),
+		t == toMake && !s.mayBegin(b):
 		return nil
 	}
 	return b
@@ -57,9 +63,9 @@ func (s *schedule) mayBegin(b *batch) bool {
 // largest counts the batches in the making that have large samples, and says what the largest of
 // these samples takes. Batches whose reads hang do not count.
 func (s *schedule) largest() (batches int, most int64) {
-	for _, list := range [][]*batch{s.layingOut, s.making} {
+	for _, list := range s.in[layingOut : making+1] {
 		for _, b := range list {
-			if b.begun && !s.flow.hung.hangs(b) {
+			if b.large > 0 && !s.flow.hung.hangs(b) {
 				batches++
 				most = max(most, b.large)
 			}
@@ -73,17 +79,17 @@ func sameMemory(t task) func(*batch) bool {
 	return func(b *batch) bool { return b.isSent() == (t == toSend) }
 }
 
-// busy counts the batches that keep loads and drawers busy and go before a new wanted or
-// prefetched batch. A batch whose storage does not answer does not count.
-func (s *schedule) busy(wanted bool) int {
+// busy counts the batches that keep loads and drawers busy and go before a new batch, which an Open
+// waits for or which is prefetched. A batch whose storage does not answer does not count.
+func (s *schedule) busy(waited bool) int {
 	n := 0
-	for _, b := range s.layingOut {
+	for _, b := range s.in[layingOut] {
 		if b.source == nil {
 			n++
 		}
 	}
-	for _, b := range s.making {
-		if (s.hasSlots(b) || b.inFlight > 0 && !s.flow.hung.hangs(b)) && (b.waiting > 0 || !wanted) {
+	for _, b := range s.in[making] {
+		if (s.hasSlots(b) || b.inFlight > 0 && !s.flow.hung.hangs(b)) && (b.waiting > 0 || !waited) {
 			n++
 		}
 	}
@@ -93,7 +99,7 @@ func (s *schedule) busy(wanted bool) int {
 // tooEarly holds prefetched batches back while a batch that an Open waits for keeps all drawers
 // busy and has slots to hand out.
 func (s *schedule) tooEarly() bool {
-	return s.flow.resting == 0 && slices.ContainsFunc(s.making, func(b *batch) bool {
+	return s.flow.resting == 0 && slices.ContainsFunc(s.in[making], func(b *batch) bool {
 		return b.waiting > 0 && len(b.todo) > 0 && !s.flow.hung.hangs(b)
 	})
 }
@@ -101,12 +107,12 @@ func (s *schedule) tooEarly() bool {
 // nextSlot is the most important batch that has a slot to fill, by processors.
 func (s *schedule) nextSlot() *batch {
 	onlyGPU := s.flow.forGPU()
-	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && !(onlyGPU && b.nextIsForGPU()) })
+	return s.mostImportant(s.in[making], func(b *batch) bool { return s.hasSlots(b) && !(onlyGPU && b.nextIsForGPU()) })
 }
 
 // nextForGPU is the most important batch that has a slot which a GPU may fill.
 func (s *schedule) nextForGPU() *batch {
-	return s.mostImportant(s.making, func(b *batch) bool { return s.hasSlots(b) && b.nextIsForGPU() })
+	return s.mostImportant(s.in[making], func(b *batch) bool { return s.hasSlots(b) && b.nextIsForGPU() })
 }
 
 // nextIsForGPU reports whether a GPU may make the item that a batch hands out next.
@@ -161,21 +167,21 @@ func (s *schedule) goesBefore(a, b *batch) bool {
 // refusedSince returns since when a batch waits for memory: since it was refused some itself, or,
 // in the queue, since one that goes before it was. Zero: it does not wait for memory.
 func (s *schedule) refusedSince(b *batch) time.Time {
-	if b.state != wanted || !b.short.IsZero() {
+	if b.state > layingOut || !b.short.IsZero() {
 		return b.short
 	}
 	if l := s.firstWaiting(); l != nil && s.goesBefore(l.item.b, b) {
 		return l.item.b.short
 	}
-	if first := s.mostImportant(s.queue, sameMemory(b.task())); first != nil {
+	if first := s.mostImportant(s.in[wanted], sameMemory(b.task())); first != nil {
 		return first.short
 	}
 	return time.Time{}
 }
 
-func (s *schedule) remove(b *batch) {
-	s.queue, s.making, s.completed = without(s.queue, b), without(s.making, b), without(s.completed, b)
-	if b.begun {
+// endMaking brings a batch of which nothing more is read into a state.
+func (s *schedule) endMaking(b *batch, to state) {
+	if s.move(b, to); b.large > 0 {
 		if n, _ := s.largest(); n < 2 {
 			s.memory.ledger.noLarge()
 		}
@@ -183,6 +189,9 @@ func (s *schedule) remove(b *batch) {
 }
 
 // count counts the batches that are not complete.
-func (s *schedule) count() int64 {
-	return int64(len(s.queue) + len(s.layingOut) + len(s.making) + len(s.completed))
+func (s *schedule) count() (n int64) {
+	for _, list := range s.in {
+		n += int64(len(list))
+	}
+	return n
 }

@@ -84,7 +84,7 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.PrefetchDepth, o.BatchWorkers = 3, 4 })
 	first := e.ask(Key{})                   // queues 1, 2 and 3 behind it
 	other := e.ask(Key{Epoch: 1, Batch: 9}) // asked for later, with no read-ahead
-	if got := keysOf(e.batches.schedule.queue); !slices.Equal(got, []int{0, 1, 2, 3, 9}) {
+	if got := keysOf(e.batches.schedule.in[wanted]); !slices.Equal(got, []int{0, 1, 2, 3, 9}) {
 		t.Fatalf("queue %v", got)
 	}
 	for i, want := range []*batch{first, other, e.batches.table[Key{Batch: 1}], e.batches.table[Key{Batch: 2}], e.batches.table[Key{Batch: 3}]} {
@@ -93,7 +93,7 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 			t.Errorf("taken as number %d: %v, want %v", i, b.key, want.key)
 		}
 		e.batches.mu.Lock()
-		e.batches.schedule.layingOut, b.writers = nil, 0 // so that the test never runs out of batch workers
+		e.batches.schedule.in[layingOut], b.writers = nil, 0 // so that the test never runs out of batch workers
 		e.batches.mu.Unlock()
 	}
 }

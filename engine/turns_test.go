@@ -148,8 +148,8 @@ func TestMemoryWaitEnds(t *testing.T) {
 		}
 		time.Sleep(2 * abandonedFor)
 		synctest.Wait()
-		if len(e.batches.table) != 1 || len(e.batches.schedule.queue) != 0 {
-			t.Errorf("%d batches, %d in the queue", len(e.batches.table), len(e.batches.schedule.queue))
+		if len(e.batches.table) != 1 || len(e.batches.schedule.in[wanted]) != 0 {
+			t.Errorf("%d batches, %d in the queue", len(e.batches.table), len(e.batches.schedule.in[wanted]))
 		}
 		held.Close()
 	})

@@ -79,7 +79,7 @@ func (w watcher) retryRefused() bool {
 	all := w.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	short := len(all.flow.room.waiting) > 0 || slices.ContainsFunc(all.schedule.queue, (*batch).refused)
+	short := len(all.flow.room.waiting) > 0 || slices.ContainsFunc(all.schedule.in[wanted], (*batch).refused)
 	all.memory.ledger.awaited.Store(short)
 	all.takeWork.Broadcast()
 	all.flow.room.some.Broadcast()
