@@ -46,9 +46,7 @@ func (all *batches) start() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.flow.presizeLoads()
-	for _, w := range all.device.workers() {
-		all.wait.Go(w.run)
-	}
+	all.device.startWorkers()
 	for _, d := range all.flow.drawers {
 		all.wait.Go(d.run)
 	}

@@ -149,7 +149,7 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
 	all, b := l.batches, it.b
 	l.input.refused = nil
-	l.entries.AllowParts(!whole && !replacement && !l.noParts)
+	l.entries.AllowParts(!whole && !replacement && l.gpu == nil)
 	first, a := !replacement && !whole && !l.again, aim{}
 	if first {
 		a = all.kept.local.aim(epoch, id)

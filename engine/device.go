@@ -23,6 +23,7 @@ type device struct {
 	batches *batches
 	gpu     *gpu.Device // nil: none
 	share   *share      // of the samples that the GPU makes; nil: it makes none
+	workers []*gpuWorker
 	use     gpuUse
 
 	asking       []*batch      // that the driver is at work for

@@ -134,6 +134,9 @@ func (e *Engine) free() {
 	for _, l := range e.flow.hung.loads {
 		l.input.giveBack()
 	}
+	for _, w := range e.device.workers {
+		w.freeStaging()
+	}
 	for _, d := range e.flow.drawers {
 		d.close()
 	}

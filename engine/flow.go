@@ -122,8 +122,12 @@ func newFlow(all *batches) *flow {
 	return f
 }
 
-// usual is how many loads there are: those on their way, and a pair that each drawer has.
-func (f *flow) usual() int { return f.window.size + 2*len(f.drawers) }
+// usual is how many loads there are: those on their way, a pair that each drawer has, and what
+// workers of the GPU have.
+func (f *flow) usual() int {
+	d := f.batches.device
+	return f.window.size + 2*len(f.drawers) + len(d.workers)*d.mostHands()
+}
 
 // isIdle reports whether nothing is drawn, ready or being loaded. Reads that hang, and loads that
 // wait for memory, do not count.
@@ -458,6 +462,7 @@ func (f *flow) presizeLoads() {
 func (f *flow) recycle(l *load) {
 	all := f.batches
 	l.input.chargeActual()
+	l.gpu = nil
 	all.mu.Lock()
 	f.room.notLarge(l)
 	if len(f.spare) < f.usual() || all.closed {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/batchfs/batchfs/decode"
@@ -34,12 +35,13 @@ const (
 // A gpuWorker takes portions of slots, and has the GPU make them.
 type gpuWorker struct {
 	batches *batches
-	hands   []*load        // as many as a portion may have
+
+	mu      sync.Mutex     // held while the GPU is at work
 	staging *pinned.Buffer // what the GPU reads and writes; nil: none yet
 }
 
-// workers are those that have the GPU make samples.
-func (d *device) workers() (list []*gpuWorker) {
+// startWorkers starts those that have the GPU make samples.
+func (d *device) startWorkers() {
 	all, n := d.batches, 0
 	switch {
 	case d.share == nil:
@@ -50,15 +52,9 @@ func (d *device) workers() (list []*gpuWorker) {
 	}
 	for range n {
 		w := &gpuWorker{batches: all}
-		for range d.mostHands() {
-			l := newLoad(all)
-			l.gpu, l.noParts = w, true
-			w.hands = append(w.hands, l)
-		}
-		all.flow.hung.loads = append(all.flow.hung.loads, w.hands...)
-		list = append(list, w)
+		d.workers = append(d.workers, w)
+		all.wait.Go(w.run)
 	}
-	return list
 }
 
 func (w *gpuWorker) run() {
@@ -71,29 +67,25 @@ func (w *gpuWorker) run() {
 			all.mu.Unlock()
 		}
 	}
-	for _, l := range w.hands {
-		l.input.giveBack()
-	}
-	w.freeStaging()
 }
 
 // claim waits for a portion of the most important batch. It returns nil when the engine closes.
-func (w *gpuWorker) claim() []*load {
+func (w *gpuWorker) claim() (hands []*load) {
 	all := w.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for !all.closed {
-		n := 0
 		if b := all.schedule.nextForGPU(); b != nil {
-			n = min(w.portion(b), len(w.hands))
-			for _, l := range w.hands[:n] {
-				l.take(b)
+			for range min(w.portion(b), all.device.mostHands()) {
+				l := all.flow.take(b)
+				l.gpu = w
+				hands = append(hands, l)
 			}
 		}
 		all.flow.loadAhead()
 		all.flow.work.Broadcast()
-		if n > 0 {
-			return w.hands[:n]
+		if len(hands) > 0 {
+			return hands
 		}
 		all.flow.gpuWaits++
 		all.flow.gpuWork.Wait()
@@ -118,20 +110,19 @@ func (w *gpuWorker) portion(b *batch) int {
 	return 0
 }
 
-// make fills the slots that the hands have claimed.
+// make has the slots that were claimed filled.
 func (w *gpuWorker) make(hands []*load) {
-	all, began, errs := w.batches, time.Now(), make([]error, len(hands))
+	all, began := w.batches, time.Now()
 	var fetched []*load
-	for i, l := range hands {
-		if errs[i] = l.item.stillWanted(); errs[i] != nil {
-			continue
+	for _, l := range hands {
+		err := l.item.stillWanted()
+		if err == nil {
+			err = l.fetch(l.item.of().ID, catalog.StatusOK, false)
 		}
-		if errs[i] = l.fetch(l.item.of().ID, catalog.StatusOK, false); errs[i] == errNoRoom && i == 0 { // others are handed back
-			w.freeStaging()
-			errs[i] = l.obtain(l.item.of().ID, catalog.StatusOK, false)
-		}
-		if errs[i] == nil && w.takes(l) {
+		if err == nil && w.takes(l) {
 			fetched = append(fetched, l)
+		} else {
+			w.leave(l, err)
 		}
 	}
 	made, failed := w.makeOnDevice(fetched)
@@ -145,43 +136,43 @@ func (w *gpuWorker) make(hands []*load) {
 			all.device.share.deviceTook(began, made)
 		}
 	}
-	handedBack := false
-	for i, l := range hands {
-		if errs[i] == nil && !l.sample.made && slices.Contains(fetched, l) {
-			errs[i] = failed
-		}
-		if errs[i] == nil && !l.sample.made {
-			if errs[i] = l.plan(); errs[i] == nil {
-				errs[i] = l.drawAgain()
-			}
-		}
-		short := func(err error) bool {
-			return errors.Is(err, errNoRoom) || i > 0 && err != nil && fault.Of(err) == fault.Memory
-		}
-		err := errs[i]
-		if !short(err) {
-			err = standIn{l}.settle(l.judge(err))
-		}
-		if short(err) {
-			l.handBack()
-			handedBack = true
+	for _, l := range fetched {
+		if l.sample.made {
+			l.conclude(nil)
 		} else {
-			all.itemDone(l.item, l.sample.at, err)
+			w.leave(l, failed)
 		}
-		l.input.chargeActual()
 	}
-	if handedBack && all.opts.NVJPEG != "" { // else the processors make them
+}
+
+// leave has a load of a portion go on alone. If there was no memory for it beside the others, it
+// tries again.
+func (w *gpuWorker) leave(l *load, err error) {
+	short := fault.Of(err) == fault.Memory || errors.Is(err, errNoRoom)
+	if short {
 		w.freeStaging()
-		all.flow.room.awaitReturn(hands[0])
+		l.input.giveBack()
 	}
+	w.batches.wait.Go(func() {
+		if short {
+			err = l.obtain(l.item.of().ID, catalog.StatusOK, false)
+		}
+		if err == nil {
+			err = l.drawOne()
+		}
+		l.conclude(err)
+	})
 }
 
 // takes reports whether the sample that was fetched may be of a kind that the GPU decodes.
 func (w *gpuWorker) takes(l *load) bool {
-	if w.batches.opts.NVJPEG != "" {
+	head := &l.sample.head
+	switch {
+	case l.part != Images:
+		return false
+	case w.batches.opts.NVJPEG != "":
 		return l.isForNVJPEG()
 	}
-	head := &l.sample.head
 	return head.Format == decode.JPEG && int64(head.Height)*int64(head.Width) <= mostDevicePixels
 }
 
@@ -191,6 +182,8 @@ func (w *gpuWorker) takes(l *load) bool {
 // since a lost GPU may still use it.
 func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 	defer catch(&err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	all, few := w.batches, fewOnDevice
 	nvjpeg := all.opts.NVJPEG != ""
 	if nvjpeg {
@@ -205,7 +198,7 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 				return made, errHangs
 			}
 		}
-		in := w.holdSlot()
+		in := of[0].holdSlot()
 		n := min(most, len(of))
 		plan, on, rest := w.planOnDevice(of[:n], in)
 		done := 0
@@ -239,30 +232,27 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 // runOnDevice makes samples as planned, in the batch's slot if that is there. The error is
 // errNoRoom without memory for the staging buffer.
 func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made int, err error) {
-	all, b := w.batches, w.hands[0].item.b
-	if err := w.growStaging(plan.Host()); err != nil {
+	all, b := w.batches, on[0].item.b
+	if err := w.growStaging(b, plan.Host()); err != nil {
 		return 0, err
 	}
 	host := w.staging.Bytes()
 	for i := range on {
 		plan.Put(host, i)
 	}
-	tensor, left, err := w.askForSamples(plan, in)
+	tensor, left, err := w.askForSamples(b, plan, in)
 	if !errors.Is(err, gpu.ErrFull) {
 		all.memory.ledger.cameBack() // others may wait for the GPU's memory
 	}
 	if err != nil {
 		if in != nil && err == errHangs { // it may write there later
-			w.giveUpSlot(in)
+			all.device.giveUpSlot(b, in)
 		}
 		return 0, err
 	}
-	for _, k := range left {
-		on[k] = nil
-	}
 	n := int(b.spec.SampleBytes())
 	for k, h := range on {
-		if h == nil || h.item.beginWriting() != nil {
+		if slices.Contains(left, k) || h.item.beginWriting() != nil {
 			continue // drawing it finds out again that it is not wanted
 		}
 		if in == nil {
@@ -276,26 +266,26 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 	return made, nil
 }
 
-// holdSlot returns the memory on the GPU of the batch that a portion is of, for the caller to
-// release; nil: it has none.
-func (w *gpuWorker) holdSlot() *gpu.Slot {
-	all, it := w.batches, w.hands[0].item
+// holdSlot returns the memory on the GPU of the batch that a load is of, for the caller to release;
+// nil: it has none.
+func (l *load) holdSlot() *gpu.Slot {
+	all, b := l.batches, l.item.b
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if !it.isCurrent() || it.b.slot == nil {
+	if !l.item.isCurrent() || b.slot == nil {
 		return nil
 	}
-	it.b.slot.Hold()
-	return it.b.slot
+	b.slot.Hold()
+	return b.slot
 }
 
-// giveUpSlot makes that batch go on without its memory there.
-func (w *gpuWorker) giveUpSlot(in *gpu.Slot) {
-	all, it := w.batches, w.hands[0].item
+// giveUpSlot makes a batch go on without its memory there.
+func (d *device) giveUpSlot(b *batch, in *gpu.Slot) {
+	all := d.batches
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if it.isCurrent() && it.b.slot == in {
-		all.device.leave(it.b)
+	if b.state < ready && b.slot == in {
+		d.leave(b)
 	}
 }
 
@@ -307,7 +297,7 @@ func release(s *gpu.Slot) {
 
 // askForSamples has the GPU make samples that are in the staging buffer, which the worker does not
 // have any more if there is no answer.
-func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, left []int, err error) {
+func (w *gpuWorker) askForSamples(b *batch, plan *gpu.Plan, in *gpu.Slot) (tensor []byte, left []int, err error) {
 	all, staging := w.batches, w.staging
 	w.staging = nil
 	if in != nil {
@@ -317,7 +307,7 @@ func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, 
 		tensor []byte
 		left   []int
 	}
-	err = all.device.ask(w.hands[0].item.b, func() (err error) {
+	err = all.device.ask(b, func() (err error) {
 		defer release(in)
 		all.device.register(staging)
 		made.tensor, made.left, err = all.device.gpu.Make(plan, staging.Bytes())
@@ -339,8 +329,8 @@ func (w *gpuWorker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, 
 // without one, in a tensor of their own; nil: none. The rest did not fit beside them.
 func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (plan *gpu.Plan, planned, rest []*load) {
 	all := w.batches
-	to := gpu.Tensor{Spec: w.hands[0].item.b.spec, Converter: all.catalog.Converter, Fill: all.opts.Fill, In: in}
-	o, nvjpeg := w.hands[0].pixelOptions, all.opts.NVJPEG != ""
+	to := gpu.Tensor{Spec: on[0].item.b.spec, Converter: all.catalog.Converter, Fill: all.opts.Fill, In: in}
+	o, nvjpeg := on[0].pixelOptions, all.opts.NVJPEG != ""
 	o.FullJPEGs = o.FullJPEGs || nvjpeg
 	for len(on) > 0 {
 		samples := make([]gpu.Sample, len(on))
@@ -380,16 +370,16 @@ func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (plan *gpu.Plan, plan
 
 // growStaging makes the worker's staging buffer at least n bytes large. Other memory gives way only
 // if processors cannot make the samples instead. The error may be errNoRoom.
-func (w *gpuWorker) growStaging(n int) error {
+func (w *gpuWorker) growStaging(b *batch, n int) error {
 	if w.staging != nil && len(w.staging.Bytes()) >= n {
 		return nil
 	}
-	w.freeStaging()
+	w.dropStaging()
 	all, size := w.batches, int64(n+stagingUnit-1)&^(stagingUnit-1)
 	var buf *pinned.Buffer
 	var err error
 	if all.opts.NVJPEG != "" {
-		buf, err = all.memory.buffer(w.hands[0].item.b, size)
+		buf, err = all.memory.buffer(b, size)
 	} else if buf, err = all.memory.pool.Get(size); err != nil {
 		err = errNoRoom
 	}
@@ -401,6 +391,12 @@ func (w *gpuWorker) growStaging(n int) error {
 }
 
 func (w *gpuWorker) freeStaging() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dropStaging()
+}
+
+func (w *gpuWorker) dropStaging() {
 	if w.staging != nil {
 		w.batches.memory.freeBuffer(w.staging)
 		w.staging = nil

@@ -110,22 +110,6 @@ func (l *load) take(b *batch) {
 	}
 }
 
-// handBack returns a slot that a GPU worker has too little memory for. It cannot wait for more
-// while it holds the samples of other slots.
-func (l *load) handBack() {
-	l.input.giveBack()
-	all := l.batches
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.flow.room.notLarge(l)
-	if b := l.item.b; l.item.isCurrent() {
-		if b.inFlight--; l.joined {
-			b.joined.left[l.item.slot]++
-		}
-		all.again(b, l.item.n)
-	}
-}
-
 // wanted returns nil while the sample may be wanted. The lock is held.
 func (it item) wanted() error {
 	switch {

@@ -22,8 +22,7 @@ type load struct {
 	loader       loader
 	entries      *sample.Entries // nil: none are used
 	input        input
-	gpu          *gpuWorker    // whose hand it is; nil: nobody's
-	noParts      bool          // JPEGs are read as a whole, for the GPU
+	gpu          *gpuWorker    // that has it in a portion, for which JPEGs are read as a whole; nil: none
 	drawn        chan struct{} // gets a value when its pixels were made, if somebody waits for that
 	waits        bool          // somebody does
 

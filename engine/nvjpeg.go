@@ -40,31 +40,29 @@ func (l *load) isForNVJPEG() bool {
 
 // drawOne makes the pixels of the sample that was fetched, whichever way that is to be done.
 func (l *load) drawOne() error {
-	if l.isForNVJPEG() {
-		if _, err := l.gpu.makeOnDevice([]*load{l}); err != nil || l.sample.made {
+	for l.gpu != nil && l.gpu.takes(l) { // else it was planned when it was fetched
+		var err error
+		if l.batches.opts.NVJPEG != "" {
+			_, err = l.gpu.makeOnDevice([]*load{l})
+		}
+		switch {
+		case l.sample.made:
+			return err
+		case errors.Is(err, errNoRoom):
+			err = l.batches.flow.room.awaitReturn(l)
+		case err == nil:
+			if err = l.plan(); err == nil {
+				return l.drawAgain()
+			} else if err == errNoRoom {
+				err = l.batches.flow.room.await(l)
+			}
+		}
+		if err == nil {
+			err = l.obtain(l.sample.id, l.sample.status, true)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := l.prepareToDraw(); err != nil {
-		return err
-	}
 	return l.drawAgain()
-}
-
-// prepareToDraw plans the sample of a GPU worker's load for a drawer, and reads it again if it has
-// to wait for memory. Other loads plan when they fetch.
-func (l *load) prepareToDraw() error {
-	if l.gpu == nil || l.part != Images {
-		return nil
-	}
-	err := l.plan()
-	for err == errNoRoom {
-		if err = l.batches.flow.room.await(l); err == nil {
-			err = l.fetch(l.sample.id, l.sample.status, true)
-		}
-		if err == nil {
-			err = l.plan()
-		}
-	}
-	return err
 }

@@ -63,16 +63,21 @@ func (r *room) await(l *load) error {
 	}
 }
 
-// awaitReturn waits until some memory comes back, or the sample of a load is no longer wanted.
-func (r *room) awaitReturn(l *load) {
+// awaitReturn has a load that the GPU has too little memory for give up what it has, and waits
+// until some comes back. It returns an error if the sample is no longer wanted.
+func (r *room) awaitReturn(l *load) error {
+	l.input.giveBack()
+	l.again = true
 	before := r.memory.ledger.returns()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.notLarge(l)
 	r.begin(l)
 	defer r.end(l)
 	for l.item.wanted() == nil && r.memory.ledger.returns() == before {
 		r.some.Wait()
 	}
+	return l.item.wanted()
 }
 
 func (r *room) begin(l *load) {

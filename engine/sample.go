@@ -246,7 +246,7 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	if p.data, p.seen, err = l.load(l.item, epoch, id, aside, whole); err != nil {
 		return err
 	}
-	p.entries = !aside && l.entries != nil && !l.noParts && decode.Sniff(p.data) == decode.JPEG
+	p.entries = !aside && l.entries != nil && l.gpu == nil && decode.Sniff(p.data) == decode.JPEG
 	if p.entries && !l.entries.Partial() {
 		l.entries.Find(id, p.seen, p.data)
 	}
@@ -264,8 +264,8 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 		return err
 	}
 	p.head, p.transform = head, all.opts.Transform.Choose(epoch, id, h, width)
-	if l.gpu != nil {
-		return nil
+	if l.gpu != nil && l.gpu.takes(l) {
+		return nil // it is planned if the GPU does not make it
 	}
 	return l.plan()
 }
