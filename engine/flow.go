@@ -416,7 +416,7 @@ func (f *flow) moreSlots(n int) {
 func (l *load) wasDrawn() {
 	err := l.sample.drawn
 	switch {
-	case l.waits:
+	case l.drawn != nil:
 		l.drawn <- struct{}{}
 	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File): // more may have to be read
 		l.batches.wait.Go(func() { l.conclude(err) })
@@ -490,8 +490,8 @@ func (f *flow) trim() {
 // drawAgain makes the pixels of a sample that is not in its first attempt, which has come to an
 // end.
 func (l *load) drawAgain() error {
-	l.waits = true
-	defer func() { l.waits = false }()
+	l.drawn = make(chan struct{}, 1)
+	defer func() { l.drawn = nil }()
 	all, f := l.batches, l.batches.flow
 	all.mu.Lock()
 	f.push(l)

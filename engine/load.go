@@ -23,8 +23,7 @@ type load struct {
 	entries      *sample.Entries // nil: none are used
 	input        input
 	gpu          *gpuWorker    // that has it in a portion, for which JPEGs are read as a whole; nil: none
-	drawn        chan struct{} // gets a value when its pixels were made, if somebody waits for that
-	waits        bool          // somebody does
+	drawn        chan struct{} // gets a value when its pixels were made; nil: nobody waits for that
 
 	fetching      atomic.Int64 // what is being read from storage; see fetchingOf
 	fetchingSince atomic.Int64 // since when, counted from hung.began; 0: none
@@ -52,10 +51,7 @@ func newLoad(all *batches) *load {
 	if all.kept.entries != nil {
 		entries = sample.NewEntries(all.catalog.Dataset, all.kept.entries, all.opts.VerifyReads)
 	}
-	l := &load{
-		batches: all, pixelOptions: o, loader: all.flow.newLoader(o, entries), entries: entries,
-		drawn: make(chan struct{}, 1),
-	}
+	l := &load{batches: all, pixelOptions: o, loader: all.flow.newLoader(o, entries), entries: entries}
 	l.input = input{
 		memory: all.memory, buffer: pinned.NewHost(all.opts.Memory, all.memory.inputs),
 		grow: func(n int) (p []byte) {

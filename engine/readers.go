@@ -196,49 +196,25 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	} else if b.state == wanted && b.slots == nil {
 		b.form = made
 	}
-	b.refs++
-	all.schedule.opens++
-	b.openedAs = all.schedule.opens
+	all.schedule.addOpen(b)
 	all.streams.Follow(k, form)
-	b.opened = true
-	if b.state == ready {
-		return b, true, nil
-	}
-	if b.waiting++; b.waiting == 1 {
-		b.askedAs = all.schedule.opens
-	}
-	all.takeWork.Broadcast() // it goes before what is only prefetched
-	all.flow.room.some.Broadcast()
-	if all.flow.hung.count.Load() > 0 {
-		all.flow.moreSlots(1) // it may be loaded now
-	}
-	return b, false, nil
+	return b, b.state == ready, nil
 }
 
 // joinCopy holds the copy of a complete batch, which the caller holds until then, for an Open.
 func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady bool, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	defer all.letGo(source)
 	if all.closed {
-		all.letGo(source)
 		return nil, false, ErrClosed
 	}
 	if c = source.copies[form]; c == nil {
 		c = all.newCopy(source, form)
 	}
-	c.refs++
+	all.schedule.addOpen(c)
 	c.holdSource()
-	all.letGo(source)
-	c.opened = true
-	if c.state == ready {
-		return c, true, nil
-	}
-	if c.waiting++; c.waiting == 1 {
-		all.schedule.opens++
-		c.askedAs = all.schedule.opens
-	}
-	all.takeWork.Broadcast()
-	return c, false, nil
+	return c, c.state == ready, nil
 }
 
 // newCopy has a copy of a complete batch made. Nothing holds it yet.

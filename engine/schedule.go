@@ -23,6 +23,24 @@ func (s *schedule) move(b *batch, to state) {
 	}
 }
 
+// addOpen holds a batch for an Open. Unless it is ready, the Open waits for it, and it goes before
+// what is only prefetched.
+func (s *schedule) addOpen(b *batch) {
+	s.opens++
+	b.openedAs, b.opened = s.opens, true
+	if b.refs++; b.state == ready {
+		return
+	}
+	if b.waiting++; b.waiting == 1 {
+		b.askedAs = s.opens
+	}
+	s.takeWork.Broadcast()
+	s.flow.room.some.Broadcast()
+	if s.flow.hung.count.Load() > 0 {
+		s.flow.moreSlots(1) // it may be loaded now
+	}
+}
+
 // nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. Only
 // the most important batch is ever considered, and only once those before it were laid out or
 // refused: no later one takes the memory that they wait for. Copies are picked on their own, but
