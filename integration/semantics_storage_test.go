@@ -72,7 +72,7 @@ func TestStorageHangsForOneShard(t *testing.T) {
 // read, as raw samples have an order of their own, nothing is mounted.
 func TestOrderThatIsNotKnown(t *testing.T) {
 	s := newStorage(t)
-	s.order(t, "fail "+tileName(5))
+	s.fail(t, 5)
 	if m, err := startMount(thisUser(), scratch(t), s.dir, "--shuffle", "--batch-size", "4"); err == nil {
 		m.finish(t)
 		t.Error("it is mounted, in an order that depends on a failure")

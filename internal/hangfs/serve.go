@@ -72,9 +72,12 @@ func (w *wires) do(line string) string {
 	defer w.mu.Unlock()
 	var order, name string
 	var n, percent int
-	_, _ = fmt.Sscan(line, &order, &name, &n, &percent) // an order need not have all of them
-	switch order {
+	_, err := fmt.Sscan(line, &order, &name, &n, &percent)
+	switch order { // the others need not have all of them
 	case "fail":
+		if err != nil {
+			return err.Error()
+		}
 		w.faults[name] = fault{errno: syscall.Errno(n), percent: percent}
 	case "short":
 		w.faults[name] = fault{most: n}
