@@ -23,7 +23,7 @@
 // # Columns
 //
 // Manifests, and Parquet files with images, may have more columns than a dataset needs. [FindRows]
-// finds the same files for whoever reads those columns, without reading images.
+// finds these files again and reads only such columns, no images.
 //
 // # Lists
 //
