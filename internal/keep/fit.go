@@ -104,7 +104,7 @@ func (f *fit) divideAll(side int) {
 		both, have := f.target[encoded]+f.target[packed], f.total[encoded]+f.total[packed]
 		want := f.total[packed]
 		if have > both {
-			want *= both / have
+			want = float64(want * both / have)
 		} else if most := f.base[packed] + f.count[packed]; have < both {
 			all := most + f.base[encoded] + f.count[encoded]
 			want = most - float64((most-want)*max(0, all-both)/(all-have))

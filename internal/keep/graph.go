@@ -1,7 +1,6 @@
 package keep
 
 import (
-	"cmp"
 	"math"
 
 	"github.com/batchfs/batchfs/shard"
@@ -199,18 +198,19 @@ func (g *graph) pack(k *Choice) {
 	}
 	// All together have their share exactly, so where some have more already, others get less.
 	all := max(0, int64(g.config.PackedShare*float64(hits))-packed)
-	lack, of := int64(0), cmp.Or(max(0, most-least), 1)
 	if all < least {
-		lack, of = 0, least
+		for i := range batches {
+			b := &batches[i]
+			b.least, b.most = 0, b.least
+		}
+		least, most = 0, least
 	}
+	extra, lack := min(all, most)-least, int64(0)
 	for i := range batches {
 		b, before := &batches[i], lack
-		if all < least {
-			lack += b.least
-			b.pack = lack*all/of - before*all/of
-		} else {
-			lack += b.most - b.least
-			b.pack = b.least + lack*min(all-least, of)/of - before*min(all-least, of)/of
+		b.pack = b.least
+		if lack += b.most - b.least; lack > before {
+			b.pack += lack*extra/(most-least) - before*extra/(most-least)
 		}
 	}
 	g.eachPackable(k, batches, func(b *packing, id int64, packed bool) {
@@ -279,13 +279,14 @@ func (g *graph) addSums(n *network, carried []uint64) {
 				}
 				encoded := leaf + g.leaf[shard.Encoded]
 				for kind := range int32(g.kinds) {
-					if parent, own := batch, carried[leaf]; kind > 0 && kind == g.packed {
+					own := carried[leaf]
+					if kind > 0 && kind == g.packed {
 						add(leaf, encoded, own)
 					} else {
 						if leaf == encoded && g.packed > 0 {
 							own += carried[encoded+g.packed]
 						}
-						add(leaf, parent, own)
+						add(leaf, batch, own)
 						sum += own
 					}
 					leaf++
