@@ -53,8 +53,11 @@ class OnAMount(unittest.TestCase):
             self.assertTrue(np.array_equal(array, np.load(path + form)), form)
         self.assertEqual(b[2, 1].images.shape, (8, 24, 32, 3))
         self.assertEqual(ids([b[-1], b[0]]), [self.epochs[0][-1], self.epochs[0][0]])
-        for i in (len(b), -len(b) - 1):
+        for i in (len(b), -len(b) - 1, (-1, 0)):
             with self.assertRaises(IndexError):
+                b[i]
+        for i in (0.5, "0", (0, 1.0)):
+            with self.assertRaises(TypeError):
                 b[i]
 
     def test_loops_advance_the_epoch(self):

@@ -13,7 +13,7 @@ The files of a mount need no package. This one saves the lines around them: whic
 """
 from __future__ import annotations
 
-import collections, contextlib, errno, fcntl, functools, gc, json, multiprocessing, os, re, shutil, subprocess, sys, sysconfig, tempfile, threading, typing, warnings, weakref
+import collections, contextlib, errno, fcntl, functools, gc, json, multiprocessing, operator, os, re, shutil, subprocess, sys, sysconfig, tempfile, threading, typing, warnings, weakref
 import numpy as np
 
 __all__ = ["Batch", "Batches", "Unmounted", "mount", "rank", "to_device", "to_torch"]
@@ -312,6 +312,9 @@ class Batches:
             raise
 
     def _place(self, epoch: int, i: int) -> tuple[int, int]:
+        epoch, i = operator.index(epoch), operator.index(i)  # a TypeError of what is no number
+        if epoch < 0:
+            raise IndexError(f"epochs are numbered from 0: there is no epoch {epoch}")
         n = self.count(epoch)
         if not -n <= i < n:
             raise IndexError(f"batch {i} of an epoch of {n} batches")
