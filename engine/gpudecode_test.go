@@ -252,11 +252,11 @@ func TestDeviceDecodingWithoutRoom(t *testing.T) {
 // TestLargePortions: the GPU makes all samples of a batch at once, or as many as there is room for,
 // and leaves none to processors.
 func TestLargePortions(t *testing.T) {
-	const n = 200
+	const n = 64
 	dir := jpegDir(t, n)
 	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = n, 1, 0 }
 	want := outcome(t, start(t, dir, change))
-	for _, memory := range []int64{1 << 30, 256 << 20, 96 << 20} {
+	for _, memory := range []int64{1 << 30, 96 << 20, 48 << 20} {
 		var mu sync.Mutex
 		largest := 0
 		g := &fakegpu.GPU{Memory: memory, Begin: func(r gpu.Run) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"image"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,20 +20,22 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// growingDir has two batches: of JPEGs that take 6 MB of pixels each, and of PNGs that take 13 MB,
-// and as much again while they are decoded.
+// growing are JPEGs that take 6 MB of pixels each, and PNGs that take 13 MB, and as much again while
+// they are decoded.
+var growing = sync.OnceValues(func() (data [2][]byte, err error) {
+	var small, large bytes.Buffer
+	err = errors.Join(jpeg.Encode(&small, image.NewGray(image.Rect(0, 0, 1600, 1200)), nil), png.Encode(&large, image.NewGray(image.Rect(0, 0, 2400, 1800))))
+	return [2][]byte{small.Bytes(), large.Bytes()}, err
+})
+
+// growingDir has two batches, of four such JPEGs and of four such PNGs.
 func growingDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	small, large := image.NewGray(image.Rect(0, 0, 1600, 1200)), image.NewGray(image.Rect(0, 0, 2400, 1800))
+	data, err := growing()
 	for i := range 8 {
-		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%d.%s", i, []string{"jpg", "png"}[i/4])))
-		if err == nil && i < 4 {
-			err = jpeg.Encode(f, small, nil)
-		} else if err == nil {
-			err = png.Encode(f, large)
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
+		name := fmt.Sprintf("%d.%s", i, []string{"jpg", "png"}[i/4])
+		if err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), data[i/4], 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
