@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -102,38 +101,6 @@ func TestOrderIsAPermutation(t *testing.T) {
 	}
 }
 
-// TestSeedsAndEpochsDiffer: any two of these orders agree about as often as chance would have
-// it, in 1 of n positions, and so do the permutations of each cost.
-func TestSeedsAndEpochsDiffer(t *testing.T) {
-	const n = 4000
-	orders := []order{}
-	for _, seed := range []uint64{0, 1, 2, 1 << 32, math.MaxUint64} {
-		for _, epoch := range []int{0, 1, 2, 100_000} {
-			orders = append(orders, shuffled(t, n, seed, 0, 0).order(epoch))
-		}
-	}
-	third := mustPlan(t, Config{
-		Samples: 3 * n, Shards: 1, BatchSize: 1, Shuffle: true, Costs: NewCosts(3*n, func(id int64) Cost { return Cost(id % NumCosts) }),
-	}).order(0)
-	for _, one := range third.blend.orders {
-		alone := newBlend([NumCosts]int64{n}, func(Cost, uint64) permutation { return one })
-		orders = append(orders, order{samples: n, shuffle: true, blend: alone})
-	}
-	for i := range orders {
-		for j := range i {
-			same := 0
-			for p := range int64(n) {
-				if orders[i].id(p) == orders[j].id(p) {
-					same++
-				}
-			}
-			if same > 10 {
-				t.Errorf("orders %d and %d agree in %d of %d positions", i, j, same, n)
-			}
-		}
-	}
-}
-
 // excess is how many standard deviations a chi-square statistic lies above its mean. The seeds
 // are fixed, so a test that passes once always passes.
 func excess(counts []int, expected float64, freedom int) float64 {
@@ -142,42 +109,6 @@ func excess(counts []int, expected float64, freedom int) float64 {
 		sum += (float64(c) - expected) * (float64(c) - expected) / expected
 	}
 	return (sum - float64(freedom)) / math.Sqrt(2*float64(freedom))
-}
-
-// TestFewSamplesTakeEveryOrder: all orders of a few samples are equally frequent, over seeds
-// and over epochs.
-func TestFewSamplesTakeEveryOrder(t *testing.T) {
-	const rounds = 12_000
-	for n, factorial := range map[int64]int{2: 2, 3: 6, 4: 24, 5: 120} {
-		bySeed, byEpoch := make([]int, factorial), make([]int, factorial)
-		for i := range rounds {
-			bySeed[rankOf(shuffled(t, n, uint64(i), 0, 0), 0)]++
-			byEpoch[rankOf(shuffled(t, n, 1, 0, 0), i)]++
-		}
-		for name, counts := range map[string][]int{"seeds": bySeed, "epochs": byEpoch} {
-			if z := excess(counts, float64(rounds)/float64(factorial), factorial-1); z > 4 {
-				t.Errorf("n %d over %s: chi-square is %.1f deviations above its mean", n, name, z)
-			}
-		}
-	}
-}
-
-// rankOf numbers the orders of n samples.
-func rankOf(p *Plan, epoch int) int {
-	order, ids, rank := p.order(epoch), []int64{}, 0
-	for i := range p.samples {
-		ids = append(ids, order.id(i))
-	}
-	for i, id := range ids {
-		below := 0
-		for _, later := range ids[i+1:] {
-			if later < id {
-				below++
-			}
-		}
-		rank = rank*(len(ids)-i) + below
-	}
-	return rank
 }
 
 // TestPositionsAreUniform: over many seeds every position holds every sample of its cost equally
@@ -411,31 +342,4 @@ func TestOneCost(t *testing.T) {
 			t.Fatalf("unshuffled position %d holds %d", position, plain.ID(4, position))
 		}
 	}
-}
-
-// TestSpread uses sizes whose products need 128 bits.
-func TestSpread(t *testing.T) {
-	for _, s := range []spread{{1, 2}, {3, 7}, {6, 7}, {1, maxSamples}, {maxSamples - 1, maxSamples}, {maxSamples/3 + 1, maxSamples}, {1 << 35, maxSamples - 1}} {
-		for _, from := range []uint64{0, s.of / 3, s.of - min(s.of, 100)} {
-			for p := from; p < min(from+100, s.of); p++ {
-				before, after := chosenBefore(s, p), chosenBefore(s, p+1)
-				want, wantRank := after > before, before
-				if !want {
-					wantRank = p - before
-				}
-				if chosen, rank := s.at(p); chosen != want || rank != wantRank {
-					t.Fatalf("%+v: place %d is %v, rank %d, want %v, %d", s, p, chosen, rank, want, wantRank)
-				}
-			}
-		}
-		if chosen, rank := s.at(s.of - 1); !chosen || rank != s.chosen-1 {
-			t.Errorf("%+v: the last place is %v, rank %d", s, chosen, rank)
-		}
-	}
-}
-
-// chosenBefore is floor(p·chosen/of).
-func chosenBefore(s spread, p uint64) uint64 {
-	product := new(big.Int).Mul(new(big.Int).SetUint64(p), new(big.Int).SetUint64(s.chosen))
-	return product.Div(product, new(big.Int).SetUint64(s.of)).Uint64()
 }

@@ -63,24 +63,3 @@ func BenchmarkBatch(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkOrder: one operation is one sample, in the order of positions.
-func BenchmarkOrder(b *testing.B) {
-	for name, change := range map[string]func(*Config){"one cost": func(*Config) {}, "mixed": mixed, "three": mixedOfThree} {
-		p := imageNet(b, change)
-		order := p.order(1)
-		b.Run(name, func(b *testing.B) {
-			for i := range b.N {
-				order.id(int64(i) % p.samples)
-			}
-		})
-	}
-}
-
-// BenchmarkPlanID looks up a single sample of any epoch, including the key derivation.
-func BenchmarkPlanID(b *testing.B) {
-	p := imageNet(b, func(*Config) {})
-	for i := range b.N {
-		p.ID(i&0xffff, int64(i)%p.samples)
-	}
-}

@@ -85,12 +85,3 @@ func TestWindowsRemember(t *testing.T) {
 	}
 	wait.Wait()
 }
-
-// BenchmarkWindow looks up the samples of a large dataset in order.
-func BenchmarkWindow(b *testing.B) {
-	p := imageNet(b, func(cfg *Config) { cfg.Window = 16 })
-	order := p.order(1)
-	for i := range b.N {
-		order.id(int64(i) % p.samples)
-	}
-}
