@@ -117,7 +117,7 @@ func (p *Pool) Get(size int64) (*Buffer, error) {
 // get is one attempt. It finds a buffer that no reader sees, or makes one, and charges memory
 // before it allocates it.
 func (p *Pool) get(size int64) (*Buffer, error) {
-	b := p.take(size, p.likely)
+	b := p.take(size, false)
 	var held int64
 	if b != nil {
 		held = b.held
@@ -127,7 +127,7 @@ func (p *Pool) get(size int64) (*Buffer, error) {
 		if b != nil {
 			p.list(b)
 		}
-		if b = p.take(size, p.enough); b == nil {
+		if b = p.take(size, true); b == nil {
 			return nil, fmt.Errorf("%w for a batch of %d bytes", ErrNoMemory, size)
 		}
 		held, target = b.held, b.held

@@ -20,11 +20,11 @@ const (
 )
 
 // take removes a released buffer that no reader sees and that the caller then owns; nil if there
-// is none among the candidates.
-func (p *Pool) take(size int64, candidates func(size int64) []*Buffer) *Buffer {
+// is none among the candidates. If memory is short, these are all that need not grow.
+func (p *Pool) take(size int64, short bool) *Buffer {
 	p.asking.Lock()
 	defer p.asking.Unlock()
-	for _, b := range candidates(size) {
+	for _, b := range p.candidates(size, short) {
 		if p.idle(b) {
 			p.unlist(b)
 			return b
@@ -34,32 +34,29 @@ func (p *Pool) take(size int64, candidates func(size int64) []*Buffer) *Buffer {
 	return nil
 }
 
-// likely returns the released buffers that every Get asks about.
-func (p *Pool) likely(size int64) []*Buffer {
+// candidates returns the released buffers to ask about, those that fit best first.
+func (p *Pool) candidates(size int64, short bool) []*Buffer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := slices.Clone(p.released[max(0, len(p.released)-among):])
-	need := roundUp(size, pageSize)
-	slices.SortFunc(all, func(a, b *Buffer) int { return a.suits(b, size, need) })
-	all = all[:min(suiting, len(all))]
+	need, latest := roundUp(size, pageSize), p.released
+	if !short {
+		latest = latest[max(0, len(latest)-among):]
+	}
+	best := slices.Clone(latest)
+	slices.SortFunc(best, func(a, b *Buffer) int { return a.suits(b, size, need) })
+	if short {
+		return slices.DeleteFunc(best, func(b *Buffer) bool { return b.held < size })
+	}
+	best = best[:min(suiting, len(best))]
 	for _, b := range p.released {
-		if len(all) == suiting+waiting {
+		if len(best) == suiting+waiting {
 			break
 		}
-		if !slices.Contains(all, b) {
-			all = append(all, b)
+		if !slices.Contains(best, b) {
+			best = append(best, b)
 		}
 	}
-	return all
-}
-
-// enough returns all released buffers that need not grow, for when the budget has refused.
-func (p *Pool) enough(size int64) []*Buffer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := slices.DeleteFunc(slices.Clone(p.released), func(b *Buffer) bool { return b.held < size })
-	slices.SortStableFunc(all, func(a, b *Buffer) int { return cmp.Compare(a.held, b.held) })
-	return all
+	return best
 }
 
 // suits orders buffers for a size. Among those that hold enough (need bytes) the one that holds
