@@ -17,7 +17,7 @@ func message(number int, parts ...string) string {
 }
 
 func featureOf(name string, value string) string {
-	return message(fieldFeature, message(fieldName, name), message(fieldValue, value))
+	return message(1, message(1, name), message(2, value))
 }
 
 func bytesOf(values ...string) string {
@@ -25,14 +25,14 @@ func bytesOf(values ...string) string {
 	for _, v := range values {
 		all += message(1, v)
 	}
-	return message(fieldBytes, all)
+	return message(1, all)
 }
 
-func ints(packed string) string { return message(fieldInts, message(1, packed)) }
+func ints(packed string) string { return message(3, message(1, packed)) }
 
 // recordOf is a record with an Example of features.
 func recordOf(features ...string) []byte {
-	data := message(fieldFeatures, features...)
+	data := message(1, features...)
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
 	b = binary.LittleEndian.AppendUint32(b, masked(b))
 	return append(append(b, data...), 0, 0, 0, 0)
@@ -47,7 +47,7 @@ func TestRecords(t *testing.T) {
 		want    string // the samples, or a part of the error
 	}{
 		"a number":            {recordOf(image, featureOf("label", ints("\x07"))), "pixels 7 "},
-		"a single number":     {recordOf(image, featureOf("label", message(fieldInts, "\x08\x07"))), "pixels 7 "},
+		"a single number":     {recordOf(image, featureOf("label", message(3, "\x08\x07"))), "pixels 7 "},
 		"a name":              {recordOf(featureOf("label", bytesOf("cat")), image), "pixels -1 cat"},
 		"nothing in a label":  {recordOf(image, featureOf("label", ints(""))), "pixels -1 "},
 		"other fields":        {recordOf(image, "\x09eightbit", "\x0dfour", "\x10\x01"), "pixels -1 "},

@@ -7,15 +7,13 @@ import (
 	"slices"
 )
 
-// Fields of the messages in which TensorFlow keeps a sample:
-// Example{1: Features{1: {1: name, 2: Feature{1: bytes or 3: whole numbers}}}}.
-const (
-	fieldFeatures = 1
-	fieldFeature  = 1
-	fieldName     = 1
-	fieldValue    = 2
-	fieldBytes    = 1
-	fieldInts     = 3
+// Fields of the messages in which TensorFlow keeps a sample, each in the one before:
+// Example{1: Features{1: {1: name, 2: Feature{1: {1: bytes} or 3: {1: whole numbers}}}}}.
+var (
+	fieldsOfFeature = []uint64{1, 1} // of an Example
+	fieldsOfName    = []uint64{1}    // of a feature, as are the others
+	fieldsOfBytes   = []uint64{2, 1, 1}
+	fieldsOfInts    = []uint64{2, 3, 1}
 )
 
 // records reads a file of TensorFlow's records, each an Example. Each has its length and a checksum
@@ -117,12 +115,9 @@ func (r *records) record(from, end int64) error {
 		return err
 	}
 	r.from, r.end, r.head = from, end, append(r.head[:0], head...)
-	err = r.eachField(from, end, fieldFeatures, func(from, end int64, _ uint64) error {
-		return r.eachField(from, end, fieldFeature, func(from, end int64, _ uint64) error {
-			return r.feature(from, end)
-		})
-	})
-	if err != nil {
+	if err := r.eachField(from, end, fieldsOfFeature, func(from, end int64, _ uint64) error {
+		return r.feature(from, end)
+	}); err != nil {
 		return err
 	}
 	name := ""
@@ -162,7 +157,7 @@ func (r *records) record(from, end int64) error {
 // feature takes a feature with its name.
 func (r *records) feature(from, end int64) error {
 	name := ""
-	if err := r.eachField(from, end, fieldName, func(from, end int64, _ uint64) error {
+	if err := r.eachField(from, end, fieldsOfName, func(from, end int64, _ uint64) error {
 		b, err := r.bytes(from, int(min(end-from, maxName)))
 		name = string(b)
 		return err
@@ -203,38 +198,32 @@ func (r *records) feature(from, end int64) error {
 // value reads the one value of a feature.
 func (r *records) value(from, end int64) (found, error) {
 	f, n := found{}, 0
-	err := r.eachField(from, end, fieldValue, func(from, end int64, _ uint64) error {
-		if err := r.eachField(from, end, fieldBytes, func(from, end int64, _ uint64) error {
-			return r.eachField(from, end, 1, func(from, end int64, _ uint64) error {
-				f.from, f.to = from, end
-				n++
-				return nil
-			})
-		}); err != nil {
-			return err
+	if err := r.eachField(from, end, fieldsOfBytes, func(from, end int64, _ uint64) error {
+		f.from, f.to = from, end
+		n++
+		return nil
+	}); err != nil {
+		return f, err
+	}
+	err := r.eachField(from, end, fieldsOfInts, func(from, end int64, single uint64) error {
+		if end > 0 && end == from {
+			return nil
 		}
-		return r.eachField(from, end, fieldInts, func(from, end int64, _ uint64) error {
-			return r.eachField(from, end, 1, func(from, end int64, single uint64) error {
-				if end > 0 && end == from {
-					return nil
-				}
-				f.isNumber, f.number = true, int64(single)
-				if n++; end == 0 {
-					return nil
-				}
-				v, size, err := r.uvarint(from, end)
-				f.number, f.several = int64(v), size < end-from
-				return err
-			})
-		})
+		f.isNumber, f.number = true, int64(single)
+		if n++; end == 0 {
+			return nil
+		}
+		v, size, err := r.uvarint(from, end)
+		f.number, f.several = int64(v), size < end-from
+		return err
 	})
 	f.several = f.several || n > 1
 	return f, err
 }
 
-// eachField calls f for the fields of a number in a message: with where the bytes are, or where
-// these are 0, with a number.
-func (w *window) eachField(from, end int64, number uint64, f func(from, end int64, v uint64) error) error {
+// eachField calls f for the fields of a message that are reached by these numbers, through messages
+// in it: with where the bytes are, or where these are 0, with a number.
+func (w *window) eachField(from, end int64, path []uint64, f func(from, end int64, v uint64) error) error {
 	for from < end {
 		tag, n, err := w.uvarint(from, end)
 		if err != nil {
@@ -263,8 +252,12 @@ func (w *window) eachField(from, end int64, number uint64, f func(from, end int6
 		if from += n; err == nil && from > end {
 			err = errDamaged
 		}
-		if err == nil && tag>>3 == number && (tag&7 == 0 || tag&7 == 2) {
+		switch {
+		case err != nil || tag>>3 != path[0] || tag&7 != 0 && tag&7 != 2:
+		case len(path) == 1:
 			err = f(at, to, v)
+		default:
+			err = w.eachField(at, to, path[1:], f)
 		}
 		if err != nil {
 			return err

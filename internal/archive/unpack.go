@@ -157,43 +157,34 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 
 // A stream is a decoder that is used again, with the reader of what it decodes.
 type stream struct {
-	in    bytes.Reader
-	r     io.Reader
-	reset func() error
-	past  [1]byte
+	in      bytes.Reader
+	decoder interface {
+		io.Reader
+		Reset(of io.Reader) error
+	}
+	past [1]byte
 }
 
+type inflater struct{ io.ReadCloser }
+
+func (f inflater) Reset(of io.Reader) error { return f.ReadCloser.(flate.Resetter).Reset(of, nil) }
+
 var streams = map[Coding]*sync.Pool{
-	Deflate: {New: func() any {
-		s := &stream{}
-		s.r = flate.NewReader(&s.in)
-		s.reset = func() error { return s.r.(flate.Resetter).Reset(&s.in, nil) }
-		return s
-	}},
-	Gzip: {New: func() any {
-		z := &gzip.Reader{}
-		s := &stream{r: z}
-		s.reset = func() error { return z.Reset(&s.in) }
-		return s
-	}},
-	Brotli: {New: func() any {
-		z := &brotli.Reader{}
-		s := &stream{r: z}
-		s.reset = func() error { return z.Reset(&s.in) }
-		return s
-	}},
+	Deflate: {New: func() any { return &stream{decoder: inflater{flate.NewReader(&bytes.Reader{})}} }},
+	Gzip:    {New: func() any { return &stream{decoder: &gzip.Reader{}} }},
+	Brotli:  {New: func() any { return &stream{decoder: &brotli.Reader{}} }},
 }
 
 func (s *stream) fill(dst, stored []byte) error {
 	s.in.Reset(stored)
 	defer s.in.Reset(nil)
-	if err := s.reset(); err != nil {
+	if err := s.decoder.Reset(&s.in); err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(s.r, dst); err != nil {
+	if _, err := io.ReadFull(s.decoder, dst); err != nil {
 		return err
 	}
-	switch n, err := io.ReadFull(s.r, s.past[:]); {
+	switch n, err := io.ReadFull(s.decoder, s.past[:]); {
 	case n > 0:
 		return fmt.Errorf("it has more than %d bytes", len(dst))
 	case err != io.EOF:
