@@ -257,30 +257,21 @@ func (a *arena) read(c chain, dst []byte) {
 	}
 }
 
-// detach removes up to n warm pages and lists them.
-func (a *arena) detach(n int) (list []uint32) {
-	for range min(n, a.warm.n) {
-		list = append(list, a.pop(&a.warm))
+// cool returns the memory of up to n warm pages to the system, and says of how many.
+func (a *arena) cool(n int) int {
+	list := make([]uint32, min(n, a.warm.n))
+	for i := range list {
+		list[i] = a.pop(&a.warm)
+		a.push(&a.cold, list[i])
 	}
-	return list
-}
-
-// forget returns the memory of detached pages to the system, and sorts them. It needs no lock.
-func (a *arena) forget(list []uint32) {
 	slices.Sort(list)
-	for len(list) > 0 {
+	for left := list; len(left) > 0; {
 		n := 1
-		for n < len(list) && list[n] == list[0]+uint32(n) {
+		for n < len(left) && left[n] == left[0]+uint32(n) {
 			n++
 		}
-		a.data.forget(int(list[0])*systemPage, n*systemPage)
-		list = list[n:]
+		a.data.forget(int(left[0])*systemPage, n*systemPage)
+		left = left[n:]
 	}
-}
-
-// attach puts detached pages back, without memory.
-func (a *arena) attach(list []uint32) {
-	for _, p := range list {
-		a.push(&a.cold, p)
-	}
+	return len(list)
 }

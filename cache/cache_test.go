@@ -306,3 +306,162 @@ func TestChangedFile(t *testing.T) {
 		}
 	}
 }
+
+func TestBuffers(t *testing.T) {
+	s := Stamp{Size: 10_000, ModTime: 1}
+	c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: 3, Plan: planFunc(func(e int, _ int64) bool { return e == 0 })})
+	c.Put(0, 1, s, content(1, s))
+	asked := 0
+	refuse := func(n int) []byte { asked = n; return nil }
+	if _, _, ok := c.Get(1, 1, s, make([]byte, 9999), refuse); ok || asked != 10_000 {
+		t.Errorf("no memory given, %d asked for", asked)
+	}
+	if _, _, ok := c.Get(1, 1, s, nil, nil); ok {
+		t.Error("no memory at all")
+	}
+	if !c.Holds(1) || c.Stats().Epochs[0].Hits != 0 || len(c.Stats().Epochs) != 1 {
+		t.Errorf("a reader without memory consumed the sample: %+v", c.Stats())
+	}
+	asked = 0
+	buf := make([]byte, 0, 10_000)
+	got, _, ok := c.Get(1, 1, s, buf, refuse)
+	if !ok || asked != 0 || len(got) != 10_000 || &got[0] != &buf[:1][0] || verify(got, 1, s) >= 0 {
+		t.Errorf("with a buffer: %d bytes, %d asked for", len(got), asked)
+	}
+	if c.Holds(1) {
+		t.Error("the plan keeps nothing in epoch 1")
+	}
+	mustCheck(t, c)
+	defer func() {
+		if recover() == nil {
+			t.Error("a sample of another length than its stamp's was taken")
+		}
+	}()
+	c.Put(0, 1, s, make([]byte, 9999))
+}
+
+// TestPeekCountsNothing: a Peek leaves no trace.
+func TestPeekCountsNothing(t *testing.T) {
+	s := Stamp{Size: 100, ModTime: 1}
+	c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: 3, Plan: planFunc(func(e int, _ int64) bool { return e == 0 })})
+	if _, _, ok := c.Peek(1, s, make([]byte, 100), nil); ok {
+		t.Error("nothing was put")
+	}
+	c.Put(0, 1, s, content(1, s))
+	before := c.Stats()
+	for range 3 {
+		if got, _, ok := c.Peek(1, s, make([]byte, 100), nil); !ok || verify(got, 1, s) >= 0 {
+			t.Error("not found")
+		}
+	}
+	if after := c.Stats(); after.Epochs[0] != before.Epochs[0] || len(after.Epochs) != 1 {
+		t.Errorf("%+v", after)
+	}
+	if !read(t, c, 1, 1, s) {
+		t.Error("it was consumed")
+	}
+}
+
+// TestEpochsAreBounded: the per-epoch counters do not grow with the number of epochs.
+func TestEpochsAreBounded(t *testing.T) {
+	var m meter
+	for epoch := range 10 * maxEpochs {
+		m.epoch(epoch).Hits++
+	}
+	if n := len(m.epochs); n != maxEpochs || cap(m.epochs) > 2*maxEpochs || m.epochs[n-1].Epoch != 10*maxEpochs-1 {
+		t.Errorf("%d epochs, room for %d, the last is %d", n, cap(m.epochs), m.epochs[n-1].Epoch)
+	}
+}
+
+// TestUnknownIsNotKept: a sample read before the plan knows is not kept but counted, whether it
+// came from storage or from the cache; a sample read afterwards is kept.
+func TestUnknownIsNotKept(t *testing.T) {
+	plan := latePlan{known: map[int]bool{0: true}}
+	c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: 4, Plan: plan})
+	defer c.Close()
+	s := source{sizes: []int{100, 200, 300, 400}}
+	read(t, c, 0, 0, s.stamp(0))
+	read(t, c, 0, 1, s.stamp(1))
+	if !read(t, c, 1, 0, s.stamp(0)) {
+		t.Error("sample 0 was not kept from epoch 0, whose plan is known")
+	}
+	read(t, c, 1, 2, s.stamp(2))
+	c.Missed(1, 3)
+	for _, id := range []int64{0, 2, 3} {
+		if c.Holds(id) || c.Wants(1, id) {
+			t.Errorf("sample %d is kept from epoch 1, whose plan is not known", id)
+		}
+	}
+	plan.known[1] = true
+	if !read(t, c, 1, 1, s.stamp(1)) || !c.Holds(1) {
+		t.Error("sample 1 is not kept, though the plan of epoch 1 is known by now")
+	}
+	c.Missed(1, 3) // not offered because Wants said no, before the plan was known
+	for _, e := range c.Stats().Epochs {
+		want := EpochStats{Epoch: 0, Misses: 2, Kept: 2, KeptBytes: 300}
+		if e.Epoch == 1 {
+			want = EpochStats{Epoch: 1, Hits: 2, Misses: 3, Kept: 1, KeptBytes: 200, Unplanned: 4}
+		}
+		if e != want {
+			t.Errorf("counted %+v, want %+v", e, want)
+		}
+	}
+}
+
+// FuzzPlan drives a cache of policy Constant through reads in any order, of any epoch, and
+// compares it with a model that has unlimited memory, as long as everything fits.
+func FuzzPlan(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 16, 17, 18, 33, 34, 0x8f, 0xf3})
+	f.Add([]byte("the plan says what is kept, by any reader, and in which order"))
+	for seed := range uint64(30) {
+		steps, rng := make([]byte, 400), rand.New(rand.NewPCG(seed, 2))
+		for i := range steps {
+			steps[i] = byte(i/40+rng.IntN(3))<<4 | byte(rng.IntN(16)) // readers at three epochs, which go on
+		}
+		f.Add(steps)
+	}
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		const n = 16
+		keep := func(epoch int, id int64) bool { return (int64(epoch)*5+id*id)%3 == 0 }
+		c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: n, Plan: planFunc(keep)})
+		defer c.Close()
+		waits := map[int64]int{} // sample -> the epoch it waits for
+		changed := map[int64]int64{}
+		for _, step := range steps {
+			epoch, id := int(step>>4), int64(step&15)
+			s := Stamp{Size: 1 + id*700, ModTime: changed[id]}
+			if epoch == 15 {
+				changed[id]++
+				continue
+			}
+			w, held := waits[id]
+			if held && w>>8 != int(s.ModTime) {
+				held = false // another version, which is evicted
+				delete(waits, id)
+			}
+			w &= 255
+			if hit := read(t, c, epoch, id, s); hit != held {
+				t.Fatalf("epoch %d, sample %d: hit %t, held %t", epoch, id, hit, held)
+			}
+			stale := held && (w < epoch-1 || w > epoch+2)
+			switch {
+			case keep(epoch, id):
+				if !held || stale || w <= epoch {
+					waits[id] = int(s.ModTime)<<8 | (epoch + 1)
+				}
+			case stale || held && w == epoch:
+				delete(waits, id)
+			}
+			if c.Holds(id) != (waits[id] != 0) {
+				t.Fatalf("after epoch %d, sample %d: held %t, should wait for %d", epoch, id, c.Holds(id), waits[id])
+			}
+		}
+		if err := check(c); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Stats().Samples; got != int64(len(waits)) {
+			// The cache may still hold a version that was not requested since the file changed.
+			t.Fatalf("%d samples are held, %d should", got, len(waits))
+		}
+	})
+}

@@ -6,7 +6,11 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
+
+var raceEnabled = testkit.RaceDetector()
 
 // A source makes the bytes of samples: every 8 bytes identify the sample and their position in
 // it.

@@ -96,3 +96,14 @@ func TestRatioOfEverything(t *testing.T) {
 		t.Errorf("%v where there is not quite room for all", r)
 	}
 }
+
+// TestRoomInALargeDataset: what a cache takes for itself depends on how many samples it can hold,
+// not on how many there are.
+func TestRoomInALargeDataset(t *testing.T) {
+	const limit = 8 << 20
+	for p, least := range map[Policy]int64{Constant: limit * 97 / 100, Static: limit * 97 / 100, TinyLFU: limit*97/100 - 1<<20} {
+		if room := Room(p, limit, math.MaxInt32); room < least {
+			t.Errorf("%s has room for %d bytes", p, room)
+		}
+	}
+}

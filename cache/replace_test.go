@@ -2,8 +2,6 @@ package cache
 
 import (
 	"math"
-	"math/rand/v2"
-	"sync"
 	"testing"
 )
 
@@ -101,33 +99,5 @@ func TestReplaceNeedsRoom(t *testing.T) {
 	if !ok || !read(t, c, 1, 0, s) {
 		t.Error("the sample is gone")
 	}
-	mustCheck(t, c)
-}
-
-// TestReplaceConcurrently: readers get one form or the other, never a mixture.
-func TestReplaceConcurrently(t *testing.T) {
-	const n, rounds = 8, 2000
-	plan := planFunc(func(epoch int, id int64) bool { return (int64(epoch)+id)%3 > 0 })
-	c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: n, Plan: plan})
-	var wait sync.WaitGroup
-	for g := range uint64(4) {
-		wait.Go(func() {
-			random, buf := rand.New(rand.NewPCG(g, 1)), make([]byte, 40_000)
-			for epoch := range rounds {
-				id := random.Int64N(n)
-				s, size := Stamp{Size: 5000 + id}, int(1000+id*4000)
-				switch got, packed, ok := c.Get(epoch/100, id, s, buf, nil); {
-				case !ok:
-					c.Put(epoch/100, id, s, content(id, s))
-				case packed && !isAnother(got, id, size), !packed && verify(got, id, s) >= 0:
-					t.Errorf("sample %d: packed: %v, wrong bytes", id, packed)
-				}
-				if random.IntN(3) == 0 {
-					c.Replace(id, s, another(id, size), 60_000)
-				}
-			}
-		})
-	}
-	wait.Wait()
 	mustCheck(t, c)
 }

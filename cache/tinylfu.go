@@ -136,13 +136,22 @@ func (l *tinylfu) put(id uint32, s Stamp, data []byte) bool {
 		return true
 	}
 	admitted := Cost(s.Size) <= c.ledger.limit && l.admits(id, Cost(s.Size), most)
-	if l.settle(n, admitted, id, s, data) {
-		return true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if admitted && n == 0 { // in what has become free
+		if n = c.place(s.Size); n == 0 {
+			l.left = append(l.left, id)
+		}
 	}
-	if admitted {
-		l.sets.Del(uint64(id))
+	switch {
+	case n == 0:
+		return false
+	case !admitted:
+		c.release(n)
+		return false
 	}
-	return false
+	c.write(n, id, s, forever, data)
+	return true
 }
 
 // admits asks ristretto whether to hold a sample, given the most that all samples may cost. By the
@@ -155,24 +164,4 @@ func (l *tinylfu) admits(id uint32, cost, most int64) bool {
 	}
 	l.sets.Wait()
 	return !l.rejected
-}
-
-// settle stores a sample that was admitted, in entry n or, if that is 0, in what has become free,
-// and reports whether it did.
-func (l *tinylfu) settle(n uint32, admitted bool, id uint32, s Stamp, data []byte) bool {
-	c := l.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case admitted && n == 0:
-		n = c.place(s.Size)
-	case !admitted && n != 0:
-		c.release(n)
-		return false
-	}
-	if !admitted || n == 0 {
-		return false
-	}
-	c.write(n, id, s, forever, data)
-	return true
 }

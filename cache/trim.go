@@ -1,7 +1,7 @@
 package cache
 
-// trimPages is how many pages are returned at a time.
-const trimPages = 4096
+// trimPages is how many pages are returned at a time, during which the cache is locked.
+const trimPages = 256
 
 // Trim returns at least n bytes to the budget and the system, if that much is not being read,
 // and returns how many it freed. It frees pages without samples first, then evicts samples,
@@ -19,19 +19,12 @@ func (c *Cache) Trim(n int64) (freed int64) {
 // trim frees n bytes or fewer; 0 when nothing is left to free.
 func (c *Cache) trim(n int64) int64 {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	want := int(min((n+pageCost-1)/pageCost, trimPages))
 	for c.arena.warm.n < want && c.table.held > 0 {
 		c.evict(c.table.expendable(c.meter.reading, false))
 	}
-	pages := c.arena.detach(want)
-	c.mu.Unlock()
-
-	c.arena.forget(pages)
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.arena.attach(pages)
-	freed := int64(len(pages)) * pageCost
+	freed := int64(c.arena.cool(want)) * pageCost
 	c.ledger.charge(-freed)
 	return freed
 }

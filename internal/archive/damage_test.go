@@ -256,7 +256,7 @@ func change(p Place, f func(*Place)) Place {
 // TestNoAllocation: unpacking again and again takes no memory, but for brotli, whose reader
 // allocates.
 func TestNoAllocation(t *testing.T) {
-	if testkit.BuildSetting("-race") == "true" {
+	if testkit.RaceDetector() {
 		t.Skip("SKIPPED: the race detector empties pools")
 	}
 	for _, name := range []string{"deflated.zip", "snappy-v1.parquet", "gzip-v1.parquet", "zstd-v2.parquet", "lz4-v1.parquet", "raw.beton", "wds-cls.tar"} {
