@@ -83,9 +83,8 @@ func entryError(i int, rule, value string) error {
 }
 
 // assign returns one CPU set for each worker: list[t] alone for worker t, and [Processors.Near] for
-// workers past the end of the list. An empty set, as for all workers without a list, means that
-// the worker is not pinned. The whole list is checked, including entries past the last worker;
-// the error is an [*option.Error].
+// workers past the end of the list, which are not pinned if that is empty. The whole list is
+// checked, including entries past the last worker; the error is an [*option.Error].
 func assign(list []int, workers int, m Processors) ([]CPUs, error) {
 	for i, cpu := range list {
 		if !m.Allowed.has(cpu) {
@@ -93,9 +92,6 @@ func assign(list []int, workers int, m Processors) ([]CPUs, error) {
 		}
 	}
 	sets := make([]CPUs, workers)
-	if len(list) == 0 {
-		return sets, nil
-	}
 	for t := range sets {
 		sets[t] = m.Near
 		if t < len(list) {

@@ -2,7 +2,10 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/option"
@@ -21,8 +24,6 @@ func TestAssign(t *testing.T) {
 		workers int
 		want    []string
 	}{
-		{nil, 3, []string{"", "", ""}},
-		{[]int{}, 1, []string{""}},
 		{[]int{3, 5, 6, 10}, 5, []string{"3", "5", "6", "10", near}},
 		{[]int{3, 5, 6, 10}, 2, []string{"3", "5"}},
 		{[]int{7, 7, 7}, 3, []string{"7", "7", "7"}},
@@ -40,21 +41,28 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-func TestAssignRefuses(t *testing.T) {
-	m := twoSockets("0-3,20")
-	for _, c := range []struct {
-		list []int
-		want string
-	}{
-		{[]int{64}, `entry 1 must be one of the CPUs this process may use, 0-3,20, not "64"`},
-		{[]int{0, -1}, `entry 2 must be one of the CPUs this process may use, 0-3,20, not "-1"`},
-		{[]int{0, 1, 4}, `entry 3 must be one of the CPUs this process may use, 0-3,20, not "4"`},
-		{[]int{0, 1, 2, 3, 21, 99}, `entry 5 must be one of the CPUs this process may use, 0-3,20, not "21"`},
+// TestPlaceRefuses: a list is decimal numbers of CPUs that this process may use, separated by
+// commas, and all of it is checked; blanks around them mean nothing, and nothing else is no list.
+func TestPlaceRefuses(t *testing.T) {
+	m := thisMachine(t)
+	one, none := m.Allowed[0], m.Allowed[len(m.Allowed)-1]+1
+	good := fmt.Sprintf(" %d ,\t00%d", one, one)
+	for list, want := range map[string]int{ // the entry that is wrong; 0: none
+		"": 0, " \t": 0, good: 0, ",": 1, good + ",,5": 3, good + ",": 3, " , 1": 1, "0x10": 1, good + ",ff": 3, good + ",2-3": 3, "5abc": 1,
+		"0,-1": 2, "+1": 1, "1_0": 1, "1.0": 1, "1e1": 1, "1 2": 1, "1;2": 1, "0,\n1": 2, "0,٣": 2, "0,65536": 2, "18446744073709551616": 1, "all": 1,
+		fmt.Sprintf("%d,%d", one, none): 2, fmt.Sprintf("%s,%d,65535", good, none): 3,
 	} {
-		sets, err := assign(c.list, 2, m) // including entries past the last worker
+		sets, _, err := Place(list, 1, "", NoGPU)
+		if want == 0 {
+			if err != nil || list == good != slices.EqualFunc(sets, []CPUs{{one}}, slices.Equal) {
+				t.Errorf("%q: %v, %v", list, sets, err)
+			}
+			continue
+		}
 		var entry *option.Error
-		if sets != nil || !errors.As(err, &entry) || err.Error() != c.want {
-			t.Errorf("%v: %v, %v", c.list, sets, err)
+		if sets != nil || !errors.As(err, &entry) || entry.Field != fmt.Sprintf("entry %d", want) || entry.Rule == "" ||
+			entry.Value != strconv.Quote(strings.Trim(strings.Split(list, ",")[want-1], " \t")) {
+			t.Errorf("%q: %v, %v", list, sets, err)
 		}
 	}
 }

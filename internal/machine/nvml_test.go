@@ -54,6 +54,9 @@ var without = map[string]func(*dgxa100.Server){
 	"uuid": func(s *dgxa100.Server) {
 		s.DeviceGetHandleByUUIDFunc = func(string) (nvml.Device, nvml.Return) { return nil, missing }
 	},
+	"name": func(s *dgxa100.Server) {
+		s.Devices[3].(*dgxa100.Device).GetUUIDFunc = func() (string, nvml.Return) { return "GPU-", missing }
+	},
 	"count": func(s *dgxa100.Server) {
 		s.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, missing }
 	},
@@ -104,6 +107,9 @@ func TestAskWhich(t *testing.T) {
 		{"GPU-c-4141", []string{"uuid", "index"}, -1},
 		{"MIG-5", []string{"part"}, -1},
 		{"0", []string{"index"}, -1},
+		{"3", []string{"name"}, 3}, // near a device that does not tell its UUID
+		{"GPU-d", []string{"name"}, -1},
+		{"GPU-e", []string{"name"}, 4},
 	} {
 		server := dgx(masks{})
 		for i, d := range server.Devices {
@@ -143,17 +149,6 @@ func TestAskInitFails(t *testing.T) {
 		lib := &mock.Interface{InitFunc: func() nvml.Return { return ret }}
 		if s := ask(lib, "", 200); s != nil {
 			t.Errorf("%d: %s", int32(ret), s)
-		}
-	}
-}
-
-// Workers can be placed near a device that does not tell its UUID.
-func TestAskSilentDevice(t *testing.T) {
-	server := dgx(masks{socket: []uint{2}})
-	server.Devices[3].(*dgxa100.Device).GetUUIDFunc = func() (string, nvml.Return) { return "GPU-", missing }
-	for gpu, want := range map[string]string{"3": "1", "GPU-d": "", "GPU-e": "1"} {
-		if got := ask(server, gpu, 200); got.String() != want {
-			t.Errorf("%s: %s", gpu, got)
 		}
 	}
 }
