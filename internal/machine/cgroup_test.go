@@ -2,19 +2,19 @@ package machine
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // helperVariable turns the test binary into a mount that takes all the memory it may.
@@ -42,44 +42,29 @@ func newGroup(t *testing.T, limit int64) (dir string) {
 	return ""
 }
 
-// A helper is a child process that runs greedyMount. A line of input makes it check the
-// bounds, take what it may, and print the amount.
-type helper struct {
-	*exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-func startHelper(t *testing.T, group string) *helper {
+// startHelper starts a child process that runs greedyMount, as a mount or as something else.
+func startHelper(t *testing.T, group, as string) *testkit.Partner {
 	t.Helper()
-	h := &helper{Cmd: exec.Command("/proc/self/exe", "mount", "data", "mnt")}
-	h.Env = append(os.Environ(), helperVariable+"="+group)
-	h.Stderr = os.Stderr
-	in, err1 := h.StdinPipe()
-	out, err2 := h.StdoutPipe()
-	if err := errors.Join(err1, err2, h.Start()); err != nil {
+	cmd := exec.Command("/proc/self/exe", as)
+	cmd.Env = append(os.Environ(), helperVariable+"="+group)
+	p, err := testkit.StartPartner(cmd, time.Minute)
+	if err != nil {
 		t.Fatal(err)
 	}
-	h.in, h.out = in, bufio.NewReader(out)
-	t.Cleanup(func() {
-		in.Close()
-		_ = h.Wait() // its exit status was checked, or the test has failed
-	})
-	return h
+	t.Cleanup(func() { _ = p.End() }) // its exit status was checked, or the test has failed
+	return p
 }
 
-// ask returns the helper's limit and how much it holds.
-func (h *helper) ask(t *testing.T) (limit, used int64) {
+// takes makes a helper check the bounds and take what it may, and returns its limit and what it
+// holds.
+func takes(t *testing.T, p *testkit.Partner) (limit, used int64) {
 	t.Helper()
-	_, err := fmt.Fprintln(h.in, "take")
+	line, err := "", p.Tell("take")
 	if err == nil {
-		var line string
-		if line, err = h.out.ReadString('\n'); err == nil {
-			_, err = fmt.Sscan(line, &limit, &used)
-		}
+		line, err = p.Line()
 	}
-	if err != nil {
-		t.Fatalf("a mount died: %v", err)
+	if _, wrong := fmt.Sscan(line, &limit, &used); err != nil || wrong != nil {
+		t.Fatalf("a mount died: %v, %v", err, wrong)
 	}
 	return limit, used
 }
@@ -138,10 +123,10 @@ func (g *greedy) take() {
 func TestThreeMountsShareAControlGroup(t *testing.T) {
 	const total = 400 * 1000 * 1000
 	group := newGroup(t, total)
-	var mounts []*helper
+	var mounts []*testkit.Partner
 	for n := 1; n <= 3; n++ {
-		mounts = append(mounts, startHelper(t, group))
-		limit, used := mounts[n-1].ask(t) // the others have not checked yet
+		mounts = append(mounts, startHelper(t, group, "mount"))
+		limit, used := takes(t, mounts[n-1]) // the others have not checked yet
 		if part := int64(total / 2 / n); limit > part || limit < part/4 || used > limit {
 			t.Errorf("mount %d has a limit of %d and uses %d; its part is %d", n, limit, used, part)
 		}
@@ -149,7 +134,7 @@ func TestThreeMountsShareAControlGroup(t *testing.T) {
 	for range 3 {
 		var sum int64
 		for i, m := range mounts {
-			limit, used := m.ask(t)
+			limit, used := takes(t, m)
 			sum += used
 			if limit > total/6 || used < total/12 {
 				t.Errorf("mount %d of 3 has a limit of %d and uses %d", i+1, limit, used)
@@ -166,40 +151,20 @@ func TestThreeMountsShareAControlGroup(t *testing.T) {
 func TestGivingWayToOthers(t *testing.T) {
 	const total = 400 * mib
 	group := newGroup(t, total)
-	mount := startHelper(t, group)
-	_, before := mount.ask(t)
-	other := exec.Command("/proc/self/exe", "no-mount")
-	other.Env = append(os.Environ(), helperVariable+"="+group)
-	in, err1 := other.StdinPipe()
-	out, err2 := other.StdoutPipe()
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := sync.OnceFunc(func() {
-		in.Close()
-		_ = other.Wait()
-	})
-	t.Cleanup(end)
-	// It takes half of what is left. The mount checks, and gives way.
-	if _, err := fmt.Fprintln(in, "take"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	mount := startHelper(t, group, "mount")
+	_, before := takes(t, mount)
+	other := startHelper(t, group, "no-mount")
+	takes(t, other) // It takes half of what is left. The mount checks, and gives way.
 	for range 3 {
-		mount.ask(t)
+		takes(t, mount)
 	}
 	b := NewMemory(os.DirFS("/")).bound(groupIn(group))
-	if _, used := mount.ask(t); b.Total == 0 || b.Left < b.reserve()/2 || used > before {
+	if _, used := takes(t, mount); b.Total == 0 || b.Left < b.reserve()/2 || used > before {
 		t.Errorf("%+v is left beside a mount that uses %d, and used %d", b, used, before)
 	}
-	end()
-	mount.ask(t)
-	if _, used := mount.ask(t); used < before-2*blockSize {
+	_ = other.End()
+	takes(t, mount)
+	if _, used := takes(t, mount); used < before-2*blockSize {
 		t.Errorf("the mount uses %d where it is alone again, and used %d", used, before)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // childVariable holds the GPU that a child process asks for.
@@ -51,20 +54,15 @@ func child(gpu string) (err error) {
 // runChild starts the child.
 func runChild(t *testing.T, gpu string, env ...string) childReport {
 	t.Helper()
-	self, err := os.Executable()
+	cmd := exec.Command("/proc/self/exe")
+	// By default the race detector waits a second at exit.
+	cmd.Env = append(append(os.Environ(), childVariable+"="+gpu, "GORACE=atexit_sleep_ms=0"), env...)
+	out, err := testkit.Output(cmd, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	// By default the race detector waits a second at exit.
-	cmd.Env = append(append(os.Environ(), childVariable+"="+gpu, "GORACE=atexit_sleep_ms=0"), env...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("child: %v", err)
-	}
 	var r childReport
-	if err := json.Unmarshal(out, &r); err != nil {
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v in %q", err, out)
 	}
 	return r
