@@ -113,38 +113,6 @@ func TestChoiceIsEven(t *testing.T) {
 	}
 }
 
-// TestChoiceByPath: the choice depends on seed and path, not on the order of the samples, and
-// every sample is chosen equally often.
-func TestChoiceByPath(t *testing.T) {
-	const n, seeds = 40, 1000
-	p := &population{}
-	p.add(0, n, eligible)
-	var times [n]int
-	for seed := range uint64(seeds) {
-		for _, i := range p.choose(seed, 0.25) {
-			times[i]++
-		}
-	}
-	chi := 0.0
-	for _, k := range times {
-		const want = seeds * 0.25
-		chi += (float64(k) - want) * (float64(k) - want) / (want * 0.75)
-	}
-	if chi > 80 { // 39 degrees of freedom: 1 in 10,000
-		t.Errorf("chosen %v times: chi-square %.1f", times, chi)
-	}
-	forward, back := p.choose(7, 0.5), slices.Sorted(slices.Values(choose(reversed{p}, p.standings, 7, 0.5)))
-	for k, i := range back {
-		if forward[len(forward)-1-k] != n-1-i {
-			t.Fatalf("the list in reverse makes another choice: %v and %v", forward, back)
-		}
-	}
-}
-
-type reversed struct{ *population }
-
-func (r reversed) Path(i int) string { return r.population.Path(r.Len() - 1 - i) }
-
 // TestChoiceCountsRaw: samples that are already raw count. If a class has more of them than its
 // share, the others get fewer, as evenly as possible.
 func TestChoiceCountsRaw(t *testing.T) {
@@ -243,26 +211,5 @@ func TestChoicePinned(t *testing.T) {
 	want := []int32{0, 2, 3, 4, 6, 8, 10, 12, 15}
 	if got := p.choose(7, 0.5); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-func TestTarget(t *testing.T) {
-	for _, test := range []struct {
-		ratio   float64
-		n, want int64
-	}{{0, 7, 0}, {1, 7, 7}, {0.5, 7, 4}, {0.3, 10, 3}, {0.07, 7, 0}, {0.0714285714285715, 7, 1}, {1, math.MaxInt32, math.MaxInt32}} {
-		if got := target(test.ratio, test.n); got != test.want {
-			t.Errorf("%v of %d: %d, want %d", test.ratio, test.n, got, test.want)
-		}
-	}
-}
-
-func BenchmarkChoose(b *testing.B) {
-	p := &population{}
-	for class := range 1000 {
-		p.add(class, 1281, eligible)
-	}
-	for b.Loop() {
-		choose(p, p.standings, 1, 0.3)
 	}
 }

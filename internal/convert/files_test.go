@@ -231,20 +231,3 @@ func refused(err error) bool {
 	var bad *option.Error
 	return errors.As(err, &bad)
 }
-
-func nan() (f float64) { return f / f }
-
-// TestProgress: progress reaches the number of samples and does not exceed it, even if samples
-// are replaced.
-func TestProgress(t *testing.T) {
-	var last int64
-	o := Options{Shares: Shares{Raw: 0.6}, Seed: 1, Progress: func(done, total int64) {
-		if done != last+1 || total != 10 {
-			t.Errorf("%d of %d after %d", done, total, last)
-		}
-		last = done
-	}}
-	if _, r := convert(t, small(t), o); last != 10 || len(r.Unreadable) != 3 {
-		t.Errorf("ended at %d; %+v", last, r)
-	}
-}

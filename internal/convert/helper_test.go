@@ -58,13 +58,20 @@ var makeMixed = sync.OnceValues(func() (string, error) {
 	return dir, gen.Write(context.Background(), gen.Options{Dir: dir, Images: 80, Kind: gen.Mixed, Classes: 5, Seed: 3})
 })
 
-// convert converts a dataset and returns the result's directory.
+// convert converts a dataset and returns the result's directory. Progress reaches the number of
+// samples and does not exceed it, even if samples are replaced.
 func convert(t testing.TB, path string, o Options) (string, Report) {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "out")
-	r, err := Write(context.Background(), open(t, path), out, o)
-	if err != nil {
-		t.Fatal(err)
+	ds, out, last := open(t, path), filepath.Join(t.TempDir(), "out"), int64(0)
+	o.Progress = func(done, total int64) {
+		if done != last+1 || total != int64(ds.Len()) {
+			t.Errorf("%d of %d after %d", done, total, last)
+		}
+		last = done
+	}
+	r, err := Write(context.Background(), ds, out, o)
+	if err != nil || last != int64(ds.Len()) {
+		t.Fatalf("%d of %d, %v", last, ds.Len(), err)
 	}
 	return out, r
 }

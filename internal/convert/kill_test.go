@@ -1,13 +1,11 @@
 package convert
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,10 +13,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // runChild converts in another process, which dies at a step; false: it finished first.
@@ -28,18 +28,12 @@ func runChild(t *testing.T, path, out string, o Options, step int) (died bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0], childArgument, path, out, string(options), fmt.Sprint(step))
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	err = cmd.Run()
+	_, err = testkit.Output(exec.Command(os.Args[0], childArgument, path, out, string(options), fmt.Sprint(step)), time.Minute)
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
-		return true
+	if died = errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL; err != nil && !died {
+		t.Fatal(err)
 	}
-	if err != nil {
-		t.Fatalf("%v: %s", err, &stderr)
-	}
-	return false
+	return died
 }
 
 // killCases are the ways to create files: as links and, on another file system, as copies.
@@ -129,25 +123,4 @@ func again(t *testing.T, path, out string, o Options, want map[string]string, wh
 		t.Fatalf("%s: the unfinished tree is still there: %v", when, err)
 	}
 	return r
-}
-
-// TestKilledAgainAndAgain: a run that is interrupted any number of times ends with the same
-// result, and does not start over each time.
-func TestKilledAgainAndAgain(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	killCases(t, func(t *testing.T, path, dir string, o Options) {
-		want, out := uninterrupted(t, path, filepath.Join(dir, "whole"), o), filepath.Join(dir, "out")
-		kills := 0
-		for runChild(t, path, out, o, 5+r.IntN(15)) {
-			if kills++; kills > 200 {
-				t.Fatal("it does not get on")
-			}
-		}
-		if kills < 2 {
-			t.Errorf("killed only %d times", kills)
-		}
-		if r := again(t, path, out, o, want, "in the end"); !r.Finished {
-			t.Errorf("there was something left to do: %+v", r)
-		}
-	})
 }

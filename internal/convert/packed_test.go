@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,7 +124,7 @@ func TestSharesRefused(t *testing.T) {
 	ds, dir := open(t, small(t)), t.TempDir()
 	for shares, setting := range map[Shares]string{
 		{Packed: 1.1}: "packed ratio", {Packed: -0.1}: "packed ratio", {Raw: 0.7, Packed: 0.4}: "packed ratio",
-		{Raw: -0.1}: "raw ratio", {Raw: 1.1}: "raw ratio", {Raw: nan()}: "raw ratio",
+		{Raw: -0.1}: "raw ratio", {Raw: 1.1}: "raw ratio", {Raw: math.NaN()}: "raw ratio",
 	} {
 		if _, err := Write(t.Context(), ds, filepath.Join(dir, "out"), Options{Shares: shares}); !refused(err) || !strings.Contains(err.Error(), setting) {
 			t.Errorf("%+v: %v", shares, err)

@@ -113,8 +113,8 @@ func TestPartsShareFile(t *testing.T) {
 	}
 }
 
-// TestPartsAndOthers: a run of everything and one of a part do not work in the same tree at the
-// same time, and parts with other settings do not either.
+// TestPartsAndOthers: a run of everything and another one, be it of a part, do not work in the same
+// tree at the same time, and parts with other settings do not either.
 func TestPartsAndOthers(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
 	part := Options{Shares: Shares{Raw: 0.5}, Part: dataset.Share{K: 0, N: 2}}
@@ -134,7 +134,9 @@ func TestPartsAndOthers(t *testing.T) {
 	if errs := during(part, whole, other); !errors.Is(errs[0], ErrBusy) || !errors.Is(errs[1], ErrSettings) {
 		t.Error(errs)
 	}
-	during(whole)
+	if errs := during(whole, whole); !errors.Is(errs[0], ErrBusy) {
+		t.Error(errs)
+	}
 	want, _ := convert(t, path, whole)
 	if diff := cmp.Diff(contents(t, want), contents(t, out)); diff != "" {
 		t.Error(diff)

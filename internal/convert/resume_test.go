@@ -183,19 +183,6 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// TestBusy: of two runs that write the same result, the second is rejected.
-func TestBusy(t *testing.T) {
-	path, out := small(t), filepath.Join(t.TempDir(), "out")
-	ds := open(t, path)
-	var second error
-	_, err := Write(context.Background(), ds, out, Options{Shares: Shares{Raw: 0.5}, Announce: func(Plan) {
-		_, second = Write(context.Background(), ds, out, Options{Shares: Shares{Raw: 0.5}})
-	}})
-	if err != nil || !errors.Is(second, ErrBusy) {
-		t.Errorf("the first: %v; the second: %v", err, second)
-	}
-}
-
 func TestPlacesRefused(t *testing.T) {
 	path, dir := small(t), t.TempDir()
 	ds := open(t, path)

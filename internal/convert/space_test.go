@@ -122,10 +122,15 @@ func TestDiskTooSmall(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	path, dir := mixed(t), tmpfs(t, "size=24m")
 	o := Options{Shares: Shares{Raw: 0.5}, Seed: 3}
-	want := contents(t, mustConvert(t, path, o))
+	whole, _ := convert(t, path, o)
+	want := contents(t, whole)
 	out, ballast := filepath.Join(dir, "out"), filepath.Join(dir, "ballast")
 	full := o
-	full.Announce = func(p Plan) { fill(t, ballast, p.FreeBytes-p.NeedBytes/2) }
+	full.Announce = func(p Plan) {
+		if err := os.WriteFile(ballast, make([]byte, p.FreeBytes-p.NeedBytes/2), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
 	r, err := Write(context.Background(), open(t, path), out, full)
 	if !errors.Is(err, ErrSpace) || r.Converted == 0 {
 		t.Fatalf("%v; %+v", err, r)
@@ -141,19 +146,6 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(t, path, out, o, want, "with room")
-}
-
-func mustConvert(t *testing.T, path string, o Options) string {
-	t.Helper()
-	out, _ := convert(t, path, o)
-	return out
-}
-
-func fill(t *testing.T, path string, n int64) {
-	t.Helper()
-	if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestMountpointRefused: a rename cannot replace a mountpoint.
