@@ -3,7 +3,7 @@ package cache
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
+	"maps"
 	"sync/atomic"
 	"testing"
 
@@ -142,22 +142,7 @@ func check(c *Cache) error {
 		owner[p] = who
 		return nil
 	}
-	queued := 0
-	for i, q := range t.queues {
-		if slices.IndexFunc(t.queues, func(o queue) bool { return o.waits == q.waits }) != i {
-			return fmt.Errorf("two queues of %d", q.waits)
-		}
-		for n := q.first; ; {
-			e := t.entries[n]
-			if n == 0 || !e.held || e.waits != q.waits || t.entries[e.next].prev != n {
-				return fmt.Errorf("entry %d in the queue of %d: %+v", n, q.waits, e)
-			}
-			queued++
-			if n = e.next; n == q.first {
-				break
-			}
-		}
-	}
+	waiting := map[int32]int{}
 	held, bytes, packed, grown := 0, int64(0), int64(0), int64(0)
 	used := map[uint32]uint8{}
 	for b := range t.buckets {
@@ -167,6 +152,7 @@ func check(c *Cache) error {
 				return fmt.Errorf("entry %d: %+v", n, e)
 			}
 			held++
+			waiting[e.waits]++
 			bytes += e.size
 			if e.packed {
 				packed++
@@ -190,8 +176,8 @@ func check(c *Cache) error {
 			}
 		}
 	}
-	if held != t.held || held != queued || bytes != c.held {
-		return fmt.Errorf("%d entries of %d bytes, %d queued; counted %d, %d", held, bytes, queued, t.held, c.held)
+	if held != t.held || !maps.Equal(waiting, t.waiting) || bytes != c.held {
+		return fmt.Errorf("%d entries of %d bytes wait for %v; counted %d, %d, %v", held, bytes, waiting, t.held, c.held, t.waiting)
 	}
 	if packed != c.packed || grown != c.grown {
 		return fmt.Errorf("%d entries were replaced, which grew by %d bytes; counted %d, %d", packed, grown, c.packed, c.grown)
