@@ -137,8 +137,8 @@ func TestCityscapeSize(t *testing.T) {
 	}
 }
 
-// Other decoders can read every kind of file in a mixed set; one cycle through the kinds has
-// every size.
+// Other decoders can read every kind of file in a mixed set; one cycle through the kinds has every
+// size, and every orientation once, in well-formed EXIF.
 func TestMixed(t *testing.T) {
 	m := newMaker(Options{Kind: Mixed, Seed: 2}, testTiles())
 	kinds, rarities := len(m.ways), 0
@@ -147,7 +147,7 @@ func TestMixed(t *testing.T) {
 	} else {
 		rarities = len(files)
 	}
-	sizes, exts, files := map[image.Point]bool{}, map[string]bool{}, map[string]int{}
+	sizes, exts, files, turned := map[image.Point]bool{}, map[string]bool{}, map[string]int{}, ""
 	for i := range kinds {
 		data, ext := makeImage(t, m, i)
 		exts[strings.ToLower(ext)] = true
@@ -160,6 +160,15 @@ func TestMixed(t *testing.T) {
 			t.Errorf("images %d and %d are the same", before, i)
 		}
 		files[string(data)] = i
+		const head = "\xff\xd8\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00"
+		if rest, ok := strings.CutPrefix(string(data), head); ok {
+			if turned += rest[:1]; !strings.HasPrefix(rest[1:], "\x00\x00\x00\x00\x00\x00\xff") {
+				t.Errorf("image %d: EXIF is followed by %q", i, rest[:9])
+			}
+		}
+	}
+	if turned != "\x01\x02\x03\x04\x05\x06\x07\x08" {
+		t.Errorf("orientations %q", turned)
 	}
 	for _, s := range mixedSizes {
 		if !sizes[image.Pt(s[0], s[1])] {
@@ -217,27 +226,6 @@ func checkPNM(data []byte) (image.Point, error) {
 		return image.Point{}, fmt.Errorf("%v and %d bytes", tokens, len(data)-at-1)
 	}
 	return image.Pt(w, h), nil
-}
-
-// Every orientation occurs once in a cycle, in well-formed EXIF.
-func TestMixedOrientations(t *testing.T) {
-	seen := map[byte]bool{}
-	m := newMaker(Options{Kind: Mixed}, testTiles())
-	for i := range m.ways {
-		data, _ := makeImage(t, m, i)
-		const head = "\xff\xd8\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00"
-		if rest, ok := strings.CutPrefix(string(data), head); ok {
-			if !strings.HasPrefix(rest[1:], "\x00\x00\x00\x00\x00\x00\xff") {
-				t.Errorf("image %d: EXIF is followed by %q", i, rest[:9])
-			}
-			seen[rest[0]] = true
-		}
-	}
-	for o := byte(1); o <= 8; o++ {
-		if !seen[o] {
-			t.Errorf("no orientation %d", o)
-		}
-	}
 }
 
 // Every format has the pixels that were painted, except JPEG, which is close.
@@ -308,19 +296,6 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
-	last := int64(-1)
-	o := Options{Dir: t.TempDir(), Images: 9, Kind: Mixed, Workers: 3, Progress: func(done, total int64) {
-		if done != last+1 || total != 9 {
-			t.Errorf("%d of %d after %d", done, total, last)
-		}
-		last = done
-	}}
-	if err := Write(context.Background(), o); err != nil || last != 9 {
-		t.Errorf("%d done, %v", last, err)
-	}
-}
-
 func TestRefuses(t *testing.T) {
 	full := t.TempDir()
 	os.WriteFile(filepath.Join(full, "mine"), nil, 0o644)
@@ -370,17 +345,18 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// While a dataset is being made, only a hidden directory is visible.
+// While a dataset is being made, only a hidden directory is visible, and progress counts up.
 func TestNothingHalfDone(t *testing.T) {
-	dir := t.TempDir()
-	o := Options{Dir: dir, Images: 6, Kind: Mixed, Classes: 2, Progress: func(int64, int64) {
+	dir, last := t.TempDir(), int64(-1)
+	o := Options{Dir: dir, Images: 9, Kind: Mixed, Classes: 2, Workers: 3, Progress: func(done, total int64) {
 		entries, _ := os.ReadDir(dir)
-		if len(entries) != 1 || entries[0].Name()[0] != '.' {
-			t.Errorf("seen in the making: %v", entries)
+		if len(entries) != 1 || entries[0].Name()[0] != '.' || done != last+1 || total != 9 {
+			t.Errorf("seen in the making: %v; %d of %d after %d", entries, done, total, last)
 		}
+		last = done
 	}}
-	if err := Write(context.Background(), o); err != nil {
-		t.Fatal(err)
+	if err := Write(context.Background(), o); err != nil || last != 9 {
+		t.Fatalf("%d done, %v", last, err)
 	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 2 || entries[0].Name() != "class-000" {
@@ -401,32 +377,4 @@ func TestScenesAtAnySize(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestTilesWrap(t *testing.T) {
-	soft := testTiles().soft
-	for i := range tileSize {
-		if d := int(soft[i][0]) - int(soft[i][tileMask]); d < -20 || d > 20 {
-			t.Fatalf("row %d jumps by %d at its edge", i, d)
-		}
-		if d := int(soft[0][i]) - int(soft[tileMask][i]); d < -20 || d > 20 {
-			t.Fatalf("column %d jumps by %d at its edge", i, d)
-		}
-	}
-}
-
-func BenchmarkPhoto(b *testing.B)     { benchmarkKind(b, Photo) }
-func BenchmarkCityscape(b *testing.B) { benchmarkKind(b, Cityscape) }
-func BenchmarkMixed(b *testing.B)     { benchmarkKind(b, Mixed) }
-
-func benchmarkKind(b *testing.B, kind Kind) {
-	m := newMaker(Options{Kind: kind, Seed: 1}, testTiles())
-	i, bytes := 0, 0
-	for b.Loop() {
-		data, _ := makeImage(b, m, i)
-		i++
-		bytes += len(data)
-	}
-	b.ReportMetric(float64(bytes)/float64(i), "bytes/image")
-	b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "images/s")
 }
