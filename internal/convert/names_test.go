@@ -52,20 +52,6 @@ func TestNamesRefused(t *testing.T) {
 	}
 }
 
-// TestNamesOfRawSamples: a raw sample, or one that cannot become raw, has no copy whose name
-// could be in the way.
-func TestNamesOfRawSamples(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "d")
-	write(t, filepath.Join(path, "c/a.bmp"), bmpOf(t, 3, 2))
-	write(t, filepath.Join(path, "c/a.bmp.bmp"), bmpOf(t, 2, 2))
-	write(t, filepath.Join(path, "c/b.jpg"), []byte("no image"))
-	write(t, filepath.Join(path, "c/b.jpg.bmp"), bmpOf(t, 2, 3))
-	out, r := convert(t, path, Options{Shares: Shares{Raw: 1}})
-	if got := len(contents(t, out)); got != 7 || r.Linked != 4 {
-		t.Errorf("%d files, %+v", got, r)
-	}
-}
-
 // TestNamesInManifests: a manifest's order is its own, so that only equal names are refused,
 // wherever they are in it.
 func TestNamesInManifests(t *testing.T) {

@@ -2,62 +2,55 @@ package convert
 
 import (
 	"bytes"
-	"context"
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/catalog"
-	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
-// TestStoredShrunk: a mount that resizes shows the same pixels for images stored at that size
-// as for the originals.
+// TestStoredShrunk: resizing shows the same pixels for images stored at that size as for the
+// originals.
 func TestStoredShrunk(t *testing.T) {
 	path := mixed(t)
 	for mode, format := range map[resample.Mode]Format{resample.Stretch: PPM, resample.NotLarger: BMP, resample.NotSmaller: PPM} {
-		const h, w = 56, 40
-		want := batchOf(t, open(t, path), mode, h, w)
-		out, r := convert(t, path, Options{Shares: Shares{Raw: 1}, Format: format, Resize: mode, Height: h, Width: w})
-		ds := open(t, out)
-		if got := batchOf(t, ds, mode, h, w); !bytes.Equal(got, want) {
-			t.Errorf("%v: a mount shows other pixels", mode)
-		}
-		if already := r.AlreadyRaw; r.Converted != ds.Len()-already {
+		o := resample.Options{Mode: mode, Height: 56, Width: 40}
+		out, r := convert(t, path, Options{Shares: Shares{Raw: 1}, Format: format, Resize: mode, Height: o.Height, Width: o.Width})
+		was, is := open(t, path), open(t, out)
+		want, got := resized(t, was, o), resized(t, is, o)
+		if r.Converted != is.Len()-r.AlreadyRaw {
 			t.Errorf("%v: reported %+v", mode, r)
 		}
-		was := open(t, path)
-		for i := range ds.Len() {
-			if height, width := ds.Size(i, false); ds.Path(i) != was.Path(i) && (height > h || width > w) {
-				t.Fatalf("%v: %s is %dx%d", mode, ds.Path(i), height, width)
+		for i := range is.Len() {
+			if !bytes.Equal(got[i], want[i]) {
+				t.Errorf("%v: %s shows other pixels", mode, is.Path(i))
+			}
+			if height, width := is.Size(i, false); is.Path(i) != was.Path(i) && (height > o.Height || width > o.Width) {
+				t.Fatalf("%v: %s is %dx%d", mode, is.Path(i), height, width)
 			}
 		}
 	}
 }
 
-// batchOf returns the whole dataset as one batch.
-func batchOf(t *testing.T, ds *dataset.Dataset, mode resample.Mode, h, w int) []byte {
+// resized are the pixels of all samples of a dataset as a mount shows them.
+func resized(t *testing.T, ds *dataset.Dataset, o resample.Options) (all [][]byte) {
 	t.Helper()
-	e, err := engine.New(ds, engine.Options{
-		Options: catalog.Options{
-			Config: shard.Config{Shards: 1, BatchSize: ds.Len()}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 28},
-			Transform: resample.Options{Mode: mode, Height: h, Width: w},
-		},
-		Workers: 2, BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
-	})
-	if err != nil {
-		t.Fatal(err)
+	r := sample.NewReader(ds, decode.Options{MaxPixels: decode.DefaultMaxPixels}, sample.NewMemory(0, 1))
+	defer r.Close()
+	for i := range ds.Len() {
+		img, err := r.Read(t.Context(), i, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pix := make([]byte, 3*o.Height*o.Width)
+		if err := r.Draw(img, o.Choose(0, int64(i), img.Height, img.Width), pixels.Target{Pix: pix, Stride: 3 * o.Width}); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, pix)
 	}
-	defer e.Close()
-	f, err := e.Open(context.Background(), engine.Key{}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	return bytes.Clone(f.Bytes())
+	return all
 }
 
 // TestIgnoredOrientation: raw samples can keep the orientation in which they are stored.

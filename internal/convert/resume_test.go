@@ -70,8 +70,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeKeepsOthers: a continued run leaves alone a sample that is named like the raw copy of
-// one that cannot have a raw copy.
+// TestResumeKeepsOthers: a raw sample, or one that cannot become raw, has no copy whose name could be
+// in the way, and a continued run leaves alone a sample that is named like one.
 func TestResumeKeepsOthers(t *testing.T) {
 	path, out := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "out")
 	for _, name := range []string{"a.bmp", "a.bmp.bmp", "c.bmp"} {
@@ -124,6 +124,9 @@ func TestOtherRunRefused(t *testing.T) {
 	refused(Options{Shares: Shares{Raw: 0.6}, Seed: 1, Resize: 1, Height: 4, Width: 5}, ErrSettings, "raw resize none, now stretch; raw size none, now 4x5")
 	refused(Options{Shares: Shares{Raw: 0.6}, Seed: 1, IgnoreOrientation: true}, ErrSettings, "ignore orientation")
 	refused(Options{Shares: Shares{Raw: 0.6}, Seed: 1, MaxPixels: 99}, ErrSettings, "max pixels")
+	if _, err := Write(t.Context(), open(t, out+stagingSuffix), out, o); !errors.Is(err, ErrInside) {
+		t.Errorf("an unfinished tree converted into its own output: %v", err)
+	}
 	if err := os.Chtimes(filepath.Join(path, "b/0.png"), time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -136,17 +139,18 @@ func TestFinishedIsNotOverwritten(t *testing.T) {
 	path := small(t)
 	out, _ := convert(t, path, Options{Shares: Shares{Raw: 0.5}})
 	before := contents(t, filepath.Dir(out))
-	_, err := Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 0.6}})
-	if want := out + ": directory is not empty: it was begun with other settings: raw ratio 0.5, now 0.6"; !errors.Is(err, ErrNotEmpty) || err.Error() != "convert: "+want {
-		t.Errorf("%v, want %s", err, want)
+	refused := func(raw float64, why string) {
+		t.Helper()
+		_, err := Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: raw}})
+		if want := "convert: " + out + ": directory is not empty: it was begun " + why; !errors.Is(err, ErrNotEmpty) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
+	refused(0.6, "with other settings: raw ratio 0.5, now 0.6")
 	if err := os.Chtimes(filepath.Join(path, "b/deep/x.png"), time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 0.5}})
-	if want := out + ": directory is not empty: it was begun before the dataset changed"; !errors.Is(err, ErrNotEmpty) || err.Error() != "convert: "+want {
-		t.Errorf("%v, want %s", err, want)
-	}
+	refused(0.5, "before the dataset changed")
 	if diff := cmp.Diff(before, contents(t, filepath.Dir(out))); diff != "" {
 		t.Error(diff)
 	}
@@ -246,14 +250,5 @@ func TestEmptyPlacesTaken(t *testing.T) {
 	deep := filepath.Join(dir, "not/yet/there")
 	if r, err := Write(context.Background(), open(t, path), deep, Options{Shares: Shares{Raw: 0.5}}); err != nil || r.Out != deep {
 		t.Errorf("where nothing is: %+v, %v", r, err)
-	}
-}
-
-// TestOwnUnfinishedTree: an unfinished tree cannot be converted into its own output.
-func TestOwnUnfinishedTree(t *testing.T) {
-	path, out := small(t), filepath.Join(t.TempDir(), "out")
-	interrupted(t, path, out, Options{Shares: Shares{Raw: 0.6}, Seed: 1}, 4)
-	if _, err := Write(context.Background(), open(t, out+stagingSuffix), out, Options{Shares: Shares{Raw: 0.6}, Seed: 1}); !errors.Is(err, ErrInside) {
-		t.Error(err)
 	}
 }
