@@ -74,10 +74,7 @@ const (
 
 // String is the option's value on the command line.
 func (l LastBatch) String() string {
-	if names := [...]string{Fill: "fill", Partial: "partial", Drop: "drop"}; int(l) < len(names) {
-		return names[l]
-	}
-	return fmt.Sprintf("LastBatch(%d)", uint8(l))
+	return [...]string{Fill: "fill", Partial: "partial", Drop: "drop"}[l]
 }
 
 // validate reports the first invalid field.
@@ -97,8 +94,6 @@ func (c *Config) validate() error {
 	case int64(c.Shards) > c.Samples:
 		rule := fmt.Sprintf("at most the number of samples, %d", c.Samples)
 		return &option.Error{Field: shards, Rule: rule, Value: strconv.Itoa(c.Shards)}
-	case c.LastBatch > Drop:
-		return &option.Error{Field: "last batch", Rule: "fill, partial or drop", Value: c.LastBatch.String()}
 	case c.Costs != nil && c.Costs.Len() != c.Samples:
 		rule := fmt.Sprintf("those of all %d samples", c.Samples)
 		return &option.Error{Field: "costs", Rule: rule, Value: fmt.Sprintf("of %d", c.Costs.Len())}
@@ -130,8 +125,6 @@ func (c *Config) checkBlocks() error {
 func (c *Config) checkPartition() error {
 	steps, local := c.Partition != Ranges, c.Partition == Local
 	switch {
-	case c.Partition > Local:
-		return &option.Error{Field: "partition", Rule: "ranges, elastic or local", Value: strconv.Itoa(int(c.Partition))}
 	case c.Nodes != 0 && (!local || c.Nodes < 0 || c.Shards%c.Nodes != 0):
 		rule := fmt.Sprintf("0, or with local placement a divisor of the number of shards, %d", c.Shards)
 		return &option.Error{Field: "nodes", Rule: rule, Value: strconv.Itoa(c.Nodes)}

@@ -1,9 +1,6 @@
 package shard
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Cost is a kind of sample, by what it takes to get its pixels. A shuffle gives every batch the
 // same mix of them.
@@ -19,10 +16,7 @@ const (
 
 // String is the word that documents use.
 func (c Cost) String() string {
-	if names := [NumCosts]string{Encoded: "encoded", Packed: "packed", Raw: "raw"}; c < NumCosts {
-		return names[c]
-	}
-	return fmt.Sprintf("Cost(%d)", uint8(c))
+	return [NumCosts]string{Encoded: "encoded", Packed: "packed", Raw: "raw"}[c]
 }
 
 // Costs says which samples of a dataset have which cost. It also finds the i-th sample of a cost.
