@@ -4,9 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
-	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -121,37 +118,6 @@ func TestBadTar(t *testing.T) {
 	} {
 		if got, err := scan("x.tar", archive, Options{}); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v", want, got, err)
-		}
-	}
-}
-
-// TestIndexesOfOthers: DALI's wds2idx and wids find each image where we do, in as many samples.
-func TestIndexesOfOthers(t *testing.T) {
-	files, err := filepath.Glob("testdata/wds-*.idx")
-	if err != nil || len(files) != 5 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".idx")
-		c, err := scan(name+".tar", read(t, name+".tar"), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, rest, _ := strings.Cut(string(read(t, name+".idx")), "\n")
-		samples := strings.Split(strings.TrimSpace(rest), "\n")
-		files := strings.Split(string(read(t, name+".wids")), "\n")
-		if want := fmt.Sprintf("v1.2 %d", len(c.Samples)); first != want || len(samples) != len(c.Samples) {
-			t.Errorf("%s: wds2idx has %q and %d samples, we have %q", name, first, len(samples), want)
-			continue
-		}
-		for i, s := range c.Samples {
-			_, field, _ := strings.Cut(base(s.Name), ".")
-			if at := fmt.Sprintf(" %s %d %d %s ", field, s.Offset, s.Size, s.Name); !strings.Contains(" "+samples[i]+" ", at) {
-				t.Errorf("%s: wds2idx has %q, we have %q", name, samples[i], at)
-			}
-			if at := fmt.Sprintf("%d %d %s", s.Offset, s.Size, s.Name); !slices.Contains(files, at) {
-				t.Errorf("%s: wids has %q, but not %q", name, files, at)
-			}
 		}
 	}
 }
