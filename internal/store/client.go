@@ -76,7 +76,6 @@ func (c *client) MemoryBytes() int64 { return int64(cap(c.pace.slots)) * request
 
 // Close implements [Store].
 func (c *client) Close() error {
-	c.outage.close()
 	c.pool.CloseIdleConnections()
 	return nil
 }

@@ -22,8 +22,7 @@ type outage struct {
 	asked  int           // calls that were, in vain
 	next   time.Time     // no other one is before
 	change chan struct{} // closed when a call that waits should look again
-	tell   *time.Timer   // logs an outage that is not over soon
-	told   bool
+	told   bool          // it was logged
 	total  time.Duration // of all outages that are over
 	ended  time.Time     // the last of them
 	ever   bool          // the store has answered
@@ -35,8 +34,8 @@ const (
 	outageThrottled = time.Second           // in which a store that wants fewer requests has accepted none
 	firstPause      = 50 * time.Millisecond // between requests in an outage; it doubles
 	lastPause       = time.Second
-	firstTimeout    = time.Second // of those requests; it doubles, as a store that comes back may be slow
-	toldAfter       = time.Second
+	firstTimeout    = time.Second      // of those requests; it doubles, as a store that comes back may be slow
+	toldAfter       = time.Second      // an outage is logged
 	strangerWait    = 15 * time.Second // for a store that has never answered: its name may be wrong
 )
 
@@ -104,13 +103,15 @@ func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool)
 	o.failed++
 	switch {
 	case o.open && asked:
+		if !o.told && now.Sub(o.since) >= toldAfter {
+			o.told = true
+			o.log.Warn("the store does not answer: what needs it waits", "url", f.url, "reason", f.why, "at most", o.patience())
+		}
 		o.asked++
 		o.next = now.Add(max(min(firstPause<<min(o.asked, 10), lastPause), f.after))
 	case !o.open && o.failed >= outageFailures && (!f.throttled || now.Sub(o.since) >= outageThrottled):
 		o.open, o.asked, o.next = true, 0, now.Add(firstPause)
 		o.change = make(chan struct{})
-		url, why := f.url, f.why
-		o.tell = time.AfterFunc(toldAfter, func() { o.report(url, why) })
 	}
 	return false
 }
@@ -125,7 +126,6 @@ func (o *outage) answered() bool {
 	o.open = false
 	o.total += lasted
 	o.ended = time.Now()
-	o.tell.Stop()
 	if close(o.change); o.told {
 		o.told = false
 		o.log.Info("the store answers again", "seconds", lasted.Seconds())
@@ -138,25 +138,6 @@ func (o *outage) wake() {
 	if o.open {
 		close(o.change)
 		o.change = make(chan struct{})
-	}
-}
-
-// report logs that there is an outage.
-func (o *outage) report(url, why string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open && !o.told {
-		o.told = true
-		o.log.Warn("the store does not answer: what needs it waits", "url", url, "reason", why, "at most", o.patience())
-	}
-}
-
-// close ends what would be logged later.
-func (o *outage) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.tell != nil {
-		o.tell.Stop()
 	}
 }
 

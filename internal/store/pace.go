@@ -3,35 +3,32 @@ package store
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// A pace limits requests: always how many are in flight and, once the store has throttled some,
-// also how many are sent a second. The rate is learnt much as TCP learns a bandwidth (AIMD), except
-// that it does not fall by a fixed factor: a store that throttles shows exactly how many requests
-// it accepts, so the limit falls to that, and rises slowly until some are refused again. A store
-// that never throttles has no limit on its rate.
+// A pace limits requests: always how many are in flight and, once the store has refused some, also
+// how many are sent a second. The rate is learnt much as TCP learns a bandwidth (AIMD), except that
+// it does not fall by a fixed factor: a store that refuses requests shows exactly how many it
+// accepts, so the limit falls to that, and rises slowly until some are refused again. Answers are
+// counted by seconds of the clock, as some stores count requests. A store that refuses nothing has
+// no limit on its rate.
 type pace struct {
 	slots   chan struct{} // one for each request that may be sent now
-	earned  atomic.Int64  // moreAfter for each slot there is
 	limiter *rate.Limiter
 	turn    chan struct{} // held by the one call that waits for the limiter, so that all feel a change
 
 	mu       sync.Mutex
-	round    uint32 // of the limit; answers to requests of other rounds say nothing about it
-	began    time.Time
-	good     int // answers in this round, since then
-	refused  int
+	earned   int       // answers accepted, towards another slot
+	round    uint32    // of the limit; answers to requests of other rounds say nothing about it
+	began    time.Time // the round
 	growth   float64   // of the limit, after a round in which all were accepted
+	accepted int       // answers in this round
+	refused  int
 	row      int       // answers in a row that were refusals
-	bySecond bool      // there were many: the store counts by the second
 	rest     time.Time // nothing is sent before
 	last     time.Time // some were refused
-	accepted [2]int    // in this second and in the one before
-	second   int64
 }
 
 const (
@@ -44,13 +41,12 @@ const (
 	manyRefused    = 12   // end a round
 	leastUsed      = 0.8  // of the limit: only then it rises
 	slowGrowth     = 0.01
+	moreGrowth     = 1.5
 	mostGrowth     = 0.25
 	firstGrowth    = 0.5 // as long as nothing is known but that some were refused
-	wholeRound     = time.Second
-	firstRound     = 100 * time.Millisecond // at least
-	enoughAtFirst  = 20                     // answers
-	enough         = 100
-	restAfter      = 12 // refusals in a row: the store counts by the second, and this one is used up
+	firstRound     = 100 * time.Millisecond
+	enoughAtFirst  = 10 // answers
+	restAfter      = 12 // refusals in a row: this second's requests are used up
 	firstRest      = 10 * time.Millisecond
 	forgottenAfter = time.Minute
 )
@@ -59,11 +55,10 @@ func newPace(most int) *pace {
 	p := &pace{
 		slots: make(chan struct{}, most), turn: make(chan struct{}, 1), limiter: rate.NewLimiter(rate.Inf, 1),
 	}
-	first := min(most, firstSlots)
-	p.earned.Store(int64(moreAfter * first))
-	for range first {
+	for range min(most, firstSlots) {
 		p.slots <- struct{}{}
 	}
+	p.earned = moreAfter * len(p.slots)
 	return p
 }
 
@@ -113,95 +108,86 @@ func (p *pace) restUntil() time.Time {
 // neither.
 func (p *pace) end(round uint32, accepted, refused bool) {
 	p.slots <- struct{}{}
-	if accepted || refused {
-		p.heard(round, refused, time.Now())
-	}
-	if accepted && p.earned.Load() < int64(moreAfter*cap(p.slots)) {
-		if n := p.earned.Add(1); n%moreAfter == 0 && n <= int64(moreAfter*cap(p.slots)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if accepted && p.earned < moreAfter*cap(p.slots) {
+		if p.earned++; p.earned%moreAfter == 0 {
 			p.slots <- struct{}{}
 		}
+	}
+	if accepted || refused {
+		p.heard(round, refused, time.Now())
 	}
 }
 
 // heard takes an answer to a request of a round: accepted, or refused because there were too many.
+// The lock is held.
 func (p *pace) heard(round uint32, refused bool, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if second := now.Unix(); second != p.second {
-		if p.accepted[1] = 0; second == p.second+1 {
-			p.accepted[1] = p.accepted[0]
-		}
-		p.accepted[0], p.second = 0, second
-	}
-	if !refused {
-		p.accepted[0]++
-	} else {
+	limited := p.limit() > 0
+	if refused {
 		p.last = now
 	}
 	switch {
-	case p.limit() == 0 && refused:
-		p.growth = firstGrowth
-		p.rest = now.Add(firstRest)
-		p.set(max(leastFirst, float64(max(p.accepted[0], p.accepted[1]))))
+	case !limited && refused:
+		p.growth, p.rest = firstGrowth, now.Add(firstRest)
+		p.set(max(leastFirst, float64(p.accepted)), now)
 		return
-	case p.limit() == 0 || round != p.round:
+	case limited && round != p.round:
 		return
-	case now.Sub(p.last) > forgottenAfter:
-		p.set(float64(rate.Inf))
+	case limited && now.Sub(p.last) > forgottenAfter:
+		p.set(float64(rate.Inf), now)
 		return
-	case p.began.IsZero():
-		p.began = now // a rate is of what comes after the first one
-		if !refused {
-			return
-		}
 	}
-	if refused {
-		p.refused++
-		if p.row++; p.row >= restAfter {
-			p.bySecond = true
-			p.rest = now.Add(firstRest << min(p.row-restAfter, 3))
-		}
-		if p.row >= restAfter && p.good < restAfter { // the round began when that one was used up; the limit is what it had
-			p.began, p.good, p.refused, p.growth = time.Time{}, 0, 0, slowGrowth
-			return
-		}
-	} else {
-		p.good++
+	p.judge(now)
+	if round != p.round {
+		return
+	}
+	if !refused {
+		p.accepted++
 		p.row = 0
+		return
 	}
-	p.judge(now.Sub(p.began))
+	p.refused++
+	if p.row++; p.row >= restAfter {
+		p.rest = now.Add(firstRest << min(p.row-restAfter, 3))
+	}
 }
 
-// judge sets the limit anew if the round has been long enough to tell how many requests the store
-// accepts.
-func (p *pace) judge(lasted time.Duration) {
-	n, isFirst := p.good+p.refused, p.growth == firstGrowth
-	few := int(max(fewRefused, mostRefused*float64(n)))
-	if isFirst {
-		few *= 2
-	}
-	switch {
-	case lasted >= wholeRound:
-	case lasted < firstRound:
-		return
-	case isFirst && p.refused <= few && n >= enoughAtFirst:
-	case p.bySecond || p.refused < manyRefused && (p.refused > 0 || n < enough):
-		return
-	}
-	limit, accepted := float64(p.limiter.Limit()), float64(p.good)/lasted.Seconds()
-	switch {
-	case p.refused > few:
-		p.growth = slowGrowth
-		p.set(max(accepted, limit/2, 1))
-	case accepted >= leastUsed*limit:
-		p.set(limit * (1 + p.growth))
-		if p.refused > 0 && !isFirst {
-			p.growth = slowGrowth
-		} else if !isFirst {
-			p.growth = min(2*p.growth, mostGrowth)
+// judge ends the round if it tells how many requests the store accepts, and sets the limit anew:
+// after a whole second of the clock; or half of one, if many were refused; or at first, when little
+// is known, soon. A round of a part of a second tells nothing, as that may have been used up.
+func (p *pace) judge(now time.Time) {
+	end, limit := now.Truncate(time.Second), p.limit()
+	turned := !end.Equal(p.began.Truncate(time.Second))
+	first, many := limit > 0 && p.growth == firstGrowth, p.refused >= manyRefused
+	switch lasted := now.Sub(p.began); {
+	case first && (p.refused == 0 || many && !turned):
+		if lasted < firstRound || p.accepted < enoughAtFirst {
+			return
 		}
-	default:
-		p.began, p.good, p.refused = time.Time{}, 0, 0
+		end = now
+	case many && p.began.Equal(end) && lasted >= time.Second/2:
+		end = now
+	case !turned:
+		return
+	case end.Sub(p.began) < time.Second:
+		limit = 0
+	}
+	accepted, refused := float64(p.accepted)/end.Sub(p.began).Seconds(), p.refused
+	few := max(fewRefused, int(mostRefused*float64(p.accepted+refused)))
+	p.began, p.accepted, p.refused = end, 0, 0
+	switch {
+	case limit == 0:
+	case refused > few:
+		p.set(max(accepted, limit/2, 1), end)
+	case accepted >= leastUsed*limit:
+		p.set(limit*(1+p.growth), end)
+		if !first {
+			p.growth = min(moreGrowth*p.growth, mostGrowth)
+		}
+	}
+	if refused > 0 {
+		p.growth = slowGrowth
 	}
 }
 
@@ -211,15 +197,15 @@ func (p *pace) learnAnew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.limit() > 0 {
-		p.growth, p.bySecond = firstGrowth, false
-		p.set(float64(p.limiter.Limit()))
+		p.growth = firstGrowth
+		p.set(p.limit(), time.Now())
 	}
 }
 
 // set begins a round with another limit. The lock is held.
-func (p *pace) set(limit float64) {
+func (p *pace) set(limit float64, now time.Time) {
 	p.limiter.SetLimit(rate.Limit(limit))
 	p.limiter.SetBurst(1 + int(min(limit, 1e5)/20))
 	p.round++
-	p.began, p.good, p.refused, p.row = time.Time{}, 0, 0, 0
+	p.began, p.accepted, p.refused, p.row = now, 0, 0, 0
 }
