@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -42,9 +43,8 @@ type host struct {
 	origin
 	proxy bool // there is one before it
 
-	mu     sync.Mutex
-	idle   []*connection // the one that was used last at the end
-	expiry *time.Timer   // of the first ones; nil: none are idle
+	mu   sync.Mutex
+	idle []*connection // the one that was used last at the end
 }
 
 const (
@@ -85,7 +85,13 @@ func (c *connections) CloseIdleConnections() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.hosts {
-		h.expire(0)
+		h.mu.Lock()
+		for _, conn := range h.idle {
+			conn.expiry.Stop()
+			conn.Close()
+		}
+		h.idle = nil
+		h.mu.Unlock()
 	}
 	c.proxied.CloseIdleConnections()
 }
@@ -123,6 +129,7 @@ func (h *host) take(ctx context.Context) (*connection, error) {
 		}
 		conn := h.idle[n]
 		h.idle[n], h.idle = nil, h.idle[:n]
+		conn.expiry.Stop()
 		h.mu.Unlock()
 		if conn.quiet() {
 			conn.used = true
@@ -142,27 +149,20 @@ func (h *host) give(conn *connection) {
 		return
 	}
 	h.idle = append(h.idle, conn)
-	if h.expiry == nil {
-		h.expiry = time.AfterFunc(idleTime, func() { h.expire(idleTime) })
+	if conn.expiry == nil {
+		conn.expiry = time.AfterFunc(idleTime, func() { h.expire(conn) })
+	} else {
+		conn.expiry.Reset(idleTime)
 	}
 }
 
-// expire closes the connections that have been idle for some time.
-func (h *host) expire(after time.Duration) {
+// expire closes a connection that has been idle for some time, unless it was just taken.
+func (h *host) expire(conn *connection) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := 0
-	for n < len(h.idle) && time.Since(h.idle[n].since) >= after {
-		h.idle[n].Close()
-		n++
-	}
-	h.idle = append(h.idle[:0:0], h.idle[n:]...)
-	if h.expiry != nil {
-		h.expiry.Stop()
-		h.expiry = nil
-	}
-	if len(h.idle) > 0 {
-		h.expiry = time.AfterFunc(max(time.Millisecond, after-time.Since(h.idle[0].since)), func() { h.expire(after) })
+	if i := slices.Index(h.idle, conn); i >= 0 && time.Since(conn.since) >= idleTime {
+		h.idle = slices.Delete(h.idle, i, i+1)
+		conn.Close()
 	}
 }
 
@@ -213,6 +213,7 @@ type connection struct {
 	answered bool            // by at least a byte, since the last request
 	used     bool            // for a request before
 	since    time.Time       // when it became idle
+	expiry   *time.Timer     // nil: it never was
 }
 
 // silent reports whether there is nothing to read, neither data nor its end, as far as is known.

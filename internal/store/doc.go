@@ -54,7 +54,7 @@
 // ends, and serves to its end if that fails. Credentials that are not accepted any more are renewed
 // once for a request, from what files and services have then. Amazon's signatures name neither the
 // range nor the version that is wanted; those of parts of an object are used for a minute
-// (signatures.go). They are shown to the store's host only, and appear in no error, no log and no
+// (memo.go). They are shown to the store's host only, and appear in no error, no log and no
 // [Object]: of what a server says about an error, only the code is repeated, and queries are cut
 // off URLs.
 //

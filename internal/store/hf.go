@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -36,7 +35,7 @@ func openHF(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if o.Token != "" && !o.Anonymous {
 		s.signer = fixedToken(o.Token)
 	}
-	s.transport = (&hub{pool: s.pool, objects: map[string]located{}}).send
+	s.transport = (&hub{s.pool, memo[string, located]{life: locationLife, most: mostLocations}}).send
 	api := endpoint.JoinPath("api", repository)
 	var at struct{ SHA string }
 	err = s.ask(ctx, "", api.JoinPath("revision", url.PathEscape(revision)), nil, func(r io.Reader, _ http.Header) error {
@@ -108,17 +107,14 @@ func nextCursor(header http.Header) string {
 // a signed URL. As it counts and limits such requests, the URL is used again for a while.
 // The ETag of an answer becomes the one that Hugging Face has for the file.
 type hub struct {
-	pool *connections
-
-	mu      sync.Mutex
-	objects map[string]located // by the path of their URL
+	pool  *connections
+	files memo[string, located] // by the path of their URL
 }
 
 // located is where a large file is for a while.
 type located struct {
-	url   *url.URL
-	etag  string
-	until time.Time
+	url  *url.URL
+	etag string
 }
 
 const (
@@ -128,7 +124,7 @@ const (
 
 // send is the transport.
 func (h *hub) send(r *http.Request) (*http.Response, error) {
-	if at, known := h.find(r.URL.Path); known {
+	if at, known := h.files.find(r.URL.Path); known {
 		direct := r.Clone(r.Context())
 		direct.URL, direct.Host = at.url, at.url.Host
 		direct.Header.Del("Authorization")
@@ -141,7 +137,7 @@ func (h *hub) send(r *http.Request) (*http.Response, error) {
 			return answer, nil
 		}
 		answer.Body.Close()
-		h.forget(r.URL.Path)
+		h.files.forget(r.URL.Path)
 	}
 	answer, err := h.pool.follow(r)
 	if err != nil {
@@ -155,29 +151,7 @@ func (h *hub) send(r *http.Request) (*http.Response, error) {
 	etag = strings.TrimPrefix(cmp.Or(etag, answer.Header.Get("Etag")), "W/")
 	answer.Header.Set("Etag", etag)
 	if linked && answer.StatusCode/100 == 2 && answer.Request.URL.Host != r.URL.Host {
-		h.keep(r.URL.Path, located{answer.Request.URL, etag, time.Now().Add(locationLife)})
+		h.files.keep(r.URL.Path, located{answer.Request.URL, etag})
 	}
 	return answer, nil
-}
-
-func (h *hub) find(path string) (located, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	at, known := h.objects[path]
-	return at, known && time.Now().Before(at.until)
-}
-
-func (h *hub) forget(path string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.objects, path)
-}
-
-func (h *hub) keep(path string, at located) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.objects) >= mostLocations {
-		clear(h.objects)
-	}
-	h.objects[path] = at
 }

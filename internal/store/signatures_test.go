@@ -21,7 +21,7 @@ import (
 func TestSignatures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secret := "s"
-		a := &awsSigner{v4: v4.NewSigner(), credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		a := &awsSigner{signatures: memo[signed, http.Header]{life: signatureLife, most: mostSignatures}, v4: v4.NewSigner(), credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "K", SecretAccessKey: secret, SessionToken: "of " + secret}, nil
 		}))}
 		place := func(region string) { a.region.Store(&region) }
@@ -64,7 +64,7 @@ func TestSignatures(t *testing.T) {
 		for i := range mostSignatures {
 			sign(fmt.Sprint("/", i), true)
 		}
-		if n := len(a.signatures.kept); n > mostSignatures {
+		if n := len(a.signatures.all); n > mostSignatures {
 			t.Errorf("%d signatures are kept", n)
 		}
 	})
@@ -91,7 +91,7 @@ func TestPartsShareASignature(t *testing.T) {
 	if err := errors.Join(read(t, s, 0, len(content)), read(t, s, 0, 10), read(t, s, 10, 10), read(t, s, 500, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if len(parts) != 1 || len(wholes) != 1 || s.(*site).signer.(*awsSigner).signatures.kept == nil {
+	if len(parts) != 1 || len(wholes) != 1 || s.(*site).signer.(*awsSigner).signatures.all == nil {
 		t.Error(parts, wholes)
 	}
 }
