@@ -21,8 +21,7 @@ import (
 // connections sends requests without a body over HTTP/1.1, one at a time on each connection, and
 // keeps connections for the next ones. [http.Transport] has two goroutines for each connection, and
 // hands each request from one to the other and back; here the caller's goroutine writes the request
-// and reads the answer. Unusual messages are still written and read by net/http. Requests that have
-// to go through a proxy are left to the transport.
+// and reads the answer. Requests that have to go through a proxy are left to the transport.
 type connections struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config   // nil: Go's defaults
@@ -260,14 +259,14 @@ func (c *connection) exchange(r *http.Request) (answer *http.Response, err error
 		}
 	}()
 	c.left, c.answered = longestHead, false
-	if err := writeHead(c.out, r); err != nil {
+	if err := r.Write(c.out); err != nil {
 		return nil, err
 	}
 	if err := c.out.Flush(); err != nil {
 		return nil, err
 	}
 	for answer == nil || answer.StatusCode/100 == 1 {
-		if answer, err = readHead(c.in, r); err != nil {
+		if answer, err = http.ReadResponse(c.in, r); err != nil {
 			return nil, err
 		}
 	}

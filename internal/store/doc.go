@@ -62,7 +62,7 @@
 //
 // Each request has a connection of its own (HTTP/1.1), which is kept for the next one:
 // Options.MaxRequests, and a few for hedges. The goroutine that wants the bytes writes the request
-// and reads the answer (connections.go, heads.go): net/http's transport, which has two goroutines
+// and reads the answer (connections.go): net/http's transport, which has two goroutines
 // for each connection, is used only where there is a proxy. No goroutine outlives a call by more
 // than the time that cancelling takes. Bytes are read into the caller's memory.
 package store

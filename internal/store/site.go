@@ -185,16 +185,10 @@ func (s *site) reason(answer *http.Response) refusal {
 }
 
 // word reports whether s is short and consists of letters, and of those in also.
-func word(s, also string) bool { return len(s) <= 48 && consists(s, also) }
-
-// consists reports whether there is nothing but letters in s, and bytes that are in also.
-func consists(s, also string) bool {
-	for _, c := range []byte(s) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && strings.IndexByte(also, c) < 0 {
-			return false
-		}
-	}
-	return true
+func word(s, also string) bool {
+	return len(s) <= 48 && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(also, c)
+	})
 }
 
 // skew compares the clocks.
