@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 // TestCancel: a context ends a read wherever it is.
 func TestCancel(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
+		"while connecting":  nil,
 		"before the answer": hang,
 		"in its body": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Etag", object.Version)
@@ -27,6 +29,9 @@ func TestCancel(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			s := newWire(t, handler).open(t, "http://host/", Options{MaxRequests: 1})
+			if handler == nil {
+				s.pool.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return silent(ctx) }
+			}
 			errs, cancels := make(chan error), []func(){}
 			for range 2 { // where requests hang, the second one waits for the first
 				ctx, cancel := context.WithCancel(t.Context())

@@ -53,6 +53,7 @@ func TestWrongAnswers(t *testing.T) {
 			flush(w)
 			_, _ = w.Write(content[:1])
 		}, errNoRange},
+		{"more bytes, as it says", lengths(1500, 1500), errNoRange},
 		{"404", status(404), ErrNotExist},
 		{"no such object", refuse(404, "NoSuchKey"), ErrNotExist},
 		{"no such bucket", refuse(404, "NoSuchBucket"), ErrNoPlace},
@@ -106,83 +107,6 @@ func (c *changed) WriteHeader(code int) {
 		c.Header().Del(c.key)
 	}
 	c.ResponseWriter.WriteHeader(code)
-}
-
-// half answers with half of what it is asked for, and then does something else.
-func half(then http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		first, last := asked(r)
-		w.Header().Set("Etag", object.Version)
-		w.Header().Set("Content-Range", strings.Replace(r.Header.Get("Range"), "=", " ", 1)+"/300000")
-		w.WriteHeader(http.StatusPartialContent)
-		_, _ = w.Write(content[first : (first+last)/2])
-		flush(w)
-		then(w, r)
-	}
-}
-
-// TestPassingFaults: a fault, and then another try gets the right bytes.
-func TestPassingFaults(t *testing.T) {
-	tests := []struct {
-		name     string
-		fault    http.HandlerFunc
-		from, to time.Duration // how long it takes to pass
-		rest     bool          // only the rest is asked for again
-	}{
-		{"500", status(500), 0, 100 * time.Millisecond, false},
-		{"503", status(503), 0, 100 * time.Millisecond, false},
-		{"504", status(504), 0, 100 * time.Millisecond, false},
-		{"429 for seconds", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(429)
-		}, 7 * time.Second, 7 * time.Second, false},
-		{"503 until a time", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", time.Now().Add(30*time.Second).UTC().Format(http.TimeFormat))
-			w.WriteHeader(503)
-		}, 29 * time.Second, 30 * time.Second, false},
-		{"a code", refuse(400, "RequestTimeout"), 0, 100 * time.Millisecond, false},
-		{"no answer", func(http.ResponseWriter, *http.Request) { abort() }, 0, 100 * time.Millisecond, false},
-		{"silence", hang, 20 * time.Second, 20100 * time.Millisecond, false},
-		{"a reset after half", half(func(http.ResponseWriter, *http.Request) { abort() }), 0, 100 * time.Millisecond, true},
-		{"an end after half", half(func(http.ResponseWriter, *http.Request) {}), 0, 100 * time.Millisecond, true},
-		{"silence after half", half(hang), 20 * time.Second, 20100 * time.Millisecond, true},
-		{"a trickle after half", half(func(w http.ResponseWriter, r *http.Request) {
-			first, last := asked(r)
-			for i := (first + last) / 2; i < last && r.Context().Err() == nil; i++ {
-				_, _ = w.Write(content[i : i+1])
-				flush(w)
-				time.Sleep(time.Second) // of the bubble
-			}
-		}), 20 * time.Second, 20100 * time.Millisecond, true},
-	}
-	for _, test := range tests {
-		bubble(t, test.name, func(t *testing.T) {
-			w := newWire(t, nil)
-			var again string
-			w.handler = func(answer http.ResponseWriter, r *http.Request) {
-				if w.requests.Load() == 1 {
-					test.fault(answer, r)
-					return
-				}
-				again = r.Header.Get("Range")
-				serve(answer, r)
-			}
-			s := w.open(t, "http://host/", Options{})
-			start := time.Now()
-			if err := read(t, s, 1000, 200_000); err != nil {
-				t.Fatal(err)
-			}
-			if d := time.Since(start); d < test.from || d > test.to {
-				t.Errorf("it took %v", d)
-			}
-			if rest := again != "bytes=1000-200999"; rest != test.rest {
-				t.Errorf("asked again for %s", again)
-			}
-			if stats := s.Stats(); stats.Requests != 2 || stats.Retries != 1 || stats.Errors != 0 || stats.Bytes < 200_000 {
-				t.Errorf("%+v", stats)
-			}
-		})
-	}
 }
 
 func refuse(status int, code string) http.HandlerFunc {

@@ -1,19 +1,13 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/option"
-	"golang.org/x/sys/unix"
 )
 
 func TestIsURL(t *testing.T) {
@@ -101,73 +95,6 @@ func TestLatencies(t *testing.T) {
 	}
 	l.add(-1)
 	l.add(1000 * time.Hour)
-}
-
-// BenchmarkReadAt reads 100 kB from a server in another process, signed as for S3.
-func BenchmarkReadAt(b *testing.B) {
-	s, _, err := Open(b.Context(), "s3://bucket/", Options{Endpoint: benchmarkServer(b)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	b.ReportAllocs()
-	b.SetBytes(100_000)
-	b.SetParallelism(8)
-	before := cpu(b)
-	b.RunParallel(func(pb *testing.PB) {
-		p := make([]byte, 100_000)
-		for pb.Next() {
-			if _, err := s.ReadAt(context.Background(), object, p, 1000); err != nil {
-				b.Error(err)
-			}
-		}
-	})
-	b.ReportMetric(float64(cpu(b)-before)/1e3/float64(b.N), "cpu-us/op")
-}
-
-// cpu is what this process has used so far, in ns.
-func cpu(b *testing.B) int64 {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
-}
-
-// TestMain serves benchmarks in a process of its own.
-func TestMain(m *testing.M) {
-	if os.Getenv("STORE_BENCHMARK") == "" {
-		os.Exit(m.Run())
-	}
-	server := httptest.NewServer(http.HandlerFunc(serve))
-	os.Stdout.WriteString(server.URL + "\n")
-	os.Stdin.Read(make([]byte, 1)) // until the benchmark ends
-}
-
-func benchmarkServer(b *testing.B) (url string) {
-	for key, value := range map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"} {
-		b.Setenv(key, value)
-	}
-	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), "STORE_BENCHMARK=1")
-	in, err := c.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { in.Close(); _ = c.Wait() })
-	line := make([]byte, 100)
-	n, err := out.Read(line)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return strings.TrimSpace(string(line[:n]))
 }
 
 func TestSplit(t *testing.T) {
