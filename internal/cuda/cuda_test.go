@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestEverythingOnce(t *testing.T) {
-	configs := []fakecuda.Config{{}, {Devices: 2}}
+	configs := []fakecuda.Config{{}}
 	for seed := range int64(8) { // one stream is ahead of the other where it should wait, in some of them
 		configs = append(configs, fakecuda.Config{Delay: 2 * time.Millisecond, Seed: seed + 1})
 	}
@@ -34,76 +35,34 @@ func TestEverythingOnce(t *testing.T) {
 	}
 }
 
-func TestThreads(t *testing.T) {
-	c := fakecuda.Config{Devices: 2, Delay: time.Millisecond}
-	if r, _ := run(t, driver, c, "threads"); r.Error != "" {
-		t.Error(r.Error)
-	}
-	c.Failures = []fakecuda.Failure{{Function: "kernel", Nth: 3, Code: 700}} // one kernel fails: all threads learn of it
-	if r, _ := run(t, driver, c, "threads"); r.Code != 700 || !slices.Equal(r.Is, []string{"lost"}) {
-		t.Errorf("%+v", r)
-	}
-}
-
-// TestNestedThreads: a Thread within another one leaves that one its context.
+// TestNestedThreads: a Thread within another one, of another device, leaves that one its context.
 func TestNestedThreads(t *testing.T) {
-	if r, _ := run(t, driver, fakecuda.Config{Devices: 2}, "nested"); r.Error != "" {
+	if r, _ := run(t, driver, fakecuda.Config{Devices: 2}, "all", "the second device"); r.Error != "" {
 		t.Error(r.Error)
 	}
 }
 
-func TestCopiesHappenLater(t *testing.T) {
-	if r, _ := run(t, driver, fakecuda.Config{}, "later"); r.Error != "" {
-		t.Error(r.Error)
-	}
-}
-
-func TestLimits(t *testing.T) {
-	if r, _ := run(t, driver, fakecuda.Config{}, "limits"); r.Error != "" {
-		t.Error(r.Error)
-	}
-}
-
-func TestKernelFaults(t *testing.T) {
-	if r, _ := run(t, driver, fakecuda.Config{}, "fault"); r.Code != 700 || !slices.Equal(r.Is, []string{"lost"}) {
-		t.Errorf("%+v", r)
-	}
-}
-
-// Each call fails once, with an error that a program can survive and with one that it cannot.
-func TestEveryCallFails(t *testing.T) {
-	_, calls := run(t, driver, fakecuda.Config{}, "all")
-	if calls < 40 {
-		t.Fatalf("%d calls", calls)
-	}
-	for code, is := range map[int]string{2: "memory", 719: "lost"} {
-		tolerated := make([]bool, calls)
-		each(calls, func(i int) {
-			c := fakecuda.Config{Failures: []fakecuda.Failure{{Function: "*", Nth: i + 1, Code: code}}}
-			r, _ := run(t, driver, c, "all")
-			if tolerated[i] = r.Error == ""; !tolerated[i] && (r.Code != code || !slices.Equal(r.Is, []string{is})) {
-				t.Errorf("call %d with %d: %+v", i+1, code, r)
+// TestCallsFail: each of the driver's functions fails, with an error that a program can survive and
+// with one that it cannot. Package gpu's tests have each single call fail.
+func TestCallsFail(t *testing.T) {
+	for _, function := range []string{
+		"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem", "cuDeviceGetAttribute", "cuDeviceGetUuid",
+		"cuDevicePrimaryCtxSetFlags", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemGetInfo", "cuMemAlloc", "cuMemHostRegister", "cuMemHostAlloc",
+		"cuModuleLoadData", "cuModuleGetFunction", "cuStreamCreate", "cuMemcpyHtoDAsync", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cuStreamSynchronize",
+		"cuLaunchKernel", "cuMemcpyDtoHAsync", "cuMemGetAddressRange", "cuIpcGetMemHandle",
+		"cuMemHostUnregister", "cuMemFreeHost", "cuModuleUnload", "cuStreamDestroy", "cuMemFree", "cuDevicePrimaryCtxRelease", "copy", "set", "kernel",
+	} {
+		for code, is := range map[int]string{2: "memory", 719: "lost"} {
+			r, _ := run(t, driver, fakecuda.Config{Failures: []fakecuda.Failure{{Function: function, Nth: 1, Code: code}}}, "all")
+			if r.Code != code || !slices.Equal(r.Is, []string{is}) {
+				t.Errorf("%s with %d: %+v", function, code, r)
 			}
-		})
-		// The question whether read-only memory can be registered may fail; what depends on the
-		// answer fails later.
-		if n := len(slices.DeleteFunc(tolerated, func(b bool) bool { return !b })); n > 1 {
-			t.Errorf("%d calls fail with %d and nobody notices", n, code)
 		}
 	}
-}
-
-// What a stream does fails later, and ends the device.
-func TestWorkFails(t *testing.T) {
-	for kind, times := range map[string]int{"copy": 4, "set": 1, "kernel": 1} {
-		each(2*times, func(i int) {
-			code := []int{214, 700}[i%2]
-			c := fakecuda.Config{Failures: []fakecuda.Failure{{Function: kind, Nth: i/2 + 1, Code: code}}}
-			r, _ := run(t, driver, c, "all")
-			if r.Code != code || !slices.Equal(r.Is, []string{"lost"}) {
-				t.Errorf("%s %d with %d: %+v", kind, i/2+1, code, r)
-			}
-		})
+	for _, code := range []int{214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721} {
+		if !errors.Is(&Error{Code: code}, ErrLost) {
+			t.Errorf("%d does not mean that the GPU is lost", code)
+		}
 	}
 }
 

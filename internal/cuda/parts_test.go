@@ -12,31 +12,22 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // testPTX stands for a module, which testModule is in C: fill writes a byte to every byte of a
-// block of memory, hold waits for a byte to be set.
+// block of memory.
 const (
-	testPTX    = ".version 6.0\n.target sm_70\n// fill, hold\n"
+	testPTX    = ".version 6.0\n.target sm_70\n// fill\n"
 	testModule = `
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 int ptx_fill(const unsigned *grid, const unsigned *block, size_t shared, const void *params, size_t size)
 {
 	struct { unsigned char *to; size_t bytes; unsigned char value; } *p = *(void **)params;
 	memset(p->to, p->value, p->bytes);
 	return size == 8 && grid[1] == 2 && block[0] == 32 && shared == 4096 ? 0 : 2;
-}
-int ptx_hold(const unsigned *grid, const unsigned *block, size_t shared, const void *params, size_t size)
-{
-	volatile unsigned char *set = *(void **)params;
-	while (*set != 1)
-		usleep(100);
-	return 0;
 }
 `
 )
@@ -46,22 +37,9 @@ const (
 	page = 4096
 )
 
-// mapping is host memory that can be registered, mapped twice: for writing and for reading only.
-func mapping(bytes int) (writable, readOnly []byte, err error) {
-	fd, err := unix.MemfdCreate("staging", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer unix.Close(fd)
-	if err := unix.Ftruncate(fd, int64(bytes)); err != nil {
-		return nil, nil, err
-	}
-	writable, err = unix.Mmap(fd, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, nil, err
-	}
-	readOnly, err = unix.Mmap(fd, 0, bytes, unix.PROT_READ, unix.MAP_SHARED)
-	return writable, readOnly, err
+// mapping is host memory that can be registered.
+func mapping(bytes int) ([]byte, error) {
+	return unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
 func partDevices([]string) (any, error) {
@@ -96,53 +74,25 @@ func onDevice(ordinal int, f func(t *Thread, undo func(func() error)) error) err
 // importer is the other process that exported starts.
 var importer int
 
-// partAll uses everything once, and checks what comes of it. Its result is the process that opened
-// its memory.
-func partAll([]string) (any, error) {
+// partAll uses everything once, and checks what comes of it, with another Thread of the last device
+// in between. Its result is the process that opened its memory.
+func partAll(arguments []string) (any, error) {
+	other := len(arguments)
 	err := onDevice(0, func(t *Thread, undo func(func() error)) error {
 		p, page, err := work(t, undo)
+		if err != nil {
+			return err
+		}
+		err = onDevice(other, func(t *Thread, undo func(func() error)) error {
+			_, _, err := work(t, undo)
+			return err
+		})
 		if err != nil {
 			return err
 		}
 		return exported(t, p, page)
 	})
 	return importer, err
-}
-
-// partThreads works on two threads of each of two devices at the same time.
-func partThreads([]string) (any, error) {
-	var all sync.WaitGroup
-	var errs [4]error
-	for i := range errs {
-		all.Go(func() {
-			errs[i] = onDevice(i%2, func(t *Thread, undo func(func() error)) error {
-				_, _, err := work(t, undo)
-				return err
-			})
-		})
-	}
-	all.Wait()
-	return nil, errors.Join(errs[:]...)
-}
-
-// partNested has one Thread within another, of another device, and of the same one.
-func partNested([]string) (any, error) {
-	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
-		p, err := t.Alloc(slab)
-		if err != nil {
-			return err
-		}
-		undo(func() error { return t.Free(p) })
-		for inner := range 2 {
-			err = errors.Join(err, onDevice(inner, func(t *Thread, undo func(func() error)) error {
-				_, _, err := work(t, undo)
-				return err
-			}))
-			_, _, failed := t.MemoryInfo()
-			err = errors.Join(err, failed)
-		}
-		return err
-	})
 }
 
 // work uses all but handles. It returns memory on the device, and the first page of it.
@@ -155,7 +105,7 @@ func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
 		return 0, nil, err
 	}
 	undo(func() error { return t.Free(p) })
-	staging, _, err := mapping(4 * page)
+	staging, err := mapping(4 * page)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -220,8 +170,19 @@ func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging [
 
 // exported hands p to another process, which must read want there.
 func exported(t *Thread, p Pointer, want []byte) error {
-	if _, err := t.Export(p + 1); err == nil || errors.As(err, new(*Error)) {
-		return fmt.Errorf("a part of an allocation was exported: %w", err)
+	small, err := t.Alloc(512)
+	if err != nil {
+		return err
+	}
+	_, ofSmall := t.Export(small)
+	if err := t.Free(small); err != nil {
+		return err
+	}
+	_, ofPart := t.Export(p + 1)
+	for _, err := range []error{ofSmall, ofPart} {
+		if err == nil || errors.As(err, new(*Error)) {
+			return fmt.Errorf("a part of a block of memory was exported: %w", err)
+		}
 	}
 	h, err := t.Export(p)
 	if err != nil {
@@ -267,7 +228,7 @@ func partImport(arguments []string) (any, error) {
 			return err
 		}
 		undo(s.Close)
-		got, _, err := mapping(len(want))
+		got, err := mapping(len(want))
 		if err != nil {
 			return err
 		}
