@@ -117,6 +117,16 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// smallDisk is the directory of a file system of 64 KiB.
+func smallDisk(t *testing.T) (dir string) {
+	dir = t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
+		t.Skip("SKIPPED: cannot mount a tmpfs:", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
 // files returns the files of all extents.
 func files(t *testing.T, dir string) []string {
 	all, err := filepath.Glob(filepath.Join(dir, "*", "??", "*"))
@@ -280,34 +290,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// With room for a third of the objects, a third is kept for good: each later epoch has as many
-// hits, and each batch as many as a draw without replacement gives it.
-func TestHitsOfEpochs(t *testing.T) {
-	const objects, kept, batch = 300, 100, 30
-	o := newOrigin(1)
-	tier := open(t, t.TempDir(), Options{Limit: kept * fileBytes(1)})
-	random := rand.New(rand.NewPCG(1, 2))
-	for epoch := range 6 {
-		order, first := random.Perm(objects), tier.Stats().Hits
-		for at := 0; at < objects; at += batch {
-			before := tier.Stats().Hits
-			for _, k := range order[at:][:batch] {
-				o.read(t, tier, fmt.Sprint(k), 0, 1)
-			}
-			// 10 on average, with a standard deviation of 2.1
-			if n := tier.Stats().Hits - before; epoch > 0 && (n < 2 || n > 18) {
-				t.Errorf("epoch %d: a batch has %d hits of %d", epoch, n, batch)
-			}
-		}
-		if n := tier.Stats().Hits - first; epoch > 0 && n != kept {
-			t.Errorf("epoch %d has %d hits, not %d", epoch, n, kept)
-		}
-	}
-	if s := tier.Stats(); s.Kept != kept {
-		t.Errorf("%+v", s)
-	}
-}
-
 // What a killed process left counted is counted anew by the next one that is alone.
 func TestCountAnew(t *testing.T) {
 	dir := t.TempDir()
@@ -327,11 +309,7 @@ func TestCountAnew(t *testing.T) {
 }
 
 func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
-		t.Skip("SKIPPED: cannot mount a tmpfs:", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := smallDisk(t)
 	o := newOrigin(20_000)
 	tier := open(t, dir, Options{Limit: 1 << 30})
 	for v := range 6 {
@@ -349,11 +327,7 @@ func TestFullDisk(t *testing.T) {
 
 // A disk that is full from the start is an error, not the end of the process.
 func TestOpenOnFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
-		t.Skip("SKIPPED: cannot mount a tmpfs:", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := smallDisk(t)
 	if err := os.WriteFile(filepath.Join(dir, "full"), make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
@@ -481,24 +455,4 @@ func FuzzCheck(f *testing.F) {
 			t.Errorf("%d of a file of %d", n, size)
 		}
 	})
-}
-
-func BenchmarkRead(b *testing.B) {
-	o := newOrigin(ExtentBytes)
-	tier, err := Open(b.TempDir(), Options{Limit: 1 << 30})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer tier.Close()
-	p := make([]byte, 100_000)
-	if err := tier.Read(b.Context(), o.object(""), p, 0, o.fetch); err != nil {
-		b.Fatal(err)
-	}
-	tier.Settle()
-	b.SetBytes(int64(len(p)))
-	for i := 0; b.Loop(); i++ {
-		if err := tier.Read(b.Context(), o.object(""), p, int64(i*7919%(ExtentBytes-len(p))), o.fetch); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
