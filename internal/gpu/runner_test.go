@@ -129,14 +129,20 @@ func (d *deed) decode(device *Device, nvjpeg bool) error {
 	p.Put(host, 0)
 	p.Put(host, 1)
 	tensor, left, failed := device.Make(p, host)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	d.Wrong = d.Wrong || !slices.Equal(left, []int{1}) || len(tensor) > 0
+	// What is copied without kernels has arrived, and its source may be used again.
+	from, n, ones := slot.Address(), int(half/2), bytes.Repeat([]byte{1}, int(half/2))
+	copy(host, ones)
+	failed = device.Run(Run{Put: []Put{{from + uint64(n), host[:n]}}})
+	clear(host)
 	if failed == nil {
-		d.Wrong = d.Wrong || !slices.Equal(left, []int{1}) || len(tensor) > 0
-		clear(host)
-		from := slot.Address()
-		failed = device.Run(Run{Within: []Within{{from, from + uint64(half), half / 2}}, Back: []Back{{host[:half/2], from}}})
+		failed = device.Run(Run{Within: []Within{{from, from + uint64(half), half / 2}}, Back: []Back{{host[:half], from}}})
 	}
 	if failed == nil {
-		d.Wrong = d.Wrong || !bytes.Equal(host[:half/2], want)
+		d.Wrong = d.Wrong || !bytes.Equal(host[:half], slices.Concat(want, ones))
 	}
 	return errors.Join(err, failed)
 }
@@ -174,14 +180,17 @@ func TestMake(t *testing.T) {
 	if d, _ := run(t, driver, "decode", fakecuda.Config{Delay: 20 * time.Millisecond, Seed: 3}); d.Wrong || d.Error != "" {
 		t.Errorf("%+v", d)
 	}
-	if d, _ := run(t, driver, "decode hastily", fakecuda.Config{Delay: 50 * time.Millisecond, Seed: 3}); !d.Wrong {
+	if d, _ := run(t, driver, "hastily", fakecuda.Config{Delay: 50 * time.Millisecond, Seed: 3}); !d.Wrong {
 		t.Errorf("a batch that is not waited for went unnoticed: %+v", d)
 	}
 	if d, _ := run(t, driver, "decode", fakecuda.Config{PTX: 50}); d.Error == "" || d.Wrong {
 		t.Errorf("an old driver: %+v", d)
 	}
-	if d, _ := run(t, driver, "decode alone", fakecuda.Config{MIG: true}); d.Wrong || d.Error != "" {
+	if d, _ := run(t, driver, "alone", fakecuda.Config{MIG: true}); d.Wrong || d.Error != "" {
 		t.Errorf("a part of a GPU: %+v", d)
+	}
+	if d, _ := run(t, driver, "decode", fakecuda.Config{Memory: 1 << 20}); !slices.Contains(d.Is, "memory") {
+		t.Errorf("little memory: %+v", d)
 	}
 	twice := fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuModuleLoadData", Nth: 2, Code: 2}}}
 	if d, _ := run(t, driver, "decode", twice); d.Error != "" {
@@ -215,6 +224,10 @@ func failEach(t *testing.T, driver *fakecuda.Driver, deed string, c fakecuda.Con
 		d, _ := run(t, driver, deed, c)
 		if d.Wrong {
 			t.Errorf("%+v: other bytes", f)
+		}
+		meaning := map[int]string{2: "memory", 700: "lost", 719: "lost"}[f.Code]
+		if d.Error != "" && deed != "nvjpeg" && meaning != "" && !slices.Contains(d.Is, meaning) {
+			t.Errorf("%+v: %s", f, d.Error)
 		}
 		if d.Error == "" {
 			unnoticed = append(unnoticed, f)
