@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
 	"sync"
 
@@ -148,9 +147,9 @@ type Page struct {
 
 	// Guarded by cache.mu.
 	holders int
-	kept    bool     // ristretto has it, or is about to
-	uses    []uint64 // a bit for each use that was made, where the last one is known
-	left    int      // uses
+	kept    bool   // ristretto has it, or is about to
+	uses    []bool // which were made, where the last one is known
+	left    int    // that were not
 }
 
 // Bytes are the page's. They are valid until Release, and nobody may change them.
@@ -175,7 +174,7 @@ func (c *Cache) Get(ctx context.Context, k Key, size int64, uses int, load func(
 	}
 	p = &Page{cache: c, key: k, loaded: make(chan struct{}), holders: 1}
 	if c.once {
-		p.uses, p.left = make([]uint64, (uses+63)/64), uses
+		p.uses, p.left = make([]bool, uses), uses
 	}
 	c.pages[k] = p
 	c.mu.Unlock()
@@ -281,22 +280,15 @@ func (p *Page) release(use int) {
 
 // made notes a use. A use that was made before is of another epoch, which begins anew.
 func (p *Page) made(use int) {
-	if use < 0 || use >= 64*len(p.uses) {
+	if use < 0 || use >= len(p.uses) {
 		return
 	}
-	if p.left == 0 || p.uses[use/64]&(1<<(use%64)) != 0 {
-		p.left += ones(p.uses)
+	if p.left == 0 || p.uses[use] {
 		clear(p.uses)
+		p.left = len(p.uses)
 	}
-	p.uses[use/64] |= 1 << (use % 64)
+	p.uses[use] = true
 	p.left--
-}
-
-func ones(set []uint64) (n int) {
-	for _, word := range set {
-		n += bits.OnesCount64(word)
-	}
-	return n
 }
 
 // onExit is called when ristretto does not have a page any more, whatever the reason.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"golang.org/x/sync/singleflight"
 )
 
 // A bearer shows a token that expires.
@@ -19,9 +20,9 @@ type bearer struct {
 	source string
 	fetch  func(ctx context.Context) (token string, until time.Time, err error)
 
-	mu       sync.Mutex
-	last     granted
-	fetching chan struct{} // closed when it is done; nil if nobody fetches
+	flight singleflight.Group
+	mu     sync.Mutex
+	last   granted
 }
 
 // granted is what fetch returned last.
@@ -66,31 +67,25 @@ func (b *bearer) sign(ctx context.Context, r *http.Request, _ bool) error {
 // libraries can be interrupted.
 func (b *bearer) token(ctx context.Context) ([]string, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.last.header != nil && time.Now().Before(b.last.renew) {
-		return b.last.header, nil
-	}
-	if b.fetching == nil {
-		b.fetching = make(chan struct{})
-		go b.refresh(context.WithoutCancel(ctx))
-	}
-	done := b.fetching
+	last := b.last
 	b.mu.Unlock()
-	select {
-	case <-done:
-	case <-ctx.Done():
+	if last.header != nil && time.Now().Before(last.renew) {
+		return last.header, nil
 	}
-	b.mu.Lock()
-	if ctx.Err() != nil {
+	fetched := b.flight.DoChan("", func() (any, error) { return b.refresh(context.WithoutCancel(ctx)), nil })
+	select {
+	case result := <-fetched:
+		last = result.Val.(granted)
+	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if b.last.err != nil {
-		return nil, noCredentials(b.source, b.last.err)
+	if last.err != nil {
+		return nil, noCredentials(b.source, last.err)
 	}
-	return b.last.header, nil
+	return last.header, nil
 }
 
-func (b *bearer) refresh(ctx context.Context) {
+func (b *bearer) refresh(ctx context.Context) granted {
 	token, until, err := b.fetch(ctx)
 	now := time.Now()
 	if until.IsZero() {
@@ -106,8 +101,7 @@ func (b *bearer) refresh(ctx context.Context) {
 	default:
 		b.last = granted{err: err}
 	}
-	close(b.fetching)
-	b.fetching = nil
+	return b.last
 }
 
 // A fixed credential is one header that never changes.
