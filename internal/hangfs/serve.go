@@ -28,14 +28,8 @@ import (
 //
 // It unmounts when its input ends.
 func Serve(args []string, in io.Reader, out io.Writer) error {
-	w := &wires{faults: map[string]fault{}, random: rand.New(rand.NewPCG(1, 1))}
-	root, err := fs.NewLoopbackRoot(args[0])
-	if err != nil {
-		return err
-	}
-	server, err := fs.Mount(args[1], &wire{root.(*fs.LoopbackNode), w}, &fs.Options{
-		MountOptions: fuse.MountOptions{DirectMount: true, FsName: "faulty", Name: "faulty", Options: []string{"ro"}},
-	})
+	w := newWires()
+	server, err := w.mount(args[0], args[1])
 	if err != nil {
 		return err
 	}
@@ -58,13 +52,30 @@ type fault struct {
 
 // wires lead to the files.
 type wires struct {
+	hung chan<- struct{} // told of each call that begins to stall, if there is room; nil: nobody is
+
 	mu      sync.Mutex
-	faults  map[string]fault // by the name of the file
+	faults  map[string]fault // by the name of the file, or of calls: "open", "read", "list"
 	random  *rand.Rand
 	waiting int
 }
 
 const everyFile = "*"
+
+func newWires() *wires {
+	return &wires{faults: map[string]fault{}, random: rand.New(rand.NewPCG(1, 1))}
+}
+
+// mount shows a directory at a mountpoint.
+func (w *wires) mount(dir, at string) (*fuse.Server, error) {
+	root, err := fs.NewLoopbackRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return fs.Mount(at, &wire{root.(*fs.LoopbackNode), w}, &fs.Options{
+		MountOptions: fuse.MountOptions{DirectMount: true, FsName: "faulty", Name: "faulty", Options: []string{"ro"}},
+	})
+}
 
 // do executes a line and returns the answer.
 func (w *wires) do(line string) string {
@@ -100,14 +111,24 @@ func (w *wires) do(line string) string {
 	return "done"
 }
 
-// pass waits while calls on a file stall, and returns its other faults.
-func (w *wires) pass(ctx context.Context, name string) (now fault, errno syscall.Errno) {
+// pass waits while a call stalls, and returns its other faults: the first that one of the names has.
+func (w *wires) pass(ctx context.Context, names ...string) (now fault, errno syscall.Errno) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now = cmp.Or(w.faults[name], w.faults[everyFile])
+	find := func() (f fault) {
+		for _, name := range names {
+			f = cmp.Or(f, w.faults[name])
+		}
+		return f
+	}
+	now = find()
 	if now.stall != nil {
 		w.waiting++
 		w.mu.Unlock()
+		select {
+		case w.hung <- struct{}{}:
+		default:
+		}
 		select {
 		case <-now.stall:
 		case <-ctx.Done(): // the reader received a signal; it will retry or end
@@ -115,7 +136,7 @@ func (w *wires) pass(ctx context.Context, name string) (now fault, errno syscall
 		}
 		w.mu.Lock()
 		w.waiting--
-		now = cmp.Or(w.faults[name], w.faults[everyFile])
+		now = find()
 	}
 	if errno == 0 && w.random.IntN(100) < now.percent {
 		errno = now.errno
@@ -136,7 +157,7 @@ func (n *wire) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbe
 
 // Open bypasses the page cache, so that every read arrives here.
 func (n *wire) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	if _, errno := n.wires.pass(ctx, everyFile); errno != 0 {
+	if _, errno := n.wires.pass(ctx, "open", everyFile); errno != 0 {
 		return nil, 0, errno
 	}
 	h, _, errno := n.LoopbackNode.Open(ctx, flags&^syscall.O_DIRECT)
@@ -147,6 +168,14 @@ func (n *wire) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	return &wiredFile{h.(*fs.LoopbackFile), n.wires, name}, fuse.FOPEN_DIRECT_IO, 0
 }
 
+// OpendirHandle is what a list of a directory begins with.
+func (n *wire) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	if _, errno := n.wires.pass(ctx, "list"); errno != 0 {
+		return nil, 0, errno
+	}
+	return n.LoopbackNode.OpendirHandle(ctx, flags)
+}
+
 type wiredFile struct {
 	*fs.LoopbackFile
 	wires *wires
@@ -155,7 +184,7 @@ type wiredFile struct {
 
 // Read implements [fs.FileReader].
 func (f *wiredFile) Read(ctx context.Context, dest []byte, offset int64) (fuse.ReadResult, syscall.Errno) {
-	fault, errno := f.wires.pass(ctx, f.name)
+	fault, errno := f.wires.pass(ctx, f.name, "read", everyFile)
 	if errno != 0 {
 		return nil, errno
 	}
@@ -172,7 +201,8 @@ func (f *wiredFile) Read(ctx context.Context, dest []byte, offset int64) (fuse.R
 func (f *wiredFile) PassthroughFd() (int, bool) { return -1, false }
 
 var (
-	_ fs.NodeWrapChilder = (*wire)(nil)
-	_ fs.NodeOpener      = (*wire)(nil)
-	_ fs.FileReader      = (*wiredFile)(nil)
+	_ fs.NodeWrapChilder    = (*wire)(nil)
+	_ fs.NodeOpener         = (*wire)(nil)
+	_ fs.NodeOpendirHandler = (*wire)(nil)
+	_ fs.FileReader         = (*wiredFile)(nil)
 )
