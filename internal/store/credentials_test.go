@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +30,14 @@ func awsKeys(t *testing.T) {
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+}
+
+// noAWSKeys has it find none at all.
+func noAWSKeys(t *testing.T) {
+	awsKeys(t)
+	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+		t.Setenv(key, "")
+	}
 }
 
 // TestNoCredentialIsShown: whatever goes wrong, neither errors, nor logs, nor names, nor objects
@@ -256,11 +263,10 @@ func TestGoogleCredentials(t *testing.T) {
 
 // TestProxyPassword: an address of a proxy that is wrong is shown without its password.
 func TestProxyPassword(t *testing.T) {
-	s := newSite(Options{MaxRequests: 1, Wait: -1, Timeout: time.Minute, dial: func(context.Context, string, string) (net.Conn, error) {
+	s := newWire(t, serve).open(t, "http://host/", Options{Wait: -1})
+	s.pool.dial = func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New(`proxyconnect tcp: invalid address "http://user:` + canary + `@proxy"`)
-	}})
-	s.log = nil
-	s.base.Store(&url.URL{Scheme: "http", Host: "host", Path: "/"})
+	}
 	if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, ErrAway) || strings.Contains(err.Error(), canary) {
 		t.Error(err)
 	}
@@ -276,15 +282,7 @@ func TestOpenEnds(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
-		t.Setenv(key, "")
-	}
-	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
-	if _, _, err := Open(t.Context(), "s3://b/", Options{}); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "s3://b/: access denied: no credentials in the environment") {
-		t.Error(err)
-	}
+	noAWSKeys(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := Open(ctx, "s3://b/", Options{}); !errors.Is(err, context.Canceled) {

@@ -91,10 +91,7 @@ echo '{"Version":1,"AccessKeyId":"K'$n'","SecretAccessKey":"s","SessionToken":"t
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			awsKeys(t)
-			for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
-				t.Setenv(key, "")
-			}
+			noAWSKeys(t)
 			granted.Store(0)
 			next := prepare(t)
 			expect := expiring(t, "s3://bucket/", "X-Amz-Security-Token", http.StatusBadRequest, "ExpiredToken")
@@ -168,10 +165,7 @@ func TestTokenServesToItsEnd(t *testing.T) {
 // TestNoCredentials: that there are none is said once, and in one line.
 func TestNoCredentials(t *testing.T) {
 	dir := t.TempDir()
-	awsKeys(t)
-	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
-		t.Setenv(key, "")
-	}
+	noAWSKeys(t)
 	t.Setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")
 	for _, key := range []string{"AZURE_TENANT_ID", "AZURE_CLIENT_ID"} {
 		t.Setenv(key, "")
