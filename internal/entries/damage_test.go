@@ -156,24 +156,34 @@ func TestForged(t *testing.T) {
 		}
 		shut(t, s)
 	}
-	made(t, o, 0)
-	s := open(t, o)
-	defer s.Close()
-	var b Buffer
-	at, where, err := s.look(hashOf(fileOf(0).Path), &b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := make([]byte, factsSize+maxRecord+pointSize)
-	at.count = maxPoints + 1
-	_, at.check = seal(text, o.Rule, fileOf(0))
-	_, err = s.file.WriteAt(at.append(nil), where)
-	_, more := s.file.WriteAt(text[factsSize:], at.offset)
-	if err := errors.Join(err, more); err != nil {
-		t.Fatal(err)
-	}
-	if _, known := s.Get(fileOf(0), &b); known || cap(b.b) > 1000 {
-		t.Errorf("more entry points than a file can have: known %t, %d bytes", known, cap(b.b))
+	for name, forge := range map[string]func(at *slot, text []byte){
+		"more entry points than a file can have": func(at *slot, text []byte) {
+			at.count = maxPoints + 1
+			_, at.check = seal(text, o.Rule, fileOf(0))
+		},
+		"the tag of another file": func(at *slot, _ []byte) { at.tag = hashOf(fileOf(1).Path) & tagMask },
+	} {
+		made(t, o, 0)
+		s := open(t, o)
+		var b Buffer
+		at, where, err := s.look(hashOf(fileOf(0).Path), &b)
+		if err != nil || !at.known() {
+			t.Fatalf("%+v, %v", at, err)
+		}
+		text := make([]byte, factsSize+maxRecord+pointSize)
+		forge(&at, text)
+		_, err = s.file.WriteAt(at.append(nil), where)
+		_, more := s.file.WriteAt(text[factsSize:], at.offset)
+		if err := errors.Join(err, more); err != nil {
+			t.Fatal(err)
+		}
+		if has(t, s, 0) || has(t, s, 1) {
+			t.Errorf("%s: believed", name)
+		}
+		if _, known := s.Get(fileOf(0), &b); known || cap(b.b) > 1000 {
+			t.Errorf("%s: known %t, %d bytes", name, known, cap(b.b))
+		}
+		shut(t, s)
 	}
 }
 
@@ -221,8 +231,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// TestWriters: processes and Stores may add to one file at once. Where they choose the same slot,
-// one of two is lost, and can be put again.
+// TestWriters: processes, Stores and goroutines may add to one file at once. Where they choose the
+// same slot, one of two is lost, and can be put again.
 func TestWriters(t *testing.T) {
 	const n, writers = 6000, 3
 	path, part := os.Getenv("ENTRIES_PATH"), os.Getenv("ENTRIES_PART")
@@ -232,10 +242,19 @@ func TestWriters(t *testing.T) {
 	}
 	put := func(part int) {
 		s := open(t, o)
-		for i := part; i < n; i += writers {
-			s.Put(fileOf(i), pointsOf(i))
-			s.Put(fileOf(7), pointsOf(7)) // is put by all
+		var goroutines sync.WaitGroup
+		for k := range 3 {
+			goroutines.Go(func() {
+				for i := part + k*writers; i < n; i += 3 * writers {
+					s.Put(fileOf(i), pointsOf(i))
+					s.Put(fileOf(7), pointsOf(7)) // is put by all
+					s.Put(fileOf(n), pointsOf(n))
+					s.Forget(fileOf(n))
+					has(t, s, i*7%n)
+				}
+			})
 		}
+		goroutines.Wait()
 		shut(t, s)
 	}
 	if path != "" {
@@ -264,6 +283,9 @@ func TestWriters(t *testing.T) {
 		if !has(t, s, i) {
 			lost = append(lost, i)
 		}
+	}
+	if has(t, s, n) {
+		t.Error("what all have forgotten is known")
 	}
 	shut(t, s)
 	if len(lost) > n/20 {

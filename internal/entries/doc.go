@@ -48,8 +48,8 @@
 // second later, so entry points are made again only by processes that read the same file within
 // that second, or two files of one bucket at the same moment, or after the file was replaced.
 //
-// [Store.Put] only takes a note. A goroutine writes the notes when there are 32 KiB of them, and
-// about a second after the first one otherwise. What is not written yet can be read all the same.
-// A Store holds at most two times 64 KiB of notes, about 400 KiB in all, and nothing while nothing
-// is added. A write that fails is logged and is the last one; reading continues.
+// [Store.Put] only takes a note, which can be read at once. The notes are written when they take 64
+// KiB, and otherwise about a second after the first one. A Store holds 128 KiB of notes at most, and
+// nothing while nothing is added. A write that fails is logged and is the last one; reading
+// continues.
 package entries

@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -53,7 +54,7 @@ func Renew(ctx context.Context, path string, samples int, paths iter.Seq[string]
 func (t *table) copyFrom(
 	ctx context.Context, from *table, paths iter.Seq[string], most int64,
 ) (held int64, err error) {
-	next := newBatch()
+	notes, size := map[uint64]*note{}, 0
 	var b Buffer
 	for path := range paths {
 		if err := ctx.Err(); err != nil {
@@ -62,7 +63,7 @@ func (t *table) copyFrom(
 		hash := hashOf(path)
 		if there, _, err := t.look(hash, &b); err != nil {
 			return 0, err
-		} else if _, noted := next.slots[hash]; noted || there != (slot{}) {
+		} else if notes[hash] != nil || there != (slot{}) {
 			continue // one file may be several samples
 		}
 		s, text := from.find(hash, &b)
@@ -72,13 +73,13 @@ func (t *table) copyFrom(
 		if held += int64(s.recordSize()); held > most {
 			break
 		}
-		if !next.fits(s.recordSize()) {
-			if err := t.save(t.file, next); err != nil {
+		notes[hash] = &note{s, bytes.Clone(text[factsSize:])}
+		if size += notes[hash].size(); size > mostNotes {
+			if err := t.save(t.file, notes); err != nil {
 				return 0, err
 			}
-			next = newBatch()
+			notes, size = map[uint64]*note{}, 0
 		}
-		next.add(hash, s, text[factsSize:])
 	}
-	return held, t.save(t.file, next)
+	return held, t.save(t.file, notes)
 }

@@ -58,6 +58,7 @@ func TestRenew(t *testing.T) {
 			s := open(t, o)
 			for k := range c.useless / (maxPoints * pointSize) {
 				s.Put(fileOf(3), Points{bytes.Repeat([]byte{byte(k)}, maxPoints*pointSize), 1})
+				s.flush()
 			}
 			for i := range n {
 				s.Put(fileOf(i), pointsOf(i))

@@ -1,7 +1,6 @@
 package entries
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -39,23 +38,22 @@ type Store struct {
 	writes   atomic.Bool // entry points can be added
 	opened   time.Time
 	reading  atomic.Int64 // when one of the reads that are under way began, in ns after opened; 0: none
-	unsaved  atomic.Bool  // there may be notes
+	unsaved  atomic.Bool  // there are notes
 
 	mu      sync.Mutex
-	next    *batch // being filled
-	writing *batch // nil: none
-	failed  error  // of the first write that failed; it was the last one
+	notes   map[uint64]*note // that are not written yet, by the hash of the path
+	taken   int              // bytes that they take
+	failed  error            // of the first write that failed; it was the last one
 	room    sync.Cond
-	wake    chan struct{} // closed by Close
-	timer   *time.Timer   // wakes the writer when next is old enough
-	ended   chan struct{} // closed when the writer has ended
+	timer   *time.Timer // flushes
+	writing sync.Mutex  // held by flush
 }
 
 // Open opens the file, and makes it, or makes it anew, if it cannot be used as it is. A file that
 // cannot be written is only read. The error says why there is none.
 func Open(o Options) (*Store, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Store{options: o, opened: time.Now(), next: newBatch(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &Store{options: o, opened: time.Now(), notes: map[uint64]*note{}}
 	s.room.L = &s.mu
 	if err := s.open(); err != nil {
 		if err = s.make(err); err == nil {
@@ -65,14 +63,9 @@ func Open(o Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	if s.appender == nil {
-		close(s.ended)
-		return s, nil
-	}
-	s.writes.Store(true)
-	s.timer = time.AfterFunc(time.Hour, s.poke)
+	s.timer = time.AfterFunc(time.Hour, s.flush)
 	s.timer.Stop()
-	go s.write()
+	s.writes.Store(s.appender != nil)
 	return s, nil
 }
 
@@ -103,28 +96,13 @@ func (s *Store) open() error {
 	if err == nil && s.options.Strict && s.rule != s.options.Rule {
 		err = errRule
 	}
-	if err == nil && writable {
-		s.appender, err = sameFile(f, s.options.Path)
+	if err == nil && writable { // the same file, whatever is at the path by now
+		s.appender, err = os.OpenFile(fmt.Sprint("/proc/self/fd/", f.Fd()), os.O_WRONLY|os.O_APPEND, 0)
 	}
 	if err != nil {
 		f.Close()
 	}
 	return err
-}
-
-// sameFile opens the file that f is, to append to it.
-func sameFile(f *os.File, path string) (*os.File, error) {
-	a, _, err := owned.Open(path, os.O_WRONLY|os.O_APPEND)
-	if err != nil {
-		return nil, err
-	}
-	one, err := f.Stat()
-	two, other := a.Stat()
-	if err != nil || other != nil || !os.SameFile(one, two) {
-		a.Close()
-		return nil, fmt.Errorf("%w any more: it was replaced", fs.ErrNotExist)
-	}
-	return a, nil
 }
 
 // Rule is where the entry points are.
@@ -185,24 +163,12 @@ func (s *Store) Get(f File, b *Buffer) (p Points, known bool) {
 // latest is find, also for what is not written yet.
 func (s *Store) latest(hash uint64, b *Buffer) (at slot, text []byte) {
 	if s.unsaved.Load() {
-		if at, text, noted := s.pending(hash, b); noted {
-			return at, text
+		s.mu.Lock()
+		n := s.notes[hash]
+		s.mu.Unlock()
+		if n != nil {
+			return n.slot, n.text(b)
 		}
 	}
 	return s.find(hash, b)
-}
-
-// pending is find for what is not written yet.
-func (s *Store) pending(hash uint64, b *Buffer) (at slot, text []byte, noted bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, from := range []*batch{s.next, s.writing} {
-		if from == nil {
-			continue
-		}
-		if at, noted = from.slots[hash]; noted {
-			return at, at.text(bytes.NewReader(from.records), b), true
-		}
-	}
-	return at, nil, false
 }

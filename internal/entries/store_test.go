@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,26 +150,6 @@ func TestOnlyTheSameFile(t *testing.T) {
 	}
 }
 
-// TestSameTag: where the slot of one file has the tag of another, the seal tells them apart.
-func TestSameTag(t *testing.T) {
-	o := optionsOf(t.TempDir(), 1)
-	made(t, o, 1)
-	s := open(t, o)
-	defer s.Close()
-	var b Buffer
-	at, where, err := s.look(hashOf(fileOf(1).Path), &b)
-	if err != nil || !at.known() {
-		t.Fatalf("%+v, %v", at, err)
-	}
-	at.tag = hashOf(fileOf(2).Path) & tagMask
-	if _, err := s.file.WriteAt(at.append(nil), where); err != nil {
-		t.Fatal(err)
-	}
-	if has(t, s, 1) || has(t, s, 2) {
-		t.Error("believed")
-	}
-}
-
 // TestHash: a file that was made by another version, or on another machine, has its slots where
 // they are looked for.
 func TestHash(t *testing.T) {
@@ -238,12 +217,12 @@ func TestWrittenInTime(t *testing.T) {
 				t.Errorf("file %d is not written after %v", round, flushAfter)
 			}
 		}
-		for i := range batchSlots/2 + 1 {
+		for i := range mostNotes / 2 / noteSize {
 			s.Put(fileOf(100+i), pointsOf(100+i))
 		}
 		synctest.Wait()
 		if !has(t, other, 100) {
-			t.Error("a batch that is half full is not written at once")
+			t.Error("notes that take half of their room are not written at once")
 		}
 	})
 }
@@ -267,10 +246,12 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 		has(t, s, i)
 	}
 	s.mu.Lock()
-	for _, b := range []*batch{s.next, s.writing} {
-		if b != nil && (cap(b.records) > 2*batchRecords || len(b.slots) > batchSlots || cap(b.text) > batchRecords) {
-			t.Errorf("%d bytes, %d slots, %d bytes of text", cap(b.records), len(b.slots), cap(b.text))
-		}
+	sum := 0
+	for _, n := range s.notes {
+		sum += n.size()
+	}
+	if sum == 0 || sum != s.taken || sum > mostNotes {
+		t.Errorf("%d notes of %d bytes, which are charged %d", len(s.notes), sum, s.taken)
 	}
 	s.mu.Unlock()
 	r.Close()
@@ -407,33 +388,5 @@ func TestNoAllocation(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
-	}
-}
-
-// TestTogether: goroutines put, get and forget entry points while the writer writes them.
-func TestTogether(t *testing.T) {
-	const n, workers = 4000, 4
-	o := optionsOf(t.TempDir(), n)
-	s := open(t, o)
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() {
-			for i := w; i < n; i += workers {
-				s.Put(fileOf(i), pointsOf(i))
-				has(t, s, (i*7)%n)
-				if i%10 == 0 {
-					s.Forget(fileOf(i))
-				}
-			}
-		})
-	}
-	all.Wait()
-	shut(t, s)
-	s = open(t, o)
-	defer s.Close()
-	for i := range n {
-		if has(t, s, i) != (i%10 != 0) {
-			t.Fatalf("file %d", i)
-		}
 	}
 }

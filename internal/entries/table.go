@@ -3,8 +3,10 @@ package entries
 import (
 	"errors"
 	"io"
+	"maps"
 	"math/bits"
 	"os"
+	"slices"
 )
 
 // A slot says where a record is, and of what. One of zeros is empty.
@@ -89,21 +91,28 @@ func (t *table) find(hash uint64, b *Buffer) (s slot, text []byte) {
 	return slot{}, nil
 }
 
-// save appends a batch: records first, so that no slot is ahead of its own.
-func (t *table) save(to *os.File, notes *batch) error {
-	start, err := appendTo(to, notes.records)
+// save appends what notes say: records first, so that no slot is ahead of its own.
+func (t *table) save(to *os.File, notes map[uint64]*note) error {
+	hashes, records := slices.Collect(maps.Keys(notes)), []byte(nil)
+	for _, hash := range hashes {
+		n := notes[hash]
+		records = append(records, n.record[:n.slot.recordSize()]...)
+	}
+	start, err := appendTo(to, records)
 	if err != nil {
 		return err
 	}
-	if start+int64(len(notes.records)) > maxOffset {
+	if start+int64(len(records)) > maxOffset {
 		return errors.New("the file is too large")
 	}
 	var b Buffer
-	for hash, s := range notes.slots {
-		before, at, err := t.look(hash, &b)
+	for _, hash := range hashes {
+		s := notes[hash].slot
 		if s.count > 0 {
-			s.offset += start
+			s.offset = start
+			start += int64(s.recordSize())
 		}
+		before, at, err := t.look(hash, &b)
 		if err == nil && s != before {
 			_, err = t.file.WriteAt(s.append(b.b[:0]), at)
 		}

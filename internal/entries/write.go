@@ -1,43 +1,36 @@
 package entries
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/parallel"
 )
 
 const (
-	batchRecords = maxRecord // bytes
-	batchSlots   = 512       // many files can have no entry points
-	flushAfter   = time.Second
-	closeWait    = 2 * time.Second // for a write that hangs
+	mostNotes  = 128 << 10 // bytes that notes may take
+	noteSize   = 128       // bytes that each takes besides its record
+	flushAfter = time.Second
+	closeWait  = 2 * time.Second // for a write that hangs
 )
 
-// A batch is what is written together. Until then, offsets are those in records.
-type batch struct {
-	records []byte
-	slots   map[uint64]slot // by the hash of the path; empty: to be forgotten
-	text    []byte          // to be sealed
+// A note is what is to be written for a file. It does not change.
+type note struct {
+	slot   slot   // that of a record has no offset yet; an empty one is of a file to be forgotten
+	record []byte // without entry points, only the CRC, which is not written
 }
 
-func newBatch() *batch { return &batch{slots: map[uint64]slot{}} }
+func (n *note) size() int { return noteSize + cap(n.record) }
 
-func (b *batch) fits(bytes int) bool {
-	return len(b.records)+bytes <= batchRecords && len(b.slots) < batchSlots
-}
-
-// due says whether it is time to write, so that there is room for more meanwhile.
-func (b *batch) due() bool {
-	return len(b.records) > batchRecords/2 || len(b.slots) > batchSlots/2
-}
-
-// add takes a slot with its record, which is none but a CRC if there are no entry points.
-func (b *batch) add(hash uint64, s slot, record []byte) {
-	if s.offset = int64(len(b.records)); s.count > 0 {
-		b.records = append(b.records, record...)
-	} else {
-		s.offset = int64(le.Uint32(record))
+// text is that of the note's slot.
+func (n *note) text(b *Buffer) []byte {
+	if !n.slot.known() {
+		return nil
 	}
-	b.slots[hash] = s
+	b.b = append(b.grow(factsSize), n.record...)
+	return b.b
 }
 
 // Put stores the entry points of a file, in place of those of an earlier version of it. The bytes
@@ -46,92 +39,79 @@ func (s *Store) Put(f File, p Points) {
 	if len(p.Bytes) > maxPoints*pointSize || len(p.Bytes)%pointSize != 0 {
 		p.Bytes = nil
 	}
-	hash := hashOf(f.Path)
-	s.change(crcSize+len(p.Bytes), func(b *batch) {
-		text := append(b.text[:0], make([]byte, factsSize)...)
-		text = append(le.AppendUint32(text, p.CRC), p.Bytes...)
-		end := len(text)
-		var check uint32
-		b.text, check = seal(text, s.rule, f)
-		at := slot{count: len(p.Bytes) / pointSize, tag: hash & tagMask, check: check}
-		b.add(hash, at, b.text[factsSize:end])
-	})
+	text := make([]byte, factsSize, factsSize+crcSize+len(p.Bytes)+len(f.Path))
+	text = append(le.AppendUint32(text, p.CRC), p.Bytes...)
+	at := slot{count: len(p.Bytes) / pointSize, tag: hashOf(f.Path) & tagMask}
+	if at.count == 0 {
+		at.offset = int64(p.CRC)
+	}
+	_, at.check = seal(text, s.rule, f)
+	s.note(f, &note{at, text[factsSize:]})
 }
 
 // Forget makes a file unknown.
-func (s *Store) Forget(f File) {
-	s.change(0, func(b *batch) { b.slots[hashOf(f.Path)] = slot{} })
-}
+func (s *Store) Forget(f File) { s.note(f, &note{}) }
 
-// change takes a note that has a record of some bytes.
-func (s *Store) change(bytes int, note func(*batch)) {
+// note takes a note of a file, in place of an earlier one.
+func (s *Store) note(f File, n *note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.writes.Load() && !s.next.fits(bytes) {
-		if s.wakeUp(); !s.options.Wait {
-			return
-		}
+	for s.options.Wait && s.writes.Load() && s.taken+n.size() > mostNotes {
 		s.room.Wait()
 	}
-	if !s.writes.Load() {
+	if !s.writes.Load() || s.taken+n.size() > mostNotes {
 		return
 	}
-	if len(s.next.slots) == 0 {
+	before, hash := s.taken, hashOf(f.Path)
+	s.forget(hash, s.notes[hash])
+	s.notes[hash] = n
+	s.taken += n.size()
+	s.unsaved.Store(true)
+	switch {
+	case before <= mostNotes/2 && s.taken > mostNotes/2: // so that there is room for more meanwhile
+		s.timer.Reset(0)
+	case len(s.notes) == 1:
 		s.timer.Reset(flushAfter)
 	}
-	note(s.next)
-	s.unsaved.Store(true)
-	if s.next.due() {
-		s.wakeUp()
+}
+
+// forget removes a note, unless there is a later one. The lock is held.
+func (s *Store) forget(hash uint64, n *note) {
+	if n != nil && s.notes[hash] == n {
+		s.taken -= n.size()
+		delete(s.notes, hash)
 	}
 }
 
-// wakeUp makes the writer write. The lock is held.
-func (s *Store) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it is awake
-	}
-}
-
-func (s *Store) poke() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.writes.Load() {
-		s.wakeUp()
-	}
-}
-
-// write is the writer.
-func (s *Store) write() {
-	defer close(s.ended)
-	for range s.wake {
-		s.flush()
-	}
-	s.flush()
-}
-
-// flush writes what there is, unless a write failed before.
+// flush writes the notes, unless a write failed before.
 func (s *Store) flush() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	s.mu.Lock()
-	b := s.next
-	s.writing, s.next = b, newBatch()
-	err := s.failed
+	notes, err := maps.Clone(s.notes), s.failed
 	s.mu.Unlock()
-	if len(b.slots) > 0 && err == nil {
-		err = s.save(s.appender, b)
+	if err == nil && len(notes) > 0 {
+		err = s.save(s.appender, notes)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writing = nil
-	s.unsaved.Store(len(s.next.slots) > 0)
+	for hash, n := range notes {
+		s.forget(hash, n)
+	}
+	s.unsaved.Store(len(s.notes) > 0)
 	if err != nil && s.failed == nil {
 		s.failed = err
 		s.writes.Store(false)
 		s.options.Logger.Warn("no more entry points are stored", "file", s.options.Path, "reason", err)
 	}
+	if s.writes.Load() && len(s.notes) > 0 {
+		s.timer.Reset(flushAfter)
+	}
 	s.room.Broadcast()
 }
+
+// errHangs means that a write did not end.
+var errHangs = errors.New("the storage of the entry points does not answer")
 
 // Close writes what is left and ends the use of the file. Its error is that of a write that failed
 // at any time. If writing hangs, Close gives it up after two seconds. A nil Store may be closed.
@@ -142,21 +122,21 @@ func (s *Store) Close() error {
 	case s.appender == nil:
 		return s.file.Close()
 	}
-	s.timer.Stop()
 	s.mu.Lock()
+	s.timer.Stop()
 	s.writes.Store(false)
 	s.room.Broadcast()
-	close(s.wake)
 	s.mu.Unlock()
-	select {
-	case <-s.ended:
+	ctx, stop := context.WithTimeout(context.Background(), closeWait)
+	defer stop()
+	_, err := parallel.Promptly(ctx, func() (struct{}, error) {
+		s.flush()
 		s.appender.Close()
 		s.file.Close()
-		return s.failed
-	case <-time.After(closeWait):
-		return errHangs
+		return struct{}{}, s.failed
+	}, nil)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errHangs
 	}
+	return err
 }
-
-// errHangs means that a write did not end.
-var errHangs = errors.New("the storage of the entry points does not answer")
