@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/store"
@@ -35,7 +33,7 @@ func StoreURL(path string) string {
 		return path
 	}
 	if isList(path) {
-		text, _ := readListFile(path)
+		text, _ := new(source).readList(context.Background(), path)
 		for _, line := range listLines(text) {
 			if store.IsURL(line.name) {
 				return line.name
@@ -45,25 +43,17 @@ func StoreURL(path string) string {
 	return ""
 }
 
-func readListFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+func (s *source) readList(ctx context.Context, name string) ([]byte, error) {
+	f, close, err := s.openFile(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return readList(f, info.Size())
-}
-
-func readList(r io.ReaderAt, size int64) ([]byte, error) {
-	if size > maxList {
+	defer close()
+	if f.Size() > maxList {
 		return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrList, maxList)
 	}
-	text := make([]byte, size)
-	_, err := io.ReadFull(io.NewSectionReader(r, 0, size), text)
+	text := make([]byte, f.Size())
+	_, err = io.ReadFull(f, text)
 	return text, err
 }
 
@@ -144,9 +134,18 @@ func (g *group) takes(next group) bool {
 		digits.ReplaceAllString(first, "0") == digits.ReplaceAllString(name, "0")
 }
 
-// takeList sets the source to what a list names that is in a folder of this machine, or, where
-// place is not empty, of that store.
-func (s *source) takeList(ctx context.Context, place, folder string, text []byte, o *Options) error {
+// takeList sets the source to what a list names.
+func (s *source) takeList(ctx context.Context, url, name string, o *Options) error {
+	text, err := s.readList(ctx, name)
+	if err != nil {
+		return err
+	}
+	s.list = name
+	place, folder := "", name[:len(name)-len(path.Base(name))]
+	if s.remote != nil {
+		s.list = s.remote.URL(name)
+		place, _ = store.Split(url)
+	}
 	groups, err := groupsOf(text, place, folder)
 	if err != nil {
 		return err
@@ -156,7 +155,7 @@ func (s *source) takeList(ctx context.Context, place, folder string, text []byte
 		if len(groups[0].names) == 1 {
 			s.list = "" // that dataset is all there is
 		}
-		return groups[0].error(s.locateGroup(ctx, &groups[0], o))
+		return groups[0].error(s.takeGroup(ctx, &groups[0], o))
 	}
 	amazon := func(g group) bool { return strings.HasPrefix(strings.ToLower(g.place), "s3:") }
 	var leads []string
@@ -165,7 +164,7 @@ func (s *source) takeList(ctx context.Context, place, folder string, text []byte
 		if !amazon(g) && slices.ContainsFunc(groups, amazon) {
 			how.Store.Endpoint = "" // which is about s3
 		}
-		if err := g.error(e.locateGroup(ctx, &g, &how)); err != nil {
+		if err := g.error(e.takeGroup(ctx, &g, &how)); err != nil {
 			return err
 		}
 		if !e.hasColumns() {
@@ -191,30 +190,24 @@ func (g *group) error(err error) error {
 	return &EntryError{g.line, g.place + g.names[0], err}
 }
 
-// locateGroup is locate for a dataset that a list names.
-func (s *source) locateGroup(ctx context.Context, g *group, o *Options) (err error) {
-	var remote store.Store
+// takeGroup sets the source to a dataset that a list names.
+func (s *source) takeGroup(ctx context.Context, g *group, o *Options) (err error) {
 	if g.place != "" {
-		if remote, _, err = o.openStore(ctx, g.place); err != nil {
+		if s.remote, _, err = o.openStore(ctx, g.place); err != nil {
 			return err
 		}
 	}
-	switch {
-	case len(g.names) == 1 && remote == nil:
-		return s.locateFile(ctx, g.names[0], o)
-	case len(g.names) == 1:
-		return s.locateIn(ctx, remote, g.names[0], g.place, o)
+	if len(g.names) == 1 {
+		return s.find(ctx, g.place, g.names[0], o)
 	}
 	common := commonDirectory(g.names)
 	for _, name := range g.names {
 		s.archives = append(s.archives, escapePattern(name[len(common):]))
 	}
-	if remote == nil {
-		return s.setDirectory(common)
+	if s.remote != nil {
+		s.store = o.Store.Endpoint
 	}
-	s.remote, s.store, s.prefix = remote, o.Store.Endpoint, common
-	s.setURL()
-	return nil
+	return s.setDirectory(common)
 }
 
 // checkPattern refuses what is no path below the store's root.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -29,10 +30,12 @@ var manifests = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 // locate determines what path is. The caller closes the stores, if there are any.
 func locate(ctx context.Context, path string, o *Options) (src *source, err error) {
 	src, o.opened = &source{labels: o.LabelColumn}, map[string]store.Store{}
+	name := path
 	if store.IsURL(path) {
-		err = src.locateObject(ctx, path, o)
-	} else {
-		err = src.locateFile(ctx, path, o)
+		src.remote, name, err = o.openStore(ctx, path)
+	}
+	if err == nil {
+		err = src.find(ctx, path, name, o)
 	}
 	columns := src.folder() || src.hasColumns() || slices.ContainsFunc(src.entries, (*source).hasColumns)
 	if err == nil && o.LabelColumn != "" && !columns {
@@ -73,64 +76,106 @@ func (o *Options) openStore(ctx context.Context, url string) (remote store.Store
 	return remote, name, err
 }
 
-func (s *source) locateFile(ctx context.Context, path string, o *Options) error {
-	abs, err := filepath.Abs(path)
-	if err != nil {
+// Kinds of what a name can lead to.
+const (
+	aFile = iota
+	aFolder
+	aList
+	aPattern
+)
+
+// find sets the source to what a name leads to, in its store, of which url has the beginning, or on
+// this machine.
+func (s *source) find(ctx context.Context, url, name string, o *Options) (err error) {
+	shown := name
+	if s.remote != nil {
+		s.store = o.Store.Endpoint
+	} else if name, err = filepath.Abs(name); err != nil {
 		return err
 	}
-	info, err := os.Stat(abs)
-	if errors.Is(err, unix.ENOTDIR) {
-		file, within := splitArchive(abs)
-		if known, e := os.Stat(file); e == nil && known.Mode().IsRegular() {
-			abs, s.within, info, err = file, within, known, nil
-		}
-	}
-	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
-	dir := abs
+	kind, err := s.kindOf(&name)
+	dir, base := path.Split(name)
 	switch {
-	case missing && isPattern(abs):
-		dir, s.archives = splitPattern(abs)
-	case missing:
-		return fmt.Errorf("%s: %w", path, ErrNotExist)
 	case err != nil:
+	case kind == aList:
+		if s.remote != nil {
+			shown = s.remote.URL(name)
+		}
+		if err = s.takeList(ctx, url, name, o); err != nil {
+			err = fmt.Errorf("%s: %w", shown, err)
+		}
 		return err
-	case info.IsDir():
-		if s.manifest, err = metadata(abs, o); err != nil {
+	case kind == aFolder:
+		if dir = strings.TrimRight(name, "/"); dir != "" || s.remote == nil {
+			dir += "/"
+		}
+		if err := s.takeMetadata(ctx, dir, o); err != nil {
 			return err
 		}
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s: %w", path, ErrKind)
-	case isList(abs):
-		text, err := readListFile(abs)
-		if err == nil {
-			s.list = abs
-			err = s.takeList(ctx, "", filepath.Dir(abs)+"/", text, o)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		return nil
+	case kind == aPattern:
+		dir, s.archives = splitPattern(name)
 	default:
-		// Resolve only the directory: paths are relative to the directory of the given name,
-		// even if that name is a link.
-		dir = filepath.Dir(abs)
-		err := s.takeFile(filepath.Base(abs), func() (bool, error) {
-			f, err := os.Open(abs)
-			if err != nil {
-				return false, err
-			}
-			defer f.Close()
-			return holdsImages(f, info.Size()), nil
-		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
+		// Resolve only the directory: paths are relative to the directory of the given name, even
+		// if that name is a link.
+		err = s.takeFile(ctx, dir, base)
 	}
-	return s.setDirectory(dir)
+	switch {
+	case err == nil:
+		return s.setDirectory(dir)
+	case s.remote == nil && !errors.As(err, new(*fs.PathError)):
+		err = fmt.Errorf("%s: %w", shown, err)
+	}
+	return err
 }
 
-// setDirectory sets the directory that paths are relative to.
+// kindOf says what a name leads to. It cuts off the folder in an archive. In a store, the name alone
+// tells.
+func (s *source) kindOf(name *string) (kind int, err error) {
+	file, within := splitArchive(*name)
+	if s.remote != nil {
+		*name, s.within = file, within
+		base := path.Base(file)
+		switch {
+		case isList(file):
+			return aList, nil
+		case isPattern(file):
+			return aPattern, nil
+		case strings.HasSuffix(file, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, archive.ExtensionKey(base)):
+			return aFolder, nil
+		}
+		return aFile, nil
+	}
+	info, err := os.Stat(*name)
+	if errors.Is(err, unix.ENOTDIR) {
+		if known, e := os.Stat(file); e == nil && known.Mode().IsRegular() {
+			*name, s.within, info, err = file, within, known, nil
+		}
+	}
+	switch missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR); {
+	case missing && isPattern(*name):
+		return aPattern, nil
+	case missing:
+		return aFile, ErrNotExist
+	case err != nil:
+		return aFile, err
+	case info.IsDir():
+		return aFolder, nil
+	case !info.Mode().IsRegular():
+		return aFile, ErrKind
+	case isList(*name):
+		return aList, nil
+	}
+	return aFile, nil
+}
+
+// setDirectory sets the directory, or the prefix of keys, that paths are relative to.
 func (s *source) setDirectory(dir string) (err error) {
+	if s.remote != nil {
+		s.prefix = dir
+		s.dir = strings.TrimRight(s.remote.URL(dir), "/") + "/"
+		s.lead = s.dir
+		return nil
+	}
 	s.lead = strings.TrimRight(dir, "/") + "/"
 	if s.dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
@@ -142,10 +187,25 @@ func (s *source) setDirectory(dir string) (err error) {
 	return err
 }
 
-// setURL sets it for a store.
-func (s *source) setURL() {
-	s.dir = strings.TrimRight(s.remote.URL(s.prefix), "/") + "/"
-	s.lead = s.dir
+// openFile opens a file, or an object, from which the source is yet to be determined.
+func (s *source) openFile(ctx context.Context, name string) (r *io.SectionReader, close func() error, err error) {
+	if s.remote != nil {
+		o, err := s.remote.Stat(ctx, name)
+		if errors.Is(err, store.ErrNotExist) {
+			err = fmt.Errorf("%w: %w", ErrNotExist, err)
+		}
+		return io.NewSectionReader(&objectAt{ctx, s.remote, o}, 0, o.Size), func() error { return nil }, err
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return io.NewSectionReader(f, 0, info.Size()), f.Close, nil
 }
 
 // splitArchive divides the path of a folder in an archive into that of the archive and that in it.
@@ -158,123 +218,63 @@ func splitArchive(name string) (file, within string) {
 	return name, ""
 }
 
-// takeFile decides whether a file is a manifest or an archive. images says which of them a Parquet
-// file is.
-func (s *source) takeFile(name string, images func() (bool, error)) error {
+// takeFile decides whether a file is a manifest or an archive. Of a Parquet file, the columns say
+// that.
+func (s *source) takeFile(ctx context.Context, dir, name string) error {
 	packed := archive.Is(name)
-	if manifestReader(name) != nil {
-		var err error
-		if packed = packed && archive.ExtensionKey(name) == "parquet"; packed {
-			packed, err = images()
-		}
+	switch {
+	case !packed && manifestReader(name) == nil && slices.Contains(packedKinds, archive.ExtensionKey(name)):
+		return fmt.Errorf("%w: files of this kind are not supported", ErrArchive)
+	case !packed && manifestReader(name) == nil:
+		return ErrKind
+	case packed && manifestReader(name) != nil:
+		f, close, err := s.openFile(ctx, dir+name)
 		if err != nil {
 			return err
 		}
-		if !packed {
-			s.manifest = name
-			return nil
-		}
+		defer close()
+		packed = holdsImages(f, f.Size())
 	}
-	if !packed && slices.Contains(packedKinds, archive.ExtensionKey(name)) {
-		return fmt.Errorf("%w: files of this kind are not supported", ErrArchive)
+	if packed {
+		s.archives = []string{escapePattern(name)}
+	} else {
+		s.manifest = name
 	}
-	if !packed {
-		return ErrKind
-	}
-	s.archives = []string{escapePattern(name)}
 	return nil
 }
 
-// metadata finds the manifest in a directory; "" if it has none.
-func metadata(dir string, o *Options) (name string, err error) {
-	return o.manifestIn(dir, func(name string) (bool, error) {
-		info, err := os.Stat(filepath.Join(dir, name))
-		return err == nil && info.Mode().IsRegular(), err
-	})
-}
-
-// manifestIn finds the manifest in a folder; "" if it has none. find looks for a file there; a
-// store is asked in one round trip.
-func (o *Options) manifestIn(folder string, find func(name string) (is bool, err error)) (found string, err error) {
+// takeMetadata finds the manifest in a folder, if it has one. A store is asked in one round trip.
+func (s *source) takeMetadata(ctx context.Context, folder string, o *Options) error {
 	if o.IgnoreMetadata {
-		return "", nil
+		return nil
 	}
 	there, errs := make([]bool, len(manifests)), make([]error, len(manifests))
 	var asked sync.WaitGroup
 	for i, name := range manifests {
-		asked.Go(func() { there[i], errs[i] = find(name) })
+		asked.Go(func() {
+			if s.remote != nil {
+				_, errs[i] = s.remote.Stat(ctx, folder+name)
+				there[i] = errs[i] == nil
+				return
+			}
+			info, err := os.Stat(folder + name)
+			there[i], errs[i] = err == nil && info.Mode().IsRegular(), err
+		})
 	}
 	asked.Wait()
 	for i, name := range manifests {
 		switch err := errs[i]; {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrNotExist):
 		case err != nil:
-			return "", err
-		case there[i] && found != "":
-			return "", fmt.Errorf("%s: %w: %s and %s", folder, ErrManifests, found, name)
+			return err
+		case there[i] && s.manifest != "":
+			if s.remote != nil {
+				folder = s.remote.URL(folder)
+			}
+			return fmt.Errorf("%s: %w: %s and %s", folder, ErrManifests, s.manifest, name)
 		case there[i]:
-			found = name
+			s.manifest = name
 		}
 	}
-	return found, nil
-}
-
-// locateObject is locate for a URL.
-func (s *source) locateObject(ctx context.Context, url string, o *Options) error {
-	remote, name, err := o.openStore(ctx, url)
-	if err != nil {
-		return err
-	}
-	return s.locateIn(ctx, remote, name, url, o)
-}
-
-// locateIn is locate for a name in a store, of which url has the beginning.
-func (s *source) locateIn(ctx context.Context, remote store.Store, name, url string, o *Options) (err error) {
-	s.remote, s.store = remote, o.Store.Endpoint
-	name, s.within = splitArchive(name)
-	base := path.Base(name)
-	switch {
-	case isList(name):
-		var text []byte
-		object, err := remote.Stat(ctx, name)
-		if err == nil {
-			text, err = readList(&objectAt{ctx, remote, object}, object.Size)
-		}
-		if errors.Is(err, store.ErrNotExist) {
-			err = fmt.Errorf("%w: %w", ErrNotExist, err)
-		}
-		if err == nil {
-			s.list = remote.URL(name)
-			place, _ := store.Split(url)
-			err = s.takeList(ctx, place, name[:len(name)-len(base)], text, o)
-		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w", remote.URL(name), err)
-		}
-		return err
-	case isPattern(name):
-		s.prefix, s.archives = splitPattern(name)
-	case strings.HasSuffix(name, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, archive.ExtensionKey(base)):
-		if s.prefix = strings.TrimRight(name, "/"); s.prefix != "" {
-			s.prefix += "/"
-		}
-		s.manifest, err = o.manifestIn(remote.URL(s.prefix), func(name string) (bool, error) {
-			_, err := remote.Stat(ctx, s.prefix+name)
-			return err == nil, err
-		})
-		if err != nil {
-			return err
-		}
-	default:
-		s.prefix = name[:len(name)-len(base)]
-		err = s.takeFile(base, func() (bool, error) {
-			o, err := remote.Stat(ctx, name)
-			return err == nil && holdsImages(&objectAt{ctx, remote, o}, o.Size), err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	s.setURL()
 	return nil
 }
