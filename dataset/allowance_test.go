@@ -70,9 +70,7 @@ func TestAllowanceIsInterrupted(t *testing.T) {
 		a := newAllowance(10)
 		ctx, cancel := context.WithCancel(t.Context())
 		greedy, h := a.holding(t.Context()), a.holding(ctx)
-		if err := greedy.take(1000); err != nil {
-			t.Fatal(err)
-		}
+		must(t, greedy.take(1000))
 		result := make(chan error, 1)
 		go func() { result <- h.take(1) }()
 		synctest.Wait()
@@ -126,9 +124,7 @@ func TestSearchIsBounded(t *testing.T) {
 		if err == nil {
 			_, err = w.Write([]byte(file[1]))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	w.Close()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,18 +166,14 @@ type rowImage struct {
 func (p *place) writePages(name string, codec compress.Codec, rows []rowImage) {
 	p.t.Helper()
 	f, err := os.Create(p.path(name))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	size := 4 << 10
 	for _, row := range rows {
 		size += 2 * len(row.Image)
 	}
 	w := parquet.NewGenericWriter[rowImage](f, parquet.Compression(codec), parquet.PageBufferSize(size))
 	_, err = w.Write(rows)
-	if err := errors.Join(err, w.Close(), f.Close()); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, errors.Join(err, w.Close(), f.Close()))
 }
 
 // countBytes counts the bytes that a store is asked for of objects of a kind.
@@ -207,9 +199,7 @@ func TestPagesAreReadOnce(t *testing.T) {
 	}
 	p.writePages("a.parquet", &parquet.Snappy, rows)
 	info, err := os.Stat(p.path("a.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, how := p.serve()
 	sum := countBytes(s, ".parquet")
 	d := p.open("s3://data/a.parquet", how, func(o *Options) { o.Memory = 12 << 20 })

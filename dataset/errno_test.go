@@ -9,58 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/fault"
 )
-
-// nth is a system that fails one call, once.
-type nth struct {
-	kernel
-	fails int64 // the number of the call, from 1
-	with  error
-	calls atomic.Int64
-}
-
-func (f *nth) next() error {
-	if f.calls.Add(1) == f.fails {
-		return f.with
-	}
-	return nil
-}
-
-func (f *nth) open(dir, path string) (int, error) {
-	if err := f.next(); err != nil {
-		return -1, err
-	}
-	return f.kernel.open(dir, path)
-}
-
-func (f *nth) stat(fd int) (Identity, error) {
-	if err := f.next(); err != nil {
-		return unknown, err
-	}
-	return f.kernel.stat(fd)
-}
-
-func (f *nth) look(dir, path string) (Identity, error) {
-	if err := f.next(); err != nil {
-		return unknown, err
-	}
-	return f.kernel.look(dir, path)
-}
-
-func (f *nth) direct(int, bool) error { return f.next() }
-
-func (f *nth) pread(fd int, p []byte, offset int64) (int, error) {
-	if err := f.next(); err != nil {
-		return 0, err
-	}
-	return f.kernel.pread(fd, p[:min(len(p), 32<<10)], offset)
-}
 
 // errnos are the errors of the kernel and its file systems, and whether the file is at fault.
 var errnos = map[unix.Errno]bool{
@@ -94,10 +48,10 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 		for name, call := range map[string]func() (Identity, error){"Load": load, "Check": check} {
 			for errno, ofFile := range errnos {
 				for k := int64(1); ; k++ {
-					f := &nth{fails: k, with: errno}
+					f, calls := failingAt(k, errno)
 					d.storages[0] = newStorage(Storage{Direct: direct, system: f}, d.source, nil, p.options().Logger)
 					id, err := call()
-					if f.calls.Load() < k {
+					if calls.Load() < k {
 						break // it succeeded with fewer calls
 					}
 					what := fmt.Sprintf("%s, direct %t: call %d ends with %v: %+v, %v", name, direct, k, errno, id, err)
@@ -164,9 +118,7 @@ func TestIdentityOfWhatWasFound(t *testing.T) {
 func (p *place) swap(change func(root string)) {
 	p.t.Helper()
 	old := p.root + ".old"
-	if err := os.Rename(p.root, old); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, os.Rename(p.root, old))
 	defer os.RemoveAll(old)
 	p.mkdir("")
 	err := filepath.WalkDir(old, func(path string, e fs.DirEntry, err error) error {
@@ -182,9 +134,7 @@ func (p *place) swap(change func(root string)) {
 		p.write(name, string(content))
 		return err
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	p.settle()
 	if change != nil {
 		change(p.root)
@@ -288,46 +238,20 @@ func TestStorageMountedAnew(t *testing.T) {
 	}
 }
 
-// blink is storage that is away while a file is looked up, and back before anybody can tell.
-type blink struct {
-	kernel
-	root string
-	left atomic.Int64 // lookups that find it away
-}
-
-func (b *blink) during(lookup func()) {
-	if b.left.Add(-1) >= 0 {
-		os.Rename(b.root, b.root+".away")
-		defer os.Rename(b.root+".away", b.root)
-	}
-	lookup()
-}
-
-func (b *blink) open(dir, path string) (fd int, err error) {
-	b.during(func() { fd, err = b.kernel.open(dir, path) })
-	return fd, err
-}
-
-func (b *blink) look(dir, path string) (id Identity, err error) {
-	b.during(func() { id, err = b.kernel.look(dir, path) })
-	return id, err
-}
-
 // TestStorageAwayForAMoment: no file is missing because its storage was away during the lookup,
 // even if the same directory is back when it is examined.
 func TestStorageAwayForAMoment(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")
-	b := &blink{root: p.root}
-	p.how = Storage{system: b}
 	d := p.open("")
 	for name, call := range map[string]func(*Dataset, int) error{"Load": loadError, "Check": checkError} {
-		b.left.Store(1)
+		f, _ := failingAt(1, unix.ENOENT)
+		d.storages[0] = newStorage(Storage{system: f}, d.source, nil, p.options().Logger)
 		if err := call(d, 0); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	os.Remove(p.path("a.jpg"))
+	must(t, os.Remove(p.path("a.jpg")))
 	if err := loadError(d, 0); !errors.Is(err, ErrMissing) {
 		t.Errorf("missing: %v", err)
 	}
@@ -337,9 +261,7 @@ func TestStorageAwayForAMoment(t *testing.T) {
 func descriptors(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		if info, err := os.Stat("/proc/self/fd/" + e.Name()); err == nil && info.IsDir() {
 			n++
@@ -387,7 +309,7 @@ func TestScanWithoutDescriptors(t *testing.T) {
 		p := newPlace(t)
 		p.images("a.jpg", "b.jpg", "c.jpg")
 		p.settle()
-		p.how = Storage{system: &nth{fails: 3, with: errno}}
+		p.how.system, _ = failingAt(3, errno)
 		if _, err := p.tryOpen(""); !errors.Is(err, errno) {
 			t.Errorf("%v: %v", errno, err)
 		}
@@ -419,7 +341,7 @@ func TestOneFailureOfTheStorage(t *testing.T) {
 	for k := int64(1); k <= 6; k++ {
 		p := newPlace(t)
 		p.images("a.jpg", "b.jpg")
-		p.how = Storage{system: &nth{fails: k, with: unix.ESTALE}}
+		p.how.system, _ = failingAt(k, unix.ESTALE)
 		if d := p.open("", func(o *Options) { o.Workers = 1 }); d.Report.Unreadable > 0 || d.Unread(0) != "" || d.Unread(1) != "" {
 			t.Errorf("call %d: %+v", k, d.Report)
 		}
@@ -439,14 +361,10 @@ func TestPathsThatAreTooLong(t *testing.T) {
 	p.images("near.jpg")
 	p.mkdir(far)
 	dir, err := os.OpenRoot(p.path(far))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dir.Close()
 	name := strings.Repeat("x", 250) + ".jpg"
-	if err := dir.WriteFile(name, []byte(image("jpeg", 10, 20, 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dir.WriteFile(name, []byte(image("jpeg", 10, 20, 1)), 0o644))
 	p.write("m.csv", "path\nnear.jpg\n"+far+"/"+name+"\n")
 	for _, dataset := range []string{"", "m.csv"} {
 		d := p.open(dataset)

@@ -11,10 +11,9 @@ import (
 // faultySystem is a system that fails in a given way and records its calls.
 type faultySystem struct {
 	kernel
-	mode   error // error of turning direct reads on
-	refuse error // error of direct reads
-	open1  error // error of opening
-	stat1  error // error of stat for a file that was read
+	// fail, if not nil, is asked before each call: open, stat, look, direct, read or "direct read".
+	// Its error is that of the call.
+	fail func(call string) error
 	// read, if not nil, replaces pread.
 	read func(fd int, p []byte, offset int64) (int, error)
 
@@ -25,31 +24,71 @@ type faultySystem struct {
 	crooked  atomic.Pointer[string]
 }
 
+// failing is a system in which a call always fails.
+func failing(call string, with error) *faultySystem {
+	return &faultySystem{fail: func(c string) error {
+		if c == call {
+			return with
+		}
+		return nil
+	}}
+}
+
+// failingAt is a system in which the k-th call fails, from 1, and reads are short. It counts calls.
+func failingAt(k int64, with error) (f *faultySystem, calls *atomic.Int64) {
+	calls = new(atomic.Int64)
+	return &faultySystem{
+		fail: func(string) error {
+			if calls.Add(1) == k {
+				return with
+			}
+			return nil
+		},
+		read: func(fd int, p []byte, offset int64) (int, error) {
+			return kernel{}.pread(fd, p[:min(len(p), 32<<10)], offset)
+		},
+	}, calls
+}
+
+func (f *faultySystem) before(call string) error {
+	if f.fail == nil {
+		return nil
+	}
+	return f.fail(call)
+}
+
 func (f *faultySystem) open(dir, path string) (int, error) {
-	if f.open1 != nil {
-		return -1, f.open1
+	if err := f.before("open"); err != nil {
+		return -1, err
 	}
 	return f.kernel.open(dir, path)
 }
 
 func (f *faultySystem) stat(fd int) (Identity, error) {
-	if f.stat1 != nil && f.directs.Load()+f.ordinary.Load() > 0 {
-		return Identity{}, f.stat1
+	if err := f.before("stat"); err != nil {
+		return unknown, err
 	}
 	return f.kernel.stat(fd)
 }
 
+func (f *faultySystem) look(dir, path string) (Identity, error) {
+	if err := f.before("look"); err != nil {
+		return unknown, err
+	}
+	return f.kernel.look(dir, path)
+}
+
 // direct only records the mode, whatever the real file system supports.
 func (f *faultySystem) direct(fd int, on bool) error {
-	if on && f.mode != nil {
-		return f.mode
-	}
-	if on {
-		f.isDirect.Store(fd, true)
-	} else {
+	if !on {
 		f.isDirect.Delete(fd)
+		return nil
 	}
-	return nil
+	err := f.before("direct")
+	if err == nil {
+		f.isDirect.Store(fd, true)
+	}
+	return err
 }
 
 func (f *faultySystem) close(fd int) {
@@ -58,17 +97,19 @@ func (f *faultySystem) close(fd int) {
 }
 
 func (f *faultySystem) pread(fd int, p []byte, offset int64) (int, error) {
+	call := "read"
 	if _, direct := f.isDirect.Load(fd); direct {
+		call = "direct read"
 		f.directs.Add(1)
 		if offset%directUnit != 0 || len(p)%directUnit != 0 || !aligned(p) {
 			text := fmt.Sprintf("%d bytes at %d into %p", len(p), offset, p)
 			f.crooked.Store(&text)
 		}
-		if f.refuse != nil {
-			return 0, f.refuse
-		}
 	} else {
 		f.ordinary.Add(1)
+	}
+	if err := f.before(call); err != nil {
+		return 0, err
 	}
 	if f.read != nil {
 		return f.read(fd, p, offset)

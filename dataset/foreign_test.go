@@ -34,9 +34,7 @@ func TestParquetWithoutDictionaries(t *testing.T) {
 	p.write("m.csv", text.String())
 	for _, c := range []parquet.WriterOption{parquet.Compression(&parquet.Uncompressed), parquet.Compression(&parquet.Snappy)} {
 		err := parquet.WriteFile(p.path("m.parquet"), rows, c, parquet.PageBufferSize(4096), parquet.MaxRowsPerRowGroup(7000))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, got := p.open("m.csv"), p.open("m.parquet")
 		runtime.GC()
 		if diff := cmp.Diff(describe(want)[2:], describe(got)[2:]); diff != "" || want.Digest != got.Digest {

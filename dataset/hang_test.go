@@ -24,9 +24,7 @@ func TestOpenWhereTheKernelHangs(t *testing.T) {
 			path, what = f.Dir+"/m.csv", "read"
 		}
 		d, err := Open(t.Context(), path, p.options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.Close()
 		f.Hang(what)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -60,14 +58,10 @@ func TestRemountBeneathADataset(t *testing.T) {
 	first := hangfs.Mount(t, dir, files)
 	p := newPlace(t)
 	d, err := Open(t.Context(), dir, p.options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	held, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer held.Close()
 	first.Die(t)
 	for call, err := range map[string]error{"Load": loadError(d, 0), "Check": checkError(d, 1)} {
@@ -102,9 +96,7 @@ func TestLinkIntoStorageThatFailed(t *testing.T) {
 		t.Fatalf("label %d", d.Label(d.Len()-1))
 	}
 	held, err := os.Open(away.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer held.Close()
 	away.Die(t)
 	defer away.Detach(t)

@@ -17,6 +17,14 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
+// must ends a test that cannot go on after an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A test image is one line, "img FORMAT HEIGHT WIDTH ORIENTATION NEED", followed by anything.
 // NEED is how many bytes the prober pretends to need.
 
@@ -74,17 +82,13 @@ func (p *place) find(name string) string {
 
 func (p *place) mkdir(name string) {
 	p.t.Helper()
-	if err := os.MkdirAll(p.path(name), 0o755); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, os.MkdirAll(p.path(name), 0o755))
 }
 
 func (p *place) write(name, content string) {
 	p.t.Helper()
 	p.mkdir(filepath.Dir(name))
-	if err := os.WriteFile(p.path(name), []byte(content), 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, os.WriteFile(p.path(name), []byte(content), 0o644))
 }
 
 // images writes a 10x20 image for each name.
@@ -98,9 +102,7 @@ func (p *place) images(names ...string) {
 func (p *place) link(target, name string) {
 	p.t.Helper()
 	p.mkdir(filepath.Dir(name))
-	if err := os.Symlink(target, p.path(name)); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, os.Symlink(target, p.path(name)))
 }
 
 // settled is the time that settle sets. It is constant, so that files left alone between two
@@ -117,9 +119,7 @@ func (p *place) settle() {
 		ts := unix.NsecToTimespec(settled.UnixNano())
 		return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 }
 
 func (p *place) options() Options {
@@ -130,9 +130,7 @@ func (p *place) options() Options {
 func (p *place) open(manifest string, change ...func(*Options)) *Dataset {
 	p.t.Helper()
 	d, err := p.tryOpen(manifest, change...)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return d
 }
 

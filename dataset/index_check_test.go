@@ -16,9 +16,7 @@ import (
 func located(t testing.TB, p *place) *source {
 	t.Helper()
 	src, err := locate(t.Context(), p.root, &Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return src
 }
 
@@ -27,14 +25,10 @@ func forge(t testing.TB, p *place, path string, change func(*index)) {
 	t.Helper()
 	src := located(t, p)
 	x, err := listDirectory(context.Background(), src, newTree())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x.settle()
 	change(x)
-	if err := saveFacts(t.Context(), x, path, src, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, saveFacts(t.Context(), x, path, src, true))
 }
 
 // TestPathsOfAnIndex: an index's paths are judged like a manifest's, and an index with a path
@@ -129,9 +123,7 @@ func TestIndexThatOthersCouldHaveWritten(t *testing.T) {
 		p.images("a/1.jpg")
 		p.settle()
 		d := p.open("")
-		if err := c.change(d.IndexPath); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.change(d.IndexPath))
 		var log bytes.Buffer
 		p.probes()
 		again := p.open("", func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

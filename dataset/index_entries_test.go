@@ -38,15 +38,11 @@ func padded(path string) string { return path + strings.Repeat(".", 8-len(path)%
 func putNames(t *testing.T, d *Dataset) {
 	t.Helper()
 	s, err := d.OpenEntries(entries.Options{Rule: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range d.Len() {
 		s.Put(entryFile(d, i), entries.Points{Bytes: []byte(padded(d.Path(i)))})
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 }
 
 // TestEntriesOutliveTheIndex: when the index is made anew, the entry points of files that did not
@@ -65,17 +61,13 @@ func TestEntriesOutliveTheIndex(t *testing.T) {
 	} {
 		d = p.open("", change)
 		s, err := d.OpenEntries(entries.Options{Rule: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for name, want := range map[string]string{"a/0.jpg": "", "b/1.jpg": "b/1.jpg.", "b/11.jpg": "", "b/2.jpg": "", "c/4.jpg": "c/4.jpg."} {
 			if got := pointsOf(t, d, s, name); got != want {
 				t.Errorf("%s: %q instead of %q", name, got, want)
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 	if names, _ := filepath.Glob(filepath.Join(p.cache, "*")); len(names) != 2 {
 		t.Errorf("%q", names)
@@ -97,9 +89,7 @@ func TestEntriesOfAList(t *testing.T) {
 	}
 	d := p.open("list.txt")
 	s, err := d.OpenEntries(entries.Options{Rule: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	for i := range d.Len() {
 		if got, want := pointsOf(t, d, s, d.Path(i)), padded(d.Path(i)); got != want {
@@ -150,9 +140,7 @@ func TestEntriesSurviveAnInterruption(t *testing.T) {
 	}
 	for n := int64(0); ; n++ {
 		for name, data := range before {
-			if err := os.WriteFile(name, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(name, data, 0o600))
 		}
 		ctx := &endingContext{Context: t.Context()}
 		ctx.left.Store(n)

@@ -266,14 +266,10 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range names {
 		d, err := p.tryOpen(name, s3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, path := describe(d), d.IndexPath
 		good, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for round := range 60 {
 			bad := bytes.Clone(good)
 			switch round % 3 {
@@ -286,13 +282,9 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 					bad[r.IntN(len(bad))] = byte(r.Uint32())
 				}
 			}
-			if err := os.WriteFile(path, bad, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, bad, 0o600))
 			d, err := p.tryOpen(name, s3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(want, describe(d)); diff != "" {
 				t.Fatalf("%s, round %d:\n%s", name, round, diff)
 			}
@@ -312,9 +304,7 @@ func TestRubbishBesideAnIndex(t *testing.T) {
 	d := p.open("")
 	want, base := describe(d), indexBase(d.IndexPath)
 	good, err := os.ReadFile(d.IndexPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	others := t.TempDir() + "/others"
 	for k, make := range []func(path string) error{
 		func(path string) error { return unix.Mkfifo(path, 0o600) },
@@ -325,9 +315,7 @@ func TestRubbishBesideAnIndex(t *testing.T) {
 		func(path string) error { return os.WriteFile(path, good[:len(good)/2], 0o600) },
 	} {
 		for _, name := range []string{PartPath(base, Share{k, 9}, factsExtension), base + factsExtension + journalMark + "1"} {
-			if err := make(name); err != nil {
-				t.Fatal(err)
-			}
+			must(t, make(name))
 		}
 		p.write("a/1.jpg", image("jpeg", 10+k, 20, 1))
 		if diff := cmp.Diff(describe(p.open("", func(o *Options) { o.CacheDir = "" })), describe(p.open("", func(o *Options) { o.Rescan = true }))); diff != "" {
@@ -356,22 +344,16 @@ func FuzzReadFacts(f *testing.F) {
 	sources := map[bool]*source{}
 	for packed, name := range map[bool]string{false: "", true: "*.tar"} {
 		src, err := locate(context.Background(), p.path(name), &Options{})
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		sources[packed] = src
 		data, err := os.ReadFile(p.open(name).IndexPath)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		var seed []byte
 		err = facts.Read(bytes.NewReader(data), int64(len(data)), func(kind byte, payload []byte, _ int64) error {
 			seed = append(append(seed, kind, byte(len(payload)), byte(len(payload)>>8)), payload...)
 			return nil
 		})
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(packed, seed)
 	}
 	f.Fuzz(func(t *testing.T, packed bool, data []byte) {
@@ -429,9 +411,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 	p.settle()
 	d := p.open("")
 	good, err := os.ReadFile(d.IndexPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, change := range map[string]func(text string) string{
 		"version":         func(s string) string { return strings.Replace(s, `"version":"`, `"version":"0`, 1) },
 		"dataset":         func(s string) string { return strings.Replace(s, `"dataset":"L`, `"dataset":"M`, 1) },
@@ -457,9 +437,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		if err != nil || !changed {
 			t.Fatalf("%s: nothing was changed: %v", name, err)
 		}
-		if err := os.WriteFile(d.IndexPath, file.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(d.IndexPath, file.Bytes(), 0o600))
 		if x, err := loadFacts(t.Context(), d.IndexPath, d.source); err == nil && x.listed && (&opening{ctx: t.Context(), src: d.source}).current(x) {
 			t.Errorf("%s: taken for current", name)
 		}
@@ -584,13 +562,9 @@ func TestParquet(t *testing.T) {
 		t.Helper()
 		var file bytes.Buffer
 		err := WriteParquet(t.Context(), &file, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines, err := parquet.Read[line](bytes.NewReader(file.Bytes()), int64(file.Len()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return lines
 	}
 	d := p.open("")

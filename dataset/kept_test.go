@@ -26,9 +26,7 @@ func noise(n int, seed uint64) []byte {
 
 func extents(t *testing.T, dir string) []string {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "??", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -57,9 +55,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 			i++
 		}
 		data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data = bytes.Clone(data)
 		if d.Settle(); d.LocalCache().Kept > 0 {
 			t.Errorf("%s: %+v without Keep", url, *d.LocalCache())
@@ -111,9 +107,7 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 		}
 		for i := range d.Len() {
 			data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for k := range i {
 				if other, err := d.Read(k, nil, grow); err != nil || !bytes.Equal(data, other) {
 					continue
@@ -184,9 +178,7 @@ func TestLocalCacheOfRemovedObjects(t *testing.T) {
 	dir := t.TempDir()
 	for _, change := range []func(){func() {}, func() {
 		p.images("d/3.jpg")
-		if err := os.Remove(p.path("d/1.jpg")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(p.path("d/1.jpg")))
 	}} {
 		change()
 		d := p.open("s3://data/d", how, func(o *Options) {
@@ -203,9 +195,7 @@ func TestLocalCacheOfRemovedObjects(t *testing.T) {
 		d.Close()
 		for _, f := range extents(t, dir) {
 			long := time.Now().Add(-time.Hour)
-			if err := os.Chtimes(f, long, long); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(f, long, long))
 		}
 	}
 }

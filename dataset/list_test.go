@@ -127,9 +127,7 @@ func TestBadList(t *testing.T) {
 			t.Errorf("%q: %v, not %s", text, err, want)
 		}
 	}
-	if err := os.Truncate(p.path("list.txt"), maxList+1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(p.path("list.txt"), maxList+1))
 	if _, err := p.tryOpen("list.txt"); !errors.Is(err, ErrList) {
 		t.Error(err)
 	}

@@ -27,17 +27,11 @@ func TestRowsOfHostileParquet(t *testing.T) {
 		{parquet.Compression(&parquet.Zstd), ""}, {parquet.Compression(&parquet.Lz4Raw), "write it with snappy or zstd"},
 	} {
 		var data bytes.Buffer
-		if err := parquet.Write(&data, []row{{"a.png", "a cat"}}, test.codec); err != nil {
-			t.Fatal(err)
-		}
+		must(t, parquet.Write(&data, []row{{"a.png", "a cat"}}, test.codec))
 		path := filepath.Join(t.TempDir(), "m.parquet")
-		if err := os.WriteFile(path, data.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, data.Bytes(), 0o644))
 		r, err := FindRows(t.Context(), path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n := 0
 		err = r.Each(t.Context(), nil, nil, func(*Row) error { n++; return nil })
 		if test.want == "" && (err != nil || n != 1) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || n > 0) {
@@ -92,13 +86,9 @@ func TestValuesOfColumns(t *testing.T) {
 		null.Level(0, 0, 5), null.Level(0, 1, 6), null.Level(0, 0, 7),
 	}})
 	path := filepath.Join(t.TempDir(), "m.parquet")
-	if err := cmp.Or(err, w.Close(), os.WriteFile(path, data.Bytes(), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmp.Or(err, w.Close(), os.WriteFile(path, data.Bytes(), 0o644)))
 	r, err := FindRows(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	var rows []string
 	err = r.Each(t.Context(), nil, nil, func(r *Row) error {
@@ -118,13 +108,9 @@ func TestValuesOfColumns(t *testing.T) {
 // TestColumnsThatUnpackToFarMore: a column is not read that unpacks to what no text does.
 func TestColumnsThatUnpackToFarMore(t *testing.T) {
 	var data bytes.Buffer
-	if err := parquet.Write(&data, []struct{ Text string }{{"a cat"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, parquet.Write(&data, []struct{ Text string }{{"a cat"}}))
 	file, err := parquet.OpenFile(bytes.NewReader(data.Bytes()), int64(data.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read := []*column{{leaves: leavesOf(file.Root().Column("Text"))}}
 	column := &file.Metadata().RowGroups[0].Columns[0].MetaData
 	for size, want := range map[int64]string{mostUnpacked: "", mostUnpacked + 1: `column "Text": `} {
@@ -155,14 +141,10 @@ func TestRowsProgress(t *testing.T) {
 		text += rows[k].Path + "," + rows[k].Text + "\n"
 	}
 	err := cmp.Or(parquet.WriteFile(dir+"/m.parquet", rows), parquet.WriteFile(dir+"/packed.parquet", images), os.WriteFile(dir+"/m.csv", []byte(text), 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{"m.csv", "m.parquet", "packed.parquet"} {
 		r, err := FindRows(t.Context(), dir+"/"+name, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if r.Packed {
 			err = r.Look(t.Context())
 		}

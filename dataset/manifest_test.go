@@ -35,9 +35,7 @@ func rowsOf(d *Dataset) []row {
 
 func writeParquet[R any](t testing.TB, path string, rows []R) {
 	t.Helper()
-	if err := parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2)))
 }
 
 func TestManifestKindsAgree(t *testing.T) {
@@ -260,9 +258,7 @@ func TestBadParquetManifests(t *testing.T) {
 			`column "height" must be numbers, but is a list`},
 		"bool": {func(t *testing.T, p string) { writeParquet(t, p, []boolLabel{{"a", true}}) }, `row 1: column "label": neither text nor a number`},
 		"LZ4": {func(t *testing.T, p string) {
-			if err := parquet.WriteFile(p, []plain{{"a"}}, parquet.Compression(&parquet.Lz4Raw)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, parquet.WriteFile(p, []plain{{"a"}}, parquet.Compression(&parquet.Lz4Raw)))
 		}, `column "path": compressed with LZ4_RAW`},
 		"row named": {func(t *testing.T, p string) { writeParquet(t, p, []plain{{"a"}, {"b"}, {"c"}, {""}}) }, "row 4: path is empty"},
 	} {
@@ -291,9 +287,7 @@ func TestDamagedParquetManifest(t *testing.T) {
 	}
 	writeParquet(t, p.path("m.parquet"), rows)
 	good, err := os.ReadFile(p.path("m.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := p.options()
 	o.CacheDir = ""
 	failed := 0
@@ -413,20 +407,14 @@ func FuzzParquetManifest(f *testing.F) {
 	p := newPlace(f)
 	for _, codec := range []parquet.WriterOption{parquet.Compression(&parquet.Snappy), parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(1)} {
 		name := "c"
-		if err := parquet.WriteFile(p.path("m"), []line{{"a", &name, 1}, {"b", nil, 2}}, codec); err != nil {
-			f.Fatal(err)
-		}
+		must(f, parquet.WriteFile(p.path("m"), []line{{"a", &name, 1}, {"b", nil, 2}}, codec))
 		data, err := os.ReadFile(p.path("m"))
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := os.CreateTemp(t.TempDir(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer file.Close()
 		file.Write(data)
 		_ = readParquet(io.NewSectionReader(file, 0, int64(len(data))), new(record), func() error { return nil })

@@ -54,9 +54,7 @@ func TestBlocks(t *testing.T) {
 func (p *place) pack(name, folder string, files ...string) {
 	p.t.Helper()
 	f, err := os.Create(p.path(name))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	w := tar.NewWriter(f)
 	for _, n := range files {
 		data, err := os.ReadFile(p.path(n))
@@ -66,22 +64,16 @@ func (p *place) pack(name, folder string, files ...string) {
 		if err == nil {
 			_, err = w.Write(data)
 		}
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, err)
 	}
-	if err := errors.Join(w.Close(), f.Close()); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, errors.Join(w.Close(), f.Close()))
 }
 
 // contentsOf is what a dataset holds, apart from where that is.
 func contentsOf(t *testing.T, d *Dataset) (all []string) {
 	for i := range d.Len() {
 		data, err := d.Read(i, nil, grow)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, d.Path(i)+"\n"+d.Format(i)+"\n"+string(data))
 	}
 	return append(all, d.Classes...)
@@ -169,9 +161,7 @@ func TestArchiveChanges(t *testing.T) {
 	if d := p.open("x.tar"); d.Stat(0).Size != int64(len(image("jpeg", 10, 20, 1)+"more")) || p.probes() != 2 {
 		t.Errorf("the new index has %+v", d.Stat(0))
 	}
-	if err := os.Remove(p.path("x.tar")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(p.path("x.tar")))
 	if _, _, err := d.Load(context.Background(), 0, nil, nil); !errors.Is(err, ErrMissing) {
 		t.Errorf("without the archive: %v", err)
 	}
@@ -198,9 +188,7 @@ func TestClassesWithoutImages(t *testing.T) {
 			},
 		} {
 			var archive bytes.Buffer
-			if err := add(&archive, os.DirFS(p.path(root))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, add(&archive, os.DirFS(p.path(root))))
 			p.write("../"+name, archive.String())
 			d := p.open("../" + name)
 			if !slices.Equal(d.Classes, want.Classes) || !slices.Equal(labels(d), labels(want)) {
@@ -238,9 +226,7 @@ func TestArchiveWrittenWhileSearched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := time.Now()
 		same := func() {
-			if err := os.Chtimes(p.path("x.tar"), written, written); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(p.path("x.tar"), written, written))
 		}
 		same()
 		once := sync.OnceFunc(func() { time.Sleep(time.Minute) })
@@ -303,9 +289,7 @@ func TestLabelColumn(t *testing.T) {
 		}
 	}
 	shard, err := os.ReadFile("../internal/archive/testdata/jpeg.mds")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.write("x.mds", string(shard))
 	_, err = p.tryOpen("x.mds", func(o *Options) { o.LabelColumn = "weight" })
 	if !errors.Is(err, ErrArchive) || !strings.Contains(err.Error(), `"weight" holds labels`) {
@@ -363,15 +347,11 @@ func TestArchivesSayMore(t *testing.T) {
 	}
 	p := newPlace(t)
 	p.mkdir("s")
-	if err := parquet.WriteFile(p.path("s/0.parquet"), []row{{[]byte(image("jpeg", 10, 20, 1)), 7, 1, ""}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, parquet.WriteFile(p.path("s/0.parquet"), []row{{[]byte(image("jpeg", 10, 20, 1)), 7, 1, ""}}))
 	p.images("d/a/1.jpg")
 	p.pack("d.tar", "", "d/a/1.jpg")
 	whole, err := os.ReadFile(p.path("d.tar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	members := (len(strings.TrimRight(string(whole), "\x00")) + 511) &^ 511
 	p.write("cut.tar", string(whole[:members]))
 	p.write("both.txt", "s\nd.tar\ncut.tar")
@@ -402,33 +382,21 @@ func TestChecksumsOfArchives(t *testing.T) {
 		if err == nil {
 			_, err = io.WriteString(member, image("jpeg", 10, 20, 1)+strings.Repeat("more", HeadBytes))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	p.write("x.zip", z.String())
 	records, err := os.ReadFile("../internal/archive/testdata/imagenet.tfrecord-00000-of-00001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.write("x.tfrecord", string(records))
 	for _, name := range []string{"x.zip", "x.tfrecord"} {
 		d := p.open(name)
-		if err := loadError(d, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, loadError(d, 0))
 		at := d.table.members[0]
 		f, err := os.OpenFile(p.path(name), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var b [1]byte
 		if _, err := f.ReadAt(b[:], at.Offset+at.Length-9); err != nil {
 			t.Fatal(err)
@@ -438,9 +406,7 @@ func TestChecksumsOfArchives(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		if err := os.Chtimes(p.path(name), info.ModTime(), info.ModTime()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(p.path(name), info.ModTime(), info.ModTime()))
 		if err := loadError(p.open(name), 0); !errors.Is(err, archive.ErrBad) || fault.Of(err) != fault.File || !strings.Contains(err.Error(), "checksum") {
 			t.Errorf("%s: %v", name, err)
 		}

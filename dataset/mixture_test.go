@@ -45,9 +45,7 @@ func (p *place) mixed() []string {
 func sampleOf(t *testing.T, d *Dataset, i int) string {
 	t.Helper()
 	data, err := d.Read(i, nil, grow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if id, err := d.Check(i); err != nil || !d.Same(i, id) {
 		t.Errorf("%s: %v, %v", d.Path(i), id, err)
 	}
@@ -186,9 +184,7 @@ func TestLabelsOfAMixture(t *testing.T) {
 	unsorted := &index{classes: []string{"d", "a"}, table: newTable(0, 0)}
 	part := &index{classes: []string{"a"}, table: newTable(0, 0)}
 	for _, row := range []*index{unsorted, part} {
-		if err := row.table.appendRow("x", 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, row.table.appendRow("x", 0))
 	}
 	classes, err := unite(nil, []*index{part, unsorted})
 	if err != nil || !slices.Equal(classes, unsorted.classes) || part.table.row[0].label != 1 || unsorted.table.row[0].label != 0 {
@@ -282,9 +278,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	d := p.open("all.txt", how, cached)
 	want := contentsOf(t, d)
 	d.local.tier.Settle()
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Close())
 	d = p.open("all.txt", how, cached)
 	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
 		t.Errorf("%s was asked for", r.URL)
@@ -306,9 +300,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	var kept []string
 	for i := range d.Len() {
 		data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.Kept().Keep(i, seen, data)
 		d.Settle()
 		if got, id, ok := d.Kept().Load(context.Background(), i, grow); ok {
@@ -336,24 +328,16 @@ func TestStoresOfAMixture(t *testing.T) {
 	_, how := p.serve()
 	web := httptest.NewServer(&fakestore.Server{Dir: p.path("..")})
 	defer web.Close()
-	if err := os.Rename(p.path("web.tar"), p.path("../cache.tar")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(p.path("../other"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(p.path("../cache.tar"), p.path("../other/web.tar")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(p.path("web.tar"), p.path("../cache.tar")))
+	must(t, os.MkdirAll(p.path("../other"), 0o755))
+	must(t, os.Rename(p.path("../cache.tar"), p.path("../other/web.tar")))
 	p.write("all.txt", "s3://data/d/\n"+web.URL+"/other/web.tar\ns3://other/web.tar")
 	d := p.open("all.txt", how)
 	n := d.Len()
 	if sampleOf(t, d, n-1) != sampleOf(t, d, n-3) || d.Path(n-1) != "s3://other/web.tar/1" && !strings.HasPrefix(d.Path(n-1), "s3://other/web.tar/") {
 		t.Errorf("%q", paths(d))
 	}
-	if err := os.Remove(p.path("../other/web.tar")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(p.path("../other/web.tar")))
 	if err := loadError(d, n-1); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "s3://other/web.tar") {
 		t.Error(err)
 	}
@@ -366,9 +350,7 @@ func TestPartOfAMixtureIsAway(t *testing.T) {
 	p.images("x/1.jpg", "y/1.jpg", "y/2.jpg")
 	p.write("all.txt", "x\ny")
 	d := p.open("all.txt")
-	if err := os.Rename(p.path("y"), p.path("elsewhere")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(p.path("y"), p.path("elsewhere")))
 	p.mkdir("y")
 	if err := loadError(d, 2); !errors.Is(err, ErrAway) || fault.Of(err) == fault.File || !strings.Contains(err.Error(), p.path("y")) {
 		t.Error(err)

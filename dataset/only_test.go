@@ -58,8 +58,6 @@ func TestOnlyOfList(t *testing.T) {
 func bytesOfSample(t *testing.T, ds *Dataset, i int) string {
 	t.Helper()
 	data, err := ds.Read(i, nil, grow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(data)
 }

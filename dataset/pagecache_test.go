@@ -32,7 +32,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	}
 	for _, w := range []way{
 		{"direct", Storage{Direct: true}, tells},
-		{"refused", Storage{Direct: true, system: &faultySystem{mode: unix.EOPNOTSUPP}}, false},
+		{"refused", Storage{Direct: true, system: failing("direct", unix.EOPNOTSUPP)}, false},
 		{"limited", Storage{Direct: true, MaxBandwidth: 1 << 30}, tells},
 		{"ordinary", Storage{}, false},
 	} {
@@ -57,9 +57,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 			flush := func() {
 				for _, name := range []string{"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "m.csv"} {
 					f, err := os.Open(p.path(name))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					f.Sync()
 					f.Close()
 				}
@@ -109,9 +107,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 				path := p.path(fmt.Sprintf("%d.jpg", i))
 				evict(t, path)
 				f, err := os.Open(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				kernel{}.advise(int(f.Fd()), unix.FADV_RANDOM)
 				f.ReadAt(make([]byte, 1), 0)
 				f.Close()
@@ -128,9 +124,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 func evict(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	f.Sync()
 	kernel{}.advise(int(f.Fd()), unix.FADV_DONTNEED)

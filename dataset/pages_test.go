@@ -32,9 +32,7 @@ func (p *place) writePage(images, random int) {
 	for i := range rows {
 		rows[i].Image.Bytes, rows[i].Image.Path = append([]byte(image("jpeg", 10, 20+i, 1)), noise(random, uint64(i))...), fmt.Sprintf("%02d.jpg", i)
 	}
-	if err := parquet.WriteFile(p.path("pages.parquet"), rows); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, parquet.WriteFile(p.path("pages.parquet"), rows))
 }
 
 // keepPages has a dataset keep its pages. At the end of the test everything has to be released.
@@ -43,9 +41,7 @@ func keepPages(t *testing.T, d *Dataset) {
 	var budget account
 	budget.left.Store(64 << 20)
 	c, err := pages.New(pages.Options{Limit: 64 << 20, Pages: 1, Budget: &budget})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.KeepPages(c)
 	t.Cleanup(func() {
 		if c.Close(); budget.left.Load() != 64<<20 {
@@ -113,9 +109,7 @@ func TestAPageIsIndexedAtOnce(t *testing.T) {
 			return kernel{}.pread(fd, b, offset)
 		}}
 		d, err := Open(t.Context(), p.path("pages.parquet"), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d.Len() != images {
 			t.Errorf("%d images, want %d", d.Len(), images)
 		}
@@ -261,15 +255,11 @@ func TestPagesAreOfTheIndexedFile(t *testing.T) {
 	if s := d.pages.Load().Stats(); s.Loaded != 1 || s.Served != 1 {
 		t.Errorf("%+v", s)
 	}
-	if err := os.Chtimes(p.path("pages.parquet"), settled.Add(time.Second), settled.Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(p.path("pages.parquet"), settled.Add(time.Second), settled.Add(time.Second)))
 	if got, err := d.one(t.Context(), 1); !errors.Is(err, ErrChanged) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if err := os.Remove(p.path("pages.parquet")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(p.path("pages.parquet")))
 	if got, err := d.one(t.Context(), 1); !errors.Is(err, ErrMissing) {
 		t.Errorf("%q, %v", got, err)
 	}

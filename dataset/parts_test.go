@@ -120,18 +120,12 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	p.open("", merge) // what the other parts would find is known
 	whole := p.open("").IndexPath
 	for _, file := range []string{path(2, 3), whole} {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(file))
 	}
 	data, err := os.ReadFile(path(1, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data[len(data)-1] ^= 1
-	if err := os.WriteFile(path(1, 2), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path(1, 2), data, 0o600))
 	refused("part 1/2 is damaged", 1)
 	p.images("a/0.jpg", "c/1.jpg")
 	p.settle()
@@ -158,9 +152,7 @@ func TestFindingsOfParts(t *testing.T) {
 	p.settle()
 	d := p.open("")
 	keep := func(k int) {
-		if err := d.KeepPart(Share{k, 2}, "work", k); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.KeepPart(Share{k, 2}, "work", k))
 	}
 	all := ""
 	read := func() error {
@@ -249,9 +241,7 @@ func TestIndexAtURLOfArchives(t *testing.T) {
 	p.pack("shards/0.tar", "", "d/a/1.jpg")
 	_, s3 := p.serve()
 	text, err := os.ReadFile(p.open("s3://data/shards", s3, at(t.TempDir())).IndexPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.write("at.facts", string(text))
 	p.pack("shards/1.tar", "", "d/b/2.jpg")
 	for rescan, want := range map[bool]int{false: 1, true: 2} {

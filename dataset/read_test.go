@@ -21,8 +21,8 @@ func eachWay(t *testing.T, test func(t *testing.T, how Storage)) {
 	}{
 		{"ordinary", Storage{}},
 		{"direct", Storage{Direct: true}},
-		{"direct refused", Storage{Direct: true, system: &faultySystem{mode: unix.EOPNOTSUPP}}},
-		{"direct refused late", Storage{Direct: true, system: &faultySystem{refuse: unix.EINVAL}}},
+		{"direct refused", Storage{Direct: true, system: failing("direct", unix.EOPNOTSUPP)}},
+		{"direct refused late", Storage{Direct: true, system: failing("direct read", unix.EINVAL)}},
 		{"limited", Storage{Direct: true, MaxBandwidth: 1 << 30}},
 	} {
 		t.Run(way.name, func(t *testing.T) { test(t, way.how) })
@@ -243,7 +243,7 @@ func BenchmarkRead(b *testing.B) {
 	for _, way := range []struct {
 		name string
 		how  Storage
-	}{{"ordinary", Storage{}}, {"direct", Storage{Direct: true}}, {"dropped", Storage{Direct: true, system: &faultySystem{mode: unix.EOPNOTSUPP}}}} {
+	}{{"ordinary", Storage{}}, {"direct", Storage{Direct: true}}, {"dropped", Storage{Direct: true, system: failing("direct", unix.EOPNOTSUPP)}}} {
 		b.Run(way.name, func(b *testing.B) {
 			p := newPlace(b)
 			p.how = way.how

@@ -59,13 +59,9 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	x := &index{table: s}
 	x.settle()
 	path := filepath.Join(t.TempDir(), "x.facts")
-	if err := saveFacts(t.Context(), x, path, src, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, saveFacts(t.Context(), x, path, src, true))
 	got, err := loadFacts(t.Context(), path, src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.Digest != digest(got.table, nil) {
 		t.Error("the digest of what was read is not that of what was written")
 	}
@@ -90,9 +86,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 func imagenetManifest(b *testing.B) *place {
 	p := newPlace(b)
 	f, err := os.Create(p.path("m.csv"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	w := bufio.NewWriter(f)
 	fmt.Fprintln(w, "path,label,height,width,format")
 	for i := range imagenetRows {
@@ -115,9 +109,7 @@ func BenchmarkOpenIndexedManifest(b *testing.B) {
 	p := imagenetManifest(b)
 	p.open("m.csv").Close()
 	info, err := os.Stat(p.open("m.csv").IndexPath)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	runtime.GC()
 	for b.Loop() {
 		d := p.open("m.csv")

@@ -143,9 +143,9 @@ func TestMemoryThatDoesNotSuit(t *testing.T) {
 // says so once.
 func TestRefusalIsLoggedOnce(t *testing.T) {
 	for name, f := range map[string]*faultySystem{
-		"it says so":    {mode: unix.EINVAL},
-		"larger blocks": {refuse: unix.EINVAL},
-		"not supported": {refuse: unix.EOPNOTSUPP},
+		"it says so":    failing("direct", unix.EINVAL),
+		"larger blocks": failing("direct read", unix.EINVAL),
+		"not supported": failing("direct read", unix.EOPNOTSUPP),
 	} {
 		p := newPlace(t)
 		for i := range 20 {
@@ -163,7 +163,7 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 		if f.drops.Load() < 40 {
 			t.Errorf("%s: dropped %d times", name, f.drops.Load())
 		}
-		if said := strings.Count(log.String(), "page cache"); (f.mode != nil) != (said == 1) {
+		if said := strings.Count(log.String(), "page cache"); (name == "it says so") != (said == 1) {
 			t.Errorf("%s: said %d times:\n%s", name, said, log.String())
 		}
 	}
@@ -210,7 +210,7 @@ func testFailingStorage(t *testing.T, from int) {
 	}
 	for name, c := range map[string]struct {
 		read func(*place) func(int, []byte, int64) (int, error)
-		set  func(f *faultySystem)
+		fail func(call string) error
 		want error
 	}{
 		"error at once":        {read: eio(0), want: unix.EIO},
@@ -227,10 +227,10 @@ func testFailingStorage(t *testing.T, from int) {
 		"is written to":        {read: during(func(p *place) { p.overwrite("a.jpg", 90_000, "other pixels") }), want: ErrChanged},
 		"is removed":           {read: during(func(p *place) { os.Remove(p.path("a.jpg")) })},
 		"is replaced":          {read: during(func(p *place) { p.write("b.jpg", "other"); os.Rename(p.path("b.jpg"), p.path("a.jpg")) })},
-		"stat fails":           {set: func(f *faultySystem) { f.stat1 = unix.ESTALE; f.directs.Store(0); f.ordinary.Store(0) }, want: unix.ESTALE},
-		"open fails":           {set: func(f *faultySystem) { f.open1 = unix.EMFILE }, want: unix.EMFILE},
-		"open says it is gone": {set: func(f *faultySystem) { f.open1 = unix.ENOENT }, want: ErrMissing},
-		"open: no permission":  {set: func(f *faultySystem) { f.open1 = unix.EACCES }, want: os.ErrPermission},
+		"stat fails":           {fail: staleAfterRead(), want: unix.ESTALE},
+		"open fails":           {fail: failing("open", unix.EMFILE).fail, want: unix.EMFILE},
+		"open says it is gone": {fail: failing("open", unix.ENOENT).fail, want: ErrMissing},
+		"open: no permission":  {fail: failing("open", unix.EACCES).fail, want: os.ErrPermission},
 	} {
 		for _, how := range []Storage{{}, {Direct: true}, {Direct: true, MaxBandwidth: 1 << 30}} {
 			t.Run(fmt.Sprintf("%s/%t/%d", name, how.Direct, how.MaxBandwidth), func(t *testing.T) {
@@ -241,9 +241,7 @@ func testFailingStorage(t *testing.T, from int) {
 				how.system = f
 				p.how = how
 				d := p.open("")
-				if c.set != nil {
-					c.set(f)
-				}
+				f.fail = c.fail
 				if c.read != nil {
 					f.read = c.read(p)
 				}
@@ -263,6 +261,18 @@ func testFailingStorage(t *testing.T, from int) {
 				}
 			})
 		}
+	}
+}
+
+// staleAfterRead fails when a file is looked at that was read.
+func staleAfterRead() func(call string) error {
+	read := false
+	return func(call string) error {
+		read = call != "open" && (read || call != "stat")
+		if read && call == "stat" {
+			return unix.ESTALE
+		}
+		return nil
 	}
 }
 

@@ -143,9 +143,7 @@ func TestWithoutVersions(t *testing.T) {
 		t.Errorf("(-directory +server):\n%s", diff)
 	}
 	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(p.path("one.tar"), later, later); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(p.path("one.tar"), later, later))
 	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, grow, nil, 0); !errors.Is(err, ErrChanged) {
 		t.Errorf("written anew: %v", err)
 	}
@@ -200,9 +198,7 @@ func TestStoreFails(t *testing.T) {
 	if id, err := load(0); !errors.Is(err, ErrChanged) || fault.Of(err) != fault.File || id.Known() {
 		t.Errorf("changed: %+v, %v", id, err)
 	}
-	if err := os.Remove(p.path("d/a/2.jpg")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(p.path("d/a/2.jpg")))
 	if id, err := load(1); !errors.Is(err, ErrMissing) || fault.Of(err) != fault.File || id.Known() {
 		t.Errorf("missing: %+v, %v", id, err)
 	}
@@ -253,9 +249,7 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	if n := d.MemoryBytes() - before; n > 0 {
 		t.Errorf("%d bytes more after reads that failed", n)
 	}
-	if err := (&reading{reader: d.reader, i: i, storage: d.storages[0], file: first}).settled(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&reading{reader: d.reader, i: i, storage: d.storages[0], file: first}).settled())
 	if err := (&reading{reader: d.reader, i: i, storage: d.storages[0], file: last}).settled(); !errors.Is(err, ErrChanged) {
 		t.Errorf("two versions were read: %v", err)
 	}

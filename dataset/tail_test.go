@@ -36,7 +36,7 @@ func TestProberSeesTheEnd(t *testing.T) {
 	sizes := []int{30, 4096, firstProbe, firstProbe + 1, 70_000, 3 * 65536, 3*65536 + 5}
 	for _, how := range []Storage{{}, {Direct: true}, {MaxBandwidth: 1 << 40}} {
 		for _, refuse := range []error{nil, unix.EOPNOTSUPP} {
-			f := &faultySystem{mode: refuse}
+			f := failing("direct", refuse)
 			how.system = f
 			p := newPlace(t)
 			p.how = how

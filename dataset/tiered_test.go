@@ -48,9 +48,7 @@ func TestLocalCache(t *testing.T) {
 			t.Errorf("%s (-directory +store):\n%s", url, diff)
 		}
 		d.remote.(*tiered).tier.Settle()
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 		again := p.open(url, how, cached)
 		before := reads.Load()
 		if diff := cmp.Diff(want, contentsOf(t, again)); diff != "" {
@@ -78,9 +76,7 @@ func TestLocalCache(t *testing.T) {
 		}
 	}
 	for _, f := range files {
-		if err := os.RemoveAll(f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(f))
 	}
 	if _, _, err := d.Load(context.Background(), 0, nil, grow); err != nil {
 		t.Errorf("without the local cache's files: %v", err)
@@ -180,9 +176,7 @@ func TestLocalCacheRefused(t *testing.T) {
 	p.images("d/1.jpg")
 	_, how := p.serve()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []struct {
 		url   string
 		cache LocalCache

@@ -181,9 +181,7 @@ func journaled(t testing.TB, dir string) (n int) {
 	t.Helper()
 	for _, path := range journals(dir) {
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = facts.Read(f, 1<<30, func(kind byte, _ []byte, _ int64) error { // up to where it is written now
 			if kind == objectRecord {
 				n++
@@ -288,13 +286,9 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	p.interrupt(r, "s3://data/web-*.tar", 4, false, how, at(dir))
 	file := journals(dir)[0]
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text[len(text)-1] ^= 1
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 	d := p.open("s3://data/web-*.tar", how, at(dir))
 	if n := len(r.names()); n != 3 {
 		t.Errorf("%d archives were read, of which something usable was saved of all but 3", n)
@@ -335,9 +329,7 @@ func TestOneArchiveChanges(t *testing.T) {
 	}
 	p.web(1, 4, "new")
 	p.web(7, 2, "name0", "name1")
-	if err := os.Remove(p.path("web-05.tar")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(p.path("web-05.tar")))
 	d := p.open("s3://data/web-*.tar", how, rescan)
 	if got := r.names(); !slices.Equal(got, []string{"web-01.tar", "web-07.tar"}) {
 		t.Errorf("read: %q", got)
@@ -384,9 +376,7 @@ func TestArchiveOfThisMoment(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	for _, class := range []string{"one", "two"} {
 		p.web(0, 3, class)
-		if err := os.Chtimes(p.path("web-00.tar"), later, later); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(p.path("web-00.tar"), later, later))
 		if d := p.open("web-00.tar"); !slices.Equal(d.Classes, []string{class}) {
 			t.Errorf("classes %q, want %s", d.Classes, class)
 		}

@@ -47,15 +47,11 @@ func TestDamage(t *testing.T) {
 	o := optionsOf(t.TempDir(), n)
 	made(t, o, 0, 1, 2, 3, 5)
 	good, err := os.ReadFile(o.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lost := 0
 	try := func(bad []byte) {
 		t.Helper()
-		if err := os.WriteFile(o.Path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(o.Path, bad, 0o600))
 		s := open(t, o)
 		known := 0
 		for i := range n {
@@ -94,12 +90,8 @@ func TestDamage(t *testing.T) {
 		"of others":   func() error { return os.Chmod(o.Path, 0o666) },
 		"a directory": func() error { os.Remove(o.Path); return os.Mkdir(o.Path, 0o700) },
 	} {
-		if err := os.WriteFile(o.Path, good, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(o.Path, good, 0o600))
+		must(t, change())
 		s, err := Open(o)
 		if err == nil && has(t, s, 1) {
 			t.Errorf("%s is believed", name)
@@ -117,18 +109,12 @@ func TestMachineFailureDestroysNothing(t *testing.T) {
 	o := optionsOf(t.TempDir(), 3)
 	made(t, o, 0, 2)
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	none := limit
 	none.Cur = 0
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	s, err := Open(o)
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	if err == nil {
 		s.Close()
 		t.Fatal("opened without a descriptor")
@@ -174,9 +160,7 @@ func TestForged(t *testing.T) {
 		forge(&at, text)
 		_, err = s.file.WriteAt(at.append(nil), where)
 		_, more := s.file.WriteAt(text[factsSize:], at.offset)
-		if err := errors.Join(err, more); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, more))
 		if has(t, s, 0) || has(t, s, 1) {
 			t.Errorf("%s: believed", name)
 		}
@@ -193,9 +177,7 @@ func TestMadeTwice(t *testing.T) {
 	late := &Store{options: o}
 	missing := late.open()
 	made(t, o, 0)
-	if err := late.make(missing); err != nil {
-		t.Fatal(err)
-	}
+	must(t, late.make(missing))
 	s := open(t, o)
 	defer s.Close()
 	if !has(t, s, 0) {
@@ -208,16 +190,12 @@ func FuzzOpen(f *testing.F) {
 	o := optionsOf(f.TempDir(), 3)
 	made(f, o, 0, 2)
 	good, err := os.ReadFile(o.Path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(good[headerSize:])
 	f.Add(bytes.Repeat([]byte{0xff}, 600))
 	f.Fuzz(func(t *testing.T, rest []byte) {
 		o := optionsOf(t.TempDir(), 3)
-		if err := os.WriteFile(o.Path, append(bytes.Clone(good[:headerSize]), rest...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(o.Path, append(bytes.Clone(good[:headerSize]), rest...), 0o600))
 		for _, samples := range []int{3, 100} {
 			if err := Renew(t.Context(), o.Path, samples, paths(to(3)...)); err != nil && len(rest) >= 2*bucketSize-headerSize {
 				t.Error(err)

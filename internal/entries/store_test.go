@@ -16,6 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// must ends a test that cannot go on after an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fileOf is a test's file i.
 func fileOf(i int) File {
 	return File{fmt.Sprintf("dir/%d.jpg", i), int64(1000 + i), 1_600_000_000_000_000_000 + int64(i)}
@@ -38,17 +46,13 @@ func optionsOf(dir string, samples int) Options {
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
 func shut(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 }
 
 // made makes a file with the entry points of files.
@@ -233,9 +237,7 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 	o.Wait = false
 	s := open(t, o)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := w.Write(make([]byte, 64<<10)); err != nil { // as much as a pipe holds
 		t.Fatal(err)
 	}
@@ -322,9 +324,7 @@ func TestReadOnly(t *testing.T) {
 	missing.Path += ".missing"
 	asNobody(t, dir)
 	s, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s.Writes() || !has(t, s, 1) || has(t, s, 2) {
 		t.Error("not as it was written")
 	}
@@ -345,31 +345,21 @@ func TestReadOnly(t *testing.T) {
 func asNobody(t *testing.T, dir string) {
 	t.Helper()
 	for _, d := range []string{dir, filepath.Dir(dir)} {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(d, 0o755))
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, f := range files {
-		if err := os.Chmod(f, 0o444); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(f, 0o444))
 	}
 	if os.Geteuid() != 0 {
-		if err := os.Chmod(dir, 0o555); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(dir, 0o555))
 		t.Cleanup(func() { os.Chmod(dir, 0o755) })
 		return
 	}
 	runtime.LockOSThread() // file permissions belong to a thread
-	if err := unix.Setfsuid(65534); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Setfsuid(65534))
 	t.Cleanup(func() {
-		if err := unix.Setfsuid(0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Setfsuid(0))
 		runtime.UnlockOSThread()
 	})
 }
