@@ -40,9 +40,7 @@ func TestParquetWithoutDictionaries(t *testing.T) {
 		if diff := cmp.Diff(describe(want)[2:], describe(got)[2:]); diff != "" || want.Digest != got.Digest {
 			t.Errorf("formats %v; csv - parquet +:\n%.2000s", got.Report.Formats, diff)
 		}
-		if diff := cmp.Diff(want.Classes, got.Classes); diff != "" {
-			t.Errorf("classes:\n%s", diff)
-		}
+		equal(t, want.Classes, got.Classes, "classes")
 	}
 }
 

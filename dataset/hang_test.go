@@ -13,7 +13,8 @@ import (
 	"github.com/batchfs/batchfs/internal/hangfs"
 )
 
-// TestOpenWhereTheKernelHangs: whichever call hangs, Open returns when its context is done.
+// TestOpenWhereTheKernelHangs: whichever call hangs, Open returns when its context is done. The
+// abandoned calls end when the storage responds, close what they opened, and report no progress.
 func TestOpenWhereTheKernelHangs(t *testing.T) {
 	for _, what := range []string{"list", "open", "read", "manifest"} {
 		content := []byte(image("jpeg", 10, 20, 1))
@@ -26,11 +27,13 @@ func TestOpenWhereTheKernelHangs(t *testing.T) {
 		d, err := Open(t.Context(), path, p.options())
 		must(t, err)
 		d.Close()
+		before, reports := descriptors(t), 0
 		f.Hang(what)
 		ctx, cancel := context.WithCancel(t.Context())
 		opened := make(chan error, 1)
 		o := p.options()
 		o.CacheDir = ""
+		o.Progress = func(int64, int64) { reports++ }
 		go func() {
 			_, err := Open(ctx, path, o)
 			opened <- err
@@ -43,9 +46,14 @@ func TestOpenWhereTheKernelHangs(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		case <-time.After(time.Minute):
-			t.Errorf("Open waits for the storage to %s", what)
+			t.Fatalf("Open waits for the storage to %s", what)
 		}
+		seen := reports // without a lock: no more reports come
 		f.Release()
+		eventually(t, what+": descriptors are closed", func() bool { return descriptors(t) <= before })
+		if reports != seen {
+			t.Errorf("%s: progress after Open", what)
+		}
 	}
 }
 

@@ -3,15 +3,18 @@ package dataset
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/store"
@@ -22,6 +25,14 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// equal says how what a test got differs from what it wants, and of what it is.
+func equal(t testing.TB, want, got any, what string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf(what+" (-want +got):\n%s", append(args, diff)...)
 	}
 }
 
@@ -145,6 +156,16 @@ func (p *place) tryOpen(manifest string, change ...func(*Options)) (*Dataset, er
 		p.t.Cleanup(func() { d.Close() })
 	}
 	return d, err
+}
+
+// refused says whether opening fails with an error that is want, unless that is nil, and has some
+// words.
+func (p *place) refused(want error, words, name string, change ...func(*Options)) {
+	p.t.Helper()
+	_, err := p.tryOpen(name, change...)
+	if err == nil || want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
+		p.t.Errorf("%s: the error is %v, and not %v, %q", name, err, want, words)
+	}
 }
 
 // probes returns the number of prober calls since the last probes.

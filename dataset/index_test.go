@@ -57,9 +57,7 @@ func TestReopenedIsScanned(t *testing.T) {
 			t.Errorf("%q: %d headers read again by Rescan", manifest, n)
 		}
 		for name, d := range map[string]*Dataset{"scanned": scanned, "reopened": reopened, "rescanned": rescanned} {
-			if diff := cmp.Diff(describe(bare), describe(d)); diff != "" {
-				t.Errorf("%q: without index and %s (- +):\n%s", manifest, name, diff)
-			}
+			equal(t, describe(bare), describe(d), "%q: without index and %s", manifest, name)
 		}
 		if r := reopened.Report; r.Scanned+r.Reused != reopened.Len() || r.Scanned > 1 {
 			t.Errorf("%q: report %+v", manifest, r)
@@ -118,9 +116,7 @@ func TestRefreshByWhatChanged(t *testing.T) {
 			}
 			bare := p.open("", func(o *Options) { o.CacheDir = "" })
 			if c.name != "changed in place" {
-				if diff := cmp.Diff(describe(bare), describe(d)); diff != "" {
-					t.Errorf("without index and refreshed (- +):\n%s", diff)
-				}
+				equal(t, describe(bare), describe(d), "without index and refreshed")
 			}
 		})
 	}
@@ -318,18 +314,14 @@ func TestRubbishBesideAnIndex(t *testing.T) {
 			must(t, make(name))
 		}
 		p.write("a/1.jpg", image("jpeg", 10+k, 20, 1))
-		if diff := cmp.Diff(describe(p.open("", func(o *Options) { o.CacheDir = "" })), describe(p.open("", func(o *Options) { o.Rescan = true }))); diff != "" {
-			t.Errorf("%d:\n%s", k, diff)
-		}
+		equal(t, describe(p.open("", func(o *Options) { o.CacheDir = "" })), describe(p.open("", func(o *Options) { o.Rescan = true })), "%d", k)
 		if left := journals(p.cache); len(left) > 0 {
 			t.Errorf("left behind: %q", left)
 		}
 	}
 	p.write("a/1.jpg", image("jpeg", 10, 20, 1))
 	p.settle()
-	if diff := cmp.Diff(want, describe(p.open("", func(o *Options) { o.Rescan = true }))); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, describe(p.open("", func(o *Options) { o.Rescan = true })), "")
 }
 
 // FuzzReadFacts bypasses the checksums: no content of any records may cause a crash, or paths and
@@ -503,9 +495,7 @@ func TestIndexLeavesNothingBehind(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, filepath.Join(p.cache, e.Name()))
 	}
-	if diff := cmp.Diff([]string{d.IndexPath, fresh, other}, names); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	equal(t, []string{d.IndexPath, fresh, other}, names, "")
 }
 
 func TestConcurrentOpens(t *testing.T) {
@@ -523,9 +513,7 @@ func TestConcurrentOpens(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if diff := cmp.Diff(want, describe(d)); diff != "" {
-					t.Error(diff)
-				}
+				equal(t, want, describe(d), "")
 				d.Close()
 			}
 		})
@@ -572,14 +560,10 @@ func TestParquet(t *testing.T) {
 		{"cat/1.jpg", 0, "cat", 20, 10, 6, "jpeg", d.Stat(0).Size, d.Stat(0).ModTime, "", "", 0, 0},
 		{"dog/2.jpg", 1, "dog", 0, 0, 0, "", 7, d.Stat(1).ModTime, "no image", "", 0, 0},
 	}
-	if diff := cmp.Diff(want, read(d)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	equal(t, want, read(d), "")
 	d = p.open("x.tar")
 	n := d.Stat(0).Size
-	if diff := cmp.Diff([]line{{"cat/1.jpg", 0, "cat", 20, 10, 6, "jpeg", n, d.Stat(0).ModTime, "", "x.tar", 512, n}}, read(d)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	equal(t, []line{{"cat/1.jpg", 0, "cat", 20, 10, 6, "jpeg", n, d.Stat(0).ModTime, "", "x.tar", 512, n}}, read(d), "")
 	p.write("\xff/1.jpg", image("jpeg", 10, 20, 6))
 	if lines := read(p.open("")); len(lines) != 3 || lines[2].Path != "\xff/1.jpg" || lines[2].Class != "\xff" {
 		t.Errorf("%+v", lines)

@@ -38,17 +38,13 @@ func TestList(t *testing.T) {
 		t.Errorf("%s (-directory +list):\n%s", got.Name, diff)
 	}
 	p.write("s/one.txt", "{a,a}1.tar")
-	if _, err := p.tryOpen("s/one.txt"); err == nil || !strings.Contains(err.Error(), p.path("s/a1.tar")+" is named twice") {
-		t.Error(err)
-	}
+	p.refused(nil, p.path("s/a1.tar")+" is named twice", "s/one.txt")
 	p.write("s/one.txt", "../d")
 	if one := p.open("s/one.txt"); one.Digest != want.Digest || one.Name != p.path("d") {
 		t.Errorf("a list of one dataset is %s", one.Name)
 	}
 	p.write("s/ordered.txt", "a10.tar\na1.tar\n../s/a2.tar")
-	if _, err := p.tryOpen("s/ordered.txt"); !errors.Is(err, ErrNotExist) {
-		t.Error(err)
-	}
+	p.refused(ErrNotExist, "", "s/ordered.txt")
 	p.write("s/ordered.txt", "a10.tar\na1.tar")
 	d := p.open("s/ordered.txt")
 	first := []string{"a10.tar/b/1.jpg", "a1.tar/b-1/z.jpg"}
@@ -87,9 +83,7 @@ func TestListOfStore(t *testing.T) {
 	if d := p.open("s3://data/s/mixed.txt", how); !slices.Equal(paths(d), paths(want)) || d.Digest != want.Digest || want.Len() != 5 {
 		t.Errorf("%q, not %q", paths(d), paths(want))
 	}
-	if _, err := p.tryOpen("s3://data/no.txt", how); !errors.Is(err, ErrNotExist) {
-		t.Error(err)
-	}
+	p.refused(ErrNotExist, "", "s3://data/no.txt", how)
 }
 
 func TestBadList(t *testing.T) {
@@ -128,9 +122,7 @@ func TestBadList(t *testing.T) {
 		}
 	}
 	must(t, os.Truncate(p.path("list.txt"), maxList+1))
-	if _, err := p.tryOpen("list.txt"); !errors.Is(err, ErrList) {
-		t.Error(err)
-	}
+	p.refused(ErrList, "", "list.txt")
 }
 
 // TestURLsInManifests are those of images below its folder, or an error that says what to do.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -77,12 +76,8 @@ func TestManifestKindsAgree(t *testing.T) {
 	var digests []string
 	for _, m := range []string{"m.csv", "m.jsonl", "m.parquet"} {
 		d := p.open(m)
-		if diff := cmp.Diff(want, rowsOf(d)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", m, diff)
-		}
-		if diff := cmp.Diff([]string{"cat", "dog", "new\nline"}, d.Classes); diff != "" {
-			t.Errorf("%s classes (-want +got):\n%s", m, diff)
-		}
+		equal(t, want, rowsOf(d), "%s", m)
+		equal(t, []string{"cat", "dog", "new\nline"}, d.Classes, "%s classes", m)
 		if n := p.probes(); n != 2 {
 			t.Errorf("%s: %d headers read; two rows give none, two give all", m, n)
 		}
@@ -132,12 +127,8 @@ func TestManifestLabels(t *testing.T) {
 				p.write(manifest, c.csv)
 			}
 			d := p.open(manifest)
-			if diff := cmp.Diff(c.labels, labels(d)); diff != "" {
-				t.Errorf("labels (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.classes, d.Classes); diff != "" {
-				t.Errorf("classes (-want +got):\n%s", diff)
-			}
+			equal(t, c.labels, labels(d), "labels")
+			equal(t, c.classes, d.Classes, "classes")
 		})
 	}
 }
@@ -265,10 +256,7 @@ func TestBadParquetManifests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			c.write(t, p.path("m.parquet"))
-			_, err := p.tryOpen("m.parquet")
-			if !errors.Is(err, ErrManifest) || !strings.Contains(err.Error(), c.words) {
-				t.Errorf("error %v does not say %q", err, c.words)
-			}
+			p.refused(ErrManifest, c.words, "m.parquet")
 		})
 	}
 }
@@ -312,21 +300,15 @@ func TestAllowOutside(t *testing.T) {
 	p.write("in/m.csv", "path\n1.jpg\n../out/2.jpg\n"+p.path("out/3.jpg")+"\n")
 	p.settle()
 	allow := func(o *Options) { o.AllowOutside = true }
-	if _, err := p.tryOpen("in/m.csv"); !errors.Is(err, ErrOutside) {
-		t.Fatalf("error %v", err)
-	}
+	p.refused(ErrOutside, "", "in/m.csv")
 	d := p.open("in/m.csv", allow)
-	if diff := cmp.Diff([]string{"1.jpg", "../out/2.jpg", p.path("out/3.jpg")}, paths(d)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	equal(t, []string{"1.jpg", "../out/2.jpg", p.path("out/3.jpg")}, paths(d), "")
 	for i := range d.Len() {
 		if _, err := d.Read(i, make([]byte, 100), nil); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := p.tryOpen("in/m.csv"); !errors.Is(err, ErrOutside) {
-		t.Errorf("with an index made under AllowOutside: error %v", err)
-	}
+	p.refused(ErrOutside, "", "in/m.csv")
 	p.probes()
 	p.open("in/m.csv", allow)
 	if p.probes() != 0 {
@@ -360,9 +342,7 @@ func TestManifestUnreadableRows(t *testing.T) {
 		problems = append(problems, d.Problem(i))
 	}
 	want := []string{"", "no such file or directory", "not a regular file", "not a directory", "no image", ""}
-	if diff := cmp.Diff(want, problems); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	equal(t, want, problems, "")
 	if r := d.Report; r.Unreadable != 4 || r.Samples != 6 {
 		t.Errorf("report %+v", r)
 	}
@@ -382,18 +362,18 @@ func TestGivenHeaderNeedsNoFile(t *testing.T) {
 			t.Errorf("%s: identity %+v of a file nobody looked at", round, d.Stat(0))
 		}
 		digest := d.Digest
-		if _, err := d.Read(0, nil, grow); err != nil {
-			t.Fatal(err)
-		}
-		if !d.Stat(0).Known() || d.Digest != digest {
+		_, id, err := d.Load(t.Context(), 0, nil, grow)
+		must(t, err)
+		now, err := d.Check(0)
+		if !id.Known() || id != now || id != d.Stat(0) || err != nil || d.Digest != digest {
 			t.Errorf("%s: identity %+v after a read", round, d.Stat(0))
 		}
 		p.write("a.jpg", image("jpeg", 10, 20, 1)+round) // a different length each time
 		if _, err := d.Read(0, nil, grow); !errors.Is(err, ErrChanged) {
 			t.Errorf("%s: changed after the first read: %v", round, err)
 		}
-		if _, err := d.Read(2, nil, grow); !errors.Is(err, ErrMissing) {
-			t.Errorf("%s: %v", round, err)
+		if _, id, err := d.Load(t.Context(), 2, nil, grow); !errors.Is(err, ErrMissing) || id.Known() {
+			t.Errorf("%s: %+v, %v", round, id, err)
 		}
 	}
 }

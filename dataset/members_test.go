@@ -96,9 +96,7 @@ func TestArchiveIsItsDirectory(t *testing.T) {
 	same := func(name string, want *Dataset) {
 		t.Helper()
 		d := p.open(name, there)
-		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
-			t.Errorf("%s (-directory +archive):\n%s", name, diff)
-		}
+		equal(t, contentsOf(t, want), contentsOf(t, d), "%s", name)
 		if d.Digest != want.Digest || !slices.Equal(labels(d), labels(want)) {
 			t.Errorf("%s: digest %s, labels %v", name, d.Digest, labels(d))
 		}
@@ -253,9 +251,7 @@ func TestFolderInAnArchive(t *testing.T) {
 			t.Errorf("%s is not %s", in, from)
 		}
 	}
-	if _, err := p.tryOpen("x.tar/all/test"); !errors.Is(err, ErrEmpty) {
-		t.Error(err)
-	}
+	p.refused(ErrEmpty, "", "x.tar/all/test")
 }
 
 func second(_ *Dataset, err error) error { return err }
@@ -284,9 +280,7 @@ func TestLabelColumn(t *testing.T) {
 				t.Errorf("%s, %s: %v, %v", name, column, labels(d), d.Classes)
 			}
 		}
-		if _, err := p.tryOpen(name, func(o *Options) { o.LabelColumn = "none" }); !errors.Is(err, ErrArchive) {
-			t.Errorf("%s: %v", name, err)
-		}
+		p.refused(ErrArchive, "", name, func(o *Options) { o.LabelColumn = "none" })
 	}
 	shard, err := os.ReadFile("../internal/archive/testdata/jpeg.mds")
 	must(t, err)
@@ -330,9 +324,7 @@ func TestEmptyShard(t *testing.T) {
 		t.Errorf("%d samples", d.Len())
 	}
 	for _, name := range []string{"only", "s/1.parquet", "s/[01].parquet"} {
-		if _, err := p.tryOpen(name); !errors.Is(err, ErrEmpty) {
-			t.Errorf("%s: %v", name, err)
-		}
+		p.refused(ErrEmpty, "", name)
 	}
 }
 

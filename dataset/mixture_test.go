@@ -91,9 +91,7 @@ func TestMixture(t *testing.T) {
 		for i := range d.Len() {
 			got = append(got, sampleOf(t, d, i))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-alone +list):\n%s", list, diff)
-		}
+		equal(t, want, got, "%s", list)
 		classes := []string{"a", "b", "b-1", "c", "z"}
 		if list != "here" {
 			classes = classes[:4]
@@ -253,9 +251,7 @@ func TestIndexOfAMixture(t *testing.T) {
 		return false
 	}
 	got := p.open("all.txt", how, at("s3://data/index"))
-	if diff := cmp.Diff(describe(want), describe(got)); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, describe(want), describe(got), "")
 	if none := p.open("all.txt", func(o *Options) { how(o); o.IndexAt = "s3://data/index"; o.CacheDir = t.TempDir() }); none.Digest != want.Digest {
 		t.Error(none.Digest)
 	}
@@ -284,9 +280,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 		t.Errorf("%s was asked for", r.URL)
 		return false
 	}
-	if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, contentsOf(t, d), "")
 	if d.LocalCache() == nil || d.Requests() == nil || d.Requests().Requests == 0 {
 		t.Errorf("%+v, %+v", d.LocalCache(), d.Requests())
 	}

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -34,9 +33,7 @@ func TestOnly(t *testing.T) {
 	if ds := p.open(""); ds.Digest != whole || p.probes() != 0 {
 		t.Error("a choice changed the index")
 	}
-	if _, err := p.tryOpen("", only("nothing")); !errors.Is(err, ErrNone) {
-		t.Errorf("nothing was chosen, and the error is %v", err)
-	}
+	p.refused(ErrNone, "", "", only("nothing"))
 }
 
 // TestOnlyOfList: what is left of each dataset of a list is read where it is.

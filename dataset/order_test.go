@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // oddNames sort differently by bytes, by code points or by length, or break naive handling of
@@ -115,9 +113,7 @@ func TestOrderIsTorchvisions(t *testing.T) {
 		}
 		samples += d.Len()
 	}
-	if diff := cmp.Diff(strings.Split(string(out), "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Errorf("torchvision against dataset (- +):\n%s", diff)
-	}
+	equal(t, strings.Split(string(out), "\n"), strings.Split(got.String(), "\n"), "torchvision against dataset")
 	if samples < 200 {
 		t.Errorf("only %d samples in the trees: they test too little", samples)
 	}
@@ -201,21 +197,11 @@ func TestLayouts(t *testing.T) {
 			p := newPlace(t)
 			p.images(c.files...)
 			d := p.open("")
-			if diff := cmp.Diff(c.paths, paths(d)); diff != "" {
-				t.Errorf("paths (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.labels, labels(d)); diff != "" {
-				t.Errorf("labels (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.classes, d.Classes); diff != "" {
-				t.Errorf("classes (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.ignored, d.Report.IgnoredBy); diff != "" {
-				t.Errorf("ignored (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.empty, d.Report.EmptyClasses); diff != "" {
-				t.Errorf("classes without samples (-want +got):\n%s", diff)
-			}
+			equal(t, c.paths, paths(d), "paths")
+			equal(t, c.labels, labels(d), "labels")
+			equal(t, c.classes, d.Classes, "classes")
+			equal(t, c.ignored, d.Report.IgnoredBy, "ignored")
+			equal(t, c.empty, d.Report.EmptyClasses, "classes without samples")
 			if d.Report.Samples != len(c.paths) || d.Report.Classes != len(c.classes) {
 				t.Errorf("report %+v", d.Report)
 			}

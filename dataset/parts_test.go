@@ -75,9 +75,7 @@ func TestPartsMakeTheSameIndex(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %d parts: %v", name, n, err)
 				}
-				if diff := cmp.Diff(describe(want), describe(got)); diff != "" {
-					t.Errorf("%s: (-one run +%d parts):\n%s", name, n, diff)
-				}
+				equal(t, describe(want), describe(got), "%s: (-one run +%d parts)", name, n)
 			}
 			again, err := p.tryOpen(name, s3, at(many))
 			if err != nil || p.probes() != 0 {
@@ -214,7 +212,7 @@ func TestIndexAtURL(t *testing.T) {
 	if d := p.open("s3://data/d", s3, at(url), rescan); d.Len() != made.Len()+1 || d.Report.Scanned != 1 {
 		t.Errorf("rescan: %d samples, %d headers read", d.Len(), d.Report.Scanned)
 	}
-	for name, c := range map[string]struct{ dataset, at, content string }{
+	for _, c := range map[string]struct{ dataset, at, content string }{
 		"missing":         {"s3://data/d", "s3://data/nothing", ""},
 		"another dataset": {"s3://data/d/a", url, string(text)},
 		"damaged":         {"s3://data/d", url, strings.Replace(string(text), "jpg", "jpx", 1)},
@@ -224,9 +222,7 @@ func TestIndexAtURL(t *testing.T) {
 		if c.content != "" {
 			p.write("d/.batchfs.facts", c.content)
 		}
-		if _, err := p.tryOpen(c.dataset, s3, at(c.at)); !errors.Is(err, ErrIndexAt) {
-			t.Errorf("%s: %v", name, err)
-		}
+		p.refused(ErrIndexAt, "", c.dataset, s3, at(c.at))
 	}
 	p.write("d/.batchfs.facts", string(text))
 	p.open("s3://data/d", s3, at(url))
@@ -257,9 +253,7 @@ func TestIndexInsideTheDataset(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg")
 	for _, place := range []string{p.path("x"), p.path("x.facts")} {
-		if _, err := p.tryOpen("", at(place)); err == nil || !strings.Contains(err.Error(), "inside the dataset") {
-			t.Errorf("%s: %v", place, err)
-		}
+		p.refused(nil, "inside the dataset", "", at(place))
 	}
 	if d := p.open("", at(p.root+".facts")); d.IndexPath != p.root+".facts" {
 		t.Error(d.IndexPath)

@@ -4,8 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // sized is what a test expects of a sample whose size a manifest gives.
@@ -90,9 +88,7 @@ gone.jpg,7,8
 		for _, round := range []string{"scanned", "from the index"} {
 			p.probes()
 			d := p.open(m)
-			if diff := cmp.Diff(want, sizedOf(d)); diff != "" {
-				t.Errorf("%s %s (-want +got):\n%s", m, round, diff)
-			}
+			equal(t, want, sizedOf(d), "%s %s", m, round)
 			if d.Report.Unreadable != 7 || (p.probes() > 0) != (round == "scanned") {
 				t.Errorf("%s %s: %+v", m, round, d.Report)
 			}

@@ -40,7 +40,12 @@ func testRead(t *testing.T, how Storage) {
 	p.link("a.jpg", "c.jpg")
 	d := p.open("")
 	grown := 0
-	counted := func(n int) []byte { grown++; return make([]byte, n, n+50) }
+	counted := func(n int) []byte {
+		if grown++; !how.Direct && n != len(content) {
+			t.Errorf("%d bytes of memory for a file of %d", n, len(content))
+		}
+		return make([]byte, n, n+50)
+	}
 	for _, c := range []struct {
 		name   string
 		sample int

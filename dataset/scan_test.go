@@ -8,9 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,9 +37,7 @@ func TestScan(t *testing.T) {
 	r := d.Report
 	r.Bytes = 0
 	want := Report{Samples: 10, Formats: map[string]int{"jpeg": 9, "png": 1}, Unlabeled: 10, MaxLabel: -1, MaxHeight: 40, MaxWidth: 40, Scanned: 10}
-	if diff := cmp.Diff(want, r); diff != "" {
-		t.Errorf("report (-want +got):\n%s", diff)
-	}
+	equal(t, want, r, "report")
 }
 
 func TestProbeReadsNoMoreThanNeeded(t *testing.T) { eachWay(t, testProbeReadsNoMoreThanNeeded) }
@@ -130,9 +126,7 @@ func testUnreadableFiles(t *testing.T, how Storage) {
 		for i := range d.Len() {
 			got[d.Path(i)] = d.Problem(i)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", round, diff)
-		}
+		equal(t, want, got, "%s", round)
 		if d.Report.Unreadable != len(want)-1 {
 			t.Errorf("%s: report %+v", round, d.Report)
 		}
@@ -162,9 +156,7 @@ func TestFailedFilesAreTriedAgain(t *testing.T) {
 	if p.probes() != 0 {
 		t.Error("what was learned was not kept")
 	}
-	if diff := cmp.Diff(describe(d), describe(again)); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, describe(d), describe(again), "")
 }
 
 func TestProgress(t *testing.T) {
@@ -223,25 +215,19 @@ func TestLinks(t *testing.T) {
 	p.link("../a/deep", "c/again")
 	d := p.open("")
 	want := []string{"a/1.jpg", "a/deep/2.jpg", "b/1.jpg", "b/deep/2.jpg", "c/again/2.jpg"}
-	if diff := cmp.Diff(want, paths(d)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	equal(t, want, paths(d), "")
 	for name, target := range map[string]string{"a/loop": ".", "a/deep/loop": "..", "top": "..", "a/far": "../..", "b": "..", "a/x": "../a/deep/.."} {
 		p := newPlace(t)
 		p.images("a/1.jpg", "a/deep/2.jpg")
 		p.link(target, name)
-		if _, err := p.tryOpen(""); !errors.Is(err, errLinkCycle) || !strings.Contains(err.Error(), p.path(name)+": ") {
-			t.Errorf("%s -> %s: error %v", name, target, err)
-		}
+		p.refused(errLinkCycle, p.path(name)+": ", "")
 	}
 	// Two links that lead to each other's directory.
 	p = newPlace(t)
 	p.images("a/1.jpg", "b/2.jpg")
 	p.link("../b", "a/x")
 	p.link("../a", "b/y")
-	if _, err := p.tryOpen(""); !errors.Is(err, errLinkCycle) || !strings.Contains(err.Error(), p.path("a/x/y")+": ") {
-		t.Errorf("error %v", err)
-	}
+	p.refused(errLinkCycle, p.path("a/x/y")+": ", "")
 }
 
 func TestRootThroughALink(t *testing.T) {
@@ -289,10 +275,7 @@ func TestNoDataset(t *testing.T) {
 		"none.jsonl":   {ErrEmpty, "none.jsonl"},
 		"none.parquet": {ErrEmpty, "none.parquet"},
 	} {
-		_, err := p.tryOpen(name)
-		if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.words) {
-			t.Errorf("%s: error %v", name, err)
-		}
+		p.refused(c.err, c.words, name)
 	}
 	if _, err := p.tryOpen("some", func(o *Options) { o.Prober = nil }); err == nil {
 		t.Error("no prober, no error")
@@ -300,54 +283,7 @@ func TestNoDataset(t *testing.T) {
 	if os.Geteuid() != 0 {
 		os.Chmod(p.path("some"), 0o300)
 		defer os.Chmod(p.path("some"), 0o755)
-		if _, err := p.tryOpen(""); !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "some") {
-			t.Errorf("a directory that cannot be listed: %v", err)
-		}
-	}
-}
-
-// TestOpenOfStorageThatHangs: Open returns when its context is done. The abandoned calls end
-// when the storage responds, and close what they opened.
-func TestOpenOfStorageThatHangs(t *testing.T) {
-	for name, rest := range map[string]error{"and then answers": nil, "and then fails": unix.EIO} {
-		p := newPlace(t)
-		p.images("a/1.jpg", "b/2.jpg")
-		before := descriptors(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		hangs, answer := make(chan struct{}, 4), make(chan struct{})
-		o := p.options()
-		o.Workers = 2
-		reports := 0
-		o.Progress = func(int64, int64) { reports++ }
-		o.Storage.system = &faultySystem{read: func(fd int, b []byte, offset int64) (int, error) {
-			hangs <- struct{}{}
-			<-answer
-			if rest != nil {
-				return 0, rest
-			}
-			return kernel{}.pread(fd, b, offset)
-		}}
-		opened := make(chan error, 1)
-		go func() {
-			_, err := Open(ctx, p.root, o)
-			opened <- err
-		}()
-		<-hangs
-		cancel()
-		select {
-		case err := <-opened:
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%s: %v", name, err)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("%s: Open waits for the storage", name)
-		}
-		seen := reports // without a lock: no more reports come
-		close(answer)
-		eventually(t, name+": descriptors are closed", func() bool { return descriptors(t) <= before })
-		if reports != seen {
-			t.Errorf("%s: progress after Open", name)
-		}
+		p.refused(os.ErrPermission, "some", "")
 	}
 }
 

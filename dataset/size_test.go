@@ -2,13 +2,10 @@ package dataset
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 )
 
@@ -117,9 +114,6 @@ func BenchmarkOpenIndexedManifest(b *testing.B) {
 		d.Close()
 	}
 	b.ReportMetric(float64(info.Size())/imagenetRows, "file-B/row")
-	for _, kind := range []string{"RssAnon", "VmHWM"} {
-		b.ReportMetric(float64(openedElsewhere(b, p, kind))/imagenetRows, kind+"-B/row")
-	}
 }
 
 // BenchmarkScan reads the headers of many small files.
@@ -141,47 +135,4 @@ func BenchmarkScan(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/files, "ns/file")
 		})
 	}
-}
-
-const openElsewhere = "BATCHFS_TEST_OPEN" // manifest, cache directory, kind of memory
-
-// openedElsewhere opens the dataset in another process and returns by how many bytes a line of
-// its /proc/self/status grew.
-func openedElsewhere(b *testing.B, p *place, kind string) int64 {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), openElsewhere+"="+p.path("m.csv")+"\n"+p.cache+"\n"+kind)
-	out, err := cmd.Output()
-	if err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
-	var n int64
-	if _, err := fmt.Sscan(string(out), &n); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
-	return n
-}
-
-func TestMain(m *testing.M) {
-	if args := strings.Split(os.Getenv(openElsewhere), "\n"); len(args) == 3 {
-		var c counter
-		before := memoryStatus(args[2])
-		d, err := Open(context.Background(), args[0], Options{CacheDir: args[1], Prober: c.probe})
-		fmt.Println(memoryStatus(args[2]) - before)
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		d.Close()
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// memoryStatus is a line of /proc/self/status in bytes, 0 if there is none.
-func memoryStatus(kind string) int64 {
-	status, _ := os.ReadFile("/proc/self/status")
-	_, after, _ := strings.Cut(string(status), kind+":")
-	var kb int64
-	fmt.Sscan(after, &kb)
-	return kb << 10
 }

@@ -79,17 +79,6 @@ func TestDirectReadsAreAligned(t *testing.T) {
 	}
 }
 
-// TestOrdinaryReadsAskForTheSize: only direct reads ask for more memory than the file has bytes.
-func TestOrdinaryReadsAskForTheSize(t *testing.T) {
-	const size = 513
-	p := newPlace(t)
-	p.write("odd.jpg", pattern(size))
-	asked := 0
-	if _, err := p.open("").Read(0, nil, func(n int) []byte { asked = n; return make([]byte, n) }); err != nil || asked != size {
-		t.Errorf("%d bytes asked for, %v", asked, err)
-	}
-}
-
 // TestHeadersAreReadDirectly: the scan also reads directly, into its own memory.
 func TestHeadersAreReadDirectly(t *testing.T) {
 	f := &faultySystem{}
@@ -322,25 +311,6 @@ func TestStorageOptions(t *testing.T) {
 	}
 }
 
-func TestLoadSaysWhatItRead(t *testing.T) {
-	p := newPlace(t)
-	p.images("a.jpg")
-	p.write("m.csv", "path,height,width,format\na.jpg,10,20,jpeg\n")
-	d := p.open("m.csv")
-	if d.Stat(0).Known() {
-		t.Fatal("known before the first read")
-	}
-	_, id, err := d.Load(context.Background(), 0, nil, grow)
-	now, _ := d.Check(0)
-	if err != nil || !id.Known() || id != now || id != d.Stat(0) {
-		t.Errorf("%+v, %+v, %v", id, now, err)
-	}
-	os.Remove(p.path("a.jpg"))
-	if _, id, err := d.Load(context.Background(), 0, nil, grow); id.Known() || !errors.Is(err, ErrMissing) {
-		t.Errorf("%+v, %v", id, err)
-	}
-}
-
 // append and overwrite change a file in place.
 func (p *place) append(name, text string) {
 	f, err := os.OpenFile(p.path(name), os.O_APPEND|os.O_WRONLY, 0)
@@ -360,18 +330,4 @@ func (p *place) overwrite(name string, at int64, text string) {
 	}
 	defer f.Close()
 	f.WriteAt([]byte(text), at)
-}
-
-func TestScanThatWaitsForBandwidthCanBeCancelled(t *testing.T) {
-	p := newPlace(t)
-	for i := range 70 {
-		p.write(fmt.Sprintf("%03d.jpg", i), pattern(9000))
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	o := p.options()
-	o.Storage.MaxBandwidth = 1000 // the first file alone would take seconds
-	o.Progress = func(done, total int64) { cancel() }
-	if _, err := Open(ctx, p.root, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
 }

@@ -125,9 +125,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	for _, odd = range []string{"d//1.jpg", "d/a//1.jpg", "d/a/../1.jpg"} {
-		if _, err := p.tryOpen("s3://data/d", how); err == nil || !strings.Contains(err.Error(), odd) {
-			t.Errorf("%s: %v", odd, err)
-		}
+		p.refused(nil, odd, "s3://data/d", how)
 	}
 }
 
@@ -139,9 +137,7 @@ func TestWithoutVersions(t *testing.T) {
 	server := httptest.NewServer(http.FileServer(http.Dir(p.path("."))))
 	t.Cleanup(server.Close)
 	d := p.open(server.URL + "/one.tar")
-	if diff := cmp.Diff(contentsOf(t, p.open("d")), contentsOf(t, d)); diff != "" {
-		t.Errorf("(-directory +server):\n%s", diff)
-	}
+	equal(t, contentsOf(t, p.open("d")), contentsOf(t, d), "")
 	later := time.Now().Add(time.Hour)
 	must(t, os.Chtimes(p.path("one.tar"), later, later))
 	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, grow, nil, 0); !errors.Is(err, ErrChanged) {
@@ -302,9 +298,7 @@ func TestIndexingGoesOn(t *testing.T) {
 		}
 		return away
 	}
-	if _, err := p.tryOpen("s3://data/d", how); !errors.Is(err, ErrAway) {
-		t.Fatalf("in an outage: %v", err)
-	}
+	p.refused(ErrAway, "", "s3://data/d", how)
 	left.Store(1000)
 	d := p.open("s3://data/d", how)
 	if r := d.Report; r.Scanned != 60 || r.Reused != 40 {
@@ -405,8 +399,6 @@ func TestWholeBucket(t *testing.T) {
 		t.Errorf("without its metadata: %q", paths(d))
 	}
 	for url, want := range map[string]error{"s3://data/c": ErrNotExist, "s3://data/x.tar": ErrNotExist, "s3://data/x.csv": ErrNotExist, "s3://data/x-{0..3}.tar": ErrNotExist, "s3://data/*.zip": ErrNotExist} {
-		if _, err := p.tryOpen(url, how); !errors.Is(err, want) {
-			t.Errorf("%s: %v", url, err)
-		}
+		p.refused(want, "", url, how)
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/option"
@@ -44,16 +42,12 @@ func TestLocalCache(t *testing.T) {
 	cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: 1 << 30} }
 	for _, url := range []string{"s3://data/d", "s3://data/one.tar"} {
 		d := p.open(url, how, cached)
-		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
-			t.Errorf("%s (-directory +store):\n%s", url, diff)
-		}
+		equal(t, want, contentsOf(t, d), "%s", url)
 		d.remote.(*tiered).tier.Settle()
 		must(t, d.Close())
 		again := p.open(url, how, cached)
 		before := reads.Load()
-		if diff := cmp.Diff(want, contentsOf(t, again)); diff != "" {
-			t.Errorf("%s again:\n%s", url, diff)
-		}
+		equal(t, want, contentsOf(t, again), "%s again", url)
 		if n := reads.Load() - before; n != 0 {
 			t.Errorf("%s: %d reads went to the store again; %+v", url, n, *again.LocalCache())
 		}
@@ -63,9 +57,7 @@ func TestLocalCache(t *testing.T) {
 	}
 	d := p.open("s3://data/d", how, cached)
 	p.write(names[1], "another image")
-	if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
-		t.Errorf("the object was replaced:\n%s", diff)
-	}
+	equal(t, want, contentsOf(t, d), "the object was replaced")
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -105,9 +97,7 @@ func TestLocalCacheOfPages(t *testing.T) {
 	if n := reads.Load(); n != 2 {
 		t.Errorf("%d reads of the store, not 2: of the page, and of the extent that it lies in", n)
 	}
-	if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
-		t.Errorf("(-store +local cache):\n%s", diff)
-	}
+	equal(t, want, contentsOf(t, d), "(-store +local cache)")
 	if n := reads.Load(); n != 2 {
 		t.Errorf("the page went over the network again: %d reads", n)
 	}
@@ -128,9 +118,7 @@ func TestLocalCacheOfChanged(t *testing.T) {
 		d := p.open("s3://data/d", how, func(o *Options) {
 			o.Rescan, o.Storage.LocalCache = true, LocalCache{Dir: dir, Size: 1 << 30}
 		})
-		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
-			t.Errorf("(-directory +store):\n%s", diff)
-		}
+		equal(t, want, contentsOf(t, d), "")
 		d.remote.(*tiered).tier.Settle()
 		files, err := filepath.Glob(filepath.Join(dir, "*", "??", "*"))
 		if err != nil || len(files) != 2 {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -327,58 +326,32 @@ func TestOneArchiveChanges(t *testing.T) {
 			t.Errorf("%s: read again: %q", url, again)
 		}
 	}
+	// changed opens what has changed, of which only these are read.
+	changed := func(url string, want ...string) *Dataset {
+		t.Helper()
+		r.names()
+		d := p.open(url, how, rescan)
+		equal(t, want, r.names(), "read")
+		sameIndex(t, p.open(url, how, at(t.TempDir())), d)
+		return d
+	}
 	p.web(1, 4, "new")
 	p.web(7, 2, "name0", "name1")
 	must(t, os.Remove(p.path("web-05.tar")))
-	d := p.open("s3://data/web-*.tar", how, rescan)
-	if got := r.names(); !slices.Equal(got, []string{"web-01.tar", "web-07.tar"}) {
-		t.Errorf("read: %q", got)
-	}
-	if got := strings.Join(d.Classes, " "); got != "name0 name1 name2 new" {
-		t.Errorf("classes: %s", got)
-	}
-	sameIndex(t, p.open("s3://data/web-*.tar", how, at(t.TempDir())), d)
+	d := changed("s3://data/web-*.tar", "web-01.tar", "web-07.tar")
+	equal(t, []string{"name0", "name1", "name2", "new"}, d.Classes, "classes")
 
-	r.names()
 	p.write("d/class9/new.jpg", image("jpeg", 4, 5, 1))
 	p.pack("tree-02.tar", "", "d/class9/new.jpg")
-	d = p.open("s3://data/tree-*.tar", how)
-	if got := r.names(); !slices.Equal(got, []string{"tree-02.tar"}) {
-		t.Errorf("read: %q", got)
-	}
-	sameIndex(t, p.open("s3://data/tree-*.tar", how, at(t.TempDir())), d)
+	changed("s3://data/tree-*.tar", "tree-02.tar")
 
 	p.write("d/class0/3-0.jpg", image("jpeg", 4, 5, 1))
 	p.write("d/beside.jpg", image("jpeg", 6, 7, 1)) // no sample, as there are classes
 	p.pack("tree-03.tar", "", "d/beside.jpg", "d/class0/3-0.jpg")
 	p.open("s3://data/tree-*.tar", how)
 	p.pack("tree-02.tar", "", "d/only2/readme.txt")
-	r.names()
-	d = p.open("s3://data/tree-*.tar", how)
-	if got := r.names(); !slices.Equal(got, []string{"tree-02.tar", "tree-03.tar"}) {
-		t.Errorf("read: %q", got)
-	}
-	sameIndex(t, p.open("s3://data/tree-*.tar", how, at(t.TempDir())), d)
+	changed("s3://data/tree-*.tar", "tree-02.tar", "tree-03.tar")
 
-	r.names()
 	p.writePages("rows-02.parquet", &parquet.Uncompressed, []rowImage{{[]byte(image("png", 7, 8, 1)), 3}})
-	d = p.open("s3://data/rows-*.parquet", how)
-	if got := r.names(); !slices.Equal(got, []string{"rows-02.parquet"}) {
-		t.Errorf("read: %q", got)
-	}
-	sameIndex(t, p.open("s3://data/rows-*.parquet", how, at(t.TempDir())), d)
-}
-
-// TestArchiveOfThisMoment: an archive that is so new that its time proves nothing is searched
-// again.
-func TestArchiveOfThisMoment(t *testing.T) {
-	p := newPlace(t)
-	later := time.Now().Add(time.Hour)
-	for _, class := range []string{"one", "two"} {
-		p.web(0, 3, class)
-		must(t, os.Chtimes(p.path("web-00.tar"), later, later))
-		if d := p.open("web-00.tar"); !slices.Equal(d.Classes, []string{class}) {
-			t.Errorf("classes %q, want %s", d.Classes, class)
-		}
-	}
+	changed("s3://data/rows-*.parquet", "rows-02.parquet")
 }
