@@ -110,12 +110,9 @@ func (p *opening) current(x *index) bool {
 	switch {
 	case x.Stamp.Unsettled || !p.sameObjects(x):
 		return false
-	case src.manifest != "" && src.remote != nil:
+	case src.manifest != "":
 		o, err := p.storage.find(p.ctx, src.manifest)
 		return err == nil && o.id == Identity{x.ManifestSize, x.Stamp.Time}
-	case src.manifest != "":
-		info, err := os.Stat(src.name())
-		return err == nil && info.Size() == x.ManifestSize && x.Stamp.proves(info.ModTime())
 	case src.folder() && src.remote != nil:
 		if len(x.table.objects) == 0 || p.IndexAt != "" && !p.Rescan {
 			return p.IndexAt != ""

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -38,25 +37,31 @@ type record struct {
 
 // field is where the value of a column goes, nil for a column of no interest.
 func (r *record) field(name string) *string {
-	if r.paths != "" {
-		return map[string]*string{r.paths: &r.path}[name]
-	}
-	if name == r.column {
-		return &r.label
-	}
-	known := map[string]*string{
-		"path": &r.path, "file_name": &r.path, "height": &r.height, "width": &r.width, "format": &r.format,
-	}[name]
-	if r.inside && known != &r.height && known != &r.width {
-		known = nil
-	}
-	if known == nil && r.others != nil && name != "" {
-		if known = r.others[name]; known == nil {
-			known = new(string)
-			r.others[name] = known
+	switch {
+	case r.paths != "":
+		if name == r.paths {
+			return &r.path
 		}
+		return nil
+	case name == r.column:
+		return &r.label
+	case name == "height":
+		return &r.height
+	case name == "width":
+		return &r.width
+	case r.inside:
+	case name == "path", name == "file_name":
+		return &r.path
+	case name == "format":
+		return &r.format
 	}
-	return known
+	if r.others == nil || name == "" {
+		return nil
+	}
+	if r.others[name] == nil {
+		r.others[name] = new(string)
+	}
+	return r.others[name]
 }
 
 // errNoPath is about a manifest that does not say where the images are. In Hugging Face's, the
@@ -93,15 +98,22 @@ type manifest struct {
 // listManifest reads a manifest. Rows that give height, width and format need no scan.
 func (p *opening) listManifest() (*index, error) {
 	name := p.src.name()
-	f, close, st, err := p.openManifest()
+	now := time.Now()
+	o, err := p.storage.find(p.ctx, p.src.manifest)
 	if err != nil {
 		return nil, err
 	}
-	defer close()
+	f, err := p.storage.openWhole(o)
+	if err != nil {
+		return nil, err
+	}
+	defer p.storage.close(&f)
 	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}}
 	m.column, m.paths = cmp.Or(p.src.labels, "label"), p.PathColumn
-	m.out.Stamp, m.out.ManifestSize = st, f.Size()
-	switch err = manifestReader(name)(f, &m.record, m.add); {
+	m.out.Stamp, m.out.ManifestSize = newStamp(time.Unix(0, o.id.ModTime), now), o.id.Size
+	m.out.Stamp.Unsettled = m.out.Stamp.Unsettled && p.src.remote == nil
+	text := io.NewSectionReader(&section{p.ctx, p.storage, f}, 0, o.id.Size)
+	switch err = manifestReader(name)(text, &m.record, m.add); {
 	case err != nil:
 		err = m.record.at(err)
 	case p.src.labels != "" && m.labels.first == nil:
@@ -109,43 +121,17 @@ func (p *opening) listManifest() (*index, error) {
 	default:
 		m.out.classes, err = m.labels.resolve(m.out.table)
 	}
-	var ofFile *os.PathError // from the file system, so not the manifest's fault
 	switch {
 	case err == nil:
 		return m.out, nil
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
-	case errors.As(err, &ofFile), errors.Is(err, ErrAway):
+	case errors.As(err, new(unix.Errno)): // from the file system, so not the manifest's fault
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case errors.Is(err, ErrAway):
 		return nil, err
 	}
 	return nil, fmt.Errorf("%s: %w: %w", name, ErrManifest, err)
-}
-
-// openManifest opens the manifest, and returns its stamp from before anything was read.
-func (p *opening) openManifest() (r *io.SectionReader, close func(), st stamp, err error) {
-	if p.src.remote != nil {
-		o, err := p.storage.find(p.ctx, p.src.manifest)
-		if err != nil {
-			return nil, nil, st, err
-		}
-		f, _ := p.storage.openWhole(o)
-		s := &section{p.ctx, p.storage, f}
-		return io.NewSectionReader(s, 0, o.id.Size), func() {}, stamp{Time: o.id.ModTime}, nil
-	}
-	f, err := os.OpenFile(p.src.name(), os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, st, err
-	}
-	now := time.Now()
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, nil, st, err
-	}
-	return io.NewSectionReader(f, 0, info.Size()), func() {
-		p.storage.drop(int(f.Fd()))
-		f.Close()
-	}, newStamp(info.ModTime(), now), nil
 }
 
 // add appends a row for the record. If the record gives the size and the format, no scan is needed,

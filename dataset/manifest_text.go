@@ -3,7 +3,6 @@ package dataset
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-faster/jx"
 )
 
 // maxLine bounds the memory that one line can take, in bytes.
@@ -138,84 +139,63 @@ func (r *record) readJSON(line []byte) error {
 	if !utf8.Valid(line) {
 		return errors.New("not UTF-8")
 	}
-	var row struct {
-		Path     *string         `json:"path"`
-		FileName *string         `json:"file_name"`
-		Format   string          `json:"format"`
-		Label    json.RawMessage `json:"label"`
-		Height   json.RawMessage `json:"height"`
-		Width    json.RawMessage `json:"width"`
-	}
-	err := json.Unmarshal(line, &row)
-	if err == nil && (r.column != "label" || r.paths != "" || r.others != nil) {
-		var all map[string]json.RawMessage
-		err = json.Unmarshal(line, &all)
-		row.Label = all[r.column]
-		if r.paths != "" {
-			return r.readPath(all[r.paths])
-		}
-		r.takeOthers(all)
-	}
-	row.Path = cmp.Or(row.Path, row.FileName)
-	var other *json.UnmarshalTypeError
 	switch {
-	case errors.As(err, &other):
-		must := "must be a JSON object"
-		if other.Field != "" {
-			must = fmt.Sprintf("%q must be a string", other.Field)
-		}
-		return fmt.Errorf("%s, but is %s", must, jsonKinds[other.Value])
-	case err != nil:
-		return fmt.Errorf("must be a JSON object: %w", err)
-	case row.Path == nil:
-		return errNoPath
+	case !json.Valid(line):
+		return fmt.Errorf("must be a JSON object: %w", json.Unmarshal(line, new(any)))
+	case line[0] != '{':
+		return fmt.Errorf("must be a JSON object, but is %s", jsonKind(line))
 	}
-	r.path, r.format = *row.Path, row.Format
-	r.height, r.width = jsonNumber(row.Height), jsonNumber(row.Width)
-	r.label, r.kind = jsonNumber(row.Label), labelNumber
-	switch first := (r.label + "-")[0]; {
-	case first == '"':
-		r.kind = labelName
-		return json.Unmarshal(row.Label, &r.label)
-	case first != '-' && (first < '0' || first > '9'):
-		return fmt.Errorf("%s %s is neither a whole number nor a class name", r.column, row.Label)
-	}
-	return nil
-}
-
-// readPath takes the path, which may be missing, if nothing else is of interest.
-func (r *record) readPath(path json.RawMessage) error {
-	r.path = ""
-	if path != nil && json.Unmarshal(path, &r.path) != nil {
-		return fmt.Errorf("%q must be a string", r.paths)
-	}
-	return nil
-}
-
-// takeOthers takes the values without a field, as they are written.
-func (r *record) takeOthers(all map[string]json.RawMessage) {
-	if r.others == nil {
-		return
-	}
+	r.path, r.label, r.height, r.width, r.format = "", "", "", "", ""
 	for _, value := range r.others {
 		*value = ""
 	}
-	for name, value := range all {
-		if to := r.field(name); to != nil && to == r.others[name] && string(value) != "null" {
-			*to = string(value)
+	named := "" // the column of the path
+	d := jx.DecodeBytes(line)
+	columns, err := d.ObjIter()
+	for err == nil && columns.Next() {
+		name := string(columns.Key())
+		var value jx.Raw
+		value, err = d.Raw()
+		to := r.field(name)
+		if err != nil || to == nil || value.Type() == jx.Null || to == &r.path && named == "path" {
+			continue
 		}
+		if to == &r.path {
+			named = name
+		}
+		err = r.setJSON(name, to, value)
 	}
+	if err == nil && named == "" && r.paths == "" {
+		err = errNoPath
+	}
+	return err
 }
 
-// jsonNumber returns the raw text; the caller checks whether it is a number.
-func jsonNumber(raw json.RawMessage) string {
-	if string(raw) == "null" {
-		return ""
+// setJSON sets a field to a value.
+func (r *record) setJSON(name string, to *string, value jx.Raw) error {
+	kind := value.Type()
+	switch {
+	case to == &r.label && kind == jx.String:
+		r.kind = labelName
+	case to == &r.label && kind == jx.Number:
+		r.kind = labelNumber
+	case to == &r.label:
+		return fmt.Errorf("%s %s is neither a whole number nor a class name", r.column, value)
+	case to != &r.path && to != &r.format: // as it is written
+		kind = jx.Invalid
+	case kind != jx.String:
+		return fmt.Errorf("%q must be a string, but is %s", name, jsonKind(value))
 	}
-	return string(raw)
+	if kind == jx.String {
+		return json.Unmarshal(value, to)
+	}
+	*to = string(value)
+	return nil
 }
 
-// jsonKinds are the decoder's words for the kinds of values, in JSON terms.
-var jsonKinds = map[string]string{
-	"string": "a string", "number": "a number", "bool": "true or false", "array": "an array", "object": "an object",
+// jsonKind says what a value is.
+func jsonKind(value jx.Raw) string {
+	return map[jx.Type]string{
+		jx.String: "a string", jx.Number: "a number", jx.Bool: "true or false", jx.Array: "an array", jx.Object: "an object", jx.Null: "null",
+	}[value.Type()]
 }

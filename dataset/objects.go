@@ -176,7 +176,7 @@ type section struct {
 // ReadAt is that of [io.ReaderAt].
 func (s *section) ReadAt(p []byte, offset int64) (int, error) {
 	n := int(max(0, min(int64(len(p)), s.file.whole.Size-offset)))
-	got, err := s.storage.fill(s.ctx, &s.file, p, offset, n)
+	got, err := s.storage.fill(s.ctx, &s.file, p[:len(p):len(p)], offset, n) // what follows is not ours
 	if err == nil && n < len(p) {
 		err = io.EOF
 	}
