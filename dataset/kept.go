@@ -11,11 +11,15 @@ import (
 )
 
 // Kept are the samples that the local cache keeps, where it keeps single ones: then the caller says
-// which.
+// which. They are kept as they are in their files; or where there is room for all files, and for
+// more, in another form as well. Those are an addition: whatever is damaged, or missing, is made
+// anew of the files.
 type Kept struct {
 	samples *reader
 	tier    *tier.Tier
 	earlier []uint32 // by sample, how many before it have its bytes; nil: none have
+	form    string   // which programs of one kind make and read; "": that of the files
+	Spare   int64    // bytes of the local cache's limit that are left beside the files; see [PackedCost]
 }
 
 // chooseLocal makes a local cache that not everything fits into one of samples, if it may; else it
@@ -100,6 +104,19 @@ func (k *Kept) countEarlier() (earlier []uint32) {
 // first.
 func (d *Dataset) Kept() *Kept { return d.kept }
 
+// KeptPacked are the samples in another form; nil: there is no local cache, or it has no more room
+// than for the files.
+func (d *Dataset) KeptPacked(form string) *Kept {
+	if d.local == nil || d.local.samples || d.local.spare <= 0 {
+		return nil
+	}
+	return &Kept{samples: d.reader, tier: d.local.tier, form: form, Spare: d.local.spare}
+}
+
+// PackedCost is what a packed sample of n bytes takes of the local cache; those of more than 8 MiB
+// are not kept.
+func PackedCost(n int64) (cost int64, ok bool) { return tier.Cost(n), n <= tier.ExtentBytes }
+
 // ExamineLocalCache says what a directory is good for as a local cache. The error says why it is
 // good for nothing.
 func ExamineLocalCache(dir string) (tier.Place, error) { return tier.Examine(dir) }
@@ -131,6 +148,9 @@ func (k *Kept) of(i int) (sample tier.Object, id Identity, ok bool) {
 		sample.Name += fmt.Sprint("\n+", k.earlier[i])
 	}
 	sample.Size = f.id.Size
+	if k.form != "" {
+		sample.Name += "\n" + k.form
+	}
 	return sample, f.id, true
 }
 
@@ -147,17 +167,40 @@ func (k *Kept) Load(ctx context.Context, i int, grow func(n int) []byte) (data [
 	return data[:n], id, true
 }
 
+// LoadPart reads sample i in another form, or the part of it that is needed, as [Dataset.LoadPart]
+// does; first may be 0, for all. false: it is not there. The identity is that of its file.
+func (k *Kept) LoadPart(ctx context.Context, i int, first int64, grow func(n int) []byte, need Part) (data []byte, read int64, id Identity, ok bool) {
+	sample, id, ok := k.of(i)
+	if !ok {
+		return nil, 0, unknown, false
+	}
+	if first == 0 {
+		first = tier.ExtentBytes
+	}
+	data, read, ok = k.tier.GetPart(&sample, first, grow, tier.Part(need))
+	if !ok || k.samples.storageOf(i).limit.takeAll(ctx, int(read)) != nil {
+		return nil, 0, unknown, false
+	}
+	return data, read, id, true
+}
+
 // Keep has the local cache keep sample i, of which data was read with an identity. It copies the
 // data, and waits for nothing: whether the sample is kept shows only when it is loaded again.
 func (k *Kept) Keep(i int, seen Identity, data []byte) {
-	if sample, id, ok := k.of(i); ok && id == seen && int64(len(data)) == sample.Size {
-		k.tier.Put(&sample, data)
+	sample, id, ok := k.of(i)
+	if !ok || id != seen || k.form == "" && int64(len(data)) != sample.Size {
+		return
 	}
+	sample.Size = int64(len(data))
+	k.tier.Put(&sample, data)
 }
 
 // Drop removes sample i from the local cache.
 func (k *Kept) Drop(i int) {
 	if sample, _, ok := k.of(i); ok {
+		if k.form != "" {
+			sample.Size = 1 // of whatever size
+		}
 		k.tier.Drop(&sample)
 	}
 }

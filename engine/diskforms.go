@@ -15,7 +15,7 @@ import (
 //
 // A nil diskForms keeps and reads nothing.
 type diskForms struct {
-	packed *dataset.Packed
+	packed *dataset.Kept
 	budget Budget
 	share  float64 // of the samples that may be packed: what there is room for
 
@@ -56,12 +56,12 @@ func openDiskForms(c Budget, m *memory) *diskForms {
 			all += cost
 		}
 	}
-	d.share = min(1, float64(p.Spare())/float64(max(1, all)))
+	d.share = min(1, float64(p.Spare)/float64(max(1, all)))
 	return d
 }
 
 // packedOnDisk is what the local cache can keep packed.
-func (c Budget) packedOnDisk() *dataset.Packed {
+func (c Budget) packedOnDisk() *dataset.Kept {
 	if o := c.Options; o.CacheForm != FormPacked || o.DecodeOnDevice || o.NVJPEG != "" {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64,
 		return nil, 0, unknownIdentity, false
 	}
 	first, part := l.loader.PackedPart(epoch, id)
-	data, read, seen, ok = d.packed.Load(l.batches.ctx, int(id), first, l.input.grow, part)
+	data, read, seen, ok = d.packed.LoadPart(l.batches.ctx, int(id), first, l.input.grow, part)
 	if d.there.set(id, ok); ok {
 		d.read.Add(1)
 	}
