@@ -74,42 +74,20 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 	}
 }
 
-// TestIdentityOfWhatWasFound: when a file is found bad, the returned identity is that of the
-// file that was open, whatever is at its path by then.
-func TestIdentityOfWhatWasFound(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(p *place)
-		want   error
-	}{
-		"changed": {func(p *place) { p.append("a.jpg", "more") }, ErrChanged},
-		"no file": {func(p *place) { os.Remove(p.path("a.jpg")); p.mkdir("a.jpg") }, ErrNotFile},
-	} {
-		p := newPlace(t)
-		p.images("a.jpg")
-		p.settle()
-		d := p.open("")
-		c.change(p)
-		now, _ := d.Check(0)
-		_, id, err := d.Load(context.Background(), 0, nil, grow)
-		if !errors.Is(err, c.want) || !id.Known() || id != now {
-			t.Errorf("%s: %+v, now %+v, %v", name, id, now, err)
-		}
-	}
+// TestRepairedMeanwhile: the identity that a read returns is that of the file that was open, whatever
+// is at its path by then.
+func TestRepairedMeanwhile(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")
 	d := p.open("")
-	// Memory refused, read stopped, and file repaired during the read.
-	if _, id, err := d.Load(context.Background(), 0, nil, nil); !errors.Is(err, errTooLarge) || id != d.Stat(0) {
-		t.Errorf("refused: %+v, %v", id, err)
-	}
 	bad := d.Stat(0)
 	part := func(n int) []byte {
 		p.write("b.jpg", image("jpeg", 10, 20, 1)+"repaired")
 		os.Rename(p.path("b.jpg"), p.path("a.jpg"))
 		return grow(n)
 	}
-	if _, id, err := d.Load(context.Background(), 0, nil, part); err != nil || id != bad {
-		t.Errorf("repaired meanwhile: %+v instead of %+v, %v", id, bad, err)
+	if _, id, err := d.Load(t.Context(), 0, nil, part); err != nil || id != bad {
+		t.Errorf("%+v instead of %+v, %v", id, bad, err)
 	}
 }
 

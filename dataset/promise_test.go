@@ -44,30 +44,6 @@ rubbish.jpg,5,6
 rubbish.jpg,5,
 gone.jpg,7,8
 `)
-	p.write("m.jsonl", `{"path":"a.jpg","height":10,"width":20}
-{"path":"a.jpg","height":20,"width":10}
-{"path":"a.jpg","height":10}
-{"path":"a.jpg","height":11,"width":null}
-{"path":"a.jpg","width":20.0}
-{"path":"a.jpg","width":21}
-{"path":"a.jpg"}
-{"path":"turned.jpg","height":40,"width":30}
-{"path":"turned.jpg","height":30,"width":40}
-{"path":"rubbish.jpg","height":5,"width":6}
-{"path":"rubbish.jpg","height":5}
-{"path":"gone.jpg","height":7,"width":8}
-`)
-	type record struct {
-		Path   string `parquet:"path"`
-		Height *int32 `parquet:"height"`
-		Width  *int64 `parquet:"width"`
-	}
-	h, w := func(n int32) *int32 { return &n }, func(n int64) *int64 { return &n }
-	writeParquet(t, p.path("m.parquet"), []record{
-		{"a.jpg", h(10), w(20)}, {"a.jpg", h(20), w(10)}, {"a.jpg", h(10), nil}, {"a.jpg", h(11), nil},
-		{"a.jpg", nil, w(20)}, {"a.jpg", nil, w(21)}, {"a.jpg", nil, nil}, {"turned.jpg", h(40), w(30)},
-		{"turned.jpg", h(30), w(40)}, {"rubbish.jpg", h(5), w(6)}, {"rubbish.jpg", h(5), nil}, {"gone.jpg", h(7), w(8)},
-	})
 	p.settle()
 	fine := sized{10, 20, 10, 20, "jpeg", ""}
 	want := []sized{
@@ -84,14 +60,12 @@ gone.jpg,7,8
 		{0, 0, 0, 0, "", "no image"},
 		{7, 8, 7, 8, "", "no such file or directory"},
 	}
-	for _, m := range []string{"m.csv", "m.jsonl", "m.parquet"} {
-		for _, round := range []string{"scanned", "from the index"} {
-			p.probes()
-			d := p.open(m)
-			equal(t, want, sizedOf(d), "%s %s", m, round)
-			if d.Report.Unreadable != 7 || (p.probes() > 0) != (round == "scanned") {
-				t.Errorf("%s %s: %+v", m, round, d.Report)
-			}
+	for _, round := range []string{"scanned", "from the index"} {
+		p.probes()
+		d := p.open("m.csv")
+		equal(t, want, sizedOf(d), "%s", round)
+		if d.Report.Unreadable != 7 || (p.probes() > 0) != (round == "scanned") {
+			t.Errorf("%s: %+v", round, d.Report)
 		}
 	}
 }

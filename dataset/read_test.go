@@ -68,8 +68,8 @@ func testRead(t *testing.T, how Storage) {
 		}
 	}
 	for name, refuse := range map[string]func(int) []byte{"nil": nil, "short": func(int) []byte { return make([]byte, len(content)-1) }} {
-		if _, err := d.Read(0, nil, refuse); !errors.Is(err, errTooLarge) {
-			t.Errorf("grow that refuses (%s): %v", name, err)
+		if _, id, err := d.Load(t.Context(), 0, nil, refuse); !errors.Is(err, errTooLarge) || id != d.Stat(0) {
+			t.Errorf("grow that refuses (%s): %+v, %v", name, id, err)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func testChangedFiles(t *testing.T, how Storage) {
 			p.settle()
 			d := p.open("")
 			c.change(p, p.path("a/1.jpg"))
-			got, err := d.Read(0, nil, grow)
+			got, found, err := d.Load(t.Context(), 0, nil, grow)
 			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("Read: %v, want %v", err, c.want)
 			}
@@ -116,8 +116,8 @@ func testChangedFiles(t *testing.T, how Storage) {
 			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("Check: %v, want %v", err, c.want)
 			}
-			if err == nil && id != d.Stat(0) {
-				t.Errorf("Check returned %+v, Stat %+v", id, d.Stat(0))
+			if err == nil && id != d.Stat(0) || found != id {
+				t.Errorf("Check returned %+v, Stat %+v, Load %+v", id, d.Stat(0), found)
 			}
 			var file *FileError
 			if c.want != nil && (!errors.As(err, &file) || file.Path != "a/1.jpg") {

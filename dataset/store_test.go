@@ -330,14 +330,6 @@ func TestHeadersAreReadTogether(t *testing.T) {
 	if r := d.Report; r.Scanned != 200 || r.Reused != 0 {
 		t.Errorf("%d headers were read, %d were known", r.Scanned, r.Reused)
 	}
-	scan := &scanner{opening: &opening{Options: Options{Memory: usualMemory}, src: d.source}, table: d.table}
-	rows := make([]int, d.Len())
-	for i := range rows {
-		rows[i] = d.Len() - 1 - i
-	}
-	if spans := scan.spans(rows); len(spans) != 1 || len(spans[0]) != 200 || spans[0][0] != 0 {
-		t.Errorf("%d spans", len(spans))
-	}
 	if problems := d.Report.Unreadable; problems > 0 {
 		t.Errorf("%d samples are bad: %s", problems, d.Problem(0))
 	}
