@@ -62,6 +62,28 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestBraces: braces in a pattern stand for the names that a shell makes of them.
+func TestBraces(t *testing.T) {
+	for pattern, want := range map[string][]string{
+		"a*[b]":              {"a*[b]"},
+		"{a,b}-{x,}":         {"a-x", "a-", "b-x", "b-"},
+		"{a,b{1..2},c}":      {"a", "b1", "b2", "c"},
+		"{009..011}.tar":     {"009.tar", "010.tar", "011.tar"},
+		`\{a,b\}{c\,d,e\}}`:  {`\{a,b\}c\,d`, `\{a,b\}e\}`},
+		"a}{b":               nil,
+		"{a":                 nil,
+		"{a}":                nil,
+		"{2..1}":             nil,
+		"{-1..1}":            nil,
+		"{0..2000000}":       nil,
+		"{0..2000}{0..2000}": nil,
+	} {
+		if got, err := expand(pattern); !slices.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%s: %q, %v", pattern, got, err)
+		}
+	}
+}
+
 // TestListOfStore: lines are URLs, or relative to a list that is in a store.
 func TestListOfStore(t *testing.T) {
 	p := newPlace(t)

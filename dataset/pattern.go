@@ -38,16 +38,43 @@ func splitPattern(name string) (dir string, patterns []string) {
 
 // expand replaces the braces in a pattern: what is left has only the special characters of
 // [path.Match].
-func expand(pattern string) ([]string, error) {
-	open, end, err := firstBraces(pattern)
-	if err != nil || open < 0 {
-		return []string{pattern}, err
+func expand(pattern string) (all []string, err error) {
+	var marks []int // of the first braces that are inside no others, and of the commas in them
+	depth := 0
+	for i := 0; i < len(pattern) && depth >= 0; i++ {
+		switch c := pattern[i]; {
+		case c == '\\':
+			i++
+		case c == '{':
+			if depth++; depth == 1 {
+				marks = []int{i}
+			}
+		case c == ',' && depth == 1:
+			marks = append(marks, i)
+		case c == '}':
+			if depth--; depth == 0 {
+				return expandAt(pattern, append(marks, i))
+			}
+		}
 	}
-	choices, err := choicesOf(pattern[open+1 : end])
-	if err != nil {
-		return nil, err
+	if depth != 0 {
+		return nil, fmt.Errorf("%q has a brace without its pair", pattern)
 	}
-	var all []string
+	return []string{pattern}, nil
+}
+
+// expandAt is expand of a pattern with braces.
+func expandAt(pattern string, marks []int) (all []string, err error) {
+	open, end := marks[0], marks[len(marks)-1]
+	var choices []string
+	for k, mark := range marks[1:] {
+		choices = append(choices, pattern[marks[k]+1:mark])
+	}
+	if len(choices) == 1 {
+		if choices, err = numbers(choices[0]); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range choices {
 		more, err := expand(pattern[:open] + c + pattern[end+1:])
 		if err != nil {
@@ -60,63 +87,21 @@ func expand(pattern string) ([]string, error) {
 	return all, nil
 }
 
-// firstBraces finds the first pair of braces that is inside no other; -1 if there is none.
-func firstBraces(pattern string) (open, end int, err error) {
-	open, depth := -1, 0
-	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '\\':
-			i++
-		case '{':
-			if depth++; depth == 1 {
-				open = i
-			}
-		case '}':
-			if depth--; depth == 0 {
-				return open, i, nil
-			}
-		}
-		if depth < 0 {
-			break
-		}
-	}
-	if depth != 0 {
-		return 0, 0, fmt.Errorf("%q has a brace without its pair", pattern)
-	}
-	return -1, -1, nil
-}
-
-// choicesOf are what stands between braces.
-func choicesOf(inner string) (choices []string, err error) {
+// numbers are those of a range, each with as many digits as the first one at least.
+func numbers(inner string) (all []string, err error) {
 	from, to, isRange := strings.Cut(inner, "..")
 	first, err1 := strconv.Atoi(from)
 	last, err2 := strconv.Atoi(to)
-	if isRange && err1 == nil && err2 == nil && first >= 0 {
-		if last < first || last-first >= maxArchives {
-			return nil, fmt.Errorf("{%s} must go up, by less than %d", inner, maxArchives)
-		}
-		for n := first; n <= last; n++ {
-			choices = append(choices, fmt.Sprintf("%0*d", len(from), n))
-		}
-		return choices, nil
-	}
-	depth, start := 0, 0
-	for i := range len(inner) {
-		switch inner[i] {
-		case '{':
-			depth++
-		case '}':
-			depth--
-		case ',':
-			if depth == 0 {
-				choices, start = append(choices, inner[start:i]), i+1
-			}
-		}
-	}
-	if choices == nil {
+	switch {
+	case !isRange || err1 != nil || err2 != nil || first < 0:
 		return nil, fmt.Errorf("{%s} is neither a list, as in {a,b}, nor numbers, as in {000..255}", inner)
+	case last < first || last-first >= maxArchives:
+		return nil, fmt.Errorf("{%s} must go up, by less than %d", inner, maxArchives)
 	}
-	return append(choices, inner[start:]), nil
+	for n := first; n <= last; n++ {
+		all = append(all, fmt.Sprintf("%0*d", len(from), n))
+	}
+	return all, nil
 }
 
 // literal returns the name that a pattern without braces stands for, if it is one.
