@@ -28,8 +28,7 @@ func TestIndexOfDALI(t *testing.T) {
 		place += 1024
 	}
 	p.pack("x.tar", "", files...)
-	s, how := p.serve()
-	sum := countBytes(s, ".tar")
+	reads, how := p.serveNoting()
 	const all = samples * size
 	var want string
 	for _, c := range []struct {
@@ -47,7 +46,7 @@ func TestIndexOfDALI(t *testing.T) {
 			p.write("x.idx", c.idx)
 		}
 		var log bytes.Buffer
-		sum.Store(0)
+		reads.bytes.Store(0)
 		d := p.open("s3://data/x.tar", how, at(t.TempDir()), func(o *Options) {
 			o.Memory, o.Logger = 12<<20, slog.New(slog.NewTextHandler(&log, nil))
 		})
@@ -60,7 +59,7 @@ func TestIndexOfDALI(t *testing.T) {
 		} else if got != want {
 			t.Errorf("%s: another dataset:\n%s", c.name, got)
 		}
-		if n := sum.Load(); (n < all/10) != c.less || n > 2*all {
+		if n := reads.bytes.Load(); (n < all/10) != c.less || n > 2*all {
 			t.Errorf("%s: %d bytes were asked for, of %d", c.name, n, all)
 		}
 		if lines := strings.Count(log.String(), "DALI"); !strings.Contains(log.String(), c.log) || (lines == 1) != (c.log != "") {

@@ -37,8 +37,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 	names := p.several()
 	p.pack("one.tar", "", names...)
 	p.writePage(20, 500)
-	s, how := p.serve()
-	reads := countReads(s)
+	reads, how := p.serveNoting()
 	for _, url := range []string{"s3://data/d", "s3://data/one.tar", "s3://data/pages.parquet"} {
 		want := contentsOf(t, p.open(url, how)) // and indexes it
 		if p.open(url, how).Kept() != nil {
@@ -66,9 +65,9 @@ func TestLocalCacheOfSamples(t *testing.T) {
 		}
 		d.Kept().Keep(i, seen, data)
 		d.Settle()
-		before := reads.Load()
+		before := reads.count.Load()
 		got, id, ok := d.Kept().Load(context.Background(), i, grow)
-		if !ok || !bytes.Equal(got, data) || id != seen || reads.Load() != before {
+		if !ok || !bytes.Equal(got, data) || id != seen || reads.count.Load() != before {
 			t.Errorf("%s: %t, %d bytes of %d, %+v", url, ok, len(got), len(data), id)
 		}
 		if _, _, ok := d.Kept().Load(context.Background(), i+1, grow); ok {

@@ -52,21 +52,16 @@ func keepPages(t *testing.T, d *Dataset) {
 
 // paged opens a dataset of images in one compressed page in a store. Reads of the store are
 // counted, and answered with what answer returns: true means that it has answered.
-func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *atomic.Int64) {
+func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *reads) {
 	t.Helper()
 	p := newPlace(t)
 	p.writePage(images, 0)
-	s, how := p.serve()
+	reads, how := p.serveNoting()
 	d = p.open("s3://data/pages.parquet", how)
-	want, reads = contentsOf(t, d), new(atomic.Int64)
+	want = contentsOf(t, d)
 	keepPages(t, d)
-	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodGet || r.Header.Get("Range") == "" {
-			return false
-		}
-		reads.Add(1)
-		return answer(w)
-	}
+	reads.count.Store(0)
+	reads.until(0, answer)
 	return d, want, reads
 }
 
@@ -145,12 +140,12 @@ func TestAPageIsFetchedOnce(t *testing.T) {
 		d.joined(images - 1)
 		close(gate)
 		wait.Wait()
-		if n := reads.Load(); n != 1 {
+		if n := reads.count.Load(); n != 1 {
 			t.Errorf("failing: %t: the page was asked for %d times", fails, n)
 		}
 		again := map[bool]int64{true: 2, false: 1}[fails]
-		if got, err := d.one(context.Background(), 0); (err != nil) != fails || !fails && got != want[0] || reads.Load() != again {
-			t.Errorf("failing: %t: later: %q, %v, %d reads", fails, got, err, reads.Load())
+		if got, err := d.one(context.Background(), 0); (err != nil) != fails || !fails && got != want[0] || reads.count.Load() != again {
+			t.Errorf("failing: %t: later: %q, %v, %d reads", fails, got, err, reads.count.Load())
 		}
 	}
 }
@@ -192,7 +187,7 @@ func TestAStoppedReaderStopsNobody(t *testing.T) {
 	<-asked
 	close(gate)
 	wait.Wait()
-	if n := reads.Load(); n != 2 {
+	if n := reads.count.Load(); n != 2 {
 		t.Errorf("the page was asked for %d times", n)
 	}
 }

@@ -9,25 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/archive"
-	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/option"
 )
-
-// countReads counts the reads of a store.
-func countReads(s *fakestore.Server) *atomic.Int64 {
-	var reads atomic.Int64
-	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
-			reads.Add(1)
-		}
-		return false
-	}
-	return &reads
-}
 
 // TestLocalCache: what was read once is read again without the store, by this mount and the next,
 // in the version that was indexed.
@@ -36,8 +22,7 @@ func TestLocalCache(t *testing.T) {
 	names := p.several()
 	p.pack("one.tar", "", names...)
 	want := contentsOf(t, p.open("d"))
-	s, how := p.serve()
-	reads := countReads(s)
+	reads, how := p.serveNoting()
 	dir := t.TempDir()
 	cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: 1 << 30} }
 	for _, url := range []string{"s3://data/d", "s3://data/one.tar"} {
@@ -46,9 +31,9 @@ func TestLocalCache(t *testing.T) {
 		d.remote.(*tiered).tier.Settle()
 		must(t, d.Close())
 		again := p.open(url, how, cached)
-		before := reads.Load()
+		before := reads.count.Load()
 		equal(t, want, contentsOf(t, again), "%s again", url)
-		if n := reads.Load() - before; n != 0 {
+		if n := reads.count.Load() - before; n != 0 {
 			t.Errorf("%s: %d reads went to the store again; %+v", url, n, *again.LocalCache())
 		}
 		if again.MemoryBytes() <= p.open(url, how).MemoryBytes() {
@@ -81,24 +66,23 @@ func TestLocalCacheOfPages(t *testing.T) {
 	const images = 50
 	p := newPlace(t)
 	p.writePage(images, 0)
-	s, how := p.serve()
-	reads := countReads(s)
+	reads, how := p.serveNoting()
 	want := contentsOf(t, p.open("s3://data/pages.parquet", how)) // and indexes it
 	d := p.open("s3://data/pages.parquet", how, func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 1 << 30} })
 	first, last := d.table.members[0], d.table.members[images-1]
 	if first.Coding != archive.Zstd || first.Offset != last.Offset {
 		t.Fatalf("the samples are not in one compressed page: %+v, %+v", first, last)
 	}
-	reads.Store(0)
+	reads.count.Store(0)
 	if _, err := d.Read(30, nil, grow); err != nil {
 		t.Fatal(err)
 	}
 	d.remote.(*tiered).tier.Settle()
-	if n := reads.Load(); n != 2 {
+	if n := reads.count.Load(); n != 2 {
 		t.Errorf("%d reads of the store, not 2: of the page, and of the extent that it lies in", n)
 	}
 	equal(t, want, contentsOf(t, d), "(-store +local cache)")
-	if n := reads.Load(); n != 2 {
+	if n := reads.count.Load(); n != 2 {
 		t.Errorf("the page went over the network again: %d reads", n)
 	}
 }

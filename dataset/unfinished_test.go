@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,30 +52,32 @@ func (p *place) web(k, samples int, classes ...string) {
 	p.pack(fmt.Sprintf("web-%02d.tar", k), "", files...)
 }
 
-// reads is a store's Before that notes which archives are read. If there is a last, it lets n such
-// requests pass, and calls that for the others.
+// reads are what a store is asked for of objects. If there is an answer, it lets n such requests pass,
+// and asks that about the others; true means that they are answered.
 type reads struct {
-	mu   sync.Mutex
-	n    int
-	last func(w http.ResponseWriter)
-	all  []string
+	mu           sync.Mutex
+	n            int
+	answer       func(w http.ResponseWriter) bool
+	all          []string
+	count, bytes atomic.Int64
 }
 
 func (r *reads) before(w http.ResponseWriter, q *http.Request) bool {
-	if q.URL.Query().Has("list-type") || q.Header.Get("Range") == "bytes=0-0" { // which asks for the version
+	var from, to int64
+	_, err := fmt.Sscanf(q.Header.Get("Range"), "bytes=%d-%d", &from, &to)
+	if q.Method != http.MethodGet || err != nil || to == 0 { // which asks for the version
 		return false
 	}
+	r.count.Add(1)
+	r.bytes.Add(to + 1 - from)
 	r.mu.Lock()
 	r.n--
-	over, last := r.n < 0 && r.last != nil, r.last
+	over, answer := r.n < 0 && r.answer != nil, r.answer
 	if !over {
 		r.all = append(r.all, filepath.Base(q.URL.Path))
 	}
 	r.mu.Unlock()
-	if over {
-		last(w)
-	}
-	return over
+	return over && answer(w)
 }
 
 // serveNoting is serve with a reads before the store.
@@ -85,11 +88,11 @@ func (p *place) serveNoting() (*reads, func(*Options)) {
 	return r, how
 }
 
-// until has n more requests pass, and last called for those after them.
-func (r *reads) until(n int, last func(w http.ResponseWriter)) {
+// until has n more requests pass, and answer asked about those after them.
+func (r *reads) until(n int, answer func(w http.ResponseWriter) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.n, r.last = n, last
+	r.n, r.answer = n, answer
 }
 
 // names are the archives that were read since the last call, each once.
@@ -202,12 +205,13 @@ func (p *place) interrupt(r *reads, url string, after int, enough bool, change .
 	}
 	ctx, cancel := context.WithCancel(p.t.Context())
 	defer cancel()
-	r.until(after, func(w http.ResponseWriter) {
+	r.until(after, func(w http.ResponseWriter) bool {
 		eventually(p.t, "everything that was found is saved", func() bool { return journaled(p.t, o.IndexAt) == after })
 		if enough {
 			cancel()
 		}
 		w.WriteHeader(http.StatusInternalServerError)
+		return true
 	})
 	defer r.until(0, nil)
 	want := ErrAway
