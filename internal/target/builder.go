@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -66,16 +67,20 @@ func (b *Builder) Close() (err error) {
 	return errors.Join(err, b.memory.close())
 }
 
-// Image returns the number of the image with a path in the dataset; the first call for a path adds
-// it. height and width are of the image that was annotated, 0 if that is not said. oriented: where
-// stored and upright pixels are both possible, coordinates are of the upright ones.
+// Image returns the number of the image with a path in the dataset, of which the Builder keeps a
+// copy; the first call for a path adds it. height and width are of the image that was annotated, 0
+// if that is not said; the first that are said count. oriented: where stored and upright pixels are
+// both possible, coordinates are of the upright ones.
 func (b *Builder) Image(path string, height, width int, oriented bool) int {
 	i, known := b.byPath[path]
 	if !known {
-		i = len(b.images)
+		i, path = len(b.images), strings.Clone(path)
 		b.byPath[path] = i
-		b.images = append(b.images, image{path: path, height: int32(height), width: int32(width), oriented: oriented})
+		b.images = append(b.images, image{path: path})
 		b.said = append(b.said, said{})
+	}
+	if m := &b.images[i]; height > 0 && width > 0 && m.height == 0 {
+		m.height, m.width, m.oriented, m.changed = int32(height), int32(width), oriented, true
 	}
 	return i
 }
