@@ -37,7 +37,6 @@ func annotationFlags(f *flagSet, o *annotation.Options, source *dataset.Options)
 		}))
 	f.add("empty", "keep", "images in which nothing is annotated: `keep|skip`", pick(&o.SkipEmpty, "keep|skip", false, true))
 	f.check(func() error {
-		o.IgnoreMetadata, o.Workers = source.IgnoreMetadata, source.Workers
 		for _, one := range f.flags {
 			name := one.Names()[0]
 			needs := "masks, boxes, keypoints, text or arrays"
@@ -152,16 +151,14 @@ func (c *console) openAsked(ctx context.Context, path string, o dataset.Options,
 func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Options, find annotation.Options) (a annotated, err error) {
 	a.user = c
 	bar := c.progress("reading annotations", "B")
-	find.AllowOutside, find.AsClasses, find.LabelColumn = o.AllowOutside, o.AsClasses, o.LabelColumn
-	find.Logger, find.Progress = o.Logger, bar.report
+	find.Source, find.Progress = o, bar.report
 	if find.Dir = c.env.cacheDir; o.IndexAt != "" && !store.IsURL(o.IndexAt) {
 		find.Dir = strings.TrimSuffix(o.IndexAt, filepath.Base(o.IndexAt))
 		if find.Dir = cmp.Or(find.Dir, "."); !strings.HasSuffix(o.IndexAt, ".facts") {
 			find.Dir = o.IndexAt
 		}
 	}
-	find.Store = o.Store
-	c.env.tokens(&find.Store)
+	c.env.tokens(&find.Source.Store)
 	a.Found, a.said, err = annotation.Open(ctx, path, find)
 	bar.close()
 	if errors.Is(err, store.ErrDenied) {
@@ -522,8 +519,8 @@ func (a *annotated) summary() string {
 		sources = append(sources, filepath.Base(file))
 	}
 	text := fmt.Sprintf("; annotations: %s (%s)", found.Layout, someOf(sources))
-	if found.Objects > 0 {
-		text += ", " + count(found.Objects, "box")
+	if n := a.said.Objects(); n > 0 {
+		text += ", " + count(n, "box")
 	}
 	if n := len(found.Classes); n > 0 {
 		text += fmt.Sprintf(" in %s (%s)", count(n, "class"), someOf(found.Classes))

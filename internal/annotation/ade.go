@@ -2,8 +2,6 @@ package annotation
 
 import (
 	"strings"
-
-	"github.com/batchfs/batchfs/internal/target"
 )
 
 // adeClasses is how many ADE20K has in the version of the scene parsing benchmark.
@@ -28,7 +26,6 @@ func (f *finder) findADE() (bool, error) {
 		return false, err
 	}
 	names, err := f.filesIn(dir, ".png")
-	f.Naming, f.Has[target.Masks] = byStem, true
 	f.takeMasks(dir, ".png", names)
 	f.MaskClasses = adeNames(string(text))
 	f.Values = []int32{-1}

@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,26 +30,14 @@ type Options struct {
 	LabelMap string
 	// SkipEmpty leaves out images of which nothing is annotated.
 	SkipEmpty bool
-	// IgnoreMetadata, AllowOutside, AsClasses and LabelColumn are those of the dataset of images.
-	IgnoreMetadata, AllowOutside, AsClasses bool
-	LabelColumn                             string
-	Workers                                 int // files that are read at once
+	// Source are the options of the dataset of images. Its Logger is told why what was kept is not
+	// used, or nothing is kept.
+	Source dataset.Options
 	// Dir is where what was read is kept, for the next time, and where there is room for what is
 	// large. "": neither.
 	Dir string
-	// Logger is told why what was kept is not used, or nothing is kept; nil: nobody is.
-	Logger *slog.Logger
-	Store  store.Options // how a store is reached, if anything is in one
 	// Progress, if not nil, reports how many bytes were read.
 	Progress func(done, total int64)
-}
-
-// source are the options of the dataset of images.
-func (o *Options) source() dataset.Options {
-	return dataset.Options{
-		IgnoreMetadata: o.IgnoreMetadata, AsClasses: o.AsClasses, LabelColumn: o.LabelColumn,
-		Workers: o.Workers, Logger: o.Logger, Store: o.Store,
-	}
 }
 
 // Kinds is a set of kinds of targets.
@@ -94,19 +82,6 @@ func (k Kinds) without(other Kinds) (rest Kinds) {
 	return rest
 }
 
-// A Sink takes what is said of each image, under its name; see [target.Builder].
-type Sink interface {
-	Image(name string, height, width int, oriented bool) int
-	Has(name string) bool
-	Object(image int, o target.Object)
-	Mask(image int, path string)
-	Array(image, column int, path string)
-	Shape(image int, s target.Shape)
-	Text(image int, object []byte)
-	Bad(image int, reason string)
-	Twins(f func(image int, id int64))
-}
-
 // Found is what was found.
 type Found struct {
 	Layout      string   // such as COCO
@@ -118,30 +93,24 @@ type Found struct {
 	Arrays      *Arrays  // nil: there are none, or they are not wanted
 	// Values are the classes that the values of masks stand for, -1 for none. Values beyond its end
 	// stand for none, too. nil: all are as they are.
-	Values  []int32
-	Objects int // that there are
-	Strays  int // annotations of images that are not listed
+	Values []int32
+	Strays int // annotations of images that are not listed
 	// Members are fields of the samples of the archive that Images is, which are to be read; see
 	// TakeMembers.
 	Members []string `json:"-"`
-	read
-	options Options
-	to      Sink
-}
 
-// read is what is known of the images.
-type read struct {
 	Naming  naming
-	First   string  // name of an image
-	Has     Kinds   // what there is
-	Parts   entry   // that were read, each of which has to have an entry of an image
-	Entries []entry // by the numbers of images
+	Has     Kinds  // what there is
+	Parts   uint8  // that were read: a sample has an entry in each
+	InParts []byte // by the numbers of images: in how many parts they are
+
+	options Options
+	to      *target.Builder
+	labels  map[string]int32 // of classes by name; see label
 }
 
-// An entry is in how many parts an image is, and holding, if something is annotated.
-type entry uint8
-
-const holding entry = 1 << 7
+// maxParts bounds the files, or folders of files, that annotations are in.
+const maxParts = 255
 
 // Masks says where the files of masks are. They are a dataset of their own.
 type Masks struct {
@@ -166,19 +135,16 @@ func (m *Masks) Only(path string) bool {
 // Only reports whether an image has an entry in all that was read, and so is a sample.
 func (f *Found) Only(path string) bool {
 	name := f.Name(path)
-	if !f.to.Has(name) {
-		return false
-	}
-	return f.isSample(f.read.Entries[f.to.Image(name, 0, 0, false)])
+	return f.to.Has(name) && f.isSample(f.to.Image(name, 0, 0, false))
 }
 
-func (f *Found) isSample(e entry) bool {
-	return e&^holding == f.Parts && (e >= holding || !f.options.SkipEmpty)
+func (f *Found) isSample(image int) bool {
+	return f.InParts[image] == f.Parts && (f.to.Says(image) || !f.options.SkipEmpty)
 }
 
 // part begins to read a file, or a folder of files.
 func (f *Found) part(file string) {
-	f.Parts = min(f.Parts+1, holding) // where that is refused
+	f.Parts = min(f.Parts, maxParts-1) + 1 // where that is refused
 	f.Sources = append(f.Sources, file)
 }
 
@@ -186,22 +152,20 @@ func (f *Found) part(file string) {
 // has it already.
 func (f *Found) image(name string, height, width int, oriented bool) (image int, twice bool) {
 	image = f.to.Image(name, height, width, oriented)
-	if image == len(f.read.Entries) {
-		f.read.Entries = append(f.read.Entries, 0)
-		f.First = cmp.Or(f.First, name)
+	if image == len(f.InParts) {
+		f.InParts = append(f.InParts, 0)
 	}
-	e := &f.read.Entries[image]
-	parts := *e &^ holding
-	if parts == f.Parts-1 {
-		*e++
+	in := &f.InParts[image]
+	if twice = *in == f.Parts; *in == f.Parts-1 {
+		*in++
 	}
-	return image, parts == f.Parts
+	return image, twice
 }
 
 // Entries is how many images have an entry in all that was read.
 func (f *Found) Entries() (n int) {
-	for _, e := range f.read.Entries {
-		if f.isSample(e) {
+	for image := range f.InParts {
+		if f.isSample(image) {
 			n++
 		}
 	}
@@ -209,33 +173,54 @@ func (f *Found) Entries() (n int) {
 }
 
 // Example is the name of an image that has an entry; "": none has.
-func (f *Found) Example() string { return f.First }
-
-// object, shape and text are those of the Sink; they remember which images have any.
-func (f *Found) object(image int, o target.Object) {
-	f.Objects++
-	f.read.Entries[image] |= holding
-	f.to.Object(image, o)
+func (f *Found) Example() string {
+	if f.to.Len() == 0 {
+		return ""
+	}
+	return f.to.Path(0)
 }
 
-func (f *Found) shape(image int, s target.Shape) {
-	f.read.Entries[image] |= holding
-	f.to.Shape(image, s)
+// firstName is the label of the class whose name came first, until all names are known and have
+// their numbers. Labels that are numbers are less.
+const firstName = 1 << 23
+
+// label is that of a class with a name.
+func (f *Found) label(name string) int32 {
+	label, known := f.labels[name]
+	if !known {
+		label = firstName + int32(len(f.labels))
+		if f.labels == nil {
+			f.labels = map[string]int32{}
+		}
+		f.labels[name] = label
+	}
+	return label
 }
 
-func (f *Found) text(image int, object []byte) {
-	f.read.Entries[image] |= holding
-	f.to.Text(image, object)
-}
-
-func (f *Found) mask(image int, path string) {
-	f.read.Entries[image] |= holding
-	f.to.Mask(image, path)
-}
-
-func (f *Found) array(image, column int, path string) {
-	f.read.Entries[image] |= holding
-	f.to.Array(image, column, path)
+// numberNames numbers the classes that have names: as they are in Classes, or, if these lack one,
+// in the order of their names.
+func (f *Found) numberNames() {
+	names := slices.Sorted(maps.Keys(f.labels))
+	if names == nil {
+		return
+	}
+	lacks := func(name string) bool { return !slices.Contains(f.Classes, name) }
+	if slices.ContainsFunc(names, lacks) {
+		f.Classes = names
+	}
+	numbers := make([]int32, len(names))
+	for number, name := range f.Classes {
+		if label, used := f.labels[name]; used {
+			numbers[label-firstName] = int32(number)
+		}
+	}
+	f.to.Relabel(func(label int32) int32 {
+		if label >= firstName {
+			label = numbers[label-firstName]
+		}
+		return label
+	})
+	f.labels = nil
 }
 
 // A KindError is the error of a dataset that has no targets of a kind that is wanted.
@@ -270,16 +255,18 @@ type layout struct {
 	find func(*finder) (found bool, err error)
 }
 
-func newFinder(ctx context.Context, images string, to Sink, o Options) *finder {
-	return &finder{&Found{Images: images, to: to, options: o}, o, newPlaces(ctx, &o)}
+var layouts = []layout{
+	{"a manifest", (*finder).findManifest}, {"Cityscapes", (*finder).findCityscapes}, {"Pascal VOC", (*finder).findVOC},
+	{"ADE20K", (*finder).findADE}, {"COCO", (*finder).findCOCO}, {"YOLO", (*finder).findYOLO}, {"a folder of masks", (*finder).findFolder},
+	{"a WebDataset", (*finder).findMembers},
 }
 
 // imagesAt is the dataset of the images at a path.
-func imagesAt(ctx context.Context, path string, o *Options) (string, error) {
+func imagesAt(ctx context.Context, path string, o dataset.Options) (string, error) {
 	if store.IsURL(path) {
 		return path, nil
 	}
-	rows, err := dataset.FindRows(ctx, path, o.source())
+	rows, err := dataset.FindRows(ctx, path, o)
 	if err != nil {
 		return path, err
 	}
@@ -290,47 +277,37 @@ func imagesAt(ctx context.Context, path string, o *Options) (string, error) {
 }
 
 // find looks for annotations in one layout after another.
-func (f *finder) find(path string) (*Found, error) {
+func (f *finder) find(path string) error {
 	path = public(path)
-	for _, file := range f.Files {
-		if err := checkURL(file); err != nil {
-			return nil, err
-		}
+	lists, coco, others, err := f.splitFiles()
+	if err != nil {
+		return err
 	}
-	layouts := []layout{
-		{"a manifest", (*finder).findManifest}, {"Cityscapes", (*finder).findCityscapes}, {"Pascal VOC", (*finder).findVOC},
-		{"ADE20K", (*finder).findADE}, {"COCO", (*finder).findCOCO}, {"YOLO", (*finder).findYOLO}, {"a folder of masks", (*finder).findFolder},
-		{"a WebDataset", (*finder).findMembers},
-	}
-	lists, coco, others := f.splitFiles()
+	known := layouts
 	if len(coco)+len(others) > 0 {
-		layouts = []layout{{"the annotations that were named", (*finder).findGiven}}
+		given := func(f *finder) (bool, error) { return true, f.readGiven(coco, others) }
+		known = []layout{{"the annotations that were named", given}}
 	}
-	for _, l := range layouts {
+	for _, l := range known {
 		found, err := l.find(f)
-		if err == nil && found {
-			f.Layout = cmp.Or(f.Layout, l.name)
-			if lacks := f.Kinds.without(f.Has); len(lacks.Names()) > 0 {
-				err = &KindError{path, f.Layout, lacks, f.Has}
-			}
-		}
-		if err == nil && found {
-			err = f.readSampleLists(lists)
-		}
-		if err == nil && found {
-			err = f.mapLabels(f.LabelMap)
-		}
-		if err == nil && f.Parts == holding {
-			err = fmt.Errorf("%s: its annotations are in more than %d files", path, holding-1)
-		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if found {
-			return f.Found, nil
+		if !found {
+			continue
 		}
+		f.Layout = cmp.Or(f.Layout, l.name)
+		if lacks := f.Kinds.without(f.Has); lacks != (Kinds{}) {
+			return &KindError{path, f.Layout, lacks, f.Has}
+		}
+		f.numberNames()
+		err = f.readSampleLists(lists)
+		if err == nil && f.Parts == maxParts {
+			err = fmt.Errorf("%s: its annotations are in %d files or more", path, maxParts)
+		}
+		return err
 	}
-	return nil, cmp.Or[error](f.failed, &NoneError{path})
+	return cmp.Or[error](f.failed, &NoneError{path})
 }
 
 // naming is what the name of an image is made of.
@@ -359,7 +336,9 @@ func (f *Found) Name(path string) string {
 func stored(path string) string { return strings.TrimSuffix(path, ".bfs") }
 
 // stem is a path without its extension, and what Cityscapes writes before it.
-func stem(path string) string {
-	path = stored(path)
-	return strings.TrimSuffix(strings.TrimSuffix(path, filepath.Ext(path)), "_"+cityImages)
+func stem(path string) string { return imageOf(path, filepath.Ext(stored(path))) }
+
+// imageOf is the name of the image that a file is about whose name has an ending after it.
+func imageOf(file, ending string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(stored(file), ending), "_"+cityImages)
 }

@@ -1,6 +1,7 @@
 package annotation
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,42 +29,31 @@ var personLabels = []string{"pedestrian", "rider", "sitting person", "person (ot
 
 // findCityscapes finds the folders of annotations beside leftImg8bit.
 func (f *finder) findCityscapes() (bool, error) {
-	masks, persons := "", f.beside(f.Images, strings.ToLower(cityImages), "gtBboxCityPersons")
-	for _, other := range []string{"gtFine", "gtCoarse"} {
-		if masks == "" {
-			masks = f.beside(f.Images, strings.ToLower(cityImages), other)
-		}
-	}
+	word := strings.ToLower(cityImages)
+	masks, persons := cmp.Or(f.beside(f.Images, word, "gtFine"), f.beside(f.Images, word, "gtCoarse")), f.beside(f.Images, word, "gtBboxCityPersons")
 	if masks == "" && persons == "" {
 		return false, nil
 	}
 	f.Naming = byStem
-	if err := f.findCityMasks(masks); err != nil {
-		return false, err
-	}
-	_, err := f.findPersons(persons)
-	return true, err
-}
-
-// findCityMasks takes the masks of labelIds, or, where there are none, those of trainIds, which a
-// script makes of them.
-func (f *finder) findCityMasks(dir string) error {
-	if dir == "" {
-		return nil
-	}
+	// A script makes masks of trainIds of those of labelIds.
 	for _, kind := range []string{labelIDs, cityTrainIDs, "instanceIds.png"} {
-		names, err := f.filesIn(dir, "_"+kind)
+		if masks == "" || f.Has[target.Masks] {
+			break
+		}
+		names, err := f.filesIn(masks, "_"+kind)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if len(names) > 0 {
-			f.Has[target.Masks] = true
 			_, ending, _ := strings.Cut(filepath.Base(stored(names[0])), "_gt")
-			f.takeMasks(dir, "_gt"+ending, names)
-			return nil
+			f.takeMasks(masks, "_gt"+ending, names)
 		}
 	}
-	return nil
+	if persons == "" {
+		return true, nil
+	}
+	_, err := f.readPersons(persons)
+	return true, err
 }
 
 // cityClasses are the classes of masks with an ending; nil: it is not one of Cityscapes.
@@ -103,28 +93,47 @@ func (f *Found) trainIDs() (values []int32) {
 
 const personEnding = "_gtBboxCityPersons.json"
 
-// findPersons takes the boxes of CityPersons.
-func (f *finder) findPersons(dir string) (bool, error) {
-	if dir == "" {
-		return false, nil
+// readPersons takes the boxes of CityPersons in a folder.
+func (f *finder) readPersons(dir string) (found bool, err error) {
+	names, wanted, err := f.filesAbout(dir, personEnding)
+	if !wanted {
+		return names != nil, err
 	}
-	names, err := f.filesOf(dir, personEnding)
-	if err != nil || names == nil {
-		return false, err
-	}
-	if f.Has[target.Boxes] = true; !f.Kinds[target.Boxes] {
-		return true, nil
-	}
-	f.part(join(dir, "*"+personEnding))
 	f.Classes = personLabels
-	imageOf := func(name string) string { return strings.TrimSuffix(name, personEnding) }
-	return true, f.readImages(dir, names, imageOf, parsePersons)
+	return true, f.readImages(dir, personEnding, names, parsePersons)
 }
 
 // parsePersons reads a file of CityPersons.
 func parsePersons(text []byte) (p imageFile) {
 	d := &jsonReader{}
-	err := d.read(text, func() error { return d.persons(&p) })
+	object := func(k int) error {
+		if k == maxObjects {
+			return errManyObjects
+		}
+		o := target.Object{ID: int64(k), Label: -1}
+		err := d.object(func(key string) error { return d.person(&o, key) })
+		if o.Label < 0 && err == nil {
+			d.complain("its label is none of CityPersons")
+		}
+		if p.bad == "" && d.bad != "" {
+			p.bad = d.at("objects", k)
+		}
+		p.objects = append(p.objects, o)
+		return err
+	}
+	err := d.read(text, func() error {
+		return d.object(func(key string) error {
+			switch key {
+			case "imgHeight":
+				return d.extent(&p.height)
+			case "imgWidth":
+				return d.extent(&p.width)
+			case "objects":
+				return d.array(object)
+			}
+			return d.Skip()
+		})
+	})
 	if err != nil {
 		p.bad = err.Error()
 	}
@@ -134,54 +143,26 @@ func parsePersons(text []byte) (p imageFile) {
 	return p
 }
 
-func (d *jsonReader) persons(p *imageFile) error {
-	return d.object(func(key string) error {
-		switch key {
-		case "imgHeight":
-			return d.extent(&p.height)
-		case "imgWidth":
-			return d.extent(&p.width)
-		case "objects":
-			return d.array(func(k int) error {
-				if k == maxObjects {
-					return errManyObjects
-				}
-				o := target.Object{ID: int64(k), Label: -1}
-				err := d.object(func(key string) error { return d.person(&o, key) })
-				if o.Label < 0 && err == nil {
-					d.complain("its label is none of CityPersons")
-				}
-				if p.bad == "" && d.bad != "" {
-					p.bad = d.at("objects", k)
-				}
-				p.objects = append(p.objects, o)
-				return err
-			})
-		}
-		return d.skip()
-	})
-}
-
 // person reads a field of an object of CityPersons.
 func (d *jsonReader) person(o *target.Object, key string) (err error) {
 	switch key {
 	case "bbox":
-		o.Box, err = d.box("bbox")
+		o.Box, err = d.box(key)
 	case "bboxVis":
 		var visible target.Box
-		if visible, err = d.box("bboxVis"); err == nil {
+		if visible, err = d.box(key); err == nil {
 			o.Visible = &visible
 		}
 	case "label":
 		var label string
-		label, err = d.text("label")
+		label, err = d.text(key)
 		if o.Label = int32(slices.Index(personLabels, label)); label == "ignore" || label == "person group" {
 			o.Flags |= target.Ignore
 		}
 	case "instanceId":
 		o.ID, _, err = d.integer()
 	default:
-		err = d.skip()
+		err = d.Skip()
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -66,7 +67,7 @@ func (f *finder) findCOCO() (bool, error) {
 func (f *finder) readCOCO(files []string) error {
 	objects := ""
 	for _, file := range files {
-		c := &coco{finder: f, file: file, images: map[int64]cocoImage{}, drawn: f.Kinds[target.Masks] && f.Masks == nil}
+		c := &coco{finder: f, file: file, images: map[int64]cocoImage{}, drawn: f.Kinds[target.Masks] && f.Masks == nil, last: math.MinInt64}
 		if err := c.read(); err != nil {
 			return err
 		}
@@ -112,13 +113,8 @@ type cocoCategory struct {
 // read reads images and categories first, which mostly follow the annotations.
 func (c *coco) read() error {
 	c.part(c.file)
-	lists := map[string]func(k int, text []byte) error{"images": c.image, "categories": c.category}
-	err := c.readLists(c.file, func(list string) bool { return lists[list] != nil }, func(list string, k int, text []byte) error {
-		if err := lists[list](k, text); err != nil {
-			return fmt.Errorf("%s[%d]: %w", list, k, err)
-		}
-		return nil
-	})
+	type lists = map[string]func(k int, text []byte) error
+	err := c.readLists(c.file, lists{"images": c.image, "categories": c.category})
 	if err == nil && len(c.images) == 0 {
 		err = fmt.Errorf("%s: it has no list of images, as COCO has", c.file)
 	}
@@ -128,18 +124,41 @@ func (c *coco) read() error {
 	if err != nil {
 		return err
 	}
-	err = c.readLists(c.file, func(list string) bool { return list == "annotations" }, func(list string, k int, text []byte) error {
-		if err := c.annotation(k, text); err != nil {
-			return fmt.Errorf("%s[%d]: %w", list, k, err)
-		}
-		return nil
-	})
-	if err == nil && c.jumps { // pycocotools would have the last of them several times
-		c.to.Twins(func(image int, id int64) {
-			c.to.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, id))
-		})
+	err = c.readLists(c.file, lists{"annotations": c.annotation})
+	if err == nil && c.jumps {
+		err = c.refuseTwins()
 	}
 	return err
+}
+
+// refuseTwins refuses objects whose ids others have, too: pycocotools would have the last of them
+// several times.
+func (c *coco) refuseTwins() error {
+	table, _, err := c.to.Table(c.to.Len(), c.to.Path)
+	if err != nil {
+		return err
+	}
+	var ids []int64
+	for image := range c.to.Len() {
+		for _, o := range table.Objects(image) {
+			ids = append(ids, o.ID)
+		}
+	}
+	slices.Sort(ids)
+	twins := map[int64]bool{}
+	for i, id := range ids {
+		if i > 0 && id == ids[i-1] {
+			twins[id] = true
+		}
+	}
+	for image := range c.to.Len() {
+		for _, o := range table.Objects(image) {
+			if twins[o.ID] {
+				c.to.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, o.ID))
+			}
+		}
+	}
+	return nil
 }
 
 // image takes one of the images.
@@ -307,7 +326,7 @@ func (c *coco) annotation(k int, text []byte) error {
 	switch {
 	case e.caption != nil:
 		if c.Kinds[target.Text] {
-			c.text(int(image.number), e.caption)
+			c.to.Text(int(image.number), e.caption)
 		}
 	case e.segments != nil || e.file != "":
 		c.objects = true
@@ -392,13 +411,13 @@ func (c *coco) instance(e *cocoEntry, image cocoImage) {
 			s.Class = -1
 		}
 		if d.bad == "" && (s.Polygons != nil || s.Runs != nil) {
-			c.shape(number, s)
+			c.to.Shape(number, s)
 		}
 	}
 	if d.bad == "" && e.hasBox {
-		c.jumps = c.jumps || c.Objects > 0 && o.ID <= c.last
+		c.jumps = c.jumps || o.ID <= c.last
 		c.last = o.ID
-		c.object(number, o)
+		c.to.Object(number, o)
 	}
 }
 
@@ -447,7 +466,7 @@ func (c *coco) panoptic(e *cocoEntry, number int) {
 			c.Masks = &Masks{Path: strings.TrimSuffix(c.file, filepath.Ext(c.file)), Panoptic: true}
 			c.MaskClasses, c.Values = nil, nil
 		}
-		c.mask(number, path.Clean(e.file))
+		c.to.Mask(number, path.Clean(e.file))
 	}
 	var objects []target.Object
 	for k := range e.segments {
@@ -460,18 +479,9 @@ func (c *coco) panoptic(e *cocoEntry, number int) {
 		return
 	}
 	for _, o := range objects {
-		c.object(number, o)
+		c.to.Object(number, o)
 	}
 }
 
 // maxKeypoints bounds how many one object may have.
 const maxKeypoints = 1024
-
-// flag reads 0 or 1, or false or true.
-func (d *jsonReader) flag(field string) (bool, error) {
-	if n, ok, err := d.boolean(); ok || err != nil {
-		return n, err
-	}
-	d.complain("%s is neither 0 nor 1", field)
-	return false, nil
-}

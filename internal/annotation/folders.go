@@ -139,31 +139,31 @@ type imageFile struct {
 	height, width int
 	oriented      bool
 	objects       []target.Object
-	bad           string // the rule that it breaks; "": none
+	classes       []string // of objects by name; nil: labels are numbers
+	bad           string   // the rule that it breaks; "": none
 }
 
-// readImages takes files of a folder, of which nameOf says what their images are called.
-func (f *finder) readImages(dir string, names []string, nameOf func(string) string, parse func(text []byte) imageFile) error {
-	return each(f, dir, names, parse, func(k int, p imageFile) {
-		image, _ := f.image(nameOf(names[k]), p.height, p.width, p.oriented)
-		for _, o := range p.objects {
-			f.object(image, o)
-		}
-		if p.bad != "" {
-			f.to.Bad(image, join(dir, names[k])+": "+p.bad)
-		}
-	})
+// filesAbout lists the files of a folder with an ending, each of which has the objects of an image;
+// nil: there are none. wanted: they are to be read.
+func (f *finder) filesAbout(dir, ending string) (names []string, wanted bool, err error) {
+	names, err = f.filesOf(dir, ending)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == yoloClasses })
+	if err != nil || len(names) == 0 {
+		return nil, false, err
+	}
+	f.Naming, f.Has[target.Boxes] = byStem, true
+	return names, f.Kinds[target.Boxes] || f.Kinds[target.Keypoints], nil
 }
 
-// each reads files of a folder, several at once, and has take, which is called for one after
-// another in their order, take what parse made of them.
-func each[T any](f *finder, dir string, names []string, parse func(text []byte) T, take func(k int, parsed T)) error {
+// readImages reads files of a folder whose names have an ending after those of their images:
+// several at once, but what parse makes of them is taken in their order.
+func (f *finder) readImages(dir, ending string, names []string, parse func(text []byte) imageFile) error {
 	const portion = 64 // so that what was parsed takes little memory
+	f.part(join(dir, "*"+ending))
 	f.progress(0, f.bytes[dir])
-	for first := 0; first < len(names); first += portion {
-		some := names[first:min(first+portion, len(names))]
-		parsed, read := make([]T, len(some)), make([]int64, len(some))
-		err := parallel.Each(f.ctx, f.Workers, len(some), nil, func(_ context.Context, items iter.Seq[int]) error {
+	for some := range slices.Chunk(names, portion) {
+		parsed, read := make([]imageFile, len(some)), make([]int64, len(some))
+		err := parallel.Each(f.ctx, f.Source.Workers, len(some), nil, func(_ context.Context, items iter.Seq[int]) error {
 			for k := range items {
 				text, err := f.readOne(join(dir, some[k]))
 				if err != nil {
@@ -177,7 +177,16 @@ func each[T any](f *finder, dir string, names []string, parse func(text []byte) 
 			return err
 		}
 		for k, p := range parsed {
-			take(first+k, p)
+			image, _ := f.image(imageOf(some[k], ending), p.height, p.width, p.oriented)
+			for n, o := range p.objects {
+				if p.classes != nil {
+					o.Label = f.label(p.classes[n])
+				}
+				f.to.Object(image, o)
+			}
+			if p.bad != "" {
+				f.to.Bad(image, join(dir, some[k])+": "+p.bad)
+			}
 			f.progress(read[k], 0)
 		}
 	}

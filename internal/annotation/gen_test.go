@@ -44,8 +44,7 @@ func TestGenerated(t *testing.T) {
 				}
 			}
 		}
-		b := target.NewBuilder("")
-		found, err := Find(t.Context(), root, b, Options{Kinds: kindsOf(target.Masks, target.Boxes), Workers: 1})
+		found, b, err := Open(t.Context(), root, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,15 +5,17 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-
-	"github.com/batchfs/batchfs/internal/target"
 )
 
 // splitFiles separates lists of samples and files of COCO from the other files that Options.Files
 // names.
-func (f *finder) splitFiles() (lists, coco, others []string) {
+func (f *finder) splitFiles() (lists, coco, others []string, err error) {
 	for _, file := range f.Files {
-		switch isPattern := strings.Contains(file, "*"); {
+		isPattern := strings.Contains(file, "*")
+		switch {
+		case public(file) != file: // credentials would get into errors and into what is kept
+			return nil, nil, nil, fmt.Errorf("%s: annotations are read from URLs without a query and without a password; "+
+				"copy the file here", public(file))
 		case !isPattern && strings.HasSuffix(file, ".txt"):
 			lists = append(lists, file)
 		case !isPattern && strings.HasSuffix(file, ".json"):
@@ -22,7 +24,7 @@ func (f *finder) splitFiles() (lists, coco, others []string) {
 			others = append(others, file)
 		}
 	}
-	return lists, coco, others
+	return lists, coco, others, nil
 }
 
 // readSampleLists reads lists of samples, such as those in ImageSets of Pascal VOC: only those that
@@ -58,26 +60,31 @@ func (f *finder) readSampleLists(files []string) error {
 	return nil
 }
 
-// findGiven reads the files that Options.Files names.
-func (f *finder) findGiven() (bool, error) {
-	_, coco, others := f.splitFiles()
+// readGiven reads the files that Options.Files names.
+func (f *finder) readGiven(coco, others []string) error {
 	if len(others) > 0 {
 		f.Naming = byStem
 	}
 	for _, file := range others {
-		found, err := f.findIn(file)
+		found, err := f.readIn(file)
 		if err == nil && !found {
 			err = fmt.Errorf("%s: no annotations are found there", file)
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, f.readCOCO(coco)
+	return f.readCOCO(coco)
 }
 
-// findIn reads the files in a folder, or those with an ending, such as masks/*_mask.png.
-func (f *finder) findIn(place string) (bool, error) {
+// ofImages are the kinds of files about one image each, by the endings of their names.
+var ofImages = []struct {
+	ending string
+	read   func(f *finder, dir string) (found bool, err error)
+}{{".xml", (*finder).readVOC}, {personEnding, (*finder).readPersons}, {".txt", (*finder).readYOLO}}
+
+// readIn reads the files in a folder, or those with an ending, such as masks/*_mask.png.
+func (f *finder) readIn(place string) (bool, error) {
 	dir, ending := place, ""
 	if base := filepath.Base(place); strings.HasPrefix(base, "*") {
 		dir, ending = dirOf(place), base[1:]
@@ -85,19 +92,11 @@ func (f *finder) findIn(place string) (bool, error) {
 	if !f.isDir(dir) || strings.Contains(dir+ending, "*") {
 		return false, fmt.Errorf("%s: it is no .json file of COCO, no folder, and no pattern such as masks/*_mask.png", place)
 	}
-	if ending == "" || strings.HasSuffix(ending, ".xml") {
-		if err := f.readVOC(dir); err != nil || f.Has[target.Boxes] {
-			return true, err
-		}
-	}
-	if ending == "" || strings.HasSuffix(ending, personEnding) {
-		if found, err := f.findPersons(dir); err != nil || found {
-			return true, err
-		}
-	}
-	if ending == "" || strings.HasSuffix(ending, ".txt") {
-		if found, err := f.readYOLO(dir); err != nil || found {
-			return true, err
+	for _, kind := range ofImages {
+		if ending == "" || strings.HasSuffix(ending, kind.ending) {
+			if found, err := kind.read(f, dir); err != nil || found {
+				return true, err
+			}
 		}
 	}
 	return f.masksIn(dir, ending)

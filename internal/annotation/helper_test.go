@@ -1,14 +1,10 @@
 package annotation
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/target"
@@ -20,10 +16,10 @@ type said struct {
 	Size     []int    `json:"size,omitempty"`
 	Objects  []object `json:"objects,omitempty"`
 	Mask     string   `json:"mask,omitempty"`
-	Text     []string `json:"text,omitempty"`
+	Text     string   `json:"text,omitempty"`
 	Bad      string   `json:"bad,omitempty"`
 	shapes   []target.Shape
-	arrays   []string // paths by column
+	arrays   [2]string // paths by column
 	oriented bool
 }
 
@@ -42,112 +38,59 @@ type shape struct {
 	Pixels []int `json:"pixels"`
 }
 
-// recorder is a Sink that keeps all that it is told.
-type recorder struct {
-	names  []string
-	images []said
-	number map[string]int
-}
-
-func newRecorder() *recorder { return &recorder{number: map[string]int{}} }
-
-func (r *recorder) Image(name string, height, width int, oriented bool) int {
-	i, known := r.number[name]
-	if !known {
-		i = len(r.images)
-		name = strings.Clone(name)
-		r.number[name], r.names, r.images = i, append(r.names, name), append(r.images, said{oriented: oriented})
+// rowOfTable is what a table says of a row.
+func rowOfTable(table *target.Table, row int) (s said) {
+	h, w, oriented := table.Size(row)
+	if s.oriented = oriented; h > 0 && w > 0 {
+		s.Size = []int{h, w}
 	}
-	if height > 0 && width > 0 && r.images[i].Size == nil {
-		r.images[i].Size = []int{height, width}
-	}
-	return i
-}
-
-func (r *recorder) Has(name string) bool { _, known := r.number[name]; return known }
-
-func (r *recorder) Object(image int, o target.Object) {
-	one := object{Box: slices.Clone(o.Box[:]), Label: int(o.Label), ID: o.ID, Flags: int(o.Flags)}
-	if o.Visible != nil {
-		one.Visible = slices.Clone(o.Visible[:])
-	}
-	for _, p := range o.Keypoints {
-		one.Keypoints = append(one.Keypoints, []float32{p.X, p.Y, p.V})
-	}
-	r.images[image].Objects = append(r.images[image].Objects, one)
-}
-
-func (r *recorder) Mask(image int, path string) { r.images[image].Mask = path }
-
-func (r *recorder) Array(image, column int, path string) {
-	for len(r.images[image].arrays) <= column {
-		r.images[image].arrays = append(r.images[image].arrays, "")
-	}
-	r.images[image].arrays[column] = path
-}
-
-func (r *recorder) Shape(image int, s target.Shape) {
-	for k := range s.Polygons {
-		s.Polygons[k] = slices.Clone(s.Polygons[k])
-	}
-	s.Runs = slices.Clone(s.Runs)
-	r.images[image].shapes = append(r.images[image].shapes, s)
-}
-
-func (r *recorder) Text(image int, object []byte) {
-	r.images[image].Text = append(r.images[image].Text, string(object))
-}
-
-func (r *recorder) Bad(image int, reason string) {
-	r.images[image].Bad = cmp.Or(r.images[image].Bad, reason)
-}
-
-func (r *recorder) Twins(f func(image int, id int64)) {
-	seen := map[int64]int{}
-	for _, m := range r.images {
-		for _, o := range m.Objects {
-			seen[o.ID]++
+	for _, o := range table.Objects(row) {
+		one := object{Box: o.Box[:], Label: int(o.Label), ID: o.ID, Flags: int(o.Flags)}
+		if o.Visible != nil {
+			one.Visible = o.Visible[:]
 		}
-	}
-	for i, m := range r.images {
-		for _, o := range m.Objects {
-			if seen[o.ID] > 1 {
-				f(i, o.ID)
-			}
+		for _, p := range o.Keypoints {
+			one.Keypoints = append(one.Keypoints, []float32{p.X, p.Y, p.V})
 		}
+		s.Objects = append(s.Objects, one)
 	}
-}
-
-// Find is Open for a Sink, and keeps nothing.
-func Find(ctx context.Context, path string, to Sink, o Options) (*Found, error) {
-	images, err := imagesAt(ctx, path, &o)
-	if err != nil {
-		return nil, err
-	}
-	f := newFinder(ctx, images, to, o)
-	defer f.close()
-	return f.find(path)
+	s.Mask, s.Text, s.Bad, s.shapes = table.Mask(row), string(table.Text(row)), table.Bad(row), table.Shapes(row)
+	s.arrays = [2]string{table.Array(row, 0), table.Array(row, 1)}
+	return s
 }
 
 // find finds the annotations of a dataset, all of which are of images that it returns by name.
 func find(t *testing.T, path string, o Options) (*Found, map[string]said) {
 	t.Helper()
-	r := newRecorder()
-	f, err := Find(t.Context(), path, r, o)
+	f, all, err := tryFind(t, path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, all
+}
+
+func tryFind(t *testing.T, path string, o Options) (*Found, map[string]said, error) {
+	t.Helper()
+	f, b, err := Open(t.Context(), path, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	table, _, err := b.Table(b.Len(), b.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]said{}
-	for i, name := range r.names {
-		all[name] = r.images[i]
+	for i := range b.Len() {
+		all[b.Path(i)] = rowOfTable(table, i)
 	}
-	return f, all
+	return f, all, nil
 }
 
 // findError is the error of looking for annotations.
 func findError(t *testing.T, path string, o Options) error {
 	t.Helper()
-	_, err := Find(t.Context(), path, newRecorder(), o)
+	_, _, err := tryFind(t, path, o)
 	if err == nil {
 		t.Fatalf("%s: there is no error", path)
 	}

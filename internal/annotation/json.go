@@ -13,10 +13,8 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-const (
-	// maxCoordinate is beyond any image: larger numbers are no coordinates.
-	maxCoordinate = 1 << 24
-)
+// maxCoordinate is beyond any image: larger numbers are no coordinates.
+const maxCoordinate = 1 << 24
 
 // A jsonReader reads one JSON value. What is of another kind than is wanted is skipped, and breaks
 // a rule (bad); an error is one of syntax.
@@ -26,23 +24,17 @@ type jsonReader struct {
 	numbers []float64 // of a box
 }
 
-// reset begins with another value.
-func (d *jsonReader) reset(text []byte) {
-	d.ResetBytes(text)
-	d.bad = ""
-}
-
 // read reads all of a value.
 func (d *jsonReader) read(text []byte, value func() error) error {
-	d.reset(text)
-	err := value()
-	if err == nil && !errors.Is(d.Skip(), io.EOF) {
-		err = errors.New("there is more after the end")
+	d.ResetBytes(text)
+	d.bad = ""
+	if err := value(); err != nil {
+		return plain(err)
 	}
-	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-		err = inner // without where the decoder was
+	if !errors.Is(d.Skip(), io.EOF) {
+		return errors.New("there is more after the end")
 	}
-	return err
+	return nil
 }
 
 // complain says which rule the entry breaks.
@@ -59,7 +51,7 @@ func (d *jsonReader) at(list string, k int) string { return fmt.Sprintf("%s[%d]:
 func (d *jsonReader) object(field func(key string) error) error {
 	if d.Next() != jx.Object {
 		d.complain("it is no object")
-		return d.skip()
+		return d.Skip()
 	}
 	return d.ObjBytes(func(_ *jx.Decoder, key []byte) error {
 		return field(unsafe.String(unsafe.SliceData(key), len(key)))
@@ -70,7 +62,7 @@ func (d *jsonReader) object(field func(key string) error) error {
 func (d *jsonReader) array(item func(k int) error) error {
 	if d.Next() != jx.Array {
 		d.complain("there is something else where a list should be")
-		return d.skip()
+		return d.Skip()
 	}
 	k := -1
 	return d.Arr(func(*jx.Decoder) error {
@@ -78,8 +70,6 @@ func (d *jsonReader) array(item func(k int) error) error {
 		return item(k)
 	})
 }
-
-func (d *jsonReader) skip() error { return d.Skip() }
 
 // number reads a number; ok is false for anything else, and for infinite ones.
 func (d *jsonReader) number() (v float64, ok bool, err error) {
@@ -107,7 +97,7 @@ func (d *jsonReader) integer() (n int64, ok bool, err error) {
 // numeral is the text of a number, which is valid until more is read; "": it is something else.
 func (d *jsonReader) numeral() (string, error) {
 	if d.Next() != jx.Number {
-		return "", d.skip()
+		return "", d.Skip()
 	}
 	text, err := d.Num()
 	return unsafe.String(unsafe.SliceData(text), len(text)), err
@@ -128,7 +118,7 @@ func (d *jsonReader) extent(to *int) error {
 func (d *jsonReader) text(field string) (string, error) {
 	if d.Next() != jx.String {
 		d.complain("%s is no string", field)
-		return "", d.skip()
+		return "", d.Skip()
 	}
 	return d.Str()
 }
@@ -137,7 +127,7 @@ func (d *jsonReader) text(field string) (string, error) {
 func (d *jsonReader) coordinates(field string, to []float64, most int) ([]float64, error) {
 	if d.Next() != jx.Array {
 		d.complain("%s is no list", field)
-		return to, d.skip()
+		return to, d.Skip()
 	}
 	err := d.Arr(func(*jx.Decoder) error {
 		v, ok, err := d.number()
@@ -173,14 +163,16 @@ func (d *jsonReader) box(field string) (box target.Box, err error) {
 	return box, err
 }
 
-// boolean reads true, false, 1 or 0.
-func (d *jsonReader) boolean() (on, ok bool, err error) {
+// flag reads 0 or 1, or false or true.
+func (d *jsonReader) flag(field string) (on bool, err error) {
 	if d.Next() == jx.Bool {
-		on, err = d.Bool()
-		return on, true, err
+		return d.Bool()
 	}
 	n, ok, err := d.integer()
-	return n == 1, ok && (n == 0 || n == 1), err
+	if !ok || n < 0 || n > 1 {
+		d.complain("%s is neither 0 nor 1", field)
+	}
+	return ok && n == 1, err
 }
 
 // textOf is an object with one field, a list of one text.

@@ -30,7 +30,7 @@ const (
 	keptExtension = ".targets"
 	// keptVersion names the rules for reading annotations. What is of another version is read
 	// again.
-	keptVersion = 3
+	keptVersion = 4
 )
 
 // asked is what a kept file is about.
@@ -66,7 +66,7 @@ func Open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 	var stop func()
 	o.Progress, stop = parallel.Progress(o.Progress)
 	defer stop()
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Source.Logger = cmp.Or(o.Source.Logger, slog.New(slog.DiscardHandler))
 	got, err := parallel.Promptly(ctx, func() (opened, error) {
 		found, b, err := open(ctx, path, o)
 		return opened{found, b}, err
@@ -80,51 +80,48 @@ func open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 	for k, file := range o.Files {
 		o.Files[k] = absolute(file)
 	}
-	images, err := imagesAt(ctx, path, &o)
+	images, err := imagesAt(ctx, path, o.Source)
 	if err != nil {
 		return nil, nil, err
 	}
 	about := asked{
 		Version: keptVersion, Images: images, Kinds: o.Kinds.Names(), Files: o.Files,
-		IgnoreMetadata: o.IgnoreMetadata, AllowOutside: o.AllowOutside,
-		LabelColumn: o.LabelColumn,
+		IgnoreMetadata: o.Source.IgnoreMetadata, AllowOutside: o.Source.AllowOutside, LabelColumn: o.Source.LabelColumn,
 	}
 	if !store.IsURL(images) {
 		about.Real = resolve.Links(images)
 	}
 	file := about.file(&o)
-	found, b := load(ctx, file, about, &o)
+	found := load(ctx, file, about, &o)
 	if found == nil {
-		if found, b, err = findAndKeep(ctx, path, file, about, &o); err != nil {
+		if found, err = findAndKeep(ctx, path, file, about, &o); err != nil {
 			return nil, nil, err
 		}
 	}
 	found.options = o
 	if err := found.mapLabels(o.LabelMap); err != nil {
-		_ = b.Close()
+		_ = found.to.Close()
 		return nil, nil, err
 	}
-	return found, b, nil
+	return found, found.to, nil
 }
 
 // findAndKeep finds annotations, and keeps what was found in a file.
-func findAndKeep(ctx context.Context, path, file string, about asked, o *Options) (*Found, *target.Builder, error) {
-	b := target.NewBuilder(o.room())
-	f := newFinder(ctx, about.Images, b, *o)
+func findAndKeep(ctx context.Context, path, file string, about asked, o *Options) (*Found, error) {
+	found := &Found{Images: about.Images, to: target.NewBuilder(o.room())}
+	f := &finder{found, *o, newPlaces(ctx, o)}
 	defer f.close()
-	f.LabelMap = ""
-	found, err := f.find(path)
-	if err != nil {
-		_ = b.Close()
-		return nil, nil, err
+	if err := f.find(path); err != nil {
+		_ = found.to.Close()
+		return nil, err
 	}
-	if file != "" && found.keep(file, about, f.places, b, o) {
-		if again, mapped := load(ctx, file, about, o); again != nil { // which takes less memory
-			_ = b.Close()
-			return again, mapped, nil
+	if found.keep(file, about, f.places, o) {
+		if again := load(ctx, file, about, o); again != nil { // which takes less memory
+			_ = found.to.Close()
+			return again, nil
 		}
 	}
-	return found, b, nil
+	return found, nil
 }
 
 // absolute is a path that means the same in every directory.
@@ -161,7 +158,7 @@ func (a *asked) file(o *Options) string {
 		err = errors.New("it would lie inside the dataset")
 	}
 	if err != nil {
-		o.Logger.Warn("annotations are not kept", "reason", err)
+		o.Source.Logger.Warn("annotations are not kept", "reason", err)
 		return ""
 	}
 	text, _ := json.Marshal(a) // it always encodes
@@ -170,31 +167,31 @@ func (a *asked) file(o *Options) string {
 }
 
 // load returns what a file has, if that is still so; nil: it is not.
-func load(ctx context.Context, file string, about asked, o *Options) (*Found, *target.Builder) {
+func load(ctx context.Context, file string, about asked, o *Options) *Found {
 	if file == "" {
-		return nil, nil
+		return nil
 	}
 	b, text, err := target.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	var k kept
 	if err == nil {
 		err = k.read(text, about)
 	}
 	if err != nil {
-		o.Logger.Warn("annotations are read again", "index", file, "reason", err)
+		o.Source.Logger.Warn("annotations are read again", "index", file, "reason", err)
 	}
 	p := newPlaces(ctx, o)
 	defer p.close()
-	if err == nil && p.same(k.Marks) {
+	if err == nil && len(k.InParts) == b.Len() && p.same(k.Marks) {
 		k.Images, k.to = about.Images, b
-		return k.Found, b
+		return k.Found
 	}
 	if b != nil {
 		_ = b.Close()
 	}
-	return nil, nil
+	return nil
 }
 
 func (k *kept) read(text []byte, about asked) error {
@@ -210,9 +207,9 @@ func (k *kept) read(text []byte, about asked) error {
 }
 
 // keep keeps what was found, and reports whether it could.
-func (f *Found) keep(file string, about asked, p *places, b *target.Builder, o *Options) bool {
+func (f *Found) keep(file string, about asked, p *places, o *Options) bool {
 	// Members of archives are read when these are open.
-	if f.Naming == byKey || !p.same(nil) {
+	if file == "" || f.Naming == byKey || !p.same(nil) {
 		return false
 	}
 	text, err := json.Marshal(kept{about, p.marks, f})
@@ -220,10 +217,10 @@ func (f *Found) keep(file string, about asked, p *places, b *target.Builder, o *
 		return false // a name is no text, and would be another one
 	}
 	if err == nil {
-		err = b.Save(file, text)
+		err = f.to.Save(file, text)
 	}
 	if err != nil {
-		o.Logger.Warn("annotations are not kept", "reason", err)
+		o.Source.Logger.Warn("annotations are not kept", "reason", err)
 	}
 	return err == nil
 }

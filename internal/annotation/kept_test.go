@@ -65,7 +65,7 @@ func wordsOf(f *Found, b *target.Builder) string {
 	if f.Arrays != nil {
 		masks += fmt.Sprint(*f.Arrays, table.Array(1, 0))
 	}
-	return fmt.Sprint(f.Layout, f.Images, f.Sources, f.Classes, f.MaskClasses, f.Values, f.Objects, f.Strays, f.Entries(), f.Example(), masks,
+	return fmt.Sprint(f.Layout, f.Images, f.Sources, f.Classes, f.MaskClasses, f.Values, b.Objects(), f.Strays, f.Entries(), f.Example(), masks,
 		samples, strays, table.Digest(), table.Bad(1))
 }
 
@@ -75,7 +75,7 @@ func TestKeptAnnotations(t *testing.T) {
 	for path, o := range layoutsToKeep(t) {
 		var log bytes.Buffer
 		read := int64(0)
-		o.Dir, o.Workers, o.Logger = t.TempDir(), 1, slog.New(slog.NewTextHandler(&log, nil))
+		o.Dir, o.Source.Logger = t.TempDir(), slog.New(slog.NewTextHandler(&log, nil))
 		o.Progress = func(done, _ int64) { read = max(read, done) }
 		open := func() (words string, again bool) {
 			t.Helper()
@@ -139,7 +139,7 @@ func TestKeptAnnotations(t *testing.T) {
 // size and time might be.
 func TestNotKept(t *testing.T) {
 	for path, o := range layoutsToKeep(t) {
-		o.Dir, o.Workers = t.TempDir(), 1
+		o.Dir = t.TempDir()
 		now := time.Now().Add(time.Minute)
 		_ = filepath.WalkDir(filepath.Dir(path), func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, now, now) })
 		_, b, err := Open(t.Context(), path, o)

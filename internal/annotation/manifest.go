@@ -36,31 +36,20 @@ func (f *finder) findManifest() (bool, error) {
 	if rows == nil || err != nil {
 		return false, err
 	}
-	m := &manifest{finder: f, rows: rows, labels: map[string]int32{}, arrays: map[string]int{}}
+	m := &manifest{finder: f, rows: rows, arrays: map[string]int{}}
 	if rows.Packed {
 		if err := m.look(); err != nil {
 			return false, err
 		}
 	}
-	progress := func(more int64) { f.progress(more, 0) }
-	f.progress(0, rows.Bytes())
-	if (f.Kinds[target.Boxes] || f.Kinds[target.Keypoints]) && !m.numbered {
-		f.progress(0, rows.Bytes()) // they are read twice
-		named := func(column string) bool {
-			return kindOf(column) == target.Boxes && slices.Contains(rows.Table.Texts, column)
-		}
-		if err := rows.Each(f.ctx, named, progress, m.name); err != nil {
-			return false, err
-		}
-		m.order()
-	}
 	f.part(rows.Name)
+	f.progress(0, rows.Bytes())
 	wanted := func(column string) bool {
 		kind := kindOf(column)
 		return f.Kinds[kind] || kind == target.Boxes && f.Kinds[target.Keypoints] ||
 			column == objectsColumn && f.Kinds[target.Text] || column == "height" || column == "width"
 	}
-	return true, rows.Each(f.ctx, wanted, progress, m.row)
+	return true, rows.Each(f.ctx, wanted, func(more int64) { f.progress(more, 0) }, m.row)
 }
 
 // kindOf is what a column of Parquet has besides images and masks.
@@ -77,12 +66,11 @@ func kindOf(column string) target.Kind {
 // manifest is a manifest, or Parquet with images, while it is read.
 type manifest struct {
 	*finder
-	rows     *dataset.Rows
-	labels   map[string]int32 // of classes by name
-	numbered bool             // Classes are known beforehand
-	arrays   map[string]int   // numbers of columns of arrays by name; -1: it is none
-	json     jsonReader
-	sums     []uint64 // of the values of each image's first row
+	rows    *dataset.Rows
+	numbers map[string]int32 // of classes by name, if they are known beforehand; nil: they are not
+	arrays  map[string]int   // numbers of columns of arrays by name; -1: it is none
+	json    jsonReader
+	sums    []uint64 // of the values of each image's first row
 }
 
 // look takes what Parquet says of its columns. Masks are found when they are opened; see TakeMasks.
@@ -107,9 +95,11 @@ func (m *manifest) look() error {
 	if !slices.Contains(t.Others, column) {
 		column = objectsColumn
 	}
-	if m.numbered = t.Classes[column] != nil; m.numbered {
-		m.Classes = t.Classes[column]
-		m.order()
+	if m.Classes = t.Classes[column]; m.Classes != nil {
+		m.numbers = map[string]int32{}
+	}
+	for number, name := range m.Classes {
+		m.numbers[name] = int32(number)
 	}
 	return nil
 }
@@ -128,31 +118,6 @@ func takeObjects(r *dataset.Row) {
 	if given(r, boxColumn) == "" && (objects == "[]" || strings.Contains(objects, "bbox")) {
 		r.Columns[boxColumn] = objects
 		delete(r.Columns, objectsColumn)
-	}
-}
-
-// name takes the names of the classes of a row's boxes.
-func (m *manifest) name(r *dataset.Row) error {
-	takeObjects(r)
-	if boxes := given(r, boxColumn); boxes != "" { // what is wrong with them shows when they are taken
-		_ = m.parse(boxColumn, boxes, func() error {
-			return m.boxes(func(_ target.Object, class string) {
-				if class != "" {
-					m.labels[class] = 0
-				}
-			})
-		})
-	}
-	return nil
-}
-
-// order numbers the classes, by name if they are not known beforehand.
-func (m *manifest) order() {
-	if !m.numbered {
-		m.Classes = slices.Sorted(maps.Keys(m.labels))
-	}
-	for label, name := range m.Classes {
-		m.labels[name] = int32(label)
 	}
 }
 
@@ -210,7 +175,7 @@ func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 		case notPath:
 			bad(name + " is no path of a " + arrayExt)
 		default:
-			m.array(image, column, m.rows.Clean(path))
+			m.to.Array(image, column, m.rows.Clean(path))
 		}
 	}
 }
@@ -236,7 +201,7 @@ func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
 			bad(err.Error())
 			return
 		}
-		m.text(image, object)
+		m.to.Text(image, object)
 	}
 }
 
@@ -251,7 +216,7 @@ func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 		bad("mask is no path")
 		return
 	}
-	m.mask(image, m.rows.Clean(path))
+	m.to.Mask(image, m.rows.Clean(path))
 }
 
 // objects takes the boxes and the keypoints of a row, of which those of one place belong together.
@@ -265,27 +230,11 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	}
 	var objects []target.Object
 	if boxes != "" {
-		bad = m.parse(boxColumn, boxes, func() error {
-			return m.boxes(func(o target.Object, class string) {
-				if o.ID < 0 {
-					o.ID = int64(len(objects))
-				}
-				label, known := m.labels[class]
-				switch {
-				case class != "" && !known:
-					m.json.complain("there is no class %q", class)
-				case class != "":
-					o.Label = label
-				case m.numbered && int(o.Label) >= len(m.Classes):
-					m.json.complain("the label is %d, but there are %d classes", o.Label, len(m.Classes))
-				}
-				objects = append(objects, o)
-			})
-		})
+		objects, bad = m.boxes(boxes)
 	}
 	if points != "" && m.Kinds[target.Keypoints] && bad == "" {
 		var all [][]target.Keypoint
-		bad = m.parse(pointsColumn, points, func() (err error) { all, err = m.points(); return err })
+		bad = m.parse(points, pointsColumn, func() (err error) { all, err = m.points(); return err })
 		for k := range all {
 			if boxes == "" {
 				objects = append(objects, target.Object{Box: target.Box{0, 0, maxCoordinate, maxCoordinate}, ID: int64(k)})
@@ -302,25 +251,20 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 		return bad
 	}
 	for _, o := range objects {
-		m.object(image, o)
+		m.to.Object(image, o)
 	}
 	return ""
 }
 
 // parse reads the list in a column, and returns the rule that it breaks; "": none. It may be a
-// text, as in CSV. Boxes may also be an object of lists.
-func (m *manifest) parse(column, text string, list func() error) (bad string) {
+// text, as in CSV.
+func (m *manifest) parse(text, column string, list func() error) (bad string) {
 	var inner string
 	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &inner) == nil {
-		if bad = m.parse(column, strings.TrimSpace(inner), list); bad != "" {
+		if bad = m.parse(strings.TrimSpace(inner), column, list); bad != "" {
 			bad = column + ": " + bad
 		}
 		return bad
-	}
-	if column == boxColumn && strings.HasPrefix(text, "{") {
-		if text, bad = transposed(text); bad != "" {
-			return bad
-		}
 	}
 	if err := m.json.read([]byte(text), list); err != nil {
 		return err.Error()
@@ -328,72 +272,103 @@ func (m *manifest) parse(column, text string, list func() error) (bad string) {
 	return m.json.bad
 }
 
+// boxed is a box while it is read.
+type boxed struct {
+	target.Object
+	class string // by name; "": by number
+}
+
+// noBox is one of which nothing is said yet.
+var noBox = boxed{Object: target.Object{ID: -1, Box: target.Box{0, 0, -1, -1}}}
+
 // boxes reads a list of boxes: each is x0, y0, x1, y1, and perhaps a label, in a list, or an object
-// with these fields: box, or bbox, which is x, y, width and height as in COCO; label, id, visible,
-// crowd, ignore, difficult. Labels are numbers, or names.
-func (m *manifest) boxes(take func(o target.Object, class string)) error {
+// with fields; or it reads an object of lists of the values of such fields.
+func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 	d := &m.json
-	return d.array(func(k int) (err error) {
-		o, class := target.Object{ID: -1, Box: target.Box{0, 0, -1, -1}}, "" // which is none
+	var all []boxed
+	bad = m.parse(text, boxColumn, func() error {
 		if d.Next() == jx.Object {
-			err = d.object(func(key string) error { return d.boxField(&o, &class, key) })
-		} else {
-			err = d.array(func(i int) error {
+			return d.fieldsOfBoxes(&all)
+		}
+		return d.array(func(int) error {
+			all = append(all, noBox)
+			one := &all[len(all)-1]
+			if d.Next() == jx.Object {
+				return d.object(func(key string) error { return d.fieldOfBox(one, key) })
+			}
+			return d.array(func(i int) error {
 				if i == 4 {
-					return d.labelOf(&o, &class)
+					return d.labelOf(one)
 				}
-				return d.corner(&o.Box, i)
+				return d.corner(&one.Box, i)
 			})
+		})
+	})
+	for k := range all {
+		o := &all[k].Object
+		if o.ID < 0 {
+			o.ID = int64(k)
 		}
-		if o.Box[2] < o.Box[0] || o.Box[3] < o.Box[1] {
-			d.complain("boxes[%d] is not x0, y0, x1, y1", k)
+		if bad == "" && (o.Box[2] < o.Box[0] || o.Box[3] < o.Box[1]) {
+			bad = fmt.Sprintf("boxes[%d] is not x0, y0, x1, y1", k)
 		}
-		take(o, class)
+		if bad == "" {
+			o.Label, bad = m.numberOf(all[k].class, o.Label)
+		}
+		objects = append(objects, *o)
+	}
+	return objects, bad
+}
+
+// numberOf is the label of a class, which has a name, or else a number.
+func (m *manifest) numberOf(class string, number int32) (label int32, bad string) {
+	switch known := false; {
+	case class != "" && m.numbers == nil:
+		return m.label(class), ""
+	case class != "":
+		if number, known = m.numbers[class]; !known {
+			bad = fmt.Sprintf("there is no class %q", class)
+		}
+	case m.numbers != nil && int(number) >= len(m.Classes):
+		bad = fmt.Sprintf("the label is %d, but there are %d classes", number, len(m.Classes))
+	}
+	return number, bad
+}
+
+// fieldsOfBoxes reads an object of lists, which have to be of one length.
+func (d *jsonReader) fieldsOfBoxes(all *[]boxed) error {
+	first, count := "", 0
+	return d.object(func(key string) error {
+		if d.Next() != jx.Array {
+			if d.Next() != jx.Null && strings.HasSuffix(key, "box") {
+				d.complain("%s is no list", key)
+			}
+			return d.Skip()
+		}
+		n := 0
+		err := d.array(func(k int) error {
+			if n++; k == len(*all) {
+				*all = append(*all, noBox)
+			}
+			return d.fieldOfBox(&(*all)[k], key)
+		})
+		if first == "" {
+			first, count = strings.Clone(key), n
+		}
+		if n != count {
+			d.complain("there are %d of %s, but %d of %s", count, first, n, key)
+		}
 		return err
 	})
 }
 
-// transposed is a list of objects instead of an object of lists, which have to be of one length.
-func transposed(lists string) (list, bad string) {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(lists), &all); err != nil {
-		return "", err.Error()
-	}
-	objects, first := []map[string]json.RawMessage{}, ""
-	for _, field := range slices.Sorted(maps.Keys(all)) {
-		var values []json.RawMessage
-		switch err := json.Unmarshal(all[field], &values); {
-		case err != nil && strings.HasSuffix(field, "box"):
-			return "", field + " is no list"
-		case err != nil || values == nil:
-			continue
-		}
-		if first == "" {
-			first, objects = field, make([]map[string]json.RawMessage, len(values))
-		}
-		if len(values) != len(objects) {
-			return "", fmt.Sprintf("there are %d of %s, but %d of %s", len(objects), first, len(values), field)
-		}
-		for k, value := range values {
-			if objects[k] == nil {
-				objects[k] = map[string]json.RawMessage{}
-			}
-			objects[k][field] = value
-		}
-	}
-	text, err := json.Marshal(objects)
-	if err != nil {
-		return "", err.Error()
-	}
-	return string(text), ""
-}
-
-// boxField reads a field of a box.
-func (d *jsonReader) boxField(o *target.Object, class *string, key string) (err error) {
-	flag := func(one target.Flags) {
+// fieldOfBox reads a field of a box: box, or bbox, which is x, y, width and height as in COCO;
+// label, a number or a name; id, visible, crowd, ignore, difficult.
+func (d *jsonReader) fieldOfBox(one *boxed, key string) (err error) {
+	flag := func(f target.Flags) {
 		var on bool
 		if on, err = d.flag(key); on {
-			o.Flags |= one
+			one.Flags |= f
 		}
 	}
 	if d.Next() == jx.Null {
@@ -401,17 +376,17 @@ func (d *jsonReader) boxField(o *target.Object, class *string, key string) (err 
 	}
 	switch key {
 	case "box":
-		err = d.array(func(i int) error { return d.corner(&o.Box, i) })
+		err = d.array(func(i int) error { return d.corner(&one.Box, i) })
 	case "bbox":
-		o.Box, err = d.box(key)
+		one.Box, err = d.box(key)
 	case "visible":
-		o.Visible = &target.Box{}
-		err = d.array(func(i int) error { return d.corner(o.Visible, i) })
+		one.Visible = &target.Box{}
+		err = d.array(func(i int) error { return d.corner(one.Visible, i) })
 	case "label", "labels", "category", "categories", "category_id":
-		err = d.labelOf(o, class)
+		err = d.labelOf(one)
 	case "id":
 		var ok bool
-		if o.ID, ok, err = d.integer(); !ok || o.ID < 0 {
+		if one.ID, ok, err = d.integer(); !ok || one.ID < 0 {
 			d.complain("an id is no whole number")
 		}
 	case "crowd", "iscrowd", "is_crowd":
@@ -438,9 +413,9 @@ func (d *jsonReader) corner(box *target.Box, i int) error {
 }
 
 // labelOf reads a number or the name of a class.
-func (d *jsonReader) labelOf(o *target.Object, class *string) (err error) {
+func (d *jsonReader) labelOf(one *boxed) (err error) {
 	if d.Next() == jx.String {
-		*class, err = d.Str()
+		one.class, err = d.Str()
 		return err
 	}
 	n, ok, err := d.integer()
@@ -448,12 +423,12 @@ func (d *jsonReader) labelOf(o *target.Object, class *string) (err error) {
 		d.complain("a label is neither a whole number nor a name")
 		n = 0
 	}
-	o.Label = int32(n)
+	one.Label = int32(n)
 	return err
 }
 
-// maxLabel is the largest label that a table has room for.
-const maxLabel = 1<<24 - 1
+// maxLabel is the largest label that is a number.
+const maxLabel = firstName - 1
 
 // points reads a list of keypoints for each box: x, y, v, x, y, v, ..., or lists of x, y, v.
 func (m *manifest) points() (all [][]target.Keypoint, err error) {

@@ -52,22 +52,21 @@ func (f *finder) masksIn(dir, ending string) (bool, error) {
 	if names == nil {
 		return false, nil
 	}
-	f.Naming, f.Has[target.Masks] = byStem, true
 	f.takeMasks(dir, ending, names)
 	return true, nil
 }
 
 // takeMasks takes the files of a folder with an ending as masks, if any are wanted.
 func (f *finder) takeMasks(dir, ending string, names []string) {
-	if !f.Kinds[target.Masks] {
+	if f.Naming, f.Has[target.Masks] = byStem, true; !f.Kinds[target.Masks] {
 		return
 	}
 	f.Masks = &Masks{Path: dir, Ending: ending}
 	f.part(join(dir, "*"+ending))
 	f.MaskClasses = cityClasses(ending)
 	for _, name := range names {
-		image, _ := f.image(strings.TrimSuffix(stored(name), ending), 0, 0, false)
-		f.mask(image, name)
+		image, _ := f.image(imageOf(name, ending), 0, 0, false)
+		f.to.Mask(image, name)
 	}
 }
 

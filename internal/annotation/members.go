@@ -56,7 +56,7 @@ func key(path string) string {
 func (f *Found) TakeMasks(n int, path func(i int) string) {
 	for i := range n {
 		image, _ := f.image(f.Name(strings.TrimSuffix(path(i), f.Masks.Ending)), 0, 0, false)
-		f.mask(image, path(i))
+		f.to.Mask(image, path(i))
 	}
 }
 
@@ -74,44 +74,26 @@ func ProbeMember(_, _ []byte, size int64) (dataset.Header, error) {
 // TakeMembers reads the members of an archive that say what is annotated, one dataset for each
 // field that some sample has. An image needs one of them.
 func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) error {
-	kinds := f.options.Kinds
-	places := newPlaces(ctx, &f.options)
-	defer places.close()
-	m := &manifest{finder: &finder{f, f.options, places}, labels: map[string]int32{}}
-	f.Has = kindsOf()
-	f.Has[target.Masks] = f.Masks != nil
+	m := &manifest{finder: &finder{Found: f, Options: f.options}}
+	f.Has = Kinds{target.Masks: f.Masks != nil}
 	f.part("*." + strings.Join(f.Members, ", *."))
-	for _, names := range []bool{true, false} {
-		if names && !kinds[target.Boxes] && !kinds[target.Keypoints] {
-			continue
-		}
-		for _, ds := range fields {
-			err := f.readMembers(ctx, ds, func(path string, text []byte, bad string) error {
-				r, why := rowOf(path, text)
-				if bad = cmp.Or(bad, why); names && bad == "" {
-					return m.name(r)
-				}
-				if names {
-					return nil
-				}
-				image, _ := f.image(key(path), 0, 0, false)
-				say := func(rule string) { f.to.Bad(image, path+": "+rule) }
-				if bad != "" {
-					say(bad)
-					return nil
-				}
-				m.fields(image, r, say)
-				return nil
-			})
-			if err != nil {
-				return err
+	for _, ds := range fields {
+		err := f.readMembers(ctx, ds, func(path string, text []byte, bad string) {
+			image, _ := f.image(key(path), 0, 0, false)
+			say := func(rule string) { f.to.Bad(image, path+": "+rule) }
+			r, why := rowOf(path, text)
+			if bad = cmp.Or(bad, why); bad != "" {
+				say(bad)
+				return
 			}
-		}
-		if names {
-			m.order()
+			m.fields(image, r, say)
+		})
+		if err != nil {
+			return err
 		}
 	}
-	if lacks := kinds.without(f.Has); len(lacks.Names()) > 0 {
+	f.numberNames()
+	if lacks := f.options.Kinds.without(f.Has); lacks != (Kinds{}) {
 		return &KindError{f.Images, f.Layout, lacks, f.Has}
 	}
 	return nil
@@ -119,8 +101,8 @@ func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) erro
 
 // readMembers reads all members of a dataset, several at once, and has take, which is called for
 // one after another, have them. bad is why one cannot be read.
-func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(path string, text []byte, bad string) error) error {
-	workers := cmp.Or(f.options.Workers, runtime.GOMAXPROCS(0))
+func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(path string, text []byte, bad string)) error {
+	workers := cmp.Or(f.options.Source.Workers, runtime.GOMAXPROCS(0))
 	if ds.Remote {
 		workers = max(workers, 32)
 	}
@@ -141,11 +123,8 @@ func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(
 				}
 			}
 			mu.Lock()
-			err := take(path, text, bad)
+			take(path, text, bad)
 			mu.Unlock()
-			if err != nil {
-				return err
-			}
 		}
 		return nil
 	})

@@ -24,16 +24,15 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// places is where annotations are looked for. It remembers what was looked at, and how it was: as
-// long as all of that is the same, so is what was found.
+// places is where annotations are looked for, here and in stores. It remembers what was looked at,
+// and how it was: as long as all of that is the same, so is what was found.
 type places struct {
-	ctx     context.Context
-	source  dataset.Options          // of the images
-	found   map[string]*dataset.Rows // of datasets, by path
-	stores  stores
-	failed  error // of a store that was asked what there is
-	workers int
-	marks   []mark
+	ctx    context.Context
+	source dataset.Options          // of the images
+	found  map[string]*dataset.Rows // of datasets, by path
+	stores stores
+	failed error // of a store that was asked what there is
+	marks  []mark
 	// unsettled: a file was modified so recently that another change may leave the same time.
 	unsettled atomic.Bool
 	listed    map[string][]string // files below folders
@@ -41,6 +40,24 @@ type places struct {
 	report    func(done, total int64)
 	done      int64 // bytes that were read, of those that are known to be
 	total     int64
+}
+
+func newPlaces(ctx context.Context, o *Options) *places {
+	return &places{
+		ctx: ctx, source: o.Source, report: o.Progress,
+		found: map[string]*dataset.Rows{}, listed: map[string][]string{}, bytes: map[string]int64{},
+		stores: stores{options: o.Source.Store, opened: map[string]store.Store{}, listed: map[string]store.Object{}},
+	}
+}
+
+// close ends what was opened.
+func (p *places) close() {
+	p.stores.close()
+	for _, rows := range p.found {
+		if rows != nil {
+			_ = rows.Close()
+		}
+	}
 }
 
 // A mark is one thing that was looked at.
@@ -112,7 +129,7 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 	files, err := p.walk(path, ending)
 	versions, sizes := make([]string, len(files)), make([]int64, len(files))
 	if how == contents && err == nil {
-		look := func(_ context.Context, items iter.Seq[int]) error {
+		err = parallel.Each(p.ctx, p.source.Workers, len(files), nil, func(_ context.Context, items iter.Seq[int]) error {
 			for k := range items {
 				is, err := p.stat(join(path, files[k]))
 				if err != nil {
@@ -121,8 +138,7 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 				versions[k], sizes[k] = is.version, is.size
 			}
 			return nil
-		}
-		err = parallel.Each(p.ctx, p.workers, len(files), nil, look)
+		})
 	}
 	sum, size := xxhash.New(), int64(0)
 	for k, name := range files {
@@ -146,16 +162,6 @@ func (p *places) rows(path string) (rows *dataset.Rows, err error) {
 		p.unsettled.Store(true)
 	}
 	return rows, nil
-}
-
-// close ends what was opened of stores.
-func (p *places) close() {
-	p.stores.close()
-	for _, rows := range p.found {
-		if rows != nil {
-			_ = rows.Close()
-		}
-	}
 }
 
 // Kinds of what is at a path.
@@ -206,9 +212,6 @@ func (p *places) is(path, kind string) bool {
 	return err == nil && value == kind
 }
 
-// maxDepth bounds links that lead back.
-const maxDepth = 64
-
 // filesIn is walk of a folder whose files' names matter; filesOf that of one whose files are read.
 func (p *places) filesIn(dir, ending string) ([]string, error) {
 	return p.filesAs(names, dir, ending)
@@ -225,22 +228,16 @@ func (p *places) filesAs(how looking, dir, ending string) ([]string, error) {
 	return p.walk(dir, ending)
 }
 
-func newPlaces(ctx context.Context, o *Options) *places {
-	return &places{
-		ctx: ctx, workers: o.Workers, report: o.Progress,
-		source: o.source(), found: map[string]*dataset.Rows{},
-		listed: map[string][]string{}, bytes: map[string]int64{},
-		stores: stores{
-			options: o.Store, opened: map[string]store.Store{}, listed: map[string]store.Object{},
-		},
-	}
-}
-
 // walk lists the files below a folder whose names have an ending, in order.
 func (p *places) walk(dir, ending string) (some []string, err error) {
 	all, known := p.listed[dir]
 	if !known {
-		if all, err = p.list(dir); err != nil {
+		if store.IsURL(dir) {
+			all, err = p.stores.list(p.ctx, dir)
+		} else {
+			err = p.list(dir, "", 0, &all)
+		}
+		if err != nil {
 			return nil, err
 		}
 		p.listed[dir] = all
@@ -253,34 +250,29 @@ func (p *places) walk(dir, ending string) (some []string, err error) {
 	return some, nil
 }
 
-func (p *places) list(dir string) (paths []string, err error) {
-	if store.IsURL(dir) {
-		return p.stores.list(p.ctx, dir)
+// maxDepth bounds links that lead back.
+const maxDepth = 64
+
+// list appends the files of a folder that is below dir, and those below it.
+func (p *places) list(dir, below string, depth int, to *[]string) error {
+	entries, err := os.ReadDir(filepath.Join(dir, below))
+	if err == nil && depth > maxDepth {
+		err = fmt.Errorf("%s: folders in folders, more than %d", filepath.Join(dir, below), maxDepth)
 	}
-	var walk func(below string, depth int) error
-	walk = func(below string, depth int) error {
-		entries, err := os.ReadDir(filepath.Join(dir, below))
-		if err == nil && depth > maxDepth {
-			err = fmt.Errorf("%s: folders in folders, more than %d", filepath.Join(dir, below), maxDepth)
-		}
-		if err = errors.Join(err, p.ctx.Err()); err != nil {
+	err = errors.Join(err, p.ctx.Err())
+	for _, e := range entries {
+		name := path.Join(below, e.Name())
+		switch {
+		case err != nil:
 			return err
+		case archive.Hidden(e.Name()):
+		case isFolder(dir, name, e):
+			err = p.list(dir, name, depth+1, to)
+		default:
+			*to = append(*to, name)
 		}
-		for _, e := range entries {
-			name := path.Join(below, e.Name())
-			switch {
-			case archive.Hidden(e.Name()):
-			case isFolder(dir, name, e):
-				if err := walk(name, depth+1); err != nil {
-					return err
-				}
-			default:
-				paths = append(paths, name)
-			}
-		}
-		return nil
 	}
-	return paths, walk("", 0)
+	return err
 }
 
 // isFolder reports whether an entry of a folder is one, or a link to one.

@@ -9,16 +9,15 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// stores are those that paths which are URLs lead to.
+// stores are those that paths which are URLs lead to. Files below a folder that was listed may be
+// read at the same time.
 type stores struct {
 	options store.Options
-	mu      sync.Mutex
 	opened  map[string]store.Store  // by the beginnings of their URLs
 	listed  map[string]store.Object // by URL
 }
@@ -26,8 +25,6 @@ type stores struct {
 // at is the store of a URL, and the name there.
 func (s *stores) at(ctx context.Context, url string) (store.Store, string, error) {
 	place, name := store.Split(url)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if remote := s.opened[place]; remote != nil {
 		return remote, name, nil
 	}
@@ -45,16 +42,12 @@ func (s *stores) close() {
 }
 
 // object is the present version of the object that a URL leads to, or the one that was listed.
-func (s *stores) object(ctx context.Context, url string) (
-	remote store.Store, o store.Object, err error,
-) {
+func (s *stores) object(ctx context.Context, url string) (remote store.Store, o store.Object, err error) {
 	remote, name, err := s.at(ctx, url)
 	if err != nil {
 		return nil, o, err
 	}
-	s.mu.Lock()
 	o, known := s.listed[url]
-	s.mu.Unlock()
 	if !known {
 		o, err = remote.Stat(ctx, name)
 	}
@@ -103,8 +96,6 @@ func (s *stores) list(ctx context.Context, url string) (names []string, err erro
 			}
 		}
 		names = append(names, name)
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.listed[join(url, name)] = o
 		return nil
 	})
@@ -153,25 +144,11 @@ func dirOf(name string) string {
 
 // public is a path without what a URL of the web may have of credentials.
 func public(name string) string {
-	if !isWeb(name) {
+	scheme, rest, _ := strings.Cut(name, "://")
+	if s := strings.ToLower(scheme); s != "http" && s != "https" {
 		return name
 	}
-	name, _, _ = strings.Cut(name, "?")
-	scheme, rest, _ := strings.Cut(name, "://")
+	rest, _, _ = strings.Cut(rest, "?")
 	host, rest, _ := strings.Cut(rest, "/")
 	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + rest
-}
-
-func isWeb(name string) bool {
-	scheme, _, found := strings.Cut(strings.ToLower(name), "://")
-	return found && (scheme == "http" || scheme == "https")
-}
-
-// checkURL refuses a URL with credentials, which would get into errors and into what is kept.
-func checkURL(file string) error {
-	if cleaned := public(file); cleaned != file {
-		return fmt.Errorf("%s: annotations are read from URLs without a query and without a password; "+
-			"copy the file here", cleaned)
-	}
-	return nil
 }

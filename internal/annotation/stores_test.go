@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
@@ -31,7 +32,7 @@ func TestStores(t *testing.T) {
 		files := o.Files
 		at := func(root string) (*Found, map[string]said) {
 			t.Helper()
-			o.Files, o.Workers, o.Store = nil, 2, there
+			o.Files, o.Source.Workers, o.Source.Store = nil, 2, there
 			for _, file := range files {
 				o.Files = append(o.Files, root+file)
 			}
@@ -72,7 +73,7 @@ func TestStores(t *testing.T) {
 		t.Error(err)
 	}
 	server.Close()
-	if err := findError(t, "s3://bucket/yolo/images/train", Options{Kinds: boxes.Kinds, Store: store.Options{Endpoint: server.URL, Anonymous: true, Wait: -1}}); strings.Contains(err.Error(), "no annotations found") {
+	if err := findError(t, "s3://bucket/yolo/images/train", Options{Kinds: boxes.Kinds, Source: dataset.Options{Store: store.Options{Endpoint: server.URL, Anonymous: true, Wait: -1}}}); strings.Contains(err.Error(), "no annotations found") {
 		t.Error(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,51 +26,22 @@ func (f *finder) findVOC() (bool, error) {
 		}
 		f.MaskClasses = append([]string{"background"}, vocClasses...)
 	}
-	if objects != "" {
-		return true, f.readVOC(objects)
+	if objects == "" {
+		return true, nil
 	}
-	return true, nil
+	_, err := f.readVOC(objects)
+	return true, err
 }
 
-// readVOC takes the boxes in a folder of XML files.
-func (f *finder) readVOC(dir string) error {
-	names, err := f.filesOf(dir, ".xml")
-	if err != nil || names == nil {
-		return err
+// readVOC takes the boxes in a folder of XML files. Where all classes are the official ones, they
+// have the official numbers.
+func (f *finder) readVOC(dir string) (found bool, err error) {
+	names, wanted, err := f.filesAbout(dir, ".xml")
+	if !wanted {
+		return names != nil, err
 	}
-	f.Naming, f.Has[target.Boxes] = byStem, true
-	if !f.Kinds[target.Boxes] {
-		return nil
-	}
-	f.part(join(dir, "*.xml"))
-	if f.Classes, err = f.vocNames(dir, names); err != nil {
-		return err
-	}
-	return f.readImages(dir, names, stem, func(text []byte) imageFile {
-		v := parseVOC(text)
-		objects, bad := v.objects(f.Classes)
-		return imageFile{height: v.Size.Height, width: v.Size.Width, objects: objects, bad: bad}
-	})
-}
-
-// vocNames are the official classes, or, if objects have others, all that there are, by name.
-func (f *finder) vocNames(dir string, files []string) ([]string, error) {
-	known := map[string]bool{}
-	err := each(f, dir, files, parseVOC, func(_ int, v vocFile) {
-		for _, o := range v.Objects {
-			known[o.Name] = true
-		}
-	})
-	var names []string
-	official := true
-	for name := range known {
-		names, official = append(names, name), official && slices.Contains(vocClasses, name)
-	}
-	if official {
-		return vocClasses, err
-	}
-	slices.Sort(names)
-	return names, err
+	f.Classes = vocClasses
+	return true, f.readImages(dir, ".xml", names, parseVOC)
 }
 
 // vocFile is a file of Pascal VOC.
@@ -91,47 +61,45 @@ type vocFile struct {
 			YMax string `xml:"ymax"`
 		} `xml:"bndbox"`
 	} `xml:"object"`
-	err error
 }
 
-func parseVOC(text []byte) (v vocFile) {
+// parseVOC reads a file. Pixels are counted from 1 there, and the last is part of the box.
+func parseVOC(text []byte) imageFile {
+	var v vocFile
 	if err := xml.Unmarshal(text, &v); err != nil {
-		v = vocFile{err: err}
+		return imageFile{bad: err.Error()}
 	}
+	h, w := v.Size.Height, v.Size.Width
+	if h < 0 || w < 0 || h > math.MaxInt32 || w > math.MaxInt32 {
+		return imageFile{bad: fmt.Sprintf("the size is %d x %d", h, w)}
+	}
+	p := imageFile{height: h, width: w}
 	if len(v.Objects) > maxObjects {
-		v = vocFile{err: errManyObjects}
+		p.bad = errManyObjects.Error()
+		return p
 	}
-	if s := &v.Size; s.Width < 0 || s.Height < 0 || s.Width > math.MaxInt32 || s.Height > math.MaxInt32 {
-		v = vocFile{err: fmt.Errorf("the size is %d x %d", s.Height, s.Width)}
-	}
-	return v
-}
-
-// objects are those of the file. Pixels are counted from 1 there, and the last is part of the box.
-func (v *vocFile) objects(classes []string) (objects []target.Object, bad string) {
-	if v.err != nil {
-		return nil, v.err.Error()
+	bad := func(k int, rule string) imageFile {
+		return imageFile{height: h, width: w, bad: fmt.Sprintf("object[%d]: %s", k, rule)}
 	}
 	for k, o := range v.Objects {
 		if o.Box == nil {
-			return nil, fmt.Sprintf("object[%d]: it has no bndbox", k)
+			return bad(k, "it has no bndbox")
 		}
 		var at [4]float64
 		for i, text := range []string{o.Box.XMin, o.Box.YMin, o.Box.XMax, o.Box.YMax} {
 			var err error
 			if at[i], err = strconv.ParseFloat(strings.TrimSpace(text), 64); err != nil || !isCoordinate(at[i]) {
-				return nil, fmt.Sprintf("object[%d]: bndbox has something that is no coordinate", k)
+				return bad(k, "bndbox has something that is no coordinate")
 			}
 		}
 		if at[2] < at[0]-1 || at[3] < at[1]-1 {
-			return nil, fmt.Sprintf("object[%d]: bndbox has a negative size", k)
+			return bad(k, "bndbox has a negative size")
 		}
-		label := slices.Index(classes, o.Name)
-		one := target.Object{Box: target.Box{float32(at[0] - 1), float32(at[1] - 1), float32(at[2]), float32(at[3])}, Label: int32(label), ID: int64(k)}
+		one := target.Object{Box: target.Box{float32(at[0] - 1), float32(at[1] - 1), float32(at[2]), float32(at[3])}, ID: int64(k)}
 		if o.Difficult != 0 {
 			one.Flags = target.Difficult
 		}
-		objects = append(objects, one)
+		p.objects, p.classes = append(p.objects, one), append(p.classes, o.Name)
 	}
-	return objects, ""
+	return p
 }

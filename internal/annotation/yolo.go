@@ -3,7 +3,6 @@ package annotation
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,23 +23,17 @@ func (f *finder) findYOLO() (bool, error) {
 // readYOLO takes the boxes, and keypoints, in a folder of text files with an object in each line:
 // its class; the centre, the width and the height of its box; and keypoints, if there are such. All
 // are parts of the width and the height of the image.
-func (f *finder) readYOLO(dir string) (bool, error) {
-	names, err := f.filesOf(dir, ".txt")
-	names = slices.DeleteFunc(names, func(name string) bool { return name == yoloClasses })
-	if err != nil || len(names) == 0 {
+func (f *finder) readYOLO(dir string) (found bool, err error) {
+	names, wanted, err := f.filesAbout(dir, ".txt")
+	if names == nil {
 		return false, err
 	}
 	y, err := f.yoloData(dir)
-	if err != nil {
-		return false, err
+	if f.Has[target.Keypoints] = y.keypoints > 0; err != nil || !wanted {
+		return true, err
 	}
-	f.Naming, f.Has[target.Boxes], f.Has[target.Keypoints] = byStem, true, y.keypoints > 0
-	if !f.Kinds[target.Boxes] && !f.Kinds[target.Keypoints] {
-		return true, nil
-	}
-	f.part(join(dir, "*.txt"))
 	f.Classes = y.names
-	return true, f.readImages(dir, names, stem, y.parse)
+	return true, f.readImages(dir, ".txt", names, y.parse)
 }
 
 // yolo is what is said of all files.

@@ -88,6 +88,42 @@ func (b *Builder) Image(path string, height, width int, oriented bool) int {
 // Has reports whether an image was added.
 func (b *Builder) Has(path string) bool { _, known := b.byPath[path]; return known }
 
+// Len is the number of images, and Path the path of image i.
+func (b *Builder) Len() int { return len(b.images) }
+
+func (b *Builder) Path(i int) string { return b.images[i].path }
+
+// Says reports whether anything is annotated of image i.
+func (b *Builder) Says(i int) bool {
+	m := &b.images[i]
+	says := m.mask != "" || m.text != nil || b.said[i].last != nowhere || len(m.kept) > sha256.Size
+	for column := range b.arrays {
+		says = says || b.array(i, column) != ""
+	}
+	return says
+}
+
+// Objects is the number of the objects of all images.
+func (b *Builder) Objects() (n int) {
+	for _, s := range b.said {
+		n += int(s.objects)
+	}
+	return n
+}
+
+// Relabel changes the labels of all objects, none of which was loaded.
+func (b *Builder) Relabel(to func(label int32) int32) {
+	for i := range b.images {
+		for _, e := range b.entries(i) {
+			if !e.isShape {
+				word := e.data[objectBytes-4:]
+				flags := le.Uint32(word) &^ maxLabel
+				le.PutUint32(word, flags|uint32(to(int32(le.Uint32(word)&maxLabel))))
+			}
+		}
+	}
+}
+
 // Object adds an object of an image, with a label of at most 24 bits. The Builder keeps none of its
 // memory.
 func (b *Builder) Object(image int, o Object) {
@@ -218,35 +254,6 @@ func listOf(value json.RawMessage) (list []json.RawMessage) {
 func (b *Builder) Bad(image int, reason string) {
 	if b.images[image].bad == "" {
 		b.images[image].bad = reason
-	}
-}
-
-// Twins calls f for the objects whose ids others have, too.
-func (b *Builder) Twins(f func(image int, id int64)) {
-	each := func(f func(image int, id int64)) {
-		for i := range b.images {
-			for _, e := range b.entries(i) {
-				if !e.isShape {
-					f(i, decodeObject(e.data).ID)
-				}
-			}
-		}
-	}
-	var ids []int64
-	each(func(_ int, id int64) { ids = append(ids, id) })
-	slices.Sort(ids)
-	twins := map[int64]bool{}
-	for i := 1; i < len(ids); i++ {
-		if ids[i] == ids[i-1] {
-			twins[ids[i]] = true
-		}
-	}
-	if len(twins) > 0 {
-		each(func(image int, id int64) {
-			if twins[id] {
-				f(image, id)
-			}
-		})
 	}
 }
 

@@ -93,7 +93,8 @@ def coco():
             one["shape"] = s
             o.append(one)
         texts = [c["caption"] for c in captions if c["image_id"] == k]
-        found[i["file_name"]] = {"size": [i["height"], i["width"]], "objects": o, "text": texts}
+        text = json.dumps({"captions": texts}, ensure_ascii=False, separators=(",", ":"))
+        found[i["file_name"]] = {"size": [i["height"], i["width"]], "objects": o, "text": text}
     return found
 
 
