@@ -69,7 +69,6 @@ func (b *Builder) encodeImage(e *facts.Encoder, i int) {
 	e.Int(int64(m.height))
 	e.Int(int64(m.width))
 	e.Byte(bit(m.oriented))
-	e.Byte(bit(m.text != nil))
 	for _, text := range []string{m.path, m.mask, string(m.text), m.bad} {
 		e.Text(text)
 	}
@@ -144,9 +143,8 @@ func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 // openImage takes the next image.
 func (b *Builder) openImage(d *facts.Decoder, arrays int) bool {
 	i, s, m := len(b.images), said{}, image{height: int32(d.Within(math.MaxInt32)), width: int32(d.Within(math.MaxInt32))}
-	oriented, texted := d.Byte() == 1, d.Byte() == 1
-	m.oriented, m.path, m.mask = oriented, string(d.Text()), string(d.Text())
-	if m.text = d.Text(); !texted {
+	m.oriented, m.path, m.mask = d.Byte() == 1, string(d.Text()), string(d.Text())
+	if m.text = d.Text(); len(m.text) == 0 {
 		m.text = nil
 	}
 	m.bad = string(d.Text())

@@ -23,29 +23,25 @@ type Table struct {
 	digest string
 }
 
-// of is the image of a row; nil: it has none.
+// none is the image of rows that have none.
+var none image
+
+// of is the image of a row.
 func (t *Table) of(row int) *image {
 	if i := t.image[row]; i >= 0 {
 		return &t.b.images[i]
 	}
-	return nil
+	return &none
 }
 
 // Bad is what is wrong with the annotations of a row; "": nothing.
-func (t *Table) Bad(row int) string {
-	if m := t.of(row); m != nil {
-		return m.bad
-	}
-	return ""
-}
+func (t *Table) Bad(row int) string { return t.of(row).bad }
 
 // Mask is the path of a row's mask in the dataset of masks; "": it is in no file.
-func (t *Table) Mask(row int) string {
-	if m := t.of(row); m != nil {
-		return m.mask
-	}
-	return ""
-}
+func (t *Table) Mask(row int) string { return t.of(row).mask }
+
+// Text is a row's JSON object; nil: it has none.
+func (t *Table) Text(row int) []byte { return t.of(row).text }
 
 // Array is the path of a row's array in the dataset of a column; "": it has none.
 func (t *Table) Array(row, column int) string {
@@ -55,31 +51,24 @@ func (t *Table) Array(row, column int) string {
 	return ""
 }
 
-// Text is a row's JSON object; nil: it has none.
-func (t *Table) Text(row int) []byte {
-	if m := t.of(row); m != nil {
-		return m.text
-	}
-	return nil
-}
-
 // Size is the size of the image that was annotated, 0 if that is not said, and whether its
 // coordinates are those of the upright image where both are possible.
 func (t *Table) Size(row int) (height, width int, oriented bool) {
-	m := t.of(row)
-	if m == nil {
-		return 0, 0, false
-	}
 	if h, w := t.scale(row); h > 0 {
 		return h, w, true
 	}
+	m := t.of(row)
 	return int(m.height), int(m.width), m.oriented
 }
 
+// Scale has the coordinates of images that were annotated as 1x1, and are oriented, be parts of
+// their upright height and width, which size returns by row; 0: not known. It must be called before
+// the Table is used.
+func (t *Table) Scale(size func(row int) (height, width int)) { t.size = size }
+
 // scale is what a row's coordinates are to be multiplied by; 0: they are pixels.
 func (t *Table) scale(row int) (height, width int) {
-	m := t.of(row)
-	if t.size == nil || m == nil || !m.oriented || m.height != 1 || m.width != 1 {
+	if m := t.of(row); t.size == nil || !m.oriented || m.height != 1 || m.width != 1 {
 		return 0, 0
 	}
 	if height, width = t.size(row); width == 0 {
@@ -170,12 +159,11 @@ func (t *Table) Digest() string {
 
 func (t *Table) sum() string {
 	sum, buf := sha256.New(), []byte(nil)
-	for row := range t.image {
-		m := t.of(row)
-		buf = append(buf[:0], bit(m != nil), bit(t.Bad(row) != ""))
-		if m != nil {
+	for row, i := range t.image {
+		buf = append(buf[:0], bit(i >= 0), bit(t.Bad(row) != ""))
+		if i >= 0 {
 			h, w := t.scale(row)
-			buf = append(buf, t.b.sumOf(int(t.image[row]), nil)...)
+			buf = append(buf, t.b.sumOf(int(i), nil)...)
 			buf = le.AppendUint64(buf, uint64(h)<<32|uint64(w))
 		}
 		sum.Write(buf)
@@ -231,8 +219,3 @@ func (b *Builder) sumOf(i int, entries []entry) []byte {
 func appendText(to, text []byte) []byte {
 	return append(le.AppendUint64(to, uint64(len(text))), text...)
 }
-
-// Scale has the coordinates of images that were annotated as 1x1, and are oriented, be parts of
-// their upright height and width, which size returns by row; 0: not known. It must be called before
-// the Table is used.
-func (t *Table) Scale(size func(row int) (height, width int)) { t.size = size }
