@@ -159,8 +159,11 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 		}
 	}
 	c.env.tokens(&find.Source.Store)
-	a.Found, a.said, err = annotation.Open(ctx, path, find)
+	a.Found, err = annotation.Open(ctx, path, find)
 	bar.close()
+	if err == nil {
+		a.said = a.Builder
+	}
 	if errors.Is(err, store.ErrDenied) {
 		return a, hint(err, "%s", deniedHint(deniedPlace(path, find.Files), o.Store.Anonymous))
 	}

@@ -104,8 +104,9 @@ type Found struct {
 	Parts   uint8  // that were read: a sample has an entry in each
 	InParts []byte // by the numbers of images: in how many parts they are
 
+	// Builder has what is said of images. The caller of Open closes it.
+	Builder *target.Builder `json:"-"`
 	options Options
-	to      *target.Builder
 	labels  map[string]int32 // of classes by name; see label
 }
 
@@ -135,11 +136,11 @@ func (m *Masks) Only(path string) bool {
 // Only reports whether an image has an entry in all that was read, and so is a sample.
 func (f *Found) Only(path string) bool {
 	name := f.Name(path)
-	return f.to.Has(name) && f.isSample(f.to.Image(name, 0, 0, false))
+	return f.Builder.Has(name) && f.isSample(f.Builder.Image(name, 0, 0, false))
 }
 
 func (f *Found) isSample(image int) bool {
-	return f.InParts[image] == f.Parts && (f.to.Says(image) || !f.options.SkipEmpty)
+	return f.InParts[image] == f.Parts && (f.Builder.Says(image) || !f.options.SkipEmpty)
 }
 
 // part begins to read a file, or a folder of files.
@@ -151,7 +152,7 @@ func (f *Found) part(file string) {
 // image returns the number of an image that the part which is being read has; twice is whether it
 // has it already.
 func (f *Found) image(name string, height, width int, oriented bool) (image int, twice bool) {
-	image = f.to.Image(name, height, width, oriented)
+	image = f.Builder.Image(name, height, width, oriented)
 	if image == len(f.InParts) {
 		f.InParts = append(f.InParts, 0)
 	}
@@ -174,10 +175,10 @@ func (f *Found) Entries() (n int) {
 
 // Example is the name of an image that has an entry; "": none has.
 func (f *Found) Example() string {
-	if f.to.Len() == 0 {
+	if f.Builder.Len() == 0 {
 		return ""
 	}
-	return f.to.Path(0)
+	return f.Builder.Path(0)
 }
 
 // firstName is the label of the class whose name came first, until all names are known and have
@@ -214,7 +215,7 @@ func (f *Found) numberNames() {
 			numbers[label-firstName] = int32(number)
 		}
 	}
-	f.to.Relabel(func(label int32) int32 {
+	f.Builder.Relabel(func(label int32) int32 {
 		if label >= firstName {
 			label = numbers[label-firstName]
 		}

@@ -121,18 +121,16 @@ func parsePersons(text []byte) (p imageFile) {
 		p.objects = append(p.objects, o)
 		return err
 	}
-	err := d.read(text, func() error {
-		return d.object(func(key string) error {
-			switch key {
-			case "imgHeight":
-				return d.extent(&p.height)
-			case "imgWidth":
-				return d.extent(&p.width)
-			case "objects":
-				return d.array(object)
-			}
-			return d.Skip()
-		})
+	err := d.readObject(text, func(key string) error {
+		switch key {
+		case "imgHeight":
+			return d.extent(&p.height)
+		case "imgWidth":
+			return d.extent(&p.width)
+		case "objects":
+			return d.array(object)
+		}
+		return d.Skip()
 	})
 	if err != nil {
 		p.bad = err.Error()
@@ -160,7 +158,9 @@ func (d *jsonReader) person(o *target.Object, key string) (err error) {
 			o.Flags |= target.Ignore
 		}
 	case "instanceId":
-		o.ID, _, err = d.integer()
+		var id whole
+		id, err = d.whole()
+		o.ID = id.n
 	default:
 		err = d.Skip()
 	}

@@ -105,7 +105,7 @@ type cocoImage struct {
 
 // cocoCategory is a kind of object.
 type cocoCategory struct {
-	id        int64
+	id        whole
 	name      string
 	keypoints int
 }
@@ -134,12 +134,12 @@ func (c *coco) read() error {
 // refuseTwins refuses objects whose ids others have, too: pycocotools would have the last of them
 // several times.
 func (c *coco) refuseTwins() error {
-	table, _, err := c.to.Table(c.to.Len(), c.to.Path)
+	table, _, err := c.Builder.Table(c.Builder.Len(), c.Builder.Path)
 	if err != nil {
 		return err
 	}
 	var ids []int64
-	for image := range c.to.Len() {
+	for image := range c.Builder.Len() {
 		for _, o := range table.Objects(image) {
 			ids = append(ids, o.ID)
 		}
@@ -151,10 +151,10 @@ func (c *coco) refuseTwins() error {
 			twins[id] = true
 		}
 	}
-	for image := range c.to.Len() {
+	for image := range c.Builder.Len() {
 		for _, o := range table.Objects(image) {
 			if twins[o.ID] {
-				c.to.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, o.ID))
+				c.Builder.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, o.ID))
 			}
 		}
 	}
@@ -163,27 +163,24 @@ func (c *coco) refuseTwins() error {
 
 // image takes one of the images.
 func (c *coco) image(k int, text []byte) error {
-	var id int64
-	var known bool
+	var id whole
 	var name string
 	var height, width int
 	d := &c.json
-	err := d.read(text, func() error {
-		return d.object(func(key string) (err error) {
-			switch key {
-			case "id":
-				id, known, err = d.integer()
-			case "file_name":
-				name, err = d.text(key)
-			case "height":
-				err = d.extent(&height)
-			case "width":
-				err = d.extent(&width)
-			default:
-				err = d.Skip()
-			}
-			return err
-		})
+	err := d.readObject(text, func(key string) (err error) {
+		switch key {
+		case "id":
+			id, err = d.whole()
+		case "file_name":
+			name, err = d.text(key)
+		case "height":
+			err = d.extent(&height)
+		case "width":
+			err = d.extent(&width)
+		default:
+			err = d.Skip()
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -196,21 +193,21 @@ func (c *coco) image(k int, text []byte) error {
 	}
 	name = c.Name(path.Clean(strings.TrimPrefix(name, c.prefix)))
 	number, twice := c.finder.image(name, height, width, false)
-	_, taken := c.images[id]
+	other, taken := c.images[id.n]
 	switch {
-	case !known:
+	case !id.ok:
 		d.complain("its id is no whole number")
 	case taken: // nobody knows of which the annotations are
-		d.complain("its id %d is that of another image", id)
-		c.to.Bad(int(c.images[id].number), fmt.Sprintf("%s: two of images have the id %d", c.file, id))
+		d.complain("its id %d is that of another image", id.n)
+		c.Builder.Bad(int(other.number), fmt.Sprintf("%s: two of images have the id %d", c.file, id.n))
 	case twice:
 		d.complain("its file_name is that of another image")
 	}
 	if d.bad != "" {
-		c.to.Bad(number, c.file+": "+d.at("images", k))
+		c.Builder.Bad(number, c.file+": "+d.at("images", k))
 	}
-	if known && !taken {
-		c.images[id] = cocoImage{int32(number), int32(height), int32(width)}
+	if id.ok && !taken {
+		c.images[id.n] = cocoImage{int32(number), int32(height), int32(width)}
 	}
 	return nil
 }
@@ -232,27 +229,24 @@ func (c *coco) prefixOf(name string) string {
 // category takes one of the categories.
 func (c *coco) category(_ int, text []byte) error {
 	var one cocoCategory
-	var known bool
 	d := &c.json
-	err := d.read(text, func() error {
-		return d.object(func(key string) (err error) {
-			switch key {
-			case "id":
-				one.id, known, err = d.integer()
-			case "name":
-				one.name, err = d.text(key)
-			case "keypoints":
-				err = d.array(func(int) error { one.keypoints++; return d.Skip() })
-			default:
-				err = d.Skip()
-			}
-			return err
-		})
+	err := d.readObject(text, func(key string) (err error) {
+		switch key {
+		case "id":
+			one.id, err = d.whole()
+		case "name":
+			one.name, err = d.text(key)
+		case "keypoints":
+			err = d.array(func(int) error { one.keypoints++; return d.Skip() })
+		default:
+			err = d.Skip()
+		}
+		return err
 	})
 	switch {
 	case err != nil:
 		return err
-	case !known:
+	case !one.id.ok:
 		return errors.New("its id is no whole number")
 	case d.bad != "":
 		return errors.New(d.bad)
@@ -265,11 +259,11 @@ func (c *coco) category(_ int, text []byte) error {
 
 // order numbers the categories by their ids.
 func (c *coco) order() error {
-	slices.SortFunc(c.categories, func(a, b cocoCategory) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(c.categories, func(a, b cocoCategory) int { return cmp.Compare(a.id.n, b.id.n) })
 	var names []string
 	for k, one := range c.categories {
 		if k > 0 && c.categories[k-1].id == one.id {
-			return fmt.Errorf("%s: two categories have the id %d", c.file, one.id)
+			return fmt.Errorf("%s: two categories have the id %d", c.file, one.id.n)
 		}
 		names = append(names, one.name)
 	}
@@ -291,16 +285,15 @@ func (c *coco) order() error {
 
 // label is that of a category.
 func (c *coco) label(category int64) (label int, known bool) {
-	return slices.BinarySearchFunc(c.categories, category, func(one cocoCategory, id int64) int { return cmp.Compare(one.id, id) })
+	return slices.BinarySearchFunc(c.categories, category, func(one cocoCategory, id int64) int { return cmp.Compare(one.id.n, id) })
 }
 
 // cocoEntry is an annotation.
 type cocoEntry struct {
-	id, image, category int64
-	hasID, hasImage     bool
-	hasCategory, hasBox bool
+	id, image, category whole
 	box                 target.Box
-	crowd, ignore       bool
+	hasBox              bool
+	flags               target.Flags
 	keypoints           []float64
 	segmentation        segmentation
 	caption             []byte // JSON; nil: none
@@ -311,14 +304,15 @@ type cocoEntry struct {
 // annotation takes an annotation.
 func (c *coco) annotation(k int, text []byte) error {
 	e, d := &c.entry, &c.json
-	e.reset()
-	if err := d.read(text, func() error { return d.object(func(key string) error { return c.field(e, key) }) }); err != nil {
+	*e = cocoEntry{keypoints: e.keypoints[:0], segmentation: e.segmentation}
+	e.segmentation.reset()
+	if err := d.readObject(text, func(key string) error { return c.field(e, key) }); err != nil {
 		return err
 	}
-	if !e.hasImage {
+	if !e.image.ok {
 		return errors.New("its image_id is no whole number")
 	}
-	image, known := c.images[e.image]
+	image, known := c.images[e.image.n]
 	if !known {
 		c.Strays++
 		return nil
@@ -326,7 +320,7 @@ func (c *coco) annotation(k int, text []byte) error {
 	switch {
 	case e.caption != nil:
 		if c.Kinds[target.Text] {
-			c.to.Text(int(image.number), e.caption)
+			c.Builder.Text(int(image.number), e.caption)
 		}
 	case e.segments != nil || e.file != "":
 		c.objects = true
@@ -336,14 +330,9 @@ func (c *coco) annotation(k int, text []byte) error {
 		c.instance(e, image)
 	}
 	if d.bad != "" {
-		c.to.Bad(int(image.number), c.file+": "+d.at("annotations", k))
+		c.Builder.Bad(int(image.number), c.file+": "+d.at("annotations", k))
 	}
 	return nil
-}
-
-func (e *cocoEntry) reset() {
-	*e = cocoEntry{keypoints: e.keypoints[:0], segmentation: e.segmentation, segments: nil}
-	e.segmentation.reset()
 }
 
 // field reads a field of an annotation, or of a segment of one.
@@ -351,18 +340,18 @@ func (c *coco) field(e *cocoEntry, key string) (err error) {
 	d := &c.json
 	switch key {
 	case "id":
-		e.id, e.hasID, err = d.integer()
+		e.id, err = d.whole()
 	case "image_id":
-		e.image, e.hasImage, err = d.integer()
+		e.image, err = d.whole()
 	case "category_id":
-		e.category, e.hasCategory, err = d.integer()
+		e.category, err = d.whole()
 	case "bbox":
 		e.hasBox, c.Has[target.Boxes] = true, true
 		e.box, err = d.box(key)
 	case "iscrowd":
-		e.crowd, err = d.flag(key)
+		err = d.flag(key, &e.flags, target.Crowd)
 	case "ignore":
-		e.ignore, err = d.flag(key)
+		err = d.flag(key, &e.flags, target.Ignore)
 	case "keypoints":
 		if c.Has[target.Keypoints] = true; !c.Kinds[target.Keypoints] {
 			return d.Skip()
@@ -407,39 +396,32 @@ func (c *coco) instance(e *cocoEntry, image cocoImage) {
 	}
 	if c.drawn {
 		s := e.segmentation.shape(d, int(image.height), int(image.width))
-		if s.Class = o.Label + 1; e.crowd {
+		if s.Class = o.Label + 1; e.flags&target.Crowd != 0 {
 			s.Class = -1
 		}
 		if d.bad == "" && (s.Polygons != nil || s.Runs != nil) {
-			c.to.Shape(number, s)
+			c.Builder.Shape(number, s)
 		}
 	}
 	if d.bad == "" && e.hasBox {
 		c.jumps = c.jumps || o.ID <= c.last
 		c.last = o.ID
-		c.to.Object(number, o)
+		c.Builder.Object(number, o)
 	}
 }
 
 // objectOf is the object of an annotation, without its keypoints.
-func (c *coco) objectOf(e *cocoEntry) (o target.Object) {
-	label, known := c.label(e.category)
+func (c *coco) objectOf(e *cocoEntry) target.Object {
+	label, known := c.label(e.category.n)
 	switch {
-	case !e.hasID:
+	case !e.id.ok:
 		c.json.complain("its id is no whole number")
-	case !e.hasCategory:
+	case !e.category.ok:
 		c.json.complain("its category_id is no whole number")
 	case !known:
-		c.json.complain("there is no category %d", e.category)
+		c.json.complain("there is no category %d", e.category.n)
 	}
-	o = target.Object{Box: e.box, Label: int32(label), ID: e.id}
-	if e.crowd {
-		o.Flags |= target.Crowd
-	}
-	if e.ignore {
-		o.Flags |= target.Ignore
-	}
-	return o
+	return target.Object{Box: e.box, Label: int32(label), ID: e.id.n, Flags: e.flags}
 }
 
 // pointsOf are the keypoints of an annotation; nil if it has none, or if none are wanted.
@@ -466,7 +448,7 @@ func (c *coco) panoptic(e *cocoEntry, number int) {
 			c.Masks = &Masks{Path: strings.TrimSuffix(c.file, filepath.Ext(c.file)), Panoptic: true}
 			c.MaskClasses, c.Values = nil, nil
 		}
-		c.to.Mask(number, path.Clean(e.file))
+		c.Builder.Mask(number, path.Clean(e.file))
 	}
 	var objects []target.Object
 	for k := range e.segments {
@@ -479,7 +461,7 @@ func (c *coco) panoptic(e *cocoEntry, number int) {
 		return
 	}
 	for _, o := range objects {
-		c.to.Object(number, o)
+		c.Builder.Object(number, o)
 	}
 }
 

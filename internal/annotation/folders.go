@@ -182,10 +182,10 @@ func (f *finder) readImages(dir, ending string, names []string, parse func(text 
 				if p.classes != nil {
 					o.Label = f.label(p.classes[n])
 				}
-				f.to.Object(image, o)
+				f.Builder.Object(image, o)
 			}
 			if p.bad != "" {
-				f.to.Bad(image, join(dir, some[k])+": "+p.bad)
+				f.Builder.Bad(image, join(dir, some[k])+": "+p.bad)
 			}
 			f.progress(read[k], 0)
 		}

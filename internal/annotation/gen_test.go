@@ -44,11 +44,11 @@ func TestGenerated(t *testing.T) {
 				}
 			}
 		}
-		found, b, err := Open(t.Context(), root, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
+		found, err := Open(t.Context(), root, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		table, strays, err := b.Table(len(paths), func(i int) string { return found.Name(paths[i]) })
+		table, strays, err := found.Builder.Table(len(paths), func(i int) string { return found.Name(paths[i]) })
 		if err != nil || strays > 0 || len(paths) == 0 {
 			t.Fatalf("%d images, and %d annotations of others: %v", len(paths), strays, err)
 		}

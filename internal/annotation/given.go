@@ -51,7 +51,7 @@ func (f *finder) readSampleLists(files []string) error {
 				name = name[at+len(folder):]
 			}
 			for _, name := range []string{f.Name(name), name} {
-				if f.to.Has(name) {
+				if f.Builder.Has(name) {
 					f.image(name, 0, 0, false)
 				}
 			}

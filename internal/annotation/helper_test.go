@@ -71,10 +71,11 @@ func find(t *testing.T, path string, o Options) (*Found, map[string]said) {
 
 func tryFind(t *testing.T, path string, o Options) (*Found, map[string]said, error) {
 	t.Helper()
-	f, b, err := Open(t.Context(), path, o)
+	f, err := Open(t.Context(), path, o)
 	if err != nil {
 		return nil, nil, err
 	}
+	b := f.Builder
 	t.Cleanup(func() { _ = b.Close() })
 	table, _, err := b.Table(b.Len(), b.Path)
 	if err != nil {

@@ -37,6 +37,11 @@ func (d *jsonReader) read(text []byte, value func() error) error {
 	return nil
 }
 
+// readObject reads an object, and calls field for its keys.
+func (d *jsonReader) readObject(text []byte, field func(key string) error) error {
+	return d.read(text, func() error { return d.object(field) })
+}
+
 // complain says which rule the entry breaks.
 func (d *jsonReader) complain(format string, args ...any) {
 	if d.bad == "" {
@@ -73,44 +78,42 @@ func (d *jsonReader) array(item func(k int) error) error {
 
 // number reads a number; ok is false for anything else, and for infinite ones.
 func (d *jsonReader) number() (v float64, ok bool, err error) {
-	text, err := d.numeral()
-	if text == "" || err != nil {
-		return 0, false, err
-	}
-	v, bad := strconv.ParseFloat(text, 64)
-	return v, bad == nil, nil
-}
-
-// integer reads a whole number, which some write as 3.0; ok is false for anything else.
-func (d *jsonReader) integer() (n int64, ok bool, err error) {
-	text, err := d.numeral()
-	if text == "" || err != nil {
-		return 0, false, err
-	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n, true, nil
-	}
-	v, bad := strconv.ParseFloat(text, 64)
-	return int64(v), bad == nil && v == math.Trunc(v) && math.Abs(v) < 1<<53, nil
-}
-
-// numeral is the text of a number, which is valid until more is read; "": it is something else.
-func (d *jsonReader) numeral() (string, error) {
 	if d.Next() != jx.Number {
-		return "", d.Skip()
+		return 0, false, d.Skip()
 	}
 	text, err := d.Num()
-	return unsafe.String(unsafe.SliceData(text), len(text)), err
+	v, bad := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
+	return v, bad == nil && err == nil, err
+}
+
+// A whole is a whole number, unless there is something else.
+type whole struct {
+	n  int64
+	ok bool
+}
+
+// whole reads a whole number, which some write as 3.0.
+func (d *jsonReader) whole() (w whole, err error) {
+	if d.Next() != jx.Number {
+		return w, d.Skip()
+	}
+	text, err := d.Num()
+	numeral := unsafe.String(unsafe.SliceData(text), len(text))
+	if n, bad := strconv.ParseInt(numeral, 10, 64); bad == nil {
+		return whole{n, true}, err
+	}
+	v, bad := strconv.ParseFloat(numeral, 64)
+	return whole{int64(v), bad == nil && v == math.Trunc(v) && math.Abs(v) < 1<<53}, err
 }
 
 // extent reads the height or the width of an image.
 func (d *jsonReader) extent(to *int) error {
-	n, ok, err := d.integer()
-	if !ok || n < 0 || n > math.MaxInt32 {
+	w, err := d.whole()
+	if !w.ok || w.n < 0 || w.n > math.MaxInt32 {
 		d.complain("a height or width is no whole number")
-		n = 0
+		return err
 	}
-	*to = int(n)
+	*to = int(w.n)
 	return err
 }
 
@@ -163,16 +166,22 @@ func (d *jsonReader) box(field string) (box target.Box, err error) {
 	return box, err
 }
 
-// flag reads 0 or 1, or false or true.
-func (d *jsonReader) flag(field string) (on bool, err error) {
+// flag reads 0 or 1, or false or true, and adds one of an object's flags.
+func (d *jsonReader) flag(field string, to *target.Flags, one target.Flags) (err error) {
+	var on bool
 	if d.Next() == jx.Bool {
-		return d.Bool()
+		on, err = d.Bool()
+	} else {
+		var w whole
+		if w, err = d.whole(); !w.ok || w.n < 0 || w.n > 1 {
+			d.complain("%s is neither 0 nor 1", field)
+		}
+		on = w.n == 1
 	}
-	n, ok, err := d.integer()
-	if !ok || n < 0 || n > 1 {
-		d.complain("%s is neither 0 nor 1", field)
+	if on {
+		*to |= one
 	}
-	return ok && n == 1, err
+	return err
 }
 
 // textOf is an object with one field, a list of one text.

@@ -55,26 +55,18 @@ type kept struct {
 
 // Open finds the annotations of the dataset at a path, and reads them, unless that was kept in
 // Options.Dir. The path may also be that of a folder that has the images in one folder, and
-// annotations in others. What is wrong with the annotation of one image is told to the Builder,
-// which the caller closes; an error is about all of them. When ctx is done, it returns promptly,
-// even if the storage hangs.
-func Open(ctx context.Context, path string, o Options) (*Found, *target.Builder, error) {
-	type opened struct {
-		found *Found
-		b     *target.Builder
-	}
+// annotations in others. What is wrong with the annotation of one image is told to the Builder; an
+// error is about all of them. When ctx is done, it returns promptly, even if the storage hangs.
+func Open(ctx context.Context, path string, o Options) (*Found, error) {
 	var stop func()
 	o.Progress, stop = parallel.Progress(o.Progress)
 	defer stop()
 	o.Source.Logger = cmp.Or(o.Source.Logger, slog.New(slog.DiscardHandler))
-	got, err := parallel.Promptly(ctx, func() (opened, error) {
-		found, b, err := open(ctx, path, o)
-		return opened{found, b}, err
-	}, func(late opened) { _ = late.b.Close() }) // there is one unless there was an error
-	return got.found, got.b, err
+	open := func() (*Found, error) { return open(ctx, path, o) }
+	return parallel.Promptly(ctx, open, func(late *Found) { _ = late.Builder.Close() })
 }
 
-func open(ctx context.Context, path string, o Options) (*Found, *target.Builder, error) {
+func open(ctx context.Context, path string, o Options) (*Found, error) {
 	path = absolute(path) // so that what is kept is found from everywhere
 	o.Files = slices.Clone(o.Files)
 	for k, file := range o.Files {
@@ -82,7 +74,7 @@ func open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 	}
 	images, err := imagesAt(ctx, path, o.Source)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	about := asked{
 		Version: keptVersion, Images: images, Kinds: o.Kinds.Names(), Files: o.Files,
@@ -95,29 +87,29 @@ func open(ctx context.Context, path string, o Options) (*Found, *target.Builder,
 	found := load(ctx, file, about, &o)
 	if found == nil {
 		if found, err = findAndKeep(ctx, path, file, about, &o); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	found.options = o
 	if err := found.mapLabels(o.LabelMap); err != nil {
-		_ = found.to.Close()
-		return nil, nil, err
+		_ = found.Builder.Close()
+		return nil, err
 	}
-	return found, found.to, nil
+	return found, nil
 }
 
 // findAndKeep finds annotations, and keeps what was found in a file.
 func findAndKeep(ctx context.Context, path, file string, about asked, o *Options) (*Found, error) {
-	found := &Found{Images: about.Images, to: target.NewBuilder(o.room())}
+	found := &Found{Images: about.Images, Builder: target.NewBuilder(o.room())}
 	f := &finder{found, *o, newPlaces(ctx, o)}
 	defer f.close()
 	if err := f.find(path); err != nil {
-		_ = found.to.Close()
+		_ = found.Builder.Close()
 		return nil, err
 	}
 	if found.keep(file, about, f.places, o) {
 		if again := load(ctx, file, about, o); again != nil { // which takes less memory
-			_ = found.to.Close()
+			_ = found.Builder.Close()
 			return again, nil
 		}
 	}
@@ -185,7 +177,7 @@ func load(ctx context.Context, file string, about asked, o *Options) *Found {
 	p := newPlaces(ctx, o)
 	defer p.close()
 	if err == nil && len(k.InParts) == b.Len() && p.same(k.Marks) {
-		k.Images, k.to = about.Images, b
+		k.Images, k.Builder = about.Images, b
 		return k.Found
 	}
 	if b != nil {
@@ -217,7 +209,7 @@ func (f *Found) keep(file string, about asked, p *places, o *Options) bool {
 		return false // a name is no text, and would be another one
 	}
 	if err == nil {
-		err = f.to.Save(file, text)
+		err = f.Builder.Save(file, text)
 	}
 	if err != nil {
 		o.Source.Logger.Warn("annotations are not kept", "reason", err)

@@ -80,13 +80,13 @@ func TestKeptAnnotations(t *testing.T) {
 		open := func() (words string, again bool) {
 			t.Helper()
 			read = 0
-			f, b, err := Open(t.Context(), path, o)
+			f, err := Open(t.Context(), path, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer b.Close()
+			defer f.Builder.Close()
 			files, _ := filepath.Glob(o.Dir + "/*" + keptExtension)
-			return wordsOf(f, b), len(files) == 1 && b.Kept()
+			return wordsOf(f, f.Builder), len(files) == 1 && f.Builder.Kept()
 		}
 		root := filepath.Dir(path)
 		settle(t, root)
@@ -142,12 +142,12 @@ func TestNotKept(t *testing.T) {
 		o.Dir = t.TempDir()
 		now := time.Now().Add(time.Minute)
 		_ = filepath.WalkDir(filepath.Dir(path), func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, now, now) })
-		_, b, err := Open(t.Context(), path, o)
+		f, err := Open(t.Context(), path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept := b.Kept()
-		if err := b.Close(); err != nil || kept && filepath.Base(path) != "masks" { // of masks, only the names are read
+		kept := f.Builder.Kept()
+		if err := f.Builder.Close(); err != nil || kept && filepath.Base(path) != "masks" { // of masks, only the names are read
 			t.Errorf("%s: %v, %v", path, kept, err)
 		}
 	}

@@ -124,7 +124,7 @@ func takeObjects(r *dataset.Row) {
 // row takes what a row says.
 func (m *manifest) row(r *dataset.Row) error {
 	image, twice := m.image(stored(r.Path), r.Height, r.Width, false)
-	bad := func(rule string) { m.to.Bad(image, r.Place+": "+rule) }
+	bad := func(rule string) { m.Builder.Bad(image, r.Place+": "+rule) }
 	sum := xxhash.Sum64String(fmt.Sprint(r.Columns)) // which is in the order of their names
 	if twice {
 		if m.sums[image] != sum {
@@ -175,7 +175,7 @@ func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 		case notPath:
 			bad(name + " is no path of a " + arrayExt)
 		default:
-			m.to.Array(image, column, m.rows.Clean(path))
+			m.Builder.Array(image, column, m.rows.Clean(path))
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
 			bad(err.Error())
 			return
 		}
-		m.to.Text(image, object)
+		m.Builder.Text(image, object)
 	}
 }
 
@@ -216,7 +216,7 @@ func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 		bad("mask is no path")
 		return
 	}
-	m.to.Mask(image, m.rows.Clean(path))
+	m.Builder.Mask(image, m.rows.Clean(path))
 }
 
 // objects takes the boxes and the keypoints of a row, of which those of one place belong together.
@@ -251,7 +251,7 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 		return bad
 	}
 	for _, o := range objects {
-		m.to.Object(image, o)
+		m.Builder.Object(image, o)
 	}
 	return ""
 }
@@ -365,12 +365,6 @@ func (d *jsonReader) fieldsOfBoxes(all *[]boxed) error {
 // fieldOfBox reads a field of a box: box, or bbox, which is x, y, width and height as in COCO;
 // label, a number or a name; id, visible, crowd, ignore, difficult.
 func (d *jsonReader) fieldOfBox(one *boxed, key string) (err error) {
-	flag := func(f target.Flags) {
-		var on bool
-		if on, err = d.flag(key); on {
-			one.Flags |= f
-		}
-	}
 	if d.Next() == jx.Null {
 		return d.Skip() // a table has all fields in all rows
 	}
@@ -385,16 +379,17 @@ func (d *jsonReader) fieldOfBox(one *boxed, key string) (err error) {
 	case "label", "labels", "category", "categories", "category_id":
 		err = d.labelOf(one)
 	case "id":
-		var ok bool
-		if one.ID, ok, err = d.integer(); !ok || one.ID < 0 {
+		var id whole
+		if id, err = d.whole(); !id.ok || id.n < 0 {
 			d.complain("an id is no whole number")
 		}
+		one.ID = id.n
 	case "crowd", "iscrowd", "is_crowd":
-		flag(target.Crowd)
+		err = d.flag(key, &one.Flags, target.Crowd)
 	case "ignore":
-		flag(target.Ignore)
+		err = d.flag(key, &one.Flags, target.Ignore)
 	case "difficult":
-		flag(target.Difficult)
+		err = d.flag(key, &one.Flags, target.Difficult)
 	default:
 		err = d.Skip()
 	}
@@ -418,12 +413,12 @@ func (d *jsonReader) labelOf(one *boxed) (err error) {
 		one.class, err = d.Str()
 		return err
 	}
-	n, ok, err := d.integer()
-	if !ok || n < 0 || n > maxLabel {
+	w, err := d.whole()
+	if !w.ok || w.n < 0 || w.n > maxLabel {
 		d.complain("a label is neither a whole number nor a name")
-		n = 0
+		return err
 	}
-	one.Label = int32(n)
+	one.Label = int32(w.n)
 	return err
 }
 

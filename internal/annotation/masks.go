@@ -66,7 +66,7 @@ func (f *finder) takeMasks(dir, ending string, names []string) {
 	f.MaskClasses = cityClasses(ending)
 	for _, name := range names {
 		image, _ := f.image(imageOf(name, ending), 0, 0, false)
-		f.to.Mask(image, name)
+		f.Builder.Mask(image, name)
 	}
 }
 

@@ -56,7 +56,7 @@ func key(path string) string {
 func (f *Found) TakeMasks(n int, path func(i int) string) {
 	for i := range n {
 		image, _ := f.image(f.Name(strings.TrimSuffix(path(i), f.Masks.Ending)), 0, 0, false)
-		f.to.Mask(image, path(i))
+		f.Builder.Mask(image, path(i))
 	}
 }
 
@@ -80,7 +80,7 @@ func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) erro
 	for _, ds := range fields {
 		err := f.readMembers(ctx, ds, func(path string, text []byte, bad string) {
 			image, _ := f.image(key(path), 0, 0, false)
-			say := func(rule string) { f.to.Bad(image, path+": "+rule) }
+			say := func(rule string) { f.Builder.Bad(image, path+": "+rule) }
 			r, why := rowOf(path, text)
 			if bad = cmp.Or(bad, why); bad != "" {
 				say(bad)

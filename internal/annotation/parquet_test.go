@@ -265,15 +265,15 @@ func TestKeptColumns(t *testing.T) {
 			open := func() (words string, n int64) {
 				t.Helper()
 				sent.Store(0)
-				f, b, err := Open(t.Context(), at+place, o)
+				f, err := Open(t.Context(), at+place, o)
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer b.Close()
-				if !b.Kept() {
+				defer f.Builder.Close()
+				if !f.Builder.Kept() {
 					t.Errorf("%s: nothing is kept", at+place)
 				}
-				return fmt.Sprint(f.Layout, f.Sources, f.Classes, f.Entries(), b.Has("a.jpg"), b.Has("b.jpg")), sent.Load()
+				return fmt.Sprint(f.Layout, f.Sources, f.Classes, f.Entries(), f.Builder.Has("a.jpg"), f.Builder.Has("b.jpg")), sent.Load()
 			}
 			settle(t, root)
 			want, first := open()

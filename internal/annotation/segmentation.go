@@ -51,8 +51,8 @@ func (d *jsonReader) segmentation(s *segmentation) error {
 			}
 		default:
 			err = d.array(func(int) error {
-				n, ok, err := d.integer()
-				if !ok || !s.add(n) {
+				w, err := d.whole()
+				if !w.ok || !s.add(w.n) {
 					d.complain("its counts are no runs")
 				}
 				return err

@@ -53,14 +53,14 @@ func TestStores(t *testing.T) {
 
 		o.Dir = t.TempDir()
 		for range 2 {
-			_, b, err := Open(t.Context(), "s3://bucket/"+place, o)
+			f, err := Open(t.Context(), "s3://bucket/"+place, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !b.Kept() {
+			if !f.Builder.Kept() {
 				t.Errorf("%s: nothing is kept", place)
 			}
-			if err := b.Close(); err != nil {
+			if err := f.Builder.Close(); err != nil {
 				t.Error(err)
 			}
 		}
