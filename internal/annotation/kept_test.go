@@ -2,153 +2,149 @@ package annotation
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// settle has a file look as if nobody had changed it for long.
-func settle(t *testing.T, dir string) {
+// touch has files look as if they were last changed so long ago.
+func touch(t *testing.T, dir string, ago time.Duration) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour))
+		return os.Chtimes(path, time.Time{}, time.Now().Add(-ago))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// layoutsToKeep are datasets, each with a file that can be changed.
-func layoutsToKeep(t *testing.T) map[string]Options {
-	t.Helper()
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"coco/train2017/a.jpg": "", "coco/annotations/instances_train2017.json": cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4]}`),
-		"yolo/images/a.jpg": "", "yolo/labels/a.txt": "1 0.5 0.5 0.2 0.2", "yolo/labels/b.txt": "",
-		"masks/images/a.png": "", "masks/masks/a.png": "",
-		"m/m.jsonl": `{"path": "a.jpg", "boxes": [[1, 2, 3, 4, "x"]], "say": "hello", "pose": "p.npy"}`,
-	})
-	return map[string]Options{
-		dir + "/coco/train2017": {Kinds: kindsOf(target.Boxes, target.Masks)},
-		dir + "/yolo/images":    boxes,
-		dir + "/masks":          {Kinds: kindsOf(target.Masks)},
-		dir + "/m/m.jsonl":      {Kinds: kindsOf(target.Boxes, target.Text, target.Arrays)},
-	}
-}
-
-// wordsOf is all that was found.
-func wordsOf(f *Found, b *target.Builder) string {
-	names := []string{"a", "a.jpg", "b", "b.jpg"}
-	table, strays, err := b.Table(len(names), func(i int) string { return names[i] })
-	if err != nil {
-		return err.Error()
-	}
-	samples := 0
-	for _, path := range []string{"a.jpg", "a.png", "b.jpg"} {
-		if f.Only(path) {
-			samples++
-		}
-	}
-	masks := ""
-	if f.Masks != nil {
-		masks = fmt.Sprint(*f.Masks, f.Masks.Only("x.png"), f.Masks.Only("x.jpg"))
-	}
-	if f.Arrays != nil {
-		masks += fmt.Sprint(*f.Arrays, table.Array(1, 0))
-	}
-	return fmt.Sprint(f.Layout, f.Images, f.Sources, f.Classes, f.MaskClasses, f.Values, b.Objects(), f.Strays, f.Entries(), f.Example(), masks,
-		samples, strays, table.Digest(), table.Bad(1))
-}
-
-// TestKeptAnnotations: what was read is found again, as long as nothing that it depends on has
-// changed.
+// TestKeptAnnotations: what is found in an object store is what is found on a disk. It is kept, and
+// found again as long as nothing that it depends on has changed, or might have.
 func TestKeptAnnotations(t *testing.T) {
-	for path, o := range layoutsToKeep(t) {
-		var log bytes.Buffer
-		read := int64(0)
-		o.Dir, o.Source.Logger = t.TempDir(), slog.New(slog.NewTextHandler(&log, nil))
-		o.Progress = func(done, _ int64) { read = max(read, done) }
-		open := func() (words string, again bool) {
-			t.Helper()
-			read = 0
-			f, err := Open(t.Context(), path, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Builder.Close()
-			files, _ := filepath.Glob(o.Dir + "/*" + keptExtension)
-			return wordsOf(f, f.Builder), len(files) == 1 && f.Builder.Kept()
-		}
-		root := filepath.Dir(path)
-		settle(t, root)
-		want, _ := open()
-		if words, again := open(); words != want || !again {
-			t.Errorf("%s: %v, %s, and before %s", path, again, words, want)
-		}
-		if isText := strings.HasSuffix(path, "train2017"); isText && read > 0 {
-			t.Errorf("%s: %d bytes were read again", path, read)
-		}
-
-		files, _ := filepath.Glob(o.Dir + "/*" + keptExtension)
-		for what, damage := range map[string]func() error{
-			"cut off": func() error { return os.Truncate(files[0], 100) },
-			"empty":   func() error { return os.Truncate(files[0], 0) },
-			"foreign": func() error { return os.WriteFile(files[0], []byte(strings.Repeat("another file ", 99)), 0o600) },
-		} {
-			if err := damage(); err != nil {
-				t.Fatal(err)
-			}
-			log.Reset()
-			if words, _ := open(); words != want || strings.Count(log.String(), "annotations are read again") != 1 {
-				t.Errorf("%s, %s: %s, and before %s; %s", path, what, words, want, &log)
-			}
-		}
-
-		log.Reset()
-		add := map[string]string{"masks": "masks/b.png", "images": "labels/c.txt"}[filepath.Base(path)]
-		if add == "" {
-			add = map[string]string{".jsonl": "m.jsonl"}[filepath.Ext(path)]
-		}
-		switch add {
-		case "m.jsonl":
-			write(t, root, map[string]string{add: `{"path": "b.jpg", "boxes": [], "say": "", "pose": "q.npy"}`})
-		case "":
-			write(t, root, map[string]string{"annotations/instances_train2017.json": cocoFile(`{"id": 1, "image_id": 2, "category_id": 5, "bbox": [1,2,3,4]}`)})
-		default:
-			if filepath.Base(path) == "masks" {
-				root = path
-			}
-			write(t, root, map[string]string{add: ""})
-		}
-		if words, _ := open(); words == want || log.Len() > 0 {
-			t.Errorf("%s: after a change, it is the same; %s", path, &log)
-		}
+	type row struct {
+		Image   hfImage  `parquet:"image"`
+		Mask    *hfImage `parquet:"mask"`
+		Caption string   `parquet:"caption"`
 	}
-}
-
-// TestNotKept: nothing is kept of a file that was changed just now, and another one of the same
-// size and time might be.
-func TestNotKept(t *testing.T) {
-	for path, o := range layoutsToKeep(t) {
-		o.Dir = t.TempDir()
-		now := time.Now().Add(time.Minute)
-		_ = filepath.WalkDir(filepath.Dir(path), func(path string, _ os.DirEntry, _ error) error { return os.Chtimes(path, now, now) })
-		f, err := Open(t.Context(), path, o)
+	root := t.TempDir()
+	dir := root + "/bucket"
+	shard := func(k int) string {
+		path := filepath.Join(root, "shard")
+		writeRows(t, path, []row{{picture(fmt.Sprint(k), 1<<20), nil, "long"}})
+		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept := f.Builder.Kept()
-		if err := f.Builder.Close(); err != nil || kept && filepath.Base(path) != "masks" { // of masks, only the names are read
-			t.Errorf("%s: %v, %v", path, kept, err)
+		return string(data)
+	}
+	const coco, manifest = "annotations/instances_train2017.json", `{"path": "a.jpg", "boxes": [[1, 2, 3, 4, "x"]], "say": "hello", "pose": "p.npy"}`
+	files := map[string]string{
+		"train2017/a.jpg": "", coco: cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4]}`),
+		"yolo/images/train/a.jpg": "", "yolo/labels/train/a.txt": "1 0.5 0.5 0.2 0.2", "yolo/labels/train/x/b.txt": "", "yolo/classes.txt": "one\ntwo\n",
+		"seg/images/a.png": "", "seg/masks/a.png": "", "seg/masks/.hidden.png": "", "m/m.jsonl": manifest, "p/0.parquet": shard(0),
+	}
+	write(t, dir, files)
+	server := httptest.NewServer(&fakestore.Server{Dir: root})
+	defer server.Close()
+	there := dataset.Options{Workers: 2, Store: store.Options{Endpoint: server.URL, Anonymous: true, Region: "us-east-1"}}
+	for _, c := range []struct {
+		place         string
+		kinds         Kinds
+		file          string // that is named
+		other, change string // a file, and what it has after a change
+	}{
+		{"train2017", kindsOf(target.Boxes, target.Masks), "", coco, cocoFile(`{"id": 1, "image_id": 2, "category_id": 5, "bbox": [1,2,3,4]}`)},
+		{"yolo/images/train", boxes.Kinds, "", "yolo/labels/train/c.txt", ""},
+		{"seg/images", masks.Kinds, "", "seg/masks/b.png", ""},
+		{"seg/images", boxes.Kinds, coco, coco, cocoFile(`{"id": 9, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4]}`)},
+		{"m/m.jsonl", kindsOf(target.Boxes, target.Text, target.Arrays), "", "m/m.jsonl", strings.Replace(manifest, "hello", "world", 1)},
+		{"p", kindsOf(target.Text), "", "p/1.parquet", shard(1)},
+		{"p/*.parquet", kindsOf(target.Text), "", "p/1.parquet", shard(1)},
+	} {
+		onDisk := ""
+		for _, at := range []string{dir, "s3://bucket"} {
+			what := at + "/" + c.place
+			var log bytes.Buffer
+			o := Options{Kinds: c.kinds, Source: there, Dir: t.TempDir()}
+			o.Source.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			if c.file != "" {
+				o.Files = []string{at + "/" + c.file}
+			}
+			read := int64(0)
+			o.Progress = func(done, _ int64) { read = max(read, done) }
+			open := func() (words string, kept bool) {
+				t.Helper()
+				read = 0
+				log.Reset()
+				f, said := find(t, what, o)
+				text, err := json.Marshal(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				words = fmt.Sprintf("%s %s %d %v %+v", text, f.Images, f.Entries(), f.Only("a.jpg"), said)
+				return strings.NewReplacer(dir, "s3://bucket", `/p/"`, `/p"`).Replace(words), f.Builder.Kept()
+			}
+
+			if touch(t, root, -time.Minute); at == dir { // another change might not show
+				if _, kept := open(); kept != (c.kinds == masks.Kinds) { // where only names are read
+					t.Errorf("%s: %v of what was changed just now", what, kept)
+				}
+			}
+			touch(t, root, time.Hour)
+			want, _ := open()
+			if onDisk != "" && want != onDisk {
+				t.Errorf("%s: %s, and on a disk %s", what, want, onDisk)
+			}
+			onDisk = want
+			if words, kept := open(); words != want || !kept || read > 0 || log.Len() > 0 {
+				t.Errorf("%s: %v, %d bytes were read again: %s, and before %s; %s", what, kept, read, words, want, &log)
+			}
+			kept, _ := filepath.Glob(o.Dir + "/*")
+			if len(kept) != 1 || filepath.Ext(kept[0]) != keptExtension {
+				t.Fatalf("%s: %q are kept", what, kept)
+			}
+			for damage, content := range map[string]string{"cut off": want[:99], "empty": "", "foreign": strings.Repeat("another file ", 99)} {
+				if err := os.WriteFile(kept[0], []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if words, _ := open(); words != want || strings.Count(log.String(), "annotations are read again") != 1 {
+					t.Errorf("%s, %s: %s, and before %s; %s", what, damage, words, want, &log)
+				}
+			}
+
+			write(t, dir, map[string]string{c.other: c.change})
+			if words, _ := open(); words == want || log.Len() > 0 {
+				t.Errorf("%s: after a change, it is the same; %s", what, &log)
+			}
+			if before, was := files[c.other]; was {
+				write(t, dir, map[string]string{c.other: before})
+			} else if err := os.Remove(filepath.Join(dir, c.other)); err != nil {
+				t.Fatal(err)
+			}
 		}
+	}
+
+	err := findError(t, "s3://bucket/seg", Options{Kinds: boxes.Kinds, Files: []string{"https://user:secret@host/a.json?signature=secret"}})
+	if !strings.Contains(err.Error(), "https://host/a.json: annotations are read from URLs without a query") || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
+	}
+	server.Close()
+	there.Store.Wait = -1
+	if err := findError(t, "s3://bucket/yolo/images/train", Options{Kinds: boxes.Kinds, Source: there}); strings.Contains(err.Error(), "no annotations found") {
+		t.Error(err)
 	}
 }

@@ -234,64 +234,6 @@ func TestHuggingFaceColumns(t *testing.T) {
 	}
 }
 
-// TestKeptColumns: what columns say is found again as long as the files are the same, also in a
-// store.
-func TestKeptColumns(t *testing.T) {
-	type row struct {
-		Image   hfImage  `parquet:"image"`
-		Mask    *hfImage `parquet:"mask"`
-		Caption string   `parquet:"caption"`
-	}
-	root := t.TempDir()
-	dir := root + "/bucket"
-	write(t, dir, map[string]string{"m/m.jsonl": `{"path": "a.jpg", "caption": "x", "boxes": [[1, 2, 3, 4, "x"]]}`})
-	if err := os.Mkdir(dir+"/p", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	shard := func(k int, caption string) {
-		writeRows(t, fmt.Sprintf("%s/p/%d.parquet", dir, k), []row{{picture(fmt.Sprint(k), 1<<20), nil, caption}})
-	}
-	shard(0, strings.Repeat("long ", 9000))
-	var sent atomic.Int64
-	server := httptest.NewServer(counted(&fakestore.Server{Dir: root}, &sent))
-	defer server.Close()
-	changes := map[string]func(){
-		"/m/m.jsonl": func() { write(t, dir, map[string]string{"m/m.jsonl": `{"path": "b.jpg", "caption": "y"}`}) },
-		"/p":         func() { shard(1, "short") }, "/p/*.parquet": func() { shard(2, "short") },
-	}
-	for _, at := range []string{dir, "s3://bucket"} {
-		for _, place := range []string{"/m/m.jsonl", "/p", "/p/*.parquet"} {
-			o := Options{Kinds: kindsOf(target.Text), Dir: t.TempDir(), Source: dataset.Options{Store: store.Options{Endpoint: server.URL, Anonymous: true, Region: "us-east-1"}}}
-			open := func() (words string, n int64) {
-				t.Helper()
-				sent.Store(0)
-				f, err := Open(t.Context(), at+place, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer f.Builder.Close()
-				if !f.Builder.Kept() {
-					t.Errorf("%s: nothing is kept", at+place)
-				}
-				return fmt.Sprint(f.Layout, f.Sources, f.Classes, f.Entries(), f.Builder.Has("a.jpg"), f.Builder.Has("b.jpg")), sent.Load()
-			}
-			settle(t, root)
-			want, first := open()
-			again, then := open()
-			if again != want || then > 0 && then > first/2 {
-				t.Errorf("%s: %s after %d bytes, and before %s after %d", at+place, again, then, want, first)
-			}
-			changes[place]()
-			settle(t, root)
-			if changed, _ := open(); changed == want {
-				t.Errorf("%s: after a change, it is the same", at+place)
-			}
-			write(t, dir, map[string]string{"m/m.jsonl": `{"path": "a.jpg", "caption": "x", "boxes": [[1, 2, 3, 4, "x"]]}`})
-			_, _ = os.Remove(dir+"/p/1.parquet"), os.Remove(dir+"/p/2.parquet")
-		}
-	}
-}
-
 // TestBadColumns: what is wrong in a row is of its image, and what is wrong with a file is an
 // error.
 func TestBadColumns(t *testing.T) {
