@@ -25,7 +25,7 @@ func (f *finder) findADE() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	names, err := f.filesIn(dir, ".png")
+	names, err := f.files(dir, ".png", namesBelow)
 	f.takeMasks(dir, ".png", names)
 	f.MaskClasses = adeNames(string(text))
 	f.Values = []int32{-1}

@@ -40,7 +40,7 @@ func (f *finder) findCityscapes() (bool, error) {
 		if masks == "" || f.Has[target.Masks] {
 			break
 		}
-		names, err := f.filesIn(masks, "_"+kind)
+		names, err := f.files(masks, "_"+kind, namesBelow)
 		if err != nil {
 			return false, err
 		}

@@ -146,7 +146,7 @@ type imageFile struct {
 // filesAbout lists the files of a folder with an ending, each of which has the objects of an image;
 // nil: there are none. wanted: they are to be read.
 func (f *finder) filesAbout(dir, ending string) (names []string, wanted bool, err error) {
-	names, err = f.filesOf(dir, ending)
+	names, err = f.files(dir, ending, filesBelow)
 	names = slices.DeleteFunc(names, func(name string) bool { return name == yoloClasses })
 	if err != nil || len(names) == 0 {
 		return nil, false, err

@@ -1,12 +1,13 @@
 package annotation
 
 import (
-	"bytes"
 	"image"
-	"image/jpeg"
-	"image/png"
+	"image/color"
+	_ "image/jpeg"
+	_ "image/png"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/gen"
@@ -16,52 +17,45 @@ import (
 // TestGenerated: what is generated with targets shows what its annotations say, and is found where
 // they are published.
 func TestGenerated(t *testing.T) {
-	read := func(path string, decode func(*bytes.Reader) (image.Image, error)) image.Image {
+	read := func(path string) image.Image {
 		t.Helper()
-		data, err := os.ReadFile(path)
+		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := decode(bytes.NewReader(data))
+		defer f.Close()
+		m, _, err := image.Decode(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
-	find := func(o gen.Options, images string) (*Found, *target.Table, []string) {
+	generate := func(o gen.Options, images, pattern string) (*Found, *target.Table, []string) {
 		t.Helper()
 		if err := gen.Write(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		var paths []string
 		root := filepath.Join(o.Dir, images)
-		for _, pattern := range []string{"*", "*/*"} {
-			files, _ := filepath.Glob(filepath.Join(root, pattern))
-			for _, file := range files {
-				if info, err := os.Stat(file); err == nil && !info.IsDir() {
-					name, _ := filepath.Rel(root, file)
-					paths = append(paths, name)
-				}
-			}
-		}
-		found, err := Open(t.Context(), root, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
+		paths, _ := filepath.Glob(filepath.Join(root, pattern))
+		f, err := Open(t.Context(), root, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		table, strays, err := found.Builder.Table(len(paths), func(i int) string { return found.Name(paths[i]) })
+		t.Cleanup(func() { _ = f.Builder.Close() })
+		name := func(i int) string { return f.Name(strings.TrimPrefix(paths[i], root+"/")) }
+		table, strays, err := f.Builder.Table(len(paths), name)
 		if err != nil || strays > 0 || len(paths) == 0 {
 			t.Fatalf("%d images, and %d annotations of others: %v", len(paths), strays, err)
 		}
-		return found, table, paths
+		return f, table, paths
 	}
 
-	o := gen.Options{Dir: filepath.Join(t.TempDir(), "shapes"), Images: 25, Kind: gen.Coco, Seed: 3}
-	found, table, paths := find(o, "train2017")
-	if len(paths) != 20 || len(found.Classes) != 3 {
-		t.Errorf("%d images, %q", len(paths), found.Classes)
+	f, table, paths := generate(gen.Options{Dir: t.TempDir(), Images: 25, Kind: gen.Coco, Seed: 3}, "train2017", "*")
+	if len(paths) != 20 || len(f.Classes) != 3 {
+		t.Errorf("%d images, %q", len(paths), f.Classes)
 	}
 	for row, path := range paths {
-		m := read(filepath.Join(found.Images, path), func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) })
+		m := read(path).(*image.YCbCr)
 		width, height := m.Bounds().Dx(), m.Bounds().Dy()
 		mask := make([]byte, width*height)
 		if err := target.Draw(mask, height, width, table.Shapes(row)); err != nil {
@@ -76,31 +70,27 @@ func TestGenerated(t *testing.T) {
 		if got := int32(mask[y*width+x]); got != last.Label+1 {
 			t.Errorf("%s: class %d in the middle of an object with label %d", path, got, last.Label)
 		}
-		inside, far := m.(*image.YCbCr).YCbCrAt(x, y), 0
-		for _, v := range []uint8{inside.Y, inside.Cb, inside.Cr} {
+		in, far := m.YCbCrAt(x, y), 0
+		for _, v := range []uint8{in.Y, in.Cb, in.Cr} {
 			far = max(far, int(v)-128, 128-int(v))
 		}
 		if far < 25 {
-			t.Errorf("%s: %v in the middle of a shape is as gray as what is around it", path, inside)
+			t.Errorf("%s: %v in the middle of a shape is as gray as what is around it", path, in)
 		}
 	}
 
-	o = gen.Options{Dir: filepath.Join(t.TempDir(), "city"), Images: 5, Kind: gen.Cityscape, Targets: true, Seed: 3}
-	found, table, paths = find(o, filepath.Join("leftImg8bit", "train"))
+	f, table, paths = generate(gen.Options{Dir: t.TempDir(), Images: 5, Kind: gen.Cityscape, Targets: true, Seed: 3}, "leftImg8bit/train", "*/*")
 	people := 0
 	for row := range paths {
-		mask := read(filepath.Join(found.Masks.Path, table.Mask(row)), func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) }).(*image.Gray)
+		mask := read(filepath.Join(f.Masks.Path, table.Mask(row)))
 		for k, o := range table.Objects(row) {
 			people++
-			v := o.Visible
-			if v == nil {
-				t.Fatalf("nothing is said to be visible of person %d of %s", k, paths[row])
-			}
 			seen := false
-			for y := int(v[1]); y < int(v[3]); y++ {
-				for x := int(v[0]); x < int(v[2]); x++ {
-					seen = seen || mask.GrayAt(x, y).Y == 24 // person
-				}
+			for i := 0; o.Visible != nil && i < mask.Bounds().Dx()*mask.Bounds().Dy(); i++ {
+				x, y := float32(i%mask.Bounds().Dx()), float32(i/mask.Bounds().Dx())
+				v := o.Visible
+				inside := x >= v[0] && x < v[2] && y >= v[1] && y < v[3]
+				seen = seen || inside && mask.At(int(x), int(y)) == color.Gray{Y: 24} // person
 			}
 			if !seen {
 				t.Errorf("%s: no pixel of person %d is one", paths[row], k)

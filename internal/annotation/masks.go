@@ -41,7 +41,7 @@ func (f *finder) masksIn(dir, ending string) (bool, error) {
 	}
 	var names []string
 	for _, e := range endings {
-		some, err := f.filesIn(dir, e)
+		some, err := f.files(dir, e, namesBelow)
 		if err != nil {
 			return false, err
 		}

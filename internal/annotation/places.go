@@ -36,7 +36,7 @@ type places struct {
 	// unsettled: a file was modified so recently that another change may leave the same time.
 	unsettled atomic.Bool
 	listed    map[string][]string // files below folders
-	bytes     map[string]int64    // that those have which filesOf has returned last, by folder
+	bytes     map[string]int64    // of those below a folder whose contents matter
 	report    func(done, total int64)
 	done      int64 // bytes that were read, of those that are known to be
 	total     int64
@@ -72,11 +72,10 @@ type mark struct {
 type looking string
 
 const (
-	whatItIs looking = "is"    // a file, a folder, or nothing
-	content  looking = "file"  // size and time of a file
-	names    looking = "names" // those of the files below a folder
-	contents looking = "files" // names, sizes and times of these
-	columns  looking = "rows"  // the files with columns of a dataset
+	whatItIs   looking = "is"    // a folder, nothing, or a file with a size and a time
+	namesBelow looking = "names" // those of the files below a folder
+	filesBelow looking = "files" // names, sizes and times of these
+	columns    looking = "rows"  // the files with columns of a dataset
 )
 
 // mark remembers how something is before it is used, and returns that.
@@ -115,10 +114,7 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 		if err != nil {
 			return nothing, nil // reading it says what is wrong
 		}
-		return is.kind, nil
-	case content:
-		is, err := p.stat(path)
-		return is.version, err
+		return is.kind + is.version, nil
 	case columns:
 		rows, err := p.rows(path)
 		if rows == nil {
@@ -128,7 +124,7 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 	}
 	files, err := p.walk(path, ending)
 	versions, sizes := make([]string, len(files)), make([]int64, len(files))
-	if how == contents && err == nil {
+	if how == filesBelow && err == nil {
 		err = parallel.Each(p.ctx, p.source.Workers, len(files), nil, func(_ context.Context, items iter.Seq[int]) error {
 			for k := range items {
 				is, err := p.stat(join(path, files[k]))
@@ -176,7 +172,7 @@ const (
 type placed struct {
 	kind    string
 	size    int64
-	version string // size and time of a file
+	version string // its size and time, if it is a file
 }
 
 // stat says what is at a path.
@@ -199,7 +195,7 @@ func (p *places) stat(path string) (is placed, err error) {
 	if dataset.Unsettled(info.ModTime(), now) {
 		p.unsettled.Store(true)
 	}
-	version := fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+	version := fmt.Sprintf(" %d %d", info.Size(), info.ModTime().UnixNano())
 	return placed{aFile, info.Size(), version}, nil
 }
 
@@ -209,26 +205,19 @@ func (p *places) isFile(path string) bool { return p.is(path, aFile) }
 
 func (p *places) is(path, kind string) bool {
 	value, err := p.mark(whatItIs, path, "")
-	return err == nil && value == kind
+	return err == nil && strings.HasPrefix(value, kind)
 }
 
-// filesIn is walk of a folder whose files' names matter; filesOf that of one whose files are read.
-func (p *places) filesIn(dir, ending string) ([]string, error) {
-	return p.filesAs(names, dir, ending)
-}
-
-func (p *places) filesOf(dir, ending string) ([]string, error) {
-	return p.filesAs(contents, dir, ending)
-}
-
-func (p *places) filesAs(how looking, dir, ending string) ([]string, error) {
-	if _, err := p.mark(how, dir, ending); err != nil {
+// files lists the files below a folder whose names have an ending, in order: their names matter, or
+// their contents, too.
+func (p *places) files(dir, ending string, matter looking) ([]string, error) {
+	if _, err := p.mark(matter, dir, ending); err != nil {
 		return nil, err
 	}
 	return p.walk(dir, ending)
 }
 
-// walk lists the files below a folder whose names have an ending, in order.
+// walk is files of a folder that nothing depends on yet.
 func (p *places) walk(dir, ending string) (some []string, err error) {
 	all, known := p.listed[dir]
 	if !known {
@@ -300,9 +289,10 @@ func (p *places) open(path string) (io.ReadCloser, int64, error) {
 	return f, is.size, err
 }
 
-// readSmall reads a file that is not large; readOne reads one of those that filesOf has listed.
+// readSmall reads a file that is not large; readOne reads one of those whose contents matter
+// already.
 func (p *places) readSmall(path string) ([]byte, error) {
-	if _, err := p.mark(content, path, ""); err != nil {
+	if _, err := p.mark(whatItIs, path, ""); err != nil {
 		return nil, err
 	}
 	return p.readOne(path)

@@ -61,7 +61,7 @@ func (s *stores) stat(ctx context.Context, url string) (is placed, err error) {
 	}
 	remote, o, err := s.object(ctx, url)
 	if err == nil {
-		return placed{aFile, o.Size, fmt.Sprintf("%d %s %d", o.Size, o.Version, o.ModTime)}, nil
+		return placed{aFile, o.Size, fmt.Sprintf(" %d %s %d", o.Size, o.Version, o.ModTime)}, nil
 	}
 	if remote == nil || !errors.Is(err, store.ErrNotExist) {
 		return is, err

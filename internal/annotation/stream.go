@@ -43,7 +43,7 @@ func (s *stream) Read(p []byte) (n int, err error) {
 // with their numbers. A text is valid until the function returns. Errors are of the file, and say
 // where.
 func (p *places) readLists(path string, lists map[string]func(k int, text []byte) error) error {
-	if _, err := p.mark(content, path, ""); err != nil {
+	if _, err := p.mark(whatItIs, path, ""); err != nil {
 		return err
 	}
 	f, size, err := p.open(path)
