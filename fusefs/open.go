@@ -115,7 +115,7 @@ func rendered(ctx context.Context, f *filesystem, n node) ([]byte, error) {
 		return c.ArrayOffsets(n.key, n.form)
 	}
 	if n.form.IsTarget() && n.form != layout.Text && c.Options.OnError == engine.Fail { // it takes no description
-		rows, err := c.Options.Targets.RowsOfGood(n.key)
+		rows, err := c.Options.Targets.RowsOf(catalog.Description{Key: n.key})
 		if err != nil {
 			return nil, err
 		}

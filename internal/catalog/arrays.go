@@ -1,9 +1,6 @@
 package catalog
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -186,11 +183,10 @@ func (o *ArrayOptions) Elements(id int64, file []byte) ([]byte, error) {
 
 // settings are what the bytes of an array depend on.
 func (o *ArrayOptions) settings() map[string]any {
-	sum, a := sha256.New(), o.described()
-	_ = binary.Write(sum, binary.LittleEndian, o.Rows) // a hash takes everything
+	a := o.described()
 	return map[string]any{
 		"name": o.Name, "dtype": a.Type.String(), "shape": append([]int{}, a.Shape...),
-		"ragged": a.Ragged, "digest": o.Dataset.Digest, "sha256": hex.EncodeToString(sum.Sum(nil)),
+		"ragged": a.Ragged, "digest": o.Dataset.Digest, "sha256": digestOf(o.Rows),
 		"said": o.Said,
 	}
 }

@@ -246,10 +246,17 @@ func (o *Options) addOrder(settings map[string]any) {
 		settings["placement"], settings["nodes"] = "local", cmp.Or(o.Nodes, o.Shards)
 	}
 	if o.Blocks != nil && (o.Window > 0 || o.Partition == shard.Local) {
-		sum := sha256.New()
-		_ = binary.Write(sum, binary.LittleEndian, o.Blocks) // a hash takes everything
-		settings["blocks"] = hex.EncodeToString(sum.Sum(nil))
+		settings["blocks"] = digestOf(o.Blocks)
 	}
+}
+
+// digestOf is a digest of numbers.
+func digestOf(lists ...any) string {
+	sum := sha256.New()
+	for _, list := range lists {
+		_ = binary.Write(sum, binary.LittleEndian, list) // a hash takes everything
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // Exists reports whether there is such a batch.
@@ -306,7 +313,7 @@ func (c *Catalog) Valid(k Key) int {
 func (c *Catalog) Size(k Key, f layout.Form) int64 {
 	if f == layout.Text {
 		n, _ := c.Plan.Size(k.Shard, k.Epoch, k.Batch)
-		return c.Options.Targets.TextSize(n)
+		return int64(n) * int64(c.Options.Targets.line())
 	}
 	return layout.Size(f, c.Options.SpecIn(c.Spec(k), k, f))
 }

@@ -1,9 +1,6 @@
 package catalog
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -39,10 +36,10 @@ var errMask = fault.New(fault.File, "bad mask")
 
 // settings are what the bytes of masks depend on.
 func (m *MaskOptions) settings() map[string]any {
-	sum := sha256.New()
-	_ = binary.Write(sum, binary.LittleEndian, m.Rows) // a hash takes everything
-	_ = binary.Write(sum, binary.LittleEndian, m.Map)
-	s := map[string]any{"ignore_index": m.Ignore, "dtype": m.dtype().String(), "panoptic": m.Panoptic, "mapped": m.Map != nil, "sha256": hex.EncodeToString(sum.Sum(nil))}
+	s := map[string]any{
+		"ignore_index": m.Ignore, "dtype": m.dtype().String(), "panoptic": m.Panoptic, "mapped": m.Map != nil,
+		"sha256": digestOf(m.Rows, m.Map),
+	}
 	if m.Dataset != nil {
 		s["digest"] = m.Dataset.Digest
 	}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"sync"
@@ -25,7 +26,7 @@ type TargetOptions struct {
 
 	catalog *Catalog
 	longest int // text of a sample
-	planned planned
+	planned *planned
 }
 
 // planned remembers the rows of the batches that were asked about last: a reader opens several
@@ -56,11 +57,12 @@ func (o *TargetOptions) prepared(c *Catalog) (*TargetOptions, error) {
 	if o == nil {
 		return nil, nil
 	}
-	own := &TargetOptions{Table: o.Table, Rules: o.Rules, Boxes: o.Boxes, Keypoints: o.Keypoints, Text: o.Text, Classes: o.Classes, catalog: c}
+	own := *o
+	own.catalog, own.planned = c, &planned{}
 	for i := 0; o.Text && i < c.Dataset.Len(); i++ {
 		own.longest = max(own.longest, len(o.Table.Text(i)))
 	}
-	return own, o.Rules.Validate()
+	return &own, o.Rules.Validate()
 }
 
 // Extent is what there is of targets in all batches, apart from how many rows of boxes they have.
@@ -113,7 +115,7 @@ func (o *TargetOptions) rowsOf(k Key) int {
 // plannedRows are the rows of a batch none of whose files is bad. They must not be changed.
 func (o *TargetOptions) plannedRows(k Key) *layout.Rows {
 	k.Part = Images
-	p := &o.planned
+	p := o.planned
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.last {
@@ -192,15 +194,15 @@ func Condemned(ds *dataset.Dataset, t *target.Table) map[int64]string {
 // RowsOf are the objects of a batch that is described. A slot whose sample is bad keeps the rows
 // that the plan has for it, but none is used: so sizes do not depend on what is found in files.
 // Where each slot has the same number of rows, they are those of the sample that stands in. An
-// error wraps ErrAnnotation: where bad samples fail, a batch with a bad annotation has no rows. The
-// rows must not be changed.
+// error wraps ErrAnnotation: where bad samples fail, no other batch opens, so that the key describes
+// it. The rows must not be changed.
 func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
-	if o.catalog.Options.OnError == Fail {
-		return o.RowsOfGood(d.Key)
-	}
 	slots, _ := o.catalog.Slots(d.Key)
-	if err := o.catalog.ShapeKnown(slots, layout.Boxes); err != nil {
+	if err := cmp.Or(o.catalog.ShapeKnown(slots, layout.Boxes), refused(o.catalog, slots)); err != nil {
 		return nil, err
+	}
+	if o.catalog.Options.OnError == Fail {
+		return o.plannedRows(d.Key), nil
 	}
 	return o.makeRows(slots, func(i int) (int64, bool) {
 		shown := &d.Samples[i]
@@ -209,15 +211,6 @@ func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 		}
 		return slots[i].ID, shown.ID == slots[i].ID && !o.zeroed(shown)
 	}), nil
-}
-
-// RowsOfGood are the objects of a batch where bad samples fail: no other batch opens.
-func (o *TargetOptions) RowsOfGood(k Key) (*layout.Rows, error) {
-	slots, _ := o.catalog.Slots(k)
-	if err := cmp.Or(o.catalog.ShapeKnown(slots, layout.Boxes), refused(o.catalog, slots)); err != nil {
-		return nil, err
-	}
-	return o.plannedRows(k), nil
 }
 
 // refused returns the error of a batch with a bad annotation where bad samples fail.
@@ -306,9 +299,6 @@ func (o *TargetOptions) appendRow(r *layout.Rows, t *layout.Targets, object targ
 // line is the length of a line of text, with its end: that of the longest one.
 func (o *TargetOptions) line() int { return max(o.longest, len("{}")) + 1 }
 
-// TextSize is the size of the .text.jsonl of a batch of n slots.
-func (o *TargetOptions) TextSize(n int) int64 { return int64(n) * int64(o.line()) }
-
 // TextOf are the lines of text of a batch that is described, one for each slot, all padded with
 // spaces to the same length. An error is as of RowsOf.
 func (o *TargetOptions) TextOf(d Description) ([]byte, error) {
@@ -316,17 +306,15 @@ func (o *TargetOptions) TextOf(d Description) ([]byte, error) {
 	if err := refused(o.catalog, slots); err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, o.TextSize(len(d.Samples)))
+	out := bytes.Repeat([]byte{' '}, len(d.Samples)*o.line())
 	for i := range d.Samples {
-		text := []byte("{}")
-		if s := &d.Samples[i]; !o.zeroed(&d.Samples[i]) && o.Table.Text(int(s.ID)) != nil {
-			text = o.Table.Text(int(s.ID))
+		s, line := &d.Samples[i], out[i*o.line():][:o.line()]
+		text := o.Table.Text(int(s.ID))
+		if text == nil || o.zeroed(s) {
+			text = []byte("{}")
 		}
-		out = append(out, text...)
-		for len(out) < (i+1)*o.line()-1 {
-			out = append(out, ' ')
-		}
-		out = append(out, '\n')
+		copy(line, text)
+		line[len(line)-1] = '\n'
 	}
 	return out, nil
 }
