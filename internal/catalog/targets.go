@@ -194,8 +194,8 @@ func Condemned(ds *dataset.Dataset, t *target.Table) map[int64]string {
 // RowsOf are the objects of a batch that is described. A slot whose sample is bad keeps the rows
 // that the plan has for it, but none is used: so sizes do not depend on what is found in files.
 // Where each slot has the same number of rows, they are those of the sample that stands in. An
-// error wraps ErrAnnotation: where bad samples fail, no other batch opens, so that the key describes
-// it. The rows must not be changed.
+// error wraps ErrAnnotation: where bad samples fail, no other batch opens, so the key describes it.
+// The rows must not be changed.
 func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 	slots, _ := o.catalog.Slots(d.Key)
 	if err := cmp.Or(o.catalog.ShapeKnown(slots, layout.Boxes), refused(o.catalog, slots)); err != nil {
