@@ -167,8 +167,6 @@ func (s planStats) print(out io.Writer) {
 	if q := s.Shuffle; q != nil {
 		t.row("window", "%d of %s; in brackets: a shuffle of all samples", q.Window, count(q.Blocks, "block"))
 		t.row("label variance", "%.2f (%.2f) times that of independent draws, if each block has a label of its own", q.LabelVariance.Measured, q.LabelVariance.Full)
-		t.row("entropy", "%.2f (%.2f) bits", q.Entropy.Measured, q.Entropy.Full)
-		t.row("neighbours apart", "%.4f (%.4f) of the mean distance", q.Apart.Measured, q.Apart.Full)
 	}
 	if s.RawPerBatch.Known {
 		t.row("raw per full batch", "%v of %d", s.RawPerBatch, s.BatchSize)
