@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,44 +13,6 @@ import (
 )
 
 // This file measures parts of batchfs within this process, without a mount.
-
-const maxPixels = 1 << 28
-
-// crop224 is trainingCrop as an option.
-var crop224 = resample.Options{
-	Mode: resample.RandomResizedCrop, Height: 224, Width: 224,
-	CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Flip: 0.5,
-}
-
-// An encoded is a file in memory.
-type encoded struct {
-	data []byte
-	head decode.Header
-}
-
-func load(files []string) (all []encoded, err error) {
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		head, err := decode.ReadHeader(data, true)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		all = append(all, encoded{data, head})
-	}
-	return all, nil
-}
-
-// into is where all of the image is decoded: at the start of pix, which grows if it is too small.
-func (e encoded) into(pix *[]byte) decode.Image {
-	height, width := e.head.Size(false)
-	if n := height * width * 3; n > len(*pix) {
-		*pix = make([]byte, n)
-	}
-	return decode.Image{Pix: *pix, Stride: width * 3, Height: height, Width: width}
-}
 
 // A decodingWay is a kind of work of the decoder alone.
 type decodingWay struct {
@@ -80,11 +41,8 @@ var (
 // decoderAlone decodes JPEGs from memory on one core, in full and the regions of random crops,
 // with every kernel of the decoder, and compares with C on the same core: photos of gen, and
 // real ones if scripts/photos.sh could make some.
-func decoderAlone(_ context.Context, b *bench) (list []contest, err error) {
-	cpus, err := cores()
-	if err != nil {
-		return nil, err
-	}
+func decoderAlone(b *bench) {
+	one := cores()[:1]
 	for _, set := range []struct {
 		name, folder string
 		ways         []decodingWay
@@ -94,96 +52,100 @@ func decoderAlone(_ context.Context, b *bench) (list []contest, err error) {
 		{"real photos, quality 97", "97", baselineWays},
 		{"progressive real photos", "progressive", progressiveWays},
 	} {
-		files := b.photos.some(128)
+		files, what := b.photos().some(128), "decoder alone, one core: "+set.name
 		if set.folder != "" {
-			if files, err = filepath.Glob(filepath.Join(b.realPhotos, set.folder, "*.jpg")); err != nil {
-				return nil, err
-			}
+			files = must(filepath.Glob(filepath.Join(b.realPhotos, set.folder, "*.jpg")))
 		}
-		what := "decoder alone, one core: " + set.name
 		if len(files) == 0 {
-			list = append(list, skipped("make bench could not install the packages that have them", what))
+			b.print(skipped("make bench could not install the packages that have them", what))
 			continue
 		}
 		kernels := decode.Kernels()
-		sides := []contender{b.c(1, files).on(cpus[:1])}
+		sides := []contender{b.c(1, files).on(one)}
 		for _, way := range set.ways {
 			for _, k := range kernels {
-				sides = append(sides, decoding(files, way, k).on(cpus[:1]))
+				sides = append(sides, b.decoding(files, way, k).on(one))
 			}
 		}
-		list = append(list, contest{what: what, contenders: sides, rows: func(r results) (rows []row) {
-			name := what + ", "
-			for i, way := range set.ways {
-				var fastest series
-				var notes []string
-				for n, k := range kernels {
-					fastest = r.of(rate, 1+i*len(kernels)+n).over(r.of(rate, 0))
-					notes = append(notes, fmt.Sprintf("%s %.2f", k, fastest.median()))
-				}
-				rows = append(rows, measured(name+way.name, "C", fastest).atLeast(way.least).noted("%s", strings.Join(notes, ", ")))
-				name = "    "
+		r := b.hold(what, 0, sides...)
+		name := what + ", "
+		for i, way := range set.ways {
+			var fastest series
+			var notes []string
+			for n, k := range kernels {
+				fastest = r.of(rate, 1+i*len(kernels)+n).over(r.of(rate, 0))
+				notes = append(notes, fmt.Sprintf("%s %.2f", k, fastest.median()))
 			}
-			return rows
-		}})
+			b.print(measured(name+way.name, "C", fastest).atLeast(way.least).noted("%s", strings.Join(notes, ", ")))
+			name = "    "
+		}
 	}
-	return list, nil
 }
 
 // decoding decodes one region of each file per call, or of two, in four epochs.
-func decoding(files []string, way decodingWay, k decode.Kernel) contender {
-	return contender{start: func(context.Context) (turn, error) {
-		images, err := load(files)
-		if err != nil {
-			return nil, err
-		}
-		o := decode.Options{MaxPixels: maxPixels, Kernel: k}
+func (b *bench) decoding(files []string, way decodingWay, k decode.Kernel) contender {
+	return contender{start: func() turn {
+		o := decode.Options{MaxPixels: 1 << 28, Kernel: k}
 		decoders := [2]*decode.Decoder{decode.NewDecoder(o), decode.NewDecoder(o)}
 		var pix [2][]byte
-		var tasks []decode.Task
+		images := make([]decode.Task, len(files)) // in full
 		entries := make([][]decode.EntryPoint, len(files))
-		for i, image := range images {
-			whole := image.into(&pix[0])
-			image.into(&pix[1])
+		for i, path := range files {
+			image := wholeOf(path)
+			images[i] = image
+			for n, buf := range pix {
+				pix[n] = slices.Grow(buf[:0], image.To.Stride*image.To.Height)
+				pix[n] = pix[n][:cap(pix[n])]
+			}
+			image.To.Pix = pix[0]
 			decoders[0].SetEntryPoints(way.rule, nil)
-			if err := decoders[0].Decode(whole, image.data, image.head); err != nil {
-				return nil, fmt.Errorf("%s: %w", files[i], err)
+			if err := decoders[0].Decode(image.To, image.Data, image.Header); err != nil {
+				check(fmt.Errorf("%s: %w", path, err))
 			}
 			made, _ := decoders[0].TakeEntryPoints()
 			entries[i] = slices.Clone(made)
 		}
-		crop := crop224
-		crop.Mode = way.mode
+		crop := resample.Options{
+			Mode: way.mode, Height: 224, Width: 224, Flip: 0.5,
+			CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio,
+		}
+		var tasks []decode.Task
 		for epoch := range 4 {
-			for i, image := range images {
-				y, x, height, width := crop.Choose(epoch, int64(i), image.head.Height, image.head.Width).Source()
-				tasks = append(tasks, decode.Task{
-					To: decode.Image{Stride: width * 3, Height: height, Width: width}, Data: image.data, Header: image.head,
-					Region: decode.Region{X: x, Y: y, W: width, H: height}, Scale: 1,
-				})
+			for i, t := range images {
+				y, x, height, width := crop.Choose(epoch, int64(i), t.Header.Height, t.Header.Width).Source()
+				t.To = decode.Image{Stride: width * 3, Height: height, Width: width}
+				t.Region = decode.Region{X: x, Y: y, W: width, H: height}
+				tasks = append(tasks, t)
 			}
 		}
-		return perSecond(len(tasks), func(ctx context.Context) error {
-			for i := 0; i < len(tasks) && ctx.Err() == nil; i++ {
-				var err error
+		return perSecond(len(tasks), func() {
+			for i := 0; i < len(tasks); i++ {
+				check(b.ctx.Err())
 				if t := tasks[i]; way.pairs && i%2 == 0 {
 					pair := [2]decode.Task{t, tasks[i+1]}
 					pair[0].To.Pix, pair[1].To.Pix = pix[0], pix[1]
 					errs := decode.DecodePair(&decoders, &pair)
-					err = errors.Join(errs[:]...)
+					check(errors.Join(errs[:]...))
 					i++
 				} else {
 					if at := entries[i%len(files)]; at != nil {
 						decoders[0].SetEntryPoints(way.rule, at)
 					}
 					t.To.Pix = pix[0]
-					err = decoders[0].DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale)
-				}
-				if err != nil {
-					return err
+					check(decoders[0].DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale))
 				}
 			}
-			return ctx.Err()
-		}), nil
+		})
 	}}
+}
+
+// wholeOf reads a file, all of which is to be decoded.
+func wholeOf(path string) decode.Task {
+	data := must(os.ReadFile(path))
+	head, err := decode.ReadHeader(data, true)
+	if err != nil {
+		check(fmt.Errorf("%s: %w", path, err))
+	}
+	height, width := head.Size(false)
+	return decode.Task{To: decode.Image{Stride: width * 3, Height: height, Width: width}, Data: data, Header: head, Scale: 1}
 }

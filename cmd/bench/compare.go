@@ -1,11 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
 )
 
 // This file compares two commits: the program that is measured and one that is built from an
@@ -16,43 +18,35 @@ import (
 const notWorse = 0.98
 
 // build builds batchfs as it was at a commit, in a working tree of its own.
-func build(ctx context.Context, b *bench, commit string) (binary string, err error) {
+func build(b *bench, commit string) (binary string) {
 	tree := filepath.Join(b.work, "older")
-	b.progress.step("building "+commit, 0, 1)
-	cmd := exec.CommandContext(ctx, "git", "worktree", "add", "--detach", tree, commit)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %s", commit, lastLine(out))
+	b.step("building "+commit, 0, 1)
+	if out, err := exec.CommandContext(b.ctx, "git", "worktree", "add", "--detach", tree, commit).CombinedOutput(); err != nil {
+		check(fmt.Errorf("%s: %s", commit, lastLine(out)))
 	}
-	defer func() {
+	b.later(func() error {
 		// Without the context, so that an interrupted build leaves nothing behind.
-		if out, e := exec.Command("git", "worktree", "remove", "--force", tree).CombinedOutput(); e != nil && err == nil {
-			err = fmt.Errorf("the working tree of %s: %s", commit, lastLine(out))
+		if out, err := exec.Command("git", "worktree", "remove", "--force", tree).CombinedOutput(); err != nil {
+			return fmt.Errorf("the working tree of %s: %s", commit, lastLine(out))
 		}
-	}()
+		return nil
+	})
 	binary = filepath.Join(b.work, "batchfs-older")
-	cmd = exec.CommandContext(ctx, "scripts/build.sh", binary)
+	cmd := exec.CommandContext(b.ctx, "scripts/build.sh", binary)
 	cmd.Dir = tree
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %s", commit, lastLine(out))
+		check(fmt.Errorf("building %s: %s", commit, lastLine(out)))
 	}
-	return binary, nil
+	return binary
 }
 
 // compareCommits measures throughput, processor time, opens and memory of both commits.
-func compareCommits(ctx context.Context, b *bench) (list []contest, err error) {
+func compareCommits(b *bench) {
 	if b.compare == "" {
-		return nil, errors.New("needs a commit: -compare COMMIT")
+		check(errors.New("needs a commit: -compare COMMIT"))
 	}
-	older, err := build(ctx, b, b.compare)
-	if err != nil {
-		return nil, err
-	}
-	for _, set := range both { // not before it is known that the older one can be built
-		if err := b.need(ctx, set(b)); err != nil {
-			return nil, err
-		}
-	}
-	jpegs, pngs := b.photos.Root(), b.cityscapes.Root()
+	older := build(b, b.compare)
+	jpegs, pngs := b.photos().Root(), b.cityscapes().Root() // not before it is known that the older one can be built
 	for _, c := range []struct {
 		what string
 		from func(mount) contender
@@ -72,16 +66,60 @@ func compareCommits(ctx context.Context, b *bench) (list []contest, err error) {
 	} {
 		then := c.mount
 		then.program = older
-		sides := []contender{c.from(c.mount), c.from(then)}
-		list = append(list, contest{what: c.what, contenders: sides, rows: func(r results) []row {
-			soFar := func(what string, f figure) row { return ratio(what, f.unit, r.of(f, 0).last(), r.of(f, 1).last()) }
-			return []row{
-				r.ratio(c.what+": now / older", rate, 0, 1).atLeast(notWorse),
-				r.ratio("    processor time an image", cost, 0, 1).atMost(1.02),
-				soFar("    99th percentile of reading a batch", slow),
-				soFar("    peak memory", peak).atMost(1.05),
-			}
-		}})
+		r := b.hold(c.what, 0, c.from(c.mount), c.from(then))
+		soFar := func(what string, f figure) row { return ratio(what, f.unit, r.of(f, 0).last(), r.of(f, 1).last()) }
+		b.print(
+			r.ratio(c.what+": now / older", rate, 0, 1).atLeast(notWorse),
+			r.ratio("    processor time an image", cost, 0, 1).atMost(1.02),
+			soFar("    99th percentile of reading a batch", slow),
+			soFar("    peak memory", peak).atMost(1.05),
+		)
 	}
-	return append(list, b.compareReaders(older, jpegs)), nil
+	const what = "8 readers of different speed"
+	r := b.hold(what, 0, b.readers(b.batchfs, jpegs), b.readers(older, jpegs))
+	b.print(
+		r.ratio(what+": now / older", rate, 0, 1).atLeast(notWorse),
+		r.ratio("    99th percentile of opening and reading a batch", slow, 0, 1).atMost(1.05),
+		r.ratio("    what the reader that waits most has of its time", least, 0, 1).atLeast(notWorse),
+	)
+}
+
+// least is the part of its time that the reader with the longest waits did not wait.
+var least = figure{"least", "of its time", 1}
+
+// readers is a contender with readers of different speed, each of a shard of its own: a fast one
+// must not take what a slow one has been promised. Its figures are rate, slow and least.
+func (b *bench) readers(program, dataset string) contender {
+	const (
+		many    = 8
+		slowest = 56 * time.Millisecond // what it does with each batch; the fastest one does nothing
+		turnFor = 2 * time.Second
+	)
+	return contender{start: func() turn {
+		m := b.mount(program, dataset, warm(shuffled(16, trainingCrop...), []string{"--shards", strconv.Itoa(many)}))
+		all := readersOf(m, many)
+		for i, r := range all {
+			must(r.Take(b.ctx, r.Batches))
+			r.pause = slowest * time.Duration(i) / (many - 1)
+		}
+		m.Pause()
+		return func() figures {
+			check(all[0].Turn(b.ctx, func() error {
+				return catch(func() {
+					b.readAtOnce(all, func(_ int, took time.Duration) bool { return took >= turnFor })
+				})
+			}))
+			f := figures{least: 1}
+			var waits []float64
+			for _, r := range all {
+				waits = slices.Concat(waits, r.waits)
+				f[rate] += r.images() / turnFor.Seconds()
+				if r.pause > 0 {
+					f[least] = min(f[least], r.busy(0))
+				}
+			}
+			f[slow] = quantile(waits, .99)
+			return f
+		}
+	}}
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // A figure is something that turns measure, with its unit in rows and how many of these are 1.
@@ -27,125 +29,169 @@ var (
 type figures map[figure]float64
 
 // A turn measures once.
-type turn func(ctx context.Context) (figures, error)
+type turn func() figures
 
 // perSecond is a turn of work on n images.
-func perSecond(n int, work func(ctx context.Context) error) turn {
-	return func(ctx context.Context) (figures, error) {
+func perSecond(n int, work func()) turn {
+	return func() figures {
 		began := time.Now()
-		err := work(ctx)
-		return figures{rate: float64(n) / time.Since(began).Seconds()}, err
+		work()
+		return figures{rate: float64(n) / time.Since(began).Seconds()}
 	}
 }
 
 // A contender takes turns with others.
 type contender struct {
-	// start gets it ready for its turns. What has to be ended after them, it tells stage.later.
-	start func(ctx context.Context) (turn, error)
+	// start gets it ready for its turns. What has to be ended after them, it tells bench.later.
+	start func() turn
 	// optional contenders may fail: rows that need one of them say why instead.
 	optional bool
 }
 
 // ready is a contender that has nothing to get ready.
-func ready(t turn) contender {
-	return contender{start: func(context.Context) (turn, error) { return t, nil }}
-}
+func ready(t turn) contender { return contender{start: func() turn { return t }} }
 
 // before is a contender that does something first, whenever it starts or takes a turn.
-func (c contender) before(do func(ctx context.Context) error) contender {
-	return c.within(func(ctx context.Context, work func() error) error {
-		if err := do(ctx); err != nil {
-			return err
-		}
-		return work()
-	})
+func (c contender) before(do func()) contender {
+	return c.inside(func(work func()) { do(); work() })
 }
 
-// within is a contender that starts and takes its turns inside of something.
-func (c contender) within(something func(ctx context.Context, work func() error) error) contender {
+// inside is a contender that starts and takes its turns inside of something.
+func (c contender) inside(something func(work func())) contender {
 	start := c.start
-	c.start = func(ctx context.Context) (turn, error) {
+	c.start = func() turn {
 		var inner turn
-		err := something(ctx, func() (err error) { inner, err = start(ctx); return err })
-		return func(ctx context.Context) (f figures, err error) {
-			err = something(ctx, func() (err error) { f, err = inner(ctx); return err })
-			return f, err
-		}, err
+		something(func() { inner = start() })
+		return func() (f figures) {
+			something(func() { f = inner() })
+			return f
+		}
 	}
 	return c
 }
 
-// A contest lets contenders take turns, so that a slowdown of the machine affects all of them.
-type contest struct {
-	what       string // for the progress
-	contenders []contender
-	rounds     int // as many as -rounds says if 0
-	rows       func(r results) []row
-}
-
-// A stage is where contests take place.
-type stage struct {
-	rounds   int            // how often each ratio is measured; the median counts
-	ends     []func() error // what is left to end
-	progress progress
-}
-
-// later has something ended after the contest that has begun, or else after the scenario.
-func (s *stage) later(end func() error) { s.ends = append(s.ends, end) }
-
-// end ends what came after the first n, the latest first.
-func (s *stage) end(n int) (err error) {
-	for _, end := range slices.Backward(s.ends[n:]) {
-		err = errors.Join(err, end())
-	}
-	s.ends = s.ends[:n]
-	return err
-}
-
-// hold holds a contest and returns its rows.
-func (s *stage) hold(ctx context.Context, c contest) (rows []row, err error) {
-	n := len(s.ends)
-	r, err := s.takeTurns(ctx, c)
-	if err == nil {
-		rows = c.rows(r)
-	}
-	if err = errors.Join(err, s.end(n)); err != nil {
-		err = fmt.Errorf("%s: %w", c.what, err)
-	}
-	return rows, err
-}
-
-func (s *stage) takeTurns(ctx context.Context, c contest) (r results, err error) {
-	turns := make([]turn, len(c.contenders))
-	for i, one := range c.contenders {
-		s.progress.step(c.what+", getting ready", i, len(turns))
-		t, err := one.start(ctx)
-		if err != nil && (!one.optional || ctx.Err() != nil) {
-			return r, err
-		}
-		if err == nil {
-			turns[i] = t
-		}
-		r = append(r, result{missing: err})
-	}
-	rounds := cmp.Or(c.rounds, s.rounds)
-	for round := range rounds {
-		s.progress.step(c.what, round, rounds)
-		for k := range turns { // who goes first alternates
-			i := (k + round) % len(turns)
-			if turns[i] == nil {
-				continue
+// hold holds a contest: contenders take turns, so that a slowdown of the machine affects all of
+// them, for so many rounds, or as many as -rounds says if that is 0.
+func (s *stage) hold(what string, rounds int, contenders ...contender) (r results) {
+	err := s.within(func() {
+		turns := make([]turn, len(contenders))
+		r = make(results, len(contenders))
+		attempt := func(i int, do func()) { // others go on without an optional contender
+			err := catch(do)
+			if !contenders[i].optional || s.ctx.Err() != nil {
+				check(err)
 			}
-			f, err := turns[i](ctx)
-			if err != nil && c.contenders[i].optional && ctx.Err() == nil {
-				r[i].missing, turns[i] = err, nil
-				continue
+			r[i].missing = err
+		}
+		for i, one := range contenders {
+			s.step(what+", getting ready", i, len(turns))
+			attempt(i, func() { turns[i] = one.start() })
+		}
+		rounds := cmp.Or(rounds, s.rounds)
+		for round := range rounds {
+			s.step(what, round, rounds)
+			for k := range turns { // who goes first alternates
+				i := (k + round) % len(turns)
+				if r[i].missing == nil {
+					attempt(i, func() { r[i].rounds = append(r[i].rounds, turns[i]()) })
+				}
 			}
-			if err != nil {
-				return r, err
-			}
-			r[i].rounds = append(r[i].rounds, f)
+		}
+	})
+	if err != nil {
+		check(fmt.Errorf("%s: %w", what, err))
+	}
+	return r
+}
+
+// results are those of a contest, by contender.
+type results []result
+
+type result struct {
+	rounds  []figures
+	missing error // why it could not start, or go on
+}
+
+// of returns one figure of a contender, in its unit.
+func (r results) of(f figure, i int) (s series) {
+	s.missing = r[i].missing
+	for _, round := range r[i].rounds {
+		s.values = append(s.values, f.scale*round[f])
+	}
+	return s
+}
+
+// fastest is the one of some contenders with the most images per second.
+func (r results) fastest(some []int) int {
+	return slices.MaxFunc(some, func(i, k int) int {
+		return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median())
+	})
+}
+
+// row is a row of one figure.
+func (r results) row(what string, f figure, i int) row { return measured(what, f.unit, r.of(f, i)) }
+
+// ratio is a row of one figure of two contenders.
+func (r results) ratio(what string, f figure, i, j int) row {
+	return ratio(what, f.unit, r.of(f, i), r.of(f, j))
+}
+
+// A series has a value for each round, or none and the reason.
+type series struct {
+	values  []float64
+	missing error
+}
+
+func numbers(x ...float64) series { return series{values: x} }
+
+// with combines values of the same round.
+func (s series) with(t series, f func(x, y float64) float64) series {
+	out := series{missing: cmp.Or(s.missing, t.missing)}
+	if out.missing == nil {
+		for i, x := range s.values {
+			out.values = append(out.values, f(x, t.values[i]))
 		}
 	}
-	return r, nil
+	return out
 }
+
+func (s series) over(t series) series  { return s.with(t, func(x, y float64) float64 { return x / y }) }
+func (s series) minus(t series) series { return s.with(t, func(x, y float64) float64 { return x - y }) }
+func (s series) least(t series) series { return s.with(t, math.Min) }
+func (s series) most(t series) series  { return s.with(t, math.Max) }
+
+// each applies f to each value.
+func (s series) each(f func(x float64) float64) series {
+	return s.with(s, func(x, _ float64) float64 { return f(x) })
+}
+
+func (s series) times(k float64) series { return s.each(func(x float64) float64 { return k * x }) }
+
+// last is the value of the last round alone, for figures that count from the start.
+func (s series) last() series { return series{s.values[max(0, len(s.values)-1):], s.missing} }
+
+// median is 0 without values, so that notes can be made of what is missing.
+func (s series) median() float64 {
+	if len(s.values) == 0 {
+		return 0
+	}
+	return throughput.FigureOf(s.values).Value
+}
+
+// String is the median, with as many digits as mean something.
+func (s series) String() string {
+	x := s.median()
+	if x == math.Trunc(x) {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.*f", max(0, min(3, 2-int(math.Floor(math.Log10(max(x, 1e-9)))))), x)
+}
+
+// quantile is the smallest of the values that at least the share p of them does not exceed.
+func quantile(x []float64, p float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	return x[max(int(math.Ceil(p*float64(len(x))))-1, 0)]
+}
+
+// skipped is a row that there is a reason not to measure.
+func skipped(reason, what string) row { return measured(what, "", series{missing: errors.New(reason)}) }

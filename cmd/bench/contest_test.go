@@ -1,75 +1,63 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // TestTurns: contenders take turns, who goes first alternates, and what was started is ended in the
-// opposite order.
+// opposite order. An optional contender that fails takes no more turns, and has no figures.
 func TestTurns(t *testing.T) {
-	b := &stage{rounds: 3, progress: progress{out: io.Discard}}
+	b := &stage{ctx: t.Context(), options: options{rounds: 3}, progress: io.Discard}
 	var log []string
 	side := func(name string) contender {
 		n := 0.
-		return contender{start: func(context.Context) (turn, error) {
+		return contender{start: func() turn {
 			b.later(func() error { log = append(log, "end "+name); return nil })
-			return func(context.Context) (figures, error) {
+			return func() figures {
 				log, n = append(log, name), n+1
-				return figures{rate: n}, nil
-			}, nil
+				return figures{rate: n}
+			}
 		}}
 	}
-	around := func(_ context.Context, work func() error) error {
+	around := func(work func()) {
 		log = append(log, "(")
 		defer func() { log = append(log, ")") }()
-		return work()
+		work()
 	}
-	missing := contender{optional: true, start: func(context.Context) (turn, error) { return nil, errors.New("no such thing") }}
-	var r results
-	c := contest{contenders: []contender{side("a"), side("b").within(around), missing}, rows: func(found results) []row {
-		r = found
-		return []row{found.ratio("a / b", rate, 0, 1), found.ratio("a / c", rate, 0, 2)}
-	}}
-	rows, err := b.hold(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	missing := contender{optional: true, start: func() turn { panic(failure{errors.New("no such thing")}) }}
+	turns := 0
+	fails := ready(func() figures {
+		if turns++; turns == 2 {
+			check(errors.New("out of memory"))
+		}
+		return figures{rate: 1}
+	})
+	fails.optional = true
+	r := b.hold("all", 0, side("a"), side("b").inside(around), missing, fails)
 	if got, want := strings.Join(log, " "), "( ) a ( b ) ( b ) a a ( b ) end b end a"; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
-	if got := r.of(rate, 0).values; !slices.Equal(got, []float64{1, 2, 3}) {
-		t.Errorf("the rounds are %v", got)
+	if got := r.of(rate, 0).values; !slices.Equal(got, []float64{1, 2, 3}) || turns != 2 {
+		t.Errorf("the rounds are %v; %d turns of what fails", got, turns)
 	}
-	if rows[0].median() != 1 || rows[0].note != "2 and 2 images/s" || fmt.Sprint(rows[1].missing) != "no such thing" {
-		t.Errorf("%+v", rows)
-	}
-	log, c.contenders[2].optional = nil, false
-	if _, err := b.hold(t.Context(), c); err == nil || strings.Join(log, " ") != "( ) end b end a" {
-		t.Errorf("without a contender: %v, %v", err, log)
-	}
-}
-
-// TestFailedTurn: an optional contender whose turn fails takes no more of them, and has no figures.
-func TestFailedTurn(t *testing.T) {
-	b := &stage{rounds: 3, progress: progress{out: io.Discard}}
-	turns := 0
-	fails := ready(func(context.Context) (figures, error) {
-		if turns++; turns == 2 {
-			return nil, errors.New("out of memory")
+	for i, want := range []string{"1.000 x         2 and 2 images/s", "skipped: no such thing", "skipped: out of memory"} {
+		if row := r.ratio("a / it", rate, 0, 1+i).String(); !strings.HasSuffix(row, want) {
+			t.Errorf("%s, not %s", row, want)
 		}
-		return figures{rate: 1}, nil
-	})
-	fails.optional = true
-	c := contest{contenders: []contender{fails}, rows: func(r results) []row { return []row{r.row("it", rate, 0)} }}
-	rows, err := b.hold(t.Context(), c)
-	if err != nil || turns != 2 || !strings.Contains(rows[0].String(), "skipped: out of memory") {
-		t.Errorf("%v after %d turns: %v", rows, turns, err)
+	}
+	log, missing.optional = nil, false
+	err := catch(func() { b.hold("all", 0, side("a"), side("b").inside(around), missing) })
+	if fmt.Sprint(err) != "all: no such thing" || strings.Join(log, " ") != "( ) end b end a" {
+		t.Errorf("without a contender: %v, %v", err, log)
 	}
 }
 
@@ -96,5 +84,57 @@ func TestSeries(t *testing.T) {
 		if got := numbers(x).String(); got != want {
 			t.Errorf("%g is written %s", x, got)
 		}
+	}
+}
+
+// TestRows: what rows say, to readers and to programs.
+func TestRows(t *testing.T) {
+	once := func(x float64) row { return measured("", "", numbers(x)) }
+	for _, c := range []struct {
+		r    row
+		want string
+	}{
+		{once(0.9).atLeast(0.9), "at least 0.9: met"},
+		{once(math.Nextafter(0.9, 0)).atLeast(0.9), "at least 0.9: MISSED"},
+		{once(2).atMost(2), "at most 2: met"},
+		{once(math.Nextafter(2, 3)).atMost(2), "at most 2: MISSED"},
+		{once(1), "1.000"},
+		{skipped("no such thing", ""), "skipped: no such thing"},
+	} {
+		if got := c.r.String(); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%q does not end in %q", got, c.want)
+		}
+	}
+	r := measured("    a / b", "x", numbers(3, 1, 2)).atMost(2.5).noted("%d rounds", 3)
+	for _, c := range []struct {
+		r    row
+		want map[string]any
+	}{
+		{r, map[string]any{
+			"scenario": "this", "row": "a / b", "figure": throughput.Figure{Value: 2, Low: 1, High: 3}, "unit": "x",
+			"at_most": 2.5, "met": true, "note": "3 rounds",
+		}},
+		{skipped("no such thing", "a"), map[string]any{"scenario": "this", "row": "a", "skipped": "no such thing"}},
+	} {
+		if got := c.r.document("this"); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v, not %v", got, c.want)
+		}
+	}
+}
+
+// TestChosen: -only names scenarios or all of a kind; some run only when they are named.
+func TestChosen(t *testing.T) {
+	for _, c := range []struct{ only, begins, lacks string }{
+		{"", "path, epoch, ", "peers"},
+		{"png,peers", "png, peers/labels, peers/masks, peers/boxes", "path"},
+		{"cold,cold/epoch,png", "png, cold/epoch, cold/workers, ", "path"},
+	} {
+		got, err := chosen(c.only)
+		if err != nil || !strings.HasPrefix(names(got), c.begins) || strings.Contains(names(got), c.lacks) || strings.Count(names(got), "cold/epoch") > 1 {
+			t.Errorf("%s: %v, %v", c.only, names(got), err)
+		}
+	}
+	if _, err := chosen("png,nonsense"); err == nil || !strings.Contains(err.Error(), "nonsense\"") {
+		t.Errorf("error %v does not name what is unknown", err)
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -59,7 +56,7 @@ var pipelines = []*pipeline{
 	{name: "PNG 2048x1024", set: cityscapes, images: 64, batch: 16, height: 512, width: 1024,
 		three: map[int]float64{600: 1.12, 1200: 1.35},
 		steps: []time.Duration{20 * ms, 50 * ms, 100 * ms, 200 * ms}},
-	{name: "PNG photos", set: realPhotos, images: 512, batch: 32,
+	{name: "PNG photos", set: (*bench).real, images: 512, batch: 32,
 		three: map[int]float64{600: 1.12, 1200: 1.35},
 		steps: []time.Duration{10 * ms, 20 * ms, 40 * ms, 80 * ms}},
 }
@@ -87,9 +84,14 @@ func (s setting) String() string {
 	return fmt.Sprintf("%s, %d %s", storage, s.cpus, on)
 }
 
-// limit is the setting's storage, for images that take what t says.
-func (s setting) limit(t takes) limit {
-	return limit{bandwidth: float64(s.mb) * 1e6, cached: s.cached * t.bytes[shard.Encoded]}
+// processors are the numbers of processors that are measured.
+func processors() (list []int) {
+	for _, n := range []int{1, 2} {
+		if len(someCPUs(n)) == n {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // A mixData has a pipeline's images in all forms, and what is known of them.
@@ -113,75 +115,89 @@ func (d *mixData) manifest(m mix) string {
 	return filepath.Join(d.dir, fmt.Sprintf("mix-%v.csv", [shard.NumCosts]float64(m)))
 }
 func (d *mixData) row(s string) string { return d.name + ", " + s + ": " }
-func (f *field) title() string         { return f.d.name + ", " + f.s.String() }
 
-// mixed calls do for each pipeline. What its images take is measured when they are needed first,
-// and is then the first contest of the list.
-func mixed(ctx context.Context, b *bench, do func(d *mixData) []contest) (list []contest, err error) {
+// mixed yields the images of each pipeline that there are. What they take is measured when they are
+// needed first.
+func (b *bench) mixed(yield func(*mixData) bool) {
+	if b.mixes == nil {
+		b.mixes = map[*pipeline]*mixData{}
+	}
 	for _, p := range pipelines {
-		d := b.mixes[p]
-		if d == nil {
-			if err := b.need(ctx, p.set(b)); errors.Is(err, errNoPhotos) {
-				list = append(list, skipped(err.Error(), p.name))
-				continue
-			} else if err != nil {
-				return nil, err
-			}
-			if d, err = prepareMixes(ctx, b, p); err != nil {
-				return nil, fmt.Errorf("%s: %w", p.name, err)
-			}
-			rows, err := measureTakes(ctx, b, d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, contest{what: p.name, rows: func(results) []row { return rows }})
+		set := p.set(b)
+		if set == nil {
+			b.print(skipped(noPhotos, p.name))
+			continue
+		}
+		if b.mixes[p] == nil {
+			d := prepareMixes(b, p, set)
+			measureTakes(b, d)
 			b.mixes[p] = d
 		}
-		list = append(list, do(d)...)
+		if !yield(b.mixes[p]) {
+			return
+		}
 	}
-	return list, nil
 }
 
 // prepareMixes makes copies of the images in all forms.
-func prepareMixes(ctx context.Context, b *bench, p *pipeline) (*mixData, error) {
-	set := p.set(b)
-	b.progress.step(p.name+", copying images", 0, 1)
+func prepareMixes(b *bench, p *pipeline, set *pictures) *mixData {
+	b.step(p.name+", copying images", 0, 1)
 	d := &mixData{pipeline: p, dir: filepath.Join(b.work, "mixes "+p.name), takes: map[kind]takes{}}
 	n := min(p.images, set.images) / p.batch * p.batch
 	if n == 0 {
-		return nil, fmt.Errorf("%d images are less than a batch", set.images)
+		check(fmt.Errorf("%s: %d images are less than a batch", p.name, set.images))
 	}
 	for k := range n {
 		path := set.Path(k * set.images / n)
-		content, err := os.ReadFile(filepath.Join(set.Root(), path))
-		if err != nil {
-			return nil, err
-		}
-		copy := filepath.Join(d.of(shard.Encoded), path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(copy), 0o755), os.WriteFile(copy, content, 0o644)); err != nil {
-			return nil, err
-		}
+		content := must(os.ReadFile(filepath.Join(set.Root(), path)))
+		write(filepath.Join(d.of(shard.Encoded), path), content)
 		d.encoded += int64(len(content))
 		d.paths, d.labels = append(d.paths, path), append(d.labels, set.Label(k*set.images/n))
 	}
 	for f, ratio := range map[shard.Cost]string{shard.Packed: "--packed-ratio", shard.Raw: "--raw-ratio"} {
-		b.progress.step(p.name+", "+f.String()+" copies", 0, 1)
-		if _, err := b.command(ctx, "convert", ratio, "1", d.of(shard.Encoded), d.of(f)); err != nil {
-			return nil, err
-		}
+		b.step(p.name+", "+f.String()+" copies", 0, 1)
+		b.command("convert", ratio, "1", d.of(shard.Encoded), d.of(f))
 	}
-	return d, nil
+	return d
 }
 
-// writeMix writes the manifest of a mix and its index, unless they are there.
-func (d *mixData) writeMix(ctx context.Context, b *bench, m mix) error {
-	if _, err := os.Stat(d.manifest(m)); err == nil {
-		return nil
+// writeMix writes the manifest of a mix and its index, unless they are there, and returns its path.
+func (d *mixData) writeMix(b *bench, m mix) (manifest string) {
+	manifest = d.manifest(m)
+	if _, err := os.Stat(manifest); errors.Is(err, os.ErrNotExist) {
+		list, ends := m.forms(len(d.paths)), [shard.NumCosts]string{"", ".bfs", ".bmp"}
+		b.manifestOf(manifest, "path,label", len(list), func(k int) string {
+			return fmt.Sprintf("%s/%s%s,%d", list[k], d.paths[k], ends[list[k]], d.labels[k])
+		})
 	}
-	list, ends := m.forms(len(d.paths)), [shard.NumCosts]string{"", ".bfs", ".bmp"}
-	return b.manifestOf(ctx, d.manifest(m), "path,label", len(list), func(k int) string {
-		return fmt.Sprintf("%s/%s%s,%d", list[k], d.paths[k], ends[list[k]], d.labels[k])
-	})
+	return manifest
+}
+
+// measureTakes finds out what an image takes in each form, with our decoders and with those of
+// Liquid.
+func measureTakes(b *bench, d *mixData) {
+	for _, n := range processors() {
+		f := &field{bench: b, d: d, s: setting{cpus: n}}
+		for _, form := range allForms {
+			f.add(f.ours(alone(form)))
+		}
+		library := f.add(f.liquid(alone(shard.Encoded)))
+		r := b.hold(d.row("what images take"), 0, f.sides...)
+		of := func(i int) (bytes, seconds float64) {
+			return 1e6 * r.of(bytesMean, i).last().median() / float64(d.batch), 1 / r.of(rate, i).median()
+		}
+		var t takes
+		for i, form := range allForms {
+			t.bytes[form], t.seconds[form] = of(i)
+		}
+		d.takes[kind{b.batchfs, n}] = t
+		t.bytes[shard.Encoded], t.seconds[shard.Encoded] = of(library)
+		d.takes[kind{b.libraries, n}] = t
+		for i, what := range append(slices.Clone(formNames), "encoded, decoded by libraries") {
+			bytes, _ := of(i)
+			b.print(r.row(d.row(f.s.String())+what, rate, i).noted("%.1f KB of storage an image", bytes/1e3))
+		}
+	}
 }
 
 // A rival is a way to get batches: a mix, and what decodes and caches it.
@@ -209,6 +225,13 @@ type field struct {
 	sides   []contender // the first ones are those of entered
 }
 
+// usualField is one where storage is not scarce, with memory for a part of the images.
+func usualField(b *bench, d *mixData) *field {
+	return &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
+}
+
+func (f *field) title() string { return f.d.name + ", " + f.s.String() }
+
 // takes is what an image takes of a mount of this program.
 func (f *field) takes(program string) takes { return f.d.takes[kind{program, f.s.cpus}] }
 
@@ -218,46 +241,35 @@ func (f *field) add(r rival, steps ...time.Duration) int {
 		return i
 	}
 	f.entered = append(f.entered, r)
-	f.sides = append(f.sides, contender{start: func(ctx context.Context) (turn, error) {
-		return f.start(ctx, r, steps)
-	}})
+	f.sides = append(f.sides, contender{start: func() turn { return f.start(r, steps) }})
 	return len(f.sides) - 1
 }
 
 // start mounts a rival's mix, and reads the first epoch.
-func (f *field) start(ctx context.Context, r rival, steps []time.Duration) (turn, error) {
-	if err := f.d.writeMix(ctx, f.bench, r.mix); err != nil {
-		return nil, err
+func (f *field) start(r rival, steps []time.Duration) turn {
+	m := mount{
+		dataset: f.d.writeMix(f.bench, r.mix), flags: f.flags(r), program: r.program,
+		pin: someCPUs(f.s.cpus), time: turnFor,
 	}
-	cpus, err := someCPUs(f.s.cpus)
-	if err != nil {
-		return nil, err
-	}
-	also := func(t *throughput.Training, found figures) error {
-		err := spreadOf(t.Mount, f.d.batch, found)
+	m.also = func(t *throughput.Training, found figures) {
+		check(spreadOf(t.Mount, f.d.batch, found))
 		for _, step := range steps {
-			err = cmp.Or(err, consume(ctx, t, step, found))
+			found[atStep(step)] = f.imagesFor(t, step)
 		}
-		return err
 	}
-	m := mount{dataset: f.d.manifest(r.mix), flags: f.flags(r), program: r.program, pin: cpus}
-	m.time, m.also = turnFor, also
-	return f.training(m).start(ctx)
+	return f.training(m).start()
 }
 
-// atStep is the figure of consume.
+// atStep is the figure of imagesFor.
 func atStep(step time.Duration) figure { return figure{"with " + step.String(), "images/s", 1} }
 
-// consume reads batches as a program that takes so long for each does, and measures how many images
-// it gets.
-func consume(ctx context.Context, t *throughput.Training, step time.Duration, found figures) error {
+// imagesFor reads batches as a program that takes so long for each does, and measures how many
+// images a second it gets.
+func (f *field) imagesFor(t *throughput.Training, step time.Duration) float64 {
 	r := &reader{Training: t, pause: step}
-	if _, err := t.Take(ctx, throughput.Ahead); err != nil { // made before at another pace
-		return err
-	}
-	took, err := readAtOnce(ctx, []*reader{r}, func(_ int, took time.Duration) bool { return took >= turnFor })
-	found[atStep(step)] = r.images() / took.Seconds()
-	return err
+	must(t.Take(f.ctx, throughput.Ahead)) // made before at another pace
+	took := f.readAtOnce([]*reader{r}, func(_ int, took time.Duration) bool { return took >= turnFor })
+	return r.images() / took.Seconds()
 }
 
 // flags are those of a rival's mount.
@@ -271,55 +283,4 @@ func (f *field) flags(r rival) []string {
 		flags = append(flags, "--max-read-bandwidth", fmt.Sprintf("%dMB", f.s.mb))
 	}
 	return flags
-}
-
-// someCPUs are the first n that this process may use.
-func someCPUs(n int) (machine.CPUs, error) {
-	cpus, err := machine.CurrentCPUs()
-	return cpus[:min(n, len(cpus))], err
-}
-
-// processors are the numbers of processors that are measured.
-func processors() (list []int) {
-	for _, n := range []int{1, 2} {
-		if cpus, err := someCPUs(n); err == nil && len(cpus) == n {
-			list = append(list, n)
-		}
-	}
-	return list
-}
-
-// measureTakes finds out what an image takes in each form, with our decoders and with those of
-// Liquid.
-func measureTakes(ctx context.Context, b *bench, d *mixData) (rows []row, err error) {
-	for _, n := range processors() {
-		f := &field{bench: b, d: d, s: setting{cpus: n}}
-		for _, form := range allForms {
-			f.add(f.ours(alone(form)))
-		}
-		library := f.add(f.liquid(alone(shard.Encoded)))
-		c := contest{what: d.row("what images take"), contenders: f.sides, rows: func(r results) (rows []row) {
-			of := func(i int) (bytes, seconds float64) {
-				return 1e6 * r.of(bytesMean, i).last().median() / float64(d.batch), 1 / r.of(rate, i).median()
-			}
-			var t takes
-			for i, form := range allForms {
-				t.bytes[form], t.seconds[form] = of(i)
-			}
-			d.takes[kind{b.batchfs, n}] = t
-			t.bytes[shard.Encoded], t.seconds[shard.Encoded] = of(library)
-			d.takes[kind{b.libraries, n}] = t
-			for i, what := range append(slices.Clone(formNames), "encoded, decoded by libraries") {
-				bytes, _ := of(i)
-				row := r.row(d.row(f.s.String())+what, rate, i)
-				rows = append(rows, row.noted("%.1f KB of storage an image", bytes/1e3))
-			}
-			return rows
-		}}
-		more, err := b.hold(ctx, c)
-		if rows = append(rows, more...); err != nil {
-			return rows, err
-		}
-	}
-	return rows, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -23,62 +21,37 @@ const daliEpochs = 8
 // for what DALI itself takes and for a page cache of the same size. What it takes is measured
 // first, while the page cache is not its group's; it still grows a little after that.
 func (f *field) dali() contender {
-	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
-		cpus, err := someCPUs(f.s.cpus)
-		if err != nil {
-			return nil, err
-		}
+	return contender{optional: true, start: func() turn {
 		files := filepath.Join(f.d.dir, "dali") // whose pages nobody else reads
-		if err := errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(f.d.of(shard.Encoded)))); err != nil {
-			return nil, err
-		}
-		group, python, err := inGroup(f.bench, f.python)
-		if err != nil {
-			return nil, err
-		}
-		inside := *f.bench
-		inside.python = python
+		check(errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(f.d.of(shard.Encoded)))))
+		group, python := inGroup(f.bench, f.python)
 		epoch := max(2, len(f.d.paths)/f.d.batch)
-		begin := func() (c *consumer, err error) {
-			err = onCPUs(cpus, func() (err error) {
-				c, err = inside.consume(ctx, "dali.py", "--dataset", files,
+		begin := func() (c *consumer) {
+			defer func(outside string) { f.python = outside }(f.python)
+			f.python = python
+			onCPUs(someCPUs(f.s.cpus), func() {
+				c = f.consume("dali.py", "--dataset", files,
 					"--workers", strconv.Itoa(f.s.cpus), "--batch-size", strconv.Itoa(f.d.batch),
 					"--size", strconv.Itoa(f.d.height), "--width", strconv.Itoa(f.d.width))
-				return err
 			})
-			if err == nil {
-				_, err = c.turn(daliEpochs * epoch)
-			}
-			return c, err
+			c.turn(daliEpochs * epoch)
+			return c
 		}
-		first, err := begin()
-		if first != nil {
-			err = errors.Join(err, first.stop())
-		}
-		if err != nil {
-			return nil, err
-		}
-		own, err := group.peakMemory()
-		err = errors.Join(err, dropPages(files), group.limitReads(files, int64(f.s.mb)*1e6),
-			group.limitMemory(own+own/16+int64(f.s.cached*float64(f.d.encoded))))
-		if err != nil {
-			return nil, err
-		}
-		c, err := begin()
-		if c != nil {
-			f.later(c.stop)
-		}
-		return func(context.Context) (figures, error) { return c.turn(epoch) }, err
+		begin().stop()
+		taken := group.peakMemory()
+		dropPages(files)
+		check(group.limitReads(files, int64(f.s.mb)*1e6))
+		check(group.limitMemory(taken + taken/16 + int64(f.s.cached*float64(f.d.encoded))))
+		c := begin()
+		return func() figures { return c.turn(epoch) }
 	}}
 }
 
-// wrongBatches is how many batches differ from those of the first contender.
-var wrongBatches = figure{"wrong", "batches", 1}
-
 // sameBytes checks that the batches of every form are equal, whole images and random crops, and
 // those of other decoders: so no form can change what a training learns.
-func sameBytes(ctx context.Context, b *bench) ([]contest, error) {
-	return mixed(ctx, b, func(d *mixData) []contest {
+func sameBytes(b *bench) {
+	wrong := figure{"wrong", "batches", 1} // how many differ from those of the first contender
+	for d := range b.mixed {
 		f := &field{bench: b, d: d}
 		rivals := []rival{
 			f.ours(alone(shard.Encoded)), f.ours(alone(shard.Packed)), f.ours(alone(shard.Raw)), f.ours(mix{0.4, 0.3, 0.3}),
@@ -89,55 +62,47 @@ func sameBytes(ctx context.Context, b *bench) ([]contest, error) {
 		if d.height == 0 {
 			crops = trainingCrop
 		}
-		var list []contest
 		for _, how := range []struct {
 			what  string
 			flags []string
 		}{{"whole images", ownSize}, {"random crops", crops}} {
 			var first []string
-			c := contest{what: d.row(how.what), rounds: 1, rows: func(r results) (rows []row) {
-				for i := range names[1:] {
-					name := d.row("exactness") + how.what + ", not the same as encoded: " + names[1+i]
-					rows = append(rows, r.row(name, wrongBatches, 1+i).atMost(0).noted("of %d", len(first)))
-				}
-				return rows
-			}}
+			var sides []contender
 			for _, one := range rivals {
-				c.contenders = append(c.contenders, ready(func(ctx context.Context) (figures, error) {
-					sums, err := f.sums(ctx, one, how.flags)
+				sides = append(sides, ready(func() figures {
+					sums, n := f.sums(one, how.flags), 0
 					if first == nil {
 						first = sums
 					}
-					wrong := 0
 					for i, sum := range sums {
 						if sum != first[i] {
-							wrong++
+							n++
 						}
 					}
-					return figures{wrongBatches: float64(wrong)}, err
+					return figures{wrong: float64(n)}
 				}))
 			}
-			list = append(list, c)
+			r := b.hold(d.row(how.what), 1, sides...)
+			for i := range names[1:] {
+				name := d.row("exactness") + how.what + ", not the same as encoded: " + names[1+i]
+				b.print(r.row(name, wrong, 1+i).atMost(0).noted("of %d", len(first)))
+			}
 		}
-		return list
-	})
+	}
 }
 
 // sums are the checksums of the batches of an epoch that is not shuffled.
-func (f *field) sums(ctx context.Context, r rival, flags []string) (sums []string, err error) {
-	if err := f.d.writeMix(ctx, f.bench, r.mix); err != nil {
-		return nil, err
-	}
+func (f *field) sums(r rival, flags []string) (sums []string) {
 	flags = append([]string{"--batch-size", strconv.Itoa(f.d.batch), "--io", "buffered"}, flags...)
-	err = f.mounting(ctx, r.program, f.d.manifest(r.mix), flags, func(m *daemon.Mount) error {
-		return readEpochs(ctx, m, 1, func(file *os.File) (int64, error) {
+	check(f.within(func() {
+		f.readEpochs(f.mount(r.program, f.d.writeMix(f.bench, r.mix), flags), 1, func(file *os.File) (int64, error) {
 			h := sha256.New()
 			n, err := io.Copy(h, file)
 			sums = append(sums, string(h.Sum(nil)))
 			return n, err
 		})
-	})
-	return sums, err
+	}))
+	return sums
 }
 
 // What trainings train: models of so many channels, for so many epochs, once for each seed.
@@ -154,47 +119,41 @@ var correct = figure{"correct", "%", 100}
 
 // trainings train small models of PyTorch on the mixes of photos, on the processors that decode:
 // how fast, and how well. Crops and flips are the same for each mix, but their order is not.
-func trainings(ctx context.Context, b *bench) ([]contest, error) {
+func trainings(b *bench) {
 	test := filepath.Join(b.work, "test photos")
-	_, err := b.command(ctx, "gen", "--out", test, "--seed", "1",
-		"--images", "512", "--classes", strconv.Itoa(scenes))
-	if err != nil {
-		return nil, err
-	}
-	return mixed(ctx, b, func(d *mixData) (list []contest) {
+	b.command("gen", "--out", test, "--seed", "1", "--images", "512", "--classes", strconv.Itoa(scenes))
+	for d := range b.mixed {
 		if d.name != "JPEG" {
-			return nil // they have no classes
+			continue // they have no classes
 		}
-		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
+		f := usualField(b, d)
 		for _, n := range channels {
-			list = append(list, f.trained(test, n))
+			f.trained(test, n)
 		}
-		return list
-	})
+	}
 }
 
-func (f *field) trained(test string, channels int) contest {
+func (f *field) trained(test string, channels int) {
 	sides := f.endToEnd()
 	var contenders []contender
 	for _, side := range sides {
-		contenders = append(contenders, f.train(side.rival, test, channels))
+		contenders = append(contenders, f.model(side.rival, test, channels))
 	}
 	where := fmt.Sprintf("%sa model of %d channels, ", f.d.row(f.s.String()), channels)
-	c := contest{what: where, contenders: contenders, rounds: trainSeeds}
-	c.rows = func(r results) (rows []row) {
-		for i, side := range sides {
-			rows = append(rows,
-				r.row(where+side.name, rate, i).noted("%v", side.mix),
-				r.row(where+"test images it is right about, "+side.name, correct, i))
-		}
-		ours, theirs := r.of(correct, len(sides)-1), r.of(correct, 0)
-		apart := numbers(math.Abs(apart(ours.values, theirs.values)))
-		what := where + "right, ours beside encoded, apart by"
-		return append(rows,
-			r.ratio(where+"ours / Liquid's", rate, len(sides)-1, 1),
-			measured(what, "standard errors", apart).atMost(2).noted("%v and %v %%", ours, theirs))
+	r := f.hold(where, trainSeeds, contenders...)
+	for i, side := range sides {
+		f.print(
+			r.row(where+side.name, rate, i).noted("%v", side.mix),
+			r.row(where+"test images it is right about, "+side.name, correct, i),
+		)
 	}
-	return c
+	ours, theirs := r.of(correct, len(sides)-1), r.of(correct, 0)
+	apart := numbers(math.Abs(apart(ours.values, theirs.values)))
+	what := where + "right, ours beside encoded, apart by"
+	f.print(
+		r.ratio(where+"ours / Liquid's", rate, len(sides)-1, 1),
+		measured(what, "standard errors", apart).atMost(2).noted("%v and %v %%", ours, theirs),
+	)
 }
 
 // apart is how many standard errors the means of two samples differ by.
@@ -216,34 +175,28 @@ func apart(a, b []float64) float64 {
 	return (meanA - meanB) / math.Sqrt(squareA+squareB)
 }
 
-// train trains a model anew in each turn, each time with another seed.
-func (f *field) train(r rival, test string, channels int) contender {
-	return contender{start: func(ctx context.Context) (turn, error) {
-		if err := f.d.writeMix(ctx, f.bench, r.mix); err != nil {
-			return nil, err
-		}
-		whole := []string{"--batch-size", "64", "--resize", "not-smaller", "--size", "224x224"}
-		tests, err := f.bench.start(ctx, f.batchfs, test, whole)
-		if err != nil {
-			return nil, err
-		}
+// model trains a model anew in each turn, each time with another seed.
+func (f *field) model(r rival, test string, channels int) contender {
+	return contender{start: func() turn {
+		dataset := f.d.writeMix(f.bench, r.mix)
+		tests := f.mount(f.batchfs, test, []string{"--batch-size", "64", "--resize", "not-smaller", "--size", "224x224"})
 		seed := 0
-		return func(ctx context.Context) (figures, error) {
+		return func() figures {
 			seed++
 			var found struct{ Rate, Correct float64 }
-			flags := append(f.flags(r), "--seed", strconv.Itoa(seed))
-			err := f.mounting(ctx, r.program, f.d.manifest(r.mix), flags, func(m *daemon.Mount) error {
-				cmd := f.script(ctx, "train.py", "--mount", m.Dir, "--test", tests.Dir,
+			check(f.within(func() {
+				m := f.mount(r.program, dataset, append(f.flags(r), "--seed", strconv.Itoa(seed)))
+				cmd := f.script("train.py", "--mount", m.Dir, "--test", tests.Dir,
 					"--classes", strconv.Itoa(scenes), "--channels", strconv.Itoa(channels),
 					"--epochs", strconv.Itoa(trainEpochs), "--seed", strconv.Itoa(seed))
 				cmd.Stderr = os.Stderr
 				out, err := cmd.Output()
 				if err != nil {
-					return fmt.Errorf("train.py: %w", err)
+					check(fmt.Errorf("train.py: %w", err))
 				}
-				return json.Unmarshal(out, &found)
-			})
-			return figures{rate: found.Rate, correct: found.Correct}, err
-		}, nil
+				check(json.Unmarshal(out, &found))
+			}))
+			return figures{rate: found.Rate, correct: found.Correct}
+		}
 	}}
 }

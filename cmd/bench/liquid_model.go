@@ -67,20 +67,14 @@ func (t takes) onProcessors(more float64) takes {
 	return t
 }
 
-// A limit is what a mount has of its storage.
-type limit struct {
-	bandwidth float64 // bytes per second
-	cached    float64 // bytes per image that a cache saves it, whatever their form
-}
-
 // loading and decoding are the seconds that an image of a mix takes of storage and of processors,
-// on average.
-func (t takes) loading(m mix, l limit) float64 {
-	bytes := -l.cached
+// on average. A cache saves an image as many bytes, whatever its form.
+func (t takes) loading(m mix, s setting) float64 {
+	bytes := -s.cached * t.bytes[shard.Encoded]
 	for f, share := range m {
 		bytes += share * t.bytes[f]
 	}
-	return max(0, bytes) / l.bandwidth
+	return max(0, bytes) / (1e6 * float64(s.mb))
 }
 
 func (t takes) decoding(m mix) (seconds float64) {
@@ -92,14 +86,14 @@ func (t takes) decoding(m mix) (seconds float64) {
 
 // rate is the model of a mount, in images per second: storage and processors work side by side, so
 // that it is as fast as the slower of them.
-func (t takes) rate(m mix, l limit) float64 { return 1 / max(t.loading(m, l), t.decoding(m)) }
+func (t takes) rate(m mix, s setting) float64 { return 1 / max(t.loading(m, s), t.decoding(m)) }
 
 // best is the mix of some forms that is fastest by the model, in steps of 1/steps. Of equally fast
 // ones, it is the one with more encoded images, then with more packed ones.
-func (t takes) best(of []shard.Cost, l limit, steps int) mix {
+func (t takes) best(of []shard.Cost, s setting, steps int) mix {
 	best := alone(shard.Encoded)
 	for _, m := range mixesOf(of, steps) {
-		if t.rate(m, l) > t.rate(best, l)*(1+1e-9) {
+		if t.rate(m, s) > t.rate(best, s)*(1+1e-9) {
 			best = m
 		}
 	}

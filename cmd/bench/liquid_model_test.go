@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -19,7 +20,7 @@ func photosTake() takes {
 // TestBestMix: the shares and rates that were computed then.
 func TestBestMix(t *testing.T) {
 	for _, test := range []struct {
-		mb     float64
+		mb     int
 		of     []shard.Cost
 		want   mix
 		images float64
@@ -33,15 +34,15 @@ func TestBestMix(t *testing.T) {
 		{3000, liquidForms, mix{0.40, 0, 0.60}, 7975},
 		{3000, allForms, mix{0, 0.65, 0.35}, 11114},
 	} {
-		l := limit{bandwidth: test.mb * 1e6}
-		got := photosTake().best(test.of, l, 100)
+		s := setting{mb: test.mb}
+		got := photosTake().best(test.of, s, 100)
 		for f, share := range got {
 			if math.Abs(share-test.want[f]) > 0.011 {
 				t.Errorf("%v MB/s, %v: %v, not %v", test.mb, test.of, got, test.want)
 				break
 			}
 		}
-		if rate := photosTake().rate(got, l); math.Abs(rate/test.images-1) > 0.003 {
+		if rate := photosTake().rate(got, s); math.Abs(rate/test.images-1) > 0.003 {
 			t.Errorf("%v MB/s, %v: %.0f images/s, not %v", test.mb, test.of, rate, test.images)
 		}
 	}
@@ -49,18 +50,18 @@ func TestBestMix(t *testing.T) {
 
 // TestModel: a cache saves bytes, never more than there are, and more processors save seconds.
 func TestModel(t *testing.T) {
-	p, l := photosTake(), limit{bandwidth: 1e6, cached: 0.3 * 97.4e3}
-	if got, want := p.loading(alone(shard.Encoded), l), 0.7*97.4e3/1e6; math.Abs(got-want) > 1e-9 {
+	p, s := photosTake(), setting{mb: 1, cached: 0.3}
+	if got, want := p.loading(alone(shard.Encoded), s), 0.7*97.4e3/1e6; math.Abs(got-want) > 1e-9 {
 		t.Errorf("loading takes %v s, not %v", got, want)
 	}
-	l.cached = 1e9
-	if got := p.loading(alone(shard.Raw), l); got != 0 {
+	s.cached = 1e4
+	if got := p.loading(alone(shard.Raw), s); got != 0 {
 		t.Errorf("what is cached takes %v s", got)
 	}
 	if got, want := p.onProcessors(8).decoding(mix{0.5, 0.5, 0}), (418e-6+202e-6)/2/16; math.Abs(got-want) > 1e-12 {
 		t.Errorf("decoding takes %v s, not %v", got, want)
 	}
-	if got := p.best(allForms, limit{bandwidth: 1e3}, 10); got != alone(shard.Encoded) {
+	if got := p.best(allForms, setting{mb: 1}, 10); got != alone(shard.Encoded) {
 		t.Errorf("on slow storage, %v is best", got)
 	}
 }
@@ -87,13 +88,14 @@ func TestMixForms(t *testing.T) {
 	}
 }
 
-// TestMixNames: mixes are written in tenths.
-func TestMixNames(t *testing.T) {
-	for m, want := range map[mix]string{
-		{1, 0, 0}: "10:0", {0.63, 0, 0.37}: "6.3:3.7", {0, 0.65, 0.35}: "0:6.5:3.5", {0, 1, 0}: "0:10:0",
+// TestNames: mixes are written in tenths, and rows begin with settings.
+func TestNames(t *testing.T) {
+	for of, want := range map[fmt.Stringer]string{
+		mix{1, 0, 0}: "10:0", mix{0.63, 0, 0.37}: "6.3:3.7", mix{0, 0.65, 0.35}: "0:6.5:3.5", mix{0, 1, 0}: "0:10:0",
+		setting{600, 2, 0}: "600 MB/s, 2 processors", setting{0, 1, 0}: "no limit, 1 processor",
 	} {
-		if m.String() != want {
-			t.Errorf("%v, not %s", m, want)
+		if of.String() != want {
+			t.Errorf("%v, not %s", of, want)
 		}
 	}
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
+	"github.com/batchfs/batchfs/internal/chart"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -39,88 +42,99 @@ func tenthsRaw(n int) mix {
 
 // mixesOnDisk compares mixes of images on storage, without a cache: the best one of two forms, as
 // Liquid has them, and the best one of three, both decoded by us.
-func mixesOnDisk(ctx context.Context, b *bench) ([]contest, error) {
-	var goodputs, balances []panel
-	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
+func mixesOnDisk(b *bench) {
+	var goodputs, balances []chart.Diagram
+	for d := range b.mixed {
 		for _, n := range processors() {
 			for _, mb := range b.bandwidths(storages) {
 				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n}}
-				c := f.onDisk()
 				if n == usual && mb == enough {
 					balances = append(balances, f.balance())
-					c = f.withForms(c, &goodputs)
+					goodputs = append(goodputs, f.onDisk(true))
+				} else {
+					f.onDisk(false)
 				}
-				list = append(list, c)
 			}
 		}
-		const what = "best of three forms / best of two"
-		return append(list, d.computed(b, 0, what, func(t, _ takes, l limit) float64 {
-			return t.rate(t.best(allForms, l, fine), l) / t.rate(t.best(liquidForms, l, fine), l)
-		}))
-	})
-	list = drawn(list, &goodputs, b.plots, "goodput")
-	return drawn(list, &balances, b.plots, "loading-and-decoding"), err
+		d.computed(b, 0, "best of three forms / best of two", func(t, _ takes, s setting) float64 {
+			return t.rate(t.best(allForms, s, fine), s) / t.rate(t.best(liquidForms, s, fine), s)
+		})
+	}
+	b.draw(goodputs, "goodput")
+	b.draw(balances, "loading-and-decoding")
 }
 
-func (f *field) onDisk() contest {
+// onDisk compares the mixes at one setting. With each form alone, if they are asked for, it shows
+// what those use of processors, of storage and of a program that is as fast as the best mix: the
+// shares of what each could do.
+func (f *field) onDisk(each bool) (used chart.Diagram) {
 	t := f.takes(f.batchfs)
-	l := f.s.limit(t)
-	two, three := t.best(liquidForms, l, fine), t.best(allForms, l, fine)
+	two, three := t.best(liquidForms, f.s, fine), t.best(allForms, f.s, fine)
 	encoded, i, k := f.add(f.ours(alone(shard.Encoded))), f.add(f.ours(two)), f.add(f.ours(three))
+	var at [shard.NumCosts]int
+	if each {
+		for _, form := range allForms {
+			at[form] = f.add(f.ours(alone(form)))
+		}
+	}
 	where := f.d.row(f.s.String())
-	return contest{what: where + "mixes", contenders: f.sides, rows: func(r results) []row {
-		gain := r.ratio(where+"best of three forms / best of two", rate, k, i)
-		gain = gain.noted("%s; %v / %v; the model has %.2f", gain.note, three, two, t.rate(three, l)/t.rate(two, l))
-		if wanted := f.d.three[f.s.mb]; wanted > 0 && f.s.cpus == usual {
-			gain = gain.atLeast(wanted)
+	r := f.hold(where+"mixes", 0, f.sides...)
+	gain := r.ratio(where+"best of three forms / best of two", rate, k, i)
+	gain = gain.noted("%s; %v / %v; the model has %.2f", gain.note, three, two, t.rate(three, f.s)/t.rate(two, f.s))
+	if f.s.cpus == usual {
+		gain = gain.atLeast(f.d.three[f.s.mb])
+	}
+	f.print(
+		r.row(where+"encoded", rate, encoded),
+		r.row(where+"best of encoded and raw", rate, i).noted("%v", two),
+		r.row(where+"best of encoded, packed and raw", rate, k).noted("%v", three),
+		gain,
+	)
+	if !each {
+		return used
+	}
+	best := 0.0
+	for i := range f.sides {
+		best = max(best, r.of(rate, i).median())
+	}
+	bars := []chart.Bars{{Name: "processors"}, {Name: "storage"}, {Name: "program"}}
+	for form, i := range at {
+		images := r.of(rate, i).median()
+		if shard.Cost(form) != shard.Encoded {
+			f.print(r.row(where+shard.Cost(form).String(), rate, i))
 		}
-		return []row{
-			r.row(where+"encoded", rate, encoded),
-			r.row(where+"best of encoded and raw", rate, i).noted("%v", two),
-			r.row(where+"best of encoded, packed and raw", rate, k).noted("%v", three),
-			gain,
+		for k, share := range []float64{
+			images * t.seconds[form], images * t.bytes[form] / (1e6 * float64(f.s.mb)), images / best,
+		} {
+			bars[k].Values = append(bars[k].Values, 100*share)
 		}
-	}}
+	}
+	return chart.Diagram{Title: f.title(), Y: "% of what each could do", Groups: formNames, Bars: bars}
 }
 
-// withForms adds each form alone to a contest, with what it uses of processors, storage and of a
-// program that is as fast as the best mix: the shares of what each could do.
-func (f *field) withForms(c contest, pictures *[]panel) contest {
-	t, at := f.takes(f.batchfs), [shard.NumCosts]int{}
-	for _, form := range allForms {
-		at[form] = f.add(f.ours(alone(form)))
+// draw draws a picture of some diagrams, if there are any.
+func (b *bench) draw(diagrams []chart.Diagram, name string) {
+	if len(diagrams) > 0 {
+		path := filepath.Join(b.plots, name+".svg")
+		var picture bytes.Buffer
+		check(chart.Draw(&picture, "svg", 11, 8, diagrams...))
+		write(path, picture.Bytes())
+		b.clear()
+		fmt.Fprintln(os.Stderr, "bench: drew", path)
 	}
-	rows := c.rows
-	c.contenders, c.rows = f.sides, func(r results) []row {
-		list := rows(r)
-		best := 0.0
-		for i := range f.sides {
-			best = max(best, r.of(rate, i).median())
-		}
-		used := []bars{{name: "processors"}, {name: "storage"}, {name: "program"}}
-		for form, i := range at {
-			images := r.of(rate, i).median()
-			if shard.Cost(form) != shard.Encoded {
-				list = append(list, r.row(f.d.row(f.s.String())+shard.Cost(form).String(), rate, i))
-			}
-			for k, share := range []float64{
-				images * t.seconds[form], images * t.bytes[form] / f.s.limit(t).bandwidth, images / best,
-			} {
-				used[k].values = append(used[k].values, 100*share)
-			}
-		}
-		*pictures = append(*pictures, panel{title: f.title(), y: "% of what each could do", groups: formNames, bars: used})
-		return list
-	}
-	return c
 }
+
+// Names of rivals in pictures.
+const nameCoorDL, nameLiquid, nameOurs = "CoorDL's cache", "Liquid's best mix", "ours"
 
 // rivals compares with CoorDL and Liquid, which have memory for cachedShare of the encoded images,
 // as we have, and with DALI.
-func rivals(ctx context.Context, b *bench) ([]contest, error) {
-	var pictures []panel
-	list, err := mixed(ctx, b, func(d *mixData) (list []contest) {
-		shown := map[string]*bars{}
+func rivals(b *bench) {
+	var pictures []chart.Diagram
+	for d := range b.mixed {
+		// The throughput on storage of each bandwidth.
+		shown := chart.Diagram{Title: d.name, Y: "x CoorDL's cache", X: fmt.Sprintf("MB/s of storage, %d processors", usual)}
+		shown.Bars = []chart.Bars{{Name: nameLiquid}, {Name: nameOurs}}
 		for _, n := range processors() {
 			settings := against
 			if n != usual {
@@ -128,43 +142,20 @@ func rivals(ctx context.Context, b *bench) ([]contest, error) {
 			}
 			for _, mb := range b.bandwidths(settings) {
 				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n, cached: cachedShare}}
-				list = append(list, f.againstAll(shown))
+				f.againstAll(&shown)
 			}
 		}
-		model := d.computed(b, cachedShare, "ours / Liquid's best mix", func(ours, theirs takes, l limit) float64 {
-			return ours.rate(ours.best(allForms, l, fine), l) / theirs.rate(theirs.best(liquidForms, l, tenths), l)
+		pictures = append(pictures, shown)
+		d.computed(b, cachedShare, "ours / Liquid's best mix", func(ours, theirs takes, s setting) float64 {
+			return ours.rate(ours.best(allForms, s, fine), s) / theirs.rate(theirs.best(liquidForms, s, tenths), s)
 		})
-		rows := model.rows
-		model.rows = func(r results) []row {
-			pictures = append(pictures, machines(b, d, shown))
-			return rows(r)
-		}
-		return append(list, model)
-	})
-	return drawn(list, &pictures, b.plots, "by-machine"), err
+	}
+	b.draw(pictures, "by-machine")
 }
 
-// Names of rivals in pictures.
-const nameCoorDL, nameLiquid, nameOurs = "CoorDL's cache", "Liquid's best mix", "ours"
-
-// machines are bars of the throughput on storage of each bandwidth.
-func machines(b *bench, d *mixData, shown map[string]*bars) panel {
-	p := panel{title: d.name, y: "x CoorDL's cache", x: fmt.Sprintf("MB/s of storage, %d processors", usual)}
-	for _, mb := range b.bandwidths(against) {
-		p.groups = append(p.groups, strconv.Itoa(mb))
-	}
-	for _, name := range []string{nameLiquid, nameOurs} {
-		if s := shown[name]; s != nil {
-			p.bars = append(p.bars, *s)
-		}
-	}
-	return p
-}
-
-func (f *field) againstAll(shown map[string]*bars) contest {
+func (f *field) againstAll(shown *chart.Diagram) {
 	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
-	l := f.s.limit(theirs)
-	liquid, best := theirs.best(liquidForms, l, tenths), ours.best(allForms, f.s.limit(ours), fine)
+	liquid, best := theirs.best(liquidForms, f.s, tenths), ours.best(allForms, f.s, fine)
 	near, static := []int{f.add(f.liquid(liquid))}, -1
 	if f.s.cpus == usual {
 		static = f.add(f.coordl())
@@ -175,145 +166,112 @@ func (f *field) againstAll(shown map[string]*bars) contest {
 			}
 		}
 	}
-	own := f.add(f.ours(best))
-	dali := -1
+	own, dali := f.add(f.ours(best)), -1
 	if f.s.cpus == usual && f.s.mb == enough {
 		dali = len(f.sides)
 		f.sides = append(f.sides, f.dali())
 	}
-	where, model := f.d.row(f.s.String()), ours.rate(best, f.s.limit(ours))/theirs.rate(liquid, l)
-	return contest{what: where + "rivals", contenders: f.sides, rows: func(r results) (rows []row) {
-		fastest := r.fastest(near)
-		if static >= 0 {
-			rows = append(rows, r.row(where+"encoded, CoorDL's cache", rate, static).noted("%s", r.spread(static)))
-			for name, i := range map[string]int{nameLiquid: fastest, nameOurs: own} {
-				if shown[name] == nil {
-					shown[name] = &bars{name: name}
-				}
-				shown[name].values = append(shown[name].values, r.of(rate, i).over(r.of(rate, static)).median())
-			}
+	where, model := f.d.row(f.s.String()), ours.rate(best, f.s)/theirs.rate(liquid, f.s)
+	r := f.hold(where+"rivals", 0, f.sides...)
+	fastest := r.fastest(near)
+	if static >= 0 {
+		f.print(r.row(where+"encoded, CoorDL's cache", rate, static).noted("%s", r.spread(static)))
+		shown.Groups = append(shown.Groups, strconv.Itoa(f.s.mb))
+		for k, i := range []int{fastest, own} {
+			shown.Bars[k].Values = append(shown.Bars[k].Values, r.of(rate, i).over(r.of(rate, static)).median())
 		}
-		if dali >= 0 {
-			rows = append(rows,
-				r.row(where+"encoded, NVIDIA DALI", rate, dali),
-				r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
-		}
-		gain := r.ratio(where+"ours / Liquid's best mix", rate, own, fastest)
-		gain = gain.noted("%s; the model has %.2f", gain.note, model)
-		if f.d.liquid > 0 && f.s.mb >= enough && f.s.cpus == usual {
-			gain = gain.atLeast(f.d.liquid)
-		}
-		asModel := measured(where+"    / what the model has for them", "x", gain.series.times(1/model))
-		if f.s.mb >= 200 && f.s.mb <= 1200 && f.s.cpus == usual {
-			asModel = asModel.atLeast(likeModel)
-		}
-		return append(rows,
-			r.row(where+"Liquid's best mix", rate, fastest).noted("%v; %s", f.entered[fastest].mix, r.spread(fastest)),
-			r.row(where+"ours", rate, own).noted("%v; %s", best, r.spread(own)),
-			gain, asModel)
-	}}
+	}
+	if dali >= 0 {
+		f.print(r.row(where+"encoded, NVIDIA DALI", rate, dali), r.ratio(where+"ours / NVIDIA DALI", rate, own, dali))
+	}
+	gain := r.ratio(where+"ours / Liquid's best mix", rate, own, fastest)
+	gain = gain.noted("%s; the model has %.2f", gain.note, model)
+	if f.s.mb >= enough && f.s.cpus == usual {
+		gain = gain.atLeast(f.d.liquid)
+	}
+	asModel := measured(where+"    / what the model has for them", "x", gain.series.times(1/model))
+	if f.s.mb >= 200 && f.s.mb <= 1200 && f.s.cpus == usual {
+		asModel = asModel.atLeast(likeModel)
+	}
+	f.print(
+		r.row(where+"Liquid's best mix", rate, fastest).noted("%v; %s", f.entered[fastest].mix, r.spread(fastest)),
+		r.row(where+"ours", rate, own).noted("%v; %s", best, r.spread(own)),
+		gain, asModel,
+	)
 }
 
 // mixes measures all mixes of three forms in some steps, those of Liquid, and whether the profiler
 // finds the best one.
-func mixes(ctx context.Context, b *bench) ([]contest, error) {
-	var pictures []panel
-	list, err := mixed(ctx, b, func(d *mixData) []contest {
-		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
-		return []contest{f.overTheMix(&pictures)}
-	})
-	return drawn(list, &pictures, b.plots, "throughput-over-the-mix"), err
+func mixes(b *bench) {
+	var pictures []chart.Diagram
+	for d := range b.mixed {
+		pictures = append(pictures, usualField(b, d).overTheMix())
+	}
+	b.draw(pictures, "throughput-over-the-mix")
 }
 
-func (f *field) overTheMix(pictures *[]panel) contest {
+func (f *field) overTheMix() chart.Diagram {
 	const steps = 5
 	old, own := f.takes(f.libraries), f.takes(f.batchfs)
 	var ours []int
 	for _, m := range mixesOf(allForms, steps) {
 		ours = append(ours, f.add(f.ours(m)))
 	}
-	ours = append(ours, f.add(f.ours(own.best(allForms, f.s.limit(own), fine))))
-	lines := []struct {
-		curve
-		of func(m mix) rival
-		takes
-		second shard.Cost
-	}{
-		{curve{name: "encoded and raw, by libraries"}, f.liquid, old, shard.Raw},
-		{curve{name: "encoded and raw, by batchfs", color: 2}, f.ours, own, shard.Raw},
-		{curve{name: "encoded and packed, by batchfs", color: 1}, f.ours, own, shard.Packed},
-	}
+	ours = append(ours, f.add(f.ours(own.best(allForms, f.s, fine))))
 	for _, m := range mixesOf(liquidForms, steps) {
 		f.add(f.liquid(m))
 	}
 	var profiled mix
-	f.sides = append(f.sides, contender{start: func(ctx context.Context) (t turn, err error) {
-		if profiled, err = f.profile(ctx); err != nil {
-			return nil, err
-		}
-		return f.start(ctx, f.ours(profiled), nil)
+	f.sides = append(f.sides, contender{start: func() turn {
+		profiled = f.profile()
+		return f.start(f.ours(profiled), nil)
 	}})
 	where := f.d.row(f.s.String())
-	return contest{what: where + "over the mix", contenders: f.sides, rows: func(r results) (rows []row) {
-		p := panel{title: f.title(), x: "share of raw, or packed, images", y: "images/s"}
-		for _, line := range lines {
-			measured, model := line.curve, line.curve
-			measured.dots, model.dashed, model.name = true, true, line.name+": model"
-			for _, m := range mixesOf([]shard.Cost{line.second, shard.Encoded}, steps) {
-				i := f.add(line.of(m))
-				measured.add(m[line.second], r.of(rate, i).median())
-				model.add(m[line.second], line.rate(m, f.s.limit(line.takes)))
-			}
-			p.curves = append(p.curves, measured, model)
+	r := f.hold(where+"over the mix", 0, f.sides...)
+	for i, side := range f.entered {
+		by := ""
+		if side.program == f.libraries {
+			by = ", decoded by libraries"
 		}
-		*pictures = append(*pictures, p)
-		for i, side := range f.entered {
-			by := ""
-			if side.program == f.libraries {
-				by = ", decoded by libraries"
-			}
-			rows = append(rows, r.row(where+side.mix.String()+by, rate, i))
+		f.print(r.row(where+side.mix.String()+by, rate, i))
+	}
+	best := r.fastest(ours)
+	found := r.ratio(where+"the profiler's mix / best of all measured", rate, len(f.sides)-1, best).atLeast(0.95)
+	f.print(found.noted("%v / %v; %s", profiled, f.entered[best].mix, found.note))
+
+	p := chart.Diagram{Title: f.title(), X: "share of raw, or packed, images", Y: "images/s"}
+	for _, line := range []struct {
+		chart.Curve
+		of func(m mix) rival
+		takes
+		second shard.Cost
+	}{
+		{chart.Curve{Name: "encoded and raw, by libraries"}, f.liquid, old, shard.Raw},
+		{chart.Curve{Name: "encoded and raw, by batchfs", Color: 2}, f.ours, own, shard.Raw},
+		{chart.Curve{Name: "encoded and packed, by batchfs", Color: 1}, f.ours, own, shard.Packed},
+	} {
+		measured, model := line.Curve, line.Curve
+		measured.Dots, model.Line, model.Name = true, chart.Dashed, line.Name+": model"
+		for _, m := range mixesOf([]shard.Cost{line.second, shard.Encoded}, steps) {
+			measured.Add(m[line.second], r.of(rate, f.add(line.of(m))).median())
+			model.Add(m[line.second], line.rate(m, f.s))
 		}
-		best := r.fastest(ours)
-		found := r.ratio(where+"the profiler's mix / best of all measured", rate, len(f.sides)-1, best).atLeast(0.95)
-		return append(rows, found.noted("%v / %v; %s", profiled, f.entered[best].mix, found.note))
-	}}
+		p.Curves = append(p.Curves, measured, model)
+	}
+	return p
 }
 
 // profile asks the profiler for the best mix.
-func (f *field) profile(ctx context.Context) (m mix, err error) {
+func (f *field) profile() mix {
 	encoded := f.ours(alone(shard.Encoded))
-	if err := f.d.writeMix(ctx, f.bench, encoded.mix); err != nil {
-		return m, err
-	}
+	args := append([]string{"profile", "--json", "--work", f.work}, f.flags(encoded)...)
+	args = append(args, f.d.writeMix(f.bench, encoded.mix))
 	var answer struct {
 		Raw    float64 `json:"raw_ratio"`
 		Packed float64 `json:"packed_ratio"`
 	}
-	args := append([]string{"profile", "--json", "--work", f.work}, f.flags(encoded)...)
-	args = append(args, f.d.manifest(encoded.mix))
-	cpus, err := someCPUs(f.s.cpus)
-	if err != nil {
-		return m, err
-	}
-	err = onCPUs(cpus, func() error {
-		out, err := f.command(ctx, args...)
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal(out, &answer)
-	})
-	return mix{1 - answer.Packed - answer.Raw, answer.Packed, answer.Raw}, err
-}
-
-// endToEnd has programs consume the batches that take some time for each.
-func endToEnd(ctx context.Context, b *bench) ([]contest, error) {
-	var pictures []panel
-	list, err := mixed(ctx, b, func(d *mixData) []contest {
-		f := &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
-		return []contest{f.consumed(&pictures)}
-	})
-	return drawn(list, &pictures, b.plots, "end-to-end"), err
+	onCPUs(someCPUs(f.s.cpus), func() { check(json.Unmarshal(f.command(args...), &answer)) })
+	return mix{1 - answer.Packed - answer.Raw, answer.Packed, answer.Raw}
 }
 
 type namedRival struct {
@@ -326,77 +284,76 @@ func (f *field) endToEnd() []namedRival {
 	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
 	return []namedRival{
 		{nameCoorDL, f.coordl()},
-		{nameLiquid, f.liquid(theirs.best(liquidForms, f.s.limit(theirs), tenths))},
-		{nameOurs, f.ours(ours.best(allForms, f.s.limit(ours), fine))},
+		{nameLiquid, f.liquid(theirs.best(liquidForms, f.s, tenths))},
+		{nameOurs, f.ours(ours.best(allForms, f.s, fine))},
 	}
 }
 
-func (f *field) consumed(pictures *[]panel) contest {
-	sides := f.endToEnd()
+// endToEnd has programs consume the batches that take some time for each.
+func endToEnd(b *bench) {
+	var pictures []chart.Diagram
+	for d := range b.mixed {
+		pictures = append(pictures, usualField(b, d).consumed())
+	}
+	b.draw(pictures, "end-to-end")
+}
+
+func (f *field) consumed() chart.Diagram {
+	sides, at := f.endToEnd(), []int{}
 	for _, side := range sides {
-		f.add(side.rival, f.d.steps...)
+		at = append(at, f.add(side.rival, f.d.steps...))
 	}
 	where := f.d.row(f.s.String())
-	return contest{what: where + "end to end", contenders: f.sides, rows: func(r results) (rows []row) {
-		curves := []curve{{name: "the program alone", color: len(sides), dashed: true}}
-		for i, side := range sides {
-			curves = append(curves, curve{name: side.name, color: (i + 2) % len(sides), dots: true})
-			for _, step := range f.d.steps {
-				most := float64(f.d.batch) / step.Seconds()
-				if i == 0 {
-					curves[0].add(step.Seconds()*1e3, most)
-				}
-				images := r.of(atStep(step), i)
-				curves[1+i].add(step.Seconds()*1e3, images.median())
-				what := fmt.Sprintf("%sa program of %v a batch, %s", where, step, side.name)
-				rows = append(rows, measured(what, "images/s", images).noted("of %.0f; %v", most, side.mix))
-			}
+	r := f.hold(where+"end to end", 0, f.sides...)
+	program := chart.Curve{Name: "the program alone", Color: len(sides), Line: chart.Dashed}
+	for _, step := range f.d.steps {
+		program.Add(step.Seconds()*1e3, float64(f.d.batch)/step.Seconds())
+	}
+	curves := []chart.Curve{program}
+	for i, side := range sides {
+		c := chart.Curve{Name: side.name, Color: (i + 2) % len(sides), Dots: true}
+		for k, step := range f.d.steps {
+			images := r.of(atStep(step), at[i])
+			c.Add(program.Points[k].X, images.median())
+			what := fmt.Sprintf("%sa program of %v a batch, %s", where, step, side.name)
+			f.print(measured(what, "images/s", images).noted("of %.0f; %v", program.Points[k].Y, side.mix))
 		}
-		for _, step := range f.d.steps {
-			what := fmt.Sprintf("%sa program of %v a batch, ours / Liquid's", where, step)
-			rows = append(rows, r.ratio(what, atStep(step), 2, 1))
-		}
-		x := "ms of the program for a batch"
-		*pictures = append(*pictures, panel{title: f.title(), x: x, y: "images/s", curves: curves})
-		return rows
-	}}
+		curves = append(curves, c)
+	}
+	for _, step := range f.d.steps {
+		what := fmt.Sprintf("%sa program of %v a batch, ours / Liquid's", where, step)
+		f.print(r.ratio(what, atStep(step), at[2], at[1]))
+	}
+	return chart.Diagram{Title: f.title(), X: "ms of the program for a batch", Y: "images/s", Curves: curves}
 }
 
-// computed is a ratio that the model has for many processors.
-func (d *mixData) computed(b *bench, cached float64, what string, of ratioOf) contest {
-	return contest{what: d.name, rows: func(results) (rows []row) {
-		n := len(processors())
-		ours, theirs := d.takes[kind{b.batchfs, n}], d.takes[kind{b.libraries, n}]
-		ours, theirs = ours.onProcessors(many/float64(n)), theirs.onProcessors(many/float64(n))
-		for _, mb := range b.bandwidths(storages) {
-			s := setting{mb: mb, cpus: many, cached: cached}
-			x := numbers(of(ours, theirs, s.limit(ours)))
-			rows = append(rows, measured(d.row(s.String())+what, "x", x).noted("computed by the model"))
-		}
-		return rows
-	}}
+// computed prints a ratio that the model has for many processors.
+func (d *mixData) computed(b *bench, cached float64, what string, of func(ours, theirs takes, s setting) float64) {
+	n := len(processors())
+	ours, theirs := d.takes[kind{b.batchfs, n}], d.takes[kind{b.libraries, n}]
+	ours, theirs = ours.onProcessors(many/float64(n)), theirs.onProcessors(many/float64(n))
+	for _, mb := range b.bandwidths(storages) {
+		s := setting{mb: mb, cpus: many, cached: cached}
+		b.print(measured(d.row(s.String())+what, "x", numbers(of(ours, theirs, s))).noted("computed by the model"))
+	}
 }
-
-// A ratioOf compares two mixes by the model.
-type ratioOf func(ours, theirs takes, l limit) float64
 
 // balance shows how fast mixes of each pair of forms are loaded and decoded, by the model.
-func (f *field) balance() panel {
+func (f *field) balance() chart.Diagram {
 	t := f.takes(f.batchfs)
-	l := f.s.limit(t)
-	var curves []curve
+	var curves []chart.Curve
 	for color, pair := range [][]shard.Cost{liquidForms, {shard.Encoded, shard.Packed}, {shard.Packed, shard.Raw}} {
 		name := pair[0].String() + " : " + pair[1].String()
-		loading := curve{name: name + ", loading", color: color}
-		decoding := curve{name: name + ", decoding", color: color, dashed: true}
+		loading := chart.Curve{Name: name + ", loading", Color: color}
+		decoding := chart.Curve{Name: name + ", decoding", Color: color, Line: chart.Dashed}
 		for n := range tenths + 1 {
 			share := float64(n) / tenths
 			var m mix
 			m[pair[0]], m[pair[1]] = 1-share, share
-			loading.add(share, 1/t.loading(m, l))
-			decoding.add(share, 1/t.decoding(m))
+			loading.Add(share, 1/t.loading(m, f.s))
+			decoding.Add(share, 1/t.decoding(m))
 		}
 		curves = append(curves, loading, decoding)
 	}
-	return panel{title: f.title(), x: "share of the second form", y: "images/s", log: true, curves: curves}
+	return chart.Diagram{Title: f.title(), X: "share of the second form", Y: "images/s", Log: true, Curves: curves}
 }

@@ -1,105 +1,125 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/machine"
 )
 
-// describeMachine prints where the figures are taken.
-func (b *bench) describeMachine(ctx context.Context) {
-	libraries, err := exec.CommandContext(ctx, b.ceiling, "-libraries").Output()
-	if err != nil {
-		libraries = []byte("unknown")
-	}
-	var load float64 // over the last minute
-	_, _ = fmt.Sscan(line("/proc/loadavg", ""), &load)
-	cpus := runtime.NumCPU()
-	fmt.Printf("%s, %d CPUs, %s, kernel %s, load %.1f; C is %s\n",
-		cmp.Or(line("/proc/cpuinfo", "model name\t:"), "unknown processor"), cpus, time.Now().Format(time.DateOnly),
-		line("/proc/sys/kernel/osrelease", ""), load, strings.TrimSpace(string(libraries)))
-	// Figures would depend on the scheduler and on each side's number of threads. Building
-	// batchfs just before stays below the threshold.
-	if load > 1.5*float64(cpus) {
-		fmt.Println("WARNING: others work on this machine, so that these figures mean little")
-	}
-}
-
-// line is what follows a name at the start of a line of a kernel file, or else empty.
-func line(path, name string) string {
-	text, _ := os.ReadFile(path)
-	_, rest, _ := strings.Cut("\n"+string(text), "\n"+name)
-	rest, _, _ = strings.Cut(rest, "\n")
-	return strings.TrimSpace(rest)
-}
-
-// number is the number after a name in a kernel file.
-func number(path, name string) (n int64, err error) {
-	if _, err = fmt.Sscan(line(path, name), &n); err != nil {
-		err = fmt.Errorf("%s has no number %s", path, name)
-	}
-	return n, err
-}
+// This file is about processors, and about what processes take of them and of memory.
 
 // cores returns the CPUs this process may use, one per core if threads share a core.
-func cores() (machine.CPUs, error) {
-	cpus, err := machine.CurrentCPUs()
+func cores() machine.CPUs {
 	seen := map[string]bool{}
-	return slices.DeleteFunc(cpus, func(cpu int) bool {
+	return slices.DeleteFunc(must(machine.CurrentCPUs()), func(cpu int) bool {
 		siblings, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
 		core := string(siblings)
 		known := err == nil && seen[core]
 		seen[core] = true
 		return known
-	}), err
+	})
+}
+
+// someCPUs are the first n that this process may use.
+func someCPUs(n int) machine.CPUs {
+	cpus := must(machine.CurrentCPUs())
+	return cpus[:min(n, len(cpus))]
 }
 
 // onCPUs works on these CPUs only. Processes that are started meanwhile inherit that; goroutines
 // do not. Without any, it works wherever the process may.
-func onCPUs(cpus machine.CPUs, work func() error) error {
-	if len(cpus) == 0 {
-		return work()
+func onCPUs(cpus machine.CPUs, work func()) {
+	if len(cpus) > 0 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		before := must(machine.CurrentCPUs())
+		check(machine.Pin(cpus))
+		defer func() { check(machine.Pin(before)) }()
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	before, err := machine.CurrentCPUs()
-	if err != nil {
-		return err
-	}
-	if err := machine.Pin(cpus); err != nil {
-		return err
-	}
-	return errors.Join(work(), machine.Pin(before))
+	work()
 }
 
 // on is a contender on these CPUs only.
 func (c contender) on(cpus machine.CPUs) contender {
-	return c.within(func(_ context.Context, work func() error) error { return onCPUs(cpus, work) })
+	return c.inside(func(work func()) { onCPUs(cpus, work) })
 }
 
 // pinProcess moves a process, with all its threads, to these CPUs.
-func pinProcess(pid int, cpus machine.CPUs) error {
+func pinProcess(pid int, cpus machine.CPUs) {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)
 	}
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	for _, thread := range threads {
+	for _, thread := range must(os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))) {
 		if id, err := strconv.Atoi(thread.Name()); err == nil {
 			_ = unix.SchedSetaffinity(id, &set) // fails for threads that have ended
 		}
 	}
-	return err
+}
+
+// clock is a process's processor time so far, in seconds, over all threads, including those
+// that have ended.
+func clock(pid int) float64 {
+	const scheduled = 2 // the process CPU clock that does not count in ticks (CPUCLOCK_SCHED)
+	var now unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &now); err != nil {
+		check(fmt.Errorf("processor time of process %d: %w", pid, err))
+	}
+	return float64(now.Sec) + float64(now.Nsec)/1e9
+}
+
+// peakOf is a daemon's peak memory so far: RSS, including shared pages.
+func peakOf(m *daemon.Mount) float64 {
+	return float64(must(number(fmt.Sprintf("/proc/%d/status", m.Cmd.Process.Pid), "VmHWM:")) << 10)
+}
+
+// held is the memory of some processes, in bytes. Its PSS counts each page that several share once;
+// a page that processes outside share, too, in part. shm are the files in /dev/shm that they have
+// open, which pass batches between processes: what they have mapped is in the PSS, too.
+type held struct{ pss, shm float64 }
+
+// memoryOf is what processes hold. Those that have ended hold nothing.
+func memoryOf(pids []int) (h held) {
+	seen := map[uint64]bool{}
+	for _, pid := range pids {
+		kb, err := number(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Pss:")
+		if err != nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+			continue
+		}
+		check(err)
+		h.pss += float64(kb << 10)
+		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		for _, fd := range open {
+			var st syscall.Stat_t
+			to, err := os.Readlink(fd)
+			if err != nil || !strings.HasPrefix(to, "/dev/shm/") || syscall.Stat(fd, &st) != nil || seen[st.Ino] {
+				continue
+			}
+			seen[st.Ino] = true
+			h.shm += float64(512 * st.Blocks)
+		}
+	}
+	return h
+}
+
+// group is the processes of a process group.
+func group(leader int) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range all {
+		pid, err := strconv.Atoi(filepath.Base(path))
+		if id, failed := syscall.Getpgid(pid); err == nil && failed == nil && id == leader {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

@@ -7,7 +7,8 @@
 // so that a slowdown of the machine affects all of them, and rows are ratios of their figures in
 // the same round. The contenders are mounts that are read epoch after epoch or mounted anew
 // (mount.go), programs and Python scripts (programs.go), and work within this process. A daemon
-// or a script is stopped while it is not its turn.
+// or a script is stopped while it is not its turn. A scenario holds contests and prints rows
+// (scenarios.go has them all).
 //
 // The unit of most rows is C: a bare C program that decodes the same files in full, from
 // memory into one reused buffer per thread, on all cores, and does nothing else. The files
@@ -20,13 +21,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -34,6 +36,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -50,29 +53,21 @@ func main() {
 
 // options are what the flags say.
 type options struct {
-	batchfs, ceiling string // binaries
-	libraries        string // a binary of batchfs with the build tag libraries
-	compare          string // the commit that is compared with
-	python, peers    string // an interpreter, and the directory of its scripts
-	realPhotos       string // directory that scripts/photos.sh made
-	plots            string // output directory for pictures
-	work             string // temporary directory
-	json             bool
-	storage          []int // MB/s, that mixes are measured on; all of a scenario's if there are none
-}
-
-// A bench is what the scenarios of a run share.
-type bench struct {
-	options
-	stage
-	photos, cityscapes pictures
-	stills             pictures // photos as PNG
-	real               pictures // real photos as PNG
-	mixes              map[*pipeline]*mixData
+	batchfs, ceiling   string // binaries
+	libraries          string // a binary of batchfs with the build tag libraries
+	compare            string // the commit that is compared with
+	python, peers      string // an interpreter, and the directory of its scripts
+	realPhotos         string // directory that scripts/photos.sh made
+	plots              string // output directory for pictures
+	work               string // temporary directory
+	json               bool
+	storage            []int // MB/s, that mixes are measured on; all of a scenario's if there are none
+	images, cityscapes int   // sizes of datasets
+	rounds             int   // how often each ratio is measured; the median counts
 }
 
 func run(ctx context.Context) error {
-	b := bench{mixes: map[*pipeline]*mixData{}}
+	b := &bench{stage: stage{ctx: ctx, progress: io.Discard}}
 	flag.StringVar(&b.batchfs, "batchfs", "bin/batchfs", "the batchfs `binary`")
 	flag.StringVar(&b.ceiling, "ceiling", "bin/ceiling", "the `binary` of ceiling/ceiling.c")
 	flag.StringVar(&b.libraries, "libraries", "bin/batchfs-libraries", "the `binary` of batchfs with the build tag libraries")
@@ -81,8 +76,8 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.realPhotos, "photos", "bin/photos", "the `directory` of real photos, see scripts/photos.sh")
 	flag.StringVar(&b.plots, "plots", "bin/liquid", "draw pictures into this `directory`")
 	flag.StringVar(&b.work, "work", "", "make datasets below this `directory`; that for temporary files if empty")
-	flag.IntVar(&b.photos.images, "images", 2048, "size of the dataset of photos")
-	flag.IntVar(&b.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
+	flag.IntVar(&b.images, "images", 2048, "size of the dataset of photos")
+	flag.IntVar(&b.options.cityscapes, "cityscapes", 64, "size of the dataset of PNG files")
 	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
 	flag.Func("storage", "measure mixes on storage of these `MB/s` only, separated by commas", func(text string) error {
 		for _, part := range strings.Split(text, ",") {
@@ -118,87 +113,14 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(b.work)
 	if !b.json {
-		b.describeMachine(ctx)
-		fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", b.rounds)
+		b.describeMachine()
 	}
-	return b.measureAll(ctx, wanted)
-}
-
-// measureAll prints what each scenario finds. One that fails does not stop the others.
-func (b *bench) measureAll(ctx context.Context, wanted []scenario) error {
-	failed := 0
-	for _, s := range wanted {
-		b.progress.title = s.name
-		err := b.measure(ctx, s)
-		b.progress.clear()
-		if err != nil {
-			failed++
-			fmt.Fprintf(b.failures(), "%-66s FAILED: %v\n", s.name, err)
-		}
-		if ctx.Err() != nil {
-			return errors.New("interrupted")
-		}
-		runtime.GC() // so that one scenario's garbage does not affect the next
-	}
-	if failed > 0 {
-		return fmt.Errorf("%d measurements failed", failed)
-	}
-	return nil
-}
-
-// failures is where failures are reported: in the table, unless that is JSON.
-func (b *bench) failures() io.Writer {
-	if b.json {
-		return os.Stderr
-	}
-	return os.Stdout
-}
-
-// measure makes the pictures that a scenario needs, holds its contests, and prints their rows.
-func (b *bench) measure(ctx context.Context, s scenario) (err error) {
-	defer func() { err = errors.Join(err, b.end(0)) }()
-	for _, set := range s.needs {
-		if err := b.need(ctx, set(b)); err != nil {
-			return err
-		}
-	}
-	contests, err := s.contests(ctx, b)
-	if err != nil {
-		return err
-	}
-	for _, c := range contests {
-		rows, err := b.hold(ctx, c)
-		b.progress.clear()
-		for _, r := range rows {
-			if err := b.print(s.name, r); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *bench) print(scenario string, r row) error {
-	if r.missing != nil && r.quiet {
-		return nil
-	}
-	if !b.json {
-		fmt.Println(r)
-		return nil
-	}
-	return json.NewEncoder(os.Stdout).Encode(r.document(scenario))
+	return b.measureAll(wanted)
 }
 
 func (b *bench) prepare() (err error) {
-	b.photos.kind, b.cityscapes.kind = "photo", "cityscape"
-	b.stills.kind, b.stills.format, b.stills.images = "photo", "png", min(b.photos.images, 512)
-	b.real.kind, b.real.images = "real", b.stills.images
-	b.progress.out = io.Discard
 	if term.IsTerminal(int(os.Stderr.Fd())) {
-		b.progress.out = os.Stderr
+		b.progress = os.Stderr
 	}
 	if b.work, err = os.MkdirTemp(b.work, "batchfs-bench-"); err != nil {
 		return err
@@ -212,5 +134,48 @@ func (b *bench) prepare() (err error) {
 	return os.Setenv("XDG_CACHE_HOME", b.cache())
 }
 
-// cache is the directory of the index.
-func (b *bench) cache() string { return filepath.Join(b.work, "cache") }
+// measureAll runs scenarios, which print what they find. One that fails does not stop the others.
+func (b *bench) measureAll(wanted []scenario) error {
+	failed := 0
+	for _, s := range wanted {
+		b.scenario = s.name
+		if err := b.within(func() { s.run(b) }); err != nil {
+			failed++
+			to := os.Stdout // the table, unless that is JSON
+			if b.json {
+				to = os.Stderr
+			}
+			b.clear()
+			fmt.Fprintf(to, "%-66s FAILED: %v\n", s.name, err)
+		}
+		b.clear()
+		if b.ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		runtime.GC() // so that one scenario's garbage does not affect the next
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d measurements failed", failed)
+	}
+	return nil
+}
+
+// describeMachine prints where the figures are taken.
+func (s *stage) describeMachine() {
+	libraries, err := exec.CommandContext(s.ctx, s.ceiling, "-libraries").Output()
+	if err != nil {
+		libraries = []byte("unknown")
+	}
+	var load float64 // over the last minute
+	_, _ = fmt.Sscan(line("/proc/loadavg", ""), &load)
+	cpus := runtime.NumCPU()
+	fmt.Printf("%s, %d CPUs, %s, kernel %s, load %.1f; C is %s\n",
+		cmp.Or(line("/proc/cpuinfo", "model name\t:"), "unknown processor"), cpus, time.Now().Format(time.DateOnly),
+		line("/proc/sys/kernel/osrelease", ""), load, strings.TrimSpace(string(libraries)))
+	// Figures would depend on the scheduler and on each side's number of threads. Building
+	// batchfs just before stays below the threshold.
+	if load > 1.5*float64(cpus) {
+		fmt.Println("WARNING: others work on this machine, so that these figures mean little")
+	}
+	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", s.rounds)
+}

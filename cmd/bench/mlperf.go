@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"time"
-
-	"github.com/batchfs/batchfs/internal/daemon"
 )
 
 // This file asks how many accelerators a mount keeps busy, each emulated by a reader that waits for
@@ -38,55 +35,44 @@ var (
 
 // h100s measures epochs of encoded and of packed images, decoded, cropped, flipped and normalised
 // to float16.
-func h100s(ctx context.Context, b *bench) ([]contest, error) {
+func h100s(b *bench) {
 	packed := filepath.Join(b.work, "packed photos")
-	b.progress.step("packed copies", 0, 1)
-	if _, err := b.command(ctx, "convert", "--packed-ratio", "1", b.photos.Root(), packed); err != nil {
-		return nil, err
-	}
+	b.step("packed copies", 0, 1)
+	b.command("convert", "--packed-ratio", "1", b.photos().Root(), packed)
+	r := b.hold("emulated H100s", 0, everMore(b, b.photos().Root(), ""), everMore(b, packed, ".bfs"))
 	what := fmt.Sprintf("emulated H100s, %v %% busy, ", 100*h100Busy)
-	sides := []contender{everMore(b, b.photos.Root(), ""), everMore(b, packed, ".bfs")}
-	list := folderPeers(b, []int{runtime.NumCPU()}, []int{runtime.NumCPU()})
+	for i, name := range []string{"encoded images, first epoch", "packed images, first epoch"} {
+		busy := r.row(what+name, busyH100s, i)
+		b.print(busy.noted("%v busy, one more: %v", r.of(busyShare, i), r.of(overShare, i)))
+	}
 	var peers []contender
+	list := folderPeers(b, []int{runtime.NumCPU()}, []int{runtime.NumCPU()})
 	for _, p := range list {
 		p.batch = h100Batch
 		peers = append(peers, oneH100(b, p))
 	}
-	one := contest{what: "one emulated H100", contenders: peers, rounds: min(b.rounds, 2), rows: func(r results) (rows []row) {
-		for i, p := range list {
-			rows = append(rows, r.row("one emulated H100, busy with "+p.name, busyShare, i).noted("%s", p.what))
-		}
-		return rows
-	}}
-	return []contest{{what: "emulated H100s", contenders: sides, rows: func(r results) (rows []row) {
-		for i, name := range []string{"encoded images, first epoch", "packed images, first epoch"} {
-			busy := r.row(what+name, busyH100s, i)
-			rows = append(rows, busy.noted("%v busy, one more: %v", r.of(busyShare, i), r.of(overShare, i)))
-		}
-		return rows
-	}}, one}, nil
+	r = b.hold("one emulated H100", min(b.rounds, 2), peers...)
+	for i, p := range list {
+		b.print(r.row("one emulated H100, busy with "+p.name, busyShare, i).noted("%s", p.what))
+	}
 }
 
 // oneH100 is a peer whose consumer is one emulated accelerator. Its images are not normalised.
 func oneH100(b *bench, p *peer) contender {
-	return contender{optional: true, start: func(ctx context.Context) (turn, error) {
-		c, err := bestOf(ctx, b, p, 1)
-		if err != nil {
-			return nil, err
+	return contender{optional: true, start: func() turn {
+		c := b.bestOf(p, 1)
+		c.pause = h100Step
+		return func() figures {
+			f := c.turn(h100Batches - 1)
+			return figures{busyShare: f[rate] / h100Batch * h100Step.Seconds()}
 		}
-		b.later(c.stop)
-		p.what, c.pause = c.what, h100Step
-		return func(context.Context) (figures, error) {
-			f, err := c.turn(h100Batches - 1)
-			return figures{busyShare: f[rate] / h100Batch * h100Step.Seconds()}, err
-		}, nil
 	}}
 }
 
 // everMore is a contender that mounts for ever more readers until they wait.
 func everMore(b *bench, dir, end string) contender {
-	made, links := 0, 0
-	return ready(func(ctx context.Context) (figures, error) {
+	p, made, links := b.photos(), 0, 0
+	return ready(func() figures {
 		f := figures{}
 		for n := 1; n <= mostH100s; n++ {
 			// No image has been read before: each mount has a dataset of its own, in which each
@@ -95,49 +81,35 @@ func everMore(b *bench, dir, end string) contender {
 			made++
 			images := n * h100Batch * h100Batches
 			link := func(i int) string { return filepath.Join("h100s", fmt.Sprintf("%06d.jpg%s", i, end)) }
-			if err := os.MkdirAll(filepath.Join(b.work, "h100s"), 0o755); err != nil {
-				return nil, err
-			}
+			check(os.MkdirAll(filepath.Join(b.work, "h100s"), 0o755))
 			for ; links < images; links++ {
-				err := os.Link(filepath.Join(dir, b.photos.Path(links%b.photos.images)+end), filepath.Join(b.work, link(links)))
-				if err != nil {
-					return nil, err
-				}
+				check(os.Link(filepath.Join(dir, p.Path(links%p.images)+end), filepath.Join(b.work, link(links))))
 			}
 			path := filepath.Join(b.work, fmt.Sprintf("h100s%s-%d.csv", end, made))
-			if err := b.manifestOf(ctx, path, "path", images, link); err != nil {
-				return nil, err
-			}
-			busy, err := busyReaders(ctx, b, path, n)
-			if err != nil {
-				return nil, err
-			}
+			b.manifestOf(path, "path", images, link)
+			busy := busyReaders(b, path, n)
 			if f[overShare] = busy; busy < h100Busy {
 				break
 			}
 			f[busyH100s], f[busyShare] = float64(n), busy
 		}
-		return f, nil
+		return f
 	})
 }
 
 // busyReaders is the least share of its time that any of n readers did not wait for batches.
-func busyReaders(ctx context.Context, b *bench, dataset string, n int) (least float64, err error) {
+func busyReaders(b *bench, dataset string, n int) (least float64) {
 	least = 1
 	flags := append(warm(shuffled(h100Batch, trainingCrop...), asHalf), "--shards", strconv.Itoa(n))
-	err = b.mounting(ctx, b.batchfs, dataset, flags, func(m *daemon.Mount) error {
-		all, err := readersOf(m, n)
-		if err != nil {
-			return err
-		}
+	check(b.within(func() {
+		all := readersOf(b.mount(b.batchfs, dataset, flags), n)
 		for _, r := range all {
 			r.pause = h100Step
 		}
-		_, err = readAtOnce(ctx, all, func(batches int, _ time.Duration) bool { return batches >= h100Batches })
+		b.readAtOnce(all, func(batches int, _ time.Duration) bool { return batches >= h100Batches })
 		for _, r := range all {
 			least = min(least, r.busy(h100First))
 		}
-		return err
-	})
-	return least, err
+	}))
+	return least
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/daemon"
@@ -35,6 +34,11 @@ var (
 	// withoutEntries makes a mount neither use nor make entry points. Others have made them in the
 	// epoch that warms up.
 	withoutEntries = []string{"--entry-points", "off"}
+
+	own, crops = shuffled(batchSize, ownSize...), shuffled(batchSize, trainingCrop...)
+	crops64    = shuffled(64, trainingCrop...)
+	large      = shuffled(8, ownSize...) // batches of the usual number of bytes
+	byRead     = throughput.Reading(0, true)
 )
 
 // warm makes a mount read files through the page cache, as C does, without keeping a second
@@ -46,6 +50,12 @@ func warm(flags ...[]string) []string {
 // cold makes a mount read past the page cache and keep nothing.
 func cold(flags ...[]string) []string {
 	return append([]string{"--io", "direct", "--cache-size", "0"}, slices.Concat(flags...)...)
+}
+
+// kept makes a mount keep all of a dataset in memory, in one form.
+func kept(p *pictures, form string, flags []string) []string {
+	size := fmt.Sprint(3 * p.Report.Bytes)
+	return slices.Concat([]string{"--io", "buffered", "--cache-size", size, "--cache-form", form}, flags)
 }
 
 // A mount is a contender that is mounted while it gets ready, and reads the first epoch then,
@@ -60,119 +70,86 @@ type mount struct {
 	program string            // that of this commit if empty
 	limit   func(*cgroup) error
 	pin     machine.CPUs  // the daemon's processors; all if empty
+	warmup  int           // epochs before the first turn; 1 if 0
 	ahead   int           // batches read before the clock starts, besides Ahead
 	time    time.Duration // how long a turn takes at least, instead of an epoch
 	process int           // another process whose processor time is measured
-	// trained is called after the first epoch; also measures more at the end of each turn.
-	trained func(*throughput.Training) error
-	also    func(*throughput.Training, figures) error
+	// also measures more at the end of each turn.
+	also func(*throughput.Training, figures)
 }
 
 // other is the figure of mount.process, like cost.
 var other = figure{"other", "us", 1e6}
 
-// training is the contender. Its figures are rate, cost, peak and slow.
+// training is the contender. Its figures are rate, cost, other, peak and slow.
 func (b *bench) training(m mount) contender {
 	if m.read == nil {
 		m.read = throughput.Mapped
 	}
-	var times []float64 // of all batches
-	return contender{start: func(ctx context.Context) (turn, error) {
-		t, err := b.train(ctx, m)
-		if err != nil {
-			return nil, err
-		}
+	return contender{start: func() turn {
+		t := b.train(&m)
 		t.Mount.Pause()
-		return func(ctx context.Context) (f figures, err error) {
-			err = t.Turn(ctx, func() error {
-				if f, err = m.turn(ctx, t, &times); err != nil || m.also == nil {
-					return err
-				}
-				return m.also(t, f)
-			})
-			return f, err
-		}, nil
+		var waits []float64 // for all batches
+		return func() (f figures) {
+			check(t.Turn(b.ctx, func() error { return catch(func() { f = b.turn(&m, t, &waits) }) }))
+			return f
+		}
 	}}
 }
 
 // train mounts and reads the first epoch.
-func (b *bench) train(ctx context.Context, m mount) (*throughput.Training, error) {
+func (b *bench) train(m *mount) *throughput.Training {
 	program := cmp.Or(m.program, b.batchfs)
 	if m.limit != nil {
-		group, inside, err := inGroup(b, program)
-		if err == nil {
-			err = m.limit(group)
-		}
-		if err != nil {
-			return nil, err
-		}
-		program = inside
+		var group *cgroup
+		group, program = inGroup(b, program)
+		check(m.limit(group))
 	}
 	var d *daemon.Mount
-	err := onCPUs(m.pin, func() (err error) {
-		d, err = b.start(ctx, program, m.dataset, m.flags)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+	onCPUs(m.pin, func() { d = b.mount(program, m.dataset, m.flags) })
 	d.Form = cmp.Or(m.form, d.Form)
-	t, err := throughput.NewTraining(d, 0, m.read)
-	if err == nil {
-		t.Also = m.further
-		_, err = t.Take(ctx, t.Batches)
-	}
-	if err == nil && m.trained != nil {
-		err = m.trained(t)
-	}
-	return t, err
+	t := must(throughput.NewTraining(d, 0, m.read))
+	t.Also = m.further
+	must(t.Take(b.ctx, t.Batches*max(1, m.warmup)))
+	return t
 }
 
-// start mounts a dataset until the end of the contest.
-func (b *bench) start(ctx context.Context, program, dataset string, flags []string) (*daemon.Mount, error) {
-	m, err := daemon.NewMount(ctx, b.work, program, append(slices.Clone(flags), dataset)...)
-	if err == nil {
-		b.later(func() error { return m.Unmount(ctx) })
+// turn reads and measures. It adds how long each batch took, in seconds, to waits.
+func (b *bench) turn(m *mount, t *throughput.Training, waits *[]float64) figures {
+	must(t.Take(b.ctx, m.ahead))
+	var before, after [2]float64 // processor times of the daemon and of the other process
+	clocks := func(now *[2]float64) {
+		now[0] = clock(t.Mount.Cmd.Process.Pid)
+		if m.process != 0 {
+			now[1] = clock(m.process)
+		}
 	}
-	return m, err
-}
-
-// turn reads and measures. It adds how long each batch took, in seconds, to times.
-func (m *mount) turn(ctx context.Context, t *throughput.Training, times *[]float64) (figures, error) {
-	if _, err := t.Take(ctx, m.ahead); err != nil {
-		return nil, err
-	}
-	own, others, err := m.clocks(t)
-	if err != nil {
-		return nil, err
-	}
+	clocks(&before)
 	r := &reader{Training: t}
-	took, err := readAtOnce(ctx, []*reader{r}, func(batches int, took time.Duration) bool {
+	took := b.readAtOnce([]*reader{r}, func(batches int, took time.Duration) bool {
 		if m.time == 0 {
 			return batches >= t.Batches
 		}
 		return batches >= throughput.Ahead && took >= m.time
 	})
-	if err != nil {
-		return nil, err
-	}
-	*times = append(*times, r.waits...)
+	clocks(&after)
+	*waits = append(*waits, r.waits...)
 	images := r.images()
-	ownNow, othersNow, err := m.clocks(t)
-	high, err1 := peakOf(t.Mount)
-	return figures{
-		rate: images / took.Seconds(), cost: (ownNow - own) / images, other: (othersNow - others) / images,
-		peak: high, slow: quantile(*times, .99),
-	}, errors.Join(err, err1)
+	f := figures{
+		rate: images / took.Seconds(), cost: (after[0] - before[0]) / images, other: (after[1] - before[1]) / images,
+		peak: peakOf(t.Mount), slow: quantile(*waits, .99),
+	}
+	if m.also != nil {
+		m.also(t, f)
+	}
+	return f
 }
 
-// clocks are the processor times so far of the daemon and of the other process.
-func (m *mount) clocks(t *throughput.Training) (own, others float64, err error) {
-	if m.process != 0 {
-		others, err = clock(m.process)
-	}
-	own, err1 := clock(t.Mount.Cmd.Process.Pid)
-	return own, others, errors.Join(err, err1)
+// mount mounts a dataset until the work that has begun is over.
+func (b *bench) mount(program, dataset string, flags []string) *daemon.Mount {
+	m := must(daemon.NewMount(b.ctx, b.work, program, append(slices.Clone(flags), dataset)...))
+	b.later(func() error { return m.Unmount(b.ctx) })
+	return m
 }
 
 // Figures of fresh, since the mount began.
@@ -180,113 +157,125 @@ var mounted, ended = figure{"mounted", "s", 1}, figure{"ended", "ms", 1e3}
 
 // fresh is a contender that mounts anew in each turn, works with the mount, which adds figures, and
 // ends it. Its own figures are mounted, ended and peak.
-func (b *bench) fresh(
-	dataset string, flags []string, work func(ctx context.Context, m *daemon.Mount, f figures) error,
-) contender {
-	return ready(func(ctx context.Context) (figures, error) {
+func (b *bench) fresh(dataset string, flags []string, work func(m *daemon.Mount, f figures)) contender {
+	return ready(func() figures {
 		f, began := figures{}, time.Now()
-		return f, b.mounting(ctx, b.batchfs, dataset, flags, func(m *daemon.Mount) error {
+		check(b.within(func() {
+			m := b.mount(b.batchfs, dataset, flags)
 			f[mounted] = time.Since(began).Seconds()
-			err := work(ctx, m, f)
+			work(m, f)
 			f[ended] = time.Since(began).Seconds()
-			high, err1 := peakOf(m)
-			f[peak] = high
-			return errors.Join(err, err1)
-		})
+			f[peak] = peakOf(m)
+		}))
+		return f
 	})
 }
 
-// mounting mounts a dataset for some work.
-func (b *bench) mounting(
-	ctx context.Context, program, dataset string, flags []string, work func(m *daemon.Mount) error,
-) error {
-	m, err := daemon.NewMount(ctx, b.work, program, append(slices.Clone(flags), dataset)...)
-	if err != nil {
-		return err
-	}
-	return errors.Join(work(m), m.Unmount(ctx))
-}
-
 // readEpochs reads some epochs, one way or another.
-func readEpochs(ctx context.Context, m *daemon.Mount, n int, read throughput.Reader) error {
-	t, err := throughput.NewTraining(m, 0, read)
-	if err == nil {
-		_, err = t.Take(ctx, n*t.Batches)
-	}
-	return err
+func (b *bench) readEpochs(m *daemon.Mount, n int, read throughput.Reader) {
+	t := must(throughput.NewTraining(m, 0, read))
+	must(t.Take(b.ctx, n*t.Batches))
 }
 
 // oneEpoch reads an epoch.
-func oneEpoch(ctx context.Context, m *daemon.Mount, _ figures) error {
-	return readEpochs(ctx, m, 1, throughput.Mapped)
-}
+func (b *bench) oneEpoch(m *daemon.Mount, _ figures) { b.readEpochs(m, 1, throughput.Mapped) }
 
 // opened is how long the open of the first batch took: it returns when the batch is complete.
 var opened = figure{"opened", "ms", 1e3}
 
 // openFirst opens the first batch.
-func openFirst(_ context.Context, m *daemon.Mount, f figures) error {
+func openFirst(m *daemon.Mount, f figures) {
 	began := time.Now()
-	first, err := os.Open(m.Batch(0, 0, 0))
-	if err != nil {
-		return err
-	}
+	first := must(os.Open(m.Batch(0, 0, 0)))
 	f[opened] = time.Since(began).Seconds()
-	return first.Close()
-}
-
-// peakOf is a daemon's peak memory so far: RSS, including shared pages.
-func peakOf(m *daemon.Mount) (float64, error) {
-	kb, err := number(fmt.Sprintf("/proc/%d/status", m.Cmd.Process.Pid), "VmHWM:")
-	return float64(kb << 10), err
-}
-
-// clock is a process's processor time so far, in seconds, over all threads, including those
-// that have ended.
-func clock(pid int) (float64, error) {
-	const scheduled = 2 // the process CPU clock that does not count in ticks (CPUCLOCK_SCHED)
-	var now unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &now); err != nil {
-		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
-	}
-	return float64(now.Sec) + float64(now.Nsec)/1e9, nil
+	check(first.Close())
 }
 
 // fromDisk is a mount that finds nothing of its dataset in the page cache, where even cold mounts
 // look first.
 func (b *bench) fromDisk(m mount) contender {
-	return b.training(m).before(func(context.Context) error { return dropPages(m.dataset) })
+	return b.training(m).before(func() { dropPages(m.dataset) })
 }
 
 // fromPages is a mount that finds all of its dataset in the page cache.
 func (b *bench) fromPages(m mount) contender {
-	return b.training(m).before(func(context.Context) error {
-		return eachFile(m.dataset, func(path string) error {
-			_, err := os.ReadFile(path)
-			return err
-		})
+	return b.training(m).before(func() {
+		for _, path := range filesBelow(m.dataset) {
+			must(os.ReadFile(path))
+		}
 	})
 }
 
 // dropPages empties the page cache of all files below a directory.
-func dropPages(dir string) error {
+func dropPages(dir string) {
 	unix.Sync() // unwritten pages cannot be dropped
-	return eachFile(dir, func(path string) error {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
-	})
+	for _, path := range filesBelow(dir) {
+		f := must(os.Open(path))
+		err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+		f.Close()
+		check(err)
+	}
 }
 
-// eachFile calls do for the regular files below a directory.
-func eachFile(dir string, do func(path string) error) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
+// filesBelow are the regular files below a directory.
+func filesBelow(dir string) (files []string) {
+	check(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			files = append(files, path)
 		}
-		return do(path)
-	})
+		return err
+	}))
+	return files
+}
+
+// A reader reads one shard of a mount, like a training program.
+type reader struct {
+	*throughput.Training
+	pause time.Duration // what it does with each batch
+	waits []float64     // for each batch, in seconds
+}
+
+// readersOf are readers of the first n shards.
+func readersOf(m *daemon.Mount, n int) (all []*reader) {
+	for shard := range n {
+		all = append(all, &reader{Training: must(throughput.NewTraining(m, shard, throughput.Mapped))})
+	}
+	return all
+}
+
+// readAtOnce lets all readers read side by side until each has read and taken enough. It returns
+// how long that took.
+func (b *bench) readAtOnce(all []*reader, enough func(batches int, took time.Duration) bool) time.Duration {
+	var group errgroup.Group
+	began := time.Now()
+	for _, r := range all {
+		r.waits = nil
+		group.Go(func() error {
+			for !enough(len(r.waits), time.Since(began)) {
+				asked := time.Now()
+				if _, err := r.Take(b.ctx, 1); err != nil {
+					return err
+				}
+				r.waits = append(r.waits, time.Since(asked).Seconds())
+				time.Sleep(r.pause)
+			}
+			return nil
+		})
+	}
+	check(group.Wait())
+	return time.Since(began)
+}
+
+// images is how many it has read.
+func (r *reader) images() float64 {
+	return float64(len(r.waits)) * float64(r.Samples) / float64(r.Batches)
+}
+
+// busy is the part of its time in which it did not wait, for all batches but some first ones.
+func (r *reader) busy(but int) float64 {
+	waited, paused := 0., 0.
+	for _, wait := range r.waits[min(but, len(r.waits)):] {
+		waited, paused = waited+wait, paused+r.pause.Seconds()
+	}
+	return paused / max(waited+paused, 1e-9)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -35,67 +34,77 @@ type peer struct {
 
 const peerBatch = 64
 
-// peers measures batchfs and the peers.
-func peers(_ context.Context, b *bench) ([]contest, error) {
-	n := runtime.NumCPU()
-	list := folderPeers(b, workers(), []int{n, n + 1, 2 * n})
-	sides := twiceBeside(b, crops64, list)
-	c := len(sides)
-	sides = append(sides, b.c(n, b.photos.files))
-	return []contest{{what: "side by side", contenders: sides, rows: func(r results) []row {
-		rows := []row{r.row("C: every file decoded in full, on all cores, and nothing else", rate, c)}
-		rows = append(rows, besidePeers(r, "batchfs", list)...)
-		rows = append(rows, r.ratio("batchfs / C", rate, 0, c), r.ratio("batchfs, cached and packed / C", rate, 1, c))
-		memory := func(i int, name string) {
-			rows = append(rows, r.row("memory of "+name+": PSS of all its processes", pss, i),
-				r.row("and what they have in /dev/shm", shm, i))
-		}
-		memory(0, "batchfs")
-		perRate := func(i int) series { return r.of(pss, i).over(r.of(rate, i)) }
-		for i, p := range list {
-			memory(2+i, p.name)
-			rows = append(rows, measured("memory for an image a second: "+p.name+" / batchfs", "x", perRate(2+i).over(perRate(0))))
-		}
-		for i := range rows {
-			rows[i].quiet = rows[i].rule == ""
-		}
-		return rows
-	}}}, nil
-}
-
-// maskPeers and boxPeers measure batchfs and peers that make batches of images with their targets.
-func maskPeers(_ context.Context, b *bench) ([]contest, error) { return targetPeers(b, "masks") }
-func boxPeers(_ context.Context, b *bench) ([]contest, error)  { return targetPeers(b, "boxes") }
-
-func targetPeers(b *bench, kind string) ([]contest, error) {
-	if err := annotate(b, &b.photos); err != nil {
-		return nil, err
-	}
-	flags := b.photos.targets(kind)
-	args := []string{"--dataset", b.photos.Root(), "--" + kind, flags[len(flags)-1]}
-	n := runtime.NumCPU()
-	list := []*peer{
-		{name: "PyTorch's DataLoader with torchvision", script: "torchtargets.py", workers: workers(), args: args},
-		{name: "NVIDIA DALI on the CPU", script: "dali.py", workers: []int{n, n + 1, 2 * n}, args: args},
-	}
-	sides := twiceBeside(b, slices.Concat(crops64, flags), list, "--targets", kind)
-	return []contest{{what: "images and " + kind, contenders: sides, rows: func(r results) []row {
-		return besidePeers(r, "images and "+kind+": batchfs", list)
-	}}}, nil
-}
-
-// workers are the numbers of worker processes to try.
+// workers are the numbers of worker processes to try, and threads those of threads.
 func workers() []int {
 	n := runtime.NumCPU()
 	return slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
 }
 
+func threads() []int {
+	n := runtime.NumCPU()
+	return []int{n, n + 1, 2 * n}
+}
+
+// folderPeers are the peers that read folders, with the numbers of worker processes and of threads
+// to try.
+func folderPeers(b *bench, processes, threads []int) []*peer {
+	dataset := []string{"--dataset", b.photos().Root()}
+	return []*peer{
+		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, packed: 10, script: "dataloader.py", workers: processes,
+			args: append([]string{"--decoder", "pillow"}, dataset...)},
+		{name: "PyTorch's DataLoader with torchvision's decoder", wanted: 5, script: "dataloader.py", workers: processes,
+			args: append([]string{"--decoder", "torchvision"}, dataset...)},
+		{name: "NVIDIA DALI on the CPU", wanted: 4, packed: 8, script: "dali.py", workers: threads, args: dataset},
+	}
+}
+
+// peers measures batchfs and the peers.
+func peers(b *bench) {
+	list := folderPeers(b, workers(), threads())
+	sides := twiceBeside(b, crops64, list)
+	c := len(sides)
+	r := b.hold("side by side", 0, append(sides, b.c(runtime.NumCPU(), b.photos().files))...)
+	rows := []row{r.row("C: every file decoded in full, on all cores, and nothing else", rate, c)}
+	rows = append(rows, besidePeers(r, "batchfs", list)...)
+	rows = append(rows, r.ratio("batchfs / C", rate, 0, c), r.ratio("batchfs, cached and packed / C", rate, 1, c))
+	memory := func(i int, name string) {
+		rows = append(rows, r.row("memory of "+name+": PSS of all its processes", pss, i),
+			r.row("and what they have in /dev/shm", shm, i))
+	}
+	memory(0, "batchfs")
+	perRate := func(i int) series { return r.of(pss, i).over(r.of(rate, i)) }
+	for i, p := range list {
+		memory(2+i, p.name)
+		rows = append(rows, measured("memory for an image a second: "+p.name+" / batchfs", "x", perRate(2+i).over(perRate(0))))
+	}
+	for i := range rows {
+		rows[i].quiet = rows[i].rule == ""
+	}
+	b.print(rows...)
+}
+
+// targetPeers measures batchfs and peers that make batches of images with their targets.
+func targetPeers(kind string) func(*bench) {
+	return func(b *bench) {
+		flags := annotate(b, b.photos(), kind)
+		args := []string{"--dataset", b.photos().Root(), "--" + kind, flags[len(flags)-1]}
+		list := []*peer{
+			{name: "PyTorch's DataLoader with torchvision", script: "torchtargets.py", workers: workers(), args: args},
+			{name: "NVIDIA DALI on the CPU", script: "dali.py", workers: threads(), args: args},
+		}
+		sides := twiceBeside(b, slices.Concat(crops64, flags), list, "--targets", kind)
+		r := b.hold("images and "+kind, 0, sides...)
+		b.print(besidePeers(r, "images and "+kind+": batchfs", list)...)
+	}
+}
+
 // twiceBeside are batchfs without a cache, batchfs that keeps the photos packed, whose first
 // epochs, in which it packs, do not count, and peers.
 func twiceBeside(b *bench, flags []string, list []*peer, args ...string) []contender {
-	batches := max(b.photos.images/peerBatch, 4*runtime.NumCPU())
-	sides := sideBySide(b, b.photos.Root(), warm(flags), list, batches, args...)
-	packed := ownSide(b, b.photos.Root(), kept(&b.photos, "packed", flags), 2*b.photos.images/peerBatch, batches, args...)
+	p := b.photos()
+	batches := max(p.images/peerBatch, 4*runtime.NumCPU())
+	sides := sideBySide(b, p.Root(), warm(flags), list, batches, args...)
+	packed := ownSide(b, p.Root(), kept(p, "packed", flags), 2*p.images/peerBatch, batches, args...)
 	return slices.Insert(sides, 1, packed)
 }
 
@@ -113,114 +122,77 @@ func besidePeers(r results, name string, list []*peer) []row {
 	return rows
 }
 
-// folderPeers are the peers that read folders, with the numbers of worker processes and of threads
-// to try.
-func folderPeers(b *bench, processes, threads []int) []*peer {
-	list := []*peer{
-		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, packed: 10, script: "dataloader.py", workers: processes,
-			args: []string{"--decoder", "pillow"}},
-		{name: "PyTorch's DataLoader with torchvision's decoder", wanted: 5, script: "dataloader.py", workers: processes,
-			args: []string{"--decoder", "torchvision"}},
-		{name: "NVIDIA DALI on the CPU", wanted: 4, packed: 8, script: "dali.py", workers: threads},
-	}
-	for _, p := range list {
-		p.args = append(p.args, "--dataset", b.photos.Root())
-	}
-	return list
-}
-
-// ownSide is batchfs. Some batches are consumed before the first turn.
-func ownSide(b *bench, dataset string, flags []string, before, batches int, args ...string) contender {
-	return contender{start: func(ctx context.Context) (turn, error) {
-		m, err := b.start(ctx, b.batchfs, dataset, flags)
-		if err != nil {
-			return nil, err
-		}
-		args := append(slices.Clone(args), "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))
-		c, err := b.consume(ctx, "mounted.py", args...)
-		if err != nil {
-			return nil, err
-		}
-		b.later(c.stop)
-		c.mount = m
-		if before > 0 {
-			if _, err := c.turn(before); err != nil {
-				return nil, err
-			}
-		}
-		m.Pause()
-		return func(context.Context) (figures, error) { return c.turn(batches) }, nil
-	}}
-}
-
 // sideBySide are batchfs and its peers, each of which consumes this many batches in a turn.
 func sideBySide(b *bench, dataset string, flags []string, list []*peer, batches int, args ...string) []contender {
 	sides := []contender{ownSide(b, dataset, flags, 0, batches, args...)}
 	for _, p := range list {
-		sides = append(sides, contender{optional: true, start: func(ctx context.Context) (turn, error) {
-			c, err := bestOf(ctx, b, p, batches/2)
-			if err != nil {
-				return nil, err
-			}
-			b.later(c.stop)
-			p.what = c.what
-			return func(context.Context) (figures, error) {
-				f, err := c.turn(batches)
-				if err != nil {
-					err = fmt.Errorf("%s: %w", p.name, err)
+		sides = append(sides, contender{optional: true, start: func() turn {
+			c := b.bestOf(p, batches/2)
+			return func() (f figures) {
+				if err := catch(func() { f = c.turn(batches) }); err != nil {
+					check(fmt.Errorf("%s: %w", p.name, err))
 				}
-				return f, err
-			}, nil
+				return f
+			}
 		}})
 	}
 	return sides
 }
 
-// bestOf starts a peer with each number of workers and keeps the fastest. Numbers that fail
-// are skipped; if all fail, the last error is returned.
-func bestOf(ctx context.Context, b *bench, p *peer, batches int) (best *consumer, err error) {
-	if p.missing != nil {
-		return nil, p.missing
-	}
-	var most float64
-	for i, workers := range p.workers {
-		b.progress.step(p.name+", numbers of workers", i, len(p.workers))
-		same := []string{"--workers", strconv.Itoa(workers), "--batch-size", strconv.Itoa(cmp.Or(p.batch, peerBatch)), "--size", "224"}
-		c, failed := b.consume(ctx, p.script, append(same, p.args...)...)
-		if failed != nil {
-			err = failed
-			continue
+// ownSide is batchfs. Some batches are consumed before the first turn.
+func ownSide(b *bench, dataset string, flags []string, before, batches int, args ...string) contender {
+	return contender{start: func() turn {
+		m := b.mount(b.batchfs, dataset, flags)
+		c := b.consume("mounted.py", append(slices.Clone(args), "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))...)
+		c.mount = m
+		if before > 0 {
+			c.turn(before)
 		}
-		f, failed := c.turn(batches)
-		if failed != nil {
-			err = failed
-		} else if f[rate] > most {
-			best, c, most = c, best, f[rate]
+		m.Pause()
+		return func() figures { return c.turn(batches) }
+	}}
+}
+
+// bestOf starts a peer with each number of workers and keeps the fastest. Numbers that fail
+// are skipped; if all fail, the last error counts.
+func (b *bench) bestOf(p *peer, batches int) (best *consumer) {
+	check(p.missing)
+	var most float64
+	var failed error
+	for i, workers := range p.workers {
+		b.step(p.name+", numbers of workers", i, len(p.workers))
+		same := []string{"--workers", strconv.Itoa(workers), "--batch-size", strconv.Itoa(cmp.Or(p.batch, peerBatch)), "--size", "224"}
+		var c *consumer
+		var found figures
+		err := catch(func() {
+			c = b.consume(p.script, append(same, p.args...)...)
+			found = c.turn(batches)
+		})
+		if failed = cmp.Or(err, failed); found[rate] > most {
+			best, c, most = c, best, found[rate]
 		}
 		if c != nil {
-			_ = c.stop()
+			c.stop()
 		}
 	}
-	if best != nil {
-		return best, nil
+	if best == nil {
+		check(failed)
 	}
-	return nil, err
+	p.what = best.what
+	return best
 }
 
 // remotePeers measures batchfs and other loaders, each used with PyTorch's DataLoader. All read the
 // same images from the store in every epoch; those that want shards find what their own writers
 // made. mountpoint-s3 is not among them; s3torchconnector contains its client.
-func remotePeers(ctx context.Context, b *bench) (list []contest, err error) {
-	o, err := b.indexed(ctx, "photo")
-	if err != nil {
-		return nil, err
-	}
+func remotePeers(b *bench) {
+	o := b.indexed("photo")
 	folder := filepath.Join(b.work, "rclone")
-	noMount := rclone(ctx, b, o, folder)
+	noMount := rclone(b, o, folder)
 	leftovers, _ := filepath.Glob(mosaicMemory)
 	b.later(func() error { return removeNew(mosaicMemory, leftovers) })
-	tars, noTars := pack(ctx, b, o, "wds")
-	_, noMDS := pack(ctx, b, o, "mds")
+	tars, noTars := pack(b, o, "wds")
+	_, noMDS := pack(b, o, "mds")
 	for _, delay := range delays[1:] {
 		n := runtime.NumCPU()
 		few, many := []int{n, 2 * n}, []int{8 * n} // where a worker waits for each image, fewer are slower
@@ -238,28 +210,23 @@ func remotePeers(ctx context.Context, b *bench) (list []contest, err error) {
 			{name: "s3torchconnector", script: "connector.py", workers: many,
 				args: []string{"--dataset", o.url("photo/"), "--endpoint", o.endpoint}},
 		}
-		batches := max(4, b.photos.images/peerBatch/2) // it takes more to fill the queues of many workers
+		batches := max(4, b.images/peerBatch/2) // it takes more to fill the queues of many workers
 		sides := sideBySide(b, o.url("photo"), o.flags(remoteFlags()...), peers, batches)
 		sides[0] = o.delayed(delay, sides[0])
-		c := contest{what: "side by side, " + delay.String(), contenders: sides, rounds: min(b.rounds, 3)}
-		c.rows = func(r results) (rows []row) {
-			for i, p := range peers {
-				r := r.ratio(fmt.Sprintf("batchfs / %s + DataLoader, %s", p.name, delay), rate, 0, 1+i).atLeast(3)
-				rows = append(rows, r.noted("%s; %s", r.note, p.what))
-			}
-			return rows
+		r := b.hold("side by side, "+delay.String(), min(b.rounds, 3), sides...)
+		for i, p := range peers {
+			ratio := r.ratio(fmt.Sprintf("batchfs / %s + DataLoader, %s", p.name, delay), rate, 0, 1+i).atLeast(3)
+			b.print(ratio.noted("%s; %s", ratio.note, p.what))
 		}
-		list = append(list, c)
 	}
-	return list, nil
 }
 
 // pack puts the photos into the bucket as shards and returns how many of them are tars, or why it
 // cannot.
-func pack(ctx context.Context, b *bench, o *objectStore, as string) (shards int, err error) {
-	b.progress.step("shards of "+as, 0, 1)
+func pack(b *bench, o *objectStore, as string) (shards int, err error) {
+	b.step("shards of "+as, 0, 1)
 	dir := filepath.Join(o.dir, as)
-	out, err := b.script(ctx, "pack.py", "--dataset", b.photos.Root(), "--as", as, "--out", dir).CombinedOutput()
+	out, err := b.script("pack.py", "--dataset", b.photos().Root(), "--as", as, "--out", dir).CombinedOutput()
 	if err != nil {
 		return 0, errors.New(lastLine(out))
 	}
@@ -269,11 +236,11 @@ func pack(ctx context.Context, b *bench, o *objectStore, as string) (shards int,
 
 // rclone mounts the folder of photos in the background until the end of the scenario, or says why
 // it cannot.
-func rclone(ctx context.Context, b *bench, o *objectStore, dir string) error {
+func rclone(b *bench, o *objectStore, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "rclone", "mount", ":s3:"+o.bucket+"/photo", dir, "--config", "", "--daemon",
+	cmd := exec.CommandContext(b.ctx, "rclone", "mount", ":s3:"+o.bucket+"/photo", dir, "--config", "", "--daemon",
 		"--s3-provider", "Other", "--s3-env-auth", "--s3-endpoint", o.endpoint,
 		"--read-only", "--no-modtime", "--dir-cache-time", "1h", "--attr-timeout", "1h")
 	// Some versions fail if they are told of certificates, which are not needed here.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,22 +19,22 @@ import (
 )
 
 // c decodes files with the bare C program.
-func (b *bench) c(threads int, files []string) contender {
-	return ready(func(ctx context.Context) (figures, error) {
+func (s *stage) c(threads int, files []string) contender {
+	return ready(func() figures {
 		args := append([]string{strconv.Itoa(threads), "1"}, files...)
-		out, err := exec.CommandContext(ctx, b.ceiling, args...).Output()
+		out, err := exec.CommandContext(s.ctx, s.ceiling, args...).Output()
 		if err != nil {
-			return nil, fmt.Errorf("ceiling: %w", err)
+			check(fmt.Errorf("ceiling: %w", err))
 		}
 		var images, seconds float64
-		_, err = fmt.Sscan(string(out), &images, &seconds)
-		return figures{rate: images / seconds}, err
+		must(fmt.Sscan(string(out), &images, &seconds))
+		return figures{rate: images / seconds}
 	})
 }
 
 // script is a command that runs one of the peers' scripts.
-func (b *bench) script(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, b.python, append([]string{filepath.Join(b.peers, name)}, args...)...)
+func (s *stage) script(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(s.ctx, s.python, append([]string{filepath.Join(s.peers, name)}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
 	return cmd
 }
@@ -54,35 +53,22 @@ type consumer struct {
 	log   *os.File // its standard error
 }
 
-// consume runs one of the peers' scripts and waits until it is ready. If it cannot
-// run here, the error is the one it reports.
-func (b *bench) consume(ctx context.Context, script string, args ...string) (*consumer, error) {
-	c := &consumer{cmd: b.script(ctx, script, args...)}
+// consume runs one of the peers' scripts until the work that has begun is over, and waits until it
+// is ready. If it cannot run here, the error is the one it reports.
+func (s *stage) consume(script string, args ...string) *consumer {
+	c := &consumer{cmd: s.script(script, args...), log: must(os.CreateTemp(s.work, "consumer-"))}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.cmd.Cancel = func() error { return syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) }
-	var err error
-	if c.log, err = os.CreateTemp(b.work, "consumer-"); err != nil {
-		return nil, err
-	}
 	c.cmd.Stderr = c.log
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
+	c.in, c.out = must(c.cmd.StdinPipe()), bufio.NewScanner(must(c.cmd.StdoutPipe()))
+	check(c.cmd.Start())
+	s.later(func() error { c.stop(); return nil })
+	if err := catch(func() { hello := c.answer(); c.what, c.ahead = hello.What, hello.Ahead }); err != nil {
+		c.stop()
+		check(err)
 	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	c.out = bufio.NewScanner(out)
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	hello, err := c.answer()
-	if err != nil {
-		return nil, errors.Join(err, c.stop())
-	}
-	c.what, c.ahead = hello.What, hello.Ahead
 	c.signal(syscall.SIGSTOP)
-	return c, nil
+	return c
 }
 
 // An answer is one line of output: a description first, then measurements, or why there are
@@ -94,18 +80,18 @@ type answer struct {
 	Error           string
 }
 
-func (c *consumer) answer() (a answer, err error) {
+func (c *consumer) answer() (a answer) {
 	if !c.out.Scan() {
 		text, _ := os.ReadFile(c.log.Name())
-		return a, fmt.Errorf("it ended without an answer: %s", lastLine(text))
+		check(fmt.Errorf("it ended without an answer: %s", lastLine(text)))
 	}
-	if err := json.Unmarshal(c.out.Bytes(), &a); err != nil {
-		return a, fmt.Errorf("it answered %q", c.out.Text())
+	if json.Unmarshal(c.out.Bytes(), &a) != nil {
+		check(fmt.Errorf("it answered %q", c.out.Text()))
 	}
 	if a.Error != "" {
-		return a, errors.New(a.Error)
+		check(errors.New(a.Error))
 	}
-	return a, nil
+	return a
 }
 
 // lastLine is the last of the lines that a process has printed.
@@ -121,23 +107,18 @@ var pss, shm = figure{"pss", "MiB", 1. / (1 << 20)}, figure{"shm", "MiB", 1. / (
 // turn consumes the given number of batches during training, or more. Many workers finish their
 // batches at about the same time: fewer batches than they make ahead would be a part of a burst, or
 // of the wait for one.
-func (c *consumer) turn(batches int) (figures, error) {
+func (c *consumer) turn(batches int) figures {
 	batches = max(batches, c.ahead)
 	c.signal(syscall.SIGCONT)
 	defer c.signal(syscall.SIGSTOP)
-	if _, err := fmt.Fprintln(c.in, c.ahead, batches, c.pause.Seconds()); err != nil {
-		return nil, err
-	}
-	took, err := c.answer()
-	if err != nil {
-		return nil, err
-	}
+	must(fmt.Fprintln(c.in, c.ahead, batches, c.pause.Seconds()))
+	took := c.answer()
 	pids := group(c.cmd.Process.Pid)
 	if c.mount != nil {
 		pids = append(pids, c.mount.Cmd.Process.Pid)
 	}
-	h, err := memoryOf(pids)
-	return figures{rate: took.Images / took.Seconds, pss: h.pss, shm: h.shm}, err
+	h := memoryOf(pids)
+	return figures{rate: took.Images / took.Seconds, pss: h.pss, shm: h.shm}
 }
 
 func (c *consumer) signal(sig syscall.Signal) {
@@ -147,11 +128,12 @@ func (c *consumer) signal(sig syscall.Signal) {
 	}
 }
 
-// stop kills it and all processes it started.
-func (c *consumer) stop() error {
-	_ = c.cmd.Cancel()
-	c.in.Close()
-	_ = c.cmd.Wait() // it was killed
-	c.log.Close()
-	return nil
+// stop kills it and all processes it started. Another time has no effect.
+func (c *consumer) stop() {
+	if c.cmd.ProcessState == nil {
+		_ = c.cmd.Cancel()
+		c.in.Close()
+		_ = c.cmd.Wait() // it was killed
+		c.log.Close()
+	}
 }

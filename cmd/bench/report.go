@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/throughput"
@@ -94,16 +93,3 @@ func (r row) document(scenario string) map[string]any {
 	}
 	return d
 }
-
-// A progress shows the current measurement on one temporary line.
-type progress struct {
-	out   io.Writer // a terminal, or nowhere
-	title string
-}
-
-// step shows that part i of n, from 0, has begun.
-func (p progress) step(what string, i, n int) {
-	fmt.Fprintf(p.out, "\r\033[K%s: %s, %d of %d", p.title, what, i+1, n)
-}
-
-func (p progress) clear() { fmt.Fprint(p.out, "\r\033[K") }

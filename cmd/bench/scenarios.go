@@ -1,75 +1,60 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// A scenario makes some rows of the table.
+// A scenario prints some rows of the table.
 type scenario struct {
-	name     string
-	contests func(context.Context, *bench) ([]contest, error)
-	needs    []func(*bench) *pictures // made before
-	asked    bool                     // only on request
+	name  string
+	run   func(*bench)
+	asked bool // only on request
 }
 
-func photos(b *bench) *pictures     { return &b.photos }
-func stills(b *bench) *pictures     { return &b.stills }
-func realPhotos(b *bench) *pictures { return &b.real }
-func cityscapes(b *bench) *pictures { return &b.cityscapes }
-
-var (
-	none []func(*bench) *pictures
-	some = append(none, photos)
-	pngs = append(none, cityscapes)
-	both = append(none, photos, cityscapes)
-)
-
-// What begins the names of scenarios with an object store, and about the claims of Liquid; and the
-// one of -compare.
-const onStore, onMixes, compares = "remote/", "liquid/", "compare"
+// compares is the scenario of -compare.
+const compares = "compare"
 
 // scenarios in the order of the table.
 var scenarios = []scenario{
-	{"path", finishedBatches, some, false},
-	{"epoch", againstC(epochs), some, false},
-	{"transforms", againstC(transforms), some, false},
-	{"png", againstC(cityscapeEpochs), pngs, false},
-	{"packed/epoch", againstC(packedEpochs), append(both, stills), false},
-	{"packed/first", packing, some, false},
-	{"targets/masks", maskEpochs, both, false},
-	{"targets/boxes", boxEpochs, some, false},
-	{"decoder", decoderAlone, some, false},
-	{"scaling", scaling, some, false},
-	{"first", firstBatch, some, false},
-	{"memory", memoryByWorkers, some, false},
-	{"manifest", manifest, none, false},
-	{"cold/epoch", coldEpochs, both, true},
-	{"cold/workers", coldWorkers, some, true},
-	{"cold/throttled", coldThrottled, some, true},
-	{"cold/slow", coldSlow, some, true},
-	{"cold/quota", coldQuota, some, true},
-	{"cold/memory", coldMemory, some, true},
-	{compares, compareCommits, none, true},
-	{"peers/labels", peers, some, true},
-	{"peers/masks", maskPeers, some, true},
-	{"peers/boxes", boxPeers, some, true},
-	{onMixes + "bytes", sameBytes, both, true},
-	{onMixes + "disk", mixesOnDisk, both, true},
-	{onMixes + "rivals", rivals, both, true},
-	{onMixes + "mixes", mixes, both, true},
-	{onMixes + "programs", endToEnd, both, true},
-	{onMixes + "trainings", trainings, some, true},
-	{onMixes + "h100s", h100s, some, true},
-	{onMixes + "hits", constantHits, some, true},
-	{onMixes + "uncached", uncached, some, true},
-	{onStore + "epoch", remoteEpochs, some, true},
-	{onStore + "tier", remoteTier, some, true},
-	{onStore + "traffic", remoteTraffic, some, true},
-	{onStore + "peers", remotePeers, some, true},
-	{onStore + "first", remoteFirst, some, true},
+	{"path", finishedBatches, false},
+	{"epoch", againstC(epochs), false},
+	{"transforms", againstC(transforms), false},
+	{"png", againstC(cityscapeEpochs), false},
+	{"packed/epoch", againstC(packedEpochs), false},
+	{"packed/first", packing, false},
+	{"targets/masks", maskEpochs, false},
+	{"targets/boxes", boxEpochs, false},
+	{"decoder", decoderAlone, false},
+	{"scaling", scaling, false},
+	{"first", firstBatch, false},
+	{"memory", memoryByWorkers, false},
+	{"manifest", manifest, false},
+	{"cold/epoch", coldEpochs, true},
+	{"cold/workers", coldWorkers, true},
+	{"cold/throttled", coldThrottled, true},
+	{"cold/slow", coldSlow, true},
+	{"cold/quota", coldQuota, true},
+	{"cold/memory", coldMemory, true},
+	{compares, compareCommits, true},
+	{"peers/labels", peers, true},
+	{"peers/masks", targetPeers("masks"), true},
+	{"peers/boxes", targetPeers("boxes"), true},
+	{"liquid/bytes", sameBytes, true},
+	{"liquid/disk", mixesOnDisk, true},
+	{"liquid/rivals", rivals, true},
+	{"liquid/mixes", mixes, true},
+	{"liquid/programs", endToEnd, true},
+	{"liquid/trainings", trainings, true},
+	{"liquid/h100s", h100s, true},
+	{"liquid/hits", constantHits, true},
+	{"liquid/uncached", uncached, true},
+	{"remote/epoch", remoteEpochs, true},
+	{"remote/tier", remoteTier, true},
+	{"remote/traffic", remoteTraffic, true},
+	{"remote/peers", remotePeers, true},
+	{"remote/first", remoteFirst, true},
 }
 
 // chosen returns the scenarios to run, given their names, or the part of a name before the slash.

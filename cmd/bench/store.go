@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,60 +68,36 @@ type objectStore struct {
 
 // indexed starts the server until the end of the scenario, and makes an index of names in it. What
 // is started afterwards finds its credentials in the environment.
-func (b *bench) indexed(ctx context.Context, list ...string) (*objectStore, error) {
+func (b *bench) indexed(list ...string) *objectStore {
 	root := filepath.Join(b.work, "store")
 	o := &objectStore{bucket: "bucket", dir: filepath.Join(root, "bucket")}
 	if _, err := os.Stat(o.dir); err != nil {
-		if err := fillBucket(&b.photos, o.dir); err != nil {
-			return nil, err
-		}
+		check(fillBucket(b.photos(), o.dir))
 	}
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "AKIABENCH", "AWS_SECRET_ACCESS_KEY": "bench-secret",
 		"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 	} {
-		if err := os.Setenv(name, value); err != nil {
-			return nil, err
-		}
+		check(os.Setenv(name, value))
 	}
-	if err := startStore(ctx, b, o, root); err != nil {
-		return nil, fmt.Errorf("the object store did not start: %w", err)
-	}
-	for _, name := range list {
-		b.progress.step("index of "+name, 0, 1)
-		if _, err := b.command(ctx, append([]string{"index", o.url(name)}, o.flags()...)...); err != nil {
-			return nil, err
-		}
-	}
-	return o, nil
-}
-
-func startStore(ctx context.Context, b *bench, o *objectStore, root string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	o.cmd = exec.CommandContext(ctx, self, "-serve", root)
+	o.cmd = exec.CommandContext(b.ctx, must(os.Executable()), "-serve", root)
 	o.cmd.Stderr = os.Stderr
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not interrupted at a terminal: daemons end first
-	out, err := o.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if o.in, err = o.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	if err := o.cmd.Start(); err != nil {
-		return err
-	}
+	o.in, o.out = must(o.cmd.StdinPipe()), bufio.NewReader(must(o.cmd.StdoutPipe()))
+	check(o.cmd.Start())
 	b.later(func() error {
 		o.in.Close() // which ends it
 		return o.cmd.Wait()
 	})
-	o.out = bufio.NewReader(out)
-	_, err = fmt.Fscanln(o.out, &o.endpoint)
-	return err
+	if _, err := fmt.Fscanln(o.out, &o.endpoint); err != nil {
+		check(fmt.Errorf("the object store did not start: %w", err))
+	}
+	for _, name := range list {
+		b.step("index of "+name, 0, 1)
+		b.command(append([]string{"index", o.url(name)}, o.flags()...)...)
+	}
+	return o
 }
 
 // url is where a name in the bucket is, for batchfs.
@@ -135,22 +110,20 @@ func (o *objectStore) flags(more ...string) []string {
 
 // ask makes it answer each request so much later from now on, and returns its traffic since it was
 // asked last.
-func (o *objectStore) ask(delay time.Duration) (t traffic, err error) {
-	if _, err := fmt.Fprintln(o.in, int64(delay)); err != nil {
-		return t, err
-	}
-	_, err = fmt.Fscanln(o.out, &t.requests, &t.bytes)
-	return t, err
+func (o *objectStore) ask(delay time.Duration) (t traffic) {
+	must(fmt.Fprintln(o.in, int64(delay)))
+	must(fmt.Fscanln(o.out, &t.requests, &t.bytes))
+	return t
 }
 
 // idle waits until nothing asks it any more, and returns its traffic until then.
-func (o *objectStore) idle(delay time.Duration) (all traffic, err error) {
-	for more := (traffic{1, 0}); more != (traffic{}) && err == nil; {
+func (o *objectStore) idle(delay time.Duration) (all traffic) {
+	for more := (traffic{1, 0}); more != (traffic{}); {
 		time.Sleep(5 * longest)
-		more, err = o.ask(delay)
+		more = o.ask(delay)
 		all = traffic{all.requests + more.requests, all.bytes + more.bytes}
 	}
-	return all, err
+	return all
 }
 
 // fillBucket makes a bucket of a dataset's files: links to them, so that the page cache has each of

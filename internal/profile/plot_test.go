@@ -3,8 +3,6 @@ package profile
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
-	"image/png"
 	"io"
 	"math"
 	"strings"
@@ -31,68 +29,27 @@ func example() *Result {
 	return r
 }
 
-func TestPlotSVG(t *testing.T) {
+// TestPlot: a picture has the model, what was measured, and the answer, or what there is of these.
+func TestPlot(t *testing.T) {
 	var out bytes.Buffer
 	if err := example().Plot(&out, "svg"); err != nil {
 		t.Fatal(err)
 	}
-	elements := map[string]int{}
-	for d := xml.NewDecoder(bytes.NewReader(out.Bytes())); ; {
-		token, err := d.Token()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e, ok := token.(xml.StartElement); ok {
-			elements[e.Name.Local]++
-		}
-	}
-	if elements["svg"] != 1 || elements["path"] < 25 || elements["text"] < 15 {
-		t.Errorf("elements %v", elements)
-	}
-	for _, want := range []string{"60 % raw, 40 % encoded, 150 images/s", "loading", "decoding", "10:0", "0:10"} {
+	for _, want := range []string{"60 % raw, 40 % encoded, 150 images/s", "encoded : raw", "loading", "decoding", "10:0", "0:10", ">200<"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
-	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
+	if n := strings.Count(out.String(), "<path"); n < 59 {
+		t.Errorf("it has %d lines and dots, and axes", n)
+	}
+	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") || strings.Contains(out.String(), ">1000<") {
 		t.Error("a place that is none")
 	}
-}
-
-func TestPlotPNG(t *testing.T) {
-	var out bytes.Buffer
-	if err := example().Plot(&out, "png"); err != nil {
-		t.Fatal(err)
-	}
-	img, err := png.Decode(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[[3]uint32]int{}
-	for y := range img.Bounds().Dy() {
-		for x := range img.Bounds().Dx() {
-			r, g, b, _ := img.At(x, y).RGBA()
-			seen[[3]uint32{r >> 8, g >> 8, b >> 8}]++
+	for _, format := range []string{"svg", "png"} {
+		if err := new(Result).Plot(io.Discard, format); err != nil {
+			t.Errorf("%s: %v", format, err)
 		}
-	}
-	for name, c := range map[string][3]uint32{"loading": {31, 119, 180}, "decoding": {214, 100, 20}, "result": {44, 140, 44}} {
-		if seen[c] < 50 {
-			t.Errorf("%d pixels of %s", seen[c], name)
-		}
-	}
-}
-
-func TestPlotOfNothing(t *testing.T) {
-	for _, f := range []string{"svg", "png"} {
-		if err := new(Result).Plot(io.Discard, f); err != nil {
-			t.Errorf("%s: %v", f, err)
-		}
-	}
-	if err := new(Result).Plot(io.Discard, "gif"); err == nil {
-		t.Errorf("gif: %v", err)
 	}
 }
 

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A stage is where scenarios run programs and hold contests. They use it as tests use testing.T:
+// check and must end a scenario that cannot go on, and what has to be ended even then, they tell
+// later.
+type stage struct {
+	options
+	ctx      context.Context // until the run is interrupted
+	scenario string          // that runs
+	progress io.Writer       // a terminal, or nowhere
+	ends     []func() error  // what is left to end
+}
+
+// A bench is a stage with the datasets that the scenarios of a run share, and mounts of them.
+type bench struct {
+	stage
+	made  map[string]*pictures
+	mixes map[*pipeline]*mixData
+}
+
+// A failure is what check panics with.
+type failure struct{ error }
+
+// check ends, unless there is no error, what within or catch has begun.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// must is x, unless there is an error, which ends as check does.
+func must[T any](x T, err error) T {
+	check(err)
+	return x
+}
+
+// catch works, and returns the error of the check that ended the work.
+func catch(work func()) (err error) {
+	defer func() {
+		p := recover()
+		if failed, ok := p.(failure); ok {
+			err = failed.error
+		} else if p != nil {
+			panic(p)
+		}
+	}()
+	work()
+	return nil
+}
+
+// within works, and ends then what the work told later.
+func (s *stage) within(work func()) error {
+	n := len(s.ends)
+	err := catch(work)
+	for _, end := range slices.Backward(s.ends[n:]) {
+		err = errors.Join(err, end())
+	}
+	s.ends = s.ends[:n]
+	return err
+}
+
+// later has something ended when the work that has begun is over, what is told last first.
+func (s *stage) later(end func() error) { s.ends = append(s.ends, end) }
+
+// print prints rows of the table.
+func (s *stage) print(rows ...row) {
+	s.clear()
+	for _, r := range rows {
+		switch {
+		case r.missing != nil && r.quiet:
+		case s.json:
+			check(json.NewEncoder(os.Stdout).Encode(r.document(s.scenario)))
+		default:
+			fmt.Println(r)
+		}
+	}
+}
+
+// step shows on one temporary line that part i of n, from 0, has begun.
+func (s *stage) step(what string, i, n int) {
+	fmt.Fprintf(s.progress, "\r\033[K%s: %s, %d of %d", s.scenario, what, i+1, n)
+}
+
+func (s *stage) clear() { fmt.Fprint(s.progress, "\r\033[K") }
+
+// cache is the directory of the index.
+func (s *stage) cache() string { return filepath.Join(s.work, "cache") }
+
+// command runs a command of batchfs and returns what it prints.
+func (s *stage) command(args ...string) []byte {
+	cmd := exec.CommandContext(s.ctx, s.batchfs, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		check(fmt.Errorf("batchfs %s: %w", args[0], err))
+	}
+	return out
+}
+
+// manifestOf writes a manifest, and its index.
+func (b *bench) manifestOf(path, header string, rows int, row func(i int) string) {
+	f := must(os.Create(path))
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	fmt.Fprintln(w, header)
+	for i := range rows {
+		fmt.Fprintln(w, row(i))
+	}
+	check(errors.Join(w.Flush(), f.Close()))
+	b.command("index", path)
+}
+
+// line is what follows a name at the start of a line of a kernel file, or else empty.
+func line(path, name string) string {
+	text, _ := os.ReadFile(path)
+	_, rest, _ := strings.Cut("\n"+string(text), "\n"+name)
+	rest, _, _ = strings.Cut(rest, "\n")
+	return strings.TrimSpace(rest)
+}
+
+// number is the number after a name in a kernel file.
+func number(path, name string) (n int64, err error) {
+	if _, err = fmt.Sscan(line(path, name), &n); err != nil {
+		err = fmt.Errorf("%s has no number %s", path, name)
+	}
+	return n, err
+}
