@@ -2,11 +2,13 @@ package throughput
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 )
@@ -16,79 +18,70 @@ func TestFigure(t *testing.T) {
 		x    []float64
 		want Figure
 	}{
-		{[]float64{3}, Figure{3, 3, 3}},
-		{[]float64{4, 2}, Figure{3, 2, 4}},
-		{[]float64{9, 1, 5}, Figure{5, 1, 9}},
-		{[]float64{8, 1, 2, 4}, Figure{3, 1, 8}},
+		{[]float64{3}, Figure{3, 3, 3}}, {[]float64{4, 2}, Figure{3, 2, 4}},
+		{[]float64{9, 1, 5}, Figure{5, 1, 9}}, {[]float64{8, 1, 2, 4}, Figure{3, 1, 8}},
 	} {
 		before := slices.Clone(c.x)
-		if got := FigureOf(c.x); got != c.want {
-			t.Errorf("FigureOf(%v) = %v, want %v", c.x, got, c.want)
-		}
-		if !slices.Equal(c.x, before) {
-			t.Errorf("FigureOf changed %v to %v", before, c.x)
+		if got := FigureOf(c.x); got != c.want || !slices.Equal(c.x, before) {
+			t.Errorf("FigureOf(%v) = %v, want %v; it changed it to %v", before, got, c.want, c.x)
 		}
 	}
 }
 
-// TestTouch: every byte has a part in what Touch finds, whatever the length.
-func TestTouch(t *testing.T) {
-	memory := make([]byte, 100)
-	for n := range memory {
-		for i := range n {
-			memory[i] = 1
-			found.Store(0)
-			if Touch(memory[:n]); found.Load() != 1 {
-				t.Fatalf("byte %d of %d is not read", i, n)
-			}
-			memory[i] = 0
-		}
-	}
-}
-
-// epoch makes a directory like a mount with two epochs of three batches, the last one of them
-// empty, as partial batches may be.
-func epoch(t *testing.T) *daemon.Mount {
-	t.Helper()
+// TestTraining: batches are read in order, epoch after epoch, and every byte of them is looked at.
+// There are two epochs of three batches, the last one of them empty, as partial batches may be.
+func TestTraining(t *testing.T) {
 	m := &daemon.Mount{Dir: t.TempDir()}
+	save := func(path string, content []byte) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for e := range 2 {
 		for b := range 3 {
-			path := m.Batch(1, e, b)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, bytes.Repeat([]byte{1}, 5001*(2-b)), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			save(m.Batch(1, e, b), bytes.Repeat([]byte{1}, 5001*(2-b)))
 		}
 	}
-	text := `{"shard":1,"epoch":0,"batches":3,"samples":12,"valid":10}`
-	if err := os.WriteFile(filepath.Join(m.Dir, "shard-1/epoch-0/epoch.json"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func TestTraining(t *testing.T) {
-	m := epoch(t)
+	save(filepath.Join(m.Dir, "shard-1/epoch-0/epoch.json"), []byte(`{"shard":1,"epoch":0,"batches":3,"samples":12,"valid":10}`))
 	for name, read := range map[string]Reader{"mapped": Mapped, "read": Reading(0, true), "in chunks": Reading(1<<10, true)} {
 		training, err := NewTraining(m, 1, read)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if size, err := training.Take(t.Context(), 5); err != nil || size != 6*5001 || training.Next != 5 || training.Samples != 10 {
-			t.Errorf("%s: %d bytes, %+v, %v", name, size, training, err)
+		found.Store(0)
+		size, err := training.Take(t.Context(), 5)
+		if err != nil || size != 6*5001 || found.Load() != size || training.Next != 5 || training.Samples != 10 {
+			t.Errorf("%s: %d bytes, of which %d, %+v, %v", name, size, found.Load(), training, err)
+		}
+		training.Next = 6 // there is no third epoch
+		if _, err := training.Take(t.Context(), 1); !os.IsNotExist(err) {
+			t.Errorf("a missing file: %v", err)
 		}
 	}
-	training, err := NewTraining(m, 1, Mapped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	training.Next = 6 // there is no third epoch
-	if _, err := training.Take(t.Context(), 1); !os.IsNotExist(err) {
-		t.Errorf("a missing file: %v", err)
-	}
 	if _, err := NewTraining(m, 0, Mapped); err == nil {
-		t.Error(fmt.Sprint("there is no shard 0 in ", m.Dir))
+		t.Error("there is no shard 0")
+	}
+}
+
+// TestBecause: the reading process itself only knows that a batch does not open.
+func TestBecause(t *testing.T) {
+	const line = `{"time":"2000-01-01T00:00:00Z","path":"b/1\n.png","id":3,"reason":"corrupt image"}` + "\n"
+	failed := error(&os.PathError{Op: "open", Path: "/tmp/x/batch-00000.nhwc", Err: unix.EIO})
+	for _, test := range []struct {
+		err   error
+		lines string
+		want  string
+	}{
+		{failed, line + line, "b/1\n.png: corrupt image"},
+		{failed, "", failed.Error()},
+		{failed, "?\n", failed.Error()},
+		{errors.New("killed"), line, "killed"},
+	} {
+		if got := because(test.err, []byte(test.lines)); got.Error() != test.want {
+			t.Errorf("%v: got %v, want %s", test.err, got, test.want)
+		}
+	}
+	if err := because(nil, []byte(line)); err != nil { // as with --on-error replace
+		t.Error(err)
 	}
 }
