@@ -38,55 +38,45 @@ type Comparison struct {
 	Progress func(done, total int64)
 
 	memory   *sample.Memory
-	encoded  []encodedSample // what the ceiling decodes
-	readPath string          // of the mounts, as measured
+	encoded  []encodedSample      // what the ceiling decodes
+	readPath string               // of the mounts, as measured
+	figures  map[string][]float64 // of each round, by their keys in the report
 }
-
-// statistics is what is needed of a mount's stats.json.
-type statistics struct {
-	ReadPath string `json:"read_path"`
-	FUSE     struct {
-		Reads int64 `json:"reads"`
-	} `json:"fuse"`
-}
-
-// figures are those of one pass over all measurements, by their keys in the report.
-type figures map[string]float64
 
 // ways are how batches are read.
 var ways = map[string]Reader{"mapped": Mapped, "read": Reading(0, true)}
 
 // Run measures everything.
 func (c *Comparison) Run(ctx context.Context) (map[string]any, error) {
-	c.memory = sample.NewMemory(c.Engine.MemoryLimit, c.Engine.CPUs)
+	c.memory, c.figures = sample.NewMemory(c.Engine.MemoryLimit, c.Engine.CPUs), map[string][]float64{}
 	if err := c.load(ctx); err != nil {
 		return nil, err
 	}
-	rounds := map[string][]float64{}
 	for i := range c.Rounds {
 		c.Progress(int64(i), int64(c.Rounds))
-		round, err := c.round(ctx)
-		if err != nil {
+		if err := c.round(ctx); err != nil {
 			return nil, err
-		}
-		for key, figure := range round {
-			rounds[key] = append(rounds[key], figure)
 		}
 	}
 	report := map[string]any{"samples": c.Dataset.Len(), "rounds": c.Rounds, "read_path": c.readPath, "decoder": decode.Version()}
-	for key, list := range rounds {
+	for key, list := range c.figures {
 		report[key] = FigureOf(list).Value
 	}
 	return report, nil
 }
 
+// add adds a figure, in a unit, and its ratio to what it is compared with.
+func (c *Comparison) add(key, unit string, x, to float64) {
+	c.figures[key+unit], c.figures[key+"_ratio"] = append(c.figures[key+unit], x), append(c.figures[key+"_ratio"], x/to)
+}
+
 // round measures everything once.
-func (c *Comparison) round(ctx context.Context) (figures, error) {
+func (c *Comparison) round(ctx context.Context) error {
 	ceiling, err := c.decode(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := figures{"ceiling_images_per_second": ceiling}
+	c.figures["ceiling_images_per_second"] = append(c.figures["ceiling_images_per_second"], ceiling)
 	for name, read := range ways {
 		var rate, first float64
 		err := c.mounted(ctx, func(m *daemon.Mount) error {
@@ -94,15 +84,13 @@ func (c *Comparison) round(ctx context.Context) (figures, error) {
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		r[name+"_images_per_second"], r[name+"_ratio"] = rate, rate/ceiling
-		if name == "mapped" {
-			alone := float64(min(c.Engine.BatchSize, c.Dataset.Len())) / ceiling
-			r["first_batch_seconds"], r["first_batch_ratio"] = first, first/alone
+		if c.add(name, "_images_per_second", rate, ceiling); name == "mapped" {
+			c.add("first_batch", "_seconds", first, float64(min(c.Engine.BatchSize, c.Dataset.Len()))/ceiling)
 		}
 	}
-	return r, c.mounted(ctx, func(m *daemon.Mount) error { return c.finished(ctx, m, r) })
+	return c.mounted(ctx, func(m *daemon.Mount) error { return c.finished(ctx, m) })
 }
 
 // encodedSample is the file of sample id.
@@ -194,7 +182,7 @@ func (c *Comparison) epoch(ctx context.Context, m *daemon.Mount, read Reader) (r
 const finishedBytes = 2 << 30
 
 // finished compares reading a finished batch with reading the same bytes from a plain file.
-func (c *Comparison) finished(ctx context.Context, m *daemon.Mount, r figures) error {
+func (c *Comparison) finished(ctx context.Context, m *daemon.Mount) error {
 	batch, err := os.Open(m.Batch(0, 0, 0))
 	if err != nil {
 		return err
@@ -209,7 +197,10 @@ func (c *Comparison) finished(ctx context.Context, m *daemon.Mount, r figures) e
 		return fmt.Errorf("a file in memory to compare with: %w", err)
 	}
 	defer plain.Close()
-	var before, after statistics
+	var before, after struct {
+		ReadPath string `json:"read_path"`
+		FUSE     struct{ Reads int64 }
+	}
 	if err := m.Document(".batchfs/stats.json", &before); err != nil {
 		return err
 	}
@@ -223,10 +214,11 @@ func (c *Comparison) finished(ctx context.Context, m *daemon.Mount, r figures) e
 		if err != nil {
 			return err
 		}
-		r["finished_"+name+"_bytes_per_second"], r["finished_"+name+"_ratio"] = served, served/memory
+		c.add("finished_"+name, "_bytes_per_second", served, memory)
 	}
 	err = m.Document(".batchfs/stats.json", &after)
-	c.readPath, r["daemon_reads"] = after.ReadPath, float64(after.FUSE.Reads-before.FUSE.Reads)
+	c.readPath = after.ReadPath
+	c.figures["daemon_reads"] = append(c.figures["daemon_reads"], float64(after.FUSE.Reads-before.FUSE.Reads))
 	return err
 }
 
