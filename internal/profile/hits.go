@@ -19,14 +19,9 @@ type hitTable struct {
 	left    bool           // the cache is left out of account, see Options.Samples
 	budget  engine.Budget
 	scale   float64
-	files   []sizes
-	ratios  map[[2]int]float64 // by steps of raw and packed images, as far as they are known
-}
-
-// sizes are those of a file, as it is and in other forms: the same if it cannot get one.
-type sizes struct {
-	is    shard.Cost
-	bytes [shard.NumCosts]float64
+	is      []shard.Cost              // of some files
+	sizes   [][shard.NumCosts]float64 // of these as they are and in other forms: the same if they cannot get one
+	ratios  map[[2]int]float64        // by steps of raw and packed images, as far as they are known
 }
 
 const (
@@ -38,28 +33,28 @@ const (
 // unknown is used for files whose size the index lacks, and a packed file is taken for growth times
 // the size. samples is as in Options: to a cache, many samples are like larger ones.
 func newHitTable(c engine.Budget, raw convert.Options, unknown, growth float64, samples int, forms path) *hitTable {
-	h := &hitTable{budget: c, scale: max(1, float64(samples)/float64(c.Dataset.Len())), ratios: map[[2]int]float64{}}
+	h := &hitTable{
+		limit: c.CacheLimit(), budget: c, ratios: map[[2]int]float64{},
+		scale: max(1, float64(samples)/float64(c.Dataset.Len())),
+	}
 	ds, n := c.Dataset, int64(min(c.Dataset.Len(), hitSamples))
-	var already [shard.NumCosts]int
-	h.files = make([]sizes, n)
-	for k := range h.files {
-		i := int(int64(k) * int64(ds.Len()) / n)
+	var already [shard.NumCosts]float64
+	for k := range n {
+		i := int(k * int64(ds.Len()) / n)
 		size := unknown
 		if id := ds.Stat(i); id.Known() {
 			size = float64(id.Size)
 		}
-		f := sizes{sample.CostOf(ds, i), [shard.NumCosts]float64{size, size, size}}
-		already[f.is]++
-		if f.is == shard.Encoded {
-			f.bytes[shard.Packed] *= growth
+		is, sizes := sample.CostOf(ds, i), [shard.NumCosts]float64{size, size, size}
+		if already[is]++; is == shard.Encoded {
+			sizes[shard.Packed] *= growth
 			if height, width := ds.Size(i, raw.IgnoreOrientation); height > 0 {
-				f.bytes[shard.Raw] = float64(raw.FileBytes(height, width))
+				sizes[shard.Raw] = float64(raw.FileBytes(height, width))
 			}
 		}
-		h.files[k] = f
+		h.is, h.sizes = append(h.is, is), append(h.sizes, sizes)
 	}
-	h.already = convert.Shares{Raw: float64(already[shard.Raw]) / float64(n), Packed: float64(already[shard.Packed]) / float64(n)}
-	h.limit = c.CacheLimit()
+	h.already = convert.Shares{Raw: already[shard.Raw] / float64(n), Packed: already[shard.Packed] / float64(n)}
 	h.left = samples == 0 && h.at(forms.mix(float64(len(forms)-1))) >= 1
 	return h
 }
@@ -86,22 +81,12 @@ func (h *hitTable) step(raw, packed int) float64 {
 	packed = min(packed, hitSteps-raw)
 	ratio, known := h.ratios[[2]int{raw, packed}]
 	if !known {
-		open := max(1-h.already.Raw-h.already.Packed, 1e-9) // share that can get another form
-		raws := min(max(float64(raw)/hitSteps-h.already.Raw, 0)/open, 1)
-		packs := min(max(float64(packed)/hitSteps-h.already.Packed, 0)/open, 1-raws)
-		n := int64(len(h.files))
+		every := func(int, shard.Cost) bool { return true }
+		forms := spread(h.is, every, convert.Shares{Raw: float64(raw) / hitSteps, Packed: float64(packed) / hitSteps})
+		n := int64(len(forms))
 		_, ratio = h.budget.CacheSize(func(id int64) (int64, shard.Cost) {
-			f := &h.files[id%n]
-			form := f.is
-			_, at := math.Modf(float64(id%n) * (math.Sqrt(5) - 1) / 2) // evenly from 0 to 1 in any range
-			switch {
-			case form != shard.Encoded:
-			case at < raws:
-				form = shard.Raw
-			case at < raws+packs:
-				form = shard.Packed
-			}
-			return int64(h.scale * f.bytes[form]), form
+			form := forms[id%n]
+			return int64(h.scale * h.sizes[id%n][form]), form
 		})
 		h.ratios[[2]int{raw, packed}] = ratio
 	}

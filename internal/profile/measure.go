@@ -124,7 +124,7 @@ func (p *profiler) contest(ctx context.Context, m model, mixes []convert.Shares)
 		}
 	}
 	for k, r := range runs {
-		p.result.Runs = append(p.result.Runs, newTrial(mixes[k], r))
+		p.result.Runs = append(p.result.Runs, newTrial(mixes[k], r.hits(), r.first, r.turns))
 	}
 	return nil
 }

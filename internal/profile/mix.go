@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
@@ -25,34 +26,36 @@ type mix struct {
 	sizes []int64 // of the files, in order
 }
 
-// spread says in which form each image of a mix is. Any range of images has its share of each form.
-func spread(images []picture, s convert.Shares) []shard.Cost {
-	n := float64(len(images))
-	chosen := make([]shard.Cost, len(images))
-	for k := range images {
-		chosen[k] = images[k].is
-	}
+// spread says in which form each of some images is, which may have some forms instead of the one
+// that they are in. Any range of them has its share of each form.
+func spread(is []shard.Cost, may func(k int, f shard.Cost) bool, s convert.Shares) []shard.Cost {
+	chosen := slices.Clone(is)
 	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
-		already, open := 0.0, 0.0
-		can := func(k int) bool { return chosen[k] == shard.Encoded && images[k].files[f].path != "" }
-		for k := range images {
+		already, open := 0.0, []int{}
+		for k := range chosen {
 			if chosen[k] == f {
 				already++
-			} else if can(k) {
-				open++
+			} else if chosen[k] == shard.Encoded && may(k, f) {
+				open = append(open, k)
 			}
 		}
-		share, next := (s.Of(f)*n-already)/max(open, 1), int64(0)
-		for k := range images {
-			if can(k) {
-				if among(next, min(max(share, 0), 1)) {
-					chosen[k] = f
-				}
-				next++
+		share := (s.Of(f)*float64(len(chosen)) - already) / max(float64(len(open)), 1)
+		for next, k := range open {
+			if among(int64(next), min(max(share, 0), 1)) {
+				chosen[k] = f
 			}
 		}
 	}
 	return chosen
+}
+
+// formsIn says in which form each image of a mix is.
+func formsIn(images []picture, s convert.Shares) []shard.Cost {
+	is := make([]shard.Cost, len(images))
+	for k := range is {
+		is[k] = images[k].is
+	}
+	return spread(is, func(k int, f shard.Cost) bool { return images[k].files[f].path != "" }, s)
 }
 
 // openMix makes a mix of the first n images and reads it as the mount would; if later, as in
@@ -62,7 +65,7 @@ func (p *profiler) openMix(ctx context.Context, s convert.Shares, n int, storage
 	m := &mix{}
 	var text bytes.Buffer
 	lines := json.NewEncoder(&text)
-	for k, form := range spread(p.images[:n], s) {
+	for k, form := range formsIn(p.images[:n], s) {
 		f := p.images[k].files[form]
 		m.sizes = append(m.sizes, f.size)
 		if err := lines.Encode(map[string]string{"path": f.path}); err != nil {

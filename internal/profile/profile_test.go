@@ -92,137 +92,121 @@ func empty(t *testing.T, dir string) {
 	}
 }
 
-// TestSlowStorageWantsEncoded: storage delivers 40 raw images per second and thousands of
-// encoded ones, so encoded wins however slow the processor is.
-func TestSlowStorageWantsEncoded(t *testing.T) {
-	ds, o := ramps(t, 20, 128), options(t)
-	o.Storage.MaxBandwidth = 2 << 20
-	copied, figures := 0, 0
-	count := func(calls *int) func(done, total int64) {
-		return func(done, total int64) {
-			if done > total || total < 1 {
-				t.Errorf("%d of %d", done, total)
+// TestRun: what wins, and why, where one resource is much scarcer than the others. The answer is
+// one of the mixes that the engine ran with, progress is told, and nothing is left behind.
+func TestRun(t *testing.T) {
+	small, large, pngs := ramps(t, 20, 128), ramps(t, 10, 1000), photos(t, 20, "png")
+	type test struct {
+		ds     *dataset.Dataset
+		change func(o *Options)
+		ok     func(r Result) bool
+	}
+	cached := func(bandwidth, bytes int64, samples int) func(*Options) {
+		return func(o *Options) {
+			o.Storage.MaxBandwidth, o.Samples = bandwidth, samples
+			o.Engine.CachePolicy, o.Engine.CacheSize = cache.Constant, bytes
+		}
+	}
+	has := func(r Result, n Note) bool { return slices.Contains(r.Notes, n) }
+	three := func(exhaustive bool) test {
+		return test{pngs, func(o *Options) { o.Forms, o.Exhaustive, o.Storage.Direct = nil, exhaustive, false }, func(r Result) bool {
+			alone := 0
+			for _, run := range r.Runs {
+				if max(run.Of(shard.Encoded), run.Packed, run.Raw) == 1 {
+					alone++
+				}
 			}
-			if done > 0 {
-				*calls++
+			return slices.Equal(r.Forms, []string{"encoded", "packed", "raw"}) && len(r.Steps) <= 5 && r.Steps[0].Packed == 1 &&
+				r.Packed.Decode > 0 && r.Packed.Decode < r.Encoded.Decode && r.Packed.Bytes > 0 && r.Packed.Bytes < r.Raw.Bytes &&
+				alone == shard.NumCosts && (!exhaustive || len(r.Runs) >= 3*tenths)
+		}}
+	}
+	// A part that the cache holds does not make raw images win, unless it is all there is. If the
+	// number of all is known, so is what the cache holds.
+	part := func(samples int, note bool) test {
+		return test{small, cached(2<<20, 32<<20, samples), func(r Result) bool {
+			noHits := !slices.ContainsFunc(r.Runs, func(run Trial) bool { return run.HitRatio > 0 })
+			return has(r, SmallDataset) == note && math.IsInf(float64(r.Steps[0].Loading), 1) == (samples == 20) &&
+				(samples == 20 || r.Shares.Raw <= 0.35) && (samples > 0 || noHits)
+		}}
+	}
+	trained := func(consumer time.Duration, ok func(of *Training, r Result) bool) test {
+		change := func(o *Options) { o.Consumer, o.Least = consumer, time.Millisecond }
+		return test{pngs, change, func(r Result) bool { return r.Training != nil && ok(r.Training, r) }}
+	}
+	for name, c := range map[string]test{
+		// 40 raw images per second and thousands of encoded ones.
+		"slow storage": {small, func(o *Options) { o.Storage.MaxBandwidth = 2 << 20 }, func(r Result) bool {
+			first := r.Steps[0]
+			return r.Shares.Raw <= 0.35 && r.BestTenths.Raw <= 0.35 && r.Raw.Load >= 2*r.Encoded.Load && len(r.Steps) >= 3 && len(r.Steps) <= 4 &&
+				first.Raw == 0.5 && first.Limit == Loading && first.From == 0 && first.To == 5
+		}},
+		// Raw files are larger, but have a hundredth of the pixels.
+		"storage as fast as memory": {large, func(o *Options) {
+			cached(0, 64<<20, large.Len())(o)
+			o.Storage.Direct = false
+			o.Raw.Resize, o.Raw.Height, o.Raw.Width = resample.Stretch, 100, 100
+			o.Engine.Transform = resample.Options{Mode: resample.Stretch, Height: 32, Width: 32}
+		}, func(r Result) bool {
+			first := r.Steps[0]
+			return r.Shares.Raw >= 0.7 && r.Encoded.Decode >= 2*r.Raw.Decode && r.Raw.Bytes > r.Encoded.Bytes &&
+				first.Limit == Decoding && first.From == 5 && first.To == 10 && has(r, PageCache) && !has(r, RawSmaller)
+		}},
+		// They load and decode faster, so that no storage is too slow for them.
+		"small raw images": {small, func(o *Options) {
+			o.Storage.MaxBandwidth, o.Exhaustive = 100<<10, true
+			o.Raw.Resize, o.Raw.Height, o.Raw.Width = resample.NotSmaller, 4, 4
+		}, func(r Result) bool { return r.Shares.Raw >= 0.9 && has(r, RawSmaller) && len(r.Runs) > tenths }},
+		// Nothing has to be loaded, but raw images are not smaller.
+		"all cached": {small, cached(0, 64<<20, small.Len()), func(r Result) bool {
+			return math.IsInf(float64(r.Steps[0].Loading), 1) && r.Raw.Bytes > r.Encoded.Bytes && !has(r, RawSmaller)
+		}},
+		"a part": part(0, true), "all of it": part(20, false), "a hundredth": part(2000, false), "a hundredth of a hundredth": part(200_000, false),
+		// No mix has fewer raw images than the dataset.
+		"already raw": {photos(t, 4, "ppm"), func(*Options) {}, func(r Result) bool {
+			return r.AlreadyRaw == 1 && r.Shares.Raw == 1 && r.EncodedRatio == 0 && r.Training == nil
+		}},
+		"three forms": three(false), "three forms, all mixes": three(true),
+		"training in no time": trained(time.Nanosecond, func(of *Training, r Result) bool {
+			return of.Smallest == nil && of.Fastest.Limit != Consumer && of.Fastest.Throughput == r.Verified
+		}),
+		"training for an hour": trained(time.Hour, func(of *Training, _ Result) bool {
+			return of.Smallest != nil && of.Smallest.AsItIs && of.Single.Shares == of.Smallest.Shares && of.Fastest.Limit == Consumer
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t)
+			c.change(&o)
+			var calls [2]int64
+			for k, progress := range []*func(done, total int64){&o.Copied, &o.Measured} {
+				*progress = func(done, total int64) {
+					if calls[k] += min(done, 1); done > total || total < 1 || done != calls[k] {
+						t.Errorf("%d of %d", done, total)
+					}
+				}
 			}
-		}
-	}
-	o.Copied, o.Measured = count(&copied), count(&figures)
-	r, err := Run(t.Context(), ds, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Shares.Raw > 0.35 || r.Shares.Raw+r.EncodedRatio != 1 || r.BestTenths.Raw > 0.35 {
-		t.Errorf("raw ratio %v, of 11 %v", r.Shares.Raw, r.BestTenths.Raw)
-	}
-	if first := r.Steps[0]; first.Raw != 0.5 || first.Limit != Loading || first.To != 5 || first.From != 0 {
-		t.Errorf("first step %+v", first)
-	}
-	if steps := len(r.Steps); steps < 3 || steps > 4 || copied != 20 || figures < 2*steps+2 {
-		t.Errorf("%d steps, %d copies, %d figures", steps, copied, figures)
-	}
-	if r.Raw.Load < 2*r.Encoded.Load || r.Verified <= 0 || r.EncodedOnly <= 0 {
-		t.Errorf("%+v", r)
-	}
-	empty(t, o.Work)
-}
-
-// TestFastStorageWantsRaw: with storage as fast as memory, decoding is the limit. Raw files
-// are larger, but have a hundredth of the pixels.
-func TestFastStorageWantsRaw(t *testing.T) {
-	ds, o := ramps(t, 10, 1000), options(t)
-	o.Storage.Direct = false
-	o.Engine.CachePolicy, o.Engine.CacheSize, o.Samples = cache.Constant, 64<<20, ds.Len() // which holds everything
-	o.Raw.Resize, o.Raw.Height, o.Raw.Width = resample.Stretch, 100, 100
-	o.Engine.Transform = resample.Options{Mode: resample.Stretch, Height: 32, Width: 32}
-	r, err := Run(t.Context(), ds, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Shares.Raw < 0.7 || r.Encoded.Decode < 2*r.Raw.Decode || r.Raw.Bytes <= r.Encoded.Bytes {
-		t.Errorf("raw ratio %v: %+v, %+v", r.Shares.Raw, r.Steps, r.Runs)
-	}
-	if first := r.Steps[0]; first.Limit != Decoding || first.From != 5 || first.To != 10 {
-		t.Errorf("first step %+v", first)
-	}
-	if !slices.Contains(r.Notes, PageCache) || slices.Contains(r.Notes, RawSmaller) {
-		t.Errorf("notes %v", r.Notes)
-	}
-	empty(t, o.Work)
-}
-
-// TestSmallRawNeedsNoSearch: downscaled raw images load and decode faster, so that no
-// storage is too slow for them.
-func TestSmallRawNeedsNoSearch(t *testing.T) {
-	ds, o := ramps(t, 20, 128), options(t)
-	o.Storage.MaxBandwidth = 100 << 10
-	o.Raw.Resize, o.Raw.Height, o.Raw.Width = resample.NotSmaller, 4, 4
-	o.Exhaustive = true
-	r, err := Run(t.Context(), ds, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Shares.Raw < 0.9 || !slices.Contains(r.Notes, RawSmaller) || len(r.Runs) < tenths+1 {
-		t.Errorf("raw ratio %v, notes %v, %d runs", r.Shares.Raw, r.Notes, len(r.Runs))
-	}
-	empty(t, o.Work)
-}
-
-// TestAllCachedIsNotSmaller: if the cache holds everything, nothing has to be loaded, but
-// raw images are not smaller.
-func TestAllCachedIsNotSmaller(t *testing.T) {
-	ds, o := ramps(t, 8, 64), options(t)
-	o.Engine.CachePolicy, o.Engine.CacheSize, o.Samples = cache.Constant, 64<<20, ds.Len()
-	r, err := Run(t.Context(), ds, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !math.IsInf(float64(r.Steps[0].Loading), 1) || r.Raw.Bytes <= r.Encoded.Bytes {
-		t.Fatalf("this tests nothing: %+v", r)
-	}
-	if slices.Contains(r.Notes, RawSmaller) {
-		t.Errorf("notes %v", r.Notes)
-	}
-}
-
-// TestSmallSampleInTheCache: a cache that holds all samples given does not make raw images win,
-// unless these are all there are. If the number of all is known, so is what the cache holds.
-func TestSmallSampleInTheCache(t *testing.T) {
-	ds := ramps(t, 20, 128)
-	for samples, note := range map[int]bool{0: true, 20: false, 2000: false, 200_000: false} {
-		o := options(t)
-		o.Storage.MaxBandwidth = 2 << 20
-		o.Engine.CachePolicy, o.Engine.CacheSize, o.Samples = cache.Constant, 32<<20, samples
-		r, err := Run(t.Context(), ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Contains(r.Notes, SmallDataset) != note || math.IsInf(float64(r.Steps[0].Loading), 1) != (samples == 20) {
-			t.Errorf("of %d: notes %v, %+v", samples, r.Notes, r.Steps[0])
-		}
-		if samples != 20 && r.Shares.Raw > 0.35 {
-			t.Errorf("of %d: raw ratio %v", samples, r.Shares.Raw)
-		}
-		for _, run := range r.Runs {
-			if run.FirstEpoch <= 0 || run.Noise < 0 || samples == 0 && run.HitRatio > 0 {
-				t.Errorf("of %d: %+v", samples, run)
+			r, err := Run(t.Context(), c.ds, o)
+			if err != nil || !c.ok(r) {
+				t.Fatalf("%+v, %v", r, err)
 			}
-		}
+			shares := func(run Trial) bool { return apart(run.Shares, r.Shares) < 0.006 } // which are rounded
+			wrong := func(run Trial) bool { return run.FirstEpoch <= 0 || run.Noise < 0 }
+			if !slices.ContainsFunc(r.Runs, shares) || slices.ContainsFunc(r.Runs, wrong) || r.Shares.Validate() != nil ||
+				math.Abs(r.Of(shard.Encoded)-r.EncodedRatio) > 1e-9 || r.Verified <= 0 || r.EncodedOnly <= 0 {
+				t.Errorf("%+v", r)
+			}
+			if calls[0] != int64(r.Images) || calls[1] < int64(2*len(r.Steps)+len(r.Runs)) {
+				t.Errorf("%d copies of %d, %d figures", calls[0], r.Images, calls[1])
+			}
+			empty(t, o.Work)
+		})
 	}
 }
 
 // TestNoiseDecidesNothing: a mix is the answer only if it was faster in all turns but one.
 func TestNoiseDecidesNothing(t *testing.T) {
 	m := model{load: costs{0.5, 0, 1}, decode: costs{1.5, 0, 0.5}, hits: func(convert.Shares) float64 { return 0 }}
-	idle, err := engine.New(ramps(t, 4, 8), options(t).Engine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer idle.Close()
-	trial := func(raw float64, turns ...float64) Trial {
-		return newTrial(convert.Shares{Raw: raw}, &reading{engine: idle, first: 1, turns: turns})
-	}
+	trial := func(raw float64, turns ...float64) Trial { return newTrial(convert.Shares{Raw: raw}, 0, 1, turns) }
 	encoded := trial(0, 1, 1.1, 1, 1.2, 1)
 	for _, c := range []struct {
 		crossing Trial
@@ -239,11 +223,8 @@ func TestNoiseDecidesNothing(t *testing.T) {
 		p := &profiler{result: Result{Crossing: convert.Shares{Raw: 0.5}, Runs: []Trial{encoded, c.crossing}}}
 		p.decide(m)
 		p.result.Notes = slices.DeleteFunc(p.result.Notes, func(n Note) bool { return n == Waiting })
-		if p.result.AsItIs != (c.answer == 0) {
-			t.Errorf("%v: best as it is: %v", c.crossing.turns, p.result.AsItIs)
-		}
-		if p.result.Shares.Raw != c.answer || !slices.Equal(p.result.Notes, c.notes) {
-			t.Errorf("%v: %v raw, %v; want %v, %v", c.crossing.turns, p.result.Shares.Raw, p.result.Notes, c.answer, c.notes)
+		if r := &p.result; r.Shares.Raw != c.answer || r.AsItIs != (c.answer == 0) || !slices.Equal(r.Notes, c.notes) {
+			t.Errorf("%v: %v raw, as it is: %t, %v; want %v, %v", c.crossing.turns, r.Shares.Raw, r.AsItIs, r.Notes, c.answer, c.notes)
 		}
 	}
 }
@@ -255,8 +236,7 @@ func TestEntryPoints(t *testing.T) {
 		ds, o := photos(t, 20, "jpeg"), options(t)
 		o.Engine.Entries, o.Engine.Decoding.Kernel, o.Engine.FullJPEGs = rule, decode.Portable, true
 		o.Engine.Transform = resample.Options{Mode: resample.RandomResizedCrop, Height: 32, Width: 32, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{0.75, 4.0 / 3}}
-		p, done := prepared(t, ds, o)
-		defer done()
+		p := prepared(t, ds, o)
 		r, err := p.start(t.Context(), convert.Shares{Raw: 0.5}, 20, o.Storage, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -283,8 +263,7 @@ func TestEntryPoints(t *testing.T) {
 func TestCacheOfARun(t *testing.T) {
 	ds, o := photos(t, 40, ""), options(t)
 	o.Engine.CachePolicy, o.Engine.CacheSize = cache.Constant, 3<<20
-	p, done := prepared(t, ds, o)
-	defer done()
+	p := prepared(t, ds, o)
 	for _, raw := range []float64{0, 0.5} {
 		s := convert.Shares{Raw: raw}
 		r, err := p.start(t.Context(), s, 40, o.Storage, p.hits.at(s))
@@ -314,7 +293,7 @@ func TestCacheOfARun(t *testing.T) {
 }
 
 // prepared returns a profiler that has made its copies.
-func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) {
+func prepared(t *testing.T, ds *dataset.Dataset, o Options) *profiler {
 	t.Helper()
 	work, err := makeWorkspace(o.Work, rootOf(ds))
 	if err != nil {
@@ -328,26 +307,27 @@ func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) 
 	if err := p.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return p, func() { _ = os.RemoveAll(work) }
+	t.Cleanup(func() { _ = os.RemoveAll(work) })
+	return p
 }
 
 // TestSpread: the shares are exact for multiples of ten images, samples that were raw before
 // count, and any part of a mix has the shares of the whole, to within one.
 func TestSpread(t *testing.T) {
 	for already := range 11 {
-		images := make([]picture, 100)
-		for k := range images {
-			images[k].files[shard.Raw].path, images[k].files[shard.Packed].path = "raw", "packed"
+		is := make([]shard.Cost, 100)
+		for k := range is {
 			if k%10 < already {
-				images[k].is = shard.Raw
+				is[k] = shard.Raw
 			}
 		}
 		for i := range tenths + 1 {
 			for j := range tenths + 1 - i {
 				var count [shard.NumCosts]int
-				for k, f := range spread(images, convert.Shares{Raw: float64(i) / tenths, Packed: float64(j) / tenths}) {
+				every := func(int, shard.Cost) bool { return true }
+				for k, f := range spread(is, every, convert.Shares{Raw: float64(i) / tenths, Packed: float64(j) / tenths}) {
 					count[f]++
-					if images[k].is == shard.Raw && f != shard.Raw {
+					if is[k] == shard.Raw && f != shard.Raw {
 						t.Fatal("a raw image cannot be anything else")
 					}
 					if expect := float64(k+1) * float64(i) / tenths; already == 0 && math.Abs(float64(count[shard.Raw])-expect) > 1 {
@@ -360,27 +340,6 @@ func TestSpread(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		of   []float64
-		want float64
-	}{{[]float64{5}, 5}, {[]float64{3, 1}, 2}, {[]float64{9, 1, 2}, 2}, {[]float64{8, 1, 4, 2}, 3}} {
-		if got := median(c.of); got != c.want {
-			t.Errorf("the median of %v is %v, want %v", c.of, got, c.want)
-		}
-	}
-}
-
-// TestAlreadyRaw: no mix has fewer raw images than the dataset.
-func TestAlreadyRaw(t *testing.T) {
-	ds, o := photos(t, 4, "ppm"), options(t)
-	o.Exhaustive = false
-	r, err := Run(t.Context(), ds, o)
-	if err != nil || r.AlreadyRaw != 1 || r.Shares.Raw != 1 || r.EncodedRatio != 0 {
-		t.Errorf("%+v, %v", r, err)
 	}
 }
 
@@ -433,33 +392,32 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestBadImagesArePassedOver: unreadable images are not part of the sample, whether the
-// index knows them or not.
+// TestBadImagesArePassedOver: unreadable images are not measured, whether the index knows them or
+// not.
 func TestBadImagesArePassedOver(t *testing.T) {
-	ds, o := photos(t, 6, "jpeg"), options(t)
-	if err := os.WriteFile(filepath.Join(ds.Root, "class-000", "junk.jpg"), []byte("no image"), 0o644); err != nil {
+	dir := photos(t, 6, "jpeg").Root
+	if err := os.WriteFile(filepath.Join(dir, "class-000", "junk.jpg"), []byte("no image"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ds = open(t, ds.Root)
+	ds := open(t, dir)
 	for i := range 2 {
-		path := filepath.Join(ds.Root, ds.Path(i))
+		path := filepath.Join(dir, ds.Path(i))
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		data, _ := os.ReadFile(path)
-		os.WriteFile(path, append(data[:len(data)/2], make([]byte, len(data)-len(data)/2)...), 0o644)
-		os.Chtimes(path, info.ModTime(), info.ModTime())
+		clear(data[len(data)/2:])
+		if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
+			t.Fatal(err)
+		}
 	}
-	p, done := prepared(t, ds, o)
-	defer done()
-	if len(p.images) != 4 || p.result.Skipped != 3 {
+	if p := prepared(t, ds, options(t)); len(p.images) != 4 || p.result.Skipped != 3 {
 		t.Errorf("%d images, %d skipped", len(p.images), p.result.Skipped)
 	}
 }
 
-// TestArchive: of an archive, the encoded images are measured as files, too, and as the bytes that
-// they are.
+// TestArchive: the images of an archive are copied out of it, as the bytes that they are.
 func TestArchive(t *testing.T) {
 	from, path := photos(t, 6, "jpeg"), filepath.Join(t.TempDir(), "photos.tar")
 	var b bytes.Buffer
@@ -467,24 +425,65 @@ func TestArchive(t *testing.T) {
 	if err := errors.Join(w.AddFS(os.DirFS(from.Root)), w.Close(), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
+	originals := map[string]bool{}
+	for i := range from.Len() {
+		data, err := os.ReadFile(filepath.Join(from.Root, from.Path(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		originals[string(data)] = true
+	}
 	o := options(t)
 	o.Work = filepath.Dir(path)
-	p, done := prepared(t, open(t, path), o)
-	defer done()
-	seen := 0
+	p := prepared(t, open(t, path), o)
 	for _, img := range p.images {
-		got, err := os.ReadFile(img.files[shard.Encoded].path)
-		if err != nil || int64(len(got)) != img.files[shard.Encoded].size || filepath.Dir(img.files[shard.Encoded].path) != p.work || img.files[shard.Raw].path == img.files[shard.Encoded].path {
+		original := img.files[shard.Encoded]
+		got, err := os.ReadFile(original.path)
+		if !originals[string(got)] || int64(len(got)) != original.size || filepath.Dir(original.path) != p.work || img.files[shard.Raw].path == original.path {
 			t.Errorf("%+v: %v", img, err)
 		}
-		for i := range from.Len() {
-			if want, err := os.ReadFile(filepath.Join(from.Root, from.Path(i))); err == nil && bytes.Equal(want, got) {
-				seen++
+		delete(originals, string(got))
+	}
+	if len(originals) > 0 || p.result.Dataset != path || !slices.Contains(p.result.Notes, CopiedOut) || slices.Contains(p.result.Notes, OtherStorage) {
+		t.Errorf("%d images are missing: %+v", len(originals), p.result)
+	}
+}
+
+// TestForms: images that cannot be packed are measured as they are, and if there are no others,
+// packed ones are no candidates.
+func TestForms(t *testing.T) {
+	mixed := t.TempDir() + "/mixed"
+	if err := gen.Write(t.Context(), gen.Options{Dir: mixed, Images: 60, Kind: gen.Mixed, Classes: 2, Seed: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ds    *dataset.Dataset
+		forms []shard.Cost
+		want  []string
+	}{
+		{open(t, mixed), nil, []string{"encoded", "packed", "raw"}},
+		{photos(t, 6, "ppm"), []shard.Cost{shard.Packed}, []string{"encoded"}},
+	} {
+		o := options(t)
+		o.Forms = c.forms
+		p := prepared(t, c.ds, o)
+		packs := len(c.want) > 1
+		if !slices.Equal(p.result.Forms, c.want) || slices.Contains(p.result.Notes, NoPackedForm) == packs {
+			t.Errorf("%v, %v", p.result.Forms, p.result.Notes)
+		}
+		most := p.tenth(tenths).Packed
+		packed, images := 0, formsIn(p.images, p.tenth(min(tenths, p.path.last())))
+		for k, f := range images {
+			if f == shard.Packed {
+				packed++
+			}
+			if p.images[k].files[f].path == "" {
+				t.Errorf("image %d has no file as %v", k, f)
 			}
 		}
-	}
-	if seen != 6 || p.result.Dataset != path || !slices.Contains(p.result.Notes, CopiedOut) || slices.Contains(p.result.Notes, OtherStorage) {
-		t.Errorf("%d images, %+v", seen, p.result)
+		if packs && (most < 0.3 || most > 0.9 || packed != int(most*float64(len(images))+0.5)) {
+			t.Errorf("%d of %d are packed, want a share of %v", packed, len(images), most)
+		}
 	}
 }
 

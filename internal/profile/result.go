@@ -75,10 +75,11 @@ type Trial struct {
 	turns []float64 // seconds per image, for each turn; Throughput is from their median
 }
 
-func newTrial(s convert.Shares, r *reading) Trial {
-	middle := median(r.turns)
-	noise := (slices.Max(r.turns) - slices.Min(r.turns)) / 2 / middle
-	return Trial{s, r.hits(), rateOf(r.first), rateOf(middle), noise, r.turns}
+// newTrial sums up the seconds that an image took, in the first epoch and in each turn.
+func newTrial(s convert.Shares, hits, first float64, turns []float64) Trial {
+	middle := median(turns)
+	noise := (slices.Max(turns) - slices.Min(turns)) / 2 / middle
+	return Trial{s, hits, rateOf(first), rateOf(middle), noise, turns}
 }
 
 // beats says whether t is faster than other by more than noise: turn by turn, in all turns but

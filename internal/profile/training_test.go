@@ -71,22 +71,3 @@ func TestSmallestThatIsEnough(t *testing.T) {
 		}
 	}
 }
-
-// TestConsumer: a profile has what training gains only if it is asked for.
-func TestConsumer(t *testing.T) {
-	ds := photos(t, 20, "png")
-	for _, c := range []time.Duration{0, time.Nanosecond, time.Hour} {
-		o := options(t)
-		o.Consumer, o.Least = c, time.Millisecond
-		r, err := Run(t.Context(), ds, o)
-		switch got := r.Training; {
-		case err != nil || (got == nil) != (c == 0):
-			t.Errorf("%v: %+v, %v", c, got, err)
-		case c == time.Nanosecond && (got.Smallest != nil || got.Fastest.Limit == Consumer || got.Fastest.Throughput != r.Verified):
-			t.Errorf("%v: %+v", c, got)
-		case c == time.Hour && (got.Smallest == nil || !got.Smallest.AsItIs || got.Single.Shares != got.Smallest.Shares || got.Fastest.Limit != Consumer):
-			t.Errorf("%v: %+v", c, got)
-		}
-		empty(t, o.Work)
-	}
-}
