@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/kernel"
@@ -65,23 +66,46 @@ func fromC(w *Writer, c sampleCase, rng *rand.Rand) {
 	}
 }
 
-// write puts a sample into memory that is guarded on both sides, at an odd address.
+// write puts a sample into memory at the end or the beginning of a fence, like a batch's last and
+// first slot.
 func (c sampleCase) write(t testing.TB, w *Writer, deliver func(*Writer, sampleCase, *rand.Rand), rng *rand.Rand) []byte {
 	t.Helper()
-	const guard = 67
 	n := int(c.spec.SampleBytes())
-	memory := bytes.Repeat([]byte{0x5A}, n+2*guard)
-	w.Begin(memory[guard:guard+n:guard+n], c.spec, c.height, c.width, c.flip, c.fill)
+	slot := edge(t, 1, n, rng)
+	for i := range slot {
+		slot[i] = 0x5A
+	}
+	w.Begin(slot, c.spec, c.height, c.width, c.flip, c.fill)
 	deliver(w, c, rng)
 	w.End()
-	for i, b := range memory {
-		if (i < guard || i >= guard+n) && b != 0x5A {
-			t.Errorf("%v: wrote byte %d of a slot of %d", c, i-guard, n)
-			break
-		}
-	}
-	return memory[guard : guard+n]
+	return slot
 }
+
+// edge returns n bytes of fenced memory, of which there are two: at its end or at its beginning. An
+// access outside crashes the test.
+func edge(t testing.TB, which, n int, rng *rand.Rand) []byte {
+	t.Helper()
+	const page, pages = 16 << 10, 24
+	if fences[which] == nil {
+		all, err := syscall.Mmap(-1, 0, (pages+2)*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fence := range [][]byte{all[:page], all[(pages+1)*page:]} {
+			if err := syscall.Mprotect(fence, syscall.PROT_NONE); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fences[which] = all[page : (pages+1)*page]
+	}
+	memory := fences[which]
+	if rng.IntN(2) == 0 {
+		return memory[:n:n]
+	}
+	return memory[len(memory)-n:]
+}
+
+var fences [3][]byte // for all tests, which do not run at the same time
 
 func (c sampleCase) row(y int) []byte {
 	n := c.width * c.spec.C
@@ -131,10 +155,14 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// checkWriters compares all kernels, and all ways to deliver rows, with the reference.
+// checkWriters compares all kernels, and all ways to deliver rows, with the reference. The rows
+// end, or begin, with the memory that can be read.
 func checkWriters(t *testing.T, writers []kernelWriter, c sampleCase, table *[maxChannels][256]uint32, rng *rand.Rand) {
 	t.Helper()
 	want := c.slot(table)
+	pixels := edge(t, 0, len(c.pixels), rng)
+	copy(pixels, c.pixels)
+	c.pixels = pixels
 	for _, w := range writers {
 		for i, deliver := range deliveries {
 			if got := c.write(t, w.Writer, deliver, rng); !bytes.Equal(got, want) {
@@ -228,7 +256,7 @@ func TestWriterAbandoned(t *testing.T) {
 	for _, w := range newWriters(t, s, c.norm) {
 		w.Begin(make([]byte, s.SampleBytes()), s, 1, 3, true, 200)
 		w.PutRow(0, make([]byte, 9))
-		got := c.write(t, w.Writer, atOnce, nil)
+		got := c.write(t, w.Writer, atOnce, rand.New(rand.NewPCG(1, 2)))
 		if !bytes.Equal(got, c.slot(&table)) {
 			t.Errorf("%s: the sample before shows", w.kernel)
 		}
@@ -294,15 +322,11 @@ func panics(f func()) (did bool) {
 	return false
 }
 
-func TestKernels(t *testing.T) {
-	all := Kernels()
-	if all[0] != kernel.None || fastest() != all[len(all)-1] {
-		t.Errorf("%v, in use %s", all, fastest())
-	}
-}
-
 // Closing twice, and Native, with and without C.
 func TestWriterClose(t *testing.T) {
+	if all := Kernels(); all[0] != kernel.None || fastest() != all[len(all)-1] {
+		t.Errorf("%v, in use %s", all, fastest())
+	}
 	for _, w := range newWriters(t, Spec{C: 1}, Normalization{}) {
 		put, ctx := w.Native()
 		if (put == nil) != (w.kernel == kernel.None) || (ctx == nil) != (put == nil) {

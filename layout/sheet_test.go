@@ -10,20 +10,36 @@ import (
 	"testing"
 )
 
-// putBytes draws the sheet of a tensor of bytes.
-func putBytes(dst []byte, s Spec, pixels []byte, valid int) {
-	c, err := NewConverter(Uint8, s.C, Normalization{})
+// floatBatch writes a batch of random pixels as bytes and as elements of s.
+func floatBatch(t testing.TB, s Spec, n Normalization) (c *Converter, floats, pixels []byte) {
+	t.Helper()
+	c, err := NewConverter(s.DType, s.C, n)
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-	c.PutSheet(dst, s, pixels, valid, nil)
+	w := NewWriter(c, 0)
+	defer w.Close()
+	plain := s
+	plain.DType, plain.Order = Uint8, NHWC
+	pixels, floats = randomBytes(rand.New(rand.NewPCG(uint64(s.W), 5)), int(plain.Bytes())), make([]byte, s.Bytes())
+	from, to := int(plain.SampleBytes()), int(s.SampleBytes())
+	for i := range s.N {
+		w.Begin(floats[i*to:(i+1)*to], s, s.H, s.W, false, 0)
+		w.PutRows(0, s.H, pixels[i*from:], s.W*s.C)
+		w.End()
+	}
+	return c, floats, pixels
 }
 
-// drawSheet draws a sheet in dirty memory and decodes it.
+// drawSheet draws a sheet of a batch in dirty memory, and decodes it.
 func drawSheet(t testing.TB, s Spec, pixels []byte, valid int) (image.Image, []byte) {
 	t.Helper()
+	c, err := NewConverter(s.DType, s.C, normFor(s))
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := bytes.Repeat([]byte{0xAA}, int(Size(PNG, s)))
-	putBytes(file, s, pixels, valid)
+	c.PutSheet(file, s, pixels, valid, nil)
 	r := bytes.NewReader(file)
 	img, err := png.Decode(r)
 	if err != nil {
@@ -40,59 +56,56 @@ func drawSheet(t testing.TB, s Spec, pixels []byte, valid int) (image.Image, []b
 	return img, file
 }
 
-func randomPixels(s Spec) []byte {
-	pixels := make([]byte, s.Bytes())
-	rng := rand.New(rand.NewPCG(uint64(s.N), uint64(s.W)))
-	for i := range pixels {
-		pixels[i] = byte(rng.Uint32())
-	}
-	return pixels
-}
-
-// wantThumb computes a pixel of a thumbnail the obvious way.
+// wantThumb computes a pixel of a thumbnail the obvious way, from bytes in NHWC.
 func wantThumb(s Spec, pix []byte, g sheet, tx, ty, c int) uint8 {
 	sum, n := 0, 0
 	for y := ty * g.scale; y < min(s.H, (ty+1)*g.scale); y++ {
 		for x := tx * g.scale; x < min(s.W, (tx+1)*g.scale); x++ {
-			at := (y*s.W+x)*s.C + c
-			if s.Order == NCHW {
-				at = (c*s.H+y)*s.W + x
-			}
-			sum += int(pix[at])
+			sum += int(pix[(y*s.W+x)*s.C+c])
 			n++
 		}
 	}
 	return uint8((sum + n/2) / n)
 }
 
+// TestSheet: of every type and order, thumbnails show the 8-bit pixels that elements were made of.
 func TestSheet(t *testing.T) {
-	for _, s := range []Spec{
-		{N: 1, H: 1, W: 1, C: 3}, {N: 5, H: 7, W: 9, C: 1}, {N: 3, H: 200, W: 191, C: 3, Order: NCHW},
-		{N: 2, H: 401, W: 577, C: 3}, {N: 2, H: 193, W: 10, C: 1, Order: NCHW}, {N: 130, H: 70, W: 300, C: 3},
+	for i, s := range []Spec{
+		{N: 1, H: 1, W: 1, C: 3}, {N: 5, H: 7, W: 9, C: 1}, {N: 3, H: 200, W: 191, C: 3},
+		{N: 2, H: 401, W: 577, C: 3}, {N: 2, H: 193, W: 10, C: 1}, {N: 130, H: 70, W: 300, C: 3},
 		{N: 7, H: 1, W: 2000, C: 3}, {N: 2, H: 3000, W: 1, C: 3}, {N: 4096, H: 3, W: 40, C: 1},
 	} {
-		pixels := randomPixels(s)
-		img, _ := drawSheet(t, s, pixels, s.N)
-		g := newSheet(s)
-		if max(g.thumbW, g.thumbH) > sheetCell {
-			t.Errorf("%+v: thumbnails of %dx%d", s, g.thumbW, g.thumbH)
+		for d := Uint8; d <= Float32; d++ {
+			if s.DType, s.Order = d, Order(i+int(d))%2; d == Uint8 || s.Bytes() < 1<<22 {
+				checkSheet(t, s)
+			}
 		}
-		each := int(s.SampleBytes())
-		for i := range s.N {
-			x0 := sheetMargin + i%g.cols*(g.thumbW+sheetMargin)
-			y0 := sheetMargin + i/g.cols*(g.thumbH+sheetMargin)
-			for _, p := range []image.Point{{0, 0}, {g.thumbW - 1, 0}, {g.thumbW / 2, g.thumbH / 2}, {g.thumbW - 1, g.thumbH - 1}} {
-				r, gr, b, _ := img.At(x0+p.X, y0+p.Y).RGBA()
-				got := [3]uint8{uint8(r >> 8), uint8(gr >> 8), uint8(b >> 8)}
-				for c := range g.chans {
-					if want := wantThumb(s, pixels[i*each:(i+1)*each], g, p.X, p.Y, c); got[c] != want {
-						t.Fatalf("%+v: sample %d at %v: %v, channel %d should be %d", s, i, p, got, c, want)
-					}
+	}
+}
+
+func checkSheet(t *testing.T, s Spec) {
+	t.Helper()
+	_, elements, pixels := floatBatch(t, s, normFor(s))
+	img, _ := drawSheet(t, s, elements, s.N)
+	g := newSheet(s)
+	if max(g.thumbW, g.thumbH) > sheetCell {
+		t.Errorf("%+v: thumbnails of %dx%d", s, g.thumbW, g.thumbH)
+	}
+	each := s.H * s.W * s.C
+	for i := range s.N {
+		x0 := sheetMargin + i%g.cols*(g.thumbW+sheetMargin)
+		y0 := sheetMargin + i/g.cols*(g.thumbH+sheetMargin)
+		for _, p := range []image.Point{{0, 0}, {g.thumbW - 1, 0}, {g.thumbW / 2, g.thumbH / 2}, {g.thumbW - 1, g.thumbH - 1}} {
+			r, gr, b, _ := img.At(x0+p.X, y0+p.Y).RGBA()
+			got := [3]uint8{uint8(r >> 8), uint8(gr >> 8), uint8(b >> 8)}
+			for c := range g.chans {
+				if want := wantThumb(s, pixels[i*each:(i+1)*each], g, p.X, p.Y, c); got[c] != want {
+					t.Fatalf("%+v: sample %d at %v: %v, channel %d should be %d", s, i, p, got, c, want)
 				}
 			}
-			if got := img.At(x0-1, y0-1); color.GrayModel.Convert(got) != (color.Gray{Y: sheetBackground}) {
-				t.Fatalf("%+v: margin is %v", s, got)
-			}
+		}
+		if got := img.At(x0-1, y0-1); color.GrayModel.Convert(got) != (color.Gray{Y: sheetBackground}) {
+			t.Fatalf("%+v: margin is %v", s, got)
 		}
 	}
 }
@@ -135,6 +148,18 @@ func TestSheetEmpty(t *testing.T) {
 	}
 }
 
+// A sheet is drawn of elements of the converter's own type only.
+func TestSheetOfOthers(t *testing.T) {
+	s := Spec{N: 1, H: 4, W: 4, C: 3, DType: Float32}
+	c, floats, _ := floatBatch(t, s, imagenet)
+	file := make([]byte, Size(PNG, s))
+	for _, other := range []Spec{{N: 1, H: 4, W: 4, C: 3, DType: Float16}, {N: 1, H: 4, W: 12, C: 1, DType: Float32}} {
+		if !panics(func() { c.PutSheet(file, other, floats, 1, nil) }) {
+			t.Errorf("%+v: drawn", other)
+		}
+	}
+}
+
 func TestSheetSizes(t *testing.T) {
 	for n := 0; n < 3000; n = n*5/4 + 1 {
 		for _, hw := range [][2]int{{1, 1}, {375, 500}, {1, 60000}, {60000, 1}, {1024, 2048}} {
@@ -154,10 +179,11 @@ func TestSheetSizes(t *testing.T) {
 func BenchmarkSheet(b *testing.B) {
 	for _, s := range []Spec{{N: 32, H: 375, W: 500, C: 3}, {N: 8, H: 1024, W: 2048, C: 3}, {N: 32, H: 375, W: 500, C: 3, Order: NCHW}} {
 		b.Run(fmt.Sprintf("%dx%d-%v", s.H, s.W, s.Order), func(b *testing.B) {
-			pixels, file := randomPixels(s), make([]byte, Size(PNG, s))
+			c, pixels, _ := floatBatch(b, s, Normalization{})
+			file := make([]byte, Size(PNG, s))
 			b.SetBytes(s.Bytes())
 			for b.Loop() {
-				putBytes(file, s, pixels, s.N)
+				c.PutSheet(file, s, pixels, s.N, nil)
 			}
 		})
 	}
