@@ -93,13 +93,34 @@ func (b bench) resize(t testing.TB, kernel Kernel, src Image, tr Transform) []by
 	return c.pix
 }
 
-// everyKernel returns the result, which must be the same for all kernels.
+// everyKernel returns the result, which must be the same for all kernels, through a sink in C, and
+// from only those pixels that have a weight, like a region that is decoded by itself. It is close
+// to the definition's.
 func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
 	t.Helper()
+	name := fmt.Sprintf("%+v of %dx%dx%d", tr, src.Height, src.Width, src.Channels)
 	want := b.resize(t, kernel.None, src, tr)
-	for _, k := range Kernels()[1:] {
+	if d := farthest(want, reference(src, tr)); d > 1 {
+		t.Errorf("%s: %d levels from the reference", name, d)
+	}
+	y, x, h, w := tr.Source()
+	part := Image{Pix: src.Pix[y*src.Stride+x*src.Channels:][:(h-1)*src.Stride+w*src.Channels], Stride: src.Stride, Height: h, Width: w, Channels: src.Channels}
+	for _, k := range Kernels() {
 		if got := b.resize(t, k, src, tr); !bytes.Equal(got, want) {
-			t.Fatalf("%s is %d levels from Go for %+v of %dx%dx%d", k, farthest(got, want), tr, src.Height, src.Width, src.Channels)
+			t.Fatalf("%s: %s is %d levels from Go", name, k, farthest(got, want))
+		}
+		if got := b.resize(t, k, part, tr.Moved(y, x)); !bytes.Equal(got, want) {
+			t.Fatalf("%s: %s makes other pixels of the region %d, %d, %d, %d alone", name, k, y, x, h, w)
+		}
+		if InC {
+			oh, ow := tr.Size()
+			sink := NewSinkInC(t, oh, ow*src.Channels)
+			if err := Resize(sink, src, tr, make([]byte, ScratchBytes(tr, src.Channels)), k); err != nil {
+				t.Fatal(err)
+			}
+			if pix, ordered := sink.Pix(); !ordered || !bytes.Equal(pix, want) {
+				t.Fatalf("%s: %s makes other pixels for C, or in another order", name, k)
+			}
 		}
 	}
 	return want
@@ -127,65 +148,60 @@ func farthest(a, b []byte) (d int) {
 	return d
 }
 
-func TestAgainstReference(t *testing.T) {
-	b := newBench(t)
-	r := rand.New(rand.NewPCG(1, 2))
-	check := func(src Image, tr Transform) {
-		t.Helper()
-		if d := farthest(b.everyKernel(t, src, tr), reference(src, tr)); d > 1 {
-			t.Errorf("%+v of %dx%dx%d: %d levels from the reference", tr, src.Height, src.Width, src.Channels, d)
-		}
-	}
+// TestKernels: in every mode, and where few outputs are made of many pixels, near the longest step
+// of 16-bit weights and beyond it; see everyKernel.
+func TestKernels(t *testing.T) {
+	b, r := newBench(t), rand.New(rand.NewPCG(1, 2))
 	for n := range 240 {
 		src := noise(r, 1+r.IntN(90), 1+r.IntN(90), 1+2*(n&1))
 		o := randomCrop(uint64(n))
-		o.Mode, o.Height, o.Width, o.ResizeTo = Mode(1+n%int(numModes-1)), 1+r.IntN(70), 1+r.IntN(70), 71+r.IntN(20)
-		check(src, o.Choose(n, int64(n), src.Height, src.Width))
+		o.Mode, o.Height, o.Width, o.ResizeTo = Mode(n%int(numModes)), 1+r.IntN(70), 1+r.IntN(97), 97+r.IntN(20)
+		b.everyKernel(t, src, o.Choose(n, int64(n), src.Height, src.Width))
 	}
-	// Few outputs from many pixels, near the longest step of 16-bit weights, and beyond it.
 	for _, size := range [][2]int{{1200, 3}, {3, 1200}, {257, 256}, {256, 385}, {3000, 2}, {2, 3000}, {900, 900}} {
 		src := noise(r, size[0], size[1], 1)
-		check(src, Options{Mode: Stretch, Height: 1, Width: 1}.Choose(0, 0, size[0], size[1]))
-		check(src, Options{Mode: Stretch, Height: 3, Width: 3}.Choose(0, 0, size[0], size[1]))
-		check(src, Options{Mode: NotSmaller, Height: 2, Width: 2}.Choose(0, 0, size[0], size[1]))
+		for _, o := range []Options{{Mode: Stretch, Height: 1, Width: 1}, {Mode: Stretch, Height: 3, Width: 3}, {Mode: NotSmaller, Height: 2, Width: 2}} {
+			b.everyKernel(t, src, o.Choose(0, 0, size[0], size[1]))
+		}
+	}
+	all := Kernels()
+	if all[0] != kernel.None || !slices.IsSorted(all) || fastest() != all[len(all)-1] || InC && len(all) < 2 {
+		t.Errorf("%v, the fastest of which is %v", all, Fastest)
 	}
 }
 
-// TestExtremes: very large, small or long images come out right, and use little memory.
-func TestExtremes(t *testing.T) {
+// TestOneColour: a uniform colour stays that colour, at every step and with every kernel, also in
+// very large, small or long images, which use little memory.
+func TestOneColour(t *testing.T) {
+	uniform := func(h, w, channels, v int) Image {
+		return Image{Pix: bytes.Repeat([]byte{byte(v)}, h*w*channels), Stride: w * channels, Height: h, Width: w, Channels: channels}
+	}
+	b := newBench(t)
+	for v := range 256 {
+		tr := Options{Mode: Stretch, Height: 1 + v%97, Width: 1 + v*7%101}.Choose(0, 0, 61, 83)
+		if d := b.everyKernel(t, uniform(61, 83, 3, v), tr); bytes.Count(d, []byte{byte(v)}) != len(d) {
+			t.Errorf("%d becomes something else with %+v", v, tr)
+		}
+	}
 	for _, size := range [][3]int{{1, 1, 224}, {20000, 1, 224}, {1, 20000, 224}, {1, 2, 224}, {65500, 1, 5}, {2, 65500, 5}} {
 		for mode := Stretch; mode < numModes; mode++ {
 			for _, channels := range []int{1, 3} {
 				h, w := size[0], size[1]
-				src := Image{Pix: bytes.Repeat([]byte{200}, h*w*channels), Stride: w * channels, Height: h, Width: w, Channels: channels}
 				o := randomCrop(1)
 				o.Mode, o.Height, o.Width, o.ResizeTo = mode, size[2], size[2], size[2]+32
 				tr := o.Choose(0, 0, h, w)
-				if n := ScratchBytes(tr, channels); n > 1<<20+h*w*channels*16 {
+				n := ScratchBytes(tr, channels)
+				if n > 1<<20+h*w*channels*16 {
 					t.Errorf("%v of %dx%dx%d: %d bytes of scratch", mode, h, w, channels, n)
 				}
-				scratch := make([]byte, ScratchBytes(tr, channels))
 				var c canvas
-				if err := Resize(&c, src, tr, scratch, Fastest); err != nil {
+				if err := Resize(&c, uniform(h, w, channels, 200), tr, make([]byte, n), Fastest); err != nil {
 					t.Fatal(err)
 				}
-				oh, ow := o.Size(h, w)
-				if !bytes.Equal(c.pix, bytes.Repeat([]byte{200}, oh*ow*channels)) {
+				if oh, ow := o.Size(h, w); !bytes.Equal(c.pix, bytes.Repeat([]byte{200}, oh*ow*channels)) {
 					t.Errorf("%v of %dx%dx%d: one colour does not stay that colour", mode, h, w, channels)
 				}
 			}
-		}
-	}
-}
-
-// TestOneColour: uniform colours stay unchanged, at every step and with every kernel.
-func TestOneColour(t *testing.T) {
-	b := newBench(t)
-	for v := range 256 {
-		src := Image{Pix: bytes.Repeat([]byte{byte(v)}, 61*83*3), Stride: 83 * 3, Height: 61, Width: 83, Channels: 3}
-		tr := Options{Mode: Stretch, Height: 1 + v%97, Width: 1 + v*7%101}.Choose(0, 0, 61, 83)
-		if d := b.everyKernel(t, src, tr); bytes.Count(d, []byte{byte(v)}) != len(d) {
-			t.Errorf("%d becomes something else with %+v", v, tr)
 		}
 	}
 }
@@ -220,44 +236,6 @@ func TestCopies(t *testing.T) {
 		}
 		if !bytes.Equal(all.pix, want) {
 			t.Errorf("%+v of %dx%d is not copied at once", win, h, w)
-		}
-	}
-}
-
-func throughC(t *testing.T, src Image, tr Transform, scratch []byte, k Kernel) []byte {
-	t.Helper()
-	h, w := tr.Size()
-	s := NewSinkInC(t, h, w*src.Channels)
-	if err := Resize(s, src, tr, scratch, k); err != nil {
-		t.Fatal(err)
-	}
-	pix, ordered := s.Pix()
-	if !ordered {
-		t.Error("rows came in another order")
-	}
-	return bytes.Clone(pix)
-}
-
-// TestSinkInC: it gets the same rows as a sink in Go, from every kernel, and for steps that only
-// Go handles.
-func TestSinkInC(t *testing.T) {
-	if !InC {
-		t.Skip("this build has no C")
-	}
-	for _, k := range Kernels() {
-		for _, width := range []int{1, 5, 40, 97} {
-			for _, channels := range []int{1, 3} {
-				src := pattern(60, 400, channels)
-				tr := Options{Mode: Stretch, Height: 33, Width: width}.Choose(0, 0, 60, 400)
-				scratch := make([]byte, ScratchBytes(tr, channels))
-				var c canvas
-				if err := Resize(&c, src, tr, scratch, k); err != nil {
-					t.Fatal(err)
-				}
-				if got := throughC(t, src, tr, scratch, k); !bytes.Equal(got, c.pix) {
-					t.Errorf("%s, %d columns of %d: other pixels in C", k, width, channels)
-				}
-			}
 		}
 	}
 }
@@ -341,15 +319,5 @@ func TestNothingOnTheHeap(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestKernels(t *testing.T) {
-	all := Kernels()
-	if all[0] != kernel.None || !slices.IsSorted(all) || fastest() != all[len(all)-1] {
-		t.Errorf("%v, the fastest of which is %v", all, Fastest)
-	}
-	if InC && len(all) < 2 {
-		t.Errorf("a build with cgo has only %v", all)
 	}
 }

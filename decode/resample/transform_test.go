@@ -1,7 +1,6 @@
 package resample
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"testing"
 )
@@ -45,31 +44,10 @@ func TestSource(t *testing.T) {
 	if y, x, h, w := tr.Source(); y != 0 || x != 23 || h != 16 || w != 18 {
 		t.Errorf("the middle 8 of 32 columns, of two pixels each, come from %d, %d, %d, %d", y, x, h, w)
 	}
-}
-
-// TestSourceOfCopies: if a crop copies, the pixels next to it are not needed.
-func TestSourceOfCopies(t *testing.T) {
-	tr := Options{Mode: NotSmaller, Height: 10, Width: 12}.Choose(0, 0, 10, 31)
+	// If a crop copies, the pixels next to it are not needed.
+	tr = Options{Mode: NotSmaller, Height: 10, Width: 12}.Choose(0, 0, 10, 31)
 	if y, x, h, w := tr.Source(); !tr.Copies() || y != 0 || x != 10 || h != 10 || w != 12 {
 		t.Errorf("%+v takes %d, %d, %d, %d", tr, y, x, h, w)
-	}
-}
-
-// TestPartsAreTheWhole: filtering only the source rectangle, like a region decoded by itself,
-// gives the same bytes.
-func TestPartsAreTheWhole(t *testing.T) {
-	b := newBench(t)
-	r := rand.New(rand.NewPCG(11, 12))
-	for range 60 {
-		src := noise(r, 1+r.IntN(150), 1+r.IntN(150), 3)
-		for _, tr := range someTransforms(r, src.Height, src.Width) {
-			y, x, h, w := tr.Source()
-			part := Image{Pix: src.Pix[y*src.Stride+x*3:][:(h-1)*src.Stride+w*3], Stride: src.Stride, Height: h, Width: w, Channels: 3}
-			whole, moved := b.resize(t, Fastest, src, tr), b.resize(t, Fastest, part, tr.Moved(y, x))
-			if !bytes.Equal(whole, moved) {
-				t.Fatalf("%+v of %dx%d: other bytes from the region %d, %d, %d, %d alone", tr, src.Height, src.Width, y, x, h, w)
-			}
-		}
 	}
 }
 

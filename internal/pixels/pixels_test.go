@@ -8,10 +8,13 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/gen"
 )
 
 // picture is smooth, so that a JPEG decoded at a smaller scale moves no pixel visibly.
@@ -140,6 +143,60 @@ func TestLikeTheWholeImage(t *testing.T) {
 	}
 	if scaled == 0 {
 		t.Error("no JPEG was decoded at a smaller scale")
+	}
+}
+
+// TestScaledDecode: on photographs at the limit of the rule, the result of a smaller decode is
+// close to that of filtering everything.
+func TestScaledDecode(t *testing.T) {
+	dir := t.TempDir()
+	if err := gen.Write(t.Context(), gen.Options{Dir: filepath.Join(dir, "photos"), Images: 2, Kind: gen.Photo, Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "photos", "*.jpg"))
+	if err != nil || len(names) != 2 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for scale, size := range map[int][2]int{2: {93, 125}, 4: {46, 62}, 8: {23, 31}} {
+			tr := resample.Options{Mode: resample.Stretch, Height: size[0], Width: size[1]}.Choose(0, 0, 375, 500)
+			if tr.Scale() != scale {
+				t.Fatalf("%v is decoded at 1/%d, not 1/%d", size, tr.Scale(), scale)
+			}
+			var got, want all
+			run(t, Options{}, data, tr, &got)
+			run(t, Options{FullJPEGs: true}, data, tr, &want)
+			sum := 0
+			for i := range got.pix {
+				sum += difference(got.pix[i:i+1], want.pix[i:i+1])
+			}
+			mean, most := float64(sum)/float64(len(got.pix)), difference(got.pix, want.pix)
+			if mean > 2.2 || most > 25 || mean == 0 {
+				t.Errorf("at 1/%d: %.2f levels on average, %d at most", scale, mean, most)
+			}
+		}
+	}
+}
+
+// TestScaledGeometry: in a smooth picture a decode at a scale could only move pixels, and it does
+// not: for every orientation, and for sides that are not a multiple of the scale.
+func TestScaledGeometry(t *testing.T) {
+	for name, data := range files(t, 249, 281) {
+		h, w := header(t, data).Size(false)
+		for _, size := range []int{13, 29, 61} {
+			tr := resample.Options{Mode: resample.Stretch, Height: size, Width: size}.Choose(0, 0, h, w)
+			var got, want all
+			o := decode.Options{Color: decode.Gray}
+			run(t, Options{Options: o}, data, tr, &got)
+			run(t, Options{Options: o, FullJPEGs: true}, data, tr, &want)
+			if most := difference(got.pix, want.pix); most > 2 {
+				t.Errorf("%s at 1/%d: %d levels", name, tr.Scale(), most)
+			}
+		}
 	}
 }
 
