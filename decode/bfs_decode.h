@@ -29,7 +29,6 @@ typedef struct {
     int made_count, made_room;
     uint64_t *made;                       /* those that were made, if any */
     struct libdeflate_decompressor *inflater;
-    int64_t fast_pngs; /* images that took the fast path */
     size_t packed;     /* bytes of the last JPEG's packed body; 0: it was not packed */
     int code;
     char error[256];

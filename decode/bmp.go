@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math/bits"
 )
@@ -10,7 +9,7 @@ import (
 // entries are black; channels that are not 8 bits wide are scaled and rounded.
 func decodeBMP(_ *kept, dst Image, data []byte, v view) error {
 	l, err := readBMPLayout(data, true)
-	if err = cmp.Or(err, v.Header.matches(l.width, l.height)); err != nil {
+	if err != nil {
 		return err
 	}
 	if l.compressed() {

@@ -22,7 +22,6 @@ var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).we
 type kept struct {
 	c      C.bfs_kept
 	kernel Kernel
-	how    pngPath
 	rule   EntryRule
 	given  []EntryPoint
 	from   int64 // only a part of the file is there; see SetPart

@@ -11,7 +11,7 @@ type Options struct {
 	IgnoreOrientation bool  // leave the pixels as stored
 	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
 
-	Kernel Kernel // for JPEGs, and all that is done to pixels later, which do not depend on it
+	Kernel Kernel // for decoding, and all that is done to pixels later
 }
 
 // allows returns an ErrTooLarge error if h has more pixels than MaxPixels.
@@ -93,8 +93,8 @@ func (h Header) scales(scale int) bool {
 	return scale == 1 || h.Reduces() && (scale == 2 || scale == 4 || scale == 8)
 }
 
-// A codec decodes a view of an image of its format; the destination fits the view. It must itself
-// detect data that is not the image in the view's header, and writes nothing but the view's pixels.
+// A codec decodes a view of an image of its format. The destination fits the view, and the header
+// is that of the data. It writes nothing but the view's pixels.
 type codec func(k *kept, dst Image, data []byte, v view) error
 
 // codecs holds one codec for each format, nil where there is none.
@@ -106,11 +106,16 @@ type Decoder struct {
 	options Options
 	codecs  codecs // none once it is closed
 	kept    kept
+	paired  bool
 }
 
 // NewDecoder returns a Decoder with this build's codecs.
 func NewDecoder(o Options) *Decoder {
-	return &Decoder{options: o, codecs: nativeCodecs, kept: kept{kernel: chosen(o.Kernel)}}
+	d := &Decoder{options: o, codecs: nativeCodecs, kept: kept{kernel: chosen(o.Kernel)}}
+	if o.Kernel == Pure {
+		d.codecs = goCodecs
+	}
+	return d
 }
 
 // Close frees the scratch memory. Decoding afterwards is an error.
@@ -127,6 +132,9 @@ func (d *Decoder) Trim() { d.kept.free() }
 
 // TakeJPEGs counts the JPEGs decoded since the call before.
 func (d *Decoder) TakeJPEGs() JPEGs { return d.kept.takeJPEGs() }
+
+// Paired reports whether DecodePair decoded this and another image in one call, the last time.
+func (d *Decoder) Paired() bool { return d.paired }
 
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
 // decoding an image like h would take now: what its codec allocates and frees again, and the
@@ -221,7 +229,9 @@ func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
 			d.startPacking(&tasks[i], &views[i])
 		}
 	}
-	if pair && by[0].kept.pair(&by[1].kept, tasks, &views) {
+	pair = pair && by[0].kept.pair(&by[1].kept, tasks, &views)
+	by[0].paired, by[1].paired = pair, pair
+	if pair {
 		for i, d := range by {
 			d.endPacking(&tasks[i], &views[i], nil)
 		}

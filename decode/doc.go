@@ -41,12 +41,13 @@
 // the format but has the right checksum, which accidental damage does not produce.
 //
 // Without cgo, Go's own decoders do the same work, more slowly and through the heap. They are in
-// every build because the C codecs are tested against them. All formats but JPEG are identical to
-// the bit in both builds. In JPEG the inverse transforms round differently, by one level in a
-// sample; Go's decoder repeats the samples of subsampled CMYK and RGB where libjpeg interpolates,
-// averages pixels to scale, does not smooth incomplete progressive images, and refuses a few
-// sampling factors, arithmetic coding, and files without Huffman tables. Go's PNG decoder refuses
-// more than a few bytes after the compressed data. [Version] names the decoders in use.
+// every build, as the kernel [Pure], because the C codecs are tested against them. All formats but
+// JPEG are identical to the bit in both builds. In JPEG the inverse transforms round differently,
+// by one level in a sample; Go's decoder repeats the samples of subsampled CMYK and RGB where
+// libjpeg interpolates, averages pixels to scale, does not smooth incomplete progressive images,
+// and refuses a few sampling factors, arithmetic coding, and files without Huffman tables. Go's PNG
+// decoder refuses more than a few bytes after the compressed data. [Version] names the decoders in
+// use.
 //
 // # State between images
 //

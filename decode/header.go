@@ -1,7 +1,5 @@
 package decode
 
-import "fmt"
-
 // maxSide is the longest side, in pixels, in formats without a lower limit of their own. No
 // real image comes near it, and it keeps products of sizes far from overflow.
 const maxSide = 1 << 26
@@ -48,14 +46,6 @@ func (h Header) Reduces() bool { return h.Format == JPEG || h.original == JPEG }
 // At returns the stored image's size at a scale of 1/scale: each side divided, rounded up.
 func (h Header) At(scale int) (width, height int) {
 	return (h.Width + scale - 1) / scale, (h.Height + scale - 1) / scale
-}
-
-// matches returns an ErrMismatch error if an image has not the header's size.
-func (h Header) matches(width, height int) error {
-	if width == h.Width && height == h.Height {
-		return nil
-	}
-	return fmt.Errorf("%w: it is %dx%d", ErrMismatch, width, height)
 }
 
 func (h Header) pixels() int64 { return int64(h.Width) * int64(h.Height) }

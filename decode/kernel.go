@@ -7,21 +7,22 @@ import (
 	"github.com/batchfs/batchfs/internal/kernel"
 )
 
-// A Kernel is an implementation of our own JPEG decoder, whose bytes are also those of
-// libjpeg-turbo.
+// A Kernel says what decodes: which vector instructions our own code uses, or none of it. All make
+// the same bytes, but for Pure; see the package comment.
 type Kernel = kernel.Kernel
 
 const (
-	// Fastest is AVX512 or AVX2 if the processor has them, or else LibJPEG, which has vector
-	// code for more processors than Portable.
+	// Fastest is AVX512 or AVX2 if the processor has them. Otherwise libjpeg-turbo decodes JPEGs,
+	// since it has vector code for more processors than Portable.
 	Fastest  = kernel.Fastest
-	LibJPEG  = kernel.None // libjpeg-turbo decodes every JPEG
+	Pure     = kernel.Pure // Go's own decoders, which are all that a build without cgo has
+	LibJPEG  = kernel.None // libjpeg-turbo decodes every JPEG, and libpng every PNG
 	Portable = kernel.Portable
 	AVX2     = kernel.AVX2
 	AVX512   = kernel.AVX512
 )
 
-// Kernels returns those that can be used here, apart from Fastest.
+// Kernels returns those that can be used here, apart from Fastest and Pure.
 func Kernels() []Kernel { return slices.Clone(running()) }
 
 var running = sync.OnceValue(func() []Kernel {
@@ -31,9 +32,9 @@ var running = sync.OnceValue(func() []Kernel {
 
 // chosen is the one that a kernel stands for.
 func chosen(k Kernel) Kernel {
-	best := LibJPEG
+	best := min(k, LibJPEG)
 	for _, here := range running() {
-		if k == Fastest && here != Portable || here <= k {
+		if k == Fastest && here > Portable || here <= k {
 			best = here
 		}
 	}

@@ -50,17 +50,20 @@ func losslessScratch(width int) int64 {
 	return int64(losslessPadded(width)+2*losslessGroup)*8 + int64(width)*3*(C.BFS_STRIP+2)
 }
 
-// rowPacker packs rows in C.
-type rowPacker struct {
+// nativePacker packs rows in C.
+type nativePacker struct {
 	width, planes    int
 	row, above, work []byte
 	avx2             C.int32_t
 }
 
-func newRowPacker(width, planes int, kernel Kernel) *rowPacker {
+func newRowPacker(width, planes int, kernel Kernel) rowPacker {
+	if kernel == Pure {
+		return newGoRowPacker(width, planes)
+	}
 	padded := losslessPadded(width)
 	size := planes * (2*losslessGroup + padded)
-	return &rowPacker{
+	return &nativePacker{
 		width, planes, make([]byte, size), make([]byte, size), make([]byte, 3*padded/losslessGroup/2), cBool(kernel >= AVX2),
 	}
 }
@@ -72,9 +75,9 @@ func cBool(b bool) C.int32_t {
 	return 0
 }
 
-func (p *rowPacker) restart() { clear(p.above) }
+func (p *nativePacker) restart() { clear(p.above) }
 
-func (p *rowPacker) append(to, pix []byte) []byte {
+func (p *nativePacker) append(to, pix []byte) []byte {
 	const slack = 8 // C writes eight bytes where it needs fewer
 	to = slices.Grow(to, p.planes*losslessRow(p.width)+slack)
 	end := to[len(to):cap(to)]

@@ -2,4 +2,4 @@
 
 package decode
 
-func newRowPacker(width, planes int, _ Kernel) *goRowPacker { return newGoRowPacker(width, planes) }
+func newRowPacker(width, planes int, _ Kernel) rowPacker { return newGoRowPacker(width, planes) }

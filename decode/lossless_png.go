@@ -63,7 +63,7 @@ func (d *Decoder) packPNG(room, data []byte, h Header, keep Remainder) (
 	if err := storedPNG(&d.kept, pix, data, h, l.planes()); err != nil {
 		return 0, nil, err
 	}
-	if body, err = d.packRows(room, l, pix, stride, l.planes()); err != nil || keep == ForMemory {
+	if body, err = l.pack(room, d.kept.kernel, pix, stride, l.planes()); err != nil || keep == ForMemory {
 		return body, nil, err
 	}
 	head, tail := withoutIDAT(data)

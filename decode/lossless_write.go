@@ -14,10 +14,13 @@ type losslessWriter struct {
 	start int // of the bands
 	y     int
 	line  []byte // a row's bytes; with 16 bits, the high ones and then the others
-	by    [2]interface {
-		append(to, pix []byte) []byte
-		restart()
-	}
+	by    [2]rowPacker
+}
+
+// A rowPacker packs rows of interleaved planes, one after the other.
+type rowPacker interface {
+	append(to, pix []byte) []byte
+	restart() // before the first row of a band
 }
 
 func newLosslessWriter(to []byte, l lossless, kernel Kernel) *losslessWriter {
@@ -91,9 +94,9 @@ func (w *losslessWriter) end() (int, error) {
 	return n, err
 }
 
-// packRows packs an image of stored pixels that are step bytes apart, in rows of stride bytes.
-func (d *Decoder) packRows(room []byte, l lossless, pix []byte, stride, step int) (int, error) {
-	w := newLosslessWriter(room, l, d.kept.kernel)
+// pack packs an image of stored pixels that are step bytes apart, in rows of stride bytes.
+func (l lossless) pack(room []byte, kernel Kernel, pix []byte, stride, step int) (int, error) {
+	w := newLosslessWriter(room, l, kernel)
 	for y := range l.height {
 		if err := w.row(pix[y*stride:][:l.width*step], step); err != nil {
 			return 0, err
@@ -123,7 +126,7 @@ func (d *Decoder) packImage(room []byte, m Image, channels int) (body int, err e
 	if channels == 1 || allGray(m) {
 		l.pixels = pixelsGray
 	}
-	return d.packRows(room, l, m.Pix, m.Stride, channels)
+	return l.pack(room, d.kept.kernel, m.Pix, m.Stride, channels)
 }
 
 // allGray reports whether all pixels of an RGB image are gray.

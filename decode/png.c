@@ -253,10 +253,8 @@ static int library_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t
 int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int stored, int how)
 {
     k->code = BFS_OK;
-    if (how != BFS_PNG_LIBRARY && bfs_png_fast(k, data, size, to, &view, stored, how == BFS_PNG_PORTABLE)) {
-        k->fast_pngs++;
+    if (how != BFS_PNG_LIBRARY && bfs_png_fast(k, data, size, to, &view, stored, how == BFS_PNG_PORTABLE))
         return BFS_OK;
-    }
     return library_decode(k, data, size, to, &view, stored);
 }
 

@@ -7,14 +7,17 @@ package decode
 // #cgo nocallback bfs_png_decode
 import "C"
 
-// pngPath is a way to decode; pixels and errors are the same for all.
-type pngPath C.int
-
-const (
-	pngFast     pngPath = C.BFS_PNG_FAST
-	pngPortable pngPath = C.BFS_PNG_PORTABLE // fast, but without vector instructions
-	pngLibrary  pngPath = C.BFS_PNG_LIBRARY
-)
+// pngPath is how C decodes. libpng is slower than our own code on every processor, so nothing but
+// LibJPEG stands for it.
+func (k *kept) pngPath() C.int {
+	switch k.kernel {
+	case LibJPEG:
+		return C.BFS_PNG_LIBRARY
+	case Portable:
+		return C.BFS_PNG_PORTABLE
+	}
+	return C.BFS_PNG_FAST
+}
 
 // png decodes with libdeflate and our own code where that is fast, and with libpng otherwise.
 func (k *kept) png(dst Image, data []byte, v view) error {
@@ -23,11 +26,8 @@ func (k *kept) png(dst Image, data []byte, v view) error {
 		return endsEarly(true)
 	}
 	to, view := cView(dst, v)
-	return k.result(C.bfs_png_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view, 0, C.int(k.how)), "libpng")
+	return k.result(C.bfs_png_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view, 0, k.pngPath()), "libpng")
 }
-
-// fast counts the images that took the fast path.
-func (k *kept) fast() int { return int(k.c.fast_pngs) }
 
 // pngComplete reports whether the file's chunks reach its IEND, for regions that do not need its
 // last rows.
@@ -74,7 +74,10 @@ func pngScratch(width, height, bits int) int64 {
 // storedPNG writes pixels as they are stored, of so many bytes each, the high byte of a sample
 // first; each sample of less than 8 bits takes a byte.
 func storedPNG(k *kept, to, data []byte, h Header, pixel int) error {
+	if k.kernel == Pure {
+		return goStoredPNG(to, data, pixel)
+	}
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.channels, whole.dx, whole.dy = C.int32_t(pixel), C.ptrdiff_t(pixel), C.ptrdiff_t(pixel*h.Width)
-	return k.result(C.bfs_png_decode(&k.c, cBytes(data), C.size_t(len(data)), cBytes(to), whole, 1, C.int(k.how)), "libpng")
+	return k.result(C.bfs_png_decode(&k.c, cBytes(data), C.size_t(len(data)), cBytes(to), whole, 1, k.pngPath()), "libpng")
 }

@@ -1,9 +1,6 @@
 package decode
 
-import (
-	"cmp"
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // pnmLayout is what a PPM's or PGM's header says.
 type pnmLayout struct {
@@ -110,7 +107,7 @@ func pnmNumber(data []byte, p int) (n, end int) {
 // round(v*255/maximum).
 func decodePNM(_ *kept, dst Image, data []byte, v view) error {
 	l, err := readPNMLayout(data, true)
-	if err = cmp.Or(err, v.Header.matches(l.width, l.height)); err != nil {
+	if err != nil {
 		return err
 	}
 	if !l.plain && l.raw().end() > int64(len(data)) {

@@ -23,6 +23,9 @@ func (k *kept) coefficients(dst Image, p packed, v view) error {
 // packTiers makes the body of a packed JPEG, with packedSlack zeros at its end, and returns its
 // size. An image that our own decoder leaves to libjpeg-turbo has none, which is ErrNoPackedForm.
 func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
+	if k.kernel == Pure {
+		return 0, errNotOurs
+	}
 	whole := cRegion(view{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1})
 	whole.dx = C.ptrdiff_t(whole.channels)
 	task := C.bfs_task{data: cBytes(data), size: C.size_t(len(data)), view: whole, pack: cBytes(to), room: C.size_t(len(to) - packedSlack)}

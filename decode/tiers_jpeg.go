@@ -37,9 +37,6 @@ func goCoefficients(k *kept, dst Image, p packed, v view) error {
 	if err != nil {
 		return err
 	}
-	if err := h.matches(p.width, p.height); err != nil {
-		return err
-	}
 	v.Header = h
 	return goJPEG(k, dst, data, v)
 }

@@ -7,15 +7,12 @@ package decode
 // #cgo nocallback bfs_webp_decode
 import "C"
 
-import (
-	"cmp"
-	"unsafe"
-)
+import "unsafe"
 
 // webp decodes with libwebp.
 func (k *kept) webp(dst Image, data []byte, v view) error {
 	w, err := readWebP(data, true)
-	if err = cmp.Or(err, v.Header.matches(w.h.Width, w.h.Height)); err != nil {
+	if err != nil {
 		return err
 	}
 	inner := w.image.shown(v.Region)

@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"cmp"
 	"image"
 
 	"golang.org/x/image/vp8"
@@ -13,7 +12,7 @@ import (
 // libwebp's arithmetic, to the same bytes.
 func goWebP(_ *kept, dst Image, data []byte, v view) error {
 	w, err := readWebP(data, true)
-	if err = cmp.Or(err, v.Header.matches(w.h.Width, w.h.Height)); err != nil {
+	if err != nil {
 		return err
 	}
 	return throughGo(dst, v, func() (row, error) {

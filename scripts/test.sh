@@ -177,7 +177,7 @@ wheel_and_examples() {
 
 sanitizers() {
 	say 'JPEGs and packed images, with the sanitizers of addresses and undefined behaviour'
-	check sanitized tests -asan -run 'Baseline|Packed|RowPackers|Tiers|Restor' -skip TestBaselineAlone ./decode # what those compare, others do with libjpeg-turbo
+	check sanitized tests -asan -run 'Baseline|Everywhere|Packed|Restored|Pairs' -skip TestBaselineAlone ./decode # what those compare, others do with libjpeg-turbo
 
 	say 'JPEGs, with the sanitizer of uninitialized memory'
 	if has_msan; then

@@ -8,6 +8,7 @@ type Kernel uint8
 
 const (
 	Fastest  Kernel = iota // of this build, on this processor
+	Pure                   // Go alone, as in a build without C; what is always computed in Go is None
 	None                   // nothing of our own in C: it is computed in Go, or by a library
 	Portable               // C without vector instructions
 	SSSE3
@@ -15,7 +16,7 @@ const (
 	AVX512
 )
 
-var names = [...]string{"fastest", "none", "portable", "ssse3", "avx2", "avx512"}
+var names = [...]string{"fastest", "pure", "none", "portable", "ssse3", "avx2", "avx512"}
 
 // String names the kernel.
 func (k Kernel) String() string { return names[k] }
@@ -33,5 +34,5 @@ func (k Kernel) AtMost(last Kernel) Kernel {
 	if k == Fastest {
 		return last
 	}
-	return min(k, last)
+	return max(None, min(k, last))
 }
