@@ -9,6 +9,8 @@ package decode
 // #include "bfs_baseline.h"
 // #include "bfs_png.h"
 // #include "bfs_tiers.h"
+// #cgo noescape bfs_swap
+// #cgo nocallback bfs_swap
 import "C"
 
 import (
@@ -16,7 +18,7 @@ import (
 	"unsafe"
 )
 
-var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).webp, BMP: decodeBMP, PNM: decodePNM, Packed: packedCodec(nativeKinds)}
+var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).webp, BMP: decodeRaw, PNM: decodeRaw, Packed: packedCodec(nativeKinds)}
 
 // kept is what the C codecs keep between images: C memory, which all of them use.
 type kept struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // goCodecs are the codecs that need no C. They keep nothing between images.
-var goCodecs = codecs{JPEG: goJPEG, PNG: goPNG, WebP: goWebP, BMP: decodeBMP, PNM: decodePNM, Packed: packedCodec(goKinds)}
+var goCodecs = codecs{JPEG: goJPEG, PNG: goPNG, WebP: goWebP, BMP: decodeRaw, PNM: decodeRaw, Packed: packedCodec(goKinds)}
 
 // throughGo emits the rows that one of Go's decoders makes.
 func throughGo(dst Image, v view, open func() (row, error)) error {

@@ -39,7 +39,12 @@ func storedPNG(_ *kept, to, data []byte, _ Header, pixel int) error {
 // Version names the decoders whose bytes a Decoder delivers.
 func Version() string { return runtime.Version() + " image" }
 
-func swapBGR(to, from []byte) { swapPixels(to, from, 3) }
+// swapBGR turns BGR pixels into RGB.
+func swapBGR(to, from []byte) {
+	for ; len(to) >= 3; to, from = to[3:], from[3:] {
+		to[0], to[1], to[2] = from[2], from[1], from[0]
+	}
+}
 
 // goScratch estimates the memory that one of Go's decoders leaves to the garbage collector, at so
 // many bytes per pixel; block is the multiple to which sides are rounded up.

@@ -209,28 +209,18 @@ func goLossless(_ *kept, dst Image, p packed, v view) error {
 		return err
 	}
 	r := l.rows()
-	n := samplesOf(l.pixels)
+	var table colorTable
+	for i := range len(l.palette) / 3 {
+		copy(table[i][:], l.palette[3*i:])
+	}
 	line := make([]byte, l.width*l.planes())
 	emit(dst, v, func(y int, to []byte) {
-		if err != nil {
-			return
+		if err == nil {
+			err = r.seek(y)
 		}
-		if err = r.seek(y); err != nil {
-			return
-		}
-		r.stored(line)
-		for i := 0; l.wide && i < n*l.width; i++ {
-			line[i] = narrow(binary.BigEndian.Uint16(line[2*i:]))
-		}
-		for x := range l.width {
-			switch p := line[x*n:]; {
-			case l.palette != nil:
-				copy(to[3*x:3*x+3], l.palette[3*int(p[0]):])
-			case n < 3:
-				to[3*x], to[3*x+1], to[3*x+2] = p[0], p[0], p[0]
-			default:
-				copy(to[3*x:3*x+3], p)
-			}
+		if err == nil {
+			r.stored(line)
+			l.show(to, line, RGB, &table)
 		}
 	})
 	return err

@@ -42,168 +42,28 @@ func (p *packed) unpackLossless() ([]byte, error) {
 	return nil, corrupt("a remainder of %s", p.original)
 }
 
-// A rawForm is how uncompressed rows of a file become rows that are packed, and back. Pixels that
-// a row cannot have are an error of read. What read makes of a row has its pixels; what write makes
-// of those may differ from the row in bits that do not matter to them.
-type rawForm struct {
-	lossless
-	raw   rawRows
-	read  func(to, row []byte) error
-	write func(row, from []byte)
-}
-
-// rawFormOf reads the header of a BMP or PNM, whose pixels may be missing.
-func rawFormOf(format Format, data []byte) (f rawForm, err error) {
-	if format == BMP {
-		l, err := readBMPLayout(data, true)
-		if err != nil {
-			return f, err
-		}
-		return bmpForm(&l)
-	}
-	if !isPNM(data) {
-		return f, corrupt("it does not begin like PPM or PGM")
-	}
-	l, err := readPNMLayout(data, true)
-	if err != nil {
-		return f, err
-	}
-	return pnmForm(&l)
-}
-
-func bmpForm(l *bmpLayout) (f rawForm, err error) {
-	f = rawForm{raw: l.raw(), lossless: lossless{pixels: pixelsRGB, width: l.width, height: l.height}}
-	switch {
-	case l.compressed():
-		return f, fmt.Errorf("%w: that can be undone, of BMP with run lengths", ErrNoPackedForm)
-	case l.bits <= 8:
-		f.pixels, f.palette = pixelsIndex, make([]byte, 0, losslessPalette)
-		for _, c := range l.table(RGB) {
-			f.palette = append(f.palette, c[:]...)
-		}
-		f.read = func(to, row []byte) error {
-			for x := range to {
-				to[x] = l.index(row, x)
-			}
-			return nil
-		}
-		f.write = func(row, from []byte) { joinBits(row, from, l.bits) }
-	case l.bits == 24:
-		f.read = func(to, row []byte) error { swapBGR(to, row); return nil }
-		f.write = func(row, from []byte) { swapBGR(row[:len(from)], from) }
-	case l.bits == 32 && l.masks == [3]uint32{0xff0000, 0xff00, 0xff}:
-		f.pixels = pixelsRGBA
-		f.read = func(to, row []byte) error { swapBGRA(to, row); return nil }
-		f.write = swapBGRA
-	default:
-		f.read = func(to, row []byte) error { l.readFields(to, row); return nil }
-		f.write = l.writeFields
-	}
-	return f, nil
-}
-
-// swapBGRA exchanges the first and the third of four channels.
-func swapBGRA(to, from []byte) {
-	for ; len(to) >= 4 && len(from) >= 4; to, from = to[4:], from[4:] {
-		to[0], to[1], to[2], to[3] = from[2], from[1], from[0], from[3]
-	}
-}
-
-// readFields makes RGB pixels of ones with channels under masks.
-func (l *bmpLayout) readFields(to, row []byte) {
-	for ; len(to) >= 3; to, row = to[3:], row[l.bits/8:] {
-		pixel := uint32(binary.LittleEndian.Uint16(row))
-		if l.bits == 32 {
-			pixel = binary.LittleEndian.Uint32(row)
-		}
-		to[0], to[1], to[2] = l.channel(pixel, 0), l.channel(pixel, 1), l.channel(pixel, 2)
-	}
-}
-
-// writeFields is the inverse of readFields where channels have no more than 8 bits, and there are
-// no others.
-func (l *bmpLayout) writeFields(row, from []byte) {
-	for ; len(from) >= 3; from, row = from[3:], row[l.bits/8:] {
-		pixel := uint32(0)
-		for i, m := range l.masks {
-			low := m & -m
-			pixel |= uint32((2*uint64(from[i])*uint64(m/low)+255)/510) * low
-		}
-		if l.bits == 32 {
-			binary.LittleEndian.PutUint32(row, pixel)
-		} else {
-			binary.LittleEndian.PutUint16(row, uint16(pixel))
-		}
-	}
-}
-
-func pnmForm(l *pnmLayout) (f rawForm, err error) {
-	f = rawForm{raw: l.raw(), lossless: lossless{pixels: pixelsGray, width: l.width, height: l.height}}
-	f.wide = l.size == 2
-	if l.channels == 3 {
-		f.pixels = pixelsRGB
-	}
-	switch {
-	case l.plain:
-		return f, fmt.Errorf("%w: that can be undone, of PNM in ASCII", ErrNoPackedForm)
-	case l.maxval == 255 || l.maxval == 65535:
-		f.read = func(to, row []byte) error { copy(to, row); return nil }
-		f.write = func(row, from []byte) { copy(row, from) }
-	default:
-		f.read, f.write = l.readScaled, l.writeScaled
-	}
-	return f, nil
-}
-
-// readScaled scales samples to a maximum of 255, or those of two bytes to one of 65535 such that
-// they become the right ones of 8 bits.
-func (l *pnmLayout) readScaled(to, row []byte) error {
-	for i := 0; i < len(to); i += l.size {
-		v := int(row[i])
-		if l.size == 2 {
-			v = int(binary.BigEndian.Uint16(row[i:]))
-		}
-		if v > l.maxval {
-			return l.excess(v)
-		}
-		eight := int(l.eight(v))
-		if l.size == 1 {
-			to[i] = uint8(eight)
-			continue
-		}
-		wide := (2*65535*v + l.maxval) / (2 * l.maxval)
-		binary.BigEndian.PutUint16(to[i:], uint16(min(max(wide, 257*eight-128), 257*eight+128)))
-	}
-	return nil
-}
-
-// writeScaled is the inverse of readScaled for most maxima.
-func (l *pnmLayout) writeScaled(row, from []byte) {
-	for i := 0; i < len(from); i += l.size {
-		if l.size == 1 {
-			row[i] = uint8((2*int(from[i])*l.maxval + 255) / 510)
-			continue
-		}
-		v := int(binary.BigEndian.Uint16(from[i:]))
-		binary.BigEndian.PutUint16(row[i:], uint16((2*v*l.maxval+65535)/(2*65535)))
-	}
-}
-
 // packRaw packs a BMP or PNM such that it can be made again.
 func (d *Decoder) packRaw(room, data []byte, h Header) (body int, remainder [][]byte, err error) {
-	f, err := rawFormOf(h.Format, data)
-	if err != nil {
+	f, err := rawOf(h.Format, data)
+	switch {
+	case err != nil:
 		return 0, nil, err
-	}
-	if f.raw.end() > int64(len(data)) {
+	case f.encoded():
+		return 0, nil, fmt.Errorf("%w: that can be undone, of %s with run lengths or in ASCII", ErrNoPackedForm, h.Format)
+	case f.raw.end() > int64(len(data)):
 		return 0, nil, endsEarly(true)
+	case f.pixels == pixelsIndex:
+		f.palette = make([]byte, 0, losslessPalette)
+		for _, c := range f.bmp.table(RGB) {
+			f.palette = append(f.palette, c[:]...)
+		}
 	}
 	w := newLosslessWriter(room, f.lossless, d.kept.kernel)
 	rest := differences{row: make([]byte, f.raw.stride)}
 	line := make([]byte, f.width*f.planes())
 	for y := range f.height {
 		row := data[f.raw.at(y):][:f.raw.stride]
-		if err := f.read(line, row); err != nil {
+		if err := f.read(line, row, 0); err != nil {
 			return 0, nil, err
 		}
 		clear(rest.row)
@@ -251,12 +111,12 @@ func (d *differences) end() []byte {
 
 // unpackRaw makes a BMP or PNM.
 func unpackRaw(format Format, r *losslessRows, head, rest, tail []byte) ([]byte, error) {
-	f, err := rawFormOf(format, append(bytes.Clone(head), 0)) // a header must not end the file
+	f, err := rawOf(format, append(bytes.Clone(head), 0)) // a header must not end the file
 	if err != nil {
 		return nil, err
 	}
 	raw := f.raw
-	if raw.start != int64(len(head)) || !f.fits(r) {
+	if f.encoded() || raw.start != int64(len(head)) || !f.fits(r) {
 		return nil, corrupt("a remainder that does not fit the pixels")
 	}
 	var differences io.Reader

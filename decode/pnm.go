@@ -1,7 +1,5 @@
 package decode
 
-import "encoding/binary"
-
 // pnmLayout is what a PPM's or PGM's header says.
 type pnmLayout struct {
 	width, height int
@@ -103,55 +101,24 @@ func pnmNumber(data []byte, p int) (n, end int) {
 	return n, p
 }
 
-// decodePNM reads PPM and PGM, raw and plain, with any maximum: samples become
-// round(v*255/maximum).
-func decodePNM(_ *kept, dst Image, data []byte, v view) error {
-	l, err := readPNMLayout(data, true)
-	if err != nil {
-		return err
-	}
-	if !l.plain && l.raw().end() > int64(len(data)) {
-		return endsEarly(true)
-	}
-	if l.plain || l.maxval != 255 {
-		return l.decodeSamples(dst, data, v)
-	}
-	for y := range v.Region.H {
-		from := data[l.at(v.Region.X, v.Region.Y+y):][:v.Region.W*l.channels]
-		to := dst.Pix[y*dst.Stride:][:v.Region.W*v.Color.Channels()]
-		switch {
-		case l.channels == v.Color.Channels():
-			copy(to, from)
-		case v.Color == Gray:
-			weigh(to, from, 3, 0, 2)
-		default:
-			repeat(to, from)
-		}
-	}
-	return nil
-}
-
-// at returns where the binary samples of a pixel start.
-func (l *pnmLayout) at(x, y int) int { return l.raster + (y*l.width+x)*l.channels*l.size }
-
-// decodeSamples decodes what must be read number by number. It reads a plain image as a whole,
-// whatever the region, to find its pixels and the end of the image.
-func (l *pnmLayout) decodeSamples(dst Image, data []byte, v view) (err error) {
-	read := v.Region
-	if l.plain {
-		read = Region{W: l.width, H: l.height}
-	}
+// decodePlain reads a plain image as a whole, whatever the region, to find its pixels and the end of
+// the image. Samples become round(v*255/maximum).
+func (l *pnmLayout) decodePlain(dst Image, data []byte, v view) error {
 	p := l.raster
-	for y := read.Y; y < read.Y+read.H; y++ {
-		if !l.plain {
-			p = l.at(read.X, y)
-		}
-		for x := read.X; x < read.X+read.W; x++ {
+	for y := range l.height {
+		for x := range l.width {
 			var s [3]uint8
 			for i := range l.channels {
-				if s[i], p, err = l.sample(data, p); err != nil {
-					return err
+				n, end := pnmNumber(data, p)
+				switch {
+				case end < 0:
+					return endsEarly(true)
+				case end == p:
+					return corrupt("something that is no number among its samples")
+				case n > l.maxval:
+					return l.excess(n)
 				}
+				s[i], p = l.eight(n), end
 			}
 			if l.channels == 1 {
 				s[1], s[2] = s[0], s[0]
@@ -160,28 +127,6 @@ func (l *pnmLayout) decodeSamples(dst Image, data []byte, v view) (err error) {
 		}
 	}
 	return nil
-}
-
-// sample reads one sample, in 8 bits, and returns where it ends.
-func (l *pnmLayout) sample(data []byte, p int) (s uint8, end int, err error) {
-	v := 0
-	switch {
-	case l.plain:
-		if v, end = pnmNumber(data, p); end < 0 {
-			return 0, 0, endsEarly(true)
-		}
-		if end == p {
-			return 0, 0, corrupt("something that is no number among its samples")
-		}
-	case l.size == 2:
-		v, end = int(binary.BigEndian.Uint16(data[p:])), p+2
-	default:
-		v, end = int(data[p]), p+1
-	}
-	if v > l.maxval {
-		return 0, 0, l.excess(v)
-	}
-	return l.eight(v), end, nil
 }
 
 // eight returns a sample in 8 bits.

@@ -119,18 +119,18 @@ func packedValues(to, data []byte, stride int) error {
 
 // rawValues reads a BMP or PNM. Values of a PNM are not scaled.
 func rawValues(to, data []byte, format Format, stride int) error {
-	f, err := rawFormOf(format, data)
+	f, err := rawOf(format, data)
 	if err != nil {
 		return err
-	}
-	if format == PNM {
-		f.read = func(to, row []byte) error { copy(to, row); return nil }
 	}
 	if f.raw.end() > int64(len(data)) {
 		return endsEarly(true)
 	}
 	for y := range f.height {
-		if err := f.read(to[y*stride:][:stride], data[f.raw.at(y):][:f.raw.stride]); err != nil {
+		line, row := to[y*stride:][:stride], data[f.raw.at(y):][:f.raw.stride]
+		if format == PNM {
+			copy(line, row)
+		} else if err := f.read(line, row, 0); err != nil {
 			return err
 		}
 	}
