@@ -194,22 +194,30 @@ type Task struct {
 // view checks a task, and returns what its codec is told.
 func (d *Decoder) view(t *Task) (v view, err error) {
 	h := t.Header
-	if err := d.options.allows(h); err != nil {
+	found, err := d.open(t.Data, h)
+	if err != nil {
 		return v, err
-	}
-	if h.Format >= numFormats || d.codecs[h.Format] == nil {
-		return v, unsupported("there is no decoder for %s, or it is closed", h.Format)
 	}
 	v = view{Header: h, Region: t.Region, Scale: t.Scale, Color: d.options.Color, Orientation: d.options.orientation(h), Verified: t.Verified}
 	if err := v.check(t.To); err != nil {
 		return v, err
 	}
-	found, err := check(t.Data, h)
-	if err == nil && !found.scales(t.Scale) {
+	if !found.scales(t.Scale) {
 		err = fmt.Errorf("%w: it holds no coefficients of a JPEG", ErrMismatch)
 	}
 	v.Header = found
 	return v, err
+}
+
+// open returns the header of a file that this can decode and that must be the one in h.
+func (d *Decoder) open(data []byte, h Header) (found Header, err error) {
+	if err := d.options.allows(h); err != nil {
+		return h, err
+	}
+	if h.Format >= numFormats || d.codecs[h.Format] == nil {
+		return h, unsupported("there is no decoder for %s, or it is closed", h.Format)
+	}
+	return check(data, h)
 }
 
 // Pairs reports whether DecodePair may gain anything for an image like h.

@@ -19,7 +19,7 @@ const (
 // exactly the pixels of the original. The error is ErrNoPackedForm for images that cannot be kept
 // in this way, and otherwise what decoding the image returns.
 func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
-	found, err := d.packable(data, h)
+	found, err := d.open(data, h)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 // PackTo is Pack into memory of the caller, at least PackedBound bytes. The packed image is the
 // first n of them; all others are scratch memory.
 func (d *Decoder) PackTo(to, data []byte, h Header, keep Remainder) (n int, err error) {
-	found, err := d.packable(data, h)
+	found, err := d.open(data, h)
 	if err != nil {
 		return 0, err
 	}
@@ -86,17 +86,6 @@ func (o Options) PackNeeds(h Header, size int64, keep Remainder) int64 {
 	return n
 }
 
-// packable returns the header of a file that may have a packed form.
-func (d *Decoder) packable(data []byte, h Header) (found Header, err error) {
-	if err := d.options.allows(h); err != nil {
-		return h, err
-	}
-	if h.Format == Packed || h.Format >= numFormats || d.codecs[h.Format] == nil {
-		return h, fmt.Errorf("%w: of %s", ErrNoPackedForm, h.Format)
-	}
-	return check(data, h)
-}
-
 func packsInto(to, data []byte, found Header, keep Remainder) error {
 	if n := PackedBound(found, int64(len(data)), keep); int64(len(to)) < n {
 		return fmt.Errorf("%w: packing takes %d bytes, not %d", ErrDestination, n, len(to))
@@ -104,11 +93,13 @@ func packsInto(to, data []byte, found Header, keep Remainder) error {
 	return nil
 }
 
-// packTo packs an image that is packable into memory that suffices.
+// packTo packs an image into memory that suffices.
 func (d *Decoder) packTo(to, data []byte, h Header, keep Remainder) (n int, err error) {
 	p := h.packed(kindLossless)
 	room, body, remainder := to[packedHead:], 0, [][]byte(nil)
 	switch {
+	case h.Format == Packed:
+		err = fmt.Errorf("%w: of what is packed", ErrNoPackedForm)
 	case h.Format == JPEG:
 		p.kind = kindCoefficients
 		if body, err = d.kept.packTiers(room, data, h); err == nil && keep == ForFile {
@@ -179,14 +170,11 @@ func (d *Decoder) endPacking(t *Task, v *view, err error) {
 // packDecoded packs an image from its pixels, if they are all there.
 func (d *Decoder) packDecoded(t *Task, v *view) (n int, err error) {
 	h := v.Header
-	if _, err := d.packable(t.Data, h); err != nil {
-		return 0, err
-	}
 	if err := packsInto(t.Pack.To, t.Data, h, ForMemory); err != nil {
 		return 0, err
 	}
 	whole := v.Region == Region{W: h.Width, H: h.Height} && v.Orientation == 1 && v.Color == RGB
-	if !whole || h.Format == JPEG || h.Format == PNG && pngPixels(t.Data).pixels == pixelsIndex {
+	if !whole || h.Format == JPEG || h.Format == Packed || h.Format == PNG && pngPixels(t.Data).pixels == pixelsIndex {
 		return d.packTo(t.Pack.To, t.Data, h, ForMemory)
 	}
 	body, err := d.packImage(t.Pack.To[packedHead:], t.To, 3)

@@ -68,13 +68,7 @@ func ValueNeeds(h Header, held int64) int64 { return h.Scratch + max(0, valueScr
 // row after row, each of so many bytes as ValueBytes returns, the higher one of two first. to has
 // exactly the room. Errors are those of Decode.
 func (d *Decoder) Values(to, data []byte, h Header) error {
-	if err := d.options.allows(h); err != nil {
-		return err
-	}
-	if d.codecs[h.Format] == nil {
-		return unsupported("there is no decoder for %s, or it is closed", h.Format)
-	}
-	if _, err := check(data, h); err != nil {
+	if _, err := d.open(data, h); err != nil {
 		return err
 	}
 	n, err := ValueBytes(data)
