@@ -46,7 +46,7 @@ func newUnequal(t testing.TB) (u unequal) {
 			h, w = 280, 301
 		}
 		rgb := bytes.Repeat([]byte{byte(3 * id), byte(id), byte(7 * id), 0, byte(id), 255, 1}, 3*h*w/7+1)[:3*h*w]
-		name, data := fmt.Sprintf("%02d.ppm", id), append(fmt.Appendf(nil, "P6\n%d %d\n255\n", w, h), rgb...)
+		name, data := fmt.Sprintf("%02d.ppm", id), ppmFile(h, w, rgb)
 		if id%3 == 0 {
 			name, data = fmt.Sprintf("%02d.bmp", id), bmpFile(h, w, rgb)
 		}

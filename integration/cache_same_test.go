@@ -14,9 +14,17 @@ import (
 // again after it has changed.
 const cachedEpochs = 3
 
+// A digest is the sha256 of a batch as nhwc.
+type digest struct {
+	shard, epoch, batch int
+	sum                 string
+}
+
 // TestCacheSameBytes reads every batch without a cache, and then with every policy, with a
-// cache for a third and one for everything, with direct and buffered I/O, in one process
-// and in several: the bytes are the same. Samples are raw and encoded, and transformed.
+// cache for a third and one for everything, with direct and buffered I/O, by every read path, with
+// any workers and depth, whichever form was read first, forwards, and in many processes in other
+// orders: the bytes are the same. Samples are raw and encoded, and transformed. Package engine has
+// tests of all modes and dtypes.
 func TestCacheSameBytes(t *testing.T) {
 	skipWithoutFUSE(t)
 	images := mixedImages(t)
@@ -29,24 +37,24 @@ func TestCacheSameBytes(t *testing.T) {
 	if n := plain.cacheDoc(t).hits(); n != 0 {
 		t.Fatalf("%d samples came from a cache that there is not", n)
 	}
-	all, samples := datasetBytes(t, images), int64(newOracle(t, images, settings{}).ds.Len())
+	all, samples, ways := datasetBytes(t, images), int64(newOracle(t, images, settings{}).ds.Len()), ways()
 	for i, policy := range cachePolicies {
 		for k, room := range []int64{all * 3 / 10, 4 * all} {
 			if policy == "none" && k > 0 {
 				continue // takes no size, and the first mount read without a cache
 			}
 			size := roomFor(t, policy, room, samples)
-			how := cacheFlags(policy, size, "--io", []string{"direct", "buffered"}[(i+k)%2])
+			how := cacheFlags(policy, size, append(ways[(3*i+5*k)%len(ways)].flags(), "--io", []string{"direct", "buffered"}[(i+k)%2])...)
 			if i%2 == k { // plan for only one of the shards read
 				how = append(how, "--local-shards", fmt.Sprintf("%d-%d", k, k))
 			}
 			t.Run(strings.Join(how, " "), func(t *testing.T) {
 				t.Parallel()
 				m := mountBatchfs(t, images, append(how, flags...)...)
-				r := sameReader{m: m, wants: wants}
-				r.forwards(t)
+				m.form(t, 0, 0, 1, []layout.Form{layout.NCHWForm, layout.SafeTensors, layout.NPY}[i%3]) // how batches are kept depends on it
+				m.same(t, wants)
 				m.cacheDoc(t).within(t, size)
-				r.together(t)
+				m.sameTogether(t, wants)
 				d := m.cacheDoc(t)
 				if cached := policy != "none"; (d.hits() > 0) != cached || (d.Memory.Cache > 0) != cached || d.Memory.Cache > size {
 					t.Errorf("%d samples came from the cache, which takes %d bytes of %d", d.hits(), d.Memory.Cache, size)
@@ -73,18 +81,41 @@ func (m *mounted) sums(t testing.TB, shards, epochs int) (all []digest) {
 	return all
 }
 
-// together reads everything in three concurrent processes in different orders: one for each
-// shard, and one backwards.
-func (r sameReader) together(t *testing.T) {
-	orders := [][]digest{nil, nil, slices.Clone(r.wants)}
+// same reads batches in an order, in one process. Several goroutines may do so at once.
+func (m *mounted) same(t testing.TB, wants []digest) {
+	t.Helper()
+	var files []string
+	for _, d := range wants {
+		files = append(files, m.path(d.shard, d.epoch, d.batch, layout.NHWCForm))
+	}
+	sums, err := m.sha256(files)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for i, sum := range sums {
+		if sum != wants[i].sum {
+			t.Errorf("%s: %s instead of %s", files[i], sum, wants[i].sum)
+		}
+	}
+}
+
+// sameTogether reads everything in many processes at once, in different orders: one for each shard,
+// one backwards, and some that follow one another closely, or not.
+func (m *mounted) sameTogether(t *testing.T, wants []digest) {
+	orders := [][]digest{nil, nil, slices.Clone(wants)}
 	slices.Reverse(orders[2])
-	for _, d := range r.wants {
+	for _, d := range wants {
 		orders[d.shard] = append(orders[d.shard], d)
+	}
+	for i := range 5 {
+		from := i * len(wants) / 10
+		orders = append(orders, slices.Concat(wants[from:], wants[:from]))
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, wants := range orders {
-		all.Go(func() { r.check(t, wants) })
+		all.Go(func() { m.same(t, wants) })
 	}
 }
 
@@ -124,7 +155,7 @@ func TestCacheForms(t *testing.T) {
 		m := mountBatchfs(t, images, append(flags, "--cache-form", form)...)
 		for epoch := range slices.Chunk(wants, len(wants)/cachedEpochs) {
 			m.awaitPlans(t) // nothing is packed without
-			sameReader{m: m, wants: epoch}.forwards(t)
+			m.same(t, epoch)
 		}
 		var d struct {
 			Forms struct {

@@ -31,8 +31,8 @@ func newMasked(t testing.TB) masked {
 	t.Helper()
 	m := masked{filepath.Join(scratch(t), "masked")}
 	for id := range maskedImages {
-		p := lossless(fmt.Sprintf("images/%02d.png", id), maskedHeight, maskedWid, noise(uint64(300+id), maskedHeight, maskedWid))
-		writeFile(t, filepath.Join(m.dir, p.name), p.file)
+		rgb := noise(uint64(300+id), maskedHeight, maskedWid)
+		writeFile(t, filepath.Join(m.dir, fmt.Sprintf("images/%02d.png", id)), asPNG(opaque(maskedHeight, maskedWid, rgb)))
 		m.write(t, id, maskedHeight, false)
 	}
 	return m
@@ -60,7 +60,7 @@ func (m masked) write(t testing.TB, id, height int, wide bool) {
 	if wide {
 		picture = gray
 	}
-	writeFile(t, m.mask(id), encoded(func(out *bytes.Buffer) error { return png.Encode(out, picture) }))
+	writeFile(t, m.mask(id), asPNG(picture))
 }
 
 // expect compares the masks of a batch with those of the samples that it is described to show.

@@ -118,6 +118,30 @@ func (m *mounted) part(t testing.TB, part string, args ...string) string {
 
 func output(cmd *exec.Cmd) (string, error) { return testkit.Output(cmd, patience) }
 
+// form reads a file of a batch and checks its size against stat.
+func (m *mounted) form(t testing.TB, shard, epoch, batch int, f layout.Form) []byte {
+	t.Helper()
+	path := m.path(shard, epoch, batch, f)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := mustRead(t, path)
+	if int64(len(data)) != info.Size() {
+		t.Fatalf("%s has %d bytes, but stat says %d", path, len(data), info.Size())
+	}
+	return data
+}
+
+func mustRead(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // document reads a JSON document of the mount.
 func (m *mounted) document(t testing.TB, path string, into any) {
 	t.Helper()

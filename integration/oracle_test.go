@@ -15,6 +15,12 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
+// A plane is pixels in memory, channels interleaved.
+type plane struct {
+	h, w, c int
+	values  []byte
+}
+
 // settings are the options that determine the bytes of batches.
 type settings struct {
 	batch         int // 0: 8

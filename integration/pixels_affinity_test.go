@@ -94,7 +94,7 @@ func TestAffinity(t *testing.T) {
 			if test.variable != unset {
 				t.Setenv("BATCHFS_AFFINITY_MASK", test.variable)
 			}
-			m := mountBatchfs(t, smallAlbum(t).dir, flags...)
+			m := mountBatchfs(t, smallAlbum(t), flags...)
 			m.expectMasks(t, "at first", all, test.want)
 			m.readAll(t, 0, layout.NHWCForm)
 			m.expectMasks(t, "after an epoch", all, test.want)
@@ -189,7 +189,7 @@ func TestAffinityNearGPU(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v\n%s", err, out)
 	}
-	dir := smallAlbum(t).dir
+	dir := smallAlbum(t)
 	execute(t, "mount", "--affinity", "gpu", "--gpu", "none", dir, mountpoint(t)).failed(t, "--affinity gpu", "recommends no CPUs")
 	t.Setenv("LD_LIBRARY_PATH", lib)
 	all := statusField(t, "/proc/self/status", "Cpus_allowed_list")

@@ -89,7 +89,7 @@ func (m *mounted) readAll(t testing.TB, epoch int, f layout.Form) (largest int64
 // add up to those of stats.json, and match the settings.
 func TestMemoryDocument(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
-		m := mountBatchfs(t, smallAlbum(t).dir, "--batch-size", "4", "--dtype", "float32", "--flip", "0.5", "--prefetch-queue-depth", "0", "--workers", "3", "--read-path", path)
+		m := mountBatchfs(t, smallAlbum(t), "--batch-size", "4", "--dtype", "float32", "--flip", "0.5", "--prefetch-queue-depth", "0", "--workers", "3", "--read-path", path)
 		largest := m.readAll(t, 0, layout.NPY)
 		all := m.buffers(t)
 		for name, kind := range map[string]string{"batch": "pinned", "input": "host", "scratch": "host"} {
@@ -106,8 +106,8 @@ func TestMemoryDocument(t *testing.T) {
 			t.Errorf("the largest batch has %d bytes, %+v", largest, b)
 		}
 		var largestFile int64
-		for _, p := range smallAlbum(t).pictures {
-			largestFile = max(largestFile, int64(len(p.file)))
+		for _, file := range testkit.Files(t, smallAlbum(t)) {
+			largestFile = max(largestFile, int64(len(file)))
 		}
 		if b := all["input"]; b.MaxReal < largestFile || b.MaxReal > largestFile+64<<10 {
 			t.Errorf("the largest file has %d bytes, %+v", largestFile, b)
@@ -249,7 +249,7 @@ var hintInLog = regexp.MustCompile(`bytes-per-sample="?([^"\n]+)"?`)
 func TestHintForNextTime(t *testing.T) {
 	skipWithoutFUSE(t)
 	flags := []string{"--batch-size", "4", "--resize", "stretch", "--size", "40x50", "--dtype", "float16", "--workers", "2", "--loads", "4"}
-	m := mountBatchfs(t, smallAlbum(t).dir, flags...)
+	m := mountBatchfs(t, smallAlbum(t), flags...)
 	m.readAll(t, 0, layout.SafeTensors)
 	before := m.buffers(t)
 	m.finish(t)
@@ -262,7 +262,7 @@ func TestHintForNextTime(t *testing.T) {
 			t.Errorf("the hint %s is not %s", hint[1], part)
 		}
 	}
-	again := mountBatchfs(t, smallAlbum(t).dir, append(flags, "--bytes-per-sample", hint[1])...)
+	again := mountBatchfs(t, smallAlbum(t), append(flags, "--bytes-per-sample", hint[1])...)
 	var start map[string]bufferDoc
 	eventually(t, "buffers have their sizes", func() bool {
 		start = again.buffers(t)
@@ -280,12 +280,11 @@ func TestHintForNextTime(t *testing.T) {
 // TestLockingRefused: if the kernel refuses to lock memory, everything works the same, and
 // this is reported: once in the log, in memory.json, in stats.json, and by doctor.
 func TestLockingRefused(t *testing.T) {
-	a := smallAlbum(t)
-	l := look{mode: "not-larger", settings: settings{batch: 5, height: 60, width: 60}}
-	want := mountBatchfs(t, a.dir, l.flags()...)
+	flags := strings.Fields("--resize not-larger --size 60x60 --batch-size 5")
+	want := mountBatchfs(t, smallAlbum(t), flags...)
 	user := ordinaryUser(t)
 	limitLocking(t, 64*kib)
-	m := mountAs(t, user, a.dir, l.flags()...)
+	m := mountAs(t, user, smallAlbum(t), flags...)
 	var doc struct{ Batches int }
 	want.document(t, "shard-0/epoch-0/epoch.json", &doc)
 	var files, others []string
