@@ -3,7 +3,6 @@ package integration
 import (
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -171,40 +170,5 @@ func TestCacheColdStart(t *testing.T) {
 			t.Errorf("epoch %d kept %d samples of %d, was read before %d were planned, and had no room for %d", c.epoch, d.Kept, planned, d.Unplanned, d.NotKept)
 		}
 		due = d.Kept
-	}
-}
-
-// TestCacheOfOneShard: if only one of several shards is read here, the cache holds what
-// that shard will read again and nothing else.
-func TestCacheOfOneShard(t *testing.T) {
-	skipWithoutFUSE(t)
-	s := settings{batch: 8, shards: 4, shuffle: true, seed: 9, stick: true}
-	dir := tiles(t, 128, laneSide)
-	all := datasetBytes(t, dir)
-	m := mountBatchfs(t, dir, s.flags(cacheFlags("constant", 2*all, "--local-shards", "2-2", "--prefetch-queue-depth", "0")...)...)
-	plan := newOracle(t, dir, s).plan
-	for epoch := range 3 {
-		for _, step := range m.lockStep(t, s.shards, epoch) {
-			if _, err := os.ReadFile(step[2]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		k, err := keep.Choose(plan, epoch, keep.Config{Ratio: 1, LocalFrom: 2, LocalTo: 3}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, due := m.cacheDoc(t), int64(0)
-		if kept := k.Count(); d.epoch(epoch).Kept != kept || kept == 0 || kept >= 32 {
-			t.Errorf("epoch %d kept %d samples, the plan %d", epoch, d.epoch(epoch).Kept, kept)
-		}
-		if epoch > 0 {
-			due = d.epoch(epoch - 1).Kept
-		}
-		if d.epoch(epoch).Hits != due {
-			t.Errorf("epoch %d hit %d samples of the %d that were kept for it", epoch, d.epoch(epoch).Hits, due)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(m.dir, "shard-0")); err != nil {
-		t.Errorf("the other shards are there too: %v", err)
 	}
 }

@@ -150,32 +150,24 @@ func TestStorageReadsShort(t *testing.T) {
 	}
 }
 
-// TestStorageFailsAtFirst: storage that fails during the scan does not prevent the mount,
-// and its file is read as soon as that is possible.
-func TestStorageFailsAtFirst(t *testing.T) {
-	s := newStorage(t)
-	s.fail(t, 5)
-	m := tileMount(t, s.dir, "--size", fmt.Sprintf("%dx%d", storageSide, storageSide), "--prefetch-queue-depth", "0")
-	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
-	readStorage(t, m, 0, 1)
-	s.order(t, "heal")
-	readStorage(t, m, 0)
-	readStorage(t, m, 1)
-	if lines := m.badLines(t); len(lines) != 0 {
-		t.Errorf("errors.jsonl says %+v", lines)
-	}
-}
-
-// TestShapeThatIsNotKnown: if the shape of a batch depends on a file that could not be read
-// when the dataset was opened, the batch does not open until the next mount. A machine
-// failure does not determine a shape.
+// TestShapeThatIsNotKnown: a file that could not be read when the dataset was opened is read as
+// soon as that is possible; but if the shape of its batch depends on it, the batch does not open
+// until the next mount. A machine failure does not determine a shape.
 func TestShapeThatIsNotKnown(t *testing.T) {
 	s := newStorage(t)
 	s.fail(t, 5)
-	m := tileMount(t, s.dir, "--prefetch-queue-depth", "0", "--on-error", "zero")
-	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
-	readStorage(t, m, 0, 1)
+	flags := []string{"--prefetch-queue-depth", "0", "--on-error", "zero"}
+	m := tileMount(t, s.dir, flags...)
+	sized := tileMount(t, s.dir, append(flags, "--size", fmt.Sprintf("%dx%d", storageSide, storageSide))...)
+	for _, m := range []*mounted{m, sized} {
+		expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
+		readStorage(t, m, 0, 1)
+	}
 	s.order(t, "heal")
+	readStorage(t, sized, 0)
+	if lines := sized.badLines(t); len(lines) != 0 {
+		t.Errorf("errors.jsonl says %+v", lines)
+	}
 	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
 	if log := m.logged(); !strings.Contains(log, "mount again") {
 		t.Errorf("the log does not say what to do:\n%s", log)

@@ -12,16 +12,6 @@ import (
 	"github.com/batchfs/batchfs/internal/gen"
 )
 
-// makeDataset generates a dataset for one test.
-func makeDataset(t testing.TB, o gen.Options) string {
-	t.Helper()
-	o.Dir = filepath.Join(scratch(t), "images")
-	if err := gen.Write(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
-	return o.Dir
-}
-
 // mixedImages is a dataset of every format and many sizes, from 1x1 to 375x500, in five
 // classes, each with one large image. All tests share it and must not change it.
 func mixedImages(t testing.TB) string {

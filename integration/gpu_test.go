@@ -139,34 +139,6 @@ print(len(batchfs_cuda._slabs))
 	}
 }
 
-// TestCUDAFails has the GPU run out of memory or get lost while a mount is read. Batches on it
-// fail with the right error, are reported, and everything else goes on.
-func TestCUDAFails(t *testing.T) {
-	for _, c := range []struct {
-		config fakecuda.Config
-		errno  string
-		lines  int // of errors.jsonl, after three opens
-	}{
-		{fakecuda.Config{Memory: 1 << 20}, "Cannot allocate memory", 3},
-		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "copy", Nth: 1, Code: 719}}}, "Input/output error", 1},
-		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuMemAlloc", Nth: 1, Code: 214}}}, "Input/output error", 1},
-		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcGetMemHandle", Code: 801}}}, "Input/output error", 3},
-	} {
-		m := mountWithGPU(t, c.config, photos(t), "--batch-size", "8", "--prefetch-queue-depth", "0", "--memory-wait", "0s")
-		for b := range 3 {
-			if _, err := m.try("cat", m.path(0, 0, b%2, layout.CUDA)); err == nil || !strings.Contains(err.Error(), c.errno) {
-				t.Errorf("%+v: open %d: %v", c.config, b, err)
-			}
-			m.run(t, "cat", m.path(0, 0, b%2, layout.NHWCForm))
-		}
-		lines := strings.Count(m.run(t, "cat", filepath.Join(m.dir, ".batchfs/errors.jsonl")), "\n")
-		if logged := strings.Count(m.logged(), "a batch could not be made"); lines != c.lines || logged != c.lines {
-			t.Errorf("%+v: errors.jsonl has %d lines, the log %d:\n%s", c.config, lines, logged, m.logged())
-		}
-		m.finish(t)
-	}
-}
-
 // TestCUDANames: .cuda exists only with a GPU, and can be listed; a GPU that was asked for has to
 // be there.
 func TestCUDANames(t *testing.T) {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -121,88 +120,36 @@ for path in sys.argv[2:]:
 }
 
 // TestGPUDecodesAlone: a part of a GPU, whose memory no reader can open, decodes for readers of
-// host memory. Without that, it is of no use.
+// host memory, and so does a GPU where the system cannot export its memory. Without that, a part is
+// of no use.
 func TestGPUDecodesAlone(t *testing.T) {
 	dataset := jpegs(t, 32, 100, 140)
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
-	m := mountDecoding(t, fakecuda.Config{MIG: true}, dataset, flags...)
 	want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 2)
-	if !slices.Equal(epochsOf(t, m.mounted, 2), want) {
-		t.Error("other bytes")
-	}
-	if m.decodedOnGPU(t) == 0 {
-		t.Error("the GPU decoded nothing")
+	m := mountDecoding(t, fakecuda.Config{MIG: true}, dataset, flags...)
+	off := mountWithGPU(t, fakecuda.Config{MIG: true}, dataset, flags...)
+	failing := mountDecoding(t, fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcGetMemHandle", Code: 801}}}, dataset, flags...)
+	for _, c := range []struct {
+		m     withGPU
+		errno string
+	}{{m, "No such file"}, {off, "No such file"}, {failing, "Input/output error"}} {
+		if _, err := c.m.try("cat", c.m.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), c.errno) {
+			t.Error(err)
+		}
+		before := c.m.decodedOnGPU(t)
+		if !slices.Equal(epochsOf(t, c.m.mounted, 2), want) {
+			t.Error("other bytes")
+		}
+		if decodes := c.m.decodedOnGPU(t) > before; decodes == (c.m.mounted == off.mounted) {
+			t.Errorf("the GPU decoded %v", decodes)
+		}
 	}
 	var config struct{ GPU string }
 	if m.document(t, ".batchfs/config.json", &config); !strings.Contains(config.GPU, "no .cuda files: MIG-") {
 		t.Error(config.GPU)
 	}
-	off := mountWithGPU(t, fakecuda.Config{MIG: true}, dataset, flags...)
 	if off.document(t, ".batchfs/config.json", &config); !strings.HasPrefix(config.GPU, "none: MIG-") {
 		t.Error(config.GPU)
-	}
-	for _, m := range []withGPU{m, off} {
-		if _, err := m.try("cat", m.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), "No such file") {
-			t.Error(err)
-		}
-	}
-}
-
-// TestGPUDecodesWithoutIPC: a system that cannot export memory of its GPU makes errors of .cuda
-// files alone.
-func TestGPUDecodesWithoutIPC(t *testing.T) {
-	dataset := jpegs(t, 32, 100, 140)
-	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
-	m := mountDecoding(t, fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcGetMemHandle", Code: 801}}}, dataset, flags...)
-	if _, err := m.try("cat", m.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), "Input/output error") {
-		t.Error(err)
-	}
-	want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 2)
-	before := m.decodedOnGPU(t)
-	if !slices.Equal(epochsOf(t, m.mounted, 2), want) {
-		t.Error("other bytes")
-	}
-	if m.decodedOnGPU(t) == before {
-		t.Error("the GPU decoded nothing more")
-	}
-}
-
-// TestGPUDecodesDamage: damaged files lead to the same bytes and errors with a GPU, under every
-// policy.
-func TestGPUDecodesDamage(t *testing.T) {
-	dataset := jpegs(t, 32, 100, 140)
-	files, err := filepath.Glob(filepath.Join(dataset, "*.jpg"))
-	if err != nil || len(files) < 20 {
-		t.Fatal(files, err)
-	}
-	for i, name := range files {
-		if i%6 != 1 {
-			continue
-		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if data = data[:len(data)-len(data)/3]; i%12 == 1 {
-			data = append(data, 0xff, 0xd9)
-		}
-		writeFile(t, name, data)
-	}
-	for _, policy := range []string{"fail", "replace", "zero"} {
-		t.Run(policy, func(t *testing.T) {
-			t.Parallel()
-			flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16", "--on-error", policy}
-			m := mountDecoding(t, fakecuda.Config{Delay: time.Millisecond, Seed: 4}, dataset, flags...)
-			want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 1)
-			for i, got := range epochsOf(t, m.mounted, 1) {
-				if got != want[i] {
-					t.Errorf("batch %d differs", i)
-				}
-			}
-			if n := m.decodedOnGPU(t); n == 0 {
-				t.Error("the GPU decoded nothing")
-			}
-		})
 	}
 }
 

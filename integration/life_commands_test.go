@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -334,49 +333,6 @@ func TestIndexNeverInsideTheDataset(t *testing.T) {
 	}
 }
 
-// TestVerifyCommand lists the bad files and nothing else.
-func TestVerifyCommand(t *testing.T) {
-	s := spoiltImages(t)
-	var report struct {
-		Samples int
-		Bad     []badLine
-	}
-	o := execute(t, "verify", "--json", s.dir)
-	o.ended(t, 1)
-	if err := json.Unmarshal([]byte(o.out), &report); err != nil || report.Samples != spoiltCount {
-		t.Errorf("%v: %s", err, o.out)
-	}
-	found := map[int]bool{}
-	for _, b := range report.Bad {
-		found[b.ID] = true
-		if word := s.bad[b.ID]; word == "" || b.Path != s.name(b.ID) || !strings.Contains(b.Reason, word) {
-			t.Errorf("%+v, where %q was expected", b, word)
-		}
-	}
-	if len(found) != len(s.bad) || len(report.Bad) != len(s.bad) {
-		t.Errorf("%d of %d bad files were found: %s", len(found), len(s.bad), o.out)
-	}
-	o = execute(t, "verify", s.dir)
-	o.ended(t, 1)
-	for id := range s.bad {
-		if strings.Count(o.out, s.name(id)+": ") != 1 {
-			t.Errorf("%s is not listed once:\n%s", s.name(id), o.out)
-		}
-	}
-	if !strings.HasSuffix(o.out, "\n16 images, 6 bad\n") || o.stderr != "" {
-		t.Errorf("it ends with %q %q", o.out, o.stderr)
-	}
-	if o := execute(t, "verify", tiles(t, 5, 2)).done(t); o.out != "5 images, 0 bad\n" {
-		t.Errorf("of a good dataset it says %q", o.out)
-	}
-	o = execute(t, "index", s.dir).done(t) // index does not report problems that only decoding finds
-	for _, id := range []int{2, 11} {
-		if !strings.Contains(o.out, s.name(id)+": ") {
-			t.Errorf("index does not list %s:\n%s", s.name(id), o.out)
-		}
-	}
-}
-
 // TestPlanCommand: the plan matches what a mount shows.
 func TestPlanCommand(t *testing.T) {
 	dataset := tiles(t, 23, 2)
@@ -418,27 +374,6 @@ func TestPlanCommand(t *testing.T) {
 	}
 	if text := execute(t, append([]string{"plan", "--samples", "23"}, flags...)...).done(t).out; strings.Count(text, "epoch 0: 2 batches") != 3 {
 		t.Errorf("for people: %s", text)
-	}
-}
-
-// TestGenCommand: generated datasets can be verified and mounted, and nothing is
-// overwritten.
-func TestGenCommand(t *testing.T) {
-	dir := filepath.Join(scratch(t), "photos")
-	execute(t, "gen", "--out", dir, "--images", "5", "--classes", "3", "--format", "ppm").done(t)
-	if o := execute(t, "verify", dir).done(t); o.out != "5 images, 0 bad\n" {
-		t.Errorf("verified: %s", o.out)
-	}
-	before := snapshot(t, dir)
-	execute(t, "gen", "--out", dir, "--images", "2").failed(t, "--out DIR")
-	if after := snapshot(t, dir); !maps.Equal(before, after) {
-		t.Error("a dataset was written over")
-	}
-	if s := indexed(t, dir); s.Samples != 5 || s.Classes != 3 {
-		t.Errorf("%+v", s)
-	}
-	if d := fingerprint(t, dir); d.Samples != 5 {
-		t.Errorf("%+v", d)
 	}
 }
 

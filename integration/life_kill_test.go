@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -32,7 +34,7 @@ func (m *mounted) remount(t testing.TB, flags ...string) *mounted {
 
 // TestDaemonKilled: with passthrough, files and mappings that a process has open outlive
 // the daemon, including parts not read before. The dead mount can be cleared and mounted
-// again without affecting that process.
+// again without affecting that process. Reads through the daemon fail.
 func TestDaemonKilled(t *testing.T) {
 	const side = 128 // several large reads and many pages per batch
 	dataset := tiles(t, 32, side)
@@ -51,7 +53,15 @@ func TestDaemonKilled(t *testing.T) {
 				for i, mode := range []string{"open", "mapped", "untouched", "forked", "on its way"} {
 					holders[mode] = m.hold(t, mode, i, side, layout.NPY)
 				}
+				read, err := os.Open(m.path(0, 0, 6, layout.NHWCForm))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer read.Close()
 				m.kill(t)
+				if _, err := read.ReadAt(make([]byte, 16), 0); path == "direct" && !errors.Is(err, unix.ENOTCONN) && !errors.Is(err, unix.ECONNABORTED) {
+					t.Errorf("reading what is open says %v", err)
+				}
 				look("after the daemon was killed")
 				expectOpen(t, m.path(0, 0, 7, layout.NHWCForm), unix.ENOTCONN)
 				if clear == "umount" {

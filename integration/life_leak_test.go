@@ -2,21 +2,17 @@ package integration
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/shard"
 )
 
 // manyOpens opens and closes files in turn, repeatedly: COUNT FILE... It also maps some,
@@ -160,36 +156,6 @@ func (g *guest) leave(t testing.TB) {
 		t.Error(err)
 	}
 	g.session = nil
-}
-
-// TestTwoMountsInOneProcess: the packages have no global state.
-func TestTwoMountsInOneProcess(t *testing.T) {
-	const side = 16
-	small, large := tiles(t, 16, side), tiles(t, 16, 2*side)
-	one := host(t, small, engine.Options{}, fusefs.Options{})
-	two := host(t, large, engine.Options{}, fusefs.Options{ReadPath: "direct"})
-	three := host(t, small, engine.Options{Options: catalog.Options{Config: shard.Config{Shuffle: true, Seed: 3}}}, fusefs.Options{})
-	sums := func(g *guest, side int) {
-		t.Helper()
-		var files []string
-		var want strings.Builder
-		for batch := range 4 {
-			files = append(files, g.path(0, 1, batch, layout.NHWCForm))
-			fmt.Fprintf(&want, "%x\n", sha256.Sum256(tilesOf(batch, side)))
-		}
-		if got := g.digests(t, files...); strings.Join(got, "\n")+"\n" != want.String() {
-			t.Errorf("%s holds something else", g.dir)
-		}
-	}
-	sums(one, side)
-	sums(two, 2*side)
-	three.digests(t, three.path(0, 0, 0, layout.NPY))
-	two.leave(t)
-	three.leave(t)
-	sums(one, side)
-	if one.engine.Stats().Batches.Opened != 8 {
-		t.Errorf("%d batches were opened in one of three mounts, want 8", one.engine.Stats().Batches.Opened)
-	}
 }
 
 // TestNothingStaysBehind: a mount that was used and has ended leaves no goroutine,

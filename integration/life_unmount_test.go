@@ -1,9 +1,9 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,51 +49,58 @@ func TestSignalsUnmount(t *testing.T) {
 	}
 }
 
-// TestBusyMount: a mount in use survives the first signal, and says so. The second detaches
-// it, and its users can continue.
+// TestBusyMount: after the first signal, whichever it is, a mount in use serves everything, new
+// opens too, until its last user has gone, and says so once, in an ordinary line. The second
+// detaches it, and its users go on: with passthrough without the daemon; with direct, the daemon
+// serves what is open until it is closed, or until a third signal.
 func TestBusyMount(t *testing.T) {
 	const side = 128
 	dataset := tiles(t, 16, side)
 	eachReadPath(t, func(t *testing.T, path string) {
-		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-			m := tileMount(t, dataset, "--read-path", path)
-			holders := map[string]*partner{"open": m.hold(t, "open", 0, side, layout.NHWCForm), "untouched": m.hold(t, "untouched", 1, side, layout.NPY)}
+		for signals := 1; signals < 3 || signals == 3 && path == "direct"; signals++ {
+			s := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}[signals%2]
+			m := tileMount(t, dataset, "--read-path", path, "--log-format", "json")
+			holders := map[string]*partner{
+				"open": m.hold(t, "open", 0, side, layout.NHWCForm), "mapped": m.hold(t, "mapped", 1, side, layout.NHWCForm),
+				"untouched": m.hold(t, "untouched", 2, side, layout.NPY),
+			}
 			m.signal(t, s)
 			m.awaitLog(t, m.dir+" is in use and will be unmounted when nobody uses it any more")
 			stillSame(t, "after the first signal", holders)
 			if err := readTiles(m, 1, 2, side, layout.NHWCForm); err != nil {
 				t.Errorf("after the first signal: %v", err)
 			}
-			m.signal(t, s)
-			if path == "direct" { // the daemon serves what is open
-				m.awaitLog(t, "detached "+m.dir)
-			} else {
+			if signals > 1 {
+				m.signal(t, s)
+				if path == "direct" {
+					m.awaitLog(t, "detached "+m.dir)
+					m.awaitLog(t, "until a third signal")
+				} else {
+					m.wait(t)
+				}
+				unmounted(t, m.dir)
+				stillSame(t, "after the second signal", holders)
+			}
+			if signals > 2 {
+				m.signal(t, s)
 				m.wait(t)
 			}
-			unmounted(t, m.dir)
-			stillSame(t, "after the second signal", holders)
 			for _, p := range holders {
 				p.end()
 			}
-			m.wait(t) // no readers are left
+			m.wait(t)
+			unmounted(t, m.dir)
+			for line := range strings.Lines(m.logged()) {
+				if !json.Valid([]byte(line)) {
+					t.Errorf("no JSON: %q", line)
+				}
+			}
+			if n := strings.Count(m.logged(), "is in use"); n != 1 {
+				t.Errorf("it says %d times that it is in use", n)
+			}
 			m.finish(t)
 		}
 	})
-}
-
-// TestThirdSignal: without passthrough, a detached daemon ends before its readers only on a
-// third signal.
-func TestThirdSignal(t *testing.T) {
-	const side = 128
-	m := tileMount(t, tiles(t, 16, side), "--read-path", "direct")
-	m.hold(t, "open", 0, side, layout.NHWCForm)
-	for _, words := range []string{"is in use", "until a third signal"} {
-		m.signal(t, syscall.SIGINT)
-		m.awaitLog(t, words)
-	}
-	m.signal(t, syscall.SIGINT)
-	m.wait(t)
-	m.finish(t)
 }
 
 // TestBusyByWaiting: an open that waits keeps a mount busy. Detaching the mount ends the
@@ -200,6 +207,7 @@ func TestTwoMounts(t *testing.T) {
 	three := tileMount(t, dataset, "--read-path", "direct")
 	again := execute(t, "mount", dataset, one.dir)
 	again.failed(t, one.dir, "batchfs is mounted there already", "batchfs umount "+one.dir)
+	execute(t, "mount", dataset, one.epochDir(0, 0)).failed(t, "not empty")
 	for batch := range 8 {
 		for _, m := range []*mounted{one, three} {
 			if err := readTiles(m, 0, batch, side, layout.NHWCForm); err != nil {
@@ -218,18 +226,6 @@ func TestTwoMounts(t *testing.T) {
 	if left, err := testkit.MountsBelow(suite.dir); err != nil || len(left) != 1 || left[0] != three.dir {
 		t.Errorf("mounted are %v (%v), not only %s", left, err, three.dir)
 	}
-}
-
-// TestMountOverMount: a mountpoint inside another batchfs mount is refused, because nothing
-// can be created there.
-func TestMountOverMount(t *testing.T) {
-	dataset := tiles(t, 8, 2)
-	m := tileMount(t, dataset)
-	for _, dir := range []string{m.epochDir(0, 0), filepath.Join(m.dir, ".batchfs")} {
-		execute(t, "mount", dataset, dir).failed(t, "not empty")
-	}
-	m.hold(t, "open", 0, 2, layout.NHWCForm).end()
-	m.readOneOf(t)
 }
 
 // readOneOf reads the first batch, of 2x2 tiles.

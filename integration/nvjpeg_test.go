@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,43 +104,6 @@ for path in sys.argv[2:]:
 	}
 	if len(seen) != 3 {
 		t.Errorf("fingerprints: %v", seen)
-	}
-}
-
-// TestNVJPEGFails: what nvJPEG fails at once is tried again; when it goes on failing, so does the
-// open; a lost GPU stays lost.
-func TestNVJPEGFails(t *testing.T) {
-	flags := []string{"--size", "64x64", "--resize", "stretch", "--batch-size", "16", "--workers", "1", "--prefetch-queue-depth", "0"}
-	dataset := jpegs(t, 32, 100, 140)
-	want := epochsOf(t, mountNVJPEG(t, fakecuda.Config{}, dataset, flags...).mounted, 1)
-	for _, c := range []struct {
-		function  string
-		nth, code int
-		errno     string
-		lasts     bool
-	}{
-		{"nvjpegJpegStreamParseHeader", 3, 6, "", false},
-		{"nvjpegDecodeBatchedSupportedEx", 1, 8, "", false},
-		{"nvjpegDecodeBatchedInitialize", 1, 6, "", false},
-		{"nvjpegDecodeBatched", 1, 8, "", false},
-		{"nvjpegDecodeBatched", 0, 8, "input/output error", true},
-		{"nvjpegDecodeBatched", 0, 5, "cannot allocate memory", true},
-		{"kernel", 1, 719, "input/output error", true},
-	} {
-		m := mountNVJPEG(t, fakecuda.Config{Failures: []fakecuda.Failure{{Function: c.function, Nth: c.nth, Code: c.code}}}, dataset, flags...)
-		if got := epochsOf(t, m.mounted, 1); got[0] != cmp.Or(c.errno, want[0]) || !c.lasts && got[1] != want[1] {
-			t.Errorf("%+v: %.60q, %d right", c, got[0], len(got))
-		}
-		if !c.lasts && !slices.Equal(epochsOf(t, m.mounted, 1), want) {
-			t.Errorf("%+v: other bytes afterwards", c)
-		}
-		if c.lasts && epochsOf(t, m.mounted, 1)[0] != c.errno {
-			t.Errorf("%+v: no error afterwards", c)
-		}
-		if n := strings.Count(m.logged(), "a batch could not be made"); (n > 0) != c.lasts {
-			t.Errorf("%+v: logged %d times:\n%s", c, n, m.logged())
-		}
-		m.finish(t)
 	}
 }
 

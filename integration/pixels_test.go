@@ -104,9 +104,9 @@ assert mode != "random-resized-crop" or sum(len(w) > 1 for w in windows.values()
 print(len(windows), *sorted(states))
 `
 
-// TestPixels: what a batch shows are the files as its flags and its .json say, as Pillow draws them,
-// in every mode of --resize, every dtype, color and layout, also where bad files are replaced or
-// zeroed, and in whatever way batches are made and read. Packages resample and engine have tests
+// TestPixels: what a batch shows are the files as its flags and its .json say, as Pillow draws
+// them, in every mode of --resize, every dtype, color and layout, also where bad files are replaced
+// or zeroed, and in whatever way batches are made and read. Packages resample and engine have tests
 // of which windows and flips are chosen.
 func TestPixels(t *testing.T) {
 	skipWithoutFUSE(t)

@@ -1,11 +1,8 @@
 package integration
 
 import (
-	"os"
 	"strconv"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/layout"
 )
@@ -62,24 +59,4 @@ func TestSentOnWhileHeld(t *testing.T) {
 			p.end()
 		}
 	})
-}
-
-// TestDaemonKilledDirect: a batch read through the daemon ends with the daemon, with an
-// error.
-func TestDaemonKilledDirect(t *testing.T) {
-	const side = 64
-	m := tileMount(t, tiles(t, 16, side), "--read-path", "direct")
-	f, err := os.Open(m.path(0, 0, 0, layout.NHWCForm))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	m.kill(t)
-	if _, err := unix.Pread(int(f.Fd()), make([]byte, 16), 0); err != unix.ENOTCONN && err != unix.ECONNABORTED {
-		t.Errorf("reading what is open says %v", err)
-	}
-	if out, err := output(m.user.reader(0, []string{suite.binary, "umount", m.dir})); err != nil {
-		t.Error(out, err)
-	}
-	m.finish(t)
 }

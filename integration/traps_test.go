@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,36 +72,6 @@ func TestFoldersThatAreNotClasses(t *testing.T) {
 	}
 }
 
-// TestDaemonSaysWhatItMounts, in one line that names the classes, the formats and what it ignores.
-func TestDaemonSaysWhatItMounts(t *testing.T) {
-	skipWithoutFUSE(t)
-	data := classFolders(t, filepath.Join(scratch(t), "data"), "cat", "dog", "emu", "fox")
-	writeFile(t, filepath.Join(data, "cat", "notes.txt"), nil)
-	found := data + ": 8 images in 4 classes (cat, dog, emu, ...); jpeg 8; 1 ignored file (1 .txt)"
-	for _, flags := range [][]string{nil, {"--log-file", filepath.Join(scratch(t), "log")}, {"--last-batch", "partial"}} {
-		want := found + "; 1 batch, 24 of 32 slots are padding\n"
-		if slices.Contains(flags, "partial") {
-			want = found + "\n"
-		}
-		dir := mountpoint(t)
-		o := execute(t, slices.Concat([]string{"mount", "--daemon"}, flags, []string{data, dir})...).done(t)
-		d := findDaemon(t, dir)
-		if strings.Count(o.stderr, "batchfs: "+want) != 1 {
-			t.Errorf("%s: says %q", o.words, o.stderr)
-		}
-		execute(t, "umount", dir).done(t)
-		d.gone(t)
-	}
-	if o := execute(t, "index", data).done(t); !strings.HasPrefix(o.out, found+"\n") {
-		t.Errorf("index says %q", o.out)
-	}
-	var report struct{ Summary string }
-	o := execute(t, "index", "--json", data).done(t)
-	if err := json.Unmarshal([]byte(o.out), &report); err != nil || report.Summary != found {
-		t.Errorf("%v: %s", err, o.out)
-	}
-}
-
 // TestClassesOfAnotherMount: a validation set that lacks a class has the labels of the training
 // set with its classes.txt, and shifted ones without.
 func TestClassesOfAnotherMount(t *testing.T) {
@@ -142,30 +111,4 @@ func int64s(list []int) (all []int64) {
 		all = append(all, int64(n))
 	}
 	return all
-}
-
-// TestImageFolderWithMetadata mounts an image folder as Hugging Face's datasets have them.
-func TestImageFolderWithMetadata(t *testing.T) {
-	data := classFolders(t, filepath.Join(scratch(t), "data"), "a", "b")
-	writeFile(t, filepath.Join(data, "metadata.jsonl"), []byte(`{"file_name": "b/1.jpg", "text": "a dog", "label": "dog", "grade": 4}
-{"file_name": "a/0.jpg", "text": "a cat", "label": "cat", "grade": 2}
-{"file_name": "a/1.jpg", "text": "what?"}
-`))
-	for _, test := range []struct {
-		flags  []string
-		labels []int
-		says   string
-	}{
-		{nil, []int{1, 0, -1}, "3 images in 2 classes (cat, dog); jpeg 3; 1 without a label; listed in metadata.jsonl, which --metadata ignore ignores\n"},
-		{[]string{"--label-column", "grade"}, []int{4, 2, -1}, "3 images with labels up to 4; jpeg 3; 1 without a label; listed in metadata.jsonl"},
-		{[]string{"--metadata", "ignore"}, []int{0, 0, 1, 1}, "4 images in 2 classes (a, b); jpeg 4; 1 ignored file (1 .jsonl)\n"},
-	} {
-		m := mountBatchfs(t, data, append(test.flags, "--last-batch", "partial")...)
-		if got := m.labelsOf(t); !slices.Equal(got, test.labels) {
-			t.Errorf("%v: labels %v, want %v", test.flags, got, test.labels)
-		}
-		m.awaitLog(t, test.says)
-	}
-	writeFile(t, filepath.Join(data, "metadata.jsonl"), []byte(`{"file_name": "b/1.jpg", "label": 1}`+"\n"+`{"file_name": "a/0.jpg", "label": 0.5}`))
-	execute(t, "mount", data, mountpoint(t)).failed(t, `line 2: label "0.5" is neither a whole number nor a class name`)
 }
