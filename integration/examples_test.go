@@ -117,7 +117,8 @@ func TestExamples(t *testing.T) {
 
 // TestExamplesWithTargets: what is trained from the mounts that the programs' docstrings say finds
 // classes of pixels and boxes of objects; how well it does with more images and epochs is in
-// docs/measurements. The comparisons with torchvision run.
+// docs/measurements. The comparisons with torchvision run. In a short run, the programs take few
+// images, and only one epoch, which teaches nothing yet.
 func TestExamplesWithTargets(t *testing.T) {
 	inStageOfItsOwn(t)
 	mountsOf := func(t *testing.T, program, data string) (mounts []string) {
@@ -139,6 +140,9 @@ func TestExamplesWithTargets(t *testing.T) {
 		{"segmentation", []string{"--kind", "cityscape", "--targets", "--images", "40", "--format", "jpeg"}, "mean IoU", "40", 0.65, []string{"torchvision", "PIL"}},
 		{"detector", []string{"--kind", "coco", "--images", "1000"}, "average precision", "12", 0.65, []string{"torchvision", "PIL", "pycocotools"}},
 	} {
+		if testing.Short() {
+			e.gen, e.epochs, e.atLeast = append(e.gen, "--images", "24"), "1", 0
+		}
 		t.Run(e.name, func(t *testing.T) {
 			python, program, data := testkit.Python(t, "torch", "numpy"), "../examples/"+e.name+".py", filepath.Join(scratch(t), "data")
 			execute(t, append([]string{"gen", "--out", data}, e.gen...)...).done(t)
