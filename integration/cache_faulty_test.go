@@ -9,13 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/internal/hangfs"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
-
-func init() {
-	parts["part-faulty"] = func(args []string) error { return hangfs.Serve(args, os.Stdin, os.Stdout) }
-}
 
 // A storage is a dataset of tiles on a file system served by another process, which the test
 // controls: see hangfs.Serve.

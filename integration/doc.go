@@ -14,8 +14,8 @@
 //     engine or the mount.
 //
 // An ordinary user's mount can only be read by that user, in that user's mount namespace.
-// So readers of a mount run in separate processes, started by mounted.command: a standard
-// tool, Python, or a part of this test binary.
+// So readers of such a mount, and whatever holds a batch while its daemon ends, run in separate
+// processes, started by mounted.command: a standard tool, or Python.
 //
 // Nothing here sleeps or measures time. A test that cannot run on a machine is skipped with
 // a message that says what is missing.

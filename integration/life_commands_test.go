@@ -25,22 +25,9 @@ func TestRefusedFlags(t *testing.T) {
 	for _, test := range []struct{ flags, flag, rule, value string }{
 		{"--shards 0", "--shards", "at least 1", `"0"`},
 		{"--shards 7", "--shards", "number of samples", `"7"`},
-		{"--batch-size 0", "--batch-size", "from 1", `"0"`},
-		{"--batch-size=-1", "--batch-size", "from 1", `"-1"`},
-		{"--size 0x4", "--size", "each from 1 to", `"0x4"`},
 		{"--size 1x1", "--size", "large enough for every image (00000.ppm is larger: 2x2)", `"1x1"`},
-		{"--epochs 0", "--epochs", "from 1", `"0"`},
-		{"--fill 256", "--fill", "255", `"256"`},
-		{"--last-batch never", "--last-batch", "fill, partial or drop", `"never"`},
-		{"--on-error hope", "--on-error", "fail, replace or zero", `"hope"`},
-		{"--memory-limit lots", "--memory-limit", "size in bytes", `"lots"`},
 		{"--memory-limit 1MiB", "--memory-limit", "enough for the mount and for decoding (24 MiB), and one batch (", `"1.0 MiB"`},
 		{"--memory-limit 64MiB --size 1024x1024", "--memory-limit", "enough for the mount and for decoding (26 MiB), and one batch (", `"64 MiB"`},
-		{"--max-pixels 0", "--max-pixels", "at least 1", `"0"`},
-		{"--shuffle=2", "--shuffle", "true, false, or window=W", `"2"`},
-		{"--prefetch-queue-depth -1", "--prefetch-queue-depth", "from 0", `"-1"`},
-		{"--file-mode 8", "--file-mode", "octal", `"8"`},
-		{"--read-path fastest", "--read-path", "direct", `"fastest"`},
 		{"-o batch_size=0", "--batch-size", "from 1", `"0"`},
 	} {
 		args := append(append([]string{"mount", dataset}, strings.Fields(test.flags)...), dir)
@@ -54,10 +41,6 @@ func TestRefusedFlags(t *testing.T) {
 	execute(t, "mount", dataset).wrong(t, "MOUNTPOINT is missing")
 	execute(t, "mount", dataset, dir, "more").wrong(t, "more", "too many arguments")
 	execute(t, "monut").wrong(t, "monut", "did you mean: batchfs mount")
-	execute(t, "plan", "--samples", "3", "--shards", "4").wrong(t, "--shards", "number of samples", `"4"`)
-	execute(t, "gen", "--out", filepath.Join(dir, "x"), "--images", "0").wrong(t, "--images", `"0"`)
-	execute(t, "verify", "--workers", "0", dataset).wrong(t, "--workers", `"0"`)
-	execute(t, "bench", "--rounds", "0", dataset).wrong(t, "--rounds", `"0"`)
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("something was made: %v %v", names, err)
 	}
@@ -300,36 +283,6 @@ func remove(t testing.TB, path string) {
 	t.Helper()
 	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestIndexNeverInsideTheDataset: not even if the user's cache directory is there.
-func TestIndexNeverInsideTheDataset(t *testing.T) {
-	skipWithoutFUSE(t)
-	dataset := tiles(t, 4, 2)
-	cache := filepath.Join(dataset, "cache")
-	if err := os.Mkdir(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	before := snapshot(t, dataset)
-	cmd := thisUser().daemon([]string{suite.binary, "index", "--json", dataset})
-	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache)
-	o := executeAs(t, cmd).done(t)
-	var s summary
-	if err := json.Unmarshal([]byte(o.out), &s); err != nil || s.Index != "" || s.IndexProblem == "" || s.Samples != 4 {
-		t.Errorf("%v: %s", err, o.out)
-	}
-	dir := mountpoint(t)
-	cmd = thisUser().daemon([]string{suite.binary, "mount", "--daemon", "--batch-size", "4", dataset, dir})
-	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache)
-	executeAs(t, cmd)
-	d := findDaemon(t, dir)
-	d.readOneOf(t)
-	execute(t, "umount", dir).done(t)
-	d.gone(t)
-	after := snapshot(t, dataset)
-	if len(after) != len(before) {
-		t.Errorf("something was written to the dataset: %v", after)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/hangfs"
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
@@ -22,15 +23,10 @@ var suite struct {
 }
 
 // parts are the functions this binary runs as another process, selected by its first
-// argument: programs that read a mount or disturb it. A part answers by printing.
+// argument: programs that a mount depends on. A part answers by printing.
 var parts = map[string]func(args []string) error{
-	"part-testfs":   partTestFS,
-	"part-read":     each(4, partRead),
-	"part-map":      each(2, partMap),
-	"part-sendfile": each(3, partSendfile),
-	"part-xattrs":   partXattrs,
-	"part-open":     partOpen,
-	"part-list":     partList,
+	"part-faulty":    func(args []string) error { return hangfs.Serve(args, os.Stdin, os.Stdout) },
+	"part-no-leases": partNoLeases,
 }
 
 func TestMain(m *testing.M) { testkit.Main(m, parts, prepareSuite) }

@@ -110,12 +110,6 @@ func (m *mounted) try(args ...string) (string, error) {
 	return output(m.command(args...))
 }
 
-// part runs a part of this binary.
-func (m *mounted) part(t testing.TB, part string, args ...string) string {
-	t.Helper()
-	return m.run(t, append([]string{suite.self, part}, args...)...)
-}
-
 func output(cmd *exec.Cmd) (string, error) { return testkit.Output(cmd, patience) }
 
 // form reads a file of a batch and checks its size against stat.

@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -142,103 +140,21 @@ func sized(t testing.TB, sizes ...int) string {
 
 const kib = 1 << 10
 
-// TestBufferVariables: environment variables determine how buffers grow and shrink. Invalid
-// ones are refused by name.
+// TestBufferVariables: environment variables determine how buffers grow. Package pinned tests the
+// rules.
 func TestBufferVariables(t *testing.T) {
-	skipWithoutFUSE(t)
-	sizes := []int{70 * kib, 140 * kib}
-	for range 24 { // a buffer considers the last 16 samples before it shrinks
-		sizes = append(sizes, 300)
+	dir := sized(t, 70*kib, 140*kib)
+	const variable = "BATCHFS_BUFFER_GROWTH_FACTOR"
+	for factor, want := range map[string]int64{"": 192 * kib, "4": 512 * kib} {
+		t.Setenv(variable, factor)
+		m := mountBatchfs(t, dir, "--batch-size", "1", "--prefetch-queue-depth", "0", "--workers", "1", "--cache-size", "0")
+		m.readAll(t, 0, layout.NHWCForm)
+		if b := m.buffers(t)["input"]; b.Reserved != want {
+			t.Errorf("with a factor of %q: %+v, not %d", factor, b, want)
+		}
 	}
-	dir := sized(t, sizes...)
-	const shrink, grow, host = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", "BATCHFS_BUFFER_GROWTH_FACTOR", "BATCHFS_HOST_BUFFER_GROWTH_FACTOR"
-	for _, test := range []struct {
-		variables  map[string]string
-		grown, end int64 // size of the input buffer after the two large samples, and at the end
-	}{
-		{nil, 192 * kib, 64 * kib},
-		{map[string]string{grow: "4"}, 512 * kib, 64 * kib},
-		{map[string]string{host: "4"}, 512 * kib, 64 * kib},
-		{map[string]string{grow: "4", host: "1"}, 192 * kib, 64 * kib},
-		{map[string]string{shrink: "0", grow: "2.5"}, 320 * kib, 320 * kib},
-		{map[string]string{shrink: "0.3", grow: ""}, 192 * kib, 192 * kib},
-	} {
-		t.Run(fmt.Sprint(test.variables), func(t *testing.T) {
-			for name, value := range test.variables {
-				t.Setenv(name, value)
-			}
-			m := mountBatchfs(t, dir, "--batch-size", "1", "--prefetch-queue-depth", "0", "--workers", "1", "--cache-size", "0")
-			for batch := range sizes {
-				m.form(t, 0, 0, batch, layout.NHWCForm)
-				if batch != 1 && batch != len(sizes)-1 {
-					continue
-				}
-				want := test.grown
-				if batch > 1 {
-					want = test.end
-				}
-				if b := m.buffers(t)["input"]; b.Reserved != want {
-					t.Errorf("after %d samples: %+v, not %d", batch+1, b, want)
-				}
-			}
-		})
-	}
-	for _, test := range []struct{ name, value, rule string }{
-		{shrink, "1.5", "from 0 to 1"}, {shrink, "-1", "from 0 to 1"}, {grow, "0.5", "from 1 to 4"}, {host, "5", "from 1 to 4"}, {host, "NaN", "from 1 to 4"}, {grow, "much", "from 1 to 4"},
-	} {
-		t.Run(test.name+"="+test.value, func(t *testing.T) {
-			t.Setenv(test.name, test.value)
-			at := mountpoint(t)
-			execute(t, "mount", dir, at).wrong(t, test.name, test.rule, strconv.Quote(test.value))
-			unmounted(t, at)
-		})
-	}
-}
-
-// TestBytesPerSample: buffers have the requested size from the start and never shrink below
-// it.
-func TestBytesPerSample(t *testing.T) {
-	skipWithoutFUSE(t)
-	dir := sized(t, 300, 300, 300, 300, 40*kib, 300, 300, 300)
-	const workers, depth, batch = 3, 2, 4
-	used := min(workers, runtime.NumCPU())
-	inputs, scratch := int64(6*used), int64(2*used) // those that decode take pairs
-	for _, test := range []struct {
-		hint                  string
-		batch, input, scratch int64 // per sample, in KiB
-	}{
-		{"batch=300KiB,input=1MiB,scratch=2MiB", 300, 1024, 2048},
-		{"scratch=640K", 0, 0, 640},
-		{" input=65536 , batch=1.5MiB ", 1536, 64, 0},
-		{"512KiB", 512, 512, 512},
-	} {
-		t.Run(test.hint, func(t *testing.T) {
-			t.Parallel()
-			m := mountBatchfs(t, dir, "--batch-size", strconv.Itoa(batch), "--prefetch-queue-depth", strconv.Itoa(depth), "--workers", strconv.Itoa(workers),
-				"--bytes-per-sample", test.hint, "--flip", "1")
-			have := func() (b, i, s int64) {
-				all := m.buffers(t)
-				return all["batch"].Reserved, all["input"].Reserved, all["scratch"].Reserved
-			}
-			eventually(t, "buffers have their sizes", func() bool {
-				b, i, s := have()
-				return (test.batch == 0 || b == (depth+2)*batch*test.batch*kib) && i == inputs*test.input*kib && s >= scratch*test.scratch*kib
-			})
-			if all := m.buffers(t); all["input"].MaxReal != 0 || all["batch"].Real != 0 {
-				t.Errorf("nothing was asked for by now: %+v", all)
-			}
-			m.readAll(t, 0, layout.NHWCForm)
-			m.readAll(t, 1, layout.NHWCForm)
-			if b, i, s := have(); b < test.batch*batch*kib || i < inputs*test.input*kib || s < scratch*test.scratch*kib {
-				t.Errorf("after two epochs there are %d, %d and %d bytes", b, i, s)
-			}
-		})
-	}
-	for _, hint := range []string{"much", "0", "-1", "input=", "input=0", "batch=1,inputs=2", "batch=1,,input=2", "=5", "device=5"} {
-		at := mountpoint(t)
-		execute(t, "mount", "--bytes-per-sample="+hint, dir, at).wrong(t, "--bytes-per-sample", "a size in bytes", strconv.Quote(hint))
-		unmounted(t, at)
-	}
+	t.Setenv(variable, "0.5")
+	execute(t, "mount", dir, mountpoint(t)).wrong(t, variable, "from 1 to 4", `"0.5"`)
 }
 
 var hintInLog = regexp.MustCompile(`bytes-per-sample="?([^"\n]+)"?`)

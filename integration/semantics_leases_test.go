@@ -12,8 +12,6 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-func init() { parts["part-no-leases"] = partNoLeases }
-
 // partNoLeases becomes another program, for which the kernel grants no leases, as with
 // fs.leases-enable=0: PROGRAM ARGUMENTS...
 func partNoLeases(args []string) error {
