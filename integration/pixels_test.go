@@ -77,9 +77,14 @@ for epoch in range(2):
             path = f"{directory}/batch-{k:05d}."
             doc, x = json.load(open(path + "json")), np.load(path + "npy")
             assert list(x.shape) == doc["shape"] and doc["dtype"] == kind, path
-            if kind == "bfloat16": x = (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
             if planes: x = x.transpose(0, 2, 3, 1)
+            assert open(path + "nhwc", "rb").read() == x.tobytes(), path
+            assert open(path + "nchw", "rb").read() == x.transpose(0, 3, 1, 2).tobytes(), path
+            if kind == "bfloat16": x = (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
             x = x.astype(np.float64) * std + mean
+            for form, key in ("labels", "label"), ("ids", "id"):
+                assert np.load(f"{path}{form}.npy").tolist() == [s[key] for s in doc["samples"]], (path, form)
+            assert np.load(path + "sizes.npy").tolist() == [[s["height"], s["width"]] for s in doc["samples"]], path
             largest = [max(s[side] for s in doc["samples"]) for side in ("height", "width")]
             assert x.shape[1:] == (*(size or (-(-n // multiple) * multiple for n in largest)), channels), path
             for got, s in zip(x, doc["samples"]):

@@ -192,99 +192,145 @@ func policies(t *testing.T, pid int) map[int]uint32 {
 	return all
 }
 
+// A faultyStore has tiles, in s3://tiles, and fails as a test says.
+type faultyStore struct {
+	fakestore.Server
+	tiles         string
+	flags         []string
+	fault         atomic.Value  // a status, reset, hang, sometimes or quota; "": none
+	held, release chan struct{} // of requests that hang
+
+	mu               sync.Mutex
+	second           int64
+	inSecond         int // requests in this second
+	allowed, refused int // under a quota
+}
+
+const (
+	storeSide  = 8
+	storeQuota = 300 // requests a second
+)
+
+func newFaultyStore(t *testing.T, tiles int) *faultyStore {
+	skipWithoutFUSE(t)
+	dir := scratch(t)
+	s := &faultyStore{tiles: filepath.Join(dir, "tiles"), held: make(chan struct{}, 1000), release: make(chan struct{})}
+	for id := range tiles {
+		writeFile(t, filepath.Join(s.tiles, tileName(id)), tileFile(id, storeSide))
+	}
+	s.Dir, s.PerPage, s.Before = dir, 1000, s.before
+	s.fault.Store("")
+	server := httptest.NewServer(&s.Server)
+	t.Cleanup(server.Close)
+	s.flags = []string{"--endpoint", server.URL, "--anonymous", "--cache-size", "0"}
+	return s
+}
+
+// mount mounts the tiles.
+func (s *faultyStore) mount(t *testing.T, flags ...string) *mounted {
+	m := tileMount(t, "s3://tiles", slices.Concat(s.flags, flags)...)
+	m.sockets = true
+	return m
+}
+
+// before answers a request, or has the store answer it.
+func (s *faultyStore) before(w http.ResponseWriter, r *http.Request) bool {
+	kind := s.fault.Load().(string)
+	if kind == "sometimes" { // two of three
+		kind = []string{"", "503", "reset"}[s.Requests.Load()%3]
+	}
+	if kind == "quota" {
+		if s.allows(time.Now().Unix()) {
+			return false
+		}
+		kind = "503"
+	}
+	switch kind {
+	case "":
+		return false
+	case "reset":
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_ = conn.Close()
+		}
+	case "hang":
+		s.held <- struct{}{}
+		select {
+		case <-s.release:
+		case <-r.Context().Done():
+		}
+		return false
+	default:
+		status, _ := strconv.Atoi(kind)
+		w.WriteHeader(status)
+	}
+	return true
+}
+
+func (s *faultyStore) allows(now int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now != s.second {
+		s.second, s.inSecond = now, 0
+	}
+	if s.inSecond++; s.inSecond <= storeQuota {
+		s.allowed++
+		return true
+	}
+	s.refused++
+	return false
+}
+
+// storeCounts is what stats.json says of a store.
+type storeCounts struct {
+	Storage struct {
+		Store struct{ Requests, Retries, Waiting int64 }
+	}
+}
+
 // TestStoreFaults: a store that fails delays or fails the opens that need it, is tried again, and
 // leaves no trace. An object that was replaced is a bad sample.
 func TestStoreFaults(t *testing.T) {
-	skipWithoutFUSE(t)
-	const side, count = 8, 8 * tileBatch
-	dir := scratch(t)
-	for id := range count {
-		writeFile(t, filepath.Join(dir, "tiles", tileName(id)), tileFile(id, side))
-	}
-	s := &fakestore.Server{Dir: dir}
-	var fault atomic.Value
-	fault.Store("")
-	held, release := make(chan struct{}, 1000), make(chan struct{})
-	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
-		kind := fault.Load().(string)
-		if kind == "sometimes" { // two of three
-			kind = []string{"", "503", "reset"}[s.Requests.Load()%3]
-		}
-		switch kind {
-		case "503":
-			w.WriteHeader(http.StatusServiceUnavailable)
-		case "403":
-			w.WriteHeader(http.StatusForbidden)
-		case "reset":
-			conn, _, err := w.(http.Hijacker).Hijack()
-			if err == nil {
-				_ = conn.Close()
+	const batches = 8
+	s := newFaultyStore(t, batches*tileBatch)
+	m := s.mount(t, "--prefetch-queue-depth", "0")
+	expect := func(m *mounted, when string, epoch int, batches ...int) {
+		t.Helper()
+		for _, batch := range batches {
+			if err := readTiles(m, epoch, batch, storeSide, layout.NHWCForm); err != nil {
+				t.Errorf("%s: %v", when, err)
 			}
-		case "hang":
-			held <- struct{}{}
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
-			return false
-		default:
-			return false
 		}
-		return true
 	}
-	server := httptest.NewServer(s)
-	defer server.Close()
-	m := tileMount(t, "s3://tiles", "--endpoint", server.URL, "--anonymous", "--cache-size", "0", "--prefetch-queue-depth", "0")
-	m.sockets = true
-	read := func(epoch, batch int) error { return readTiles(m, epoch, batch, side, layout.NHWCForm) }
-
 	for _, kind := range []string{"", "sometimes"} {
-		fault.Store(kind)
-		for batch := range count / tileBatch {
-			if err := read(0, batch); err != nil {
-				t.Errorf("fault %q: %v", kind, err)
-			}
-		}
+		s.fault.Store(kind)
+		expect(m, "fault "+kind, 0, upTo(batches)...)
 	}
-	fault.Store("")
-	brief := tileMount(t, "s3://tiles", "--endpoint", server.URL, "--anonymous", "--cache-size", "0", "--prefetch-queue-depth", "0", "--storage-wait", "200ms")
-	brief.sockets = true
-	fault.Store("reset")
+	s.fault.Store("")
+	brief := s.mount(t, "--prefetch-queue-depth", "0", "--storage-wait", "200ms")
+	s.fault.Store("reset")
 	expectOpen(t, brief.path(0, 2, 0, layout.NHWCForm), unix.EIO)
-	fault.Store("")
-	if err := readTiles(brief, 2, 0, side, layout.NHWCForm); err != nil {
-		t.Errorf("after a long outage: %v", err)
-	}
-	if err := read(2, 0); err != nil {
-		t.Errorf("after an outage: %v", err)
-	}
-	fault.Store("403")
-	expectOpen(t, m.path(0, 5, 0, layout.NHWCForm), unix.EIO)
-	if why := m.run(t, suite.binary, "why", m.path(0, 5, 0, layout.NHWCForm)); !strings.Contains(why, "access denied: 403, without credentials") || !strings.Contains(why, "renew the credentials") {
+	s.fault.Store("")
+	expect(brief, "after a long outage", 2, 0)
+	expect(m, "after an outage", 2, 0)
+	s.fault.Store("403")
+	denied := m.path(0, 5, 0, layout.NHWCForm)
+	expectOpen(t, denied, unix.EIO)
+	if why := m.run(t, suite.binary, "why", denied); !strings.Contains(why, "access denied: 403, without credentials") || !strings.Contains(why, "renew the credentials") {
 		t.Errorf("access denied: %s", why)
 	}
-	fault.Store("")
-	if err := read(5, 0); err != nil {
-		t.Errorf("once access is granted: %v", err)
-	}
+	s.fault.Store("")
+	expect(m, "once access is granted", 5, 0)
 	if lines := m.badLines(t); len(lines) > 0 {
 		t.Errorf("the outage was blamed on %+v", lines)
 	}
-	var counted struct {
-		Storage struct {
-			Store struct {
-				Requests int64 `json:"requests"`
-				Retries  int64 `json:"retries"`
-			} `json:"store"`
-		} `json:"storage"`
-	}
+	var counted storeCounts
 	if m.document(t, ".batchfs/stats.json", &counted); counted.Storage.Store.Retries == 0 || counted.Storage.Store.Requests > s.Requests.Load() {
 		t.Errorf("%d requests were answered, and stats.json says %+v", s.Requests.Load(), counted)
 	}
-	fault.Store("hang")
+	s.fault.Store("hang")
 	cmd := m.command("cat", m.path(0, 3, 1, layout.NHWCForm))
 	check(t, cmd.Start())
-	<-held
+	<-s.held
 	check(t, cmd.Process.Kill())
 	interrupted := make(chan error, 1)
 	go func() { interrupted <- cmd.Wait() }()
@@ -293,14 +339,12 @@ func TestStoreFaults(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("an open that waits for the store cannot be interrupted")
 	}
-	fault.Store("")
-	close(release)
+	s.fault.Store("")
+	close(s.release)
 
-	writeFile(t, filepath.Join(dir, "tiles", tileName(5)), tileFile(6, side))
+	writeFile(t, filepath.Join(s.tiles, tileName(5)), tileFile(6, storeSide))
 	expectOpen(t, m.path(0, 4, 5/tileBatch, layout.NHWCForm), unix.EIO)
-	if err := read(4, 0); err != nil {
-		t.Errorf("beside a changed object: %v", err)
-	}
+	expect(m, "beside a changed object", 4, 0)
 	if lines := m.badLines(t); len(lines) != 1 || lines[0].ID != 5 || !strings.Contains(lines[0].Reason, "changed") {
 		t.Errorf("a changed object: %+v", lines)
 	}
@@ -309,62 +353,16 @@ func TestStoreFaults(t *testing.T) {
 // TestStoreOutages: opens wait for a store that is away, whatever it answers then, and a store that
 // allows only some requests a second is sent those. Nobody gets an error, and the bytes are right.
 func TestStoreOutages(t *testing.T) {
-	skipWithoutFUSE(t)
-	const side, count = 8, 40 * tileBatch
-	dir := scratch(t)
-	for id := range count {
-		writeFile(t, filepath.Join(dir, "tiles", tileName(id)), tileFile(id, side))
-	}
-	s := &fakestore.Server{Dir: dir, PerPage: 1000}
-	var (
-		fault           atomic.Value
-		mu              sync.Mutex
-		second          int64
-		inSecond        int
-		allowed, others int
-	)
-	const quota = 300
-	fault.Store("")
-	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
-		switch kind := fault.Load().(string); kind {
-		case "":
-			return false
-		case "quota":
-			mu.Lock()
-			defer mu.Unlock()
-			if now := time.Now().Unix(); now != second {
-				second, inSecond = now, 0
-			}
-			if inSecond++; inSecond <= quota {
-				allowed++
-				return false
-			}
-			others++
-			w.WriteHeader(http.StatusServiceUnavailable)
-		case "reset":
-			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
-				_ = conn.Close()
-			}
-		default:
-			status, err := strconv.Atoi(kind)
-			check(t, err)
-			w.WriteHeader(status)
-		}
-		return true
-	}
-	server := httptest.NewServer(s)
-	defer server.Close()
-
-	fault.Store("quota") // from the first request of the first mount on
-	m := tileMount(t, "s3://tiles", "--endpoint", server.URL, "--anonymous", "--cache-size", "0", "--prefetch-queue-depth", "4")
-	m.sockets = true
+	s := newFaultyStore(t, 40*tileBatch)
+	s.fault.Store("quota") // from the first request of the first mount on
+	m := s.mount(t, "--prefetch-queue-depth", "4")
 	epoch := func(epoch int) {
 		var readers sync.WaitGroup
 		for part := range 4 {
 			readers.Go(func() {
 				for batch := part; batch < 10; batch += 4 {
-					if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
-						t.Errorf("with %s: %v", fault.Load(), err)
+					if err := readTiles(m, epoch, batch, storeSide, layout.NHWCForm); err != nil {
+						t.Errorf("with %s: %v", s.fault.Load(), err)
 					}
 				}
 			})
@@ -372,28 +370,24 @@ func TestStoreOutages(t *testing.T) {
 		readers.Wait()
 	}
 	epoch(0)
-	mu.Lock()
-	if others > allowed/5 {
-		t.Errorf("%d requests were refused, %d were not", others, allowed)
+	s.mu.Lock()
+	if s.refused > s.allowed/5 {
+		t.Errorf("%d requests were refused, %d were not", s.refused, s.allowed)
 	}
-	mu.Unlock()
+	s.mu.Unlock()
 	for n, kind := range []string{"500", "503", "429", "reset"} {
 		told := strings.Count(m.logged(), "the store does not answer")
-		fault.Store(kind)
+		s.fault.Store(kind)
 		done := make(chan struct{})
 		go func() { defer close(done); epoch(1 + n) }()
 		eventually(t, "the log says that the store is away with "+kind, func() bool {
 			return strings.Count(m.logged(), "the store does not answer") > told
 		})
-		var counted struct {
-			Storage struct {
-				Store struct{ Waiting int }
-			}
-		}
+		var counted storeCounts
 		if m.document(t, ".batchfs/stats.json", &counted); counted.Storage.Store.Waiting == 0 {
 			t.Errorf("with %s, stats.json shows no waiting read", kind)
 		}
-		fault.Store("")
+		s.fault.Store("")
 		<-done
 	}
 	if n := strings.Count(m.logged(), "the store answers again"); n != 4 {
