@@ -3,7 +3,6 @@ package integration
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -87,17 +86,7 @@ exec BINARY "$@"
 // TestArrayJobs: the examples for array jobs make the index that one run makes.
 func TestArrayJobs(t *testing.T) {
 	data := filepath.Join(scratch(t), "photos")
-	run := func(t *testing.T, env []string, name string, args ...string) string {
-		t.Helper()
-		cmd := exec.Command(name, args...)
-		cmd.Env = append(thisUser().environment(), env...)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
-		}
-		return string(out)
-	}
-	run(t, nil, suite.binary, "gen", "--out", data, "--images", "40", "--kind", "mixed", "--classes", "3")
+	runProgram(t, "", nil, suite.binary, "gen", "--out", data, "--images", "40", "--kind", "mixed", "--classes", "3")
 	err := filepath.WalkDir(data, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -108,9 +97,9 @@ func TestArrayJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := filepath.Join(scratch(t), "whole")
-	run(t, nil, suite.binary, "index", data, "--index-at", whole)
-	path := func(more ...string) string {
-		return "PATH=" + strings.Join(append(more, filepath.Dir(suite.binary), os.Getenv("PATH")), ":")
+	runProgram(t, "", nil, suite.binary, "index", data, "--index-at", whole)
+	path := func(first string) string {
+		return "PATH=" + strings.Join([]string{first, filepath.Dir(suite.binary), os.Getenv("PATH")}, ":")
 	}
 	same := func(t *testing.T, directory string) {
 		t.Helper()
@@ -127,7 +116,7 @@ func TestArrayJobs(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(bin, "sbatch"), []byte(sbatch), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		run(t, []string{path(bin)}, "../examples/array_slurm.sh", data, directory, "5")
+		runProgram(t, "", []string{path(bin)}, "../examples/array_slurm.sh", data, directory, "5")
 		same(t, directory)
 	})
 	t.Run("Kubernetes", func(t *testing.T) {
@@ -136,11 +125,11 @@ func TestArrayJobs(t *testing.T) {
 		if len(commands) != 2 || !strings.Contains(text, "completions: 16\n") {
 			t.Fatalf("%q", commands)
 		}
-		env := []string{path(), "DATASET=" + data, "INDEX=" + directory}
+		env := []string{"DATASET=" + data, "INDEX=" + directory}
 		for k := range 16 {
-			run(t, append(env, "JOB_COMPLETION_INDEX="+strconv.Itoa(k)), "sh", "-c", commands[0][1])
+			runProgram(t, "", append(env, "JOB_COMPLETION_INDEX="+strconv.Itoa(k)), "sh", "-c", commands[0][1])
 		}
-		run(t, env, "sh", "-c", commands[1][1])
+		runProgram(t, "", env, "sh", "-c", commands[1][1])
 		same(t, directory)
 	})
 	t.Run("Ray", func(t *testing.T) {
@@ -151,10 +140,8 @@ func TestArrayJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		examples, err := filepath.Abs("../examples")
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := run(t, []string{path(bin), "PYTHONPATH=" + examples, "PYTHONDONTWRITEBYTECODE=1", "RAY_USAGE_STATS_ENABLED=0"},
+		check(t, err)
+		out := runProgram(t, "", []string{path(bin), "PYTHONPATH=" + examples, "RAY_USAGE_STATS_ENABLED=0"},
 			python, "-c", rayTest, bin, data, directory)
 		if runs := strings.Count(string(mustRead(t, filepath.Join(bin, "runs"))), "\n"); runs < 6 {
 			t.Errorf("batchfs ran %d times, but not for 4 parts, for one of them again, and to join them:\n%s", runs, out)

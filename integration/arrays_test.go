@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -117,9 +116,7 @@ func newArrayed(t *testing.T) masked {
 	t.Helper()
 	python := testkit.Python(t, "numpy")
 	m := newMasked(t)
-	if out, err := exec.Command(python, "-c", makeArrays, m.dir, fmt.Sprint(maskedImages)).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	runProgram(t, "/", nil, python, "-c", makeArrays, m.dir, fmt.Sprint(maskedImages))
 	return m
 }
 
@@ -163,20 +160,6 @@ func TestNamesOfArrays(t *testing.T) {
 // read, in padded batches too, and where samples are bad.
 func TestArraysOfAMount(t *testing.T) {
 	python := testkit.Python(t, "numpy")
-	modules, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := func(t *testing.T, script string, args ...string) string {
-		t.Helper()
-		cmd := exec.Command(python, append([]string{"-c", script}, args...)...)
-		cmd.Dir, cmd.Env = "/", append(thisUser().environment(), "PYTHONPATH="+modules, "PYTHONDONTWRITEBYTECODE=1")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return string(out)
-	}
 	for name, test := range map[string]struct {
 		flags          string
 		manifest, want string
@@ -200,7 +183,7 @@ func TestArraysOfAMount(t *testing.T) {
 			}
 			manifest := filepath.Join(m.dir, test.manifest)
 			mount := mountBatchfs(t, manifest, append(strings.Fields(test.flags), "--targets", "arrays", "--batch-size", fmt.Sprint(maskedBatch))...)
-			got := run(t, expectArrays, mount.dir, manifest, fmt.Sprint(maskedBatch), fails, fmt.Sprint(name == "good"))
+			got := runProgram(t, "/", nil, python, "-c", expectArrays, mount.dir, manifest, fmt.Sprint(maskedBatch), fails, fmt.Sprint(name == "good"))
 			if got != test.want {
 				t.Errorf("%s, and not %s", got, test.want)
 			}

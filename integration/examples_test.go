@@ -163,21 +163,11 @@ func TestExamplesWithTargets(t *testing.T) {
 // runExample runs a program of examples/, and returns what it printed.
 func runExample(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(name, args...)
 	modules, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	examples, err := filepath.Abs("../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Env = append(thisUser().environment(), "PYTHONPATH="+modules+":"+examples, "KERAS_BACKEND=jax", "JAX_PLATFORMS=cpu", "PYTHONDONTWRITEBYTECODE=1")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, out)
-	}
-	return string(out)
+	check(t, err)
+	return runProgram(t, "", []string{"PYTHONPATH=" + modules + ":" + examples, "KERAS_BACKEND=jax", "JAX_PLATFORMS=cpu"}, name, args...)
 }
 
 // figure is the number that a program printed of something.

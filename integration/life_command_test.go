@@ -3,7 +3,10 @@ package integration
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +97,26 @@ func (o outcome) ended(t testing.TB, status int) {
 	if o.status != status {
 		t.Errorf("%s: exit status %d, want %d\n%s", o.words, o.status, status, o.stderr)
 	}
+}
+
+// runProgram runs a program that finds batchfs and its Python package, and returns its output. dir
+// is its working directory; "": that of the tests.
+func runProgram(t testing.TB, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	modules, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = slices.Concat(thisUser().environment(), []string{
+		"PATH=" + filepath.Dir(suite.binary) + string(os.PathListSeparator) + os.Getenv("PATH"), "PYTHONPATH=" + modules, "PYTHONDONTWRITEBYTECODE=1",
+	}, env)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
 }
 
 // digests returns the sha256 of files, as another program reads them.

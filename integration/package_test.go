@@ -19,13 +19,9 @@ var makePackagePhotos = sync.OnceValues(func() (string, error) {
 // runPackageTests runs the tests of the Python package in a Python, which finds batchfs in path and
 // the package in modules, or as it was installed.
 func runPackageTests(t *testing.T, python, path, modules string) {
-	cmd := exec.Command(python, "../python/test_batchfs.py", shared(t, makePackagePhotos), "--verbose")
-	cmd.Env = append(thisUser().environment(), "PATH="+path+string(os.PathListSeparator)+os.Getenv("PATH"), "PYTHONPATH="+modules, "TMPDIR="+scratch(t))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if strings.Contains(string(out), "SKIPPED") {
+	env := []string{"PATH=" + path + string(os.PathListSeparator) + os.Getenv("PATH"), "PYTHONPATH=" + modules, "TMPDIR=" + scratch(t)}
+	out := runProgram(t, "", env, python, "../python/test_batchfs.py", shared(t, makePackagePhotos), "--verbose")
+	if strings.Contains(out, "SKIPPED") {
 		t.Logf("some were skipped:\n%s", out)
 	}
 }

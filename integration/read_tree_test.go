@@ -103,7 +103,7 @@ func TestReadSpace(t *testing.T) {
 }
 
 // scan reads words into values.
-func scan(t *testing.T, text string, into ...any) {
+func scan(t testing.TB, text string, into ...any) {
 	t.Helper()
 	if _, err := fmt.Sscan(text, into...); err != nil {
 		t.Fatalf("%q: %v", text, err)

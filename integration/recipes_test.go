@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,21 +14,10 @@ import (
 func TestRecipes(t *testing.T) {
 	inStageOfItsOwn(t)
 	python := testkit.Python(t, "numpy", "torch")
-	modules, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := scratch(t)
 	run := func(name string, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(name, args...)
-		cmd.Dir = dir
-		cmd.Env = append(thisUser().environment(), "PATH="+filepath.Dir(suite.binary)+string(os.PathListSeparator)+os.Getenv("PATH"), "PYTHONPATH="+modules, "TMPDIR="+dir)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return string(out)
+		return runProgram(t, dir, []string{"TMPDIR=" + dir}, name, args...)
 	}
 	t.Cleanup(func() {
 		for _, name := range []string{"train", "val"} {

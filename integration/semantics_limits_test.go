@@ -49,43 +49,52 @@ func (m *mounted) limitDescriptors(t testing.TB, spare int) {
 	m.limit(t, unix.RLIMIT_NOFILE, uint64(most))
 }
 
-// collector opens batches and keeps those that open: DIR SIDE FIRST LAST. For "take" it
-// prints how many it holds and the errors of the others, for "look" whether those it holds
-// are right, and for "drop" it releases all.
+// collector opens batches and keeps those that open, as files or mapped: DIR SIDE HOW BATCH... For
+// "take" it prints how many it holds, how many did not open, and their errors; for "look" whether
+// those it holds are right; and for "drop" it releases all.
 const collector = tilesInPython + `
 import errno, mmap, os, sys
-dir, side, first, last = sys.argv[1], *map(int, sys.argv[2:])
+dir, side, how, batches = sys.argv[1], int(sys.argv[2]), sys.argv[3], [int(b) for b in sys.argv[4:]]
 held = []
+def bytes_of(x): return x[:] if how == "mapped" else os.pread(x, 1 << 30, 0)
 for line in sys.stdin:
     word = line.strip()
     if word == "take":
-        errors = set()
-        for b in range(first, last):
+        errors = []
+        for b in batches:
             try:
                 fd = os.open("%s/batch-%05d.nhwc" % (dir, b), os.O_RDONLY)
             except OSError as e:
-                errors.add(errno.errorcode[e.errno])
+                errors.append(errno.errorcode[e.errno])
                 continue
             held.append((b, fd))
-        print(len(held), ",".join(sorted(errors)) or "-", flush=True)
+            if how == "mapped":
+                held[-1] = b, mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+                os.close(fd)
+        print(len(held), len(errors), ",".join(sorted(set(errors))) or "-", flush=True)
     elif word == "look":
-        print("same" if all(os.pread(fd, 1 << 30, 0) == tiles(4 * b, 4, side) for b, fd in held) else "DIFFERENT", flush=True)
+        print("same" if all(bytes_of(x) == tiles(4 * b, 4, side) for b, x in held) else "DIFFERENT", flush=True)
     elif word == "drop":
-        for _, fd in held: os.close(fd)
+        for _, x in held: x.close() if how == "mapped" else os.close(x)
         held = []
         print("dropped", flush=True)
 `
 
-// taken has a collector take what it can, and returns the number held and the errors of the
-// rest.
-func (p *partner) taken(t testing.TB) (held int, failed string) {
+// collects starts a collector of batches.
+func (m *mounted) collects(t testing.TB, epoch, side int, how string, batches []int) *partner {
 	t.Helper()
-	p.tell(t, "take")
-	line := p.line(t)
-	if _, err := fmt.Sscan(line, &held, &failed); err != nil {
-		t.Fatalf("%q: %v", line, err)
+	args := []string{m.epochDir(0, epoch), strconv.Itoa(side), how}
+	for _, batch := range batches {
+		args = append(args, strconv.Itoa(batch))
 	}
-	return held, failed
+	return m.partner(t, collector, args...)
+}
+
+// taken reads what a collector has taken.
+func (p *partner) taken(t testing.TB) (held, refused int, errors string) {
+	t.Helper()
+	scan(t, p.line(t), &held, &refused, &errors)
+	return held, refused, errors
 }
 
 // readAllTiles reads epochs of tiles: pixels, and documents, which must show no
@@ -118,8 +127,9 @@ func TestDescriptorsRunOut(t *testing.T) {
 				m := tileMount(t, dataset, cacheFlags("none", 0, "--read-path", path, "--on-error", policy, "--prefetch-queue-depth", "0", "--workers", "2")...)
 				m.readAllTiles(t, side, 2, 0)
 				m.limitDescriptors(t, spare)
-				p := m.partner(t, collector, m.epochDir(0, 1), strconv.Itoa(side), "0", strconv.Itoa(batches))
-				held, failed := p.taken(t)
+				p := m.collects(t, 1, side, "open", upTo(batches))
+				p.tell(t, "take")
+				held, _, failed := p.taken(t)
 				if held == 0 || held == batches || failed != "EIO" {
 					t.Errorf("%d batches of %d are open; the others failed with %s", held, batches, failed)
 				}

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,13 +92,7 @@ assert kept > 60 and middles > 10, (kept, dropped, middles)
 func TestTargetGeometry(t *testing.T) {
 	python := testkit.Python(t, "numpy")
 	dir := filepath.Join(t.TempDir(), "shapes")
-	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 40, Kind: gen.Coco, Seed: 5}); err != nil {
-		t.Fatal(err)
-	}
-	modules, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, gen.Write(t.Context(), gen.Options{Dir: dir, Images: 40, Kind: gen.Coco, Seed: 5}))
 	for _, flags := range []string{
 		"--resize none", "--resize stretch --size 90x70", "--resize not-larger --size 64x100 --flip 0.5", "--resize not-smaller --size 100x60 --flip 0.5",
 		"--resize center-crop --size 60x60 --resize-to 70", "--resize random-resized-crop --size 96x96 --flip 0.5",
@@ -107,11 +100,7 @@ func TestTargetGeometry(t *testing.T) {
 		t.Run(flags, func(t *testing.T) {
 			args := append(strings.Fields(flags), "--targets", "masks,boxes", "--batch-size", "7", "--shuffle")
 			mount := mountBatchfs(t, filepath.Join(dir, "train2017"), args...)
-			cmd := exec.Command(python, "-c", targetGeometry, mount.dir, filepath.Join(dir, "annotations", "instances_train2017.json"))
-			cmd.Dir, cmd.Env = "/", append(thisUser().environment(), "PYTHONPATH="+modules, "PYTHONDONTWRITEBYTECODE=1")
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
+			runProgram(t, "/", nil, python, "-c", targetGeometry, mount.dir, filepath.Join(dir, "annotations", "instances_train2017.json"))
 			if o := execute(t, "why", mount.path(0, 0, 0, layout.Keypoints)).done(t); !strings.Contains(o.out, "it comes with --targets keypoints") {
 				t.Errorf("why there are no keypoints: %s", o.out)
 			}
