@@ -71,12 +71,12 @@ func (u unequal) mount(t testing.TB, policy string, limit int64) *mounted {
 // read reads epochs in lockstep and calls look after every step. It returns checksums and
 // the daemon's peak memory, but for the scratch that a worker has given back after some steps and
 // not yet after others: as much as the largest file.
-func (u unequal) read(t testing.TB, m *mounted, epochs int, look func(d cacheDoc)) (sums []string, most int64) {
+func (u unequal) read(t testing.TB, m *mounted, epochs int, look func(d statistics)) (sums []string, most int64) {
 	t.Helper()
 	for epoch := range epochs {
 		for _, step := range m.lockStep(t, unequalSettings.shards, epoch) {
 			sums = append(sums, m.digests(t, step...)...)
-			d := m.cacheDoc(t)
+			d := m.stats(t)
 			look(d)
 			most = max(most, m.private(t)-d.Memory.Scratch)
 		}
@@ -125,13 +125,13 @@ func TestCacheBudget(t *testing.T) {
 	const epochs = 3
 	u := newUnequal(t)
 	plan := newOracle(t, u.dir, unequalSettings).plan
-	wants, plain := u.read(t, u.mount(t, "constant", 0), epochs, func(d cacheDoc) { d.within(t, 0) })
+	wants, plain := u.read(t, u.mount(t, "constant", 0), epochs, func(d statistics) { d.within(t, 0) })
 	for _, policy := range cachePolicies[:3] {
 		for _, limit := range []int64{2 << 20, 12 << 20, 24 << 20} {
 			t.Run(fmt.Sprintf("%s/%d", policy, limit), func(t *testing.T) {
 				m := u.mount(t, policy, limit)
 				most := int64(0)
-				sums, memory := u.read(t, m, epochs, func(d cacheDoc) {
+				sums, memory := u.read(t, m, epochs, func(d statistics) {
 					d.within(t, limit)
 					most = max(most, d.Memory.Cache)
 				})
@@ -140,7 +140,7 @@ func TestCacheBudget(t *testing.T) {
 						t.Errorf("batch %d of all is %s, not %s", i, sums[i], wants[i])
 					}
 				}
-				u.counts(t, m.cacheDoc(t), policy, limit, func(epoch int) int64 { return u.planned(t, plan, limit, epoch) })
+				u.counts(t, m.stats(t), policy, limit, func(epoch int) int64 { return u.planned(t, plan, limit, epoch) })
 				t.Run("memory", func(t *testing.T) {
 					if testkit.RaceDetector() {
 						t.Skip("SKIPPED: the race detector's own memory cannot be told from the daemon's")
@@ -166,7 +166,7 @@ func TestCacheBudget(t *testing.T) {
 
 // counts checks the counters of each epoch: every sample due to be kept, by the policy or
 // by the plan, is counted as kept or not kept.
-func (u unequal) counts(t testing.TB, d cacheDoc, policy string, limit int64, planned func(epoch int) int64) {
+func (u unequal) counts(t testing.TB, d statistics, policy string, limit int64, planned func(epoch int) int64) {
 	t.Helper()
 	for _, e := range d.Epochs {
 		due, exact := int64(unequalCount), true

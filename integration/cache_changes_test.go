@@ -66,7 +66,7 @@ func (s shelf) warm(t testing.TB, m *mounted) {
 	for epoch := range 2 {
 		s.expect(t, m, epoch, nil)
 	}
-	if d := m.cacheDoc(t).epoch(1); d.Hits != int64(s.n) || d.Misses != 0 {
+	if d := m.stats(t).epoch(1); d.Hits != int64(s.n) || d.Misses != 0 {
 		t.Fatalf("%d of %d samples came from the cache", d.Hits, s.n)
 	}
 }
@@ -135,7 +135,7 @@ func TestCachedFilesChange(t *testing.T) {
 			}
 			s.expect(t, m, 4, nil)
 			s.expect(t, m, 5, nil)
-			if d := m.cacheDoc(t).epoch(5); policy != "none" && d.Hits != int64(s.n) {
+			if d := m.stats(t).epoch(5); policy != "none" && d.Hits != int64(s.n) {
 				t.Errorf("%d of %d samples came from the cache when all was well again", d.Hits, s.n)
 			}
 			s.keptWhole(t, m, 3, changed)

@@ -41,44 +41,23 @@ func roomFor(t testing.TB, policy string, room, samples int64) int64 {
 	return size
 }
 
-// A cacheDoc is the part of stats.json about a cache.
-type cacheDoc struct {
-	Memory struct {
-		Cache   int64 `json:"cache"`
-		Scratch int64 `json:"scratch"`
-	} `json:"memory"`
-	Storage struct {
-		Reads int64 `json:"reads"`
-		Bytes int64 `json:"bytes"`
-	} `json:"storage"`
-	Errors int64 `json:"errors"`
-	Plans  struct {
-		Held, Computing, Wanted int64
-	} `json:"plans"`
-	Epochs []epochDoc `json:"epochs"`
-}
-
 type epochDoc struct {
 	Epoch, Batches, Hits, Misses int64
 	HitsPerBatch                 struct {
 		Min, Max     int64
 		Mean, StdDev float64
 	} `json:"hits_per_batch"`
-	StorageBytes int64 `json:"storage_bytes"`
-	Kept         int64 `json:"kept"`
-	KeptBytes    int64 `json:"kept_bytes"`
-	NotKept      int64 `json:"not_kept"`
-	Unplanned    int64 `json:"unplanned"`
-}
-
-func (m *mounted) cacheDoc(t testing.TB) (d cacheDoc) {
-	t.Helper()
-	m.document(t, ".batchfs/stats.json", &d)
-	return d
+	LocalHits     int64                    `json:"local_hits"`
+	LocalPerBatch struct{ Min, Max int64 } `json:"local_hits_per_batch"`
+	StorageBytes  int64                    `json:"storage_bytes"`
+	Kept          int64                    `json:"kept"`
+	KeptBytes     int64                    `json:"kept_bytes"`
+	NotKept       int64                    `json:"not_kept"`
+	Unplanned     int64                    `json:"unplanned"`
 }
 
 // epoch returns the counters of an epoch; zeros before it began.
-func (d cacheDoc) epoch(epoch int) epochDoc {
+func (d statistics) epoch(epoch int) epochDoc {
 	for _, e := range d.Epochs {
 		if e.Epoch == int64(epoch) {
 			return e
@@ -87,14 +66,14 @@ func (d cacheDoc) epoch(epoch int) epochDoc {
 	return epochDoc{Epoch: int64(epoch)}
 }
 
-func (d cacheDoc) hits() (sum int64) {
+func (d statistics) hits() (sum int64) {
 	for _, e := range d.Epochs {
 		sum += e.Hits
 	}
 	return sum
 }
 
-func (d cacheDoc) notKept() (sum int64) {
+func (d statistics) notKept() (sum int64) {
 	for _, e := range d.Epochs {
 		sum += e.NotKept
 	}
@@ -102,7 +81,7 @@ func (d cacheDoc) notKept() (sum int64) {
 }
 
 // within checks that the cache does not exceed its limit, everything included.
-func (d cacheDoc) within(t testing.TB, limit int64) {
+func (d statistics) within(t testing.TB, limit int64) {
 	t.Helper()
 	if d.Memory.Cache > limit {
 		t.Errorf("the cache takes %d bytes of %d", d.Memory.Cache, limit)
@@ -112,7 +91,7 @@ func (d cacheDoc) within(t testing.TB, limit int64) {
 // leftWithin checks that no epoch left more in the cache than it can hold. It requires
 // epochs that were read once, and a policy that keeps samples at least until they are read
 // again.
-func (d cacheDoc) leftWithin(t testing.TB, limit int64) {
+func (d statistics) leftWithin(t testing.TB, limit int64) {
 	t.Helper()
 	for _, e := range d.Epochs {
 		if e.KeptBytes > limit {
@@ -125,7 +104,7 @@ func (d cacheDoc) leftWithin(t testing.TB, limit int64) {
 // are made in the background; epochs of a few samples can be over before.
 func (m *mounted) awaitPlans(t testing.TB) {
 	t.Helper()
-	eventually(t, "what the cache keeps is planned", func() bool { return m.cacheDoc(t).Plans.Wanted == 0 })
+	eventually(t, "what the cache keeps is planned", func() bool { return m.stats(t).Plans.Wanted == 0 })
 }
 
 // lockStep returns an epoch's batches in the order in which synchronized training processes

@@ -67,9 +67,9 @@ func (l *lane) read(t testing.TB, epoch int) epochDoc {
 				t.Fatal(err)
 			}
 		}
-		l.cacheDoc(t).within(t, l.limit)
+		l.stats(t).within(t, l.limit)
 	}
-	d := l.cacheDoc(t)
+	d := l.stats(t)
 	d.leftWithin(t, l.limit)
 	return d.epoch(epoch)
 }

@@ -104,7 +104,7 @@ func TestStorageBandwidth(t *testing.T) {
 				}
 			}
 		}
-		d := m.cacheDoc(t)
+		d := m.stats(t)
 		got := fmt.Sprint(d.Storage.Reads, d.Storage.Bytes, d.epoch(epoch).StorageBytes, d.epoch(epoch+1).StorageBytes)
 		if want := fmt.Sprint(2*n, 2*all, all, all); got != want {
 			t.Errorf("--io %s: reads and bytes, and bytes of two epochs, are %s, not %s", io, got, want)

@@ -34,7 +34,7 @@ func TestCacheSameBytes(t *testing.T) {
 	}
 	plain := mountBatchfs(t, images, append(cacheFlags("constant", 0), flags...)...)
 	wants := plain.sums(t, 2, cachedEpochs)
-	if n := plain.cacheDoc(t).hits(); n != 0 {
+	if n := plain.stats(t).hits(); n != 0 {
 		t.Fatalf("%d samples came from a cache that there is not", n)
 	}
 	all, samples, ways := datasetBytes(t, images), int64(newOracle(t, images, settings{}).ds.Len()), ways()
@@ -53,9 +53,9 @@ func TestCacheSameBytes(t *testing.T) {
 				m := mountBatchfs(t, images, append(how, flags...)...)
 				m.form(t, 0, 0, 1, []layout.Form{layout.NCHWForm, layout.SafeTensors, layout.NPY}[i%3]) // how batches are kept depends on it
 				m.same(t, wants)
-				m.cacheDoc(t).within(t, size)
+				m.stats(t).within(t, size)
 				m.sameTogether(t, wants)
-				d := m.cacheDoc(t)
+				d := m.stats(t)
 				if cached := policy != "none"; (d.hits() > 0) != cached || (d.Memory.Cache > 0) != cached || d.Memory.Cache > size {
 					t.Errorf("%d samples came from the cache, which takes %d bytes of %d", d.hits(), d.Memory.Cache, size)
 				}
@@ -137,7 +137,7 @@ func TestCacheAcrossJumps(t *testing.T) {
 			}
 		}
 	}
-	if n := m.cacheDoc(t).hits(); n == 0 {
+	if n := m.stats(t).hits(); n == 0 {
 		t.Error("nothing came from the cache")
 	}
 }
@@ -157,15 +157,7 @@ func TestCacheForms(t *testing.T) {
 			m.awaitPlans(t) // nothing is packed without
 			m.same(t, epoch)
 		}
-		var d struct {
-			Forms struct {
-				Share          float64 `json:"packed_share"`
-				Samples, Drawn int64
-				Reason         string
-			} `json:"forms"`
-		}
-		m.document(t, ".batchfs/stats.json", &d)
-		if f := d.Forms; f.Share != 1 || f.Samples == 0 || f.Drawn == 0 || f.Reason == "" {
+		if f := m.stats(t).Forms; f.Share != 1 || f.Samples == 0 || f.Drawn == 0 || f.Reason == "" {
 			t.Errorf("%s: %+v", form, f)
 		}
 	}

@@ -122,7 +122,7 @@ func TestStorageFailsBehindTheCache(t *testing.T) {
 			}
 			readStorage(t, m, 1)
 			readStorage(t, m, 2)
-			if d := m.cacheDoc(t); d.Errors != 0 || d.Storage.Reads != storageTiles || d.epoch(2).Hits != storageTiles {
+			if d := m.stats(t); d.Errors != 0 || d.Storage.Reads != storageTiles || d.epoch(2).Hits != storageTiles {
 				t.Errorf("%d errors, %d reads, %d hits", d.Errors, d.Storage.Reads, d.epoch(2).Hits)
 			}
 		})

@@ -125,7 +125,7 @@ func TestElasticRank(t *testing.T) {
 		if epoch == 0 {
 			continue
 		}
-		if d := one.cacheDoc(t).epoch(epoch).HitsPerBatch; d.Min == 0 || d.Max-d.Min > 1 {
+		if d := one.stats(t).epoch(epoch).HitsPerBatch; d.Min == 0 || d.Max-d.Min > 1 {
 			t.Errorf("epoch %d: between %d and %d of %d hit", epoch, d.Min, d.Max, global/world)
 		}
 	}

@@ -15,14 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// entryCounts is the part of stats.json about entry points.
-type entryCounts struct {
-	JPEGs struct {
-		Baseline int
-		Entries  struct{ Used, Made, None, Wrong int } `json:"entry_points"`
-	}
-}
-
 // jpegs makes a dataset of n baseline JPEGs of one size.
 func jpegs(t testing.TB, n, height, width int) string {
 	t.Helper()
@@ -82,8 +74,7 @@ func TestEntryPointsSameBytes(t *testing.T) {
 		}
 		m := mountBatchfs(t, dataset, slices.Concat([]string{"--cache-form", "encoded", "--batch-size", "5", "--shuffle", "--resize", "random-resized-crop", "--size", "120x160"}, step.flags)...)
 		got := m.sums(t, 1, 3)
-		var stats entryCounts
-		m.document(t, ".batchfs/stats.json", &stats)
+		stats := m.stats(t)
 		if stats.JPEGs.Baseline == 0 {
 			t.Skip("the decoder of this build and processor makes no entry points")
 		}
@@ -118,9 +109,7 @@ func TestEntryPointsOnAFullDisk(t *testing.T) {
 	crops := []string{"--batch-size", "20", "--resize", "random-resized-crop", "--size", "100x100"}
 	off := mountAs(t, user, dataset, append(crops, "--entry-points", "off")...)
 	want := off.sums(t, 1, 2)
-	var stats entryCounts
-	off.document(t, ".batchfs/stats.json", &stats)
-	if stats.JPEGs.Baseline == 0 {
+	if off.stats(t).JPEGs.Baseline == 0 {
 		t.Skip("the decoder of this build and processor makes no entry points")
 	}
 	off.finish(t)

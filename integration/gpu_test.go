@@ -166,13 +166,8 @@ func TestCUDANames(t *testing.T) {
 		t.Error(size)
 	}
 	m.run(t, "cat", m.path(0, 0, 0, layout.CUDA))
-	var stats struct {
-		GPU struct {
-			UUID           string
-			Limit, Batches int64
-		}
-	}
-	if m.document(t, ".batchfs/stats.json", &stats); !strings.HasPrefix(stats.GPU.UUID, "GPU-") || stats.GPU.Limit != 8<<20 || stats.GPU.Batches == 0 {
+	stats := m.stats(t)
+	if !strings.HasPrefix(stats.GPU.UUID, "GPU-") || stats.GPU.Limit != 8<<20 || stats.GPU.Batches == 0 {
 		t.Errorf("stats.json: %+v", stats)
 	}
 	if text := m.run(t, suite.binary, "stats", m.dir); !strings.Contains(text, stats.GPU.UUID+", batches ") {

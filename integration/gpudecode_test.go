@@ -39,16 +39,6 @@ func mountDecoding(t testing.TB, c fakecuda.Config, dataset string, flags ...str
 	return mountWithGPU(t, c, dataset, append(flags, "--gpu-decode", "exact")...)
 }
 
-// decodedOnGPU is how many JPEGs the GPU has decoded.
-func (m withGPU) decodedOnGPU(t testing.TB) int64 {
-	t.Helper()
-	var s struct {
-		JPEGs struct{ GPU int64 }
-	}
-	m.document(t, ".batchfs/stats.json", &s)
-	return s.JPEGs.GPU
-}
-
 // epochsOf is all batches of some epochs; errors count as bytes.
 func epochsOf(t testing.TB, m *mounted, epochs int) (all []string) {
 	t.Helper()
@@ -97,7 +87,7 @@ func TestGPUDecodes(t *testing.T) {
 					t.Errorf("batch %d differs", i)
 				}
 			}
-			if n := m.decodedOnGPU(t); n == 0 {
+			if n := m.stats(t).JPEGs.GPU; n == 0 {
 				t.Error("the GPU decoded nothing")
 			}
 		})
@@ -121,11 +111,11 @@ func TestGPUDecodesAlone(t *testing.T) {
 		if _, err := c.m.try("cat", c.m.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), c.errno) {
 			t.Error(err)
 		}
-		before := c.m.decodedOnGPU(t)
+		before := c.m.stats(t).JPEGs.GPU
 		if !slices.Equal(epochsOf(t, c.m.mounted, 2), want) {
 			t.Error("other bytes")
 		}
-		if decodes := c.m.decodedOnGPU(t) > before; decodes == (c.m.mounted == off.mounted) {
+		if decodes := c.m.stats(t).JPEGs.GPU > before; decodes == (c.m.mounted == off.mounted) {
 			t.Errorf("the GPU decoded %v", decodes)
 		}
 	}

@@ -147,35 +147,39 @@ func (m *mounted) document(t testing.TB, path string, into any) {
 
 // statistics are the figures of stats.json used by tests.
 type statistics struct {
-	ReadPath string  `json:"read_path"`
-	Images   int64   `json:"images"`
-	Uptime   float64 `json:"uptime"`
-	Batches  struct {
-		Decoded int64 `json:"decoded"`
-		Making  int64 `json:"making"`
-		Opened  int64 `json:"opened"`
-		Waiting int64 `json:"waiting"`
-		Stalled int64 `json:"stalled"`
-		Ahead   int64 `json:"ahead"`
-		Streams int64 `json:"streams"`
-	} `json:"batches"`
-	FUSE struct {
-		Opens int64 `json:"opens"`
-		Reads int64 `json:"reads"`
-	} `json:"fuse"`
-	Memory struct {
-		Limit   int64 `json:"limit"`
-		Used    int64 `json:"used"`
-		Peak    int64 `json:"peak"`
-		Batches int64 `json:"batches"`
-		Index   int64 `json:"index"`
-		Scratch int64 `json:"scratch"`
-	} `json:"memory"`
+	ReadPath string `json:"read_path"`
+	Images   int64
+	Errors   int64
+	Batches  struct{ Decoded, Making, Opened, Waiting, Stalled, Ahead, Streams int64 }
+	FUSE     struct{ Opens, Reads int64 }
+	Memory   struct {
+		Limit, Used, Peak, Batches, Cache, Index, Scratch, Locked int64
+		LockError                                                 string `json:"lock_error"`
+		ReuseError                                                string `json:"reuse_error"`
+	}
 	Storage struct {
-		Reads int64 `json:"reads"`
-		Bytes int64 `json:"bytes"`
-	} `json:"storage"`
-	Errors int64 `json:"errors"`
+		Reads, Bytes int64
+		Store        struct{ Requests, Retries, Waiting, Hedges int64 }
+		Local        struct {
+			Kept, Used, Limit, Damaged int64
+			NotKept                    int64 `json:"not_kept"`
+		} `json:"local_cache"`
+	}
+	JPEGs struct {
+		Baseline, GPU int64
+		Entries       struct{ Used, Made, None, Wrong int64 } `json:"entry_points"`
+	}
+	Forms struct {
+		Share          float64 `json:"packed_share"`
+		Samples, Drawn int64
+		Reason         string
+	}
+	GPU struct {
+		UUID           string
+		Limit, Batches int64
+	}
+	Plans  struct{ Held, Computing, Wanted int64 }
+	Epochs []epochDoc
 }
 
 func (m *mounted) stats(t testing.TB) (s statistics) {

@@ -69,7 +69,7 @@ func TestNVJPEG(t *testing.T) {
 	}
 	m.sameOnGPU(t, 1, paths...)
 	want := epochsOf(t, m.mounted, 2)
-	if n := m.decodedOnGPU(t); n < 76 {
+	if n := m.stats(t).JPEGs.GPU; n < 76 {
 		t.Errorf("nvJPEG decoded %d samples", n)
 	}
 	alone := mountNVJPEG(t, fakecuda.Config{}, dataset, append(flags, "--workers", "1", "--prefetch-queue-depth", "0", "--cache-size", "0")...)

@@ -40,23 +40,6 @@ func (m *mounted) buffers(t testing.TB) map[string]bufferDoc {
 	return all
 }
 
-// held is the part of stats.json about memory.
-type held struct {
-	Memory struct {
-		Batches   int64  `json:"batches"`
-		Cache     int64  `json:"cache"`
-		Scratch   int64  `json:"scratch"`
-		Locked    int64  `json:"locked"`
-		LockError string `json:"lock_error"`
-	} `json:"memory"`
-}
-
-func (m *mounted) held(t testing.TB) (h held) {
-	t.Helper()
-	m.document(t, ".batchfs/stats.json", &h)
-	return h
-}
-
 // statusField returns a line of /proc/PID/status; "" if the process is gone.
 func statusField(t testing.TB, path, name string) string {
 	t.Helper()
@@ -111,7 +94,7 @@ func TestMemoryDocument(t *testing.T) {
 			t.Errorf("the largest file has %d bytes, %+v", largestFile, b)
 		}
 		eventually(t, "memory.json and stats.json agree", func() bool {
-			all, s := m.buffers(t), m.held(t).Memory
+			all, s := m.buffers(t), m.stats(t).Memory
 			return all["batch"].Reserved == s.Batches && all["input"].Reserved+all["scratch"].Reserved == s.Scratch && all["cache"].Reserved == s.Cache
 		})
 		m.expectLocked(t)
@@ -122,7 +105,7 @@ func TestMemoryDocument(t *testing.T) {
 // memory.
 func (m *mounted) expectLocked(t testing.TB) {
 	t.Helper()
-	batch, s, kernel := m.buffers(t)["batch"], m.held(t).Memory, testkit.Status(m.pid(), "VmLck")
+	batch, s, kernel := m.buffers(t)["batch"], m.stats(t).Memory, testkit.Status(m.pid(), "VmLck")
 	if batch.Locked != (s.LockError == "") || kernel < s.Locked || batch.Locked && s.Locked != batch.Reserved {
 		t.Errorf("%+v, in stats.json %+v, the kernel has locked %d", batch, s, kernel)
 	}
@@ -213,7 +196,7 @@ func TestLockingRefused(t *testing.T) {
 			t.Errorf("%s has other bytes", files[i])
 		}
 	}
-	if b, s := m.buffers(t)["batch"], m.held(t).Memory; b.Locked || b.Kind != "pinned" || !strings.Contains(s.LockError, "RLIMIT_MEMLOCK is 64 KiB") || s.Locked > 64*kib {
+	if b, s := m.buffers(t)["batch"], m.stats(t).Memory; b.Locked || b.Kind != "pinned" || !strings.Contains(s.LockError, "RLIMIT_MEMLOCK is 64 KiB") || s.Locked > 64*kib {
 		t.Errorf("%+v, %+v", b, s)
 	}
 	m.expectLocked(t)

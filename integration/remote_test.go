@@ -280,13 +280,6 @@ func (s *faultyStore) allows(now int64) bool {
 	return false
 }
 
-// storeCounts is what stats.json says of a store.
-type storeCounts struct {
-	Storage struct {
-		Store struct{ Requests, Retries, Waiting int64 }
-	}
-}
-
 // TestStoreFaults: a store that fails delays or fails the opens that need it, is tried again, and
 // leaves no trace. An object that was replaced is a bad sample.
 func TestStoreFaults(t *testing.T) {
@@ -323,8 +316,7 @@ func TestStoreFaults(t *testing.T) {
 	if lines := m.badLines(t); len(lines) > 0 {
 		t.Errorf("the outage was blamed on %+v", lines)
 	}
-	var counted storeCounts
-	if m.document(t, ".batchfs/stats.json", &counted); counted.Storage.Store.Retries == 0 || counted.Storage.Store.Requests > s.Requests.Load() {
+	if counted := m.stats(t).Storage.Store; counted.Retries == 0 || counted.Requests > s.Requests.Load() {
 		t.Errorf("%d requests were answered, and stats.json says %+v", s.Requests.Load(), counted)
 	}
 	s.fault.Store("hang")
@@ -383,8 +375,7 @@ func TestStoreOutages(t *testing.T) {
 		eventually(t, "the log says that the store is away with "+kind, func() bool {
 			return strings.Count(m.logged(), "the store does not answer") > told
 		})
-		var counted storeCounts
-		if m.document(t, ".batchfs/stats.json", &counted); counted.Storage.Store.Waiting == 0 {
+		if m.stats(t).Storage.Store.Waiting == 0 {
 			t.Errorf("with %s, stats.json shows no waiting read", kind)
 		}
 		s.fault.Store("")

@@ -57,13 +57,8 @@ func TestWithoutLeases(t *testing.T) {
 		}
 	}
 	const reason = "file leases are off: sysctl fs.leases-enable=1 turns them on"
-	var stats struct {
-		Memory struct {
-			ReuseError string `json:"reuse_error"`
-		}
-	}
-	if m.document(t, ".batchfs/stats.json", &stats); !strings.HasPrefix(stats.Memory.ReuseError, reason) {
-		t.Errorf("stats.json says %q", stats.Memory.ReuseError)
+	if says := m.stats(t).Memory.ReuseError; !strings.HasPrefix(says, reason) {
+		t.Errorf("stats.json says %q", says)
 	}
 	if out := m.run(t, suite.binary, "stats", m.dir); !strings.Contains(out, "batch memory is not reused: "+reason) {
 		t.Errorf("stats does not say it:\n%s", out)

@@ -30,7 +30,7 @@ func TestReadersOfManyEpochs(t *testing.T) {
 		}
 	}
 	m.awaitPlans(t)
-	if plans := m.cacheDoc(t).Plans; plans.Held == 0 {
+	if plans := m.stats(t).Plans; plans.Held == 0 {
 		t.Errorf("nothing was planned: %+v", plans)
 	}
 	planned := map[int]int{}

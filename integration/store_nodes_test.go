@@ -114,10 +114,10 @@ func TestNodesFetchWhatIsNotTheirs(t *testing.T) {
 		}
 		for v, m := range all {
 			eventually(t, "the disk has it", func() bool {
-				local := localCache(t, m)
+				local := m.stats(t).Storage.Local
 				return local.NotKept > 0 || local.Kept >= int64(len(had[v]))
 			})
-			if local := localCache(t, m); local.NotKept > 0 || local.Damaged > 0 {
+			if local := m.stats(t).Storage.Local; local.NotKept > 0 || local.Damaged > 0 {
 				t.Errorf("node %d: %+v", v, local)
 			}
 		}
@@ -133,33 +133,12 @@ func TestNodesFetchWhatIsNotTheirs(t *testing.T) {
 	}
 }
 
-type localDoc struct {
-	Kept    int64
-	NotKept int64 `json:"not_kept"`
-	Damaged int64
-}
-
-type storeDoc struct {
-	Storage struct {
-		Store struct{ Hedges, Retries int64 }
-		Local localDoc `json:"local_cache"`
-	}
-}
-
-func localCache(t testing.TB, m *mounted) localDoc {
-	t.Helper()
-	var doc storeDoc
-	m.document(t, ".batchfs/stats.json", &doc)
-	return doc.Storage.Local
-}
-
 // hedged is how many requests the mounts have sent twice.
 func hedged(t testing.TB, all []*mounted) (n int64) {
 	t.Helper()
 	for _, m := range all {
-		var doc storeDoc
-		m.document(t, ".batchfs/stats.json", &doc)
-		n += doc.Storage.Store.Hedges + doc.Storage.Store.Retries
+		store := m.stats(t).Storage.Store
+		n += store.Hedges + store.Retries
 	}
 	return n
 }

@@ -40,23 +40,6 @@ func (s *sent) take() int {
 	return len(s.objects)
 }
 
-// tiersDoc is the part of stats.json about memory and local cache.
-type tiersDoc struct {
-	Storage struct {
-		Local struct {
-			Used, Limit, Damaged int64
-			NotKept              int64 `json:"not_kept"`
-		} `json:"local_cache"`
-	}
-	Plans  struct{ Wanted int64 }
-	Epochs []struct {
-		Epoch, Hits, Kept int64
-		LocalHits         int64                    `json:"local_hits"`
-		PerBatch          struct{ Min, Max int64 } `json:"hits_per_batch"`
-		LocalPerBatch     struct{ Min, Max int64 } `json:"local_hits_per_batch"`
-	}
-}
-
 // TestMemoryAndDiskTogether: a dataset that fits neither into memory nor onto the disk, but into
 // both together, comes from the store once. After kill -9, only what was in memory does so again.
 func TestMemoryAndDiskTogether(t *testing.T) {
@@ -82,32 +65,27 @@ func TestMemoryAndDiskTogether(t *testing.T) {
 	m.sockets = true
 	s.take()
 
-	stats := func() (d tiersDoc) {
-		m.document(t, ".batchfs/stats.json", &d)
-		return d
-	}
-	planned := func() { eventually(t, "what is kept is planned", func() bool { return stats().Plans.Wanted == 0 }) }
-	read := func(epoch, from, to int) (objects int, d tiersDoc) {
+	read := func(epoch, from, to int) (objects int, d statistics) {
 		t.Helper()
 		for i := from; i < to; i++ {
 			if got, want := m.tilesIn(t, 0, epoch, i, side), whole.tilesIn(t, 0, epoch, i, side); !slices.Equal(got, want) {
 				t.Fatalf("epoch %d, batch %d: %v, want %v", epoch, i, got, want)
 			}
 		}
-		return s.take(), stats()
+		return s.take(), m.stats(t)
 	}
 	// onDisk waits until all that an epoch leaves to the disk is there.
 	onDisk := func() {
 		t.Helper()
 		eventually(t, "the disk has the rest", func() bool {
-			d := stats()
+			d := m.stats(t)
 			return d.Storage.Local.Used >= (n-d.Epochs[len(d.Epochs)-1].Kept)*tier.Cost(size)
 		})
 	}
-	level := func(d tiersDoc) {
+	level := func(d statistics) {
 		t.Helper()
 		e := d.Epochs[len(d.Epochs)-1]
-		if e.Hits+e.LocalHits != n || e.Hits < n/4 || e.PerBatch.Max > e.PerBatch.Min+1 || e.LocalPerBatch.Max > e.LocalPerBatch.Min+1 {
+		if e.Hits+e.LocalHits != n || e.Hits < n/4 || e.HitsPerBatch.Max > e.HitsPerBatch.Min+1 || e.LocalPerBatch.Max > e.LocalPerBatch.Min+1 {
 			t.Errorf("%+v", e)
 		}
 		if l := d.Storage.Local; l.Damaged+l.NotKept > 0 || l.Used > l.Limit {
@@ -115,18 +93,18 @@ func TestMemoryAndDiskTogether(t *testing.T) {
 		}
 	}
 
-	planned()
+	m.awaitPlans(t)
 	if objects, _ := read(0, 0, n/batch); objects != n {
 		t.Errorf("the store sent %d objects of %d", objects, n)
 	}
 	onDisk()
-	planned()
+	m.awaitPlans(t)
 	objects, d := read(1, 0, n/batch)
 	if level(d); objects > 0 {
 		t.Errorf("the store sent %d objects again", objects)
 	}
 	onDisk()
-	planned()
+	m.awaitPlans(t)
 	inMemory := d.Epochs[1].Kept
 	read(2, 0, n/batch/2)
 	m.kill(t)
@@ -134,15 +112,15 @@ func TestMemoryAndDiskTogether(t *testing.T) {
 	m = m.remount(t, flags...)
 	m.sockets = true
 	again, _ := read(2, n/batch/2, n/batch/2+1) // its plan is not there yet
-	planned()
+	m.awaitPlans(t)
 	objects, _ = read(2, n/batch/2, n/batch)
 	if again += objects; int64(again) > inMemory {
 		t.Errorf("the store sent %d objects again, of %d that were in memory", again, inMemory)
 	}
-	planned()
+	m.awaitPlans(t)
 	read(3, 0, n/batch)
 	onDisk()
-	planned()
+	m.awaitPlans(t)
 	if objects, d := read(4, 0, n/batch); objects > 0 {
 		t.Errorf("two epochs after a restart, the store sent %d objects", objects)
 	} else {
