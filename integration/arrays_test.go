@@ -33,13 +33,27 @@ with open(root + "/m.jsonl", "w") as m, open(root + "/good.jsonl", "w") as good:
         good.write(json.dumps(row) + "\n")
 `
 
-// expectArrays compares all files of arrays of a mount, in two epochs, with those that its samples
-// name. What slots show is what .json says; without a shuffle, slot j of batch i is planned to show
-// sample i * batch + j.
-const expectArrays = `
+// tensorsInPython reads .safetensors by the rules of the format.
+const tensorsInPython = `
 import json, os, sys
 import numpy as np
 import batchfs
+def tensors(path):
+    data = open(path, "rb").read()
+    assert len(data) == os.stat(path).st_size, path
+    n = int.from_bytes(data[:8], "little")
+    types = {"I64": "<i8", "I32": "<i4", "F16": "<f2", "F32": "<f4", "BOOL": "|b1", "U8": "|u1"}
+    for name, t in json.loads(data[8:8 + n]).items():
+        if name != "__metadata__":
+            a, b = (8 + n + at for at in t["data_offsets"])
+            assert a % np.dtype(types[t["dtype"]]).itemsize == 0, name
+            yield name, np.frombuffer(data[a:b], types[t["dtype"]]).reshape(t["shape"])
+`
+
+// expectArrays compares all files of arrays of a mount, in two epochs, with those that its samples
+// name. What slots show is what .json says; without a shuffle, slot j of batch i is planned to show
+// sample i * batch + j.
+const expectArrays = tensorsInPython + `
 mount, manifest, size, fails, shuffled = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4]), sys.argv[5] == "true"
 rows = [json.loads(line) for line in open(manifest)]
 root = os.path.dirname(manifest)
@@ -47,19 +61,6 @@ likes = {"pose": ("<f2", (2, 3)), "track": ("<i4", (0, 2)), "flag": ("|b1", ())}
 def stored(id, name):
     a = np.load(f"{root}/{rows[id][name]}") if name in rows[id] else np.zeros(likes[name][1], likes[name][0])
     return a if a.dtype == likes[name][0] else np.zeros(*reversed(likes[name]))
-
-def tensors(path):
-    data = open(path, "rb").read()
-    assert len(data) == os.stat(path).st_size, path
-    n = int.from_bytes(data[:8], "little")
-    types = {"I64": "<i8", "I32": "<i4", "F16": "<f2", "BOOL": "|b1", "U8": "|u1"}
-    all = {}
-    for name, t in json.loads(data[8:8 + n]).items():
-        if name != "__metadata__":
-            a, b = (8 + n + at for at in t["data_offsets"])
-            assert a % np.dtype(types[t["dtype"]]).itemsize == 0, name
-            all[name] = np.frombuffer(data[a:b], types[t["dtype"]]).reshape(t["shape"])
-    return all
 
 targets = json.load(open(mount + "/dataset.json"))["targets"]
 assert targets == ["flag.npy", "pose.npy", "track.npy", "track.offsets.npy"], targets
@@ -93,7 +94,7 @@ for epoch in range(2):
             want["track"].append(track * (shows and s["id"] == plan))
             offsets.append(offsets[-1] + len(track))
         want = {"pose": np.stack(want["pose"]), "track": np.concatenate(want["track"]), "flag": np.stack(want["flag"]), "track.offsets": np.array(offsets)}
-        every = tensors(path + "safetensors")
+        every = dict(tensors(path + "safetensors"))
         batch = batchfs.Batches(mount, shard=0)[epoch, k]
         less = batchfs.Batches(mount, shard=0, padding=False)[epoch, k]
         for name, a in want.items():

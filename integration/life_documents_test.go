@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -160,48 +159,8 @@ func TestDocumentsHaveTheirKeys(t *testing.T) {
 			t.Errorf("by epoch: %+v", stats.Epochs)
 		}
 		metrics := string(read(".batchfs/metrics"))
-		checkMetrics(t, metrics)
 		if opened := fmt.Sprintf("\nbatchfs_batches_opened_total %d\n", spoiltCount+1); !strings.Contains(metrics, opened) {
 			t.Errorf("the metrics have no %q", opened)
 		}
 	})
-}
-
-var (
-	metricLine = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*(\{[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*"(,[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*")*\})? (-?[0-9.e+-]+|NaN|[+-]Inf)$`)
-	helpLine   = regexp.MustCompile(`^# HELP (\w+) .+$`)
-	typeLine   = regexp.MustCompile(`^# TYPE (\w+) (counter|gauge)$`)
-)
-
-// checkMetrics parses Prometheus's text format: each family begins with help and type and
-// has all of its samples together.
-func checkMetrics(t testing.TB, text string) {
-	t.Helper()
-	seen, family := map[string]bool{}, ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		switch {
-		case helpLine.MatchString(line):
-			family = helpLine.FindStringSubmatch(line)[1]
-			if seen[family] {
-				t.Errorf("twice in the metrics: %s", family)
-			}
-			seen[family] = true
-		case typeLine.MatchString(line):
-			if name := typeLine.FindStringSubmatch(line)[1]; name != family {
-				t.Errorf("the type of %s behind the help of %s", name, family)
-			}
-		case metricLine.MatchString(line):
-			if name := strings.FieldsFunc(line, func(r rune) bool { return r == '{' || r == ' ' })[0]; name != family {
-				t.Errorf("%s among the samples of %s", name, family)
-			}
-		default:
-			t.Errorf("no metric: %q", line)
-		}
-	}
-	for _, name := range []string{"batchfs_batches_decoded_total", "batchfs_batches_waiting", "batchfs_memory_used_bytes", "batchfs_errors_total", "batchfs_storage_bytes_total"} {
-		if !seen[name] {
-			t.Errorf("no %s in the metrics", name)
-		}
-	}
 }

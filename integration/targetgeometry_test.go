@@ -13,27 +13,13 @@ import (
 // targetGeometry computes, from the annotations of a COCO dataset and what .json says of each slot,
 // which boxes a batch has and which classes are in the middle of them, and compares that with the
 // files of the batch, with .safetensors, and with batchfs.Batches.
-const targetGeometry = `
-import json, os, sys
-import numpy as np
-import batchfs
+const targetGeometry = tensorsInPython + `
 mount, annotations = sys.argv[1], json.load(open(sys.argv[2]))
 labels = {c["id"]: i for i, c in enumerate(sorted(annotations["categories"], key=lambda c: c["id"]))}
 names = {i["id"]: i["file_name"] for i in annotations["images"]}
 objects = {}
 for a in annotations["annotations"]:
     objects.setdefault(names[a["image_id"]], []).append(a)
-
-def safetensors(path):
-    data = open(path, "rb").read()
-    assert len(data) == os.stat(path).st_size
-    n = int.from_bytes(data[:8], "little")
-    types = {"I64": "<i8", "I32": "<i4", "F32": "<f4", "U8": "|u1"}
-    for name, t in json.loads(data[8:8 + n]).items():
-        if name != "__metadata__":
-            a, b = (8 + n + at for at in t["data_offsets"])
-            assert a % np.dtype(types[t["dtype"]]).itemsize == 0, name
-            yield name, np.frombuffer(data[a:b], types[t["dtype"]]).reshape(t["shape"])
 
 kept = dropped = middles = 0
 for epoch in range(2):
@@ -46,7 +32,7 @@ for epoch in range(2):
         files = {f[:-4]: np.load(path + f) for f in targets if f.endswith(".npy")}
         for f in targets:
             assert os.stat(path + f).st_size == len(open(path + f, "rb").read()), f
-        every = dict(safetensors(path + "safetensors"))
+        every = dict(tensors(path + "safetensors"))
         for name, a in files.items():
             assert every[name].dtype == a.dtype and np.array_equal(every[name], a), name
         assert np.array_equal(every["images"], np.load(path + "npy"))
