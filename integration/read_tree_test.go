@@ -2,14 +2,20 @@ package integration
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
@@ -142,8 +148,8 @@ func TestReadLargeDirectory(t *testing.T) {
 	m := mountBatchfs(t, manifest, s.flags("--epochs", "3")...)
 	const entries = manifestRows/batchSize*forms + 3 // epoch.json, and the directory itself and its parent
 	epoch := m.epochDir(0, 1)
-	if got, err := listDirectory(epoch); got != entries || err != nil {
-		t.Errorf("%d entries are listed, not %d: %v", got, entries, err)
+	if got := len(listDirectory(t, epoch)); got != entries {
+		t.Errorf("%d entries are listed, not %d", got, entries)
 	}
 	for e := range 3 {
 		if got := strings.Count(m.run(t, "ls", "-U", m.epochDir(0, e)), "\n"); got != entries-2 {
@@ -191,4 +197,67 @@ func (o *oracle) tensorSize(epoch, batch int) int64 {
 		}
 	}
 	return int64(len(slots)) * int64(h) * int64(w) * int64(o.channels())
+}
+
+// A listed entry, and the position after it.
+type listed struct {
+	name string
+	ino  uint64
+	kind byte
+	next int64
+}
+
+// listDirectory lists a directory with small and large buffers, then continues from many of the
+// positions at which a listing can stop: it is always the same. No name is there twice.
+func listDirectory(t testing.TB, path string) []listed {
+	t.Helper()
+	dir, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	all := entriesFrom(t, dir, 0, 1<<20, -1)
+	if few := entriesFrom(t, dir, 0, 512, -1); !slices.Equal(all, few) {
+		t.Errorf("with a small buffer, %d entries are listed, or others than the %d", len(few), len(all))
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		i := random.IntN(len(all))
+		if rest := entriesFrom(t, dir, all[i].next, 4096, 50); !slices.Equal(rest, all[i+1:min(i+51, len(all))]) {
+			t.Errorf("behind entry %d of %d, %d others are listed", i, len(all), len(rest))
+		}
+	}
+	names := map[string]bool{}
+	for _, e := range all {
+		if names[e.name] {
+			t.Errorf("%s is listed twice", e.name)
+		}
+		names[e.name] = true
+	}
+	return all
+}
+
+// entriesFrom lists a directory from a position: up to most entries, or all.
+func entriesFrom(t testing.TB, dir *os.File, from int64, buffer, most int) (all []listed) {
+	t.Helper()
+	if _, err := unix.Seek(int(dir.Fd()), from, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	for buf := make([]byte, buffer); most < 0 || len(all) < most; {
+		n, err := unix.Getdents(int(dir.Fd()), buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			return all
+		}
+		for b := buf[:n]; len(b) > 0; {
+			// struct linux_dirent64: ino, off, length, type, name
+			length := binary.NativeEndian.Uint16(b[16:])
+			name, _, _ := bytes.Cut(b[unsafe.Offsetof(unix.Dirent{}.Name):length], []byte{0})
+			all = append(all, listed{string(name), binary.NativeEndian.Uint64(b), b[18], int64(binary.NativeEndian.Uint64(b[8:]))})
+			b = b[length:]
+		}
+	}
+	return all[:most]
 }
