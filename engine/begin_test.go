@@ -15,14 +15,7 @@ import (
 func TestBeginMakesBatchesAhead(t *testing.T) {
 	const n = 80
 	ds := openDataset(t, testDir(t, n))
-	synctest.Test(t, func(t *testing.T) {
-		o := testOptions()
-		o.Anonymous = true
-		e, err := New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
+	inBubble(t, ds, func(*Options) {}, func(t *testing.T, e *Engine) {
 		keys := []Key{{Batch: 15}, {Batch: 3}, {Epoch: 2, Batch: 11}, {Epoch: 1}}
 		for _, k := range keys {
 			if e.Begin(k, layout.NPY) {
@@ -55,14 +48,7 @@ func TestBeginMakesBatchesAhead(t *testing.T) {
 // memory is idle, and they are given back when nobody comes.
 func TestBeginIsBounded(t *testing.T) {
 	ds := openDataset(t, testDir(t, 200))
-	synctest.Test(t, func(t *testing.T) {
-		o := testOptions()
-		o.Anonymous = true
-		e, err := New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
+	inBubble(t, ds, func(*Options) {}, func(t *testing.T, e *Engine) {
 		const mostBegun = 16 // at once
 		for i := range 40 {
 			e.Begin(Key{Batch: i}, layout.NHWCForm)
@@ -94,14 +80,8 @@ func TestBeginTakesNothingAway(t *testing.T) {
 		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
 	}
 	ds := openDataset(t, dir)
-	synctest.Test(t, func(t *testing.T) {
-		o := testOptions()
-		o.Anonymous, o.PrefetchDepth, o.MemoryLimit = true, 0, runtimeBytes+200<<10+700<<10 // for three batches at most
-		e, err := New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
+	three := func(o *Options) { o.PrefetchDepth, o.MemoryLimit = 0, runtimeBytes+200<<10+700<<10 } // batches at most
+	inBubble(t, ds, three, func(t *testing.T, e *Engine) {
 		var open []*File
 		for i := range 3 {
 			f, err := e.Open(t.Context(), Key{Batch: 5 * i}, layout.NHWCForm)
@@ -155,10 +135,7 @@ func TestShardsSayWhereTheyAreRead(t *testing.T) {
 	if got := e.Stats().Shards; !slices.Equal(got, []ShardStats{{0, 2, 1}, {1, 1, 0}}) {
 		t.Errorf("read: %v", got)
 	}
-	f, err := e.Open(t.Context(), Key{Shard: 1, Epoch: 2}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := open(t, e, Key{Shard: 1, Epoch: 2}, layout.NHWCForm)
 	read(t, e, Key{Shard: 1, Batch: 5}, layout.NHWCForm) // who goes back within reach is no other reader
 	read(t, e, Key{Shard: 1}, layout.NHWCForm)
 	f.Close() // late, by an earlier reader

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -34,9 +32,7 @@ func TestDescribesBadSamples(t *testing.T) {
 	}
 	fails := func(when string) {
 		t.Helper()
-		if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
-			t.Errorf("%s: %v", when, err)
-		}
+		fails(t, e, Key{}, layout.NHWCForm, ErrBad)
 	}
 	expect("nothing was read", 1, "")
 	fails("a file is damaged")

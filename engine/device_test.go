@@ -71,13 +71,31 @@ func tensorOf(t testing.TB, g *fakegpu.GPU, f *File) []byte {
 	return g.Read(handle, d.Offset, d.Bytes)
 }
 
+// open opens a batch for the test to close.
 func open(t testing.TB, e *Engine, k Key, form layout.Form) *File {
 	t.Helper()
 	f, err := e.Open(context.Background(), k, form)
 	if err != nil {
-		t.Fatalf("%s.%s: %v", k, form, err)
+		t.Fatalf("%s.%s: %v", k, form.Ext(), err)
 	}
 	return f
+}
+
+// opens opens a batch and closes it.
+func opens(e *Engine, k Key, form layout.Form) error {
+	f, err := e.Open(context.Background(), k, form)
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
+// fails opens a batch, for which the error must be of a kind.
+func fails(t testing.TB, e *Engine, k Key, form layout.Form, want error) {
+	t.Helper()
+	if err := opens(e, k, form); !errors.Is(err, want) {
+		t.Errorf("%s.%s: the open says %v, want %v", k, form.Ext(), err, want)
+	}
 }
 
 // TestDeviceHasTheSameBytes reads epochs from a GPU in several ways.
@@ -114,9 +132,7 @@ func TestDeviceHasTheSameBytes(t *testing.T) {
 
 func TestNoDeviceNoForm(t *testing.T) {
 	e := start(t, testDir(t, 8))
-	if _, err := e.Open(context.Background(), Key{}, layout.CUDA); !errors.Is(err, ErrNotExist) {
-		t.Error(err)
-	}
+	fails(t, e, Key{}, layout.CUDA, ErrNotExist)
 }
 
 // TestDeviceIsShared: readers of one batch, at once or one after another, have one slot, and the
@@ -275,9 +291,7 @@ func TestDeviceMemoryWaitEnds(t *testing.T) {
 // TestDeviceTooSmall: a batch that can never fit fails at once, whatever MemoryWait is.
 func TestDeviceTooSmall(t *testing.T) {
 	e := onDevice(t, largeDir(t, 4), &fakegpu.GPU{}, gpu.SlabUnit, func(o *Options) { o.BatchSize, o.MemoryWait = 2, time.Hour })
-	if _, err := e.Open(t.Context(), Key{}, layout.CUDA); !errors.Is(err, ErrNoMemory) {
-		t.Error(err)
-	}
+	fails(t, e, Key{}, layout.CUDA, ErrNoMemory)
 }
 
 // TestDeviceFails has every call to the driver fail in turn, once, for good, or as it does when

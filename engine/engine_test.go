@@ -124,6 +124,21 @@ func built(t testing.TB, dir string, change ...func(*Options)) *Engine {
 	return e
 }
 
+// inBubble runs a test of an engine on a clock that moves on when all goroutines wait.
+func inBubble(t *testing.T, ds *dataset.Dataset, change func(*Options), test func(t *testing.T, e *Engine)) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		o.Anonymous = true
+		change(&o)
+		e, err := New(ds, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		test(t, e)
+	})
+}
+
 // wrapLoaders has an engine that is not started read by other loaders.
 func (e *Engine) wrapLoaders(wrap func(loader) loader) {
 	real := e.flow.newLoader
@@ -132,10 +147,7 @@ func (e *Engine) wrapLoaders(wrap func(loader) loader) {
 
 func read(t testing.TB, e *Engine, k Key, form layout.Form) []byte {
 	t.Helper()
-	f, err := e.Open(context.Background(), k, form)
-	if err != nil {
-		t.Fatalf("%s.%s: %v", k, form.Ext(), err)
-	}
+	f := open(t, e, k, form)
 	defer f.Close()
 	return bytes.Clone(f.Bytes())
 }
@@ -200,12 +212,10 @@ func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
 	planes := make([]byte, len(nhwc))
 	layout.Turn(planes, layout.NCHW, nhwc, spec, 0)
 	for _, f := range layout.Forms() {
-		var got []byte
-		if f.Large() {
-			got = read(t, e, k, f)
-		} else {
+		if !f.Large() {
 			continue // rendered by fusefs
 		}
+		got := read(t, e, k, f)
 		if int64(len(got)) != e.catalog.Size(k, f) {
 			t.Fatalf("%s.%s has %d bytes, Size says %d", k, f.Ext(), len(got), e.catalog.Size(k, f))
 		}
@@ -348,18 +358,8 @@ func TestLoneBatchesAreNotReadAhead(t *testing.T) {
 func TestIdleStreamsGiveTheirBatchesBack(t *testing.T) {
 	dir := testDir(t, 40)
 	ds := openDataset(t, dir)
-	synctest.Test(t, func(t *testing.T) {
-		o := testOptions()
-		o.Anonymous, o.Shards = true, 2
-		e, err := New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		f, err := e.Open(t.Context(), Key{Shard: 1}, layout.NHWCForm)
-		if err != nil {
-			t.Fatal(err)
-		}
+	inBubble(t, ds, func(o *Options) { o.Shards = 2 }, func(t *testing.T, e *Engine) {
+		f := open(t, e, Key{Shard: 1}, layout.NHWCForm)
 		read(t, e, Key{}, layout.NHWCForm)
 		synctest.Wait()
 		if s := e.Stats(); s.Batches.Ahead != 4 || s.Memory.Batches == 0 {
@@ -514,9 +514,7 @@ func TestReplaceWithNothingLeftFails(t *testing.T) {
 		corrupt(t, dir, i)
 	}
 	e := start(t, dir, func(o *Options) { o.OnError = Replace })
-	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
-		t.Errorf("error %v, want ErrBad", err)
-	}
+	fails(t, e, Key{}, layout.NHWCForm, ErrBad)
 }
 
 // TestReplaceTheOnlySample: if the index has no size for any sample of a batch, the batch
@@ -557,9 +555,7 @@ func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 		e := start(t, dir, func(o *Options) { o.Workers, o.PrefetchDepth = workers, 0 })
 		reads := int64(0)
 		for i := range 3 {
-			if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
-				t.Errorf("error %v, want ErrBad", err)
-			}
+			fails(t, e, Key{}, layout.NHWCForm, ErrBad)
 			if now := e.Stats().Storage.Reads; i == 0 {
 				reads = now
 			} else if now != reads {
@@ -596,9 +592,7 @@ func TestChangedFileIsNeverServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for b := range 2 {
-		if _, err := e.Open(context.Background(), Key{Batch: b}, layout.NHWCForm); !errors.Is(err, ErrBad) {
-			t.Errorf("batch %d: error %v, want ErrBad", b, err)
-		}
+		fails(t, e, Key{Batch: b}, layout.NHWCForm, ErrBad)
 	}
 }
 
@@ -670,10 +664,7 @@ func TestTightMemoryStillReads(t *testing.T) {
 func TestCloseWhileOpensWait(t *testing.T) {
 	dir := testDir(t, 80)
 	e := start(t, dir)
-	held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := open(t, e, Key{}, layout.NHWCForm)
 	kept := bytes.Clone(held.Bytes())
 	var wait sync.WaitGroup
 	for i := range 8 {
@@ -707,9 +698,7 @@ func TestCloseWhileOpensWait(t *testing.T) {
 func TestWhatDoesNotExist(t *testing.T) {
 	e := start(t, testDir(t, 8))
 	for _, k := range []Key{{Shard: 1}, {Shard: -1}, {Epoch: 3}, {Epoch: -1}, {Batch: 2}, {Batch: -1}} {
-		if _, err := e.Open(context.Background(), k, layout.NHWCForm); !errors.Is(err, ErrNotExist) {
-			t.Errorf("%v: error %v, want ErrNotExist", k, err)
-		}
+		fails(t, e, k, layout.NHWCForm, ErrNotExist)
 		if _, err := e.Describe(context.Background(), k); !errors.Is(err, ErrNotExist) {
 			t.Errorf("%v: error %v, want ErrNotExist", k, err)
 		}

@@ -150,9 +150,7 @@ func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 			return nil
 		}, func(o *Options) { o.OnError = policy })
 		for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.PNG} {
-			if _, err := e.Open(context.Background(), Key{}, form); !errors.Is(err, ErrMachine) {
-				t.Errorf("%v, %v: %v", policy, form, err)
-			}
+			fails(t, e, Key{}, form, ErrMachine)
 		}
 		if policy != Fail {
 			if _, err := e.Describe(context.Background(), Key{}); !errors.Is(err, ErrMachine) {
@@ -187,9 +185,7 @@ func TestPanicCostsOneOpen(t *testing.T) {
 		o.PrefetchDepth = 0 // or the panic might happen in the next epoch's batch
 		o.OnError, o.Logger = Zero, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
 	})
-	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrMachine) {
-		t.Errorf("the open says %v", err)
-	}
+	fails(t, e, Key{}, layout.NHWCForm, ErrMachine)
 	if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, Key{}, 0)) {
 		t.Error("other bytes afterwards")
 	}
@@ -234,16 +230,11 @@ func TestPanicOutsideASample(t *testing.T) {
 // and the next Open gets the copy.
 func TestPanicInACopyReachesEveryOpener(t *testing.T) {
 	e := start(t, testDir(t, 8))
-	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := open(t, e, Key{}, layout.NHWCForm)
 	defer f.Close()
 	pixels := f.batch.pixels
 	f.batch.pixels = nil
-	if _, err := e.Open(context.Background(), Key{}, layout.PNG); !errors.Is(err, ErrMachine) {
-		t.Errorf("the open says %v", err)
-	}
+	fails(t, e, Key{}, layout.PNG, ErrMachine)
 	f.batch.pixels = pixels
 	before := e.batchBytes()
 	read(t, e, Key{}, layout.PNG)
@@ -260,9 +251,7 @@ func TestRepairedWhileItWasRead(t *testing.T) {
 	var sample *spoilt
 	e := startRepairing(t, dir, func() { sample.repair() }) // between reading and decoding
 	sample = spoil(t, samplePath(dir, number(n, 1)))
-	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
-		t.Errorf("what was read is bad: %v", err)
-	}
+	fails(t, e, Key{}, layout.NHWCForm, ErrBad)
 	read(t, e, Key{}, layout.NHWCForm)
 }
 
@@ -294,9 +283,7 @@ func startRepairing(t *testing.T, dir string, repair func()) *Engine {
 func TestReplacementEndsWithTheStorage(t *testing.T) {
 	var loads atomic.Int64
 	e := startFaulty(t, testDir(t, 400), func(int64) error { loads.Add(1); return unix.EIO }, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })
-	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrMachine) {
-		t.Errorf("the open says %v", err)
-	}
+	fails(t, e, Key{}, layout.NHWCForm, ErrMachine)
 	e.Close()
 	if n := loads.Load(); n > int64(e.catalog.Options.BatchSize) || len(e.bad.files) != 0 {
 		t.Errorf("%d reads, %d files remembered as bad", n, len(e.bad.files))
@@ -412,11 +399,7 @@ func TestReadsThatComeBack(t *testing.T) {
 	}, func(o *Options) { o.PrefetchDepth, o.Workers = 0, 2 })
 	opened := make(chan error, 1)
 	go func() {
-		f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-		if err == nil {
-			f.Close()
-		}
-		opened <- err
+		opened <- opens(e, Key{}, layout.NHWCForm)
 	}()
 	eventually(t, "others stand in", func() bool {
 		return e.locked(func() bool { return e.batches.flow.hung.count.Load() > 0 && e.batches.flow.resting == 2 })

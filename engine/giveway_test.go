@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"os"
 	"slices"
@@ -135,10 +134,7 @@ func TestAnotherFormWithRoomForOne(t *testing.T) {
 		o.MemoryLimit = runtimeBytes + size*7/4
 	})
 	for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.NHWCForm} {
-		f, err := e.Open(context.Background(), Key{}, form)
-		if err != nil {
-			t.Fatalf("%v: %v", form, err)
-		}
+		f := open(t, e, Key{}, form)
 		f.Close()
 	}
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -383,10 +382,7 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	}
 	e.start()
 	<-full
-	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-	if err != nil {
-		t.Fatalf("while planning has the memory: %v", err)
-	}
+	f := open(t, e, Key{}, layout.NHWCForm)
 	f.Close()
 	if peak := e.Stats().Memory.Peak; peak > limit {
 		t.Errorf("%d bytes were charged, of %d", peak, limit)

@@ -320,9 +320,7 @@ func TestBadMasksFail(t *testing.T) {
 					t.Errorf("error %v, want ErrBad that names the mask", err)
 				}
 				read(t, e, Key{}, layout.NHWCForm)
-				if _, err := e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm); !errors.Is(err, ErrBad) {
-					t.Errorf("error %v, want ErrBad of the image", err)
-				}
+				fails(t, e, Key{Batch: 1}, layout.NHWCForm, ErrBad)
 				sameValues(t, e, n, Key{Batch: 1}, false)
 			}
 			if d, err := e.Describe(t.Context(), Key{}); err != nil || d.Samples[3].Status != catalog.StatusCorrupt || !strings.Contains(d.Samples[3].Reason, "006.png") {
@@ -438,9 +436,7 @@ func TestRepairedMask(t *testing.T) {
 		}
 		e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError = policy })
 		if policy == Fail {
-			if _, err := e.Open(t.Context(), Key{}, layout.MasksNPY); !errors.Is(err, ErrBad) {
-				t.Errorf("error %v, want ErrBad", err)
-			}
+			fails(t, e, Key{}, layout.MasksNPY, ErrBad)
 		} else {
 			read(t, e, Key{}, layout.MasksNPY)
 		}

@@ -175,9 +175,7 @@ func TestFaultsOfCopies(t *testing.T) {
 		pixels := source.batch.pixels
 		set := func(p []byte) { e.locked(func() bool { source.batch.pixels = p; return true }) }
 		set(nil)
-		if _, err := e.Open(t.Context(), Key{}, form); !errors.Is(err, ErrMachine) {
-			t.Errorf("%s, of which nothing is left: %v", form.Ext(), err)
-		}
+		fails(t, e, Key{}, form, ErrMachine)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := e.Open(ended, Key{}, form); !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMachine) {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -99,8 +98,6 @@ func TestPanicWhileReading(t *testing.T) {
 		}
 		return nil
 	}, inPairs, func(o *Options) { o.PrefetchDepth = 0 })
-	if _, err := e.Open(t.Context(), Key{}, layout.NHWCForm); !errors.Is(err, ErrMachine) {
-		t.Errorf("the open says %v", err)
-	}
+	fails(t, e, Key{}, layout.NHWCForm, ErrMachine)
 	read(t, e, Key{}, layout.NHWCForm)
 }

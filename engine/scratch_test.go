@@ -99,18 +99,13 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 // are made.
 func TestSampleThatNeverFits(t *testing.T) {
 	ds := openDataset(t, growingDir(t))
-	synctest.Test(t, func(t *testing.T) {
-		o := testOptions()
-		tiny(&o)
+	inBubble(t, ds, func(o *Options) {
+		tiny(o)
 		o.MemoryLimit = runtimeBytes + 20<<20 // a JPEG takes 6 MB, a PNG 26 MB
-		e, err := New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
+	}, func(t *testing.T, e *Engine) {
 		read(t, e, Key{}, layout.NHWCForm)
 		began := time.Now()
-		_, err = e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm)
+		_, err := e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm)
 		if !errors.Is(err, ErrNoMemory) || !strings.Contains(err.Error(), ".png") || time.Since(began) > 0 {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}

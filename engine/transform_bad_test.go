@@ -115,11 +115,6 @@ func TestCropsOfADamagedImage(t *testing.T) {
 			o.BatchSize, o.Anonymous = 1, true
 			o.Transform.Mode, o.Transform.Height, o.Transform.Width = resample.NotSmaller, size[0], size[1]
 		})
-		if f, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
-			if err == nil {
-				f.Close()
-			}
-			t.Errorf("%dx%d: %v, want ErrBad", size[0], size[1], err)
-		}
+		fails(t, e, Key{}, layout.NHWCForm, ErrBad)
 	}
 }

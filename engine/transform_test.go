@@ -255,10 +255,7 @@ func TestKernelsMakeTheSameBytes(t *testing.T) {
 // copy in another.
 func readBoth(t testing.TB, e *Engine, k Key, made, copied layout.Form) []byte {
 	t.Helper()
-	f, err := e.Open(t.Context(), k, made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := open(t, e, k, made)
 	defer f.Close() // so the copy is of this batch
 	return append(bytes.Clone(f.Bytes()), read(t, e, k, copied)...)
 }

@@ -41,10 +41,7 @@ func alone(o *Options) { o.PrefetchDepth, o.Workers = 0, 1 }
 // came, and none fails.
 func TestOpensTakeTurns(t *testing.T) {
 	e := start(t, testDir(t, 64), alone)
-	held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := open(t, e, Key{}, layout.NHWCForm)
 	exhaust(e)
 	var order []int
 	var mu sync.Mutex
@@ -81,10 +78,7 @@ func TestOpensTakeTurns(t *testing.T) {
 func TestFormOfABatchThatWaits(t *testing.T) {
 	const n = 64
 	e := start(t, testDir(t, n), alone)
-	held, err := e.Open(t.Context(), Key{}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := open(t, e, Key{}, layout.NHWCForm)
 	exhaust(e)
 	k := Key{Batch: 5}
 	waits := func(readers int) func() bool {
@@ -114,25 +108,17 @@ func TestFormOfABatchThatWaits(t *testing.T) {
 // TestMemoryWaitEnds: the wait ends with ENOMEM and a log line, not before its time.
 func TestMemoryWaitEnds(t *testing.T) {
 	ds := openDataset(t, testDir(t, 64))
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		o := testOptions()
-		alone(&o)
+	var log bytes.Buffer
+	inBubble(t, ds, func(o *Options) {
+		alone(o)
 		o.MemoryWait, o.Logger = 10*time.Second, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
 		o.Remedy = func(err error) string { return fmt.Sprint("more memory: ", errors.Is(err, ErrNoMemory)) }
-		e, err := New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-		if err != nil {
-			t.Fatal(err)
-		}
+	}, func(t *testing.T, e *Engine) {
+		held := open(t, e, Key{}, layout.NHWCForm)
 		synctest.Wait() // the worker has given back what it took for the sample
 		exhaust(e)
 		began := time.Now()
-		_, err = e.Open(context.Background(), Key{Batch: 5}, layout.NHWCForm)
+		_, err := e.Open(context.Background(), Key{Batch: 5}, layout.NHWCForm)
 		if took := time.Since(began); !errors.Is(err, ErrNoMemory) || took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
@@ -172,11 +158,7 @@ func TestMemoryWaitsForTheStore(t *testing.T) {
 	open := func(b int) chan error {
 		done := make(chan error, 1)
 		go func() {
-			f, err := e.Open(context.Background(), Key{Batch: b}, layout.NHWCForm)
-			if err == nil {
-				f.Close()
-			}
-			done <- err
+			done <- opens(e, Key{Batch: b}, layout.NHWCForm)
 		}()
 		return done
 	}
@@ -210,9 +192,7 @@ func TestImpossibleBatchesFailAtOnce(t *testing.T) {
 	if size := e.catalog.Size(Key{}, layout.NHWCForm); size < 64<<20 {
 		t.Fatalf("a batch of %d bytes fits", size)
 	}
-	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) {
-		t.Errorf("the open says %v", err)
-	}
+	fails(t, e, Key{}, layout.NHWCForm, ErrNoMemory)
 }
 
 // TestAbandonedOpensAreCancelled: batches that no Open waits for any more are not made.
@@ -336,10 +316,7 @@ func TestSetMemoryLimit(t *testing.T) {
 	for i := range 5 {
 		read(t, e, Key{Batch: i}, layout.NHWCForm)
 	}
-	held, err := e.Open(context.Background(), Key{Batch: 9}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := open(t, e, Key{Batch: 9}, layout.NHWCForm)
 	e.SetMemoryLimit(1)
 	if e.kept.cache.Stats().Real != 0 || len(held.Bytes()) == 0 {
 		t.Errorf("the cache holds %d bytes, the open file %d", e.kept.cache.Stats().Real, len(held.Bytes()))
@@ -373,27 +350,13 @@ func TestSetMemoryLimit(t *testing.T) {
 // TestClosingABatchMakesRoomAtOnce: closing a batch wakes a waiting Open without polling.
 func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
 	ds := openDataset(t, testDir(t, 64))
-	synctest.Test(t, func(t *testing.T) {
-		o := testOptions()
-		alone(&o)
-		o.Anonymous = true
-		e, err := New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-		if err != nil {
-			t.Fatal(err)
-		}
+	inBubble(t, ds, alone, func(t *testing.T, e *Engine) {
+		held := open(t, e, Key{}, layout.NHWCForm)
 		synctest.Wait()
 		exhaust(e)
 		var closed time.Time
 		time.AfterFunc(1017*time.Millisecond, func() { closed = time.Now(); held.Close() })
-		f, err := e.Open(context.Background(), Key{Batch: 1}, layout.NHWCForm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := open(t, e, Key{Batch: 1}, layout.NHWCForm)
 		if late := time.Since(closed); late > time.Millisecond {
 			t.Errorf("%v passed until it was noticed", late)
 		}
