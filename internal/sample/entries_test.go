@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"image"
 	"image/jpeg"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -37,22 +35,15 @@ func (d *fakeDecoder) TakeEntryPoints() ([]decode.EntryPoint, decode.EntryResult
 // jpegs opens a dataset of n JPEGs, with an index.
 func jpegs(t *testing.T, n int) *dataset.Dataset {
 	t.Helper()
-	dir := t.TempDir()
+	f := files{}
 	for i := range n {
 		var b bytes.Buffer
 		if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 100+i, 80)), nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.jpg", i)), b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		f[fmt.Sprintf("%d.jpg", i)] = b.Bytes()
 	}
-	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Prober: Probe, CacheDir: filepath.Join(t.TempDir(), "cache")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ds.Close() })
-	return ds
+	return open(t, f, "")
 }
 
 func openEntries(t *testing.T, ds *dataset.Dataset) *entries.Store {

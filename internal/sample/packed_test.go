@@ -9,6 +9,7 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
@@ -81,26 +83,6 @@ var stored = map[string]func(dir string, f files) (path string, err error){
 		}
 		return filepath.Join(dir, "list.csv"), errors.Join(f.write(dir), os.WriteFile(filepath.Join(dir, "list.csv"), []byte(rows), 0o644))
 	},
-	"tar": func(dir string, f files) (string, error) {
-		path := filepath.Join(dir, "all.tar")
-		return path, os.WriteFile(path, f.tar(), 0o644)
-	},
-	"tar of tars": func(dir string, f files) (string, error) {
-		inner := map[string]files{}
-		for name, data := range f {
-			class := filepath.Dir(name)
-			if inner[class] == nil {
-				inner[class] = files{}
-			}
-			inner[class][filepath.Base(name)] = data
-		}
-		outer := files{}
-		for class, f := range inner {
-			outer[class+".tar"] = f.tar()
-		}
-		path := filepath.Join(dir, "all.tar")
-		return path, os.WriteFile(path, outer.tar(), 0o644)
-	},
 	"WebDataset": func(dir string, f files) (string, error) {
 		with := files{}
 		for name, data := range f {
@@ -115,15 +97,23 @@ var stored = map[string]func(dir string, f files) (path string, err error){
 	"zip": func(dir string, f files) (string, error) {
 		var b bytes.Buffer
 		w := zip.NewWriter(&b)
-		for _, name := range slices.Sorted(maps.Keys(f)) {
-			to, err := w.Create(name)
-			if err != nil {
-				return "", err
+		err := errors.Join(w.AddFS(f.fs()), w.Close())
+		return filepath.Join(dir, "all.zip"), errors.Join(err, os.WriteFile(filepath.Join(dir, "all.zip"), b.Bytes(), 0o644))
+	},
+	"tar of tars": func(dir string, f files) (string, error) {
+		inner := map[string]files{}
+		for name, data := range f {
+			if class, base := filepath.Split(name); inner[class] == nil {
+				inner[class] = files{base: data}
+			} else {
+				inner[class][base] = data
 			}
-			to.Write(f[name]) // to memory, which does not fail
 		}
-		path := filepath.Join(dir, "all.zip")
-		return path, errors.Join(w.Close(), os.WriteFile(path, b.Bytes(), 0o644))
+		outer := files{}
+		for class, f := range inner {
+			outer[filepath.Clean(class)+".tar"] = f.tar()
+		}
+		return filepath.Join(dir, "all.tar"), os.WriteFile(filepath.Join(dir, "all.tar"), outer.tar(), 0o644)
 	},
 }
 
@@ -133,24 +123,22 @@ func label(name string) int {
 	return int(stem[len(stem)-1]) % 3
 }
 
-func (f files) write(dir string) error {
+func (f files) fs() fs.FS {
+	m := fstest.MapFS{}
 	for name, data := range f {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
-			return err
-		}
+		m[name] = &fstest.MapFile{Data: data, Mode: 0o644}
 	}
-	return nil
+	return m
 }
+
+func (f files) write(dir string) error { return os.CopyFS(dir, f.fs()) }
 
 func (f files) tar() []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for _, name := range slices.Sorted(maps.Keys(f)) {
-		_ = w.WriteHeader(&tar.Header{Name: name, Size: int64(len(f[name])), Mode: 0o644})
-		_, _ = w.Write(f[name])
+	if err := errors.Join(w.AddFS(f.fs()), w.Close()); err != nil {
+		panic(err) // of memory, which does not fail
 	}
-	w.Close()
 	return b.Bytes()
 }
 

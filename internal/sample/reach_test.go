@@ -6,14 +6,10 @@ import (
 	"image/color"
 	"image/jpeg"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/pixels"
 )
 
@@ -35,22 +31,9 @@ func TestReadUpToTheCrop(t *testing.T) {
 	turned := func(orientation byte) []byte {
 		return with("\xff\xe1\x00\x22Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string([]byte{orientation}) + "\x00\x00\x00\x00\x00\x00\x00")
 	}
-	files := [][]byte{plain.Bytes(), with("\xff\xe2\x30\x02" + string(make([]byte, 0x3000))), turned(3), turned(6)}
-	dir := t.TempDir()
-	for i, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, string([]byte{'0' + byte(i)})+".jpg"), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Prober: Probe, CacheDir: filepath.Join(t.TempDir(), "cache")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ds.Close()
-	store, err := ds.OpenEntries(entries.Options{Rule: int32(decode.EntryRows)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := [][]byte{plain.Bytes(), with("\xff\xe2\x30\x02" + string(make([]byte, 0x3000))), turned(3), turned(6)}
+	ds := open(t, files{"0.jpg": all[0], "1.jpg": all[1], "2.jpg": all[2], "3.jpg": all[3]}, "")
+	store := openEntries(t, ds)
 	defer store.Close()
 	known := NewEntries(ds, store, false)
 	o := pixels.Options{Options: decode.Options{MaxPixels: 1 << 20}}
@@ -60,7 +43,7 @@ func TestReadUpToTheCrop(t *testing.T) {
 	defer reader.Close()
 	transform := resample.Options{Mode: resample.RandomResizedCrop, Height: 32, Width: 32, CropArea: [2]float64{0.05, 0.3}, CropRatio: [2]float64{0.75, 4.0 / 3}}
 	loaders := [2]*Loader{NewLoader(ds, transform, o, known), NewLoader(ds, transform, full, known)}
-	for i, data := range files {
+	for i, data := range all {
 		img, err := reader.Read(t.Context(), i, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -18,15 +17,15 @@ import (
 )
 
 // open opens a dataset of these files, or of the manifest among them.
-func open(t *testing.T, files map[string][]byte, manifest string) *dataset.Dataset {
+func open(t *testing.T, f files, manifest string) *dataset.Dataset {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	err := f.write(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	ds, err := dataset.Open(t.Context(), filepath.Join(dir, manifest), dataset.Options{Prober: Probe})
+	o := dataset.Options{Prober: Probe, CacheDir: filepath.Join(t.TempDir(), "cache")}
+	ds, err := dataset.Open(t.Context(), filepath.Join(dir, manifest), o)
 	if err != nil {
 		t.Fatal(err)
 	}
