@@ -131,40 +131,6 @@ func TestEveryPolicyServesWhatWasPut(t *testing.T) {
 	}
 }
 
-// TestConstantFollowsThePlan: the hits are exactly the samples that the plan kept.
-func TestConstantFollowsThePlan(t *testing.T) {
-	const n = 500
-	src := equal(n, 1000)
-	keep := func(epoch int, id int64) bool { return rand.New(rand.NewPCG(uint64(epoch), uint64(id))).IntN(10) < 3 }
-	c := open(t, Options{Policy: Constant, Limit: 4 << 20, Samples: n, Plan: planFunc(keep)})
-	for epoch := range 5 {
-		want := EpochStats{Epoch: epoch}
-		for _, id := range rand.New(rand.NewPCG(uint64(epoch), 0)).Perm(n) {
-			hit := read(t, c, epoch, int64(id), src.stamp(int64(id)))
-			if wanted := epoch > 0 && keep(epoch-1, int64(id)); hit != wanted {
-				t.Fatalf("epoch %d, sample %d: hit %t, planned %t", epoch, id, hit, wanted)
-			}
-			if hit {
-				want.Hits++
-			} else {
-				want.Misses++
-			}
-			if keep(epoch, int64(id)) {
-				want.Kept++
-				want.KeptBytes += 1000
-			}
-			if held := c.Holds(int64(id)); held != keep(epoch, int64(id)) {
-				t.Fatalf("epoch %d, sample %d: held %t", epoch, id, held)
-			}
-		}
-		s := c.Stats()
-		if s.Epochs[epoch] != want || s.Samples != want.Kept {
-			t.Errorf("%+v, want %+v; %d samples", s.Epochs[epoch], want, s.Samples)
-		}
-		mustCheck(t, c)
-	}
-}
-
 // TestJumps: samples that wait for epochs far from the current reads give way when room is
 // needed, and only then.
 func TestJumps(t *testing.T) {
@@ -338,28 +304,6 @@ func TestBuffers(t *testing.T) {
 		}
 	}()
 	c.Put(0, 1, s, make([]byte, 9999))
-}
-
-// TestPeekCountsNothing: a Peek leaves no trace.
-func TestPeekCountsNothing(t *testing.T) {
-	s := Stamp{Size: 100, ModTime: 1}
-	c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: 3, Plan: planFunc(func(e int, _ int64) bool { return e == 0 })})
-	if _, _, ok := c.Peek(1, s, make([]byte, 100), nil); ok {
-		t.Error("nothing was put")
-	}
-	c.Put(0, 1, s, content(1, s))
-	before := c.Stats()
-	for range 3 {
-		if got, _, ok := c.Peek(1, s, make([]byte, 100), nil); !ok || verify(got, 1, s) >= 0 {
-			t.Error("not found")
-		}
-	}
-	if after := c.Stats(); after.Epochs[0] != before.Epochs[0] || len(after.Epochs) != 1 {
-		t.Errorf("%+v", after)
-	}
-	if !read(t, c, 1, 1, s) {
-		t.Error("it was consumed")
-	}
 }
 
 // TestEpochsAreBounded: the per-epoch counters do not grow with the number of epochs.
