@@ -9,7 +9,6 @@ import (
 	"iter"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/archive"
@@ -45,13 +44,16 @@ var longSearch int64 = 1 << 30
 // versions of them is not searched for again.
 func (p *opening) addArchives(x *index, objects []object, known *known) error {
 	all := make([]contents, len(objects))
-	progress, now := p.searching(objects), time.Now()
+	progress, now := joint{report: p.Listing}, time.Now()
+	for _, o := range objects {
+		progress.total += o.id.Size
+	}
 	var left []int
 	toSearch := int64(0)
 	for i, o := range objects {
 		if c := known.of(o, p.Merge); c != nil {
 			all[i] = *c
-			progress(o.id.Size)
+			progress.part()(o.id.Size, 0)
 		} else {
 			left = append(left, i)
 			toSearch += o.id.Size
@@ -63,7 +65,7 @@ func (p *opening) addArchives(x *index, objects []object, known *known) error {
 	err := parallel.Each(p.ctx, p.requests(), len(left), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for k := range items {
 			i := left[k]
-			c, err := p.search(ctx, objects[i], len(left), progress)
+			c, err := p.search(ctx, objects[i], len(left), progress.part())
 			if err != nil {
 				return err
 			}
@@ -105,24 +107,6 @@ func (p *opening) addArchives(x *index, objects []object, known *known) error {
 	return nil
 }
 
-// searching returns what archives that are searched report their progress to, in bytes.
-func (p *opening) searching(objects []object) func(n int64) {
-	if p.Listing == nil {
-		return func(int64) {}
-	}
-	var mu sync.Mutex
-	var done, total int64
-	for _, o := range objects {
-		total += o.id.Size
-	}
-	return func(n int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		done += n
-		p.Listing(done, total)
-	}
-}
-
 // requests is how many files are looked at together.
 func (p *opening) requests() int {
 	switch {
@@ -135,7 +119,7 @@ func (p *opening) requests() int {
 }
 
 // search finds the samples in an object, one of n, and the headers of those that it comes by.
-func (p *opening) search(ctx context.Context, o object, n int, report func(n int64)) (contents, error) {
+func (p *opening) search(ctx context.Context, o object, n int, report func(done, total int64)) (contents, error) {
 	f, err := p.storage.openWhole(o)
 	if err != nil {
 		return contents{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
@@ -145,13 +129,7 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(n int
 	defer memory.release()
 	var headers []header
 	dali := ""
-	passed := int64(0)
-	how := archive.Options{Image: p.Field, Label: p.src.labels, Memory: memory.take, Progress: func(done, _ int64) {
-		if done > passed {
-			report(done - passed)
-			passed = done
-		}
-	}}
+	how := archive.Options{Image: p.Field, Label: p.src.labels, Memory: memory.take, Progress: func(done, _ int64) { report(done, 0) }}
 	if p.src.remote != nil {
 		how.Block = int(p.block())
 		how.Room = p.Memory/int64(n) - p.block() // of few objects, each has the memory that many would
@@ -176,7 +154,7 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(n int
 	if err != nil {
 		return contents{}, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
-	report(o.id.Size - passed)
+	report(o.id.Size, 0)
 	if p.src.within != "" && !c.Ordered {
 		c.Keep(func(i int) bool { return strings.HasPrefix(c.Samples[i].Name, p.src.within) })
 	}

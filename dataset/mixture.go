@@ -96,18 +96,18 @@ type joint struct {
 	done, total int64
 }
 
-// part returns what one of them reports to.
+// part returns what one of them reports to: how much is done, and how much there is of it that is
+// not in the total yet.
 func (j *joint) part() func(done, total int64) {
-	if j.report == nil {
-		return nil
-	}
 	var before, all int64
 	return func(done, total int64) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.done, j.total = j.done+done-before, j.total+total-all
+		if done = max(done, before); j.report != nil {
+			j.done, j.total = j.done+done-before, j.total+total-all
+			j.report(j.done, j.total)
+		}
 		before, all = done, total
-		j.report(j.done, j.total)
 	}
 }
 
