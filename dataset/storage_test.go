@@ -35,8 +35,8 @@ var longest = sync.OnceValue(func() string {
 	return string(b)
 })
 
-// TestDirectReadsAreAligned: direct reads are aligned and return the file's bytes, for any
-// file length.
+// TestDirectReadsAreAligned: direct reads, those of headers, too, are aligned and return the file's
+// bytes, for any file length.
 func TestDirectReadsAreAligned(t *testing.T) {
 	const unit = directUnit
 	for _, piece := range []int{0, minPiece, 3 * minPiece} { // 0: no limit
@@ -51,7 +51,13 @@ func TestDirectReadsAreAligned(t *testing.T) {
 			p.write(fmt.Sprintf("%02d.jpg", i), pattern(n))
 		}
 		p.write("empty.jpg", "")
+		for i, n := range []int{firstProbe, firstProbe + 1, 40_000, 1 << 20} {
+			p.write(fmt.Sprintf("z%d.jpg", i), fmt.Sprintf("img jpeg 1 2 1 %d\n", n)+strings.Repeat("x", n))
+		}
 		d := p.open("")
+		if d.Report.Unreadable > 1 || f.ordinary.Load() > 0 || f.drops.Load() != int64(d.Len()) {
+			t.Errorf("%+v; %d ordinary reads, %d files dropped", d.Report, f.ordinary.Load(), f.drops.Load())
+		}
 		if piece > 0 {
 			d.storages[0].limit = newLimiter(1 << 50)
 			d.storages[0].limit.piece = piece
@@ -76,20 +82,6 @@ func TestDirectReadsAreAligned(t *testing.T) {
 		if n := f.drops.Load(); n < 2*int64(len(sizes)) {
 			t.Errorf("dropped %d times", n)
 		}
-	}
-}
-
-// TestHeadersAreReadDirectly: the scan also reads directly, into its own memory.
-func TestHeadersAreReadDirectly(t *testing.T) {
-	f := &faultySystem{}
-	p := newPlace(t)
-	p.how = Storage{Direct: true, system: f}
-	for i, n := range []int{100, 5000, firstProbe, firstProbe + 1, 40_000, 1 << 20} {
-		p.write(fmt.Sprintf("%d.jpg", i), fmt.Sprintf("img jpeg 1 2 1 %d\n", n)+strings.Repeat("x", n))
-	}
-	d := p.open("")
-	if d.Report.Unreadable > 0 || f.ordinary.Load() > 0 || f.crooked.Load() != nil || f.drops.Load() != 6 {
-		t.Errorf("%+v; %d ordinary reads, %d files dropped", d.Report, f.ordinary.Load(), f.drops.Load())
 	}
 }
 
