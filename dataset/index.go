@@ -117,7 +117,7 @@ func (p *opening) current(x *index) bool {
 		if len(x.table.objects) == 0 || p.IndexAt != "" && !p.Rescan {
 			return p.IndexAt != ""
 		}
-		now, err := p.listPrefix(newTree())
+		now, err := p.listPrefix()
 		return err == nil && slices.Equal(now.packed, x.table.objects)
 	}
 	for _, d := range x.Dirs {

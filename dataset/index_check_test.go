@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,7 +23,7 @@ func located(t testing.TB, p *place) *source {
 func forge(t testing.TB, p *place, path string, change func(*index)) {
 	t.Helper()
 	src := located(t, p)
-	x, err := listDirectory(context.Background(), src, newTree())
+	x, err := (&opening{ctx: t.Context(), src: src}).listDirectory()
 	must(t, err)
 	x.settle()
 	change(x)

@@ -59,7 +59,7 @@ func FindRows(ctx context.Context, path string, o Options) (*Rows, error) {
 	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
 	if err == nil {
 		src.labels = labels
-		r := &Rows{Name: src.name(), p: &opening{Options: o, ctx: ctx, src: src}}
+		r := &Rows{Name: src.name(), p: &opening{Options: o, ctx: ctx, src: src, barred: errImages}}
 		r.p.storage, r.p.memory = newStorage(Storage{}, src, nil, o.Logger), newAllowance(usualMemory)
 		if err = r.find(); err == nil && r.files != nil {
 			return r, nil
@@ -85,21 +85,9 @@ func (r *Rows) find() (err error) {
 		return nil
 	case !r.Packed:
 		r.files, err = storage.findAll(r.p.ctx, []string{src.manifest})
-	case src.archives != nil:
-		r.files, err = storage.archives(r.p.ctx)
 	default:
-		t := newTree()
-		t.image = errImages
 		var x *index
-		if src.remote != nil {
-			x, err = r.p.listPrefix(t)
-		} else {
-			x, err = listDirectory(r.p.ctx, src, t)
-		}
-		if err == nil {
-			err = r.p.lookAtPacked(x)
-		}
-		if err == nil {
+		if x, err = r.p.outline(); err == nil {
 			r.files = x.packed
 		}
 	}

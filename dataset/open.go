@@ -169,6 +169,7 @@ type opening struct {
 	files   factFiles
 	journal *journal // what the next opening continues from if this one is interrupted
 	marks   []string // names that are probably in the list of objects
+	barred  error    // the error of listing a folder that has images; nil: it may have some
 	places  []int32
 	report  Report
 }
@@ -297,9 +298,9 @@ func (p *opening) outline() (x *index, err error) {
 		x.packed, err = p.storage.archives(p.ctx)
 		return x, err
 	case p.src.remote != nil:
-		x, err = p.listPrefix(newTree())
+		x, err = p.listPrefix()
 	default:
-		x, err = listDirectory(p.ctx, p.src, newTree())
+		x, err = p.listDirectory()
 	}
 	switch {
 	case err != nil:

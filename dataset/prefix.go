@@ -24,10 +24,9 @@ func marksOf(x *index, src *source) (marks []string) {
 	return slices.Compact(marks)
 }
 
-// listPrefix lists the objects below a prefix of keys as if they were the files of a directory, in
-// a new tree.
-func (p *opening) listPrefix(t *tree) (*index, error) {
-	found := false
+// listPrefix lists the objects below a prefix of keys as if they were the files of a directory.
+func (p *opening) listPrefix() (*index, error) {
+	t, found := newTree(p.barred), false
 	err := p.src.remote.ListAlong(p.ctx, p.src.prefix, p.marks, func(o store.Object) error {
 		name := strings.TrimPrefix(o.Name, p.src.prefix)
 		file, isFolder := strings.CutSuffix(name, "/")

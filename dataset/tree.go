@@ -17,10 +17,12 @@ type tree struct {
 	*index
 	folders map[string]bool // paths of those that may be classes without samples
 	others  []object        // files that are no images, in case there are only such
-	image   error           // of an image, if there must be none
+	barred  error           // of an image, if there must be none
 }
 
-func newTree() *tree { return &tree{index: &index{table: newTable(0, 0)}, folders: map[string]bool{}} }
+func newTree(barred error) *tree {
+	return &tree{index: &index{table: newTable(0, 0)}, folders: map[string]bool{}, barred: barred}
+}
 
 // add takes a file.
 func (t *tree) add(o object) error {
@@ -32,8 +34,8 @@ func (t *tree) add(o object) error {
 		}
 		return nil
 	}
-	if t.image != nil {
-		return t.image
+	if t.barred != nil {
+		return t.barred
 	}
 	k := t.table.rows()
 	if err := t.table.appendRow(o.name, -1); err != nil {

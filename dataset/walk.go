@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,14 +21,13 @@ const readBatch = 1024
 
 // walker lists the tree of a directory dataset.
 type walker struct {
-	ctx context.Context
-	src *source
+	*opening
 	out *tree
 }
 
-// listDirectory lists a directory of class directories, or a flat one, in a new tree.
-func listDirectory(ctx context.Context, src *source, t *tree) (*index, error) {
-	w := &walker{ctx, src, t}
+// listDirectory lists a directory of class directories, or a flat one.
+func (p *opening) listDirectory() (*index, error) {
+	w := &walker{p, newTree(p.barred)}
 	if err := w.descend("", nil); err != nil {
 		return nil, err
 	}
