@@ -3,7 +3,6 @@ package target
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/batchfs/batchfs/internal/facts"
 )
@@ -105,42 +104,33 @@ func decodeObject(data []byte) (o Object) {
 func (s *Shape) encode() []byte {
 	out := le.AppendUint32(nil, uint32(s.Class))
 	if s.Polygons == nil {
-		out = le.AppendUint32(out, math.MaxUint32)
-		for _, n := range s.Runs {
-			out = le.AppendUint32(out, n)
-		}
+		out, _ = binary.Append(le.AppendUint32(out, math.MaxUint32), le, s.Runs) // numbers always encode
 		return out
 	}
 	out = le.AppendUint32(out, uint32(len(s.Polygons)))
 	for _, p := range s.Polygons {
 		out = le.AppendUint32(out, uint32(len(p)))
 	}
-	for _, v := range slices.Concat(s.Polygons...) {
-		out = le.AppendUint64(out, math.Float64bits(v))
+	for _, p := range s.Polygons {
+		out, _ = binary.Append(out, le, p)
 	}
 	return out
 }
 
-func decodeShape(data []byte) (s Shape) {
-	next := func() (v uint32) {
-		v, data = le.Uint32(data), data[4:]
-		return v
-	}
-	s.Class = int32(next())
-	polygons := next()
-	if polygons == math.MaxUint32 {
-		for len(data) > 0 {
-			s.Runs = append(s.Runs, next())
-		}
+// decodeShape reads the data of a shape, as isShape has found it.
+func decodeShape(data []byte) Shape {
+	s, polygons := Shape{Class: int32(le.Uint32(data))}, le.Uint32(data[4:])
+	if data = data[8:]; polygons == math.MaxUint32 {
+		s.Runs = make([]uint32, len(data)/4)
+		_, _ = binary.Decode(data, le, s.Runs)
 		return s
 	}
-	for range polygons {
-		s.Polygons = append(s.Polygons, make([]float64, next()))
-	}
-	for _, p := range s.Polygons {
-		for i := range p {
-			p[i] = math.Float64frombits(uint64(next()) | uint64(next())<<32)
-		}
+	s.Polygons = make([][]float64, polygons)
+	lengths, numbers := data[:4*polygons], data[4*polygons:]
+	for k := range s.Polygons {
+		p := make([]float64, le.Uint32(lengths[4*k:]))
+		n, _ := binary.Decode(numbers, le, p)
+		s.Polygons[k], numbers = p, numbers[n:]
 	}
 	return s
 }
