@@ -3,11 +3,8 @@ package annotation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/batchfs/batchfs/internal/target"
 )
@@ -115,31 +112,6 @@ func TestUnreadableCOCO(t *testing.T) {
 	}
 }
 
-// TestTwinsInCOCO: where two have one id, all of these are bad, with the id: pycocotools would take
-// the last image of an id, and the last annotation as often as there are some.
-func TestTwinsInCOCO(t *testing.T) {
-	of := func(id, image int) string {
-		return fmt.Sprintf(`{"id": %d, "image_id": %d, "category_id": 5, "bbox": [1,2,3,4]}`, id, image)
-	}
-	images := strings.Replace(cocoFile(of(1, 1)), `"id": 2`, `"id": 1`, 1)
-	for text, want := range map[string][2]string{
-		images:                                 {"two of images have the id 1", "images[1]: its id 1 is that of another image"},
-		cocoFile(of(4, 1), of(9, 2), of(4, 2)): {"several annotations have the id 4", "several annotations have the id 4"},
-		cocoFile(of(4, 1), of(4, 1), of(5, 2)): {"several annotations have the id 4", ""},
-		cocoFile(of(4, 1), of(3, 1), of(2, 2)): {},
-	} {
-		_, got, err := readCOCO(t, text, boxes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for k, name := range []string{"a.jpg", "b.jpg"} {
-			if bad := got[name].Bad; !strings.Contains(bad, want[k]) || (bad == "") != (want[k] == "") {
-				t.Errorf("%s: %s is %q, and should be %q", text, name, bad, want[k])
-			}
-		}
-	}
-}
-
 // TestInterruptedCOCO: reading ends with its context.
 func TestInterruptedCOCO(t *testing.T) {
 	dir := t.TempDir()
@@ -148,31 +120,6 @@ func TestInterruptedCOCO(t *testing.T) {
 	cancel()
 	if _, err := Open(ctx, dir, Options{Kinds: boxes.Kinds, Files: []string{dir + "/a.json"}}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
-	}
-}
-
-// TestPanoptic: segments are objects, and the masks are in the folder beside the file.
-func TestPanoptic(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"train2017/a.jpg": "", "annotations/panoptic_train2017/a.png": "",
-		"annotations/panoptic_train2017.json": cocoFile(`{"image_id": 1, "file_name": "a.png", "segments_info": [
-			{"id": 70, "category_id": 5, "bbox": [1,2,3,1], "iscrowd": 1, "area": 2}, {"id": 66051, "category_id": 3, "bbox": [0,0,1,1], "iscrowd": 0}]}`),
-	})
-	f, got := find(t, dir, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
-	want := []object{{Box: []float32{1, 2, 4, 3}, Label: 1, ID: 70, Flags: 1}, {Box: []float32{0, 0, 1, 1}, ID: 66051}}
-	if a := got["a.jpg"]; a.Mask != "a.png" || !cmp.Equal(a.Objects, want) || !f.Masks.Panoptic || f.Masks.Path != dir+"/annotations/panoptic_train2017" || f.MaskClasses != nil {
-		t.Errorf("%+v, %+v", a, f)
-	}
-}
-
-// TestNamesOfCOCO: some files have the folder in the name.
-func TestNamesOfCOCO(t *testing.T) {
-	dir := t.TempDir()
-	text := strings.NewReplacer("a.jpg", "coco/train/a.jpg", "b.jpg", "coco/train/x/b.jpg").Replace(cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4]}`))
-	write(t, dir, map[string]string{"coco/train/a.jpg": "", "coco/train/x/b.jpg": "", "coco/annotations/instances_train.json": text})
-	if f, _ := find(t, dir+"/coco/train", boxes); !f.Only("a.jpg") || !f.Only("x/b.jpg") {
-		t.Errorf("%+v", f)
 	}
 }
 
