@@ -190,6 +190,9 @@ func TestLayouts(t *testing.T) {
 			`{"file_name":"6.jpg"}`, `{"file_name":"7.jpg","keypoints":[[1,2,2]]}`, `{"file_name":"8.jpg","keypoints":[[1,2,5]]}`, `{"file_name":"7.jpg","keypoints":[[1,2,2]]}`,
 			`{"file_name":"9.jpg","boxes":[[1,2,3,1e9]]}`,
 		}, "\n")}, "", kindsOf(target.Masks, target.Boxes, target.Keypoints), "a manifest [cat dog] {Path: Ending: Column:mask Field: Panoptic:false} []; 0.jpg metadata.jsonl: line 1: boxes[0] is not x0, y0, x1, y1; 1.jpg metadata.jsonl: line 2: boxes[0] is not x0, y0, x1, y1; 2.jpg metadata.jsonl: line 3: there is something else where a list should be; 3.jpg metadata.jsonl: line 4: a label is neither a whole number nor a name; 4.jpg metadata.jsonl: line 5: boxes: it ends too early; 5.jpg metadata.jsonl: line 6: mask is no path; 6.jpg 0:1[1 2 3 4] 9:0[1 2 3 4]/4 [1 2 2 4] [] metadata.jsonl: line 8: an earlier row has the same path, and other values; 7.jpg 0:0[0 0 1.6777216e+07 1.6777216e+07]/0 [] [[1 2 2]]; 8.jpg metadata.jsonl: line 10: the visibility of a keypoint is 5, and not 0, 1 or 2; 9.jpg metadata.jsonl: line 12: a box has something that is no coordinate"},
+		{"a manifest without boxes", files{"metadata.jsonl": `{"path":"1.jpg","a":1,"b":"1.npy"}`}, "", boxes.Kinds, ": it has no boxes; as a manifest, it has text, arrays"},
+		{"arrays that are none", files{"metadata.jsonl": `{"path":"1.jpg","a":"1.npy"}` + "\n" + `{"path":"2.jpg","a":7}`}, "", kindsOf(target.Arrays), "a manifest []; 1.jpg 1.npy; 2.jpg metadata.jsonl: line 2: a is no path of a .npy"},
+		{"arrays after something else", files{"metadata.jsonl": `{"path":"1.jpg","a":"text"}` + "\n" + `{"path":"2.jpg","a":"1.npy"}`}, "", kindsOf(target.Arrays), ": it has no arrays; as a manifest, it has text"},
 	} {
 		dir := t.TempDir()
 		write(t, dir, c.files)
@@ -211,93 +214,67 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestManifest: the same columns in three kinds of files.
+// TestManifest: the same columns in three kinds of files. Those that name .npy files are arrays
+// where these are wanted, and else text.
 func TestManifest(t *testing.T) {
 	type box struct {
 		Box   []float32 `parquet:"box,list"`
 		Label *int32    `parquet:"label"`
 	}
 	type row struct {
-		Path      string  `parquet:"path"`
-		Mask      *string `parquet:"mask"`
-		Boxes     []box   `parquet:"boxes,list"`
-		Keypoints string  `parquet:"keypoints"`
-		Text      string  `parquet:"text"`
-		Weight    float64 `parquet:"weight"`
+		Path      string   `parquet:"path"`
+		Mask      *string  `parquet:"mask"`
+		Boxes     []box    `parquet:"boxes,list"`
+		Keypoints string   `parquet:"keypoints"`
+		Text      *string  `parquet:"text"`
+		Weight    *float64 `parquet:"weight"`
+		Pose      *string  `parquet:"pose"`
+		Track     string   `parquet:"track"`
 	}
-	mask := "m/../a.png"
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
-		"a.csv": "path,mask,boxes,keypoints,text,weight\nx/a.jpg,m/../a.png,\"[[1,2,3,4,1],[0,0,2.5,2]]\",\"[[1,1,2],[]]\",two boxes,0.5\nb.jpg,,,,,\n",
-		"a.jsonl": `{"path":"x/a.jpg","mask":"m/../a.png","boxes":[[1,2,3,4,1],{"box":[0,0,2.5,2]}],"keypoints":[[[1,1,2]],[]],"text":"two boxes","weight":0.5}` + "\n" +
-			`{"path":"b.jpg","mask":null}` + "\n",
+		"a.csv": "path,mask,boxes,keypoints,text,weight,pose,track\nx/a.jpg,m/../a.png,\"[[1,2,3,4,1],[0,0,2.5,2]]\",\"[[1,1,2],[]]\",two boxes,0.5,,t/1.npy\n" +
+			"b.jpg,,,,,,x/../p.NPY,\nc.jpg,,,,,,,\n",
+		"a.jsonl": `{"path":"x/a.jpg","mask":"m/../a.png","boxes":[[1,2,3,4,1],{"box":[0,0,2.5,2]}],"keypoints":[[[1,1,2]],[]],"text":"two boxes","weight":0.5,"track":"t/1.npy"}` + "\n" +
+			`{"path":"b.jpg","mask":null,"pose":"x/../p.NPY","track":""}` + "\n" + `{"path":"c.jpg","pose":null}`,
 	})
-	label := int32(1)
+	mask, label, text, weight, pose := "m/../a.png", int32(1), "two boxes", 0.5, "x/../p.NPY"
 	err := parquet.WriteFile(dir+"/a.parquet", []row{
-		{"x/a.jpg", &mask, []box{{[]float32{1, 2, 3, 4}, &label}, {[]float32{0, 0, 2.5, 2}, nil}}, "[[1,1,2],[]]", "two boxes", 0.5}, {Path: "b.jpg"},
+		{"x/a.jpg", &mask, []box{{[]float32{1, 2, 3, 4}, &label}, {[]float32{0, 0, 2.5, 2}, nil}}, "[[1,1,2],[]]", &text, &weight, nil, "t/1.npy"},
+		{Path: "b.jpg", Pose: &pose}, {Path: "c.jpg"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := said{Mask: "a.png", Objects: []object{
-		{Box: []float32{1, 2, 3, 4}, Label: 1, Keypoints: [][]float32{{1, 1, 2}}}, {Box: []float32{0, 0, 2.5, 2}, ID: 1},
-	}, Text: `{"text":"two boxes","weight":0.5}`}
-	for _, kind := range []string{"csv", "jsonl", "parquet"} {
-		f, got := find(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Masks, target.Boxes, target.Keypoints, target.Text)})
-		a := got["x/a.jpg"]
-		if kind == "csv" {
-			a.Text = strings.ReplaceAll(a.Text, `"0.5"`, "0.5")
+	for _, c := range []struct {
+		kinds  Kinds
+		arrays string
+		want   map[string]string
+	}{
+		{Kinds{true, true, true, true, true}, "[track pose]", map[string]string{
+			"x/a.jpg": ` 0:1[1 2 3 4]/0 [] [[1 1 2]] 1:0[0 0 2.5 2] t/1.npy a.png {"text":"two boxes","weight":0.5}`, "b.jpg": " p.NPY", "c.jpg": "",
+		}},
+		{kindsOf(target.Text), "", map[string]string{
+			"x/a.jpg": ` {"text":"two boxes","track":"t/1.npy","weight":0.5}`, "b.jpg": ` {"pose":"x/../p.NPY"}`, "c.jpg": "",
+		}},
+	} {
+		for _, kind := range []string{"csv", "jsonl", "parquet"} {
+			f, said := find(t, dir+"/a."+kind, Options{Kinds: c.kinds, SkipEmpty: true})
+			got := map[string]string{}
+			for name, image := range said {
+				words := strings.ReplaceAll(image.String(), `"0.5"`, "0.5")
+				got[name] = strings.NewReplacer(`,"track":""`, "", ` {"track":""}`, "").Replace(words) // Parquet has all columns
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" || !f.Only("x/a.jpg") || !f.Only("b.jpg") || f.Only("c.jpg") && kind != "parquet" {
+				t.Errorf("%s: %s", kind, diff)
+			}
+			if m := f.Masks; c.kinds[target.Masks] != (m != nil) || m != nil && (m.Path != dir+"/a."+kind || m.Column != "mask") {
+				t.Errorf("%s: %+v", kind, m)
+			}
+			if a := f.Arrays; (c.arrays != "") != (a != nil) || a != nil && (a.Path != dir+"/a."+kind || fmt.Sprint(a.Columns) != c.arrays) {
+				t.Errorf("%s: %+v", kind, a)
+			}
 		}
-		if diff := cmp.Diff(want, a, plainly); diff != "" || f.Masks.Path != dir+"/a."+kind || f.Masks.Column != "mask" || !f.Only("b.jpg") || got["b.jpg"].Bad != "" || got["b.jpg"].Mask != "" {
-			t.Errorf("%s: %s\n%+v, %+v", kind, diff, f, got["b.jpg"])
-		}
-	}
-}
-
-// TestArrays: columns that name .npy files are arrays where these are wanted, and else text.
-func TestArrays(t *testing.T) {
-	dir := t.TempDir()
-	type row struct {
-		Path   string  `parquet:"path"`
-		Number float64 `parquet:"a"`
-		Pose   *string `parquet:"pose"`
-		Track  string  `parquet:"track"`
-	}
-	pose := "x/../p.NPY"
-	if err := parquet.WriteFile(dir+"/a.parquet", []row{{"1.jpg", 1, nil, "t/1.npy"}, {"2.jpg", 2, &pose, ""}, {"3.jpg", 3, nil, ""}}); err != nil {
-		t.Fatal(err)
-	}
-	write(t, dir, map[string]string{
-		"a.csv":   "path,a,pose,track\n1.jpg,1,,t/1.npy\n2.jpg,2,x/../p.NPY,\n3.jpg,3,,\n",
-		"a.jsonl": `{"path":"1.jpg","a":1,"track":"t/1.npy"}` + "\n" + `{"path":"2.jpg","a":2,"pose":"x/../p.NPY","track":""}` + "\n" + `{"path":"3.jpg","a":3,"pose":null}`,
-	})
-	for _, kind := range []string{"csv", "jsonl", "parquet"} {
-		f, got := find(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Arrays, target.Text)})
-		if f.Arrays == nil || f.Arrays.Path != dir+"/a."+kind || fmt.Sprint(f.Arrays.Columns) != "[track pose]" {
-			t.Fatalf("%s: %+v", kind, f.Arrays)
-		}
-		text := strings.ReplaceAll(strings.Join([]string{got["1.jpg"].Text, got["2.jpg"].Text, got["3.jpg"].Text}, " "), `"`, "")
-		if arrays := fmt.Sprintf("%q %q %q", got["1.jpg"].arrays, got["2.jpg"].arrays, got["3.jpg"].arrays); arrays != `["t/1.npy" ""] ["" "p.NPY"] ["" ""]` || text != "{a:1} {a:2} {a:3}" {
-			t.Errorf("%s: %s, %s", kind, arrays, text)
-		}
-		f, got = find(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Text)})
-		if f.Arrays != nil || !strings.Contains(got["1.jpg"].Text, `"track":"t/1.npy"`) || got["1.jpg"].arrays[1] != "" {
-			t.Errorf("%s: without arrays, %+v, %+v", kind, f.Arrays, got["1.jpg"])
-		}
-		if err := findError(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Boxes)}); !strings.Contains(err.Error(), "it has text, arrays") {
-			t.Errorf("%s: %v", kind, err)
-		}
-		if f, _ := find(t, dir+"/a."+kind, Options{Kinds: kindsOf(target.Arrays), SkipEmpty: true}); !f.Only("1.jpg") || f.Only("3.jpg") {
-			t.Errorf("%s: an image without an array is not an empty one", kind)
-		}
-	}
-	write(t, dir, map[string]string{"bad.jsonl": `{"path":"1.jpg","a":"1.npy"}` + "\n" + `{"path":"2.jpg","a":7}`})
-	if _, got := find(t, dir+"/bad.jsonl", Options{Kinds: kindsOf(target.Arrays)}); !strings.Contains(got["2.jpg"].Bad, "bad.jsonl: line 2: a is no path of a .npy") {
-		t.Errorf("%+v", got)
-	}
-	write(t, dir, map[string]string{"late.jsonl": `{"path":"1.jpg","a":"text"}` + "\n" + `{"path":"2.jpg","a":"1.npy"}`})
-	if err := findError(t, dir+"/late.jsonl", Options{Kinds: kindsOf(target.Arrays)}); !strings.Contains(err.Error(), "it has no arrays") {
-		t.Error(err)
 	}
 }
 
