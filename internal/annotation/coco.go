@@ -49,17 +49,15 @@ func (f *finder) findCOCO() (bool, error) {
 	if captions != "" && (f.Kinds[target.Text] || files == nil) {
 		files = append(files, captions)
 	}
-	for _, kind := range []struct {
-		file  string
-		kinds Kinds
-	}{
-		{objects, kindsOf(target.Boxes, target.Masks)}, {persons, kindsOf(target.Boxes, target.Masks, target.Keypoints)},
-		{captions, kindsOf(target.Text)}, {panoptic, kindsOf(target.Boxes, target.Masks)},
-	} {
-		for k, has := range kind.kinds {
-			f.Has[k] = f.Has[k] || has && kind.file != ""
+	has := func(file string, kinds ...target.Kind) {
+		for _, kind := range kinds {
+			f.Has[kind] = f.Has[kind] || file != ""
 		}
 	}
+	has(objects, target.Boxes, target.Masks)
+	has(persons, target.Boxes, target.Masks, target.Keypoints)
+	has(captions, target.Text)
+	has(panoptic, target.Boxes, target.Masks)
 	return len(files) > 0, f.readCOCO(files)
 }
 

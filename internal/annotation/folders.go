@@ -35,34 +35,13 @@ func (e *ImagesError) Error() string {
 // imagesIn is the folder of the images at a path: what is in it, if that has the name of one, or
 // else it.
 func imagesIn(dir string) (string, error) {
-	var found []string
-	add := func(name string) error {
-		if !slices.Contains(imageFolders, strings.ToLower(filepath.Base(filepath.Join(dir, name)))) {
-			return nil
-		}
-		inner, err := folders(filepath.Join(dir, name))
-		n := len(found)
-		for _, part := range inner {
-			if slices.Contains(parts, strings.ToLower(part)) {
-				found = append(found, path.Join(name, part))
-			}
-		}
-		if len(found) == n {
-			found = append(found, name)
-		}
-		return err
-	}
-	if err := add("."); err != nil || len(found) == 1 && found[0] == "." {
-		return dir, err // it is named like one
-	}
-	var names []string
-	var err error
-	if found == nil { // what is in it
+	found, err := imagesBelow(dir, ".") // it is named like one
+	if err == nil && found == nil {
+		var names, more []string
 		names, err = folders(dir)
-	}
-	for _, name := range names {
-		if err == nil {
-			err = add(name)
+		for k := 0; k < len(names) && err == nil; k++ {
+			more, err = imagesBelow(dir, names[k])
+			found = append(found, more...)
 		}
 	}
 	switch {
@@ -82,6 +61,25 @@ func likelihood(name string) int {
 		return 1
 	}
 	return 0
+}
+
+// imagesBelow are the parts of a folder in another one, or else it, if it has the name of one of
+// images.
+func imagesBelow(dir, name string) (found []string, err error) {
+	at := filepath.Join(dir, name)
+	if !slices.Contains(imageFolders, strings.ToLower(filepath.Base(at))) {
+		return nil, nil
+	}
+	inner, err := folders(at)
+	for _, part := range inner {
+		if slices.Contains(parts, strings.ToLower(part)) {
+			found = append(found, path.Join(name, part))
+		}
+	}
+	if found == nil {
+		found = []string{name}
+	}
+	return found, err
 }
 
 // folders are the names of the folders in one; nil where it is no folder.
