@@ -38,7 +38,7 @@ var (
 	own, crops = shuffled(batchSize, ownSize...), shuffled(batchSize, trainingCrop...)
 	crops64    = shuffled(64, trainingCrop...)
 	large      = shuffled(8, ownSize...) // batches of the usual number of bytes
-	byRead     = throughput.Reading(0, true)
+	byRead     = throughput.Reading(true)
 )
 
 // warm makes a mount read files through the page cache, as C does, without keeping a second

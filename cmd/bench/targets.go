@@ -1,10 +1,6 @@
 package main
 
-import (
-	"time"
-
-	"github.com/batchfs/batchfs/internal/throughput"
-)
+import "time"
 
 // This file measures what targets cost: masks beside a second mount that serves them as images, and
 // boxes beside images alone.
@@ -46,7 +42,7 @@ func boxEpochs(b *bench) {
 	const what = "JPEG, random-resized-crop 224, flip, with boxes"
 	p := b.photos()
 	alone := mount{
-		dataset: p.Root(), flags: warm(crops64), read: throughput.Reading(0, true), form: "npy", time: aTurn,
+		dataset: p.Root(), flags: warm(crops64), read: byRead, form: "npy", time: aTurn,
 		further: []string{"labels.npy"},
 	}
 	boxed := alone

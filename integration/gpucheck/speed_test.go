@@ -342,7 +342,7 @@ func TestEpochs(t *testing.T) {
 // epochs is a turn that reads an epoch: images a second. The mount is stopped between turns.
 func epochs(t *testing.T, m *daemon.Mount) func() (float64, error) {
 	t.Helper()
-	training, err := throughput.NewTraining(m, 0, throughput.Reading(0, false))
+	training, err := throughput.NewTraining(m, 0, throughput.Reading(false))
 	if err != nil {
 		t.Fatal(err)
 	}

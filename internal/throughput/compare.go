@@ -44,7 +44,7 @@ type Comparison struct {
 }
 
 // ways are how batches are read.
-var ways = map[string]Reader{"mapped": Mapped, "read": Reading(0, true)}
+var ways = map[string]Reader{"mapped": Mapped, "read": Reading(true)}
 
 // Run measures everything.
 func (c *Comparison) Run(ctx context.Context) (map[string]any, error) {

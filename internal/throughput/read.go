@@ -58,33 +58,26 @@ func Mapped(f *os.File) (int64, error) {
 	return st.Size(), unix.Munmap(p)
 }
 
-// Reading returns a Reader that reads into one reused buffer, of the file's size or, if chunk
-// is not 0, of chunk bytes. It touches every byte if touch is set.
-func Reading(chunk int64, touch bool) Reader {
+// Reading returns a Reader that reads into one reused buffer. It touches every byte if asked to.
+func Reading(touch bool) Reader {
 	var buf []byte
-	return func(f *os.File) (total int64, err error) {
+	return func(f *os.File) (int64, error) {
 		st, err := f.Stat()
 		if err != nil {
 			return 0, err
 		}
-		size := cmp.Or(chunk, st.Size())
-		if int64(len(buf)) < size {
-			buf = make([]byte, size)
+		if int64(len(buf)) < st.Size() {
+			buf = make([]byte, st.Size())
 			clear(buf) // the first reading does not pay for page faults
 		}
-		for total < st.Size() {
-			n, err := f.ReadAt(buf[:min(size, st.Size()-total)], total) // one system call
-			if err == io.EOF {
-				return total, io.ErrUnexpectedEOF
-			}
-			if err != nil {
-				return total, err
-			}
-			if total += int64(n); touch {
-				Touch(buf[:n])
-			}
+		n, err := f.ReadAt(buf[:st.Size()], 0) // one system call
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
 		}
-		return total, nil
+		if touch {
+			Touch(buf[:n])
+		}
+		return int64(n), err
 	}
 }
 

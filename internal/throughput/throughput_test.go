@@ -2,6 +2,7 @@ package throughput
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -43,7 +44,14 @@ func TestTraining(t *testing.T) {
 		}
 	}
 	save(filepath.Join(m.Dir, "shard-1/epoch-0/epoch.json"), []byte(`{"shard":1,"epoch":0,"batches":3,"samples":12,"valid":10}`))
-	for name, read := range map[string]Reader{"mapped": Mapped, "read": Reading(0, true), "in chunks": Reading(1<<10, true)} {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	f, err := os.Open(m.Batch(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for name, read := range map[string]Reader{"mapped": Mapped, "read": Reading(true)} {
 		training, err := NewTraining(m, 1, read)
 		if err != nil {
 			t.Fatal(err)
@@ -52,6 +60,10 @@ func TestTraining(t *testing.T) {
 		size, err := training.Take(t.Context(), 5)
 		if err != nil || size != 6*5001 || found.Load() != size || training.Next != 5 || training.Samples != 10 {
 			t.Errorf("%s: %d bytes, of which %d, %+v, %v", name, size, found.Load(), training, err)
+		}
+		speed, err := read.Speed(t.Context(), f, 3)
+		if _, interrupted := read.Speed(ended, f, 3); speed <= 0 || err != nil || interrupted == nil {
+			t.Errorf("%s: %v bytes a second, %v, %v", name, speed, err, interrupted)
 		}
 		training.Next = 6 // there is no third epoch
 		if _, err := training.Take(t.Context(), 1); !os.IsNotExist(err) {
