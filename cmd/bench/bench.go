@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -80,11 +79,7 @@ func (s *stage) later(end func() error) { s.ends = append(s.ends, end) }
 func (s *stage) print(rows ...row) {
 	s.clear()
 	for _, r := range rows {
-		switch {
-		case r.missing != nil && r.quiet:
-		case s.json:
-			check(json.NewEncoder(os.Stdout).Encode(r.document(s.scenario)))
-		default:
+		if r.missing == nil || !r.quiet {
 			fmt.Println(r)
 		}
 	}

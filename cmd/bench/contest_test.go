@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // TestTurns: contenders take turns, who goes first alternates, and what was started is ended in the
@@ -87,7 +84,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestRows: what rows say, to readers and to programs.
+// TestRows: what rows say.
 func TestRows(t *testing.T) {
 	once := func(x float64) row { return measured("", "", numbers(x)) }
 	for _, c := range []struct {
@@ -106,19 +103,8 @@ func TestRows(t *testing.T) {
 		}
 	}
 	r := measured("    a / b", "x", numbers(3, 1, 2)).atMost(2.5).noted("%d rounds", 3)
-	for _, c := range []struct {
-		r    row
-		want map[string]any
-	}{
-		{r, map[string]any{
-			"scenario": "this", "row": "a / b", "figure": throughput.Figure{Value: 2, Low: 1, High: 3}, "unit": "x",
-			"at_most": 2.5, "met": true, "note": "3 rounds",
-		}},
-		{skipped("no such thing", "a"), map[string]any{"scenario": "this", "row": "a", "skipped": "no such thing"}},
-	} {
-		if got := c.r.document("this"); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%v, not %v", got, c.want)
-		}
+	if got := strings.Join(strings.Fields(r.String()), " "); got != "a / b 2.000 x at most 2.5: met (1 to 3) 3 rounds" {
+		t.Error(got)
 	}
 }
 

@@ -60,10 +60,9 @@ type options struct {
 	realPhotos         string // directory that scripts/photos.sh made
 	plots              string // output directory for pictures
 	work               string // temporary directory
-	json               bool
-	storage            []int // MB/s, that mixes are measured on; all of a scenario's if there are none
-	images, cityscapes int   // sizes of datasets
-	rounds             int   // how often each ratio is measured; the median counts
+	storage            []int  // MB/s, that mixes are measured on; all of a scenario's if there are none
+	images, cityscapes int    // sizes of datasets
+	rounds             int    // how often each ratio is measured; the median counts
 }
 
 func run(ctx context.Context) error {
@@ -89,7 +88,6 @@ func run(ctx context.Context) error {
 		}
 		return nil
 	})
-	flag.BoolVar(&b.json, "json", false, "print each row as a JSON object on a line, and nothing else")
 	flag.StringVar(&b.compare, "compare", "", "build batchfs as of this `commit`, and compare with that alone")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(scenarios)+
 		"; targets, cold, peers, liquid or remote for all of that kind")
@@ -112,9 +110,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(b.work)
-	if !b.json {
-		b.describeMachine()
-	}
+	b.describeMachine()
 	return b.measureAll(wanted)
 }
 
@@ -141,12 +137,8 @@ func (b *bench) measureAll(wanted []scenario) error {
 		b.scenario = s.name
 		if err := b.within(func() { s.run(b) }); err != nil {
 			failed++
-			to := os.Stdout // the table, unless that is JSON
-			if b.json {
-				to = os.Stderr
-			}
 			b.clear()
-			fmt.Fprintf(to, "%-66s FAILED: %v\n", s.name, err)
+			fmt.Printf("%-66s FAILED: %v\n", s.name, err)
 		}
 		b.clear()
 		if b.ctx.Err() != nil {

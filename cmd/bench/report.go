@@ -79,17 +79,3 @@ func (r row) String() string {
 	}
 	return strings.TrimRight(text, " ")
 }
-
-// document says the same to programs.
-func (r row) document(scenario string) map[string]any {
-	d := map[string]any{"scenario": scenario, "row": strings.TrimSpace(r.what)}
-	if r.missing != nil {
-		d["skipped"] = r.missing.Error()
-		return d
-	}
-	d["figure"], d["unit"], d["note"] = throughput.FigureOf(r.values), r.unit, r.note
-	if r.rule != "" {
-		d[strings.ReplaceAll(r.rule, " ", "_")], d["met"] = r.goal, r.met()
-	}
-	return d
-}
