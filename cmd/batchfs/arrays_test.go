@@ -91,36 +91,3 @@ func TestArraysOfManifests(t *testing.T) {
 		}
 	}
 }
-
-// TestArraysRefused: what cannot be named, or says nothing, is refused in a line.
-func TestArraysRefused(t *testing.T) {
-	_, manifest := arrayed(t)
-	write := func(name, text string) string {
-		path := filepath.Join(filepath.Dir(manifest), name)
-		save(t, path, text)
-		return path
-	}
-	many := `{"path":"0.png"`
-	for k := range 17 {
-		many += fmt.Sprintf(`,"a%02d":"p0.npy"`, k)
-	}
-	mnt := t.TempDir()
-	for _, test := range []struct {
-		args   string
-		status int
-		want   string
-	}{
-		{"plan --targets arrays " + write("a.jsonl", `{"path":"0.png","labels":"p0.npy"}`), statusFailed, `a.jsonl: columns of arrays: batches have something else of the name "labels": give the column another one`},
-		{"plan --targets arrays " + write("b.jsonl", `{"path":"0.png","a/b":"p0.npy"}`), statusFailed, `"a/b" is no name of a file: give the column one`},
-		{"plan --targets arrays " + write("c.jsonl", many+"}"), statusFailed, "columns of arrays: there are 17, of at most 16"},
-		{"mount --targets arrays " + write("d.jsonl", `{"path":"0.png","a":"none.npy"}`) + " " + mnt, statusFailed, `no array in the column "a" tells what they are: none.npy: no such file`},
-		{"plan --targets arrays " + write("e.jsonl", `{"path":"0.png","a":"p0"}`), statusFailed, "it has no arrays; as a manifest, it has text"},
-		{"mount --list npy,pose.npy " + manifest + " " + mnt, statusUsage, "--list: batches have no .pose.npy; an array of this name needs --targets arrays"},
-		{"mount --list npy,pose.npz " + manifest + " " + mnt, statusUsage, "--list must be a list of nhwc"},
-		{"mount --targets arrays --clip=false " + manifest + " " + mnt, statusUsage, "--clip needs --targets with boxes or keypoints"},
-	} {
-		if got := batchfs(t, strings.Fields(test.args)...); got.status != test.status || !strings.Contains(got.err, test.want) {
-			t.Errorf("%s: status %d, %s%s", test.args, got.status, got.out, got.err)
-		}
-	}
-}

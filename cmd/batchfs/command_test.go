@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"strings"
 	"testing"
@@ -69,34 +68,5 @@ func TestCommandLines(t *testing.T) {
 				t.Errorf("flags %q, want %q; arguments %q, want %q; %v", flags, test.flags, args, test.args, err)
 			}
 		})
-	}
-}
-
-func TestCommandLinesRefused(t *testing.T) {
-	for _, test := range []struct{ in, message string }{
-		{"a --seed", "--seed needs a value"},
-		{"-o", "-o needs a value"},
-		{"a --sede 7", "unknown flag --sede"},
-		{"-x", "unknown flag -x"},
-		{"---seed 7", "unknown flag ---seed"},
-		{"--=7", "unknown flag --=7"},
-		{"--shuffle=maybe", `--shuffle must be true or false, but is "maybe"`},
-		{"-o shuffle=maybe", `--shuffle must be true or false, but is "maybe"`},
-		{"-o seed", "-o seed needs a value, as in -o seed=..."},
-		{"-o nonsense=1", "unknown option -o nonsense"},
-		{"-o help", "unknown option -o help"},
-		{"-o o=shuffle", "unknown option -o o"},
-	} {
-		_, _, err := parsed(test.in)
-		if err == nil || err.Error() != test.message {
-			t.Errorf("%q: got %v, want %q", test.in, err, test.message)
-		}
-		if exitStatus(err) != statusUsage {
-			t.Errorf("%q: exit status %d, want %d", test.in, exitStatus(err), statusUsage)
-		}
-		var out bytes.Buffer
-		if report(&out, err); strings.HasSuffix(out.String(), "did you mean: "+test.in+"\n") {
-			t.Errorf("%q: means itself: %s", test.in, out.String())
-		}
 	}
 }

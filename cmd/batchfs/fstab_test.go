@@ -39,26 +39,6 @@ func TestOptionsSpelling(t *testing.T) {
 	}
 }
 
-// TestOptionsComma: what looks like an option may be the rest of a value.
-func TestOptionsComma(t *testing.T) {
-	for list, want := range map[string]string{
-		"list=1,2,3":      `a comma within a value is written with a backslash, as in -o 'list=1\,2'`,
-		`list=1\,2,3`:     `a comma within a value is written with a backslash, as in -o 'list=1\,2\,3'`,
-		`list="1,2",3`:    `a comma within a value is written with a backslash, as in -o 'list=1\,2\,3'`,
-		"shuffle,nothing": "",
-		"list=1,shufle":   "did you mean: -o shuffle",
-		"list=1,other=2":  "",
-	} {
-		_, _, err := parsed("-o " + list)
-		if exitStatus(err) != statusUsage || hintOf(err) != want {
-			t.Errorf("%s: %v, and the hint %q, want %q", list, err, hintOf(err), want)
-		}
-	}
-	if _, _, err := parsed(`-o list=1\,2\,3,shuffle`); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestMountHelper(t *testing.T) {
 	for _, test := range []struct {
 		name, in string

@@ -68,13 +68,3 @@ func TestWindowIsAValue(t *testing.T) {
 		t.Errorf("status %d, %s", a.status, a.err)
 	}
 }
-
-// TestPlanOfARank: --rank is the shard.
-func TestPlanOfARank(t *testing.T) {
-	const plan = "plan --samples 20 --partition elastic --global-batch 8 --world-size 4 --json "
-	got := batchfs(t, strings.Fields(plan+"--rank 2")...)
-	const want = `{"shard":2,"epoch":0,"batches":[{"batch":0,"positions":[4,5],"ids":[4,5],"valid":2},{"batch":1,"positions":[12,13],"ids":[12,13],"valid":2},{"batch":2,"positions":[18,18],"ids":[18,18],"valid":1}]}` + "\n"
-	if got.out != want || got.out != batchfs(t, strings.Fields(plan+"--shard 2")...).out {
-		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
-	}
-}

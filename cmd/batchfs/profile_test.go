@@ -112,33 +112,6 @@ func TestProfileLeavesOut(t *testing.T) {
 	}
 }
 
-func TestProfileRefuses(t *testing.T) {
-	dataset := photos(t, 2)
-	for _, test := range []struct {
-		flags  string
-		status int
-		want   string
-	}{
-		{"--samples 3", statusUsage, `--samples must be at least 4, but is "3"`},
-		{"--images 0", statusUsage, `--images must be a whole number from 1 to 1048576, but is "0"`},
-		{"--formats encoded", statusUsage, `--formats must be packed, raw, or both: packed,raw, but is "encoded"`},
-		{"--duration 0s", statusUsage, `--duration must be a time of at least 1ms, such as 500ms or 2s, but is "0s"`},
-		{"--consumer 40", statusUsage, `--consumer must be a time of at least 1µs, such as 500ms or 2s, but is "40"`},
-		{"--plot mix.gif", statusUsage, `--plot must be a file name that ends in .svg or .png, but is "mix.gif"`},
-		{"--raw-format png", statusUsage, `--raw-format must be bmp or ppm, but is "png"`},
-		{"--raw-size 8x8", statusUsage, "--raw-size needs --raw-resize"},
-		{"--workers 0", statusUsage, "--workers must be"},
-		{"--shards 9", statusUsage, "--shards must be"},
-		{"--work " + dataset, statusFailed, "lies inside the dataset"},
-		{"--work /nowhere/at/all", statusFailed, "no such file or directory"},
-	} {
-		got := batchfs(t, append([]string{"profile", dataset}, strings.Fields(test.flags)...)...)
-		if got.status != test.status || !strings.Contains(got.err, test.want) || got.out != "" {
-			t.Errorf("%s: status %d, %s%s", test.flags, got.status, got.out, got.err)
-		}
-	}
-}
-
 // TestProfilesTakeAMountsFlags: a profile, and a conversion that asks for one, take every flag of a
 // mount on which it depends how fast batches are made.
 func TestProfilesTakeAMountsFlags(t *testing.T) {

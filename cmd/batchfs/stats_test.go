@@ -2,32 +2,11 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/fusefs"
 )
-
-func TestStats(t *testing.T) {
-	mnt := t.TempDir()
-	if err := os.Mkdir(filepath.Join(mnt, ".batchfs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	const text = `{"read_path":"passthrough","uptime":2,"images":64,"images_per_second":32,"errors":1,
-"epochs":[{"epoch":4,"batches":1,"hits":30,"misses":70,"local_hits":50}],"jpegs":{"baseline":3,"kind":1,"entry_points":{"used":4,"made":5,"none":6,"wrong":7}},"more":{"than":"known"}}`
-	save(t, filepath.Join(mnt, ".batchfs", "stats.json"), text+"\n")
-	if got := batchfs(t, "stats", mnt, "--json"); got.out != text+"\n" {
-		t.Errorf("prints %q", got.out)
-	}
-	got := batchfs(t, "stats", mnt)
-	for _, want := range []string{"passthrough, up 2s", "32 images/s", "errors.jsonl", "30.0 % hits and 50.0 % in the local cache in epoch 4", "4, 75.0 % by batchfs itself", "4 JPEGs used them, 5 got them, 6 can have none, 7 had wrong ones"} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("does not print %q:\n%s", want, got.out)
-		}
-	}
-}
 
 func TestProgressIsQuietInAPipe(t *testing.T) {
 	var out bytes.Buffer

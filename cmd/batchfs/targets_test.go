@@ -41,52 +41,6 @@ func cocoImages(t *testing.T) string {
 // imageIn writes an image below a folder.
 func imageIn(t *testing.T, dir, name string) { writeImage(t, filepath.Join(dir, name), 3, 5) }
 
-// TestAnnotatedSamples: annotations decide which images are samples.
-func TestAnnotatedSamples(t *testing.T) {
-	dir := cocoImages(t)
-	for flags, want := range map[string]string{
-		"--targets boxes": "1 batch\n  batch     0     3 valid", "--targets boxes,masks --empty skip": "1 batch\n  batch     0     1 valid",
-	} {
-		got := batchfs(t, append([]string{"plan", dir}, strings.Fields(flags)...)...)
-		if got.status != statusDone || !strings.Contains(got.out, want) {
-			t.Errorf("%s: status %d, %s%s", flags, got.status, got.out, got.err)
-		}
-	}
-}
-
-// TestTargetsRefused: what does not fit is refused, with what to do.
-func TestTargetsRefused(t *testing.T) {
-	dir, mnt := cocoImages(t), t.TempDir()
-	several := t.TempDir()
-	for _, part := range []string{"train", "val"} {
-		imageIn(t, several, "images/"+part+"/a.png")
-		imageIn(t, several, "masks/"+part+"/b.png")
-	}
-	for _, test := range []struct {
-		args   string
-		status int
-		want   []string
-	}{
-		{"mount --targets box " + dir + " " + mnt, statusUsage, []string{`--targets must be a list of masks, boxes, keypoints, text and arrays, but is "box"`}},
-		{"mount --empty skip " + dir + " " + mnt, statusUsage, []string{"--empty needs --targets with masks, boxes, keypoints, text or arrays"}},
-		{"mount --targets boxes --ignore-index 3 " + dir + " " + mnt, statusUsage, []string{"--ignore-index needs --targets with masks"}},
-		{"mount --targets masks --clip=false " + dir + " " + mnt, statusUsage, []string{"--clip needs --targets with boxes or keypoints"}},
-		{"mount --targets boxes --min-box-area -1 " + dir + " " + mnt, statusUsage, []string{`--min-box-area must be a number, at least 0, but is "-1"`}},
-		{"plan --targets text " + dir, statusFailed, []string{"it has no text; as COCO, it has masks, boxes", "hint: --targets masks,boxes"}},
-		{"plan --targets masks " + several, statusFailed, []string{"several folders of images: images/train, images/val", "hint: batchfs plan " + several + "/images/train ..."}},
-		{"plan --targets masks " + several + "/images/train", statusFailed, []string{"none of the images has an entry in " + several + `/masks/train/*.png, such as "b"`, "--annotations FILE"}},
-		{"plan --targets masks " + photos(t, 2), statusFailed, []string{"no annotations found", "--annotations FILE"}},
-		{"plan --targets boxes --annotations nothing.json " + dir, statusFailed, []string{"nothing.json: no such file"}},
-	} {
-		got := batchfs(t, strings.Fields(test.args)...)
-		for _, want := range test.want {
-			if got.status != test.status || !strings.Contains(got.err, want) {
-				t.Errorf("%s: status %d, %s%s", test.args, got.status, got.out, got.err)
-			}
-		}
-	}
-}
-
 // TestOpenTargets: the first line counts what was found, and the options have it.
 func TestOpenTargets(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -224,37 +178,6 @@ func TestMasksOfManifests(t *testing.T) {
 	}
 }
 
-// TestTargetsOfNothing: a dataset that is not there is said to be so, as without --targets.
-func TestTargetsOfNothing(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	for _, flags := range [][]string{{"--targets", "masks"}, {}} {
-		got := batchfs(t, slices.Concat([]string{"plan"}, flags, []string{missing})...)
-		if got.status != statusFailed || !strings.Contains(got.err, "missing: dataset does not exist") {
-			t.Errorf("%q: status %d, %s", flags, got.status, got.err)
-		}
-	}
-}
-
-// TestTargetsOfBadDatasets: what is wrong with a dataset is said as without --targets.
-func TestTargetsOfBadDatasets(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"d/train.parquet": "", "d/test.parquet": "", "bad.parquet": "PAR1 this is none PAR1", "m.csv": "a,b\n", "n.jsonl": "{}",
-	} {
-		save(t, filepath.Join(dir, name), text)
-	}
-	for _, name := range []string{"d", "bad.parquet", "m.csv", "n.jsonl", "d/tr*.parquet"} {
-		path := filepath.Join(dir, name)
-		want, got := batchfs(t, "plan", path), batchfs(t, "plan", "--targets", "masks,text", path)
-		if got.err != want.err || got.status != want.status || want.status != statusFailed {
-			t.Errorf("status %d, %sand without --targets %d, %s", got.status, got.err, want.status, want.err)
-		}
-	}
-}
-
 // openTargeted opens a dataset with some targets until the end of the test, as a mount does.
 func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountRequest, *dataset.Dataset, error) {
 	t.Helper()
@@ -308,54 +231,14 @@ func TestDrawnMasksInFingerprint(t *testing.T) {
 	}
 }
 
-// TestVerifyTargets: masks are decoded, and bad annotations are listed.
-func TestVerifyTargets(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	got := batchfs(t, "verify", "--targets", "masks,boxes", cocoImages(t))
-	if got.status != statusFailed || !strings.Contains(got.out, "b.png: ") || !strings.Contains(got.out, "annotations[1]: bbox has a negative size") || !strings.HasSuffix(got.out, "3 images, 1 bad\n") {
-		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
-	}
-
-	dir := t.TempDir()
-	for _, name := range []string{"a", "b", "c", "d"} {
-		imageIn(t, dir, "images/"+name+".png")
-		writeMask(t, dir, "masks/"+name+".png", 3, 5)
-	}
-	if got := batchfs(t, "verify", "--targets", "masks", dir); got.status != statusDone || got.out != "4 images and 4 masks, 0 bad\n" {
-		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
-	}
-	writeMask(t, dir, "masks/b.png", 4, 5)
-	mask := filepath.Join(dir, "masks", "c.png")
-	data, err := os.ReadFile(mask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	save(t, mask, data[:len(data)-20])
-	got = batchfs(t, "verify", "--targets", "masks", dir)
-	for _, want := range []string{"b.png: bad mask: it has 4x5 pixels, and its image 3x5", "c.png: ", "4 images and 4 masks, 2 bad\n"} {
-		if got.status != statusFailed || !strings.Contains(got.out, want) {
-			t.Errorf("status %d, and not %q: %s%s", got.status, want, got.out, got.err)
-		}
-	}
-	if err := os.Remove(filepath.Join(dir, "images", "a.png")); err != nil {
-		t.Fatal(err)
-	}
-	if got := batchfs(t, "verify", "--json", "--targets", "masks", dir); !strings.Contains(got.out, `"path":"c.png","id":1,`) {
-		t.Errorf("the mask of sample 1: %s", got.out)
-	}
-	if got := batchfs(t, "verify", "--targets", "masks", "--part", "0/2", dir); got.status != statusUsage || !strings.Contains(got.err, "--targets cannot be given with --part") {
-		t.Errorf("status %d, %s", got.status, got.err)
-	}
-}
-
-// writeMask writes a gray image below a folder.
-func writeMask(t *testing.T, dir, name string, height, width int) {
+// writeMask writes a gray image.
+func writeMask(t *testing.T, path string, height, width int) {
 	t.Helper()
 	var file bytes.Buffer
 	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
 		t.Fatal(err)
 	}
-	save(t, filepath.Join(dir, name), file.Bytes())
+	save(t, path, file.Bytes())
 }
 
 // TestIndexTargets: index reads annotations, and a mount of the same targets does not read them
@@ -390,10 +273,5 @@ func TestIndexTargets(t *testing.T) {
 	}
 	if after, err := os.Stat(before[0]); err != nil || !os.SameFile(info, after) || len(kept()) != 1 {
 		t.Errorf("annotations were read again: %v, %q", err, kept())
-	}
-	for _, args := range []string{"profile --targets boxes ", "bench --targets boxes "} {
-		if got := batchfsIn(t, cache, append(strings.Fields(args), dir)...); got.status != statusUsage || strings.Count(got.err, "error") != 1 || !strings.Contains(got.err, "--targets") {
-			t.Errorf("%s: status %d, %s", args, got.status, got.err)
-		}
 	}
 }

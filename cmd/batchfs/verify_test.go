@@ -33,35 +33,6 @@ func jpegOf(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// TestVerifyOfAFileBeyondMemory: a huge sparse file with a JPEG header is not read into
-// memory beyond the limit, and is not called bad.
-func TestVerifyOfAFileBeyondMemory(t *testing.T) {
-	data := photos(t, 2)
-	path := filepath.Join(data, "a", "huge.jpg")
-	save(t, path, jpegOf(t))
-	if err := os.Truncate(path, 20<<30); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range [][]string{{"verify"}, {"convert", "--raw-ratio", "1"}} {
-		args := append(command, "--memory-limit", "1GiB", data)
-		if command[0] == "convert" {
-			args = append(args, filepath.Join(t.TempDir(), "out"))
-		}
-		got := batchfs(t, args...)
-		if got.status != statusFailed || !strings.Contains(got.err, "--memory-limit") || !strings.Contains(got.out+got.err, "a/huge.jpg: not enough memory") {
-			t.Errorf("%s: status %d, prints %q, %q", command[0], got.status, got.out, got.err)
-		}
-		if command[0] == "verify" && !strings.HasSuffix(got.out, "5 images, 0 bad, 1 not read\n") {
-			t.Errorf("prints %q", got.out)
-		}
-	}
-	var r sample.Verdict
-	got := batchfs(t, "verify", "--memory-limit", "1GiB", "--json", data)
-	if err := json.Unmarshal([]byte(got.out), &r); err != nil || len(r.Bad) != 0 || len(r.Unread) != 1 || r.Unread[0].Path != "a/huge.jpg" {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
 // TestVerifyAndMountsAgree on which files are bad, whatever is wrong with them.
 func TestVerifyAndMountsAgree(t *testing.T) {
 	data := photos(t, 1)

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestSessions: what is typed, and what is seen then. Each file in testdata is a session in a
+// directory of its own, which answers call DIR. Answers are indented; the exit status follows, unless
+// it is 0. Lines that are no commands of ours are the shell's, but for image and mask, which make
+// pictures of 3x5 pixels or a size that is given. -update writes the answers anew.
+func TestSessions(t *testing.T) {
+	names, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			name, err := filepath.Abs(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := session(t, string(text))
+			if *update {
+				if err := os.WriteFile(name, []byte(now), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if diff := cmp.Diff(string(text), now); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// varying are the parts of answers that differ from run to run, and from one file system to another.
+var varying = regexp.MustCompile(`[^\s"]+/cache/batchfs[^\s"]*|needs \S+ \S+|"seconds":[^,]+|"peak_bytes":\d+|planned in.*|\S+ \S+ are free`)
+
+// session does what the commands of a text say, and returns it with their answers.
+func session(t *testing.T, text string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	var now strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "  ") { // an answer of before
+			continue
+		}
+		now.WriteString(line)
+		command, ok := strings.CutPrefix(line, "$ ")
+		if !ok {
+			continue
+		}
+		var got outcome
+		switch words := strings.Fields(strings.ReplaceAll(command, "DIR", dir)); words[0] {
+		case "batchfs":
+			for i, word := range words {
+				words[i] = strings.ReplaceAll(word, "''", "")
+			}
+			got = batchfs(t, words[1:]...)
+		case "image", "mask":
+			height, width, sized := parseExtent(words[1])
+			for _, path := range words[1:] {
+				switch {
+				case sized && path == words[1]:
+				case words[0] == "mask":
+					writeMask(t, path, max(height, 3), max(width, 5))
+				default:
+					writeImage(t, path, max(height, 3), max(width, 5))
+				}
+			}
+		default:
+			if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+				t.Fatalf("%s%s", line, out)
+			}
+		}
+		for answer := range strings.Lines(got.out + got.err) {
+			now.WriteString("  " + varying.ReplaceAllString(strings.ReplaceAll(answer, dir, "DIR"), "..."))
+		}
+		if got.status != statusDone {
+			fmt.Fprintf(&now, "  [%d]\n", got.status)
+		}
+	}
+	return now.String()
+}
