@@ -166,24 +166,24 @@ func (s profileSummary) print(out io.Writer) {
 	}
 	fmt.Fprintln(out)
 	t := newTable(out)
-	t.row(strings.Join(s.Forms, ":"), "loading/s\tdecoding/s\tlimited by\t")
+	t.row(strings.Join(s.Forms, ":"), "loading/s\tdecoding/s\tlimited by")
 	for _, step := range s.Steps {
-		t.row(s.mixWords(step.Shares), "%s\t%s\t%s\t%s", rateWords(step.Loading), rateWords(step.Decoding), step.Limit, s.stepWords(step))
+		t.row(s.mixWords(step.Shares), "%s\t%s\t%s", rateWords(step.Loading), rateWords(step.Decoding), step.Limit)
 	}
-	t.row("", "\t\t\t")
-	t.row("the pipeline", "first epoch/s\tlater epochs/s\thits\t")
+	t.row("", "\t\t")
+	t.row("the pipeline", "first epoch/s\tlater epochs/s\thits")
 	for _, run := range s.Runs {
-		t.row(s.mixWords(run.Shares), "%s\t%s, within %.0f %%\t%.0f %%\t", rateWords(run.FirstEpoch), rateWords(run.Throughput), math.Ceil(100*run.Noise), 100*run.HitRatio)
+		t.row(s.mixWords(run.Shares), "%s\t%s, within %.0f %%\t%.0f %%", rateWords(run.FirstEpoch), rateWords(run.Throughput), math.Ceil(100*run.Noise), 100*run.HitRatio)
 	}
 	t.Flush()
 	if s.AsItIs {
-		fmt.Fprintf(out, "\nbest: the dataset as it is, %s images/s: no mix is faster by %.0f %%\n%s\n", rateWords(s.Verified), 100*(profile.LeastGain-1), s.reason())
+		fmt.Fprintf(out, "\nbest: the dataset as it is, %s images/s: no mix is faster by %.0f %%\n", rateWords(s.Verified), 100*(profile.LeastGain-1))
 	} else {
 		gain := ""
 		if s.EncodedOnly > 0 {
 			gain = fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
 		}
-		fmt.Fprintf(out, "\nbest: %s, %s images/s%s\n%s\n", shareWords(s.Shares), rateWords(s.Verified), gain, s.reason())
+		fmt.Fprintf(out, "\nbest: %s, %s images/s%s\n", shareWords(s.Shares), rateWords(s.Verified), gain)
 	}
 	s.printNotes(out)
 	use, asItIs := s.Shares, s.AsItIs
@@ -278,40 +278,6 @@ func rateWords(r profile.Rate) string {
 	return fmt.Sprintf("%.4g", float64(r))
 }
 
-func (s profileSummary) stepWords(step profile.Step) string {
-	way := "smaller files would be decoded still more slowly"
-	switch {
-	case step.From == step.To:
-		return "so the best of these has been measured"
-	case step.Limit == profile.Loading:
-		way = "larger files would load still more slowly"
-	}
-	return fmt.Sprintf("%s: %s are left", way, count(step.To-step.From+1, "mix"))
-}
-
-// reason says why the answer is the best.
-func (s profileSummary) reason() string {
-	switch {
-	case slices.Contains(s.Notes, profile.WithinNoise):
-		return fmt.Sprintf("with %s, loading and decoding would be equally fast, but that was faster by less than %.0f %%, or by no more than noise", shareWords(s.Crossing), 100*(profile.LeastGain-1))
-	case slices.Contains(s.Notes, profile.OtherWins):
-		return fmt.Sprintf("with it the pipeline is faster than with the mix whose loading and decoding are equally fast (%s)", shareWords(s.Crossing))
-	case s.AsItIs:
-		return "loading is the bottleneck already: larger files would only slow it down"
-	case s.Of(s.largest()) >= 1:
-		return "decoding is the bottleneck even so: each smaller file would only slow it down"
-	}
-	return "with it, loading and decoding are equally fast: larger files would slow down loading, smaller ones would slow down decoding"
-}
-
-// largest is the form with the largest files.
-func (s profileSummary) largest() shard.Cost {
-	if slices.Contains(s.Forms, shard.Raw.String()) {
-		return shard.Raw
-	}
-	return shard.Packed
-}
-
 func (s profileSummary) noteWords(n profile.Note) string {
 	switch n {
 	case profile.OtherStorage:
@@ -325,6 +291,10 @@ func (s profileSummary) noteWords(n profile.Note) string {
 	case profile.SmallDataset:
 		return fmt.Sprintf("the cache would hold all %d images, even the largest files, and is left out of account, as they may be part of a larger dataset; "+
 			"if not, --samples %d; if they are, --samples N, with the number of all", s.Samples, s.Samples)
+	case profile.WithinNoise:
+		return fmt.Sprintf("with %s, loading and decoding would be equally fast, but that was faster by less than %.0f %%, or by no more than noise", shareWords(s.Crossing), 100*(profile.LeastGain-1))
+	case profile.OtherWins:
+		return fmt.Sprintf("with it the pipeline is faster than with the mix whose loading and decoding are equally fast (%s)", shareWords(s.Crossing))
 	case profile.Waiting:
 		return "the pipeline is slower than loading or decoding alone"
 	case profile.NoPackedForm:
