@@ -55,7 +55,7 @@ func (c *console) benchError(ctx context.Context, path string, err error) error 
 		return ctx.Err()
 	case early && ended.Stderr != nil: // the daemon said why
 		_, _ = c.err.Write(ended.Stderr)
-		return endOf(fmt.Errorf("%w: %w", errEarly, ended))
+		return endOf(fmt.Errorf("the daemon ended before its mount was live: %w", ended))
 	case isBad:
 		return hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), oneLine(bad.Err.Error())),
 			"to list all such files: batchfs verify %s", shellWord(path))

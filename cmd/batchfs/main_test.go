@@ -143,7 +143,7 @@ func TestCompletions(t *testing.T) {
 		"mount photos":          "",
 		"mount --ba":            "--batch-size --batch-workers",
 		"mount --shuffle --ful": "",
-		"mount --ready":         "", // internal
+		"mount --chil":          "", // internal
 		"completion":            "bash zsh fish",
 		"--vers":                "--version",
 		"":                      "mount umount index plan verify profile convert unpack gen bench stats why doctor completion",
@@ -153,7 +153,7 @@ func TestCompletions(t *testing.T) {
 		if words := strings.Join(strings.Fields(string(out)), " "); words != want || err != nil {
 			t.Errorf("%s: completes with %s, want %s; %v", line, words, want, err)
 		}
-		if files := len(out) == 0; files != slices.Contains([]string{"mount --log-file", "mount photos", "mount --shuffle --ful", "mount --ready"}, line) {
+		if files := len(out) == 0; files != slices.Contains([]string{"mount --log-file", "mount photos", "mount --shuffle --ful", "mount --chil"}, line) {
 			t.Errorf("%s: completes with files: %v", line, files)
 		}
 	}

@@ -69,7 +69,7 @@ type mountRequest struct {
 	log                 *mountLog
 	shares              bool // the memory limit is shared with other mounts, since no flag sets it
 	daemon              bool
-	readyFD             int      // -1: no parent waits
+	child               bool     // of a process that waits until the mount is live
 	ownerFD             int      // -1: it has no owner
 	owner               *os.File // with whose end the mount is asked to end; nil: it has none
 	temporary           bool     // the mountpoint is removed with the mount
@@ -94,7 +94,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: expanded{},
 		Usage: "flags as in fstab, `LIST`: KEY=VALUE,KEY,...", Category: f.group})
 	f.group = internal
-	f.add(readyFlag, "-1", "`FD`", number(&r.readyFD, -1, math.MaxInt32))
+	f.toggle(&r.child, childFlag, false, "")
 	f.add(ownerFlag, "-1", "`FD`", number(&r.ownerFD, -1, math.MaxInt32))
 	f.toggle(&r.temporary, temporaryFlag, false, "")
 	f.toggle(&r.fake, fakeFlag, false, "")
@@ -107,9 +107,6 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 func (r *mountRequest) complete(f *flagSet) error {
 	r.dataset, r.mountpoint = f.args[0], f.args[1]
 	r.shares, r.engine.StrictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
-	if r.readyFD >= 0 {
-		unix.CloseOnExec(r.readyFD)
-	}
 	if r.ownerFD >= 0 {
 		unix.CloseOnExec(r.ownerFD)
 		r.owner = os.NewFile(uintptr(r.ownerFD), "owner")
@@ -284,16 +281,18 @@ func (r *mountRequest) announce(m *fusefs.Session) error {
 	if interactive(r.out) {
 		r.welcome(m.ReadPath())
 	}
-	r.env.notify("READY=1")
-	if r.readyFD < 0 {
-		return nil
+	if r.child {
+		if err := detach(r.log); err != nil {
+			return err
+		}
 	}
-	return detach(r.readyFD, r.log)
+	r.env.notify("READY=1")
+	return nil
 }
 
 func (r *mountRequest) welcome(readPath string) {
 	stop := ", or Ctrl-C"
-	if r.readyFD >= 0 {
+	if r.child {
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, fmt.Sprintf("shard-%d", r.engine.LocalFrom), "epoch-0")

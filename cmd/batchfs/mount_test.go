@@ -210,7 +210,7 @@ func TestMountDefaults(t *testing.T) {
 	if diff := cmp.Diff(tree, r.tree); diff != "" {
 		t.Errorf("tree: %s", diff)
 	}
-	if r.dataset != "photos" || r.mountpoint != "mnt" || r.daemon || r.readyFD != -1 || r.source.Workers != 4 {
+	if r.dataset != "photos" || r.mountpoint != "mnt" || r.daemon || r.child || r.source.Workers != 4 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -306,7 +306,7 @@ func TestMountSettingsAreThoseInUse(t *testing.T) {
 		used := map[string]any{
 			"workers": r.engine.Workers, "batch-workers": r.engine.BatchWorkers, "prefetch-queue-depth": r.engine.PrefetchDepth,
 			"memory-limit": r.engine.MemoryLimit, "batch-size": r.engine.BatchSize, "shards": r.engine.Shards, "mean": "0", "std": "1",
-			"shuffle": r.engine.Shuffle, "help": nil, "daemon": nil, "ready-fd": nil, "o": nil, // these are none of the mount
+			"shuffle": r.engine.Shuffle, "help": nil, "daemon": nil, "child": nil, "o": nil, // these are none of the mount
 		}
 		if n := r.engine.Normalize; n.Mean != nil {
 			used["mean"], used["std"] = n.Mean, n.Std
