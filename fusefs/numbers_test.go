@@ -8,44 +8,38 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestNumbersBijection checks a whole tree: every node has its own number, and unused
-// numbers are refused.
+// roundTrip says whether a number is that of a node of a tree, and checks that it is this node's
+// number.
+func roundTrip(t *testing.T, n numbers, id uint64, shards, epochs, batches int) bool {
+	t.Helper()
+	x, ok := n.node(id)
+	if !ok {
+		return false
+	}
+	if back := n.id(x); back != id {
+		t.Fatalf("number %d is %+v, which is number %d", id, x, back)
+	}
+	if x.key.Shard >= max(shards, 1) || x.key.Epoch >= max(epochs, 1) || x.key.Batch >= max(batches, 1) {
+		t.Fatalf("number %d is outside of the tree: %+v", id, x)
+	}
+	return true
+}
+
+// TestNumbersBijection: there are as many numbers of nodes as nodes, and each is its node's.
 func TestNumbersBijection(t *testing.T) {
-	n, err := newNumbers(3, 4, 5)
+	const shards, epochs, batches = 3, 4, 5
+	n, err := newNumbers(shards, epochs, batches)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[uint64]node{}
-	visit := func(x node) {
-		t.Helper()
-		id := n.id(x)
-		if other, taken := seen[id]; taken {
-			t.Fatalf("%+v and %+v share number %d", x, other, id)
-		}
-		seen[id] = x
-		if back, ok := n.node(id); !ok || back != x {
-			t.Fatalf("%+v is number %d, which is %+v, %v", x, id, back, ok)
-		}
-	}
-	for k := root; k < singles; k++ {
-		visit(node{kind: k})
-	}
-	for s := range 3 {
-		visit(node{kind: shardDir, key: engine.Key{Shard: s}})
-		for e := range 4 {
-			visit(node{kind: epochDir, key: engine.Key{Shard: s, Epoch: e}})
-			visit(node{kind: epochDoc, key: engine.Key{Shard: s, Epoch: e}})
-			for b := range 5 {
-				for f := range layout.NumForms {
-					visit(node{kind: batchFile, key: engine.Key{Shard: s, Epoch: e, Batch: b}, form: f})
-				}
-			}
-		}
-	}
+	found := 0
 	for id := range n.end() + 100 {
-		if _, ok := n.node(id); ok != (seen[id] != node{} || id == 1) {
-			t.Errorf("number %d: exists %v", id, ok)
+		if roundTrip(t, n, id, shards, epochs, batches) {
+			found++
 		}
+	}
+	if want := int(singles) + shards*(1+epochs*(2+batches*int(layout.NumForms))); found != want {
+		t.Errorf("%d numbers for %d nodes", found, want)
 	}
 	if _, ok := n.node(math.MaxUint64); ok {
 		t.Error("the number that go-fuse keeps for itself names a node")
@@ -112,15 +106,6 @@ func FuzzNumbers(f *testing.F) {
 		if err != nil {
 			return
 		}
-		x, ok := n.node(id)
-		if !ok {
-			return
-		}
-		if back := n.id(x); back != id {
-			t.Fatalf("number %d is %+v, which is number %d", id, x, back)
-		}
-		if x.key.Shard >= max(shards, 1) || x.key.Epoch >= max(epochs, 1) || x.key.Batch >= max(batches, 1) {
-			t.Fatalf("number %d is outside of the tree: %+v", id, x)
-		}
+		roundTrip(t, n, id, shards, epochs, batches)
 	})
 }

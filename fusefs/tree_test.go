@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/engine"
@@ -21,7 +22,7 @@ func fakeTree(t *testing.T, p plan, list ...layout.Form) *tree {
 
 // walk lists a whole tree. It checks that every name leads to the node it is listed for,
 // and every directory back to its parent.
-func walk(t *testing.T, tr *tree, dir node, path string, visit func(path string, n node)) {
+func walk(t *testing.T, tr *tree, dir node, path string, visit func(dir node, path string, n node)) {
 	t.Helper()
 	dirs := 0
 	for i := 0; ; i++ {
@@ -35,7 +36,7 @@ func walk(t *testing.T, tr *tree, dir node, path string, visit func(path string,
 		if found, ok := tr.node(tr.numbers.id(n)); !ok || found != n {
 			t.Errorf("%s/%s is %+v, its number %+v, %v", path, name, n, found, ok)
 		}
-		visit(path+"/"+name, n)
+		visit(dir, path+"/"+name, n)
 		if n.isDir() {
 			dirs++
 			if tr.parent(n) != dir {
@@ -49,26 +50,44 @@ func walk(t *testing.T, tr *tree, dir node, path string, visit func(path string,
 	}
 }
 
-// TestTreeOfOneShard: the other shards are neither listed nor found, by name or by number.
-func TestTreeOfOneShard(t *testing.T) {
-	p := fakePlan()
-	all := fakeTree(t, p, layout.NHWCForm)
-	p.first = 2
-	tr, nodes := fakeTree(t, p, layout.NHWCForm), map[node]bool{}
-	walk(t, tr, node{kind: root}, "", func(_ string, n node) { nodes[n] = true })
-	walk(t, all, node{kind: root}, "", func(path string, n node) {
-		if n.key.Shard == 2 && n.kind >= shardDir && !nodes[n] {
-			t.Errorf("%s is not listed", path)
+// TestPartsOfTrees: what a mount does not have is neither listed nor found, by name or by number.
+func TestPartsOfTrees(t *testing.T) {
+	type place struct {
+		dir  node
+		name string
+	}
+	names := func(p plan, list []layout.Form, classes, cuda bool) (*tree, map[place]node) {
+		tr, err := newTree(p, list, classes, cuda, layout.Targets{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n.key.Shard == 2 || n.kind < shardDir {
-			return
+		all := map[place]node{}
+		walk(t, tr, node{kind: root}, "", func(dir node, path string, n node) { all[place{dir, path[strings.LastIndexByte(path, '/')+1:]}] = n })
+		return tr, all
+	}
+	one := fakePlan()
+	one.first = 2
+	with, without := []layout.Form{layout.NHWCForm, layout.CUDA}, []layout.Form{layout.NHWCForm}
+	_, all := names(fakePlan(), with, true, true)
+	for what, c := range map[string]struct {
+		plan          plan
+		list          []layout.Form
+		classes, cuda bool
+		lacks         func(n node) bool
+	}{
+		"one shard":  {one, with, true, true, func(n node) bool { return n.kind >= shardDir && n.key.Shard != 2 }},
+		"no classes": {fakePlan(), with, false, true, func(n node) bool { return n.kind == classesDoc }},
+		"no GPU":     {fakePlan(), without, true, false, func(n node) bool { return n.kind == readerDoc || n.form == layout.CUDA }},
+	} {
+		tr, listed := names(c.plan, c.list, c.classes, c.cuda)
+		for at, n := range all {
+			_, isListed := listed[at]
+			found, byName := tr.lookup(at.dir, at.name)
+			numbered, byNumber := tr.node(tr.numbers.id(n))
+			if has := !c.lacks(n); isListed != has || byName != has || byNumber != has || has && (found != n || numbered != n) {
+				t.Errorf("%s: %s is listed %v, found %v as %+v, by number %v as %+v", what, at.name, isListed, byName, found, byNumber, numbered)
+			}
 		}
-		if _, ok := tr.node(tr.numbers.id(n)); ok || nodes[n] {
-			t.Errorf("%s exists", path)
-		}
-	})
-	if _, ok := tr.lookup(node{kind: root}, "shard-1"); ok {
-		t.Error("shard-1 has a name")
 	}
 }
 
@@ -77,7 +96,7 @@ func TestTreeListing(t *testing.T) {
 	p.batches = func(shard, epoch int) int { return (shard + epoch) % 4 }
 	tr := fakeTree(t, p, layout.NHWCForm, layout.JSON)
 	paths := map[string]node{}
-	walk(t, tr, node{kind: root}, "", func(path string, n node) {
+	walk(t, tr, node{kind: root}, "", func(_ node, path string, n node) {
 		if _, twice := paths[path]; twice {
 			t.Errorf("%s is listed twice", path)
 		}
@@ -130,54 +149,6 @@ func TestTreeNames(t *testing.T) {
 		n, ok := tr.lookup(epoch, layout.BatchName(1)+"."+f.Ext())
 		if !ok || n.form != f {
 			t.Errorf("%s: %+v, %v", f, n, ok)
-		}
-	}
-}
-
-// TestTreeOfAGPU: only mounts with a GPU have what belongs to it.
-func TestTreeOfAGPU(t *testing.T) {
-	epoch := node{kind: epochDir, key: engine.Key{Shard: 1, Epoch: 2}}
-	for _, cuda := range []bool{false, true} {
-		tr, err := newTree(fakePlan(), nil, true, cuda, layout.Targets{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range []struct {
-			dir  node
-			name string
-			is   node
-		}{
-			{epoch, "batch-00003.cuda", node{batchFile, engine.Key{Shard: 1, Epoch: 2, Batch: 3}, layout.CUDA}},
-			{node{kind: controlDir}, "batchfs_cuda.py", node{kind: readerDoc}},
-		} {
-			if n, ok := tr.lookup(c.dir, c.name); ok != cuda || ok && n != c.is {
-				t.Errorf("with a GPU %v: %s is %+v, %v", cuda, c.name, n, ok)
-			}
-			if n, ok := tr.node(tr.numbers.id(c.is)); ok != cuda || ok && n != c.is {
-				t.Errorf("with a GPU %v: the number of %s is %+v, %v", cuda, c.name, n, ok)
-			}
-		}
-	}
-}
-
-func TestTreeWithoutClasses(t *testing.T) {
-	tr, err := newTree(fakePlan(), nil, false, false, layout.Targets{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := tr.lookup(node{}, "classes.txt"); ok {
-		t.Error("classes.txt exists without classes")
-	}
-	if _, ok := tr.node(tr.numbers.id(node{kind: classesDoc})); ok {
-		t.Error("the number of classes.txt is a node")
-	}
-	for i := 0; ; i++ {
-		name, _, ok := tr.entry(node{}, i)
-		if !ok {
-			break
-		}
-		if name == "classes.txt" {
-			t.Error("classes.txt is listed without classes")
 		}
 	}
 }
