@@ -22,7 +22,6 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
-	"github.com/batchfs/batchfs/layout"
 )
 
 // ErrNotBatch means that a path in a mount is not that of a batch's file.
@@ -64,10 +63,10 @@ func explain(path string) (why Explanation, err error) {
 		why.Last = &Failure{Error: "ENOENT", Reason: absence(why.Root, below)}
 		return why, err
 	}
-	if _, _, ok := namesOf(why.Root).ParseBatchName(filepath.Base(real)); !ok {
+	value := make([]byte, 1<<16)                                                                // the most that an attribute can have
+	if _, err := unix.Getxattr(real, attributes[0].name, value); errors.Is(err, unix.ENODATA) { // each of them has it
 		return why, ErrNotBatch
 	}
-	value := make([]byte, 1<<16) // the most that an attribute can have
 	n, err := unix.Getxattr(real, ErrorAttribute, value)
 	if err == nil {
 		err = json.Unmarshal(value[:n], &why.Last)
