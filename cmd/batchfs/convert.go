@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/profile"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -55,14 +56,14 @@ func convertCommand(c *console) *cli.Command {
 			case auto && o.Part.N > 0:
 				return hint(usage("--part needs numbers for --raw-ratio and --packed-ratio, the same for all parts"), "batchfs profile %s", shellWord(r.dataset))
 			}
-			if err := checkParts(f); err != nil || !auto {
-				return err
+			if !auto {
+				return nil
 			}
 			e.Shuffle = e.Shuffle || !f.Changed("shuffle") // a mix is for shuffled datasets
 			return runAll(ofMount)
 		})
 		jsonFlag(c, f, "print one JSON object")
-		return c.withDataset(f, &r.source, r.convert)
+		return c.withDataset(f, &r.source, &annotation.Options{}, r.convert)
 	})
 }
 
@@ -114,8 +115,8 @@ func rawFlags(f *flagSet, o *convert.Options) {
 	})
 }
 
-func (r *convertRequest) convert(ctx context.Context, ds *dataset.Dataset) (printable, error) {
-	o, source := r.options, ds.Name
+func (r *convertRequest) convert(ctx context.Context, a *annotated) (printable, error) {
+	ds, o := a.images, r.options
 	o.Manifest = ds.Manifest
 	if len(r.auto) > 0 {
 		o.Auto = func(ctx context.Context) (convert.Shares, error) {
@@ -138,12 +139,12 @@ func (r *convertRequest) convert(ctx context.Context, ds *dataset.Dataset) (prin
 	report, err := convert.Write(ctx, ds, r.out, o)
 	bar.close()
 	if errors.Is(err, errBestAsItIs) {
-		return notConverted{source, true}, nil
+		return notConverted{ds.Name, true}, nil
 	}
 	if err != nil {
 		return nil, convertError(r.out, plan, err)
 	}
-	return convertResult{source, report, o.Part}, nil
+	return convertResult{ds.Name, report, o.Part}, nil
 }
 
 // errBestAsItIs ends a conversion that would gain nothing, before it begins.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 )
@@ -100,16 +101,17 @@ func deniedHint(url string, anonymous bool) string {
 	return "to read it without credentials: --anonymous"
 }
 
-// withDataset opens a command's DATASET for its work, and shows what that results in.
-func (c *console) withDataset(f *flagSet, o *dataset.Options,
-	work func(ctx context.Context, ds *dataset.Dataset) (printable, error)) runner {
+// withDataset opens a command's DATASET for its work, with the annotations that are asked for, and
+// shows what that results in.
+func (c *console) withDataset(f *flagSet, o *dataset.Options, find *annotation.Options,
+	work func(ctx context.Context, a *annotated) (printable, error)) runner {
 	return func(ctx context.Context, args []string) error {
-		ds, err := c.openDataset(ctx, args[0], *o)
+		a, err := c.openAsked(ctx, args[0], *o, *find)
 		if err != nil {
 			return c.partsHint(err, f, args)
 		}
-		defer ds.Close()
-		result, err := work(ctx, ds)
+		defer a.close()
+		result, err := work(ctx, &a)
 		if err != nil {
 			return c.partsHint(err, f, args)
 		}

@@ -40,20 +40,15 @@ func indexCommand(c *console) *cli.Command {
 		f.group = ""
 		f.add("parquet", "", "also write what is known to a Parquet `FILE`, a row for each image", anything(&parquet))
 		jsonFlag(c, f, "print one JSON object")
-		return func(ctx context.Context, args []string) error {
-			if err := checkIndexFlags(f, &o, rule, find.Kinds != (annotation.Kinds{})); err != nil {
-				return err
-			}
-			remoteWorkers(f, args[0], &o.Workers)
-			a, err := c.openAsked(ctx, args[0], o, find)
-			if err != nil {
-				return c.partsHint(err, f, args)
-			}
-			defer a.close()
+		f.check(func() error {
+			remoteWorkers(f, f.args[0], &o.Workers)
+			return checkIndexFlags(&o, rule, find.Kinds != (annotation.Kinds{}))
+		})
+		return c.withDataset(f, &o, &find, func(ctx context.Context, a *annotated) (_ printable, err error) {
 			if err := a.join(ctx, &targetRequest{}); err != nil { // masks are not looked for
-				return err
+				return nil, err
 			}
-			ds, text := a.images, summary(args[0], a.images)+a.summary()
+			ds, text := a.images, summary(f.args[0], a.images)+a.summary()
 			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
@@ -62,17 +57,15 @@ func indexCommand(c *console) *cli.Command {
 			}
 			if parquet != "" {
 				if err := writeParquet(ctx, ds, parquet); err != nil {
-					return err
+					return nil, err
 				}
 				r.Parquet = parquet
 			}
 			if rule != decode.EntryOff {
-				if r.Entries, err = c.makeEntries(ctx, ds, rule, o.Workers); err != nil {
-					return err
-				}
+				r.Entries, err = c.makeEntries(ctx, ds, rule, o.Workers)
 			}
-			return c.show(r)
-		}
+			return r, err
+		})
 	})
 }
 
@@ -90,7 +83,7 @@ func writeParquet(ctx context.Context, ds *dataset.Dataset, path string) error {
 	return nil
 }
 
-func checkIndexFlags(f *flagSet, o *dataset.Options, rule decode.EntryRule, targets bool) error {
+func checkIndexFlags(o *dataset.Options, rule decode.EntryRule, targets bool) error {
 	if store.IsURL(o.IndexAt) {
 		return hint(badValue("index-at", "a directory or a file of this machine for this command", publicName(o.IndexAt)),
 			"make it in a directory, and copy it to a name that ends in .facts")
@@ -101,7 +94,7 @@ func checkIndexFlags(f *flagSet, o *dataset.Options, rule decode.EntryRule, targ
 	if targets && (o.Part.N > 0 || o.Merge) {
 		return usage("--targets cannot be given with --part or --merge; give it in a run after them")
 	}
-	return checkParts(f)
+	return nil
 }
 
 // indexResult is the output of index.

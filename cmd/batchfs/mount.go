@@ -80,12 +80,7 @@ type mountRequest struct {
 func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{console: c}
 	f.check(func() error { return c.remoteReaders(f, &r.engine, &r.source) })
-	engineFlags(c, f, &r.engine)
-	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
-	entryFlags(f, &r.engine.Entries)
-	verifyReadsFlag(f, &r.source.Storage.Unchecked, &r.engine.VerifyReads)
-	readPathFlag(f, &r.tree.ReadPath)
-	gpuFlags(f, &r.gpu)
+	batchFlags(c, f, &r.engine, &r.source, &r.gpu, &r.tree.ReadPath)
 	datasetFlags(f, &r.source)
 	targetFlags(f, &r.targets, &r.source)
 	treeFlags(f, &r.tree)

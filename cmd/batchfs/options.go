@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
@@ -64,6 +65,16 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) {
 		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
 		return cmp.Or(checkPixels(f, o), setNormalization(f, o), setCache(f, o), c.place(f, o), c.env.setKernels(o))
 	})
+}
+
+// batchFlags are the flags of a mount on which it depends how its batches are made and read.
+func batchFlags(c *console, f *flagSet, o *engine.Options, source *dataset.Options, gpu *gpuRequest, readPath *string) {
+	engineFlags(c, f, o)
+	rankFlag(f, &o.LocalFrom, &o.LocalTo)
+	entryFlags(f, &o.Entries)
+	verifyReadsFlag(f, &source.Storage.Unchecked, &o.VerifyReads)
+	readPathFlag(f, readPath)
+	gpuFlags(f, gpu)
 }
 
 // pixelFlags decide what a batch looks like.

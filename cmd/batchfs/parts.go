@@ -13,6 +13,12 @@ import (
 func partFlags(f *flagSet, part *dataset.Share, merge *bool) {
 	f.derived("part", "all", "do part `K/N` of the work, such as 0/16, for --merge; K counts from 0", share(part))
 	f.toggle(merge, "merge", false, "join the parts that --part made")
+	f.check(func() error {
+		if f.Changed("part") && f.Changed("merge") {
+			return usage("--part and --merge cannot be given together: each part is a run of its own, and joining them is the last one")
+		}
+		return nil
+	})
 }
 
 // share accepts a part and the number of parts.
@@ -24,13 +30,6 @@ func share(to *dataset.Share) parser {
 		n, errN := strconv.ParseUint(right, 10, 31)
 		return dataset.Share{K: int(k), N: int(n)}, errK == nil && errN == nil && k < n && n <= most
 	})
-}
-
-func checkParts(f *flagSet) error {
-	if f.Changed("part") && f.Changed("merge") {
-		return usage("--part and --merge cannot be given together: each part is a run of its own, and joining them is the last one")
-	}
-	return nil
 }
 
 // partsHint says how to make the parts that cannot be joined.

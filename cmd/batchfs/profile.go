@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/profile"
 	"github.com/batchfs/batchfs/shard"
@@ -49,8 +50,8 @@ func profileCommand(c *console) *cli.Command {
 			o.Storage, source.Storage.MaxBandwidth = source.Storage, 0
 			return nil
 		})
-		return c.withDataset(f, &source, func(ctx context.Context, ds *dataset.Dataset) (printable, error) {
-			result, err := c.runProfile(ctx, f.args[0], ds, o, gpu)
+		return c.withDataset(f, &source, &annotation.Options{}, func(ctx context.Context, a *annotated) (printable, error) {
+			result, err := c.runProfile(ctx, f.args[0], a.images, o, gpu)
 			if err == nil && plot != "" {
 				err = writePlot(plot, &result)
 			}
@@ -78,16 +79,11 @@ func formats(to *[]shard.Cost) parser {
 // for those of its dataset.
 func profiledFlags(c *console, f *flagSet, o *profile.Options, source *dataset.Options, gpu *gpuRequest) {
 	f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
-	engineFlags(c, f, &o.Engine)
+	batchFlags(c, f, &o.Engine, source, gpu, new(string)) // how bytes are read is irrelevant here
 	f.check(func() error {
 		o.AsKept = !f.Changed(entryFlag)
 		return nil
 	})
-	rankFlag(f, &o.Engine.LocalFrom, &o.Engine.LocalTo)
-	entryFlags(f, &o.Engine.Entries)
-	verifyReadsFlag(f, &source.Storage.Unchecked, &o.Engine.VerifyReads)
-	readPathFlag(f, new(string)) // irrelevant here, but a mount has it
-	gpuFlags(f, gpu)
 }
 
 func plotFormat(path string) string {

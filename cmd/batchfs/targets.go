@@ -427,11 +427,11 @@ func (t *targetRequest) maskOptions(a *annotated) *catalog.MaskOptions {
 	return o
 }
 
-// verify decodes all masks of a dataset, whose images were, and adds what is wrong with them, and
-// with other annotations, to what is known.
-func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o sample.Options) (v verifyResult, err error) {
+// verify decodes all images of a dataset, and their masks and arrays, and adds what is wrong with
+// them, and with other annotations, to a result.
+func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o sample.Options, v *verifyResult) (err error) {
 	if err := a.join(ctx, t); err != nil {
-		return v, err
+		return err
 	}
 	bad, m := a.condemned, a.maskOptions
 	if m != nil {
@@ -462,7 +462,7 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 		}
 	}
 	if v.Verdict, err = c.verify(ctx, a.images, dataset.Share{}, o); err != nil {
-		return v, err
+		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(bad)) {
 		v.Bad = append(v.Bad, dataset.NewBadFile(a.images.Path(int(id)), int(id), bad[id]))
@@ -498,16 +498,16 @@ func (t *targetRequest) verify(ctx context.Context, c *console, a *annotated, o 
 	}
 	if a.masks != nil {
 		if v.Masks, err = also(a.masks, m.Rows, "masks", sample.VerifyMasks); err != nil {
-			return v, err
+			return err
 		}
 	}
 	for i, ds := range a.arrays {
 		n, err := also(ds, a.arrayOptions[i].Rows, "arrays", sample.VerifyArrays)
 		if v.Arrays += n; err != nil {
-			return v, err
+			return err
 		}
 	}
-	return v, nil
+	return nil
 }
 
 // summary says in words what is annotated of a dataset, of what it is not, and of what it is bad;

@@ -36,29 +36,20 @@ func verifyCommand(c *console) *cli.Command {
 			if targets.find.Kinds != (annotation.Kinds{}) && (part.N > 0 || merge) {
 				return usage("--targets cannot be given with --part or --merge: annotations are verified as a whole")
 			}
-			return checkParts(f)
+			return nil
 		})
-		return func(ctx context.Context, args []string) error {
-			a, err := c.openAsked(ctx, args[0], source, targets.find)
-			if err != nil {
-				return c.partsHint(err, f, args)
-			}
-			defer a.close()
-			var v verifyResult
+		return c.withDataset(f, &source, &targets.find, func(ctx context.Context, a *annotated) (printable, error) {
+			v, err := verifyResult{storage: cmp.Or(a.images.Root, a.images.Name)}, error(nil)
 			switch {
 			case targets.find.Kinds != (annotation.Kinds{}):
-				v, err = targets.verify(ctx, c, &a, o)
+				err = targets.verify(ctx, c, a, o, &v)
 			case merge:
 				v.Verdict, err = sample.JoinVerdicts(a.images)
 			default:
 				v.Verdict, err = c.verify(ctx, a.images, part, o)
 			}
-			if err = advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"}); err != nil {
-				return c.partsHint(err, f, args)
-			}
-			v.storage = cmp.Or(a.images.Root, a.images.Name)
-			return c.show(v)
-		}
+			return v, advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
+		})
 	})
 }
 
