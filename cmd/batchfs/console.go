@@ -74,10 +74,8 @@ type progress struct {
 	label string
 	unit  string
 
-	mu    sync.Mutex
-	bar   *progressbar.ProgressBar
-	began time.Time
-	rated bool // the bar shows a rate
+	mu  sync.Mutex
+	bar *progressbar.ProgressBar
 }
 
 func (c *console) progress(label, unit string) *progress {
@@ -97,18 +95,11 @@ func (p *progress) report(done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar == nil {
-		p.began = time.Now()
 		p.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(p.label),
-			progressbar.OptionSetItsString(p.unit), progressbar.OptionShowCount(),
+			progressbar.OptionSetItsString(p.unit), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetWidth(24), progressbar.OptionSetPredictTime(false))
-	}
-	// Rates over the first second are meaningless.
-	if !p.rated && done > 0 && time.Since(p.began) >= time.Second {
-		p.rated = true
-		progressbar.OptionShowIts()(p.bar)
-		progressbar.OptionSetPredictTime(true)(p.bar)
+			progressbar.OptionSetWidth(24))
 	}
 	if p.bar.GetMax64() != total {
 		p.bar.ChangeMax64(total)
@@ -124,6 +115,6 @@ func (p *progress) close() {
 	defer p.mu.Unlock()
 	if p.bar != nil {
 		_ = p.bar.Finish()
-		p.bar, p.rated = nil, false
+		p.bar = nil
 	}
 }
