@@ -8,14 +8,12 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
-	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -31,13 +29,14 @@ type Options struct {
 	// OnlyLocal leaves out the shards that the engine's options say are not read here.
 	OnlyLocal bool
 	// List says which forms of a batch directories list. All forms can be opened, CUDA where the
-	// engine has a GPU.
+	// engine has a GPU. None is there twice.
 	List []layout.Form
 	// ListNames are those of arrays in List, by the numbers that their forms have there.
 	ListNames layout.Names
 	// ListTargets has them list all forms of targets, too.
 	ListTargets bool
-	// ReadPath is how large forms are read: "auto" (also ""), "passthrough" or "direct".
+	// ReadPath is how large forms are read: "passthrough", "direct", or else the better one of them
+	// that works.
 	ReadPath string
 	// FsName is the first column of mount and df, such as the dataset's name.
 	FsName string
@@ -47,32 +46,22 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// The values of Options.ReadPath and, except for auto, of Session.ReadPath.
+// The values of Session.ReadPath.
 const (
-	auto        = "auto"
 	passthrough = "passthrough"
 	direct      = "direct"
 )
 
-// withDefaults sets defaults and rejects invalid options.
-func (o Options) withDefaults() (Options, error) {
+// withDefaults sets defaults.
+func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Config == nil {
 		o.Config = []byte("{}\n")
 	}
-	o.ReadPath = cmp.Or(o.ReadPath, auto)
 	o.FsName = cmp.Or(o.FsName, mountName)
 	o.FileMode = cmp.Or(o.FileMode, 0o444) & 0o777
 	o.DirMode = cmp.Or(o.DirMode, 0o555) & 0o777
-	if !slices.Contains([]string{auto, passthrough, direct}, o.ReadPath) {
-		return o, &option.Error{Field: "read path", Rule: "auto, passthrough or direct", Value: strconv.Quote(o.ReadPath)}
-	}
-	for i, f := range o.List {
-		if f >= layout.NumForms || slices.Contains(o.List[:i], f) {
-			return o, &option.Error{Field: "list of forms", Rule: "without repetition", Value: fmt.Sprint(o.List)}
-		}
-	}
-	return o, nil
+	return o
 }
 
 // A source is what a mount uses of an *engine.Engine, with files that are an interface.
@@ -116,10 +105,7 @@ func Mount(mountpoint string, e *engine.Engine, o Options) (*Session, error) {
 }
 
 func mount(mountpoint string, src source, o Options) (*Session, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	o = o.withDefaults()
 	path, err := emptyDirectory(mountpoint)
 	if err != nil {
 		return nil, err

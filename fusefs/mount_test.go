@@ -375,23 +375,15 @@ func TestCheckMountpoint(t *testing.T) {
 	}
 }
 
-func TestMountOptions(t *testing.T) {
+// TestWithoutFiles: batches that are in no files cannot be read by passthrough.
+func TestWithoutFiles(t *testing.T) {
 	needMounts(t)
-	for name, o := range map[string]Options{
-		"read path":        {ReadPath: "fast"},
-		"a form twice":     {List: []layout.Form{layout.NPY, layout.NPY}},
-		"an unknown form":  {List: []layout.Form{200}},
-		"nothing to serve": {ReadPath: "passthrough"},
-	} {
-		src := newFake()
-		src.anonymous = true
-		if s, err := mount(t.TempDir(), src, o); err == nil {
-			t.Errorf("%s: mounted", name)
-			_ = s.Unmount()
-		}
-	}
 	anonymous := newFake()
 	anonymous.anonymous = true
+	if s, err := mount(t.TempDir(), anonymous, Options{ReadPath: "passthrough"}); err == nil {
+		t.Error("mounted for passthrough without files to serve")
+		_ = s.Unmount()
+	}
 	if s := mounted(t, anonymous, Options{}); s.ReadPath() != "direct" || !strings.Contains(s.Reason(), "anonymous memory") {
 		t.Errorf("read path %s, reason %q", s.ReadPath(), s.Reason())
 	}

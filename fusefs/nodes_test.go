@@ -28,10 +28,7 @@ var listed = []layout.Form{layout.NHWCForm, layout.Labels, layout.JSON}
 
 func fakeFilesystem(t testing.TB, src *fakeSource, path string) *filesystem {
 	t.Helper()
-	o, err := Options{List: listed, UID: 11, GID: 22, Config: []byte("{\"a\":1}\n")}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := Options{List: listed, UID: 11, GID: 22, Config: []byte("{\"a\":1}\n")}.withDefaults()
 	f, err := newFilesystem(src, o, path)
 	if err != nil {
 		t.Fatal(err)
