@@ -93,9 +93,7 @@ func TestArrayJobs(t *testing.T) {
 		}
 		return os.Chtimes(path, time.Time{}, time.Unix(1_600_000_000, 123456789)) // so that the index can be sure that nothing changes
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	whole := filepath.Join(scratch(t), "whole")
 	runProgram(t, "", nil, suite.binary, "index", data, "--index-at", whole)
 	path := func(first string) string {
@@ -113,9 +111,7 @@ func TestArrayJobs(t *testing.T) {
 	}
 	t.Run("Slurm", func(t *testing.T) {
 		bin, directory := scratch(t), scratch(t)
-		if err := os.WriteFile(filepath.Join(bin, "sbatch"), []byte(sbatch), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(bin, "sbatch"), []byte(sbatch), 0o755))
 		runProgram(t, "", []string{path(bin)}, "../examples/array_slurm.sh", data, directory, "5")
 		same(t, directory)
 	})
@@ -136,9 +132,7 @@ func TestArrayJobs(t *testing.T) {
 		python := testkit.Python(t, "ray")
 		bin, directory := scratch(t), scratch(t)
 		gate := strings.NewReplacer("GATE", bin, "BINARY", suite.binary).Replace(rayGate)
-		if err := os.WriteFile(filepath.Join(bin, "batchfs"), []byte(gate), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(bin, "batchfs"), []byte(gate), 0o755))
 		examples, err := filepath.Abs("../examples")
 		check(t, err)
 		out := runProgram(t, "", []string{path(bin), "PYTHONPATH=" + examples, "RAY_USAGE_STATS_ENABLED=0"},

@@ -174,9 +174,7 @@ func TestArraysOfAMount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newArrayed(t)
 			if test.spoilt {
-				if err := os.Truncate(filepath.Join(m.dir, "images", "05.png"), 300); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.Truncate(filepath.Join(m.dir, "images", "05.png"), 300))
 			}
 			fails := "[]"
 			if name == "fail" {

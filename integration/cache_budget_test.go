@@ -95,9 +95,7 @@ func (m *mounted) private(t testing.TB) (sum int64) {
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); fields[0] == "Pss_Anon:" || fields[0] == "Pss_Shmem:" {
 			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			sum += kib << 10
 		}
 	}
@@ -110,9 +108,7 @@ func (u unequal) planned(t testing.TB, plan *shard.Plan, limit int64, epoch int)
 	t.Helper()
 	ratio := cache.Ratio(limit, unequalCount, 1, func(id int64) (int64, int) { return u.sizes[id], 0 }, inFlight(unequalSettings, oneByOne))
 	k, err := keep.Choose(plan, epoch, keep.Config{Ratio: ratio}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n := k.Count()
 	return n
 }

@@ -42,14 +42,10 @@ func (s shelf) file(id int) string { return filepath.Join(s.dir, tileName(id)) }
 // put rewrites a sample's file and restores its time.
 func (s shelf) put(t testing.TB, id int, data []byte) {
 	t.Helper()
-	if err := os.RemoveAll(s.file(id)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(s.file(id)))
 	writeFile(t, s.file(id), data)
 	at := time.Unix(1_600_000_000+int64(id), 0)
-	if err := os.Chtimes(s.file(id), at, at); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chtimes(s.file(id), at, at))
 }
 
 func (s shelf) mount(t testing.TB, policy string, flags ...string) *mounted {
@@ -185,9 +181,7 @@ func (s shelf) change(t testing.TB) (changed []int) {
 // exchange swaps two files atomically.
 func exchange(t testing.TB, a, b string) {
 	t.Helper()
-	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE))
 }
 
 // expectChanged reads an epoch in which some files have changed.

@@ -29,9 +29,7 @@ func newStorage(t testing.TB) storage {
 	skipWithoutFUSE(t)
 	root(t) // the part mounts without help
 	s := storage{dir: filepath.Join(scratch(t), "faulty")}
-	if err := os.Mkdir(s.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(s.dir, 0o755))
 	t.Cleanup(func() {
 		if left, err := testkit.MountsBelow(s.dir); err != nil || len(left) > 0 {
 			t.Errorf("the dataset is still in use: %v %v", left, err)
@@ -46,9 +44,7 @@ func newStorage(t testing.TB) storage {
 // order sends the storage a command.
 func (s storage) order(t testing.TB, line string) {
 	t.Helper()
-	if err := s.Order(line); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Order(line))
 }
 
 // fail makes all reads of a tile fail.

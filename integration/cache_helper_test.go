@@ -138,8 +138,6 @@ func datasetBytes(t testing.TB, dir string) (sum int64) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return sum
 }

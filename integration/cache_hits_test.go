@@ -78,9 +78,7 @@ func (l *lane) read(t testing.TB, epoch int) epochDoc {
 func (l *lane) planned(t testing.TB, epoch int) int64 {
 	t.Helper()
 	k, err := keep.Choose(l.plan, epoch, keep.Config{Ratio: l.ratio}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n := k.Count()
 	return n
 }

@@ -38,9 +38,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 			err = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 			f.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 	execute(t, "index", dir).done(t)
 	if left := count(); left > 0 {
@@ -53,9 +51,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 		m := tileMount(t, dir, how...)
 		for epoch := range 2 {
 			for batch := range n / tileBatch {
-				if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
-					t.Error(err)
-				}
+				m.expectTiles(t, epoch, batch, side, layout.NHWCForm)
 			}
 		}
 		m.finish(t) // no reads are in progress after this
@@ -65,9 +61,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	}
 	m := tileMount(t, dir, cacheFlags("constant", 0, "--io", "buffered")...)
 	for batch := range n / tileBatch {
-		if err := readTiles(m, 0, batch, side, layout.NHWCForm); err != nil {
-			t.Error(err)
-		}
+		m.expectTiles(t, 0, batch, side, layout.NHWCForm)
 	}
 	if there := count(); there < written {
 		t.Errorf("%d pages of %d after reading through the page cache", there, written)
@@ -78,9 +72,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	}
 	m = tileMount(t, dir, cacheFlags("constant", 0)...)
 	for batch := range n / tileBatch {
-		if err := readTiles(m, 0, batch, side, layout.NHWCForm); err != nil {
-			t.Error(err)
-		}
+		m.expectTiles(t, 0, batch, side, layout.NHWCForm)
 	}
 	m.finish(t)
 	if there := count(); there < written {
@@ -99,9 +91,7 @@ func TestStorageBandwidth(t *testing.T) {
 		m := tileMount(t, dir, cacheFlags("constant", 0, "--max-read-bandwidth", "3MB", "--io", io)...)
 		for later := range 2 {
 			for batch := range n / tileBatch {
-				if err := readTiles(m, epoch+later, batch, side, layout.NHWCForm); err != nil {
-					t.Error(err)
-				}
+				m.expectTiles(t, epoch+later, batch, side, layout.NHWCForm)
 			}
 		}
 		d := m.stats(t)

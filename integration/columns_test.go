@@ -38,10 +38,8 @@ func TestTargetsInColumns(t *testing.T) {
 	var manifest strings.Builder
 	for id := range maskedImages {
 		name := fmt.Sprintf("%02d.png", id)
-		image, err := os.ReadFile(filepath.Join(m.dir, "images", name))
-		check(t, err)
-		mask, err := os.ReadFile(m.mask(id))
-		check(t, err)
+		image := mustRead(t, filepath.Join(m.dir, "images", name))
+		mask := mustRead(t, m.mask(id))
 		r := row{Image: picture{image, &name}, Mask: &picture{mask, nil}, Label: int32(id % 5), Caption: fmt.Sprint("picture ", id)}
 		line := map[string]any{"file_name": "images/" + name, "mask": "masks/" + name, "label": r.Label, "caption": r.Caption}
 		if id%5 == 4 {

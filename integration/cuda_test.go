@@ -16,14 +16,10 @@ import (
 // library nor a function.
 func TestStartsEverywhere(t *testing.T) {
 	binary, err := elf.Open(suite.binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer binary.Close()
 	libraries, err := binary.ImportedLibraries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// Those of libc, and, where there are no archives of them, the image libraries.
 	usual := regexp.MustCompile(`^(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[-a-z0-9]*|libjpeg|libpng16|libwebp|libsharpyuv|libdeflate|libz)\.`)
 	for _, library := range libraries {
@@ -48,13 +44,9 @@ func TestDoctorCUDA(t *testing.T) {
 		t.Skip("built without cgo")
 	}
 	driver, err := fakecuda.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	handOver := "GPU memory can be handed to other processes"
 	if namespace != "pid:[4026531836]" {
 		handOver = "PID namespace of its own"

@@ -77,18 +77,14 @@ func generated(name string, o gen.Options) (string, error) {
 func shared(t testing.TB, make func() (string, error)) string {
 	t.Helper()
 	dir, err := make()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return dir
 }
 
 // writeFile writes a file and creates its parent directories.
 func writeFile(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -17,10 +17,7 @@ import (
 func (m *mounted) step(t testing.TB, shards []int, epoch, i int) (slots []string) {
 	t.Helper()
 	for _, s := range shards {
-		pixels, err := os.ReadFile(m.path(s, epoch, i, layout.NHWCForm))
-		if err != nil {
-			t.Fatal(err)
-		}
+		pixels := mustRead(t, m.path(s, epoch, i, layout.NHWCForm))
 		doc := m.batchDoc(t, s, epoch, i)
 		each := len(pixels) / len(doc.Samples)
 		for j, slot := range doc.Samples[:doc.Valid] {

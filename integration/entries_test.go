@@ -27,9 +27,7 @@ func jpegs(t testing.TB, n, height, width int) string {
 			}
 		}
 		var out bytes.Buffer
-		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 90 - i%30}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, jpeg.Encode(&out, img, &jpeg.Options{Quality: 90 - i%30}))
 		writeFile(t, filepath.Join(dir, fmt.Sprintf("%03d.jpg", i)), out.Bytes())
 	}
 	return dir

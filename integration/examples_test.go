@@ -178,9 +178,7 @@ func figure(t *testing.T, of, out string) float64 {
 		t.Fatalf("no %s in %q", of, out)
 	}
 	a, err := strconv.ParseFloat(m[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return a
 }
 
@@ -193,9 +191,7 @@ func everySampleOnce(t *testing.T, dir string, epochs, samples int) {
 			fields := strings.Fields(line)
 			for _, id := range fields[1:] {
 				n, err := strconv.Atoi(id)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				seen[fields[0]] = append(seen[fields[0]], n)
 			}
 		}

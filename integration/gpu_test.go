@@ -38,9 +38,7 @@ func mountWithGPU(t testing.TB, c fakecuda.Config, dataset string, flags ...stri
 		t.Skip("SKIPPED: GPUs need cgo")
 	}
 	driver, err := theGPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	user := thisUser()
 	user.run = append([]string{"env"}, driver.Env(c)...)
 	return withGPU{mountAs(t, user, dataset, flags...), driver, user.run}
@@ -134,9 +132,7 @@ func TestCUDAEpochs(t *testing.T) {
 			for s := range 2 {
 				for epoch := range 2 {
 					names, err := os.ReadDir(m.epochDir(s, epoch))
-					if err != nil {
-						t.Fatal(err)
-					}
+					check(t, err)
 					for _, n := range names {
 						if batch, form, ok := layout.Names(nil).ParseBatchName(n.Name()); ok && form == layout.JSON {
 							paths = append(paths, m.path(s, epoch, batch, layout.CUDA))

@@ -37,9 +37,7 @@ def from_dlpack(x):
 func gpuTests(t *testing.T, env []string, flags ...string) (string, error) {
 	t.Helper()
 	folder, err := theFolder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dir := scratch(t)
 	const unpacked = `gzip -dc "$1/gpucheck.gz" >"$TMPDIR/gpucheck" && chmod +x "$TMPDIR/gpucheck" && shift && exec "$TMPDIR/gpucheck" "$@"`
 	command := []string{"TMPDIR=" + dir, "sh", "-c", unpacked, "sh", folder, "-batchfs", suite.binary, "-test.v", "-images", "2"}
@@ -72,9 +70,7 @@ func aGPU(t *testing.T) (folder string, env []string) {
 	if err == nil {
 		folder, err = theFolder()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	env = driver.Env(fakecuda.Config{Shared: true})
 	return folder, append(env, "CASES=24", "IMAGES=3", "PHOTOS=2", "ROUNDS=1", "REPEAT=2")
 }
@@ -98,9 +94,7 @@ func TestGPUCheck(t *testing.T) {
 	folder, env := aGPU(t)
 	tools := scratch(t)
 	writeFile(t, filepath.Join(tools, "compute-sanitizer"), []byte(stubSanitizer))
-	if err := os.Chmod(filepath.Join(tools, "compute-sanitizer"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(filepath.Join(tools, "compute-sanitizer"), 0o755))
 	writeFile(t, filepath.Join(tools, "cupy.py"), []byte(stubCuPy))
 	env = append(env, "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools, "PYTHON="+testkit.Python(t, "numpy"), "TMPDIR="+scratch(t))
 	out, err := output(root(t).reader(0, slices.Concat([]string{"env"}, env, []string{filepath.Join(folder, "run")})))
@@ -131,9 +125,7 @@ func TestGPUCheckCarried(t *testing.T) {
 	env = append(env, "CASES=8", "IMAGES=2", "PHOTOS=2") // the other test checks more
 	dir := scratch(t)
 	for _, sub := range []string{"bin", "dev", "proc", "tmp", "carried"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
 	nvjpeg := filepath.Join(filepath.Dir(folder), "gpu", "libnvjpeg.so.12")
 	copyNeeded(t, dir, suite.binary, nvjpeg)
@@ -145,9 +137,7 @@ func TestGPUCheckCarried(t *testing.T) {
 		if err == nil {
 			err = copyFile(filepath.Join(dir, "bin", name), path, 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		copyNeeded(t, dir, path)
 	}
 	const enter = `mount --make-rprivate / && mkdir -p "$1/$2" && mount --bind "$2" "$1/$2" && mount --bind "$3" "$1/carried" && mount -t proc proc "$1/proc" &&
@@ -171,23 +161,16 @@ mount --rbind /dev "$1/dev" && root=$1 && shift 3 && exec chroot "$root" /bin/en
 func copyNeeded(t *testing.T, dir string, programs ...string) {
 	t.Helper()
 	out, err := exec.Command("ldd", programs...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, path := range regexp.MustCompile(`(/\S+) \(0x`).FindAllStringSubmatch(string(out), -1) {
 		to := filepath.Join(dir, path[1])
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), copyFile(to, path[1], 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), copyFile(to, path[1], 0o755)))
 	}
 }
 
 // TestGPUCheckEnds: the steps of each part of the check may take less than ten minutes together.
 func TestGPUCheckEnds(t *testing.T) {
-	text, err := os.ReadFile("../scripts/gpucheck-run.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := mustRead(t, "../scripts/gpucheck-run.sh")
 	parts := map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^check (\d) (\d+) `).FindAllStringSubmatch(string(text), -1) {
 		seconds, _ := strconv.Atoi(m[2])
@@ -208,13 +191,9 @@ func TestGPUCheckFails(t *testing.T) {
 	if testkit.BuildSetting("CGO_ENABLED") == "0" {
 		t.Skip("SKIPPED: GPUs need cgo")
 	}
-	if err := theKernels(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, theKernels())
 	driver, err := theGPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	failing := func(f fakecuda.Failure) []string { return driver.Env(fakecuda.Config{Failures: []fakecuda.Failure{f}}) }
 	for _, c := range []struct {
 		env       []string

@@ -32,9 +32,7 @@ var theKernels = sync.OnceValue(func() error {
 func mountDecoding(t testing.TB, c fakecuda.Config, dataset string, flags ...string) withGPU {
 	t.Helper()
 	if testkit.BuildSetting("CGO_ENABLED") != "0" {
-		if err := theKernels(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, theKernels())
 	}
 	return mountWithGPU(t, c, dataset, append(flags, "--gpu-decode", "exact")...)
 }
@@ -44,9 +42,7 @@ func epochsOf(t testing.TB, m *mounted, epochs int) (all []string) {
 	t.Helper()
 	for e := range epochs {
 		names, err := os.ReadDir(m.epochDir(0, e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, n := range names {
 			if batch, form, ok := layout.Names(nil).ParseBatchName(n.Name()); ok && form == layout.NHWCForm {
 				data, err := os.ReadFile(m.path(0, e, batch, form))

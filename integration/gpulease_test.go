@@ -27,17 +27,11 @@ func (m withGPU) hold(t *testing.T, program string, args ...string) *keeper {
 	t.Helper()
 	cmd := m.python(t, "def step():\n    print('ok', flush=True); sys.stdin.readline()\n"+program, args...)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	h := &keeper{cmd, in, bufio.NewReader(out)}
 	h.await(t)
 	return h
@@ -88,9 +82,7 @@ batch = batchfs_cuda.open(sys.argv[2]); step()
 			t.Errorf("step %d: the memory is not kept", i)
 		}
 	}
-	if err := h.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, h.cmd.Process.Kill())
 	_ = h.cmd.Wait()
 	eventually(t, "the memory of a killed process is back", func() bool { return m.onGPU(t) == 0 })
 }

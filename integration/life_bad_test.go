@@ -157,9 +157,7 @@ func (m *mounted) badDocIn(t testing.TB, epoch, batch int) (doc badDoc) {
 	if err == nil {
 		err = json.Unmarshal(text, &doc)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return doc
 }
 
@@ -179,10 +177,7 @@ func (s spoilt) expectBatch(t testing.TB, m *mounted, batch int, fill byte, slot
 // badLines are the lines of errors.jsonl.
 func (m *mounted) badLines(t testing.TB) (lines []badLine) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(m.dir, ".batchfs", "errors.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := mustRead(t, filepath.Join(m.dir, ".batchfs", "errors.jsonl"))
 	for line := range bytes.Lines(text) {
 		var l badLine
 		if err := json.Unmarshal(line, &l); err != nil {
@@ -301,15 +296,11 @@ func TestBadFilesMended(t *testing.T) {
 func rewrite(t testing.TB, path string, data []byte) {
 	t.Helper()
 	before, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	writeFile(t, path, data)
 	// Two writes within one clock tick could look alike.
 	later := before.ModTime().Add(time.Second)
-	if err := os.Chtimes(path, later, later); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chtimes(path, later, later))
 }
 
 // TestBadFilesReplacedOrZeroed: under these policies every batch opens, and its pixels and document
@@ -402,9 +393,7 @@ func TestOpenBatchOutlivesItsFiles(t *testing.T) {
 		expectOpen(t, m.path(0, epoch, 0, layout.NHWCForm), unix.EIO)
 	}
 	stillSame(t, "when all files are others", holders)
-	for _, p := range holders {
-		p.end()
-	}
+	endAll(holders)
 }
 
 // TestManifestWithWrongSizes: a size in a manifest is trusted until the image is read, and

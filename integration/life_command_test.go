@@ -32,9 +32,7 @@ func executeAs(t testing.TB, cmd *exec.Cmd) outcome {
 	if cmd.Dir == "" {
 		cmd.Dir = "/"
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	hung := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer hung.Stop()
 	o := outcome{words: strings.Join(cmd.Args, " ")}
@@ -104,9 +102,7 @@ func (o outcome) ended(t testing.TB, status int) {
 func runProgram(t testing.TB, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	modules, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = slices.Concat(thisUser().environment(), []string{
@@ -123,9 +119,7 @@ func runProgram(t testing.TB, dir string, env []string, name string, args ...str
 func (m *mounted) digests(t testing.TB, files ...string) []string {
 	t.Helper()
 	sums, err := m.sha256(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return sums
 }
 

@@ -54,9 +54,7 @@ func TestRefusedPlaces(t *testing.T) {
 	outer := filepath.Dir(dataset)
 	link := filepath.Join(filepath.Dir(dir), "link")
 	hollow, bare := filepath.Join(filepath.Dir(dir), "hollow"), filepath.Join(filepath.Dir(dir), "bare")
-	if err := os.Mkdir(inside, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(inside, 0o755))
 	if err := os.Symlink(inside, link); err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +119,7 @@ func snapshot(t testing.TB, dir string) map[string]string {
 		all[path] = about
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return all
 }
 
@@ -223,9 +219,7 @@ func TestIndexFollowsTheDataset(t *testing.T) {
 		{"one is new", func() { writeFile(t, name(100), pngFile(5, 5, 7)) }, count + 1, 1},
 		{"one is gone", func() { remove(t, name(3)) }, count, 0},
 		{"one has another name", func() {
-			if err := os.Rename(name(5), name(51)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Rename(name(5), name(51)))
 		}, count, 1},
 		{"a class is new", func() { writeFile(t, filepath.Join(dir, "c", "1.png"), pngFile(4, 4, 1)) }, count + 1, 1},
 		{"a class is gone", func() { remove(t, filepath.Join(dir, "c")) }, count, 0},
@@ -254,9 +248,7 @@ func TestIndexFollowsTheDataset(t *testing.T) {
 		t.Error("one changed in place, and the fingerprint is the same")
 	}
 	// A damaged index counts as none.
-	if err := os.WriteFile(first.Index, []byte("PAR1 no index PAR1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(first.Index, []byte("PAR1 no index PAR1"), 0o600))
 	if got := indexed(t, dir); got.Scanned != count {
 		t.Errorf("with a damaged index: %+v", got)
 	}
@@ -266,20 +258,14 @@ func TestIndexFollowsTheDataset(t *testing.T) {
 func backdate(t testing.TB, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	old := info.ModTime().Add(-3600e9)
-	if err := os.Chtimes(path, old, old); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chtimes(path, old, old))
 }
 
 func remove(t testing.TB, path string) {
 	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(path))
 }
 
 // TestPlanCommand: the plan matches what a mount shows.
@@ -305,10 +291,7 @@ func TestPlanCommand(t *testing.T) {
 			t.Fatalf("%v: %s", err, line)
 		}
 		for i, b := range plan.Batches {
-			ids, err := os.ReadFile(m.path(1, epoch, i, layout.IDs))
-			if err != nil {
-				t.Fatal(err)
-			}
+			ids := mustRead(t, m.path(1, epoch, i, layout.IDs))
 			if want := layout.AppendNPY(nil, layout.IDs, layout.Spec{N: len(b.IDs)}, layout.Meta{IDs: b.IDs}); !bytes.Equal(ids, want) {
 				t.Errorf("epoch %d, batch %d: the mount has other ids than %v", epoch, i, b.IDs)
 			}

@@ -37,9 +37,7 @@ func likeExample(t testing.TB, what string, text []byte, example string) {
 		t.Errorf("%s: %v: %s", what, err, text)
 		return
 	}
-	if err := json.Unmarshal([]byte(example), &want); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(example), &want))
 	for _, complaint := range unlike(what, got, want) {
 		t.Error(complaint)
 	}
@@ -88,10 +86,7 @@ func TestDocumentsHaveTheirKeys(t *testing.T) {
 		m := spoiltMount(t, s, "--read-path", path, "--on-error", "zero", "--shards", "2", "--epochs", "3", "--seed", "9", "--memory-limit", "256MiB")
 		read := func(name string) []byte {
 			t.Helper()
-			text, err := os.ReadFile(filepath.Join(m.dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := mustRead(t, filepath.Join(m.dir, name))
 			return text
 		}
 		likeExample(t, "stats.json, unused", read(".batchfs/stats.json"), statsExample)

@@ -46,9 +46,7 @@ func TestLateDaemon(t *testing.T) {
 				number := mountNumber(t, late.dir)
 				late.signal(t, syscall.SIGSTOP)
 				stopped(t, late.pid())
-				if err := unix.Unmount(late.dir, unix.MNT_DETACH); err != nil {
-					t.Fatal(err)
-				}
+				check(t, unix.Unmount(late.dir, unix.MNT_DETACH))
 				free()
 				other := late.remount(t, "--batch-size", "4")
 				reused = reused || mountNumber(t, other.dir) == number
@@ -80,9 +78,7 @@ func takeMounts(t testing.TB, n int) (free func()) {
 	var dirs []string
 	for range n {
 		dir := scratch(t)
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
-			t.Fatal(err)
-		}
+		check(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
 		dirs = append(dirs, dir)
 	}
 	free = func() {
@@ -100,10 +96,7 @@ func takeMounts(t testing.TB, n int) (free func()) {
 // mountNumber is a mount's number in mountinfo.
 func mountNumber(t testing.TB, dir string) string {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := mustRead(t, "/proc/self/mountinfo")
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == dir {
 			return fields[0]
@@ -119,15 +112,11 @@ func TestMovedMount(t *testing.T) {
 	root(t)
 	m := tileMount(t, tiles(t, 8, 2))
 	elsewhere := filepath.Join(scratch(t), "elsewhere")
-	if err := os.Mkdir(elsewhere, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(elsewhere, 0o755))
 	if err := unix.Mount(m.dir, elsewhere, "", unix.MS_MOVE, ""); err != nil {
 		t.Skipf("SKIPPED: no mount can be moved here: %v", err)
 	}
-	if err := unix.Mount("tmpfs", m.dir, "tmpfs", 0, ""); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Mount("tmpfs", m.dir, "tmpfs", 0, ""))
 	m.signal(t, syscall.SIGTERM)
 	m.wait(t)
 	unmounted(t, elsewhere)
@@ -193,24 +182,17 @@ func TestOtherNamespace(t *testing.T) {
 func TestDeviceIsClosedByExec(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
 		m := tileMount(t, tiles(t, 8, 2), "--read-path", path)
-		if err := readTiles(m, 0, 0, 2, layout.NHWCForm); err != nil {
-			t.Error(err)
-		}
+		m.expectTiles(t, 0, 0, 2, layout.NHWCForm)
 		dir := fmt.Sprintf("/proc/%d/fd", m.pid())
 		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		found := 0
 		for _, e := range entries {
 			if name, err := os.Readlink(filepath.Join(dir, e.Name())); err != nil || name != "/dev/fuse" {
 				continue
 			}
 			found++
-			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", m.pid(), e.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := mustRead(t, fmt.Sprintf("/proc/%d/fdinfo/%s", m.pid(), e.Name()))
 			var flags int
 			for line := range strings.Lines(string(text)) {
 				_, _ = fmt.Sscanf(line, "flags: %o", &flags)

@@ -15,9 +15,7 @@ import (
 // kill ends the daemon with SIGKILL, like an out-of-memory killer.
 func (m *mounted) kill(t testing.TB) {
 	t.Helper()
-	if err := m.Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.Cmd.Process.Kill())
 	m.wait(t)
 }
 
@@ -25,9 +23,7 @@ func (m *mounted) kill(t testing.TB) {
 func (m *mounted) remount(t testing.TB, flags ...string) *mounted {
 	t.Helper()
 	again, err := startMount(m.user, filepath.Dir(m.dir), m.dataset, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { again.finish(t) })
 	return again
 }
@@ -54,9 +50,7 @@ func TestDaemonKilled(t *testing.T) {
 					holders[mode] = m.hold(t, mode, i, side, layout.NPY)
 				}
 				read, err := os.Open(m.path(0, 0, 6, layout.NHWCForm))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				defer read.Close()
 				m.kill(t)
 				if _, err := read.ReadAt(make([]byte, 16), 0); path == "direct" && !errors.Is(err, unix.ENOTCONN) && !errors.Is(err, unix.ECONNABORTED) {
@@ -76,9 +70,7 @@ func TestDaemonKilled(t *testing.T) {
 				look("after another mount")
 				again.readEpochs(t, side, 4)
 				look("after the other mount was read")
-				for _, p := range holders {
-					p.end()
-				}
+				endAll(holders)
 				again.finish(t)
 			})
 		}
@@ -90,9 +82,7 @@ func (m *mounted) readEpochs(t testing.TB, side, epochs int) {
 	t.Helper()
 	for epoch := range epochs {
 		for batch := range 8 {
-			if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
-				t.Fatal(err)
-			}
+			check(t, readTiles(m, epoch, batch, side, layout.NHWCForm))
 		}
 	}
 }
@@ -106,17 +96,13 @@ func TestKilledWhileOpensWait(t *testing.T) {
 	s.stall(t, 0)
 	waits := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
 	m.awaitWaiting(t, 1)
-	if err := m.Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.Cmd.Process.Kill())
 	s.order(t, "heal") // a thread of the daemon waits there and cannot die before
 	m.wait(t)
 	if got := waits.line(t); got != "ENOTCONN" && got != "ECONNABORTED" {
 		t.Errorf("the open that waited ended with %s", got)
 	}
 	again := m.remount(t, "--batch-size", "4")
-	if err := readTiles(again, 0, 0, storageSide, layout.NHWCForm); err != nil {
-		t.Error(err)
-	}
+	again.expectTiles(t, 0, 0, storageSide, layout.NHWCForm)
 	again.finish(t)
 }

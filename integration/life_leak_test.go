@@ -54,13 +54,9 @@ type level struct {
 func (m *mounted) level(t testing.TB) level {
 	t.Helper()
 	open, err := m.leaked()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", m.pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return level{len(open), len(threads), m.rss(t)}
 }
 
@@ -120,20 +116,14 @@ func host(t testing.TB, path string, o engine.Options, tree fusefs.Options) *gue
 	t.Helper()
 	skipWithoutFUSE(t)
 	ds, err := dataset.Open(context.Background(), path, dataset.Options{Prober: probe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	o.Shards, o.Epochs, o.BatchSize, o.PadLastBatch = 1, 10, tileBatch, true
 	o.Decoding.MaxPixels, o.Workers, o.BatchWorkers, o.PrefetchDepth, o.MemoryLimit = 1<<28, 2, 2, 2, 1<<30
 	e, err := engine.New(ds, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	tree.UID, tree.GID = uint32(os.Getuid()), uint32(os.Getgid())
 	s, err := fusefs.Mount(mountpoint(t), e, tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	g := &guest{mountOf(&os.Process{Pid: os.Getpid()}, s.Path(), thisUser()), e, s, ds}
 	t.Cleanup(func() { g.leave(t) })
 	return g
@@ -208,9 +198,7 @@ func TestHeldWhileIdle(t *testing.T) {
 		g.hold(t, "open", 3, side, layout.NHWCForm).end()
 		eventually(t, "the stream has ended", func() bool { return g.engine.Stats().Batches.Streams == 0 })
 		stillSame(t, "when the stream has ended", held)
-		for _, p := range held {
-			p.end()
-		}
+		endAll(held)
 		eventually(t, "no batch takes memory", func() bool { return g.engine.Stats().Memory.Batches == 0 })
 	})
 }
@@ -219,9 +207,7 @@ func TestHeldWhileIdle(t *testing.T) {
 func ownFiles(t testing.TB) int {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return len(open)
 }
 

@@ -18,9 +18,7 @@ func TestOwnerEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := mountpoint(t)
 			theirs, ours, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer ours.Close()
 			cmd := thisUser().daemon([]string{suite.binary, "mount", "--daemon", "--owner-fd=3", "--temporary-mountpoint", "--batch-size=4", dataset, dir})
 			cmd.ExtraFiles = []*os.File{theirs}
@@ -28,9 +26,7 @@ func TestOwnerEnds(t *testing.T) {
 			theirs.Close()
 			d := findDaemon(t, dir)
 			held, err := os.Open(d.path(0, 0, 0, layout.NHWCForm))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if !used {
 				held.Close()
 			}

@@ -38,9 +38,7 @@ var (
 func startPartner(t testing.TB, cmd *exec.Cmd) *partner {
 	t.Helper()
 	p, err := testkit.StartPartner(cmd, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = p.End() })
 	return &partner{p}
 }
@@ -48,33 +46,25 @@ func startPartner(t testing.TB, cmd *exec.Cmd) *partner {
 // expect reads the next line and compares it.
 func (p *partner) expect(t testing.TB, want string) {
 	t.Helper()
-	if err := p.Expect(want); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.Expect(want))
 }
 
 func (p *partner) line(t testing.TB) string {
 	t.Helper()
 	line, err := p.Line()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return line
 }
 
 // tell writes a line.
 func (p *partner) tell(t testing.TB, line string) {
 	t.Helper()
-	if err := p.Tell(line); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.Tell(line))
 }
 
 func (p *partner) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	if err := p.Cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.Cmd.Process.Signal(s))
 }
 
 func (p *partner) end() { _ = p.End() }

@@ -102,6 +102,12 @@ func stillSame(t testing.TB, when string, holders map[string]*partner) {
 	}
 }
 
+func endAll(holders map[string]*partner) {
+	for _, p := range holders {
+		p.end()
+	}
+}
+
 // TestBuffersAreReusedOnlyUnseen: a batch stays unchanged as long as any process can see it
 // in any way, while memory is reused for other batches again and again.
 func TestBuffersAreReusedOnlyUnseen(t *testing.T) {
@@ -133,9 +139,7 @@ func TestBuffersAreReusedOnlyUnseen(t *testing.T) {
 		if most := int64(len(holders)+16*12) * batch; s.Memory.Batches > most {
 			t.Errorf("batches take %d bytes after %d were made; reused, they should take at most %d", s.Memory.Batches, made, most)
 		}
-		for _, p := range holders {
-			p.end()
-		}
+		endAll(holders)
 		m.churn(t, side, 0, 10, readers) // reuses the memory that was held
 	})
 }

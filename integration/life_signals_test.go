@@ -26,9 +26,7 @@ func TestHangupReopensLog(t *testing.T) {
 		text, err := os.ReadFile(log)
 		return err == nil && bytes.Contains(text, []byte("msg=mounted"))
 	})
-	if err := os.Rename(log, log+".1"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(log, log+".1"))
 	m.signal(t, syscall.SIGHUP)
 	eventually(t, "there is a new log file", func() bool {
 		_, err := os.Stat(log)
@@ -57,20 +55,14 @@ func TestLogThatNobodyReads(t *testing.T) {
 				}
 				writeFile(t, filepath.Join(dataset, tileName(id)), text)
 			}
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Mkdir(dir, 0o755))
 			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer read.Close()
 			cmd := thisUser().daemon([]string{suite.binary, "mount", "--batch-size", "1", "--prefetch-queue-depth", "0", dataset, dir})
 			cmd.Dir, cmd.Stderr = "/", write
 			d, err := testkit.StartDaemon(cmd, dir+".log", patience)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			write.Close()
 			m := &mounted{dir: dir, dataset: dataset, user: thisUser(), Daemon: d}
 			if gone {
@@ -121,13 +113,9 @@ func TestSuspendedDaemon(t *testing.T) {
 			cmd := m.command(append(append([]string{suite.binary}, args...), m.dir)...)
 			var words bytes.Buffer
 			cmd.Stderr = &words
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cmd.Start())
 			waitsInKernel(t, cmd.Process.Pid)
-			if err := cmd.Process.Signal(s); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cmd.Process.Signal(s))
 			endsWith(t, cmd, &words)
 		}
 	}
@@ -155,9 +143,7 @@ func TestStoppedWhileStorageHangs(t *testing.T) {
 			defer s.order(t, "heal")
 			s.stall(t, 5)
 			out := filepath.Join(scratch(t), "out")
-			if err := os.Mkdir(out, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Mkdir(out, 0o755))
 			words := []string{suite.binary}
 			for _, a := range args {
 				words = append(words, strings.NewReplacer("DATASET", s.dir, "OUT", out).Replace(a))
@@ -165,13 +151,9 @@ func TestStoppedWhileStorageHangs(t *testing.T) {
 			cmd := thisUser().daemon(words)
 			var complaint bytes.Buffer
 			cmd.Stderr = &complaint
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cmd.Start())
 			s.awaitStalled(t, 1)
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cmd.Process.Signal(syscall.SIGTERM))
 			endsWith(t, cmd, &complaint)
 			unmounted(t, out)
 		})

@@ -37,9 +37,7 @@ func findDaemon(t testing.TB, dir string) *daemonized {
 		t.Fatalf("the mount is not live: %v", err)
 	}
 	fd, err := unix.PidfdOpen(config.PID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	d := &daemonized{&mounted{dir: dir, user: thisUser()}, fd}
 	t.Cleanup(func() {
 		unmounted(t, dir)
@@ -70,9 +68,7 @@ func (d *daemonized) gone(t testing.TB) {
 func mountpoint(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(scratch(t), "mnt")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(dir, 0o755))
 	return dir
 }
 
@@ -92,10 +88,7 @@ func TestDaemonOption(t *testing.T) {
 		}
 		execute(t, "umount", dir).done(t)
 		d.gone(t)
-		text, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := mustRead(t, log)
 		checkLog(t, string(text))
 		for line := range bytes.Lines(text) {
 			if !json.Valid(line) {
@@ -188,9 +181,7 @@ func TestMountProgram(t *testing.T) {
 	work := filepath.Dir(dir)
 	for _, fuse := range []string{"/sbin/mount.fuse3", "/sbin/mount.fuse"} {
 		if _, err := os.Stat(fuse); err == nil {
-			if err := copyFile(filepath.Join(work, "mount.fuse"), fuse, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			check(t, copyFile(filepath.Join(work, "mount.fuse"), fuse, 0o755))
 			break
 		}
 	}
@@ -215,9 +206,7 @@ func TestOddPaths(t *testing.T) {
 	skipWithoutFUSE(t)
 	base := scratch(t)
 	dataset, dir := filepath.Join(base, "a b,c=\"d\"\\e\n-f"), filepath.Join(base, "m n,o\\p\tq")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(dir, 0o755))
 	for id := range 4 {
 		writeFile(t, filepath.Join(dataset, fmt.Sprintf("%d \"x\"\n\xff.ppm", id)), tileFile(id, 2))
 	}

@@ -81,6 +81,14 @@ func readTiles(m *mounted, epoch, batch, side int, form layout.Form) error {
 	return nil
 }
 
+// expectTiles does that for a test.
+func (m *mounted) expectTiles(t testing.TB, epoch, batch, side int, form layout.Form) {
+	t.Helper()
+	if err := readTiles(m, epoch, batch, side, form); err != nil {
+		t.Error(err)
+	}
+}
+
 // openErrno opens a file and returns its errno; 0: success.
 func openErrno(path string, flags int) (unix.Errno, error) {
 	for {

@@ -16,9 +16,7 @@ import (
 
 func (m *mounted) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	if err := m.Cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.Cmd.Process.Signal(s))
 }
 
 // awaitLog waits until the daemon has written words to the user or the log.
@@ -40,9 +38,7 @@ func TestSignalsUnmount(t *testing.T) {
 	dataset := tiles(t, 4, 2)
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		m := tileMount(t, dataset)
-		if err := readTiles(m, 0, 0, 2, layout.NHWCForm); err != nil {
-			t.Error(err)
-		}
+		m.expectTiles(t, 0, 0, 2, layout.NHWCForm)
 		m.signal(t, s)
 		m.wait(t)
 		m.finish(t) // exit status 0, nothing left
@@ -85,9 +81,7 @@ func TestBusyMount(t *testing.T) {
 				m.signal(t, s)
 				m.wait(t)
 			}
-			for _, p := range holders {
-				p.end()
-			}
+			endAll(holders)
 			m.wait(t)
 			unmounted(t, m.dir)
 			for line := range strings.Lines(m.logged()) {
@@ -154,15 +148,11 @@ func TestUmountCommand(t *testing.T) {
 		batch := func(i int) string { return strings.TrimPrefix(m.path(0, 0, i, layout.NHWCForm), m.dir+"/") }
 		umount(t, m.dir).failed(t, m.dir+" is in use: ", fmt.Sprintf("(process %d) has %s", holders["mapped"].Cmd.Process.Pid, batch(0)),
 			fmt.Sprintf("(process %d) has %s", holders["open"].Cmd.Process.Pid, batch(1)), "umount --lazy "+m.dir)
-		if err := readTiles(m, 0, 2, side, layout.NHWCForm); err != nil {
-			t.Error(err)
-		}
+		m.expectTiles(t, 0, 2, side, layout.NHWCForm)
 		umount(t, "--lazy", m.dir).done(t)
 		unmounted(t, m.dir)
 		stillSame(t, "after the lazy umount", holders)
-		for _, p := range holders {
-			p.end()
-		}
+		endAll(holders)
 		m.wait(t)
 	})
 	t.Run("by a working directory", func(t *testing.T) {
@@ -210,9 +200,7 @@ func TestTwoMounts(t *testing.T) {
 	execute(t, "mount", dataset, one.epochDir(0, 0)).failed(t, "not empty")
 	for batch := range 8 {
 		for _, m := range []*mounted{one, three} {
-			if err := readTiles(m, 0, batch, side, layout.NHWCForm); err != nil {
-				t.Error(err)
-			}
+			m.expectTiles(t, 0, batch, side, layout.NHWCForm)
 		}
 		if errno, err := openErrno(two.path(0, 0, batch, layout.NHWCForm), unix.O_RDONLY); errno != 0 || err != nil {
 			t.Error(errno, err)

@@ -140,9 +140,7 @@ func TestOrdinaryUsersDaemonKilled(t *testing.T) {
 		if clear == "umount" { // so that the next attempt finds it dead again
 			var config struct{ PID int }
 			again.document(t, ".batchfs/config.json", &config)
-			if err := unix.Kill(config.PID, unix.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			check(t, unix.Kill(config.PID, unix.SIGKILL))
 			eventually(t, "the daemon is dead", func() bool {
 				_, err := output(reader("stat", "-f", m.dir))
 				return err != nil
@@ -171,9 +169,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 		}
 		dir := m.epochDir(0, 0)
 		fd, err := unix.Open(batch, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer unix.Close(fd)
 		now := []unix.Timespec{{Sec: 1}, {Sec: 1}}
 		_, createErr := unix.Open(dir+"/new", unix.O_CREAT|unix.O_RDWR, 0o600)
@@ -217,9 +213,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 			}
 		}
 		for _, form := range []layout.Form{layout.NHWCForm, layout.NPY} {
-			if err := readTiles(m, 0, 0, side, form); err != nil {
-				t.Error(err)
-			}
+			m.expectTiles(t, 0, 0, side, form)
 		}
 		if names, err := os.ReadDir(dir); err != nil || len(names) != 1+2*3 {
 			t.Errorf("%d names (%v)", len(names), err)

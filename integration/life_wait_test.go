@@ -76,9 +76,7 @@ func TestInterruptedOpen(t *testing.T) {
 		m.awaitWaiting(t, 1)
 		s.order(t, "heal")
 		late.expect(t, fmt.Sprint("open ", tileBatch*side*side*3))
-		if err := readTiles(m, 0, 1, side, layout.NHWCForm); err != nil {
-			t.Error(err)
-		}
+		m.expectTiles(t, 0, 1, side, layout.NHWCForm)
 		if st := m.stats(t); st.Batches.Decoded != 1 {
 			t.Errorf("%d batches were made, want 1", st.Batches.Decoded)
 		}
@@ -101,9 +99,7 @@ func TestAbandonedBatchIsGivenUp(t *testing.T) {
 	m.awaitWaiting(t, 0)
 	eventually(t, "nothing is made", func() bool { return m.stats(t).Batches.Making == 0 })
 	s.order(t, "heal")
-	if err := readTiles(m, 0, 0, side, layout.NHWCForm); err != nil {
-		t.Error(err)
-	}
+	m.expectTiles(t, 0, 0, side, layout.NHWCForm)
 	if st := m.stats(t); st.Batches.Decoded != 1 {
 		t.Errorf("%d batches were made, want 1", st.Batches.Decoded)
 	}

@@ -18,9 +18,7 @@ func (m *mounted) statuses(t testing.TB, batch int) (slots []string, size int64)
 	t.Helper()
 	path := m.path(0, 0, batch, layout.JSON)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	text, err := os.ReadFile(path)
 	var doc struct {
 		Samples []struct{ Status, Reason string }
@@ -54,9 +52,7 @@ func TestBadFilesInDocuments(t *testing.T) {
 		same("from the index", 1, 1, "ok")
 		same("unread", 6, 0, "ok")
 		before, err := os.Open(m.path(0, 0, 6, layout.JSON))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer before.Close()
 		expectOpen(t, m.path(0, 0, 6, layout.NPY), unix.EIO)
 		same("after a failure", 6, 0, "corrupt corrupt image: ")
@@ -141,9 +137,7 @@ func TestWhyNoMemory(t *testing.T) {
 			t.Errorf("%q is not in\n%s", w, out)
 		}
 	}
-	if err := os.Remove(filepath.Join(data, "0.png")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(data, "0.png")))
 	expectOpen(t, m.path(0, 0, 0, layout.NPY), unix.EIO)
 	if out := execute(t, "why", m.path(0, 0, 0, layout.NPY)).done(t).out; !strings.Contains(out, "no sample of the shard can replace it") || !strings.Contains(out, "--on-error zero goes on") {
 		t.Errorf("with nothing to replace it:\n%s", out)

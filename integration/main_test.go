@@ -66,21 +66,25 @@ func copyFile(to, from string, mode os.FileMode) error {
 	return errors.Join(err, out.Close())
 }
 
+// check ends a test that cannot go on.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // scratch returns a directory for one test. Unlike t.TempDir's, every user may enter it.
 func scratch(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(suite.dir, "test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(dir, 0o755))
 	return dir
 }
 

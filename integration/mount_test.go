@@ -44,9 +44,7 @@ func mountAs(t testing.TB, user account, dataset string, flags ...string) *mount
 	skipWithoutFUSE(t)
 	dir := scratch(t)
 	m, err := startMount(user, dir, dataset, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { m.finish(t) })
 	return m
 }
@@ -117,9 +115,7 @@ func (m *mounted) form(t testing.TB, shard, epoch, batch int, f layout.Form) []b
 	t.Helper()
 	path := m.path(shard, epoch, batch, f)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	data := mustRead(t, path)
 	if int64(len(data)) != info.Size() {
 		t.Fatalf("%s has %d bytes, but stat says %d", path, len(data), info.Size())
@@ -130,9 +126,7 @@ func (m *mounted) form(t testing.TB, shard, epoch, batch int, f layout.Form) []b
 func mustRead(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return data
 }
 

@@ -28,9 +28,7 @@ func mountNVJPEG(t testing.TB, c fakecuda.Config, dataset string, flags ...strin
 	t.Helper()
 	if testkit.BuildSetting("CGO_ENABLED") != "0" {
 		for _, prepare := range []func() error{theKernels, theNVJPEG} {
-			if err := prepare(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, prepare())
 		}
 	}
 	return mountWithGPU(t, c, dataset, append(flags, "--gpu-decode", "nvjpeg")...)
@@ -50,10 +48,7 @@ func TestNVJPEG(t *testing.T) {
 	dataset := jpegs(t, 40, 200, 280)
 	for _, i := range []string{"003", "017"} {
 		name := filepath.Join(dataset, i+".jpg")
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := mustRead(t, name)
 		if data = data[:len(data)/2]; i == "017" { // only decoding shows it
 			data = append(data, 0xff, 0xd9)
 		}
@@ -104,9 +99,7 @@ func TestNVJPEGRefused(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "4")
 	variables := m.driver.Env(fakecuda.Config{})
 	dir, without := strings.TrimPrefix(variables[0], "LD_LIBRARY_PATH="), scratch(t)
-	if err := theNVJPEG(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, theNVJPEG())
 	if err := os.Symlink(filepath.Join(dir, "libcuda.so.1"), filepath.Join(without, "libcuda.so.1")); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -79,9 +78,7 @@ func newOracle(t testing.TB, path string, s settings) *oracle {
 	t.Helper()
 	s = s.complete()
 	ds, err := dataset.Open(context.Background(), path, dataset.Options{Prober: probe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	config := shard.Config{
 		Samples: int64(ds.Len()), Shards: s.shards, BatchSize: s.batch, Shuffle: s.shuffle, Seed: s.seed,
 		StickToShard: s.stick, PadLastBatch: !s.unpadded, LastBatch: s.last,
@@ -98,9 +95,7 @@ func newOracle(t testing.TB, path string, s settings) *oracle {
 		})
 	}
 	plan, err := shard.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	o := &oracle{ds: ds, plan: plan, o: s, options: decode.Options{IgnoreOrientation: s.ignore}, decoded: map[int64]plane{}}
 	if s.gray {
 		o.options.Color = decode.Gray
@@ -129,20 +124,13 @@ func (o *oracle) picture(t testing.TB, id int64) plane {
 	if p, ok := o.decoded[id]; ok {
 		return p
 	}
-	data, err := os.ReadFile(filepath.Join(o.ds.Root, o.ds.Path(int(id))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := mustRead(t, filepath.Join(o.ds.Root, o.ds.Path(int(id))))
 	head, err := decode.ReadHeader(data, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p := plane{c: o.channels()}
 	p.h, p.w = head.Size(o.o.ignore)
 	p.values = make([]byte, p.h*p.w*p.c)
-	if err := o.decoder.Decode(decode.Image{Pix: p.values, Stride: p.w * p.c, Height: p.h, Width: p.w}, data, head); err != nil {
-		t.Fatal(err)
-	}
+	check(t, o.decoder.Decode(decode.Image{Pix: p.values, Stride: p.w * p.c, Height: p.h, Width: p.w}, data, head))
 	o.decoded[id] = p
 	return p
 }

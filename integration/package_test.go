@@ -30,9 +30,7 @@ func runPackageTests(t *testing.T, python, path, modules string) {
 // as python/test_batchfs.py has them.
 func TestPythonPackage(t *testing.T) {
 	modules, err := filepath.Abs("../python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	runPackageTests(t, testkit.Python(t, "numpy", "torch"), filepath.Dir(suite.binary), modules)
 }
 

@@ -91,10 +91,8 @@ func TestUnpackDataset(t *testing.T) {
 		file = strings.TrimSuffix(file, ".bfs")
 		name, err := filepath.Rel(out, file)
 		check(t, err)
-		was, err := os.ReadFile(filepath.Join(original, name))
-		check(t, err)
-		is, err := os.ReadFile(file)
-		check(t, err)
+		was := mustRead(t, filepath.Join(original, name))
+		is := mustRead(t, file)
 		if decode.Sniff(was) != decode.PNG && !bytes.Equal(was, is) {
 			t.Errorf("%s is another file than the original", name)
 		}
@@ -120,8 +118,7 @@ func TestUnpackDataset(t *testing.T) {
 	cmd.Stdin = in
 	name, err := filepath.Rel(out, strings.TrimSuffix(files[0], ".bfs"))
 	check(t, err)
-	was, err := os.ReadFile(filepath.Join(photos(t), name))
-	check(t, err)
+	was := mustRead(t, filepath.Join(photos(t), name))
 	if got, err := output(cmd); err != nil || got != string(was) {
 		t.Errorf("from a pipe: %d bytes of %d: %v", len(got), len(was), err)
 	}

@@ -20,9 +20,7 @@ import (
 // ownCPUs returns the CPUs this process may use. Fewer than two leave no choice.
 func ownCPUs(t *testing.T) (mask unix.CPUSet, cpus []int) {
 	t.Helper()
-	if err := unix.SchedGetaffinity(0, &mask); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.SchedGetaffinity(0, &mask))
 	for cpu := 0; len(cpus) < mask.Count(); cpu++ {
 		if mask.IsSet(cpu) {
 			cpus = append(cpus, cpu)
@@ -38,9 +36,7 @@ func ownCPUs(t *testing.T) (mask unix.CPUSet, cpus []int) {
 func (m *mounted) masks(t testing.TB) map[string]int {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", m.pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	count := map[string]int{}
 	for _, path := range threads {
 		if list := statusField(t, path, "Cpus_allowed_list"); list != "" {
@@ -103,9 +99,7 @@ func TestAffinity(t *testing.T) {
 func nearby(t testing.TB, all, cpu string, more int) map[string]int {
 	t.Helper()
 	m, err := machine.FindProcessors(os.Getenv("CUDA_VISIBLE_DEVICES"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := map[string]int{cpu: 1}
 	if near := m.Near; len(near) > 0 && near.String() != all {
 		want[near.String()] += more
@@ -133,9 +127,7 @@ func TestAffinityRefused(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	var narrow unix.CPUSet
 	narrow.Set(cpus[0])
-	if err := unix.SchedSetaffinity(0, &narrow); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.SchedSetaffinity(0, &narrow))
 	defer func() {
 		if err := unix.SchedSetaffinity(0, &mask); err != nil {
 			t.Error(err)

@@ -215,9 +215,7 @@ func limitLocking(t *testing.T, bytes uint64) {
 	t.Helper()
 	t.Setenv("UNUSED", "") // fails in parallel tests
 	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old))
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: bytes, Max: old.Max}); err != nil {
 		t.Skipf("SKIPPED: RLIMIT_MEMLOCK cannot be lowered here: %v", err)
 	}

@@ -64,16 +64,11 @@ func formImages(t *testing.T) string {
 	dir := filepath.Join(scratch(t), "images")
 	from := mixedImages(t)
 	files, err := filepath.Glob(filepath.Join(from, "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	names := []string{"plain", "with space", `quo"ted`, "back\\slash", "ünïcödé", "new\nline", "<tag>&", "'single'"}
 	for i := range 41 {
 		from := files[(i*17)%len(files)]
-		data, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := mustRead(t, from)
 		class := []string{"b", "a a", "C"}[i%3]
 		writeFile(t, filepath.Join(dir, class, strings.Repeat("deep/", i%2), fmt.Sprintf("%s-%d%s", names[i%len(names)], i, filepath.Ext(from))), data)
 	}
@@ -138,9 +133,7 @@ func (r *formReader) epoch(t *testing.T, s, epoch int) {
 	batches := r.o.plan.Batches(s, epoch)
 	r.epochDocument(t, s, epoch, batches)
 	dir, err := os.ReadDir(r.m.epochDir(s, epoch))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var names, wantNames []string
 	for _, e := range dir {
 		names = append(names, e.Name())

@@ -70,9 +70,7 @@ func TestReadByTools(t *testing.T) {
 		s := toolSettings
 		m := mountAs(t, user, images, s.flags("--read-path", readPath)...)
 		r := &toolReader{m: m, o: newOracle(t, images, s), work: filepath.Join(scratch(t), "work")}
-		if err := os.Mkdir(r.work, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Mkdir(r.work, 0o777))
 		if err := user.own(r.work); err != nil {
 			t.Fatal(err)
 		}
@@ -145,10 +143,7 @@ func (r *toolReader) expect(t *testing.T) {
 func (r *toolReader) compare(t *testing.T, what string, files []string) {
 	t.Helper()
 	for i, path := range files {
-		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := mustRead(t, path)
 		if sum := fmt.Sprintf("%x", sha256.Sum256(got)); sum != r.sums[i] {
 			t.Errorf("%s read other bytes from %s", what, r.files[i])
 		}

@@ -170,9 +170,7 @@ func xattrs(t testing.TB, path string) (all string) {
 	t.Helper()
 	names, value := make([]byte, 4096), make([]byte, 4096)
 	n, err := unix.Listxattr(path, names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name := range strings.FieldsFuncSeq(string(names[:n]), func(r rune) bool { return r == 0 }) {
 		k, err := unix.Getxattr(path, name, value)
 		if err != nil {

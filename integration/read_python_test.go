@@ -2,7 +2,6 @@ package integration
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -37,12 +36,8 @@ print(json.dumps({"Classes": folder.classes, "Samples": [[p[len(sys.argv[1]) + 1
 		Samples [][2]any
 	}
 	out, err := output(thisUser().reader(0, []string{python, "-c", program, dir}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(out), &want); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, json.Unmarshal([]byte(out), &want))
 	m := mountBatchfs(t, dir, "--batch-size", "4", "--last-batch", "partial")
 	var got [][2]any
 	var epoch struct{ Batches int }
@@ -55,10 +50,7 @@ print(json.dumps({"Classes": folder.classes, "Samples": [[p[len(sys.argv[1]) + 1
 			got = append(got, [2]any{s.Path, float64(s.Label)})
 			labels = append(labels, s.Label)
 		}
-		data, err := os.ReadFile(m.path(0, 0, b, layout.Labels))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := mustRead(t, m.path(0, 0, b, layout.Labels))
 		if err := sameArray(data, "<i8", []int{len(labels)}, littleEndian(labels), 0); err != nil {
 			t.Errorf("labels of batch %d: %v", b, err)
 		}

@@ -94,14 +94,10 @@ func TestReadSpace(t *testing.T) {
 		t.Errorf("du and df decoded %d batches", s.Batches.Decoded)
 	}
 	held, err := os.Open(m.path(0, 0, 0, layout.NHWCForm))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer held.Close()
 	info, err := held.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// Some batches are allocated beforehand, so the sum need not grow.
 	if _, with, _, _, _ := df(); m.stats(t).Memory.Batches < info.Size() || with < m.stats(t).Memory.Batches {
 		t.Errorf("df shows %d bytes used while a batch of %d is open, and the batches take %d", with, info.Size(), m.stats(t).Memory.Batches)
@@ -212,9 +208,7 @@ type listed struct {
 func listDirectory(t testing.TB, path string) []listed {
 	t.Helper()
 	dir, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer dir.Close()
 	all := entriesFrom(t, dir, 0, 1<<20, -1)
 	if few := entriesFrom(t, dir, 0, 512, -1); !slices.Equal(all, few) {
@@ -245,9 +239,7 @@ func entriesFrom(t testing.TB, dir *os.File, from int64, buffer, most int) (all 
 	}
 	for buf := make([]byte, buffer); most < 0 || len(all) < most; {
 		n, err := unix.Getdents(int(dir.Fd()), buf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if n == 0 {
 			return all
 		}

@@ -45,19 +45,14 @@ func allBatches(t testing.TB, m *mounted, shards int) map[string]string {
 	for shard := range shards {
 		for epoch := range 2 {
 			entries, err := os.ReadDir(m.epochDir(shard, epoch))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for _, e := range entries {
 				switch filepath.Ext(e.Name()) {
 				case ".nhwc", ".npy", ".jsonl":
 				default:
 					continue
 				}
-				data, err := os.ReadFile(filepath.Join(m.epochDir(shard, epoch), e.Name()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := mustRead(t, filepath.Join(m.epochDir(shard, epoch), e.Name()))
 				sums[fmt.Sprintf("%d/%d/%s", shard, epoch, e.Name())] = fmt.Sprintf("%x", sha256.Sum256(data))
 			}
 		}
@@ -68,16 +63,8 @@ func allBatches(t testing.TB, m *mounted, shards int) map[string]string {
 // A packer writes a dataset's files into one file.
 type packer func(t *testing.T, ds *dataset.Dataset, out io.Writer)
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func contentOf(t *testing.T, ds *dataset.Dataset, i int) []byte {
-	data, err := os.ReadFile(filepath.Join(ds.Root, ds.Path(i)))
-	check(t, err)
+	data := mustRead(t, filepath.Join(ds.Root, ds.Path(i)))
 	return data
 }
 

@@ -52,9 +52,7 @@ func TestWithoutLeases(t *testing.T) {
 	user.run = []string{suite.self, "part-no-leases"}
 	m := mountAs(t, user, tiles(t, 4*tileBatch, side), "--batch-size", "4")
 	for batch := range 4 {
-		if err := readTiles(m, 0, batch, side, layout.NHWCForm); err != nil {
-			t.Error(err)
-		}
+		m.expectTiles(t, 0, batch, side, layout.NHWCForm)
 	}
 	const reason = "file leases are off: sysctl fs.leases-enable=1 turns them on"
 	if says := m.stats(t).Memory.ReuseError; !strings.HasPrefix(says, reason) {

@@ -20,9 +20,7 @@ import (
 func (m *mounted) limit(t testing.TB, resource int, n uint64) (before uint64) {
 	t.Helper()
 	var old unix.Rlimit
-	if err := unix.Prlimit(m.pid(), resource, nil, &old); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Prlimit(m.pid(), resource, nil, &old))
 	if err := unix.Prlimit(m.pid(), resource, &unix.Rlimit{Cur: n, Max: old.Max}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +31,7 @@ func (m *mounted) limit(t testing.TB, resource int, n uint64) (before uint64) {
 func (m *mounted) limitDescriptors(t testing.TB, spare int) {
 	t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	open := map[string]bool{}
 	for _, e := range entries {
 		open[e.Name()] = true
@@ -103,9 +99,7 @@ func (m *mounted) readAllTiles(t testing.TB, side, batches int, epochs ...int) {
 	t.Helper()
 	for _, epoch := range epochs {
 		for batch := range batches {
-			if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
-				t.Error(err)
-			}
+			m.expectTiles(t, epoch, batch, side, layout.NHWCForm)
 			text, err := os.ReadFile(m.path(0, epoch, batch, layout.JSON))
 			if err != nil || strings.Count(string(text), `"status":"ok"`) != tileBatch {
 				t.Errorf("epoch %d, batch %d: %v %s", epoch, batch, err, text)
@@ -171,31 +165,21 @@ func TestDescriptorsRunOut(t *testing.T) {
 // addressSpace is the daemon's mapped memory in bytes.
 func (m *mounted) addressSpace(t testing.TB) uint64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", m.pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := mustRead(t, fmt.Sprintf("/proc/%d/statm", m.pid()))
 	pages, err := strconv.ParseUint(strings.Fields(string(text))[0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return pages * uint64(os.Getpagesize())
 }
 
 // processorTime is the daemon's processor time, in clock ticks.
 func (m *mounted) processorTime(t testing.TB) (ticks int) {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := mustRead(t, fmt.Sprintf("/proc/%d/stat", m.pid()))
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	for _, field := range fields[11:13] { // utime and stime
 		n, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		ticks += n
 	}
 	return ticks

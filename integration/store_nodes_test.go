@@ -45,10 +45,7 @@ func (g *gauged) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // tilesIn returns the numbers of the tiles in a batch.
 func (m *mounted) tilesIn(t testing.TB, shard, epoch, batch, side int) (ids []int) {
 	t.Helper()
-	pixels, err := os.ReadFile(m.path(shard, epoch, batch, layout.NHWCForm))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pixels := mustRead(t, m.path(shard, epoch, batch, layout.NHWCForm))
 	const inverse = 244002641 // of 2654435761, modulo 1<<32
 	for tile := range slices.Chunk(pixels, side*side*3) {
 		ids = append(ids, int(binary.BigEndian.Uint32(tile)*inverse))

@@ -16,18 +16,12 @@ import (
 func classFolders(t testing.TB, dir string, folders ...string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(photos(t), "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for i, folder := range folders {
-		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
 		for k := 0; k < 2 && !strings.HasSuffix(folder, "/"); k++ {
 			from := files[(2*i+k)%len(files)]
-			if err := os.Link(from, filepath.Join(dir, folder, fmt.Sprintf("%d.jpg", k))); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Link(from, filepath.Join(dir, folder, fmt.Sprintf("%d.jpg", k))))
 		}
 	}
 	return dir

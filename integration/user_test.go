@@ -45,9 +45,7 @@ func ordinaryUser(t testing.TB) account {
 		t.Skipf("SKIPPED: nothing can be mounted as an ordinary user here: %s", reason)
 	}
 	a := account{name: "user", id: ordinaryID, home: filepath.Join(scratch(t), "home")}
-	if err := os.Mkdir(a.home, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(a.home, 0o755))
 	if err := a.own(a.home); err != nil {
 		t.Fatal(err)
 	}
