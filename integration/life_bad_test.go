@@ -161,6 +161,13 @@ func (m *mounted) badDocIn(t testing.TB, epoch, batch int) (doc badDoc) {
 	return doc
 }
 
+// batchDoc reads a batch's document.
+func (m *mounted) batchDoc(t testing.TB, shard, epoch, batch int) (doc badDoc) {
+	t.Helper()
+	m.document(t, fmt.Sprintf("shard-%d/epoch-%d/%s.json", shard, epoch, layout.BatchName(batch)), &doc)
+	return doc
+}
+
 // expectBatch checks that a batch has these slots, and their pixels. TestPixels compares all of its
 // forms.
 func (s spoilt) expectBatch(t testing.TB, m *mounted, batch int, fill byte, slots []slotDoc) {

@@ -62,21 +62,6 @@ func TestPackedDataset(t *testing.T) {
 	}
 }
 
-// TestPackedMix: a shuffled dataset of encoded, packed and raw images has the samples of the
-// original, each once in an epoch, and evenly many raw ones in each batch.
-func TestPackedMix(t *testing.T) {
-	skipWithoutFUSE(t)
-	original := mixedImages(t)
-	out, done := packedDataset(t, original, "--packed-ratio", "0.3", "--raw-ratio", "0.3", "--seed", "5")
-	if n := done.Samples; done.Packed != (3*n+5)/10 || done.Raw < (3*n+5)/10 {
-		t.Errorf("of %d images, %d are packed and %d raw", n, done.Packed, done.Raw)
-	}
-	c := converted{mountBatchfs(t, out, settings{batch: 8, shards: 2, shuffle: true, seed: 2}.flags()...), newOracle(t, original, settings{})}
-	for epoch := range 2 {
-		c.sameMix(t, epoch, done.Raw)
-	}
-}
-
 // TestUnpackDataset: what convert packed, unpack makes again, the same files but for PNG, which has
 // the same pixels; also between pipes.
 func TestUnpackDataset(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -138,55 +137,4 @@ func TestAffinityRefused(t *testing.T) {
 	m.readAll(t, 0, layout.NHWCForm)
 	m.expectMasks(t, "within one CPU", a, map[string]int{})
 	m.finish(t)
-}
-
-// nvmlSource is a driver's library that recommends the CPU after a GPU's number, of two GPUs.
-const nvmlSource = `
-#include <string.h>
-int nvmlInit_v2(void) { return 0; }
-int nvmlShutdown(void) { return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { *d = (void *)(unsigned long)(i + 1); return i < 2 ? 0 : 2; }
-int nvmlDeviceGetCpuAffinityWithinScope(void *d, unsigned n, unsigned long *set, unsigned scope)
-{
-	memset(set, 0, n * sizeof *set);
-	set[0] = 1UL << ((unsigned long)d == 1 ? FIRST : SECOND);
-	return 0;
-}
-`
-
-// TestAffinityNearGPU: all workers run where NVML recommends for the GPU that the mount is given,
-// or the rest of those that a list has no CPU for.
-func TestAffinityNearGPU(t *testing.T) {
-	skipWithoutFUSE(t)
-	_, cpus := ownCPUs(t)
-	if _, err := exec.LookPath("cc"); err != nil || cpus[1] > 63 {
-		t.Skip("SKIPPED: no C compiler, or CPUs with large numbers")
-	}
-	a, b := strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1])
-	lib := scratch(t)
-	cmd := exec.Command("cc", "-DFIRST="+a, "-DSECOND="+b, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", filepath.Join(lib, "libnvidia-ml.so.1"))
-	cmd.Stdin = strings.NewReader(nvmlSource)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("cc: %v\n%s", err, out)
-	}
-	dir := smallAlbum(t)
-	execute(t, "mount", "--affinity", "gpu", "--gpu", "none", dir, mountpoint(t)).failed(t, "--affinity gpu", "recommends no CPUs")
-	t.Setenv("LD_LIBRARY_PATH", lib)
-	all := statusField(t, "/proc/self/status", "Cpus_allowed_list")
-	for _, test := range []struct {
-		devices, flag string
-		want          map[string]int
-	}{
-		{"", "gpu", map[string]int{a: 2}}, {"1", "gpu", map[string]int{b: 2}}, {"1,0", "gpu", map[string]int{b: 2}},
-		{"", a, map[string]int{a: 2}}, {"1", a, map[string]int{a: 1, b: 1}},
-	} {
-		t.Setenv("CUDA_VISIBLE_DEVICES", test.devices)
-		if test.devices == "" {
-			check(t, os.Unsetenv("CUDA_VISIBLE_DEVICES"))
-		}
-		m := mountBatchfs(t, dir, "--batch-size", "3", "--workers", "2", "--affinity", test.flag)
-		m.readAll(t, 0, layout.NHWCForm)
-		m.expectMasks(t, test.flag+" with "+test.devices, all, test.want)
-		m.finish(t)
-	}
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/tier"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // sent is a store that notes which objects it has sent.
@@ -38,6 +40,17 @@ func (s *sent) take() int {
 	defer s.mu.Unlock()
 	defer clear(s.objects)
 	return len(s.objects)
+}
+
+// tilesIn returns the numbers of the tiles in a batch.
+func (m *mounted) tilesIn(t testing.TB, shard, epoch, batch, side int) (ids []int) {
+	t.Helper()
+	pixels := mustRead(t, m.path(shard, epoch, batch, layout.NHWCForm))
+	const inverse = 244002641 // of 2654435761, modulo 1<<32
+	for tile := range slices.Chunk(pixels, side*side*3) {
+		ids = append(ids, int(binary.BigEndian.Uint32(tile)*inverse))
+	}
+	return ids
 }
 
 // TestMemoryAndDiskTogether: a dataset that fits neither into memory nor onto the disk, but into
