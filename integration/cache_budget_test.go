@@ -117,7 +117,6 @@ func (u unequal) planned(t testing.TB, plan *shard.Plan, limit int64, epoch int)
 // account and the system's. Samples without room are counted. A sample larger than the
 // whole cache is read like any other.
 func TestCacheBudget(t *testing.T) {
-	skipWithoutFUSE(t)
 	const epochs = 3
 	u := newUnequal(t)
 	plan := newOracle(t, u.dir, unequalSettings).plan

@@ -97,7 +97,6 @@ func wider(data []byte) []byte {
 // read and cached or not. A mount shows neither its old contents nor another file's pixels. When
 // the file is restored, its batch is right, and comes from the cache again.
 func TestCachedFilesChange(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, how := range []string{
 		"none/fail", "none/replace", "none/zero", "constant/fail", "constant/replace", "constant/zero", "static/replace", "tinylfu/zero",
 	} {
@@ -214,7 +213,6 @@ func (s shelf) expectChanged(t testing.TB, m *mounted, epoch int, onError string
 // readers read everything. All pixels shown are right, the two are always shown, and
 // nothing is lost in the end.
 func TestCachedFilesSwapWhileRead(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, policy := range cachePolicies {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()

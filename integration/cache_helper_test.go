@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -113,9 +112,7 @@ func (m *mounted) awaitPlans(t testing.TB) {
 func (m *mounted) lockStep(t testing.TB, shards, epoch int) (steps [][]string) {
 	t.Helper()
 	m.awaitPlans(t)
-	var doc struct{ Batches int }
-	m.document(t, filepath.Join("shard-0", fmt.Sprintf("epoch-%d", epoch), "epoch.json"), &doc)
-	for batch := range doc.Batches {
+	for batch := range m.batches(t, 0, epoch) {
 		var step []string
 		for s := range shards {
 			step = append(step, m.path(s, epoch, batch, layout.NHWCForm))

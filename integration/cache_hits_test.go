@@ -87,7 +87,6 @@ func (l *lane) planned(t testing.TB, epoch int) int64 {
 // hits, to within one, and exactly if ratio times batch size is whole. The cache keeps what
 // the plan keeps, and every kept sample is hit.
 func TestCacheHitsEvenly(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, c := range []struct {
 		name     string
 		n, kept  int
@@ -131,7 +130,6 @@ var oneByOne = []string{"--workers", "1", "--loads", "1"}
 // TestCacheAccounts: with many workers on a batch, room can be short for a moment. Every
 // sample the plan keeps is kept or counted as not kept, and every kept sample is hit.
 func TestCacheAccounts(t *testing.T) {
-	skipWithoutFUSE(t)
 	l := newLane(t, 128, 64, settings{batch: 32, shards: 2, shuffle: true, seed: 10}, "--workers", "8")
 	kept := int64(0)
 	for epoch := range 4 {
@@ -151,7 +149,6 @@ func TestCacheAccounts(t *testing.T) {
 // exists are not kept, and are counted. Kept samples are hit one epoch later, and
 // everything planned is kept from then on.
 func TestCacheColdStart(t *testing.T) {
-	skipWithoutFUSE(t)
 	l := newLane(t, 64, 32, settings{batch: 8, shards: 2, shuffle: true, seed: 8}, oneByOne...)
 	due := int64(0) // from the previous epoch
 	for _, c := range []struct {

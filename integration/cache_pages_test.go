@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -77,27 +76,5 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	m.finish(t)
 	if there := count(); there < written {
 		t.Errorf("%d pages of %d after reading what was in the page cache", there, written)
-	}
-}
-
-// TestStorageBandwidth: under a bandwidth limit every byte is still read, once, and is
-// right.
-func TestStorageBandwidth(t *testing.T) {
-	const n, side = 16, 60
-	const epoch = 999_998 // the last but one: nothing is read ahead of the last
-	dir := tiles(t, n, side)
-	all := datasetBytes(t, dir)
-	for _, io := range []string{"direct", "buffered"} {
-		m := tileMount(t, dir, cacheFlags("constant", 0, "--max-read-bandwidth", "3MB", "--io", io)...)
-		for later := range 2 {
-			for batch := range n / tileBatch {
-				m.expectTiles(t, epoch+later, batch, side, layout.NHWCForm)
-			}
-		}
-		d := m.stats(t)
-		got := fmt.Sprint(d.Storage.Reads, d.Storage.Bytes, d.epoch(epoch).StorageBytes, d.epoch(epoch+1).StorageBytes)
-		if want := fmt.Sprint(2*n, 2*all, all, all); got != want {
-			t.Errorf("--io %s: reads and bytes, and bytes of two epochs, are %s, not %s", io, got, want)
-		}
 	}
 }

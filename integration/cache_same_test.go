@@ -26,7 +26,6 @@ type digest struct {
 // orders: the bytes are the same. Samples are raw and encoded, and transformed. Package engine has
 // tests of all modes and dtypes.
 func TestCacheSameBytes(t *testing.T) {
-	skipWithoutFUSE(t)
 	images := mixedImages(t)
 	flags := []string{
 		"--batch-size", "7", "--shards", "2", "--shuffle", "--seed", "11",
@@ -122,7 +121,6 @@ func (m *mounted) sameTogether(t *testing.T, wants []digest) {
 // TestCacheAcrossJumps: when epochs are read in random order, the cache holds samples for
 // other epochs, and yet every byte is right.
 func TestCacheAcrossJumps(t *testing.T) {
-	skipWithoutFUSE(t)
 	s := settings{batch: 7, shards: 2, shuffle: true, seed: 12}
 	images := mixedImages(t)
 	m := mountBatchfs(t, images, s.flags(cacheFlags("constant", datasetBytes(t, images)/2)...)...)
@@ -145,7 +143,6 @@ func TestCacheAcrossJumps(t *testing.T) {
 // TestCacheForms: the bytes are the same whether the cache keeps JPEGs packed or not, and
 // stats.json says which.
 func TestCacheForms(t *testing.T) {
-	skipWithoutFUSE(t)
 	images := photos(t)
 	flags := []string{
 		"--batch-size", "8", "--shuffle", "--resize", "random-resized-crop", "--size", "96x96", "--cache-size", "256MiB",

@@ -15,7 +15,6 @@ import (
 // readers can be interrupted. When the storage recovers, so does the batch. Repeated stalls
 // leak nothing.
 func TestStorageStalls(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, io := range []string{"direct", "buffered"} {
 		t.Run(io, func(t *testing.T) {
 			s := newStorage(t)

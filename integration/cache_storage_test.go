@@ -34,7 +34,6 @@ func readStorage(t testing.TB, m *mounted, epoch int, without ...int) {
 // attempt; all other batches work. After the storage recovers, nothing is lost, though no
 // file has changed. Only faults of the file itself are recorded as its errors, in one line.
 func TestStorageFails(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, c := range []struct{ order, reason string }{{"fail", unix.EIO.Error()}, {"end", "changed"}} {
 		for _, io := range []string{"direct", "buffered"} {
 			t.Run(c.order+"/"+io, func(t *testing.T) {
@@ -81,7 +80,6 @@ func TestStorageFails(t *testing.T) {
 // deliver fails its batch, pixels and documents alike. Nothing replaces it, and the failure
 // leaves no trace.
 func TestStorageFailureIsNoBadFile(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, onError := range []string{"replace", "zero"} {
 		t.Run(onError, func(t *testing.T) {
 			t.Parallel()
@@ -110,7 +108,6 @@ func TestStorageFailureIsNoBadFile(t *testing.T) {
 
 // TestStorageFailsBehindTheCache: cached samples need no storage.
 func TestStorageFailsBehindTheCache(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, policy := range []string{"constant", "static", "tinylfu"} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +128,6 @@ func TestStorageFailsBehindTheCache(t *testing.T) {
 
 // TestStorageReadsShort: after short reads of any size, the rest is read.
 func TestStorageReadsShort(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, io := range []string{"direct", "buffered"} {
 		t.Run(io, func(t *testing.T) {
 			t.Parallel()

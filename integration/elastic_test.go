@@ -61,9 +61,7 @@ func TestElasticSteps(t *testing.T) {
 				m.document(t, "dataset.json", &doc)
 				var steps [][]string
 				for epoch := range epochs {
-					var about struct{ Batches int }
-					m.document(t, fmt.Sprintf("shard-0/epoch-%d/epoch.json", epoch), &about)
-					for i := range about.Batches {
+					for i := range m.batches(t, 0, epoch) {
 						slots := m.step(t, upTo(world), epoch, i)
 						if test.local {
 							slices.Sort(slots)

@@ -36,7 +36,6 @@ func jpegs(t testing.TB, n, height, width int) string {
 // TestEntryPointsSameBytes: random crops are the same bytes without entry points, while they are
 // made, when they were made by an earlier mount or by index, and when reads are verified.
 func TestEntryPointsSameBytes(t *testing.T) {
-	skipWithoutFUSE(t)
 	const n = 20
 	dataset := jpegs(t, n, 200, 280)
 	indexed := func(rule string) func() {

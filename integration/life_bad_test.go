@@ -313,7 +313,6 @@ func rewrite(t testing.TB, path string, data []byte) {
 // TestBadFilesReplacedOrZeroed: under these policies every batch opens, and its pixels and document
 // agree on what was done.
 func TestBadFilesReplacedOrZeroed(t *testing.T) {
-	skipWithoutFUSE(t)
 	s := spoiltImages(t)
 	for _, policy := range []string{"replace", "zero"} {
 		t.Run(policy, func(t *testing.T) {

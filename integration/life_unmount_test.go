@@ -126,7 +126,6 @@ func TestBusyByWaiting(t *testing.T) {
 
 // TestUmountCommand unmounts from another process: refused while in use, unless lazy.
 func TestUmountCommand(t *testing.T) {
-	skipWithoutFUSE(t)
 	const side = 16
 	dataset := tiles(t, 16, side)
 	umount := func(t *testing.T, args ...string) outcome {

@@ -18,7 +18,6 @@ import (
 // with some of the classes of one folder, is the same batches as that folder; and the other
 // commands take the list, too.
 func TestMixtureIsItsFolder(t *testing.T) {
-	skipWithoutFUSE(t)
 	images := mixedImages(t)
 	ds, err := dataset.Open(t.Context(), images, dataset.Options{Prober: sample.Probe})
 	check(t, err)

@@ -139,6 +139,14 @@ func (m *mounted) document(t testing.TB, path string, into any) {
 	}
 }
 
+// batches is how many batches an epoch of a shard has.
+func (m *mounted) batches(t testing.TB, shard, epoch int) int {
+	t.Helper()
+	var doc struct{ Batches int }
+	m.document(t, fmt.Sprintf("shard-%d/epoch-%d/epoch.json", shard, epoch), &doc)
+	return doc.Batches
+}
+
 // statistics are the figures of stats.json used by tests.
 type statistics struct {
 	ReadPath string `json:"read_path"`

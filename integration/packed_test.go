@@ -32,7 +32,6 @@ type packedDone struct {
 // TestPackedDataset: a dataset whose images are packed gives the bytes of the original, whatever is
 // made of the images, as files and in a tar.
 func TestPackedDataset(t *testing.T) {
-	skipWithoutFUSE(t)
 	original := mixedImages(t)
 	out, done := packedDataset(t, original, "--packed-ratio", "1")
 	if done.Packed < done.Samples/2 || done.Packed+done.Unpackable != done.Samples {

@@ -61,7 +61,6 @@ func (m *mounted) expectMasks(t testing.TB, when string, all string, want map[st
 // TestAffinity: workers run on the listed CPUs, whether a flag or the environment lists
 // them. No other thread does. There are no more of them than CPUs.
 func TestAffinity(t *testing.T) {
-	skipWithoutFUSE(t)
 	_, cpus := ownCPUs(t)
 	a, b := strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1])
 	all := statusField(t, "/proc/self/status", "Cpus_allowed_list")

@@ -114,7 +114,6 @@ print(len(windows), *sorted(states))
 // or zeroed, and in whatever way batches are made and read. Packages resample and engine have tests
 // of which windows and flips are chosen.
 func TestPixels(t *testing.T) {
-	skipWithoutFUSE(t)
 	python := testkit.Python(t, "numpy", "PIL")
 	torn := filepath.Join(scratch(t), "torn") // the album in two classes, with some files cut off
 	for name, data := range testkit.Files(t, smallAlbum(t)) {
@@ -208,7 +207,6 @@ def sizes(doc): return [[s["height"], s["width"]] for s in doc["samples"]]
 // README, and compares them with numbers that the libraries computed themselves. Every mount is
 // read in another way.
 func TestReadDTypes(t *testing.T) {
-	skipWithoutFUSE(t)
 	t.Parallel()
 	dirs := map[string]string{}
 	var m *mounted

@@ -20,7 +20,6 @@ import (
 // TestReadForms reads every batch in every form, under settings that affect the form, and
 // checks each byte against the files.
 func TestReadForms(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, test := range []struct {
 		name string
 		settings

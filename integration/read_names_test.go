@@ -81,7 +81,6 @@ func formNames() []string {
 
 // TestReadListed checks that listings match --list exactly, in order.
 func TestReadListed(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, list := range []string{"", "nchw by layout", "safetensors", "png,nchw", strings.Join(formNames(), ",")} {
 		t.Run("list="+list, func(t *testing.T) {
 			flags := []string{"--batch-size", "50", "--shards", "1", "--epochs", "2"}

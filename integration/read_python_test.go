@@ -40,9 +40,7 @@ print(json.dumps({"Classes": folder.classes, "Samples": [[p[len(sys.argv[1]) + 1
 	check(t, json.Unmarshal([]byte(out), &want))
 	m := mountBatchfs(t, dir, "--batch-size", "4", "--last-batch", "partial")
 	var got [][2]any
-	var epoch struct{ Batches int }
-	m.document(t, "shard-0/epoch-0/epoch.json", &epoch)
-	for b := range epoch.Batches {
+	for b := range m.batches(t, 0, 0) {
 		var doc batchDoc
 		m.document(t, filepath.Join("shard-0/epoch-0", layout.BatchName(b)+".json"), &doc)
 		var labels []int64

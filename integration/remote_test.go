@@ -115,7 +115,6 @@ func asParquet(options ...parquet.WriterOption) packer {
 // TestSameBatchesFromAnywhere: the same samples in the same order are the same batches, whether
 // they are files, members of an archive, or in an object store.
 func TestSameBatchesFromAnywhere(t *testing.T) {
-	skipWithoutFUSE(t)
 	images := mixedImages(t)
 	ds, err := dataset.Open(context.Background(), images, dataset.Options{Prober: sample.Probe})
 	check(t, err)

@@ -14,7 +14,6 @@ import (
 // TestStorageHangsForOneShard: hanging storage delays only readers that need it, both while
 // an open waits and afterwards. The mount ends while the storage hangs.
 func TestStorageHangsForOneShard(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, end := range []string{"umount", "SIGTERM"} {
 		t.Run(end, func(t *testing.T) {
 			s := newStorage(t)

@@ -44,7 +44,6 @@ func (m *mounted) labelsOf(t testing.TB) []int {
 // TestFoldersThatAreNotClasses: a dataset one directory too high is refused, with the command that
 // is meant, by a daemon too.
 func TestFoldersThatAreNotClasses(t *testing.T) {
-	skipWithoutFUSE(t)
 	for _, test := range []struct {
 		folders []string
 		meant   string
