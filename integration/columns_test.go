@@ -79,15 +79,7 @@ func TestTargetsInColumns(t *testing.T) {
 			all = slices.Concat(flags, there)
 		}
 		for range 2 { // what was read is kept
-			mount := mountBatchfs(t, place, all...)
-			mount.sockets = len(all) > len(flags)
-			got := allBatches(t, mount, 1)
-			for path, sum := range want {
-				if got[path] != sum {
-					t.Errorf("%s: %s is not the same\n%s", place, path, mount.logged())
-				}
-			}
-			mount.finish(t)
+			sameFrom(t, want, 1, place, all...).finish(t)
 		}
 	}
 }

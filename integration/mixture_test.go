@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,24 +49,10 @@ func TestMixtureIsItsFolder(t *testing.T) {
 	flags := []string{"--shards", "2", "--batch-size", "7", "--shuffle", "--seed", "5", "--resize", "random-resized-crop", "--size", "48x48", "--list", "nhwc,labels.npy,ids.npy"}
 	want := allBatches(t, mountBatchfs(t, images, flags...), 2)
 	for _, more := range [][]string{nil, {"--local-cache", filepath.Join(dir, "cache"), "--local-cache-size", "1GB"}} {
-		m := mountBatchfs(t, list, slices.Concat(flags, remote, more)...)
-		m.sockets = true
-		got := allBatches(t, m, 2)
-		for path, sum := range want {
-			if got[path] != sum {
-				t.Errorf("%s is not the same", path)
-			}
-		}
-		if len(got) != len(want) || len(want) == 0 {
-			t.Errorf("%d files, and %d of the folder", len(got), len(want))
-		}
+		sameFrom(t, want, 2, list, slices.Concat(flags, remote, more)...)
 	}
 	run := func(args ...string) string {
-		out, err := exec.Command(suite.binary, append(args, remote...)...).CombinedOutput()
-		if err != nil {
-			t.Errorf("%s: %v\n%s", args, err, out)
-		}
-		return string(out)
+		return runProgram(t, "", nil, suite.binary, append(args, remote...)...)
 	}
 	index := filepath.Join(dir, "index")
 	run("index", list, "--index-at", index, "--part", "0/2")

@@ -60,6 +60,23 @@ func allBatches(t testing.TB, m *mounted, shards int) map[string]string {
 	return sums
 }
 
+// sameFrom mounts a dataset that may be in a store, and compares all batches with others.
+func sameFrom(t *testing.T, want map[string]string, shards int, place string, flags ...string) *mounted {
+	t.Helper()
+	m := mountBatchfs(t, place, flags...)
+	m.sockets = slices.Contains(flags, "--endpoint")
+	got := allBatches(t, m, shards)
+	for path, sum := range want {
+		if got[path] != sum {
+			t.Errorf("%s: %s is not the same", place, path)
+		}
+	}
+	if len(got) != len(want) || len(want) == 0 {
+		t.Errorf("%s: %d files, of %d\n%s", place, len(got), len(want), m.logged())
+	}
+	return m
+}
+
 // A packer writes a dataset's files into one file.
 type packer func(t *testing.T, ds *dataset.Dataset, out io.Writer)
 
@@ -138,17 +155,7 @@ func TestSameBatchesFromAnywhere(t *testing.T) {
 	for _, from := range []string{"x.tar", "stored.zip", "deflated.zip", "plain.parquet", "snappy.parquet", "images"} {
 		for _, where := range []string{bucket + "/", "s3://bucket/"} {
 			t.Run(map[bool]string{true: "store/", false: "file/"}[where == "s3://bucket/"]+from, func(t *testing.T) {
-				m := mountBatchfs(t, where+from, append(slices.Clone(flags), remote...)...)
-				m.sockets = true
-				got := allBatches(t, m, 2)
-				for path, sum := range want {
-					if got[path] != sum {
-						t.Errorf("%s is not the same", path)
-					}
-				}
-				if len(got) != len(want) || len(want) == 0 {
-					t.Errorf("%d files, and %d of the directory", len(got), len(want))
-				}
+				m := sameFrom(t, want, 2, where+from, slices.Concat(flags, remote)...)
 				for id, has := range policies(t, m.pid()) {
 					if has != unix.SCHED_BATCH {
 						t.Errorf("thread %d has the scheduling policy %d, not %d", id, has, unix.SCHED_BATCH)
