@@ -1,12 +1,9 @@
 package integration
 
 import (
-	"bufio"
-	"io"
-	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,41 +12,13 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A keeper is a Python program that has a batch and tells what it did, line by line.
-type keeper struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-// hold runs a program that prints "ok" after each step, and waits for a line before the next.
-func (m withGPU) hold(t *testing.T, program string, args ...string) *keeper {
+// keeps runs a program that has a batch, prints "ok" after each step, and waits for a line before
+// the next.
+func (m withGPU) keeps(t *testing.T, program string, args ...string) *partner {
 	t.Helper()
-	cmd := m.python(t, "def step():\n    print('ok', flush=True); sys.stdin.readline()\n"+program, args...)
-	in, err := cmd.StdinPipe()
-	check(t, err)
-	out, err := cmd.StdoutPipe()
-	check(t, err)
-	cmd.Stderr = os.Stderr
-	check(t, cmd.Start())
-	h := &keeper{cmd, in, bufio.NewReader(out)}
-	h.await(t)
-	return h
-}
-
-func (h *keeper) await(t *testing.T) {
-	t.Helper()
-	if line, err := h.out.ReadString('\n'); line != "ok\n" {
-		t.Fatalf("the program said %q, %v", line, err)
-	}
-}
-
-func (h *keeper) step(t *testing.T) {
-	t.Helper()
-	if _, err := io.WriteString(h.in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	h.await(t)
+	p := startPartner(t, m.python(t, "def step():\n    print('ok', flush=True); sys.stdin.readline()\n"+program, args...))
+	p.expect(t, "ok")
+	return p
 }
 
 // TestCUDALease: memory on the GPU is kept for as long as an array, a duplicate or a child has the
@@ -71,10 +40,11 @@ batch = batchfs_cuda.open(sys.argv[2]); step()
 `
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "4", "--prefetch-queue-depth", "0")
 	path := m.path(0, 0, 1, layout.CUDA)
-	h := m.hold(t, program, path)
+	p := m.keeps(t, program, path)
 	for i, kept := range []bool{true, false, true, true, false, true} {
 		if i > 0 {
-			h.step(t)
+			p.tell(t, "")
+			p.expect(t, "ok")
 		}
 		if !kept {
 			eventually(t, "its memory is back", func() bool { return m.onGPU(t) == 0 })
@@ -82,8 +52,8 @@ batch = batchfs_cuda.open(sys.argv[2]); step()
 			t.Errorf("step %d: the memory is not kept", i)
 		}
 	}
-	check(t, h.cmd.Process.Kill())
-	_ = h.cmd.Wait()
+	p.signal(t, syscall.SIGKILL)
+	p.gone(t)
 	eventually(t, "the memory of a killed process is back", func() bool { return m.onGPU(t) == 0 })
 }
 
