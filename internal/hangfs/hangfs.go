@@ -1,5 +1,5 @@
-// Package hangfs is a file system for tests: a directory whose storage can stop answering, like that
-// of a network file system, or fail. Calls that hang do so in the kernel.
+// Package hangfs is a file system for tests: a directory whose storage can fail, or stop answering,
+// like that of a network file system. Calls that hang do so in the kernel.
 package hangfs
 
 import (

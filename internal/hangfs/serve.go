@@ -111,7 +111,8 @@ func (w *wires) do(line string) string {
 	return "done"
 }
 
-// pass waits while a call stalls, and returns its other faults: the first that one of the names has.
+// pass waits while a call stalls, and returns its other faults: those of the first name that has
+// some.
 func (w *wires) pass(ctx context.Context, names ...string) (now fault, errno syscall.Errno) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
