@@ -46,8 +46,8 @@ func TestNestedThreads(t *testing.T) {
 // with one that it cannot. Package gpu's tests have each single call fail.
 func TestCallsFail(t *testing.T) {
 	for _, function := range []string{
-		"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem", "cuDeviceGetAttribute", "cuDeviceGetUuid",
-		"cuDevicePrimaryCtxSetFlags", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemGetInfo", "cuMemAlloc", "cuMemHostRegister", "cuMemHostAlloc",
+		"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem", "cuDeviceGetAttribute", "cuDeviceGetUuid", "cuDeviceGetUuid_v2",
+		"cuDevicePrimaryCtxSetFlags", "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuMemGetInfo", "cuMemAlloc", "cuMemHostRegister", "cuMemHostAlloc",
 		"cuModuleLoadData", "cuModuleGetFunction", "cuStreamCreate", "cuMemcpyHtoDAsync", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cuStreamSynchronize",
 		"cuLaunchKernel", "cuMemcpyDtoHAsync", "cuMemGetAddressRange", "cuIpcGetMemHandle",
 		"cuMemHostUnregister", "cuMemFreeHost", "cuModuleUnload", "cuStreamDestroy", "cuMemFree", "cuDevicePrimaryCtxRelease", "copy", "set", "kernel",
