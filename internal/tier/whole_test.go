@@ -91,6 +91,16 @@ func TestDropOfWhatWaits(t *testing.T) {
 	}
 }
 
+// usedLongAgo has all extents look as if they were used an hour ago.
+func usedLongAgo(t *testing.T, dir string) {
+	t.Helper()
+	for _, f := range files(t, dir) {
+		if err := os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestRenewal: what nobody has used since the tier was opened gives way, and only that.
 func TestRenewal(t *testing.T) {
 	const most = 20
@@ -101,12 +111,7 @@ func TestRenewal(t *testing.T) {
 		o.put(before, fmt.Sprint("old", k))
 	}
 	before.Close()
-	long := unix.NsecToTimespec(time.Now().Add(-time.Hour).UnixNano())
-	for _, f := range files(t, dir) {
-		if err := unix.UtimesNano(f, []unix.Timespec{long, long}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	usedLongAgo(t, dir)
 	if tier := open(t, dir, Options{Limit: limit}); true {
 		if o.put(tier, "new"); tier.Stats().NotKept != 1 {
 			t.Errorf("without Renew: %+v", tier.Stats())
@@ -140,14 +145,8 @@ func TestUseByOthers(t *testing.T) {
 	for k := range most {
 		o.put(long, fmt.Sprint(k))
 	}
-	ago := func(hours int) int64 { return time.Now().Add(-time.Duration(hours) * time.Hour).UnixNano() }
-	hour := []unix.Timespec{unix.NsecToTimespec(ago(1)), unix.NsecToTimespec(ago(1))}
-	long.shelf.since.Store(ago(2))
-	for _, f := range files(t, dir) { // added after that
-		if err := unix.UtimesNano(f, hour); err != nil {
-			t.Fatal(err)
-		}
-	}
+	long.shelf.since.Store(time.Now().Add(-2 * time.Hour).UnixNano())
+	usedLongAgo(t, dir) // added after that
 	late := open(t, dir, Options{Limit: limit})
 	late.Renew()
 	if o.put(long, "7"); !o.got(t, long, "3") || long.Stats().Kept != most { // which is there
@@ -167,11 +166,7 @@ func TestUseByOthers(t *testing.T) {
 	if err := os.Chtimes(late.shelf.lock.Name(), time.Time{}, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files(t, dir) {
-		if err := unix.UtimesNano(f, hour); err != nil {
-			t.Fatal(err)
-		}
-	}
+	usedLongAgo(t, dir)
 	if late.shelf.old = (old{}); !o.got(t, late, "3") {
 		t.Fatal("what was kept is not there")
 	}
