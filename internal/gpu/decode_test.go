@@ -259,27 +259,6 @@ func TestDecode(t *testing.T) {
 	t.Logf("as source and as PTX: %+v, %d cases; in several threads: %+v", n, len(cases), inThreads)
 }
 
-// TestDecodeOthers: files of other encoders, too; threads do not race.
-func TestDecodeOthers(t *testing.T) {
-	t.Parallel()
-	hosts, threads := startAll(t)
-	r, files, n := rand.New(rand.NewPCG(2, 3)), jpegs(t), counts{}
-	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.RGB, true), newJudge(t, decode.Gray, false)}
-	for i := range 60 {
-		by := hosts
-		if i%20 == 0 {
-			by = append(by, threads)
-		}
-		if err := judges[r.IntN(len(judges))].decodeBatch(t, by, r, randomMode(r), randomFormat(r), some(r, files, 1+r.IntN(16)), &n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("%+v", n)
-	if n.decoded < n.files/3 {
-		t.Error("too few were decoded")
-	}
-}
-
 // TestDecodeEdges: what random damage hardly makes, in all kinds of crops.
 func TestDecodeEdges(t *testing.T) {
 	t.Parallel()
@@ -306,30 +285,33 @@ func TestDecodeEdges(t *testing.T) {
 	}
 }
 
-// TestDecodeDamaged: of damaged files, the kernels decode those that our own decoder does, to the
-// same pixels.
+// TestDecodeDamaged: of files of other encoders, too, and of damaged ones, the kernels decode those
+// that our own decoder does, to the same pixels; threads do not race.
 func TestDecodeDamaged(t *testing.T) {
 	t.Parallel()
 	hosts, threads := startAll(t)
 	r, others, n, inThreads := rand.New(rand.NewPCG(3, 3)), jpegs(t), counts{}, counts{}
-	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.Gray, false)}
-	for i := 0; n.files-n.unsuited < 3000; i++ {
-		files := some(r, others, 4)
-		for range 60 {
+	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.Gray, false), newJudge(t, decode.RGB, true)}
+	for i := 0; n.files-n.unsuited < 3500; i++ {
+		files := some(r, others, 16)
+		for range 48 {
 			files = append(files, forge(r, samplings[r.IntN(len(samplings))], 1+r.IntN(8), []int{9, 17, 33, 60}[r.IntN(4)]))
 		}
 		for k := range files {
-			files[k] = damage(r, files[k])
+			if k%4 > 0 || k >= 16 { // a quarter of the others' are as they were
+				files[k] = damage(r, files[k])
+			}
 		}
-		if err := judges[i%len(judges)].decodeBatch(t, hosts, r, randomMode(r), randomFormat(r), files, &n); err != nil {
+		j := &judges[i%len(judges)]
+		if err := j.decodeBatch(t, hosts, r, randomMode(r), randomFormat(r), files, &n); err != nil {
 			t.Fatal(err)
 		}
-		if err := judges[0].decodeBatch(t, []*host{threads}, r, randomMode(r), randomFormat(r), files[:4], &inThreads); err != nil {
+		if err := j.decodeBatch(t, []*host{threads}, r, randomMode(r), randomFormat(r), files[:4], &inThreads); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Logf("as source and as PTX: %+v; in several threads: %+v", n, inThreads)
-	if n.decoded < n.files/10 || n.left < n.files/10 {
+	if n.decoded < n.files/8 || n.left < n.files/10 {
 		t.Error("too few were decoded, or left")
 	}
 }
