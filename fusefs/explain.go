@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // ErrNotBatch means that a path in a mount is not that of a batch's file.
