@@ -281,17 +281,19 @@ func TestCloseBesideARead(t *testing.T) {
 }
 
 // TestScanWithoutDescriptors: a scan without descriptors or memory fails instead of calling
-// good files bad.
+// good files bad. It immediately retries a single failure of the storage.
 func TestScanWithoutDescriptors(t *testing.T) {
-	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+	for k := int64(1); k <= 6; k++ {
 		p := newPlace(t)
-		p.images("a.jpg", "b.jpg", "c.jpg")
+		p.images("a.jpg", "b.jpg")
 		p.settle()
-		p.how.system, _ = failingAt(3, errno)
-		p.refused(errno, "", "")
-		p.how = Storage{}
-		if d := p.open(""); d.Report.Unreadable > 0 {
-			t.Errorf("%v: %+v", errno, d.Report)
+		for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+			p.how.system, _ = failingAt(k, errno)
+			p.refused(errno, "", "")
+		}
+		p.how.system, _ = failingAt(k, unix.ESTALE)
+		if d := p.open(""); d.Report.Unreadable > 0 || d.Unread(0) != "" || d.Unread(1) != "" {
+			t.Errorf("call %d: %+v", k, d.Report)
 		}
 	}
 }
@@ -309,18 +311,6 @@ func TestScanOfStorageThatGoesAway(t *testing.T) {
 	})
 	if !errors.Is(err, ErrAway) {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestOneFailureOfTheStorage: a scan immediately retries a single failure of the storage.
-func TestOneFailureOfTheStorage(t *testing.T) {
-	for k := int64(1); k <= 6; k++ {
-		p := newPlace(t)
-		p.images("a.jpg", "b.jpg")
-		p.how.system, _ = failingAt(k, unix.ESTALE)
-		if d := p.open("", func(o *Options) { o.Workers = 1 }); d.Report.Unreadable > 0 || d.Unread(0) != "" || d.Unread(1) != "" {
-			t.Errorf("call %d: %+v", k, d.Report)
-		}
 	}
 }
 

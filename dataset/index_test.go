@@ -456,24 +456,24 @@ func TestIndexIsNeverInsideTheDataset(t *testing.T) {
 		if _, err := os.Stat(p.path(".cache")); err == nil {
 			t.Errorf("%q: made in the dataset", cache)
 		}
+		p.refused(nil, "inside the dataset", "", at(dir))
+		p.refused(nil, "inside the dataset", "", at(dir+"/x.facts"))
 	}
 	d := p.open("", func(o *Options) { o.CacheDir = p.root + "-cache" })
 	if filepath.Dir(d.IndexPath) != p.root+"-cache" {
 		t.Errorf("beside the dataset: index %q, problem %q", d.IndexPath, d.Report.IndexProblem)
 	}
+	if d := p.open("", at(p.root+".facts")); d.IndexPath != p.root+".facts" {
+		t.Error(d.IndexPath)
+	}
+	p.write("../file", "")
+	if d := p.open("", func(o *Options) { o.CacheDir = p.path("../file") }); d.IndexPath != "" || d.Report.IndexProblem == "" || d.Len() != 1 {
+		t.Errorf("in a file: index %q, report %+v", d.IndexPath, d.Report)
+	}
 	// A manifest's dataset is what it lists, not the directory that contains it.
 	d = p.open("m.csv", func(o *Options) { o.CacheDir = p.path("cache") })
 	if d.IndexPath == "" {
 		t.Errorf("of a manifest: %q", d.Report.IndexProblem)
-	}
-}
-
-func TestIndexThatCannotBeWritten(t *testing.T) {
-	p := newPlace(t)
-	p.images("1.jpg")
-	p.write("../cache", "a file")
-	if d := p.open(""); d.IndexPath != "" || d.Report.IndexProblem == "" || d.Len() != 1 {
-		t.Errorf("index %q, report %+v", d.IndexPath, d.Report)
 	}
 }
 

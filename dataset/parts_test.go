@@ -247,15 +247,3 @@ func TestIndexAtURLOfArchives(t *testing.T) {
 		}
 	}
 }
-
-// TestIndexInsideTheDataset: an index that is wanted inside of the folder of images is refused.
-func TestIndexInsideTheDataset(t *testing.T) {
-	p := newPlace(t)
-	p.images("1.jpg")
-	for _, place := range []string{p.path("x"), p.path("x.facts")} {
-		p.refused(nil, "inside the dataset", "", at(place))
-	}
-	if d := p.open("", at(p.root+".facts")); d.IndexPath != p.root+".facts" {
-		t.Error(d.IndexPath)
-	}
-}
