@@ -1,13 +1,10 @@
 package annotation
 
 import (
-	"cmp"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-
-	"github.com/go-faster/jx"
 )
 
 const (
@@ -16,28 +13,16 @@ const (
 	streamRoom = 1 << 20
 )
 
-// A stream is a JSON file of any size while it is read. It ends when places' context does.
+// A stream is a JSON file of any size: an object, of whose lists one value after another is read.
 type stream struct {
 	io.Reader
 	*places
-	left int64 // bytes that may be read before what is kept of them is too long
-	err  error // of the file
+	buf        []byte
+	head, tail int   // what was read of the file, and not yet looked at
+	before     int64 // bytes of the file before buf
 }
 
-func (s *stream) Read(p []byte) (n int, err error) {
-	if s.err = cmp.Or(s.err, s.ctx.Err()); s.err == nil && s.left <= 0 {
-		s.err = fmt.Errorf("one entry is longer than %d MiB", maxEntry>>20)
-	}
-	if s.err != nil {
-		return 0, s.err
-	}
-	if n, err = s.Reader.Read(p); err != nil && err != io.EOF {
-		s.err = err
-	}
-	s.left -= int64(n)
-	s.progress(int64(n), 0)
-	return n, err
-}
+var errCutOff = errors.New("it ends too early")
 
 // readLists reads a JSON file, an object, and has functions take the values of some of its lists,
 // with their numbers. A text is valid until the function returns. Errors are of the file, and say
@@ -52,40 +37,226 @@ func (p *places) readLists(path string, lists map[string]func(k int, text []byte
 	}
 	defer f.Close()
 	p.progress(0, size)
-	s := &stream{Reader: f, places: p, left: maxEntry}
-	var bad error // of an entry
-	err = jx.Decode(s, streamRoom).ObjBytes(func(d *jx.Decoder, key []byte) error {
-		list, k := string(key), 0
-		take := lists[list]
-		if take == nil || d.Next() != jx.Array {
-			s.left = math.MaxInt64
-			err := d.Skip()
-			s.left = maxEntry
-			return err
-		}
-		return d.Arr(func(d *jx.Decoder) error {
-			s.left = maxEntry
-			text, err := d.Raw()
-			if err == nil {
-				err = take(k, text)
-			}
-			if err != nil {
-				bad = fmt.Errorf("%s[%d]: %w", list, k, plain(err))
-			}
-			k++
-			return err
-		})
-	})
-	if err != nil {
-		err = fmt.Errorf("%s: %w", path, cmp.Or(s.err, bad, plain(err)))
+	s := stream{Reader: f, places: p, buf: make([]byte, streamRoom)}
+	if err = s.lists(lists); err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return err
+}
+
+func (s *stream) lists(lists map[string]func(k int, text []byte) error) error {
+	if err := s.expect('{', "an object"); err != nil {
+		return err
+	}
+	if c, err := s.peek(); err != nil || c == '}' {
+		return err
+	}
+	for {
+		key, err := s.value(true)
+		if err == nil && key[0] != '"' {
+			err = s.wrong("a key")
+		}
+		if err != nil {
+			return err
+		}
+		list := string(key[1 : len(key)-1])
+		if err := s.expect(':', "a colon"); err != nil {
+			return err
+		}
+		c, err := s.peek()
+		if take := lists[list]; err == nil && c == '[' && take != nil {
+			err = s.list(func(k int, text []byte) error {
+				err := take(k, text)
+				if err != nil {
+					err = fmt.Errorf("%s[%d]: %w", list, k, err)
+				}
+				return err
+			})
+		} else if err == nil {
+			_, err = s.value(false)
+		}
+		if more, e := s.more(err, '}'); e != nil || !more {
+			return e
+		}
+	}
+}
+
+// list calls take for the values of the list that follows.
+func (s *stream) list(take func(k int, text []byte) error) error {
+	s.head++
+	if c, err := s.peek(); err != nil || c == ']' {
+		s.head++
+		return err
+	}
+	for k := 0; ; k++ {
+		text, err := s.value(true)
+		if err == nil {
+			err = take(k, text)
+		}
+		if more, e := s.more(err, ']'); e != nil || !more {
+			return e
+		}
+	}
+}
+
+// more says whether a comma follows, or the end.
+func (s *stream) more(err error, end byte) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	c, err := s.peek()
+	if err == nil && c != ',' && c != end {
+		err = s.wrong("a comma, or the end")
+	}
+	s.head++
+	return c == ',', err
+}
+
+func (s *stream) expect(wanted byte, what string) error {
+	c, err := s.peek()
+	if err == nil && c != wanted {
+		err = s.wrong(what)
+	}
+	s.head++
+	return err
+}
+
+func (s *stream) wrong(expected string) error {
+	return fmt.Errorf("byte %d: there should be %s", s.before+int64(s.head), expected)
+}
+
+// peek is the next byte that is no blank.
+func (s *stream) peek() (byte, error) {
+	for {
+		for s.head < s.tail {
+			switch c := s.buf[s.head]; c {
+			case ' ', '\n', '\t', '\r':
+				s.head++
+			default:
+				return c, nil
+			}
+		}
+		if err := s.fill(s.head); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// fill reads more of the file, and keeps what begins at an offset.
+func (s *stream) fill(keep int) error {
+	if keep > 0 {
+		copy(s.buf, s.buf[keep:s.tail])
+		s.before, s.head, s.tail = s.before+int64(keep), s.head-keep, s.tail-keep
+	}
+	if s.tail == len(s.buf) {
+		if len(s.buf) >= maxEntry {
+			return fmt.Errorf("byte %d: one entry is longer than %d MiB", s.before, maxEntry>>20)
+		}
+		s.buf = append(s.buf, make([]byte, len(s.buf))...)
+	}
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	n, err := s.Read(s.buf[s.tail:])
+	if s.tail += n; n > 0 {
+		s.progress(int64(n), 0)
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		err = errCutOff
+	}
+	return err
+}
+
+// value returns the text of the next value, which is valid until the next call; nil, if it is not
+// wanted. It looks for its end only: what is read of it is checked then.
+func (s *stream) value(wanted bool) ([]byte, error) {
+	first, err := s.peek()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte([]byte(",:]}"), first) >= 0 {
+		return nil, s.wrong("a value")
+	}
+	i, depth, quoted := s.head, 0, false
+	for {
+		if i, depth, quoted = s.scan(i, depth, quoted); depth < 0 {
+			text := s.buf[s.head:i]
+			s.head = i
+			return text, nil
+		}
+		if wanted {
+			i -= s.head
+			err = s.fill(s.head)
+			i += s.head
+		} else {
+			skipped := min(i, s.tail)
+			s.head = skipped
+			err = s.fill(skipped)
+			i -= skipped
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// nesting are the bytes that matter within a list or an object.
+var nesting = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true}
+
+// scan looks for the end of a value from an offset on, as far as was read. depth is how many lists
+// and objects are open there, and quoted whether it is in a string; at the end, depth is -1.
+// Brackets are only counted.
+func (s *stream) scan(i, depth int, quoted bool) (int, int, bool) {
+	for i < s.tail {
+		if quoted {
+			for i < s.tail && s.buf[i] != '"' && s.buf[i] != '\\' {
+				i++
+			}
+			switch {
+			case i >= s.tail:
+				return i, depth, true
+			case s.buf[i] == '\\':
+				i += 2 // maybe beyond what was read
+				continue
+			}
+			i++
+			if quoted = false; depth == 0 {
+				return i, -1, false
+			}
+			continue
+		}
+		for depth > 0 && i < s.tail && !nesting[s.buf[i]] {
+			i++
+		}
+		if i >= s.tail {
+			break
+		}
+		switch s.buf[i] {
+		case '"':
+			quoted = true
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1, -1, false
+			} else if depth < 0 { // after a number
+				return i, -1, false
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i, -1, false
+			}
+		}
+		i++
+	}
+	return i, depth, quoted
 }
 
 // plain is an error of a decoder without where the decoder was.
 func plain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it ends too early")
+		return errCutOff
 	}
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
