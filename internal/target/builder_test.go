@@ -132,6 +132,13 @@ func TestTable(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	path := filepath.Join(t.TempDir(), "empty")
+	if err := NewBuilder("").Save(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	if b, _, err := Load(path); err != nil || b.Len() != 0 {
+		t.Errorf("nothing was kept: %v", err)
+	}
 }
 
 // TestSays: the first size that is said counts, and which images have anything; labels may change.
