@@ -239,8 +239,8 @@ for path, doc, v in each("uint8", "float16", "bfloat16", "float32"):
         assert np.array_equal(x.view(np.uint16), b + 0x7fff + (b >> 16 & 1) >> 16), path
     else:
         assert x.dtype == np.dtype(kind) and np.array_equal(x, v.astype(kind)), path
-    for load in np.memmap, np.fromfile:
-        raw = load(path + "." + doc["layout"], np.uint8)
+    file = path + "." + doc["layout"]
+    for raw in np.memmap(file, np.uint8, "r"), np.fromfile(file, np.uint8):
         assert raw.tobytes() == x.tobytes(), path
     y, ids, sized, valid = (np.load(f"{path}.{name}.npy") for name in ("labels", "ids", "sizes", "valid"))
     assert y.dtype == ids.dtype == np.int64 and y.tolist() == column(doc, "label") and ids.tolist() == column(doc, "id"), path
