@@ -129,8 +129,8 @@ func read(t testing.TB, c *Cache, epoch int, id int64, s Stamp) (hit bool) {
 	return true
 }
 
-// check compares what a cache that is not in use counts with what its table has, and what it charges
-// with what its samples take: every page is a sample's, free, or without memory.
+// check compares what a cache that is not in use counts with what its table has, and what it
+// charges with what its samples take: every page is a sample's, free, or without memory.
 func check(c *Cache) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -74,8 +74,8 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 	}
 }
 
-// TestRepairedMeanwhile: the identity that a read returns is that of the file that was open, whatever
-// is at its path by then.
+// TestRepairedMeanwhile: the identity that a read returns is that of the file that was open,
+// whatever is at its path by then.
 func TestRepairedMeanwhile(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")

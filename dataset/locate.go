@@ -128,8 +128,8 @@ func (s *source) find(ctx context.Context, url, name string, o *Options) (err er
 	return err
 }
 
-// kindOf says what a name leads to. It cuts off the folder in an archive. In a store, the name alone
-// tells.
+// kindOf says what a name leads to. It cuts off the folder in an archive. In a store, the name
+// alone tells.
 func (s *source) kindOf(name *string) (kind int, err error) {
 	file, within := splitArchive(*name)
 	if s.remote != nil {

@@ -52,8 +52,8 @@ func (p *place) web(k, samples int, classes ...string) {
 	p.pack(fmt.Sprintf("web-%02d.tar", k), "", files...)
 }
 
-// reads are what a store is asked for of objects. If there is an answer, it lets n such requests pass,
-// and asks that about the others; true means that they are answered.
+// reads are what a store is asked for of objects. If there is an answer, it lets n such requests
+// pass, and asks that about the others; true means that they are answered.
 type reads struct {
 	mu           sync.Mutex
 	n            int

@@ -101,8 +101,8 @@ func pnmNumber(data []byte, p int) (n, end int) {
 	return n, p
 }
 
-// decodePlain reads a plain image as a whole, whatever the region, to find its pixels and the end of
-// the image. Samples become round(v*255/maximum).
+// decodePlain reads a plain image as a whole, whatever the region, to find its pixels and the end
+// of the image. Samples become round(v*255/maximum).
 func (l *pnmLayout) decodePlain(dst Image, data []byte, v view) error {
 	p := l.raster
 	for y := range l.height {

@@ -20,8 +20,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// growing are JPEGs that take 6 MB of pixels each, and PNGs that take 13 MB, and as much again while
-// they are decoded.
+// growing are JPEGs that take 6 MB of pixels each, and PNGs that take 13 MB, and as much again
+// while they are decoded.
 var growing = sync.OnceValues(func() (data [2][]byte, err error) {
 	var small, large bytes.Buffer
 	err = errors.Join(jpeg.Encode(&small, image.NewGray(image.Rect(0, 0, 1600, 1200)), nil), png.Encode(&large, image.NewGray(image.Rect(0, 0, 2400, 1800))))

@@ -13,9 +13,9 @@ import (
 )
 
 // TestSessions: what is typed, and what is seen then. Each file in testdata is a session in a
-// directory of its own, which answers call DIR. Answers are indented; the exit status follows, unless
-// it is 0. Lines that are no commands of ours are the shell's, but for image and mask, which make
-// pictures of 3x5 pixels or a size that is given. -update writes the answers anew.
+// directory of its own, which answers call DIR. Answers are indented; the exit status follows,
+// unless it is 0. Lines that are no commands of ours are the shell's, but for image and mask, which
+// make pictures of 3x5 pixels or a size that is given. -update writes the answers anew.
 func TestSessions(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(names) == 0 {
@@ -43,7 +43,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// varying are the parts of answers that differ from run to run, and from one file system to another.
+// varying are the parts of answers that differ from run to run, and from one file system to
+// another.
 var varying = regexp.MustCompile(`[^\s"]+/cache/batchfs[^\s"]*|needs \S+ \S+|"seconds":[^,]+|"peak_bytes":\d+|planned in.*|\S+ \S+ are free`)
 
 // session does what the commands of a text say, and returns it with their answers.

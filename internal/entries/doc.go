@@ -49,7 +49,7 @@
 // that second, or two files of one bucket at the same moment, or after the file was replaced.
 //
 // [Store.Put] only takes a note, which can be read at once. The notes are written when they take 64
-// KiB, and otherwise about a second after the first one. A Store holds 128 KiB of notes at most, and
-// nothing while nothing is added. A write that fails is logged and is the last one; reading
+// KiB, and otherwise about a second after the first one. A Store holds 128 KiB of notes at most,
+// and nothing while nothing is added. A write that fails is logged and is the last one; reading
 // continues.
 package entries
