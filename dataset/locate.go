@@ -270,6 +270,8 @@ func (s *source) takeMetadata(ctx context.Context, folder string, o *Options) er
 		case there[i] && s.manifest != "":
 			if s.remote != nil {
 				folder = s.remote.URL(folder)
+			} else {
+				folder = filepath.Clean(folder)
 			}
 			return fmt.Errorf("%s: %w: %s and %s", folder, ErrManifests, s.manifest, name)
 		case there[i]:

@@ -82,7 +82,9 @@ func TestPartsOfTrees(t *testing.T) {
 		tr, listed := names(c.plan, c.list, c.classes, c.cuda)
 		for at, n := range all {
 			_, isListed := listed[at]
+			_, reached := tr.node(tr.numbers.id(at.dir))
 			found, byName := tr.lookup(at.dir, at.name)
+			byName = byName && reached
 			numbered, byNumber := tr.node(tr.numbers.id(n))
 			if has := !c.lacks(n); isListed != has || byName != has || byNumber != has || has && (found != n || numbered != n) {
 				t.Errorf("%s: %s is listed %v, found %v as %+v, by number %v as %+v", what, at.name, isListed, byName, found, byNumber, numbered)

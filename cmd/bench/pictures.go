@@ -56,7 +56,8 @@ func (b *bench) need(kind, format string, images int) *pictures {
 	if kind == "real" {
 		drawReal(b.realPhotos, dir, images)
 	} else {
-		args := []string{"gen", "--out", dir, "--kind", kind, "--images", strconv.Itoa(images), "--classes", strconv.Itoa(min(16, images))}
+		n, classes := strconv.Itoa(images), strconv.Itoa(min(16, images))
+		args := []string{"gen", "--out", dir, "--kind", kind, "--images", n, "--classes", classes}
 		if format != "" {
 			args = append(args, "--format", format)
 		}

@@ -84,7 +84,8 @@ func Draw(to io.Writer, format string, width, height float64, diagrams ...Diagra
 		plots = append(plots, drawing)
 	}
 	rows := (len(legend.entries) + len(plots) - 1) / len(plots)
-	picture, err := draw.NewFormattedCanvas(column*vg.Length(len(plots)), vg.Length(height)*vg.Centimeter+nameHeight*vg.Length(rows), format)
+	high := vg.Length(height)*vg.Centimeter + nameHeight*vg.Length(rows)
+	picture, err := draw.NewFormattedCanvas(column*vg.Length(len(plots)), high, format)
 	if err != nil {
 		return err
 	}

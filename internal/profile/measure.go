@@ -249,7 +249,5 @@ func (r *reading) counts() (hits, all int64) {
 	return hits, all
 }
 
-func median(x []float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
-}
+// median is that of an odd number of values.
+func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[len(x)/2] }
