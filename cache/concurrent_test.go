@@ -2,6 +2,7 @@ package cache
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,11 @@ import (
 // exceeded, and nothing is lost at the end.
 func TestConcurrentUse(t *testing.T) {
 	const readers, epochs, reads = 8, 4, 150
+	other := func(id int64) int { return int(1000 + id*id) } // bytes of the other form
+	var others [250][]byte
+	for id := range others {
+		others[id] = another(int64(id), other(int64(id)))
+	}
 	for _, p := range []Policy{Constant, Static, TinyLFU} {
 		t.Run(p.String(), func(t *testing.T) {
 			src := unequal(250, 21)
@@ -37,6 +43,7 @@ func TestConcurrentUse(t *testing.T) {
 							return
 						default:
 							f(rng)
+							runtime.Gosched() // or what readers wait for has its turn late
 						}
 					}
 				})
@@ -46,7 +53,6 @@ func TestConcurrentUse(t *testing.T) {
 				versions[rng.IntN(250)].Add(1000)
 			})
 			disturb(func(rng *rand.Rand) { c.Trim(rng.Int64N(64 << 10)) })
-			other := func(id int64) int { return int(1000 + id*id) } // bytes of the other form
 			good := func(got []byte, id int64, s Stamp, packed bool) bool {
 				if packed {
 					return isAnother(got, id, other(id))
@@ -55,7 +61,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 			disturb(func(rng *rand.Rand) {
 				id := rng.Int64N(250)
-				c.Replace(id, stamp(id), another(id, other(id)), 60_000)
+				c.Replace(id, stamp(id), others[id], 60_000)
 			})
 			disturb(func(rng *rand.Rand) {
 				id := rng.Int64N(250)
