@@ -60,9 +60,10 @@ func (o *Options) Processors(remote bool) int {
 // Threads that have another policy already, by the user's choice, keep it. Nothing but speed
 // depends on the error.
 func FinishSlices() error {
-	// Again, while there are threads that were started by one without the policy.
-	for again, tries := true, 0; again && tries < 10; tries++ {
-		again = false
+	// Again, while there are threads that were started by one without the policy; and once more, as
+	// the kernel's list ends early where a thread ends while it is read.
+	for clean, tries := 0, 0; clean < 2 && tries < 10; tries++ {
+		clean++
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {
 			return err
@@ -74,7 +75,7 @@ func FinishSlices() error {
 			}
 			now, err := unix.SchedGetAttr(id, 0)
 			if err == nil && now.Policy == unix.SCHED_NORMAL {
-				again = true
+				clean = 0
 				err = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: now.Nice}, 0)
 			}
 			if err != nil && !errors.Is(err, unix.ESRCH) { // that thread has ended
