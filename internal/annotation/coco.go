@@ -123,40 +123,12 @@ func (c *coco) read() error {
 		return err
 	}
 	err = c.readLists(c.file, lists{"annotations": c.annotation})
-	if err == nil && c.jumps {
-		err = c.refuseTwins()
+	if err == nil && c.jumps { // pycocotools would have the last of them several times
+		target.Twins(c.Builder, func(image int, id int64) {
+			c.Builder.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, id))
+		})
 	}
 	return err
-}
-
-// refuseTwins refuses objects whose ids others have, too: pycocotools would have the last of them
-// several times.
-func (c *coco) refuseTwins() error {
-	table, _, err := c.Builder.Table(c.Builder.Len(), c.Builder.Path)
-	if err != nil {
-		return err
-	}
-	var ids []int64
-	for image := range c.Builder.Len() {
-		for _, o := range table.Objects(image) {
-			ids = append(ids, o.ID)
-		}
-	}
-	slices.Sort(ids)
-	twins := map[int64]bool{}
-	for i, id := range ids {
-		if i > 0 && id == ids[i-1] {
-			twins[id] = true
-		}
-	}
-	for image := range c.Builder.Len() {
-		for _, o := range table.Objects(image) {
-			if twins[o.ID] {
-				c.Builder.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, o.ID))
-			}
-		}
-	}
-	return nil
 }
 
 // image takes one of the images.

@@ -257,6 +257,35 @@ func (b *Builder) Bad(image int, reason string) {
 	}
 }
 
+// Twins calls f for the objects in b whose ids others have, too.
+func Twins(b *Builder, f func(image int, id int64)) {
+	each := func(f func(image int, id int64)) {
+		for i := range b.images {
+			for _, e := range b.entries(i) {
+				if !e.isShape {
+					f(i, decodeObject(e.data).ID)
+				}
+			}
+		}
+	}
+	var ids []int64
+	each(func(_ int, id int64) { ids = append(ids, id) })
+	slices.Sort(ids)
+	twins := map[int64]bool{}
+	for i := 1; i < len(ids); i++ {
+		if ids[i] == ids[i-1] {
+			twins[ids[i]] = true
+		}
+	}
+	if len(twins) > 0 {
+		each(func(image int, id int64) {
+			if twins[id] {
+				f(image, id)
+			}
+		})
+	}
+}
+
 // Table makes the table of a dataset of n rows, of which row i has the image with the name that
 // name(i) returns. The Builder must not be changed any more. strays are images that no row has.
 func (b *Builder) Table(n int, name func(i int) string) (t *Table, strays int, err error) {
