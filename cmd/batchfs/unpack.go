@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/convert"
-	"github.com/batchfs/batchfs/internal/owned"
 )
 
 // toStdout is the FILE that is standard input, and the directory that is standard output.
@@ -149,32 +149,53 @@ func (u *unpacking) original(name string, data []byte) (string, error) {
 
 // write makes a file with the permissions and the time of another one. It appears whole or not at
 // all.
-func (u *unpacking) write(path string, data []byte, like fs.FileInfo) error {
+func (u *unpacking) write(path string, data []byte, like fs.FileInfo) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	put := owned.Create
-	if u.force {
-		put = owned.Replace
-	}
-	var made fs.FileInfo
-	err := put(path, func(f *os.File) error {
-		mode, when := fs.FileMode(0o644), time.Time{}
-		if like.Mode().IsRegular() {
-			mode, when = like.Mode().Perm(), like.ModTime()
-		}
-		_, err := f.Write(data)
-		if err = errors.Join(err, f.Chmod(mode), os.Chtimes(f.Name(), time.Time{}, when)); err != nil {
-			return err
-		}
-		made, err = f.Stat()
-		return errors.Join(err, f.Close())
-	})
+	temp, err := os.CreateTemp(filepath.Dir(path), ".batchfs-unpack-*")
 	if err != nil {
 		return err
 	}
-	if there, err := os.Lstat(path); err != nil || !os.SameFile(made, there) {
+	defer func() {
+		temp.Close()
+		if err != nil {
+			os.Remove(temp.Name())
+		}
+	}()
+	mode := fs.FileMode(0o644)
+	if like.Mode().IsRegular() {
+		mode = like.Mode().Perm()
+	}
+	_, err = temp.Write(data)
+	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
+		return err
+	}
+	if like.Mode().IsRegular() {
+		if err := os.Chtimes(temp.Name(), time.Time{}, like.ModTime()); err != nil {
+			return err
+		}
+	}
+	if u.force {
+		return os.Rename(temp.Name(), path)
+	}
+	if err = moveToNew(temp.Name(), path); errors.Is(err, fs.ErrExist) {
 		return hint(fmt.Errorf("%s is there already", shown(path)), "to replace it, add --force; to write elsewhere: --out DIR")
+	}
+	return err
+}
+
+// moveToNew renames a file, to a name that nothing has.
+func moveToNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL || err == unix.ENOSYS { // as on NFS
+		if err := os.Link(from, to); err != nil {
+			return err
+		}
+		return os.Remove(from)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	return nil
 }
