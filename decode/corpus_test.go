@@ -139,7 +139,7 @@ func testFile(name string) []byte {
 	return data
 }
 
-// testFiles are the names in testdata that match a pattern, of which there are some.
+// testFiles returns the files in testdata that match a pattern. There must be at least one.
 func testFiles(pattern string) []string {
 	names, err := filepath.Glob(filepath.Join("testdata", pattern))
 	if err != nil || names == nil {

@@ -182,8 +182,8 @@ func pngEXIFs() []pngEXIF {
 	}
 }
 
-// TestPNGEXIF: wherever a PNG's EXIF is, pixels are turned as it says, unless it is not to be
-// heeded.
+// TestPNGEXIF: pixels are turned as a PNG's EXIF says, wherever in the file it is, unless the
+// orientation is to be ignored.
 func TestPNGEXIF(t *testing.T) {
 	plain, c := corpus("rgb-8-5x3.png"), newCoders(t)
 	for _, f := range pngEXIFs() {

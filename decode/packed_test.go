@@ -225,7 +225,7 @@ func TestNotRestored(t *testing.T) {
 
 func castagnoli(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// sealed computes the checksums of a packed image anew, as far as it still has strips.
+// sealed recomputes the checksums of a packed image, for all strips that are still in it.
 func sealed(data []byte) []byte {
 	le, sum := binary.LittleEndian, castagnoli
 	end := packedHead + min(int64(le.Uint64(data[16:])), int64(len(data)-packedHead))

@@ -81,8 +81,8 @@ func (c sampleCase) write(t testing.TB, w *Writer, deliver func(*Writer, sampleC
 	return slot
 }
 
-// edge returns n bytes of fenced memory, of which there are two: at its end or at its beginning. An
-// access outside crashes the test.
+// edge returns n bytes at the end or at the beginning of one of three fenced areas of memory. An
+// access outside of it crashes the test.
 func edge(t testing.TB, which, n int, rng *rand.Rand) []byte {
 	t.Helper()
 	const page, pages = 16 << 10, 24

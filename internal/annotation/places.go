@@ -289,8 +289,8 @@ func (p *places) open(path string) (io.ReadCloser, int64, error) {
 	return f, is.size, err
 }
 
-// readSmall reads a file that is not large; readOne reads one of those whose contents matter
-// already.
+// readSmall reads a small file, and marks it, so that a later mount notices a change. readOne reads
+// one that is marked already.
 func (p *places) readSmall(path string) ([]byte, error) {
 	if _, err := p.mark(whatItIs, path, ""); err != nil {
 		return nil, err
