@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path"
 	"path/filepath"
@@ -105,7 +106,7 @@ func (p *opening) listManifest() (*index, error) {
 	}
 	f, err := p.storage.openWhole(o)
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	defer p.storage.close(&f)
 	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}}

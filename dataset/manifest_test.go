@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sys/unix"
 )
 
 // row is what a manifest test expects of a sample.
@@ -374,6 +375,19 @@ func TestGivenHeaderNeedsNoFile(t *testing.T) {
 		}
 		if _, id, err := d.Load(t.Context(), 2, nil, grow); !errors.Is(err, ErrMissing) || id.Known() {
 			t.Errorf("%s: %+v, %v", round, id, err)
+		}
+	}
+}
+
+// TestManifestThatCannotBeRead: the error names the manifest, which is not said to be bad.
+func TestManifestThatCannotBeRead(t *testing.T) {
+	p := newPlace(t)
+	p.write("m.csv", "path,height,width,format\na.jpg,1,2,jpeg\n")
+	for _, call := range []string{"look", "open", "stat", "read"} {
+		p.how.system = failing(call, unix.EACCES)
+		_, err := p.tryOpen("m.csv")
+		if !errors.Is(err, unix.EACCES) || errors.Is(err, ErrManifest) || !strings.Contains(err.Error(), p.path("m.csv")) {
+			t.Errorf("%s fails: %v", call, err)
 		}
 	}
 }
