@@ -379,6 +379,20 @@ func TestGivenHeaderNeedsNoFile(t *testing.T) {
 	}
 }
 
+// TestNamesOfPathsInJSON: path counts before file_name, and of a key that is there twice the last
+// value does.
+func TestNamesOfPathsInJSON(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	for _, row := range []string{
+		`{"file_name":"x","path":"a.jpg"}`, `{"path":"a.jpg","file_name":"x"}`, `{"path":null,"file_name":"a.jpg"}`,
+		`{"path":"x","path":"a.jpg"}`, `{"file_name":"x","file_name":"a.jpg"}`, `{"Path":"x","path":"a.jpg"}`,
+	} {
+		p.write("m.jsonl", row)
+		equal(t, []string{"a.jpg"}, paths(p.open("m.jsonl")), "%s", row)
+	}
+}
+
 // TestManifestThatCannotBeRead: the error names the manifest, which is not said to be bad.
 func TestManifestThatCannotBeRead(t *testing.T) {
 	p := newPlace(t)

@@ -157,7 +157,8 @@ func (r *record) readJSON(line []byte) error {
 		var value jx.Raw
 		value, err = d.Raw()
 		to := r.field(name)
-		if err != nil || to == nil || value.Type() == jx.Null || to == &r.path && named == "path" {
+		second := to == &r.path && named == "path" && name != named // whatever the order is
+		if err != nil || to == nil || value.Type() == jx.Null || second {
 			continue
 		}
 		if to == &r.path {
