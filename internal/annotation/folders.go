@@ -137,7 +137,7 @@ type imageFile struct {
 	height, width int
 	oriented      bool
 	objects       []target.Object
-	classes       []string // of objects by name; nil: labels are numbers
+	classes       []string // of objects, and of those of a bad file, by name; nil: labels are numbers
 	bad           string   // the rule that it breaks; "": none
 }
 
@@ -176,10 +176,12 @@ func (f *finder) readImages(dir, ending string, names []string, parse func(text 
 		}
 		for k, p := range parsed {
 			image, _ := f.image(imageOf(some[k], ending), p.height, p.width, p.oriented)
-			for n, o := range p.objects {
-				if p.classes != nil {
-					o.Label = f.label(p.classes[n])
+			for n, class := range p.classes {
+				if label := f.label(class); n < len(p.objects) {
+					p.objects[n].Label = label
 				}
+			}
+			for _, o := range p.objects {
 				f.Builder.Object(image, o)
 			}
 			if p.bad != "" {

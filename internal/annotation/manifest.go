@@ -1,6 +1,7 @@
 package annotation
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -312,15 +313,15 @@ func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 		if bad == "" && (o.Box[2] < o.Box[0] || o.Box[3] < o.Box[1]) {
 			bad = fmt.Sprintf("boxes[%d] is not x0, y0, x1, y1", k)
 		}
-		if bad == "" {
-			o.Label, bad = m.numberOf(all[k].class, o.Label)
-		}
+		label, wrong := m.numberOf(all[k].class, o.Label)
+		o.Label, bad = label, cmp.Or(bad, wrong)
 		objects = append(objects, *o)
 	}
 	return objects, bad
 }
 
-// numberOf is the label of a class, which has a name, or else a number.
+// numberOf is the label of a class, which has a name, or else a number. Names of boxes that are bad
+// are classes, too, so that their repair does not change the labels of others.
 func (m *manifest) numberOf(class string, number int32) (label int32, bad string) {
 	switch known := false; {
 	case class != "" && m.numbers == nil:

@@ -78,8 +78,12 @@ func parseVOC(text []byte) imageFile {
 		p.bad = errManyObjects.Error()
 		return p
 	}
+	for _, o := range v.Objects { // also of a bad file: its repair must not change the labels of others
+		p.classes = append(p.classes, o.Name)
+	}
 	bad := func(k int, rule string) imageFile {
-		return imageFile{height: h, width: w, bad: fmt.Sprintf("object[%d]: %s", k, rule)}
+		p.objects, p.bad = nil, fmt.Sprintf("object[%d]: %s", k, rule)
+		return p
 	}
 	for k, o := range v.Objects {
 		if o.Box == nil {
@@ -99,7 +103,7 @@ func parseVOC(text []byte) imageFile {
 		if o.Difficult != 0 {
 			one.Flags = target.Difficult
 		}
-		p.objects, p.classes = append(p.objects, one), append(p.classes, o.Name)
+		p.objects = append(p.objects, one)
 	}
 	return p
 }
