@@ -93,10 +93,10 @@ func (b *Builder) Len() int { return len(b.images) }
 
 func (b *Builder) Path(i int) string { return b.images[i].path }
 
-// Says reports whether anything is annotated of image i.
+// Says reports whether anything is annotated of image i, if only something bad.
 func (b *Builder) Says(i int) bool {
 	m := &b.images[i]
-	says := m.mask != "" || m.text != nil || b.said[i].last != nowhere || len(m.kept) > sha256.Size
+	says := m.bad != "" || m.mask != "" || m.text != nil || b.said[i].last != nowhere || len(m.kept) > sha256.Size
 	for column := range b.arrays {
 		says = says || b.array(i, column) != ""
 	}

@@ -150,6 +150,7 @@ func TestSays(t *testing.T) {
 		"array":  func(b *Builder, i int) { b.Array(i, 1, "a.npy") },
 		"object": func(b *Builder, i int) { b.Object(i, Object{Label: 1<<23 + 1, Flags: Crowd, Visible: &Box{}}) },
 		"shape":  func(b *Builder, i int) { b.Shape(i, Shape{}) },
+		"bad":    func(b *Builder, i int) { b.Text(i, []byte("[]")) },
 	} {
 		b := NewBuilder("")
 		other, i := b.Image("other", 0, 0, false), b.Image("a", 0, 0, true)
