@@ -221,6 +221,14 @@ func TestWrittenInTime(t *testing.T) {
 				t.Errorf("file %d is not written after %v", round, flushAfter)
 			}
 		}
+		for range 4 { // the same file again and again
+			s.Put(fileOf(9), pointsOf(9))
+			time.Sleep(flushAfter / 3)
+			synctest.Wait()
+		}
+		if !has(t, other, 9) {
+			t.Errorf("a file that is put every %v is not written", flushAfter/3)
+		}
 		for i := range mostNotes / 2 / noteSize {
 			s.Put(fileOf(100+i), pointsOf(100+i))
 		}

@@ -67,12 +67,19 @@ func (s *Store) note(f File, n *note) {
 	s.notes[hash] = n
 	s.taken += n.size()
 	s.unsaved.Store(true)
-	switch {
-	case before <= mostNotes/2 && s.taken > mostNotes/2: // so that there is room for more meanwhile
-		s.timer.Reset(0)
-	case len(s.notes) == 1:
-		s.timer.Reset(flushAfter)
+	if before == 0 || before <= mostNotes/2 && s.taken > mostNotes/2 {
+		s.schedule()
 	}
+}
+
+// schedule has the notes written: at once if they take half of their room, so that there is some
+// for more meanwhile. The lock is held.
+func (s *Store) schedule() {
+	wait := flushAfter
+	if s.taken > mostNotes/2 {
+		wait = 0
+	}
+	s.timer.Reset(wait)
 }
 
 // forget removes a note, unless there is a later one. The lock is held.
@@ -105,7 +112,7 @@ func (s *Store) flush() {
 		s.options.Logger.Warn("no more entry points are stored", "file", s.options.Path, "reason", err)
 	}
 	if s.writes.Load() && len(s.notes) > 0 {
-		s.timer.Reset(flushAfter)
+		s.schedule()
 	}
 	s.room.Broadcast()
 }
