@@ -96,13 +96,28 @@ func (s *Store) open() error {
 	if err == nil && s.options.Strict && s.rule != s.options.Rule {
 		err = errRule
 	}
-	if err == nil && writable { // the same file, whatever is at the path by now
-		s.appender, err = os.OpenFile(fmt.Sprint("/proc/self/fd/", f.Fd()), os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil && writable {
+		s.appender, err = sameFile(f, s.options.Path)
 	}
 	if err != nil {
 		f.Close()
 	}
 	return err
+}
+
+// sameFile opens the file that f is, to append to it.
+func sameFile(f *os.File, path string) (*os.File, error) {
+	a, _, err := owned.Open(path, os.O_WRONLY|os.O_APPEND)
+	if err != nil {
+		return nil, err
+	}
+	one, err := f.Stat()
+	two, other := a.Stat()
+	if err != nil || other != nil || !os.SameFile(one, two) {
+		a.Close()
+		return nil, fmt.Errorf("%w any more: it was replaced", fs.ErrNotExist)
+	}
+	return a, nil
 }
 
 // Rule is where the entry points are.

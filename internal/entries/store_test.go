@@ -348,6 +348,32 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// TestWithoutProc: entry points are added also where /proc is not mounted.
+func TestWithoutProc(t *testing.T) {
+	o := optionsOf(t.TempDir(), 10)
+	problem := make(chan error, 2)
+	go func() { // on a thread that ends with it, and its mounts
+		runtime.LockOSThread()
+		problem <- errors.Join(
+			unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("none", "/proc", "tmpfs", 0, ""))
+		s, err := Open(o)
+		if err == nil {
+			s.Put(fileOf(1), pointsOf(1))
+			err = s.Close()
+		}
+		problem <- err
+	}()
+	if err := <-problem; err != nil {
+		t.Skip(err)
+	}
+	must(t, <-problem)
+	s := open(t, o)
+	defer s.Close()
+	if !has(t, s, 1) {
+		t.Error("not as it was written")
+	}
+}
+
 // asNobody takes away the permission to write to a directory and its files, root's too, until
 // the test ends.
 func asNobody(t *testing.T, dir string) {
