@@ -164,8 +164,8 @@ func TestRefreshOfAManifest(t *testing.T) {
 	}
 }
 
-// TestUnsettledTimesProveNothing: a directory listed just after it was modified may be modified
-// again with the same timestamp.
+// TestUnsettledTimesProveNothing: a directory, or a manifest, that was read just after it was
+// modified may be modified again with the same timestamp.
 func TestUnsettledTimesProveNothing(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg")
@@ -177,6 +177,11 @@ func TestUnsettledTimesProveNothing(t *testing.T) {
 	os.Chtimes(p.path("a"), time.Time{}, recent)
 	if d := p.open(""); d.Len() != 2 {
 		t.Error("a file was missed")
+	}
+	for _, path := range []string{"a/1.jpg", "a/2.jpg"} {
+		p.write("m.csv", "path\n"+path+"\n")
+		os.Chtimes(p.path("m.csv"), time.Time{}, recent)
+		equal(t, []string{path}, paths(p.open("m.csv")), "a manifest")
 	}
 
 	now := time.Unix(1_700_000_000, 500_000_000)

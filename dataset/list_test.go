@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // shards packs the images of several as class folders in three places, and as WebDatasets with
@@ -100,6 +101,8 @@ func TestListOfStore(t *testing.T) {
 	if url := StoreURL(p.path("here.txt")); url != "s3://data/s/more1/1.tar" || StoreURL(url) != url || StoreURL(p.path("s/none.txt")) != "" {
 		t.Error(url)
 	}
+	must(t, unix.Mkfifo(p.path("pipe.txt"), 0o644)) // which nobody writes to
+	equal(t, "", StoreURL(p.path("pipe.txt")), "a pipe")
 	p.write("s/mixed.txt", "more2\nmore1/0.tar\n")
 	want = p.open("s/mixed.txt")
 	if d := p.open("s3://data/s/mixed.txt", how); !slices.Equal(paths(d), paths(want)) || d.Digest != want.Digest || want.Len() != 5 {
