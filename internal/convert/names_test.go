@@ -135,3 +135,18 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+// TestOriginal: a packed file has the name of its image with .bfs at the end, unless that had no
+// extension of an image.
+func TestOriginal(t *testing.T) {
+	for _, test := range [][3]string{
+		{"a.jpg.bfs", "", "a.jpg"}, {"d/a.v2.PNG.BFS", "", "d/a.v2.PNG"}, {"a.jpg", "", ""}, {"a", "", ""}, {".bfs", "\xff\xd8\xff", ""},
+		{"a.bfs", "\xff\xd8\xff", "a.jpg"}, {"a.v2.bfs", "\x89PNG\r\n\x1a\n", "a.v2.png"}, {"a.bfs", "BM", "a.bmp"},
+		{"a.bfs", "P2\n1 1", "a.pgm"}, {"a.bfs", "P3\n1 1", "a.ppm"}, {"a.bfs", "P5\n1 1", "a.pgm"}, {"a.bfs", "P6\n1 1", "a.ppm"},
+		{"a.bfs", "RIFF\x00\x00\x00\x00WEBP", "a.webp"}, {"a.bfs", "no image", "a"},
+	} {
+		if got := Original(test[0], []byte(test[1])); got != test[2] {
+			t.Errorf("%s of %q: %q, want %q", test[0], test[1], got, test[2])
+		}
+	}
+}
