@@ -3,8 +3,6 @@ package dataset
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -111,8 +109,7 @@ func (j *joint) part() func(done, total int64) {
 	}
 }
 
-// joinEntries makes one index of those of the entries, in which it keeps nothing. It is not stored,
-// and its digest is of theirs.
+// joinEntries makes one index of those of the entries, in which it keeps nothing. It is not stored.
 func (p *opening) joinEntries(all []*index) (*index, error) {
 	rows, members := 0, false
 	for _, y := range all {
@@ -132,16 +129,14 @@ func (p *opening) joinEntries(all []*index) (*index, error) {
 	if members {
 		x.table.members = make([]member, 0, rows)
 	}
-	digests := sha256.New()
 	for k, y := range all {
-		digests.Write([]byte(y.Digest))
 		p.src.entries[k].take(x.table, y.table, y.Ordered && len(y.table.objects) > 1)
 		for kind, n := range y.Ignored {
 			x.ignore(kind, n)
 		}
 		x.ModTime, all[k] = max(x.ModTime, y.ModTime), nil
 	}
-	x.Ordered, x.Digest = true, hex.EncodeToString(digests.Sum(nil))
+	x.Ordered = true
 	x.table.clip()
 	return x, nil
 }
