@@ -164,6 +164,20 @@ func TestRefreshOfAManifest(t *testing.T) {
 	}
 }
 
+// TestManifestThatChanges: another size, or another time, is another manifest.
+func TestManifestThatChanges(t *testing.T) {
+	p := newPlace(t)
+	open := func(text string, at time.Time) {
+		t.Helper()
+		p.write("m.csv", "path,height,width,format\n"+text+",1,2,jpeg\n")
+		must(t, os.Chtimes(p.path("m.csv"), at, at))
+		equal(t, []string{text}, paths(p.open("m.csv")), "")
+	}
+	open("a.jpg", settled)
+	open("b.jpg", settled.Add(1))
+	open("ab.jpg", settled.Add(1))
+}
+
 // TestUnsettledTimesProveNothing: a directory, or a manifest, that was read just after it was
 // modified may be modified again with the same timestamp.
 func TestUnsettledTimesProveNothing(t *testing.T) {

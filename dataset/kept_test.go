@@ -130,6 +130,41 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 	}
 }
 
+// TestLocalCacheOfAnotherForm: beside the files, samples are kept as others make them of these, and
+// neither is taken for the other.
+func TestLocalCacheOfAnotherForm(t *testing.T) {
+	p := newPlace(t)
+	p.several()
+	_, how := p.serve()
+	d := p.open("s3://data/d", how, func(o *Options) {
+		o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 16 << 20, Samples: true}
+	})
+	k, other := d.KeptPacked("one"), d.KeptPacked("two")
+	if d.Kept() != nil || k == nil || k.Spare <= 0 {
+		t.Fatalf("%+v, %+v", d.Kept(), k)
+	}
+	file, err := d.Read(0, nil, grow)
+	must(t, err)
+	there := func(k *Kept, i int) string {
+		data, _, id, ok := k.LoadPart(t.Context(), i, 0, grow, nil)
+		if ok && id != d.Stat(i) {
+			t.Errorf("sample %d is said to be of %+v", i, id)
+		}
+		return string(data)
+	}
+	k.Keep(0, Identity{Size: d.Stat(0).Size, ModTime: 1}, []byte("of another version"))
+	d.Settle()
+	equal(t, "", there(k, 0), "another version")
+	k.Keep(0, d.Stat(0), []byte("packed"))
+	d.Settle()
+	again, err := d.Read(0, nil, grow)
+	equal(t, []string{"packed", "", "", string(file)}, []string{there(k, 0), there(k, 1), there(other, 0), string(again)}, "%v", err)
+	other.Drop(0)
+	equal(t, "packed", there(k, 0), "another form was dropped")
+	k.Drop(0)
+	equal(t, "", there(k, 0), "dropped")
+}
+
 // TestLocalCacheBesideFiles: what is on this machine anyway takes no room in the local cache, and
 // what is named twice takes it once, if everything fits.
 func TestLocalCacheBesideFiles(t *testing.T) {

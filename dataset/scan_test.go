@@ -181,6 +181,43 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestListingProgress: how many bytes of archives were searched never decreases, and ends with all
+// of them, also of several datasets, and where an archive has its samples in another order.
+func TestListingProgress(t *testing.T) {
+	p := newPlace(t)
+	p.mkdir("s")
+	total := int64(0)
+	for k := range 4 {
+		names := []string{fmt.Sprint(k, "a.jpg"), fmt.Sprint(k, "b.jpg")}
+		p.images(names...)
+		p.pack(fmt.Sprintf("s/%d.tar", k), "", names...)
+		info, err := os.Stat(p.path(fmt.Sprintf("s/%d.tar", k)))
+		must(t, err)
+		total += info.Size()
+	}
+	p.write("all.txt", "s/0.tar\ns/1.tar\ns\n")
+	for name, want := range map[string]int64{"s": total, "all.txt": total + total/2} {
+		last := int64(-1)
+		p.open(name, func(o *Options) {
+			o.CacheDir = ""
+			o.Listing = func(done, all int64) {
+				if done < last || done > all {
+					t.Errorf("%s: %d of %d after %d", name, done, all, last)
+				}
+				last = done
+			}
+		})
+		equal(t, want, last, "%s", name)
+	}
+	got := ""
+	j := joint{report: func(done, total int64) { got += fmt.Sprint(done, "/", total, " ") }, total: 10}
+	a, b := j.part(), j.part()
+	for _, report := range []func(){func() { a(4, 0) }, func() { b(0, 5) }, func() { a(3, 0) }, func() { b(5, 5) }, func() { a(10, 0) }} {
+		report()
+	}
+	equal(t, "4/10 4/15 4/15 9/15 15/15 ", got, "two at once")
+}
+
 func TestCancelledScanStops(t *testing.T) {
 	p := newPlace(t)
 	for i := range 300 {
