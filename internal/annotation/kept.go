@@ -30,7 +30,7 @@ const (
 	keptExtension = ".targets"
 	// keptVersion names the rules for reading annotations. What is of another version is read
 	// again.
-	keptVersion = 5
+	keptVersion = 6
 )
 
 // asked is what a kept file is about.

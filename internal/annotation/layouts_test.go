@@ -190,6 +190,11 @@ func TestLayouts(t *testing.T) {
 			`{"file_name":"6.jpg"}`, `{"file_name":"7.jpg","keypoints":[[1,2,2]]}`, `{"file_name":"8.jpg","keypoints":[[1,2,5]]}`, `{"file_name":"7.jpg","keypoints":[[1,2,2]]}`,
 			`{"file_name":"9.jpg","boxes":[[1,2,3,1e9]]}`,
 		}, "\n")}, "", kindsOf(target.Masks, target.Boxes, target.Keypoints), "a manifest [cat cow dog] {Path: Ending: Column:mask Field: Panoptic:false} []; 0.jpg metadata.jsonl: line 1: boxes[0] is not x0, y0, x1, y1; 1.jpg metadata.jsonl: line 2: boxes[0] is not x0, y0, x1, y1; 2.jpg metadata.jsonl: line 3: there is something else where a list should be; 3.jpg metadata.jsonl: line 4: a label is neither a whole number nor a name; 4.jpg metadata.jsonl: line 5: boxes: it ends too early; 5.jpg metadata.jsonl: line 6: mask is no path; 6.jpg 0:2[1 2 3 4] 9:0[1 2 3 4]/4 [1 2 2 4] [] metadata.jsonl: line 8: an earlier row has the same path, and other values; 7.jpg 0:0[0 0 1.6777216e+07 1.6777216e+07]/0 [] [[1 2 2]]; 8.jpg metadata.jsonl: line 10: the visibility of a keypoint is 5, and not 0, 1 or 2; 9.jpg metadata.jsonl: line 12: a box has something that is no coordinate"},
+		{"a manifest, lists in any order", files{"metadata.jsonl": strings.Join([]string{
+			`{"file_name":"0.jpg","boxes":{"label":[1,null],"category":[2,3],"box":[[1,2,3,4],null],"bbox":[[5,5,5,5],[6,6,1,1]]}}`,
+			`{"file_name":"1.jpg","boxes":{"bbox":[[5,5,5,5]],"category":[2],"label":[1],"box":[[1,2,3,4]]}}`,
+			`{"file_name":"2.jpg","boxes":{"category_id":[7],"box":[[1,2,3,4]],"category":["x"]}}`,
+		}, "\n")}, "", boxes.Kinds, "a manifest [x]; 0.jpg 0:1[1 2 3 4] 1:3[6 6 7 7]; 1.jpg 0:1[1 2 3 4]; 2.jpg 0:0[1 2 3 4]"},
 		{"a manifest without boxes", files{"metadata.jsonl": `{"path":"1.jpg","a":1,"b":"1.npy"}`}, "", boxes.Kinds, ": it has no boxes; as a manifest, it has text, arrays"},
 		{"arrays that are none", files{"metadata.jsonl": `{"path":"1.jpg","a":"1.npy"}` + "\n" + `{"path":"2.jpg","a":7}`}, "", kindsOf(target.Arrays), "a manifest []; 1.jpg 1.npy; 2.jpg metadata.jsonl: line 2: a is no path of a .npy"},
 		{"arrays after something else", files{"metadata.jsonl": `{"path":"1.jpg","a":"text"}` + "\n" + `{"path":"2.jpg","a":"1.npy"}`}, "", kindsOf(target.Arrays), ": it has no arrays; as a manifest, it has text"},

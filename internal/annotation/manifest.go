@@ -277,7 +277,13 @@ func (m *manifest) parse(text, column string, list func() error) (bad string) {
 type boxed struct {
 	target.Object
 	class string // by name; "": by number
+	// Ranks of the fields that have said the box, the name of the class and its number.
+	boxBy, nameBy, numberBy int
 }
+
+// rankedFields are those of which several may say the same. In an object of lists, the last of them
+// counts, whatever the order of the keys is.
+var rankedFields = strings.Fields("bbox box categories category category_id label labels")
 
 // noBox is one of which nothing is said yet.
 var noBox = boxed{Object: target.Object{ID: -1, Box: target.Box{0, 0, -1, -1}}}
@@ -295,11 +301,11 @@ func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 			all = append(all, noBox)
 			one := &all[len(all)-1]
 			if d.Next() == jx.Object {
-				return d.object(func(key string) error { return d.fieldOfBox(one, key) })
+				return d.object(func(key string) error { return d.fieldOfBox(one, key, 0) })
 			}
 			return d.array(func(i int) error {
 				if i == 4 {
-					return d.labelOf(one)
+					return d.labelOf(one, 0)
 				}
 				return d.corner(&one.Box, i)
 			})
@@ -346,12 +352,12 @@ func (d *jsonReader) fieldsOfBoxes(all *[]boxed) error {
 			}
 			return d.Skip()
 		}
-		n := 0
+		n, rank := 0, slices.Index(rankedFields, key)
 		err := d.array(func(k int) error {
 			if n++; k == len(*all) {
 				*all = append(*all, noBox)
 			}
-			return d.fieldOfBox(&(*all)[k], key)
+			return d.fieldOfBox(&(*all)[k], key, rank)
 		})
 		if first == "" {
 			first, count = strings.Clone(key), n
@@ -364,21 +370,28 @@ func (d *jsonReader) fieldsOfBoxes(all *[]boxed) error {
 }
 
 // fieldOfBox reads a field of a box: box, or bbox, which is x, y, width and height as in COCO;
-// label, a number or a name; id, visible, crowd, ignore, difficult.
-func (d *jsonReader) fieldOfBox(one *boxed, key string) (err error) {
+// label, a number or a name; id, visible, crowd, ignore, difficult. What was said by a field of a
+// higher rank stays.
+func (d *jsonReader) fieldOfBox(one *boxed, key string, rank int) (err error) {
 	if d.Next() == jx.Null {
 		return d.Skip() // a table has all fields in all rows
 	}
+	box := noBox.Box
 	switch key {
-	case "box":
-		err = d.array(func(i int) error { return d.corner(&one.Box, i) })
-	case "bbox":
-		one.Box, err = d.box(key)
+	case "box", "bbox":
+		if key == "box" {
+			err = d.array(func(i int) error { return d.corner(&box, i) })
+		} else {
+			box, err = d.box(key)
+		}
+		if rank >= one.boxBy {
+			one.Box, one.boxBy = box, rank
+		}
 	case "visible":
 		one.Visible = &target.Box{}
 		err = d.array(func(i int) error { return d.corner(one.Visible, i) })
 	case "label", "labels", "category", "categories", "category_id":
-		err = d.labelOf(one)
+		err = d.labelOf(one, rank)
 	case "id":
 		var id whole
 		if id, err = d.whole(); !id.ok || id.n < 0 {
@@ -409,9 +422,12 @@ func (d *jsonReader) corner(box *target.Box, i int) error {
 }
 
 // labelOf reads a number or the name of a class.
-func (d *jsonReader) labelOf(one *boxed) (err error) {
+func (d *jsonReader) labelOf(one *boxed, rank int) error {
 	if d.Next() == jx.String {
-		one.class, err = d.Str()
+		name, err := d.Str()
+		if rank >= one.nameBy {
+			one.class, one.nameBy = name, rank
+		}
 		return err
 	}
 	w, err := d.whole()
@@ -419,7 +435,9 @@ func (d *jsonReader) labelOf(one *boxed) (err error) {
 		d.complain("a label is neither a whole number nor a name")
 		return err
 	}
-	one.Label = int32(w.n)
+	if rank >= one.numberBy {
+		one.Label, one.numberBy = int32(w.n), rank
+	}
 	return err
 }
 
