@@ -58,10 +58,10 @@ func FindRows(ctx context.Context, path string, o Options) (*Rows, error) {
 	o.LabelColumn = "" // which not all have
 	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
 	if err == nil {
-		src.labels = labels
 		r := &Rows{Name: src.name(), p: &opening{Options: o, ctx: ctx, src: src, barred: errImages}}
 		r.p.storage, r.p.memory = newStorage(Storage{}, src, nil, o.Logger), newAllowance(usualMemory)
 		if err = r.find(); err == nil && r.files != nil {
+			src.labels = labels
 			return r, nil
 		}
 		_ = src.close()

@@ -121,6 +121,23 @@ func TestColumnsThatUnpackToFarMore(t *testing.T) {
 	}
 }
 
+// TestRowsOfWhatHasNone: that there are no columns is left to Open, whatever column is named.
+func TestRowsOfWhatHasNone(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/a/1.jpg")
+	p.mkdir("s")
+	p.pack("s/0.tar", "", "d/a/1.jpg")
+	_, how := p.serve()
+	o := p.options()
+	how(&o)
+	o.LabelColumn = "kind"
+	for _, path := range []string{"s3://data/s", "s3://data/d", p.path("s"), p.path("d")} {
+		if r, err := FindRows(t.Context(), path, o); r != nil || err != nil {
+			t.Errorf("%s: %v, %v", path, r, err)
+		}
+	}
+}
+
 // TestRowsProgress: how far the rows are is told while they are read, and all of it in the end.
 func TestRowsProgress(t *testing.T) {
 	type row struct {
