@@ -18,7 +18,6 @@ type Table struct {
 	Names              []string            // of all rows, as [Scan] has them
 	Image, Mask, Label string              // columns; "": there is none
 	Others             []string            // columns without bytes that may be images
-	Texts              []string            // those of them that have text
 	Classes            map[string][]string // that numbers in a column are those of, as Hugging Face notes them
 }
 
@@ -109,13 +108,6 @@ func HoldsBytes(c *parquet.Column) bool {
 	return slices.ContainsFunc(c.Columns(), HoldsBytes)
 }
 
-func hasText(c *parquet.Column) bool {
-	if c.Leaf() {
-		return c.Type().Kind() == parquet.ByteArray
-	}
-	return slices.ContainsFunc(c.Columns(), hasText)
-}
-
 // columns chooses the columns of images, of their names, of masks and of labels. Where another
 // column is asked for, names begin with those of the images, so that both are found together.
 func (t *table) columns() error {
@@ -159,9 +151,6 @@ func (t *table) columns() error {
 	for _, c := range t.file.Root().Columns() {
 		if name := c.Name(); name != named && name != t.chosen.Mask && name != t.chosen.Label && !HoldsBytes(c) {
 			t.chosen.Others = append(t.chosen.Others, name)
-			if hasText(c) {
-				t.chosen.Texts = append(t.chosen.Texts, name)
-			}
 		}
 	}
 	return err
