@@ -171,6 +171,7 @@ func printBad(out io.Writer, bad []dataset.BadFile) {
 const (
 	toTry    = "to make one to try: batchfs gen --out photos --images 100"
 	aDataset = "a folder of images, a folder of such folders, a manifest, archives, or a list of datasets (.txt); " + toTry
+	urls     = "a dataset's URL is like s3://BUCKET/NAME, gs://BUCKET/NAME, az://CONTAINER@ACCOUNT/NAME, hf://datasets/ORG/DATASET/NAME or https://HOST/NAME"
 )
 
 // datasetError adds a hint to an error from opening a dataset.
@@ -183,11 +184,15 @@ func datasetError(path string, err error) error {
 	if _, err := os.Stat(parent); err == nil && !store.IsURL(path) {
 		near = "ls " + shellWord(parent) + " shows what is there; " + toTry
 	}
+	if scheme, _, ok := strings.Cut(path, ":/"); ok && scheme != "file" && !store.IsURL(path) {
+		near = urls
+	}
 	manifest := "a manifest has a column path (or file_name) and may have label, height, width and format; labels elsewhere: --label-column NAME"
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		manifest = "to read the folders instead of that manifest: --metadata ignore"
 	}
 	return advise(err,
+		advice{store.ErrURL, urls},
 		advice{store.ErrNoPlace, "check the name; another service than the vendor's own: --endpoint URL"},
 		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
 		advice{dataset.ErrIndexAt, "make one: batchfs index " + shellWord(path) + " --index-at DIRECTORY; to do without, leave out --index-at"},

@@ -174,8 +174,8 @@ func (c *console) openAnnotated(ctx context.Context, path string, o dataset.Opti
 			return a, why
 		}
 	}
-	ofFile := errors.Is(err, dataset.ErrManifest) || errors.Is(err, dataset.ErrManifests) || errors.Is(err, dataset.ErrArchive)
-	if ofFile || errors.As(err, new(*dataset.AmbiguousError)) {
+	ofDataset := errors.Is(err, store.ErrURL) || errors.Is(err, dataset.ErrManifest) || errors.Is(err, dataset.ErrManifests) || errors.Is(err, dataset.ErrArchive)
+	if ofDataset || errors.As(err, new(*dataset.AmbiguousError)) {
 		return a, openError(c.command, path, err, &o)
 	}
 	if err != nil {
@@ -307,7 +307,8 @@ func (a *annotated) join(ctx context.Context, t *targetRequest) (err error) {
 		o := &catalog.ArrayOptions{Name: a.Arrays.Columns[column], Dataset: ds}
 		o.Rows = a.rowsIn(ds, "array "+o.Name, func(i int) string { return a.table.Array(i, column) })
 		if o.Like, err = sample.ArrayLike(ctx, ds, o.Rows); err != nil {
-			return fmt.Errorf("%s: no array in the column %q tells what they are: %w", a.Arrays.Path, o.Name, err)
+			return hint(fmt.Errorf("%s: no array in the column %q tells what they are: %w", a.Arrays.Path, o.Name, err),
+				"the column has paths relative to the manifest, of files that numpy.save wrote; to do without them, leave arrays out of --targets")
 		}
 		a.arrayOptions = append(a.arrayOptions, o)
 	}
@@ -341,7 +342,8 @@ func (a *annotated) openMasks(ctx context.Context, o dataset.Options) (*dataset.
 // index of its own. The options are those of the images.
 func (a *annotated) openArrays(ctx context.Context, o dataset.Options) error {
 	if err := layout.Names(a.Arrays.Columns).Check(); err != nil {
-		return fmt.Errorf("%s: columns of arrays: %w", a.Arrays.Path, err)
+		return hint(fmt.Errorf("%s: columns of arrays: %w", a.Arrays.Path, err),
+			"rename or remove columns whose values end in .npy, or leave arrays out of --targets")
 	}
 	o.Only, o.Field, o.Prober, o.IgnoreMetadata = nil, "", sample.ProbeArray, false
 	for _, o.PathColumn = range a.Arrays.Columns {

@@ -21,13 +21,13 @@ func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, 
 	container, account, named := strings.Cut(place, "@")
 	s.shown = "az://" + place + "/"
 	if container == "" || strings.ContainsAny(place, ":?#") || strings.Contains(account, "@") {
-		return "", fmt.Errorf("az://CONTAINER@ACCOUNT/NAME is expected, not %s", clean("az://"+rest))
+		return "", wrongURL("az://"+rest, "az://CONTAINER@ACCOUNT/NAME")
 	}
 	if !named {
 		account = o.Account
 	}
 	if account == "" && o.Endpoint == "" {
-		return "", fmt.Errorf("%s: the storage account is missing: az://%s@ACCOUNT/%s", s.shown, container, name)
+		return "", wrongURL("az://"+rest, fmt.Sprintf("an account, as in az://%s@ACCOUNT/%s,", container, name))
 	}
 	base, err := service(cmp.Or(o.Endpoint, "https://"+azureHost(account)))
 	if err != nil {

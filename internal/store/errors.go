@@ -10,6 +10,7 @@ import (
 
 // The kinds of errors. Errors of a [Store] wrap one of them, or the cause of the context's end.
 var (
+	ErrURL      = errors.New("bad URL")
 	ErrNoPlace  = errors.New("there is no such bucket, container or repository")
 	ErrNotExist = errors.New("no such object")
 	ErrChanged  = errors.New("the object has changed")
@@ -58,6 +59,11 @@ var (
 // clean removes what can hold a credential from the URLs in a text: users, passwords and queries.
 func clean(text string) string {
 	return query.ReplaceAllString(userinfo.ReplaceAllString(text, ""), "")
+}
+
+// wrongURL is the error for a URL that is not of the form that is expected.
+func wrongURL(url, form string) error {
+	return &failure{url: clean(url), kind: ErrURL, why: form + " is expected"}
 }
 
 // withURL names the place in a failure that does not.

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -15,7 +14,7 @@ func openGS(ctx context.Context, s *site, rest string, o Options) (name string, 
 	bucket, name, _ := strings.Cut(rest, "/")
 	s.shown = "gs://" + bucket + "/"
 	if bucket == "" || strings.ContainsAny(bucket, "@:?#") {
-		return "", fmt.Errorf("gs://BUCKET/NAME is expected, not %s", clean("gs://"+rest))
+		return "", wrongURL("gs://"+rest, "gs://BUCKET/NAME")
 	}
 	base, err := service(cmp.Or(o.Endpoint, "https://storage.googleapis.com"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func openHF(ctx context.Context, s *site, rest string, o Options) (name string, err error) {
 	parts := hubURL.FindStringSubmatch(rest)
 	if parts == nil {
-		return "", fmt.Errorf("hf://datasets/ORG/DATASET/NAME is expected, not %s", clean("hf://"+rest))
+		return "", wrongURL("hf://"+rest, "hf://datasets/ORG/DATASET/NAME")
 	}
 	repository, revision, name := parts[1], parts[2], parts[3]
 	s.shown = "hf://" + strings.TrimSuffix(strings.TrimSuffix(rest, name), "/") + "/"

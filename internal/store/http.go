@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,7 +12,7 @@ import (
 func openHTTP(_ context.Context, s *site, rest string, o Options) (name string, err error) {
 	u, err := url.Parse(rest)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("%s: not a URL of a server and a file", clean(rest))
+		return "", wrongURL(rest, "https://HOST/NAME")
 	}
 	if u.User != nil && !o.Anonymous {
 		s.signer = basic(u.User)

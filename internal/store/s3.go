@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -23,7 +22,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	bucket, name, _ := strings.Cut(rest, "/")
 	s.shown = "s3://" + bucket + "/"
 	if bucket == "" || strings.ContainsAny(bucket, "@:?#") {
-		return "", fmt.Errorf("s3://BUCKET/NAME is expected, not %s", clean("s3://"+rest))
+		return "", wrongURL("s3://"+rest, "s3://BUCKET/NAME")
 	}
 	if strings.HasSuffix(bucket, "--x-s3") {
 		return "", &failure{url: s.shown, kind: ErrDenied, why: "directory buckets (S3 Express One Zone) are not supported"}
