@@ -21,6 +21,7 @@ type factFiles struct {
 	part    Share  // that is opened
 	whole   string // the file of the index of the whole dataset; "": none
 	made    string // that which is made: whole, or that of the part
+	relied  bool   // on the index: it is an error if there is none
 	problem string // why there is none, unless none was asked for
 	log     *slog.Logger
 }
@@ -33,9 +34,9 @@ func findFiles(o *Options, src *source) (f factFiles, err error) {
 	if o.IndexAt != "" && !store.IsURL(o.IndexAt) {
 		dir = o.IndexAt
 	}
-	relied := o.IndexAt != "" || o.Part.N > 0 || o.Merge
+	f.relied = o.IndexAt != "" || o.Part.N > 0 || o.Merge
 	switch {
-	case dir == "" && relied:
+	case dir == "" && f.relied:
 		return f, fmt.Errorf("%w: there is no cache directory for it", ErrIndexAt)
 	case dir == "":
 		return f, nil
@@ -44,14 +45,16 @@ func findFiles(o *Options, src *source) (f factFiles, err error) {
 		return f, &option.Error{Field: "index at", Rule: "a directory, or a name that ends in " + factsExtension, Value: dir}
 	}
 	f.whole, err = indexPath(dir, src)
-	if err != nil && !relied {
+	if err != nil && f.relied {
+		return f, fmt.Errorf("%w: %w", ErrKeepIndex, err)
+	} else if err != nil {
 		f.keepNone(err)
 		return f, nil
 	}
 	if f.made = f.whole; o.Part.N > 0 {
 		f.made = PartPath(indexBase(f.whole), o.Part, factsExtension)
 	}
-	return f, err
+	return f, nil
 }
 
 // keepNone goes on without an index.

@@ -21,6 +21,9 @@ import (
 // ErrIndexAt: the index that Options.IndexAt names cannot be used.
 var ErrIndexAt = errors.New("the index cannot be used")
 
+// ErrKeepIndex: an index that was asked for cannot be written.
+var ErrKeepIndex = errors.New("the index cannot be kept")
+
 // fetch returns the index at a URL. A copy of it stays in the cache directory, with the time and
 // size that say of which version it is.
 func (f *factFiles) fetch(ctx context.Context, at string, how *Options) (*index, error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/store"
 )
@@ -221,11 +222,16 @@ func (p *opening) load() (x *index, err error) {
 		return nil, p.ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
 		p.files.sayOldIndex()
-		return nil, nil
+		err = nil
 	case err != nil:
 		p.Logger.Warn("index not used", "index", p.files.whole, "reason", err)
 	case x.Outside && !p.AllowOutside:
 		return nil, nil // rereading the manifest produces the proper error
+	}
+	if x == nil && p.files.relied { // not after a scan that may take hours
+		if err := owned.Try(p.files.made); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrKeepIndex, err)
+		}
 	}
 	return x, nil
 }
@@ -280,7 +286,7 @@ func (p *opening) finish(x *index, changed bool) error {
 		case err == nil:
 			p.files.removeJournals()
 		case err != nil && (part || p.Merge):
-			return err
+			return fmt.Errorf("%w: %w", ErrKeepIndex, err)
 		case err != nil && p.ctx.Err() == nil:
 			p.files.keepNone(err)
 		}

@@ -49,7 +49,7 @@ func indexCommand(c *console) *cli.Command {
 				return nil, err
 			}
 			ds, text := a.images, summary(f.args[0], a.images)+a.summary()
-			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}}
+			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}, relied: o.IndexAt != ""}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
 					r.Unreadable = append(r.Unreadable, dataset.NewBadFile(ds.Path(i), i, reason))
@@ -107,6 +107,15 @@ type indexResult struct {
 	dataset.Report
 	Unreadable []dataset.BadFile   `json:"unreadable"` // as far as is known
 	Entries    *sample.EntryReport `json:"entry_points,omitempty"`
+	relied     bool                // on the index, which is kept where it was said
+}
+
+// verdict is the error that ends the command if no index is where one was asked for.
+func (r indexResult) verdict() error {
+	if !r.relied || r.IndexProblem == "" {
+		return nil
+	}
+	return datasetError(r.Dataset, fmt.Errorf("%w: %s", dataset.ErrKeepIndex, r.IndexProblem))
 }
 
 func (r indexResult) print(out io.Writer) {
@@ -196,6 +205,7 @@ func datasetError(path string, err error) error {
 		advice{store.ErrNoPlace, "check the name; another service than the vendor's own: --endpoint URL"},
 		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
 		advice{dataset.ErrIndexAt, "make one: batchfs index " + shellWord(path) + " --index-at DIRECTORY; to do without, leave out --index-at"},
+		advice{dataset.ErrKeepIndex, "keep it elsewhere: --index-at DIRECTORY; to do without, leave out --index-at"},
 		advice{dataset.ErrArchive, "unpack it, or write its images to files, in one folder for each class"},
 		advice{dataset.ErrNotExist, near},
 		advice{dataset.ErrEmpty, try},

@@ -67,6 +67,16 @@ func Create(path string, write func(f *os.File) error) error {
 	})
 }
 
+// Try is the error that Create and Replace would have now, before there is anything to write.
+func Try(path string) error {
+	tried := errors.New("tried")
+	err := put(path, func(*os.File) error { return tried }, nil)
+	if errors.Is(err, tried) {
+		return nil
+	}
+	return err
+}
+
 func put(path string, write func(f *os.File) error, move func(from, to string) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
