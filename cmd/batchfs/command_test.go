@@ -31,8 +31,8 @@ func parsed(line string) (flags, args string, err error) {
 	f := &flagSet{}
 	f.toggle(new(bool), "shuffle", false, "")
 	f.toggle(new(bool), "json", false, "")
-	f.derived("seed", "", "`N`", anything(new(string)))
-	f.derived("list", "", "`N`", anything(new(string)))
+	f.derived("seed", "", "`N`", anything(new(string), "a text"))
+	f.derived("list", "", "`N`", anything(new(string), "a text"))
 	f.flags = append(f.flags, &cli.GenericFlag{Name: optionFlag, Aliases: []string{"o"}, Value: expanded{}})
 	words, err := parse(f, strings.Fields(line)...)
 	return strings.Join(f.spelled(), " "), strings.Join(words, " "), err

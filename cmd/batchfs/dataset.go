@@ -32,14 +32,14 @@ func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.add("io", "direct", "read files that are not in the kernel's page cache `direct|buffered`: past it, or through it",
 		pick(&o.Storage.Direct, "direct|buffered", true, false))
 	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.Storage.MaxBandwidth))
-	f.derived("endpoint", "the vendor's own", "`URL` of the object store, such as http://localhost:9000", anything(&o.Store.Endpoint))
-	f.derived("region", "as configured", "region `NAME` of the S3 bucket", anything(&o.Store.Region))
+	f.derived("endpoint", "the vendor's own", "`URL` of the object store, such as http://localhost:9000", anything(&o.Store.Endpoint, "a URL"))
+	f.derived("region", "as configured", "region `NAME` of the S3 bucket", anything(&o.Store.Region, "the name of a region"))
 	f.add("storage-wait", "5m", "wait up to `TIME` for an object store that is away or refuses requests for their number; then an open fails with EIO",
 		storageWait(&o.Store.Wait))
 	f.toggle(&o.Store.Anonymous, "anonymous", false, "read the object store without credentials")
 	f.toggle(&o.Store.RequesterPays, "requester-pays", false, "pay for the requests to the bucket yourself")
-	f.derived("index-at", "the user's cache directory", "keep the index in `PLACE`, a directory or a .facts file; or use the one at a URL", anything(&o.IndexAt))
-	f.derived("local-cache", "none", "keep what is read from an object store in `DIR` on a local disk, for later epochs and mounts", anything(&o.Storage.LocalCache.Dir))
+	f.derived("index-at", "the user's cache directory", "keep the index in `PLACE`, a directory or a .facts file; or use the one at a URL", place(&o.IndexAt, "a directory, a .facts file or a URL"))
+	f.derived("local-cache", "none", "keep what is read from an object store in `DIR` on a local disk, for later epochs and mounts", place(&o.Storage.LocalCache.Dir, "a directory"))
 	f.derived("local-cache-size", "most of the disk's free space", "let everything in the local cache take `SIZE`, such as 500GB", byteSize(&o.Storage.LocalCache.Size))
 	o.Logger = quiet // a mount has its own
 }

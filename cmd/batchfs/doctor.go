@@ -22,7 +22,7 @@ import (
 func doctorCommand(c *console) *cli.Command {
 	return command("doctor", func(f *flagSet) runner {
 		cache := ""
-		f.derived("local-cache", "none", "look at `DIR`, which is or will be a local cache", anything(&cache))
+		f.derived("local-cache", "none", "look at `DIR`, which is or will be a local cache", place(&cache, "a directory"))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, _ []string) error {
 			report := c.examine(ctx)

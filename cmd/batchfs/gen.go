@@ -15,7 +15,7 @@ import (
 func genCommand(c *console) *cli.Command {
 	return command("gen", func(f *flagSet) runner {
 		var o gen.Options
-		f.derived("out", "none, it is required", "write to `DIR`, which must be missing or empty", anything(&o.Dir))
+		f.derived("out", "none, it is required", "write to `DIR`, which must be missing or empty", place(&o.Dir, "a directory"))
 		f.add("images", "100", "make `N` images", number(&o.Images, 1, math.MaxInt32))
 		f.add("kind", "photo", "what they show: `photo|cityscape|mixed|coco`", choice(&o.Kind, gen.Photo, gen.Cityscape, gen.Mixed, gen.Coco))
 		f.toggle(&o.Targets, "targets", false, "with --kind cityscape, masks and boxes of people, too, in the layout of Cityscapes; --kind coco always has boxes and polygons")

@@ -33,7 +33,7 @@ const (
 
 func gpuFlags(f *flagSet, r *gpuRequest) {
 	f.group = aboutPipeline
-	f.add(gpuFlag, gpuAuto, "the GPU that batches can be read on, as .cuda: `none|auto|N|UUID`; auto is the first, and each mount uses one", anything(&r.which))
+	f.add(gpuFlag, gpuAuto, "the GPU that batches can be read on, as .cuda: `none|auto|N|UUID`; auto is the first, and each mount uses one", anything(&r.which, "none, auto, the number of a GPU or its UUID"))
 	f.add(decodeOn, decodeOff, "JPEGs that the GPU decodes: none; some, beside the processors, with exactly the same bytes; or all that NVIDIA's nvJPEG takes, to bytes of its own: `off|exact|nvjpeg`",
 		oneOf(&r.decode, decodeOff, decodeExact, decodeNVJPEG))
 	f.derived(limitGPU, "half of what is free", "batches, and decoding, take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))

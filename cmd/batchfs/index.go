@@ -38,7 +38,7 @@ func indexCommand(c *console) *cli.Command {
 		var find annotation.Options
 		annotationFlags(f, &find, &o)
 		f.group = ""
-		f.add("parquet", "", "also write what is known to a Parquet `FILE`, a row for each image", anything(&parquet))
+		f.derived("parquet", "none", "also write what is known to a Parquet `FILE`, a row for each image", place(&parquet, "a file"))
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
 			remoteWorkers(f, f.args[0], &o.Workers)

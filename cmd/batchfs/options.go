@@ -139,7 +139,7 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	f.add("cache-form", "auto", "keep samples `encoded` as their files are, packed (a little larger, and decoded several times faster), or auto: packed where that is faster",
 		choice(&o.CacheForm, engine.FormAuto, engine.FormEncoded, engine.FormPacked))
 	localShardsFlag(f, &o.LocalFrom, &o.LocalTo)
-	f.derived(affinityFlag, "any CPU", "worker t runs on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU; gpu: all of them, and the GPU's own threads", anything(new(string)))
+	f.derived(affinityFlag, "any CPU", "worker t runs on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU; gpu: all of them, and the GPU's own threads", anything(new(string), "numbers of CPUs, or gpu"))
 	f.derived(hintsFlag, "what is needed", "allocate buffers of `SIZE` per sample at the start, or of batch=SIZE,input=SIZE,scratch=SIZE",
 		hints(&o.Hints))
 }
@@ -337,7 +337,7 @@ func logFlags(f *flagSet, o *logOptions) {
 	f.group = aboutProcess
 	f.add("log-level", "info", "log messages from this level on: `debug|info|warn|error`",
 		pick(&o.level, "debug|info|warn|error", slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError))
-	f.derived("log-file", "standard error", "append the log to `FILE`", anything(&o.file))
+	f.derived("log-file", "standard error", "append the log to `FILE`", place(&o.file, "a file"))
 	f.add("log-format", "text", "log as `text|json`", pick(&o.asJSON, "text|json", false, true))
 }
 

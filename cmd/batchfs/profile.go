@@ -37,7 +37,7 @@ func profileCommand(c *console) *cli.Command {
 		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
 		f.derived("samples", "not known", "if DATASET is a part of a larger one, profile for all `N` images of that", number(&o.Samples, 1, math.MaxInt32))
 		f.derived("consumer", "none", "say what training gains that takes `TIME` for each batch, such as 40ms", duration(&o.Consumer, time.Microsecond))
-		f.derived("work", "beside the dataset, or the directory for temporary files", "make copies in a directory in `DIR`", anything(&o.Work))
+		f.derived("work", "beside the dataset, or the directory for temporary files", "make copies in a directory in `DIR`", place(&o.Work, "a directory"))
 		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png",
 			value(&plot, "a file name that ends in .svg or .png", func(text string) (string, bool) {
 				return text, slices.Contains([]string{"svg", "png"}, plotFormat(text))

@@ -23,7 +23,7 @@ const toStdout = "-"
 func unpackCommand(c *console) *cli.Command {
 	return command("unpack FILE...", func(f *flagSet) runner {
 		u := &unpacking{console: c, written: map[string]string{}}
-		f.derived("out", "beside each FILE", "write into the directory `DIR`, or - for standard output", anything(&u.dir))
+		f.derived("out", "beside each FILE", "write into the directory `DIR`, or - for standard output", anything(&u.dir, "a directory"))
 		f.toggle(&u.force, "force", false, "replace files that are there")
 		f.toggle(&u.remove, "remove", false, "remove each FILE once its original is written")
 		jsonFlag(c, f, "print one JSON object")

@@ -68,9 +68,20 @@ func choice[T fmt.Stringer](to *T, values ...T) parser {
 // oneOf accepts one of a few words as they are.
 func oneOf(to *string, words ...string) parser { return pick(to, strings.Join(words, "|"), words...) }
 
-// anything accepts every text.
-func anything(to *string) parser {
-	return value(to, "", func(text string) (string, bool) { return text, true })
+// anything accepts every text but the empty one.
+func anything(to *string, what string) parser {
+	return value(to, what, func(text string) (string, bool) { return text, text != "" })
+}
+
+// place accepts the name of a file or a directory, but not that of standard output.
+func place(to *string, what string) parser {
+	accept := anything(to, what)
+	return func(text string) string {
+		if text == toStdout {
+			return what + " (./- for one called -)"
+		}
+		return accept(text)
+	}
 }
 
 // number accepts a whole number from least to most.
