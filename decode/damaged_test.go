@@ -293,7 +293,7 @@ func refusedHeaders() []damagedFile {
 	}
 	return []damagedFile{
 		{name: "nothing", data: nil, kind: ErrFormat, words: "empty"},
-		{name: "text", data: []byte("this is not an image at all"), kind: ErrFormat, words: "does not begin like JPEG"},
+		{name: "text", data: []byte("this is not an image at all"), kind: ErrFormat, words: "does not begin like JPEG, PNG, WebP, BMP, PPM, PGM or a packed image"},
 		{name: "gif", data: []byte("GIF89a\x01\x00\x01\x00\x00\x00\x00\x00"), kind: ErrFormat, words: "does not begin like JPEG"},
 		{name: "pbm", data: []byte("P4\n8 1\n\xff"), kind: ErrFormat, words: "does not begin like JPEG"},
 		{name: "lossless jpeg", data: patch(sof+1, 0xc3), kind: ErrFormat, words: "lossless"},

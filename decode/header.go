@@ -76,7 +76,7 @@ func ReadHeader(data []byte, complete bool) (Header, error) {
 	case len(data) == 0:
 		return Header{}, unsupported("the file is empty")
 	case format == Unknown:
-		return Header{}, unsupported("it does not begin like JPEG, PNG, WebP, BMP, PPM or PGM")
+		return Header{}, unsupported("it does not begin like JPEG, PNG, WebP, BMP, PPM, PGM or a packed image")
 	}
 	h, err := formats[format].header(data, complete)
 	if err == nil && complete {
