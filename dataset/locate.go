@@ -265,6 +265,14 @@ func (s *source) takeMetadata(ctx context.Context, folder string, o *Options) er
 	for i, name := range manifests {
 		switch err := errs[i]; {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrNotExist):
+		case errors.Is(err, store.ErrDenied):
+			// Amazon says so, too, of what is not there, if the folder may not be listed.
+			some := errors.New("it has an object")
+			listed := s.remote.List(ctx, folder, func(store.Object) error { return some })
+			if listed == nil || errors.Is(listed, some) {
+				return err
+			}
+			return listed
 		case err != nil:
 			return err
 		case there[i] && s.manifest != "":

@@ -50,6 +50,7 @@ func TestDenied(t *testing.T) {
 	for args, want := range map[string]string{
 		"s3://bucket/x.tar":              "AWS_PROFILE",
 		"s3://bucket/x.tar --anonymous":  "leave out --anonymous",
+		"s3://bucket/photos/":            "AWS_PROFILE",
 		"gs://bucket/x.tar --anonymous":  "leave out --anonymous",
 		"az://c/x.tar":                   "AZURE_STORAGE_SAS_TOKEN",
 		"hf://datasets/org/cats/x.tar":   "HF_TOKEN",
@@ -58,6 +59,9 @@ func TestDenied(t *testing.T) {
 	} {
 		got := batchfs(t, append([]string{"index", "--endpoint", denies.URL}, strings.Fields(args)...)...)
 		message, hint, _ := strings.Cut(got.err, "\nbatchfs: hint: ")
+		if strings.HasSuffix(args, "/") && !strings.Contains(message, args+": access") {
+			t.Errorf("%s: the folder is not named: %s", args, message)
+		}
 		if got.status != statusFailed || strings.Count(message, "access denied: 403, with") != 1 || strings.Contains(message, "\n") || !strings.Contains(hint, want) {
 			t.Errorf("%s: status %d, %s", args, got.status, got.err)
 		}
