@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 
@@ -16,7 +18,7 @@ import (
 type User struct {
 	PID     int
 	Command string   // the process's name
-	Files   []string // what it has open or mapped, or works in; relative to the mountpoint
+	Files   []string // what it has open or mapped, waits to open, or works in; relative to the mountpoint
 }
 
 // Users finds the processes that use what is mounted at a mountpoint, as far as this process may
@@ -46,7 +48,7 @@ func usersOf(mountpoint string) (users []User, err error) {
 	return users, nil
 }
 
-// filesOf lists what a process has open or mapped, and its directories.
+// filesOf lists what a process has open or mapped, or waits to open, and its directories.
 func filesOf(pid int) (paths []string) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	links := []string{dir + "cwd", dir + "root", dir + "exe"}
@@ -65,7 +67,43 @@ func filesOf(pid int) (paths []string) {
 			paths = append(paths, strings.TrimSuffix(line[i:], "\n"))
 		}
 	}
+	threads, _ := os.ReadDir(dir + "task")
+	for _, t := range threads {
+		if path := openedBy(dir, t.Name()); path != "" {
+			paths = append(paths, path)
+		}
+	}
 	return paths
+}
+
+// openedBy is the file that a thread has asked the kernel to open, until that has answered.
+func openedBy(process, thread string) string {
+	call, _ := os.ReadFile(filepath.Join(process, "task", thread, "syscall"))
+	var number, at int64
+	var name uint64
+	if n, _ := fmt.Sscan(string(call), &number, &at, &name); n < 3 || number != unix.SYS_OPENAT {
+		return ""
+	}
+	memory, err := os.Open(process + "mem")
+	if err != nil {
+		return ""
+	}
+	defer memory.Close()
+	text := make([]byte, unix.PathMax)
+	n, _ := memory.ReadAt(text, int64(name)) // up to what is mapped
+	path, _, ended := strings.Cut(string(text[:n]), "\x00")
+	if !ended {
+		return ""
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	folder := process + "cwd"
+	if int32(at) != unix.AT_FDCWD {
+		folder = process + "fd/" + strconv.Itoa(int(int32(at)))
+	}
+	folder, _ = os.Readlink(folder)
+	return filepath.Join(folder, path)
 }
 
 // processes lists the processes that can be seen, by number.

@@ -107,6 +107,7 @@ func TestBusyByWaiting(t *testing.T) {
 		s.stall(t, 0)
 		waits := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
 		m.awaitWaiting(t, 1)
+		execute(t, "umount", m.dir).failed(t, fmt.Sprintf("(process %d) uses shard-0/epoch-0/batch-00000.nhwc", waits.Cmd.Process.Pid))
 		m.signal(t, syscall.SIGINT)
 		m.awaitLog(t, "is in use")
 		m.signal(t, syscall.SIGINT)
@@ -145,8 +146,8 @@ func TestUmountCommand(t *testing.T) {
 		m := tileMount(t, dataset)
 		holders := map[string]*partner{"mapped": m.hold(t, "mapped", 0, side, layout.NHWCForm), "open": m.hold(t, "open", 1, side, layout.NHWCForm)}
 		batch := func(i int) string { return strings.TrimPrefix(m.path(0, 0, i, layout.NHWCForm), m.dir+"/") }
-		umount(t, m.dir).failed(t, m.dir+" is in use: ", fmt.Sprintf("(process %d) has %s", holders["mapped"].Cmd.Process.Pid, batch(0)),
-			fmt.Sprintf("(process %d) has %s", holders["open"].Cmd.Process.Pid, batch(1)), "umount --lazy "+m.dir)
+		umount(t, m.dir).failed(t, m.dir+" is in use: ", fmt.Sprintf("(process %d) uses %s", holders["mapped"].Cmd.Process.Pid, batch(0)),
+			fmt.Sprintf("(process %d) uses %s", holders["open"].Cmd.Process.Pid, batch(1)), "umount --lazy "+m.dir)
 		m.expectTiles(t, 0, 2, side, layout.NHWCForm)
 		umount(t, "--lazy", m.dir).done(t)
 		unmounted(t, m.dir)
@@ -159,7 +160,7 @@ func TestUmountCommand(t *testing.T) {
 		cmd := m.command("cat")
 		cmd.Dir = m.epochDir(0, 0)
 		sits := startPartner(t, cmd)
-		umount(t, m.dir).failed(t, fmt.Sprintf("is in use: cat (process %d) has shard-0/epoch-0", cmd.Process.Pid))
+		umount(t, m.dir).failed(t, fmt.Sprintf("is in use: cat (process %d) uses shard-0/epoch-0", cmd.Process.Pid))
 		sits.end()
 		umount(t, m.dir).done(t)
 		m.wait(t)

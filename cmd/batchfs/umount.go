@@ -68,7 +68,7 @@ func usersWords(users []fusefs.User) string {
 		if more := len(u.Files) - 1; more > 0 {
 			what += fmt.Sprintf(" and %d more", more)
 		}
-		words = append(words, fmt.Sprintf("%s (process %d) has %s", shown(u.Command), u.PID, what))
+		words = append(words, fmt.Sprintf("%s (process %d) uses %s", shown(u.Command), u.PID, what))
 	}
 	if more := len(users) - most; more > 0 {
 		words = append(words, fmt.Sprintf("and %d more of them", more))
