@@ -67,6 +67,7 @@ func TestValuesOfColumns(t *testing.T) {
 		"map":      parquet.Map(parquet.Int(32), parquet.List(parquet.Group{"x": parquet.Uint(64)})),
 		"old":      parquet.Optional(old),
 		"path":     parquet.String(),
+		"raw":      parquet.Optional(parquet.JSON()),
 		"some":     parquet.Group{"list": parquet.List(number)},
 		"text":     parquet.Optional(parquet.Group{"list": parquet.Optional(parquet.String())}),
 		"unsigned": parquet.Optional(parquet.Uint(64)),
@@ -80,10 +81,11 @@ func TestValuesOfColumns(t *testing.T) {
 		parquet.ValueOf(int32(65)).Level(0, 1, 1), parquet.ValueOf(int32(-1)).Level(1, 1, 1),
 		large.Level(0, 2, 2), large.Level(2, 2, 2), null.Level(1, 1, 2),
 		small.Level(0, 2, 3), small.Level(1, 2, 3), parquet.ValueOf("a.png").Level(0, 0, 4),
-		small.Level(0, 1, 5), parquet.ValueOf("a cat").Level(0, 2, 6), large.Level(0, 1, 7),
+		parquet.ValueOf(`{"b": [9007199254740993, 1.50], "a": 1}`).Level(0, 1, 5),
+		small.Level(0, 1, 6), parquet.ValueOf("a cat").Level(0, 2, 7), large.Level(0, 1, 8),
 	}, {
 		null.Level(0, 0, 0), null.Level(0, 0, 1), null.Level(0, 0, 2), null.Level(0, 1, 3), parquet.ValueOf("b.png").Level(0, 0, 4),
-		null.Level(0, 0, 5), null.Level(0, 1, 6), null.Level(0, 0, 7),
+		null.Level(0, 0, 5), null.Level(0, 0, 6), null.Level(0, 1, 7), null.Level(0, 0, 8),
 	}})
 	path := filepath.Join(t.TempDir(), "m.parquet")
 	must(t, cmp.Or(err, w.Close(), os.WriteFile(path, data.Bytes(), 0o644)))
@@ -97,8 +99,8 @@ func TestValuesOfColumns(t *testing.T) {
 	})
 	want := []string{
 		`map[half:[1.5,-5.960464477539063e-8,-65504,null,null] map:{"-1":[],"65":[{"x":9223372036854775813},{"x":9223372036854775813}]} ` +
-			`old:[7,7] some:{"list":[7]} text:{"list":"a cat"} unsigned:9223372036854775813]`,
-		`map[half:[] map:{} old:[] some:{"list":[]} text:{"list":null} unsigned:]`,
+			`old:[7,7] raw:{"b":[9007199254740993,1.50],"a":1} some:{"list":[7]} text:{"list":"a cat"} unsigned:9223372036854775813]`,
+		`map[half:[] map:{} old:[] raw: some:{"list":[]} text:{"list":null} unsigned:]`,
 	}
 	if differ := gocmp.Diff(want, rows); err != nil || differ != "" {
 		t.Errorf("%v, %s", err, differ)

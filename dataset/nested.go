@@ -14,8 +14,8 @@ import (
 )
 
 // A nested is a column of a Parquet file, or a part of one, whose values are written as JSON. The
-// library's own way from columns to values knows neither numbers beyond 2^63 nor float16, and makes
-// Go's names of what is in maps.
+// library's own way from columns to values knows neither numbers beyond 2^63 nor float16, has 53
+// bits for numbers in JSON, and makes Go's names of what is in maps.
 type nested struct {
 	*parquet.Column
 	parts  []*nested
@@ -160,8 +160,16 @@ func (n *nested) leaf(v parquet.Value) (value any, err error) {
 	}
 	logical := n.Type().LogicalType()
 	if logical != nil {
-		if whole, is := logical.Value.(*format.IntType); is && !whole.IsSigned && v.Kind() == parquet.Int64 {
-			return v.Uint64(), nil
+		switch is := logical.Value.(type) {
+		case *format.IntType:
+			if !is.IsSigned && v.Kind() == parquet.Int64 {
+				return v.Uint64(), nil
+			}
+		case *format.JsonType:
+			if !json.Valid(v.ByteArray()) {
+				return nil, fmt.Errorf("%s: its value is no JSON", strings.Join(n.Path(), "."))
+			}
+			return json.RawMessage(v.ByteArray()), nil // numbers may have any number of digits
 		}
 	}
 	if n.isHalf {
