@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -109,7 +113,9 @@ func (c *Comparison) load(ctx context.Context) error {
 	defer r.Close()
 	step := max(1, (c.Dataset.Report.Bytes+ceilingBytes-1)/ceilingBytes)
 	for i := 0; i < c.Dataset.Len(); i += int(step) {
-		if c.Dataset.Problem(i) != "" {
+		if reason := c.Dataset.Problem(i); reason != "" && c.Engine.OnError == engine.Fail {
+			return &dataset.FileError{Path: c.Dataset.Path(i), Err: errors.New(reason)}
+		} else if reason != "" {
 			continue
 		}
 		img, err := r.Read(ctx, i, 0)
@@ -131,17 +137,26 @@ func (c *Comparison) load(ctx context.Context) error {
 func (c *Comparison) decode(ctx context.Context) (float64, error) {
 	const least = 500 * time.Millisecond
 	images, start := 0, time.Now()
+	var mu sync.Mutex
+	bad, reason := len(c.encoded), error(nil) // the first that cannot be decoded
 	for images == 0 || time.Since(start) < least {
 		err := parallel.Each(ctx, c.Engine.CPUs, len(c.encoded), nil, func(_ context.Context, items iter.Seq[int]) error {
 			r := sample.NewReader(c.Dataset, c.Engine.Decoding, c.memory)
 			defer r.Close()
 			for i := range items {
-				if err := r.Decode(c.encoded[i].image); err != nil {
-					return &dataset.FileError{Path: c.Dataset.Path(c.encoded[i].id), Err: err}
+				if err := r.Decode(c.encoded[i].image); err != nil && c.Engine.OnError == engine.Fail {
+					mu.Lock()
+					if i < bad {
+						bad, reason = i, err
+					}
+					mu.Unlock()
 				}
 			}
 			return nil
 		})
+		if err == nil && reason != nil {
+			err = &dataset.FileError{Path: c.Dataset.Path(c.encoded[bad].id), Err: reason}
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -254,22 +269,29 @@ func (c *Comparison) mounted(ctx context.Context, work func(m *daemon.Mount) err
 	if err != nil {
 		return err
 	}
-	err = work(m)
-	lines, _ := os.ReadFile(m.Dir + "/.batchfs/errors.jsonl") // only explains err
+	err = because(work(m))
 	if busy := m.Unmount(ctx); busy != nil {
 		err = errors.Join(err, busy, m.Detach())
 	}
-	return because(err, lines)
+	return err
 }
 
-// because takes the reason why a batch could not be opened from the last line of
-// errors.jsonl; the kernel reports only EIO.
-func because(err error, lines []byte) error {
-	lines = bytes.TrimSuffix(lines, []byte("\n"))
-	line := lines[bytes.LastIndexByte(lines, '\n')+1:]
-	var bad dataset.BadFile
-	if !errors.Is(err, unix.EIO) || json.Unmarshal(line, &bad) != nil {
+// because takes the reason why a batch could not be opened from its .json, which names the first
+// bad file; the kernel reports only EIO.
+func because(err error) error {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	if !ok || failed.Err != unix.EIO {
 		return err
 	}
-	return &dataset.FileError{Path: bad.Path, Err: errors.New(bad.Reason)}
+	text, _ := os.ReadFile(strings.TrimSuffix(failed.Path, filepath.Ext(failed.Path)) + ".json")
+	var batch struct {
+		Samples []struct{ Path, Status, Reason string }
+	}
+	_ = json.Unmarshal(text, &batch) // without it, there is only EIO
+	for _, s := range batch.Samples {
+		if s.Status == "corrupt" {
+			return &dataset.FileError{Path: s.Path, Err: errors.New(s.Reason)}
+		}
+	}
+	return err
 }

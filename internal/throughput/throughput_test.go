@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -75,25 +76,30 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-// TestBecause: the reading process itself only knows that a batch does not open.
+// TestBecause: the reading process itself only knows that a batch does not open. Of what is bad in
+// it, the first is named.
 func TestBecause(t *testing.T) {
-	const line = `{"time":"2000-01-01T00:00:00Z","path":"b/1\n.png","id":3,"reason":"corrupt image"}` + "\n"
-	failed := error(&os.PathError{Op: "open", Path: "/tmp/x/batch-00000.nhwc", Err: unix.EIO})
+	const ok, bad = `{"id":1,"path":"a.png","status":"ok"}`, `{"id":3,"path":"b/1\n.png","status":"corrupt","reason":"corrupt image"}`
+	path := filepath.Join(t.TempDir(), "batch-00000")
+	failed := error(&os.PathError{Op: "open", Path: path + ".nhwc", Err: unix.EIO})
 	for _, test := range []struct {
-		err   error
-		lines string
-		want  string
+		err     error
+		samples string
+		want    string
 	}{
-		{failed, line + line, "b/1\n.png: corrupt image"},
-		{failed, "", failed.Error()},
-		{failed, "?\n", failed.Error()},
-		{errors.New("killed"), line, "killed"},
+		{failed, ok + "," + bad + "," + strings.Replace(bad, "b/", "c/", 1), "b/1\n.png: corrupt image"},
+		{failed, ok, failed.Error()},
+		{failed, "?", failed.Error()},
+		{errors.New("killed"), bad, "killed"},
 	} {
-		if got := because(test.err, []byte(test.lines)); got.Error() != test.want {
+		if err := os.WriteFile(path+".json", []byte(`{"samples":[`+test.samples+`]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := because(test.err); got.Error() != test.want {
 			t.Errorf("%v: got %v, want %s", test.err, got, test.want)
 		}
 	}
-	if err := because(nil, []byte(line)); err != nil { // as with --on-error replace
+	if err := because(nil); err != nil { // as with --on-error replace
 		t.Error(err)
 	}
 }
