@@ -54,9 +54,9 @@ func (k *kept) result(code C.int, library string) error {
 }
 
 // scratch is an upper estimate of what is kept for an image: JPEG needs two rows of MCUs and
-// entry points, PNG often a whole image before unfiltering, WebP a whole image if it cannot be
-// decoded in place.
-func scratch(h Header, c Color, orientation uint8) int64 {
+// entry points, PNG often a whole image before unfiltering, WebP a whole image unless all of it
+// can be decoded in place.
+func scratch(h Header) int64 {
 	switch h.Format {
 	case JPEG:
 		blocks := int64(h.Width+7) / 8 * int64(h.Height+7) / 8 // at most as many entry points
@@ -66,9 +66,7 @@ func scratch(h Header, c Color, orientation uint8) int64 {
 	case Packed:
 		return max(losslessScratch(h.Width), int64(C.bfs_tiers_memory(C.int(h.Width))))
 	case WebP:
-		if c == Gray || orientation != 1 && orientation != 4 {
-			return h.pixels() * 3
-		}
+		return h.pixels() * 3
 	}
 	return 0
 }

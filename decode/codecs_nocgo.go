@@ -29,8 +29,8 @@ func pack([]byte, []byte, Prepared) bool            { return false }
 
 func kernelRuns(Kernel) bool { return false }
 
-func scratch(Header, Color, uint8) int64 { return 0 }
-func valueScratch(Header) int64          { return 0 }
+func scratch(Header) int64      { return 0 }
+func valueScratch(Header) int64 { return 0 }
 
 func storedPNG(_ *kept, to, data []byte, _ Header, pixel int) error {
 	return goStoredPNG(to, data, pixel)

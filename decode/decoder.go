@@ -139,14 +139,10 @@ func (d *Decoder) Paired() bool { return d.paired }
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
 // decoding an image like h would take now: what its codec allocates and frees again, and the
 // scratch memory beyond what is already held.
-func (d *Decoder) Needs(h Header) int64 { return d.options.needs(h, d.kept.size()) }
+func (d *Decoder) Needs(h Header) int64 { return h.Scratch + max(0, scratch(h)-d.kept.size()) }
 
 // Needs is Decoder.Needs for one that holds nothing.
-func (o Options) Needs(h Header) int64 { return o.needs(h, 0) }
-
-func (o Options) needs(h Header, held int64) int64 {
-	return h.Scratch + max(0, scratch(h, o.Color, o.orientation(h))-held)
-}
+func (o Options) Needs(h Header) int64 { return h.Scratch + scratch(h) }
 
 // Decode decodes a whole image, upright unless Options say otherwise, into dst, which must have
 // the size that h.Size returns. data must be a whole file; if it is not the image that h

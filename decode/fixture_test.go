@@ -209,8 +209,7 @@ func (d coder) task(a ask) (*canvas, Task) {
 	return c, Task{To: c.Image, Data: a.data, Header: a.head, Region: a.region, Scale: a.scale, Pack: a.pack, Verified: a.verified}
 }
 
-// decode also checks that no more memory is held than was announced, if none was held before. (That
-// is not so of parts of a WebP.)
+// decode also checks that no more memory is held than was announced, if none was held before.
 func (d coder) decode(t testing.TB, a ask) answer {
 	t.Helper()
 	c, task := d.task(a)
@@ -219,8 +218,7 @@ func (d coder) decode(t testing.TB, a ask) answer {
 		t.Errorf("%s: %d bytes more are needed than %d, of %d", a, more, held, needs)
 	}
 	err := d.DecodeTask(task)
-	part := a.head.Format == WebP && a.region != Region{W: a.head.Width, H: a.head.Height}
-	if now := d.ScratchBytes(); held == 0 && now > needs && a.pack == nil && !part {
+	if now := d.ScratchBytes(); held == 0 && now > needs && a.pack == nil {
 		t.Errorf("%s: %d bytes are held, and %d were announced", a, now, needs)
 	}
 	return d.answer(t, a, c, err)
