@@ -88,15 +88,15 @@ func build(c *Cache, o Options) (err error) {
 	return err
 }
 
-// maxLimit is what 32-bit crumb numbers can address, with a margin.
-const maxLimit = 1 << 40
+// MaxLimit is the largest limit: what 32-bit crumb numbers can address, with a margin.
+const MaxLimit = 1 << 40
 
 func (o *Options) validate() error {
 	switch {
 	case o.Policy > TinyLFU:
 		return &option.Error{Field: "cache policy", Rule: "one of those named here", Value: strconv.Itoa(int(o.Policy))}
-	case o.Limit < 0 || o.Limit > maxLimit:
-		rule := fmt.Sprintf("from 0 to %d bytes", int64(maxLimit))
+	case o.Limit < 0 || o.Limit > MaxLimit:
+		rule := fmt.Sprintf("from 0 to %d bytes", int64(MaxLimit))
 		return &option.Error{Field: "cache limit", Rule: rule, Value: strconv.FormatInt(o.Limit, 10)}
 	case o.Samples < 1 || o.Samples > math.MaxInt32:
 		rule := fmt.Sprintf("from 1 to %d", math.MaxInt32)

@@ -33,7 +33,7 @@ func TestOptions(t *testing.T) {
 	}{
 		{Options{Policy: TinyLFU + 1, Limit: 1 << 20, Samples: 1}, "policy"},
 		{Options{Policy: Static, Limit: -1, Samples: 1}, "-1"},
-		{Options{Policy: Static, Limit: maxLimit + 1, Samples: 1}, "limit"},
+		{Options{Policy: Static, Limit: MaxLimit + 1, Samples: 1}, "limit"},
 		{Options{Policy: Static, Limit: 1 << 20}, "samples"},
 		{Options{Policy: Static, Limit: 1 << 20, Samples: 1 << 31}, "samples"},
 		{Options{Policy: Constant, Limit: 1 << 20, Samples: 1}, "plan"},

@@ -218,3 +218,11 @@ func TestHitsOfAMix(t *testing.T) {
 		}
 	}
 }
+
+// TestCacheSizeBeyondTheLargest: a size that a cache cannot have is as good as the largest.
+func TestCacheSizeBeyondTheLargest(t *testing.T) {
+	b := Budget{Options: &Options{CachePolicy: cache.Static, CacheSize: cache.MaxLimit + 1}}
+	if got := b.CacheLimit(); got != cache.MaxLimit {
+		t.Errorf("%d bytes", got)
+	}
+}

@@ -79,9 +79,9 @@ func (c Budget) CacheLimit() int64 {
 		return 0
 	case o.CacheSize == AutoCache:
 		spare := c.spareMemory()
-		return spare - min(c.pageNeeds(), spare)
+		return min(spare-min(c.pageNeeds(), spare), cache.MaxLimit)
 	}
-	return o.CacheSize
+	return min(o.CacheSize, cache.MaxLimit)
 }
 
 // InFlight is how many samples may enter the cache before those they replace have left: of

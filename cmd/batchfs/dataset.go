@@ -42,6 +42,12 @@ func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.derived("local-cache", "none", "keep what is read from an object store in `DIR` on a local disk, for later epochs and mounts", place(&o.Storage.LocalCache.Dir, "a directory"))
 	f.derived("local-cache-size", "most of the disk's free space", "let everything in the local cache take `SIZE`, such as 500GB", byteSize(&o.Storage.LocalCache.Size))
 	o.Logger = quiet // a mount has its own
+	f.check(func() error {
+		if o.Storage.LocalCache.Size > 0 && o.Storage.LocalCache.Dir == "" {
+			return usage("--local-cache-size needs --local-cache")
+		}
+		return nil
+	})
 }
 
 // storageWait accepts a time. In the options of a store, 0 would mean the default.
