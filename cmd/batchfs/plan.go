@@ -100,7 +100,7 @@ func (r *planRequest) complete(f *flagSet) error {
 		return err
 	}
 	if r.shards[1] >= r.order.Shards {
-		return badValue("shard", fmt.Sprintf("a whole number from 0 to %d", r.order.Shards-1), f.text("shard"))
+		return badValue("shard", fmt.Sprintf("below --shards, %d", r.order.Shards), f.text("shard"))
 	}
 	return nil
 }
