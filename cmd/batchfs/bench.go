@@ -29,8 +29,8 @@ func benchCommand(c *console) *cli.Command {
 		f.add("rounds", "3", "measure everything `N` times", number(&b.Rounds, 1, 1000))
 		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.Batches, 0, 1<<30))
 		jsonFlag(c, f, "print one JSON object")
-		return c.withDataset(f, &source, &annotation.Options{}, func(ctx context.Context, a *annotated) (_ printable, err error) {
-			b.Dataset, b.Path = a.images, f.args[0]
+		return c.withDataset(f, &source, &annotation.Options{}, func(ctx context.Context, a *annotation.Dataset) (_ printable, err error) {
+			b.Dataset, b.Path = a.Images, f.args[0]
 			b.Flags = slices.DeleteFunc(f.spelled(), func(word string) bool { // those of this command alone
 				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 				return group(find(f.flags, name)) == ""
@@ -38,8 +38,8 @@ func benchCommand(c *console) *cli.Command {
 			if b.Program, err = os.Executable(); err != nil {
 				return nil, err
 			}
-			bar := c.progress("measuring", "rounds")
-			b.Progress = bar.report
+			bar := c.progress()
+			b.Progress = bar.of("measuring", "rounds")
 			report, err := b.Run(ctx)
 			bar.close()
 			return benchReport(report), c.benchError(ctx, b.Path, err)

@@ -68,44 +68,49 @@ func (t table) row(name, format string, args ...any) {
 	fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 }
 
-// progress shows the progress of a long operation, on a terminal only.
+// progress shows how far a long operation is, on a terminal only: of its steps, the one that
+// reported last.
 type progress struct {
-	out   io.Writer // nil: not a terminal
-	label string
-	unit  string
+	out io.Writer // nil: not a terminal
 
-	mu  sync.Mutex
-	bar *progressbar.ProgressBar
+	mu   sync.Mutex
+	step string // that is shown
+	bar  *progressbar.ProgressBar
 }
 
-func (c *console) progress(label, unit string) *progress {
-	p := &progress{label: label, unit: unit}
+func (c *console) progress() *progress {
+	p := &progress{}
 	if interactive(c.err) {
 		p.out = c.err
 	}
 	return p
 }
 
-// report shows done of total. total may become known late and may grow. Several goroutines
-// may call report concurrently.
-func (p *progress) report(done, total int64) {
-	if p.out == nil || total <= 0 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(p.label),
-			progressbar.OptionSetItsString(p.unit), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetWidth(24))
-	}
-	if p.bar.GetMax64() != total {
-		p.bar.ChangeMax64(total)
-	}
-	if done < total { // a full bar closes itself; leave that to close
-		_ = p.bar.Set64(done)
+// of returns what is told how much of a step is done. The total may become known late and may grow.
+// Several goroutines may report concurrently.
+func (p *progress) of(step, unit string) func(done, total int64) {
+	return func(done, total int64) {
+		if p.out == nil || total <= 0 {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.step != step {
+			p.clear()
+		}
+		if p.step = step; p.bar == nil {
+			p.bar = progressbar.NewOptions64(total,
+				progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(step),
+				progressbar.OptionSetItsString(unit), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+				progressbar.OptionSetWidth(24))
+		}
+		if p.bar.GetMax64() != total {
+			p.bar.ChangeMax64(total)
+		}
+		if done < total { // a full bar closes itself; leave that to close
+			_ = p.bar.Set64(done)
+		}
 	}
 }
 
@@ -113,6 +118,10 @@ func (p *progress) report(done, total int64) {
 func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.clear()
+}
+
+func (p *progress) clear() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 		p.bar = nil

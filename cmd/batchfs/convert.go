@@ -115,8 +115,8 @@ func rawFlags(f *flagSet, o *convert.Options) {
 	})
 }
 
-func (r *convertRequest) convert(ctx context.Context, a *annotated) (printable, error) {
-	ds, o := a.images, r.options
+func (r *convertRequest) convert(ctx context.Context, a *annotation.Dataset) (printable, error) {
+	ds, o := a.Images, r.options
 	o.Manifest = ds.Manifest
 	if len(r.auto) > 0 {
 		o.Auto = func(ctx context.Context) (convert.Shares, error) {
@@ -134,8 +134,8 @@ func (r *convertRequest) convert(ctx context.Context, a *annotated) (printable, 
 			r.announce(p)
 		}
 	}
-	bar := r.progress("converting", "images")
-	o.Progress = bar.report
+	bar := r.progress()
+	o.Progress = bar.of("converting", "images")
 	report, err := convert.Write(ctx, ds, r.out, o)
 	bar.close()
 	if errors.Is(err, errBestAsItIs) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,14 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/annotation"
-	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -110,48 +107,19 @@ func deniedHint(url string, anonymous bool) string {
 // withDataset opens a command's DATASET for its work, with the annotations that are asked for, and
 // shows what that results in.
 func (c *console) withDataset(f *flagSet, o *dataset.Options, find *annotation.Options,
-	work func(ctx context.Context, a *annotated) (printable, error)) runner {
+	work func(ctx context.Context, a *annotation.Dataset) (printable, error)) runner {
 	return func(ctx context.Context, args []string) error {
 		a, err := c.openAsked(ctx, args[0], *o, *find)
 		if err != nil {
 			return c.partsHint(err, f, args)
 		}
-		defer a.close()
-		result, err := work(ctx, &a)
+		defer a.Close()
+		result, err := work(ctx, a)
 		if err != nil {
 			return c.partsHint(err, f, args)
 		}
 		return c.show(result)
 	}
-}
-
-// openDataset opens a dataset through its index and scans what the index lacks, with
-// progress on a terminal.
-func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
-	bar := c.progress("indexing", "images")
-	defer bar.close()
-	listing := c.progress("searching", "B")
-	defer listing.close()
-	o.CacheDir, o.Listing = cmp.Or(o.CacheDir, c.env.cacheDir), listing.report
-	if o.Prober == nil {
-		o.Prober = sample.Probe
-	}
-	o.Progress = func(done, total int64) {
-		listing.close()
-		bar.report(done, total)
-	}
-	c.env.tokens(&o.Store)
-	if o.Logger == quiet {
-		o.Store.Logger = slog.New(outageTeller{slog.DiscardHandler, c})
-	}
-	// Nearly all of the heap is buffers and the index, neither of which takes long to mark. Most of
-	// the memory would otherwise be garbage.
-	defer debug.SetGCPercent(debug.SetGCPercent(25))
-	ds, err := dataset.Open(ctx, path, o)
-	if err != nil {
-		return nil, openError(c.command, path, err, &o)
-	}
-	return ds, nil
 }
 
 // openError says what to do about an error of opening a dataset.

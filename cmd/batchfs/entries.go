@@ -55,10 +55,10 @@ func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule dec
 		return nil, err
 	}
 	o.Decoding.MaxPixels = decode.DefaultMaxPixels
-	bar := c.progress("finding entry points", "images")
+	bar := c.progress()
 	defer bar.close()
 	report, err := sample.MakeAllEntries(ctx, ds, rule,
-		sample.Options{Decoding: o.Decoding, Workers: workers, Memory: c.memoryLimit(0), Progress: bar.report})
+		sample.Options{Decoding: o.Decoding, Workers: workers, Memory: c.memoryLimit(0), Progress: bar.of("finding entry points", "images")})
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w; the entry points found so far are kept", errInterrupted)
 	}

@@ -41,8 +41,8 @@ func genCommand(c *console) *cli.Command {
 			case o.Classes > o.Images:
 				return badValue("classes", fmt.Sprintf("at most --images, %d", o.Images), strconv.Itoa(o.Classes))
 			}
-			bar := c.progress("drawing", "images")
-			o.Progress = bar.report
+			bar := c.progress()
+			o.Progress = bar.of("drawing", "images")
 			err := gen.Write(ctx, o)
 			bar.close()
 			switch {

@@ -44,11 +44,11 @@ func indexCommand(c *console) *cli.Command {
 			remoteWorkers(f, f.args[0], &o.Workers)
 			return checkIndexFlags(&o, rule, find.Kinds != (annotation.Kinds{}))
 		})
-		return c.withDataset(f, &o, &find, func(ctx context.Context, a *annotated) (_ printable, err error) {
-			if err := a.join(ctx, &targetRequest{}); err != nil { // masks are not looked for
+		return c.withDataset(f, &o, &find, func(ctx context.Context, a *annotation.Dataset) (_ printable, err error) {
+			if err := join(ctx, a, false); err != nil { // masks are not looked for
 				return nil, err
 			}
-			ds, text := a.images, summary(f.args[0], a.images)+a.summary()
+			ds, text := a.Images, summary(f.args[0], a.Images)+annotated(a)
 			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}, relied: o.IndexAt != ""}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {

@@ -22,10 +22,10 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/store"
-	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -61,7 +61,7 @@ type mountRequest struct {
 	engine              engine.Options
 	tree                fusefs.Options
 	source              dataset.Options
-	targets             targetRequest
+	targets             annotation.Options
 	annotated           string // in words
 	gpu                 gpuRequest
 	settings            map[string]any // for config.json
@@ -113,7 +113,7 @@ func (r *mountRequest) complete(f *flagSet) error {
 		f.setting("list").store(f.text("layout") + ",labels.npy,json")
 		r.tree.ListTargets = true
 	}
-	if names := r.tree.ListNames; names != nil && !r.targets.find.Kinds[target.Arrays] {
+	if names := r.tree.ListNames; names != nil && !r.targets.Kinds.Any("arrays") {
 		return usage("--list: batches have no .%s.npy; an array of this name needs --targets arrays", names[0])
 	}
 	r.tree.OnlyLocal = f.Changed("rank")
@@ -146,11 +146,12 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		}
 		return err
 	}
-	ds, closeIt, err := r.openTargets(ctx)
+	a, err := r.openTargets(ctx)
 	if err != nil {
 		return err
 	}
-	opened = append(opened, closeIt)
+	ds := a.Images
+	opened = append(opened, a.Close)
 	apart := ds.Entries
 	if m := r.engine.Masks; m != nil && m.Dataset != nil {
 		apart = append(apart, m.Dataset.Name)

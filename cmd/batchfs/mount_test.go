@@ -25,6 +25,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/layout"
@@ -91,11 +92,12 @@ func logged(t *testing.T, o logOptions, watched bool, say func(*mountLog)) strin
 
 // TestWarnOfNothing: a mount without batches works, but with a warning.
 func TestWarnOfNothing(t *testing.T) {
-	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), photos(t, 5), dataset.Options{Workers: 1, Logger: quiet})
+	a, err := (&console{err: io.Discard}).openAsked(t.Context(), photos(t, 5), dataset.Options{Workers: 1, Logger: quiet}, annotation.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ds.Close()
+	defer a.Close()
+	ds := a.Images
 	for _, test := range []struct{ flags, want string }{
 		{"--batch-size 5 --last-batch drop", ""},
 		{"--batch-size 6 --last-batch drop", "batchfs: every epoch has 0 batches: a shard has 5 samples, fewer than --batch-size 6, and --last-batch drop drops them\n" +
@@ -127,11 +129,12 @@ func TestWarnOfNothing(t *testing.T) {
 // TestWarnOfRepeats: a mount whose memory is too short for the compressed pages of its dataset says
 // how often they will be read, and what to do; with enough memory it says nothing.
 func TestWarnOfRepeats(t *testing.T) {
-	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), "../../internal/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()})
+	a, err := (&console{err: io.Discard}).openAsked(t.Context(), "../../internal/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()}, annotation.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ds.Close()
+	defer a.Close()
+	ds := a.Images
 	said := func(r mountRequest, repeats engine.Repeats) string {
 		return logged(t, logOptions{}, true, func(log *mountLog) {
 			r.log = log

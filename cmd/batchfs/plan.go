@@ -112,8 +112,8 @@ func (r *planRequest) plan(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer a.close()
-		ds = a.images
+		defer a.Close()
+		ds = a.Images
 	}
 	order, err := catalog.NewDryRun(ds, r.order)
 	if err != nil {

@@ -50,8 +50,8 @@ func profileCommand(c *console) *cli.Command {
 			o.Storage, source.Storage.MaxBandwidth = source.Storage, 0
 			return nil
 		})
-		return c.withDataset(f, &source, &annotation.Options{}, func(ctx context.Context, a *annotated) (printable, error) {
-			result, err := c.runProfile(ctx, f.args[0], a.images, o, gpu)
+		return c.withDataset(f, &source, &annotation.Options{}, func(ctx context.Context, a *annotation.Dataset) (printable, error) {
+			result, err := c.runProfile(ctx, f.args[0], a.Images, o, gpu)
 			if err == nil && plot != "" {
 				err = writePlot(plot, &result)
 			}
@@ -106,15 +106,10 @@ func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Datas
 		return profile.Result{}, err
 	}
 	defer closeDevice(&o.Engine)
-	copies, figures := c.progress("making copies", "images"), c.progress("measuring", "figures")
-	o.Copied = copies.report
-	o.Measured = func(done, total int64) {
-		copies.close()
-		figures.report(done, total)
-	}
+	bar := c.progress()
+	o.Copied, o.Measured = bar.of("making copies", "images"), bar.of("measuring", "figures")
 	result, err := profile.Run(ctx, ds, o)
-	copies.close()
-	figures.close()
+	bar.close()
 	return result, profileError(path, err)
 }
 

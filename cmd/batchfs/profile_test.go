@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/gen"
 )
 
@@ -153,11 +154,12 @@ func TestDefaultProfile(t *testing.T) {
 	if err := f.finish(nil); err != nil {
 		t.Fatal(err)
 	}
-	ds, err := c.openDataset(t.Context(), path, r.source)
+	a, err := c.openAsked(t.Context(), path, r.source, annotation.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ds.Close()
+	defer a.Close()
+	ds := a.Images
 	o := r.forMount(ds)
 	o.Least = 20 * time.Millisecond
 	result, err := c.runProfile(t.Context(), path, ds, o, r.gpu)

@@ -11,16 +11,18 @@ import (
 func TestProgressIsQuietInAPipe(t *testing.T) {
 	var out bytes.Buffer
 	c := &console{err: &out}
-	p := c.progress("indexing", "images")
-	p.report(1, 2)
-	p.report(2, 2)
+	p := c.progress()
+	report := p.of("indexing", "images")
+	report(1, 2)
+	report(2, 2)
 	p.close()
 	if out.Len() > 0 {
 		t.Errorf("printed %q", out.String())
 	}
-	p = &progress{out: &out, label: "indexing", unit: "images"}
+	p = &progress{out: &out}
+	report = p.of("indexing", "images")
 	for i := range 10 {
-		p.report(int64(i), int64(10+i)) // the total grows
+		report(int64(i), int64(10+i)) // the total grows
 	}
 	p.close()
 	p.close()

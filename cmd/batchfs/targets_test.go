@@ -184,13 +184,14 @@ func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountReques
 	c := &console{out: io.Discard, err: io.Discard, machine: thisHost(), env: readEnvironment(os.LookupEnv, os.Getuid())}
 	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 3, Logger: quiet}}
 	for _, kind := range kinds {
-		r.targets.find.Kinds[kind] = true
+		r.targets.Kinds[kind] = true
 	}
-	ds, closeIt, err := r.openTargets(t.Context())
-	if err == nil {
-		t.Cleanup(func() { closeIt() })
+	a, err := r.openTargets(t.Context())
+	if err != nil {
+		return r, nil, err
 	}
-	return r, ds, err
+	t.Cleanup(func() { _ = a.Close() })
+	return r, a.Images, nil
 }
 
 // openMasked opens one with masks.

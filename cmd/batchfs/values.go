@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // This file has the kinds of values that flags take.
@@ -63,6 +66,16 @@ func choice[T fmt.Stringer](to *T, values ...T) parser {
 		names[i] = v.String()
 	}
 	return pick(to, strings.Join(names, "|"), values...)
+}
+
+// named accepts the names of the values of a type that knows them.
+func named(to encoding.TextUnmarshaler) parser {
+	return func(text string) string {
+		if wrong, ok := errors.AsType[*option.Error](to.UnmarshalText([]byte(text))); ok {
+			return wrong.Rule
+		}
+		return ""
+	}
 }
 
 // oneOf accepts one of a few words as they are.

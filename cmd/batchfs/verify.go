@@ -26,27 +26,24 @@ func verifyCommand(c *console) *cli.Command {
 		memoryFlag(c, f, &o.Memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &o.Decoding.MaxPixels, &o.Decoding.IgnoreOrientation)
 		partFlags(f, &part, &merge)
-		var targets targetRequest
-		annotationFlags(f, &targets.find, &source)
+		var find annotation.Options
+		annotationFlags(f, &find, &source)
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
 			source.Rescan = part.N == 0 && !merge // else all parts would look at every file
 			remoteWorkers(f, f.args[0], &source.Workers)
 			o.Workers, o.Memory = source.Workers, c.memoryLimit(o.Memory)
-			if targets.find.Kinds != (annotation.Kinds{}) && (part.N > 0 || merge) {
+			if find.Kinds != (annotation.Kinds{}) && (part.N > 0 || merge) {
 				return usage("--targets cannot be given with --part or --merge: annotations are verified as a whole")
 			}
 			return nil
 		})
-		return c.withDataset(f, &source, &targets.find, func(ctx context.Context, a *annotated) (printable, error) {
-			v, err := verifyResult{storage: cmp.Or(a.images.Root, a.images.Name)}, error(nil)
-			switch {
-			case targets.find.Kinds != (annotation.Kinds{}):
-				err = targets.verify(ctx, c, a, o, &v)
-			case merge:
-				v.Verdict, err = sample.JoinVerdicts(a.images)
-			default:
-				v.Verdict, err = c.verify(ctx, a.images, part, o)
+		return c.withDataset(f, &source, &find, func(ctx context.Context, a *annotation.Dataset) (printable, error) {
+			v, err := verifyResult{storage: cmp.Or(a.Images.Root, a.Images.Name)}, error(nil)
+			if merge {
+				v.Verdict.Verdict, err = sample.JoinVerdicts(a.Images)
+			} else {
+				v.Verdict, err = c.verify(ctx, a, part, o)
 			}
 			return v, advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
 		})
@@ -54,26 +51,28 @@ func verifyCommand(c *console) *cli.Command {
 }
 
 // verify verifies with progress on a terminal.
-func (c *console) verify(ctx context.Context, ds *dataset.Dataset, part dataset.Share, o sample.Options) (sample.Verdict, error) {
-	bar := c.progress("verifying", "images")
+func (c *console) verify(ctx context.Context, a *annotation.Dataset, part dataset.Share, o sample.Options) (annotation.Verdict, error) {
+	bar := c.progress()
 	defer bar.close()
-	var done, total int64
-	o.Progress = func(d, n int64) {
-		done, total = d, n
-		bar.report(d, n)
-	}
-	v, err := sample.Verify(ctx, ds, part, o)
+	latest := func() string { return count(0, "image") }
+	v, err := a.Verify(ctx, part, o, func(what string) func(done, total int64) {
+		var done, total int64
+		latest = func() string { return fmt.Sprintf("%d of %s", done, count(total, what)) }
+		report := bar.of("verifying", what+"s")
+		return func(d, n int64) {
+			done, total = d, n
+			report(d, n)
+		}
+	})
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w after %d of %s", errInterrupted, done, count(total, "image"))
+		err = fmt.Errorf("%w after %s", errInterrupted, latest())
 	}
 	return v, err
 }
 
 // verifyResult is the output of verify.
 type verifyResult struct {
-	sample.Verdict
-	Masks   int    `json:"masks,omitempty"` // files of such
-	Arrays  int    `json:"arrays,omitempty"`
+	annotation.Verdict
 	storage string // of the dataset
 }
 

@@ -1,6 +1,7 @@
-// Package annotation finds what is annotated of the images of a dataset, in the layouts in which
-// such datasets are published: folders of masks, Cityscapes and CityPersons, COCO, YOLO, Pascal
-// VOC, ADE20K, and the columns of manifests. It reads annotations, and decodes no image.
+// Package annotation opens a dataset with what is annotated of its images. It finds that in the
+// layouts in which such datasets are published: folders of masks, Cityscapes and CityPersons, COCO,
+// YOLO, Pascal VOC, ADE20K, and the columns of manifests; opens the files that belong to images;
+// and joins the two to what is in batches. Only [Dataset.Verify] decodes images.
 package annotation
 
 import (
@@ -33,11 +34,16 @@ type Options struct {
 	// Source are the options of the dataset of images. Its Logger is told why what was kept is not
 	// used, or nothing is kept.
 	Source dataset.Options
-	// Dir is where what was read is kept, for the next time, and where there is room for what is
-	// large. "": neither.
-	Dir string
+	// Rules say which boxes are shown, and how.
+	Rules target.Rules
+	// Ignore is what masks have where there is no image, and no class; nil: what the layout has.
+	Ignore *int32
 	// Progress, if not nil, reports how many bytes were read.
 	Progress func(done, total int64)
+
+	// dir is where what was read is kept, for the next time, and where there is room for what is
+	// large. "": neither.
+	dir string
 }
 
 // Kinds is a set of kinds of targets.
@@ -53,6 +59,14 @@ func (k Kinds) Names() (names []string) {
 		}
 	}
 	return names
+}
+
+// Any reports whether some kind of a name is in the set.
+func (k Kinds) Any(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		kind := slices.Index(kindNames[:], name)
+		return kind >= 0 && k[kind]
+	})
 }
 
 // ParseKinds reads names that are separated by commas.
@@ -96,7 +110,7 @@ type Found struct {
 	Values []int32
 	Strays int // annotations of images that are not listed
 	// Members are fields of the samples of the archive that Images is, which are to be read; see
-	// TakeMembers.
+	// takeMembers.
 	Members []string `json:"-"`
 
 	Naming  naming
@@ -104,7 +118,7 @@ type Found struct {
 	Parts   uint8  // that were read: a sample has an entry in each
 	InParts []byte // by the numbers of images: in how many parts they are
 
-	// Builder has what is said of images. The caller of Open closes it.
+	// Builder has what is said of images. The caller of search closes it.
 	Builder *target.Builder `json:"-"`
 	options Options
 	labels  map[string]int32 // of classes by name; see label
@@ -118,7 +132,7 @@ type Masks struct {
 	Path     string
 	Ending   string // of their names; "": any
 	Column   string // of the manifest that Path has; "": it has none
-	Field    string // of samples of the archives that Path is; "": it is none. See TakeMasks
+	Field    string // of samples of the archives that Path is; "": it is none. See takeMasks
 	Panoptic bool   // values are red + 256 green + 65536 blue
 }
 
@@ -128,14 +142,14 @@ type Arrays struct {
 	Columns []string // that have paths, by number
 }
 
-// Only reports whether a file is a mask.
-func (m *Masks) Only(path string) bool {
+// only reports whether a file is a mask.
+func (m *Masks) only(path string) bool {
 	return strings.HasSuffix(stored(path), m.Ending) && (!m.Panoptic || archive.IsImage(path))
 }
 
-// Only reports whether an image has an entry in all that was read, and so is a sample.
-func (f *Found) Only(path string) bool {
-	name := f.Name(path)
+// only reports whether an image has an entry in all that was read, and so is a sample.
+func (f *Found) only(path string) bool {
+	name := f.nameOf(path)
 	return f.Builder.Has(name) && f.isSample(f.Builder.Image(name, 0, 0, false))
 }
 
@@ -173,8 +187,8 @@ func (f *Found) Entries() (n int) {
 	return n
 }
 
-// Example is the name of an image that has an entry; "": none has.
-func (f *Found) Example() string {
+// example is the name of an image that has an entry; "": none has.
+func (f *Found) example() string {
 	if f.Builder.Len() == 0 {
 		return ""
 	}
@@ -243,20 +257,20 @@ type NoneError struct{ Dataset string }
 
 func (e *NoneError) Error() string { return e.Dataset + ": no annotations found" }
 
-// finder is the state of one Open.
+// finder is the state of one search.
 type finder struct {
 	*Found
 	Options
 	*places
 }
 
-// A layout finds and reads what it knows. found is false if nothing looks like it.
-type layout struct {
+// A knownLayout finds and reads what it knows. found is false if nothing looks like it.
+type knownLayout struct {
 	name string
 	find func(*finder) (found bool, err error)
 }
 
-var layouts = []layout{
+var layouts = []knownLayout{
 	{"a manifest", (*finder).findManifest}, {"Cityscapes", (*finder).findCityscapes}, {"Pascal VOC", (*finder).findVOC},
 	{"ADE20K", (*finder).findADE}, {"COCO", (*finder).findCOCO}, {"YOLO", (*finder).findYOLO}, {"a folder of masks", (*finder).findFolder},
 	{"a WebDataset", (*finder).findMembers},
@@ -287,7 +301,7 @@ func (f *finder) find(path string) error {
 	known := layouts
 	if len(coco)+len(others) > 0 {
 		given := func(f *finder) (bool, error) { return true, f.readGiven(coco, others) }
-		known = []layout{{"the annotations that were named", given}}
+		known = []knownLayout{{"the annotations that were named", given}}
 	}
 	for _, l := range known {
 		found, err := l.find(f)
@@ -320,9 +334,9 @@ const (
 	byKey
 )
 
-// Name is the name of the image with a path in the dataset. Images that are stored in another
+// nameOf is the name of the image with a path in the dataset. Images that are stored in another
 // format, or have another ending, have the same.
-func (f *Found) Name(path string) string {
+func (f *Found) nameOf(path string) string {
 	switch f.Naming {
 	case byStem:
 		return stem(path)

@@ -161,7 +161,7 @@ func (c *coco) image(k int, text []byte) error {
 	if len(c.images) == 0 {
 		c.prefix = c.prefixOf(name)
 	}
-	name = c.Name(path.Clean(strings.TrimPrefix(name, c.prefix)))
+	name = c.nameOf(path.Clean(strings.TrimPrefix(name, c.prefix)))
 	number, twice := c.finder.image(name, height, width, false)
 	other, taken := c.images[id.n]
 	switch {

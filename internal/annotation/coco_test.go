@@ -121,7 +121,7 @@ func TestInterruptedCOCO(t *testing.T) {
 	write(t, dir, map[string]string{"a.json": cocoFile()})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Open(ctx, dir, Options{Kinds: boxes.Kinds, Files: []string{dir + "/a.json"}}); !errors.Is(err, context.Canceled) {
+	if _, err := search(ctx, dir, Options{Kinds: boxes.Kinds, Files: []string{dir + "/a.json"}}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

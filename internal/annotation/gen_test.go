@@ -37,12 +37,12 @@ func TestGenerated(t *testing.T) {
 		}
 		root := filepath.Join(o.Dir, images)
 		paths, _ := filepath.Glob(filepath.Join(root, pattern))
-		f, err := Open(t.Context(), root, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
+		f, err := search(t.Context(), root, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = f.Builder.Close() })
-		name := func(i int) string { return f.Name(strings.TrimPrefix(paths[i], root+"/")) }
+		name := func(i int) string { return f.nameOf(strings.TrimPrefix(paths[i], root+"/")) }
 		table, strays, err := f.Builder.Table(len(paths), name)
 		if err != nil || strays > 0 || len(paths) == 0 {
 			t.Fatalf("%d images, and %d annotations of others: %v", len(paths), strays, err)

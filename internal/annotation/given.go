@@ -50,7 +50,7 @@ func (f *finder) readSampleLists(files []string) error {
 			if at := strings.LastIndex(name, folder); at >= 0 {
 				name = name[at+len(folder):]
 			}
-			for _, name := range []string{f.Name(name), name} {
+			for _, name := range []string{f.nameOf(name), name} {
 				if f.Builder.Has(name) {
 					f.image(name, 0, 0, false)
 				}

@@ -71,7 +71,7 @@ func find(t *testing.T, path string, o Options) (*Found, map[string]said) {
 
 func tryFind(t *testing.T, path string, o Options) (*Found, map[string]said, error) {
 	t.Helper()
-	f, err := Open(t.Context(), path, o)
+	f, err := search(t.Context(), path, o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -53,20 +53,20 @@ type kept struct {
 	*Found
 }
 
-// Open finds the annotations of the dataset at a path, and reads them, unless that was kept in
-// Options.Dir. The path may also be that of a folder that has the images in one folder, and
+// search finds the annotations of the dataset at a path, and reads them, unless that was kept in
+// Options.dir. The path may also be that of a folder that has the images in one folder, and
 // annotations in others. What is wrong with the annotation of one image is told to the Builder; an
 // error is about all of them. When ctx is done, it returns promptly, even if the storage hangs.
-func Open(ctx context.Context, path string, o Options) (*Found, error) {
+func search(ctx context.Context, path string, o Options) (*Found, error) {
 	var stop func()
 	o.Progress, stop = parallel.Progress(o.Progress)
 	defer stop()
 	o.Source.Logger = cmp.Or(o.Source.Logger, slog.New(slog.DiscardHandler))
-	open := func() (*Found, error) { return open(ctx, path, o) }
+	open := func() (*Found, error) { return searchNow(ctx, path, o) }
 	return parallel.Promptly(ctx, open, func(late *Found) { _ = late.Builder.Close() })
 }
 
-func open(ctx context.Context, path string, o Options) (*Found, error) {
+func searchNow(ctx context.Context, path string, o Options) (*Found, error) {
 	path = absolute(path) // so that what is kept is found from everywhere
 	o.Files = slices.Clone(o.Files)
 	for k, file := range o.Files {
@@ -131,22 +131,22 @@ func absolute(path string) string {
 // room is a directory for a file of many annotations; "": there is none, and they are kept in
 // memory.
 func (o *Options) room() string {
-	if o.Dir == "" || os.MkdirAll(o.Dir, 0o700) != nil {
+	if o.dir == "" || os.MkdirAll(o.dir, 0o700) != nil {
 		return ""
 	}
-	return o.Dir
+	return o.dir
 }
 
 // file is where what is found is kept; "": nowhere.
 func (a *asked) file(o *Options) string {
-	if o.Dir == "" || public(a.Images) != a.Images {
+	if o.dir == "" || public(a.Images) != a.Images {
 		return ""
 	}
 	err := error(nil)
-	if info, e := os.Stat(o.Dir); e == nil {
-		err = owned.Check(o.Dir, info)
+	if info, e := os.Stat(o.dir); e == nil {
+		err = owned.Check(o.dir, info)
 	}
-	if err == nil && !store.IsURL(a.Images) && resolve.Within(resolve.Links(o.Dir), a.Images) {
+	if err == nil && !store.IsURL(a.Images) && resolve.Within(resolve.Links(o.dir), a.Images) {
 		err = errors.New("it would lie inside the dataset")
 	}
 	if err != nil {
@@ -155,7 +155,7 @@ func (a *asked) file(o *Options) string {
 	}
 	text, _ := json.Marshal(a) // it always encodes
 	sum := sha256.Sum256(text)
-	return filepath.Join(o.Dir, hex.EncodeToString(sum[:16])+keptExtension)
+	return filepath.Join(o.dir, hex.EncodeToString(sum[:16])+keptExtension)
 }
 
 // load returns what a file has, if that is still so; nil: it is not.

@@ -79,7 +79,7 @@ func TestKeptAnnotations(t *testing.T) {
 		for _, at := range []string{dir, "s3://bucket"} {
 			what := at + "/" + c.place
 			var log bytes.Buffer
-			o := Options{Kinds: c.kinds, Source: there, Dir: t.TempDir()}
+			o := Options{Kinds: c.kinds, Source: there, dir: t.TempDir()}
 			o.Source.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			if c.file != "" {
 				o.Files = []string{at + "/" + c.file}
@@ -95,7 +95,7 @@ func TestKeptAnnotations(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				words = fmt.Sprintf("%s %s %d %v %+v", text, f.Images, f.Entries(), f.Only("a.jpg"), said)
+				words = fmt.Sprintf("%s %s %d %v %+v", text, f.Images, f.Entries(), f.only("a.jpg"), said)
 				return strings.NewReplacer(dir, "s3://bucket", `/p/"`, `/p"`).Replace(words), f.Builder.Kept()
 			}
 
@@ -113,7 +113,7 @@ func TestKeptAnnotations(t *testing.T) {
 			if words, kept := open(); words != want || !kept || read > 0 || log.Len() > 0 {
 				t.Errorf("%s: %v, %d bytes were read again: %s, and before %s; %s", what, kept, read, words, want, &log)
 			}
-			kept, _ := filepath.Glob(o.Dir + "/*")
+			kept, _ := filepath.Glob(o.dir + "/*")
 			if len(kept) != 1 || filepath.Ext(kept[0]) != keptExtension {
 				t.Fatalf("%s: %q are kept", what, kept)
 			}

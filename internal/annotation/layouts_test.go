@@ -46,7 +46,7 @@ func TestFolderOfMasks(t *testing.T) {
 			o.Files = []string{filepath.Join(dir, c.given)}
 		}
 		f, got := find(t, filepath.Join(dir, c.dataset), o)
-		if m := got[f.Name(c.image)].Mask; m != c.mask || f.Masks.Path != filepath.Join(dir, c.masks) || !f.Only(c.image) || f.Only("b.jpg") && !strings.Contains(f.Sources[0], "_mask") || !f.Masks.Only(c.mask) {
+		if m := got[f.nameOf(c.image)].Mask; m != c.mask || f.Masks.Path != filepath.Join(dir, c.masks) || !f.only(c.image) || f.only("b.jpg") && !strings.Contains(f.Sources[0], "_mask") || !f.Masks.only(c.mask) {
 			t.Errorf("%+v: the mask is %q, in %+v; %+v", c, m, f.Masks, f)
 		}
 	}
@@ -70,11 +70,11 @@ func TestRoots(t *testing.T) {
 	if err := os.Symlink(dir+"/one/images/val", dir+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	if f, _ := find(t, dir+"/link", boxes); f.Images != dir+"/link" || !f.Only("1.jpg") {
+	if f, _ := find(t, dir+"/link", boxes); f.Images != dir+"/link" || !f.only("1.jpg") {
 		t.Errorf("%+v", f)
 	}
 	write(t, dir, map[string]string{"plain/images/1.jpg": "", "plain/metadata.csv": "file_name,boxes\nimages/1.jpg,\"[[0,0,1,1]]\"\n"})
-	if f, _ := find(t, dir+"/plain", boxes); f.Images != dir+"/plain" || !f.Only("images/1.jpg") {
+	if f, _ := find(t, dir+"/plain", boxes); f.Images != dir+"/plain" || !f.only("images/1.jpg") {
 		t.Errorf("%+v", f)
 	}
 	if f, _ := find(t, dir+"/one", boxes); f.Images != dir+"/one/images/val" {
@@ -270,7 +270,7 @@ func TestManifest(t *testing.T) {
 				words := strings.ReplaceAll(image.String(), `"0.5"`, "0.5")
 				got[name] = strings.NewReplacer(`,"track":""`, "", ` {"track":""}`, "").Replace(words) // Parquet has all columns
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" || !f.Only("x/a.jpg") || !f.Only("b.jpg") || f.Only("c.jpg") && kind != "parquet" {
+			if diff := cmp.Diff(c.want, got); diff != "" || !f.only("x/a.jpg") || !f.only("b.jpg") || f.only("c.jpg") && kind != "parquet" {
 				t.Errorf("%s: %s", kind, diff)
 			}
 			if m := f.Masks; c.kinds[target.Masks] != (m != nil) || m != nil && (m.Path != dir+"/a."+kind || m.Column != "mask") {

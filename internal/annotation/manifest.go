@@ -74,7 +74,7 @@ type manifest struct {
 	sums    []uint64 // of the values of each image's first row
 }
 
-// look takes what Parquet says of its columns. Masks are found when they are opened; see TakeMasks.
+// look takes what Parquet says of its columns. Masks are found when they are opened; see takeMasks.
 func (m *manifest) look() error {
 	if err := m.rows.Look(m.ctx); err != nil {
 		return err

@@ -25,7 +25,7 @@ const (
 
 // findMembers takes members of a tar as annotations of key.jpg: its mask is key.seg.png, objects
 // and text are in key.json, and text is in key.txt. Which there are shows when they are opened; see
-// TakeMasks and TakeMembers.
+// takeMasks and takeMembers.
 func (f *finder) findMembers() (bool, error) {
 	if archive.ExtensionKey(f.Images) != "tar" {
 		return false, nil
@@ -52,10 +52,10 @@ func key(path string) string {
 	return path[:at] + name
 }
 
-// TakeMasks takes the masks that are in Masks.Field of archives.
-func (f *Found) TakeMasks(n int, path func(i int) string) {
+// takeMasks takes the masks that are in Masks.Field of archives.
+func (f *Found) takeMasks(n int, path func(i int) string) {
 	for i := range n {
-		image, _ := f.image(f.Name(strings.TrimSuffix(path(i), f.Masks.Ending)), 0, 0, false)
+		image, _ := f.image(f.nameOf(strings.TrimSuffix(path(i), f.Masks.Ending)), 0, 0, false)
 		f.Builder.Mask(image, path(i))
 	}
 }
@@ -63,17 +63,17 @@ func (f *Found) TakeMasks(n int, path func(i int) string) {
 // maxMember is what a member may have.
 const maxMember = 1 << 20
 
-// ProbeMember is the [dataset.Prober] of members that hold text.
-func ProbeMember(_, _ []byte, size int64) (dataset.Header, error) {
+// probeMember is the [dataset.Prober] of members that hold text.
+func probeMember(_, _ []byte, size int64) (dataset.Header, error) {
 	if size > maxMember {
 		return dataset.Header{}, fmt.Errorf("it has %d bytes, more than %d", size, maxMember)
 	}
 	return dataset.Header{Format: "text", Height: 1, Width: 1}, nil
 }
 
-// TakeMembers reads the members of an archive that say what is annotated, one dataset for each
+// takeMembers reads the members of an archive that say what is annotated, one dataset for each
 // field that some sample has. An image needs one of them.
-func (f *Found) TakeMembers(ctx context.Context, fields []*dataset.Dataset) error {
+func (f *Found) takeMembers(ctx context.Context, fields []*dataset.Dataset) error {
 	m := &manifest{finder: &finder{Found: f, Options: f.options}}
 	f.Has = Kinds{target.Masks: f.Masks != nil}
 	f.part("*." + strings.Join(f.Members, ", *."))

@@ -24,10 +24,10 @@ func TestVOC(t *testing.T) {
 	for _, path := range []string{root, root + "/JPEGImages"} {
 		f, got := find(t, path, o)
 		for name := range got {
-			if f.Only(name+".jpg") != (want[name].Objects != nil) {
+			if f.only(name+".jpg") != (want[name].Objects != nil) {
 				t.Errorf("whether %s is a sample", name)
 			}
-			if !f.Only(name + ".jpg") {
+			if !f.only(name + ".jpg") {
 				delete(got, name)
 			}
 		}
@@ -38,7 +38,7 @@ func TestVOC(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if f, got := find(t, root, Options{Kinds: o.Kinds}); len(got) != 5 || !f.Only("2007_000004.jpg") {
+	if f, got := find(t, root, Options{Kinds: o.Kinds}); len(got) != 5 || !f.only("2007_000004.jpg") {
 		t.Errorf("without a list there are %d", len(got))
 	}
 }
@@ -53,8 +53,8 @@ func TestCityscapes(t *testing.T) {
 		if diff := cmp.Diff(want, got, plainly); diff != "" {
 			t.Error(diff)
 		}
-		if !f.Only("aachen/aachen_000000_000019_leftImg8bit.png") || f.Only("aachen/aachen_000009_000019_leftImg8bit.png") || f.Values != nil ||
-			f.Images != dir+"/leftImg8bit/train" || !f.Masks.Only("x/y_gtFine_labelIds.png") || f.Masks.Only("x/y_gtFine_instanceIds.png") {
+		if !f.only("aachen/aachen_000000_000019_leftImg8bit.png") || f.only("aachen/aachen_000009_000019_leftImg8bit.png") || f.Values != nil ||
+			f.Images != dir+"/leftImg8bit/train" || !f.Masks.only("x/y_gtFine_labelIds.png") || f.Masks.only("x/y_gtFine_instanceIds.png") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -65,7 +65,7 @@ func TestCityscapes(t *testing.T) {
 	}
 	o = Options{Kinds: kindsOf(target.Masks), Files: []string{dir + "/gtFine/train/*_gtFine_instanceIds.png"}}
 	f, got := find(t, dir+"/leftImg8bit/train", o)
-	if m := got["bochum/bochum_000000_000019"].Mask; m != "bochum/bochum_000000_000019_gtFine_instanceIds.png" || f.MaskClasses != nil || !f.Only("bochum/bochum_000000_000019_leftImg8bit.png") {
+	if m := got["bochum/bochum_000000_000019"].Mask; m != "bochum/bochum_000000_000019_gtFine_instanceIds.png" || f.MaskClasses != nil || !f.only("bochum/bochum_000000_000019_leftImg8bit.png") {
 		t.Errorf("%q: %+v", m, f)
 	}
 }
@@ -82,7 +82,7 @@ func TestCOCO(t *testing.T) {
 		}},
 	} {
 		f, got := find(t, dir+"/train2017", o)
-		if !f.Only("absent.jpg") || f.Only("unlisted.jpg") || fmt.Sprint(f.Classes) != "[c1 c17 c90]" || fmt.Sprint(f.MaskClasses) != "[background c1 c17 c90]" {
+		if !f.only("absent.jpg") || f.only("unlisted.jpg") || fmt.Sprint(f.Classes) != "[c1 c17 c90]" || fmt.Sprint(f.MaskClasses) != "[background c1 c17 c90]" {
 			t.Errorf("%+v", f)
 		}
 		delete(got, "absent.jpg")
@@ -110,7 +110,7 @@ func TestCOCO(t *testing.T) {
 		}
 	}
 	skipping, _ := find(t, dir+"/train2017", Options{Kinds: kindsOf(target.Boxes), SkipEmpty: true})
-	if skipping.Only("000000000034.jpg") || !skipping.Only("000000000009.jpg") {
+	if skipping.only("000000000034.jpg") || !skipping.only("000000000009.jpg") {
 		t.Error("an image without objects is a sample, or one with objects is none")
 	}
 	if err := findError(t, dir, Options{Kinds: kindsOf(target.Arrays)}); !strings.Contains(err.Error(), "no arrays") {

@@ -4,7 +4,9 @@ package option
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // An Error rejects the value of an option.
@@ -15,6 +17,18 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value) }
+
+// Named sets a value that is counted from 0 to the place of its name. Types of such values, which
+// are settings, have it for UnmarshalText.
+func Named[T ~uint8](to *T, field string, names []string, name []byte) error {
+	i := slices.Index(names, string(name))
+	if i < 0 {
+		last := len(names) - 1
+		return &Error{field, strings.Join(names[:last], ", ") + " or " + names[last], string(name)}
+	}
+	*to = T(i)
+	return nil
+}
 
 // AtLeast returns an *Error if the value is below the least one, and nil otherwise.
 func AtLeast(field string, value, least int64) error {

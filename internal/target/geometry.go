@@ -22,6 +22,11 @@ var formats = []string{"xyxy", "xywh", "cxcywh"}
 // String is the format's name as users write it.
 func (f Format) String() string { return formats[f] }
 
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (f *Format) UnmarshalText(name []byte) error {
+	return option.Named(f, "box format", formats, name)
+}
+
 // Rules say which boxes a batch has, and how.
 type Rules struct {
 	Format        Format
