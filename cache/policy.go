@@ -1,5 +1,7 @@
 package cache
 
+import "github.com/batchfs/batchfs/internal/option"
+
 // Policy says what is kept.
 type Policy uint8
 
@@ -14,8 +16,15 @@ const (
 	TinyLFU
 )
 
+var policies = []string{"none", "constant", "static", "tinylfu"}
+
 // String is the policy's name on the command line.
-func (p Policy) String() string { return [...]string{"none", "constant", "static", "tinylfu"}[p] }
+func (p Policy) String() string { return policies[p] }
+
+// Set implements [flag.Value].
+func (p *Policy) Set(name string) error {
+	return option.Named(p, "cache policy", policies, name)
+}
 
 // A Plan says which samples are kept, for the policy Constant.
 type Plan interface {

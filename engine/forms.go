@@ -23,8 +23,15 @@ const (
 	FormPacked
 )
 
+var formNames = []string{"auto", "encoded", "packed"}
+
 // String is the form's name on the command line.
-func (f Form) String() string { return [...]string{"auto", "encoded", "packed"}[f] }
+func (f Form) String() string { return formNames[f] }
+
+// Set implements [flag.Value].
+func (f *Form) Set(name string) error {
+	return option.Named(f, "cache form", formNames, name)
+}
 
 // A mix is in which form a plan keeps its samples.
 type mix struct {

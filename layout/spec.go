@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // DType is the type of a tensor's elements.
@@ -32,6 +34,14 @@ func (t DType) elements() ArrayType {
 // String is the type's name as users write it: uint8, float16, bfloat16, float32.
 func (t DType) String() string { return t.elements().name }
 
+// Set implements [flag.Value].
+func (t *DType) Set(name string) error {
+	return option.Named(t, "dtype", dtypeNames, name)
+}
+
+// dtypeNames are those of images.
+var dtypeNames = []string{Uint8: "uint8", Float16: "float16", BFloat16: "bfloat16", Float32: "float32"}
+
 // Size is the size of one element in bytes, 0 for an unknown type.
 func (t DType) Size() int { return t.elements().size }
 
@@ -43,12 +53,14 @@ const (
 	NCHW              // channels in planes
 )
 
+var orders = []string{"nhwc", "nchw"}
+
 // String is "nhwc" or "nchw".
-func (o Order) String() string {
-	if o == NCHW {
-		return "nchw"
-	}
-	return "nhwc"
+func (o Order) String() string { return orders[o] }
+
+// Set implements [flag.Value].
+func (o *Order) Set(name string) error {
+	return option.Named(o, "layout", orders, name)
 }
 
 // errTooBig means that a batch would take more bytes than a file can have.

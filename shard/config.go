@@ -72,9 +72,14 @@ const (
 	Drop
 )
 
+var lastBatches = []string{Fill: "fill", Partial: "partial", Drop: "drop"}
+
 // String is the option's value on the command line.
-func (l LastBatch) String() string {
-	return [...]string{Fill: "fill", Partial: "partial", Drop: "drop"}[l]
+func (l LastBatch) String() string { return lastBatches[l] }
+
+// Set implements [flag.Value].
+func (l *LastBatch) Set(name string) error {
+	return option.Named(l, "last batch", lastBatches, name)
 }
 
 // validate reports the first invalid field.

@@ -13,7 +13,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/profile"
@@ -100,10 +99,10 @@ func (r *convertRequest) ratioFlag(f *flagSet, form shard.Cost, to *float64) {
 // rawFlags say how raw images are stored.
 func rawFlags(f *flagSet, o *convert.Options) {
 	f.add("raw-format", "bmp", "store raw images as `bmp|ppm`; ppm stores gray ones as PGM, a third of the size",
-		choice(&o.Format, convert.BMP, convert.PPM))
+		named(&o.Format))
 	f.derived("raw-size", "the image's own", "store raw images at `HxW`, height and width", extent(&o.Height, &o.Width, "256x256"))
 	f.derived("raw-resize", "none", "how they get to that size: `stretch|not-larger|not-smaller`",
-		choice(&o.Resize, resample.Stretch, resample.NotLarger, resample.NotSmaller))
+		among("stretch|not-larger|not-smaller", named(&o.Resize)))
 	f.check(func() error {
 		switch size, resize := f.Changed("raw-size"), f.Changed("raw-resize"); {
 		case size && !resize:

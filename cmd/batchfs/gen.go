@@ -17,7 +17,7 @@ func genCommand(c *console) *cli.Command {
 		var o gen.Options
 		f.derived("out", "none, it is required", "write to `DIR`, which must be missing or empty", place(&o.Dir, "a directory"))
 		f.add("images", "100", "make `N` images", number(&o.Images, 1, math.MaxInt32))
-		f.add("kind", "photo", "what they show: `photo|cityscape|mixed|coco`", choice(&o.Kind, gen.Photo, gen.Cityscape, gen.Mixed, gen.Coco))
+		f.add("kind", "photo", "what they show: `photo|cityscape|mixed|coco`", named(&o.Kind))
 		f.toggle(&o.Targets, "targets", false, "with --kind cityscape, masks and boxes of people, too, in the layout of Cityscapes; --kind coco always has boxes and polygons")
 		f.add("classes", "10", "spread them over `N` class directories; 0: none", number(&o.Classes, 0, math.MaxInt32))
 		f.derived("format", "that of the kind", "store them as `jpeg|png|bmp|ppm|webp`", oneOf(&o.Format, gen.Formats()...))

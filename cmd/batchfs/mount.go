@@ -18,7 +18,6 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
@@ -107,8 +106,8 @@ func (r *mountRequest) complete(f *flagSet) error {
 		r.owner = os.NewFile(uintptr(r.ownerFD), "owner")
 	}
 	r.source.Memory = r.engine.MemoryLimit / 4
-	policy := r.engine.CachePolicy
-	r.source.Storage.LocalCache.Samples = policy == cache.Constant || policy == cache.None
+	policy := f.text("cache-policy")
+	r.source.Storage.LocalCache.Samples = policy == "constant" || policy == "none"
 	if !f.Changed("list") { // the tensor whose shape is that of .json
 		f.setting("list").store(f.text("layout") + ",labels.npy,json")
 		r.tree.ListTargets = true

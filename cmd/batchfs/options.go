@@ -12,10 +12,8 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
@@ -83,17 +81,17 @@ func pixelFlags(f *flagSet, o *engine.Options) {
 	f.derived("size", "the largest image in each batch", "make every batch `HxW`, height and width",
 		extent(&o.Transform.Height, &o.Transform.Width, "375x500")).everyday()
 	f.add("resize", "none", "`HOW` images get to one size: none, stretch, not-larger, not-smaller, center-crop (with --resize-to) or random-resized-crop",
-		choice(&o.Transform.Mode, resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.CenterCrop, resample.RandomResizedCrop)).everyday()
+		named(&o.Transform.Mode)).everyday()
 	f.derived("resize-to", "none", "center-crop, which needs it, brings the short side to `N` pixels, then cuts out the middle",
-		number(&o.Transform.ResizeTo, 1, resample.MaxSide))
+		number(&o.Transform.ResizeTo, 1, maxCount))
 	f.add("flip", "0", "mirror an image horizontally with probability `P`",
 		fraction(&o.Transform.Flip)).everyday()
 	f.add("dtype", "uint8", "`TYPE` of the elements: uint8, float16, bfloat16 or float32",
-		choice(&o.DType, layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32)).everyday()
+		named(&o.DType)).everyday()
 	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`",
 		oneOf(new(string), "none", "imagenet")).everyday()
 	f.add("layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`",
-		choice(&o.Layout, layout.NHWC, layout.NCHW)).everyday()
+		named(&o.Layout)).everyday()
 	f.derived("mean", "0", "subtract `R,G,B` from the 8-bit values",
 		perChannel(&o.Normalize.Mean)).value = ifSet(&o.Normalize.Mean)
 	f.derived("std", "1", "and divide what is left by `R,G,B`",
@@ -126,7 +124,7 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves beside unpacked pages",
 		cacheSize(&o.CacheSize)).everyday()
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
-		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero)).everyday()
+		named(&o.OnError)).everyday()
 	f.derived("prefetch-queue-depth", "2, or more if loads would not be used", "make `N` batches ahead of each reader",
 		number(&o.PrefetchDepth, 0, mostQueued)).value = field(&o.PrefetchDepth)
 	f.derived("batch-workers", "one more than the queue depth, or more if loads would not be used", "make `N` batches at once",
@@ -135,9 +133,9 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 		duration(&o.MemoryWait, 0))
 	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keeps what came first), tinylfu (keeps what is "+
 		"read most) or none",
-		choice(&o.CachePolicy, cache.Constant, cache.Static, cache.TinyLFU, cache.None))
+		named(&o.CachePolicy))
 	f.add("cache-form", "auto", "keep samples `encoded` as their files are, packed (a little larger, and decoded several times faster), or auto: packed where that is faster",
-		choice(&o.CacheForm, engine.FormAuto, engine.FormEncoded, engine.FormPacked))
+		named(&o.CacheForm))
 	localShardsFlag(f, &o.LocalFrom, &o.LocalTo)
 	f.derived(affinityFlag, "any CPU", "worker t runs on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU; gpu: all of them, and the GPU's own threads", anything(new(string), "numbers of CPUs, or gpu"))
 	f.derived(hintsFlag, "what is needed", "allocate buffers of `SIZE` per sample at the start, or of batch=SIZE,input=SIZE,scratch=SIZE",
@@ -181,7 +179,7 @@ func cacheSize(to *int64) parser {
 }
 
 func setCache(f *flagSet, o *engine.Options) error {
-	if f.Changed("cache-size") && o.CacheSize > 0 && o.CachePolicy == cache.None {
+	if f.Changed("cache-size") && o.CacheSize > 0 && f.text("cache-policy") == "none" {
 		return usage("--cache-size %s needs a --cache-policy other than none", f.text("cache-size"))
 	}
 	return checkLocalShards(f, o.LocalTo, o.Shards)
@@ -189,17 +187,18 @@ func setCache(f *flagSet, o *engine.Options) error {
 
 // checkPixels refuses flags that contradict each other, so that none is silently ignored.
 func checkPixels(f *flagSet, o *engine.Options) error {
-	if o.Transform.Mode != resample.None && !f.Changed("size") {
-		return usage("--resize %s needs --size, as in --size 224x224", o.Transform.Mode)
+	resize := f.text("resize")
+	if resize != "none" && !f.Changed("size") {
+		return usage("--resize %s needs --size, as in --size 224x224", resize)
 	}
-	for name, mode := range map[string]resample.Mode{
-		"crop-area": resample.RandomResizedCrop, "crop-ratio": resample.RandomResizedCrop, "resize-to": resample.CenterCrop,
+	for name, needs := range map[string]string{
+		"crop-area": "random-resized-crop", "crop-ratio": "random-resized-crop", "resize-to": "center-crop",
 	} {
-		if f.Changed(name) && o.Transform.Mode != mode {
-			return usage("--%s is for --resize %s, not %s", name, mode, o.Transform.Mode)
+		if f.Changed(name) && resize != needs {
+			return usage("--%s is for --resize %s, not %s", name, needs, resize)
 		}
 	}
-	if t := o.Transform; t.Mode == resample.CenterCrop && t.ResizeTo < max(t.Height, t.Width) {
+	if t := o.Transform; resize == "center-crop" && t.ResizeTo < max(t.Height, t.Width) {
 		return checkResizeTo(f, max(t.Height, t.Width))
 	}
 	if o.PadMultiple > 1 && f.Changed("size") {

@@ -25,7 +25,7 @@ func orderFlags(f *flagSet, o *shard.Config) {
 		strconv.Itoa(shard.BlockSamples)+" samples at a time", shuffle(o)).everyday()
 	f.add("seed", "0", "derive the order and all random choices from `N`", seed(&o.Seed)).everyday()
 	f.add("last-batch", "fill", "an incomplete last batch: `fill|partial|drop`",
-		choice(&o.LastBatch, shard.Fill, shard.Partial, shard.Drop)).everyday()
+		named(&o.LastBatch)).everyday()
 	f.toggle(&o.PadLastBatch, "pad-last-batch", true, "repeat a shard's last sample until all shards have equally many batches")
 	f.toggle(&o.StickToShard, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one")
 	f.add("partition", "ranges", "`ranges|elastic`: a shard reads a part of the epoch, or of each step, which has the same samples for every world size",

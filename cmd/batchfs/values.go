@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math"
@@ -16,7 +16,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/option"
 )
@@ -59,22 +58,24 @@ func pick[T any](to *T, words string, values ...T) parser {
 	})
 }
 
-// choice accepts the name of one of a few values.
-func choice[T fmt.Stringer](to *T, values ...T) parser {
-	names := make([]string, len(values))
-	for i, v := range values {
-		names[i] = v.String()
-	}
-	return pick(to, strings.Join(names, "|"), values...)
-}
-
 // named accepts the names of the values of a type that knows them.
-func named(to encoding.TextUnmarshaler) parser {
+func named(to flag.Value) parser {
 	return func(text string) string {
-		if wrong, ok := errors.AsType[*option.Error](to.UnmarshalText([]byte(text))); ok {
+		if wrong, ok := errors.AsType[*option.Error](to.Set(text)); ok {
 			return wrong.Rule
 		}
 		return ""
+	}
+}
+
+// among accepts only some of the words that parse does, which are separated by bars.
+func among(words string, parse parser) parser {
+	names := strings.Split(words, "|")
+	return func(text string) string {
+		if !slices.Contains(names, text) {
+			return english.WordSeries(names, "or")
+		}
+		return parse(text)
 	}
 }
 
@@ -182,7 +183,7 @@ func perChannel(to *[]float64) parser {
 
 // extent accepts a height and a width in pixels.
 func extent(height, width *int, example string) parser {
-	return pair(height, width, fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", resample.MaxSide, example), parseExtent)
+	return pair(height, width, fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", maxCount, example), parseExtent)
 }
 
 // hints accepts one size for all buffers, or one for each.
@@ -242,7 +243,7 @@ func parseExtent(s string) (height, width int, ok bool) {
 	left, right, ok := strings.Cut(strings.ToLower(s), "x")
 	height, errH := strconv.Atoi(left)
 	width, errW := strconv.Atoi(right)
-	return height, width, ok && errH == nil && errW == nil && min(height, width) > 0 && max(height, width) <= resample.MaxSide
+	return height, width, ok && errH == nil && errW == nil && min(height, width) > 0 && max(height, width) <= maxCount
 }
 
 // parseSpan reads a range of numbers, both ends included: 3, or 0..9 with separator "..".

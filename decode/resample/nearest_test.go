@@ -44,7 +44,7 @@ func TestNearest(t *testing.T) {
 			Mode: Mode(n % int(numModes)), Height: 1 + r.IntN(300), Width: 1 + r.IntN(300), CropArea: DefaultCropArea, CropRatio: DefaultCropRatio, Seed: uint64(n),
 		}
 		if o.ResizeTo = max(o.Height, o.Width) + r.IntN(3)*r.IntN(100); n%100 == 4 {
-			o.ResizeTo = MaxSide
+			o.ResizeTo = maxSide
 		}
 		tr := o.Choose(n, int64(n), h, w)
 		oh, ow := tr.Size()

@@ -29,8 +29,13 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", uint8(m))
 }
 
-// MaxSide is the maximum Height or Width, in pixels.
-const MaxSide = 1 << 20
+// Set implements [flag.Value].
+func (m *Mode) Set(name string) error {
+	return option.Named(m, "mode", modeNames[:], name)
+}
+
+// maxSide is the maximum Height or Width, in pixels.
+const maxSide = 1 << 20
 
 // The defaults of random-resized-crop, the same as in torchvision and DALI.
 var (
@@ -59,18 +64,18 @@ func (o Options) Validate() error {
 	refuse := func(field, rule string, value any) error {
 		return &option.Error{Field: field, Rule: rule, Value: fmt.Sprint(value)}
 	}
-	validSide := func(n int) bool { return o.Mode == None || n >= 1 && n <= MaxSide }
+	validSide := func(n int) bool { return o.Mode == None || n >= 1 && n <= maxSide }
 	crops := o.Mode == RandomResizedCrop
 	area, ratio := o.CropArea, o.CropRatio
 	switch {
 	case o.Mode >= numModes:
 		return refuse("mode", fmt.Sprintf("one of %v", modeNames), o.Mode)
 	case !validSide(o.Height):
-		return refuse("height", fmt.Sprintf("1 to %d", MaxSide), o.Height)
+		return refuse("height", fmt.Sprintf("1 to %d", maxSide), o.Height)
 	case !validSide(o.Width):
-		return refuse("width", fmt.Sprintf("1 to %d", MaxSide), o.Width)
-	case o.Mode == CenterCrop && !(o.ResizeTo >= max(o.Height, o.Width) && o.ResizeTo <= MaxSide):
-		return refuse("resize to", fmt.Sprintf("%d, the larger side of the size, to %d", max(o.Height, o.Width), MaxSide), o.ResizeTo)
+		return refuse("width", fmt.Sprintf("1 to %d", maxSide), o.Width)
+	case o.Mode == CenterCrop && !(o.ResizeTo >= max(o.Height, o.Width) && o.ResizeTo <= maxSide):
+		return refuse("resize to", fmt.Sprintf("%d, the larger side of the size, to %d", max(o.Height, o.Width), maxSide), o.ResizeTo)
 	case crops && !(area[0] > 0 && area[0] <= area[1] && area[1] <= 1):
 		return refuse("crop area", "two numbers, the first above 0, the second no smaller and at most 1", area)
 	case crops && !(ratio[0] >= 1./maxRatio && ratio[0] <= ratio[1] && ratio[1] <= maxRatio):

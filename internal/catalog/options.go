@@ -24,8 +24,15 @@ const (
 	Zero
 )
 
+var onErrors = []string{"fail", "replace", "zero"}
+
 // String is the option's value on the command line.
-func (p OnError) String() string { return [...]string{"fail", "replace", "zero"}[p] }
+func (p OnError) String() string { return onErrors[p] }
+
+// Set implements [flag.Value].
+func (p *OnError) Set(name string) error {
+	return option.Named(p, "on error", onErrors, name)
+}
 
 // Options are the settings that the bytes of batches depend on.
 type Options struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // Format is the format of raw samples.
@@ -19,12 +20,14 @@ const (
 	PPM               // binary; PGM, a third of the size, for a gray image
 )
 
+var formats = []string{"bmp", "ppm"}
+
 // String is the format's name.
-func (f Format) String() string {
-	if f == PPM {
-		return "ppm"
-	}
-	return "bmp"
+func (f Format) String() string { return formats[f] }
+
+// Set implements [flag.Value].
+func (f *Format) Set(name string) error {
+	return option.Named(f, "raw format", formats, name)
 }
 
 // Options say what to make. The zero value stores nothing raw or packed.

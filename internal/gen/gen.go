@@ -42,10 +42,15 @@ const (
 	Coco                  // JPEG 160x120, discs, squares and triangles, with boxes and polygons
 )
 
-var kinds = [...]string{Photo: "photo", Cityscape: "cityscape", Mixed: "mixed", Coco: "coco"}
+var kinds = []string{Photo: "photo", Cityscape: "cityscape", Mixed: "mixed", Coco: "coco"}
 
 // String is the name of a kind.
 func (k Kind) String() string { return kinds[k] }
+
+// Set implements [flag.Value].
+func (k *Kind) Set(name string) error {
+	return option.Named(k, "kind", kinds, name)
+}
 
 // ErrNotEmpty is the error of Write for a directory that is not empty.
 var ErrNotEmpty = errors.New("directory is not empty")

@@ -18,13 +18,13 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value) }
 
-// Named sets a value that is counted from 0 to the place of its name. Types of such values, which
-// are settings, have it for UnmarshalText.
-func Named[T ~uint8](to *T, field string, names []string, name []byte) error {
-	i := slices.Index(names, string(name))
+// Named sets a value that is counted from 0 to the place of its name: types of such settings are a
+// [flag.Value] by it.
+func Named[T ~uint8](to *T, field string, names []string, name string) error {
+	i := slices.Index(names, name)
 	if i < 0 {
 		last := len(names) - 1
-		return &Error{field, strings.Join(names[:last], ", ") + " or " + names[last], string(name)}
+		return &Error{field, strings.Join(names[:last], ", ") + " or " + names[last], name}
 	}
 	*to = T(i)
 	return nil

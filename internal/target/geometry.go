@@ -22,8 +22,8 @@ var formats = []string{"xyxy", "xywh", "cxcywh"}
 // String is the format's name as users write it.
 func (f Format) String() string { return formats[f] }
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (f *Format) UnmarshalText(name []byte) error {
+// Set implements [flag.Value].
+func (f *Format) Set(name string) error {
 	return option.Named(f, "box format", formats, name)
 }
 
