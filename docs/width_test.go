@@ -18,7 +18,7 @@ const mostMethods, mostFields = 25, 18
 // plain are types that only list things: options, rows of a table, results, calls that are refused.
 var plain = map[string]bool{
 	"cmd/batchfs.mountRequest": true, "dataset.Options": true, "dataset.parquetRow": true, "decode/resample.job": true,
-	"engine.Options": true, "internal/profile.Result": true, "fusefs.refused": true, "internal/gpu.sample": true, "internal/catalog.DryRunStats": true,
+	"engine.Options": true, "internal/profile.Result": true, "fusefs.refused": true, "internal/gpu.sample": true, "internal/profile.DryRunStats": true,
 }
 
 // eachSource calls f with each file of Go.

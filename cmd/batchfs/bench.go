@@ -14,13 +14,13 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
-	"github.com/batchfs/batchfs/internal/throughput"
+	"github.com/batchfs/batchfs/internal/profile"
 )
 
 func benchCommand(c *console) *cli.Command {
 	return command("bench DATASET", func(f *flagSet) runner {
 		var source dataset.Options
-		var b throughput.Comparison
+		var b profile.Comparison
 		f.check(func() error { return c.remoteReaders(f, &b.Engine, &source) })
 		engineFlags(c, f, &b.Engine)
 		readPathFlag(f, new(string))

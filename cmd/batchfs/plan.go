@@ -12,8 +12,8 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
-	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/profile"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -55,7 +55,7 @@ type planRequest struct {
 	find    annotation.Options
 	shards  [2]int // first and last, inclusive
 	stats   bool   // instead of batches
-	of      catalog.DryRunOptions
+	of      profile.DryRunOptions
 }
 
 // choose finds out what to plan for.
@@ -115,7 +115,7 @@ func (r *planRequest) plan(ctx context.Context) error {
 		defer a.Close()
 		ds = a.Images
 	}
-	order, err := catalog.NewDryRun(ds, r.order)
+	order, err := profile.NewDryRun(ds, r.order)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (r *planRequest) plan(ctx context.Context) error {
 }
 
 // epochPlan is one line of plan --json.
-type epochPlan struct{ catalog.EpochBatches }
+type epochPlan struct{ profile.EpochBatches }
 
 // print writes an epoch for people: one line per batch, long lines cut short.
 func (e epochPlan) print(out io.Writer) {
@@ -156,7 +156,7 @@ func (e epochPlan) print(out io.Writer) {
 }
 
 // planStats is the output of plan --stats.
-type planStats struct{ *catalog.DryRunStats }
+type planStats struct{ *profile.DryRunStats }
 
 func (s planStats) print(out io.Writer) {
 	t := newTable(out)

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/profile"
 )
 
 // cacheStats runs plan --stats.
-func cacheStats(t *testing.T, flags string, args ...string) catalog.DryRunStats {
+func cacheStats(t *testing.T, flags string, args ...string) profile.DryRunStats {
 	t.Helper()
 	got := batchfs(t, append(append([]string{"plan", "--stats", "--json"}, strings.Fields(flags)...), args...)...)
-	var s catalog.DryRunStats
+	var s profile.DryRunStats
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" || s.PeakBytes > 64<<20 {
 		t.Fatalf("%s: status %d, %v: %s%s", flags, got.status, err, got.out, got.err)
 	}
@@ -39,7 +39,7 @@ func TestPlanStatsOfOrders(t *testing.T) {
 		t.Errorf("%+v: %+v", s, p)
 	}
 	s = cacheStats(t, "--samples 4096 --partition elastic --global-batch 256 --world-size 8 --shuffle --placement local --rank 3 --cache-ratio 0.5")
-	if s.HitsPerBatch != (catalog.Bounds{Min: 16, Max: 16}) || s.Read != 512 || s.LocalShards != [2]int{3, 3} || s.Candidates.Min < 430 {
+	if s.HitsPerBatch != (profile.Bounds{Min: 16, Max: 16}) || s.Read != 512 || s.LocalShards != [2]int{3, 3} || s.Candidates.Min < 430 {
 		t.Errorf("%+v", s)
 	}
 }

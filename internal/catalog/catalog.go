@@ -1,6 +1,6 @@
 // Package catalog says which batches exist, which samples they hold, and how large they are. All of
 // it follows from the dataset's index and the options. It is pure: nothing is read or decoded, and
-// nothing changes during a mount. A [DryRun] tells what mounts would read, and their caches keep.
+// nothing changes during a mount.
 package catalog
 
 import (

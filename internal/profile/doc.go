@@ -1,10 +1,14 @@
-// Package profile finds the mix of encoded, packed and raw samples that a machine prepares fastest:
-// the offline profiler of Liquid, with a third form, a finer answer and a check.
+// Package profile says what mounts of a dataset would do on this machine. A [DryRun] computes what
+// they would read, and what their caches would keep. A [Comparison] measures them, beside what the
+// machine can do at most. [Run] finds the mix of encoded, packed and raw samples that is prepared
+// fastest: the offline profiler of Liquid, with a third form, a finer answer and a check.
+//
+// # Mixes
 //
 // Encoded samples keep the processors busy, raw ones the storage; packed ones are in between. With
 // more of the larger files, loading gets slower and decoding faster. A mount is about as fast as
 // the slower of the two, so the best mix is where both are equally fast. Both depend on all
-// settings of the mount, so the profiler takes the same settings. It does not mount anything.
+// settings of the mount, so Run takes the same settings. It does not mount anything.
 //
 // # What is measured
 //

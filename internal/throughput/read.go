@@ -1,5 +1,5 @@
 // Package throughput is what `batchfs bench` and `make bench` measure with: it reads whole
-// files the way training programs do, touching every byte, and sums up repeated figures.
+// files and mounts the way training programs do, touching every byte, and sums up repeated figures.
 package throughput
 
 import (

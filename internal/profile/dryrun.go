@@ -1,7 +1,8 @@
-package catalog
+package profile
 
 import (
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -17,7 +18,7 @@ type DryRun struct {
 func NewDryRun(ds *dataset.Dataset, c shard.Config) (*DryRun, error) {
 	o := &DryRun{}
 	if ds != nil {
-		c.Samples, c.Blocks, o.costs = int64(ds.Len()), ds.Blocks(), Costs(ds)
+		c.Samples, c.Blocks, o.costs = int64(ds.Len()), ds.Blocks(), catalog.Costs(ds)
 		if c.Shuffle { // else they have no part in the order
 			c.Costs = o.costs
 		}

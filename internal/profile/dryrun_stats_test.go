@@ -1,4 +1,4 @@
-package catalog
+package profile
 
 import (
 	"testing"

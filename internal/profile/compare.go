@@ -1,4 +1,4 @@
-package throughput
+package profile
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -48,7 +49,7 @@ type Comparison struct {
 }
 
 // ways are how batches are read.
-var ways = map[string]Reader{"mapped": Mapped, "read": Reading(true)}
+var ways = map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(true)}
 
 // Run measures everything.
 func (c *Comparison) Run(ctx context.Context) (map[string]any, error) {
@@ -64,7 +65,7 @@ func (c *Comparison) Run(ctx context.Context) (map[string]any, error) {
 	}
 	report := map[string]any{"samples": c.Dataset.Len(), "rounds": c.Rounds, "read_path": c.readPath, "decoder": decode.Version()}
 	for key, list := range c.figures {
-		report[key] = FigureOf(list).Value
+		report[key] = throughput.FigureOf(list).Value
 	}
 	return report, nil
 }
@@ -167,10 +168,10 @@ func (c *Comparison) decode(ctx context.Context) (float64, error) {
 
 // epoch reads a mount once. It returns images per second, and the seconds until the first
 // batch was read.
-func (c *Comparison) epoch(ctx context.Context, m *daemon.Mount, read Reader) (rate, first float64, err error) {
+func (c *Comparison) epoch(ctx context.Context, m *daemon.Mount, read throughput.Reader) (rate, first float64, err error) {
 	images, began := 0.0, time.Now()
 	for s := range c.Engine.Shards {
-		t, err := NewTraining(m, s, read)
+		t, err := throughput.NewTraining(m, s, read)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -203,7 +204,7 @@ func (c *Comparison) finished(ctx context.Context, m *daemon.Mount) error {
 		return err
 	}
 	defer batch.Close()
-	size, err := Mapped(batch)
+	size, err := throughput.Mapped(batch)
 	if err != nil || size == 0 {
 		return err
 	}
