@@ -55,6 +55,15 @@ func newMemory(o *Options) *memory {
 	return m
 }
 
+// ExamineMemory says what the memory of batches is like on this machine: why it is not in files of
+// a private tmpfs, why it is not reused, and why the kernel does not page-lock so many bytes of it;
+// nil: it is.
+func ExamineMemory(lock int64) (files, reuse, locking error) {
+	store := pinned.NewStore(1 << 20)
+	defer store.Close()
+	return store.Reason(), store.Leases(), pinned.CanLock(lock)
+}
+
 // close frees what is left. Buffers in use are freed when they are released.
 func (m *memory) close() {
 	m.pool.Close()

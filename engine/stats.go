@@ -34,6 +34,7 @@ type Stats struct {
 	Shards        []ShardStats `json:"shards"` // that are being read
 
 	Buffers []pinned.BufferStats `json:"-"` // of each kind, as in memory.json
+	Hints   Hints                `json:"-"` // with which no buffer would have had to grow; 0: it was not used
 }
 
 // BatchStats counts batches. Opened counts successful Opens; a stall is an Open that had to
@@ -285,7 +286,10 @@ func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
 	s.Errors = e.bad.total()
 	s.Memory = e.memory.stats()
-	s.Buffers = []pinned.BufferStats{e.memory.pool.Stats().BufferStats, e.memory.inputs.Stats(), e.memory.rest.Stats()}
+	batches, inputs, scratch := e.memory.pool.Stats().BufferStats, e.memory.inputs.Stats(), e.memory.rest.Stats()
+	s.Buffers = []pinned.BufferStats{batches, inputs, scratch}
+	slots := int64(e.opts.BatchSize)
+	s.Hints = Hints{Batch: (batches.MaxReal + slots - 1) / slots, Input: inputs.MaxReal, Scratch: scratch.MaxReal}
 	if d := e.opts.Device; d != nil {
 		c := d.Stats()
 		s.GPU = e.device.use.stats(d.UUID(), c)

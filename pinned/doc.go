@@ -32,7 +32,7 @@
 // # Two refusals
 //
 // If the budget refuses, the error is ErrNoMemory, and memory that its users give back can
-// change the answer. If the kernel refuses memory or descriptors, the error is ErrKernel,
+// change the answer. If the kernel refuses memory or descriptors, the error is errKernel,
 // whatever the budget says; by then the pool has freed everything that no reader sees.
 //
 // # How buffers change their size

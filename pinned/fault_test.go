@@ -92,8 +92,8 @@ func failOne(t *testing.T, name, kind, call string, nth int, errno unix.Errno, l
 	errs := exercise(p)
 	reached := f.count(call)-first >= nth
 	for _, err := range errs {
-		if !errors.Is(err, ErrKernel) || !errors.Is(err, errno) || errors.Is(err, ErrNoMemory) {
-			t.Errorf("%s: error %v, want ErrKernel with the errno", name, err)
+		if !errors.Is(err, errKernel) || !errors.Is(err, errno) || errors.Is(err, ErrNoMemory) {
+			t.Errorf("%s: error %v, want errKernel with the errno", name, err)
 		}
 	}
 	if reached && fatal != (len(errs) > 0) && (lasting || !fatal) {
@@ -156,7 +156,7 @@ func TestKernelsRefusalIsNotMemoryComingBack(t *testing.T) {
 				return nil
 			})
 			tries := f.count(call)
-			if _, err := p.Get(miB); !errors.Is(err, ErrKernel) {
+			if _, err := p.Get(miB); !errors.Is(err, errKernel) {
 				t.Errorf("%s, %s: error %v", kind, call, err)
 			}
 			if n := f.count(call) - tries; n != 2 {
@@ -184,7 +184,7 @@ func TestIdleBuffersGiveUpTheirDescriptors(t *testing.T) {
 	for _, b := range held {
 		b.Release()
 	}
-	if _, err := p.Get(pageSize); !errors.Is(err, ErrKernel) || !errors.Is(err, unix.EMFILE) {
+	if _, err := p.Get(pageSize); !errors.Is(err, errKernel) || !errors.Is(err, unix.EMFILE) {
 		t.Fatalf("error %v while readers see all %d buffers", err, f.limit)
 	}
 	// Buffers that a Get does not query by itself.
@@ -334,8 +334,8 @@ func TestHostRefused(t *testing.T) {
 		bytes, stats, plan := h.Bytes(), account.Stats(), h.Plan(miB)
 		_, grow := h.Grow(miB)
 		for _, err := range []error{grow, h.Presize(miB)} {
-			if !errors.Is(err, ErrKernel) || !errors.Is(err, unix.ENOMEM) || errors.Is(err, ErrNoMemory) {
-				t.Errorf("%s: error %v, want ErrKernel", call, err)
+			if !errors.Is(err, errKernel) || !errors.Is(err, unix.ENOMEM) || errors.Is(err, ErrNoMemory) {
+				t.Errorf("%s: error %v, want errKernel", call, err)
 			}
 		}
 		if h.Bytes() != bytes || account.Stats() != stats || h.Plan(miB) != plan {

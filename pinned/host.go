@@ -27,7 +27,7 @@ func NewHost(p Policy, a *Account) Host { return Host{policy: p, account: a} }
 func (h *Host) Plan(n int) int64 { return h.capacity.after(int64(n), h.policy).held }
 
 // Grow returns n bytes with unspecified contents, valid until the next Grow, Presize or Free. It
-// may free memory that was not needed lately. It fails only with ErrKernel; the buffer is then
+// may free memory that was not needed lately. It fails only with errKernel; the buffer is then
 // unchanged, and a caller that charged a budget for it must cancel that.
 func (h *Host) Grow(n int) ([]byte, error) {
 	if err := h.become(h.capacity.after(int64(n), h.policy), int64(n)); err != nil {

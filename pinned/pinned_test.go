@@ -207,8 +207,8 @@ func TestFullFileSystemIsAnErrorNotASignal(t *testing.T) {
 	b := &budget{limit: 1 << 40}
 	p := NewPool(s, b, PoolOptions{})
 	defer p.Close()
-	if _, err := p.Get(64 << 20); !errors.Is(err, ErrKernel) || !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrNoMemory) {
-		t.Fatalf("error %v, want ErrKernel", err)
+	if _, err := p.Get(64 << 20); !errors.Is(err, errKernel) || !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrNoMemory) {
+		t.Fatalf("error %v, want errKernel", err)
 	}
 	if used := b.charged(); used != 0 || b.returns() != 0 {
 		t.Errorf("%d bytes charged for a buffer that could not be made, memory came back %d times", used, b.returns())

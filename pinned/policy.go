@@ -22,33 +22,33 @@ func DefaultPolicy() Policy {
 	return Policy{ShrinkThreshold: 0.9, HostGrowth: 1, DeviceGrowth: 1}
 }
 
-// ParsePolicy returns the default policy, changed by the environment variables that lookup (such
-// as os.LookupEnv) finds. An empty variable counts as not set. The error names the variable, the
-// rule and the value.
-func ParsePolicy(lookup func(string) (string, bool)) (Policy, error) {
-	p := DefaultPolicy()
+// Read makes it the default policy, changed by the environment variables that getenv finds; an
+// empty variable counts as not set. The error names the variable, the rule and the value.
+func (p *Policy) Read(getenv func(name string) string) error {
+	read := DefaultPolicy()
 	for _, v := range []struct {
 		name   string
 		lo, hi float64
 		into   []*float64
 	}{
-		{"BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", 0, 1, []*float64{&p.ShrinkThreshold}},
-		{"BATCHFS_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&p.HostGrowth, &p.DeviceGrowth}},
+		{"BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", 0, 1, []*float64{&read.ShrinkThreshold}},
+		{"BATCHFS_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&read.HostGrowth, &read.DeviceGrowth}},
 		// As DALI's variables, these override the one before.
-		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&p.HostGrowth}},
-		{"BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&p.DeviceGrowth}},
+		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&read.HostGrowth}},
+		{"BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&read.DeviceGrowth}},
 	} {
-		text, ok := lookup(v.name)
-		if !ok || text == "" {
+		text := getenv(v.name)
+		if text == "" {
 			continue
 		}
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(x >= v.lo && x <= v.hi) { // also refuses NaN
-			return Policy{}, fmt.Errorf("%s must be a number from %g to %g, not %q", v.name, v.lo, v.hi, text)
+			return fmt.Errorf("%s must be a number from %g to %g, not %q", v.name, v.lo, v.hi, text)
 		}
 		for _, into := range v.into {
 			*into = x
 		}
 	}
-	return p, nil
+	*p = read
+	return nil
 }

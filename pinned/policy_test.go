@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestParsePolicy: what the variables say, and that a wrong one is refused with its name, the rule
+// TestPolicyRead: what the variables say, and that a wrong one is refused with its name, the rule
 // and the value.
-func TestParsePolicy(t *testing.T) {
+func TestPolicyRead(t *testing.T) {
 	const shrink, common = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", "BATCHFS_BUFFER_GROWTH_FACTOR"
 	const host, device = "BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR"
 	for _, c := range []struct {
@@ -34,7 +34,8 @@ func TestParsePolicy(t *testing.T) {
 		{map[string]string{device: "0", host: "1"}, Policy{}, device + " must be a number from 1 to 4"},
 		{map[string]string{host: "90%"}, Policy{}, host + " must be a number from 1 to 4"},
 	} {
-		got, err := ParsePolicy(func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		var got Policy
+		err := got.Read(func(name string) string { return c.env[name] })
 		name, _, _ := strings.Cut(c.bad, " ")
 		if c.bad == "" && err != nil || c.bad != "" && (err == nil || err.Error() != c.bad+`, not "`+c.env[name]+`"`) || got != c.want {
 			t.Errorf("%v: %+v, %v; want %+v", c.env, got, err, c.want)

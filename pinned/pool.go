@@ -93,14 +93,14 @@ func (p *Pool) Stats() Stats {
 
 // Get returns a buffer of exactly size bytes, with unspecified contents. It fails with
 // ErrNoMemory if the budget refuses, and changes nothing then. If the kernel refuses memory or
-// descriptors, Get trims the pool and tries once more; then it fails with ErrKernel, and nothing
+// descriptors, Get trims the pool and tries once more; then it fails with errKernel, and nothing
 // stays charged. It does not wait for memory.
 func (p *Pool) Get(size int64) (*Buffer, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("a buffer of %d bytes", size)
 	}
 	b, err := p.get(size)
-	if errors.Is(err, ErrKernel) {
+	if errors.Is(err, errKernel) {
 		p.Trim() // released buffers also hold descriptors
 		b, err = p.get(size)
 	}

@@ -15,15 +15,15 @@ var (
 	// ErrNoMemory means that the Budget refused. Memory that the same process gives back
 	// (Budget.Release) may let the next attempt succeed.
 	ErrNoMemory = errors.New("no memory left")
-	// ErrKernel means that the kernel refused: memory (ENOMEM under RLIMIT_AS or
+	// errKernel means that the kernel refused: memory (ENOMEM under RLIMIT_AS or
 	// vm.overcommit_memory=2, ENOSPC of the private tmpfs), descriptors (EMFILE, ENFILE), or
 	// anything else that a system call of this package requests. The error also wraps the errno.
 	// It says nothing about the budget, and waiting for the budget does not help.
-	ErrKernel = errors.New("the kernel refused")
+	errKernel = errors.New("the kernel refused")
 )
 
-// refused returns ErrKernel with the request and the kernel's answer.
-func refused(what string, err error) error { return fmt.Errorf("%w to %s: %w", ErrKernel, what, err) }
+// refused returns errKernel with the request and the kernel's answer.
+func refused(what string, err error) error { return fmt.Errorf("%w to %s: %w", errKernel, what, err) }
 
 // A Store is where buffers come from: a private tmpfs, or anonymous memory if the process may
 // not have one.
@@ -76,7 +76,7 @@ func (s *Store) Close() {
 }
 
 // File opens a new unnamed file in the store, which the caller must close. It fails with
-// ErrKernel if the kernel is out of descriptors.
+// errKernel if the kernel is out of descriptors.
 func (s *Store) File() (int, error) {
 	if s.root < 0 {
 		return -1, fmt.Errorf("no private tmpfs: %w", s.reason)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/pinned"
 )
 
 func doctorCommand(c *console) *cli.Command {
@@ -192,12 +192,11 @@ const enoughLocked = 1 << 30
 
 // addMemory adds what batch memory can be.
 func (m host) addMemory(r *doctorReport) {
-	store := pinned.NewStore(1 << 20)
-	defer store.Close()
+	files, reuse, locking := engine.ExamineMemory(enoughLocked)
 	const huge, good = "huge pages", "on a private tmpfs"
 	switch setting := m.line("sys/kernel/mm/transparent_hugepage/shmem_enabled"); {
-	case !store.Files():
-		r.add(huge, good, problem(store.Reason()), "batches use ordinary memory; mount as root to use a tmpfs with huge pages")
+	case files != nil:
+		r.add(huge, good, problem(files), "batches use ordinary memory; mount as root to use a tmpfs with huge pages")
 	case setting == "":
 		r.add(huge, good, "this kernel does not support them on tmpfs",
 			"batches use small pages, which are slower to read; use a kernel with CONFIG_TRANSPARENT_HUGEPAGE")
@@ -205,9 +204,9 @@ func (m host) addMemory(r *doctorReport) {
 		r.add(huge, good, unless(!strings.Contains(setting, "[deny]"), "disabled for tmpfs"),
 			"echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled (a mount requests them itself)")
 	}
-	r.add("memory reuse", "batches reuse the memory of earlier ones", problem(store.Leases()),
+	r.add("memory reuse", "batches reuse the memory of earlier ones", problem(reuse),
 		"every batch needs newly cleared memory, which is slower: sudo sysctl fs.leases-enable=1")
-	r.add("memory locking", "at least "+formatBytes(enoughLocked), problem(pinned.CanLock(enoughLocked)),
+	r.add("memory locking", "at least "+formatBytes(enoughLocked), problem(locking),
 		"batch memory may be swapped out, and GPUs copy from it more slowly: "+
 			"set memlock in /etc/security/limits.conf, then ulimit -l unlimited; or LimitMEMLOCK=infinity for systemd")
 }

@@ -15,23 +15,22 @@ import (
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/store"
-	"github.com/batchfs/batchfs/pinned"
 )
 
 // environment holds everything taken from environment variables. They are read here and
 // nowhere else; the packages below get plain values.
 type environment struct {
-	cacheDir     string // where indexes are stored; "": nowhere
-	notifySocket string // where systemd expects the ready notification
-	affinity     string // CPUs of the workers, unless a flag gives them
-	gpus         string // CUDA_VISIBLE_DEVICES
-	azureAccount string // of az://CONTAINER/NAME
-	azureToken   string // a shared access signature
-	hubToken     string // of Hugging Face
-	hubTokenFile string // that holds it otherwise
-	vectors      string // the vector instructions to use; "": the fastest that the processor has
-	buffers      pinned.Policy
-	buffersError error // why buffers could not be parsed
+	cacheDir     string         // where indexes are stored; "": nowhere
+	notifySocket string         // where systemd expects the ready notification
+	affinity     string         // CPUs of the workers, unless a flag gives them
+	gpus         string         // CUDA_VISIBLE_DEVICES
+	azureAccount string         // of az://CONTAINER/NAME
+	azureToken   string         // a shared access signature
+	hubToken     string         // of Hugging Face
+	hubTokenFile string         // that holds it otherwise
+	vectors      string         // the vector instructions to use; "": the fastest that the processor has
+	engine       engine.Options // of mounts: how buffers grow and shrink
+	engineError  error          // why that could not be parsed
 }
 
 // affinityVariable is the environment variable for --affinity.
@@ -60,7 +59,7 @@ func readEnvironment(lookup func(string) (value string, set bool), uid int) envi
 	if gpus, set := lookup("CUDA_VISIBLE_DEVICES"); set && gpus == "" { // as for CUDA
 		e.gpus = gpuNone
 	}
-	e.buffers, e.buffersError = pinned.ParsePolicy(func(name string) (string, bool) { return getenv(name), true })
+	e.engineError = e.engine.Memory.Read(getenv)
 	return e
 }
 
@@ -123,8 +122,8 @@ func (e environment) setKernels(o *engine.Options) error {
 
 // place sets the CPUs of the workers, from the flag or the environment.
 func (c *console) place(f *flagSet, o *engine.Options) error {
-	if c.env.buffersError != nil {
-		return wrongUsage(c.env.buffersError)
+	if c.env.engineError != nil {
+		return wrongUsage(c.env.engineError)
 	}
 	list, source, gpu := c.env.affinity, affinityVariable, ""
 	if f.Changed(affinityFlag) {

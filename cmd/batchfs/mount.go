@@ -26,7 +26,6 @@ import (
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -196,7 +195,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	}
 	closed, err := r.attend(m, signals)
 	r.env.notify("STOPPING=1")
-	r.suggestHints(e.Stats().Buffers)
+	r.suggestHints(e.Stats().Hints)
 	if !closed || err != nil {
 		// Readers may still hold batches or wait for them. The end of the process frees
 		// memory and files.
@@ -368,16 +367,14 @@ func (r *mountRequest) watchMemory(e *engine.Engine) (stop func()) {
 }
 
 // suggestHints suggests buffer sizes for the next mount, so that none has to grow.
-func (r *mountRequest) suggestHints(buffers []pinned.BufferStats) {
-	batchSize := int64(r.engine.BatchSize)
+func (r *mountRequest) suggestHints(h engine.Hints) {
 	var parts []string
-	for _, b := range buffers {
-		most := b.MaxReal
-		if b.Name == "batch" {
-			most = (most + batchSize - 1) / batchSize
-		}
-		if most > 0 && b.Name != "cache" && b.Kind != pinned.DeviceMemory { // --cache-size covers the cache
-			parts = append(parts, fmt.Sprintf("%s=%d", b.Name, most))
+	for _, of := range []struct {
+		buffer string
+		size   int64
+	}{{"batch", h.Batch}, {"input", h.Input}, {"scratch", h.Scratch}} {
+		if of.size > 0 {
+			parts = append(parts, fmt.Sprintf("%s=%d", of.buffer, of.size))
 		}
 	}
 	switch hint := strings.Join(parts, ","); {

@@ -48,7 +48,7 @@ const (
 // engineFlags are the flags of order, pixels and pipeline: what a mount, a benchmark and a
 // profile share.
 func engineFlags(c *console, f *flagSet, o *engine.Options) {
-	o.Epochs, o.Lock, o.Memory, o.CPUs = maxEpochs, true, c.env.buffers, c.machine.cpus
+	o.Epochs, o.Lock, o.Memory, o.CPUs = maxEpochs, true, c.env.engine.Memory, c.machine.cpus
 	orderFlags(f, &o.Config)
 	pixelFlags(f, o)
 	pipelineFlags(c, f, o)

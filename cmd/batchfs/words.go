@@ -21,7 +21,6 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/store"
-	"github.com/batchfs/batchfs/pinned"
 )
 
 // A told error carries what its reader needs besides the message.
@@ -135,9 +134,9 @@ var remedies = []advice{
 	{engine.ErrTooBig, "make batches smaller: --batch-size, or --resize with --size"},
 	{unix.EMFILE, "raise the limit on open files (ulimit -n, or LimitNOFILE of the service), or hold fewer batches open"},
 	{unix.ENFILE, "raise the system's limit on open files (sysctl fs.file-max)"},
-	{pinned.ErrKernel, kernelRefuses},
 	{decode.ErrMemory, kernelRefuses},
 	{unix.ENOMEM, kernelRefuses},
+	{unix.ENOSPC, kernelRefuses}, // of the tmpfs that batches are in
 	{engine.ErrNoRoomOnGPU, "raise --device-memory-limit, hold fewer .cuda files open, or make batches smaller"},
 	{gpu.ErrMemory, "raise --device-memory-limit, or leave more of the GPU's memory free (nvidia-smi)"},
 	{gpu.ErrLost, "see dmesg and nvidia-smi; mount again to use the GPU. All that does without it is served"},
