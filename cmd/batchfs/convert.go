@@ -16,7 +16,6 @@ import (
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/profile"
-	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -199,7 +198,7 @@ func convertError(out string, plan convert.Plan, err error) error {
 		advice{convert.ErrSettings, "to continue, give the same flags; to start again: rm -r " + partial},
 		advice{convert.ErrName, "to start again, rename one: mv FILE OTHER"},
 		advice{convert.ErrSource, "to start again: rm -r " + partial},
-		advice{sample.ErrMemory, "to continue with more memory, add --memory-limit SIZE to the same command"},
+		advice{convert.ErrMemory, "to continue with more memory, add --memory-limit SIZE to the same command"},
 		advice{convert.ErrBusy, "fuser -v " + partial},
 		advice{convert.ErrMountpoint, "choose a directory in it: batchfs convert DATASET " + shellWord(filepath.Join(out, "mixed"))},
 		advice{convert.ErrForeign, "see what it is, or choose another directory: ls -la " + partial},

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/annotation"
 )
 
 const entryFlag = "entry-points"
@@ -49,7 +48,7 @@ func verifyReadsFlag(f *flagSet, unchecked, entries *bool) {
 
 // makeEntries makes the entry points of a dataset's JPEGs that are not known. What was made when
 // ctx ends stays.
-func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryRule, workers int) (*sample.EntryReport, error) {
+func (c *console) makeEntries(ctx context.Context, a *annotation.Dataset, rule decode.EntryRule, workers int) (*annotation.EntryReport, error) {
 	var o engine.Options
 	if err := c.env.setKernels(&o); err != nil {
 		return nil, err
@@ -57,10 +56,12 @@ func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule dec
 	o.Decoding.MaxPixels = decode.DefaultMaxPixels
 	bar := c.progress()
 	defer bar.close()
-	report, err := sample.MakeAllEntries(ctx, ds, rule,
-		sample.Options{Decoding: o.Decoding, Workers: workers, Memory: c.memoryLimit(0), Progress: bar.of("finding entry points", "images")})
+	report, err := a.MakeEntries(ctx, rule, annotation.Work{
+		Decoding: o.Decoding, Workers: workers, Memory: c.memoryLimit(0),
+		Progress: func(string) func(done, total int64) { return bar.of("finding entry points", "images") },
+	})
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w; the entry points found so far are kept", errInterrupted)
 	}
-	return &report, advise(err, advice{sample.ErrUnstored, "the index is kept, with the entry points found so far; run this again, with room, for the rest"})
+	return &report, advise(err, advice{annotation.ErrUnstored, "the index is kept, with the entry points found so far; run this again, with room, for the rest"})
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/annotation"
 )
 
 // TestIndexEntryPoints: index finds entry points, keeps those of files that did not change, and
@@ -47,7 +47,7 @@ func TestIndexEntryPoints(t *testing.T) {
 	}
 	const head = 256 + 256 + 4 // header, slots, and the checksum of the one file
 	for rule, points := range map[string]int{"rows": 7, "8": 7, "30": 2} {
-		want := sample.EntryReport{Have: 1, None: 2, Bytes: head + int64(points)*8}
+		want := annotation.EntryReport{Have: 1, None: 2, Bytes: head + int64(points)*8}
 		for range 2 { // the second time, nothing is written
 			if r := index("--entry-points", rule); *r.Entries != want {
 				t.Errorf("%s: %+v instead of %+v", rule, *r.Entries, want)

@@ -19,7 +19,6 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/annotation"
-	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -62,7 +61,7 @@ func indexCommand(c *console) *cli.Command {
 				r.Parquet = parquet
 			}
 			if rule != decode.EntryOff {
-				r.Entries, err = c.makeEntries(ctx, ds, rule, o.Workers)
+				r.Entries, err = c.makeEntries(ctx, a, rule, o.Workers)
 			}
 			return r, err
 		})
@@ -105,9 +104,9 @@ type indexResult struct {
 	Parquet string `json:"parquet,omitempty"`
 	Part    string `json:"part,omitempty"`
 	dataset.Report
-	Unreadable []dataset.BadFile   `json:"unreadable"` // as far as is known
-	Entries    *sample.EntryReport `json:"entry_points,omitempty"`
-	relied     bool                // on the index, which is kept where it was said
+	Unreadable []dataset.BadFile       `json:"unreadable"` // as far as is known
+	Entries    *annotation.EntryReport `json:"entry_points,omitempty"`
+	relied     bool                    // on the index, which is kept where it was said
 }
 
 // verdict is the error that ends the command if no index is where one was asked for.

@@ -12,19 +12,18 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
-	"github.com/batchfs/batchfs/internal/sample"
 )
 
 func verifyCommand(c *console) *cli.Command {
 	return command("verify DATASET", func(f *flagSet) runner {
 		source := dataset.Options{Rescan: true, AsClasses: true} // labels do not matter here
-		var o sample.Options
+		var w annotation.Work
 		var part dataset.Share
 		var merge bool
 		datasetFlags(f, &source)
 		workerFlag(c, f, &source.Workers)
-		memoryFlag(c, f, &o.Memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
-		decodeFlags(f, &o.Decoding.MaxPixels, &o.Decoding.IgnoreOrientation)
+		memoryFlag(c, f, &w.Memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
+		decodeFlags(f, &w.Decoding.MaxPixels, &w.Decoding.IgnoreOrientation)
 		partFlags(f, &part, &merge)
 		var find annotation.Options
 		annotationFlags(f, &find, &source)
@@ -32,7 +31,7 @@ func verifyCommand(c *console) *cli.Command {
 		f.check(func() error {
 			source.Rescan = part.N == 0 && !merge // else all parts would look at every file
 			remoteWorkers(f, f.args[0], &source.Workers)
-			o.Workers, o.Memory = source.Workers, c.memoryLimit(o.Memory)
+			w.Workers, w.Memory = source.Workers, c.memoryLimit(w.Memory)
 			if find.Kinds != (annotation.Kinds{}) && (part.N > 0 || merge) {
 				return usage("--targets cannot be given with --part or --merge: annotations are verified as a whole")
 			}
@@ -41,9 +40,9 @@ func verifyCommand(c *console) *cli.Command {
 		return c.withDataset(f, &source, &find, func(ctx context.Context, a *annotation.Dataset) (printable, error) {
 			v, err := verifyResult{storage: cmp.Or(a.Images.Root, a.Images.Name)}, error(nil)
 			if merge {
-				v.Verdict.Verdict, err = sample.JoinVerdicts(a.Images)
+				v.Verdict, err = a.JoinVerdicts()
 			} else {
-				v.Verdict, err = c.verify(ctx, a, part, o)
+				v.Verdict, err = c.verify(ctx, a, part, w)
 			}
 			return v, advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
 		})
@@ -51,19 +50,20 @@ func verifyCommand(c *console) *cli.Command {
 }
 
 // verify verifies with progress on a terminal.
-func (c *console) verify(ctx context.Context, a *annotation.Dataset, part dataset.Share, o sample.Options) (annotation.Verdict, error) {
+func (c *console) verify(ctx context.Context, a *annotation.Dataset, part dataset.Share, w annotation.Work) (annotation.Verdict, error) {
 	bar := c.progress()
 	defer bar.close()
 	latest := func() string { return count(0, "image") }
-	v, err := a.Verify(ctx, part, o, func(what string) func(done, total int64) {
+	w.Progress = func(kind string) func(done, total int64) {
 		var done, total int64
-		latest = func() string { return fmt.Sprintf("%d of %s", done, count(total, what)) }
-		report := bar.of("verifying", what+"s")
+		latest = func() string { return fmt.Sprintf("%d of %s", done, count(total, kind)) }
+		report := bar.of("verifying", kind+"s")
 		return func(d, n int64) {
 			done, total = d, n
 			report(d, n)
 		}
-	})
+	}
+	v, err := a.Verify(ctx, part, w)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w after %s", errInterrupted, latest())
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/hangfs"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
@@ -54,7 +55,7 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 	writeImage(t, filepath.Join(data, "a", "large.png"), 40, 40)
 
 	got := batchfs(t, "verify", "--json", "--max-pixels", "1000", data)
-	var r sample.Verdict
+	var r annotation.Verdict
 	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
 // Package annotation opens a dataset with what is annotated of its images. It finds that in the
 // layouts in which such datasets are published: folders of masks, Cityscapes and CityPersons, COCO,
 // YOLO, Pascal VOC, ADE20K, and the columns of manifests; opens the files that belong to images;
-// and joins the two to what is in batches. Only [Dataset.Verify] decodes images.
+// and joins the two to what is in batches. What looks at every file of a dataset is here, too, with
+// the targets or without: [Dataset.Verify] and [Dataset.MakeEntries]. Nothing else decodes images.
 package annotation
 
 import (

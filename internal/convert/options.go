@@ -63,7 +63,7 @@ type Options struct {
 	// Workers is how many samples are processed at once; 0: one per CPU.
 	Workers int
 	// Memory is what all samples in conversion may take together: bytes, at least 64 MiB. A
-	// sample that needs more ends the run with [sample.ErrMemory]. 0: 1 GiB.
+	// sample that needs more ends the run with ErrMemory. 0: 1 GiB.
 	Memory int64
 	// Announce, if not nil, receives the plan before the work begins, even if the disk lacks
 	// the space.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // Errors of Write; test for them with errors.Is.
@@ -29,12 +30,14 @@ var (
 	ErrSource = errors.New("the dataset changed")
 	// ErrSpace: the disk is full. What was made so far stays, so that a run can continue it.
 	ErrSpace = errors.New("not enough space")
+	// ErrMemory: a sample takes more memory than Options.Memory.
+	ErrMemory = errors.New("a sample is too large")
 	// ErrName: a file of the result cannot have its name; the text names the files.
 	ErrName = errors.New("no name for its copy")
 )
 
-// classified wraps an error about a full disk, an exceeded quota or a changed file in the error
-// that says so.
+// classified wraps an error about a full disk, an exceeded quota, a lack of memory or a changed
+// file in the error that says so.
 func classified(err error) error {
 	wrap := func(class error, causes ...error) {
 		caused := slices.ContainsFunc(causes, func(cause error) bool { return errors.Is(err, cause) })
@@ -43,6 +46,7 @@ func classified(err error) error {
 		}
 	}
 	wrap(ErrSpace, unix.ENOSPC, unix.EDQUOT)
+	wrap(ErrMemory, sample.ErrMemory)
 	wrap(ErrSource, dataset.ErrChanged, dataset.ErrMissing, dataset.ErrNotFile)
 	return err
 }

@@ -120,19 +120,3 @@ func readArrayHeader(
 	}
 	return layout.ReadNPYHeader(file, int64(len(file)))
 }
-
-// VerifyArrays is [Verify] for arrays, but for those that the index knows to be bad, as their
-// samples are.
-func VerifyArrays(ctx context.Context, arrays *dataset.Dataset, o Options) (Verdict, error) {
-	check := func(ctx context.Context, r *Reader, i int) error {
-		if r.ds.Problem(i) != "" {
-			return nil
-		}
-		data, err := r.Fetch(ctx, i)
-		if err == nil {
-			_, err = ProbeArray(data, nil, int64(len(data)))
-		}
-		return err
-	}
-	return verify(ctx, arrays, dataset.Share{}, o, check)
-}

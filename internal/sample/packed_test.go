@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/testkit"
@@ -225,14 +226,25 @@ func TestPackedDamage(t *testing.T) {
 		}
 	}
 	ds := openStored(t, stored["folder"], short)
-	v, err := Verify(t.Context(), ds, dataset.Share{}, Options{Decoding: decode.Options{MaxPixels: 1 << 28}, Workers: 1})
-	if err != nil || len(v.Bad) != damaged {
-		t.Errorf("of %d damaged images, %d are bad: %v, %v", damaged, len(v.Bad), v.Bad, err)
-	}
-	for _, bad := range v.Bad {
-		if filepath.Ext(bad.Path) != ".bfs" {
-			t.Errorf("%s: %s", bad.Path, bad.Reason)
+	o := decode.Options{MaxPixels: 1 << 28}
+	r := NewReader(ds, o, NewMemory(1<<30, 1))
+	defer r.Close()
+	bad := 0
+	for i := range ds.Len() {
+		img, err := r.Read(t.Context(), i, 0)
+		if err == nil {
+			err = r.Decode(img)
 		}
+		r.Done()
+		if err == nil {
+			continue
+		}
+		if bad++; fault.Of(err) != fault.File || filepath.Ext(ds.Path(i)) != ".bfs" {
+			t.Errorf("%s: %v", ds.Path(i), err)
+		}
+	}
+	if bad != damaged {
+		t.Errorf("of %d damaged images, %d are bad", damaged, bad)
 	}
 }
 

@@ -198,8 +198,8 @@ func (r *Reader) Decode(img Image) error {
 	return r.Draw(img, resample.Options{}.Choose(0, 0, img.Height, img.Width), pixels.Target{Sink: nowhere{}})
 }
 
-// readValues reads and decodes the values of a mask, only to see whether that is possible.
-func (r *Reader) readValues(ctx context.Context, i int) error {
+// ReadValues reads and decodes the values of a mask, only to see whether that is possible.
+func (r *Reader) ReadValues(ctx context.Context, i int) error {
 	if problem := r.ds.Problem(i); problem != "" {
 		return fault.New(fault.File, problem)
 	}

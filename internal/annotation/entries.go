@@ -1,4 +1,4 @@
-package sample
+package annotation
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/entries"
+	"github.com/batchfs/batchfs/internal/sample"
 )
 
 // ErrUnstored means that there was no room for all entry points. Those stored until then stay.
@@ -23,9 +24,10 @@ type EntryReport struct {
 	Bytes int64 `json:"bytes"` // of the file that holds them
 }
 
-// MakeAllEntries makes the entry points of a dataset's JPEGs that are not known. It returns ctx's
-// error shortly after ctx ends, even if the storage hangs; what was made by then stays.
-func MakeAllEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryRule, o Options) (EntryReport, error) {
+// MakeEntries makes the entry points of the JPEGs that are not known. It returns ctx's error
+// shortly after ctx ends, even if the storage hangs; what was made by then stays.
+func (d *Dataset) MakeEntries(ctx context.Context, rule decode.EntryRule, w Work) (EntryReport, error) {
+	ds := d.Images
 	store, err := ds.OpenEntries(entries.Options{Rule: int32(rule), Strict: true, Wait: true})
 	if err == nil && !store.Writes() {
 		err = fmt.Errorf("%s cannot be written", ds.IndexPath)
@@ -36,8 +38,8 @@ func MakeAllEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryR
 	}
 	var mu sync.Mutex
 	var report EntryReport
-	err = each(ctx, ds, o, 0, ds.Len(), func(r *Reader) look {
-		e := NewEntries(ds, store, false)
+	err = w.each(ctx, ds, "image", 0, ds.Len(), func(r *sample.Reader) look {
+		e := sample.NewEntries(ds, store, false)
 		return func(ctx context.Context, i int) error {
 			if !store.Writes() {
 				return ErrUnstored // closing the store returns why
@@ -45,7 +47,7 @@ func MakeAllEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryR
 			if ds.Format(i) != decode.JPEG.String() {
 				return nil
 			}
-			has, known := r.makeEntries(ctx, i, e)
+			has, known := makeEntries(ctx, r, ds, e, i)
 			mu.Lock()
 			defer mu.Unlock()
 			report.note(has, known)
@@ -63,8 +65,8 @@ func MakeAllEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryR
 }
 
 // makeEntries makes the entry points of sample i, unless it is known whether it has any.
-func (r *Reader) makeEntries(ctx context.Context, i int, e *Entries) (has, known bool) {
-	if has, known = e.Known(int64(i), r.ds.Stat(i)); known {
+func makeEntries(ctx context.Context, r *sample.Reader, ds *dataset.Dataset, e *sample.Entries, i int) (has, known bool) {
+	if has, known = e.Known(int64(i), ds.Stat(i)); known {
 		return has, known
 	}
 	img, err := r.Read(ctx, i, 0)
