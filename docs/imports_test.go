@@ -51,6 +51,21 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
+// mostKnown is how many packages of this module the command may import: it has flags and words, and
+// work that takes more of them belongs below it.
+const mostKnown = 15
+
+func TestCommandKnowsFew(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "../cmd/batchfs").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	touch(t, "../cmd/batchfs")
+	if n := strings.Count(string(out), "github.com/batchfs/batchfs/"); n == 0 || n > mostKnown {
+		t.Errorf("cmd/batchfs imports %d packages of this module, more than %d:\n%s", n, mostKnown, out)
+	}
+}
+
 // touch lists a directory, so that go test does not answer from its cache when a file there
 // has changed.
 func touch(t *testing.T, dir string) {

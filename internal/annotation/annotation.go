@@ -253,10 +253,10 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("%s: it has no %s; as %s, it has %s", e.Dataset, strings.Join(e.Lacks.Names(), ", "), e.Layout, has)
 }
 
-// A NoneError is the error of a dataset without annotations in any known layout.
-type NoneError struct{ Dataset string }
+// A noneError is the error of a dataset without annotations in any known layout.
+type noneError struct{ Dataset string }
 
-func (e *NoneError) Error() string { return e.Dataset + ": no annotations found" }
+func (e *noneError) Error() string { return e.Dataset + ": no annotations found" }
 
 // finder is the state of one search.
 type finder struct {
@@ -323,7 +323,7 @@ func (f *finder) find(path string) error {
 		}
 		return err
 	}
-	return cmp.Or[error](f.failed, &NoneError{path})
+	return cmp.Or[error](f.failed, &noneError{path})
 }
 
 // naming is what the name of an image is made of.

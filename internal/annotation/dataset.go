@@ -96,7 +96,7 @@ func roomBeside(o dataset.Options) string {
 // explain returns what is wrong with the dataset itself, if nothing is at its path and so nothing
 // is annotated.
 func (d *Dataset) explain(ctx context.Context, path string, err error) error {
-	if _, missing := os.Stat(path); missing == nil || !errors.As(err, new(*NoneError)) {
+	if _, missing := os.Stat(path); missing == nil || !errors.As(err, new(*noneError)) {
 		return err
 	}
 	_, why := d.open(ctx, path, d.options.Source)
