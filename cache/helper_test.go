@@ -137,6 +137,12 @@ func check(c *Cache) error {
 	a, t := &c.arena, &c.table
 	waiting, held, bytes, packed, grown := map[int32]int{}, 0, int64(0), int64(0), int64(0)
 	taken, crumbs := 0, 0
+	queued := map[int32]int{}
+	for _, q := range t.queues {
+		for n := q.first; queued[q.waits] == 0 || n != q.first && queued[q.waits] <= t.held; n = t.entries[n].next {
+			queued[q.waits]++
+		}
+	}
 	for n := range t.entries[:t.fresh] {
 		e := t.entries[n]
 		if !e.held {
@@ -159,7 +165,7 @@ func check(c *Cache) error {
 			crumbs++
 		}
 	}
-	if held != t.held || !maps.Equal(waiting, t.waiting) || bytes != c.held || packed != c.packed || grown != c.grown {
+	if held != t.held || !maps.Equal(waiting, queued) || bytes != c.held || packed != c.packed || grown != c.grown {
 		return fmt.Errorf("%d entries of %d bytes wait for %v, of which %d were replaced and grew by %d: %+v", held, bytes, waiting, packed, grown, c)
 	}
 	if pages := a.fresh - 1 - a.cold.n - a.warm.n - taken; pages*crumbsPerPage != crumbs+a.nFree {

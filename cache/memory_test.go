@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 )
 
 // growInto tells a child process to fill a cache and print how much it grew.
@@ -166,6 +167,37 @@ func TestTrim(t *testing.T) {
 				t.Error("it does not grow again")
 			}
 		})
+	}
+}
+
+// TestRoomIsFoundAtOnce: the sample that can go is found in the same time, however many are held.
+// Two readers of distant epochs make room in turn, each with what the other one keeps.
+func TestRoomIsFoundAtOnce(t *testing.T) {
+	took := func(samples int64) time.Duration { // the fastest of some rounds
+		c := open(t, Options{Policy: Constant, Limit: 1<<20 + samples*400, Samples: 1 << 20, Plan: planFunc(func(int, int64) bool { return true })})
+		defer c.Close()
+		s := Stamp{Size: 100, ModTime: 1}
+		data, id := make([]byte, s.Size), int64(0)
+		put := func(epoch int) {
+			c.Put(epoch, id, s, data)
+			id++
+		}
+		for range 2 * samples { // more than fit
+			put(0)
+		}
+		best := time.Hour
+		for range 5 {
+			start := time.Now()
+			for range 300 {
+				put(10)
+				put(0)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	if few, many := took(1<<8), took(1<<18); many > 30*few+30*time.Millisecond {
+		t.Errorf("%v with many samples, %v with few", many, few)
 	}
 }
 

@@ -3,24 +3,32 @@ package cache
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"unsafe"
 )
 
 // An entry is a sample that is held, that is still being read after its eviction, or that is
 // being written. Entries are numbered from 1; 0 means none.
 type entry struct {
-	stamp   Stamp
-	size    int64 // bytes that are held
-	chain   chain
-	id      uint32
-	sibling uint32 // the next entry in the same bucket; for a free entry, the next free one
-	waits   int32  // the epoch it waits for
-	readers uint16 // how many readers are copying it right now
-	held    bool
-	packed  bool // in another form than that of the file, see Replace
+	stamp      Stamp
+	size       int64 // bytes that are held
+	chain      chain
+	id         uint32
+	sibling    uint32 // the next entry in the same bucket; for a free entry, the next free one
+	waits      int32  // the epoch it waits for
+	prev, next uint32 // in the ring of the held entries that wait for the same epoch
+	readers    uint16 // how many readers are copying it right now
+	held       bool
+	packed     bool // in another form than that of the file, see Replace
 }
 
 const entryBytes = int64(unsafe.Sizeof(entry{}))
+
+// A queue is the ring of the entries that wait for one epoch, in order of arrival.
+type queue struct {
+	waits int32
+	first uint32
+}
 
 // A table finds entries by sample and by the epoch they wait for. It is not safe for concurrent
 // use.
@@ -31,8 +39,7 @@ type table struct {
 	free    uint32 // head of the list of free entries
 	fresh   int    // entries from here on were never used
 	held    int
-	waiting map[int32]int // how many held entries wait for an epoch; none is 0
-	hand    int           // where the last search for an entry that can go has ended
+	queues  []queue // none is empty
 }
 
 // newTable makes a table for up to n entries.
@@ -43,7 +50,7 @@ func newTable(n int64) (t table, err error) {
 	}
 	t.buckets = values[uint32](t.memory, 0, bucketsFor(n))
 	t.entries = values[entry](t.memory, start, n+1)
-	t.fresh, t.waiting = 1, map[int32]int{}
+	t.fresh = 1
 	return t, t.memory.use(int64(len(t.memory.mapping)))
 }
 
@@ -103,7 +110,7 @@ func (t *table) insert(n uint32) {
 	b := t.bucket(e.id)
 	e.sibling, *b, e.held = *b, n, true
 	t.held++
-	t.wait(e.waits, 1)
+	t.enqueue(n)
 }
 
 // remove makes an entry no longer held.
@@ -115,51 +122,61 @@ func (t *table) remove(n uint32) {
 	}
 	*at, e.held = e.sibling, false
 	t.held--
-	t.wait(e.waits, -1)
+	t.dequeue(n)
 }
 
 // relabel makes a held entry wait for another epoch.
 func (t *table) relabel(n uint32, waits int) {
+	t.dequeue(n)
+	t.entries[n].waits = int32(waits)
+	t.enqueue(n)
+}
+
+func (t *table) queue(waits int32) int {
+	return slices.IndexFunc(t.queues, func(q queue) bool { return q.waits == waits })
+}
+
+func (t *table) enqueue(n uint32) {
 	e := &t.entries[n]
-	t.wait(e.waits, -1)
-	e.waits = int32(waits)
-	t.wait(e.waits, 1)
-}
-
-// wait counts one more, or one less, that waits for an epoch.
-func (t *table) wait(epoch int32, one int) {
-	if t.waiting[epoch] += one; t.waiting[epoch] == 0 {
-		delete(t.waiting, epoch)
+	k := t.queue(e.waits)
+	if k < 0 {
+		e.prev, e.next = n, n
+		t.queues = append(t.queues, queue{e.waits, n})
+		return
 	}
+	first := t.queues[k].first
+	e.prev, e.next = t.entries[first].prev, first
+	t.entries[e.prev].next, t.entries[first].prev = n, n
 }
 
-// expendable returns a held entry that is least likely to be read: one that waits for an epoch far
-// from the one being read, the farthest first; then, unless onlyFar, one that waits for the latest
-// epoch. It returns 0 if there is none. Searches go round the table, so that each of those that can
-// go is found in its turn.
-func (t *table) expendable(reading int, onlyFar bool) uint32 {
-	most, epoch := math.MinInt, int32(0)
-	for waits := range t.waiting {
-		ahead := int(waits) - reading
+func (t *table) dequeue(n uint32) {
+	e := &t.entries[n]
+	k := t.queue(e.waits)
+	switch q := &t.queues[k]; {
+	case e.next == n:
+		t.queues = slices.Delete(t.queues, k, k+1)
+	case q.first == n:
+		q.first = e.next
+	}
+	t.entries[e.prev].next, t.entries[e.next].prev = e.next, e.prev
+}
+
+// expendable returns the held entry that is least likely to be read: one that waits for an
+// epoch far from the one being read, the farthest first; then, unless onlyFar, one that waits for
+// the latest epoch. It returns 0 if there is none.
+func (t *table) expendable(reading int, onlyFar bool) (n uint32) {
+	most := math.MinInt
+	for _, q := range t.queues {
+		ahead := int(q.waits) - reading
 		rank := ahead - epochsAhead // at most 0
-		if far(int(waits), reading) {
+		if far(int(q.waits), reading) {
 			rank = max(ahead, -ahead)
 		} else if onlyFar {
 			continue
 		}
-		if rank > most || rank == most && waits > epoch {
-			most, epoch = rank, waits
+		if rank > most {
+			most, n = rank, q.first
 		}
 	}
-	if most == math.MinInt {
-		return 0
-	}
-	for {
-		if t.hand++; t.hand >= t.fresh {
-			t.hand = 1
-		}
-		if e := &t.entries[t.hand]; e.held && e.waits == epoch {
-			return uint32(t.hand)
-		}
-	}
+	return n
 }
