@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"image"
+	"image/jpeg"
 	"image/png"
 	"math/rand/v2"
 	"runtime"
@@ -325,6 +326,26 @@ func TestPackedDamaged(t *testing.T) {
 	}
 	if t.Logf("%d refused, %d decoded, %d unpacked", refused, accepted, unpacked); refused < 1000 || accepted < 1000 || unpacked < 100 {
 		t.Error("that is too few")
+	}
+}
+
+// TestPackedOther: a remainder that is another JPEG, after a byte that is ignored there, is not
+// decoded as if it had the size that the packed image says.
+func TestPackedOther(t *testing.T) {
+	needsC(t)
+	var other bytes.Buffer
+	if err := jpeg.Encode(&other, image.NewGray(image.Rect(0, 0, 8, 8)), nil); err != nil {
+		t.Fatal(err)
+	}
+	packed := corpus("restarts.jpg packed for file")
+	le := binary.LittleEndian
+	body := packedHead + int(le.Uint64(packed.data[16:]))
+	data := slices.Concat(packed.data[:body], []byte{0xff}, other.Next(2), []byte{0}, other.Bytes())
+	le.PutUint64(data[24:], uint64(len(data)-body))
+	c := newCoders(t)
+	got := c.with(Options{Kernel: Pure}).decode(t, whole(file{"another JPEG", sealed(data)}))
+	if !errors.Is(got.err, ErrMismatch) {
+		t.Errorf("%v", got.err)
 	}
 }
 

@@ -33,11 +33,10 @@ func goCoefficients(k *kept, dst Image, p packed, v view) error {
 	if err != nil {
 		return err
 	}
-	h, err := ReadHeader(data, true)
-	if err != nil {
+	said := Header{Format: JPEG, Width: p.width, Height: p.height, Orientation: p.orientation}
+	if v.Header, err = check(data, said); err != nil {
 		return err
 	}
-	v.Header = h
 	return goJPEG(k, dst, data, v)
 }
 
