@@ -23,6 +23,7 @@ type pace struct {
 	earned   int       // answers accepted, towards another slot
 	round    uint32    // of the limit; answers to requests of other rounds say nothing about it
 	began    time.Time // the round
+	first    time.Time // answer in it, which has taken its time; 0: none has come
 	growth   float64   // of the limit, after a round in which all were accepted
 	accepted int       // answers in this round
 	refused  int
@@ -138,6 +139,9 @@ func (p *pace) heard(round uint32, refused bool, now time.Time) {
 		p.set(float64(rate.Inf), now)
 		return
 	}
+	if p.first.IsZero() {
+		p.first = now
+	}
 	p.judge(now)
 	if round != p.round {
 		return
@@ -155,12 +159,18 @@ func (p *pace) heard(round uint32, refused bool, now time.Time) {
 
 // judge ends the round if it tells how many requests the store accepts, and sets the limit anew:
 // after a whole second of the clock; or half of one, if many were refused; or at first, when little
-// is known, soon. A round of a part of a second tells nothing, as that may have been used up.
+// is known, soon. A round of a part of a second tells nothing, as that may have been used up. Rates
+// are of the time since the first answer to a request of the round.
 func (p *pace) judge(now time.Time) {
 	end, limit := now.Truncate(time.Second), p.limit()
 	turned := !end.Equal(p.began.Truncate(time.Second))
-	first, many := limit > 0 && p.growth == firstGrowth, p.refused >= manyRefused
-	switch lasted := now.Sub(p.began); {
+	few := max(fewRefused, int(mostRefused*float64(p.accepted+p.refused)))
+	first, many := limit > 0 && p.growth == firstGrowth, p.refused >= max(manyRefused, few+1)
+	from := p.began
+	if p.first.After(from) {
+		from = p.first
+	}
+	switch lasted := now.Sub(from); {
 	case first && (p.refused == 0 || many && !turned):
 		if lasted < firstRound || p.accepted < enoughAtFirst {
 			return
@@ -170,11 +180,10 @@ func (p *pace) judge(now time.Time) {
 		end = now
 	case !turned:
 		return
-	case end.Sub(p.began) < time.Second:
+	case end.Sub(p.began) < time.Second, end.Sub(from) < time.Second/2:
 		limit = 0
 	}
-	accepted, refused := float64(p.accepted)/end.Sub(p.began).Seconds(), p.refused
-	few := max(fewRefused, int(mostRefused*float64(p.accepted+refused)))
+	accepted, refused := float64(p.accepted)/end.Sub(from).Seconds(), p.refused
 	p.began, p.accepted, p.refused = end, 0, 0
 	switch {
 	case limit == 0:
@@ -207,5 +216,5 @@ func (p *pace) set(limit float64, now time.Time) {
 	p.limiter.SetLimit(rate.Limit(limit))
 	p.limiter.SetBurst(1 + int(min(limit, 1e5)/20))
 	p.round++
-	p.began, p.accepted, p.refused, p.row = now, 0, 0, 0
+	p.began, p.first, p.accepted, p.refused, p.row = now, time.Time{}, 0, 0, 0
 }

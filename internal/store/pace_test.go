@@ -49,13 +49,18 @@ func (w *window) allows(now time.Time) bool {
 // TestQuotas: of a store that refuses what comes faster than it allows, almost all that it allows
 // arrives, hardly more is refused, and no call fails: from the first request on.
 func TestQuotas(t *testing.T) {
-	for _, perSecond := range []int{100, 300} {
+	for _, perSecond := range []int{100, 300, 1000} {
 		for name, fresh := range map[string]func() quota{
 			"a second's burst": func() quota { return &bucket{rate: float64(perSecond), burst: float64(perSecond)} },
 			"a little burst":   func() quota { return &bucket{rate: float64(perSecond), burst: math.Ceil(float64(perSecond) / 20)} },
 			"each second":      func() quota { return &window{most: perSecond} },
 		} {
-			for _, latency := range []time.Duration{time.Millisecond, 50 * time.Millisecond} {
+			latencies := []time.Duration{time.Millisecond, 50 * time.Millisecond}
+			seconds := 6000 / perSecond // long enough for the first refusals to weigh little
+			if perSecond == 1000 {      // of which almost as many are under way as there may be
+				latencies, seconds = []time.Duration{200 * time.Millisecond}, 60
+			}
+			for _, latency := range latencies {
 				bubble(t, fmt.Sprintf("%d, %s, %v", perSecond, name, latency), func(t *testing.T) {
 					var mu sync.Mutex
 					q := fresh()
@@ -76,7 +81,7 @@ func TestQuotas(t *testing.T) {
 						serve(w, r)
 					}))
 					s := w.open(t, "http://host/", Options{MaxRequests: 256})
-					lasts := time.Duration(6000/perSecond) * time.Second // long enough for the first refusals to weigh little
+					lasts := time.Duration(seconds) * time.Second
 					reads := readAll(t, s, 256, lasts)
 					rate, share := float64(reads)/lasts.Seconds()/float64(perSecond), float64(refused)/float64(good+refused)
 					t.Logf("%.3f of the rate, %.3f are refused, %+v", rate, share, s.Stats())
