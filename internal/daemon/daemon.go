@@ -52,7 +52,7 @@ func Start(cmd *exec.Cmd, patience time.Duration) (*Process, error) {
 	if p.Running() {
 		return p, fmt.Errorf("the daemon is not ready after %s", patience)
 	}
-	return p, fmt.Errorf("the daemon ended: %w", cmp.Or(p.Err, errNotReady))
+	return p, fmt.Errorf("the daemon ended before its mount was live: %w", cmp.Or(p.Err, errNotReady))
 }
 
 // Running reports whether the daemon has not ended yet.

@@ -97,7 +97,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestStartFails(t *testing.T) {
-	if p, err := Start(exec.Command("sh", "-c", "exit 3"), time.Minute); err == nil || p == nil || p.Running() || !strings.Contains(err.Error(), "exit status 3") {
+	if p, err := Start(exec.Command("sh", "-c", "exit 3"), time.Minute); err == nil || p == nil || p.Running() || err.Error() != "the daemon ended before its mount was live: exit status 3" {
 		t.Errorf("a daemon that ends: %v", err)
 	}
 	p, err := Start(exec.Command("sleep", "60"), 50*time.Millisecond)
