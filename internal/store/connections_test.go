@@ -79,9 +79,18 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		for _, step := range []struct {
 			wait time.Duration
 			open int64
-		}{{idleTime - 2*time.Second, 2}, {1500 * time.Millisecond, 1}, {time.Second, 0}} {
+			read bool // one of them is used again
+		}{
+			{wait: idleTime - 2*time.Second, open: 2}, {wait: 1500 * time.Millisecond, open: 1, read: true},
+			{wait: idleTime - time.Second, open: 1}, {wait: 2 * time.Second, open: 0},
+		} {
 			time.Sleep(step.wait)
 			synctest.Wait()
+			if step.read {
+				if err := read(t, s, 2, 10); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if open.Load() != step.open {
 				t.Errorf("%d open connections, not %d", open.Load(), step.open)
 			}

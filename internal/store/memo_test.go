@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,44 @@ func TestMemo(t *testing.T) {
 			if m.keep(i, "x"); len(m.all) > 100 {
 				t.Fatalf("%d values", len(m.all))
 			}
+		}
+	})
+}
+
+// TestSignatures: a signature is shown for a minute, with requests for parts of its object alone,
+// and without what the first of these added to its header.
+func TestSignatures(t *testing.T) {
+	awsKeys(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := newWire(t, serve).open(t, "s3://bucket/", Options{Endpoint: "http://host"})
+		sign := func(at string, repeated bool) string {
+			place, err := url.Parse(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.finish(s.request(t.Context(), place, "", nil), repeated)
+			if err != nil || r.Header.Get("Range") != "" {
+				t.Fatal(r, err)
+			}
+			r.Header.Set("Range", "bytes=0-1")
+			return r.Header.Get("Authorization") + r.Header.Get("X-Amz-Date")
+		}
+		first := sign("http://host/a", true)
+		time.Sleep(signatureLife - time.Second) // of the bubble
+		if sign("http://host/a", true) != first {
+			t.Error("another signature for the same object")
+		}
+		for _, at := range []string{"http://host/b", "http://host/a?x=y", "http://else/a"} {
+			if sign(at, true) == first {
+				t.Error("the same signature for", at)
+			}
+		}
+		if sign("http://host/a", false) == first {
+			t.Error("the same signature for the whole object")
+		}
+		time.Sleep(time.Second)
+		if sign("http://host/a", true) == first {
+			t.Error("the same signature after its life")
 		}
 	})
 }
