@@ -60,7 +60,10 @@ func TestQuotas(t *testing.T) {
 			if perSecond == 1000 {      // of which almost as many are under way as there may be
 				latencies, seconds = []time.Duration{200 * time.Millisecond}, 60
 			}
-			for _, latency := range latencies {
+			for i, latency := range latencies {
+				if testing.Short() && len(latencies) > 1 && (perSecond == 300) != (i == 0) {
+					continue // each rate with one of them
+				}
 				bubble(t, fmt.Sprintf("%d, %s, %v", perSecond, name, latency), func(t *testing.T) {
 					var mu sync.Mutex
 					q := fresh()
@@ -105,7 +108,7 @@ func TestQuotaIsForgotten(t *testing.T) {
 		var mu sync.Mutex
 		q := &bucket{rate: 100, burst: 10}
 		limited := true
-		s := newWire(t, takes(20*time.Millisecond, func(w http.ResponseWriter, r *http.Request) {
+		s := newWire(t, takes(40*time.Millisecond, func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			allowed := !limited || q.allows(time.Now())
 			mu.Unlock()
@@ -122,9 +125,9 @@ func TestQuotaIsForgotten(t *testing.T) {
 		mu.Lock()
 		limited = false
 		mu.Unlock()
-		readAll(t, s, 16, 20*time.Second)
-		if reads := readAll(t, s, 16, 5*time.Second); reads < 16*5*50*8/10 {
-			t.Errorf("%d reads in 10 s", reads)
+		readAll(t, s, 16, 15*time.Second)
+		if reads := readAll(t, s, 16, 5*time.Second); reads < 16*5*25*8/10 {
+			t.Errorf("%d reads in 5 s", reads)
 		}
 		readAll(t, s, 1, 70*time.Second)
 		if stats := s.Stats(); stats.Limit != 0 {
