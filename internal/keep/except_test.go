@@ -20,8 +20,11 @@ func beside(t testing.TB, p *shard.Plan, epoch int, c Config, second float64) (o
 // differs by less than 2 from its share in a full batch.
 func TestTwoCaches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
-	level := 0
-	for range 120 {
+	level, plans := 0, 120
+	if testing.Short() {
+		plans = 40
+	}
+	for range plans {
 		p, epoch, r, c := randomKeep(t, rng, func(cfg *shard.Config, _ *Config) {
 			cfg.PadLastBatch, cfg.LastBatch = true, shard.Fill
 			if rng.IntN(2) == 0 {
@@ -57,7 +60,7 @@ func TestTwoCaches(t *testing.T) {
 			}
 		}
 	}
-	if level < 12 {
+	if level < plans/10 {
 		t.Errorf("only %d plans had samples to spare", level)
 	}
 }

@@ -12,7 +12,11 @@ import (
 // all of its hits; samples stay packed while they are kept; and no more are packed than leave.
 func TestPackedHits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
-	for range 9 {
+	plans := 9
+	if testing.Short() {
+		plans = 3
+	}
+	for range plans {
 		cfg := shard.Config{Samples: 6000 + rng.Int64N(6000), Shards: 1 + rng.IntN(4), BatchSize: 64 + rng.IntN(100), Shuffle: true, Seed: rng.Uint64(), PadLastBatch: true}
 		if rng.IntN(3) == 0 {
 			raw := rng.Int64N(4)
