@@ -153,13 +153,13 @@ func TestRowsProgress(t *testing.T) {
 	dir := t.TempDir()
 	var rows []row
 	var images []packed
-	text := "path,text\n"
+	text := []byte("path,text\n")
 	for k := range 5000 {
 		rows = append(rows, row{fmt.Sprint(k, ".png"), strings.Repeat(fmt.Sprint(k), 200)})
 		images = append(images, packed{[]byte("\xff\xd8\xff"), rows[k].Text})
-		text += rows[k].Path + "," + rows[k].Text + "\n"
+		text = fmt.Appendf(text, "%s,%s\n", rows[k].Path, rows[k].Text)
 	}
-	err := cmp.Or(parquet.WriteFile(dir+"/m.parquet", rows), parquet.WriteFile(dir+"/packed.parquet", images), os.WriteFile(dir+"/m.csv", []byte(text), 0o644))
+	err := cmp.Or(parquet.WriteFile(dir+"/m.parquet", rows), parquet.WriteFile(dir+"/packed.parquet", images), os.WriteFile(dir+"/m.csv", text, 0o644))
 	must(t, err)
 	for _, name := range []string{"m.csv", "m.parquet", "packed.parquet"} {
 		r, err := FindRows(t.Context(), dir+"/"+name, Options{})
