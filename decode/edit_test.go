@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	. "github.com/batchfs/batchfs/decode"
 )
@@ -283,11 +284,16 @@ func chunk(name string, data []byte) []byte {
 
 func deflated(raw []byte) []byte {
 	var b bytes.Buffer
-	z := zlib.NewWriter(&b)
+	z := deflaters.Get().(*zlib.Writer)
+	defer deflaters.Put(z)
+	z.Reset(&b)
 	z.Write(raw)
 	z.Close()
 	return b.Bytes()
 }
+
+// deflaters are used again, since making one costs more than what it does to a small image.
+var deflaters = sync.Pool{New: func() any { return zlib.NewWriter(nil) }}
 
 // rawBMP describes a BMP of which the pixels are given as they are stored.
 type rawBMP struct {

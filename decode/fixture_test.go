@@ -61,19 +61,21 @@ func newCanvas(w, h, channels int) *canvas {
 	return c
 }
 
+func isGuard(b []byte) bool { return bytes.Count(b, []byte{guard}) == len(b) }
+
 // pixels returns the rows, and fails if the bytes between them were changed.
-func (c *canvas) pixels(t testing.TB, name string) []byte {
-	t.Helper()
+func (c *canvas) pixels(t testing.TB, name fmt.Stringer) []byte {
 	out := make([]byte, 0, c.row*c.Height)
-	rest := append(slices.Clone(c.all[:c.lead]), c.all[len(c.all)-c.lead:]...)
+	kept := isGuard(c.all[:c.lead]) && isGuard(c.all[len(c.all)-c.lead:])
 	for y := range c.Height {
 		line := c.Pix[y*c.Stride:]
 		out = append(out, line[:c.row]...)
 		if y < c.Height-1 {
-			rest = append(rest, line[c.row:c.Stride]...)
+			kept = kept && isGuard(line[c.row:c.Stride])
 		}
 	}
-	if slices.ContainsFunc(rest, func(b byte) bool { return b != guard }) {
+	if !kept {
+		t.Helper()
 		t.Fatalf("%s: wrote outside the rows", name)
 	}
 	return out
@@ -178,8 +180,7 @@ func kindOf(err error) error {
 }
 
 // explained checks that an error has a kind that speaks of the image, and a reason.
-func explained(t testing.TB, name string, err error) {
-	t.Helper()
+func explained(t testing.TB, name any, err error) {
 	kind := kindOf(err)
 	if kind == err || kind == ErrPart || kind == ErrDestination {
 		t.Errorf("%s: an error of no kind: %v", name, err)
@@ -211,7 +212,6 @@ func (d coder) task(a ask) (*canvas, Task) {
 
 // decode also checks that no more memory is held than was announced, if none was held before.
 func (d coder) decode(t testing.TB, a ask) answer {
-	t.Helper()
 	c, task := d.task(a)
 	held, needs := d.ScratchBytes(), d.o.Needs(a.head)-a.head.Scratch
 	if more := d.Needs(a.head) - a.head.Scratch; more != max(0, needs-held) {
@@ -225,9 +225,8 @@ func (d coder) decode(t testing.TB, a ask) answer {
 }
 
 func (d coder) answer(t testing.TB, a ask, c *canvas, err error) answer {
-	t.Helper()
 	made, result := d.TakeEntryPoints()
-	x := answer{err, c.pixels(t, a.String()), slices.Clone(made), result, d.TakeJPEGs()}
+	x := answer{err, c.pixels(t, a), slices.Clone(made), result, d.TakeJPEGs()}
 	if err != nil {
 		x.pix = nil
 	}
@@ -236,9 +235,9 @@ func (d coder) answer(t testing.TB, a ask, c *canvas, err error) answer {
 
 // pixels decodes what must be sound.
 func (d coder) pixels(t testing.TB, a ask) []byte {
-	t.Helper()
 	x := d.decode(t, a)
 	if x.err != nil {
+		t.Helper()
 		t.Fatalf("%s, %+v: %v", a, d.o, x.err)
 	}
 	return x.pix
@@ -264,14 +263,13 @@ func (c *coders) with(o Options) coder {
 // other damage. It returns what came of it, and how many kernels our own JPEG decoder worked for.
 func (c *coders) everywhere(a ask, o Options) (first answer, ours int) {
 	t := c.t
-	t.Helper()
 	var made []EntryPoint
 	for i, k := range kernelsOf(a.head.Format) {
 		o.Kernel = k
 		d := c.with(o)
 		got := d.decode(t, a)
 		if got.err != nil {
-			explained(t, a.String(), got.err)
+			explained(t, a, got.err)
 		}
 		ours += int(got.jpegs.Baseline)
 		switch exact := !ofJPEG(a.data) && a.head.Format != WebP; {
@@ -298,8 +296,8 @@ func (c *coders) everywhere(a ask, o Options) (first answer, ours int) {
 
 // compare fails if pixels differ from the wanted ones by more than allowed.
 func compare(t testing.TB, name string, got, want []uint8, worst int, mean float64) {
-	t.Helper()
 	if len(got) != len(want) {
+		t.Helper()
 		t.Fatalf("%s: %d bytes of pixels, want %d", name, len(got), len(want))
 	}
 	at, off, sum := 0, 0, 0
@@ -310,6 +308,7 @@ func compare(t testing.TB, name string, got, want []uint8, worst int, mean float
 		}
 	}
 	if m := float64(sum) / float64(len(got)); off > worst || m > mean {
+		t.Helper()
 		t.Errorf("%s: byte %d is %d, want %d; off by %d at worst and %.3f in the mean, allowed are %d and %.3f",
 			name, at, got[at], want[at], off, m, worst, mean)
 	}

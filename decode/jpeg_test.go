@@ -173,8 +173,9 @@ func TestBaselineDamaged(t *testing.T) {
 		"progressive/deep-gray-restarts", "progressive/alone-2x1", "progressive/bands-1x1",
 		"progressive/plain-restarts", "progressive/deep-tiny", "progressive/usual-flat", "progressive/deep-dense",
 	}
+	step := 1
 	if testing.Short() {
-		files = files[:2]
+		files, step = files[:2], 3
 	}
 	c, random := newCoders(t), rand.New(rand.NewPCG(3, 4))
 	for _, name := range files {
@@ -193,7 +194,7 @@ func TestBaselineDamaged(t *testing.T) {
 		}
 		for n := range data {
 			try(fmt.Sprintf("cut at %d", n), data[:n])
-			for bit := range 8 {
+			for bit := n % step; bit < 8; bit += step {
 				damaged := bytes.Clone(data)
 				damaged[n] ^= 1 << bit
 				try(fmt.Sprintf("with bit %d of byte %d inverted", bit, n), damaged)

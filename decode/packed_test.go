@@ -279,7 +279,10 @@ func sealed(data []byte) []byte {
 // a byte outside is touched, which would crash.
 func TestPackedDamaged(t *testing.T) {
 	c, random, memory := newCoders(t), rand.New(rand.NewPCG(5, 6)), guardedMemory(t, 1<<20)
-	refused, accepted, unpacked := 0, 0, 0
+	refused, accepted, unpacked, most := 0, 0, 0, 200
+	if testing.Short() {
+		most = 60
+	}
 	for i, s := range allSamples() {
 		jpeg := ofJPEG(s.data)
 		if s.format != Packed || s.w*s.h > 1<<14 || !jpeg && (len(s.data) > 1500 || i%17 != 0) {
@@ -289,8 +292,8 @@ func TestPackedDamaged(t *testing.T) {
 			t.Fatalf("%s: this test computes other checksums", s.name)
 		}
 		a := whole(s.file)
-		for n := range min(len(s.data), 200) {
-			at := n * len(s.data) / min(len(s.data), 200)
+		for n := range min(len(s.data), most) {
+			at := n * len(s.data) / min(len(s.data), most)
 			a.data = copyTo(memory, s.data)
 			a.data[at] ^= 1 << (n % 8)
 			if _, err := Unpack(a.data); err == nil {
@@ -324,7 +327,7 @@ func TestPackedDamaged(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("%d refused, %d decoded, %d unpacked", refused, accepted, unpacked); refused < 1000 || accepted < 1000 || unpacked < 100 {
+	if t.Logf("%d refused, %d decoded, %d unpacked", refused, accepted, unpacked); refused < 5*most || accepted < 5*most || unpacked < most/2 {
 		t.Error("that is too few")
 	}
 }

@@ -78,6 +78,9 @@ func TestBaselineScans(t *testing.T) {
 			parameters := bytes.Index(scan, []byte{0xff, markSOS}) + 5
 			parameters += 2 * int(scan[parameters-1])
 			for n := range 3 * 256 {
+				if testing.Short() && n < 2*256 && n%256 > 70 && n%16 != 0 {
+					continue // the first two are coefficients, of which there are 64
+				}
 				other := slices.Clone(scans)
 				other[i] = bytes.Clone(scan)
 				other[i][parameters+n/256] = byte(n)
