@@ -276,7 +276,7 @@ func TestDecodeEdges(t *testing.T) {
 		{"a value beyond 16 bits, whose lower 16 are 0", peaks, false},
 	} {
 		j, n := newJudge(t, decode.RGB, false), counts{}
-		if err := j.decodeBatch(t, hosts, rand.New(rand.NewPCG(1, 1)), resample.RandomResizedCrop, format{}, slices.Repeat([][]byte{c.data}, 100), &n); err != nil {
+		if err := j.decodeBatch(t, hosts, rand.New(rand.NewPCG(1, 1)), resample.RandomResizedCrop, format{}, slices.Repeat([][]byte{c.data}, 50), &n); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if n.left == 0 || (n.decoded > 0) != c.decoded {
@@ -292,7 +292,11 @@ func TestDecodeDamaged(t *testing.T) {
 	hosts, threads := startAll(t)
 	r, others, n, inThreads := rand.New(rand.NewPCG(3, 3)), jpegs(t), counts{}, counts{}
 	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.Gray, false), newJudge(t, decode.RGB, true)}
-	for i := 0; n.files-n.unsuited < 3500; i++ {
+	most := 3500
+	if testing.Short() {
+		most = 1200
+	}
+	for i := 0; n.files-n.unsuited < most; i++ {
 		files := some(r, others, 16)
 		for range 48 {
 			files = append(files, forge(r, samplings[r.IntN(len(samplings))], 1+r.IntN(8), []int{9, 17, 33, 60}[r.IntN(4)]))
