@@ -79,10 +79,11 @@ func (l beside) readFile(ds *dataset.Dataset, row int) error {
 	all, p := l.batches, &l.sample
 	l.beginFetch(p.id)
 	l.input.refused = nil
+	given := all.memory.idle.given.Load()
 	var read int64
 	var err error
 	p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, nil, l.input.grow, nil, 0)
-	if outOfDescriptors(err) && all.memory.giveBackIdle() {
+	if outOfDescriptors(err) && all.memory.giveBackIdle(given) {
 		p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, nil, l.input.grow, nil, 0)
 	}
 	if err = cmp.Or(l.input.refused, err); err == nil {

@@ -222,8 +222,9 @@ func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read in
 	all := l.batches
 	parts := l.entries != nil || sample.CostOf(all.catalog.Dataset, int(id)) != shard.Encoded
 	entire = first && (!parts || disk || all.kept.disk.wants(id) || all.kept.cache != nil && all.kept.cache.Wants(epoch, id))
+	given := all.memory.idle.given.Load()
 	data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
-	if outOfDescriptors(err) && all.memory.giveBackIdle() {
+	if outOfDescriptors(err) && all.memory.giveBackIdle(given) {
 		data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	}
 	if err != nil && entire && l.input.refused == nil && fault.Of(err) == fault.Machine && parts {

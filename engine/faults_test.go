@@ -171,6 +171,30 @@ func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 	}
 }
 
+// TestDescriptorsComeBackForAll: where the samples of a batch find no descriptor, all at once,
+// those of batches that nobody reads are given back to all of them, though only one finds those.
+func TestDescriptorsComeBackForAll(t *testing.T) {
+	const n = 8
+	var refusing atomic.Bool
+	var refused sync.WaitGroup
+	refused.Add(4)
+	e := startFaulty(t, testDir(t, n), func(int64) error {
+		if !refusing.Load() {
+			return nil
+		}
+		refused.Done()
+		refused.Wait()
+		refusing.Store(false)
+		return unix.EMFILE
+	}, func(o *Options) { o.PrefetchDepth, o.Workers, o.Loads = 0, 4, 4 })
+	read(t, e, Key{}, layout.NHWCForm)
+	refusing.Store(true)
+	key := Key{Batch: 1}
+	if got := read(t, e, key, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, key, 0)) {
+		t.Error("other bytes")
+	}
+}
+
 // TestPanicCostsOneOpen: a panic fails one Open and nothing else.
 func TestPanicCostsOneOpen(t *testing.T) {
 	const n = 8

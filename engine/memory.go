@@ -37,6 +37,11 @@ type memory struct {
 	mu       sync.Mutex
 	trimmed  time.Time   // when the cache last had the pool trimmed
 	released atomic.Bool // a buffer went back to the pool since
+
+	idle struct {
+		sync.Mutex
+		given atomic.Uint64 // how often giveBackIdle gave something back
+	}
 }
 
 func newMemory(o *Options) *memory {
@@ -112,7 +117,7 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 		return nil, fmt.Errorf("%w: %s takes %d bytes, and the memory limit leaves %d for batches", ErrNoMemory, b.key, size, max(0, most))
 	}
 	for refused := false; ; {
-		before := m.ledger.returns()
+		before, given := m.ledger.returns(), m.idle.given.Load()
 		buf, err := (*pinned.Buffer)(nil), error(pinned.ErrNoMemory)
 		if m.ledger.excess() <= 0 { // else the limit was lowered, and what is idle is to be given back
 			buf, err = allocate(&m.allocations, func() (*pinned.Buffer, error) { return m.pool.Get(size) })
@@ -125,7 +130,7 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 			if !m.reclaim(b, size, before) {
 				return nil, errNoRoom
 			}
-		case refused || !m.giveBackIdle():
+		case refused || !m.giveBackIdle(given):
 			return nil, machineError(err)
 		default:
 			refused = true // by the kernel, which is asked once more
@@ -158,8 +163,9 @@ func (m *memory) fits(b *batch, n int64) error {
 // grow makes a buffer that was admitted n bytes long. If the kernel refuses, everything idle is
 // given back and the kernel is asked once more.
 func (m *memory) grow(buf *pinned.Host, n int) ([]byte, error) {
+	given := m.idle.given.Load()
 	p, err := allocate(&m.allocations, func() ([]byte, error) { return buf.Grow(n) })
-	if err != nil && m.giveBackIdle() {
+	if err != nil && m.giveBackIdle(given) {
 		p, err = buf.Grow(n)
 	}
 	if err != nil {
@@ -192,17 +198,29 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	return m.batches.trim(before)
 }
 
-// giveBackIdle returns idle memory to the kernel, and reports whether there was any.
-func (m *memory) giveBackIdle() bool {
+// giveBackIdle returns idle memory, and its descriptors, to the kernel for one that it refused, and
+// reports whether it is worth asking again. Many can be refused at once: only the first of them
+// finds anything idle, but there is room for the others, too. given is what idle.given was before
+// the kernel was asked.
+func (m *memory) giveBackIdle(given uint64) bool {
+	m.idle.Lock()
+	defer m.idle.Unlock()
+	if m.idle.given.Load() != given {
+		return true
+	}
 	dropped := m.batches.dropUnheld()
-	return m.pool.Trim() > 0 || dropped > 0
+	if m.pool.Trim() == 0 && dropped == 0 {
+		return false
+	}
+	m.idle.given.Add(1)
+	return true
 }
 
 // setLimit changes the limit and frees unused memory to meet it.
 func (m *memory) setLimit(n int64) {
 	m.ledger.setLimit(min(n, m.most))
 	for excess := m.ledger.excess(); excess > 0; excess = m.ledger.excess() {
-		if m.pool.Trim() == 0 && m.pages.Trim(excess) == 0 && m.keeper.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle() {
+		if m.pool.Trim() == 0 && m.pages.Trim(excess) == 0 && m.keeper.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle(m.idle.given.Load()) {
 			return
 		}
 	}

@@ -381,7 +381,7 @@ func TestSpareMemoryGivesWay(t *testing.T) {
 		t.Fatalf("%d bytes are kept", scratch())
 	}
 	eventually(t, "drawers rest", func() bool { return e.locked(func() bool { f := e.batches.flow; return f.resting == len(f.drawers) }) })
-	e.memory.giveBackIdle()
+	e.memory.giveBackIdle(e.memory.idle.given.Load())
 	_, sum := e.memory.ledger.usage(useBatches)
 	e.memory.ledger.setLimit(sum - scratch() + e.catalog.Size(Key{}, layout.NHWCForm) + 8*size*size) // a batch, and a sample
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
