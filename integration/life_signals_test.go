@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,9 +29,10 @@ func TestHangupReopensLog(t *testing.T) {
 	})
 	check(t, os.Rename(log, log+".1"))
 	m.signal(t, syscall.SIGHUP)
-	eventually(t, "there is a new log file", func() bool {
-		_, err := os.Stat(log)
-		return err == nil
+	// A new file does not say yet that the daemon writes there, and no longer to the old one.
+	eventually(t, "the daemon has let go of the old log file", func() bool {
+		open, err := testkit.OpenFiles(m.pid())
+		return err == nil && !slices.Contains(open, log+".1")
 	})
 	m.readOneOf(t)
 	m.signal(t, syscall.SIGTERM)
