@@ -52,15 +52,16 @@ func TestProfile(t *testing.T) {
 }
 
 // TestProfileOfThree: packed images are candidates where they are smaller than raw ones, unless
-// --formats leaves them out.
+// --formats leaves them out. Measured first is the mix in the middle; which others are, depends on
+// how fast the machine is at that moment.
 func TestProfileOfThree(t *testing.T) {
 	dataset := filepath.Join(t.TempDir(), "photos")
 	if err := gen.Write(t.Context(), gen.Options{Dir: dataset, Images: 10, Format: "png", Classes: 2, Workers: 2}); err != nil {
 		t.Fatal(err)
 	}
 	for formats, want := range map[string][]string{
-		"packed,raw": {" packed and ", "encoded:packed:raw", "\n0:10:0 ", "\n0:0:10 "},
-		"packed":     {"encoded:packed", "\n5:5 ", "\n0:10 "},
+		"packed,raw": {" packed and ", "encoded:packed:raw", "\n0:10:0 "},
+		"packed":     {"encoded:packed", "\n5:5 "},
 	} {
 		got := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "2", "--duration", "1ms", "--formats", formats, "--plot", filepath.Join(t.TempDir(), "x.svg"))
 		for _, words := range want {
