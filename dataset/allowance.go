@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// usualMemory is how many bytes opening a dataset may hold of what it reads, unless Options.Memory
-// says less: enough to search 12 objects of a store at a time.
+// usualMemory is how many bytes of input an opening may hold unless Options.Memory says less:
+// enough to search 12 objects of a store at a time.
 const usualMemory = 12 * scanBlock
 
-// An allowance is memory that the goroutines which open a dataset share. A goroutine that finds too
-// little of it left waits. One at a time may take more than there is, so that nothing is too large
-// to be read, and the others never depend on one that waits.
+// An allowance is memory shared by the goroutines that open a dataset. A goroutine that asks for
+// more than is left waits. One goroutine at a time may exceed the allowance, so that nothing is too
+// large to be read. The others never depend on a goroutine that waits.
 type allowance struct {
 	mu     sync.Mutex
 	back   sync.Cond
 	left   int64
-	beyond *holding // takes what it needs
+	beyond *holding // may take more than is left
 }
 
-// A holding is what one goroutine has of an allowance.
+// A holding is one goroutine's share of an allowance.
 type holding struct {
 	from *allowance
 	ctx  context.Context // ends waiting
@@ -34,8 +34,8 @@ func newAllowance(bytes int64) *allowance {
 
 func (a *allowance) holding(ctx context.Context) *holding { return &holding{from: a, ctx: ctx} }
 
-// take is to be called before n more bytes are allocated, or after -n were given up. The error is
-// the context's.
+// take must be called before n more bytes are allocated, or with -n after n bytes were freed. It
+// fails only with the context's error.
 func (h *holding) take(n int64) error {
 	a := h.from
 	a.mu.Lock()
@@ -61,7 +61,7 @@ func (h *holding) take(n int64) error {
 	return nil
 }
 
-// claim makes h the one that may take more than there is, unless another is.
+// claim lets h exceed the allowance, unless another holding already does.
 func (a *allowance) claim(h *holding) bool {
 	if a.beyond == nil {
 		a.beyond = h
@@ -69,7 +69,7 @@ func (a *allowance) claim(h *holding) bool {
 	return a.beyond == h
 }
 
-// release gives back all of it.
+// release gives back everything that h holds.
 func (h *holding) release() {
 	a := h.from
 	a.mu.Lock()

@@ -20,8 +20,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// TestAllowance: what all have is at most what there is and what one needs, and everybody's turn
-// comes.
+// TestAllowance: goroutines together hold at most the allowance plus what one of them needs, and
+// each gets its turn.
 func TestAllowance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all, most = 100, 70
@@ -40,7 +40,7 @@ func TestAllowance(t *testing.T) {
 			group.Go(func() {
 				for range 20 {
 					h, sum := a.holding(t.Context()), 0
-					for range 3 { // in steps, each of which may have to wait while something is held
+					for range 3 { // in steps, each of which may wait while it holds memory
 						n := random.IntN(most)
 						if err := h.take(int64(n)); err != nil {
 							t.Error(err)
@@ -82,14 +82,13 @@ func TestAllowanceIsInterrupted(t *testing.T) {
 	})
 }
 
-// gatedStore has one object, with many names. What is asked for is answered when the gate lets it
-// through.
+// gatedStore has one object under many names. It answers requests when the gate lets them through.
 type gatedStore struct {
 	store.Store
 	object string
 	gate   chan struct{}
 	mu     sync.Mutex
-	now    int64 // bytes asked for
+	now    int64 // bytes requested
 }
 
 func (s *gatedStore) ReadAt(_ context.Context, _ store.Object, p []byte, offset int64) (int, error) {
@@ -110,8 +109,8 @@ func (s *gatedStore) add(n int) int64 {
 	return s.now
 }
 
-// TestSearchIsBounded: however many archives and workers there are, as many blocks are in memory as
-// there may be.
+// TestSearchIsBounded: however many archives and workers there are, no more blocks are in memory
+// than allowed.
 func TestSearchIsBounded(t *testing.T) {
 	const memory, block, objects = 12 << 20, 1 << 20, 40
 	var b strings.Builder
@@ -146,7 +145,7 @@ func TestSearchIsBounded(t *testing.T) {
 		if x.table.rows() != objects || p.report.Scanned != objects {
 			t.Errorf("%d samples, %d headers", x.table.rows(), p.report.Scanned)
 		}
-		if peak != memory+block { // one may take more than there is
+		if peak != memory+block { // one worker may exceed the limit
 			t.Errorf("%d bytes were asked for at a time, instead of %d", peak, memory+block)
 		}
 	})
@@ -158,8 +157,8 @@ type rowImage struct {
 	Label int64  `parquet:"label"`
 }
 
-// writePages writes a Parquet file with all rows in one page, which its writer makes room for at
-// once.
+// writePages writes a Parquet file with all rows in one page, because the writer's buffer holds
+// them all.
 func (p *place) writePages(name string, codec compress.Codec, rows []rowImage) {
 	p.t.Helper()
 	f, err := os.Create(p.path(name))
@@ -173,8 +172,8 @@ func (p *place) writePages(name string, codec compress.Codec, rows []rowImage) {
 	must(p.t, errors.Join(err, w.Close(), f.Close()))
 }
 
-// TestPagesAreReadOnce: the samples of a page that is larger than what is usually read at a time
-// are scanned together.
+// TestPagesAreReadOnce: the samples of a page that is larger than one usual read are scanned
+// together.
 func TestPagesAreReadOnce(t *testing.T) {
 	p := newPlace(t)
 	rows := make([]rowImage, 100)
@@ -191,14 +190,14 @@ func TestPagesAreReadOnce(t *testing.T) {
 			t.Fatalf("sample %d has height %d", i, h)
 		}
 	}
-	const times = 2 // to search it, in blocks, and for the headers
+	const times = 2 // to search it, in blocks, and to read the headers
 	if n := reads.bytes.Load(); n > times*info.Size()+3<<20 || info.Size() < 2<<20 {
 		t.Errorf("%d bytes were asked for, of a file of %d", n, info.Size())
 	}
 }
 
-// TestUnpackingIsCharged: what a sample takes to unpack is in the memory that the caller gives, and
-// if that gives less, this is the error.
+// TestUnpackingIsCharged: unpacking a sample uses only the caller's memory. If that does not
+// suffice, the error says so.
 func TestUnpackingIsCharged(t *testing.T) {
 	const page = 1 << 20
 	p := newPlace(t)

@@ -6,19 +6,19 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A limiter shares a bandwidth among all readers.
+// A limiter divides a bandwidth among all readers.
 type limiter struct {
 	bytes *rate.Limiter
-	piece int // bytes per request: what the storage delivers in 20 ms, which is also what it may be ahead
+	piece int // bytes per request, and the burst: what the storage delivers in 20 ms
 }
 
-// Requests are neither too numerous nor too slow.
+// Bounds of limiter.piece: requests should be neither too numerous nor too slow.
 const (
 	minPiece = 4 << 10
 	maxPiece = 4 << 20
 )
 
-// newLimiter returns nil, which never waits, for 0.
+// newLimiter returns nil, which never waits, if perSecond is 0.
 func newLimiter(perSecond int64) *limiter {
 	if perSecond == 0 {
 		return nil
@@ -27,8 +27,8 @@ func newLimiter(perSecond int64) *limiter {
 	return &limiter{rate.NewLimiter(rate.Limit(perSecond), piece), piece}
 }
 
-// take waits until n bytes, at most a piece, may be read. It returns ErrStopped if the context ends
-// first.
+// take waits until n bytes (at most one piece) may be read. It returns ErrStopped if the context
+// ends first.
 func (l *limiter) take(ctx context.Context, n int) error {
 	if l.bytes.WaitN(ctx, n) != nil {
 		return ErrStopped
@@ -36,7 +36,7 @@ func (l *limiter) take(ctx context.Context, n int) error {
 	return nil
 }
 
-// takeAll is take for any number of bytes. A nil limiter never waits.
+// takeAll is take without the limit of one piece. A nil limiter never waits.
 func (l *limiter) takeAll(ctx context.Context, n int) error {
 	for ; n > 0 && l != nil; n -= l.piece {
 		if err := l.take(ctx, min(n, l.piece)); err != nil {

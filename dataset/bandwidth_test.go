@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestLimitedReads: reading a dataset takes as long as all its bytes need, headers included,
-// for all readers together; and a waiting read can be stopped.
+// TestLimitedReads: reading a dataset takes as long as the bandwidth demands for all bytes, headers
+// included, however many readers there are. A waiting read can be stopped.
 func TestLimitedReads(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

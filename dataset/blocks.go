@@ -1,8 +1,8 @@
 package dataset
 
-// Blocks are the sizes, in samples, of the objects that hold the dataset, in its order; nil if
-// samples are files of their own, some of them at least, or those of an object do not follow one
-// another, as where classes are spread over several archives.
+// Blocks returns the number of samples in each object, in the dataset's order. It is nil if some
+// samples are files of their own, or if the samples of an object are not adjacent, as happens when
+// classes are spread over several archives.
 func (d *Dataset) Blocks() (sizes []int64) {
 	seen := make([]bool, len(d.table.objects))
 	for i := range d.table.members {

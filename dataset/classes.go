@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// ClassesText is one class name per line, in label order; nil without classes. A name that
-// contains a control character or a backslash is escaped like a JSON string, without the
-// quotes. So line k is always class k, and a line with a backslash is always JSON while one
-// without is literal. Bytes that are not UTF-8 stay as they are.
+// ClassesText is one class name per line, in label order; nil without classes. A name with a
+// control character or a backslash is escaped like a JSON string, without the quotes. So line k is
+// always class k, a line with a backslash is always JSON, and any other line is literal. Bytes that
+// are not UTF-8 stay as they are.
 func ClassesText(names []string) []byte {
 	var text []byte
 	for _, name := range names {
@@ -23,7 +23,7 @@ func ClassesText(names []string) []byte {
 				text = append(text, c)
 				continue
 			}
-			quoted, _ := json.Marshal(string(c)) // strings always encode
+			quoted, _ := json.Marshal(string(c)) // a string always encodes
 			text = append(text, quoted[1:len(quoted)-1]...)
 		}
 		text = append(text, '\n')
@@ -31,10 +31,11 @@ func ClassesText(names []string) []byte {
 	return text
 }
 
-// escaped is a run of escapes as in JSON, or a backslash that is none.
+// escaped matches a run of JSON escapes, or a backslash that starts none.
 var escaped = regexp.MustCompile(`(\\u[0-9a-fA-F]{4})+|\\.?`)
 
-// ParseClasses is the inverse of ClassesText. The error names the line that is no class name.
+// ParseClasses is the inverse of ClassesText. The error names the first line that is not a class
+// name.
 func ParseClasses(text []byte) (names []string, err error) {
 	text = bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF"))
 	known := map[string]int{}
@@ -64,15 +65,15 @@ func ParseClasses(text []byte) (names []string, err error) {
 	return names, nil
 }
 
-// partWords are the words that names of such folders consist of.
+// partWords are the words that make up the names of folders that hold parts of a dataset.
 var partWords = slices.Concat(splitWords, strings.Fields(`data dataset
 	image images img imgs jpegimages jpegs leftimgbit frames mask masks annotation annotations imagesets label labels gt ground truth groundtruth
 	gtfine gtcoarse segmentation segmentations segmentationclass segmentationobject bbox bboxes boxes`))
 
-// likely are beginnings of the words of folders that are meant, the likeliest first.
+// likely are beginnings of the words of folders that users probably mean, the likeliest first.
 var likely = []string{"train", "im", "jp", "left", "frames", "data"}
 
-// partOf returns the words of a folder's name, without digits, if all of them are partWords.
+// partOf returns the words of a folder's name without digits, or nil unless all are partWords.
 func partOf(folder string) []string {
 	letters := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -87,7 +88,7 @@ func partOf(folder string) []string {
 	return words
 }
 
-// checkFolders refuses classes that seem to be something else: then every label would be wrong.
+// checkFolders refuses folders that are probably not classes: every label would be wrong.
 func checkFolders(x *index, src *source) error {
 	if src.manifest != "" || x.Ordered || x.classes == nil {
 		return nil
@@ -122,7 +123,7 @@ func checkFolders(x *index, src *source) error {
 	return e
 }
 
-// check refuses classes of a listed dataset that cannot be meant, or do not fit Options.Classes.
+// check refuses classes that are probably a mistake, or that do not fit Options.Classes.
 func (p *opening) check(x *index) error {
 	if !p.AsClasses {
 		if err := checkFolders(x, p.src); err != nil {
@@ -142,7 +143,7 @@ func (p *opening) check(x *index) error {
 			return fail("%s has label %d, but there are %d classes", x.table.path(i), row.label, len(p.Classes))
 		}
 	}
-	if !labeled && p.src.line == 0 { // of a list, others may have some
+	if !labeled && p.src.line == 0 { // in a list, other datasets may have labels
 		return fail("the images have no labels")
 	}
 	place := map[string]int32{}
@@ -159,8 +160,8 @@ func (p *opening) check(x *index) error {
 	return nil
 }
 
-// fix gives a checked dataset the classes of Options.Classes. The stored index keeps its own, and
-// so serves any list.
+// fix gives a checked dataset the classes of Options.Classes. The stored index keeps the dataset's
+// own classes, and so serves any list.
 func (p *opening) fix(x *index) {
 	for i := range x.table.row {
 		if row := &x.table.row[i]; row.label >= 0 && p.places != nil {

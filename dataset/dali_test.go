@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestIndexOfDALI: of a tar of large images in a store, only what DALI's index beside it names is
-// read. An index that is damaged, or of another tar, changes nothing but how much is read, and is
-// named in one line.
+// TestIndexOfDALI: of a tar of large images in a store, only the parts named by DALI's index beside
+// it are read. A damaged index, or one of another tar, changes only how much is read, and one log
+// line names it.
 func TestIndexOfDALI(t *testing.T) {
 	const samples, size = 20, 400_000
 	p := newPlace(t)

@@ -27,8 +27,8 @@ var errnos = map[unix.Errno]bool{
 }
 
 // TestEveryErrnoAtEveryCall checks Load and Check: the result is either the file's bytes, or an
-// error that preserves the errno and whose cause is right, with the file's identity
-// once it was open. An interruption by a signal is no failure.
+// error that preserves the errno, has the right cause, and comes with the file's identity if the
+// file was opened. A call that a signal interrupts does not fail.
 func TestEveryErrnoAtEveryCall(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		p := newPlace(t)
@@ -74,8 +74,8 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 	}
 }
 
-// TestRepairedMeanwhile: the identity that a read returns is that of the file that was open,
-// whatever is at its path by then.
+// TestRepairedMeanwhile: the identity that a read returns is that of the file it opened, whatever
+// has taken its path since.
 func TestRepairedMeanwhile(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")
@@ -174,8 +174,7 @@ func loadError(d *Dataset, i int) error {
 func checkError(d *Dataset, i int) error { _, err := d.Check(i); return err }
 
 // TestStorageMountedAnew: remounted storage is used from the first read that needs it, by all
-// readers at once, and its files are judged as usual: absent files are missing, others may have
-// changed.
+// readers at once. Its files are judged as usual: absent ones are missing, others may have changed.
 func TestStorageMountedAnew(t *testing.T) {
 	p := newPlace(t)
 	var names []string
@@ -248,8 +247,8 @@ func descriptors(t *testing.T) (n int) {
 	return n
 }
 
-// TestDirectoryThatMayNotBeSearched: a directory without search permission hides its files, and
-// none of them is at fault.
+// TestDirectoryThatMayNotBeSearched: a directory without search permission hides its files, but
+// they are not at fault.
 func TestDirectoryThatMayNotBeSearched(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may search every directory")
@@ -264,7 +263,7 @@ func TestDirectoryThatMayNotBeSearched(t *testing.T) {
 	}
 }
 
-// TestCloseBesideARead: the read continues, and later ones fail as the machine's fault.
+// TestCloseBesideARead: a read in progress continues, and later ones fail as the machine's fault.
 func TestCloseBesideARead(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")
@@ -314,8 +313,8 @@ func TestScanOfStorageThatGoesAway(t *testing.T) {
 	}
 }
 
-// TestPathsThatAreTooLong: paths are looked up from the root of the file system, so a dataset far
-// down can have files that no path leads to. They are at fault, and not the machine.
+// TestPathsThatAreTooLong: paths are looked up from the root of the file system, so a deep dataset
+// can have files whose path is too long. The files are at fault, not the machine.
 func TestPathsThatAreTooLong(t *testing.T) {
 	p := newPlace(t)
 	var parts []string

@@ -14,7 +14,7 @@ var (
 	ErrNotExist  = errors.New("dataset does not exist")
 	ErrKind      = errors.New("neither a directory, nor a manifest (.csv, .jsonl, .parquet), nor an archive of images (.tar, .zip, .parquet), nor a list of datasets (.txt)")
 	ErrEmpty     = errors.New("no images found")
-	ErrNone      = errors.New("none of the images is chosen")         // by Options.Only
+	ErrNone      = errors.New("none of the images is chosen")         // because of Options.Only
 	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
 	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
 	ErrArchive   = errors.New("cannot be used as an archive of images")
@@ -25,10 +25,10 @@ var (
 	errLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
 )
 
-// An EntryError is the error of opening a dataset that a list names.
+// An EntryError is an error of opening one dataset of a list.
 type EntryError struct {
 	Line int
-	Name string // of the dataset; as it is in the list, a password included
+	Name string // of the dataset as the list has it, including any password
 	Err  error
 }
 
@@ -39,11 +39,11 @@ func (e *EntryError) Unwrap() error { return e.Err }
 // ErrShort is what a Prober returns, possibly wrapped, when it needs more of a file's beginning.
 var ErrShort = errors.New("more bytes are needed")
 
-// Errors of a sample's file, in a [FileError].
+// Errors about a sample's file, wrapped in a [FileError].
 var (
 	ErrMissing = fault.New(fault.File, "file is missing")
-	// ErrChanged: the file is not the one that was indexed. Users see this text as the reason
-	// why a file is bad, so it names the remedy.
+	// ErrChanged: the file is not the one that was indexed. Users read this text as the reason why
+	// a file is bad, so it names the remedy.
 	ErrChanged = fault.New(fault.File, "file changed since it was indexed (run batchfs index DATASET, with the --targets of the mount if it has any; then the next one uses its new contents)")
 	ErrNotFile = fault.New(fault.File, "not a regular file")
 	// ErrAway: the dataset's directory is gone, unreachable, or an empty mountpoint, so nothing
@@ -79,8 +79,8 @@ func isLack(err error) bool {
 		(errno == unix.EMFILE || errno == unix.ENFILE || errno == unix.ENOMEM || errno == unix.ENOBUFS)
 }
 
-// isStorage says whether an error may come from storage that is away, which can look like a
-// missing or unreadable file.
+// isStorage says whether an error may come from storage that is away: that can look like a missing
+// or unreadable file.
 func isStorage(err error) bool {
 	var errno unix.Errno
 	return errors.As(err, &errno) && !isLack(err)

@@ -28,17 +28,17 @@ type parquetRow struct {
 	Size        int64  `parquet:"size"`
 	ModTime     int64  `parquet:"mtime_ns"`
 	Problem     string `parquet:"problem,dict"`
-	Version     string `parquet:"version"`     // of the object of a store that is the sample
-	Object      string `parquet:"object,dict"` // that holds the sample; "": the sample is a file or an object
-	Offset      int64  `parquet:"offset"`      // of what is stored of it, and how long that is
+	Version     string `parquet:"version"`     // version of the object in a store that is the sample
+	Object      string `parquet:"object,dict"` // archive that holds the sample; "": the sample is a file or an object
+	Offset      int64  `parquet:"offset"`      // where the stored bytes are; Length says how many
 	Length      int64  `parquet:"length"`
 	Coding      int32  `parquet:"coding,dict"`
-	From        int64  `parquet:"from"`       // where the sample begins in what that unpacks to
-	Block       int64  `parquet:"block,dict"` // how long that is
+	From        int64  `parquet:"from"`       // where the sample begins in the unpacked bytes
+	Block       int64  `parquet:"block,dict"` // length of the unpacked bytes
 	CRC         int32  `parquet:"crc"`
-	PixelHeight int32  `parquet:"pixel_height,dict"` // of pixels that are stored without a header
+	PixelHeight int32  `parquet:"pixel_height,dict"` // for pixels stored without a header
 	PixelWidth  int32  `parquet:"pixel_width,dict"`
-	Sum         int32  `parquet:"sum,dict"` // what crc is
+	Sum         int32  `parquet:"sum,dict"` // kind of checksum in crc
 }
 
 func parquetRowOf(d *Dataset, i int) parquetRow {
@@ -62,10 +62,10 @@ func parquetRowOf(d *Dataset, i int) parquetRow {
 	return r
 }
 
-// WriteParquet writes a row for each sample of a dataset, with everything that is known of it, for
-// programs that query tables. The columns are path, class, label, height, width, orientation,
-// format, size, mtime_ns and problem, and where the sample is: version, object, offset, length,
-// coding, from, block, crc, sum, pixel_height and pixel_width.
+// WriteParquet writes a row for each sample with everything that is known of it, for programs that
+// query tables. The columns are path, class, label, height, width, orientation, format, size,
+// mtime_ns and problem, and for where the sample is: version, object, offset, length, coding, from,
+// block, crc, sum, pixel_height and pixel_width.
 func WriteParquet(ctx context.Context, w io.Writer, d *Dataset) error {
 	options := []parquet.WriterOption{&parquet.WriterConfig{
 		CreatedBy: "batchfs index", Compression: &parquet.Snappy, MaxRowsPerRowGroup: groupRows, PageBufferSize: pageBytes,
@@ -75,7 +75,7 @@ func WriteParquet(ctx context.Context, w io.Writer, d *Dataset) error {
 		text = text && utf8.ValidString(d.Path(i))
 	}
 	if !text {
-		// Parquet's strings must be UTF-8, so these are bytes.
+		// Parquet's strings must be UTF-8, but paths need not be, so these columns hold bytes.
 		options = append(options, parquet.SchemaOf(parquetRow{},
 			parquet.StructTag(`parquet:"path,bytes"`, "path"), parquet.StructTag(`parquet:"class,bytes,dict"`, "class")))
 	}

@@ -15,61 +15,61 @@ import (
 	"github.com/batchfs/batchfs/internal/owned"
 )
 
-// What is known of a dataset is in files of package facts, whose names begin alike:
+// Facts about a dataset are in files of package facts, whose names share a beginning:
 //
 //	BASE.facts                  everything, as of the last listing
-//	BASE-00001-of-00004.facts   what a part has learned
-//	BASE.facts.new-1234         what an opening has learned that is under way, or was interrupted
+//	BASE-00001-of-00004.facts   what one part has learned
+//	BASE.facts.new-1234         what an opening, running or interrupted, has learned
 //
-// A file begins with what it is about. What is known of archives comes before rows in them. Only a
-// file with a listing at its end is of use by itself, and its rows are in their order, with their
-// paths, while others have the names that rows have in archives. Of any other, and of one that is
-// not current, [known] takes what is true of a new listing.
+// The first record says what a file is about. Facts about an archive precede its rows. Only a file
+// that ends with a listing is useful by itself: its rows are in the dataset's order, with their
+// paths. Rows of other files have the names that samples have in archives. From those files, and
+// from an index that is out of date, [known] takes what still holds for a new listing.
 
 const (
 	factsExtension = ".facts"
 	journalMark    = ".new-"
 )
 
-// factsVersion names the layout, and the rules for listing datasets and judging headers. What is of
-// another version is learned again.
+// factsVersion names the file layout, and the rules for listing datasets and judging headers. Facts
+// of another version are learned again.
 const factsVersion = "14"
 
 // Kinds of records.
 const (
 	aboutRecord   = 'A'
 	objectRecord  = 'O'
-	rowsRecord    = 'R' // of objects before them, or without one, of files
+	rowsRecord    = 'R' // rows of the objects recorded before; without any, rows of files
 	listingRecord = 'L'
 )
 
-// about is a file's first record.
+// about is the first record of a file.
 type about struct {
 	Version   string `json:"version"`
 	Source    []byte `json:"dataset"`
-	Rows      int    `json:"rows"` // for which there should be room, and for the bytes of their paths
+	Rows      int    `json:"rows"` // how many rows to make room for, and how many bytes of paths
 	PathBytes int64  `json:"path_bytes"`
 	Prefix    []byte `json:"prefix,omitempty"` // see naming
 	Named     bool   `json:"named,omitempty"`
 }
 
-// objectFact is what is known of an archive besides its rows. JSON cannot hold names as they are:
-// they may hold any byte.
+// objectFact holds facts about an archive other than its rows. Names are bytes, because JSON cannot
+// hold every name.
 type objectFact struct {
 	Name      []byte         `json:"name"`
 	Version   string         `json:"version,omitempty"`
 	Size      int64          `json:"size"`
 	ModTime   int64          `json:"mtime_ns"`
 	Unsettled bool           `json:"unsettled,omitempty"` // see stamp
-	Ordered   bool           `json:"ordered,omitempty"`   // as are the following, see archive.Contents
+	Ordered   bool           `json:"ordered,omitempty"`   // this field and those below: see archive.Contents
 	Unended   bool           `json:"unended,omitempty"`
 	Ignored   map[string]int `json:"ignored,omitempty"`
 	Folders   [][]byte       `json:"folders,omitempty"`
 	Numbers   []string       `json:"numbers,omitempty"`
 	Classes   [][]byte       `json:"classes,omitempty"`
-	Names     [][]byte       `json:"names,omitempty"` // of classes that labels are numbers of
-	Same      bool           `json:"same,omitempty"`  // Classes and Names are those of the object before
-	Rows      int            `json:"rows,omitempty"`  // that the object has; some may be no samples
+	Names     [][]byte       `json:"names,omitempty"` // of classes that the labels number
+	Same      bool           `json:"same,omitempty"`  // Classes and Names are those of the previous object
+	Rows      int            `json:"rows,omitempty"`  // rows of the object; some may not be samples
 }
 
 func bytesOf(names []string) (all [][]byte) {
@@ -90,7 +90,7 @@ func stringsOf(names [][]byte) (all []string) {
 type factsWriter struct {
 	*facts.Writer
 	objects int
-	before  *contents // of the object before; nil: none
+	before  *contents // of the previous object; nil: none
 }
 
 func (w *factsWriter) json(kind byte, value any) {
@@ -112,7 +112,7 @@ func (w *factsWriter) rows(t *table, rows iter.Seq[int]) {
 	t.blocks(rows, func(payload []byte) { w.Put(rowsRecord, payload) })
 }
 
-// object writes what is known of an object besides its rows.
+// object writes the facts about an object other than its rows.
 func (w *factsWriter) object(o object, c *contents) {
 	f := objectFact{
 		Name: []byte(o.name), Version: o.version, Size: o.id.Size, ModTime: o.id.ModTime, Unsettled: c.unsettled,
@@ -129,7 +129,7 @@ func (w *factsWriter) object(o object, c *contents) {
 	w.json(objectRecord, f)
 }
 
-// contents writes all that is known of an object.
+// contents writes everything that is known about an object.
 func (w *factsWriter) contents(o object, c *contents) {
 	t := newTable(c.len(), 0)
 	t.members = make([]member, 0, c.len())
@@ -138,7 +138,7 @@ func (w *factsWriter) contents(o object, c *contents) {
 	w.rows(t, span(t.rows()))
 }
 
-// everything writes all of an index but its listing.
+// everything writes an index except for its listing.
 func (w *factsWriter) everything(x *index) {
 	for k := range x.objects {
 		w.object(x.table.objects[k], &x.objects[k])
@@ -153,7 +153,7 @@ func span(n int) iter.Seq[int] {
 	}
 }
 
-// saveFacts writes a file of an index, with the listing if whole.
+// saveFacts writes an index to a file, with the listing if whole is set.
 func saveFacts(ctx context.Context, x *index, path string, src *source, whole bool) error {
 	return owned.Replace(path, func(f *os.File) error {
 		t := x.table
@@ -169,7 +169,7 @@ func saveFacts(ctx context.Context, x *index, path string, src *source, whole bo
 	})
 }
 
-// A factsReader makes an index of a file.
+// A factsReader reads a file into an index.
 type factsReader struct {
 	*index
 	ctx   context.Context
@@ -180,7 +180,8 @@ type factsReader struct {
 
 var errForeign = errors.New("it is of another version, or of another dataset")
 
-// loadFacts reads a file. With an error, it returns what can be used of it, nil if that is nothing.
+// loadFacts reads a file. Besides an error, it returns the usable beginning of the file, nil if
+// there is none.
 func loadFacts(ctx context.Context, path string, src *source) (*index, error) {
 	f, size, err := owned.Open(path, os.O_RDONLY)
 	if err != nil {
@@ -203,7 +204,7 @@ func readFacts(ctx context.Context, f io.Reader, size int64, src *source) (*inde
 	return r.index, err
 }
 
-// record uses a record of the file. After an error, what the records before it said can be used.
+// record reads one record into the index. After an error, the earlier records can still be used.
 func (r *factsReader) record(kind byte, payload []byte, _ int64) (err error) {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (r *factsReader) addObject(payload []byte) error {
 	return nil
 }
 
-// finish takes the listing, which makes the file one of the whole dataset.
+// finish reads the listing, which makes the index complete.
 func (r *factsReader) finish(payload []byte) error {
 	t := r.table
 	if json.Unmarshal(payload, &r.listing) != nil || r.Rows != t.rows() || r.Rows < 1 {

@@ -11,8 +11,8 @@ import (
 // faultySystem is a system that fails in a given way and records its calls.
 type faultySystem struct {
 	kernel
-	// fail, if not nil, is asked before each call: open, stat, look, direct, read or "direct read".
-	// Its error is that of the call.
+	// fail, if not nil, returns the error of each call: open, stat, look, direct, read or "direct
+	// read".
 	fail func(call string) error
 	// read, if not nil, replaces pread.
 	read func(fd int, p []byte, offset int64) (int, error)
@@ -34,7 +34,8 @@ func failing(call string, with error) *faultySystem {
 	}}
 }
 
-// failingAt is a system in which the k-th call fails, from 1, and reads are short. It counts calls.
+// failingAt is a system in which the k-th call fails, counted from 1, and reads are short. It
+// counts calls.
 func failingAt(k int64, with error) (f *faultySystem, calls *atomic.Int64) {
 	calls = new(atomic.Int64)
 	return &faultySystem{
@@ -117,7 +118,7 @@ func (f *faultySystem) pread(fd int, p []byte, offset int64) (int, error) {
 	return f.kernel.pread(fd, p, offset)
 }
 
-// cached says nothing, as older kernels do.
+// cached always says no, as older kernels do.
 func (f *faultySystem) cached(int, int64, int64) bool { return false }
 
 func (f *faultySystem) advise(fd int, advice int) {

@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// factFiles are where the facts about a source are kept.
+// factFiles says where the facts about a source are kept.
 type factFiles struct {
 	src     *source
 	part    Share  // that is opened
@@ -26,8 +26,8 @@ type factFiles struct {
 	log     *slog.Logger
 }
 
-// findFiles determines where the facts about a source are kept. It may be nowhere, which is an
-// error only where the options rely on an index.
+// findFiles determines where the facts about a source are kept. Having no place for them is an
+// error only if the options rely on an index.
 func findFiles(o *Options, src *source) (f factFiles, err error) {
 	f = factFiles{src: src, part: o.Part, log: o.Logger}
 	dir := o.CacheDir
@@ -64,8 +64,8 @@ func (f *factFiles) keepNone(err error) {
 	f.whole, f.made = "", ""
 }
 
-// indexPath returns the path of the dataset's index file: at, if that is named like one, or in that
-// directory. Others may not write to the directory.
+// indexPath returns the path of the dataset's index file: at itself if it is named like an index,
+// else a file in the directory at. Other users must not be able to write to the directory.
 func indexPath(at string, src *source) (string, error) {
 	dir, err := filepath.Abs(at)
 	if err != nil {
@@ -75,8 +75,7 @@ func indexPath(at string, src *source) (string, error) {
 	if strings.HasSuffix(dir, factsExtension) {
 		dir, name = filepath.Split(dir)
 	}
-	// A manifest's directory may well be a home directory, and its dataset is only what it
-	// lists.
+	// A manifest's directory may well be a home directory. Its dataset is only what it lists.
 	if src.folder() && src.remote == nil && resolve.Within(resolve.Links(dir), src.dir) {
 		return "", fmt.Errorf("%s: the index would lie inside the dataset", dir)
 	}
@@ -96,7 +95,7 @@ func indexName(src *source) string {
 
 func indexBase(indexFile string) string { return strings.TrimSuffix(indexFile, factsExtension) }
 
-// others are the files about the dataset besides that of the last listing.
+// others are the files about the dataset other than the index of the last listing.
 func (f *factFiles) others() (paths []string) {
 	if f.whole == "" {
 		return nil
@@ -109,8 +108,7 @@ func (f *factFiles) others() (paths []string) {
 	return paths
 }
 
-// removeJournals removes what earlier openings, or those of others, have learned: the index has all
-// of it.
+// removeJournals removes the journals of all earlier openings: the index has everything in them.
 func (f *factFiles) removeJournals() {
 	for _, path := range append(f.others(), indexBase(f.whole)+oldExtension) {
 		own := strings.HasPrefix(path, f.made+journalMark)
@@ -120,10 +118,10 @@ func (f *factFiles) removeJournals() {
 	}
 }
 
-// oldExtension is that of the indexes of earlier versions.
+// oldExtension is the extension of indexes of earlier versions.
 const oldExtension = ".parquet"
 
-// sayOldIndex says why what an earlier version of batchfs has learned is learned again.
+// sayOldIndex logs why everything in an earlier version's index is learned again.
 func (f *factFiles) sayOldIndex() {
 	old := indexBase(f.whole) + oldExtension
 	if _, err := os.Lstat(old); err == nil {

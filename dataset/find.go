@@ -19,11 +19,11 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// asked is how many requests to a store are under way at a time while a dataset is opened.
+// asked is how many requests to a store run at a time while a dataset is opened.
 const asked = 64
 
-// archives returns the objects that the source's patterns name, in the order of the patterns, and
-// by name where a pattern has no order of its own.
+// archives returns the objects that match the source's patterns: in the order of the patterns, and
+// by name where a pattern defines no order.
 func (s *storage) archives(ctx context.Context) (all []object, err error) {
 	var names []string
 	for _, pattern := range s.src.archives {
@@ -78,8 +78,8 @@ func (s *storage) glob(ctx context.Context, pattern string) (names []string, err
 	return names, err
 }
 
-// findAll looks at files or objects, by their names. The error is that of the first one that has
-// one.
+// findAll looks up files or objects by name. If several fail, the error is that of the first in
+// names.
 func (s *storage) findAll(ctx context.Context, names []string) ([]object, error) {
 	objects, errs := make([]object, len(names)), make([]error, len(names))
 	var group errgroup.Group
@@ -87,7 +87,7 @@ func (s *storage) findAll(ctx context.Context, names []string) ([]object, error)
 	group.SetLimit(asked)
 	for i, name := range names {
 		if failed.Load() {
-			break // all before this one are looked at
+			break // all names before this one were looked up
 		}
 		group.Go(func() error {
 			if objects[i], errs[i] = s.find(ctx, name); errs[i] != nil {
@@ -137,7 +137,7 @@ func (s *storage) openWhole(o object) (file, error) {
 	return f, nil
 }
 
-// checkName validates the name of an object as cleanPath does that of a sample.
+// checkName validates an object's name, as cleanPath validates a sample's path.
 func checkName(name string) error {
 	clean, outside, err := cleanPath(name)
 	if err == nil && (outside || clean != name) {
@@ -146,8 +146,8 @@ func checkName(name string) error {
 	return err
 }
 
-// packed picks the archives among the files, none of them hidden, of a folder without images: those
-// of the most frequent kind of archive, by name.
+// packed picks the archives of a folder without images, from files that are not hidden: those of
+// the most frequent kind, by name.
 func packed(files []object) (all []object) {
 	counts := map[string]int{}
 	most := ""
@@ -170,7 +170,7 @@ func packed(files []object) (all []object) {
 	return all
 }
 
-// splitWords are words in the names of archives that say which part of a dataset they hold.
+// splitWords are words in archive names that say which part of a dataset an archive holds.
 var splitWords = strings.Fields("train training trainval val valid validation minival test testing dev eval evaluation holdout unlabeled unlabelled")
 
 // checkSplits refuses a folder whose archives hold different parts of a dataset.
@@ -195,7 +195,7 @@ func checkSplits(folder string, files []object) error {
 	return &AmbiguousError{Path: folder, Parts: slices.Sorted(maps.Keys(splits)), Meant: patternLike(meant)}
 }
 
-// patternLike is a pattern for the archives that are numbered like one of them.
+// patternLike returns a pattern for the archives numbered like the given one.
 func patternLike(name string) string {
 	base := path.Base(name)
 	digits := strings.IndexAny(base, "0123456789")
@@ -205,13 +205,13 @@ func patternLike(name string) string {
 	return path.Join(path.Dir(name), base[:digits]+"*"+path.Ext(base))
 }
 
-// An AmbiguousError is the error of a folder that seems to hold several parts of a dataset, such as
-// train and validation, or kinds of files, such as images and masks.
+// An AmbiguousError says that a folder seems to hold several parts of a dataset, such as train and
+// validation, or several kinds of files, such as images and masks.
 type AmbiguousError struct {
 	Path    string
-	Folders bool     // the parts are folders below Path, and would be its classes, rather than archives
-	Parts   []string // their names
-	Meant   string   // the folder, or a pattern of the archives, that is probably meant, relative to Path
+	Folders bool     // the parts are folders below Path, which would become its classes, not archives
+	Parts   []string // names of the parts
+	Meant   string   // the folder, or pattern of archives, that is probably meant; relative to Path
 }
 
 func (e *AmbiguousError) Error() string {

@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// TestParquetWithoutDictionaries: such a file reads the same as a CSV with the same rows.
-// Nothing that is kept shares a page's memory, which the next page reuses.
+// TestParquetWithoutDictionaries: such a file reads the same as a CSV with the same rows. Nothing
+// kept shares a page's memory, which the next page reuses.
 func TestParquetWithoutDictionaries(t *testing.T) {
 	type record struct {
 		Path   string `parquet:"path,plain"`

@@ -12,16 +12,16 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// contents is what an object holds: rows of a table, with the names that samples have there.
+// contents is what an object holds: rows of a table, and how the names of samples relate to paths.
 type contents struct {
-	archive.Contents          // without the samples, and their problems
-	names            []string // of the classes that labels are numbers of, where Classes does not say that
-	total            int      // how many rows there should be
+	archive.Contents          // without the samples and their problems
+	names            []string // of the classes that labels number, if Classes does not name them
+	total            int      // how many rows the object has
 	unsettled        bool     // see stamp
-	dali             string   // why DALI's index beside it was not used; "": it was, or there is none
+	dali             string   // why DALI's index of the object was not used; "": it was, or there is none
 	table            *table
 	rows             []int32 // of the table; nil: all
-	naming                   // of the table's paths
+	naming                   // relates the table's paths to names
 }
 
 // len is how many rows there are.
@@ -32,7 +32,7 @@ func (c *contents) len() int {
 	return len(c.rows)
 }
 
-// each are the rows.
+// each yields the rows.
 func (c *contents) each() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for k := range c.len() {
@@ -46,7 +46,7 @@ func (c *contents) each() iter.Seq[int] {
 	}
 }
 
-// headers is how many of the rows' headers are known.
+// headers counts the rows whose header is known.
 func (c *contents) headers() (n int) {
 	for i := range c.each() {
 		if c.table.row[i].format != 0 {
@@ -56,7 +56,7 @@ func (c *contents) headers() (n int) {
 	return n
 }
 
-// gather finds the rows of all objects, and the names that they have there.
+// gather finds the rows of all objects, and how their names relate to paths.
 func (x *index) gather() {
 	t, first := x.table, make([]int, len(x.objects)+1)
 	for _, m := range t.members {
@@ -76,15 +76,16 @@ func (x *index) gather() {
 	}
 }
 
-// header is that of the sample at an offset in an object, as a row has it.
+// header is the header of the sample at an offset in an object, with the fields of a row.
 type header struct {
 	at             int64
 	height, width  int32
 	orient, format uint8
 }
 
-// newContents is what an object holds that was searched. Hundreds of millions of samples may be
-// found before the index can be put together, so it takes little more memory than they will there.
+// newContents makes the contents of an object that was searched. Hundreds of millions of samples
+// may be found before the index is put together, so they take little more memory here than they do
+// there.
 func newContents(o object, c *archive.Contents, headers []header) contents {
 	bytes := 0
 	for i := range c.Samples {
@@ -118,13 +119,13 @@ func newContents(o object, c *archive.Contents, headers []header) contents {
 	return f
 }
 
-// naming says how paths are made of the names that rows have in archives.
+// naming says how paths are made from the names of samples in archives.
 type naming struct {
-	Prefix string // that names have and paths have not
-	Named  bool   // paths begin with the name of the archive, and a slash
+	Prefix string // what names begin with and paths do not
+	Named  bool   // paths begin with the archive's name and a slash
 }
 
-// path is that of row i of a table, which has its name.
+// path returns the path of row i of a table that holds names.
 func (n naming) path(t *table, i int) string {
 	path := t.path(i)[len(n.Prefix):]
 	if n.Named {
@@ -133,7 +134,7 @@ func (n naming) path(t *table, i int) string {
 	return path
 }
 
-// name is that of row i of a table, which has its path, in two parts.
+// name returns the name of row i of a table that holds paths, in two parts.
 func (n naming) name(t *table, i int) (before, rest string) {
 	rest = t.path(i)
 	if n.Named {
@@ -142,14 +143,13 @@ func (n naming) name(t *table, i int) (before, rest string) {
 	return n.Prefix, rest
 }
 
-// An order is what makes the rows of archives, which have the names that they have there, those of
-// the dataset.
+// An order turns rows of archives, which hold names, into rows of the dataset.
 type order struct {
 	naming
-	rows []int32 // in their order
+	rows []int32 // in the dataset's order
 }
 
-// addContents fills an index with the rows of objects. It keeps nothing in all.
+// addContents fills an index with the rows of objects, and leaves nothing in all.
 func (x *index) addContents(objects []object, all []contents) error {
 	var first *contents
 	for k, o := range objects {
@@ -180,8 +180,8 @@ func (x *index) addContents(objects []object, all []contents) error {
 	return nil
 }
 
-// findOrder puts the rows of archives in their order, which may leave out some, and gives them the
-// labels that follow from it. within is the folder in the archives that is the dataset.
+// findOrder orders the rows of archives, of which it may drop some, and gives them the labels that
+// follow from the order. within is the folder in the archives that is the dataset.
 func (x *index) findOrder(within string) error {
 	o := order{naming: naming{Named: x.Ordered && len(x.objects) > 1}}
 	switch {
@@ -201,7 +201,7 @@ func (x *index) findOrder(within string) error {
 		for i := range o.rows {
 			o.rows[i] = int32(i)
 		}
-	default: // as they are
+	default: // they stay as they are
 		return x.checkPaths()
 	}
 	x.naming = o.naming
@@ -209,8 +209,8 @@ func (x *index) findOrder(within string) error {
 	return x.checkPaths()
 }
 
-// number sets the classes of the index, and gives samples the labels that they have among these.
-// fixed are the classes that all objects have to have.
+// number sets the classes of the index, and translates the labels of samples to these classes.
+// Every object must have the classes in fixed.
 func (x *index) number(all []contents, fixed []string) error {
 	var names []string
 	for _, c := range all {
@@ -218,7 +218,7 @@ func (x *index) number(all []contents, fixed []string) error {
 		for i := range c.each() {
 			label := &c.table.row[i].label
 			if !c.Ordered {
-				*label = -1 // it follows from the names
+				*label = -1 // names determine the label
 			}
 			if *label >= 0 && int(*label) < len(used) {
 				used[*label] = true
@@ -261,8 +261,8 @@ func (x *index) number(all []contents, fixed []string) error {
 	return nil
 }
 
-// joined is one table of all contents. It drops a table that is of one object alone as soon as it
-// has its rows.
+// joined makes one table of all contents. It drops a table that belongs to only one object as soon
+// as it has copied the rows.
 func joined(all []contents) *table {
 	if len(all) == 1 && all[0].rows == nil {
 		return all[0].table
@@ -287,7 +287,7 @@ func joined(all []contents) *table {
 	return t
 }
 
-// addTo appends the rows to another table, as those of object k.
+// addTo appends the rows to another table as rows of object k.
 func (c *contents) addTo(t *table, k int) {
 	for i := range c.each() {
 		before, rest := c.name(c.table, i)
@@ -298,7 +298,7 @@ func (c *contents) addTo(t *table, k int) {
 	}
 }
 
-// arrange makes an order, which drops the rows that are not in it.
+// arrange puts the rows in an order, and drops those that the order lacks.
 func (s *table) arrange(o *order) {
 	wanted, order, bytes := make([]bool, s.rows()), slices.Clone(o.rows), 0
 	for _, i := range o.rows {

@@ -48,7 +48,7 @@ func TestOpenWhereTheKernelHangs(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("Open waits for the storage to %s", what)
 		}
-		seen := reports // without a lock: no more reports come
+		seen := reports // no lock needed: no more reports come
 		f.Release()
 		eventually(t, what+": descriptors are closed", func() bool { return descriptors(t) <= before })
 		if reports != seen {
@@ -57,8 +57,8 @@ func TestOpenWhereTheKernelHangs(t *testing.T) {
 	}
 }
 
-// TestRemountBeneathADataset: storage whose server died is away, with or without its
-// mountpoint, and what is mounted there afterwards is read.
+// TestRemountBeneathADataset: storage whose server died is away, with or without its mountpoint.
+// Storage mounted there afterwards is read.
 func TestRemountBeneathADataset(t *testing.T) {
 	content := []byte(image("jpeg", 10, 20, 1))
 	files := map[string][]byte{"a/1.jpg": content, "b/2.jpg": content}
@@ -93,8 +93,8 @@ func TestRemountBeneathADataset(t *testing.T) {
 	d.Close()
 }
 
-// TestLinkIntoStorageThatFailed: a class that cannot be looked at is an error, not a dataset
-// without it, whose other labels would be different.
+// TestLinkIntoStorageThatFailed: a class that cannot be examined is an error. A dataset without it
+// would have other labels.
 func TestLinkIntoStorageThatFailed(t *testing.T) {
 	p := newPlace(t)
 	p.images("b/1.jpg")

@@ -28,7 +28,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// equal says how what a test got differs from what it wants, and of what it is.
+// equal reports how got differs from want, and in what.
 func equal(t testing.TB, want, got any, what string, args ...any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -36,8 +36,8 @@ func equal(t testing.TB, want, got any, what string, args ...any) {
 	}
 }
 
-// A test image is one line, "img FORMAT HEIGHT WIDTH ORIENTATION NEED", followed by anything.
-// NEED is how many bytes the prober pretends to need.
+// A test image is one line, "img FORMAT HEIGHT WIDTH ORIENTATION NEED", followed by anything. The
+// prober pretends to need NEED bytes.
 
 func image(format string, height, width, orientation int) string {
 	return fmt.Sprintf("img %s %d %d %d 0\npixels", format, height, width, orientation)
@@ -83,7 +83,7 @@ func newPlace(t testing.TB) *place {
 
 func (p *place) path(name string) string { return filepath.Join(p.root, name) }
 
-// find is path, unless a name is a path or a URL of its own.
+// find returns the path of a name, or the name itself if it is a path or a URL.
 func (p *place) find(name string) string {
 	if filepath.IsAbs(name) || store.IsURL(name) {
 		return name
@@ -137,7 +137,7 @@ func (p *place) options() Options {
 	return Options{CacheDir: p.cache, Workers: 4, Storage: p.how, Prober: p.c.probe, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// open opens the dataset, or what is named so in it, or elsewhere.
+// open opens the dataset, or the manifest, path or URL that is named.
 func (p *place) open(manifest string, change ...func(*Options)) *Dataset {
 	p.t.Helper()
 	d, err := p.tryOpen(manifest, change...)
@@ -158,7 +158,7 @@ func (p *place) tryOpen(manifest string, change ...func(*Options)) (*Dataset, er
 	return d, err
 }
 
-// refused says whether opening fails with an error that is want, unless that is nil, and has some
+// refused checks that opening fails with an error that wraps want, unless want is nil, and contains
 // words.
 func (p *place) refused(want error, words, name string, change ...func(*Options)) {
 	p.t.Helper()

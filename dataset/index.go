@@ -12,28 +12,28 @@ import (
 	"time"
 )
 
-// index is everything that is known about a dataset. Listing one makes an index without headers,
-// and without what is in archives.
+// index is everything that is known about a dataset. A fresh listing yields an index without
+// headers and without the contents of archives.
 type index struct {
 	table   *table
 	classes []string   // in label order; nil if there are none
-	packed  []object   // the archives that hold the samples, where they do
-	objects []contents // what is known of them, as of table.objects
-	listed  bool       // of a file: it says everything
+	packed  []object   // the archives that hold the samples, if any
+	objects []contents // what is known about each of table.objects
+	listed  bool       // it was read from a file that is complete
 	naming
 	listing
 }
 
-// A listing is what is known besides the rows.
+// A listing is what an index holds besides rows.
 type listing struct {
-	Rows         int            `json:"rows"` // as they are in the file
+	Rows         int            `json:"rows"` // how many rows the file has
 	Digest       string         `json:"digest"`
 	ModTime      int64          `json:"modtime_ns"`
 	Stamp        stamp          `json:"manifest_stamp"`
 	ManifestSize int64          `json:"manifest_size"`
 	Ignored      map[string]int `json:"ignored,omitempty"`
 	Classes      [][]byte       `json:"classes"`
-	Dirs         []dirStamp     `json:"directories"` // of this machine that were listed
+	Dirs         []dirStamp     `json:"directories"` // the listed directories of this machine
 
 	Outside bool `json:"outside"` // some path leaves the root
 	Ordered bool `json:"ordered"` // archives have an order of their own
@@ -55,7 +55,7 @@ type dirStamp struct {
 	stamp
 }
 
-// settle computes what follows from the rows.
+// settle computes what the rows determine.
 func (x *index) settle() {
 	x.Rows = x.table.rows()
 	if x.Digest != "" {
@@ -74,7 +74,7 @@ func (x *index) settle() {
 
 // digest hashes everything a batch can depend on: the classes, then each sample's path, label,
 // pixel size, orientation, format and byte size (-1: unknown), in order. Times are left out, so
-// that a copy of a dataset has the same digest. The version is changed with what is hashed.
+// that a copy of a dataset has the same digest. Change the version when you change what is hashed.
 func digest(s *table, classes []string) string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
@@ -103,8 +103,8 @@ func digest(s *table, classes []string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// current says whether the dataset is unchanged since it was listed; false when that is not known.
-// In a store, only listing shows that.
+// current says whether the dataset is known to be unchanged since it was listed. In a store, only a
+// new listing can tell.
 func (p *opening) current(x *index) bool {
 	src := p.src
 	switch {
@@ -132,7 +132,7 @@ func (p *opening) current(x *index) bool {
 	return true
 }
 
-// sameObjects says whether the objects that hold the samples are those that were searched for them.
+// sameObjects says whether the dataset's objects are still the ones that were searched for samples.
 func (p *opening) sameObjects(x *index) bool {
 	if len(x.table.objects) == 0 || p.src.folder() && p.src.remote != nil {
 		return true
@@ -150,19 +150,19 @@ func (p *opening) sameObjects(x *index) bool {
 // stamp is the modification time that a directory or manifest had when it was read.
 type stamp struct {
 	Time int64 `json:"mtime_ns"`
-	// Unsettled means that it was modified so recently that another change could leave the same
+	// Unsettled means that the modification was so recent that another one could leave the same
 	// time. Such a stamp proves nothing.
 	Unsettled bool `json:"unsettled"`
 }
 
-// newStamp judges a modification time that was seen at now, before anything was read.
+// newStamp judges a modification time that was read at now, before the content was read.
 func newStamp(modified, now time.Time) stamp {
 	return stamp{Time: modified.UnixNano(), Unsettled: Unsettled(modified, now)}
 }
 
-// Unsettled reports whether a modification time that was seen at now is so recent that another
-// change could leave the same time. Kernels stamp with a clock that ticks every 1 to 10 ms; a time
-// of whole seconds suggests a file system with a resolution of one or two seconds.
+// Unsettled reports whether a modification time read at now is so recent that another change could
+// leave the same time. Kernels stamp with a clock that ticks every 1 to 10 ms; a time of whole
+// seconds suggests a file system with a resolution of one or two seconds.
 func Unsettled(modified, now time.Time) bool {
 	grain := 20 * time.Millisecond
 	if modified.Nanosecond() == 0 {
@@ -171,10 +171,10 @@ func Unsettled(modified, now time.Time) bool {
 	return modified.After(now.Add(-grain))
 }
 
-// proves says whether finding a time again means that nothing changed.
+// proves says whether an equal modification time means that nothing changed.
 func (s stamp) proves(modified time.Time) bool { return !s.Unsettled && s.Time == modified.UnixNano() }
 
-// checkPaths refuses paths that a manifest could not have, or that are not as they are stored.
+// checkPaths refuses paths that a manifest could not have, or that are not in their stored form.
 func (x *index) checkPaths() error {
 	for i := range x.table.rows() {
 		if err := x.checkPath(x.table.path(i)); err != nil {

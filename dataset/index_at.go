@@ -62,7 +62,7 @@ func (f *factFiles) fetch(ctx context.Context, at string, how *Options) (*index,
 	return x, nil
 }
 
-// fetchFacts copies an index to a file, after a look at whether it is one of the dataset.
+// fetchFacts copies an index to a file after checking that it belongs to the dataset.
 func fetchFacts(at *objectAt, path string, src *source) error {
 	size := at.object.Size
 	beginning := io.NewSectionReader(at, 0, min(size, 64<<10))

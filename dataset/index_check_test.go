@@ -19,7 +19,7 @@ func located(t testing.TB, p *place) *source {
 	return src
 }
 
-// forge writes an index that is valid except for what change does to it.
+// forge writes an index that is valid apart from what change does to it.
 func forge(t testing.TB, p *place, path string, change func(*index)) {
 	t.Helper()
 	src := located(t, p)
@@ -104,8 +104,8 @@ func TestCountsOfAnIndex(t *testing.T) {
 func TestIndexThatOthersCouldHaveWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(file string) error
-		root   bool // needs root to try
-		kept   bool // it is replaced by one that the user owns
+		root   bool // the test needs root
+		kept   bool // it is replaced by an index that the user owns
 	}{
 		"file, group may write":      {func(f string) error { return os.Chmod(f, 0o660) }, false, true},
 		"file, others may write":     {func(f string) error { return os.Chmod(f, 0o602) }, false, true},

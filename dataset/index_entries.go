@@ -10,9 +10,9 @@ import (
 // ErrNoIndex means that there is no index file to keep entry points beside.
 var ErrNoIndex = errors.New("no index is kept")
 
-// OpenEntries opens the entry points that are stored beside the index; see [entries.Open]. The
-// path and the number of samples of the options are set here. They are found by the samples' paths,
-// which are not those of other samples, also in archives. The caller closes them.
+// OpenEntries opens the entry points stored beside the index; see [entries.Open]. It sets the path
+// and the number of samples in the options. Entry points are found by the samples' paths, which are
+// unique even in archives. The caller closes them.
 func (d *Dataset) OpenEntries(o entries.Options) (*entries.Store, error) {
 	if d.indexFile == "" {
 		return nil, ErrNoIndex
@@ -23,8 +23,8 @@ func (d *Dataset) OpenEntries(o entries.Options) (*entries.Store, error) {
 
 func entriesPath(indexFile string) string { return indexBase(indexFile) + ".entries" }
 
-// renewEntries makes the stored entry points anew if that is worth it. A part of the dataset does
-// not say which of its files are there. The error is that of the context.
+// renewEntries rewrites the stored entry points if that is worthwhile. A part does not, since it
+// does not know all files of the dataset. It fails only with the context's error.
 func (f *factFiles) renewEntries(ctx context.Context, t *table) error {
 	if f.made == "" || f.part.N > 0 {
 		return nil

@@ -31,7 +31,7 @@ func pointsOf(t *testing.T, d *Dataset, s *entries.Store, name string) string {
 	return ""
 }
 
-// padded is a path as entry points.
+// padded turns a path into entry points.
 func padded(path string) string { return path + strings.Repeat(".", 8-len(path)%8) }
 
 // putNames stores the path of each file as its entry points.
@@ -45,8 +45,8 @@ func putNames(t *testing.T, d *Dataset) {
 	must(t, s.Close())
 }
 
-// TestEntriesOutliveTheIndex: when the index is made anew, the entry points of files that did not
-// change stay, wherever their rows move, and whichever labels their classes have.
+// TestEntriesOutliveTheIndex: when the index is rebuilt, the entry points of unchanged files stay,
+// wherever their rows move, and whatever labels their classes get.
 func TestEntriesOutliveTheIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("b/1.jpg", "b/2.jpg", "c/3.jpg", "c/4.jpg")
@@ -75,7 +75,7 @@ func TestEntriesOutliveTheIndex(t *testing.T) {
 }
 
 // TestEntriesOfAList: a list of datasets has entry points of its own. Opening a part of the list
-// leaves those of the other parts where they are.
+// leaves the other parts' entry points alone.
 func TestEntriesOfAList(t *testing.T) {
 	p := newPlace(t)
 	for i := range 12 {
@@ -98,7 +98,7 @@ func TestEntriesOfAList(t *testing.T) {
 	}
 }
 
-// endingContext ends when it was asked so many times whether it has.
+// endingContext ends after a number of calls of Err.
 type endingContext struct {
 	context.Context
 	left atomic.Int64
@@ -111,9 +111,8 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// TestEntriesSurviveAnInterruption: wherever making the index and the entry points of a dataset
-// that grew is interrupted, entry points are kept for the next attempt, and nothing else is left
-// behind.
+// TestEntriesSurviveAnInterruption: wherever an interruption stops the indexing of a dataset that
+// grew, entry points are kept for the next attempt, and nothing else is left behind.
 func TestEntriesSurviveAnInterruption(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "a/2.jpg", "a/3.jpg")
@@ -176,7 +175,7 @@ func TestEntriesSurviveAnInterruption(t *testing.T) {
 	}
 }
 
-// TestNoEntriesWithoutIndex: they are kept beside the index or not at all.
+// TestNoEntriesWithoutIndex: entry points are kept beside the index or not at all.
 func TestNoEntriesWithoutIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg")

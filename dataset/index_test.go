@@ -34,8 +34,8 @@ func varied(p *place) {
 	p.settle()
 }
 
-// TestReopenedIsScanned: for every kind of dataset, opening it from the index gives the same as
-// scanning it.
+// TestReopenedIsScanned: for every kind of dataset, opening from the index gives the same result as
+// scanning.
 func TestReopenedIsScanned(t *testing.T) {
 	for _, manifest := range []string{"", "m.csv"} {
 		p := newPlace(t)
@@ -123,7 +123,7 @@ func TestRefreshByWhatChanged(t *testing.T) {
 }
 
 // TestRescanIsForTheNext: one rescan finds files that were rewritten in place, and later opens
-// without Rescan know them too.
+// without Rescan know their new state, too.
 func TestRescanIsForTheNext(t *testing.T) {
 	for _, manifest := range []string{"", "m.csv"} {
 		p := newPlace(t)
@@ -184,7 +184,7 @@ func TestUnsettledTimesProveNothing(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg")
 	p.settle()
-	recent := time.Now().Add(time.Hour) // newer than any time of listing it
+	recent := time.Now().Add(time.Hour) // newer than the listing
 	os.Chtimes(p.path("a"), time.Time{}, recent)
 	p.open("")
 	p.images("a/2.jpg")
@@ -273,8 +273,8 @@ func TestDigestIsOfTheContent(t *testing.T) {
 	}
 }
 
-// TestDamagedIndexIsMadeAnew: whatever was cut off, flipped or overwritten, the dataset is what it
-// was, and so is its index afterwards.
+// TestDamagedIndexIsMadeAnew: whatever is cut off, flipped or overwritten in the index, the dataset
+// stays the same, and its index is repaired.
 func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	p := newPlace(t)
 	names, s3 := kinds(p)
@@ -310,8 +310,8 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestRubbishBesideAnIndex: what lies where parts and journals would be, but cannot be one, or may
-// be another's, changes nothing.
+// TestRubbishBesideAnIndex: files named like parts and journals change nothing if they are invalid,
+// or may belong to someone else.
 func TestRubbishBesideAnIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "b/2.jpg")
@@ -343,8 +343,8 @@ func TestRubbishBesideAnIndex(t *testing.T) {
 	equal(t, want, describe(p.open("", func(o *Options) { o.Rescan = true })), "")
 }
 
-// FuzzReadFacts bypasses the checksums: no content of any records may cause a crash, or paths and
-// problems that cannot be. A record in the input is its kind, two bytes of length, and the payload.
+// FuzzReadFacts bypasses the checksums: no content of any record may cause a crash, or impossible
+// paths and problems. A record in the input is its kind, two bytes of length, and the payload.
 func FuzzReadFacts(f *testing.F) {
 	p := newPlace(f)
 	p.images("a/1.jpg", "b/2.png")
@@ -414,8 +414,8 @@ func FuzzReadFacts(f *testing.F) {
 	})
 }
 
-// TestForeignIndexIsMadeAnew: an index of another version or dataset, or one that contradicts
-// itself, is not believed.
+// TestForeignIndexIsMadeAnew: an index of another version or dataset, or an inconsistent one, is
+// not used.
 func TestForeignIndexIsMadeAnew(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg")
@@ -489,7 +489,7 @@ func TestIndexIsNeverInsideTheDataset(t *testing.T) {
 	if d := p.open("", func(o *Options) { o.CacheDir = p.path("../file") }); d.IndexPath != "" || d.Report.IndexProblem == "" || d.Len() != 1 {
 		t.Errorf("in a file: index %q, report %+v", d.IndexPath, d.Report)
 	}
-	// A manifest's dataset is what it lists, not the directory that contains it.
+	// The dataset of a manifest is what it lists, not the directory that contains it.
 	d = p.open("m.csv", func(o *Options) { o.CacheDir = p.path("cache") })
 	if d.IndexPath == "" {
 		t.Errorf("of a manifest: %q", d.Report.IndexProblem)
@@ -543,8 +543,8 @@ func TestConcurrentOpens(t *testing.T) {
 	}
 }
 
-// TestParquet: what is known can be queried, with the types that it has, and bytes where names are
-// no text.
+// TestParquet: all facts can be queried with their proper types, and as bytes where a name is not
+// text.
 func TestParquet(t *testing.T) {
 	p := newPlace(t)
 	p.write("cat/1.jpg", image("jpeg", 10, 20, 6))

@@ -10,19 +10,19 @@ import (
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
-// Kept are the samples that the local cache keeps, where it keeps single ones: then the caller says
-// which. They are kept as they are in their files; or where there is room for all files, and for
-// more, in another form as well. Those are an addition: whatever is damaged, or missing, is made
-// anew of the files.
+// Kept are the samples in the local cache, if that keeps single samples: the caller chooses which.
+// The cache keeps them as they are in their files. If there is room for all files and more, it also
+// keeps some in another form. Those are extra: a damaged or missing one is made from its file
+// again.
 type Kept struct {
 	samples *reader
 	tier    *tier.Tier
-	earlier []uint32 // by sample, how many before it have its bytes; nil: none have
-	form    string   // which programs of one kind make and read; "": that of the files
-	Spare   int64    // bytes of the local cache's limit that are left beside the files; see [PackedCost]
+	earlier []uint32 // by sample, how many earlier ones have the same bytes; nil: none
+	form    string   // names the format and version of the samples; "": as in the files
+	Spare   int64    // bytes of the local cache's limit that the files leave; see [PackedCost]
 }
 
-// chooseLocal makes a local cache that not everything fits into one of samples, if it may; else it
+// chooseLocal makes the local cache keep single samples if not everything fits and it may; else it
 // returns nil.
 func chooseLocal(r *reader, src *source, samples bool) (k *Kept, err error) {
 	c := src.local
@@ -51,8 +51,8 @@ func chooseLocal(r *reader, src *source, samples bool) (k *Kept, err error) {
 	return k, nil
 }
 
-// cost is what all that is in stores takes of the local cache. What is known to be there twice is
-// counted once.
+// cost is how much of the local cache all samples in stores would take. Samples known to be
+// identical count once.
 func (k *Kept) cost() (all int64) {
 	t := k.samples.table
 	counted := make([]bool, len(t.objects))
@@ -73,8 +73,8 @@ func (k *Kept) cost() (all int64) {
 	return all
 }
 
-// countEarlier counts, for each sample, those before it that have the same bytes; nil: no bytes are
-// there twice. (If others are taken for the same, which is improbable, that does no harm.)
+// countEarlier counts, for each sample, the earlier ones with the same bytes; nil if all differ.
+// Mistaking different samples for identical ones is improbable, and does no harm.
 func (k *Kept) countEarlier() (earlier []uint32) {
 	t, seed := k.samples.table, maphash.MakeSeed()
 	sums, order := make([]uint64, t.rows()), make([]int32, t.rows())
@@ -100,12 +100,12 @@ func (k *Kept) countEarlier() (earlier []uint32) {
 	return earlier
 }
 
-// Kept are the samples that the local cache keeps; nil: there is none, or it keeps whatever is read
-// first.
+// Kept returns the samples that the local cache keeps; nil if there is no such cache, or if it
+// keeps whatever is read first.
 func (d *Dataset) Kept() *Kept { return d.kept }
 
-// KeptPacked are the samples in another form; nil: there is no local cache, or it has no more room
-// than for the files.
+// KeptPacked returns the samples in another form; nil if there is no local cache, or no room beyond
+// the files.
 func (d *Dataset) KeptPacked(form string) *Kept {
 	if d.local == nil || d.local.samples || d.local.spare <= 0 {
 		return nil
@@ -113,23 +113,22 @@ func (d *Dataset) KeptPacked(form string) *Kept {
 	return &Kept{samples: d.reader, tier: d.local.tier, form: form, Spare: d.local.spare}
 }
 
-// PackedCost is what a packed sample of n bytes takes of the local cache; those of more than 8 MiB
-// are not kept.
+// PackedCost is how many bytes of the local cache a packed sample of n bytes takes. The cache does
+// not keep a sample above 8 MiB.
 func PackedCost(n int64) (cost int64, ok bool) { return tier.Cost(n), n <= tier.ExtentBytes }
 
-// ExamineLocalCache says what a directory is good for as a local cache. The error says why it is
-// good for nothing.
+// ExamineLocalCache says how well a directory suits a local cache. It fails if the directory is
+// unusable.
 func ExamineLocalCache(dir string) (tier.Place, error) { return tier.Examine(dir) }
 
-// Plan says by which plan samples are given to Keep, and how many bytes all that it chooses from
+// Plan names the plan that chooses the samples given to Keep, and how many bytes all candidates
 // would take.
 func (k *Kept) Plan(plan string, bytes int64) error { return k.tier.Follow(plan, bytes) }
 
-// Room is how many bytes there are for the plan now. The rest is for those that other mounts
-// follow.
+// Room is how many bytes this plan may use now. The rest belongs to the plans of other mounts.
 func (k *Kept) Room() int64 { return k.tier.PlanRoom() }
 
-// of is sample i in the local cache; false: it cannot be there.
+// of identifies sample i in the local cache; ok is false if the cache cannot hold it.
 func (k *Kept) of(i int) (sample tier.Object, id Identity, ok bool) {
 	src := k.samples.storageOf(i).src
 	s, remote := src.remote.(*tiered)
@@ -144,7 +143,7 @@ func (k *Kept) of(i int) (sample tier.Object, id Identity, ok bool) {
 	if at := f.place; at != nil {
 		sample.Name = fmt.Sprint(sample.Name, "\n", at.Offset, at.Length, at.From, at.Size, at.Coding)
 	}
-	if k.earlier != nil && k.earlier[i] > 0 { // the plan has each on its own
+	if k.earlier != nil && k.earlier[i] > 0 { // the plan counts each copy
 		sample.Name += fmt.Sprint("\n+", k.earlier[i])
 	}
 	sample.Size = f.id.Size
@@ -154,7 +153,7 @@ func (k *Kept) of(i int) (sample tier.Object, id Identity, ok bool) {
 	return sample, f.id, true
 }
 
-// Load is LoadPart of the whole of sample i from the local cache; false: that does not have it.
+// Load reads all of sample i from the local cache like LoadPart; ok is false if the cache lacks it.
 func (k *Kept) Load(ctx context.Context, i int, grow func(n int) []byte) (data []byte, id Identity, ok bool) {
 	sample, id, ok := k.of(i)
 	if !ok {
@@ -167,8 +166,9 @@ func (k *Kept) Load(ctx context.Context, i int, grow func(n int) []byte) (data [
 	return data[:n], id, true
 }
 
-// LoadPart reads sample i in another form, or the part of it that is needed, as [Dataset.LoadPart]
-// does; first may be 0, for all. false: it is not there. The identity is that of its file.
+// LoadPart reads sample i in another form, or the part that is needed, like [Dataset.LoadPart]. If
+// first is 0, it reads everything. ok is false if the cache lacks the sample. The identity is the
+// file's.
 func (k *Kept) LoadPart(ctx context.Context, i int, first int64, grow func(n int) []byte, need Part) (data []byte, read int64, id Identity, ok bool) {
 	sample, id, ok := k.of(i)
 	if !ok {
@@ -184,8 +184,8 @@ func (k *Kept) LoadPart(ctx context.Context, i int, first int64, grow func(n int
 	return data, read, id, true
 }
 
-// Keep has the local cache keep sample i, of which data was read with an identity. It copies the
-// data, and waits for nothing: whether the sample is kept shows only when it is loaded again.
+// Keep asks the local cache to keep data, which was read from sample i with an identity. It copies
+// the data and does not wait: only a later load shows whether the sample was kept.
 func (k *Kept) Keep(i int, seen Identity, data []byte) {
 	sample, id, ok := k.of(i)
 	if !ok || id != seen || k.form == "" && int64(len(data)) != sample.Size {
@@ -199,13 +199,13 @@ func (k *Kept) Keep(i int, seen Identity, data []byte) {
 func (k *Kept) Drop(i int) {
 	if sample, _, ok := k.of(i); ok {
 		if k.form != "" {
-			sample.Size = 1 // of whatever size
+			sample.Size = 1 // of any size
 		}
 		k.tier.Drop(&sample)
 	}
 }
 
-// Settle waits until everything that the local cache was to keep is there, or was given up.
+// Settle waits until the local cache has written, or given up, everything it was asked to keep.
 func (d *Dataset) Settle() {
 	if d.local != nil {
 		d.local.tier.Settle()

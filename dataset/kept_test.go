@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
-// noise is bytes that cannot be compressed.
+// noise returns bytes that cannot be compressed.
 func noise(n int, seed uint64) []byte {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
@@ -30,8 +30,8 @@ func extents(t *testing.T, dir string) []string {
 	return files
 }
 
-// TestLocalCacheOfSamples: what does not fit is kept sample by sample, wherever the samples are,
-// and only if asked for; what is not kept comes from the store alone.
+// TestLocalCacheOfSamples: if requested, a dataset that does not fit is kept sample by sample,
+// whatever holds the samples. The rest comes from the store alone.
 func TestLocalCacheOfSamples(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -39,7 +39,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 	p.writePage(20, 500)
 	reads, how := p.serveNoting()
 	for _, url := range []string{"s3://data/d", "s3://data/one.tar", "s3://data/pages.parquet"} {
-		want := contentsOf(t, p.open(url, how)) // and indexes it
+		want := contentsOf(t, p.open(url, how)) // this also indexes it
 		if p.open(url, how).Kept() != nil {
 			t.Errorf("%s: without a local cache, samples are kept", url)
 		}
@@ -82,8 +82,8 @@ func TestLocalCacheOfSamples(t *testing.T) {
 	}
 }
 
-// TestLocalCacheOfSamplesThatAreThereTwice: each of them is kept and dropped on its own, as the
-// plan has each on its own.
+// TestLocalCacheOfSamplesThatAreThereTwice: identical samples are kept and dropped one by one,
+// because the plan treats them as different samples.
 func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -203,8 +203,8 @@ func TestLocalCacheBesideFiles(t *testing.T) {
 	}
 }
 
-// TestLocalCacheOfRemovedObjects: what is left of objects that are no longer in the dataset gives
-// way to new ones.
+// TestLocalCacheOfRemovedObjects: what is cached of objects that left the dataset makes room for
+// new ones.
 func TestLocalCacheOfRemovedObjects(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg", "d/2.jpg")
@@ -218,7 +218,7 @@ func TestLocalCacheOfRemovedObjects(t *testing.T) {
 		d := p.open("s3://data/d", how, func(o *Options) {
 			o.Rescan, o.Storage.LocalCache = true, LocalCache{Dir: dir, Size: 2 * tier.Cost(4096)}
 		})
-		for range 2 { // the first time, the old one may give way before the other is used
+		for range 2 { // the first time, the old object may go before the other is used
 			contentsOf(t, d)
 			d.Settle()
 		}

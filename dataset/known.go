@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// known is what files say about a dataset that is listed anew.
+// known holds what files say about a dataset that is being listed again.
 type known struct {
 	tables  []*matcher // of files and objects that are samples, the newest file first
 	objects map[object]*contents
-	damaged map[string]error // files of which not everything could be used
+	damaged map[string]error // files that could be used only in part
 }
 
-// known reads all files about the dataset; whole is that of the last listing, nil if there is none.
+// known reads all files about the dataset. whole is the index of the last listing; nil: none.
 func (f *factFiles) known(ctx context.Context, whole *index) *known {
 	type read struct {
 		x    *index
@@ -35,7 +35,7 @@ func (f *factFiles) known(ctx context.Context, whole *index) *known {
 	k := &known{objects: map[object]*contents{}, damaged: map[string]error{}}
 	for _, path := range f.others() {
 		if timeOf(path).Before(indexed) {
-			continue // the index has what was true of it
+			continue // the index has everything in it that still holds
 		}
 		x, err := loadFacts(ctx, path, f.src)
 		if err != nil && ctx.Err() == nil {
@@ -57,7 +57,7 @@ func (f *factFiles) known(ctx context.Context, whole *index) *known {
 		for i := range r.x.objects {
 			o, c := r.x.table.objects[i], &r.x.objects[i]
 			if c.len() < c.total {
-				continue // the file is cut off, or some were no samples
+				continue // the file is truncated, or some rows are not samples
 			}
 			if other := k.objects[o]; other == nil || other.headers() < c.headers() {
 				k.objects[o] = c
@@ -75,8 +75,8 @@ func timeOf(path string) time.Time {
 	return info.ModTime()
 }
 
-// of is what is known of an object; nil if nothing is, or if it may have changed since, unless that
-// is trusted.
+// of returns what is known about an object. It is nil if nothing is, or if the object may have
+// changed since and trust is not set.
 func (k *known) of(o object, trust bool) *contents {
 	if c := k.objects[o]; c != nil && (trust || !c.unsettled) {
 		return c
@@ -84,12 +84,11 @@ func (k *known) of(o object, trust bool) *contents {
 	return nil
 }
 
-// A matcher finds the rows of a table by their paths. It is fast where they are in the order of the
-// table.
+// A matcher finds the rows of a table by path. It is fast if asked in the order of the table.
 type matcher struct {
 	table *table
 	next  int
-	rows  map[string]int // by path; nil: it was not needed yet
+	rows  map[string]int // by path; nil until it is needed
 }
 
 func (m *matcher) find(path string) (row int, found bool) {
@@ -106,14 +105,15 @@ func (m *matcher) find(path string) (row int, found bool) {
 	return row, found
 }
 
-// A claim is what a file says about a row, which may have changed since. The zero value: nothing.
+// A claim is what a file says about a row, which may have changed since. The zero value says
+// nothing.
 type claim struct {
 	table *table
 	row   int32
 }
 
-// claims are what is known of rows of a table, by row, and those of which nothing is. Of objects in
-// a store, only what is about the version that was listed counts.
+// claims returns what is known about the given rows of a table, by row, and the rows about which
+// nothing is. For objects in a store, only claims about the listed version count.
 func (k *known) claims(t *table, rows []int, remote bool) (all []claim, none []int) {
 	if len(k.tables) == 0 {
 		return nil, rows
@@ -139,8 +139,8 @@ func (k *known) claims(t *table, rows []int, remote bool) (all []claim, none []i
 	return all, none
 }
 
-// lacking says which parts have to be made before they can be joined, of n objects or rows of which
-// some are not known.
+// lacking says which parts must be made before they can be joined. Of n objects or rows, the ones
+// in unknown are missing.
 func (f *factFiles) lacking(k *known, n int, unknown []int) error {
 	return EachPart(indexBase(f.whole), factsExtension, func(part Share, path string) error {
 		lo, hi := part.Span(n)
@@ -154,8 +154,8 @@ func (f *factFiles) lacking(k *known, n int, unknown []int) error {
 	})
 }
 
-// A journal keeps what is learned while the dataset is opened, for the case that this is
-// interrupted. It is made when there is something to keep.
+// A journal saves what an opening learns, in case it is interrupted. Its file is made when there is
+// something to write.
 type journal struct {
 	files  *factFiles
 	mu     sync.Mutex
@@ -164,7 +164,7 @@ type journal struct {
 	failed bool
 }
 
-// put has the journal say more.
+// put adds records to the journal.
 func (j *journal) put(say func(w *factsWriter)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -191,8 +191,8 @@ func (j *journal) put(say func(w *factsWriter)) {
 	}
 }
 
-// headers keeps the headers of rows, or for archives, again all that is known of those that hold
-// them.
+// headers saves the headers of rows. For archives, it saves again everything known about the ones
+// that hold the rows.
 func (j *journal) headers(x *index, rows []int) {
 	j.put(func(w *factsWriter) {
 		slices.Sort(rows)

@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// A list is a text file that names datasets, one in a line: by paths, patterns or URLs. Paths are
-// relative to it.
+// A list is a text file that names one dataset per line, by path, pattern or URL. Paths are
+// relative to the list.
 
 const (
 	listExtension = ".txt"
@@ -26,8 +26,8 @@ const (
 
 func isList(name string) bool { return strings.EqualFold(filepath.Ext(name), listExtension) }
 
-// StoreURL returns a URL in the store that the dataset at a path is in; "" if it is on this
-// machine, or cannot be read.
+// StoreURL returns a URL in the store of the dataset at a path; "" if the dataset is on this
+// machine or cannot be read.
 func StoreURL(path string) string {
 	if store.IsURL(path) {
 		return path
@@ -74,17 +74,17 @@ func listLines(text []byte) (lines []listLine) {
 	return lines
 }
 
-// group is a dataset that a list names, in lines that follow one another.
+// group is one dataset of a list, named by one or more adjacent lines.
 type group struct {
 	line  int
 	place string // the beginning of its store's URL; "" for files of this machine
 	names []string
-	known map[string]bool // those
+	known map[string]bool // the set of names
 }
 
-// groupsOf are the datasets that a list names. Archives that follow one another, and whose names
-// differ in numbers only, are one. Names are relative to a folder of a place; paths may only be
-// absolute in a list on this machine.
+// groupsOf returns the datasets that a list names. Adjacent archives whose names differ only in
+// numbers form one dataset. Names are relative to a folder of a place; only a list on this machine
+// may contain absolute paths.
 func groupsOf(text []byte, place, folder string) (groups []group, err error) {
 	for _, line := range listLines(text) {
 		g := group{line.number, place, []string{folder + line.name}, map[string]bool{}}
@@ -126,15 +126,15 @@ func groupsOf(text []byte, place, folder string) (groups []group, err error) {
 
 var digits = regexp.MustCompile("[0-9]+")
 
-// takes says whether another dataset is part of this one. What is named twice is there twice, which
-// one dataset cannot do.
+// takes says whether next belongs to the same dataset. A name that appears again starts another
+// dataset, since one dataset cannot hold the same archive twice.
 func (g *group) takes(next group) bool {
 	first, name := g.names[0], next.names[0]
 	return g.place == next.place && archive.Is(name) && !isPattern(first+name) && !g.known[name] &&
 		digits.ReplaceAllString(first, "0") == digits.ReplaceAllString(name, "0")
 }
 
-// takeList sets the source to what a list names.
+// takeList points the source at what a list names.
 func (s *source) takeList(ctx context.Context, url, name string, o *Options) error {
 	text, err := s.readList(ctx, name)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *source) takeList(ctx context.Context, url, name string, o *Options) err
 	s.remote = nil
 	if len(groups) == 1 {
 		if len(groups[0].names) == 1 {
-			s.list = "" // that dataset is all there is
+			s.list = "" // it is the only dataset
 		}
 		return groups[0].error(s.takeGroup(ctx, &groups[0], o))
 	}
@@ -162,7 +162,7 @@ func (s *source) takeList(ctx context.Context, url, name string, o *Options) err
 	for _, g := range groups {
 		e, how := &source{labels: o.LabelColumn, line: g.line}, *o
 		if !amazon(g) && slices.ContainsFunc(groups, amazon) {
-			how.Store.Endpoint = "" // which is about s3
+			how.Store.Endpoint = "" // the endpoint is for s3
 		}
 		if err := g.error(e.takeGroup(ctx, &g, &how)); err != nil {
 			return err
@@ -182,7 +182,7 @@ func (s *source) takeList(ctx context.Context, url, name string, o *Options) err
 	return nil
 }
 
-// error says that an error is of this dataset.
+// error names the dataset in an error.
 func (g *group) error(err error) error {
 	if err == nil {
 		return nil
@@ -190,7 +190,7 @@ func (g *group) error(err error) error {
 	return &EntryError{g.line, g.place + g.names[0], err}
 }
 
-// takeGroup sets the source to a dataset that a list names.
+// takeGroup points the source at a dataset of a list.
 func (s *source) takeGroup(ctx context.Context, g *group, o *Options) (err error) {
 	if g.place != "" {
 		if s.remote, _, err = o.openStore(ctx, g.place); err != nil {
@@ -210,7 +210,7 @@ func (s *source) takeGroup(ctx context.Context, g *group, o *Options) (err error
 	return s.setDirectory(common)
 }
 
-// checkPattern refuses what is no path below the store's root.
+// checkPattern refuses anything but a path below the store's root.
 func checkPattern(pattern string) error {
 	if clean, outside, err := cleanPath(pattern); err != nil || outside || clean != pattern {
 		return errors.New("no name of an object")
@@ -218,7 +218,7 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-// commonDirectory is the directory, with its slash, that all patterns are in.
+// commonDirectory is the directory, with its slash, that contains all patterns.
 func commonDirectory(patterns []string) (common string) {
 	for i, p := range patterns {
 		fixed := p[:strings.IndexAny(p+"*", special+"\\")]

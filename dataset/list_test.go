@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shards packs the images of several as class folders in three places, and as WebDatasets with
-// labels.
+// shards packs images as class folders in three archives, and some as WebDatasets with labels.
 func (p *place) shards() {
 	names := p.several()
 	p.mkdir("s/more1")
@@ -28,8 +27,8 @@ func (p *place) shards() {
 	}
 }
 
-// TestList: shards that a list names are one dataset, in its order. It is read again at each Open,
-// and what is indexed is of the archives that it named then.
+// TestList: the shards of a list are one dataset, in the list's order. Each Open reads the list
+// again. An index covers the archives that the list named when it was made.
 func TestList(t *testing.T) {
 	p := newPlace(t)
 	p.shards()
@@ -63,7 +62,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestBraces: braces in a pattern stand for the names that a shell makes of them.
+// TestBraces: braces in a pattern expand as in a shell.
 func TestBraces(t *testing.T) {
 	for pattern, want := range map[string][]string{
 		"a*[b]":              {"a*[b]"},
@@ -85,7 +84,7 @@ func TestBraces(t *testing.T) {
 	}
 }
 
-// TestListOfStore: lines are URLs, or relative to a list that is in a store.
+// TestListOfStore: lines are URLs, or relative to the list, if that is in a store.
 func TestListOfStore(t *testing.T) {
 	p := newPlace(t)
 	p.shards()
@@ -150,7 +149,8 @@ func TestBadList(t *testing.T) {
 	p.refused(ErrList, "", "list.txt")
 }
 
-// TestURLsInManifests are those of images below its folder, or an error that says what to do.
+// TestURLsInManifests: URLs lead to images below the manifest's folder, or fail with an error that
+// says what to do.
 func TestURLsInManifests(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg", "d/sub/2.jpg")

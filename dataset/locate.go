@@ -21,13 +21,13 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// packedKinds are extensions of files that may hold many images and are not read.
+// packedKinds are extensions of files that may hold many images and that batchfs does not read.
 var packedKinds = strings.Fields("tgz gz bz2 xz zst 7z rar rec lmdb h5 hdf5 arrow")
 
-// manifests are the names that a directory's manifest may have, as in Hugging Face's image folders.
+// manifests are the names of a directory's manifest, as in Hugging Face's image folders.
 var manifests = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 
-// locate determines what path is. The caller closes the stores, if there are any.
+// locate determines what a path leads to. The caller closes the stores in the result.
 func locate(ctx context.Context, path string, o *Options) (src *source, err error) {
 	src, o.opened = &source{labels: o.LabelColumn}, map[string]store.Store{}
 	name := path
@@ -48,13 +48,13 @@ func locate(ctx context.Context, path string, o *Options) (src *source, err erro
 	return src, err
 }
 
-// hasColumns says whether there are columns to choose from. Those of a folder show when it is
-// listed.
+// hasColumns says whether the dataset has columns to choose from. For a folder, only a listing
+// shows this.
 func (s *source) hasColumns() bool {
 	return s.manifest != "" || slices.ContainsFunc(s.archives, isTable)
 }
 
-// isTable says whether a name, or a pattern, is that of an archive with columns.
+// isTable says whether a name or pattern denotes archives with columns.
 func isTable(name string) bool {
 	kind := archive.ExtensionKey(strings.TrimSuffix(strings.ToLower(name), ".zstd"))
 	return kind == "parquet" || kind == "mds"
@@ -64,7 +64,7 @@ func errNoColumns(label string) error {
 	return &option.Error{Field: "label column", Rule: "left out: the dataset has no columns", Value: label}
 }
 
-// openStore is store.Open, which it calls once for each store.
+// openStore calls store.Open once for each store.
 func (o *Options) openStore(ctx context.Context, url string) (remote store.Store, name string, err error) {
 	place, name := store.Split(url)
 	if remote = o.opened[place]; remote != nil {
@@ -76,7 +76,7 @@ func (o *Options) openStore(ctx context.Context, url string) (remote store.Store
 	return remote, name, err
 }
 
-// Kinds of what a name can lead to.
+// Kinds of things that a name can lead to.
 const (
 	aFile = iota
 	aFolder
@@ -84,8 +84,8 @@ const (
 	aPattern
 )
 
-// find sets the source to what a name leads to, in its store, of which url has the beginning, or on
-// this machine.
+// find points the source at what a name leads to: in a store, whose URL url begins with, or on this
+// machine.
 func (s *source) find(ctx context.Context, url, name string, o *Options) (err error) {
 	shown := name
 	if s.remote != nil {
@@ -116,7 +116,7 @@ func (s *source) find(ctx context.Context, url, name string, o *Options) (err er
 		dir, s.archives = splitPattern(name)
 	default:
 		// Resolve only the directory: paths are relative to the directory of the given name, even
-		// if that name is a link.
+		// if the name itself is a link.
 		err = s.takeFile(ctx, dir, base)
 	}
 	switch {
@@ -128,8 +128,8 @@ func (s *source) find(ctx context.Context, url, name string, o *Options) (err er
 	return err
 }
 
-// kindOf says what a name leads to. It cuts off the folder in an archive. In a store, the name
-// alone tells.
+// kindOf says what a name leads to. If that is a folder in an archive, kindOf removes the folder
+// from the name. In a store, the name alone decides.
 func (s *source) kindOf(name *string) (kind int, err error) {
 	file, within := splitArchive(*name)
 	if s.remote != nil {
@@ -187,7 +187,7 @@ func (s *source) setDirectory(dir string) (err error) {
 	return err
 }
 
-// openFile opens a file, or an object, from which the source is yet to be determined.
+// openFile opens a file or an object to determine what kind of source it is.
 func (s *source) openFile(ctx context.Context, name string) (r *io.SectionReader, close func() error, err error) {
 	if s.remote != nil {
 		o, err := s.remote.Stat(ctx, name)
@@ -208,7 +208,7 @@ func (s *source) openFile(ctx context.Context, name string) (r *io.SectionReader
 	return io.NewSectionReader(f, 0, info.Size()), f.Close, nil
 }
 
-// splitArchive divides the path of a folder in an archive into that of the archive and that in it.
+// splitArchive splits the path of a folder in an archive into the archive's path and the folder.
 func splitArchive(name string) (file, within string) {
 	for i, c := range []byte(name) {
 		if c == '/' && i < len(name)-1 && archive.Is(name[:i]) {
@@ -218,8 +218,7 @@ func splitArchive(name string) (file, within string) {
 	return name, ""
 }
 
-// takeFile decides whether a file is a manifest or an archive. Of a Parquet file, the columns say
-// that.
+// takeFile decides whether a file is a manifest or an archive. For Parquet, the columns decide.
 func (s *source) takeFile(ctx context.Context, dir, name string) error {
 	packed := archive.Is(name)
 	switch {
@@ -243,7 +242,7 @@ func (s *source) takeFile(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// takeMetadata finds the manifest in a folder, if it has one. A store is asked in one round trip.
+// takeMetadata looks for a manifest in a folder. In a store, this takes one round trip.
 func (s *source) takeMetadata(ctx context.Context, folder string, o *Options) error {
 	if o.IgnoreMetadata {
 		return nil

@@ -18,16 +18,16 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// record is one row of a manifest as written. The strings are valid only until the next record,
-// so anything kept is copied.
+// record is one row of a manifest as written. The strings are valid only until the next record, so
+// callers copy what they keep.
 type record struct {
-	line   int                      // 1-based line of the text; for Parquet, the row; 0: none yet
+	line   int                      // line of the text, from 1; for Parquet, the row; 0: none yet
 	unit   string                   // "line" or "row"
-	column string                   // of labels
-	paths  string                   // the column of paths, if all others are of no interest; "": the usual one
-	inside bool                     // the images are: there is neither a column of paths nor one of formats
-	others map[string]*string       // the columns without a field, by name; nil: they are of no interest
-	wanted func(column string) bool // which columns of Parquet are read; nil: all of interest
+	column string                   // name of the column of labels
+	paths  string                   // name of the column of paths, if only that is read; "": the usual one
+	inside bool                     // the file holds the images: it has no columns of paths and formats
+	others map[string]*string       // columns without a field here, by name; nil: ignored
+	wanted func(column string) bool // says which columns of Parquet are read; nil: all with a field
 	path   string
 	label  string // "" : none
 	kind   labelKind
@@ -36,7 +36,7 @@ type record struct {
 	format string
 }
 
-// field is where the value of a column goes, nil for a column of no interest.
+// field returns where the value of a column goes, nil if the column is ignored.
 func (r *record) field(name string) *string {
 	switch {
 	case r.paths != "":
@@ -65,8 +65,7 @@ func (r *record) field(name string) *string {
 	return r.others[name]
 }
 
-// errNoPath is about a manifest that does not say where the images are. In Hugging Face's, the
-// column is file_name.
+// errNoPath: a manifest does not say where the images are. Hugging Face calls the column file_name.
 var errNoPath = errors.New(`no "path" or "file_name"`)
 
 // at prefixes an error with the record's place in the manifest.
@@ -78,7 +77,7 @@ func (r *record) at(err error) error {
 }
 
 // recordReader reads a manifest into one record after another, and calls emit for each. If it
-// fails, the record's place is that of the error.
+// fails, the record's place says where.
 type recordReader func(f *io.SectionReader, r *record, emit func() error) error
 
 // manifestReader returns the reader for a manifest's extension, or nil.
@@ -96,7 +95,7 @@ type manifest struct {
 	out    *index
 }
 
-// listManifest reads a manifest. Rows that give height, width and format need no scan.
+// listManifest lists a manifest. Rows that give height, width and format need no scan.
 func (p *opening) listManifest() (*index, error) {
 	name := p.src.name()
 	now := time.Now()
@@ -127,7 +126,7 @@ func (p *opening) listManifest() (*index, error) {
 		return m.out, nil
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
-	case errors.As(err, new(unix.Errno)): // from the file system, so not the manifest's fault
+	case errors.As(err, new(unix.Errno)): // an error of the file system, not of the manifest
 		return nil, fmt.Errorf("%s: %w", name, err)
 	case errors.Is(err, ErrAway):
 		return nil, err
@@ -135,9 +134,9 @@ func (p *opening) listManifest() (*index, error) {
 	return nil, fmt.Errorf("%s: %w: %w", name, ErrManifest, err)
 }
 
-// add appends a row for the record. If the record gives the size and the format, no scan is needed,
-// and the size is checked when the file is read; otherwise the scan checks it. The given size is
-// the one batchfs reports, which is upright.
+// add appends a row for the record. If the record gives size and format, no scan is needed, and the
+// size is checked when the file is read; otherwise the scan checks it. The given size is that of
+// the upright image, as batchfs reports it.
 func (m *manifest) add() error {
 	path := m.path
 	if path == "" && m.PathColumn != "" {
@@ -182,9 +181,9 @@ func (m *manifest) add() error {
 	return nil
 }
 
-// cleanPath returns the path to open and whether it leaves the directory that it is relative to.
-// Paths of manifests and of stored indexes go through it. "a/../b" becomes "b" whatever "a" is,
-// so that no link on the way can redirect it.
+// cleanPath returns the path to open, and whether it leaves its directory. Paths of manifests and
+// of stored indexes go through it. "a/../b" becomes "b" whatever "a" is, so that no link on the way
+// can redirect it.
 func cleanPath(p string) (clean string, outside bool, err error) {
 	switch {
 	case p == "":
@@ -230,7 +229,7 @@ func parseFormat(text string) (uint8, error) {
 	return number, nil
 }
 
-// parseInteger reads a whole number, including the "3.0" of tables that know only floating
+// parseInteger reads a whole number, including "3.0", as written by tools that have only floating
 // point.
 func parseInteger(text string) (int64, bool) {
 	if dot := strings.IndexByte(text, '.'); dot > 0 && strings.Trim(text[dot+1:], "0") == "" {

@@ -22,11 +22,11 @@ const (
 // names, and which number each name gets, is known only after the last row.
 type labelSet struct {
 	ids   map[string]int32
-	first []record // of each label, by id: its text and place
+	first []record // the first record of each label, by id, for its text and place
 	kind  labelKind
 }
 
-// isLabel refuses fractions and lists: taken as names, each would become a class of its own.
+// isLabel refuses fractions and lists: as names, each would become a class of its own.
 func isLabel(text string) bool {
 	if _, whole := parseInteger(text); whole {
 		return true

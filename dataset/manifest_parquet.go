@@ -37,7 +37,7 @@ func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error
 	})
 }
 
-// columnsOf are the columns of a file that have a place in the record.
+// columnsOf returns the columns of a file that have a field in the record.
 func (r *record) columnsOf(file *parquet.File) (columns []*column, err error) {
 	root := file.Root()
 	path := cmp.Or(r.paths, "path")
@@ -73,8 +73,8 @@ func (r *record) columnsOf(file *parquet.File) (columns []*column, err error) {
 	return columns, nil
 }
 
-// holdsImages says whether a Parquet file holds images, rather than the names of their files. A
-// damaged file counts as a manifest, which will be refused.
+// holdsImages says whether a Parquet file holds images rather than the names of image files. A
+// damaged file counts as a manifest, which is refused later.
 func holdsImages(r io.ReaderAt, size int64) (images bool) {
 	var err error
 	defer caught(&err)
@@ -86,9 +86,9 @@ func holdsImages(r io.ReaderAt, size int64) (images bool) {
 	return root.Column("path") == nil && root.Column("file_name") == nil && archive.HoldsBytes(root)
 }
 
-// valueText formats a value as CSV would hold it; null, and NaN, which tables of numbers use for
-// a missing value, are empty. Text shares the page's memory, which the library reuses, so a
-// caller that keeps it must copy it.
+// valueText formats a value as CSV would. Null is empty, and so is NaN, which tables of numbers use
+// for a missing value. The text shares the page's memory, which the library reuses, so a caller
+// that keeps the text must copy it.
 func valueText(v parquet.Value) (string, error) {
 	f := math.NaN()
 	switch v.Kind() {

@@ -22,40 +22,40 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// Rows are the files that say in columns what samples are: the manifest of a dataset, or the
-// Parquet files that hold its images. Paths in them are as [Dataset.Path] has them.
+// Rows are the files whose columns describe samples: a dataset's manifest, or the Parquet files
+// that hold its images. Their paths have the form of [Dataset.Path].
 type Rows struct {
 	Name string // of the dataset
-	// Version is another one if the files are others, unless they are Unsettled: changed so
-	// recently that another change might not show.
+	// Version changes when the files change, unless they are Unsettled: modified so recently that
+	// another change might not show.
 	Version   string
 	Unsettled bool
-	Packed    bool // images are in the files
-	// Table is, of what is Packed and after Look, what the first file with rows says.
+	Packed    bool // the files hold the images
+	// Table describes the first file with rows. It is set by Look if the files are Packed.
 	Table *archive.Table
 
 	p      *opening
 	files  []object
-	tables []*archive.Table // of files that are Packed
+	tables []*archive.Table // by file, if Packed
 }
 
-// A Row is what is said of an image.
+// A Row describes an image.
 type Row struct {
 	Place         string            // such as "d/m.csv: line 7"
 	Path          string            // of the image
 	Height, Width int               // 0: not given
-	Columns       map[string]string // that datasets do not use, as JSON; "": not given
+	Columns       map[string]string // columns that datasets do not use, as JSON; "": not given
 	Bad           string            // the rule that the row breaks; "": none
 }
 
 // FindRows returns the rows of the dataset at a path, nil if it has none. The caller closes them.
-// Of Options, it uses those that say what the dataset is, and Store. What is wrong with a dataset
-// on this machine is left to Open.
+// It uses the Options that say what the dataset is, and Store. It leaves errors of datasets on this
+// machine to Open.
 func FindRows(ctx context.Context, path string, o Options) (*Rows, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Store.Logger, o.Store.MaxRequests = cmp.Or(o.Store.Logger, o.Logger), max(o.Store.MaxRequests, asked)
 	labels := o.LabelColumn
-	o.LabelColumn = "" // which not all have
+	o.LabelColumn = "" // not all files have it
 	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
 	if err == nil {
 		r := &Rows{Name: src.name(), p: &opening{Options: o, ctx: ctx, src: src, barred: errImages}}
@@ -73,7 +73,7 @@ func FindRows(ctx context.Context, path string, o Options) (*Rows, error) {
 	return nil, err
 }
 
-// errImages ends the search of a folder for archives, as it has images.
+// errImages stops the search for archives in a folder that has images.
 var errImages = errors.New("it has images")
 
 // find finds the files.
@@ -108,22 +108,22 @@ func (r *Rows) find() (err error) {
 // Close ends the use of the rows.
 func (r *Rows) Close() error { return r.p.src.close() }
 
-// Clean is a path in a column as [Dataset.Path] has it.
+// Clean turns a path in a column into the form of [Dataset.Path].
 func (r *Rows) Clean(name string) string {
 	if r.p.src.remote != nil {
 		name = strings.TrimPrefix(name, r.p.src.dir)
 	}
 	clean, _, err := cleanPath(name)
 	if err != nil {
-		return name // which no dataset has
+		return name // no dataset has such a path
 	}
 	return clean
 }
 
-// nearColumns is how many bytes are read at once of files in a store, of which images are skipped.
+// nearColumns is how many bytes one read takes from a file in a store while images are skipped.
 const nearColumns = 256 << 10
 
-// Look finds out which columns files have that are Packed.
+// Look finds out which columns the files have, if they are Packed.
 func (r *Rows) Look(ctx context.Context) error {
 	r.tables = make([]*archive.Table, len(r.files))
 	err := r.eachFile(ctx, func(ctx context.Context, k int, f *io.SectionReader) (err error) {
@@ -150,15 +150,15 @@ func (r *Rows) Look(ctx context.Context) error {
 	return nil
 }
 
-// caught makes an error of a panic: the library catches most, but not all, of what can be wrong in
-// a damaged file.
+// caught turns a panic into an error: the library checks most of a damaged file, but not
+// everything.
 func caught(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("damaged: %v", p)
 	}
 }
 
-// eachFile calls f for the files, several at once, and says of which an error is.
+// eachFile calls f for the files, several at once, and adds the file's name to errors.
 func (r *Rows) eachFile(ctx context.Context, f func(ctx context.Context, k int, file *io.SectionReader) error) error {
 	return parallel.Each(ctx, min(r.p.requests(), 16), len(r.files), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for k := range items {
@@ -180,7 +180,7 @@ func (r *Rows) eachFile(ctx context.Context, f func(ctx context.Context, k int, 
 	})
 }
 
-// Bytes is how many bytes the files have.
+// Bytes is the size of all files.
 func (r *Rows) Bytes() (n int64) {
 	for _, o := range r.files {
 		n += o.id.Size
@@ -188,13 +188,13 @@ func (r *Rows) Bytes() (n int64) {
 	return n
 }
 
-// Each calls take for all rows, one after another; those of several files in no order. Of files
-// that are Packed, it reads those columns only that are wanted. Unless it is nil, progress is told
-// of how many more bytes the rows are done, not at the same time as take is called. An error of a
-// file wraps ErrManifest or ErrArchive.
+// Each calls take for all rows, one call at a time; rows of several files come in no defined order.
+// Of Packed files, it reads only the wanted columns. If progress is not nil, it is called with the
+// number of further bytes done, never at the same time as take. An error of a file wraps
+// ErrManifest or ErrArchive.
 func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, progress func(more int64), take func(*Row) error) error {
 	var mu sync.Mutex
-	var taken error // which is not the file's
+	var taken error // an error of take, not of the file
 	return r.eachFile(ctx, func(ctx context.Context, k int, f *io.SectionReader) error {
 		name, size, told := r.files[k].name, r.files[k].id.Size, int64(0)
 		tell := func(done int64) {
@@ -212,7 +212,7 @@ func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, progre
 		emit := func() error {
 			if rec.line%1024 == 0 {
 				done := min(read.n, size)
-				if r.Packed { // most of the file is not read
+				if r.Packed { // most of the file is skipped
 					done = int64(float64(size) * min(1, float64(rec.line)/float64(len(r.tables[k].Names))))
 				}
 				if tell(done); ctx.Err() != nil {
@@ -255,7 +255,7 @@ func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, progre
 	})
 }
 
-// counted counts the bytes that are read, by one after another.
+// counted counts the bytes that one goroutine reads.
 type counted struct {
 	io.ReaderAt
 	n int64
@@ -267,7 +267,7 @@ func (c *counted) ReadAt(p []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// row is the row of a record. isText says that its values are text, and not JSON.
+// row makes a Row of a record. isText says that its values are text, not JSON.
 func (r *record) row(isText bool) (*Row, error) {
 	clean, _, err := cleanPath(r.path)
 	height, errHeight := parseExtent("height", r.height)
@@ -278,7 +278,7 @@ func (r *record) row(isText bool) (*Row, error) {
 	}
 	for name, value := range r.others {
 		if row.Columns[name] = *value; isText && *value != "" {
-			quoted, _ := json.Marshal(*value) // strings always encode
+			quoted, _ := json.Marshal(*value) // a string always encodes
 			row.Columns[name] = string(quoted)
 		}
 	}

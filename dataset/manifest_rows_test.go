@@ -14,7 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// TestRowsOfHostileParquet: columns that are not paths are checked before they are read, too.
+// TestRowsOfHostileParquet: columns other than paths are also checked before they are read.
 func TestRowsOfHostileParquet(t *testing.T) {
 	type row struct {
 		Path string `parquet:"path"`
@@ -58,7 +58,7 @@ func (half) LogicalType() *format.LogicalType {
 	return &format.LogicalType{Value: &format.Float16Type{}}
 }
 
-// TestValuesOfColumns: values of every type are those that other programs see in the file.
+// TestValuesOfColumns: values of every type come out as other programs read them.
 func TestValuesOfColumns(t *testing.T) {
 	number := parquet.Leaf(parquet.Int64Type)
 	old := typed{parquet.Group{"array": parquet.Repeated(number)}, parquet.List(number).Type()}
@@ -107,7 +107,8 @@ func TestValuesOfColumns(t *testing.T) {
 	}
 }
 
-// TestColumnsThatUnpackToFarMore: a column is not read that unpacks to what no text does.
+// TestColumnsThatUnpackToFarMore: a column that unpacks to more than text plausibly does is not
+// read.
 func TestColumnsThatUnpackToFarMore(t *testing.T) {
 	var data bytes.Buffer
 	must(t, parquet.Write(&data, []struct{ Text string }{{"a cat"}}))

@@ -262,7 +262,7 @@ func TestBadParquetManifests(t *testing.T) {
 	}
 }
 
-// TestDamagedParquetManifest: whatever a damaged file contains, opening it returns.
+// TestDamagedParquetManifest: opening returns, whatever a damaged file contains.
 func TestDamagedParquetManifest(t *testing.T) {
 	type record struct {
 		Path  string `parquet:"path,dict"`

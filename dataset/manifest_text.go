@@ -35,7 +35,7 @@ func readCSV(f *io.SectionReader, rec *record, emit func() error) error {
 	rec.line, rec.unit = 1, "line"
 	var columns []*string
 	for {
-		text.left = maxLine // a little more or less, as the CSV reader reads ahead
+		text.left = maxLine // approximate, because the CSV reader reads ahead
 		fields, err := r.Read()
 		var parse *csv.ParseError
 		switch {
@@ -66,8 +66,8 @@ func readCSV(f *io.SectionReader, rec *record, emit func() error) error {
 	}
 }
 
-// recordBound limits how much of a CSV file one record may read. An unclosed quote would
-// otherwise take in the whole file.
+// recordBound limits how much of a CSV file one record may read. Otherwise an unclosed quote would
+// take in the whole file.
 type recordBound struct {
 	r    io.Reader
 	left int
@@ -84,7 +84,7 @@ func (b *recordBound) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// csvColumns maps each column to its field in rec, nil for columns of no interest.
+// csvColumns maps each column to its field in rec, nil if the column is ignored.
 func csvColumns(header []string, rec *record) ([]*string, error) {
 	columns := make([]*string, len(header))
 	for k, name := range header {
@@ -133,7 +133,7 @@ func readJSONL(f *io.SectionReader, rec *record, emit func() error) error {
 	}
 }
 
-// readJSON sets the record's fields to those of a JSON object.
+// readJSON sets the record's fields from a JSON object.
 func (r *record) readJSON(line []byte) error {
 	// The decoder would replace invalid bytes, and so name another file.
 	if !utf8.Valid(line) {
@@ -149,7 +149,7 @@ func (r *record) readJSON(line []byte) error {
 	for _, value := range r.others {
 		*value = ""
 	}
-	named := "" // the column of the path
+	named := "" // name of the column that has the path
 	d := jx.DecodeBytes(line)
 	columns, err := d.ObjIter()
 	for err == nil && columns.Next() {
@@ -182,7 +182,7 @@ func (r *record) setJSON(name string, to *string, value jx.Raw) error {
 		r.kind = labelNumber
 	case to == &r.label:
 		return fmt.Errorf("%s %s is neither a whole number nor a class name", r.column, value)
-	case to != &r.path && to != &r.format: // as it is written
+	case to != &r.path && to != &r.format: // keep it as written
 		kind = jx.Invalid
 	case kind != jx.String:
 		return fmt.Errorf("%q must be a string, but is %s", name, jsonKind(value))
@@ -194,7 +194,7 @@ func (r *record) setJSON(name string, to *string, value jx.Raw) error {
 	return nil
 }
 
-// jsonKind says what a value is.
+// jsonKind names the type of a value.
 func jsonKind(value jx.Raw) string {
 	return map[jx.Type]string{
 		jx.String: "a string", jx.Number: "a number", jx.Bool: "true or false", jx.Array: "an array", jx.Object: "an object", jx.Null: "null",

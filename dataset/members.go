@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 
-// lookAtPacked completes the listing of a folder that has no images, but archives of them.
+// lookAtPacked completes the listing of a folder that has archives of images, but no images.
 func (p *opening) lookAtPacked(x *index) (err error) {
 	for _, o := range x.packed {
 		x.ignore(archive.ExtensionKey(o.name), -1)
@@ -36,12 +36,12 @@ func namesOf(objects []object) (names []string) {
 	return names
 }
 
-// longSearch is how many bytes of archives there are to be searched for it to be kept what was
-// found in each. A variable for tests.
+// longSearch is how many bytes of archives must be left to search for the result of each archive to
+// be saved. A variable for tests.
 var longSearch int64 = 1 << 30
 
-// addArchives fills an index that has no samples with those of objects. What is known of the same
-// versions of them is not searched for again.
+// addArchives fills an index without samples with those in objects. It does not search objects
+// whose contents are known.
 func (p *opening) addArchives(x *index, objects []object, known *known) error {
 	all := make([]contents, len(objects))
 	progress, now := joint{report: p.Listing}, time.Now()
@@ -80,7 +80,7 @@ func (p *opening) addArchives(x *index, objects []object, known *known) error {
 		return err
 	}
 	for i, c := range all {
-		if c.dali != "" && p.report.DALIProblem == "" { // one is enough to know
+		if c.dali != "" && p.report.DALIProblem == "" { // one problem is enough to report
 			p.report.DALIProblem = p.src.nameOf(objects[i].name) + ": " + c.dali
 			p.Logger.Warn("DALI's index was not used", "tar", p.src.nameOf(objects[i].name), "reason", c.dali)
 		}
@@ -107,7 +107,7 @@ func (p *opening) addArchives(x *index, objects []object, known *known) error {
 	return nil
 }
 
-// requests is how many files are looked at together.
+// requests is how many files are examined at a time.
 func (p *opening) requests() int {
 	switch {
 	case p.src.remote != nil:
@@ -118,7 +118,7 @@ func (p *opening) requests() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// search finds the samples in an object, one of n, and the headers of those that it comes by.
+// search finds the samples in an object, one of n, and the headers that are in the bytes it reads.
 func (p *opening) search(ctx context.Context, o object, n int, report func(done, total int64)) (contents, error) {
 	f, err := p.storage.openWhole(o)
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(done,
 	how := archive.Options{Image: p.Field, Label: p.src.labels, Memory: memory.take, Progress: func(done, _ int64) { report(done, 0) }}
 	if p.src.remote != nil {
 		how.Block = int(p.block())
-		how.Room = p.Memory/int64(n) - p.block() // of few objects, each has the memory that many would
+		how.Room = p.Memory/int64(n) - p.block() // with few objects, each gets the memory that many would share
 		how.Ahead, dali = p.ahead(ctx, o)
 		how.Unfit = func() { dali = "it is that of another tar" }
 		how.Seen = func(at archive.Place, data []byte) {
@@ -163,8 +163,8 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(done,
 	return has, nil
 }
 
-// ahead is what a search of a tar is going to read, as DALI's index beside it has that, or what is
-// wrong with that.
+// ahead returns the parts of a tar that a search will read, according to DALI's index beside the
+// tar, or says what is wrong with that index.
 func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, problem string) {
 	name, is := strings.CutSuffix(o.name, ".tar")
 	if !is || o.id.Size <= p.block() {
@@ -172,7 +172,7 @@ func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, pr
 	}
 	idx, err := p.src.remote.Stat(ctx, p.src.prefix+name+".idx")
 	if err != nil {
-		return nil, "" // there is none, or if the store has failed, the tar will show that
+		return nil, "" // there is no index; if the store failed, reading the tar shows it
 	}
 	text := io.NewSectionReader(&objectAt{ctx, p.src.remote, idx}, 0, idx.Size)
 	spans, err = archive.ReadDALI(bufio.NewReaderSize(text, 1<<20), o.id.Size, firstProbe, nearRows, p.block()/8)
@@ -184,13 +184,13 @@ func (p *opening) ahead(ctx context.Context, o object) (spans []archive.Span, pr
 		wanted += s.To - s.From
 	}
 	if wanted > o.id.Size/2 {
-		return nil, "" // to read it as a whole takes fewer requests
+		return nil, "" // reading the whole tar takes fewer requests
 	}
 	return spans, ""
 }
 
-// seen reads a sample's header from the data that is in memory. If that is not enough, the header
-// is left to the scan.
+// seen reads a sample's header from bytes that are in memory. If they do not suffice, the scan
+// reads the header.
 func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
 	h, err := p.Prober.inMemory(data, at.Size)
 	var s sample
@@ -198,8 +198,8 @@ func (p *opening) seen(at archive.Place, data []byte) (found header, ok bool) {
 	return header{at.Offset, s.height, s.width, s.orient, s.format}, ok
 }
 
-// scanBlock is how many bytes of an object in a store are read at a time to pass over it, unless
-// memory is scarce.
+// scanBlock is how many bytes of an object in a store one read takes while the object is searched,
+// unless memory is scarce.
 const scanBlock = 8 << 20
 
 func (p *opening) block() int64 { return min(scanBlock, max(1<<20, p.Memory/12)) }

@@ -69,7 +69,7 @@ func (p *place) pack(name, folder string, files ...string) {
 	must(p.t, errors.Join(w.Close(), f.Close()))
 }
 
-// contentsOf is what a dataset holds, apart from where that is.
+// contentsOf is the content of a dataset, without where it is stored.
 func contentsOf(t *testing.T, d *Dataset) (all []string) {
 	for i := range d.Len() {
 		data, err := d.Read(i, nil, grow)
@@ -79,9 +79,9 @@ func contentsOf(t *testing.T, d *Dataset) (all []string) {
 	return append(all, d.Classes...)
 }
 
-// TestArchiveIsItsDirectory: a prefix of keys in a store, and samples in tars, here or there, have
-// the order, labels, bytes and digest that the directory has whose files they are, however the tars
-// are named, and however their names are ordered.
+// TestArchiveIsItsDirectory: a prefix of keys in a store, and tars here or there, have the order,
+// labels, bytes and digest of a directory with the same files, whatever the tars are named, and in
+// whatever order.
 func TestArchiveIsItsDirectory(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -124,8 +124,8 @@ func TestArchiveIsItsDirectory(t *testing.T) {
 	same("s3://data/d.csv", manifest)
 }
 
-// TestNamedLabels: a WebDataset's classes are no folders, so they may have any names, and a sample
-// may have none.
+// TestNamedLabels: a WebDataset's classes are not folders, so they may have any name, and a sample
+// may have no class.
 func TestNamedLabels(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg", "d/2.jpg", "d/3.jpg")
@@ -137,8 +137,8 @@ func TestNamedLabels(t *testing.T) {
 	}
 }
 
-// TestArchiveChanges: an archive that was replaced is a changed file for each of its samples, until
-// it is indexed.
+// TestArchiveChanges: after an archive is replaced, each of its samples is a changed file until the
+// archive is indexed.
 func TestArchiveChanges(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg", "d/b/2.jpg")
@@ -165,8 +165,8 @@ func TestArchiveChanges(t *testing.T) {
 	}
 }
 
-// TestClassesWithoutImages: a folder without images is a class in an archive as it is in a
-// directory, so that labels are the same.
+// TestClassesWithoutImages: a folder without images is a class in an archive as in a directory, so
+// that labels are the same.
 func TestClassesWithoutImages(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/b/1.jpg", "d/d/sub/2.jpg", "d/.hidden/3.jpg")
@@ -199,8 +199,8 @@ func TestClassesWithoutImages(t *testing.T) {
 	}
 }
 
-// TestArchiveOfTheSameTime: nothing that is known of an archive is used for another one, even if
-// that has the same time, and its first sample the same place.
+// TestArchiveOfTheSameTime: facts about an archive are not used for another one, even if that has
+// the same time, and its first sample is in the same place.
 func TestArchiveOfTheSameTime(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg", "2.jpg")
@@ -215,8 +215,8 @@ func TestArchiveOfTheSameTime(t *testing.T) {
 	}
 }
 
-// TestArchiveWrittenWhileSearched: an archive that was written just before it was searched may be
-// written again at the same time, however long the search takes.
+// TestArchiveWrittenWhileSearched: an archive that was written just before it is searched may be
+// written again with the same time, however long the search takes.
 func TestArchiveWrittenWhileSearched(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg", "2.jpg")
@@ -237,7 +237,7 @@ func TestArchiveWrittenWhileSearched(t *testing.T) {
 	})
 }
 
-// TestFolderInAnArchive: a folder of an archive is a dataset like a folder.
+// TestFolderInAnArchive: a folder in an archive is a dataset, just as a folder on disk is.
 func TestFolderInAnArchive(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/train/a/1.jpg", "d/train/b/2.jpg", "d/val/a/3.jpg", "d/val/b/4.jpg")
@@ -256,8 +256,8 @@ func TestFolderInAnArchive(t *testing.T) {
 
 func second(_ *Dataset, err error) error { return err }
 
-// TestLabelColumn: a column of Parquet holds the labels if it is asked for, with the classes that
-// Hugging Face notes, and an index of other labels is not used for it.
+// TestLabelColumn: the named Parquet column gives the labels, with the classes from Hugging Face's
+// metadata. An index made with another label column is not used.
 func TestLabelColumn(t *testing.T) {
 	type row struct {
 		Image  []byte `parquet:"img"`
@@ -299,8 +299,8 @@ func TestLabelColumn(t *testing.T) {
 	}
 }
 
-// TestEmptyShard: a Parquet file without rows adds nothing to the others, whatever type its columns
-// have. Alone, it is a dataset without images.
+// TestEmptyShard: a Parquet file without rows adds nothing to the other files, whatever the types
+// of its columns. Alone, it is a dataset without images.
 func TestEmptyShard(t *testing.T) {
 	type untyped struct {
 		Image *int32 `parquet:"image,optional"`
@@ -328,8 +328,8 @@ func TestEmptyShard(t *testing.T) {
 	}
 }
 
-// TestArchivesSayMore: what users should know of archives is in the report, also of one that comes
-// from an index.
+// TestArchivesSayMore: the report tells users what they should know about archives, even if it
+// comes from an index.
 func TestArchivesSayMore(t *testing.T) {
 	type row struct {
 		Image  []byte `parquet:"img"`
@@ -363,8 +363,8 @@ func TestArchivesSayMore(t *testing.T) {
 	}
 }
 
-// TestChecksumsOfArchives: damage to what is stored of an image is noticed by the archive's own
-// checksum, unless nobody wants that.
+// TestChecksumsOfArchives: an archive's checksum reveals damage to a stored image, unless checking
+// is turned off.
 func TestChecksumsOfArchives(t *testing.T) {
 	p := newPlace(t)
 	var z bytes.Buffer

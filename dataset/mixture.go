@@ -16,14 +16,14 @@ import (
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 
-// A list of several datasets is opened by opening each of them, with an index of its own, which
-// also serves that dataset alone. Their samples are put into one table, in the order of the list.
+// Each dataset of a list is opened with an index of its own, which also serves that dataset alone.
+// The samples are put into one table, in the order of the list.
 
-// entriesAtOnce is how many datasets of a list are opened at a time: to find out that nothing has
-// changed in a store takes a few round trips for each.
+// entriesAtOnce is how many datasets of a list are opened at a time: for each, it takes a few round
+// trips to a store to find out that nothing has changed.
 const entriesAtOnce = 8
 
-// runEntries is run for a list of several datasets, which are in these storages.
+// runEntries is run for a list of several datasets, which are in storages.
 func (p *opening) runEntries(storages []*storage) (_ *index, err error) {
 	if strings.HasSuffix(p.IndexAt, factsExtension) {
 		return nil, &option.Error{Field: "index at", Rule: "a directory: each dataset of a list has an index of its own", Value: p.IndexAt}
@@ -41,14 +41,14 @@ func (p *opening) runEntries(storages []*storage) (_ *index, err error) {
 		q.src, q.storage, q.report = e, storages[k], Report{}
 		q.Listing, q.Progress = listed.part(), scanned.part()
 		if p.Part.N > 0 {
-			q.Part.K = (p.Part.K + k) % p.Part.N // each part has some of the datasets that are single objects
+			q.Part.K = (p.Part.K + k) % p.Part.N // so that the datasets that are single objects are spread over the parts
 		}
 		opened[k], busy[e.identity()] = q, &sync.Mutex{}
 	}
 	err = parallel.Each(p.ctx, entriesAtOnce, n, nil, func(ctx context.Context, items iter.Seq[int]) (err error) {
 		for k := range items {
 			e := p.src.entries[k]
-			index := busy[e.identity()] // if it is named twice, the second finds the index of the first
+			index := busy[e.identity()] // a dataset that is named twice is indexed once
 			index.Lock()
 			opened[k].ctx = ctx
 			all[k], err = opened[k].run()
@@ -87,15 +87,14 @@ func (p *opening) runEntries(storages []*storage) (_ *index, err error) {
 	return p.joinEntries(all)
 }
 
-// joint is the progress of several things as that of one.
+// joint combines the progress of several tasks.
 type joint struct {
-	report      func(done, total int64) // nil: nobody asks
+	report      func(done, total int64) // nil: nobody wants to know
 	mu          sync.Mutex
 	done, total int64
 }
 
-// part returns what one of them reports to: how much is done, and how much there is of it that is
-// not in the total yet.
+// part returns the function to which one task reports how much is done, and of how much.
 func (j *joint) part() func(done, total int64) {
 	var before, all int64
 	return func(done, total int64) {
@@ -141,8 +140,8 @@ func (p *opening) joinEntries(all []*index) (*index, error) {
 	return x, nil
 }
 
-// take moves the rows of an entry's table to that of all. named says that paths begin with the
-// names of archives.
+// take moves a dataset's rows to the table of all. named says that paths begin with the names of
+// archives.
 func (s *source) take(t, from *table, named bool) {
 	first := int32(len(t.objects))
 	t.objects = append(t.objects, from.objects...)
@@ -169,8 +168,8 @@ func (s *source) take(t, from *table, named bool) {
 	s.end = t.rows()
 }
 
-// unite gives samples the labels that their classes have among those of all entries, and returns
-// these: those of the first entry that has all of them, or else all, by name.
+// unite renumbers labels for the classes of all datasets together, and returns these classes: those
+// of the first dataset that has all of them, or else all, by name.
 func unite(entries []*source, all []*index) (classes []string, err error) {
 	named, numbered := -1, -1
 	for k, y := range all {

@@ -20,7 +20,7 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// mixed makes datasets of several kinds in class folders a, b, b-1 and c, or with labels of these
+// mixed makes datasets of several kinds with class folders a, b, b-1 and c, or with labels of these
 // names, and returns their paths.
 func (p *place) mixed() []string {
 	files := p.several()
@@ -40,8 +40,7 @@ func (p *place) mixed() []string {
 	return []string{"d", "s/*.tar", "web.tar", "m/list.csv", "flat", "own", "s/0.tar/b"}
 }
 
-// sampleOf is what there is to know of a sample, apart from where it is and the numbers of the
-// classes.
+// sampleOf is everything about a sample, except for where it is and the numbers of classes.
 func sampleOf(t *testing.T, d *Dataset, i int) string {
 	t.Helper()
 	data, err := d.Read(i, nil, grow)
@@ -57,17 +56,17 @@ func sampleOf(t *testing.T, d *Dataset, i int) string {
 	return fmt.Sprintf("%s %s %dx%d\n%s", class, d.Format(i), h, w, data)
 }
 
-// TestMixture: a list of datasets of all kinds has the samples of each of them, in the order of the
-// list, as if that were alone.
+// TestMixture: a list of datasets of all kinds has the samples of each, in the order of the list,
+// as if each were alone.
 func TestMixture(t *testing.T) {
 	p := newPlace(t)
 	names := p.mixed()
 	_, how := p.serve()
 	outside := func(o *Options) { o.AllowOutside = true }
 	var here, there, both []string
-	for k, name := range append(names, "d") { // once more
+	for k, name := range append(names, "d") { // d is there twice
 		here = append(here, name)
-		if name != "m/list.csv" { // leaves its folder
+		if name != "m/list.csv" { // that manifest leaves its folder
 			there = append(there, "s3://data/"+name)
 			both = append(both, []string{"s3://data/" + name, p.path(name)}[k%2])
 		}
@@ -110,8 +109,8 @@ func TestMixture(t *testing.T) {
 	}
 }
 
-// TestPathsInAMixture say where samples are: below the folder that all have in common, if there is
-// one.
+// TestPathsInAMixture: paths say where samples are, below the folder common to all datasets, if
+// there is one.
 func TestPathsInAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/x/1.jpg", "d/y/d/2.jpg", "d/y/d/1.jpg")
@@ -135,7 +134,7 @@ func TestPathsInAMixture(t *testing.T) {
 		if err != nil || !slices.Equal(paths(d), want) {
 			t.Errorf("%q: %q, %v", list, paths(d), err)
 		}
-		for i := range d.Len() { // the file is the right one of those with such names
+		for i := range d.Len() { // the path leads to the right file, although names repeat
 			sampleOf(t, d, i)
 			if file := filepath.Join(d.Root, d.Path(i)); !d.Remote && !d.table.isMember(i) {
 				if _, err := os.Stat(file); err != nil {
@@ -146,8 +145,8 @@ func TestPathsInAMixture(t *testing.T) {
 	}
 }
 
-// TestLabelsOfAMixture: names of classes are the same in all; those of the entry that has all of
-// them keep their numbers.
+// TestLabelsOfAMixture: classes with the same name are the same class. A dataset that has all
+// classes determines their numbers.
 func TestLabelsOfAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.images("two/b/1.jpg", "two/d/2.jpg", "three/a/1.jpg", "three/b/1.jpg", "three/d/1.jpg", "flat/1.jpg")
@@ -190,8 +189,8 @@ func TestLabelsOfAMixture(t *testing.T) {
 	}
 }
 
-// TestPartsOfAMixture: parts are joined as those of one dataset, each has something to do, and the
-// error names one that is missing.
+// TestPartsOfAMixture: parts are joined like those of a single dataset, each has some work, and the
+// error names missing parts.
 func TestPartsOfAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.write("all.txt", strings.Join(p.mixed()[:3], "\n")+"\nflat\nweb.tar")
@@ -222,7 +221,7 @@ func TestPartsOfAMixture(t *testing.T) {
 	}
 }
 
-// shares are all from a first one on.
+// shares returns the shares of n from first on.
 func shares(first, n int) (all []Share) {
 	for k := first; k < n; k++ {
 		all = append(all, Share{k, n})
@@ -230,7 +229,7 @@ func shares(first, n int) (all []Share) {
 	return all
 }
 
-// TestIndexOfAMixture is a directory, which may be copied to a store.
+// TestIndexOfAMixture: the index is a directory, which may be copied to a store.
 func TestIndexOfAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.mixed()
@@ -315,7 +314,8 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	}
 }
 
-// TestStoresOfAMixture: each line is asked for where it is; the endpoint is that of s3 alone.
+// TestStoresOfAMixture: each dataset is requested from its own store. The endpoint applies only to
+// s3.
 func TestStoresOfAMixture(t *testing.T) {
 	p := newPlace(t)
 	p.mixed()
@@ -337,8 +337,8 @@ func TestStoresOfAMixture(t *testing.T) {
 	}
 }
 
-// TestPartOfAMixtureIsAway: the folder of one entry is unmounted; its samples are not at fault, and
-// those of others are there.
+// TestPartOfAMixtureIsAway: if the folder of one dataset is unmounted, its samples are not at
+// fault, and those of other datasets can be read.
 func TestPartOfAMixtureIsAway(t *testing.T) {
 	p := newPlace(t)
 	p.images("x/1.jpg", "y/1.jpg", "y/2.jpg")

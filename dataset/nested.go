@@ -19,12 +19,12 @@ import (
 type nested struct {
 	*parquet.Column
 	parts  []*nested
-	leaves int // in it
+	leaves int // number of leaves below it
 	isHalf bool
 }
 
-// A level says how many of the columns down to some part of one can be null or empty, and how many
-// are repeated.
+// A level says how many of the columns on the way to a part of a column can be null or empty, and
+// how many are repeated.
 type level struct{ definition, repetition int }
 
 func newNested(file *parquet.File, c *parquet.Column) *nested {
@@ -39,7 +39,7 @@ func newNested(file *parquet.File, c *parquet.Column) *nested {
 	return n
 }
 
-// isHalf says whether a leaf has numbers of 16 bits, which are bytes to the library.
+// isHalf says whether a leaf has numbers of 16 bits. The library delivers them as bytes.
 func isHalf(file *parquet.File, leaf int) bool {
 	for _, e := range file.Metadata().Schema {
 		if !e.Type.Valid {
@@ -54,7 +54,7 @@ func isHalf(file *parquet.File, leaf int) bool {
 	return false
 }
 
-// value is what a row has, of which the values of each leaf are given.
+// value returns the value of a row, from the row's values in each leaf.
 func (n *nested) value(row [][]parquet.Value, at level) (any, error) {
 	switch {
 	case n.Repeated():
@@ -68,7 +68,7 @@ func (n *nested) value(row [][]parquet.Value, at level) (any, error) {
 	return n.one(row, at)
 }
 
-// one is a value that is there.
+// one returns a value that is not null.
 func (n *nested) one(row [][]parquet.Value, at level) (any, error) {
 	if n.Leaf() {
 		return n.leaf(row[0][0])
@@ -97,7 +97,8 @@ func (n *nested) one(row [][]parquet.Value, at level) (any, error) {
 	return fields, nil
 }
 
-// element is how an item of a list is made. Each is in a group of its own, but for some old files.
+// element returns the function that makes an item of a list. Items are wrapped in a group, except
+// in some old files.
 func (n *nested) element(list string) func([][]parquet.Value, level) (any, error) {
 	if len(n.parts) != 1 || n.Name() == "array" || n.Name() == list+"_tuple" {
 		return n.one
@@ -105,7 +106,7 @@ func (n *nested) element(list string) func([][]parquet.Value, level) (any, error
 	return n.parts[0].value
 }
 
-// list makes the items of a column that is repeated.
+// list makes the items of a repeated column.
 func (n *nested) list(row [][]parquet.Value, at level, item func([][]parquet.Value, level) (any, error)) ([]any, error) {
 	at.definition, at.repetition = at.definition+1, at.repetition+1
 	items := []any{}
@@ -130,7 +131,7 @@ func (n *nested) list(row [][]parquet.Value, at level, item func([][]parquet.Val
 	return items, nil
 }
 
-// pairs makes an object of a map, with keys as JSON has them: texts.
+// pairs turns a map into an object. Keys become strings, as JSON demands.
 func (n *nested) pairs(row [][]parquet.Value, at level) (map[string]any, error) {
 	fields := map[string]any{}
 	_, err := n.list(row, at, func(row [][]parquet.Value, at level) (any, error) {
@@ -153,7 +154,7 @@ func (n *nested) pairs(row [][]parquet.Value, at level) (map[string]any, error) 
 	return fields, err
 }
 
-// leaf is a single value.
+// leaf returns a single value.
 func (n *nested) leaf(v parquet.Value) (value any, err error) {
 	if v.IsNull() {
 		return nil, nil
@@ -189,7 +190,7 @@ func (n *nested) leaf(v parquet.Value) (value any, err error) {
 	return value, nil
 }
 
-// number is a number, or nil if JSON does not have it.
+// number returns a number, or nil if JSON cannot express it.
 func number(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -197,7 +198,7 @@ func number(v float64) any {
 	return v
 }
 
-// halfFloat is the value of a float16.
+// halfFloat decodes a float16.
 func halfFloat(bits uint16) float64 {
 	exponent, fraction := int(bits>>10&31), float64(bits&1023)
 	var v float64

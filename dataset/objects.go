@@ -12,15 +12,15 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// object is a file, or an object of a store, that holds many samples, in the version that was
+// object is a file, or an object in a store, that holds many samples, in the version that was
 // indexed.
 type object struct {
 	name    string // relative to the dataset's directory, or the store's prefix
-	version string // "": it is a file, or the store names none
+	version string // "": a file, or the store has no versions
 	id      Identity
 }
 
-// member is where a sample is in an object.
+// member says where in an object a sample is.
 type member struct {
 	object int32 // into table.objects
 	archive.Place
@@ -28,10 +28,9 @@ type member struct {
 
 const nsPerSecond = 1e9
 
-// identityOf is the identity of an object of a store. Stores say when an object was written to the
-// second at best, so that the fraction of the time is taken to tell versions apart. An object with
-// neither version nor time may have changed since it was last asked for, so that it never has the
-// same identity again.
+// identityOf returns the identity of an object in a store. Stores report times in whole seconds at
+// best, so the fraction of a second is derived from the version. An object with neither version nor
+// time may change unnoticed, so it never has the same identity twice.
 func identityOf(o store.Object) Identity {
 	h := fnv.New64a()
 	io.WriteString(h, o.Version)
@@ -42,7 +41,7 @@ func identityOf(o store.Object) Identity {
 	return Identity{Size: o.Size, ModTime: o.ModTime/nsPerSecond*nsPerSecond + int64(fraction%nsPerSecond)}
 }
 
-// stored is the object of a store that has an identity.
+// stored returns the object in a store that has an identity.
 func stored(name, version string, id Identity) file {
 	f := noFile
 	f.whole, f.id = id, id
@@ -50,10 +49,10 @@ func stored(name, version string, id Identity) file {
 	return f
 }
 
-// versions are the versions of samples that are objects of a store.
+// versions holds the versions of samples that are objects in a store.
 type versions struct {
-	at   []int64 // by row, where its version is in text; -1: not known
-	text []byte  // each with its length before it
+	at   []int64 // by row, where its version starts in text; -1: not known
+	text []byte  // each version follows its length
 }
 
 const maxVersion = 255
@@ -63,7 +62,7 @@ func (v *versions) set(row int, version string) error {
 		return fmt.Errorf("the store names a version in %d bytes, more than the %d that can be", len(version), maxVersion)
 	}
 	v.add(row)
-	if at := v.at[row]; at >= 0 && len(version) <= int(v.text[at]) { // in the place of the one before
+	if at := v.at[row]; at >= 0 && len(version) <= int(v.text[at]) { // overwrite the old version
 		v.text[at] = byte(len(version))
 		copy(v.text[at+1:], version)
 		return nil
@@ -88,8 +87,8 @@ func (v *versions) get(row int) string {
 	return string(v.text[at+1 : at+1+int64(v.text[at])])
 }
 
-// ofStore makes an error of a store one of this package. What is neither about the object nor an
-// outage, such as a refusal of access, says nothing about the sample.
+// ofStore turns a store's error into one of this package. Errors that concern neither the object
+// nor an outage, such as denied access, say nothing about the sample.
 func ofStore(err error) error {
 	switch {
 	case err == nil:
@@ -106,7 +105,7 @@ func ofStore(err error) error {
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// objectOf is row i in a store, as far as the index knows it.
+// objectOf returns the object with row i, with what the index knows about it.
 func (s *source) objectOf(t *table, i int) file {
 	name, version := s.prefix+s.file(t, i), ""
 	place, whole := t.place(i)
@@ -124,7 +123,7 @@ func (s *source) objectOf(t *table, i int) file {
 	return f
 }
 
-// openObject is openRow in a store. It asks the store only for what the index does not know.
+// openObject is openRow in a store. It asks the store only for facts that the index lacks.
 func (s *storage) openObject(ctx context.Context, t *table, i int) (file, error) {
 	f := s.src.objectOf(t, i)
 	if f.whole.Known() {
@@ -166,7 +165,7 @@ func (f *file) has(offset int64, n int) []byte {
 	return nil
 }
 
-// section reads an object of a dataset while it is searched for samples.
+// section reads an object while it is searched for samples.
 type section struct {
 	ctx     context.Context
 	storage *storage
@@ -176,7 +175,7 @@ type section struct {
 // ReadAt is that of [io.ReaderAt].
 func (s *section) ReadAt(p []byte, offset int64) (int, error) {
 	n := int(max(0, min(int64(len(p)), s.file.whole.Size-offset)))
-	got, err := s.storage.fill(s.ctx, &s.file, p[:len(p):len(p)], offset, n) // what follows is not ours
+	got, err := s.storage.fill(s.ctx, &s.file, p[:len(p):len(p)], offset, n) // the memory after p is not ours
 	if err == nil && n < len(p) {
 		err = io.EOF
 	}
@@ -190,7 +189,7 @@ type objectAt struct {
 	object store.Object
 }
 
-// ReadAt is that of [io.ReaderAt], except that it reads nothing beyond the end.
+// ReadAt is that of [io.ReaderAt], but makes no request beyond the end.
 func (o *objectAt) ReadAt(p []byte, offset int64) (int, error) {
 	return o.store.ReadAt(o.ctx, o.object, p, offset)
 }

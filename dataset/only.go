@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// keepOnly drops the rows that are not wanted, and returns how many there were. The stored index
-// has them all, and so serves any choice.
+// keepOnly drops the rows that are not wanted, and returns how many it dropped. The stored index
+// has all rows, and so serves any choice.
 func (x *index) keepOnly(wanted func(path string) bool, src *source) (left int, err error) {
 	t := x.table
 	o := order{rows: make([]int32, 0, t.rows())}

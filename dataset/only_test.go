@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOnly: what is chosen is the dataset, and the index serves any choice.
+// TestOnly: only chosen samples are in the dataset, and the index serves any choice.
 func TestOnly(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.png", "a/2.jpg", "b/1.png", "c/2.jpg")
@@ -36,7 +36,7 @@ func TestOnly(t *testing.T) {
 	p.refused(ErrNone, "", "", only("nothing"))
 }
 
-// TestOnlyOfList: what is left of each dataset of a list is read where it is.
+// TestOnlyOfList: the remaining samples of each dataset are read from the right place.
 func TestOnlyOfList(t *testing.T) {
 	p := newPlace(t)
 	p.shards()

@@ -25,41 +25,41 @@ type Options struct {
 	// If it is a URL, the index there has to be one of this dataset, and a copy of it is used.
 	// Unless Rescan is set, what is in a store is not listed then.
 	IndexAt string
-	// Part, if not zero, has only that part of the index made and stored, for Merge. The dataset
-	// that is opened has its samples in no particular order, and without their classes' labels.
+	// Part, if not zero, makes and stores only that part of the index, for Merge. The opened
+	// dataset then has no defined order, and no labels from classes.
 	Part Share
-	// Merge makes the index of its parts, instead of the dataset. The error is a [PartsError] if
-	// one is missing or the dataset has changed since.
+	// Merge joins the parts of the index instead of reading the dataset. The error is a
+	// [PartsError] if a part is missing, or if the dataset has changed since.
 	Merge bool
 	// Workers is how many files are scanned at once; below 1: one per usable CPU. A store gets at
-	// least so many requests at once, now and later.
+	// least as many requests at once, also after opening.
 	Workers int
-	// Memory is how many bytes Open may hold of what it reads while it looks for samples and their
-	// headers, however many Workers there are: 96 MiB at most, also if it is below 1. What needs
-	// more is read alone. Samples take up to 200 bytes each besides.
+	// Memory is how many bytes of input Open may hold, whatever the number of Workers; 96 MiB if it
+	// is below 1 or larger. An input that exceeds it is read alone. In addition, each sample takes
+	// up to 200 bytes.
 	Memory int64
-	// AsClasses takes folders as classes even if they are named like parts of a dataset; see
+	// AsClasses accepts folders as classes even if they are named like parts of a dataset; see
 	// AmbiguousError.
 	AsClasses bool
-	// Classes are the classes in label order: a dataset with others is ErrClasses. nil: those
-	// of the dataset.
+	// Classes are the classes in label order. A dataset with other classes fails with ErrClasses.
+	// nil: the classes of the dataset.
 	Classes []string
-	// IgnoreMetadata reads a directory's folders even if a metadata.csv, metadata.jsonl or
-	// metadata.parquet in it could be its manifest.
+	// IgnoreMetadata makes a directory's folders its classes even if it has a metadata.csv,
+	// metadata.jsonl or metadata.parquet.
 	IgnoreMetadata bool
-	// LabelColumn is the column of labels of the manifest, or of archives of the kinds parquet and
-	// mds. "": the one with a usual name, if there is one.
+	// LabelColumn is the column of labels in a manifest, or in archives of kind parquet or mds. "":
+	// the one with a usual name, if there is one.
 	LabelColumn string
-	// PathColumn is the column of a manifest that has the paths, of which no other column is used,
-	// and rows without one are left out. "": path or file_name.
+	// PathColumn is the manifest's column of paths. If it is set, other columns are ignored, and
+	// rows without a path are left out. "": path or file_name.
 	PathColumn string
-	// Field is the extension of the members of a tar that are the samples, where several belong
-	// together as in a WebDataset. They need be no images. "": that of images.
+	// Field is the extension of the tar members that are the samples, if several members form one
+	// record as in a WebDataset. They need not be images. "": extensions of images.
 	Field string
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
-	// Only, if not nil, says which of the paths are samples. It must not keep a path. The index
-	// has all that there is, whatever is chosen.
+	// Only, if not nil, says which paths are samples. It must not retain the path. The index has
+	// all samples in any case.
 	Only func(path string) bool
 	// Rescan compares every file with the index even if nothing suggests a change. It finds
 	// files that were rewritten in place, which leave no other trace.
@@ -71,23 +71,23 @@ type Options struct {
 	// Prober reads image headers.
 	Prober Prober
 
-	opened map[string]store.Store // by the beginnings of their URLs
+	opened map[string]store.Store // by the beginning of their URL
 	// Progress, if not nil, reports how many of the files to scan are done. Calls do not
 	// overlap, done never decreases, and the last call has done == total. There is no call if
 	// there is nothing to scan.
 	Progress func(done, total int64)
-	// Listing, if not nil, reports how many bytes of the archives were searched for samples, before
-	// Progress is called. It is called like that.
+	// Listing, if not nil, reports how many bytes of the archives were searched for samples. It is
+	// called like Progress, but earlier.
 	Listing func(done, total int64)
 	// Logger, if not nil, is told why an index was not used or not written, and why files
 	// cannot be read as Storage says.
 	Logger *slog.Logger
 }
 
-// Open opens the dataset at path: from its index if that is current, else by listing it and
-// reading the headers of files that the index does not know. The caller closes the dataset.
-// When ctx is done, Open returns its error promptly, even if the storage hangs: it abandons the
-// blocked calls, and what they return later is closed.
+// Open opens the dataset at path: from its index if that is current, else by listing it and reading
+// the headers that the index lacks. The caller closes the dataset. When ctx is done, Open returns
+// its error promptly, even if the storage hangs: it abandons the blocked calls, and closes what
+// they return later.
 func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if o.Prober == nil {
 		return nil, errors.New("dataset: Options.Prober is nil")
@@ -168,15 +168,15 @@ type opening struct {
 	storage *storage
 	memory  *allowance
 	files   factFiles
-	journal *journal // what the next opening continues from if this one is interrupted
-	marks   []string // names that are probably in the list of objects
-	barred  error    // the error of listing a folder that has images; nil: it may have some
+	journal *journal // lets the next opening continue if this one is interrupted
+	marks   []string // names that the list of objects probably contains
+	barred  error    // the error if a folder that is listed has images; nil: it may have some
 	places  []int32
 	report  Report
 }
 
-// run lists the dataset, unless what is known of it is current; looks up what is known of what was
-// listed; reads the headers that are missing; and puts the rows in order.
+// run lists the dataset unless its index is current, looks up known facts about the files, reads
+// the missing headers, and orders the rows.
 func (p *opening) run() (x *index, err error) {
 	if p.files, err = findFiles(&p.Options, p.src); err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (p *opening) run() (x *index, err error) {
 	return x, p.finish(x, !current || len(rows) > 0 && len(x.table.unsettled()) < len(rows))
 }
 
-// load returns the index of the last listing, nil if there is none that could be used as it is.
+// load returns the index of the last listing, nil if that is unusable or incomplete.
 func (p *opening) load() (x *index, err error) {
 	if store.IsURL(p.IndexAt) {
 		return p.files.fetch(p.ctx, p.IndexAt, &p.Options)
@@ -236,8 +236,8 @@ func (p *opening) load() (x *index, err error) {
 	return x, nil
 }
 
-// list lists the dataset, or a part of it, in an index with what is known, and returns the rows
-// whose headers are not, or might be others now.
+// list lists the dataset, or a part of it, and fills in known facts. It also returns the rows whose
+// headers are unknown or may have changed.
 func (p *opening) list(old *index) (x *index, claims []claim, rows []int, err error) {
 	if x, err = p.outline(); err != nil {
 		return nil, nil, nil, err
@@ -318,7 +318,7 @@ func (p *opening) outline() (x *index, err error) {
 	return x, err
 }
 
-// nonempty ends the listing of a dataset that has samples.
+// nonempty ends a listing. It fails if there are no samples.
 func nonempty(x *index, src *source) error {
 	x.table.clip()
 	if x.table.rows() > 0 {

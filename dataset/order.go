@@ -52,7 +52,7 @@ type BadFile struct {
 	Reason string `json:"reason"`
 }
 
-// NewBadFile is the sample of a path and a number, which cannot be read for a reason.
+// NewBadFile makes a BadFile from a sample's path and number, and the reason.
 func NewBadFile(path string, id int, reason string) BadFile {
 	return BadFile{path, PathBytes(path), id, reason}
 }

@@ -21,9 +21,8 @@ func readsDirectly(t *testing.T, file string) {
 	}
 }
 
-// TestPageCacheStaysEmpty: after the dataset is indexed, and again after it is read, none of it is
-// in the page cache, unless all of a file was there before. Where the kernel does not tell, nothing
-// stays.
+// TestPageCacheStaysEmpty: neither indexing nor reading leaves files in the page cache, unless all
+// of a file was there before. If the kernel does not tell what was there, nothing stays.
 func TestPageCacheStaysEmpty(t *testing.T) {
 	tells := unix.Cachestat(0, &unix.CachestatRange{}, &unix.Cachestat_t{}, 0) != unix.ENOSYS
 	type way struct {
@@ -125,8 +124,8 @@ func evict(t *testing.T, path string) {
 	kernel{}.advise(int(f.Fd()), unix.FADV_DONTNEED)
 }
 
-// TestFreshlyWrittenFiles: a file that is not on disk yet is read correctly. Where the kernel does
-// not tell that it is in the page cache, it leaves that with its first direct read.
+// TestFreshlyWrittenFiles: a file that is not on disk yet is read correctly. If the kernel does not
+// tell that it is in the page cache, the first direct read removes it.
 func TestFreshlyWrittenFiles(t *testing.T) {
 	p := newPlace(t)
 	testkit.OnDisk(t, p.root)

@@ -7,26 +7,25 @@ import (
 	"github.com/batchfs/batchfs/internal/pages"
 )
 
-// KeepPages has compressed pages, from which samples are read, kept in a cache, until DropPages or
-// another one is named. Without one, they are unpacked for each sample.
+// KeepPages makes c keep compressed pages that samples are read from, until DropPages(c) or until
+// another cache is set. Without a cache, a page is unpacked for each sample.
 func (r *reader) KeepPages(c *pages.Cache) { r.pages.Store(c) }
 
-// KeepsPages says whether there is such a cache.
+// KeepsPages says whether a cache is set.
 func (r *reader) KeepsPages() bool { return r.pages.Load() != nil }
 
-// DropPages has nothing more kept in a cache, unless that is another one by now. Reads under way
-// may still use it.
+// DropPages stops using c, unless another cache is set by now. Reads in progress may still use c.
 func (r *reader) DropPages(c *pages.Cache) { r.pages.CompareAndSwap(c, nil) }
 
-// Pages sums up the compressed pages, or blocks, that several samples are read from. A dataset
-// without any has the zero value.
+// Pages sums up the compressed pages, or blocks, that several samples share. It is zero for a
+// dataset without any.
 type Pages struct {
 	Count    int64 // of pages
-	Stored   int64 // bytes, as they are stored
+	Stored   int64 // bytes in storage
 	Unpacked int64 // bytes
-	Largest  int64 // bytes of one, unpacked
-	Single   int64 // bytes of storage that an epoch reads if each sample reads its page
-	Packed   int64 // all compressed pages, also those of one sample
+	Largest  int64 // bytes of the largest page, unpacked
+	Single   int64 // bytes read from storage in an epoch if each sample reads its page
+	Packed   int64 // all compressed pages, including those of single samples
 }
 
 // Pages looks at all samples.
@@ -47,8 +46,8 @@ func (d *Dataset) Pages() (p Pages) {
 	return p
 }
 
-// page is the rows around row i that are in the same stored bytes, if it is packed. A page may have
-// thousands of them.
+// page returns the rows around row i that are packed into the same stored bytes. A page may have
+// thousands of rows.
 func (s *table) page(i int) (first, end int) {
 	m := &s.members[i]
 	if m.object < 0 || !m.Packed() {
@@ -64,7 +63,7 @@ func (s *table) page(i int) (first, end int) {
 	return i - run(func(n int) bool { return same(i - n) }), i + 1 + run(func(n int) bool { return same(i + n) })
 }
 
-// run is the largest n for which is(n) holds, and before which it holds too; 0 if there is none.
+// run returns the largest n such that is(1) to is(n) hold.
 func run(is func(n int) bool) int {
 	most := 1
 	for is(most) {
@@ -73,11 +72,11 @@ func run(is func(n int) bool) int {
 	return most/2 + sort.Search(most-most/2, func(n int) bool { return !is(most/2 + n + 1) })
 }
 
-// errAlone says that a sample has to be read without a page that others share.
+// errAlone says that a sample must be read without a shared page.
 var errAlone = errors.New("no shared page")
 
-// fromPage reads a sample from a page, which the first of those that want it reads and unpacks. The
-// first of the samples in the page is in a row, and so many use it.
+// fromPage reads a sample from a page. The first reader of a page loads and unpacks it for the
+// others. first is the row of the page's first sample, and uses is how many samples share the page.
 func (r *reading) fromPage(c *pages.Cache, first, uses int) (data []byte, read int64, err error) {
 	f, size := &r.file, int(r.file.place.Size)
 	key := pages.Key{Object: r.table.members[r.i].object, Offset: f.place.Offset}
@@ -98,7 +97,7 @@ func (r *reading) fromPage(c *pages.Cache, first, uses int) (data []byte, read i
 	switch own := errors.Is(err, ErrStopped) || errors.Is(err, errTooLarge); {
 	case errors.Is(err, pages.ErrNoRoom), errors.Is(err, pages.ErrGivenUp), own && !mine:
 		return nil, 0, errAlone
-	case err == r.ctx.Err() && err != nil: // while it waited
+	case err == r.ctx.Err() && err != nil: // the context ended while it waited
 		return nil, 0, ErrStopped
 	case err != nil:
 		return nil, read, err

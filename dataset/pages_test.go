@@ -19,7 +19,7 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// writePage writes images into one compressed page, each with so much that cannot be compressed.
+// writePage writes images into one compressed page, each with random incompressible bytes.
 func (p *place) writePage(images, random int) {
 	p.t.Helper()
 	type row struct {
@@ -35,7 +35,8 @@ func (p *place) writePage(images, random int) {
 	must(p.t, parquet.WriteFile(p.path("pages.parquet"), rows))
 }
 
-// keepPages has a dataset keep its pages. At the end of the test everything has to be released.
+// keepPages makes a dataset keep its pages, and checks at the end of the test that all are
+// released.
 func keepPages(t *testing.T, d *Dataset) {
 	t.Helper()
 	var budget account
@@ -50,8 +51,8 @@ func keepPages(t *testing.T, d *Dataset) {
 	})
 }
 
-// paged opens a dataset of images in one compressed page in a store. Reads of the store are
-// counted, and answered with what answer returns: true means that it has answered.
+// paged opens a dataset of images in one compressed page in a store. It counts reads of the store.
+// answer may answer a read itself, and then returns true.
 func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d *Dataset, want []string, reads *reads) {
 	t.Helper()
 	p := newPlace(t)
@@ -65,7 +66,7 @@ func paged(t *testing.T, images int, answer func(w http.ResponseWriter) bool) (d
 	return d, want, reads
 }
 
-// joined waits until so many readers have come to a page that is there, or that another one loads.
+// joined waits until n readers use a page that is in the cache or being loaded.
 func (d *Dataset) joined(n int) {
 	for d.pages.Load().Stats().Served != int64(n) {
 		runtime.Gosched()
@@ -85,14 +86,14 @@ func (a *account) Reserve(n int64) bool {
 
 func (a *account) Release(n int64) { a.left.Add(n) }
 
-// one is what contentsOf has of a sample.
+// one is a sample's entry in contentsOf.
 func (d *Dataset) one(ctx context.Context, i int) (string, error) {
 	data, _, _, err := d.LoadPart(ctx, i, nil, grow, nil, 0)
 	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
 }
 
-// TestAPageIsIndexedAtOnce: the index of a page of this machine takes as many reads with few images
-// as with many.
+// TestAPageIsIndexedAtOnce: indexing a page on this machine takes the same number of reads for few
+// images as for many.
 func TestAPageIsIndexedAtOnce(t *testing.T) {
 	reads := map[int]int64{}
 	for _, images := range []int{2, 40} {
@@ -116,8 +117,8 @@ func TestAPageIsIndexedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAPageIsFetchedOnce: samples of a page cost one request, those that are read at the same time
-// as well as later ones, and all that wait for it fail with it.
+// TestAPageIsFetchedOnce: the samples of a page cost one request, whether they are read at the same
+// time or later. If the request fails, all readers that wait for it fail.
 func TestAPageIsFetchedOnce(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		const images = 8
@@ -150,8 +151,8 @@ func TestAPageIsFetchedOnce(t *testing.T) {
 	}
 }
 
-// TestAStoppedReaderStopsNobody: if the reader that asks the store for a page is stopped, another
-// one asks.
+// TestAStoppedReaderStopsNobody: if the reader that requests a page is stopped, another one
+// requests it.
 func TestAStoppedReaderStopsNobody(t *testing.T) {
 	asked, gate := make(chan struct{}, 9), make(chan struct{})
 	d, want, reads := paged(t, 3, func(http.ResponseWriter) bool {
@@ -208,7 +209,7 @@ func (s *brokenStore) ReadAt(ctx context.Context, o store.Object, p []byte, offs
 	return s.Store.ReadAt(ctx, o, p, offset)
 }
 
-// TestAPanicStopsNobody: if the reader that asks the store for a page panics, another one asks.
+// TestAPanicStopsNobody: if the reader that requests a page panics, another one requests it.
 func TestAPanicStopsNobody(t *testing.T) {
 	d, want, _ := paged(t, 2, func(http.ResponseWriter) bool { return false })
 	broken := &brokenStore{Store: d.remote, asked: make(chan struct{}), gate: make(chan struct{})}
@@ -233,8 +234,7 @@ func TestAPanicStopsNobody(t *testing.T) {
 	wait.Wait()
 }
 
-// TestPagesAreOfTheIndexedFile: a page that is kept does not hide that its file has changed, or is
-// gone.
+// TestPagesAreOfTheIndexedFile: a kept page does not hide that its file has changed or is gone.
 func TestPagesAreOfTheIndexedFile(t *testing.T) {
 	p := newPlace(t)
 	p.writePage(3, 0)
@@ -260,7 +260,7 @@ func TestPagesAreOfTheIndexedFile(t *testing.T) {
 	}
 }
 
-// TestRowsOfAPage: the rows of a page are found from any of them, however many it has.
+// TestRowsOfAPage: any row of a page leads to all of its rows, however many there are.
 func TestRowsOfAPage(t *testing.T) {
 	var table table
 	var want [][2]int

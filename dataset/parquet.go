@@ -23,13 +23,13 @@ func openParquet(f io.ReaderAt, size int64) (*parquet.File, error) {
 		parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
 }
 
-// A column is one of a Parquet file, with where the texts of its values go.
+// A column is a column of a Parquet file, and where its values go as text.
 type column struct {
 	*parquet.Column
 	to     *string
 	leaves []*leaf
-	json   *nested           // nil: values are written as in CSV, and not as JSON
-	row    [][]parquet.Value // of each leaf
+	json   *nested           // nil: values are written as in CSV, not as JSON
+	row    [][]parquet.Value // by leaf
 }
 
 // A leaf is a part of a column that has values.
@@ -37,11 +37,11 @@ type leaf struct {
 	*parquet.Column
 	values parquet.ColumnChunkValueReader
 	batch  [512]parquet.Value
-	rest   []parquet.Value // of batch: read, but not yet used
+	rest   []parquet.Value // the part of batch that is not used yet
 	row    []parquet.Value
 }
 
-// leavesOf are the leaves of a column, in their order.
+// leavesOf returns the leaves of a column, in their order.
 func leavesOf(c *parquet.Column) (all []*leaf) {
 	if c.Leaf() {
 		return []*leaf{{Column: c}}
@@ -52,10 +52,10 @@ func leavesOf(c *parquet.Column) (all []*leaf) {
 	return all
 }
 
-// mostUnpacked is how many bytes a column of a row group may always unpack to.
+// mostUnpacked is how many bytes a column of a row group may unpack to, whatever its stored size.
 const mostUnpacked = 64 << 20
 
-// checkChunks checks what a file says about columns: the library believes it.
+// checkChunks checks what a file says about columns, because the library trusts it.
 func checkChunks(file *parquet.File, columns []*column) error {
 	var leaves []*leaf
 	for _, c := range columns {
@@ -70,7 +70,7 @@ func checkChunks(file *parquet.File, columns []*column) error {
 			}
 			data := group.Columns[leaf.Index()].MetaData
 			differs := data.NumValues != group.NumRows
-			if leaf.MaxRepetitionLevel() > 0 { // equal ones take next to nothing, but not here
+			if leaf.MaxRepetitionLevel() > 0 { // equal values are tiny in the file, but not in memory here
 				differs = data.NumValues > file.Size()
 			}
 			if differs || group.NumRows < 0 || data.TotalCompressedSize > file.Size() {
@@ -81,7 +81,7 @@ func checkChunks(file *parquet.File, columns []*column) error {
 			}
 			switch codec := data.Codec; codec {
 			case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
-			default: // the library's decoder of LZ4 doubles its buffer on any error, until memory runs out
+			default: // on any error, the library's LZ4 decoder doubles its buffer until memory runs out
 				return fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", leaf.Path()[0], codec)
 			}
 		}
@@ -92,8 +92,8 @@ func checkChunks(file *parquet.File, columns []*column) error {
 	return nil
 }
 
-// eachRow calls emit for each row of a file, when the texts of the columns are where they go. They
-// are valid only during the call.
+// eachRow calls emit for each row of a file, after storing the texts of the columns. The texts are
+// valid only during the call.
 func eachRow(file *parquet.File, columns []*column, emit func() error) error {
 	for _, group := range file.RowGroups() {
 		if err := eachRowOf(group, columns, emit); err != nil {
@@ -124,7 +124,7 @@ func eachRowOf(group parquet.RowGroup, columns []*column, emit func() error) err
 	return nil
 }
 
-// next takes the next row.
+// next reads the next row.
 func (c *column) next() (err error) {
 	if c.json == nil {
 		l := c.leaves[0]
@@ -154,7 +154,7 @@ func (c *column) next() (err error) {
 	return err
 }
 
-// nextRow takes the values of the next row, which are valid until the one after it.
+// nextRow returns the values of the next row, which are valid until the following call.
 func (l *leaf) nextRow() ([]parquet.Value, error) {
 	for l.row = l.row[:0]; ; {
 		err := l.fill()
@@ -168,7 +168,7 @@ func (l *leaf) nextRow() ([]parquet.Value, error) {
 	}
 }
 
-// fill reads more values if there are none left, of one page, whose memory they share.
+// fill reads more values from a page if none are left. They share the page's memory.
 func (l *leaf) fill() error {
 	if len(l.rest) > 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 
 func TestLoadPart(t *testing.T) { eachWay(t, testLoadPart) }
 
-// testLoadPart: the requested bytes are there, at their place; other bytes are not read, except
-// for rounding to the storage's unit.
+// testLoadPart: the requested bytes are in their place. Other bytes are not read, except for
+// rounding to the storage's unit.
 func testLoadPart(t *testing.T, how Storage) {
 	p := newPlace(t)
 	p.how = how

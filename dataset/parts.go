@@ -23,7 +23,7 @@ type Share struct {
 
 func (p Share) String() string { return fmt.Sprintf("%d/%d", p.K, p.N) }
 
-// Span is which of n items belong to it: those from lo to hi-1.
+// Span returns the share's items, lo to hi-1, of n.
 func (p Share) Span(n int) (lo, hi int) {
 	if p.N == 0 {
 		return 0, n
@@ -31,10 +31,10 @@ func (p Share) Span(n int) (lo, hi int) {
 	return n * p.K / p.N, n * (p.K + 1) / p.N
 }
 
-// A PartsError is the error of joining parts of which some are missing or useless.
+// A PartsError says that parts are missing or useless, so they cannot be joined.
 type PartsError struct {
-	Parts []Share // that have to be made, in order; none: not even their number is known
-	Err   error   // why the first of them is of no use
+	Parts []Share // the parts to make, in order; empty if even their number is unknown
+	Err   error   // why the first of them is unusable
 }
 
 func (e *PartsError) Error() string {
@@ -53,13 +53,14 @@ var (
 	errListing = errors.New("is of the dataset as it was before")
 )
 
-// PartPath is where a part of what base stands for is kept.
+// PartPath is the path of a part's file, for a base path.
 func PartPath(base string, part Share, extension string) string {
 	return fmt.Sprintf("%s-%05d-of-%05d%s", base, part.K, part.N, extension)
 }
 
-// EachPart calls use for all parts of what base stands for, in order, whether or not they are
-// there. The newest one says how many there are. The error is a [PartsError] if use fails for some.
+// EachPart calls use for all parts of a base path, in order, whether or not their files exist. The
+// newest file determines how many parts there are. The error is a [PartsError] if use fails for
+// some.
 func EachPart(base, extension string, use func(part Share, path string) error) error {
 	n, newest := 0, time.Time{}
 	paths, _ := filepath.Glob(escapePattern(base) + "-*-of-*" + extension)
@@ -88,13 +89,13 @@ func EachPart(base, extension string, use func(part Share, path string) error) e
 	return e
 }
 
-// kept is what is kept of the work on a part of a dataset.
+// kept is a part's result as it is stored.
 type kept struct {
 	Digest string          `json:"dataset"`
 	Found  json.RawMessage `json:"found"`
 }
 
-// KeepPart keeps what was found out about a part of the dataset beside its index, as JSON. kind is
+// KeepPart stores the result of work on a part of the dataset beside its index, as JSON. kind names
 // the kind of work.
 func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 	if d.indexFile == "" {
@@ -113,8 +114,8 @@ func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 	})
 }
 
-// EachPart calls use with what KeepPart kept of each part. The error is a [PartsError] if that is
-// not complete, or not about the dataset as it is now.
+// EachPart calls use with the stored result of each part. The error is a [PartsError] if results
+// are missing, or not about the dataset as it is now.
 func (d *Dataset) EachPart(kind string, use func(found []byte) error) error {
 	if d.indexFile == "" {
 		return ErrNoIndex

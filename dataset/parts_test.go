@@ -18,7 +18,7 @@ func part(k, n int) func(*Options) { return func(o *Options) { o.Part, o.Rescan 
 
 func merge(o *Options) { o.Merge, o.Rescan = true, true }
 
-// kinds makes a dataset of every kind that is listed in another way, and returns their names and
+// kinds makes a dataset of every kind that has its own way of listing, and returns their names and
 // URLs.
 func kinds(p *place) (names []string, s3 func(*Options)) {
 	p.t.Helper()
@@ -48,7 +48,7 @@ func kinds(p *place) (names []string, s3 func(*Options)) {
 		"s3://data/d", "s3://data/trees", "s3://data/web-{1..4}.tar"}, s3
 }
 
-// TestPartsMakeTheSameIndex: parts of any number, joined, are the table that one run makes, and the
+// TestPartsMakeTheSameIndex: any number of parts, joined, gives the same table as a single run, and
 // joining reads no header.
 func TestPartsMakeTheSameIndex(t *testing.T) {
 	p := newPlace(t)
@@ -87,8 +87,8 @@ func TestPartsMakeTheSameIndex(t *testing.T) {
 	}
 }
 
-// TestPartsThatDoNotFit: parts that are missing, damaged, of another number or of the dataset as it
-// was are named, all of them; making those again is enough, and reads only what is new.
+// TestPartsThatDoNotFit: the error names all parts that are missing, damaged, numbered otherwise,
+// or of an older state of the dataset. Making those again suffices, and reads only what is new.
 func TestPartsThatDoNotFit(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg")
@@ -115,7 +115,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	p.open("", part(0, 2))
 	p.open("", merge)
 	p.open("", part(2, 3))
-	p.open("", merge) // what the other parts would find is known
+	p.open("", merge) // what the other parts would find is already known
 	whole := p.open("").IndexPath
 	for _, file := range []string{path(2, 3), whole} {
 		must(t, os.Remove(file))
@@ -142,8 +142,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestFindingsOfParts: what is kept of the work on parts is read again, if it is complete and of
-// this dataset.
+// TestFindingsOfParts: the stored results of parts are used if they are complete and of this
+// dataset.
 func TestFindingsOfParts(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg", "2.jpg")
@@ -172,8 +172,8 @@ func TestFindingsOfParts(t *testing.T) {
 	}
 }
 
-// TestIndexAtURL: an index beside the data is copied once, and believed about what is in the store;
-// one that cannot be used is an error.
+// TestIndexAtURL: an index beside the data is copied once, and trusted about the store's content.
+// An unusable one is an error.
 func TestIndexAtURL(t *testing.T) {
 	p := newPlace(t)
 	p.several()
@@ -228,8 +228,8 @@ func TestIndexAtURL(t *testing.T) {
 	p.open("s3://data/d", s3, at(url))
 }
 
-// TestIndexAtURLOfArchives: what is in a folder of archives is listed only if that is asked for,
-// and then a new one is found.
+// TestIndexAtURLOfArchives: a folder of archives is listed only on request, which finds a new
+// archive.
 func TestIndexAtURLOfArchives(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg", "d/b/2.jpg")

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Several archives are named as in a shell: *, ? and [a-z] stand for characters, {a,b} for either,
-// and {000..255} for numbers.
+// Several archives are named as in a shell: *, ? and [a-z] match characters, {a,b} stands for
+// either text, and {000..255} for numbers.
 
 const (
 	special     = "*?[{"
-	maxArchives = 1 << 20 // that a pattern can stand for
+	maxArchives = 1 << 20 // that one pattern can stand for
 )
 
 func isPattern(name string) bool { return strings.ContainsAny(name, special) }
 
-// escapePattern is the pattern of one name.
+// escapePattern returns the pattern that matches exactly one name.
 func escapePattern(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {
@@ -29,17 +29,17 @@ func escapePattern(name string) string {
 	return b.String()
 }
 
-// splitPattern divides a path into the directory before its first special character, which ends
-// with a slash unless it is empty, and the rest.
+// splitPattern splits a path before the path element with the first special character. dir ends
+// with a slash unless it is empty.
 func splitPattern(name string) (dir string, patterns []string) {
 	dir = name[:strings.LastIndexByte(name[:strings.IndexAny(name, special)], '/')+1]
 	return dir, []string{name[len(dir):]}
 }
 
-// expand replaces the braces in a pattern: what is left has only the special characters of
+// expand replaces the braces in a pattern. The results have only the special characters of
 // [path.Match].
 func expand(pattern string) (all []string, err error) {
-	var marks []int // of the first braces that are inside no others, and of the commas in them
+	var marks []int // the outer braces of the first pair, and the commas directly in it
 	depth := 0
 	for i := 0; i < len(pattern) && depth >= 0; i++ {
 		switch c := pattern[i]; {
@@ -63,7 +63,7 @@ func expand(pattern string) (all []string, err error) {
 	return []string{pattern}, nil
 }
 
-// expandAt is expand of a pattern with braces.
+// expandAt is expand for a pattern with braces.
 func expandAt(pattern string, marks []int) (all []string, err error) {
 	open, end := marks[0], marks[len(marks)-1]
 	var choices []string
@@ -87,7 +87,7 @@ func expandAt(pattern string, marks []int) (all []string, err error) {
 	return all, nil
 }
 
-// numbers are those of a range, each with as many digits as the first one at least.
+// numbers returns the numbers of a range, each with at least as many digits as the first.
 func numbers(inner string) (all []string, err error) {
 	from, to, isRange := strings.Cut(inner, "..")
 	first, err1 := strconv.Atoi(from)
@@ -104,7 +104,8 @@ func numbers(inner string) (all []string, err error) {
 	return all, nil
 }
 
-// literal returns the name that a pattern without braces stands for, if it is one.
+// literal returns the name that a pattern without braces stands for, if it has no special
+// characters.
 func literal(pattern string) (name string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -121,8 +122,8 @@ func literal(pattern string) (name string, ok bool) {
 	return b.String(), true
 }
 
-// beginning is the longest text that all names of a pattern without braces begin with, up to a
-// slash.
+// beginning returns the directory, up to a slash, that all names matching a pattern without braces
+// begin with.
 func beginning(pattern string) string {
 	dir := path.Dir(pattern[:max(0, strings.IndexAny(pattern+"*", "*?[\\"))] + "x")
 	if dir == "." {

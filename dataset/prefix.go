@@ -10,21 +10,21 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// marksOf are some of the names that an index of a folder in a store has, as
-// [store.Store.ListAlong] wants them.
+// marksOf returns a sample of the names in an index of a store's folder, for
+// [store.Store.ListAlong].
 func marksOf(x *index, src *source) (marks []string) {
-	const between = 950 // so that a few new objects do not fill another page
+	const between = 950 // less than a page, so that a few new objects do not fill another one
 	if x == nil || src.remote == nil || len(x.table.objects) > 0 {
 		return nil
 	}
 	for i := between; i < x.table.rows(); i += between {
 		marks = append(marks, src.prefix+x.table.file(i))
 	}
-	slices.Sort(marks) // the samples are in another order
+	slices.Sort(marks) // the index has another order
 	return slices.Compact(marks)
 }
 
-// listPrefix lists the objects below a prefix of keys as if they were the files of a directory.
+// listPrefix lists the objects below a prefix of keys like the files of a directory.
 func (p *opening) listPrefix() (*index, error) {
 	t, found := newTree(p.barred), false
 	err := p.src.remote.ListAlong(p.ctx, p.src.prefix, p.marks, func(o store.Object) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// Header is what an image's first bytes, and perhaps its last, say about it.
+// Header is what the first bytes of an image say about it, and the last bytes if needed.
 type Header struct {
 	Format        string // jpeg, png, bmp, pnm, webp or packed
 	Height, Width int    // pixels, as stored
@@ -21,11 +21,11 @@ type Header struct {
 	Tail int
 }
 
-// Prober reads a header from the beginning of a file of size bytes; if head is that long, it is
-// the whole file. An error that wraps [ErrShort] asks for a longer head; any other error is the
-// reason why the file cannot be read. A Header with a Tail asks for that many of the file's
-// last bytes: the Prober is then called once more with the same head and that tail, which is
-// otherwise nil. It is called concurrently, and must not keep head or tail.
+// Prober reads a header from the beginning of a file of size bytes; if head is that long, it is the
+// whole file. An error that wraps [ErrShort] asks for a longer head; any other error says why the
+// file cannot be read. A Header with a Tail asks for that many of the file's last bytes: the Prober
+// is then called again with the same head and that tail, which is nil in the first call. It is
+// called concurrently, and must not retain head or tail.
 type Prober func(head, tail []byte, size int64) (Header, error)
 
 const (
@@ -73,7 +73,7 @@ func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
 	}
 }
 
-// check refuses what no image has.
+// check refuses values that no image has.
 func (h *Header) check() error {
 	if number, _ := formatNumber(h.Format); number == 0 || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32 {
 		return fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width)
@@ -81,14 +81,14 @@ func (h *Header) check() error {
 	return nil
 }
 
-// block is what was unpacked last: of a page of Parquet, many samples are part.
+// block holds the bytes unpacked last. A Parquet page, for example, holds many samples.
 type block struct {
 	place archive.Place
 	whole Identity // of the file
 	data  []byte
 }
 
-// probeCoded unpacks a sample and shows all of it to the prober.
+// probeCoded unpacks a sample and passes all of it to the prober.
 func (w *scanWorker) probeCoded(f *file) (h Header, bad, err error) {
 	data, bad, err := w.unpack(f)
 	if bad == nil && err == nil {
@@ -97,7 +97,7 @@ func (w *scanWorker) probeCoded(f *file) (h Header, bad, err error) {
 	return h, bad, err
 }
 
-// inMemory is the header of a sample of which no more is read than the data that it begins with.
+// inMemory reads a sample's header from data, its beginning, without reading more.
 func (p Prober) inMemory(data []byte, size int64) (Header, error) {
 	h, err := p(data, nil, size)
 	switch {
@@ -114,12 +114,12 @@ func (p Prober) inMemory(data []byte, size int64) (Header, error) {
 // unpack returns the sample's bytes, which are valid until the next call.
 func (w *scanWorker) unpack(f *file) (data []byte, bad, err error) {
 	p, b := *f.place, &w.block
-	if p.Block > 0 { // all of it, for other samples
+	if p.Block > 0 { // unpack the whole block, for other samples
 		p.From, p.Size = 0, p.Block
 	}
 	if b.data == nil || b.place != p || b.whole != f.whole {
 		n, room := f.skew+int(p.Length), int(p.Room())
-		_ = w.memory.take(-int64(cap(b.data))) // giving up does not fail
+		_ = w.memory.take(-int64(cap(b.data))) // giving memory back cannot fail
 		b.data = nil
 		if err := w.take(room); err != nil {
 			return nil, nil, err
@@ -146,7 +146,7 @@ func (w *scanWorker) unpack(f *file) (data []byte, bad, err error) {
 }
 
 // probeTail calls the prober again with the sample's last n bytes. They are read into the buffer,
-// behind what it has of the sample's head.
+// behind the have bytes of the file's beginning.
 func (w *scanWorker) probeTail(f *file, n, have int) (h Header, bad, err error) {
 	size := f.skew + int(f.id.Size)
 	from, at := f.floor(size-min(n, int(f.id.Size))), f.room(have)

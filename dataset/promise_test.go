@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sized is what a test expects of a sample whose size a manifest gives.
+// sized is the expected state of a sample whose size a manifest gives.
 type sized struct {
 	Height, Width             int // upright
 	StoredHeight, StoredWidth int
@@ -23,8 +23,8 @@ func sizedOf(d *Dataset) []sized {
 	return all
 }
 
-// TestManifestGivesSizes: if a manifest gives sizes but no format, each size is compared with
-// the file. A sample with another size is bad, and has the promised size.
+// TestManifestGivesSizes: if a manifest gives sizes but no format, each size is compared with the
+// file. A sample of another size is bad, and reports the promised size.
 func TestManifestGivesSizes(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")
@@ -86,7 +86,7 @@ func TestManifestChangesItsMind(t *testing.T) {
 		{"path\na.jpg\nb.jpg\n", []string{"", ""}, 1},
 		{"path,height\na.jpg,10\nb.jpg,10\n", []string{"", ""}, 0},
 		{"path,height,width\na.jpg,10,20\nb.jpg,10,99\n", []string{"", "says 10x99"}, 1},
-		{"path,height,width,format\na.jpg,10,20,\nb.jpg,10,99,jpeg\n", []string{"", ""}, 0}, // the reader will notice
+		{"path,height,width,format\na.jpg,10,20,\nb.jpg,10,99,jpeg\n", []string{"", ""}, 0}, // only a reader will notice
 	} {
 		p.write("m.csv", c.manifest)
 		p.settle()

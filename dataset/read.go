@@ -34,16 +34,16 @@ type Part func(head []byte, size int64) (from, to int64, ok bool)
 // HeadBytes is how much of a file's beginning a Part sees, at least.
 const HeadBytes = 4096
 
-// A reader reads the samples of a dataset.
+// A reader reads samples of a dataset.
 type reader struct {
 	table    *table
-	storages []*storage // of the datasets of a list, in order, or of the only one
+	storages []*storage // of the datasets of a list, in order, or of a single dataset
 	least    int        // see LeastSaved
 	closed   atomic.Bool
 	pages    atomic.Pointer[pages.Cache] // see KeepPages
 }
 
-// newReader makes a reader of the rows of a table, which are in these storages.
+// newReader makes a reader for the rows of a table, which are in storages.
 func newReader(t *table, storages []*storage) *reader {
 	r := &reader{table: t, storages: storages, least: 64 << 10}
 	if slices.ContainsFunc(storages, func(s *storage) bool { return s.src.remote != nil }) {
@@ -52,41 +52,40 @@ func newReader(t *table, storages []*storage) *reader {
 	return r
 }
 
-// storageOf is where sample i is.
+// storageOf returns the storage that holds sample i.
 func (r *reader) storageOf(i int) *storage {
 	return r.storages[sort.Search(len(r.storages)-1, func(k int) bool { return i < r.storages[k].src.end })]
 }
 
-// LeastSaved is how many bytes must be skipped for two reads to beat one: of a store, which takes
-// tens of milliseconds to answer, as many as it sends in that time.
+// LeastSaved is how many bytes a second read must save to be worthwhile. A store takes tens of
+// milliseconds to answer, so there it is what the store sends in that time.
 func (r *reader) LeastSaved() int64 { return int64(r.least) }
 
-// LeastInOne is how many bytes must be skipped for one read of a part to beat one of the whole
-// file.
+// LeastInOne is how many bytes one read of a part must save, compared to one of the whole file.
 const LeastInOne = 4 << 10
 
 // LoadPart reads sample i's file, or the part of it that is needed. It uses buf if its capacity
 // suffices, else the memory that grow(n) returns: at least n bytes, or less to refuse
 // ([errTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
 //
-// If need is not nil, it is shown HeadBytes from the file's beginning and the file's size, and
-// decides which other bytes are needed: those between two offsets, or all if ok is false. If that
-// would skip less than LeastSaved bytes, the whole file is read; for a small file, without calling
-// need. If first is more than HeadBytes, that is the length of the first read, which the caller
-// expects to be enough; need is then shown that much, and also asked where that skips less, but not
-// of a sample that an archive has a checksum of, which is read as a whole, to compare it. The
-// returned slice, which lies in the caller's memory, has the file's length, but only the bytes that
-// were read, counted by read, are valid, at their file offsets. The rest of the memory, and on an
-// error all of it, may hold anything.
+// If need is not nil, it gets HeadBytes from the file's beginning and the file's size, and decides
+// which other bytes are needed: those between two offsets, or all if ok is false. If that would
+// save less than LeastSaved bytes, the whole file is read; for a small file, without calling need.
+// If first is more than HeadBytes, it is the length of the first read, which the caller expects to
+// suffice; need then gets that many bytes, and is called even for small savings. A sample with a
+// checksum in its archive is always read as a whole then, to compare it. The returned slice is in
+// the caller's memory and has the file's length, but only the bytes that were read are valid, at
+// their file offsets; read counts them. All other memory, and on an error all of it, may hold
+// anything.
 //
 // Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
 // multiple of that; grow is asked for that much. With other memory, the file is read normally.
 //
-// The identity is that of the file that was opened, even if the read fails after that; it is not
-// Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
-// differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be
-// unpacked, [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or for
-// a store, and others; package fault tells them apart.
+// The identity is that of the opened file, even if the read fails later; it is not Known if the
+// file could not be opened. The errors are FileErrors: [ErrChanged] if the identity differs from
+// the index before or after the read, [ErrMissing], [archive.ErrBad] if the sample cannot be
+// unpacked, [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or a
+// store, and others; package fault classifies them.
 func (r *reader) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
 	err = r.attempt(i, func(s *storage) error {
 		one := reading{reader: r, ctx: ctx, i: i, storage: s, buf: buf, grow: grow}
@@ -98,15 +97,15 @@ func (r *reader) LoadPart(ctx context.Context, i int, buf []byte, grow func(n in
 		var n int64
 		data, n, err = one.load(need, first)
 		if read += n; s.src.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
-			id = unknown // as of a file that cannot be opened
+			id = unknown // as if the file could not be opened
 		}
 		return err
 	})
 	return data, read, id, err
 }
 
-// attempt calls f, and once more if the storage was mounted again meanwhile, as far as can be told:
-// the same directory may have been away and be back. Errors come as those of sample i.
+// attempt calls f, and calls it again if the storage was apparently mounted again meanwhile: the
+// same directory may have been away and be back. It returns errors as errors of sample i.
 func (r *reader) attempt(i int, f func(s *storage) error) error {
 	s := r.storageOf(i)
 	for again := true; ; again = false {
@@ -121,7 +120,7 @@ func (r *reader) attempt(i int, f func(s *storage) error) error {
 		if s.src.remote == nil && isStorage(err) {
 			replaced, why := s.src.examine(seen, r.table)
 			if again && why == nil && (replaced || fault.Of(err) == fault.File) {
-				continue // it may have been away only until it was examined
+				continue // the storage may be back since the examination
 			}
 			err = cmp.Or(why, err)
 		}
@@ -137,10 +136,10 @@ type reading struct {
 	storage *storage
 	file    file
 	buf     []byte             // the caller's memory
-	grow    func(n int) []byte // nil: there is no other
+	grow    func(n int) []byte // nil: there is no other memory
 }
 
-// room makes the memory have n bytes, or least bytes if there is not more.
+// room provides n bytes of memory, or least bytes if n are not available.
 func (r *reading) room(n, least int) error {
 	if cap(r.buf) < n && r.grow != nil {
 		if p := r.grow(n); cap(p) >= least {
@@ -153,7 +152,7 @@ func (r *reading) room(n, least int) error {
 	return nil
 }
 
-// load is LoadPart of the file.
+// load is LoadPart for the opened file.
 func (r *reading) load(need Part, first int64) ([]byte, int64, error) {
 	f := &r.file
 	if !r.Same(r.i, f.id) {
@@ -163,7 +162,7 @@ func (r *reading) load(need Part, first int64) ([]byte, int64, error) {
 		return r.unpack()
 	}
 	if first > HeadBytes && f.place != nil && f.place.Sum != archive.NoSum && r.storage.check {
-		need = nil // to compare the checksum is worth more than to read less
+		need = nil // comparing the checksum is worth more than reading less
 	}
 	n := f.skew + int(f.id.Size)
 	if err := r.room(f.room(n), n); err != nil {
@@ -182,8 +181,8 @@ func (r *reading) load(need Part, first int64) ([]byte, int64, error) {
 	return r.buf[f.skew:n], read, nil
 }
 
-// settled returns ErrChanged if the file that was read is not the one that was opened, or another
-// reader has learned of another one.
+// settled returns ErrChanged if the file changed since it was opened, or if another reader has seen
+// another version of it.
 func (r *reading) settled() error {
 	err := r.storage.unchanged(&r.file)
 	if err == nil && !r.table.learn(r.i, r.file.id, r.file.object.Version) {
@@ -192,8 +191,8 @@ func (r *reading) settled() error {
 	return err
 }
 
-// unpack reads a sample that is stored in a coding: from a page that several samples share, where
-// such are kept and there is room, or else by itself.
+// unpack reads a coded sample: from a shared page if those are kept and there is room, else by
+// itself.
 func (r *reading) unpack() ([]byte, int64, error) {
 	if c := r.pages.Load(); r.file.place.Packed() {
 		if first, end := r.table.page(r.i); c.Keeps(end - first) {
@@ -206,8 +205,8 @@ func (r *reading) unpack() ([]byte, int64, error) {
 	return r.unpackAlone()
 }
 
-// unpackAlone is unpack in the caller's memory. The sample is unpacked into the beginning of the
-// memory, and what is stored is read into the rest of it.
+// unpackAlone unpacks a sample to the beginning of the caller's memory, and reads the stored bytes
+// into the rest of it.
 func (r *reading) unpackAlone() ([]byte, int64, error) {
 	f := &r.file
 	n := f.skew + int(f.place.Length)
@@ -227,8 +226,8 @@ func (r *reading) unpackAlone() ([]byte, int64, error) {
 	return data, int64(got), err
 }
 
-// fillPart reads a file, or the part that is needed if that saves at least so many bytes, or is
-// expected to be in the first read.
+// fillPart reads a file, or the needed part if that saves at least least bytes, or probably lies in
+// the first read.
 func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part, first int64, least int) (read int64, err error) {
 	if first > HeadBytes {
 		least = LeastInOne
@@ -254,9 +253,9 @@ func (s *storage) fillPart(ctx context.Context, f *file, data []byte, need Part,
 	return read + int64(got), err
 }
 
-// Check returns the current identity of sample i's file. It fails with a [FileError] if that is not
-// the indexed one, or cannot be determined. It is Load without the reading. A store is not asked:
-// it is read in the indexed version or not at all.
+// Check returns the current identity of sample i's file, without reading the file. It fails with a
+// [FileError] if the identity is not the indexed one, or cannot be determined. It does not ask
+// stores: they deliver the indexed version or none.
 func (r *reader) Check(i int) (id Identity, err error) {
 	err = r.attempt(i, func(s *storage) (err error) {
 		if s.src.remote != nil {
@@ -288,9 +287,9 @@ func (r *reader) Same(i int, id Identity) bool {
 	return !want.Known() || want == id
 }
 
-// Accept replaces the recorded identity of sample i with id, in this process only. It is for a
-// file that was corrupt and has since been repaired. The caller has checked that the new file
-// is the image that the index describes.
+// Accept replaces the recorded identity of sample i in this process only, for a file that was
+// corrupt and has been repaired. The caller has checked that the new file is the image that the
+// index describes.
 func (r *reader) Accept(i int, id Identity) {
 	r.table.mu.Lock()
 	defer r.table.mu.Unlock()
@@ -305,13 +304,13 @@ func (r *reader) Stat(i int) Identity {
 	return r.table.row[i].id
 }
 
-// fail adds the sample's path and maps errors to the package's own.
+// fail adds the sample's path and translates errors to the package's own.
 func (r *reader) fail(i int, err error) error {
 	switch err {
 	case unix.ENOENT, unix.ENOTDIR:
 		err = ErrMissing
 	case ErrNotFile:
-		// A file that turned into something else since it was indexed.
+		// The file became something else since it was indexed.
 		if r.Stat(i).Known() {
 			err = fmt.Errorf("%w: %w", ErrChanged, ErrNotFile)
 		}

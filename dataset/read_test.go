@@ -224,7 +224,7 @@ func TestAccept(t *testing.T) {
 	if _, err := d.Read(0, nil, grow); err != nil || d.Stat(0) != now || d.Same(0, was) {
 		t.Errorf("after Accept: %+v, %v", d.Stat(0), err)
 	}
-	// A reader sees one of the identities while they are being replaced.
+	// Readers see one of the identities while they are being replaced.
 	var readers sync.WaitGroup
 	for range 4 {
 		readers.Go(func() {

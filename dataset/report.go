@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Report gives the numbers of a dataset and of opening it.
+// Report has counts about a dataset and its opening.
 type Report struct {
 	Samples int `json:"samples"`
 	Classes int `json:"classes"` // class names; 0 if labels are numbers or absent
-	// EmptyClasses are those without samples, by label. torchvision's ImageFolder refuses them.
+	// EmptyClasses are the classes without samples, by label. torchvision's ImageFolder refuses
+	// them.
 	EmptyClasses []string       `json:"empty_classes,omitempty"`
 	Formats      map[string]int `json:"formats"`    // readable samples by format
 	Bytes        int64          `json:"bytes"`      // total of the known file sizes
 	Ignored      int            `json:"ignored"`    // files in the directories that are not samples
-	IgnoredBy    map[string]int `json:"ignored_by"` // those by extension; "." hidden, "" none, "other" the rest
+	IgnoredBy    map[string]int `json:"ignored_by"` // Ignored by extension; "." hidden, "" none, "other" the rest
 	Unreadable   int            `json:"-"`          // samples with a Problem, or Unread
 	Unlabeled    int            `json:"unlabeled"`  // samples without a label
 	MaxLabel     int            `json:"max_label"`  // -1: no sample has a label
 	MaxHeight    int            `json:"max_height"` // pixels, after orientation
 	MaxWidth     int            `json:"max_width"`
 
-	// Unended are the archives that have no mark at their end, and so may have been cut off between
-	// two members.
+	// Unended are the archives without an end mark. They may have been cut off between two members.
 	Unended []string `json:"unended,omitempty"`
-	// Numbers are columns of whole numbers in archives that have no labels.
+	// Numbers are the columns of whole numbers in archives without labels.
 	Numbers []string `json:"numbers,omitempty"`
 
 	Scanned int `json:"scanned"` // headers read by this Open
@@ -35,7 +35,7 @@ type Report struct {
 
 	// IndexProblem says why no index is kept, "" if one is kept or none was requested.
 	IndexProblem string `json:"index_problem,omitempty"`
-	// DALIProblem says of which tar DALI's index could not be used, and why; "" if there is none.
+	// DALIProblem says which tar's DALI index was unusable, and why; "" if none was.
 	DALIProblem string `json:"dali_problem,omitempty"`
 }
 
@@ -67,7 +67,7 @@ func kindsOf(ignored map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// addObjects adds what the index says about the archives that it was made of.
+// addObjects adds facts about the archives of an index.
 func (r *Report) addObjects(x *index) {
 	for k, c := range x.objects {
 		if c.Unended {
@@ -79,7 +79,7 @@ func (r *Report) addObjects(x *index) {
 	r.Numbers = slices.Compact(r.Numbers)
 }
 
-// count fills in what the index knows.
+// count fills in the counts that follow from the index.
 func (r *Report) count(x *index) {
 	s := x.table
 	r.Samples, r.Unreadable, r.Classes, r.IgnoredBy = s.rows(), len(s.bad), len(x.classes), x.Ignored

@@ -18,27 +18,27 @@ import (
 )
 
 // source is a dataset's location: a directory, a manifest in one, archives in one, or a list of
-// such. The directory may be a prefix of keys in a store.
+// these. The directory may be a prefix of keys in a store.
 type source struct {
-	dir      string    // that paths are relative to: absolute, links resolved. In a store, a URL that ends with a slash
-	manifest string    // file name in it; "" for a directory
-	archives []string  // patterns of the files in it that hold the samples; nil for a directory
-	within   string    // the folder in the archives that is the dataset, with a slash at its end; "": what they hold
-	list     string    // the path or the URL of the list that names the archives, or the entries; "" if there is none
-	entries  []*source // the datasets of a list of several, in its order
+	dir      string    // paths are relative to it: absolute, links resolved; in a store, a URL that ends with a slash
+	manifest string    // name of the manifest in dir; "" for a directory
+	archives []string  // patterns of the archives in dir; nil for a directory
+	within   string    // the folder in the archives that is the dataset, with a slash at its end; "": all of them
+	list     string    // path or URL of the list that names the archives or entries; "": none
+	entries  []*source // the datasets of a list of several, in the list's order
 	labels   string    // the manifest's column of labels; "" for the usual one
 	remote   store.Store
-	prefix   string        // of keys, empty or with a slash at its end
-	store    string        // which of the stores that have such URLs it is
-	stores   []store.Store // that are in use, entries' too; of an entry, none
-	local    *localCache   // before the stores; nil: none
+	prefix   string        // of keys; empty, or with a slash at its end
+	store    string        // distinguishes stores whose URLs are the same
+	stores   []store.Store // all stores in use, including those of entries; nil in an entry
+	local    *localCache   // in front of the stores; nil: none
 	seen     atomic.Pointer[fs.FileInfo]
 	mu       sync.Mutex // held while the directory is examined
 
-	// Of an entry:
-	line       int    // of the list
-	lead       string // what paths begin with in the table of all entries, without which they are relative to dir
-	first, end int    // which rows of that table are its samples; both 0 as long as it has a table of its own
+	// Only in an entry of a list:
+	line       int    // line of the list
+	lead       string // prefix of this dataset's paths in the table of all entries; without it, they are relative to dir
+	first, end int    // its rows of that table; both 0 while it has a table of its own
 }
 
 // name is the path of the dataset's directory, manifest or archives.
@@ -72,10 +72,10 @@ func (s *source) close() (err error) {
 	return err
 }
 
-// folder says whether the dataset is whatever its directory holds.
+// folder says whether the dataset is everything in its directory.
 func (s *source) folder() bool { return s.manifest == "" && s.archives == nil && s.entries == nil }
 
-// file is the name of the file that holds row i of a table, relative to the directory.
+// file returns the name of the file that holds row i of a table, relative to the directory.
 func (s *source) file(t *table, i int) string {
 	name := t.file(i)
 	if s.end > 0 && !t.isMember(i) {
@@ -84,7 +84,7 @@ func (s *source) file(t *table, i int) string {
 	return name
 }
 
-// nameOf is the full path, or the URL, of a file of the dataset.
+// nameOf returns the full path, or the URL, of a file of the dataset.
 func (s *source) nameOf(name string) string {
 	if s.remote != nil {
 		return s.dir + name
@@ -92,20 +92,20 @@ func (s *source) nameOf(name string) string {
 	return path.Join(s.dir, name)
 }
 
-// identity distinguishes what can be read from the datasets that this machine can reach.
+// identity identifies the location among all that this machine can reach.
 func (s *source) identity() string {
 	name := s.name()
 	if s.list != "" {
-		name += "\x00" + s.dir // which follows from what is in the list
+		name += "\x00" + s.dir // dir follows from the list
 	} else if len(s.archives) > 1 {
 		name += "\x00" + strings.Join(s.archives, "\x00")
 	}
 	return strings.TrimRight(name+"\x00"+s.labels+"\x00"+s.store, "\x00")
 }
 
-// examine finds out whether the storage is the reason why a file could not be reached. again means
-// that seen is no longer the directory that is there, and the file may be in the present one. An
-// error says why the file cannot be judged: ErrAway, or a lack of resources.
+// examine finds out whether the storage is why a file could not be reached. again means that the
+// directory is no longer the one in seen, so the file may be in the present one. An error says why
+// the file cannot be judged: ErrAway, or a lack of resources.
 func (s *source) examine(seen *fs.FileInfo, table *table) (again bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *source) examine(seen *fs.FileInfo, table *table) (again bool, err error
 	}
 	now, err := os.Stat(s.dir)
 	if err == nil {
-		// A directory without search permission hides its files; a network file system behaves
-		// this way when a ticket has expired.
+		// A directory without search permission hides its files. A network file system behaves like
+		// this when a ticket has expired.
 		err = unix.Faccessat(unix.AT_FDCWD, s.dir, unix.X_OK, unix.AT_EACCESS)
 	}
 	if err == nil {
@@ -134,8 +134,8 @@ func (s *source) examine(seen *fs.FileInfo, table *table) (again bool, err error
 	return false, fmt.Errorf("%w: %s: %s (mount it again, and reading continues)", ErrAway, s.dir, reason(err))
 }
 
-// holds says whether any of a few samples, spread evenly over all, exists below the directory.
-// Their identities do not matter here; each read checks its own.
+// holds says whether any of a few evenly spread samples exists below the directory. Their
+// identities do not matter here; each read checks its own.
 func (s *source) holds(t *table) bool {
 	rows := cmp.Or(s.end, t.rows()) - s.first
 	n := min(16, rows)
@@ -147,7 +147,7 @@ func (s *source) holds(t *table) bool {
 	return false
 }
 
-// retry repeats a system call that signals interrupt.
+// retry repeats a system call that a signal interrupted.
 func retry[T any](call func() (T, error)) (T, error) {
 	for {
 		value, err := call()

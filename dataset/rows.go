@@ -9,16 +9,16 @@ import (
 	"github.com/batchfs/batchfs/internal/facts"
 )
 
-// Rows are written in blocks, each a record of [facts]. Numbers and texts are those of
-// [facts.Encoder]. Times, offsets and numbers of objects are differences to the row before, and a
-// path is how many of its bytes are those of the path before, and the rest, so that a row takes 20
-// to 40 bytes.
+// Rows are written in blocks, each a record of [facts]. Numbers and texts are encoded by
+// [facts.Encoder]. Times, offsets and object numbers are stored as differences to the previous row,
+// and a path as the length of the prefix it shares with the previous path, and the rest. So a row
+// takes 20 to 40 bytes.
 //
 //	rows in the block, what follows each (withPlace, withVersion)
 //	for each row: path, label, height, width, orientation and format, time,
-//	              size, or if it has a problem, the complement of that, and the problem
+//	              size, or if it has a problem, the complement of the size, and the problem
 //	              withPlace: object, offset, length, coding and kind of checksum, checksum, pixels,
-//	                         and unless it is plain, where it is in what that unpacks to, and how long that is
+//	                         and unless coding is plain, offset in the unpacked bytes, and their length
 //	              withVersion: version
 
 const (
@@ -26,16 +26,16 @@ const (
 	withVersion
 )
 
-const blockBytes = 256 << 10 // in which a block ends
+const blockBytes = 256 << 10 // a block ends when it exceeds this
 
-// A rowBefore is what rows are written as differences to.
+// A rowBefore is the row that the next row is encoded relative to.
 type rowBefore struct {
 	path      string
 	time, end int64
 	object    int32
 }
 
-// blocks encodes rows of a table, in their order, and calls emit for each block.
+// blocks encodes rows of a table, in the given order, and calls emit for each block.
 func (s *table) blocks(rows iter.Seq[int], emit func(payload []byte)) {
 	flags := int64(0)
 	if s.members != nil {
@@ -109,8 +109,8 @@ func (b *rowBefore) encode(e *facts.Encoder, s *table, i int) {
 
 var errRows = errors.New("rows that make no sense")
 
-// appendBlock appends the rows of a block. Everything that the rest of the package relies on is
-// checked, except for paths. After an error, the rows before the bad one are there.
+// appendBlock appends the rows of a block. It checks everything that the rest of the package relies
+// on, except for paths. After an error, the table has the rows before the bad one.
 func (s *table) appendBlock(payload []byte) error {
 	d := facts.Decoder{Bytes: payload}
 	n, flags := d.Within(int64(len(payload)/8)), d.Within(withPlace|withVersion)
@@ -135,7 +135,7 @@ func (s *table) appendBlock(payload []byte) error {
 			return fmt.Errorf("%w: row %d", errRows, i)
 		}
 		if flags&withVersion != 0 {
-			_ = s.versions.set(i, version) // its length was checked
+			_ = s.versions.set(i, version) // cannot fail: the length was checked
 		}
 		if problem != nil {
 			s.addBad(i, reason(errors.New(string(problem))), false)
@@ -147,8 +147,8 @@ func (s *table) appendBlock(payload []byte) error {
 	return nil
 }
 
-// decode appends the next row to a table, without its place and version, and returns its problem;
-// nil: it has none.
+// decode appends the next row to a table, without its place and version. It returns the row's
+// problem; nil: none.
 func (b *rowBefore) decode(d *facts.Decoder, s *table) (problem []byte) {
 	shared, rest := d.Within(int64(len(b.path))), d.Text()
 	from := len(s.paths)
@@ -169,7 +169,7 @@ func (b *rowBefore) decode(d *facts.Decoder, s *table) (problem []byte) {
 	return problem
 }
 
-// member reads where a sample of a size is in an object.
+// member decodes where a sample of a size is in an object.
 func (b *rowBefore) member(d *facts.Decoder, size int64) member {
 	b.object += int32(d.Int())
 	p := archive.Place{Offset: b.end + d.Int(), Length: d.Int(), Size: size}

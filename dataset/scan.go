@@ -22,17 +22,16 @@ type scanner struct {
 	table   *table
 	claims  []claim // by row
 	mu      sync.Mutex
-	read    []int        // rows whose header was read since the journal had them
+	read    []int        // rows to add to the journal: their header was read
 	scanned atomic.Int64 // rows whose header was read
 	done    atomic.Int64 // rows
 }
 
-// savedRows is after how many rows the part of an index that is done is saved, where an
-// interruption would cost many requests. A variable for tests.
+// savedRows is how many rows are scanned before the journal is saved, if an interruption would cost
+// many requests. A variable for tests.
 var savedRows = 64 << 10
 
-// scan reads the headers of the given rows, unless what is claimed of them is true. Nothing may
-// read the rows meanwhile.
+// scan reads the headers of rows whose claims do not hold. Nothing may read the rows meanwhile.
 func (p *opening) scan(x *index, claims []claim, rows []int) error {
 	if len(rows) == 0 {
 		return nil
@@ -68,7 +67,7 @@ func (p *opening) scan(x *index, claims []claim, rows []int) error {
 	return err
 }
 
-// firstRows is how many spans have n rows together.
+// firstRows is how many of the first spans have at least n rows together.
 func firstRows(spans [][]int, n int) int {
 	for k, span := range spans {
 		if n -= len(span); n <= 0 {
@@ -78,13 +77,12 @@ func firstRows(spans [][]int, n int) int {
 	return len(spans)
 }
 
-// nearRows is how far apart two headers are that are fetched from a store together, in bytes: what
-// a store sends while it would take up another request.
+// nearRows is the largest gap in bytes between two headers that are fetched from a store together.
+// A store sends as much while it would process another request.
 const nearRows = 128 << 10
 
-// spans groups rows whose headers are read together: those of a store that are near one another,
-// and samples that are compressed together, which are unpacked once. Other files of this machine
-// are read one by one.
+// spans groups rows whose headers are read together: neighbors in a store, and samples that are
+// compressed together, which are unpacked once. Other rows are read one by one.
 func (s *scanner) spans(rows []int) (spans [][]int) {
 	t, remote := s.table, s.src.remote != nil
 	if t.members == nil {
@@ -112,7 +110,7 @@ func (s *scanner) spans(rows []int) (spans [][]int) {
 	return spans
 }
 
-// headEnd is the offset after what is read of a sample for its header.
+// headEnd is the offset after the bytes that are read for a sample's header.
 func (m *member) headEnd() int64 {
 	if m.Coding != archive.Plain {
 		return m.Offset + m.Length
@@ -120,18 +118,18 @@ func (m *member) headEnd() int64 {
 	return m.Offset + min(m.Length, firstProbe)
 }
 
-// scanWorker is one goroutine's part of a scan.
+// scanWorker is the part of a scan that one goroutine does.
 type scanWorker struct {
 	*scanner
 	ctx    context.Context
-	memory *holding // what the following take, except for keepProbe
+	memory *holding // accounts for the fields below, except for keepProbe bytes
 	buf    []byte
-	ahead  []byte // what was read of an object from aheadAt on; of the present span
+	ahead  []byte // bytes of the object from aheadAt on, for the current span
 	at     int64
 	block  block
 }
 
-// drop ends a span.
+// drop forgets a span.
 func (w *scanWorker) drop() {
 	if w.ahead, w.block = nil, (block{}); len(w.buf) > keepProbe {
 		w.buf = nil
@@ -139,7 +137,7 @@ func (w *scanWorker) drop() {
 	w.memory.release()
 }
 
-// take is called before n bytes are allocated.
+// take must be called before n bytes are allocated.
 func (w *scanWorker) take(n int) error {
 	if w.memory.take(int64(n)) != nil {
 		return ErrStopped
@@ -154,14 +152,14 @@ func (w *scanWorker) span(rows []int) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), w.reuse)
 	if len(rows) > 1 && w.src.remote != nil {
 		if f, err := w.storage.openRow(w.ctx, w.table, rows[0]); err == nil {
-			w.at = f.at // where rows are read from
+			w.at = f.at // where ahead begins
 			end := w.table.members[rows[len(rows)-1]].headEnd()
 			if err := w.take(int(end - w.at)); err != nil {
 				return err
 			}
 			w.ahead = make([]byte, end-w.at)
 			if _, err := w.storage.fetch(w.ctx, &f, w.ahead, w.at); err != nil {
-				w.ahead = nil // each row will find out for itself
+				w.ahead = nil // each row finds the problem itself
 			}
 		}
 	}
@@ -176,7 +174,7 @@ func (w *scanWorker) span(rows []int) error {
 	return nil
 }
 
-// row fills in one row. It returns an error only if the scan itself cannot go on.
+// row fills in one row. It fails only if the scan cannot go on.
 func (w *scanWorker) row(i int) error {
 	w.scanned.Add(1)
 	seen := w.src.seen.Load()
@@ -185,7 +183,7 @@ func (w *scanWorker) row(i int) error {
 		if _, why := w.src.examine(seen, w.table); why != nil {
 			return &FileError{Path: w.table.path(i), Err: why}
 		}
-		h, id, bad, err = w.header(i) // a single failure is tried again
+		h, id, bad, err = w.header(i) // try again in case the failure was temporary
 	}
 	switch {
 	case err == nil:
@@ -198,7 +196,7 @@ func (w *scanWorker) row(i int) error {
 		}
 	case errors.Is(err, ErrStopped):
 		return err
-	case isLack(err) || w.src.remote != nil && fault.Of(err) != fault.File: // no file can be read, so none is bad
+	case isLack(err) || w.src.remote != nil && fault.Of(err) != fault.File: // no file can be read, so the error does not make this one bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
 		if fault.Of(err) != fault.File {
@@ -243,15 +241,15 @@ func (s *sample) set(h Header) error {
 	return nil
 }
 
-// allows says whether an upright image may have a size, given what the manifest says about a row
+// allows says whether an upright image of a size agrees with what the manifest says about a row
 // that is not scanned yet.
 func (s *sample) allows(height, width int) bool {
 	return (s.height == 0 || int(s.height) == height) && (s.width == 0 || int(s.width) == width)
 }
 
-// reuse fills in row i with what is claimed of it, if its file is unchanged. It never takes a row
-// whose header came from a manifest, since such a row has no identity and does not describe the
-// file itself, nor a row that contradicts what the manifest says now.
+// reuse fills in row i from its claim, if its file is unchanged. It ignores a claim whose header
+// came from a manifest, since that has no identity and does not describe the file itself, and one
+// that contradicts the present manifest.
 func (w *scanWorker) reuse(i int) bool {
 	if w.claims == nil || w.claims[i].table == nil {
 		return false
@@ -259,12 +257,12 @@ func (w *scanWorker) reuse(i int) bool {
 	from, k := w.claims[i].table, int(w.claims[i].row)
 	row, old := &w.table.row[i], from.row[k]
 	problem := from.problem(k, false)
-	// The size of a bad file is what the manifest said then, which may be what was wrong.
+	// The size of a bad file came from the old manifest, and may be what was wrong.
 	said := problem != "" && (old.height != 0 || old.width != 0 || row.height != 0 || row.width != 0)
 	if !old.id.Known() || said || problem == "" && old.format == 0 || !row.allows(int(old.height), int(old.width)) {
 		return false
 	}
-	if w.src.remote == nil && !w.Merge { // which takes what the parts found
+	if w.src.remote == nil && !w.Merge { // a merge trusts the parts
 		if now, err := w.storage.look(w.table.path(i)); err != nil || now != old.id {
 			return false
 		}

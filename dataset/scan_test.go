@@ -60,7 +60,7 @@ func testProbeReadsNoMoreThanNeeded(t *testing.T, how Storage) {
 			t.Errorf("need %d: %q, %d bytes shown", c.need, d.Problem(0), p.c.bytes.Load())
 		}
 	}
-	// A prober that never has enough sees the whole of a small file, and is not called again.
+	// A prober that is never satisfied sees all of a small file, and is not called again.
 	p := newPlace(t)
 	p.how = how
 	p.write("a.jpg", strings.Repeat("x", 3*firstProbe))
@@ -133,8 +133,7 @@ func testUnreadableFiles(t *testing.T, how Storage) {
 	}
 }
 
-// TestFailedFilesAreTriedAgain: no timestamp of the dataset shows that a file can be opened
-// now.
+// TestFailedFilesAreTriedAgain: no timestamp shows that a file can be opened again.
 func TestFailedFilesAreTriedAgain(t *testing.T) {
 	p := newPlace(t)
 	elsewhere := t.TempDir()

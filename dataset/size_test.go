@@ -79,7 +79,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	}
 }
 
-// imagenetManifest writes a manifest that gives everything, and its index.
+// imagenetManifest writes a manifest with all columns, and its index.
 func imagenetManifest(b *testing.B) *place {
 	p := newPlace(b)
 	f, err := os.Create(p.path("m.csv"))

@@ -14,15 +14,14 @@ import (
 
 // Storage says how the files of a dataset are read. The zero value reads them normally.
 type Storage struct {
-	// Direct keeps the dataset out of the page cache. What is there entirely is read from there,
-	// and stays. Anything else is read with O_DIRECT. Where a file system refuses that, files are
-	// read normally and then dropped from the page cache.
+	// Direct keeps the dataset out of the page cache. A sample that is entirely in the page cache
+	// is read from there, and stays. Others are read with O_DIRECT. Where a file system refuses
+	// that, files are read normally and then dropped from the page cache.
 	Direct bool
 	// MaxBandwidth limits all reads together, header scans included, in bytes per second; 0: no
 	// limit.
 	MaxBandwidth int64
-	// Unchecked does without comparing samples that are read as a whole with the checksums that
-	// archives have of them.
+	// Unchecked skips comparing samples with the checksums in their archives.
 	Unchecked bool
 	// LocalCache keeps what is read from a store.
 	LocalCache LocalCache
@@ -35,13 +34,13 @@ type storage struct {
 	src    *source
 	system system
 	direct bool
-	limit  *limiter // nil: none
+	limit  *limiter // nil: no limit
 	check  bool     // see Storage.Unchecked
 	log    *slog.Logger
-	refuse sync.Once // logs that direct reads are not possible
+	refuse sync.Once // logs once that direct reads are not possible
 }
 
-// newStorage makes the storage of a source; limit is that of all that share the bandwidth.
+// newStorage makes the storage of a source. All storages that share the bandwidth share limit.
 func newStorage(o Storage, src *source, limit *limiter, log *slog.Logger) *storage {
 	s := &storage{src: src, system: o.system, direct: o.Direct, limit: limit, check: !o.Unchecked, log: log}
 	if s.system == nil {
@@ -50,31 +49,31 @@ func newStorage(o Storage, src *source, limit *limiter, log *slog.Logger) *stora
 	return s
 }
 
-// directUnit is what offsets, lengths and addresses of direct reads are multiples of. It suits
-// every disk; a file system that wants more refuses, and its files are read normally.
+// Offsets, lengths and addresses of direct reads are multiples of directUnit. It suits every disk.
+// A file system that needs more refuses the read, and its files are read normally.
 const directUnit = 4096
 
-// file is a sample whose file is open. Direct reads begin at multiples of a unit, so offsets count
-// from the one before the sample.
+// file is a sample whose file is open. Direct reads begin at multiples of a unit, so offsets are
+// relative to the last multiple before the sample.
 type file struct {
-	fd        int            // -1: it is in a store
+	fd        int            // -1: the sample is in a store
 	unit      int            // directUnit, or 1 if the file is read normally
-	undecided bool           // which of them, before the first read
-	stays     bool           // in the page cache, where it was found
+	undecided bool           // unit is not determined yet, before the first read
+	stays     bool           // the file was found in the page cache, and stays there
 	id        Identity       // of the sample, when its file was opened
 	whole     Identity       // of the file
-	place     *archive.Place // of the sample; nil: it is all of the file
-	at        int64          // where offsets count from
-	skew      int            // offset of the sample
+	place     *archive.Place // of the sample; nil: the whole file
+	at        int64          // the file's offset that offsets are relative to
+	skew      int            // offset of the sample, relative to at
 	object    store.Object
-	ahead     []byte // what was read of the object from aheadAt on
+	ahead     []byte // bytes of the object from aheadAt on
 	aheadAt   int64
 }
 
-// noFile is what is known of a file that cannot be opened.
+// noFile describes a file that cannot be opened.
 var noFile = file{fd: -1, id: unknown, whole: unknown, unit: 1}
 
-// begin goes to a sample within the file.
+// begin moves to a sample within the file.
 func (f *file) begin(p *archive.Place) {
 	f.place, f.id.Size = p, p.Size
 	f.at = p.Offset &^ (directUnit - 1)
@@ -84,7 +83,7 @@ func (f *file) begin(p *archive.Place) {
 // coded says whether the sample has to be unpacked.
 func (f *file) coded() bool { return f.place != nil && f.place.Coding != archive.Plain }
 
-// room is the buffer space needed to read n bytes from where offsets count from.
+// room is the buffer size for reading n bytes from the beginning, f.at.
 func (f *file) room(n int) int { return f.floor(n + f.unit - 1) }
 
 // floor is the last offset up to n at which a read may begin.
@@ -111,7 +110,7 @@ func (s *storage) open(path string) (file, error) {
 	return f, nil
 }
 
-// decide finds out how to read a file: from the page cache, if all of the sample is there, or else
+// decide chooses how to read a file: from the page cache if it has all of the sample, else
 // directly.
 func (s *storage) decide(f *file) {
 	n := f.id.Size
@@ -129,7 +128,7 @@ func (s *storage) decide(f *file) {
 	}
 }
 
-// openRow opens the file that holds row i of a table. It fails with ErrChanged if that is no longer
+// openRow opens the file that holds row i of a table. It fails with ErrChanged if the file is not
 // the one that was searched for samples.
 func (s *storage) openRow(ctx context.Context, t *table, i int) (file, error) {
 	if s.src.remote != nil {
@@ -151,8 +150,8 @@ func (s *storage) openRow(ctx context.Context, t *table, i int) (file, error) {
 	return f, nil
 }
 
-// unchanged returns ErrChanged if a file is not what it was when it was opened. An object is read
-// in one version only.
+// unchanged returns ErrChanged if a file changed since it was opened. An object is read in one
+// version only, so it cannot change.
 func (s *storage) unchanged(f *file) error {
 	if f.fd < 0 {
 		return nil
@@ -193,19 +192,19 @@ func (s *storage) close(f *file) {
 	s.system.close(f.fd)
 }
 
-// drop evicts a file from the page cache if direct reads are on. Direct reads leave nothing
-// there themselves, but some file systems read some files through the cache anyway, and other
-// programs may have read a part of this one.
+// drop evicts a file from the page cache if direct reads are on. Direct reads leave nothing there,
+// but some file systems read some files through the cache anyway, and other programs may have read
+// a part of this one.
 func (s *storage) drop(fd int) {
 	if s.direct {
 		s.system.advise(fd, unix.FADV_DONTNEED)
 	}
 }
 
-// fill reads n bytes at an offset into buf; fewer are left if the file changed. If f is read
-// directly, the offset must be a multiple of its unit, and fill may overwrite buf beyond the n
-// bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
-// The end of the context ends a wait for bandwidth.
+// fill reads n bytes at an offset into buf; it returns fewer if the file has shrunk. For a direct
+// read, the offset must be a multiple of the file's unit, and fill may overwrite buf beyond the n
+// bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads. If the
+// context ends, fill stops waiting for bandwidth.
 func (s *storage) fill(ctx context.Context, f *file, buf []byte, offset int64, n int) (int, error) {
 	if f.fd < 0 {
 		return s.fetch(ctx, f, buf[:n], f.at+offset)
@@ -232,7 +231,7 @@ func (s *storage) fill(ctx context.Context, f *file, buf []byte, offset int64, n
 			continue
 		}
 		if f.direct() && (err == unix.EINVAL || err == unix.EOPNOTSUPP) {
-			k, err = 0, s.setDirect(f, false) // this one file has larger blocks, or lives elsewhere
+			k, err = 0, s.setDirect(f, false) // this file has larger blocks, or is on another file system
 		} else if k == 0 && err == nil {
 			err = ErrChanged
 		}

@@ -35,8 +35,8 @@ var longest = sync.OnceValue(func() string {
 	return string(b)
 })
 
-// TestDirectReadsAreAligned: direct reads, those of headers, too, are aligned and return the file's
-// bytes, for any file length.
+// TestDirectReadsAreAligned: direct reads, including those of headers, are aligned and return the
+// file's bytes, for any file length.
 func TestDirectReadsAreAligned(t *testing.T) {
 	const unit = directUnit
 	for _, piece := range []int{0, minPiece, 3 * minPiece} { // 0: no limit
@@ -85,7 +85,7 @@ func TestDirectReadsAreAligned(t *testing.T) {
 	}
 }
 
-// TestMemoryThatDoesNotSuit: memory unsuitable for direct reads works nevertheless.
+// TestMemoryThatDoesNotSuit: reading into unaligned memory works.
 func TestMemoryThatDoesNotSuit(t *testing.T) {
 	const size = 10_000
 	for name, c := range map[string]struct {
@@ -150,14 +150,14 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestFailingStorage: whatever happens during a read of a file or a part of it, the caller gets the
-// file's bytes, or an error that describes it and names the file.
+// TestFailingStorage: whatever fails while a file or a part of it is read, the caller gets the
+// file's bytes, or an error that describes the failure and names the file.
 func TestFailingStorage(t *testing.T) {
 	t.Run("whole", func(t *testing.T) { testFailingStorage(t, 0) })
 	t.Run("part", func(t *testing.T) { testFailingStorage(t, 70_000) })
 }
 
-// testFailingStorage reads what follows from on, and the head.
+// testFailingStorage reads the bytes after from, and the head.
 func testFailingStorage(t *testing.T, from int) {
 	const size = 100_000
 	content := pattern(size)
@@ -245,7 +245,7 @@ func testFailingStorage(t *testing.T, from int) {
 	}
 }
 
-// staleAfterRead fails when a file is looked at that was read.
+// staleAfterRead fails when a file is examined after it was read.
 func staleAfterRead() func(call string) error {
 	read := false
 	return func(call string) error {

@@ -41,8 +41,8 @@ func (p *place) several() []string {
 	return names
 }
 
-// TestMetadataInAStore: which manifest a folder has is asked in one round trip. The store does not
-// answer before it has all the questions.
+// TestMetadataInAStore: looking for a folder's manifest takes one round trip. The store does not
+// answer before it has all requests.
 func TestMetadataInAStore(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg")
@@ -66,8 +66,8 @@ func TestMetadataInAStore(t *testing.T) {
 	}
 }
 
-// TestListOfALargeFolder: with an index, a folder is listed in parts at once, which are the same
-// list, of what is there now.
+// TestListOfALargeFolder: with an index, parts of a folder are listed concurrently. The result is
+// the current list.
 func TestListOfALargeFolder(t *testing.T) {
 	p := newPlace(t)
 	const many, parts = 960, 2
@@ -89,7 +89,7 @@ func TestListOfALargeFolder(t *testing.T) {
 	var missing sync.WaitGroup
 	missing.Add(parts)
 	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Query().Has("list-type") { // nobody gets an answer before all have asked
+		if r.URL.Query().Has("list-type") { // answer only when all requests are there
 			missing.Done()
 			missing.Wait()
 		}
@@ -100,8 +100,8 @@ func TestListOfALargeFolder(t *testing.T) {
 	}
 }
 
-// TestKeys: keys that cannot be paths are no folders, which would be classes, and an image with
-// such a key is not left out in silence.
+// TestKeys: keys that cannot be paths do not become folders, and thus classes. An image with such a
+// key is an error, not silently left out.
 func TestKeys(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg")
@@ -129,7 +129,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestWithoutVersions: web servers that name no version have the time when a file was written.
+// TestWithoutVersions: for web servers without versions, the time when a file was written serves.
 func TestWithoutVersions(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -145,8 +145,7 @@ func TestWithoutVersions(t *testing.T) {
 	}
 }
 
-// TestWithoutVersionsOrTimes: an archive of which nobody can tell whether it has changed is
-// searched again each time.
+// TestWithoutVersionsOrTimes: an archive is searched each time if nothing shows whether it changed.
 func TestWithoutVersionsOrTimes(t *testing.T) {
 	p := newPlace(t)
 	files := http.FileServer(http.Dir(p.path(".")))
@@ -163,7 +162,7 @@ func TestWithoutVersionsOrTimes(t *testing.T) {
 	}
 }
 
-// timeless is an answer that does not say when the object was written.
+// timeless answers without the time when the object was written.
 type timeless struct{ http.ResponseWriter }
 
 func (w timeless) WriteHeader(status int) {
@@ -171,8 +170,7 @@ func (w timeless) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// TestStoreFails: what becomes of an object is the sample's fault; what becomes of the store is
-// not.
+// TestStoreFails: a problem of an object is the sample's fault; one of the store is not.
 func TestStoreFails(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/a/1.jpg", "d/a/2.jpg", "d/b/3.jpg")
@@ -217,9 +215,8 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// TestVersionOfWhatWasMissing: an object that the index knows nothing of is read from then on in
-// the version that was read first, whatever others were told meanwhile. Reads that fail take no
-// memory.
+// TestVersionOfWhatWasMissing: an object unknown to the index is always read in the version that
+// was read first, even if other readers see another one. Failed reads take no memory.
 func TestVersionOfWhatWasMissing(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg")
@@ -254,7 +251,7 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	}
 }
 
-// TestReadEndsWithoutTheStore: closing the channel ends a read that waits for the store.
+// TestReadEndsWithoutTheStore: the end of the context ends a read that waits for the store.
 func TestReadEndsWithoutTheStore(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg")
@@ -280,7 +277,7 @@ func TestReadEndsWithoutTheStore(t *testing.T) {
 	}
 }
 
-// TestIndexingGoesOn: an index that an outage ended begins where it was last saved.
+// TestIndexingGoesOn: after an outage, indexing continues where it was last saved.
 func TestIndexingGoesOn(t *testing.T) {
 	defer func(n int) { savedRows = n }(savedRows)
 	savedRows = 20
@@ -335,8 +332,8 @@ func TestHeadersAreReadTogether(t *testing.T) {
 	}
 }
 
-// TestRepositoryOfParquet: what lies in a repository beside its Parquet files does not matter, but
-// which part of the dataset is meant has to be said.
+// TestRepositoryOfParquet: other files beside the Parquet files of a repository do not matter, but
+// the user must say which part of the dataset is meant.
 func TestRepositoryOfParquet(t *testing.T) {
 	type row struct {
 		Image struct {

@@ -9,16 +9,16 @@ import (
 // system is the set of system calls used to read files. Tests replace it with one that fails.
 // Each method is a single call that a signal may interrupt (EINTR).
 type system interface {
-	// open opens a path relative to a directory; an absolute path stands for itself. What cannot be
-	// opened because it is no regular file is ErrNotFile.
+	// open opens a path relative to a directory; an absolute path stands for itself. Something that
+	// cannot be opened because it is not a regular file is ErrNotFile.
 	open(dir, path string) (fd int, err error)
 	// stat returns a file's identity, and ErrNotFile if it is not a regular file.
 	stat(fd int) (Identity, error)
-	// look is stat by a path, as in open.
+	// look is stat for a path, which is resolved as in open.
 	look(dir, path string) (Identity, error)
 	// direct turns direct reads on or off.
 	direct(fd int, on bool) error
-	// cached reports whether a range of a file is in the page cache, if the kernel says so to this
+	// cached reports whether a range of a file is in the page cache, if the kernel tells this
 	// process.
 	cached(fd int, offset, n int64) bool
 	// pread reads up to len(p) bytes; 0 at the end of the file.
@@ -43,7 +43,7 @@ func (kernel) open(dir, path string) (int, error) {
 	switch errno {
 	case 0:
 		return int(fd), nil
-	case unix.ENXIO: // a socket, or a device that nobody drives
+	case unix.ENXIO: // a socket, or a device without a driver
 		return -1, ErrNotFile
 	}
 	return -1, errno
@@ -89,8 +89,8 @@ func (kernel) direct(fd int, on bool) error {
 	return err
 }
 
-// cached asks kernels from 6.5 on, which tell it about files that the process owns or may write.
-// Unlike RWF_NOWAIT, that begins no readahead.
+// cached uses a call of kernel 6.5, which answers for files that the process owns or may write.
+// Unlike RWF_NOWAIT, it starts no readahead.
 func (kernel) cached(fd int, offset, n int64) bool {
 	var found unix.Cachestat_t
 	pages := (offset+n+pageSize-1)/pageSize - offset/pageSize

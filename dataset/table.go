@@ -24,9 +24,8 @@ const (
 	maxReason = 300  // bytes; what one bad file may add to the table, the index and a log line
 )
 
-// formats are the formats that samples can have, by the number in their row, which stored indexes
-// have, too: new ones come last. The first stands for a format that is not known; mask8 to maskrgb
-// are of masks, by what their values are, and the last two are those of any text, and of arrays.
+// formats are the formats of samples. Rows and stored indexes hold positions in it, so new formats
+// come last. The first stands for an unknown format; mask8 to maskrgb are masks, by their values.
 var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp", "packed", "mask8", "mask16", "maskrgb", "text", "array"}
 
 // ofImages is how many formats manifests may name.
@@ -38,20 +37,20 @@ func formatNumber(name string) (number uint8, ok bool) {
 	return uint8(max(k, 0)), k >= 0
 }
 
-// table holds the samples. Rows are appended, then filled by a scan (each row by one
-// goroutine), then only read, except for identities, which may still be learned or replaced.
+// table holds the samples. Rows are appended, then filled by a scan (each row by one goroutine),
+// then only read, except for identities, which may be learned or replaced later.
 type table struct {
 	paths []byte // every path
 	row   []sample
-	mu    sync.Mutex        // guards identities that may be learned, and what a scan learns row by row
+	mu    sync.Mutex        // guards identities that change, and what a scan learns row by row
 	bad   map[uint32]badRow // by row
 
-	objects  []object // that hold the samples; none: each is a file, or an object, of its own
-	members  []member // by row, if there are objects; those of rows that are files of their own have no object (-1)
-	versions versions // of samples that are objects of a store
+	objects  []object // hold the samples; none: each is a file or object of its own
+	members  []member // by row, if there are objects; object is -1 in rows that are files of their own
+	versions versions // of samples that are objects in a store
 }
 
-// sample is a row, without anything for the garbage collector to scan.
+// sample is a row. It has no pointers that the garbage collector would scan.
 type sample struct {
 	start  int64 // of its path in paths
 	id     Identity
@@ -62,20 +61,20 @@ type sample struct {
 	format uint8 // into formats
 }
 
-// badRow is why a sample cannot be read. unread means that the machine is at fault rather than
-// the file. The index does not store unread: files that could not be read when it was made are
-// tried again before it is used.
+// badRow says why a sample cannot be read. unread means that the machine is at fault, not the file.
+// The index does not store unread rows as bad: an opening tries such files again before it uses the
+// index.
 type badRow struct {
 	reason unique.Handle[string]
 	unread bool
 }
 
-// newTable makes an empty table with room for rows whose paths total pathBytes; 0 if unknown.
+// newTable makes an empty table with room for rows whose paths total pathBytes; 0: unknown.
 func newTable(rows int, pathBytes int64) *table {
 	return &table{paths: make([]byte, 0, pathBytes), row: make([]sample, 0, rows), bad: map[uint32]badRow{}}
 }
 
-// appendRow appends a sample with only its path, which is copied, and its label known.
+// appendRow appends a sample, of which only the path, which it copies, and the label are known.
 func (s *table) appendRow(path string, label int32) error {
 	if len(s.row) == math.MaxInt32 {
 		return errors.New("more than 2147483647 samples")
@@ -109,7 +108,7 @@ func (s *table) path(i int) string {
 	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-start)
 }
 
-// file is the path of the file that holds row i.
+// file returns the path of the file that holds row i.
 func (s *table) file(i int) string {
 	if s.isMember(i) {
 		return s.objects[s.members[i].object].name
@@ -117,11 +116,11 @@ func (s *table) file(i int) string {
 	return s.path(i)
 }
 
-// isMember says whether row i is in a file that holds many.
+// isMember says whether row i is in a file that holds many samples.
 func (s *table) isMember(i int) bool { return s.members != nil && s.members[i].object >= 0 }
 
-// place says where row i is in its file, whose identity is not that of the sample; nil: it is all
-// of it.
+// place returns where in its file row i is, and the file's identity. A nil place means the whole
+// file.
 func (s *table) place(i int) (p *archive.Place, whole Identity) {
 	if !s.isMember(i) {
 		return nil, unknown
@@ -130,7 +129,8 @@ func (s *table) place(i int) (p *archive.Place, whole Identity) {
 	return &m.Place, s.objects[m.object].id
 }
 
-// samePlace says whether row i is where row k of another table is, in the same version.
+// samePlace says whether row i and row k of another table are at the same place in the same version
+// of an object.
 func (s *table) samePlace(i int, other *table, k int) bool {
 	if s.members == nil || other.members == nil {
 		return s.members == nil && other.members == nil && s.versions.get(i) == other.versions.get(k)
@@ -139,7 +139,7 @@ func (s *table) samePlace(i int, other *table, k int) bool {
 	return m.Place == n.Place && s.objects[m.object] == other.objects[n.object]
 }
 
-// byPath returns the rows by their paths.
+// byPath returns the row of each path.
 func (s *table) byPath() map[string]int {
 	rows := make(map[string]int, s.rows())
 	for i := range s.rows() {
@@ -148,7 +148,7 @@ func (s *table) byPath() map[string]int {
 	return rows
 }
 
-// part is a table of the rows from lo to hi-1.
+// part returns a table of the rows from lo to hi-1.
 func (s *table) part(lo, hi int) *table {
 	t := newTable(hi-lo, 0)
 	for i := lo; i < hi; i++ {
@@ -157,8 +157,8 @@ func (s *table) part(lo, hi int) *table {
 	return t
 }
 
-// extend appends row i of another table, with a path that is put together. It leaves out where it
-// is in an object.
+// extend appends row i of another table, with a path joined from parts, but without its place in an
+// object.
 func (s *table) extend(from *table, i int, path ...string) {
 	k := len(s.row)
 	s.row = append(s.row, from.row[i])
@@ -169,8 +169,8 @@ func (s *table) extend(from *table, i int, path ...string) {
 	s.takeRest(k, from, i)
 }
 
-// takeHeader fills in what another table knows of row i, as its row k. Meanwhile, paths can be
-// read, and other rows filled in.
+// takeHeader copies the facts about row k of another table to row i. Other goroutines may read
+// paths and fill in other rows meanwhile.
 func (s *table) takeHeader(i int, from *table, k int) {
 	row, old := &s.row[i], &from.row[k]
 	row.id, row.height, row.width, row.orient, row.format = old.id, old.height, old.width, old.orient, old.format
@@ -184,19 +184,19 @@ func (s *table) takeRest(i int, from *table, k int) {
 		s.bad[uint32(i)] = b
 	}
 	if v := from.versions.get(k); v != "" && v != s.versions.get(i) {
-		_ = s.versions.set(i, v) // its length was checked before
+		_ = s.versions.set(i, v) // cannot fail: the length was checked before
 	}
 }
 
-// learn says whether id is the identity of row i. It records one that the index lacked, with the
-// version that has it in a store, so that changes after the first read are noticed.
+// learn says whether id is the identity of row i. If the index lacks the identity, learn records
+// it, and its version in a store, so that later changes are noticed.
 func (s *table) learn(i int, id Identity, version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	want := &s.row[i].id
 	if !want.Known() {
 		if *want = id; version != "" {
-			_ = s.versions.set(i, version) // its length was checked before
+			_ = s.versions.set(i, version) // cannot fail: the length was checked before
 		}
 	}
 	return *want == id
@@ -211,8 +211,8 @@ func (s *table) addBad(i int, text string, unread bool) {
 	s.bad[uint32(i)] = badRow{unique.Make(text), unread}
 }
 
-// problem returns why row i cannot be read, if that is the machine's fault or, unless unread, the
-// file's; else "".
+// problem returns why row i cannot be read, if the machine (unread) or the file (!unread) is at
+// fault; else "".
 func (s *table) problem(i int, unread bool) string {
 	if b, bad := s.bad[uint32(i)]; bad && b.unread == unread {
 		return b.reason.Value()
@@ -220,8 +220,8 @@ func (s *table) problem(i int, unread bool) string {
 	return ""
 }
 
-// unsettled returns the rows whose file could not even be opened or read. Only another try
-// shows whether that has changed.
+// unsettled returns the rows whose file could not be opened or read. Only another try shows whether
+// that has changed.
 func (s *table) unsettled() (rows []int) {
 	for _, i := range slices.Sorted(maps.Keys(s.bad)) {
 		if !s.row[i].id.Known() {
@@ -231,7 +231,7 @@ func (s *table) unsettled() (rows []int) {
 	return rows
 }
 
-// unprobed returns the rows whose header is not known, and may be.
+// unprobed returns the rows whose header is unknown, but can be read.
 func (s *table) unprobed() (rows []int) {
 	for i := range s.row {
 		_, bad := s.bad[uint32(i)]
@@ -244,7 +244,7 @@ func (s *table) unprobed() (rows []int) {
 
 // memory returns the table's size in bytes.
 func (s *table) memory() int64 {
-	const perBad = 24 // in a map, on average
+	const perBad = 24 // bytes of a map entry, on average
 	n := cap(s.paths) + cap(s.row)*int(unsafe.Sizeof(sample{})) + perBad*len(s.bad)
 	n += cap(s.members)*int(unsafe.Sizeof(member{})) + cap(s.versions.text) + 8*cap(s.versions.at)
 	for _, o := range s.objects {
@@ -260,7 +260,7 @@ func (s *table) memory() int64 {
 	return int64(n)
 }
 
-// reason is the text that users read for err: one bounded line of valid UTF-8.
+// reason returns err as text for users: one line of valid UTF-8, of bounded length.
 func reason(err error) string {
 	text := err.Error()
 	if errno, ok := errors.AsType[unix.Errno](err); ok {

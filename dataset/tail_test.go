@@ -13,7 +13,7 @@ import (
 type ender struct {
 	want  int
 	calls atomic.Int64
-	wrong atomic.Pointer[string] // bytes it was shown that are not the file's
+	wrong atomic.Pointer[string] // bytes it was shown that differ from the file
 }
 
 func (e *ender) probe(head, tail []byte, size int64) (Header, error) {
@@ -30,8 +30,8 @@ func (e *ender) probe(head, tail []byte, size int64) (Header, error) {
 	return h, nil
 }
 
-// TestProberSeesTheEnd: the tail that a Prober asks for is read once, also with direct reads,
-// and the Prober's answer to it counts.
+// TestProberSeesTheEnd: the tail that a Prober asks for is read once, also with direct reads, and
+// its second answer counts.
 func TestProberSeesTheEnd(t *testing.T) {
 	sizes := []int{30, 4096, firstProbe, firstProbe + 1, 70_000, 3 * 65536, 3*65536 + 5}
 	for _, how := range []Storage{{}, {Direct: true}, {MaxBandwidth: 1 << 40}} {
@@ -69,7 +69,7 @@ func TestProberSeesTheEnd(t *testing.T) {
 	}
 }
 
-// TestEndThatCannotBeRead: if a file got shorter, the Prober is not called again.
+// TestEndThatCannotBeRead: if a file has shrunk, the Prober is not called again.
 func TestEndThatCannotBeRead(t *testing.T) {
 	f := &faultySystem{}
 	f.read = func(fd int, b []byte, offset int64) (int, error) {

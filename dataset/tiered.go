@@ -12,23 +12,23 @@ import (
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
-// LocalCache says which disk keeps what was read from a store. The zero value: none.
+// LocalCache says which disk keeps the data read from a store. The zero value: none.
 type LocalCache struct {
-	Dir  string // is made if needed
+	Dir  string // created if needed
 	Size int64  // bytes that everything in Dir may take; 0: most of the disk's free space
-	// Samples leaves it to Keep and Drop what is kept of a dataset that does not fit, sample by
-	// sample. Without it, whatever is read first is kept.
+	// Samples lets Keep and Drop decide, sample by sample, what is kept of a dataset that does not
+	// fit. Without it, the cache keeps whatever is read first.
 	Samples bool
 }
 
-// A localCache is what keeps parts of a dataset's objects on a local disk, or samples.
+// A localCache keeps parts of a dataset's objects, or samples, on a local disk.
 type localCache struct {
 	tier    *tier.Tier
 	samples bool
-	spare   int64 // bytes that the dataset leaves, below 0 if it does not fit
+	spare   int64 // bytes that the dataset leaves free; negative if it does not fit
 }
 
-// tiered is a store before which there is a local cache.
+// tiered is a store with a local cache in front.
 type tiered struct {
 	store.Store
 	*localCache
@@ -36,7 +36,7 @@ type tiered struct {
 	unversioned sync.Once
 }
 
-// openTier puts a local disk before the dataset's store.
+// openTier puts a local disk in front of the dataset's store.
 func (p *opening) openTier() error {
 	o := p.Storage.LocalCache
 	switch {
@@ -60,8 +60,8 @@ func (p *opening) openTier() error {
 	return nil
 }
 
-// object is an object of the store in the tier. What has neither version nor time is not kept, as
-// nobody could tell whether it has changed.
+// object returns the tier's name for an object of the store. Objects with neither version nor time
+// are not kept, since nothing could show that they changed.
 func (s *tiered) object(o store.Object) (object tier.Object, ok bool) {
 	if o.Version == "" && o.ModTime == 0 {
 		s.unversioned.Do(func() {
@@ -88,7 +88,7 @@ func (s *tiered) ReadAt(ctx context.Context, o store.Object, p []byte, offset in
 	return len(p), nil
 }
 
-// LocalCache returns what the local cache did; nil if there is none.
+// LocalCache returns statistics of the local cache; nil if there is none.
 func (d *Dataset) LocalCache() *tier.Stats {
 	if d.local == nil {
 		return nil

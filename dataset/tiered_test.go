@@ -15,8 +15,8 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// TestLocalCache: what was read once is read again without the store, by this mount and the next,
-// in the version that was indexed.
+// TestLocalCache: bytes that were read once are read again without the store, by this mount and the
+// next, in the indexed version.
 func TestLocalCache(t *testing.T) {
 	p := newPlace(t)
 	names := p.several()
@@ -47,7 +47,7 @@ func TestLocalCache(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	for _, f := range files { // a credential or a name has no place in there
+	for _, f := range files { // the cache must hold no credential and no name
 		if strings.Contains(f, "data") {
 			t.Error(f)
 		}
@@ -60,14 +60,14 @@ func TestLocalCache(t *testing.T) {
 	}
 }
 
-// TestLocalCacheOfPages: a compressed page holds many samples and is fetched once, whichever of
-// them is read first; it is kept as it is in the store.
+// TestLocalCacheOfPages: a compressed page is fetched once, whichever of its samples is read first,
+// and is kept as it is in the store.
 func TestLocalCacheOfPages(t *testing.T) {
 	const images = 50
 	p := newPlace(t)
 	p.writePage(images, 0)
 	reads, how := p.serveNoting()
-	want := contentsOf(t, p.open("s3://data/pages.parquet", how)) // and indexes it
+	want := contentsOf(t, p.open("s3://data/pages.parquet", how)) // this also indexes it
 	d := p.open("s3://data/pages.parquet", how, func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 1 << 30} })
 	first, last := d.table.members[0], d.table.members[images-1]
 	if first.Coding != archive.Zstd || first.Offset != last.Offset {
@@ -87,8 +87,8 @@ func TestLocalCacheOfPages(t *testing.T) {
 	}
 }
 
-// TestLocalCacheOfChanged: once a changed object is indexed again, what is read of it takes the
-// place of what was kept.
+// TestLocalCacheOfChanged: once a changed object is indexed again, its new bytes replace the cached
+// ones.
 func TestLocalCacheOfChanged(t *testing.T) {
 	p := newPlace(t)
 	p.images("d/1.jpg", "d/2.jpg")
@@ -116,7 +116,7 @@ func TestLocalCacheOfChanged(t *testing.T) {
 	}
 }
 
-// TestLocalCacheWithoutVersions: the time of an object is as good as a version; without one,
+// TestLocalCacheWithoutVersions: the time of an object serves as its version. Without a time,
 // nothing is kept, which the log says once.
 func TestLocalCacheWithoutVersions(t *testing.T) {
 	p := newPlace(t)

@@ -11,13 +11,12 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 )
 
-// A tree is an index of files in folders, while they are found. Its rows are in no order, and have
-// no labels.
+// A tree collects the files in folders. The rows of its index have neither order nor labels.
 type tree struct {
 	*index
-	folders map[string]bool // paths of those that may be classes without samples
-	others  []object        // files that are no images, in case there are only such
-	barred  error           // of an image, if there must be none
+	folders map[string]bool // paths of folders that may be classes without samples
+	others  []object        // files that are not images, in case there are no images
+	barred  error           // the error if there is an image; nil: images are allowed
 }
 
 func newTree(barred error) *tree {
@@ -48,7 +47,7 @@ func (t *tree) add(o object) error {
 	return t.table.versions.set(k, o.version)
 }
 
-// finish puts the images in order. If there are none, the archives are the dataset.
+// finish orders the images. If there are none, the archives are the dataset.
 func (t *tree) finish() (*index, error) {
 	if t.table.rows() == 0 {
 		t.packed = packed(t.others)
@@ -61,21 +60,21 @@ func (t *tree) finish() (*index, error) {
 	return t.index, err
 }
 
-// A folder is what one folder has.
+// A folder has the rows of one folder.
 type folder struct {
 	path  string // with a slash at its end, or empty
 	label int32
 	rows  []int32
 }
 
-// class is the name of the class that a path with a slash in it is of.
+// class is the class of a path that contains a slash.
 func class(path string) string { return path[:strings.IndexByte(path, '/')] }
 
-// arrange determines the order, and the labels, that rows have as those of a directory of their
-// paths, or of the directory within, which ends with a slash: classes by name, in a class the
-// folders by path, then the files by name. If classes have images, others are ignored. Of folders,
-// only the paths of those without samples, which are classes, too, have to be there. If lift is set
-// and everything is in one folder of folders, that folder is the dataset.
+// arrange determines the order and labels of rows as in a directory of their paths, or in the
+// directory within, which ends with a slash: classes by name, in a class the folders by path, then
+// the files by name. If classes have images, images outside of them are ignored. folders must have
+// the paths of folders without samples, since these are classes, too. If lift is set and everything
+// is in one folder of folders, that folder is the dataset.
 func (x *index) arrange(within string, folders map[string]bool, lift bool) (order, error) {
 	all, lifted := foldersOf(x.table, within), ""
 	x.classes = nil
@@ -100,7 +99,7 @@ func (x *index) arrange(within string, folders map[string]bool, lift bool) (orde
 			}
 		}
 		for _, name := range slices.SortedFunc(maps.Keys(labels), CompareNames) {
-			name = strings.Clone(name) // which shares the memory of all paths
+			name = strings.Clone(name) // instead of a part of the memory of all paths
 			labels[name] = int32(len(x.classes))
 			x.classes = append(x.classes, name)
 		}
@@ -128,7 +127,8 @@ func (x *index) arrange(within string, folders map[string]bool, lift bool) (orde
 	return o, nil
 }
 
-// foldersOf returns the folders of a table by their paths within one, which all of them are in.
+// foldersOf returns the folders of a table by path. The paths are relative to the folder within,
+// which contains them all.
 func foldersOf(t *table, within string) map[string]*folder {
 	all := map[string]*folder{}
 	var last *folder
@@ -146,8 +146,8 @@ func foldersOf(t *table, within string) map[string]*folder {
 	return all
 }
 
-// commonFolder is the path of the folder that is the dataset if all folders are in it, or if it is
-// the only one and is named like a part of a dataset.
+// commonFolder is the path of the folder that is the dataset, if it contains all folders, or if it
+// is the only one and is named like a part of a dataset.
 func commonFolder(all map[string]*folder) string {
 	common, first := "", true
 	for dir := range all {
@@ -163,7 +163,7 @@ func commonFolder(all map[string]*folder) string {
 	return common
 }
 
-// shared is the nearest folder, with its slash, that two are in.
+// shared is the innermost folder, with its slash, that contains two folders.
 func shared(common, other string) string {
 	for !strings.HasPrefix(other, common) {
 		common = common[:strings.LastIndexByte(strings.TrimSuffix(common, "/"), '/')+1]

@@ -18,7 +18,7 @@ import (
 	"github.com/batchfs/batchfs/internal/facts"
 )
 
-// archives writes tars of samples with labels, of folders, and Parquet files, n of each.
+// archives writes n tars of samples with labels, n tars of folders, and n Parquet files.
 func (p *place) archives(n int) {
 	for k := range n {
 		p.web(k, 2+k%4, "name2", fmt.Sprintf("name%d", k%3))
@@ -52,8 +52,8 @@ func (p *place) web(k, samples int, classes ...string) {
 	p.pack(fmt.Sprintf("web-%02d.tar", k), "", files...)
 }
 
-// reads are what a store is asked for of objects. If there is an answer, it lets n such requests
-// pass, and asks that about the others; true means that they are answered.
+// reads counts reads of objects in a store. With answer set, it lets n of them pass, and calls
+// answer for the others; true means that answer has answered.
 type reads struct {
 	mu           sync.Mutex
 	n            int
@@ -65,7 +65,7 @@ type reads struct {
 func (r *reads) before(w http.ResponseWriter, q *http.Request) bool {
 	var from, to int64
 	_, err := fmt.Sscanf(q.Header.Get("Range"), "bytes=%d-%d", &from, &to)
-	if q.Method != http.MethodGet || err != nil || to == 0 { // which asks for the version
+	if q.Method != http.MethodGet || err != nil || to == 0 { // a request for the version only
 		return false
 	}
 	r.count.Add(1)
@@ -80,7 +80,7 @@ func (r *reads) before(w http.ResponseWriter, q *http.Request) bool {
 	return over && answer(w)
 }
 
-// serveNoting is serve with a reads before the store.
+// serveNoting is serve with reads counted.
 func (p *place) serveNoting() (*reads, func(*Options)) {
 	r := &reads{}
 	s, how := p.serve()
@@ -88,14 +88,14 @@ func (p *place) serveNoting() (*reads, func(*Options)) {
 	return r, how
 }
 
-// until has n more requests pass, and answer asked about those after them.
+// until lets n more requests pass, and then calls answer for each.
 func (r *reads) until(n int, answer func(w http.ResponseWriter) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.n, r.answer = n, answer
 }
 
-// names are the archives that were read since the last call, each once.
+// names returns the archives read since the last call, without duplicates.
 func (r *reads) names() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,9 +115,9 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// TestSearchGoesOn: wherever the search of archives is interrupted, by an outage or by its caller,
-// it goes on with those of which nothing was saved, and the index is the one that a single run
-// makes, to the byte.
+// TestSearchGoesOn: wherever an outage or the caller interrupts the search of archives, the next
+// run searches only archives without saved results. The index is byte for byte that of a single
+// run.
 func TestSearchGoesOn(t *testing.T) {
 	usual := longSearch
 	defer func() { longSearch = usual }()
@@ -141,7 +141,7 @@ func TestSearchGoesOn(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s after %d", c.url, c.after), func(t *testing.T) {
 			share := func(o *Options) { o.Part, o.Rescan = c.part, true }
-			longSearch = usual // nothing is kept
+			longSearch = usual // nothing is saved
 			want := p.open(c.url, how, share, at(t.TempDir()))
 			longSearch = 1
 			dir := t.TempDir()
@@ -172,19 +172,19 @@ func sameIndex(t *testing.T, want, got *Dataset) {
 	}
 }
 
-// journals are the files in which the findings of interrupted openings are.
+// journals returns the journals of interrupted openings.
 func journals(dir string) []string {
 	files, _ := filepath.Glob(dir + "/*" + factsExtension + journalMark + "*")
 	return files
 }
 
-// journaled is how many archives they say something about.
+// journaled counts the archives in journals.
 func journaled(t testing.TB, dir string) (n int) {
 	t.Helper()
 	for _, path := range journals(dir) {
 		f, err := os.Open(path)
 		must(t, err)
-		_ = facts.Read(f, 1<<30, func(kind byte, _ []byte, _ int64) error { // up to where it is written now
+		_ = facts.Read(f, 1<<30, func(kind byte, _ []byte, _ int64) error { // up to the present end of the file
 			if kind == objectRecord {
 				n++
 			}
@@ -195,8 +195,8 @@ func journaled(t testing.TB, dir string) (n int) {
 	return n
 }
 
-// interrupt opens a dataset of archives until some of them were searched, which it returns. Then
-// the store is away; or the caller has had enough.
+// interrupt opens a dataset of archives until some were searched, and returns those. Then the store
+// is away, or if enough is set, the caller gives up.
 func (p *place) interrupt(r *reads, url string, after int, enough bool, change ...func(*Options)) []string {
 	p.t.Helper()
 	o := p.options()
@@ -224,9 +224,9 @@ func (p *place) interrupt(r *reads, url string, after int, enough bool, change .
 	return r.names()
 }
 
-// TestHeadersGoOn: of files of this machine, too, and of archives whose headers are read after they
-// were searched, no header is read again that was saved before an interruption, unless its file has
-// changed since.
+// TestHeadersGoOn: a header that was saved before an interruption is not read again unless its file
+// has changed. This holds for files of this machine, and for archives whose headers are read after
+// the search.
 func TestHeadersGoOn(t *testing.T) {
 	defer func(n int) { savedRows = n }(savedRows)
 	savedRows = 20
@@ -277,8 +277,8 @@ func TestHeadersGoOn(t *testing.T) {
 	}
 }
 
-// TestSearchGoesOnWithWhatIsTrue: of what an interrupted search has left, what is damaged, or of an
-// archive that has changed since, is not used.
+// TestSearchGoesOnWithWhatIsTrue: the next run does not use damaged results of an interrupted
+// search, nor results for an archive that has changed.
 func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	defer func(n int64) { longSearch = n }(longSearch)
 	longSearch = 1
@@ -308,14 +308,14 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	}
 	p.web(k, 3, "another")
 	d = p.open("s3://data/web-*.tar", how, at(dir))
-	if got := r.names(); len(got) != 2 || !slices.Contains(got, changed) { // and the one that had not been searched
+	if got := r.names(); len(got) != 2 || !slices.Contains(got, changed) { // and the archive that had not been searched
 		t.Errorf("read after %s had changed: %q", changed, got)
 	}
 	sameIndex(t, p.open("s3://data/web-*.tar", how, at(t.TempDir())), d)
 }
 
-// TestOneArchiveChanges: of archives with an order, only those that are new are searched; the
-// classes of others go with them. If nothing has changed, none of any kind is.
+// TestOneArchiveChanges: of archives with an order, only new ones are searched, and the classes of
+// the others are kept. If nothing has changed, no archive is searched.
 func TestOneArchiveChanges(t *testing.T) {
 	p := newPlace(t)
 	p.archives(6)
@@ -330,7 +330,7 @@ func TestOneArchiveChanges(t *testing.T) {
 			t.Errorf("%s: read again: %q", url, again)
 		}
 	}
-	// changed opens what has changed, of which only these are read.
+	// changed opens the dataset, and checks that only the archives in want are read.
 	changed := func(url string, want ...string) *Dataset {
 		t.Helper()
 		r.names()

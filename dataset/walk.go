@@ -34,8 +34,8 @@ func (p *opening) listDirectory() (*index, error) {
 	return w.out.finish()
 }
 
-// descend lists the directory at a path relative to the root, and those below it; above are the
-// directories that it was reached through.
+// descend lists the directory at a path relative to the root, and the directories below it. above
+// are the directories on the way to it.
 func (w *walker) descend(dir string, above []fs.FileInfo) error {
 	self, dirs, err := w.read(dir, above)
 	if err != nil {
@@ -51,7 +51,7 @@ func (w *walker) descend(dir string, above []fs.FileInfo) error {
 	return nil
 }
 
-// read takes the files of one directory, and returns the names of the directories in it.
+// read adds the files of one directory, and returns the names of its subdirectories.
 func (w *walker) read(dir string, above []fs.FileInfo) (self fs.FileInfo, dirs []string, err error) {
 	if err := w.ctx.Err(); err != nil {
 		return nil, nil, err
@@ -90,8 +90,8 @@ func (w *walker) read(dir string, above []fs.FileInfo) (self fs.FileInfo, dirs [
 	return self, dirs, nil
 }
 
-// lastLink is the link through which path was reached: path itself, or the nearest directory
-// above it that is a link.
+// lastLink is the link that led to path: path itself, or the nearest directory above it that is a
+// link.
 func (w *walker) lastLink(path string) string {
 	for p := path; p != "."; p = filepath.Dir(p) {
 		if info, err := os.Lstat(filepath.Join(w.src.dir, p)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -101,9 +101,9 @@ func (w *walker) lastLink(path string) string {
 	return path
 }
 
-// place takes an entry of a directory, unless it is a directory to list, too. A broken link counts
-// as a file, as in os.walk; but a link into storage that fails might lead to a class, without which
-// all labels would shift.
+// place adds an entry of a directory, unless it is a directory that must be listed. A broken link
+// counts as a file, as in os.walk. A link into storage that fails is an error: it might lead to a
+// class, without which all labels would shift.
 func (w *walker) place(dir string, e fs.DirEntry) (isDir bool, err error) {
 	name := path.Join(dir, e.Name())
 	if isDir = e.IsDir(); e.Type()&fs.ModeSymlink != 0 {
