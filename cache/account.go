@@ -1,12 +1,12 @@
 package cache
 
-// Room is how much of its limit a cache has for samples, each of which takes Cost of its size.
-// It is 0 if the limit is too low for any cache.
+// Room is how many bytes of its limit a cache has for samples; each takes Cost of its size. It is 0
+// if the limit is too low for any cache.
 func Room(p Policy, limit, samples int64) int64 {
 	if p == None || limit <= 0 {
 		return 0
 	}
-	return max(0, limit-fixedBytes(p, limit, samples)-pageCost) // a page whose crumbs are only partly used
+	return max(0, limit-fixedBytes(p, limit, samples)-pageCost) // one page may have unused crumbs
 }
 
 // Cost is how much of a cache's Room a sample of size bytes takes.
@@ -24,13 +24,13 @@ func mostSamples(limit, samples int64) int64 {
 	return max(1, min(samples, limit/smallest))
 }
 
-// fixedBytes is the memory of an empty cache: the beginning of its table, the first page of
-// each region, which may be used in part, and what ristretto takes.
+// fixedBytes is the memory of an empty cache: the beginning of its table, the first page of each
+// region, which may be partly used, and ristretto's memory.
 func fixedBytes(p Policy, limit, samples int64) int64 {
 	return 3*int64(systemPage) + tableStart(mostSamples(limit, samples)) + lfuBytes(p, limit, samples)
 }
 
-// A ledger says what a cache may take, and what it does. The cache's lock guards it.
+// A ledger accounts for the memory that a cache may use, and does use. The cache's lock guards it.
 type ledger struct {
 	limit   int64
 	budget  Budget // may be nil
@@ -38,7 +38,7 @@ type ledger struct {
 	peak    int64
 }
 
-// charge asks the limit and the budget for n more bytes, or returns some if n is negative.
+// charge asks the limit and the budget for n more bytes. A negative n gives bytes back.
 func (a *ledger) charge(n int64) bool {
 	switch {
 	case n > 0 && (a.charged+n > a.limit || a.budget != nil && !a.budget.Reserve(n)):
@@ -51,8 +51,8 @@ func (a *ledger) charge(n int64) bool {
 	return true
 }
 
-// place allocates an entry and a chain for a sample, and more memory if needed and available;
-// otherwise it returns 0. The caller holds c.mu.
+// place allocates an entry and a chain for a sample, and more memory if needed. It returns 0 if
+// there is none. The caller holds c.mu.
 func (c *Cache) place(size int64) uint32 {
 	fresh, free := c.table.spare()
 	if !free {
@@ -71,8 +71,8 @@ func (c *Cache) place(size int64) uint32 {
 	return n
 }
 
-// allocate takes a chain for a sample from an arena, with more memory if needed and available, and
-// charges for that and for more bytes besides.
+// allocate takes a chain for a sample from an arena. It charges for more bytes, and for pages that
+// it must give memory first.
 func (a *ledger) allocate(from *arena, size, more int64) (where chain, ok bool) {
 	short, possible := from.short(size)
 	if cost := more + int64(short)*pageCost; possible && a.charge(cost) {

@@ -12,24 +12,24 @@ import (
 // systemPage is the kernel's unit of memory.
 var systemPage = os.Getpagesize()
 
-// Pages are divided into crumbs, for the ends of samples. A crumb begins with the number of the
-// next crumb in its chain.
+// Pages are divided into crumbs, which hold the ends of samples. A crumb begins with the number of
+// the next crumb in its chain.
 const (
 	crumbsPerPage = 8
 	crumbLink     = 4
 	allFree       = 1<<crumbsPerPage - 1
 )
 
-// An arena is the memory that samples lie in. It knows chains, not samples, and does no
-// accounting: a caller asks how much more memory it needs before it takes any. It is not safe
-// for concurrent use, except for reading and writing allocated chains.
+// An arena is the memory of samples. It manages chains without knowing samples, and does no
+// accounting: a caller asks how much more memory it needs before it takes any. It is not safe for
+// concurrent use, except for reading and writing allocated chains.
 //
-// Pages are numbered from 1, so that 0, the content of fresh memory, means none. An unused page
-// is warm if it has memory, cold if its memory was returned to the system, or fresh if it was
-// never touched: all pages from number fresh on.
+// Pages are numbered from 1, so that 0, the content of fresh memory, means none. An unused page is
+// warm if it has memory, cold if its memory was returned to the system, or fresh if it was never
+// touched: all pages from number fresh on.
 //
-// Pages of crumbs that have a free crumb form a doubly linked list. A page whose crumbs are all
-// free becomes a warm page again.
+// Pages of crumbs with a free crumb form a doubly linked list. A page whose crumbs are all free
+// becomes a warm page again.
 type arena struct {
 	data, meta region
 	pages      []pageLinks // in meta
@@ -40,7 +40,7 @@ type arena struct {
 	nFree      int    // free crumbs, over all pages
 }
 
-// pageLinks is what an arena knows of a page.
+// pageLinks is the arena's data about a page.
 type pageLinks struct {
 	next uint32 // in its chain, stack or list; 0: none
 	prev uint32 // in the list of pages with a free crumb
@@ -65,7 +65,7 @@ func newArena(pages int) (a arena, err error) {
 		return a, err
 	}
 	if a.meta, err = reserve(n * pageMeta); err != nil {
-		return a, err // the caller closes what there is
+		return a, err // the caller closes what was made
 	}
 	a.pages = values[pageLinks](a.meta, 0, n)
 	return a, a.meta.use(n * pageMeta)
@@ -89,8 +89,8 @@ func shape(size int64) (pages int64, crumbs int) {
 	return pages, crumbs
 }
 
-// short is how many pages without memory a sample of size bytes would need; possible is false
-// if there are not enough such pages.
+// short is how many pages without memory a sample of size bytes would need; possible is false if
+// there are too few.
 func (a *arena) short(size int64) (n int, possible bool) {
 	pages, crumbs := shape(size)
 	if crumbs > a.nFree { // never more than one page's worth
@@ -100,8 +100,7 @@ func (a *arena) short(size int64) (n int, possible bool) {
 	return int(short), short <= int64(a.cold.n+len(a.pages)-a.fresh)
 }
 
-// warmUp gives memory to n pages, which must exist according to short. On an error nothing has
-// changed.
+// warmUp gives memory to n pages, which short has found. On an error nothing has changed.
 func (a *arena) warmUp(n int) error {
 	if err := a.data.use(int64(a.fresh+max(0, n-a.cold.n)) * int64(systemPage)); err != nil {
 		return err
@@ -117,9 +116,9 @@ func (a *arena) warmUp(n int) error {
 	return nil
 }
 
-// scattered is a shape for a sample of size bytes when there are too few pages: it has the warm
-// pages, and free crumbs in place of the rest. There may be many crumbs after samples were
-// replaced. ok is false if there are too few.
+// scattered is a shape for a sample of size bytes when there are too few pages: the warm pages, and
+// free crumbs instead of the others. There may be many free crumbs after samples were replaced. ok
+// is false if they do not suffice.
 func (a *arena) scattered(size int64) (pages int64, crumbs int, ok bool) {
 	pages = min(size/int64(systemPage), int64(a.warm.n))
 	room := int64(systemPage/crumbsPerPage - crumbLink)
@@ -127,8 +126,8 @@ func (a *arena) scattered(size int64) (pages int64, crumbs int, ok bool) {
 	return pages, int(rest), rest <= int64(a.nFree)
 }
 
-// take builds a chain from warm pages and crumbs, all of which must be free, or the crumbs at most
-// those of one warm page more.
+// take builds a chain from warm pages and crumbs. There must be enough of them; missing crumbs may
+// come from one more warm page.
 func (a *arena) take(pages int64, crumbs int) (c chain) {
 	for range pages { // back to front, because the chain stores its head
 		p := a.pop(&a.warm)
@@ -204,7 +203,7 @@ func (a *arena) releaseCrumb(k uint32) {
 // link prepends a page of crumbs to the list.
 func (a *arena) link(p uint32) {
 	a.pages[p].next, a.pages[p].prev = a.crumbs, 0
-	a.pages[a.crumbs].prev = p // page 0 is nobody's
+	a.pages[a.crumbs].prev = p // page 0 is unused
 	a.crumbs = p
 }
 
@@ -257,7 +256,7 @@ func (a *arena) read(c chain, dst []byte) {
 	}
 }
 
-// cool returns the memory of up to n warm pages to the system, and says of how many.
+// cool returns the memory of up to n warm pages to the system, and reports how many.
 func (a *arena) cool(n int) int {
 	list := make([]uint32, min(n, a.warm.n))
 	for i := range list {

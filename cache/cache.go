@@ -47,10 +47,10 @@ type Cache struct {
 	ledger ledger
 	arena  arena
 	table  table
-	lfu    *tinylfu // nil: the policy is another one
+	lfu    *tinylfu // nil: another policy
 	held   int64    // bytes of the held samples
-	packed int64    // how many of these are packed
-	grown  int64    // what those take beyond what the files would
+	packed int64    // number of held samples in packed form
+	grown  int64    // bytes that those take beyond their files
 	meter  meter
 }
 
@@ -113,7 +113,7 @@ func (c *Cache) Close() {
 	if c == nil {
 		return
 	}
-	c.lfu.close() // whose samples leave
+	c.lfu.close() // its samples leave
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.table.close()
@@ -133,10 +133,10 @@ func (c *Cache) Holds(id int64) bool {
 }
 
 // Get returns a copy of the sample for a reader of the given epoch, if the cache holds it under
-// that stamp. It uses buf if its capacity suffices, else the memory that grow(n) returns: at
-// least n bytes, or less to refuse, which counts as a sample that is not held. The returned
-// bytes lie in the caller's memory; packed says that they are those of Replace. The policy decides
-// whether the sample stays; a sample with another stamp is evicted.
+// that stamp. It uses buf if its capacity suffices, else the memory that grow(n) returns: at least
+// n bytes, or less to refuse, which counts as a sample that is not held. The returned bytes lie in
+// the caller's memory; packed says that Replace stored them. The policy decides whether the sample
+// stays. A sample with another stamp is evicted.
 func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) []byte) (data []byte, packed, ok bool) {
 	data, packed, ok = c.Peek(id, s, buf, grow)
 	if ok {
@@ -145,8 +145,8 @@ func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) [
 	return data, packed, ok
 }
 
-// Peek is Get for reads outside the order of an epoch, such as of a sample that substitutes for
-// another. The policy does not learn of it, and no counter counts it.
+// Peek is Get for reads outside the order of an epoch, such as of a sample that replaces a bad one.
+// It affects neither the policy nor the counters.
 func (c *Cache) Peek(id int64, s Stamp, buf []byte, grow func(n int) []byte) (data []byte, packed, ok bool) {
 	if c == nil {
 		return nil, false, false
@@ -190,8 +190,8 @@ func (c *Cache) unpin(n uint32) {
 }
 
 // Put offers a sample that was read from storage in an epoch, under a stamp; s.Size must be
-// len(data). Callers call it for every such sample, whether it will be kept or not. data
-// remains the caller's.
+// len(data). Callers must offer every such sample, even if it will not be kept. data remains the
+// caller's.
 func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	if c == nil {
 		return
@@ -215,11 +215,11 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	}
 }
 
-// Replace puts data in place of a sample that is held under that stamp and was not replaced before:
-// the same sample in a form that its reader prefers. It stays as long as the sample would have
-// stayed. It is refused where replaced samples would take more than most bytes beyond what their
-// files would (see [Cost]), which is how those that are still to come are not kept from coming,
-// where there is no memory, and while somebody reads the sample. data remains the caller's.
+// Replace replaces a sample that is held under that stamp with data, the same sample in a form that
+// its reader prefers. The policy treats it like the original. Replace refuses a sample that was
+// replaced before or is being read. It also refuses without memory, or if all replaced samples
+// would take more than most bytes beyond their files (see [Cost]), so that there is room left for
+// samples still to come. data remains the caller's.
 func (c *Cache) Replace(id int64, s Stamp, data []byte, most int64) bool {
 	if c == nil || c.lfu != nil {
 		return false
@@ -253,7 +253,7 @@ func (c *Cache) Replace(id int64, s Stamp, data []byte, most int64) bool {
 	return true
 }
 
-// Grown is what all samples that were replaced take beyond what their files would, in bytes.
+// Grown is how many bytes all replaced samples take beyond their files.
 func (c *Cache) Grown() int64 {
 	if c == nil {
 		return 0
@@ -263,13 +263,12 @@ func (c *Cache) Grown() int64 {
 	return c.grown
 }
 
-// Missed counts a sample that was read from storage in an epoch and is not offered.
+// Missed counts a sample that was read from storage in an epoch and is not offered to Put.
 func (c *Cache) Missed(epoch int, id int64) {
 	if c == nil {
 		return
 	}
-	// A sample that the plan keeps was not offered because Wants was called before the plan
-	// was known.
+	// The plan keeps the sample, but did not know that yet when Wants was called.
 	keep, known := c.asks(epoch, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -151,7 +151,7 @@ func TestJumps(t *testing.T) {
 	for id := range int64(n) {
 		read(t, full, 0, id, src.stamp(id))
 	}
-	half := full.Stats().Samples                                  // at least as many as have Room
+	half := full.Stats().Samples                                  // at least as many as fit
 	low := func(epoch int) int64 { return half * int64(epoch%2) } // the first sample that an epoch keeps
 	c := open(t, Options{
 		Policy: Constant, Limit: 1 << 20, Samples: n,
@@ -363,15 +363,15 @@ func TestUnknownIsNotKept(t *testing.T) {
 	}
 }
 
-// FuzzPlan drives a cache of policy Constant through reads in any order, of any epoch, and
-// compares it with a model that has unlimited memory, as long as everything fits.
+// FuzzPlan drives a cache of policy Constant through reads in any order, of any epoch, and compares
+// it with a model that has unlimited memory. The comparison ends when something does not fit.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 16, 17, 18, 33, 34, 0x8f, 0xf3})
 	f.Add([]byte("the plan says what is kept, by any reader, and in which order"))
 	for seed := range uint64(30) {
 		steps, rng := make([]byte, 400), rand.New(rand.NewPCG(seed, 2))
 		for i := range steps {
-			steps[i] = byte(i/40+rng.IntN(3))<<4 | byte(rng.IntN(16)) // readers at three epochs, which go on
+			steps[i] = byte(i/40+rng.IntN(3))<<4 | byte(rng.IntN(16)) // readers at three epochs, which advance
 		}
 		f.Add(steps)
 	}

@@ -43,7 +43,7 @@ func TestConcurrentUse(t *testing.T) {
 							return
 						default:
 							f(rng)
-							runtime.Gosched() // or what readers wait for has its turn late
+							runtime.Gosched() // otherwise, what readers wait for runs late
 						}
 					}
 				})

@@ -25,8 +25,8 @@ func word(id int64, s Stamp, at int) uint64 {
 	return uint64(id)<<40 ^ uint64(s.ModTime)<<20 ^ uint64(at)
 }
 
-// fill writes a sample's bytes, of the version of a stamp, to p. The race detector
-// would take most of a test's time to look at them.
+// fill writes the bytes of a sample's version to p. The race detector would spend most of a test's
+// time on them.
 //
 //go:norace
 func fill(p []byte, id int64, s Stamp) {
@@ -129,8 +129,8 @@ func read(t testing.TB, c *Cache, epoch int, id int64, s Stamp) (hit bool) {
 	return true
 }
 
-// check compares what a cache that is not in use counts with what its table has, and what it
-// charges with what its samples take: every page is a sample's, free, or without memory.
+// check compares the counts of an idle cache with its table, and its charges with what its samples
+// take: every page is a sample's, free, or without memory.
 func check(c *Cache) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +178,7 @@ func check(c *Cache) error {
 	return nil
 }
 
-// samples is a number of samples for which the tables have the same size as the cache's.
+// samples is a number of samples for which a cache would have tables of the same size.
 func (c *Cache) samples() int64 {
 	n := int64(len(c.table.entries) - 1)
 	if c.lfu != nil {

@@ -7,8 +7,8 @@ func (c *Cache) Wants(epoch int, id int64) bool {
 	return keep
 }
 
-// asks asks the policy about a sample that is read in an epoch. known is false if a plan does
-// not know yet.
+// asks asks the policy about a sample that is read in an epoch. known is false if the plan does not
+// know yet.
 func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
 	if c.policy != Constant {
 		return true, true
@@ -20,9 +20,9 @@ func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
 // served applies the policy to a sample that was served to a reader of the epoch.
 //
 // Under a plan, a sample may wait for another epoch than the reader's: for a later one, if this
-// epoch has already read it; for an earlier one, if that epoch's reader is behind. It then
-// keeps waiting, unless the plan wants it for the epoch after this one. A sample that waits for
-// an epoch far away is treated as new.
+// epoch has already read it; for an earlier one, if that epoch's reader is behind. It then keeps
+// waiting, unless the plan wants it for the epoch after this one. A sample that waits for a distant
+// epoch is treated as new.
 func (c *Cache) served(epoch int, id int64, s Stamp) {
 	keep, known := c.asks(epoch, id)
 	c.lfu.ask(uint32(id))
@@ -64,8 +64,8 @@ func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
 	return true
 }
 
-// write copies a sample into an entry and has it held from then on, unless another reader has
-// stored it first. The caller holds c.mu, which write releases while it copies.
+// write copies a sample into an entry and makes that held, unless another reader has stored the
+// sample meanwhile. The caller holds c.mu, which write releases while it copies.
 func (c *Cache) write(n, id uint32, s Stamp, waits int, data []byte) {
 	where := c.table.entries[n].chain
 	c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *Cache) current(id uint32, s Stamp) uint32 {
 	return n
 }
 
-// again says whether the sample is already held, and if so makes it wait for the epoch. The
+// again says whether the sample is already held. If so, it makes the sample wait for the epoch. The
 // caller holds c.mu.
 func (c *Cache) again(id uint32, s Stamp, waits int) bool {
 	n := c.current(id, s)
@@ -106,8 +106,8 @@ func (c *Cache) again(id uint32, s Stamp, waits int) bool {
 	return true
 }
 
-// makeRoom allocates memory for a sample, and evicts samples for it if the policy agrees; 0 if
-// there is none. The caller holds c.mu.
+// makeRoom allocates memory for a sample, and evicts others if the policy agrees. It returns 0 if
+// there is no room. The caller holds c.mu.
 func (c *Cache) makeRoom(epoch int, size int64) uint32 {
 	for {
 		if n := c.place(size); n != 0 {
@@ -115,7 +115,7 @@ func (c *Cache) makeRoom(epoch int, size int64) uint32 {
 		}
 		victim := uint32(0)
 		switch {
-		case Cost(size) > c.ledger.limit: // do not evict everything for nothing
+		case Cost(size) > c.ledger.limit: // evicting everything would not help
 		case c.policy == Constant:
 			victim = c.table.expendable(epoch, true)
 		}

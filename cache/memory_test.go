@@ -89,8 +89,8 @@ func resident() int64 {
 	return kb<<10 - int64(m.HeapIdle-m.HeapReleased)
 }
 
-// TestProcessGrowth: a process grows by what the cache charges, within 5 %, and the cache fills
-// its limit with it.
+// TestProcessGrowth: a process grows by what the cache charges, within 5 %, and the cache uses its
+// whole limit.
 func TestProcessGrowth(t *testing.T) {
 	if raceEnabled {
 		t.Skip("SKIPPED: the race detector takes memory of its own")

@@ -28,9 +28,9 @@ func (p *Policy) Set(name string) error {
 
 // A Plan says which samples are kept, for the policy Constant.
 type Plan interface {
-	// Keep says whether a sample read in an epoch should be kept for the next one, as far as
-	// that is known yet; a sample for which it is not known is not kept. Keep never blocks.
-	// Readers call it without holding any lock.
+	// Keep says whether a sample read in an epoch should be kept for the next one. If that is not
+	// known yet, the sample is not kept. Keep never blocks. Readers call it without holding any
+	// lock.
 	Keep(epoch int, id int64) (keep, known bool)
 }
 

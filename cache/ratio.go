@@ -2,15 +2,15 @@ package cache
 
 import "math"
 
-// spreads is how many standard deviations of a plan's random choice a cache has room for.
+// spreads is how many standard deviations of a plan's random choice there must be room for.
 const spreads = 3
 
-// Ratio is the share of the samples read in an epoch that a plan may keep in a cache of the
-// given limit, whichever samples it chooses: a plan counts samples, and the chosen ones may be
-// large. read is the share of the dataset's samples that an epoch reads, 0 to 1. sample returns
-// a sample's size in bytes, below 0 if unknown, and its kind, from 0: of samples of one kind, such
-// as raw ones, the plan keeps the same share as of the others. inFlight is how many samples may
-// arrive before the samples they replace have left; they count as samples of the costliest kind.
+// Ratio is the share of the samples read in an epoch that a plan may keep in a cache of the given
+// limit, whichever samples it chooses: a plan counts samples, and the chosen ones may be large.
+// read is the share of the dataset's samples that an epoch reads, 0 to 1. sample returns a sample's
+// size in bytes, below 0 if unknown, and its kind, from 0: the plan keeps the same share of each
+// kind, such as raw samples. inFlight is how many samples may arrive before the samples they
+// replace have left; they count as samples of the costliest kind.
 func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64, kind int), inFlight int) float64 {
 	cost := func(id int64) (int64, int) {
 		size, kind := sample(id)
@@ -22,16 +22,16 @@ func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64
 	return CostsOf(samples, cost).Share(Room(Constant, limit, samples), read, inFlight)
 }
 
-// Costs are what the samples of a dataset take of a place that has room for some of them.
+// Costs sums up what the samples of a dataset cost in a place that has room for some of them.
 type Costs struct {
 	samples  float64
 	mean     float64
 	most     float64 // the mean of the costliest kind
-	variance float64 // that is left to chance: between samples of one kind
+	variance float64 // of the random choice, between samples of one kind
 }
 
-// Needs is how much room a share of the samples that an epoch reads takes, whichever they are, with
-// some more for those in flight: see Ratio.
+// Needs is the room for a share of the samples that an epoch reads, whichever they are, including
+// the samples in flight; see Ratio.
 func (c Costs) Needs(share, read float64, inFlight int) float64 {
 	kept := share * read * c.samples
 	spread := spreads * math.Sqrt(kept*(1-share)*c.variance)
@@ -39,7 +39,7 @@ func (c Costs) Needs(share, read float64, inFlight int) float64 {
 	return kept*c.mean + spread + extra*c.most
 }
 
-// Share is the largest share that a room is enough for.
+// Share is the largest share that fits into a room.
 func (c Costs) Share(room int64, read float64, inFlight int) float64 {
 	fits := func(r float64) bool { return c.Needs(r, read, inFlight) <= float64(room) }
 	if fits(1) {
@@ -56,7 +56,8 @@ func (c Costs) Share(room int64, read float64, inFlight int) float64 {
 	return low
 }
 
-// CostsOf are the costs of samples, of which those below 0 take nothing. kind is as for Ratio.
+// CostsOf sums up the costs of samples. A cost below 0 is unknown and counts as nothing. kind is as
+// for Ratio.
 func CostsOf(samples int64, of func(id int64) (cost int64, kind int)) Costs {
 	var kinds []struct{ n, mean, squares float64 }
 	for id := range samples {

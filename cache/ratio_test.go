@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRatioFits: at that ratio there is room for whatever samples a plan keeps, and little room
-// is left over if sizes are similar.
+// TestRatioFits: at that ratio there is room for any samples that a plan may keep. If sizes are
+// similar, little room is left over.
 func TestRatioFits(t *testing.T) {
 	for name, c := range map[string]struct {
 		src   source
@@ -55,8 +55,8 @@ func TestRatioFits(t *testing.T) {
 	}
 }
 
-// TestRatioOfKinds: if a plan keeps the same share of each kind, the difference between the kinds
-// is not left to chance and needs no room.
+// TestRatioOfKinds: if a plan keeps the same share of each kind, differences between kinds are not
+// random and need no room.
 func TestRatioOfKinds(t *testing.T) {
 	const n, limit = 1000, 30 << 20
 	for _, sizes := range [][]int64{{50_000, 50_000, 50_000, 250_000}, {20_000, 80_000, 20_000, 280_000}} {
@@ -70,7 +70,7 @@ func TestRatioOfKinds(t *testing.T) {
 		if together > 0.95*even || even < 0.99*alike || even > 1.01*alike {
 			t.Errorf("%v: %v by chance, %v of each kind, %v where all are alike", sizes, together, even, alike)
 		}
-		// What is in flight may be of the costliest kind.
+		// Samples in flight may be of the costliest kind.
 		if few, all := Ratio(limit, n, 1, kinds, 10), Ratio(limit-10*Cost(sizes[3]), n, 1, kinds, 0); math.Abs(few-all) > 0.01*all {
 			t.Errorf("%v: %v with 10 in flight, %v with so much less room", sizes, few, all)
 		}
@@ -97,8 +97,8 @@ func TestRatioOfEverything(t *testing.T) {
 	}
 }
 
-// TestRoomInALargeDataset: what a cache takes for itself depends on how many samples it can hold,
-// not on how many there are.
+// TestRoomInALargeDataset: a cache's overhead depends on how many samples it can hold, not on the
+// size of the dataset.
 func TestRoomInALargeDataset(t *testing.T) {
 	const limit = 8 << 20
 	for p, least := range map[Policy]int64{Constant: limit * 97 / 100, Static: limit * 97 / 100, TinyLFU: limit*97/100 - 1<<20} {

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A region is reserved address space, off the Go heap, that is made usable from its beginning
-// as needed. Fresh memory is zero. The kernel allocates a page only when it is first touched.
+// A region is reserved address space, off the Go heap, that becomes usable from its beginning as
+// needed. Fresh memory is zero. The kernel allocates a page only when it is first touched.
 //
-// The unusable part counts nowhere, not even where the kernel does not overcommit memory, so
+// The unusable part does not count as memory, even where the kernel does not overcommit, so
 // reserving a cache's whole limit costs nothing.
 type region struct {
 	mapping []byte
@@ -45,8 +45,8 @@ func (r *region) use(n int64) error {
 	return nil
 }
 
-// forget returns the memory of size bytes, whole pages; they read as zero afterwards. That cannot
-// fail for a private mapping that is not locked.
+// forget returns the memory of size bytes, which are whole pages; they read as zero afterwards.
+// This cannot fail for a private mapping that is not locked.
 func (r *region) forget(at, size int) {
 	_ = unix.Madvise(r.mapping[at:at+size], unix.MADV_DONTNEED)
 }

@@ -18,8 +18,8 @@ func isAnother(p []byte, id int64, size int) bool {
 
 func always(int, int64) bool { return true }
 
-// TestReplace: what replaces a sample is served instead, under the file's stamp, and leaves with
-// it.
+// TestReplace: the replacement is served instead of the sample, under the file's stamp, and leaves
+// with it.
 func TestReplace(t *testing.T) {
 	keep := true
 	plan := planFunc(func(int, int64) bool { return keep })
@@ -75,8 +75,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceNeedsRoom: a sample for whose other form there is no room stays as it is, as do all
-// others, and one that is being read is not replaced.
+// TestReplaceNeedsRoom: without room for its other form, a sample stays as it is, and so do all
+// others. A sample that is being read is not replaced.
 func TestReplaceNeedsRoom(t *testing.T) {
 	c := open(t, Options{Policy: Constant, Limit: 200_000, Samples: 64, Plan: planFunc(always)})
 	s, held := Stamp{Size: 9000}, int64(0)

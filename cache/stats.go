@@ -10,8 +10,8 @@ type Stats struct {
 	Real        int64 // only the samples
 	MaxReal     int64 // the largest sample ever held
 	Samples     int64 // number of samples held
-	Packed      int64 // how many of these were replaced
-	Grown       int64 // what those take beyond what their files would; below 0 if less
+	Packed      int64 // number of samples replaced by another form
+	Grown       int64 // bytes that those take beyond their files; negative if less
 	Epochs      []EpochStats
 }
 
@@ -20,14 +20,14 @@ type EpochStats struct {
 	Epoch     int
 	Hits      int64 // samples served
 	Misses    int64 // samples offered to Put or counted by Missed
-	Kept      int64 // samples read in this epoch that stayed for a later one
+	Kept      int64 // samples read in this epoch that were kept for a later one
 	KeptBytes int64 // total size of those
 	NotKept   int64 // samples that the policy would have kept if there had been room
-	Unplanned int64 // samples read before the plan knew whether to keep them; none was kept
+	Unplanned int64 // samples not kept because the plan did not know yet
 }
 
-// maxEpochs bounds the epochs that are counted; the one that was first read longest ago is
-// forgotten first.
+// maxEpochs is how many epochs are counted. The epoch whose first read is oldest is forgotten
+// first.
 const maxEpochs = 128
 
 // meter holds the cache's counters, guarded by the cache's lock.

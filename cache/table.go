@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// An entry is a sample that is held, that is still being read after its eviction, or that is
-// being written. Entries are numbered from 1; 0 means none.
+// An entry is a sample that is held, is being written, or is still being read after its eviction.
+// Entries are numbered from 1; 0 means none.
 type entry struct {
 	stamp      Stamp
 	size       int64 // bytes that are held
@@ -33,7 +33,7 @@ type queue struct {
 // A table finds entries by sample and by the epoch they wait for. It is not safe for concurrent
 // use.
 type table struct {
-	memory  region   // backs the following slices
+	memory  region   // backs the slices below
 	buckets []uint32 // by hash; the length is a power of two
 	entries []entry
 	free    uint32 // head of the list of free entries
@@ -54,7 +54,7 @@ func newTable(n int64) (t table, err error) {
 	return t, t.memory.use(int64(len(t.memory.mapping)))
 }
 
-// tableStart is how many bytes of a table do not depend on how many entries were used.
+// tableStart is the part of a table's bytes that does not depend on how many entries were used.
 func tableStart(n int64) int64 { return roundUp(4*bucketsFor(n), int64(systemPage)) }
 
 // bucketsFor keeps the mean length of a full table's buckets between 1 and 2. Sample numbers
@@ -81,11 +81,11 @@ func (t *table) find(id uint32) uint32 {
 	return 0
 }
 
-// spare says whether there is an entry to take, and whether it was never used, so that it needs
-// more memory.
+// spare says whether an entry is left, and whether it is fresh: never used before, so it needs
+// memory.
 func (t *table) spare() (fresh, ok bool) { return t.free == 0, t.free != 0 || t.fresh < len(t.entries) }
 
-// take returns an unused entry; spare must have said that there is one.
+// take returns an unused entry. The caller has checked spare.
 func (t *table) take() uint32 {
 	n := t.free
 	if n == 0 {
@@ -113,7 +113,7 @@ func (t *table) insert(n uint32) {
 	t.enqueue(n)
 }
 
-// remove makes an entry no longer held.
+// remove makes an entry unheld.
 func (t *table) remove(n uint32) {
 	e := &t.entries[n]
 	at := t.bucket(e.id)

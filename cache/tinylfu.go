@@ -7,36 +7,37 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// A tinylfu has ristretto decide which samples are held, for the policy TinyLFU. Ristretto sees
-// numbers and costs only; the samples are where those of the other policies are.
+// A tinylfu lets ristretto decide which samples are held, for the policy TinyLFU. Ristretto sees
+// only numbers and costs. The samples are stored as for the other policies.
 //
 // Ristretto works asynchronously, and drops some of its input under load, so on its own it neither
-// keeps to a budget nor reports what it holds. Here it decides on one sample at a time, and each
-// decision is waited for. Its limit is set before each decision, to what is held plus the new
-// sample if there is memory for it, because the memory that the cache may use changes at any time.
+// keeps to a budget nor reports what it holds. Here it decides on one sample at a time, and put
+// waits for each decision. The memory that the cache may use changes at any time, so before each
+// decision ristretto's limit is set to the cost of the held samples, plus the new sample if there
+// is memory for it.
 type tinylfu struct {
 	cache    *Cache
 	counters int64
 	sets     *ristretto.Cache[uint64, struct{}]
 
 	mu       sync.Mutex // held while ristretto decides; before Cache.mu
-	rejected bool       // the sample that it decides on
+	rejected bool       // the sample being decided on
 
 	// Guarded by Cache.mu.
-	costs int64    // of the samples that are held
-	left  []uint32 // samples that are not held any more, of which ristretto does not know yet
+	costs int64    // of the held samples
+	left  []uint32 // samples no longer held, which ristretto does not know yet
 }
 
 const (
-	// countersPerHeld bounds ristretto's counters by how many samples the cache can hold: a large
-	// dataset must not fill a small cache with them.
+	// countersPerHeld limits ristretto's counters, relative to the number of samples that fit:
+	// counters for a large dataset must not fill a small cache.
 	countersPerHeld = 8
-	// counterCost is what a counter takes: four of half a byte, and its share of a filter, rounded
-	// up to powers of two.
+	// counterCost is the bytes of a counter: four of half a byte, and its share of a filter,
+	// rounded up to powers of two.
 	counterCost = 5
-	// lfuBase is what ristretto takes whatever it holds, its queue above all.
+	// lfuBase is ristretto's memory when empty, mostly its queue.
 	lfuBase = 400 << 10
-	// lfuEntryCost is what it takes for each sample, in two of Go's maps, which double.
+	// lfuEntryCost is ristretto's memory per sample, in two of Go's maps, which grow by doubling.
 	lfuEntryCost = 200
 )
 
@@ -79,7 +80,7 @@ func (l *tinylfu) ask(id uint32) {
 	}
 }
 
-// entryCost is what is charged for the entry of a sample beside the table's.
+// entryCost is charged for a sample in addition to its entry in the table.
 func (l *tinylfu) entryCost() int64 {
 	if l == nil {
 		return 0
@@ -87,7 +88,7 @@ func (l *tinylfu) entryCost() int64 {
 	return lfuEntryCost
 }
 
-// came and leaves note what is held, and what ristretto has to be told of. The caller holds
+// came and leaves note changes of the held samples, which ristretto must learn of. The caller holds
 // Cache.mu.
 func (l *tinylfu) came(size int64) {
 	if l != nil {
@@ -102,7 +103,7 @@ func (l *tinylfu) leaves(id uint32, size int64) {
 	}
 }
 
-// evicted makes a sample leave that had to make room. Ristretto calls it while put waits.
+// evicted evicts a sample to make room for another. Ristretto calls it while put waits.
 func (l *tinylfu) evicted(id uint32) {
 	c := l.cache
 	c.mu.Lock()
@@ -138,7 +139,7 @@ func (l *tinylfu) put(id uint32, s Stamp, data []byte) bool {
 	admitted := Cost(s.Size) <= c.ledger.limit && l.admits(id, Cost(s.Size), most)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if admitted && n == 0 { // in what has become free
+	if admitted && n == 0 { // in the memory freed by evictions
 		if n = c.place(s.Size); n == 0 {
 			l.left = append(l.left, id)
 		}
@@ -154,8 +155,8 @@ func (l *tinylfu) put(id uint32, s Stamp, data []byte) bool {
 	return true
 }
 
-// admits asks ristretto whether to hold a sample, given the most that all samples may cost. By the
-// time it returns, the samples that make room for it have been removed.
+// admits asks ristretto whether to hold a sample, if all samples together may cost most. Before it
+// returns, the samples that give way have been removed.
 func (l *tinylfu) admits(id uint32, cost, most int64) bool {
 	l.rejected = false
 	l.sets.UpdateMaxCost(max(most, 1))

@@ -42,15 +42,15 @@ func TestTinyLFUKeepsWhatIsWanted(t *testing.T) {
 	if wanted.hits*others.asked < 4*others.hits*wanted.asked {
 		t.Errorf("hits of what is wanted most: %+v, of the rest: %+v", wanted, others)
 	}
-	// With the race detector, a sync.Pool, in which ristretto gathers requests, drops many; and on
-	// one processor, its goroutine may not keep up with them.
+	// With the race detector, the sync.Pool in which ristretto gathers requests drops many of them.
+	// On one processor, its goroutine may not keep up.
 	if !raceEnabled && runtime.GOMAXPROCS(0) > 1 && (wanted.hits < wanted.asked*9/10 || s.Epochs[0].NotKept == 0) {
 		t.Errorf("hits of what is wanted most: %+v, of the rest: %+v; %+v", wanted, others, s.Epochs)
 	}
 }
 
-// TestTinyLFUWhenMemoryIsShort: if the budget refuses to grow, what is held stays within it, and
-// samples are held; if the budget grows, the memory is used.
+// TestTinyLFUWhenMemoryIsShort: if the budget refuses to grow, the cache holds samples within it.
+// If the budget grows, the cache uses the memory.
 func TestTinyLFUWhenMemoryIsShort(t *testing.T) {
 	const n = 300
 	src := unequal(n, 31)
@@ -79,7 +79,7 @@ func TestTinyLFUWhenMemoryIsShort(t *testing.T) {
 	}
 }
 
-// TestTinyLFUKnowsWhatLeft: what is dropped, changed or trimmed does not stay in ristretto's books.
+// TestTinyLFUKnowsWhatLeft: ristretto forgets samples that are dropped, changed or trimmed.
 func TestTinyLFUKnowsWhatLeft(t *testing.T) {
 	const n = 100
 	src := equal(n, 20_000)

@@ -1,11 +1,11 @@
 package cache
 
-// trimPages is how many pages are returned at a time, during which the cache is locked.
+// trimPages is how many pages are freed at a time, while the cache is locked.
 const trimPages = 256
 
-// Trim returns at least n bytes to the budget and the system, if that much is not being read,
-// and returns how many it freed. It frees pages without samples first, then evicts samples,
-// starting with those that will be needed last.
+// Trim returns at least n bytes to the budget and the system, unless too much is being read, and
+// returns how many it freed. It frees pages without samples first, then evicts samples, starting
+// with those that will be needed last.
 func (c *Cache) Trim(n int64) (freed int64) {
 	if c == nil {
 		return 0

@@ -5,15 +5,15 @@ import "slices"
 // Slot is one place in a batch.
 type Slot struct {
 	Position int64 // in the epoch's order
-	// Epoch is the epoch whose permutation and random choices apply to the sample. It differs
-	// from the batch's own epoch only if an unpadded plan has read ahead into the next range.
+	// Epoch is the epoch whose permutation and random choices apply to the sample. It differs from
+	// the batch's epoch only if an unpadded plan has read ahead into the next range.
 	Epoch int
 	ID    int64 // the sample's index in the dataset
 }
 
-// Batch appends the slots of a batch to dst[:0], which it reallocates only if its capacity is
-// too small. It returns them with the number of valid slots, which come first. A batch that
-// does not exist has no slots. The cost depends only on the batch itself.
+// Batch appends the slots of a batch to dst[:0], which it reallocates only if its capacity is too
+// small. It also returns the number of valid slots, which come first. A batch that does not exist
+// has no slots. The cost depends only on the batch itself.
 func (p *Plan) Batch(shard, epoch, batch int, dst []Slot) (slots []Slot, valid int) {
 	count, valid := p.Size(shard, epoch, batch)
 	dst = slices.Grow(dst[:0], count)
@@ -28,7 +28,7 @@ func (p *Plan) Batch(shard, epoch, batch int, dst []Slot) (slots []Slot, valid i
 	return p.streamed(shard, epoch, batch, dst, count), valid
 }
 
-// padded appends the slots of a batch; those beyond its span repeat the last position.
+// padded appends the slots of a batch. Slots beyond its span repeat the last position.
 func (p *Plan) padded(shard, epoch, batch int, dst []Slot, count int) []Slot {
 	lo, hi := p.span(shard, epoch, batch)
 	order, slot := p.order(epoch), Slot{Position: -1}
@@ -59,7 +59,7 @@ func (p *Plan) streamed(shard, epoch, batch int, dst []Slot, count int) []Slot {
 
 // place is a place in the endless stream of a shard's unpadded reader.
 type place struct {
-	epoch    int   // of its range: the number of ranges that the stream has completed
+	epoch    int   // of the range: how many ranges the stream has completed
 	position int64 // in the epoch's order
 	end      int64 // of the range
 }
@@ -73,7 +73,7 @@ func (p *Plan) consumed(epoch int) int64 {
 	case Partial:
 		return e * ceilDiv(p.largest, p.batch) * p.batch
 	}
-	return e * ceilDiv(p.least, p.batch) * p.batch // with a batch that was begun, and is dropped
+	return e * ceilDiv(p.least, p.batch) * p.batch // including the unfinished batch that is dropped
 }
 
 // filledBefore is T of the package comment: the number of batches that an unpadded Fill

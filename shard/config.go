@@ -8,8 +8,8 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// Limits of a plan. The index alone of a dataset this large would take terabytes; the limits
-// exist so that no offset overflows.
+// Limits of a plan, so that no offset overflows. The index alone of a dataset this large would take
+// terabytes.
 const (
 	maxSamples   = 1 << 36   // samples in a dataset
 	MaxBatchSize = 1<<31 - 1 // samples in a batch
@@ -27,35 +27,35 @@ type Config struct {
 	Window  int    // how many blocks a shuffle mixes at a time; 0: the whole dataset
 
 	// Blocks are the sizes, in samples, of what is stored together, such as the archives of a
-	// dataset, in the order of the ids. nil: Window takes blocks of BlockSamples, and nodes own
+	// dataset, in the order of the ids. nil: Window uses blocks of BlockSamples, and nodes own
 	// single samples.
 	Blocks []int64
 
 	Partition Partition
-	Nodes     int // with Local: machines, each with as many consecutive shards; 0: one for each shard
+	Nodes     int // with Local: machines, each with the same number of consecutive shards; 0: one per shard
 
 	StickToShard bool // a shard reads the same range in every epoch
 	PadLastBatch bool // repeat a range's last sample, so that every epoch starts with a new batch
 	LastBatch    LastBatch
 
 	// Costs says what the samples cost, for a shuffle that gives every batch the same mix. nil: all
-	// the same.
+	// cost the same.
 	Costs *Costs
 }
 
-// BlockSamples is the size of a block of a dataset that has none of its own.
+// BlockSamples is the block size for a dataset without Blocks.
 const BlockSamples = 1024
 
-// Partition says which positions of an epoch are a shard's.
+// Partition says which positions of an epoch a shard gets.
 type Partition uint8
 
 const (
 	// Ranges gives a shard a range of consecutive positions.
 	Ranges Partition = iota
-	// Elastic gives it a part of every Shards·BatchSize consecutive positions. Such a step has the
-	// same samples for any number of shards.
+	// Elastic gives a shard a part of every Shards·BatchSize consecutive positions. Such a step has
+	// the same samples for any number of shards.
 	Elastic
-	// Local has the steps of Elastic, of which every node takes first what it owns.
+	// Local has the steps of Elastic, but every node first takes the samples it owns.
 	Local
 )
 
@@ -63,8 +63,8 @@ const (
 type LastBatch uint8
 
 const (
-	// Fill fills it up: with repeated samples in a padded plan, with samples of the next range
-	// in an unpadded one.
+	// Fill completes it: with repeated samples in a padded plan, with samples of the next range in
+	// an unpadded one.
 	Fill LastBatch = iota
 	// Partial keeps it short, even empty.
 	Partial
@@ -106,7 +106,7 @@ func (c *Config) validate() error {
 	return cmp.Or(c.checkBlocks(), c.checkPartition())
 }
 
-// checkBlocks reports a window or blocks that make no sense.
+// checkBlocks reports an invalid window or block.
 func (c *Config) checkBlocks() error {
 	var sum int64
 	for _, size := range c.Blocks {
@@ -126,7 +126,7 @@ func (c *Config) checkBlocks() error {
 	return nil
 }
 
-// checkPartition reports what contradicts the partition.
+// checkPartition reports fields that contradict the partition.
 func (c *Config) checkPartition() error {
 	steps, local := c.Partition != Ranges, c.Partition == Local
 	switch {

@@ -2,38 +2,38 @@ package shard
 
 import "slices"
 
-// Cost is a kind of sample, by what it takes to get its pixels. A shuffle gives every batch the
-// same mix of them.
+// Cost is a kind of sample, by the work of getting its pixels. A shuffle gives every batch the same
+// mix of costs.
 type Cost uint8
 
 const (
-	Encoded Cost = iota // decoding is most of the work, as of JPEG and PNG
-	Packed              // some more to read, much less to decode
+	Encoded Cost = iota // mostly decoding, as for JPEG and PNG
+	Packed              // somewhat more to read, much less to decode
 	Raw                 // plain pixels: much to read, nothing to decode
 
 	NumCosts = 3
 )
 
-// String is the word that documents use.
+// String is the word used in documents.
 func (c Cost) String() string {
 	return [NumCosts]string{Encoded: "encoded", Packed: "packed", Raw: "raw"}[c]
 }
 
-// Costs says which samples of a dataset have which cost. It also finds the i-th sample of a cost.
-// It takes about n/6 bytes for two costs, at most twice that for three, and next to nothing for
-// one. It is immutable; nil says the same as one in which all samples are encoded.
+// Costs says which samples of a dataset have which cost, and finds the i-th sample of a cost. It
+// takes about n/6 bytes for two costs, at most twice that for three, and next to nothing for one.
+// It is immutable. A nil Costs means that all samples are encoded.
 type Costs struct {
 	counts [NumCosts]int64
-	// sets divide the samples: a set has those of its cost among all that are in no later set,
-	// numbered in their order. There is none for a cost without samples, nor for rest, the cost of
-	// all that are in no set.
+	// sets divide the samples. Each set numbers the samples that are in no later set, and marks
+	// those of its cost. There is no set for a cost without samples, nor for rest, the cost of all
+	// samples that are in no set.
 	sets [NumCosts]*subset
 	rest Cost
 }
 
 // NewCosts calls cost once for every sample, in order.
 func NewCosts(n int64, cost func(id int64) Cost) *Costs {
-	c, left := &Costs{}, [NumCosts]int64{} // left counts what each set divides
+	c, left := &Costs{}, [NumCosts]int64{} // left counts the samples that each set numbers
 	var words [NumCosts][]uint64
 	for id := range n {
 		of := cost(id)
@@ -71,7 +71,7 @@ func (c *Costs) Len() (n int64) {
 // Count is the number of samples of a cost.
 func (c *Costs) Count(cost Cost) int64 { return c.counts[cost] }
 
-// Present lists the costs of at least one sample.
+// Present lists the costs that at least one sample has.
 func (c *Costs) Present() (present []Cost) {
 	if c == nil {
 		return []Cost{Encoded}
@@ -116,7 +116,7 @@ func (c *Costs) before(id int64) (counts [NumCosts]int64) {
 	return counts
 }
 
-// find is the sample of a rank among those of its cost, 0 <= rank < their number.
+// find is the rank-th sample of a cost, 0 <= rank < their number.
 func (c *Costs) find(rank int64, cost Cost) int64 {
 	if c == nil {
 		return rank

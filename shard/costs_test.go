@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// costsEvery: the samples whose ids are multiples of raw are raw, of the others the multiples of
-// packed are packed, and the rest is encoded. 0 has no multiples; it is nil where both are 0.
+// costsEvery makes ids that are multiples of raw raw, multiples of packed among the rest packed,
+// and all others encoded. 0 has no multiples. It returns nil if both are 0.
 func costsEvery(n, raw, packed int64) *Costs {
 	if raw == 0 && packed == 0 {
 		return nil
@@ -23,7 +23,7 @@ func costsEvery(n, raw, packed int64) *Costs {
 	})
 }
 
-// randomCosts has one to all of the costs, in any proportion.
+// randomCosts has one to three costs, in any proportion.
 func randomCosts(rng *rand.Rand, n int64) *Costs {
 	shares := [NumCosts]float64{}
 	for cost := range shares {
@@ -105,8 +105,8 @@ func checkCosts(t *testing.T, name string, costs *Costs, want []Cost) {
 	}
 }
 
-// TestCostsTakeOneBitASample, and a quarter of that for the search, if there are two; nothing if
-// there is one.
+// TestCostsTakeOneBitASample: two costs take one bit per sample, and a quarter of that for the
+// search; one cost takes nothing.
 func TestCostsTakeOneBitASample(t *testing.T) {
 	const n = 1 << 16
 	for _, test := range []struct{ raw, packed, most int64 }{{1, 0, 0}, {0, 1, 0}, {3, 0, 1}, {0, 3, 1}, {3, 1, 1}, {3, 2, 2}} {

@@ -76,18 +76,18 @@ func TestVectors(t *testing.T) {
 	})
 }
 
-// world is a second, literal model of DALI without padding: readers that advance sample by
-// sample, and iterators that credit what was read ahead.
+// world is a second, literal model of DALI without padding: readers that advance sample by sample,
+// and iterators that credit samples read ahead.
 type world struct {
 	cfg     Config
-	sizes   []int64 // of the range that each shard has to read in this epoch
+	sizes   []int64 // of the range that each shard must read in this epoch
 	credit  []int64 // how much of it each shard has already read
 	readers []reader
 }
 
 type reader struct {
 	at    int64
-	shard int // the shard whose range it is in
+	shard int // whose range is being read
 	epoch int // number of completed ranges
 }
 

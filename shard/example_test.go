@@ -7,7 +7,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Which samples are in a batch, for any shard and epoch, without reading what comes before.
+// The samples of a batch are known for any shard and epoch, without reading earlier batches.
 func ExamplePlan_Batch() {
 	plan, err := shard.New(shard.Config{Samples: 10, Shards: 2, BatchSize: 3, PadLastBatch: true})
 	if err != nil {

@@ -18,7 +18,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add(int64(3000), 4, 16, uint8(0b10001110), uint64(5), uint64(9), 3, 7, 46, 0, 2)
 	f.Fuzz(func(t *testing.T, n int64, shards, batchSize int, settings uint8, seed, pattern uint64, shard, epoch, batch, window, nodes int) {
 		if n > 1<<24 && window > 0 {
-			return // the order of so many blocks takes long
+			return // ordering so many blocks takes long
 		}
 		cfg := Config{Samples: n, Shards: shards, BatchSize: batchSize, Seed: seed, Window: window, Nodes: nodes, Partition: Partition(settings >> 6 % 3),
 			StickToShard: settings&1 != 0, PadLastBatch: settings&2 != 0, Shuffle: settings&8 != 0, LastBatch: LastBatch(settings >> 4 & 3 % 3)}

@@ -1,8 +1,8 @@
 package shard
 
-// OrderVersion names the construction in the package comment. It must change with every change
-// that moves a sample, and with nothing else. The others are part of Plan.Version if they matter;
-// samples of several costs had no say in windows and placement before theirs.
+// OrderVersion names the construction in the package comment. It must change with every change that
+// moves a sample, and with nothing else. The other names become part of Plan.Version where they
+// apply. Version 1 of windows and placement ignored that samples have several costs.
 const (
 	OrderVersion  = "xor-feistel-8/1"
 	windowed      = "+window/1"
@@ -11,7 +11,7 @@ const (
 	mixedPlaced   = "+local/2"
 )
 
-// Version names everything that decides which samples are in a batch, beside the Config.
+// Version names everything except the Config that decides which samples are in a batch.
 func (p *Plan) Version() string {
 	version, window, place := OrderVersion, windowed, placed
 	if p.costs != nil {
@@ -31,21 +31,21 @@ type order struct {
 	samples uint64
 	shuffle bool
 	costs   *Costs // nil: one cost
-	window  window // the latest one, of a shuffle that has them
+	window  window // the latest one, if the shuffle has windows
 	blend   blend  // of the window, or of all samples
 }
 
-// What is permuted, as part of a permutation's key.
+// Tags, which are part of a permutation's key and say what is permuted.
 const (
 	tagAll    = 0
 	tagBlocks = 3
-	tagWindow = 4 // the first window's; the others have the next ones
+	tagWindow = 4 // of the first window; later windows have the next numbers
 )
 
-// costTags is what is added to tagAll, or a window's tag, for the samples of one cost.
+// costTags are added to tagAll, or to a window's tag, for the samples of one cost.
 type costTags struct{ all, window uint64 }
 
-// tags are those of a cost, 0 if there is only one.
+// tags returns the tags of a cost, 0 if there is only one cost.
 func (c *Costs) tags(cost Cost) costTags {
 	if c == nil {
 		return costTags{}

@@ -18,8 +18,8 @@ func shuffled(t testing.TB, n int64, seed uint64, raw, packed int64) *Plan {
 	return mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: 1, Shuffle: true, Seed: seed, Costs: costsEvery(n, raw, packed)})
 }
 
-// TestGolden pins the order with golden vectors. An independent program, written from the
-// package comment in another language, computed them.
+// TestGolden pins the order with golden vectors. An independent program in another language
+// computed them from the package comment.
 //
 // DO NOT UPDATE THEM LIGHTLY: a change here changes what every training run reads. If it is
 // necessary, change OrderVersion too.
@@ -51,8 +51,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestGoldenEpochs pins whole epochs by the SHA-256 of their ids (int64, little endian). The
-// same warning applies.
+// TestGoldenEpochs pins whole epochs by the SHA-256 of their ids (int64, little endian). The same
+// warning applies.
 func TestGoldenEpochs(t *testing.T) {
 	for _, test := range []struct {
 		raw, packed int64
@@ -112,7 +112,7 @@ func excess(counts []int, expected float64, freedom int) float64 {
 }
 
 // TestPositionsAreUniform: over many seeds every position holds every sample of its cost equally
-// often, and if there is one cost, every sample is followed by every other equally often.
+// often. If there is only one cost, every sample is followed by every other equally often.
 func TestPositionsAreUniform(t *testing.T) {
 	const n, seeds = 48, 6000
 	for _, every := range [][2]int64{{0, 0}, {4, 0}, {4, 3}} {
@@ -156,7 +156,7 @@ func checkHeld(t *testing.T, held []int, n, seeds int64, costs *Costs) {
 	}
 }
 
-// costsAt is the cost of each position, by the rule of the package comment taken literally.
+// costsAt is the cost of each position, following the package comment literally.
 func costsAt(counts [NumCosts]int64) []Cost {
 	left := []int{}
 	for range counts[Encoded] + counts[Packed] + counts[Raw] {
@@ -178,9 +178,9 @@ func costsAt(counts [NumCosts]int64) []Cost {
 }
 
 // TestEveryBatchHasTheSameMix: every full batch of every epoch has its share of each cost, within
-// one if there are two costs and within two if there are three, even a batch that wraps around the
-// end of the dataset. With windows, its share is that of the windows that its samples are in, and
-// with local placement that of the dataset.
+// one sample for two costs and within two for three, even if the batch wraps around the end of the
+// dataset. With windows, the share is that of its windows. With local placement, it is that of the
+// dataset.
 func TestEveryBatchHasTheSameMix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 600 {
@@ -249,7 +249,7 @@ func mixAt(p *Plan, slot Slot) (share [NumCosts]float64) {
 }
 
 // TestMixIsEvenOverCosts: whatever their counts, each cost has its share of any run of places to
-// within one, or to within two where there are three, and each sample one place.
+// within one, or to within two if there are three costs, and each sample has one place.
 func TestMixIsEvenOverCosts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	for range 300 {
@@ -286,7 +286,7 @@ func TestMixIsEvenOverCosts(t *testing.T) {
 	}
 }
 
-// TestMixGoesOn: a job that goes on with another number of ranks, or nodes, reads the same samples
+// TestMixGoesOn: a job that continues with another number of ranks or nodes reads the same samples
 // in each step, and every sample once in an epoch.
 func TestMixGoesOn(t *testing.T) {
 	cfg := Config{Samples: 960, Shards: 8, BatchSize: 6, Shuffle: true, Seed: 5, PadLastBatch: true, Costs: costsEvery(960, 3, 4)}

@@ -10,8 +10,8 @@ const (
 	minBits = 8
 )
 
-// permutation is P of the package comment, for one number of samples and one key. What it
-// computes must never change: it is part of the contract, see OrderVersion.
+// permutation is P of the package comment, for one number of samples and one key. What it computes
+// must never change: it is part of the contract, see OrderVersion.
 type permutation struct {
 	n        uint64
 	lowBits  uint
@@ -78,16 +78,16 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// blend spreads the samples of several costs evenly over as many places, and orders those of each
-// cost by themselves. The last cost takes its places first, of those that are left the one before
-// it, and so on: two costs are spread to within one sample, three to within two.
+// blend spreads the samples of several costs evenly over all places, and orders the samples of each
+// cost independently. The last cost takes its places first, the cost before it takes places from
+// what is left, and so on. Two costs are spread to within one sample, three to within two.
 type blend struct {
 	of     uint64
 	counts [NumCosts]uint64
 	orders [NumCosts]permutation
 }
 
-// newBlend orders some samples of each cost, with a permutation of each that has any.
+// newBlend orders counts of samples of each cost. order makes the permutation for a cost.
 func newBlend(counts [NumCosts]int64, order func(cost Cost, n uint64) permutation) (b blend) {
 	for cost, n := range counts {
 		if n > 0 {
@@ -99,7 +99,7 @@ func newBlend(counts [NumCosts]int64, order func(cost Cost, n uint64) permutatio
 	return b
 }
 
-// at is the cost of the sample at place p, and which of the samples of that cost it is.
+// at is the cost of the sample at place p, and its rank among samples of that cost.
 func (b *blend) at(p uint64) (cost Cost, rank uint64) {
 	left := b.of
 	for cost = NumCosts - 1; cost > 0; cost-- {
@@ -116,8 +116,8 @@ func (b *blend) at(p uint64) (cost Cost, rank uint64) {
 	return cost, b.orders[cost].at(p)
 }
 
-// spread is Bresenham's algorithm: it chooses some places evenly among of.
-// Place p is chosen iff floor((p+1)·chosen/of) > floor(p·chosen/of).
+// spread is Bresenham's algorithm: it chooses evenly spread places. Place p is chosen iff
+// floor((p+1)·chosen/of) > floor(p·chosen/of).
 type spread struct {
 	chosen, of uint64
 }

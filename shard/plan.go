@@ -13,9 +13,9 @@ type Plan struct {
 	batch   int64  // b
 	largest int64  // largest range: ceil(n/k), Z in the package comment
 	least   int64  // smallest range: floor(n/k)
-	costs   *Costs // of a shuffle of several costs, each with its own permutation; nil: one cost
+	costs   *Costs // if a shuffle orders several costs separately; nil: one cost
 	blocks  blocks
-	windows *windows // nil: the shuffle has none
+	windows *windows // nil: no windows
 	owners  owners   // with Local
 }
 
@@ -53,8 +53,8 @@ func (p *Plan) Batches(shard, epoch int) int {
 	return int(p.BatchesBefore(epoch+1) - p.BatchesBefore(epoch))
 }
 
-// BatchesBefore is the number of batches that a shard has before an epoch, which is the same for
-// all shards. The epoch is from 0 to MaxEpochs.
+// BatchesBefore is the number of batches of a shard before an epoch from 0 to MaxEpochs. It is the
+// same for all shards.
 func (p *Plan) BatchesBefore(epoch int) int64 {
 	e := int64(epoch)
 	switch {
@@ -66,9 +66,9 @@ func (p *Plan) BatchesBefore(epoch int) int64 {
 	return e * ceilDiv(p.largest, p.batch)
 }
 
-// Range is the range of positions [lo, hi) that a shard reads in an epoch, with Elastic and
-// Local a part of each step in it; 0, 0 for a shard or an epoch that does not exist. In an
-// unpadded plan it contains every slot of the shard with this epoch as Slot.Epoch.
+// Range is the range of positions [lo, hi) that a shard reads in an epoch; with Elastic and Local,
+// it reads a part of each step in the range. 0, 0 for a shard or an epoch that does not exist. In
+// an unpadded plan it contains every slot of the shard whose Slot.Epoch is this epoch.
 func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
 	switch {
 	case epoch < 0 || !p.isShard(shard):
@@ -83,7 +83,7 @@ func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
 	return p.start(x), p.start(x + 1)
 }
 
-// RangeAt is the range [lo, hi) that contains a position, with Elastic and Local the whole epoch;
+// RangeAt is the range [lo, hi) that contains a position; with Elastic and Local, the whole epoch.
 // 0, 0 if there is no such position.
 func (p *Plan) RangeAt(position int64) (lo, hi int64) {
 	switch {
@@ -129,8 +129,8 @@ func (c *Config) onlyFull() bool {
 	return c.LastBatch == Drop || c.LastBatch == Fill && !c.PadLastBatch
 }
 
-// span is the positions [lo, hi) of which a batch has the first ones, at most BatchSize; none if
-// hi <= lo. What is padded repeats hi-1. With Local, this is the number of them only.
+// span is a range of positions [lo, hi), empty if hi <= lo. The batch has its first BatchSize
+// positions; padding repeats hi-1. With Local, only the number of positions is right.
 func (p *Plan) span(shard, epoch, batch int) (lo, hi int64) {
 	if p.cfg.Partition == Ranges {
 		lo, hi = p.Range(shard, epoch)
@@ -150,8 +150,7 @@ func partStart(n, x, k int64) int64 {
 	return int64(q)
 }
 
-// partOf is the part that contains thing i: the largest x with floor(n·x/k) <= i, that is, with
-// n·x/k < i+1.
+// partOf is the part that contains thing i: the largest x with floor(n·x/k) <= i, so n·x/k < i+1.
 func partOf(n, i, k int64) int64 {
 	q, rest := mulDiv(uint64(i)+1, uint64(k), uint64(n))
 	if rest == 0 {
@@ -164,8 +163,8 @@ func (p *Plan) isShard(shard int) bool {
 	return shard >= 0 && int64(shard) < p.shards
 }
 
-// mulDiv is floor(a·b/c), with a 128-bit product, and the remainder. The quotient must fit in
-// 64 bits, which it always does here because a <= c or b <= c.
+// mulDiv is floor(a·b/c) and the remainder, with a 128-bit product. The quotient must fit in 64
+// bits, which it always does here because a <= c or b <= c.
 func mulDiv(a, b, c uint64) (quotient, remainder uint64) {
 	high, low := bits.Mul64(a, b)
 	return bits.Div64(high, low, c)

@@ -70,7 +70,7 @@ func cuts(n, most int64) (sizes []int64) {
 	return sizes
 }
 
-// readEpoch is all slots of a shard's epoch without the padding.
+// readEpoch returns all slots of a shard's epoch without the padding.
 func readEpoch(p *Plan, shard, epoch int) (valid []Slot) {
 	var slots []Slot
 	for i := range p.Batches(shard, epoch) {
@@ -152,8 +152,8 @@ func checkSlots(t *testing.T, p *Plan, shard int, slots []Slot, valid int) {
 	}
 }
 
-// TestPlanAgreesWithItself: what a plan says of an epoch agrees, and batches that are requested in
-// any order, of another plan and into a reused buffer, equal those read in order.
+// TestPlanAgreesWithItself: everything a plan says about an epoch is consistent. Batches requested
+// in any order, from another plan and into a reused buffer, equal batches read in order.
 func TestPlanAgreesWithItself(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 400 {

@@ -1,12 +1,12 @@
 package shard
 
-// step is the positions [lo, hi) that all shards together read in their batches of a number.
+// step returns the positions [lo, hi) that the shards together read in their batches with a number.
 func (p *Plan) step(batch int) (lo, hi int64) {
 	lo = int64(batch) * p.shards * p.batch
 	return lo, min(lo+p.shards*p.batch, p.samples)
 }
 
-// owners say where the samples of each node begin, and at the end their number.
+// owners has the first sample of each node, followed by the number of samples.
 type owners []int64
 
 // newOwners divides the samples between nodes as evenly as the borders of blocks allow.
@@ -18,10 +18,10 @@ func newOwners(b *blocks, nodes int64) owners {
 	return first
 }
 
-// nodes counts them.
+// nodes counts the nodes.
 func (o owners) nodes() int { return len(o) - 1 }
 
-// of is the node that owns a sample. It corrects the guess that all own equally many.
+// of is the node that owns a sample. It starts from the guess that all nodes own equally many.
 func (o owners) of(id int64) int {
 	v := int(partOf(o[o.nodes()], id, int64(o.nodes())))
 	for o[v] > id {
@@ -33,7 +33,8 @@ func (o owners) of(id int64) int {
 	return v
 }
 
-// Owned counts the samples of a batch that its node owns; all, unless the partition is Local.
+// Owned counts the samples of a batch that its node owns. That is all of them unless the partition
+// is Local.
 func (p *Plan) Owned(shard int, slots []Slot) (owned int) {
 	if p.cfg.Partition != Local {
 		return len(slots)
@@ -47,14 +48,13 @@ func (p *Plan) Owned(shard int, slots []Slot) (owned int) {
 	return owned
 }
 
-// placed appends the slots of a batch with at least one valid slot, of a step that is dealt out
-// among the nodes.
+// placed appends the slots of a batch of a Local plan. The batch has at least one valid slot.
 func (p *Plan) placed(shard, epoch, batch int, dst []Slot, count int) []Slot {
 	lo, hi := p.step(batch)
 	nodes := int64(p.owners.nodes())
 	node := int64(shard) / (p.shards / nodes)
 	slots, order := make([]Slot, 0, hi-lo), p.order(epoch)
-	room := make([][NumCosts]int64, nodes) // as many of each cost as a node's positions have
+	room := make([][NumCosts]int64, nodes) // how many samples of each cost a node gets
 	for v := range nodes {
 		for end := partStart(hi-lo, v+1, nodes); int64(len(slots)) < end; {
 			at := lo + int64(len(slots))
@@ -82,7 +82,7 @@ func (p *Plan) placed(shard, epoch, batch int, dst []Slot, count int) []Slot {
 	var place [NumCosts]uint64
 	from, to := p.span(shard, epoch, batch)
 	for at := lo + partStart(hi-lo, node, nodes); at < to; at++ {
-		cost := p.costs.Of(slots[at-lo].ID) // which a batch has where its positions have it
+		cost := p.costs.Of(slots[at-lo].ID) // costs come in the same order as at the batch's own positions
 		lacking := uint64(room[node][cost])
 		fetched, rank := spread{chosen: lacking, of: uint64(len(own[cost])) + lacking}.at(place[cost])
 		place[cost]++

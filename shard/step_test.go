@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestGoldenSteps pins what shards have of a step. An independent program, written from the
-// package comment in another language, computed the vectors. As in TestGolden, they must not be
-// updated lightly.
+// TestGoldenSteps pins each shard's part of a step. An independent program in another language
+// computed the vectors from the package comment. As in TestGolden, they must not be updated
+// lightly.
 func TestGoldenSteps(t *testing.T) {
 	if placed+mixedPlaced != "+local/1+local/2" {
 		t.Error("a new version needs new golden vectors, and they a new version")
@@ -52,7 +52,8 @@ func TestGoldenSteps(t *testing.T) {
 	})
 }
 
-// stepOf is the sorted positions of all valid slots of a step, which belong to disjoint samples.
+// stepOf returns the sorted positions of all valid slots of a step. Different positions have
+// different samples.
 func stepOf(p *Plan, epoch, batch int) (positions []int64) {
 	for shard := range p.cfg.Shards {
 		slots, valid := p.Batch(shard, epoch, batch, nil)
@@ -64,9 +65,9 @@ func stepOf(p *Plan, epoch, batch int) (positions []int64) {
 	return positions
 }
 
-// TestStepsAreTheSameForAnyWorld: whatever the number of shards, nodes and the placement, all
-// shards together have exactly the positions of the step, the same samples at them, and parts of
-// equal size, to within one.
+// TestStepsAreTheSameForAnyWorld: for any number of shards and nodes, and any placement, the shards
+// together have exactly the positions of the step, with the same samples, in parts that differ in
+// size by at most one.
 func TestStepsAreTheSameForAnyWorld(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	for range 300 {
@@ -104,8 +105,8 @@ func TestStepsAreTheSameForAnyWorld(t *testing.T) {
 	}
 }
 
-// TestNodesTakeWhatTheyOwnFirst: a node gets a sample of others only if all others of its own in
-// the step, of the same cost, are with it, that is, if it owns fewer of them than it gets.
+// TestNodesTakeWhatTheyOwnFirst: a node gets another node's sample only if it already has all of
+// its own samples of the same cost in the step, so it owns fewer than it gets.
 func TestNodesTakeWhatTheyOwnFirst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 44))
 	for range 300 {
@@ -142,8 +143,8 @@ func TestNodesTakeWhatTheyOwnFirst(t *testing.T) {
 	}
 }
 
-// TestNodesOwnWholeBlocks: every sample has one owner, all of a block the same, and no node owns
-// more than a block too much or too little.
+// TestNodesOwnWholeBlocks: every sample has one owner, samples of a block have the same owner, and
+// no node owns more than one block too much or too little.
 func TestNodesOwnWholeBlocks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(45, 46))
 	for range 200 {
@@ -168,11 +169,11 @@ func TestNodesOwnWholeBlocks(t *testing.T) {
 	}
 }
 
-// TestShareThatMoves compares a simulation with the formula of the package comment.
+// TestShareThatMoves compares a simulation with the formula in the package comment.
 func TestShareThatMoves(t *testing.T) {
 	for _, test := range []struct {
 		shards, nodes, batch int
-		raw, packed          int64 // every so many
+		raw, packed          int64 // one sample in so many is
 	}{{8, 8, 64, 0, 0}, {16, 4, 16, 0, 0}, {100, 100, 16, 0, 0}, {2, 2, 256, 0, 0}, {8, 8, 64, 2, 0}, {8, 8, 256, 5, 0}, {8, 8, 256, 3, 2}} {
 		n := int64(test.shards) * int64(test.batch) * 40
 		p := mustPlan(t, Config{Samples: n, Shards: test.shards, Nodes: test.nodes, BatchSize: test.batch, Shuffle: true, Seed: 1, PadLastBatch: true, Partition: Local, Costs: costsEvery(n, test.raw, test.packed)})
@@ -188,7 +189,7 @@ func TestShareThatMoves(t *testing.T) {
 		}
 		each := float64(test.shards*test.batch) / float64(test.nodes)
 		want := math.Sqrt((1 - 1/float64(test.nodes)) / (2 * math.Pi * each))
-		want *= math.Sqrt(1 - 1.0/40) // a step is that much of an epoch, in which nothing is drawn twice
+		want *= math.Sqrt(1 - 1.0/40) // a step is this fraction of an epoch, in which nothing is drawn twice
 		roots := 0.0
 		for _, count := range p.costs.before(n) {
 			roots += math.Sqrt(float64(count) / float64(n))
@@ -196,7 +197,7 @@ func TestShareThatMoves(t *testing.T) {
 		want *= roots
 		got := float64(moved) / float64(steps*test.shards*test.batch)
 		// The absolute value of a normal variable has a standard deviation of 0.756 of its mean,
-		// and all nodes of a step but one are nearly independent of one another.
+		// and all nodes of a step but one are nearly independent.
 		if off := (got - want) / want * math.Sqrt(float64(steps*(test.nodes-1))) / 0.756; math.Abs(off) > 4 {
 			t.Errorf("%+v: %.4f are fetched, want %.4f", test, got, want)
 		}

@@ -2,15 +2,15 @@ package shard
 
 import "math/bits"
 
-// subset is a set of numbers below n. It counts the members before a number, and finds the member,
-// or the other number, of a rank. It takes n/8 bytes for the bits and about n/32 for the search. It
-// is immutable.
+// subset is a set of numbers below n. It counts the members before a number, and finds a member or
+// non-member by rank. It takes n/8 bytes for the bits and about n/32 for the search. It is
+// immutable.
 type subset struct {
 	words []uint64
 	// ranks[i] counts the members before block i; it has one more entry than blocks.
 	ranks []int64
 	// hints[in][i] is the block that holds member number i·blockBits; hints[out] is the same for
-	// the other numbers. A last entry ends the search.
+	// non-members. A last entry ends the search.
 	hints [2][]int64
 }
 
@@ -24,7 +24,7 @@ const (
 // wordsOf is the number of words of a subset of the numbers below n: whole blocks.
 func wordsOf(n int64) int64 { return ceilDiv(n, blockBits) * blockWords }
 
-// newSubset keeps the words, as many as wordsOf says.
+// newSubset keeps the words, whose number must be wordsOf(n).
 func newSubset(words []uint64) *subset {
 	blocks := int64(len(words)) / blockWords
 	s := &subset{words: words, ranks: make([]int64, 1, blocks+1)}
@@ -37,7 +37,8 @@ func newSubset(words []uint64) *subset {
 	return s
 }
 
-// index counts a block, and adds it to the hints if it holds the next hinted number of either side.
+// index counts the members of a block, and adds the block to the hints if it holds the next hinted
+// number of either side.
 func (s *subset) index(block int64) {
 	count := s.ranks[block]
 	for _, word := range s.words[block*blockWords:][:blockWords] {
@@ -66,8 +67,8 @@ func (s *subset) before(i int64) int64 {
 	return count
 }
 
-// find is the member of a rank, or the number of that rank among those that are no members; it must
-// exist. It narrows the search to a block, then to a word, then to a bit.
+// find is the member of a rank, or the non-member of that rank. It must exist. find narrows the
+// search to a block, then to a word, then to a bit.
 func (s *subset) find(rank int64, member bool) int64 {
 	side, flip := in, uint64(0)
 	if !member {
@@ -94,7 +95,7 @@ func (s *subset) find(rank int64, member bool) int64 {
 	}
 }
 
-// skipped counts the numbers of a side before a block.
+// skipped counts the numbers of one side before a block.
 func (s *subset) skipped(block int64, side int) int64 {
 	if side == out {
 		return block*blockBits - s.ranks[block]
@@ -102,7 +103,7 @@ func (s *subset) skipped(block int64, side int) int64 {
 	return s.ranks[block]
 }
 
-// bitOf is the place of the set bit of a rank in a word with more than rank set bits. It halves
+// bitOf is the position of the set bit of a rank in a word with more than rank set bits. It halves
 // the word without branches, which would be unpredictable.
 func bitOf(word uint64, rank int) int64 {
 	place := 0

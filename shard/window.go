@@ -8,7 +8,7 @@ import (
 // blocks are runs of consecutive samples that make up a dataset.
 type blocks struct {
 	samples int64
-	starts  []int64 // the first sample of each block, and at the end n; nil: all have BlockSamples but the last
+	starts  []int64 // the first sample of each block, then n; nil: all have BlockSamples except the last
 }
 
 func newBlocks(samples int64, sizes []int64) blocks {
@@ -37,7 +37,7 @@ func (b *blocks) start(i int64) int64 {
 	return b.starts[i]
 }
 
-// border is where the blocks can be divided nearest to a sample: before it, if there are none.
+// border is the start of a block that is nearest to a sample; the sample itself without blocks.
 func (b *blocks) border(id int64) int64 {
 	if b.starts == nil {
 		return id
@@ -49,14 +49,13 @@ func (b *blocks) border(id int64) int64 {
 	return b.starts[i]
 }
 
-// windows make the orders of a shuffle that mixes some blocks at a time.
+// windows make the orders of a shuffle that mixes a few blocks at a time.
 type windows struct {
 	*blocks
 	costs *Costs // nil: one cost
 	seed  uint64
 	count int64 // of windows
-	// recent has the orders of epochs that were asked for lately, by the remainder of the epoch.
-	// Whatever is there, the answers are the same.
+	// recent caches orders of epochs, by epoch modulo its length. It does not affect results.
 	recent [4]atomic.Pointer[blockOrder]
 }
 
@@ -69,13 +68,13 @@ type blockOrder struct {
 	*windows
 	epoch  int
 	order  permutation
-	starts []int64 // by place in the order: the position at which a block begins; at the end n
-	// before counts the samples of each cost in the blocks before a place, as starts does of all;
-	// nil for a cost that does not occur.
+	starts []int64 // by place in the order: the position at which a block begins; then n
+	// before is like starts, but counts only the samples of one cost; nil for a cost without
+	// samples.
 	before [NumCosts][]int64
 }
 
-// in is the order of an epoch.
+// in returns the order of an epoch.
 func (w *windows) in(epoch int) *blockOrder {
 	recent := &w.recent[epoch%len(w.recent)]
 	if o := recent.Load(); o != nil && o.epoch == epoch {
@@ -108,14 +107,14 @@ func (w *windows) in(epoch int) *blockOrder {
 	return o
 }
 
-// window is some blocks that are mixed, those at places [first, end) of an epoch.
+// window is the blocks at places [first, end) of an epoch, which are mixed.
 type window struct {
 	*blockOrder
 	first, end int64
 	lo, hi     int64 // its positions
 }
 
-// find is the sample of a rank among those of its cost in the window.
+// find is the rank-th sample of a cost in the window.
 func (w *window) find(cost Cost, rank uint64) int64 {
 	before := w.before[cost]
 	at := before[w.first] + int64(rank)
@@ -157,7 +156,7 @@ func (p *Plan) Block(id int64) int64 {
 // Blocks counts the blocks of the dataset.
 func (p *Plan) Blocks() int64 { return p.blocks.count() }
 
-// MemoryBytes is the most that a plan keeps of the blocks and of the epochs read lately.
+// MemoryBytes is the most memory that a plan uses for blocks and recent epochs.
 func (p *Plan) MemoryBytes() int64 {
 	bytes := 8 * int64(len(p.blocks.starts)+len(p.owners))
 	if p.windows != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWindowsMixWholeBlocks: an epoch is divided into windows of at most W blocks, each of which
-// holds exactly the samples of its blocks; over epochs, the blocks of a window change.
+// TestWindowsMixWholeBlocks: an epoch is divided into windows of at most W blocks, each holding
+// exactly the samples of its blocks. Over the epochs, the blocks of a window change.
 func TestWindowsMixWholeBlocks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 52))
 	for range 100 {
@@ -39,7 +39,7 @@ func TestWindowsMixWholeBlocks(t *testing.T) {
 }
 
 // TestWindowsAreUniform: every position of a window holds each of its samples equally often, and
-// every place in the order each block.
+// every place in the order holds each block equally often.
 func TestWindowsAreUniform(t *testing.T) {
 	const blocks, size, window, epochs = 6, 4, 2, 3000
 	held, placed := make([]int, window*size*window*size), make([]int, blocks*blocks)
@@ -48,7 +48,7 @@ func TestWindowsAreUniform(t *testing.T) {
 		order := p.order(epoch)
 		for at := range int64(window * size) {
 			id := order.id(at)
-			// Samples are numbered by the place of their block in this epoch.
+			// Number samples by the place of their block in this epoch.
 			for place := range int64(window) {
 				if int64(order.window.order.at(uint64(place))) == id/size {
 					held[at*window*size+place*size+id%size]++
@@ -67,8 +67,8 @@ func TestWindowsAreUniform(t *testing.T) {
 	}
 }
 
-// TestWindowsRemember: what is remembered of epochs changes nothing, also if several goroutines
-// ask for many of them.
+// TestWindowsRemember: remembered epochs change no result, even if several goroutines ask for many
+// epochs.
 func TestWindowsRemember(t *testing.T) {
 	cfg := Config{Samples: 500, Shards: 2, BatchSize: 10, Shuffle: true, Seed: 3, Window: 3, Blocks: cuts(500, 40)}
 	shared, wait := mustPlan(t, cfg), sync.WaitGroup{}
