@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// An ArrayType is the type of an array's elements. Get one of [ParseArrayType].
+// An ArrayType is the type of an array's elements; see [ParseArrayType].
 type ArrayType struct {
 	name, numpy, safetensors string
 	size                     int
 }
 
-// The types of what else batches have. NumPy has no bfloat16, which is no type of arrays: "<V2" is
+// Types of a batch's other tensors. NumPy has no bfloat16, so it is not a type of arrays: "<V2" is
 // what ml_dtypes writes and reads.
 var (
 	typeBool     = ArrayType{"bool", "|b1", "BOOL", 1}
@@ -57,18 +57,18 @@ func (t ArrayType) String() string { return t.name }
 // Size is the size of an element in bytes.
 func (t ArrayType) Size() int { return t.size }
 
-// An Array is what the samples of a batch have of an array.
+// An Array is one of the arrays that each sample of a batch has.
 type Array struct {
 	Name   string
 	Type   ArrayType
-	Shape  []int // of a sample's; without the first dimension if Ragged
-	Ragged bool  // the first dimension of each sample is its own: its rows
-	// Offsets say where the rows of each slot begin, and where the last one's end, if Ragged: N+1
-	// of them, or nil if a batch is not spoken of.
+	Shape  []int // of one sample; without the first dimension if Ragged
+	Ragged bool  // samples differ in the first dimension: their number of rows
+	// Offsets, if Ragged, are where the rows of each slot begin, and where the last slot's end: N+1
+	// numbers, or nil if no particular batch is meant.
 	Offsets []int64
 }
 
-// String is what users read of it, such as "track int16 [*, 3]".
+// String describes the array for users, such as "track int16 [*, 3]".
 func (a *Array) String() string {
 	text := a.Name + " " + a.Type.name + " ["
 	if a.Ragged && len(a.Shape) > 0 {
@@ -79,7 +79,7 @@ func (a *Array) String() string {
 	return string(appendInts([]byte(text), ", ", a.Shape...)) + "]"
 }
 
-// shape is that of all n slots.
+// shape is the shape of all n slots together.
 func (a *Array) shape(n int) []int {
 	if a.Ragged {
 		if n = 0; len(a.Offsets) > 0 {
@@ -89,8 +89,7 @@ func (a *Array) shape(n int) []int {
 	return append([]int{n}, a.Shape...)
 }
 
-// WithTargets returns the batch with targets. The Spec has an Err if it is too large with their
-// arrays.
+// WithTargets returns the batch with targets. The Spec has an Err if the arrays make it too large.
 func (s Spec) WithTargets(t Targets) Spec {
 	s.Targets = t
 	all := uint64(max(0, s.N))

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// arraySpec is a batch with an array of each type, of one shape and with rows of its own.
+// arraySpec is a batch with two arrays of each type: one of fixed shape, one Ragged.
 func arraySpec(n int) Spec {
 	var list []Array
 	for i, t := range arrayTypes {
@@ -49,8 +49,8 @@ func putArrays(f Form, s Spec) []byte {
 	return file
 }
 
-// TestArraysRead: NumPy and safetensors read what is written of arrays: dtypes, shapes, elements,
-// each at a multiple of its size.
+// TestArraysRead: NumPy and safetensors read arrays correctly: dtypes, shapes and elements, each at
+// a multiple of its size.
 func TestArraysRead(t *testing.T) {
 	interpreter := testkit.Python(t, "numpy", "safetensors")
 	const script = `
@@ -112,7 +112,7 @@ func write(t *testing.T, dir string, k int, ext string, data []byte) {
 	}
 }
 
-// TestArrayForms: there are as many as arrays, and they can be told apart.
+// TestArrayForms: there are enough forms for all arrays, and they are distinct.
 func TestArrayForms(t *testing.T) {
 	s := arraySpec(2)
 	names, seen := s.Targets.Names(), map[string]bool{}
@@ -161,7 +161,7 @@ func TestArrayNames(t *testing.T) {
 	}
 }
 
-// TestHugeArrays: a batch with more than a file can have has a size that can be shown.
+// TestHugeArrays: a batch with more bytes than a file can have still reports a size.
 func TestHugeArrays(t *testing.T) {
 	float, _ := ParseArrayType("<f8")
 	for _, a := range []Array{

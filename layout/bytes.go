@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Pad returns doc padded with spaces to exactly size bytes, so that a JSON document's size can
-// be announced before it is written. The result may share doc's memory. A document longer than size
-// is an error, since truncated JSON is unreadable.
+// Pad returns doc padded with spaces to exactly size bytes, so that a JSON document's size can be
+// announced before it is written. The result may share doc's memory. A document longer than size is
+// an error, since truncated JSON is unreadable.
 func Pad(doc []byte, size int) ([]byte, error) {
 	if len(doc) > size {
 		return nil, fmt.Errorf("layout: document of %d bytes does not fit in %d", len(doc), size)

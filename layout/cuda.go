@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// A Place is where a batch's tensor lies in the memory of a GPU.
+// A Place says where in a GPU's memory a batch's tensor is.
 type Place struct {
 	Device string   // the GPU's UUID, as GPU-8-4-4-4-12 hexadecimal digits
 	Handle [64]byte // of the allocation, for cuIpcOpenMemHandle

@@ -5,7 +5,7 @@ type Form uint8
 
 const (
 	NHWCForm    Form = iota // the tensor's bytes
-	NCHWForm                // the same in planes
+	NCHWForm                // the same, channels in planes
 	NPY                     // NumPy format 1.0, data at byte Page
 	SafeTensors             // images with labels, ids, sizes and valid in one file
 	Valid                   // .npy, bool [N]
@@ -14,19 +14,19 @@ const (
 	Sizes                   // .npy, int32 [N,2]
 	JSON                    // a description of the batch
 	PNG                     // a contact sheet
-	CUDA                    // where in a GPU's memory the tensor is
+	CUDA                    // where the tensor is in a GPU's memory
 	MasksNPY                // .npy, [N,H,W], data at byte Page
-	MasksPNG                // a contact sheet of it
-	Boxes                   // .npy, float32 [M,4], or [N,K,4] where their number is fixed
+	MasksPNG                // a contact sheet of the masks
+	Boxes                   // .npy, float32 [M,4], or [N,K,4] if their number is fixed
 	BoxLabels               // .npy, int64 [M] or [N,K]
 	BoxOffsets              // .npy, int64 [N+1]
 	BoxIDs                  // .npy, int64 [M] or [N,K]
 	BoxFlags                // .npy, uint8 [M] or [N,K]
 	BoxVisible              // .npy, like Boxes
-	BoxCounts               // .npy, int32 [N], where their number is fixed
+	BoxCounts               // .npy, int32 [N], if their number is fixed
 	Keypoints               // .npy, float32 [M,P,3] or [N,K,P,3]
-	Text                    // JSON objects in lines
-	FirstArray              // the elements of each array, and where those of each slot begin
+	Text                    // one JSON object per line
+	FirstArray              // from here on, two forms per array: its elements, and where each slot's begin
 )
 
 // MaxArrays is how many arrays a mount may have: see [ArrayForm] and [ArrayOffsets].
@@ -38,16 +38,15 @@ const NumForms = FirstArray + 2*MaxArrays
 // ArrayForm is the form of array i: .npy, all of its elements, data at byte Page.
 func ArrayForm(i int) Form { return FirstArray + Form(2*i) }
 
-// ArrayOffsets is the form that says where the rows of each slot begin in array i: .npy, int64
-// [N+1].
+// ArrayOffsets is the form with the first row of each slot in array i: .npy, int64 [N+1].
 func ArrayOffsets(i int) Form { return ArrayForm(i) + 1 }
 
-// Array is the number of the array whose elements are in a form; false: it has those of none.
+// Array is the number of the array whose elements are in a form; false if the form has none.
 func (f Form) Array() (i int, ok bool) {
 	return int(f-FirstArray) / 2, f.IsArray() && (f-FirstArray)%2 == 0
 }
 
-// IsArray reports whether a form is [ArrayForm] or [ArrayOffsets] of an array.
+// IsArray reports whether f is the [ArrayForm] or the [ArrayOffsets] of an array.
 func (f Form) IsArray() bool { return f >= FirstArray && f < NumForms }
 
 var forms = [FirstArray]string{
@@ -75,8 +74,8 @@ var forms = [FirstArray]string{
 	Text:        "text.jsonl",
 }
 
-// Forms returns the forms that every mount has, in the order in which they are documented: all
-// but CUDA and those of targets.
+// Forms returns the forms that every mount has, in the order of the documentation: all but CUDA and
+// targets.
 func Forms() []Form {
 	all := make([]Form, CUDA)
 	for i := range all {
@@ -85,7 +84,7 @@ func Forms() []Form {
 	return all
 }
 
-// Ext is the form's extension, without the leading dot. For those of arrays see [Names.Ext].
+// Ext is the form's extension, without the leading dot. For forms of arrays see [Names.Ext].
 func (f Form) Ext() string { return Names(nil).Ext(f) }
 
 // String is Ext.

@@ -13,8 +13,8 @@ const batchPrefix = "batch-"
 // five digits.
 func BatchName(i int) string { return string(appendBatch(nil, i)) }
 
-// Names are those of the arrays of a mount, by number: with them its forms have extensions. nil: it
-// has none.
+// Names are the names of a mount's arrays, by number. The extensions of array forms contain them.
+// nil: the mount has no arrays.
 type Names []string
 
 const offsetsExt = ".offsets.npy"
@@ -55,7 +55,7 @@ const (
 	letters      = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-// Check returns an error if a name cannot be that of an array. All of a mount must be different.
+// Check returns an error if a name is not allowed for an array. All names of a mount must differ.
 func (n Names) Check() error {
 	if len(n) > MaxArrays {
 		return fmt.Errorf("there are %d, of at most %d", len(n), MaxArrays)

@@ -49,9 +49,9 @@ func putNPYHeader(dst []byte, x *tensor) {
 	dst[len(dst)-1] = '\n'
 }
 
-// AppendNPY appends the whole .npy file of a form that needs no pixels: labels, ids, sizes, which
-// slots are valid, the objects of a batch, or where the rows of each slot begin in an array. It
-// allocates nothing for the first four if dst has room for Size(f, s) bytes.
+// AppendNPY appends the whole .npy file of a form that needs no pixels: labels, ids, sizes, valid
+// slots, the objects of a batch, or offsets of an array. It allocates nothing for the first four if
+// dst has room for Size(f, s) bytes.
 func AppendNPY(dst []byte, f Form, s Spec, m Meta) []byte {
 	x, start := s.tensorOf(f), len(dst)
 	dst = grow(dst, smallHeader+int(x.bytes()))
@@ -60,7 +60,7 @@ func AppendNPY(dst []byte, f Form, s Spec, m Meta) []byte {
 	return dst
 }
 
-// putInt64s fills dst with values, and with -1 after their end.
+// putInt64s fills dst with values, followed by -1.
 func putInt64s(dst []byte, v []int64) {
 	for i := range len(dst) / 8 {
 		x := int64(-1)
@@ -71,7 +71,7 @@ func putInt64s(dst []byte, v []int64) {
 	}
 }
 
-// putSizes fills dst with pairs, and with zeros after their end.
+// putSizes fills dst with pairs, followed by zeros.
 func putSizes(dst []byte, v [][2]int32) {
 	for i := range len(dst) / 8 {
 		var hw [2]int32

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// An NPYHeader is what a .npy file says of its array.
+// An NPYHeader describes the array in a .npy file.
 type NPYHeader struct {
 	Type  ArrayType
 	Shape []int
-	Bytes int64 // of the header: the elements follow
+	Bytes int64 // of the header; the elements follow
 }
 
 const (
 	maxDims      = 32
-	maxNPYHeader = 64 << 10 // bytes; what NumPy writes has 128
+	maxNPYHeader = 64 << 10 // bytes; NumPy writes 128
 )
 
-// errNPY is of a header that no program writes.
+// errNPY is the error for a header that no program writes.
 var errNPY = errors.New("it is no .npy file, or a damaged one")
 
-// ReadNPYHeader reads the header of a .npy file of size bytes, of which head is the beginning. The
-// error is io.ErrUnexpectedEOF if more of it is needed, and else says why the file cannot be used,
-// and how it can be saved instead.
+// ReadNPYHeader reads the header of a .npy file of size bytes that begins with head. The error is
+// io.ErrUnexpectedEOF if it needs more of the file. Otherwise, the error says why the file cannot
+// be used, and how to save it instead.
 func ReadNPYHeader(head []byte, size int64) (h NPYHeader, err error) {
 	if len(head) < 12 && int64(len(head)) < size {
 		return h, io.ErrUnexpectedEOF
@@ -72,7 +72,7 @@ func ReadNPYHeader(head []byte, size int64) (h NPYHeader, err error) {
 
 func shapeText(shape []int) string { return "[" + string(appendInts(nil, ", ", shape...)) + "]" }
 
-// literal reads a Python dictionary, as .npy files have it. The first error stays.
+// literal reads a Python dictionary, as .npy files have it. It keeps the first error.
 type literal struct {
 	text string
 	err  error

@@ -40,7 +40,7 @@ func (c *Converter) fillMargins(slot []byte, s Spec, height, width int, fill uin
 	}
 }
 
-// pixel returns the bytes of value v's elements in n channels, starting with the given one.
+// pixel returns the bytes of value v's elements in n channels, starting with channel.
 func (c *Converter) pixel(v uint8, channel, n int) []byte {
 	size := c.dtype.Size()
 	p := make([]byte, 0, (maxChannels+1)*4) // the last element is written with 4 bytes

@@ -9,9 +9,8 @@ import (
 	"github.com/batchfs/batchfs/internal/kernel"
 )
 
-// Which formula replaces the tables. This is only about speed; the bytes are checked elsewhere.
-// A common normalisation that fell back to the tables would be slow without anything else
-// showing it.
+// Which formula replaces the tables affects only speed; other tests check the bytes. A common
+// normalisation that fell back to the tables would be slow, and only this test would show it.
 func TestFormulas(t *testing.T) {
 	const never, exactly, nearly = 0, 1, 2
 	if fastest() != kernel.AVX2 {

@@ -6,11 +6,11 @@ import "encoding/binary"
 // back, without holes, each at a multiple of its elements' size. The header is padded with spaces,
 // which the format allows, until the images start on a page.
 
-// metadataKey is what no tensor may be called there.
+// metadataKey is the name that the format forbids for tensors.
 const metadataKey = "__metadata__"
 
-// InSafeTensors is where the masks, or the elements of an array, are in a .safetensors file that
-// has some, and their size.
+// InSafeTensors is where in a .safetensors file the masks, or the elements of an array, are, and
+// their size.
 func InSafeTensors(f Form, s Spec) (at, bytes int64) {
 	var room [usual]tensor
 	list := s.tensors(room[:0])
@@ -49,7 +49,7 @@ func appendTensorsJSON(dst []byte, s *Spec, list []tensor) []byte {
 	return append(dst, '}')
 }
 
-// putSafeTensors writes everything but images, masks and the elements of arrays.
+// putSafeTensors writes everything except for images, masks and elements of arrays.
 func putSafeTensors(s *Spec, dst []byte, m *Meta) {
 	var room [usual]tensor
 	list := s.tensors(room[:0])

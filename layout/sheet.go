@@ -68,8 +68,8 @@ func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int, frame
 	g.png.finish(dst[:g.png.size()], g.width, g.height, g.chans)
 }
 
-// draw draws the thumbnails of n slots into a PNG, without what is around its pixels. thumb draws
-// row ty of that of slot i. Slots from valid on are dimmed and struck through.
+// draw draws the thumbnails of n slots into a PNG, but nothing around its pixels. thumb draws row
+// ty of slot i's thumbnail. Slots from valid on are dimmed and struck through.
 func (g *sheet) draw(dst []byte, n, valid int, thumb func(out []byte, i, ty int)) {
 	for y := range g.height {
 		row := g.png.row(dst, y)

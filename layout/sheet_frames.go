@@ -2,7 +2,7 @@ package layout
 
 import "math"
 
-// A Frame is a box of a slot that the contact sheet shows: two corners, in pixels of the slot.
+// A Frame is a box that the contact sheet shows in a slot: two corners, in pixels of the slot.
 type Frame struct {
 	Slot   int
 	Label  int64 // its colour
@@ -11,7 +11,7 @@ type Frame struct {
 
 // drawFrame draws a box, one pixel wide, in the colour of its label; white where the sheet is gray.
 func (g *sheet) drawFrame(dst []byte, f *Frame) {
-	// between are the first and the last of n pixels of which a box from v to w has a part.
+	// between returns the first and last of n pixels that a box from v to w touches.
 	between := func(v, w float32, n int) (first, last int) {
 		at := func(v float64) int { return int(max(0, min(v, float64(n-1)))) }
 		first = at(float64(v) / float64(g.scale))

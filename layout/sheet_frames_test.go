@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSheetFrames: a sheet has frames in the colours of their labels where the boxes are, also
-// where these reach beyond the image, and as many bytes as one without.
+// TestSheetFrames: a sheet has frames in the colours of their labels where the boxes are, even if a
+// box reaches beyond the image. Frames do not change its size.
 func TestSheetFrames(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		s, err := NewSpec(2, 40, 60, channels, Uint8, NHWC)

@@ -68,7 +68,7 @@ func wantThumb(s Spec, pix []byte, g sheet, tx, ty, c int) uint8 {
 	return uint8((sum + n/2) / n)
 }
 
-// TestSheet: of every type and order, thumbnails show the 8-bit pixels that elements were made of.
+// TestSheet: thumbnails of every type and order show the 8-bit pixels behind the elements.
 func TestSheet(t *testing.T) {
 	for i, s := range []Spec{
 		{N: 1, H: 1, W: 1, C: 3}, {N: 5, H: 7, W: 9, C: 1}, {N: 3, H: 200, W: 191, C: 3},
@@ -148,7 +148,7 @@ func TestSheetEmpty(t *testing.T) {
 	}
 }
 
-// A sheet is drawn of elements of the converter's own type only.
+// A sheet can be drawn only from elements of the converter's own type.
 func TestSheetOfOthers(t *testing.T) {
 	s := Spec{N: 1, H: 4, W: 4, C: 3, DType: Float32}
 	c, floats, _ := floatBatch(t, s, imagenet)

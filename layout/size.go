@@ -37,8 +37,8 @@ func Size(f Form, s Spec) int64 {
 	return cmp.Or(DataOffset(f, s), smallHeader) + x.bytes()
 }
 
-// DataOffset is the byte at which the pixels of a tensor form start: 0 without a header, else a
-// multiple of Page; for masks and arrays, where those do. It is 0 for forms that hold no tensor.
+// DataOffset is the byte where the pixels of a tensor form, or the elements of masks and arrays,
+// start: 0 without a header, else a multiple of Page. It is 0 for other forms.
 func DataOffset(f Form, s Spec) int64 {
 	_, array := f.Array()
 	switch {
@@ -52,7 +52,7 @@ func DataOffset(f Form, s Spec) int64 {
 }
 
 // Meta is what the small arrays and a safetensors file contain besides the pixels. The slices have
-// one entry per slot; missing ones are written as label and id -1 and size 0. The caller keeps
+// one entry per slot; missing entries are written as label and id -1 and size 0. The caller keeps
 // ownership of the slices.
 type Meta struct {
 	Labels, IDs []int64
@@ -63,9 +63,9 @@ type Meta struct {
 }
 
 // PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which must be at least
-// that long, and does not touch the pixels after them. Where a .safetensors file has targets, dst
-// is all of it, and what follows the images is written, but neither masks nor elements of arrays.
-// It does nothing for forms without a header. It allocates nothing without targets.
+// that long, and does not touch the pixels after them. If a .safetensors file has targets, dst is
+// the whole file, and PutHeader also writes what follows the images, except for masks and elements
+// of arrays. It does nothing for forms without a header. It allocates nothing without targets.
 func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	if f == SafeTensors {
 		putSafeTensors(&s, dst, &m)

@@ -17,7 +17,7 @@ const (
 	Float16
 	BFloat16
 	Float32
-	Int32 // of masks alone
+	Int32 // for masks only
 )
 
 var dtypes = [...]ArrayType{
@@ -80,14 +80,14 @@ type Spec struct {
 	N, H, W, C int
 	DType      DType
 	Order      Order
-	Targets    Targets // that the form at hand has, or that a .safetensors file has
+	Targets    Targets // of the form in question, or of a .safetensors file
 
 	err error // why the batch cannot exist
 }
 
-// NewSpec makes a Spec of dimensions of at least 0. The error is errTooBig if the batch, in any
-// of its forms, has more bytes than a file can have. The Spec is usable even then: it has its
-// shape and sizes that can be shown (Size), and Err returns the error.
+// NewSpec makes a Spec of dimensions of at least 0. The error is errTooBig if the batch, in any of
+// its forms, has more bytes than a file can have. Even then the Spec can be used to show its shape
+// and sizes (Size), and Err returns the error.
 func NewSpec(n, h, w, c int, dtype DType, order Order) (Spec, error) {
 	s := Spec{N: n, H: h, W: w, C: c, DType: dtype, Order: order}
 	if min(n, h, w, c) < 0 || dtype.Size() == 0 {

@@ -5,26 +5,26 @@ import (
 	"math"
 )
 
-// Targets say what a batch has besides images and labels. The zero value: nothing.
+// Targets say what a batch has besides images and labels. The zero value: nothing more.
 type Targets struct {
-	Boxes   bool // boxes, and with them labels, ids, flags
-	Visible bool // and what is visible of each
-	Max     int  // rows of boxes for each slot, used or not; 0: as many as there are, and where they begin
+	Boxes   bool // boxes with their labels, ids and flags
+	Visible bool // also the visible part of each box
+	Max     int  // rows of boxes for each slot, used or not; 0: as many as there are, with offsets
 	Rows    int  // of boxes of all slots
-	Points  int  // keypoints for each row; 0: there are none
+	Points  int  // keypoints for each row; 0: none
 	Text    bool
 	Line    int // bytes of a line of text
 
 	Masks DType // of a mask's elements, if HasMasks
-	// HasMasks says that the form with all arrays has masks, too.
+	// HasMasks says that masks are also in the form with all tensors.
 	HasMasks bool
 
-	// Arrays are further ones, which are in forms of their own. nil: there are none. It is a
-	// pointer so that Targets can be compared.
+	// Arrays are in forms of their own. nil: there are none. It is a pointer so that Targets can be
+	// compared.
 	Arrays *[]Array
 }
 
-// further are those.
+// further returns the arrays.
 func (t *Targets) further() []Array {
 	if t.Arrays == nil {
 		return nil
@@ -32,7 +32,7 @@ func (t *Targets) further() []Array {
 	return *t.Arrays
 }
 
-// Names are those of the arrays.
+// Names returns the names of the arrays.
 func (t *Targets) Names() (names Names) {
 	for _, a := range t.further() {
 		names = append(names, a.Name)
@@ -65,7 +65,7 @@ func (t *Targets) Has(f Form) bool {
 	return true
 }
 
-// Forms are those of targets that batches have.
+// Forms lists the forms of targets that batches have.
 func (t *Targets) Forms() (list []Form) {
 	for f := MasksNPY; f < NumForms; f++ {
 		if t.Has(f) {
@@ -75,20 +75,20 @@ func (t *Targets) Forms() (list []Form) {
 	return list
 }
 
-// IsTarget reports whether only some mounts have a form, by their datasets.
+// IsTarget reports whether a mount has the form only for some datasets.
 func (f Form) IsTarget() bool { return f >= MasksNPY && f < NumForms }
 
-// Rows are the objects of a batch, slot by slot. All slices but the first two have one element for
-// each row. The caller owns them.
+// Rows are the objects of a batch, slot by slot. All slices but the first two have one element per
+// row. The caller owns them.
 type Rows struct {
-	Offsets   []int64 // where the rows of each slot begin, and where the last one's end
-	Counts    []int32 // rows of each slot that are used, where Targets.Max fixes their number
+	Offsets   []int64 // where the rows of each slot begin, and the last slot's end
+	Counts    []int32 // used rows of each slot, if Targets.Max fixes their number
 	Boxes     [][4]float32
-	Visible   [][4]float32 // nil: not said
+	Visible   [][4]float32 // nil: unknown
 	Labels    []int64      // -1: the row is not used
 	IDs       []int64
 	Flags     []uint8
-	Keypoints [][3]float32 // Targets.Points for each row
+	Keypoints [][3]float32 // Targets.Points per row
 }
 
 // put writes an array's elements.

@@ -12,8 +12,8 @@ type tensor struct {
 	name string // in a .safetensors file
 	ArrayType
 	dims int
-	few  [4]int // their lengths, so that nothing is allocated for most
-	many []int  // or here
+	few  [4]int // lengths of the dimensions; avoids an allocation for most tensors
+	many []int  // the lengths if there are more
 }
 
 func newTensor(f Form, name string, t ArrayType, shape ...int) tensor {
@@ -39,16 +39,16 @@ func (x *tensor) bytes() int64 {
 	return n
 }
 
-// validCount is how many slots are valid, which is a tensor in a .safetensors file alone.
+// validCount is the number of valid slots. Only .safetensors files have it as a tensor.
 const validCount = NumForms
 
-// tensorOf is the tensor of a form that is a .npy file; without bytes if the batch has none.
+// tensorOf is the tensor of a form that is a .npy file; it has no bytes if the batch lacks it.
 func (s *Spec) tensorOf(f Form) tensor {
 	switch f {
 	case NPY:
 		shape := s.Shape()
 		return newTensor(f, "images", s.DType.elements(), shape[:]...)
-	case MasksNPY: // of which the Spec is, if they are a form of their own
+	case MasksNPY: // as a form of their own, masks are what the Spec describes
 		return newTensor(f, "masks", s.DType.elements(), s.N, s.H, s.W)
 	case Valid:
 		return newTensor(f, "", typeBool, s.N)
@@ -69,7 +69,7 @@ func (s *Spec) tensorOf(f Form) tensor {
 	return tensor{form: f}
 }
 
-// targets appends the tensors that the batch has besides images, labels, ids and sizes.
+// targets appends the tensors of the batch other than images, labels, ids and sizes.
 func (s *Spec) targets(list []tensor) []tensor {
 	t := &s.Targets
 	if *t == (Targets{}) {
@@ -108,9 +108,9 @@ func (s *Spec) targets(list []tensor) []tensor {
 	return list
 }
 
-// inFile is by what tensors are ordered in a .safetensors file. Those of which each has a multiple
-// of 8 bytes are next to the images, which are at the beginning of a page, and smaller elements
-// before them or, if they are single bytes, behind.
+// inFile is the sort key of tensors in a .safetensors file. The images begin on a page. Tensors
+// whose size is a multiple of 8 are next to them; smaller elements come before, and single bytes at
+// the end.
 func (x *tensor) inFile() int {
 	switch x.form {
 	case Labels, IDs, Sizes, validCount:
@@ -124,7 +124,7 @@ func (x *tensor) inFile() int {
 // usual is how many tensors most .safetensors files have.
 const usual = 5
 
-// tensors appends those of a .safetensors file to a list without any, in their order there.
+// tensors appends the tensors of a .safetensors file to an empty list, in the file's order.
 func (s *Spec) tensors(list []tensor) []tensor {
 	for _, f := range [usual]Form{Labels, IDs, Sizes, validCount, NPY} {
 		list = append(list, s.tensorOf(f))
@@ -135,7 +135,7 @@ func (s *Spec) tensors(list []tensor) []tensor {
 	return list
 }
 
-// put writes the elements of a tensor, but not images, masks and those of arrays.
+// put writes the elements of a tensor other than images, masks and arrays.
 func (m *Meta) put(dst []byte, x *tensor, s *Spec) {
 	switch x.form {
 	case Valid:

@@ -47,8 +47,7 @@ func turn(k Kernel, to Order, dst, src []byte, n, c, size int) {
 	Turn(dst[:n*c*size], to, src[:n*c*size], s, k)
 }
 
-// checkTurn turns pixels into planes and back, at the edges of memory; and two samples of them at
-// once.
+// checkTurn turns pixels into planes and back, at the edges of memory, and two samples at once.
 func checkTurn(t *testing.T, k Kernel, h, w, c, size int, src []byte) {
 	t.Helper()
 	n, rng := len(src), rand.New(rand.NewPCG(uint64(len(src)), uint64(w)))

@@ -39,12 +39,13 @@ func (b *Buffer) Bytes() []byte { return b.bytes }
 // has none. It belongs to the buffer: do not close it.
 func (b *Buffer) Fd() int { return b.fd }
 
-// Release gives the buffer back. Afterwards only readers that the kernel serves may look at it.
+// Release gives the buffer back. Afterwards only readers that the kernel serves may see it.
 // Releasing twice panics: the memory might already belong to another batch.
 func (b *Buffer) Release() { b.pool.put(b) }
 
-// Register lets the pool's Registrar have the bytes, once for as long as their pages stay the
-// same. It does nothing without a Registrar. Nobody but the caller waits for the Registrar.
+// Register registers the bytes with the pool's Registrar, unless they are registered and their
+// pages have not changed. It does nothing without a Registrar. Only the caller waits for the
+// Registrar.
 func (b *Buffer) Register() error {
 	b.registering.Lock()
 	defer b.registering.Unlock()
@@ -56,7 +57,7 @@ func (b *Buffer) Register() error {
 		b.pool.options.Registrar.Unregister(b.registered)
 		b.registered = nil
 	}
-	whole := unsafe.Slice(unsafe.SliceData(b.bytes), need) // mapping may be cut meanwhile, behind it
+	whole := unsafe.Slice(unsafe.SliceData(b.bytes), need) // another goroutine may cut the spare memory of mapping
 	if err := b.pool.options.Registrar.Register(whole); err != nil {
 		return err
 	}
@@ -70,8 +71,8 @@ func (b *Buffer) movesPages(size, held int64) bool {
 	return need < int64(len(b.registered)) || b.registered != nil && b.mapsAnew(size, held)
 }
 
-// mapsAnew reports whether resize replaces the mapping: of a file if it is too small (the tail of a
-// larger one is not touched), of ordinary memory if it has another size.
+// mapsAnew reports whether resize replaces the mapping: of a file, if the mapping is too small (the
+// tail of a larger one is not touched); of ordinary memory, if the size differs.
 func (b *Buffer) mapsAnew(size, held int64) bool {
 	if b.fd < 0 {
 		return held != int64(len(b.mapping))
@@ -82,8 +83,8 @@ func (b *Buffer) mapsAnew(size, held int64) bool {
 func (b *Buffer) sys() system { return b.pool.store.system }
 
 // resize makes the buffer size bytes long, with held bytes of memory behind it. It returns how many
-// there are now: if the kernel refuses spare memory, that is not an error. Pages that it frees or
-// moves are not registered.
+// it has now: a refusal of spare memory is not an error. Pages that it frees or moves must not be
+// registered.
 func (b *Buffer) resize(size, held int64) (int64, error) {
 	var err error
 	if b.fd >= 0 {
@@ -138,14 +139,14 @@ func (b *Buffer) allocate(from, to int64) error {
 	return nil
 }
 
-// remap replaces the mapping if it has to.
+// remap replaces the mapping if necessary.
 func (b *Buffer) remap(size, held int64) (err error) {
 	if !b.mapsAnew(size, held) {
 		return nil
 	}
 	var m []byte
 	if b.fd < 0 {
-		b.unmap() // first, since the budget was not charged for both at once
+		b.unmap() // first, because the budget covers only one of the two
 		m, err = b.sys().mapMemory(int(held))
 	} else {
 		m, err = b.sys().mapFile(b.fd, int(held))

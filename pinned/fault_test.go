@@ -169,7 +169,8 @@ func TestKernelsRefusalIsNotMemoryComingBack(t *testing.T) {
 	}
 }
 
-// TestIdleBuffersGiveUpTheirDescriptors when the kernel has no others.
+// TestIdleBuffersGiveUpTheirDescriptors: if the kernel has no more descriptors, idle buffers are
+// freed.
 func TestIdleBuffersGiveUpTheirDescriptors(t *testing.T) {
 	f := newFault()
 	budget := &budget{limit: 1 << 30}
@@ -187,7 +188,7 @@ func TestIdleBuffersGiveUpTheirDescriptors(t *testing.T) {
 	if _, err := p.Get(pageSize); !errors.Is(err, errKernel) || !errors.Is(err, unix.EMFILE) {
 		t.Fatalf("error %v while readers see all %d buffers", err, f.limit)
 	}
-	// Buffers that a Get does not query by itself.
+	// Buffers that a Get would not query.
 	for i, b := range listed(p) {
 		if i >= waiting+1 && i < 30 {
 			f.see(b, false)
@@ -254,7 +255,7 @@ func TestProbesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWithoutLeases: a buffer is not reused if it cannot be known to be unseen.
+// TestWithoutLeases: a buffer is not reused if nothing shows that it is unseen.
 func TestWithoutLeases(t *testing.T) {
 	refuse := func(call string) error {
 		if call == "fcntl" {
@@ -300,7 +301,7 @@ func TestWithoutLeases(t *testing.T) {
 		}
 		get(t, p, miB).Release()
 		f.failing(refuse)
-		get(t, p, 2*miB).Release() // finds out
+		get(t, p, 2*miB).Release() // learns of the refusal
 		check(t, f, p, b)
 	})
 	t.Run("ordinary memory needs none", func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Host is an ordinary host buffer off the Go heap, for what is needed while a sample is
-// decoded. It grows and shrinks by the rules in the package comment. The zero value is empty, and
-// never shrinks. It belongs to one goroutine, and must not be copied after first use.
+// A Host is an ordinary host buffer off the Go heap, for the data needed while a sample is decoded.
+// It grows and shrinks by the rules in the package comment. The zero value is empty, and never
+// shrinks. It belongs to one goroutine, and must not be copied after first use.
 type Host struct {
 	policy   Policy
 	account  *Account
@@ -18,12 +18,12 @@ type Host struct {
 	system   system // nil means the kernel
 }
 
-// NewHost returns an empty buffer that follows a policy. It reports its use to the account,
-// which may be nil, and may be shared by buffers of several goroutines.
+// NewHost returns an empty buffer that follows a policy. It reports its use to the account, which
+// may be nil, and may be shared by buffers of several goroutines.
 func NewHost(p Policy, a *Account) Host { return Host{policy: p, account: a} }
 
-// Plan is the number of bytes that the buffer will take after Grow(n): callers with a budget
-// charge Plan(n)-Bytes() beforehand if it is positive, or give back the difference afterwards.
+// Plan is the number of bytes that the buffer will take after Grow(n). A caller with a budget
+// charges Plan(n)-Bytes() beforehand if that is positive, or gives the difference back afterwards.
 func (h *Host) Plan(n int) int64 { return h.capacity.after(int64(n), h.policy).held }
 
 // Grow returns n bytes with unspecified contents, valid until the next Grow, Presize or Free. It
@@ -40,7 +40,7 @@ func (h *Host) Grow(n int) ([]byte, error) {
 // It fails like Grow.
 func (h *Host) Presize(n int) error { return h.become(h.capacity.presized(int64(n)), h.real) }
 
-// Bytes is the memory that the buffer takes.
+// Bytes is how much memory the buffer takes.
 func (h *Host) Bytes() int64 { return h.capacity.held }
 
 // Free frees the memory; the buffer is empty afterwards.
@@ -55,8 +55,8 @@ func (h *Host) Free() {
 // become changes the memory to that of the next capacity. If it fails, nothing changes.
 func (h *Host) become(next capacity, real int64) error {
 	if next.held != h.capacity.held {
-		// Pages that stay are not faulted in again, and those that go are unmapped: resident
-		// memory never exceeds what is held.
+		// Pages that stay are not faulted in again, and pages that go are unmapped, so resident
+		// memory never exceeds capacity.held.
 		m, err := h.mapping, error(nil)
 		if m == nil {
 			m, err = h.sys().mapMemory(int(next.held))

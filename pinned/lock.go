@@ -17,9 +17,9 @@ func lockError(n int64, err error) error {
 	return fmt.Errorf("%w: RLIMIT_MEMLOCK is %d KiB: %s", err, limit.Cur>>10, remedy)
 }
 
-// CanLock returns nil if this process may page-lock n bytes more than it has locked now, else the
-// reason and the remedy. It asks the kernel, since nothing else knows what privileges mean in a
-// container, and leaves nothing locked.
+// CanLock returns nil if this process may page-lock n more bytes, else the reason and the remedy.
+// It asks the kernel, since nothing else knows which privileges count in a container, and leaves
+// nothing locked.
 func CanLock(n int64) error {
 	if n <= 0 {
 		return nil
@@ -33,7 +33,7 @@ func CanLock(n int64) error {
 }
 
 // lock page-locks memory: resident pages now, others when they are faulted in. It faults nothing
-// in, so it takes no time and may cover what is past the end of a file.
+// in, so it takes no time and may cover memory past the end of a file.
 func lock(s system, m []byte) error {
 	if len(m) == 0 {
 		return nil

@@ -7,11 +7,11 @@ import (
 
 // A Policy says when buffers change their size, after DALI's memory model.
 type Policy struct {
-	// ShrinkThreshold, in [0,1]: an ordinary host buffer gives memory back if requests have been
-	// smaller than this share of what it holds for a while. 0 means never.
+	// ShrinkThreshold, in [0,1]: an ordinary host buffer gives memory back if for a while all
+	// requests were smaller than this share of its size. 0 means never.
 	ShrinkThreshold float64
-	// HostGrowth, in [1,4]: a host buffer that has to grow becomes at least this many times as
-	// large as it was. It also applies to page-locked batch buffers, which are host memory.
+	// HostGrowth, in [1,4]: a host buffer that must grow becomes at least this many times as large
+	// as it was. It also applies to page-locked batch buffers, which are host memory.
 	HostGrowth float64
 	// DeviceGrowth, in [1,4], is the same for memory on a GPU.
 	DeviceGrowth float64

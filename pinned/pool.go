@@ -15,9 +15,9 @@ type Budget interface {
 	// Release returns n charged bytes that were actually held: memory was freed, and callers
 	// that were refused may try again.
 	Release(n int64)
-	// Cancel returns n reserved bytes that were never allocated, because the kernel refused or
-	// they turned out not to be needed. No memory was freed, and callers must not be told so;
-	// only those that were refused because of this very reservation may now succeed.
+	// Cancel returns n reserved bytes that were never allocated, because the kernel refused or they
+	// turned out to be unnecessary. No memory was freed, and callers must not be told so; only
+	// callers that were refused because of this very reservation may now succeed.
 	Cancel(n int64)
 }
 
@@ -28,15 +28,15 @@ type PoolOptions struct {
 	Lock bool
 	// Name of the buffers in Stats.
 	Name string
-	// Growth, from 1 to 4: a buffer that has to grow becomes at least this many times as large
-	// as it was, if the budget has room. 0 counts as 1.
+	// Growth, from 1 to 4: a buffer that must grow becomes at least this many times as large as it
+	// was, if the budget has room. 0 counts as 1.
 	Growth float64
 	// Registrar registers the buffers for which Buffer.Register is called; nil: none.
 	Registrar Registrar
 }
 
-// A Registrar lets a GPU fetch the bytes of memory by itself, from the pages that it has now. Its
-// methods must be safe for concurrent use. They may take forever.
+// A Registrar lets a GPU fetch bytes from memory by itself, from its present pages. Its methods
+// must be safe for concurrent use. They may take forever.
 type Registrar interface {
 	Register(m []byte) error
 	Unregister(m []byte)
@@ -48,18 +48,18 @@ type Pool struct {
 	budget  Budget
 	options PoolOptions
 
-	// asking is held to make system calls on buffers that the caller does not own. Released
-	// buffers stay released while it is held, which Trim does for one buffer at a time. Only
-	// mu is taken while it is held, and the budget is only told of memory that was freed.
+	// asking is held to make system calls on buffers that the caller does not own. Released buffers
+	// stay released while it is held; Trim holds it for one buffer at a time. Its holder takes only
+	// mu, and tells the budget only of freed memory.
 	asking sync.Mutex
 
-	// No system call is made while mu is held, and the budget is not told anything.
+	// The holder of mu makes no system calls and does not call the budget.
 	mu       sync.Mutex
 	inUse    map[*Buffer]struct{}
 	released []*Buffer // readers may still see them; least recently queried first
 	releases uint64
 	stats    Stats
-	overdue  int // of the buffers that are leaving, those that nobody waits for any longer
+	overdue  int // leaving buffers that no goroutine waits for any more
 	closed   bool
 }
 
@@ -67,7 +67,7 @@ type Pool struct {
 type Stats struct {
 	BufferStats       // Pinned if page-locking was requested, Locked if it was never refused
 	Buffers     int   // number of buffers, in use and released
-	Leaving     int   // number of others, which are freed once the Registrar lets go of them
+	Leaving     int   // number of others, which are freed once the Registrar unregisters them
 	LockedBytes int64 // how much of what is held is page-locked
 	LockError   error // why it was refused; nil if it was not refused or not requested
 	ReuseError  error // why buffers are freed on release; nil if they are reused
@@ -132,7 +132,7 @@ func (p *Pool) get(size int64) (*Buffer, error) {
 		}
 		held, target = b.held, b.held
 	}
-	if b != nil && b.movesPages(size, target) && !p.unregister(b) { // another one will do
+	if b != nil && b.movesPages(size, target) && !p.unregister(b) { // the next attempt uses another buffer
 		tell(p.budget.Cancel, target-held)
 		return p.get(size)
 	}
@@ -155,16 +155,16 @@ func (p *Pool) get(size int64) (*Buffer, error) {
 	return b, nil
 }
 
-// tell reports n bytes to a method of the budget, if there are any.
+// tell reports n bytes to a method of the budget, unless n is 0.
 func tell(method func(int64), n int64) {
 	if n > 0 {
 		method(n)
 	}
 }
 
-// reserve charges what a buffer of held bytes must add to grow to size. The target is max(size,
-// held*growth) in whole pages, or just size if the budget has no room for the margin. Buffers
-// only grow.
+// reserve charges what a buffer of held bytes needs to grow to size. The target is max(size,
+// held*growth) in whole pages, or just size if the budget has no room for the margin. Buffers only
+// grow.
 func (p *Pool) reserve(held, size int64) (target int64, ok bool) {
 	need := roundUp(size, pageSize)
 	if need <= held {
@@ -176,7 +176,7 @@ func (p *Pool) reserve(held, size int64) (target int64, ok bool) {
 	return need, p.budget.Reserve(need - held)
 }
 
-// open makes a buffer without any memory.
+// open makes a buffer without memory.
 func (p *Pool) open() (*Buffer, error) {
 	if !p.store.Files() {
 		return &Buffer{pool: p, fd: -1}, nil
@@ -185,7 +185,7 @@ func (p *Pool) open() (*Buffer, error) {
 	return &Buffer{pool: p, fd: fd}, err
 }
 
-// hold records what a buffer holds now.
+// hold records how much a buffer holds now.
 func (p *Pool) hold(b *Buffer, held int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +198,7 @@ func (p *Pool) hold(b *Buffer, held int64) {
 	b.held, b.lockedBytes = held, locked
 }
 
-// lock page-locks a mapping, if the options request it and the kernel never refused.
+// lock page-locks a mapping if the options request it and the kernel has never refused.
 func (p *Pool) lock(m []byte) bool {
 	if !p.Stats().Locked {
 		return false
@@ -251,15 +251,15 @@ func (p *Pool) destroy(b *Buffer) int64 {
 	return held
 }
 
-// Presize makes sure that n buffers of size bytes exist, so that n batches need no allocation:
-// it gets and releases them. The error says why there are fewer; those stay.
+// Presize makes sure that n buffers of size bytes exist, so that n batches need no allocation: it
+// gets and releases them. On an error, which says why there are fewer, those that exist stay.
 func (p *Pool) Presize(size int64, n int) error {
 	for range n {
 		b, err := p.Get(size)
 		if err != nil {
 			return err
 		}
-		defer b.Release() // only at the end: Get would hand out a released one again
+		defer b.Release() // only at the end: otherwise Get would hand out a released one again
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func TestMarginIsAWish(t *testing.T) {
 	})
 }
 
-// TestTrimTakesSpareMemory of buffers in use, whose bytes stay, and of those that readers see.
+// TestTrimTakesSpareMemory: Trim frees spare memory of buffers in use, whose bytes stay, and of
+// buffers that readers see.
 func TestTrimTakesSpareMemory(t *testing.T) {
 	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, budget *budget) {
 		get(t, p, 600*pageSize).Release()
@@ -146,8 +147,8 @@ func TestPagesAreReused(t *testing.T) {
 	})
 }
 
-// TestSizesThatChangeLeast: among buffers that hold the same, the one with the nearest size is
-// taken.
+// TestSizesThatChangeLeast: among buffers that hold the same amount, the one with the nearest size
+// is taken.
 func TestSizesThatChangeLeast(t *testing.T) {
 	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
 		var near *Buffer

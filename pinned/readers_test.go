@@ -57,9 +57,9 @@ func (v view) end() error {
 	return err
 }
 
-// TestReadersKeepTheirBytes makes batches of random sizes in several goroutines, while readers
-// hold some of the files open or mapped long after their release, and other goroutines trim and
-// inspect the pool. Its accounts agree with the budget.
+// TestReadersKeepTheirBytes makes batches of random sizes in several goroutines, while readers hold
+// some of the files open or mapped long after their release, and other goroutines trim and inspect
+// the pool. The pool's accounts agree with the budget.
 func TestReadersKeepTheirBytes(t *testing.T) {
 	eachPool(t, 4*miB, PoolOptions{Growth: 1.5}, keepBytes)
 }
@@ -96,7 +96,7 @@ func keepBytes(t *testing.T, p *Pool, budget *budget) {
 	}
 }
 
-// makeAndSee makes 300 batches; of every second one a reader keeps a view while about the next
+// makeAndSee makes 300 batches. A reader keeps a view of every second one while about the next
 // eight are made.
 func makeAndSee(p *Pool, r *rand.Rand, stamps *atomic.Uint64) error {
 	var views []view

@@ -36,8 +36,8 @@ func (r *registrar) Unregister(m []byte) {
 	r.events = append(r.events, fmt.Sprint("unregister ", int64(len(m))/pageSize))
 }
 
-// TestRegistered: a buffer is registered once, and again only when its pages have changed; before
-// they change or go, it is unregistered.
+// TestRegistered: a buffer is registered once, and again only after its pages have changed. It is
+// unregistered before its pages change or go.
 func TestRegistered(t *testing.T) {
 	for name, store := range map[string]*Store{"files": NewStore(1 << 30), "anonymous": NewAnonymousStore()} {
 		t.Run(name, func(t *testing.T) {
@@ -64,8 +64,7 @@ func TestRegistered(t *testing.T) {
 			use(3, 1)
 			use(4, 0)
 			use(4, 1)
-			// Whether growth unregisters, or Register, depends on whether the memory is mapped
-			// anew.
+			// Whether growth or Register unregisters depends on whether the memory is mapped anew.
 			want := []string{"register 4", "unregister 4", "register 3", "unregister 3", "register 4"}
 			if !slices.Equal(r.events, want) {
 				t.Errorf("%v, want %v", r.events, want)
@@ -92,14 +91,14 @@ func TestRegistrarRefuses(t *testing.T) {
 	b.Release()
 }
 
-// sleeper is a registrar that does not let go of memory while awake is open.
+// sleeper is a registrar that does not unregister memory while awake is open.
 type sleeper struct{ awake chan struct{} }
 
 func (s sleeper) Register([]byte) error { return nil }
 func (s sleeper) Unregister([]byte)     { <-s.awake }
 
-// TestRegistrarHangs: what a registrar does not let go of is neither freed nor used, and holds up
-// others once, briefly.
+// TestRegistrarHangs: memory that a registrar does not unregister is neither freed nor used, and
+// delays others once, briefly.
 func TestRegistrarHangs(t *testing.T) {
 	for name, makeStore := range map[string]func() *Store{"files": func() *Store { return NewStore(1 << 30) }, "anonymous": NewAnonymousStore} {
 		synctest.Test(t, func(t *testing.T) {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Released buffers that were not taken again. Only the kernel knows which of them may be reused,
-// and asking costs two system calls for each.
+// Released buffers wait here to be taken again. Only the kernel knows which of them may be reused,
+// and asking costs two system calls per buffer.
 
-// How many buffers one Get asks about: suiting of those that fit best, from the among that were
-// released or queried most recently, and waiting of those that were queried longest ago, so that
-// each one gets its turn. All of them are queried only when memory is short.
+// How many buffers one Get asks about: the suiting best fits among the most recently released or
+// queried ones (at most among), and the waiting ones that were queried longest ago, so that each
+// gets its turn. Only when memory is short are all of them queried.
 const (
 	suiting = 4
 	among   = 64
 	waiting = 4
 )
 
-// take removes a released buffer that no reader sees and that the caller then owns; nil if there
-// is none among the candidates. If memory is short, these are all that need not grow.
+// take removes a released buffer that no reader sees, and gives it to the caller; nil if no
+// candidate is free. If memory is short, all buffers that are large enough are candidates.
 func (p *Pool) take(size int64, short bool) *Buffer {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -34,7 +34,7 @@ func (p *Pool) take(size int64, short bool) *Buffer {
 	return nil
 }
 
-// candidates returns the released buffers to ask about, those that fit best first.
+// candidates returns the released buffers to ask about, best fits first.
 func (p *Pool) candidates(size int64, short bool) []*Buffer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,9 +59,9 @@ func (p *Pool) candidates(size int64, short bool) []*Buffer {
 	return best
 }
 
-// suits orders buffers for a size. Among those that hold enough (need bytes) the one that holds
-// least comes first; among the others the one that holds most, since it has the least to grow;
-// then the one whose size changes less, since pages that come and go have to be cleared, and
+// suits orders buffers by how well they fit a size. Buffers that hold enough (need bytes) come
+// first, the smallest first; then the others, the largest first, since it has the least to grow.
+// Then comes the one whose size changes less, since pages that come and go must be cleared, and
 // then the one that was released last.
 func (b *Buffer) suits(than *Buffer, size, need int64) int {
 	missing := func(b *Buffer) int64 { return max(need-b.held, 0) }
@@ -74,8 +74,8 @@ func (b *Buffer) suits(than *Buffer, size, need int64) int {
 	)
 }
 
-// idle asks the kernel whether only the pool can see the bytes of a released buffer; asking is
-// held.
+// idle asks the kernel whether only the pool can see the bytes of a released buffer. The caller
+// holds asking.
 func (p *Pool) idle(b *Buffer) bool {
 	if b.fd < 0 {
 		return true
@@ -93,9 +93,9 @@ func (p *Pool) idle(b *Buffer) bool {
 // millisecond for each megabyte.
 const registrarWait = time.Second
 
-// unregister undoes Register of a buffer that the caller owns, before its pages are freed. If the
-// Registrar does not answer, unregister returns false: the buffer is not the caller's any more, and
-// is destroyed later. While one is awaited, no others are waited for.
+// unregister undoes Register before the pages of a buffer, which the caller owns, are freed. If the
+// Registrar does not answer in time, unregister returns false: the caller no longer owns the
+// buffer, which is destroyed later. While one buffer is overdue, unregister waits for no others.
 func (p *Pool) unregister(b *Buffer) bool {
 	if b.registered == nil {
 		return true
@@ -129,7 +129,7 @@ func (p *Pool) unregister(b *Buffer) bool {
 	}
 }
 
-// leaving changes how many buffers are leaving, and how many of them nobody waits for any longer.
+// leaving changes the counts of buffers that are leaving, and of overdue ones.
 func (p *Pool) leaving(all, overdue int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,14 +137,14 @@ func (p *Pool) leaving(all, overdue int) {
 	p.overdue += overdue
 }
 
-// list makes a buffer of the caller a released one. One that cannot be useful again is freed.
+// list turns the caller's buffer into a released one. A buffer without further use is freed.
 func (p *Pool) list(b *Buffer) {
 	if !p.enlist(b) {
 		p.visit(b, false)
 	}
 }
 
-// enlist appends a buffer to the released ones, and reports whether it may be useful again; one
+// enlist appends a buffer to the released ones, and reports whether it may be used again. A buffer
 // without memory would only hold a descriptor.
 func (p *Pool) enlist(b *Buffer) bool {
 	p.mu.Lock()
@@ -153,7 +153,7 @@ func (p *Pool) enlist(b *Buffer) bool {
 	return !p.closed && p.stats.ReuseError == nil && b.held > 0
 }
 
-// unlist takes a buffer out of the released ones; asking is held.
+// unlist takes a buffer out of the released ones. The caller holds asking.
 func (p *Pool) unlist(b *Buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,8 +161,8 @@ func (p *Pool) unlist(b *Buffer) {
 	p.released = slices.Delete(p.released, i, i+1)
 }
 
-// leave makes a released buffer the most recently queried one. It frees one that is no longer
-// useful, and returns its number of bytes; asking is held.
+// leave makes a released buffer the most recently queried one. If it has no further use, leave
+// frees it and returns its number of bytes. The caller holds asking.
 func (p *Pool) leave(b *Buffer) int64 {
 	p.unlist(b)
 	if p.enlist(b) {
@@ -173,8 +173,8 @@ func (p *Pool) leave(b *Buffer) int64 {
 }
 
 // Trim frees the released buffers that no reader sees, and the spare memory of all others. It
-// returns how many bytes were freed, all of which it has released to the budget; 0 means that
-// nothing was freed, not even descriptors. It asks the kernel about every released buffer.
+// returns how many bytes it freed and released to the budget; 0 means that nothing was freed, not
+// even descriptors. It asks the kernel about every released buffer.
 func (p *Pool) Trim() (freed int64) {
 	p.mu.Lock()
 	all := slices.AppendSeq(slices.Clone(p.released), maps.Keys(p.inUse))
@@ -185,9 +185,9 @@ func (p *Pool) Trim() (freed int64) {
 	return freed
 }
 
-// visit frees a released buffer that cannot be useful again. To trim it, it also frees one that
-// no reader sees, and spare memory, even of a buffer in use. It returns how many bytes were freed.
-// Gets that wait for asking find that memory in the budget.
+// visit frees a released buffer without further use. With trim, it also frees one that no reader
+// sees, and spare memory, even of a buffer in use. It returns how many bytes it freed. A Get that
+// waits for asking finds that memory in the budget.
 func (p *Pool) visit(b *Buffer, trim bool) (freed int64) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -208,8 +208,8 @@ func (p *Pool) visit(b *Buffer, trim bool) (freed int64) {
 	return freed
 }
 
-// cut frees the spare memory of a buffer, whether in use or released; asking is held. The bytes in
-// use stay where they are, so readers are not affected.
+// cut frees the spare memory of a buffer, whether in use or released. The caller holds asking. The
+// bytes in use stay where they are, so readers are not affected.
 func (p *Pool) cut(b *Buffer) int64 {
 	need := roundUp(b.size, pageSize)
 	spare := b.held - need

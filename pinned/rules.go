@@ -1,11 +1,11 @@
 package pinned
 
-// A capacity is how much an ordinary host buffer holds, and the state that decides when that
+// A capacity is how much an ordinary host buffer holds, with the state that decides when that
 // changes. It is a plain value without memory: after implements the rules.
 type capacity struct {
 	held   int64 // bytes, in whole units
 	floor  int64 // the presized minimum, in whole units
-	lately int64 // the largest request since the last change or the last look back
+	lately int64 // the largest request since the last change or window
 	asked  int   // the number of such requests
 }
 

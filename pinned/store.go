@@ -67,7 +67,7 @@ func (s *Store) Files() bool { return s.root >= 0 }
 // Reason says why the store has no files; nil if it has.
 func (s *Store) Reason() error { return s.reason }
 
-// Close lets go of the tmpfs. Files that are still open stay valid.
+// Close releases the tmpfs. Files that are still open stay valid.
 func (s *Store) Close() {
 	if s.root >= 0 {
 		s.system.close(s.root)
@@ -89,9 +89,8 @@ func (s *Store) File() (int, error) {
 }
 
 // Leases returns nil if the kernel grants leases on the store's files, else the reason why not.
-// This was tested when the store was made. Without leases a pool cannot know when the last
-// reader is gone, so it frees buffers instead of reusing them. A store without files needs none:
-// nil.
+// This was tested when the store was made. Without leases a pool cannot know when the last reader
+// is gone, so it frees buffers instead of reusing them. A store without files needs no leases: nil.
 func (s *Store) Leases() error { return s.leases }
 
 // tryLease requests a lease on a file that nothing else has open.

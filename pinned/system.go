@@ -25,7 +25,7 @@ type system interface {
 	lock(m []byte) error
 }
 
-// kernel is the real one.
+// kernel is the real system.
 type kernel struct{}
 
 func (kernel) temporary(dir int) (int, error) {
@@ -59,7 +59,7 @@ func (kernel) allocate(fd int, mode uint32, from, n int64) error {
 func (kernel) remap(m []byte, n, flags int) ([]byte, error) { return unix.Mremap(m, n, flags) }
 func (kernel) advise(m []byte, advice int) error            { return unix.Madvise(m, advice) }
 
-// Neither of these can fail for what is our own.
+// Neither can fail for files and mappings of our own.
 func (kernel) close(fd int)   { _ = unix.Close(fd) }
 func (kernel) unmap(m []byte) { _ = unix.Munmap(m) }
 
