@@ -1,8 +1,8 @@
 //go:build cgo
 
 /* Rows of 8-bit pixels into slots of a tensor, in C. Go sets up the context and owns it; everything
-   else here only reads it. Nothing is allocated, and no pointer is kept after the call except the
-   slot, which Go sets and clears. */
+ * else here only reads it. Nothing is allocated, and no pointer is kept after the call except the
+ * slot, which Go sets and clears. */
 #ifndef BFS_ROW_H
 #define BFS_ROW_H
 
@@ -60,7 +60,7 @@ void bfs_rows_put(const bfs_rows *r, int y, int n, const uint8_t *rows, size_t s
 void bfs_rows_deliver(void *ctx, int y, const uint8_t *row);
 
 /* If n is not a multiple of the group size, the last group overlaps the one before and writes the
-   same elements again. n is at least one group. */
+ * same elements again. n is at least one group. */
 static inline size_t bfs_next_group(size_t x, size_t n, size_t group)
 {
     x += group;

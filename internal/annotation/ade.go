@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// adeClasses is how many ADE20K has in the version of the scene parsing benchmark.
+// adeClasses is the number of ADE20K's classes in the scene parsing benchmark.
 const adeClasses = 150
 
-// findADE finds ADEChallengeData2016: objectInfo150.txt, and annotations beside images. There, 0 is
-// everything else, and class 0 has the value 1.
+// findADE finds ADEChallengeData2016: objectInfo150.txt, and annotations beside images. There,
+// value 0 is everything else, and class 0 has value 1.
 func (f *finder) findADE() (bool, error) {
 	dir := f.beside(f.Images, "images", "annotations")
 	if dir == "" {
@@ -37,8 +37,8 @@ func (f *finder) findADE() (bool, error) {
 
 const adeInfo = "objectInfo150.txt"
 
-// adeNames are the classes of objectInfo150.txt: a table, of which the last column is the name.
-// nil: it is another one.
+// adeNames returns the classes from objectInfo150.txt, a table whose last column is the name. nil:
+// the table has another form.
 func adeNames(text string) (names []string) {
 	for line := range strings.Lines(text) {
 		columns := strings.Split(strings.TrimSpace(line), "\t")

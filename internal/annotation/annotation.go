@@ -20,20 +20,20 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// Options say what is looked for, and where.
+// Options say what to look for, and where.
 type Options struct {
-	Kinds Kinds // that are wanted
-	// Files are where annotations are, if not where their layout has them: a .json file of COCO, a
-	// folder of files for one image each, such files as a pattern (masks/*_mask.png), a .txt file
-	// that lists the samples.
+	Kinds Kinds // kinds to find
+	// Files are where annotations are, if not in the usual place of their layout: a .json file of
+	// COCO, a folder with one file per image, a pattern of such files (masks/*_mask.png), a .txt
+	// file that lists the samples.
 	Files []string
-	// LabelMap says which classes the values of masks are: "": those of the layout, "trainids", or
-	// a file of a value and its class in each line.
+	// LabelMap maps the values of masks to classes: "": as the layout does, "trainids", or a file
+	// with a value and its class in each line.
 	LabelMap string
-	// SkipEmpty leaves out images of which nothing is annotated.
+	// SkipEmpty leaves out images without annotations.
 	SkipEmpty bool
-	// Source are the options of the dataset of images. Its Logger is told why what was kept is not
-	// used, or nothing is kept.
+	// Source are the options of the dataset of images. Its Logger is told why a stored result is
+	// not used, or not stored.
 	Source dataset.Options
 	// Rules say which boxes are shown, and how.
 	Rules target.Rules
@@ -52,7 +52,7 @@ type Kinds [target.NumKinds]bool
 
 var kindNames = [target.NumKinds]string{"masks", "boxes", "keypoints", "text", "arrays"}
 
-// Names are the kinds in the set, in words.
+// Names are the names of the kinds in the set.
 func (k Kinds) Names() (names []string) {
 	for kind, has := range k {
 		if has {
@@ -89,7 +89,7 @@ func kindsOf(kinds ...target.Kind) (k Kinds) {
 	return k
 }
 
-// without are the kinds of which the other set has none.
+// without returns the kinds that the other set lacks.
 func (k Kinds) without(other Kinds) (rest Kinds) {
 	for kind, has := range k {
 		rest[kind] = has && !other[kind]
@@ -97,17 +97,17 @@ func (k Kinds) without(other Kinds) (rest Kinds) {
 	return rest
 }
 
-// Found is what was found.
+// Found is the result of Open.
 type Found struct {
 	Layout      string   // such as COCO
 	Images      string   `json:"-"` // the dataset of the images
-	Sources     []string // files that were read, or folders of many
-	Classes     []string // of objects by label; nil: they have no names
-	MaskClasses []string // of masks by value; nil: they have no names
-	Masks       *Masks   // nil: masks are in no files
-	Arrays      *Arrays  // nil: there are none, or they are not wanted
-	// Values are the classes that the values of masks stand for, -1 for none. Values beyond its end
-	// stand for none, too. nil: all are as they are.
+	Sources     []string // files that were read, or folders that hold many
+	Classes     []string // of objects by label; nil: without names
+	MaskClasses []string // of masks by value; nil: without names
+	Masks       *Masks   // nil: no masks in files
+	Arrays      *Arrays  // nil: none, or not wanted
+	// Values maps the values of masks to classes, -1 for none. Values beyond its end have no class.
+	// nil: values are classes.
 	Values []int32
 	Strays int // annotations of images that are not listed
 	// Members are fields of the samples of the archive that Images is, which are to be read; see
@@ -115,9 +115,9 @@ type Found struct {
 	Members []string `json:"-"`
 
 	Naming  naming
-	Has     Kinds  // what there is
-	Parts   uint8  // that were read: a sample has an entry in each
-	InParts []byte // by the numbers of images: in how many parts they are
+	Has     Kinds  // kinds that exist
+	Parts   uint8  // number of parts read; a sample has an entry in each
+	InParts []byte // by image: in how many parts it has an entry
 
 	// Builder has what is said of images. The caller of search closes it.
 	Builder *target.Builder `json:"-"`
@@ -125,10 +125,10 @@ type Found struct {
 	labels  map[string]int32 // of classes by name; see label
 }
 
-// maxParts bounds the files, or folders of files, that annotations are in.
+// maxParts limits the files, or folders of files, with annotations.
 const maxParts = 255
 
-// Masks says where the files of masks are. They are a dataset of their own.
+// Masks says where the files of masks are. They form a dataset of their own.
 type Masks struct {
 	Path     string
 	Ending   string // of their names; "": any
@@ -137,10 +137,10 @@ type Masks struct {
 	Panoptic bool   // values are red + 256 green + 65536 blue
 }
 
-// Arrays says where the files of arrays are. Those of each column are a dataset of their own.
+// Arrays says where the files of arrays are. The files of each column form a dataset of their own.
 type Arrays struct {
 	Path    string   // a manifest
-	Columns []string // that have paths, by number
+	Columns []string // columns with paths, by number
 }
 
 // only reports whether a file is a mask.
@@ -158,14 +158,14 @@ func (f *Found) isSample(image int) bool {
 	return f.InParts[image] == f.Parts && (f.Builder.Says(image) || !f.options.SkipEmpty)
 }
 
-// part begins to read a file, or a folder of files.
+// part starts a file, or a folder of files.
 func (f *Found) part(file string) {
-	f.Parts = min(f.Parts, maxParts-1) + 1 // where that is refused
+	f.Parts = min(f.Parts, maxParts-1) + 1 // more than maxParts are refused elsewhere
 	f.Sources = append(f.Sources, file)
 }
 
-// image returns the number of an image that the part which is being read has; twice is whether it
-// has it already.
+// image adds an image to the current part, and returns its number; twice says that the part has it
+// already.
 func (f *Found) image(name string, height, width int, oriented bool) (image int, twice bool) {
 	image = f.Builder.Image(name, height, width, oriented)
 	if image == len(f.InParts) {
@@ -178,7 +178,7 @@ func (f *Found) image(name string, height, width int, oriented bool) (image int,
 	return image, twice
 }
 
-// Entries is how many images have an entry in all that was read.
+// Entries counts the images with an entry in every part.
 func (f *Found) Entries() (n int) {
 	for image := range f.InParts {
 		if f.isSample(image) {
@@ -196,11 +196,11 @@ func (f *Found) example() string {
 	return f.Builder.Path(0)
 }
 
-// firstName is the label of the class whose name came first, until all names are known and have
-// their numbers. Labels that are numbers are less.
+// firstName is the temporary label of the first class that is given by name. Once all names are
+// known, they get their final numbers. Labels given as numbers are smaller.
 const firstName = 1 << 23
 
-// label is that of a class with a name.
+// label returns the label of a class given by name.
 func (f *Found) label(name string) int32 {
 	label, known := f.labels[name]
 	if !known {
@@ -213,8 +213,8 @@ func (f *Found) label(name string) int32 {
 	return label
 }
 
-// numberNames numbers the classes that have names: as they are in Classes, or, if these lack one,
-// in the order of their names.
+// numberNames numbers the classes given by name: as in Classes, or, if Classes lacks one, in the
+// order of their names.
 func (f *Found) numberNames() {
 	names := slices.Sorted(maps.Keys(f.labels))
 	if names == nil {
@@ -239,7 +239,7 @@ func (f *Found) numberNames() {
 	f.labels = nil
 }
 
-// A KindError is the error of a dataset that has no targets of a kind that is wanted.
+// A KindError says that the dataset lacks wanted kinds of targets.
 type KindError struct {
 	Dataset, Layout string
 	Lacks, Has      Kinds
@@ -277,7 +277,7 @@ var layouts = []knownLayout{
 	{"a WebDataset", (*finder).findMembers},
 }
 
-// imagesAt is the dataset of the images at a path.
+// imagesAt returns the path of the dataset of images.
 func imagesAt(ctx context.Context, path string, o dataset.Options) (string, error) {
 	if store.IsURL(path) {
 		return path, nil
@@ -326,7 +326,7 @@ func (f *finder) find(path string) error {
 	return cmp.Or[error](f.failed, &noneError{path})
 }
 
-// naming is what the name of an image is made of.
+// naming says how annotations name images.
 type naming int
 
 const (
@@ -347,14 +347,14 @@ func (f *Found) nameOf(path string) string {
 	return stored(path)
 }
 
-// stored is the name of an image of which annotations say the path: in converted datasets, it may
-// be packed.
+// stored removes the extension of packed images: in converted datasets, an image may be packed.
 func stored(path string) string { return strings.TrimSuffix(path, ".bfs") }
 
-// stem is a path without its extension, and what Cityscapes writes before it.
+// stem is a path without its extension, and without the suffix that Cityscapes adds.
 func stem(path string) string { return imageOf(path, filepath.Ext(stored(path))) }
 
-// imageOf is the name of the image that a file is about whose name has an ending after it.
+// imageOf is the name of the image that a file is about; ending follows that name in the file's
+// name.
 func imageOf(file, ending string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(stored(file), ending), "_"+cityImages)
 }

@@ -11,20 +11,20 @@ import (
 
 const (
 	cityImages   = "leftImg8bit"
-	trainIDs     = "trainids" // what Options.LabelMap says
+	trainIDs     = "trainids" // a value of Options.LabelMap
 	labelIDs     = "labelIds.png"
 	cityTrainIDs = "labelTrainIds.png"
 )
 
-// cityLabels are the labels of Cityscapes, as its scripts have them, in the order of their ids, and
-// which of them are trained: their places among these are their trainIds.
+// cityLabels are the labels of Cityscapes in the order of their ids, as in its scripts. cityTrained
+// are the trained ones; their index is the trainId.
 var cityLabels = strings.Split("unlabeled,ego vehicle,rectification border,out of roi,static,dynamic,ground,road,sidewalk,parking,"+
 	"rail track,building,wall,fence,guard rail,bridge,tunnel,pole,polegroup,traffic light,traffic sign,vegetation,terrain,sky,person,"+
 	"rider,car,truck,bus,caravan,trailer,train,motorcycle,bicycle", ",")
 
 var cityTrained = []int{7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33}
 
-// personLabels are those of CityPersons. The last two are regions that count for nothing.
+// personLabels are the labels of CityPersons. The last two are regions to ignore.
 var personLabels = []string{"pedestrian", "rider", "sitting person", "person (other)", "person group", "ignore"}
 
 // findCityscapes finds the folders of annotations beside leftImg8bit.
@@ -35,7 +35,7 @@ func (f *finder) findCityscapes() (bool, error) {
 		return false, nil
 	}
 	f.Naming = byStem
-	// A script makes masks of trainIds of those of labelIds.
+	// A script makes masks of trainIds from those of labelIds.
 	for _, kind := range []string{labelIDs, cityTrainIDs, "instanceIds.png"} {
 		if masks == "" || f.Has[target.Masks] {
 			break
@@ -56,7 +56,7 @@ func (f *finder) findCityscapes() (bool, error) {
 	return true, err
 }
 
-// cityClasses are the classes of masks with an ending; nil: it is not one of Cityscapes.
+// cityClasses are the classes of masks with an ending; nil if Cityscapes has no such ending.
 func cityClasses(ending string) []string {
 	switch {
 	case strings.HasSuffix(ending, "_"+labelIDs):
@@ -74,7 +74,7 @@ func cityTrainedNames() (names []string) {
 	return names
 }
 
-// trainIDs are the trainIds of the values of masks; nil: these are not those of Cityscapes.
+// trainIDs maps the values of masks to trainIds; nil if the masks are not from Cityscapes.
 func (f *Found) trainIDs() (values []int32) {
 	switch {
 	case f.Masks == nil:
@@ -93,7 +93,7 @@ func (f *Found) trainIDs() (values []int32) {
 
 const personEnding = "_gtBboxCityPersons.json"
 
-// readPersons takes the boxes of CityPersons in a folder.
+// readPersons reads the boxes of CityPersons in a folder.
 func (f *finder) readPersons(dir string) (found bool, err error) {
 	names, wanted, err := f.filesAbout(dir, personEnding)
 	if !wanted {

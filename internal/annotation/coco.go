@@ -13,8 +13,8 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// findCOCO finds files like annotations/instances_train2017.json beside train2017. Objects are
-// those of instances, or, where keypoints are wanted, those of person_keypoints.
+// findCOCO finds files like annotations/instances_train2017.json beside train2017. Objects come
+// from instances or, if keypoints are wanted, from person_keypoints.
 func (f *finder) findCOCO() (bool, error) {
 	split := filepath.Base(f.Images)
 	var beside []string // folders
@@ -80,16 +80,16 @@ func (f *finder) readCOCO(files []string) error {
 	return nil
 }
 
-// coco is a file of COCO while it is read.
+// coco is the state of reading a COCO file.
 type coco struct {
 	*finder
 	file       string
 	images     map[int64]cocoImage // by id
 	categories []cocoCategory      // by id
-	prefix     string              // that file names have, and paths in the dataset have not
-	objects    bool                // it has such
-	drawn      bool                // masks are drawn of them
-	last       int64               // id of an object; those before it are less, unless jumps
+	prefix     string              // of file names, absent from paths in the dataset
+	objects    bool                // the file has objects
+	drawn      bool                // masks are drawn from the objects
+	last       int64               // id of the last object; ids ascend unless jumps
 	jumps      bool
 	json       jsonReader
 	entry      cocoEntry
@@ -108,7 +108,7 @@ type cocoCategory struct {
 	keypoints int
 }
 
-// read reads images and categories first, which mostly follow the annotations.
+// read reads images and categories first, although they usually follow the annotations.
 func (c *coco) read() error {
 	c.part(c.file)
 	type lists = map[string]func(k int, text []byte) error
@@ -123,7 +123,7 @@ func (c *coco) read() error {
 		return err
 	}
 	err = c.readLists(c.file, lists{"annotations": c.annotation})
-	if err == nil && c.jumps { // pycocotools would have the last of them several times
+	if err == nil && c.jumps { // pycocotools would return the last of them several times
 		target.Twins(c.Builder, func(image int, id int64) {
 			c.Builder.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, id))
 		})
@@ -131,7 +131,7 @@ func (c *coco) read() error {
 	return err
 }
 
-// image takes one of the images.
+// image reads one of the images.
 func (c *coco) image(k int, text []byte) error {
 	var id whole
 	var name string
@@ -167,7 +167,7 @@ func (c *coco) image(k int, text []byte) error {
 	switch {
 	case !id.ok:
 		d.complain("its id is no whole number")
-	case taken: // nobody knows of which the annotations are
+	case taken: // it is unclear which of them the annotations mean
 		d.complain("its id %d is that of another image", id.n)
 		c.Builder.Bad(int(other.number), fmt.Sprintf("%s: two of images have the id %d", c.file, id.n))
 	case twice:
@@ -184,8 +184,8 @@ func (c *coco) image(k int, text []byte) error {
 
 const maxName = 4095 // bytes of a path
 
-// prefixOf is what the name of an image has before its path in the dataset: some files have the
-// name of the folder that is the dataset.
+// prefixOf is the part of an image's name before its path in the dataset: some files include the
+// name of the dataset's folder.
 func (c *coco) prefixOf(name string) string {
 	if folder := filepath.Base(c.Images) + "/"; strings.Contains(name, folder) {
 		prefix := name[:strings.Index(name, folder)+len(folder)]
@@ -196,7 +196,7 @@ func (c *coco) prefixOf(name string) string {
 	return ""
 }
 
-// category takes one of the categories.
+// category reads one of the categories.
 func (c *coco) category(_ int, text []byte) error {
 	var one cocoCategory
 	d := &c.json
@@ -227,7 +227,7 @@ func (c *coco) category(_ int, text []byte) error {
 	return nil
 }
 
-// order numbers the categories by their ids.
+// order numbers the categories in the order of their ids.
 func (c *coco) order() error {
 	slices.SortFunc(c.categories, func(a, b cocoCategory) int { return cmp.Compare(a.id.n, b.id.n) })
 	var names []string
@@ -247,13 +247,13 @@ func (c *coco) order() error {
 		c.MaskClasses = append([]string{"background"}, names...)
 		c.Values = nil
 		for class := range int32(len(c.MaskClasses)) {
-			c.Values = append(c.Values, class) // and none beyond
+			c.Values = append(c.Values, class) // larger values have no class
 		}
 	}
 	return nil
 }
 
-// label is that of a category.
+// label returns the label of a category.
 func (c *coco) label(category int64) (label int, known bool) {
 	return slices.BinarySearchFunc(c.categories, category, func(one cocoCategory, id int64) int { return cmp.Compare(one.id.n, id) })
 }
@@ -271,7 +271,7 @@ type cocoEntry struct {
 	segments            []cocoEntry
 }
 
-// annotation takes an annotation.
+// annotation reads one annotation.
 func (c *coco) annotation(k int, text []byte) error {
 	e, d := &c.entry, &c.json
 	*e = cocoEntry{keypoints: e.keypoints[:0], segmentation: e.segmentation}
@@ -354,7 +354,7 @@ func (c *coco) field(e *cocoEntry, key string) (err error) {
 	return err
 }
 
-// instance takes an annotation of an object.
+// instance adds an annotation of an object.
 func (c *coco) instance(e *cocoEntry, image cocoImage) {
 	d, number := &c.json, int(image.number)
 	o := c.objectOf(e)
@@ -380,7 +380,7 @@ func (c *coco) instance(e *cocoEntry, image cocoImage) {
 	}
 }
 
-// objectOf is the object of an annotation, without its keypoints.
+// objectOf makes an object from an annotation, without its keypoints.
 func (c *coco) objectOf(e *cocoEntry) target.Object {
 	label, known := c.label(e.category.n)
 	switch {
@@ -394,7 +394,7 @@ func (c *coco) objectOf(e *cocoEntry) target.Object {
 	return target.Object{Box: e.box, Label: int32(label), ID: e.id.n, Flags: e.flags}
 }
 
-// pointsOf are the keypoints of an annotation; nil if it has none, or if none are wanted.
+// pointsOf returns the keypoints of an annotation; nil if there are none, or if none are wanted.
 func (c *coco) pointsOf(e *cocoEntry, label int) (points []target.Keypoint) {
 	n := len(e.keypoints)
 	if n == 0 {
@@ -407,7 +407,7 @@ func (c *coco) pointsOf(e *cocoEntry, label int) (points []target.Keypoint) {
 	return c.json.keypoints(e.keypoints)
 }
 
-// panoptic takes the annotation of all that is in an image.
+// panoptic adds the segments of a panoptic annotation.
 func (c *coco) panoptic(e *cocoEntry, number int) {
 	if e.file == "" {
 		c.json.complain("it has no file_name")
@@ -435,5 +435,5 @@ func (c *coco) panoptic(e *cocoEntry, number int) {
 	}
 }
 
-// maxKeypoints bounds how many one object may have.
+// maxKeypoints limits the keypoints of one object.
 const maxKeypoints = 1024

@@ -16,26 +16,26 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// imageFolders are names of folders of images, beside which there are folders of other things.
+// imageFolders are names of folders with images, beside which there are folders with annotations.
 var imageFolders = strings.Fields("images image imgs img jpegimages leftimg8bit train2014 val2014 test2014 train2017 val2017 test2017")
 
-// parts are names of folders that are parts of a dataset.
+// parts are names of folders with one part of a dataset.
 var parts = strings.Fields("train training train_extra trainval val valid validation test testing train2014 val2014 test2014 train2017 val2017 test2017")
 
-// An ImagesError is the error of a folder that has images in several folders.
+// An ImagesError says that a folder has images in several folders.
 type ImagesError struct {
 	Path   string
-	Images []string // relative to it; the likeliest is first
+	Images []string // relative to Folder; the likeliest is first
 }
 
 func (e *ImagesError) Error() string {
 	return fmt.Sprintf("%s: it has several folders of images: %s", e.Path, strings.Join(e.Images, ", "))
 }
 
-// imagesIn is the folder of the images at a path: what is in it, if that has the name of one, or
-// else it.
+// imagesIn returns the folder of the images at a path: a folder in dir that is named like one, or
+// else dir itself.
 func imagesIn(dir string) (string, error) {
-	found, err := imagesBelow(dir, ".") // it is named like one
+	found, err := imagesBelow(dir, ".") // dir itself may be named like one
 	if err == nil && found == nil {
 		var names, more []string
 		names, err = folders(dir)
@@ -63,7 +63,7 @@ func likelihood(name string) int {
 	return 0
 }
 
-// imagesBelow are the parts of a folder in another one, or else it, if it has the name of one of
+// imagesBelow returns the parts of a folder, or else the folder itself if it is named like one of
 // images.
 func imagesBelow(dir, name string) (found []string, err error) {
 	at := filepath.Join(dir, name)
@@ -82,10 +82,10 @@ func imagesBelow(dir, name string) (found []string, err error) {
 	return found, err
 }
 
-// folders are the names of the folders in one; nil where it is no folder.
+// folders returns the names of the folders in dir; nil if dir is not a folder.
 func folders(dir string) (names []string, err error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, nil // opening the dataset says what is wrong
+		return nil, nil // opening the dataset will report the problem
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -96,9 +96,8 @@ func folders(dir string) (names []string, err error) {
 	return names, err
 }
 
-// beside is the path of a folder with another word in place of one, in the last of the names above
-// it that has it; "": there is no such folder. Where the path has links, that may be so with or
-// without them.
+// beside returns dir with word replaced by other in the last path element that contains it; "" if
+// there is no such folder. If the path has links, it tries the path with and without them.
 func (p *places) beside(dir, word, other string) string {
 	place, wholes := "", []string{dir}
 	if store.IsURL(dir) {
@@ -108,7 +107,7 @@ func (p *places) beside(dir, word, other string) string {
 		if err != nil {
 			return ""
 		}
-		real, _ := filepath.EvalSymlinks(abs) // of what is not there, nothing is beside it
+		real, _ := filepath.EvalSymlinks(abs) // nothing is beside a path that does not exist
 		wholes = []string{abs, real}
 	}
 	for _, whole := range wholes {
@@ -132,7 +131,7 @@ const maxObjects = 1 << 16 // in a file about one image
 
 var errManyObjects = fmt.Errorf("it has more than %d objects", maxObjects)
 
-// imageFile is what a file about one image says.
+// imageFile is the content of a file about one image.
 type imageFile struct {
 	height, width int
 	oriented      bool
@@ -141,8 +140,8 @@ type imageFile struct {
 	bad           string   // the rule that it breaks; "": none
 }
 
-// filesAbout lists the files of a folder with an ending, each of which has the objects of an image;
-// nil: there are none. wanted: they are to be read.
+// filesAbout lists the files of a folder with an ending, each with the objects of one image; nil:
+// there are none. wanted says whether to read them.
 func (f *finder) filesAbout(dir, ending string) (names []string, wanted bool, err error) {
 	names, err = f.files(dir, ending, filesBelow)
 	names = slices.DeleteFunc(names, func(name string) bool { return name == yoloClasses })
@@ -153,10 +152,10 @@ func (f *finder) filesAbout(dir, ending string) (names []string, wanted bool, er
 	return names, f.Kinds[target.Boxes] || f.Kinds[target.Keypoints], nil
 }
 
-// readImages reads files of a folder whose names have an ending after those of their images:
-// several at once, but what parse makes of them is taken in their order.
+// readImages reads the files of a folder that are named like their images followed by an ending. It
+// reads several at once, but uses the results of parse in the order of names.
 func (f *finder) readImages(dir, ending string, names []string, parse func(text []byte) imageFile) error {
-	const portion = 64 // so that what was parsed takes little memory
+	const portion = 64 // limits the memory of parsed files
 	f.part(join(dir, "*"+ending))
 	f.progress(0, f.bytes[dir])
 	for some := range slices.Chunk(names, portion) {

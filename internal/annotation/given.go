@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// splitFiles separates lists of samples and files of COCO from the other files that Options.Files
-// names.
+// splitFiles separates lists of samples and COCO files from the other Options.Files.
 func (f *finder) splitFiles() (lists, coco, others []string, err error) {
 	for _, file := range f.Files {
 		isPattern := strings.Contains(file, "*")
 		switch {
-		case public(file) != file: // credentials would get into errors and into what is kept
+		case public(file) != file: // credentials would get into errors and stored results
 			return nil, nil, nil, fmt.Errorf("%s: annotations are read from URLs without a query and without a password; "+
 				"copy the file here", public(file))
 		case !isPattern && strings.HasSuffix(file, ".txt"):
@@ -27,8 +26,8 @@ func (f *finder) splitFiles() (lists, coco, others []string, err error) {
 	return lists, coco, others, nil
 }
 
-// readSampleLists reads lists of samples, such as those in ImageSets of Pascal VOC: only those that
-// are in one of them are left. A line begins with a name, with or without its extension and the
+// readSampleLists reads lists of samples, such as those in ImageSets of Pascal VOC, and keeps only
+// samples that are in one of them. A line begins with a name, with or without its extension and the
 // folders above.
 func (f *finder) readSampleLists(files []string) error {
 	if len(files) == 0 {
@@ -77,13 +76,13 @@ func (f *finder) readGiven(coco, others []string) error {
 	return f.readCOCO(coco)
 }
 
-// ofImages are the kinds of files about one image each, by the endings of their names.
+// ofImages are the kinds of files about one image each, by ending.
 var ofImages = []struct {
 	ending string
 	read   func(f *finder, dir string) (found bool, err error)
 }{{".xml", (*finder).readVOC}, {personEnding, (*finder).readPersons}, {".txt", (*finder).readYOLO}}
 
-// readIn reads the files in a folder, or those with an ending, such as masks/*_mask.png.
+// readIn reads the files in a folder, or those that match a pattern such as masks/*_mask.png.
 func (f *finder) readIn(place string) (bool, error) {
 	dir, ending := place, ""
 	if base := filepath.Base(place); strings.HasPrefix(base, "*") {

@@ -13,11 +13,11 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// maxCoordinate is beyond any image: larger numbers are no coordinates.
+// maxCoordinate is beyond any image: larger numbers are not coordinates.
 const maxCoordinate = 1 << 24
 
-// A jsonReader reads one JSON value. What is of another kind than is wanted is skipped, and breaks
-// a rule (bad); an error is one of syntax.
+// A jsonReader reads one JSON value. A value of the wrong kind is skipped, and breaks a rule (bad).
+// An error means wrong syntax.
 type jsonReader struct {
 	jx.Decoder
 	bad     string    // the first rule that was broken
@@ -42,17 +42,17 @@ func (d *jsonReader) readObject(text []byte, field func(key string) error) error
 	return d.read(text, func() error { return d.object(field) })
 }
 
-// complain says which rule the entry breaks.
+// complain records which rule the entry breaks.
 func (d *jsonReader) complain(format string, args ...any) {
 	if d.bad == "" {
 		d.bad = fmt.Sprintf(format, args...)
 	}
 }
 
-// at says where an entry is that breaks a rule, and which.
+// at describes where the entry that breaks a rule is, and the rule.
 func (d *jsonReader) at(list string, k int) string { return fmt.Sprintf("%s[%d]: %s", list, k, d.bad) }
 
-// object calls field for the keys of an object, which it must not keep.
+// object calls field for the keys of an object. field must not retain them.
 func (d *jsonReader) object(field func(key string) error) error {
 	if d.Next() != jx.Object {
 		d.complain("it is no object")
@@ -86,13 +86,13 @@ func (d *jsonReader) number() (v float64, ok bool, err error) {
 	return v, bad == nil && err == nil, err
 }
 
-// A whole is a whole number, unless there is something else.
+// A whole is a whole number, or nothing if the value was something else.
 type whole struct {
 	n  int64
 	ok bool
 }
 
-// whole reads a whole number, which some write as 3.0.
+// whole reads a whole number, also in the form 3.0.
 func (d *jsonReader) whole() (w whole, err error) {
 	if d.Next() != jx.Number {
 		return w, d.Skip()
@@ -106,7 +106,7 @@ func (d *jsonReader) whole() (w whole, err error) {
 	return whole{int64(v), bad == nil && v == math.Trunc(v) && math.Abs(v) < 1<<53}, err
 }
 
-// extent reads the height or the width of an image.
+// extent reads an image's height or width.
 func (d *jsonReader) extent(to *int) error {
 	w, err := d.whole()
 	if !w.ok || w.n < 0 || w.n > math.MaxInt32 {
@@ -126,7 +126,7 @@ func (d *jsonReader) text(field string) (string, error) {
 	return d.Str()
 }
 
-// coordinates appends the numbers of a list to some.
+// coordinates reads a list of numbers and appends them.
 func (d *jsonReader) coordinates(field string, to []float64, most int) ([]float64, error) {
 	if d.Next() != jx.Array {
 		d.complain("%s is no list", field)
@@ -147,9 +147,9 @@ func (d *jsonReader) coordinates(field string, to []float64, most int) ([]float6
 	return to, err
 }
 
-func isCoordinate(v float64) bool { return v >= -maxCoordinate && v <= maxCoordinate } // no NaN
+func isCoordinate(v float64) bool { return v >= -maxCoordinate && v <= maxCoordinate } // false for NaN
 
-// box reads a list of x, y, width and height.
+// box reads a list with x, y, width and height.
 func (d *jsonReader) box(field string) (box target.Box, err error) {
 	const most = 1 << 10 // there should be 4
 	d.numbers, err = d.coordinates(field, d.numbers[:0], most)
@@ -166,7 +166,7 @@ func (d *jsonReader) box(field string) (box target.Box, err error) {
 	return box, err
 }
 
-// flag reads 0 or 1, or false or true, and adds one of an object's flags.
+// flag reads 0 or 1, or false or true, and sets one of an object's flags.
 func (d *jsonReader) flag(field string, to *target.Flags, one target.Flags) (err error) {
 	var on bool
 	if d.Next() == jx.Bool {
@@ -184,7 +184,7 @@ func (d *jsonReader) flag(field string, to *target.Flags, one target.Flags) (err
 	return err
 }
 
-// textOf is an object with one field, a list of one text.
+// textOf makes an object with one field, a list with one text.
 func textOf(key, value string) []byte {
 	var e jx.Encoder
 	e.Obj(func(e *jx.Encoder) { e.Field(key, func(e *jx.Encoder) { e.Arr(func(e *jx.Encoder) { e.Str(value) }) }) })

@@ -22,22 +22,22 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// What was found is kept beside the indexes of datasets, in a file that is named by what was asked
-// for. It does not depend on which images there are. It is used as long as everything that was
-// looked at is as it was; see places.
+// Results are stored beside the indexes of datasets, in a file whose name depends on the options. A
+// result does not depend on which images exist. It is used as long as everything that was examined
+// stays the same; see places.
 
 const (
 	keptExtension = ".targets"
-	// keptVersion names the rules for reading annotations. What is of another version is read
+	// keptVersion names the rules for reading annotations. Results of another version are made
 	// again.
 	keptVersion = 6
 )
 
-// asked is what a kept file is about.
+// asked identifies the question that a stored file answers.
 type asked struct {
 	Version        int
-	Images         string // a path that is absolute
-	Real           string // where its links lead
+	Images         string // an absolute path
+	Real           string // the same, links resolved
 	Kinds          []string
 	Files          []string
 	IgnoreMetadata bool
@@ -45,8 +45,8 @@ type asked struct {
 	LabelColumn    string
 }
 
-// kept is what was found, but for what Options add to it, and how everything was that was looked
-// at.
+// kept is a stored result, without what Options add to it, and the state of everything that was
+// examined.
 type kept struct {
 	Asked asked
 	Marks []mark
@@ -98,7 +98,7 @@ func searchNow(ctx context.Context, path string, o Options) (*Found, error) {
 	return found, nil
 }
 
-// findAndKeep finds annotations, and keeps what was found in a file.
+// findAndKeep finds annotations, and stores the result in a file.
 func findAndKeep(ctx context.Context, path, file string, about asked, o *Options) (*Found, error) {
 	found := &Found{Images: about.Images, Builder: target.NewBuilder(o.room())}
 	f := &finder{found, *o, newPlaces(ctx, o)}
@@ -108,7 +108,7 @@ func findAndKeep(ctx context.Context, path, file string, about asked, o *Options
 		return nil, err
 	}
 	if found.keep(file, about, f.places, o) {
-		if again := load(ctx, file, about, o); again != nil { // which takes less memory
+		if again := load(ctx, file, about, o); again != nil { // the loaded result takes less memory
 			_ = found.Builder.Close()
 			return again, nil
 		}
@@ -128,8 +128,7 @@ func absolute(path string) string {
 	return abs
 }
 
-// room is a directory for a file of many annotations; "": there is none, and they are kept in
-// memory.
+// room is a directory for a file of many annotations; "": they stay in memory.
 func (o *Options) room() string {
 	if o.dir == "" || os.MkdirAll(o.dir, 0o700) != nil {
 		return ""
@@ -137,7 +136,7 @@ func (o *Options) room() string {
 	return o.dir
 }
 
-// file is where what is found is kept; "": nowhere.
+// file is the path of the stored result; "": none.
 func (a *asked) file(o *Options) string {
 	if o.dir == "" || public(a.Images) != a.Images {
 		return ""
@@ -158,7 +157,7 @@ func (a *asked) file(o *Options) string {
 	return filepath.Join(o.dir, hex.EncodeToString(sum[:16])+keptExtension)
 }
 
-// load returns what a file has, if that is still so; nil: it is not.
+// load returns the stored result if it still holds, else nil.
 func load(ctx context.Context, file string, about asked, o *Options) *Found {
 	if file == "" {
 		return nil
@@ -198,15 +197,15 @@ func (k *kept) read(text []byte, about asked) error {
 	return nil
 }
 
-// keep keeps what was found, and reports whether it could.
+// keep stores the result, and reports whether it could.
 func (f *Found) keep(file string, about asked, p *places, o *Options) bool {
-	// Members of archives are read when these are open.
+	// Members of archives are read after these are opened.
 	if file == "" || f.Naming == byKey || !p.same(nil) {
 		return false
 	}
 	text, err := json.Marshal(kept{about, p.marks, f})
 	if err == nil && bytes.Contains(text, []byte(`\ufffd`)) {
-		return false // a name is no text, and would be another one
+		return false // JSON would change a name that is not text
 	}
 	if err == nil {
 		err = f.Builder.Save(file, text)

@@ -16,19 +16,19 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// Columns of a manifest, or of Parquet with images. All others are text, or paths of arrays.
+// Columns of a manifest, or of Parquet with images. Other columns are text, or paths of arrays.
 const (
 	maskColumn   = "mask"
 	boxColumn    = "boxes"
 	pointsColumn = "keypoints"
-	arrayExt     = ".npy" // of the values of any other column
+	arrayExt     = ".npy" // a column whose first value ends like this has arrays
 
-	// objectsColumn is what Hugging Face calls boxes. Where there are boxes, it is text.
+	// objectsColumn holds boxes in Hugging Face's datasets. If there are other boxes, it is text.
 	objectsColumn = "objects"
 )
 
-// findManifest reads the columns of the manifest that the dataset is, or has, or of the Parquet
-// files that hold its images.
+// findManifest reads the columns of the dataset's manifest, or of the Parquet files with its
+// images.
 func (f *finder) findManifest() (bool, error) {
 	if _, err := f.mark(columns, f.Images, ""); err != nil {
 		return false, err
@@ -53,7 +53,7 @@ func (f *finder) findManifest() (bool, error) {
 	return true, rows.Each(f.ctx, wanted, func(more int64) { f.progress(more, 0) }, m.row)
 }
 
-// kindOf is what a column of Parquet has besides images and masks.
+// kindOf is the kind of target in a Parquet column other than images and masks.
 func kindOf(column string) target.Kind {
 	switch column {
 	case boxColumn, objectsColumn:
@@ -64,14 +64,14 @@ func kindOf(column string) target.Kind {
 	return target.Text
 }
 
-// manifest is a manifest, or Parquet with images, while it is read.
+// manifest is the state of reading a manifest, or Parquet with images.
 type manifest struct {
 	*finder
 	rows    *dataset.Rows
-	numbers map[string]int32 // of classes by name, if they are known beforehand; nil: they are not
-	arrays  map[string]int   // numbers of columns of arrays by name; -1: it is none
+	numbers map[string]int32 // of classes by name, if known beforehand; nil: unknown
+	arrays  map[string]int   // numbers of array columns by name; -1: not an array
 	json    jsonReader
-	sums    []uint64 // of the values of each image's first row
+	sums    []uint64 // hash of the first row of each image
 }
 
 // look takes what Parquet says of its columns. Masks are found when they are opened; see takeMasks.
@@ -81,14 +81,14 @@ func (m *manifest) look() error {
 	}
 	m.Layout = "Parquet"
 	t := m.rows.Table
-	if t == nil { // there are no rows
+	if t == nil { // the files have no rows
 		return nil
 	}
 	if m.Has[target.Masks] = t.Mask != ""; m.Has[target.Masks] && m.Kinds[target.Masks] {
 		m.Masks = &Masks{Path: m.Images, Field: t.Mask, Ending: "." + t.Mask}
 	}
 	for _, column := range t.Others {
-		if kind := kindOf(column); !m.Kinds[kind] { // others show when they are read
+		if kind := kindOf(column); !m.Kinds[kind] { // other kinds are found while rows are read
 			m.Has[kind] = true
 		}
 	}
@@ -105,7 +105,7 @@ func (m *manifest) look() error {
 	return nil
 }
 
-// given is a value of a row; "": there is none.
+// given is a value of a row; "": none.
 func given(r *dataset.Row, column string) string {
 	if value := r.Columns[column]; value != `""` {
 		return value
@@ -113,7 +113,7 @@ func given(r *dataset.Row, column string) string {
 	return ""
 }
 
-// takeObjects makes objects the boxes of a row, if they are some, and there are no others.
+// takeObjects uses the objects column as boxes, if it has boxes and the row has no others.
 func takeObjects(r *dataset.Row) {
 	objects := given(r, objectsColumn)
 	if given(r, boxColumn) == "" && (objects == "[]" || strings.Contains(objects, "bbox")) {
@@ -122,11 +122,11 @@ func takeObjects(r *dataset.Row) {
 	}
 }
 
-// row takes what a row says.
+// row adds the targets of a row.
 func (m *manifest) row(r *dataset.Row) error {
 	image, twice := m.image(stored(r.Path), r.Height, r.Width, false)
 	bad := func(rule string) { m.Builder.Bad(image, r.Place+": "+rule) }
-	sum := xxhash.Sum64String(fmt.Sprint(r.Columns)) // which is in the order of their names
+	sum := xxhash.Sum64String(fmt.Sprint(r.Columns)) // fmt prints maps in the order of their keys
 	if twice {
 		if m.sums[image] != sum {
 			bad("an earlier row has the same path, and other values")
@@ -148,8 +148,8 @@ func (m *manifest) row(r *dataset.Row) error {
 	return nil
 }
 
-// arraysOf takes the paths of arrays. A column has some if its first value is one; then it is no
-// text.
+// arraysOf adds the paths of arrays. A column has arrays, and no text, if its first value is the
+// path of one.
 func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 	for _, name := range slices.Sorted(maps.Keys(r.Columns)) {
 		value, path := given(r, name), ""
@@ -181,7 +181,7 @@ func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 	}
 }
 
-// fields takes the boxes, the keypoints and the text of a row.
+// fields adds the boxes, keypoints and text of a row.
 func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
 	takeObjects(r)
 	if err := m.objects(image, r); err != "" {
@@ -206,7 +206,7 @@ func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
 	}
 }
 
-// maskOf takes the path of a mask.
+// maskOf adds the path of a mask.
 func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 	if m.Has[target.Masks] = true; !m.Kinds[target.Masks] {
 		return
@@ -220,8 +220,8 @@ func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 	m.Builder.Mask(image, m.rows.Clean(path))
 }
 
-// objects takes the boxes and the keypoints of a row, of which those of one place belong together.
-// Keypoints alone are those of the whole image.
+// objects adds the boxes and keypoints of a row. Equal positions in the two lists belong together.
+// Keypoints without boxes belong to the whole image.
 func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	boxes, points := given(r, boxColumn), given(r, pointsColumn)
 	m.Has[target.Boxes] = m.Has[target.Boxes] || boxes != ""
@@ -257,8 +257,8 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	return ""
 }
 
-// parse reads the list in a column, and returns the rule that it breaks; "": none. It may be a
-// text, as in CSV.
+// parse reads the list in a column, and returns the rule that it breaks; "": none. The list may be
+// a string, as in CSV.
 func (m *manifest) parse(text, column string, list func() error) (bad string) {
 	var inner string
 	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &inner) == nil {
@@ -273,7 +273,7 @@ func (m *manifest) parse(text, column string, list func() error) (bad string) {
 	return m.json.bad
 }
 
-// boxed is a box while it is read.
+// boxed is a box that is being read.
 type boxed struct {
 	target.Object
 	class string // by name; "": by number
@@ -288,8 +288,8 @@ var rankedFields = strings.Fields("bbox box categories category category_id labe
 // noBox is one of which nothing is said yet.
 var noBox = boxed{Object: target.Object{ID: -1, Box: target.Box{0, 0, -1, -1}}}
 
-// boxes reads a list of boxes: each is x0, y0, x1, y1, and perhaps a label, in a list, or an object
-// with fields; or it reads an object of lists of the values of such fields.
+// boxes reads a list of boxes: each is a list of x0, y0, x1, y1 and perhaps a label, or an object
+// with fields. It also reads an object whose fields are lists of values.
 func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 	d := &m.json
 	var all []boxed
@@ -342,7 +342,7 @@ func (m *manifest) numberOf(class string, number int32) (label int32, bad string
 	return number, bad
 }
 
-// fieldsOfBoxes reads an object of lists, which have to be of one length.
+// fieldsOfBoxes reads an object of lists, which must have the same length.
 func (d *jsonReader) fieldsOfBoxes(all *[]boxed) error {
 	first, count := "", 0
 	return d.object(func(key string) error {
@@ -374,7 +374,7 @@ func (d *jsonReader) fieldsOfBoxes(all *[]boxed) error {
 // higher rank stays.
 func (d *jsonReader) fieldOfBox(one *boxed, key string, rank int) (err error) {
 	if d.Next() == jx.Null {
-		return d.Skip() // a table has all fields in all rows
+		return d.Skip() // a table has every field in every row
 	}
 	box := noBox.Box
 	switch key {
@@ -410,7 +410,7 @@ func (d *jsonReader) fieldOfBox(one *boxed, key string, rank int) (err error) {
 	return err
 }
 
-// corner reads number i of a box.
+// corner reads coordinate i of a box.
 func (d *jsonReader) corner(box *target.Box, i int) error {
 	v, ok, err := d.number()
 	if !ok || !isCoordinate(v) || i >= 4 {
@@ -441,7 +441,7 @@ func (d *jsonReader) labelOf(one *boxed, rank int) error {
 	return err
 }
 
-// maxLabel is the largest label that is a number.
+// maxLabel is the largest label given as a number.
 const maxLabel = firstName - 1
 
 // points reads a list of keypoints for each box: x, y, v, x, y, v, ..., or lists of x, y, v.
@@ -468,7 +468,7 @@ func (m *manifest) points() (all [][]target.Keypoint, err error) {
 	return all, err
 }
 
-// keypoints are those of numbers, x, y and v of each.
+// keypoints makes keypoints from numbers: x, y and v of each.
 func (d *jsonReader) keypoints(v []float64) (points []target.Keypoint) {
 	if len(v)%3 != 0 {
 		d.complain("it has %d numbers, which are not x, y and visibility of each keypoint", len(v))

@@ -9,10 +9,10 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// maskFolders are the words that stand in place of images in the names of folders of masks.
+// maskFolders are words that replace images in the names of folders of masks.
 var maskFolders = strings.Fields("masks mask annotations labels label segmentation segmentations gt groundtruth SegmentationClass")
 
-// maskEndings are what names of masks may have after those of their images. Some are refused when
+// maskEndings are what may follow the image's name in the name of a mask. Some are refused when
 // they are read.
 var maskEndings = strings.Fields(".jpg .png _mask.png _masks.png _seg.png _segmentation.png _label.png _labels.png _gt.png .bmp .pgm")
 
@@ -32,8 +32,8 @@ func (f *finder) findFolder() (bool, error) {
 	return false, nil
 }
 
-// masksIn takes the masks in a folder, whose names have an ending after those of their images; "":
-// the one of maskEndings with which most end.
+// masksIn uses the masks in a folder. ending follows the image's name in their names; "": the most
+// frequent of maskEndings.
 func (f *finder) masksIn(dir, ending string) (bool, error) {
 	endings := maskEndings
 	if ending != "" {
@@ -45,7 +45,7 @@ func (f *finder) masksIn(dir, ending string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if len(some) > 0 && len(some) >= len(names) { // _mask.png are .png, too
+		if len(some) > 0 && len(some) >= len(names) { // _mask.png also ends with .png
 			names, ending = some, e
 		}
 	}
@@ -56,7 +56,7 @@ func (f *finder) masksIn(dir, ending string) (bool, error) {
 	return true, nil
 }
 
-// takeMasks takes the files of a folder with an ending as masks, if any are wanted.
+// takeMasks uses the files of a folder with an ending as masks, if masks are wanted.
 func (f *finder) takeMasks(dir, ending string, names []string) {
 	if f.Naming, f.Has[target.Masks] = byStem, true; !f.Kinds[target.Masks] {
 		return
@@ -70,7 +70,7 @@ func (f *finder) takeMasks(dir, ending string, names []string) {
 	}
 }
 
-// mapLabels has values mapped: by trainIDs, or as a file says; "": as they are.
+// mapLabels sets how values are mapped: by trainIDs, or by a file; "": not at all.
 func (f *Found) mapLabels(by string) error {
 	switch by {
 	case "":
@@ -96,11 +96,11 @@ func (f *Found) mapLabels(by string) error {
 	return nil
 }
 
-// maxValue is the largest value that a map may name: that of a mask of 16 bits.
+// maxValue is the largest value that a map may contain: that of a 16-bit mask.
 const maxValue = 1<<16 - 1
 
-// parseLabelMap reads lines of a value and its class. Values that have no line stand for no class,
-// as do those of which the class is -1.
+// parseLabelMap reads lines with a value and its class. Values without a line, or with class -1,
+// have no class.
 func parseLabelMap(text string) (values []int32, err error) {
 	number := 0
 	for line := range strings.Lines(text) {

@@ -60,7 +60,7 @@ func (f *Found) takeMasks(n int, path func(i int) string) {
 	}
 }
 
-// maxMember is what a member may have.
+// maxMember limits the bytes of a member.
 const maxMember = 1 << 20
 
 // probeMember is the [dataset.Prober] of members that hold text.
@@ -99,8 +99,8 @@ func (f *Found) takeMembers(ctx context.Context, fields []*dataset.Dataset) erro
 	return nil
 }
 
-// readMembers reads all members of a dataset, several at once, and has take, which is called for
-// one after another, have them. bad is why one cannot be read.
+// readMembers reads all members of a dataset, several at once, but calls take for one at a time.
+// bad says why a member cannot be read.
 func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(path string, text []byte, bad string)) error {
 	workers := cmp.Or(f.options.Source.Workers, runtime.GOMAXPROCS(0))
 	if ds.Remote {
@@ -130,7 +130,7 @@ func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(
 	})
 }
 
-// rowOf is what a member says, as the columns of a manifest; bad is the rule that it breaks.
+// rowOf turns a member into a row with the columns of a manifest; bad is the rule that it breaks.
 func rowOf(path string, text []byte) (r *dataset.Row, bad string) {
 	r = &dataset.Row{Columns: map[string]string{}}
 	if strings.HasSuffix(strings.ToLower(path), "."+textField) {
@@ -150,8 +150,7 @@ func rowOf(path string, text []byte) (r *dataset.Row, bad string) {
 	return r, joinBoxes(r.Columns)
 }
 
-// joinBoxes makes boxes of the fields bbox, or boxes, and labels, which has a label for each of
-// them.
+// joinBoxes joins the fields bbox, or boxes, and labels, which has one label per box.
 func joinBoxes(columns map[string]string) (bad string) {
 	boxes, bbox, labels := columns[boxColumn], columns["bbox"], columns["labels"]
 	switch {

@@ -24,21 +24,21 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// places is where annotations are looked for, here and in stores. It remembers what was looked at,
-// and how it was: as long as all of that is the same, so is what was found.
+// places looks for annotations, here and in stores. It remembers everything that was examined, and
+// its state: while all of it stays the same, so does the result.
 type places struct {
 	ctx    context.Context
 	source dataset.Options          // of the images
 	found  map[string]*dataset.Rows // of datasets, by path
 	stores stores
-	failed error // of a store that was asked what there is
+	failed error // error of a store during a search
 	marks  []mark
 	// unsettled: a file was modified so recently that another change may leave the same time.
 	unsettled atomic.Bool
-	listed    map[string][]string // files below folders
-	bytes     map[string]int64    // of those below a folder whose contents matter
+	listed    map[string][]string // files below a folder
+	bytes     map[string]int64    // of the files below a folder whose contents matter
 	report    func(done, total int64)
-	done      int64 // bytes that were read, of those that are known to be
+	done      int64 // bytes read, and bytes known so far that will be read
 	total     int64
 }
 
@@ -50,7 +50,7 @@ func newPlaces(ctx context.Context, o *Options) *places {
 	}
 }
 
-// close ends what was opened.
+// close closes everything that was opened.
 func (p *places) close() {
 	p.stores.close()
 	for _, rows := range p.found {
@@ -60,7 +60,7 @@ func (p *places) close() {
 	}
 }
 
-// A mark is one thing that was looked at.
+// A mark is one thing that was examined.
 type mark struct {
 	How    looking
 	Path   string
@@ -68,17 +68,17 @@ type mark struct {
 	Value  string
 }
 
-// looking is what a mark is about.
+// looking is the aspect that a mark covers.
 type looking string
 
 const (
-	whatItIs   looking = "is"    // a folder, nothing, or a file with a size and a time
-	namesBelow looking = "names" // those of the files below a folder
-	filesBelow looking = "files" // names, sizes and times of these
+	whatItIs   looking = "is"    // a folder, nothing, or a file with its size and time
+	namesBelow looking = "names" // names of the files below a folder
+	filesBelow looking = "files" // names, sizes and times of the files below a folder
 	columns    looking = "rows"  // the files with columns of a dataset
 )
 
-// mark remembers how something is before it is used, and returns that.
+// mark records the state of something before it is used, and returns that state.
 func (p *places) mark(how looking, path, ending string) (string, error) {
 	for _, m := range p.marks {
 		if m.How == how && m.Path == path && m.Ending == ending {
@@ -92,7 +92,7 @@ func (p *places) mark(how looking, path, ending string) (string, error) {
 	return value, err
 }
 
-// same reports whether everything is as it was.
+// same reports whether all states are the same as before.
 func (p *places) same(marks []mark) bool {
 	for _, m := range marks {
 		if value, err := p.value(m.How, m.Path, m.Ending); err != nil || value != m.Value {
@@ -102,7 +102,7 @@ func (p *places) same(marks []mark) bool {
 	return !p.unsettled.Load()
 }
 
-// value says how something is.
+// value returns the state of something.
 func (p *places) value(how looking, path, ending string) (string, error) {
 	switch how {
 	case whatItIs:
@@ -112,7 +112,7 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 			return "", err
 		}
 		if err != nil {
-			return nothing, nil // reading it says what is wrong
+			return nothing, nil // reading it reports the problem
 		}
 		return is.kind + is.version, nil
 	case columns:
@@ -145,7 +145,7 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 	return fmt.Sprintf("%016x", sum.Sum64()), err
 }
 
-// rows are those of a dataset; nil: it has none.
+// rows returns the rows of a dataset; nil: it has none.
 func (p *places) rows(path string) (rows *dataset.Rows, err error) {
 	rows, known := p.found[path]
 	if !known {
@@ -160,7 +160,7 @@ func (p *places) rows(path string) (rows *dataset.Rows, err error) {
 	return rows, nil
 }
 
-// Kinds of what is at a path.
+// Kinds of things at a path.
 const (
 	nothing  = "nothing"
 	aFolder  = "a folder"
@@ -168,14 +168,14 @@ const (
 	anything = "something else"
 )
 
-// placed is what is at a path.
+// placed is the thing at a path.
 type placed struct {
 	kind    string
 	size    int64
-	version string // its size and time, if it is a file
+	version string // size and time of a file
 }
 
-// stat says what is at a path.
+// stat returns what is at a path.
 func (p *places) stat(path string) (is placed, err error) {
 	if store.IsURL(path) {
 		return p.stores.stat(p.ctx, path)
@@ -208,8 +208,8 @@ func (p *places) is(path, kind string) bool {
 	return err == nil && strings.HasPrefix(value, kind)
 }
 
-// files lists the files below a folder whose names have an ending, in order: their names matter, or
-// their contents, too.
+// files lists, in order, the files below a folder whose names have an ending. matter says whether
+// only their names matter, or also their contents.
 func (p *places) files(dir, ending string, matter looking) ([]string, error) {
 	if _, err := p.mark(matter, dir, ending); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (p *places) files(dir, ending string, matter looking) ([]string, error) {
 	return p.walk(dir, ending)
 }
 
-// walk is files of a folder that nothing depends on yet.
+// walk is files for a folder that no result depends on yet.
 func (p *places) walk(dir, ending string) (some []string, err error) {
 	all, known := p.listed[dir]
 	if !known {
@@ -239,10 +239,10 @@ func (p *places) walk(dir, ending string) (some []string, err error) {
 	return some, nil
 }
 
-// maxDepth bounds links that lead back.
+// maxDepth ends a walk through links that lead back.
 const maxDepth = 64
 
-// list appends the files of a folder that is below dir, and those below it.
+// list appends the files of the folder below in dir, and the files below that.
 func (p *places) list(dir, below string, depth int, to *[]string) error {
 	entries, err := os.ReadDir(filepath.Join(dir, below))
 	if err == nil && depth > maxDepth {
@@ -264,7 +264,7 @@ func (p *places) list(dir, below string, depth int, to *[]string) error {
 	return err
 }
 
-// isFolder reports whether an entry of a folder is one, or a link to one.
+// isFolder reports whether an entry of a folder is a folder, or a link to one.
 func isFolder(dir, name string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()
@@ -273,7 +273,7 @@ func isFolder(dir, name string, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// open opens a file, whose size it returns. The caller closes it.
+// open opens a file, and returns its size. The caller closes it.
 func (p *places) open(path string) (io.ReadCloser, int64, error) {
 	is, err := p.stat(path)
 	switch {
@@ -284,13 +284,13 @@ func (p *places) open(path string) (io.ReadCloser, int64, error) {
 	case store.IsURL(path):
 		return p.stores.open(p.ctx, path)
 	}
-	// A FIFO that has taken its place since must not block.
+	// A FIFO that has replaced the file must not block.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	return f, is.size, err
 }
 
 // readSmall reads a small file, and marks it, so that a later mount notices a change. readOne reads
-// one that is marked already.
+// a file that is already marked.
 func (p *places) readSmall(path string) ([]byte, error) {
 	if _, err := p.mark(whatItIs, path, ""); err != nil {
 		return nil, err
@@ -316,7 +316,7 @@ func (p *places) readOne(path string) ([]byte, error) {
 	return text, err
 }
 
-// progress reports that so many bytes more were read, and that so many more are to be read in all.
+// progress reports that read more bytes were read, and that the total has grown by more bytes.
 func (p *places) progress(read, more int64) {
 	p.done += read
 	p.total += more

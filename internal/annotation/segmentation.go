@@ -14,12 +14,12 @@ const (
 	maxPixels = 1 << 28 // of a mask of runs
 )
 
-// segmentation is the part of an image that is an object, as COCO says it: polygons, or runs.
+// segmentation is the shape of an object as COCO describes it: polygons, or runs.
 type segmentation struct {
 	numbers []float64 // of all polygons
-	ends    []int     // of each
+	ends    []int     // where each polygon ends
 	runs    []uint32
-	size    []float64 // of what the runs are of: height, width
+	size    []float64 // height and width that the runs cover
 	isRuns  bool
 }
 
@@ -27,7 +27,7 @@ func (s *segmentation) reset() {
 	s.numbers, s.ends, s.runs, s.size, s.isRuns = s.numbers[:0], s.ends[:0], s.runs[:0], s.size[:0], false
 }
 
-// segmentation reads a list of polygons, or an object of runs.
+// segmentation reads a list of polygons, or an object with runs.
 func (d *jsonReader) segmentation(s *segmentation) error {
 	if d.Next() != jx.Object {
 		return d.array(func(int) error {
@@ -71,8 +71,8 @@ func (s *segmentation) add(n int64) bool {
 	return ok
 }
 
-// unpack reads the text in which COCO writes runs: numbers of five bits a character, the lowest
-// first; from the fourth on, each is the difference to the one before the last.
+// unpack reads COCO's text form of runs: numbers of five bits per character, the lowest bits first;
+// from the fourth on, each is the difference to the one two before.
 func (s *segmentation) unpack(text []byte) bool {
 	for len(text) > 0 {
 		var n int64
@@ -101,7 +101,7 @@ func (s *segmentation) unpack(text []byte) bool {
 	return true
 }
 
-// shape is the object in an image of a size; 0: unknown.
+// shape is the object's shape in an image of a size; 0: unknown.
 func (s *segmentation) shape(d *jsonReader, height, width int) (shape target.Shape) {
 	if s.isRuns {
 		return s.shapeOfRuns(d, height, width)

@@ -14,15 +14,15 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// stores are those that paths which are URLs lead to. Files below a folder that was listed may be
-// read at the same time.
+// stores are the stores of paths that are URLs. Files below a listed folder may be read
+// concurrently.
 type stores struct {
 	options store.Options
-	opened  map[string]store.Store  // by the beginnings of their URLs
+	opened  map[string]store.Store  // by the beginning of their URLs
 	listed  map[string]store.Object // by URL
 }
 
-// at is the store of a URL, and the name there.
+// at returns the store of a URL, and the name there.
 func (s *stores) at(ctx context.Context, url string) (store.Store, string, error) {
 	place, name := store.Split(url)
 	if remote := s.opened[place]; remote != nil {
@@ -41,7 +41,7 @@ func (s *stores) close() {
 	}
 }
 
-// object is the present version of the object that a URL leads to, or the one that was listed.
+// object returns the object at a URL: its listed version, or else the present one.
 func (s *stores) object(ctx context.Context, url string) (remote store.Store, o store.Object, err error) {
 	remote, name, err := s.at(ctx, url)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *stores) object(ctx context.Context, url string) (remote store.Store, o 
 	return remote, o, err
 }
 
-// stat says what a URL leads to. What other names begin with is a folder.
+// stat says what a URL leads to. A name that other names begin with is a folder.
 func (s *stores) stat(ctx context.Context, url string) (is placed, err error) {
 	if _, name := store.Split(url); name == "" {
 		return placed{kind: aFolder}, nil
@@ -102,7 +102,7 @@ func (s *stores) list(ctx context.Context, url string) (names []string, err erro
 	return names, err
 }
 
-// open opens the object that a URL leads to.
+// open opens the object at a URL.
 func (s *stores) open(ctx context.Context, url string) (io.ReadCloser, int64, error) {
 	remote, o, err := s.object(ctx, url)
 	if err != nil {
@@ -130,7 +130,7 @@ func join(dir string, names ...string) string {
 	return strings.TrimRight(place, "/") + "/" + path.Join(append([]string{name}, names...)...)
 }
 
-// dirOf is filepath.Dir, also for URLs; what is above a store is the store.
+// dirOf is filepath.Dir, also for URLs; the directory of a store is the store itself.
 func dirOf(name string) string {
 	if !store.IsURL(name) {
 		return filepath.Dir(name)
@@ -142,7 +142,7 @@ func dirOf(name string) string {
 	return strings.TrimRight(place, "/") + "/" + within
 }
 
-// public is a path without what a URL of the web may have of credentials.
+// public is a path without the credentials that a URL may contain.
 func public(name string) string {
 	scheme, rest, _ := strings.Cut(name, "://")
 	if s := strings.ToLower(scheme); s != "http" && s != "https" {

@@ -13,20 +13,20 @@ const (
 	streamRoom = 1 << 20
 )
 
-// A stream is a JSON file of any size: an object, of whose lists one value after another is read.
+// A stream is a JSON file of any size: an object with lists, whose values are read one by one.
 type stream struct {
 	io.Reader
 	*places
 	buf        []byte
-	head, tail int   // what was read of the file, and not yet looked at
+	head, tail int   // bytes of the file in buf that were not examined yet
 	before     int64 // bytes of the file before buf
 }
 
 var errCutOff = errors.New("it ends too early")
 
-// readLists reads a JSON file, an object, and has functions take the values of some of its lists,
-// with their numbers. A text is valid until the function returns. Errors are of the file, and say
-// where.
+// readLists reads a JSON file with an object. It calls functions for the values of some of its
+// lists, with their numbers. A text is valid until the function returns. Errors are about the file,
+// and say where.
 func (p *places) readLists(path string, lists map[string]func(k int, text []byte) error) error {
 	if _, err := p.mark(whatItIs, path, ""); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *stream) lists(lists map[string]func(k int, text []byte) error) error {
 	}
 }
 
-// list calls take for the values of the list that follows.
+// list calls take for the values of the list at the current position.
 func (s *stream) list(take func(k int, text []byte) error) error {
 	s.head++
 	if c, err := s.peek(); err != nil || c == ']' {
@@ -99,7 +99,7 @@ func (s *stream) list(take func(k int, text []byte) error) error {
 	}
 }
 
-// more says whether a comma follows, or the end.
+// more says whether a comma follows, rather than the end.
 func (s *stream) more(err error, end byte) (bool, error) {
 	if err != nil {
 		return false, err
@@ -125,7 +125,7 @@ func (s *stream) wrong(expected string) error {
 	return fmt.Errorf("byte %d: there should be %s", s.before+int64(s.head), expected)
 }
 
-// peek is the next byte that is no blank.
+// peek is the next byte that is not blank.
 func (s *stream) peek() (byte, error) {
 	for {
 		for s.head < s.tail {
@@ -142,7 +142,7 @@ func (s *stream) peek() (byte, error) {
 	}
 }
 
-// fill reads more of the file, and keeps what begins at an offset.
+// fill reads more of the file, and keeps the bytes from an offset on.
 func (s *stream) fill(keep int) error {
 	if keep > 0 {
 		copy(s.buf, s.buf[keep:s.tail])
@@ -168,8 +168,8 @@ func (s *stream) fill(keep int) error {
 	return err
 }
 
-// value returns the text of the next value, which is valid until the next call; nil, if it is not
-// wanted. It looks for its end only: what is read of it is checked then.
+// value returns the text of the next value, which is valid until the next call; nil if it is not
+// wanted. It only looks for the value's end; the text is checked when it is parsed.
 func (s *stream) value(wanted bool) ([]byte, error) {
 	first, err := s.peek()
 	if err != nil {
@@ -201,12 +201,12 @@ func (s *stream) value(wanted bool) ([]byte, error) {
 	}
 }
 
-// nesting are the bytes that matter within a list or an object.
+// nesting marks the bytes that matter within a list or an object.
 var nesting = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true}
 
-// scan looks for the end of a value from an offset on, as far as was read. depth is how many lists
-// and objects are open there, and quoted whether it is in a string; at the end, depth is -1.
-// Brackets are only counted.
+// scan looks for the end of a value from offset i on, in the bytes read so far. depth is how many
+// lists and objects are open at i, and quoted says whether i is in a string; at the end, depth is
+// -1. Brackets are counted, not matched.
 func (s *stream) scan(i, depth int, quoted bool) (int, int, bool) {
 	for i < s.tail {
 		if quoted {
@@ -217,7 +217,7 @@ func (s *stream) scan(i, depth int, quoted bool) (int, int, bool) {
 			case i >= s.tail:
 				return i, depth, true
 			case s.buf[i] == '\\':
-				i += 2 // maybe beyond what was read
+				i += 2 // possibly beyond the bytes read so far
 				continue
 			}
 			i++
@@ -253,7 +253,7 @@ func (s *stream) scan(i, depth int, quoted bool) (int, int, bool) {
 	return i, depth, quoted
 }
 
-// plain is an error of a decoder without where the decoder was.
+// plain removes the decoder's position from its error.
 func plain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCutOff

@@ -10,7 +10,7 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// vocClasses are those of Pascal VOC, in its order.
+// vocClasses are the classes of Pascal VOC, in its order.
 var vocClasses = strings.Fields("aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant sheep sofa train tvmonitor")
 
 // findVOC finds Annotations and SegmentationClass beside JPEGImages.
@@ -33,8 +33,8 @@ func (f *finder) findVOC() (bool, error) {
 	return true, err
 }
 
-// readVOC takes the boxes in a folder of XML files. Where all classes are the official ones, they
-// have the official numbers.
+// readVOC reads the boxes in a folder of XML files. If all classes are official, they have the
+// official numbers.
 func (f *finder) readVOC(dir string) (found bool, err error) {
 	names, wanted, err := f.filesAbout(dir, ".xml")
 	if !wanted {
@@ -63,7 +63,7 @@ type vocFile struct {
 	} `xml:"object"`
 }
 
-// parseVOC reads a file. Pixels are counted from 1 there, and the last is part of the box.
+// parseVOC reads a file. The format counts pixels from 1, and a box includes its last pixel.
 func parseVOC(text []byte) imageFile {
 	var v vocFile
 	if err := xml.Unmarshal(text, &v); err != nil {

@@ -20,9 +20,9 @@ func (f *finder) findYOLO() (bool, error) {
 	return f.readYOLO(dir)
 }
 
-// readYOLO takes the boxes, and keypoints, in a folder of text files with an object in each line:
-// its class; the centre, the width and the height of its box; and keypoints, if there are such. All
-// are parts of the width and the height of the image.
+// readYOLO reads the boxes and keypoints in a folder of text files. Each line is an object: its
+// class; the centre, width and height of its box; and its keypoints, if any. Numbers are fractions
+// of the image's width and height.
 func (f *finder) readYOLO(dir string) (found bool, err error) {
 	names, wanted, err := f.filesAbout(dir, ".txt")
 	if names == nil {
@@ -36,10 +36,10 @@ func (f *finder) readYOLO(dir string) (found bool, err error) {
 	return true, f.readImages(dir, ".txt", names, y.parse)
 }
 
-// yolo is what is said of all files.
+// yolo is what all files have in common.
 type yolo struct {
-	names             []string // nil: classes have none
-	keypoints, values int      // of each object, and how many numbers each has; 0: there are none
+	names             []string // nil: classes have no names
+	keypoints, values int      // per object, and numbers per keypoint; 0: none
 }
 
 // yoloData reads data.yaml, or a list of classes, in a folder or in the two above it.
@@ -68,7 +68,7 @@ func (f *finder) yoloData(dir string) (y yolo, err error) {
 // yoloClasses may be among the labels.
 const yoloClasses = "classes.txt"
 
-// parseYAML reads data.yaml, in which names are a list, or by number.
+// parseYAML reads data.yaml. It has names as a list, or by number.
 func (y *yolo) parseYAML(text []byte) error {
 	var data struct {
 		Names yaml.Node `yaml:"names"`
@@ -128,10 +128,10 @@ func (y *yolo) parse(text []byte) imageFile {
 	return p
 }
 
-// slack is how far a number may be beyond 1: by rounding, as other readers allow.
+// slack is how far a number may exceed 1 through rounding, as in other readers.
 const slack = 0.01
 
-// object reads the words of a line. Where there are more than those of a box, and no keypoints,
+// object parses the words of a line. If there are more words than a box needs, and no keypoints,
 // they are the corners of a polygon.
 func (y *yolo) object(words []string) (o target.Object, err error) {
 	class, err := strconv.ParseFloat(words[0], 64)
@@ -143,7 +143,7 @@ func (y *yolo) object(words []string) (o target.Object, err error) {
 		n, err := strconv.ParseFloat(word, 64)
 		most := 1 + slack
 		if y.values == 3 && k >= 4 && (k-4)%3 == 2 {
-			most = 2 // whether it is visible
+			most = 2 // says whether a keypoint is visible
 		}
 		if err != nil || !(n >= 0 && n <= most) {
 			return o, fmt.Errorf("%q is no part of the image, from 0 to 1", word)
@@ -166,7 +166,7 @@ func (y *yolo) object(words []string) (o target.Object, err error) {
 	return o, nil
 }
 
-// points are the keypoints of an object. One of two numbers is visible unless both are 0.
+// points makes keypoints. A keypoint of two numbers is visible unless both are 0.
 func (y *yolo) points(v []float32) (points []target.Keypoint) {
 	for k := 0; k < len(v); k += y.values {
 		p := target.Keypoint{X: v[k], Y: v[k+1], V: 2}

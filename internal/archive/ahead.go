@@ -16,30 +16,30 @@ import (
 type Span struct{ From, To int64 }
 
 const (
-	maxHeaders   = 64 << 10 // bytes between files of a tar that are their headers
+	maxHeaders   = 64 << 10 // bytes of headers between two files of a tar
 	spansAtOnce  = 64
-	missesAtOnce = 8 // more than so many, and most of all, and the spans are those of another archive
+	missesAtOnce = 8 // with more misses than this, and than hits, the spans belong to another archive
 	missBlock    = 64 << 10
 
-	// Spans of an archive that is read from front to back have so much in common, so that what
-	// begins in one of them does not end in the next one: headers, and most labels.
+	// Spans of an archive that is read from front to back overlap by this much, so that headers,
+	// and most labels, lie completely in one of them.
 	overlap = 4 << 10
 )
 
 // ReadDALI reads the index that DALI's wds2idx makes of a tar of size bytes. The spans are what
-// [Scan] is going to read of the tar: headers, and what files begin with, up to head bytes. Spans
-// that are at most near bytes apart are one, as long as that has no more than most bytes. They say
-// only what is worth reading ahead, so they need not be true.
+// [Scan] will read of the tar: headers, and the first head bytes of files. Spans at most near bytes
+// apart are joined, up to most bytes. They only suggest what to read ahead, so they need not be
+// right.
 func ReadDALI(r io.Reader, size, head, near, most int64) (spans []Span, err error) {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, 1<<20)
 	in.Scan()
 	version, _, _ := strings.Cut(in.Text(), " ")
-	fields := map[string]int{"v1.1": 3, "v1.2": 4}[version] // of a file: its extension, where it begins, how long it is, its name
+	fields := map[string]int{"v1.1": 3, "v1.2": 4}[version] // of a file: extension, offset, length, name
 	if fields == 0 {
 		return nil, fmt.Errorf("its version is %.20q, rather than v1.1 or v1.2", version)
 	}
-	end := int64(0) // of the file before
+	end := int64(0) // of the previous file
 	add := func(from, to int64) {
 		if k := len(spans) - 1; k >= 0 && from-spans[k].To <= near && to-spans[k].From <= most {
 			spans[k].To = to
@@ -55,7 +55,7 @@ func ReadDALI(r io.Reader, size, head, near, most int64) (spans []Span, err erro
 			if wrong != nil || wrong2 != nil || at < end || n < 0 || n > size || at > size-n {
 				return nil, fmt.Errorf("a file of %s bytes, at %s, is not after the one before, or not in the tar", words[2], words[1])
 			}
-			add(max(0, end-1, at-maxHeaders), at+min(n, head)) // from the last byte of the file before, which package tar reads
+			add(max(0, end-1, at-maxHeaders), at+min(n, head)) // package tar also reads the last byte of the previous file
 			end = at + n
 		}
 		if len(words) > 0 {
@@ -66,16 +66,16 @@ func ReadDALI(r io.Reader, size, head, near, most int64) (spans []Span, err erro
 	return spans, in.Err()
 }
 
-// An ahead reads spans of an archive before they are needed, some of them at a time. What is read
-// elsewhere only costs more.
+// An ahead reads spans of an archive before they are needed, several at a time. Reads outside of
+// them only cost more.
 type ahead struct {
 	r      io.ReaderAt
-	spans  []Span     // that are left
-	rest   Span       // what comes after them, in steps
+	spans  []Span     // not begun yet
+	rest   Span       // the archive after the spans, read in steps
 	step   int64      // bytes
-	reads  []*reading // that are under way, or done, in order
-	room   int64      // how many more bytes may be
-	held   int64      // room, before anything was read
+	reads  []*reading // in progress or done, in order
+	room   int64      // bytes that may still be read ahead
+	held   int64      // room before anything was read
 	unfit  func()     // see Options; may be nil
 	all    sync.WaitGroup
 	hits   int
@@ -89,12 +89,12 @@ type reading struct {
 	done chan struct{}
 }
 
-// get returns what is read of a span that has n bytes at an offset, nil if none has.
+// get returns the read of a span that contains n bytes at an offset, nil if there is none.
 func (a *ahead) get(off int64, n int) *reading {
-	var idle [][]byte // what the window had until now, and what it has passed over
+	var idle [][]byte // buffers of the window, and of spans passed over
 	for len(a.reads) > 0 && (a.reads[0].To <= off || len(a.reads) > 1 && a.reads[0].To < off+int64(n) && a.reads[1].From <= off) {
 		r := a.reads[0]
-		<-r.done // so that no more is in memory than there is room for
+		<-r.done // wait, so that memory stays within room
 		a.reads, a.room = a.reads[1:], a.room+r.To-r.From
 		idle = append(idle, r.buf)
 	}
@@ -122,13 +122,13 @@ func (a *ahead) get(off int64, n int) *reading {
 		if <-r.done; r.err == nil {
 			a.hits++
 			return r
-		} // the window meets with the error itself
+		} // the window will meet the error itself
 	}
 	a.misses++
 	return nil
 }
 
-// more reports whether spans are left after an offset.
+// more reports whether there are spans after an offset.
 func (a *ahead) more(off int64) bool {
 	for len(a.spans) > 0 && a.spans[0].To <= off {
 		a.spans = a.spans[1:]
@@ -143,5 +143,5 @@ func (a *ahead) more(off int64) bool {
 	return len(a.spans) > 0
 }
 
-// wrong says whether the spans are of no use.
+// wrong says whether the spans are useless.
 func (a *ahead) wrong() bool { return a.misses > missesAtOnce && a.misses > a.hits }

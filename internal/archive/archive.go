@@ -11,71 +11,68 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
-// ErrBad is what [Scan] and [Place.Unpack] return, wrapped, when the archive itself is at fault: it
-// is damaged, or of a kind that cannot be used. Any other error comes from its reader or its
-// context.
+// [Scan] and [Place.Unpack] return ErrBad, wrapped, if the archive itself is at fault: it is
+// damaged, or of an unusable kind. Any other error comes from the reader or the context.
 var ErrBad = fault.New(fault.File, "bad archive")
 
 // Contents is what an archive holds.
 type Contents struct {
 	Kind string // "tar", "webdataset", "zip", "parquet", "mds", "tfrecord" or "beton"
 
-	// Ordered says that the archive's own order is that of the samples. Otherwise they are files in
-	// directories, whose order and labels follow from their names as in a file system.
+	// Ordered says that the samples have the archive's own order. Otherwise they are files in
+	// directories, and their names determine order and labels as in a file system.
 	Ordered bool
 
-	Classes  []string        // in the order of labels, where the format names them
+	Classes  []string        // in the order of labels, if the format names them
 	Samples  []Sample        // in the archive's order
-	Ignored  map[string]int  // files that are no samples, counted by extension as [ExtensionKey] returns it
-	Folders  map[string]bool // that are not hidden, which may hold no sample; not of what is Ordered
-	Unended  bool            // a tar, or one in it, has no mark at its end: it may have been cut off between two members
-	Numbers  []string        // columns of whole numbers, where none is taken for the labels
-	Problems map[int]string  // why a sample cannot be read, by its position in Samples; its Place is empty
+	Ignored  map[string]int  // number of files that are not samples, by [ExtensionKey]
+	Folders  map[string]bool // not hidden, even without samples; unused if Ordered
+	Unended  bool            // a tar, or one inside it, has no end mark: it may have been cut off between two members
+	Numbers  []string        // columns of whole numbers, if none has the labels
+	Problems map[int]string  // why a sample cannot be read, by position in Samples; its Place is empty
 }
 
 // Sample is an image in an archive.
 type Sample struct {
 	Name  string // a relative path, unique in the archive
 	Label int64  // from 0 to the largest int32; -1 for none
-	Class string // the label as a name, where the archive has no numbers; "" for none
+	Class string // the label as a name, if the archive has no numbers; "" for none
 	Place
 }
 
 // Options are the settings of [Scan].
 type Options struct {
-	// Image and Label name the fields that hold the image and the label: the extensions of a
-	// WebDataset, keys of its JSON, columns, features. "" finds them by their usual names. The
-	// field of a WebDataset need be no image. Rows without the image that is named are left out;
-	// the names of others end with it, as those of members do.
+	// Image and Label name the fields with the image and the label: extensions in a WebDataset,
+	// keys of its JSON, columns, features. "" finds them by their usual names. The field of a
+	// WebDataset need not be an image. Rows without the named image are left out; the names of the
+	// others end with it, as names of members do.
 	Image, Label string
 
-	// Block is how many bytes are read at once, at least: 0 means 4 KiB, which suits a local file.
-	// Over a network it should be some MiB.
+	// Block is the minimal number of bytes per read: 0 means 4 KiB, which suits a local file. Over
+	// a network it should be some MiB.
 	Block int
 
 	// Memory, if not nil, is called before that many bytes are allocated to read into, and with a
-	// negative number after they were given up. It may wait. Its error ends the scan, and is
-	// returned as it is. What is still held when Scan returns is given up then, without a call.
+	// negative number after they were freed. It may wait. Scan returns its error unchanged. What
+	// Scan still holds when it returns is freed without a call.
 	Memory func(n int64) error
 
-	// Room is how many more bytes may be held of what is read before it is needed, in blocks, where
-	// the archive is read from front to back. Less than two blocks: nothing is.
+	// Room is how many more bytes may be held to read an archive ahead in blocks, if it is read
+	// from front to back. With less than two blocks, nothing is read ahead.
 	Room int64
 
-	// Ahead, if not nil, is what is probably going to be read, in order and within the archive; see
-	// [ReadDALI]. It is read before it is needed, several spans at a time, as far as Block is
-	// enough for. Whatever it is, Scan finds the same. Unfit, if not nil, is called when little of
-	// it was needed.
+	// Ahead, if not nil, is what will probably be read, in order and within the archive; see
+	// [ReadDALI]. It is read ahead, as many spans at a time as fit into Block. It does not affect
+	// what Scan finds. Unfit, if not nil, is called if little of it was needed.
 	Ahead []Span
 	Unfit func()
 
-	// Seen, if not nil, is shown what a sample begins with, as far as that is in memory, so that it
-	// need not be read again: up to Length bytes, valid during the call. It is for samples that are
-	// Plain, some of which it may not be called for, and it may be called for files that turn out
-	// to be no samples.
+	// Seen, if not nil, gets the part of a sample's beginning that is in memory, so that it need
+	// not be read again: up to Length bytes, valid during the call. It is for samples that are
+	// Plain. Some of them may be missing, and some files may turn out not to be samples.
 	Seen func(at Place, data []byte)
 
-	// Progress, if not nil, is told at each sample how many of the archive's bytes were passed.
+	// Progress, if not nil, gets at each sample the position in the archive.
 	Progress func(done, total int64)
 }
 
@@ -84,24 +81,23 @@ type scanner struct {
 	*window
 	Options
 	Contents
-	classes map[string]string // the names that were seen, to have each once in memory
+	classes map[string]string // class names seen, to keep one copy of each
 }
 
-// methods are the ones that scan archives, by extension.
+// methods scan archives, by extension.
 var methods = map[string]func(*scanner) error{
 	".tar": (*scanner).tar, ".zip": (*scanner).zip, ".parquet": (*scanner).parquet,
 	".mds": (*scanner).mds, ".mds.zstd": (*scanner).mds, ".beton": (*scanner).beton,
 }
 
-// compressed are the extensions of archives in which nothing can be found without unpacking all of
-// it.
+// compressed are the extensions of archives that must be unpacked completely to find anything.
 var compressed = strings.Fields(`.tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4
 	.mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz`)
 
 var errCompressed = errors.New("it is compressed as a whole; unpack it, or write it without compression")
 
-// refuseCompressed looks at what the archive begins with, as not every name says that it is
-// compressed.
+// refuseCompressed looks at the first bytes, since not every compressed archive has a name that
+// says so.
 func (s *scanner) refuseCompressed() error {
 	const bzip2 = "BZh"
 	b, err := s.bytes(0, int(min(s.size, 10)))
@@ -113,7 +109,7 @@ func (s *scanner) refuseCompressed() error {
 	return err
 }
 
-// method returns the method that scans archives of a name, nil if it is not that of an archive.
+// method returns the method that scans archives of a name, nil if the name is not an archive's.
 func method(name string) func(*scanner) error {
 	name = strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
 	for _, ext := range compressed {
@@ -132,13 +128,12 @@ func method(name string) func(*scanner) error {
 	return nil
 }
 
-// Is says whether a name is that of an archive, by its extension. Those of compressed archives
-// count: Scan says what to do about them.
+// Is says whether a name has the extension of an archive. Compressed archives count: Scan says what
+// to do about them.
 func Is(name string) bool { return method(name) != nil }
 
-// Scan finds the samples of an archive of size bytes. Its kind follows from its name. Whatever r
-// returns is checked, and memory is in proportion to the number of samples, not to what the archive
-// claims.
+// Scan finds the samples of an archive of size bytes. Its name determines its kind. Data from r is
+// checked, and memory grows with the number of samples, not with what the archive claims.
 func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options) (*Contents, error) {
 	method := method(name)
 	if method == nil {
@@ -147,7 +142,7 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 	return scanWith(ctx, r, size, o, method)
 }
 
-// scanWith has a method scan an archive.
+// scanWith scans an archive with a method.
 func scanWith(ctx context.Context, r io.ReaderAt, size int64, o Options, method func(*scanner) error) (*Contents, error) {
 	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), room: o.Room, memory: o.Memory}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
@@ -167,7 +162,7 @@ func scanWith(ctx context.Context, r io.ReaderAt, size int64, o Options, method 
 	return &s.Contents, nil
 }
 
-// check examines what no scanner can see while it looks at one sample.
+// check checks what a scanner cannot see in a single sample.
 func (s *scanner) check() error {
 	var numbers, names bool
 	for i := range s.Samples {
@@ -196,7 +191,7 @@ func (s *scanner) add(name string, at Place) {
 	s.Seen(at, data[:min(at.Length, int64(len(data)))])
 }
 
-// ignore counts a file that is no sample; its folder is there all the same.
+// ignore counts a file that is not a sample, and adds its folder.
 func (s *scanner) ignore(name string) {
 	s.Ignored[ExtensionKey(name)]++
 	s.addFolder(path.Dir(name))
@@ -214,8 +209,8 @@ func (s *scanner) addProblem(name, reason string) {
 	s.Samples = append(s.Samples, Sample{Name: name, Label: -1})
 }
 
-// caught calls a library's function. Libraries for formats catch most, but not all, of what can be
-// wrong in damaged data.
+// caught calls a library's function, and turns a panic into an error: libraries for formats check
+// most, but not all, of damaged data.
 func caught(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

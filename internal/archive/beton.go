@@ -18,7 +18,7 @@ const (
 	betonAlloc  = 24
 )
 
-// The kinds of fields. What a sample's metadata has for them is not aligned, except for numbers.
+// Kinds of fields. In a sample's metadata, fields other than numbers are not aligned.
 const (
 	betonFloat = iota
 	betonInt
@@ -34,9 +34,9 @@ type beton struct {
 	*scanner
 	samples     int64
 	fields      int
-	table       int64 // where it begins
-	stride      int64 // bytes of metadata for each sample
-	image       int64 // where the image is in them
+	table       int64 // its offset
+	stride      int64 // bytes of metadata per sample
+	image       int64 // offset of the image's metadata
 	label       int64 // -1 for none
 	allocations []allocation
 }

@@ -14,16 +14,16 @@ var (
 
 var errDamaged = errors.New("damaged")
 
-// A block is a part of the archive with samples or other values. If its body is nil, it stays
-// there.
+// A block is a part of the archive with samples or other values. If its body is nil, it is not in
+// memory.
 type block struct {
 	w     *window
-	place Place // of the whole of it
+	place Place // of the whole block
 	body  []byte
 	size  int64
 }
 
-// unpack reads a compressed block of size bytes into room, which is made larger if it has to be.
+// unpack reads a compressed block of size bytes into room, which it enlarges if necessary.
 func (b *block) unpack(size int64, room *[]byte) error {
 	b.size, b.place.Block, b.place.Size = size, size, size
 	if size < 0 || !b.place.Within(b.w.size) {
@@ -54,7 +54,7 @@ func (b *block) bytes(from, n int64) ([]byte, error) {
 	return b.body[from:][:n], nil
 }
 
-// part is the place of a part of the block, which has to lie in it.
+// part is the place of a part of the block. The part must lie in the block.
 func (b *block) part(from, size int64) Place {
 	p := b.place
 	if p.Size = size; p.Coding == Plain {

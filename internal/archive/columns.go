@@ -13,7 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Table is what a Parquet file with images says without reading them.
+// Table describes a Parquet file with images, as known without reading them.
 type Table struct {
 	Names              []string            // of all rows, as [Scan] has them
 	Image, Mask, Label string              // columns; "": there is none
@@ -22,10 +22,10 @@ type Table struct {
 }
 
 // usualMasks are names of columns that may have the masks of images, as images. Except for the
-// first one, they often have something else.
+// first, they often hold something else.
 var usualMasks = []string{"mask", "annotation", "segmentation", "label"}
 
-// ReadTable reads from a Parquet file what is in a Table. Errors are those of Scan.
+// ReadTable reads the Table of a Parquet file. Errors are those of Scan.
 func ReadTable(ctx context.Context, r io.ReaderAt, size int64, o Options) (*Table, error) {
 	var has Table
 	_, err := scanWith(ctx, r, size, o, func(s *scanner) error {
@@ -48,7 +48,7 @@ func ReadTable(ctx context.Context, r io.ReaderAt, size int64, o Options) (*Tabl
 	return &has, err
 }
 
-// features parses what Hugging Face notes about columns, and skips what it does not know.
+// features parses Hugging Face's notes about columns, and skips unknown ones.
 func features(text string) map[string]feature {
 	var note struct {
 		Info struct {
@@ -69,8 +69,8 @@ func features(text string) map[string]feature {
 	return found
 }
 
-// classesOf are the names of the classes in a note about a column: it has classes itself, or is a
-// list of such, or has a field that says what objects are.
+// classesOf returns the class names in a note about a column: the column's own, those of a list's
+// items, or those of the field that says what objects are.
 func classesOf(note any) (names []string) {
 	switch n := note.(type) {
 	case []any:
@@ -95,12 +95,12 @@ func classesOf(note any) (names []string) {
 	return nil
 }
 
-// holdsImages says whether a column may have the bytes of images.
+// holdsImages says whether a column may hold the bytes of images.
 func holdsImages(c *parquet.Column) bool {
 	return c.Column("bytes") != nil || c.Leaf() && HoldsBytes(c)
 }
 
-// HoldsBytes says whether some column holds bytes that are not text, such as those of images.
+// HoldsBytes says whether some column holds bytes other than text, such as images.
 func HoldsBytes(c *parquet.Column) bool {
 	if c.Leaf() {
 		return c.Type().Kind() == parquet.ByteArray && c.Type().LogicalType() == nil
@@ -156,7 +156,7 @@ func (t *table) columns() error {
 	return err
 }
 
-// chooseImage is the column of images; "": none is, or it is not clear which.
+// chooseImage returns the column of images; "" if there is none, or more than one candidate.
 func (t *table) chooseImage() (string, error) {
 	image, err := t.choose("image", "", "Image", usualImages, func(c *parquet.Column) bool {
 		return holdsImages(c) && !slices.Contains(usualMasks, c.Name())
@@ -167,7 +167,7 @@ func (t *table) chooseImage() (string, error) {
 	return image, err
 }
 
-// chooseMask is the column of the masks of the images in another column; "": there is none.
+// chooseMask returns the column of the masks for the images in a column; "": none.
 func (t *table) chooseMask(image string) string {
 	for _, name := range usualMasks {
 		c := t.file.Root().Column(name)
@@ -197,7 +197,7 @@ func (t *table) beginsWithImage(column string) (is bool) {
 			}
 			b, err := v.block.bytes(int64(v.from), min(int64(v.span.size), 16))
 			found, is = true, strings.HasPrefix(http.DetectContentType(b), "image/")
-			return errors.Join(err, io.EOF) // it is enough
+			return errors.Join(err, io.EOF) // one value is enough
 		})
 		k.close()
 	}
@@ -227,8 +227,8 @@ func (t *table) chooseLabel() error {
 	return err
 }
 
-// choose finds a column: the one that is asked for, or that Hugging Face calls by that type, or
-// that has a usual name, or that is the only one that fits.
+// choose finds a column: the requested one, or one that Hugging Face gives that type, or one with a
+// usual name, or the only one that fits.
 func (t *table) choose(what, asked, hfType string, usual []string, fits func(*parquet.Column) bool) (string, error) {
 	var typed, fitting []string
 	for _, c := range t.file.Root().Columns() {

@@ -6,11 +6,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// deltas decodes at most so many whole numbers of which the differences are stored, and returns how
-// many bytes they take.
+// deltas decodes at most most whole numbers that are stored as differences, and returns how many
+// bytes they take.
 func deltas(b []byte, most int64) (values []int64, size int, err error) {
 	whole := len(b)
-	head := [3]uint64{} // the numbers in a block, the parts of a block, and all numbers
+	head := [3]uint64{} // numbers per block, parts per block, and the total of numbers
 	for i := range head {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -52,7 +52,7 @@ func deltas(b []byte, most int64) (values []int64, size int, err error) {
 	return values, whole - len(b), nil
 }
 
-// bitsAt returns the number in so many bits of b.
+// bitsAt returns the number in width bits of b.
 func bitsAt(b []byte, at, width int) (v uint64) {
 	for i := range width {
 		v |= uint64(b[(at+i)/8]>>((at+i)%8)&1) << i
@@ -60,8 +60,8 @@ func bitsAt(b []byte, at, width int) (v uint64) {
 	return v
 }
 
-// delta returns what yields the values of a page that are stored as differences: whole numbers, or
-// bytes, which follow the differences of their lengths. The block is where the values are.
+// delta returns a function that yields the values of a page stored as differences: whole numbers,
+// or bytes, which follow the differences of their lengths. The returned block holds the values.
 func (c *chunk) delta(p *block, from, n int64, encoding format.Encoding) (*block, func() (span, error), error) {
 	b, err := p.bytes(from, min(p.size-from, 64<<10+10*n))
 	if err != nil {

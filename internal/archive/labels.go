@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// setText sets a sample's label to the number that text is, or else to that name.
+// setText sets a sample's label to the number in text, or else to text as a name.
 func (s *scanner) setText(sample *Sample, text string) error {
 	whole := strings.TrimSuffix(text, ".0")
 	n, err := strconv.ParseInt(whole, 10, 64)
@@ -20,7 +20,7 @@ func (s *scanner) setText(sample *Sample, text string) error {
 	return s.setClass(sample, text)
 }
 
-// setClass sets a sample's label to a name, or to none if that is empty.
+// setClass sets a sample's label to a name. An empty name means no label.
 func (s *scanner) setClass(sample *Sample, name string) error {
 	if len(name) > maxClass {
 		return fmt.Errorf("a label is longer than %d bytes", maxClass)
@@ -34,7 +34,7 @@ func (s *scanner) setClass(sample *Sample, name string) error {
 	return nil
 }
 
-// setNumber sets a sample's label to a number, or to none if that is -1.
+// setNumber sets a sample's label to a number. -1 means no label.
 func setNumber(sample *Sample, n int64) error {
 	if n < -1 || n > math.MaxInt32 {
 		return fmt.Errorf("label %d is not from 0 to %d (or -1: none)", n, math.MaxInt32)

@@ -10,9 +10,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// shard is a shard of MosaicML's streaming format. It holds the number of samples, where each
-// begins and the last ends, a description of the columns, and the samples: the lengths of those
-// columns whose length varies, then all columns.
+// shard is a shard of MosaicML's streaming format. It holds the number of samples, the offset of
+// each and the end of the last, a description of the columns, and the samples: the lengths of all
+// columns with varying length, then all columns.
 type shard struct {
 	*scanner
 	block   block
@@ -49,7 +49,7 @@ func (s *scanner) mds() error {
 	return nil
 }
 
-// open unpacks the shard, if it is compressed. Whoever reads a sample has to do the same.
+// open unpacks the shard if it is compressed. Every read of a sample must do the same.
 func (m *shard) open() error {
 	var h zstd.Header
 	head, err := m.bytes(0, int(min(m.size, zstd.HeaderMaxSize)))
@@ -93,8 +93,7 @@ func (m *shard) describe() error {
 	return m.choose()
 }
 
-// choose finds the columns of images and of labels: those that are asked for, or the ones with the
-// best names.
+// choose finds the columns of images and labels: the requested ones, or those with the best names.
 func (m *shard) choose() error {
 	best := [2]int{math.MaxInt, math.MaxInt}
 	for i, name := range m.columns.Names {
@@ -166,8 +165,7 @@ func (m *shard) sample(from, end int64) error {
 	return m.readLabel(&value{&m.block, label})
 }
 
-// addImage appends a sample. Images of PIL are pixels, whose place has to be found without what is
-// before them.
+// addImage appends a sample. A PIL image is pixels, so its place starts after the header.
 func (m *shard) addImage(v *value) error {
 	if m.columns.Codes[m.image] != "pil" {
 		m.add("", v.place())

@@ -17,18 +17,16 @@ const (
 )
 
 var (
-	// images are the extensions of images, the ones that are preferred in a sample of several
-	// first.
+	// images are the extensions of images, in order of preference for a sample with several.
 	images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm", packed}
 
-	// usualImages and usualLabels are names of columns and features, the likeliest first. Those
+	// usualImages and usualLabels are names of columns and features, the likeliest first. Names
 	// with slashes are TensorFlow's.
 	usualImages = []string{"image/encoded", "image", "img", "jpg", "jpeg", "png", "image_raw", "encoded", "x"}
 	usualLabels = []string{"image/class/label", "label", "labels", "cls", "class", "image/class/text", "y"}
 )
 
-// clean returns an entry's name without what means nothing in it. As extracting does, it makes
-// absolute names relative.
+// clean normalizes an entry's name. Like an extracting program, it makes absolute names relative.
 func clean(name string) (string, error) {
 	switch {
 	case len(name) > maxName:
@@ -52,13 +50,13 @@ func Hidden(name string) bool {
 
 func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// numbered is the name of a shard of records that has no extension, as TensorFlow's own programs
-// write ImageNet: train-00000-of-01024.
+// numbered matches a shard of records without an extension, as TensorFlow's own programs write
+// ImageNet: train-00000-of-01024.
 var numbered = regexp.MustCompile(`^[^.]+-\d{5,}-of-\d{5,}$`)
 
-// ExtensionKey names the kind of an ignored file for counting: its extension in lower case, "." for
-// a hidden file, "" for no extension, "other" for anything but up to 8 letters and digits, so that
-// it is printable whatever the name is.
+// ExtensionKey is the kind of an ignored file for counting: its extension in lower case, "." for a
+// hidden file, "" for no extension, "other" for anything but up to 8 letters and digits, so that it
+// is always printable.
 func ExtensionKey(name string) string {
 	if Hidden(name) {
 		return "."
@@ -91,7 +89,7 @@ func IsImage(name string) bool {
 	return found && slices.Contains(images, ext)
 }
 
-// duplicates returns the samples that another one of the same name follows.
+// duplicates returns the samples that a later one with the same name replaces.
 func (s *scanner) duplicates() map[int]bool {
 	order := make([]int32, len(s.Samples))
 	for i := range order {
@@ -107,7 +105,7 @@ func (s *scanner) duplicates() map[int]bool {
 	return found
 }
 
-// Keep leaves out samples, by their positions.
+// Keep removes the samples that are not wanted, by position.
 func (c *Contents) Keep(wanted func(i int) bool) {
 	kept, problems := c.Samples[:0], map[int]string{}
 	for i, sample := range c.Samples {
@@ -123,15 +121,14 @@ func (c *Contents) Keep(wanted func(i int) bool) {
 	c.Samples, c.Problems = kept, problems
 }
 
-// files ends the scan of an archive of files: of several with one name, extracting leaves the last.
+// files ends the scan of an archive of files. Like extracting, it keeps the last file of each name.
 func (s *scanner) files() {
 	if again := s.duplicates(); len(again) > 0 {
 		s.Keep(func(i int) bool { return !again[i] })
 	}
 }
 
-// nameRows names samples that are in order by their numbers, unless each of them has a name of its
-// own.
+// nameRows names samples by their number, unless each has a name of its own.
 func (s *scanner) nameRows(named bool) {
 	if named && len(s.duplicates()) == 0 {
 		return
@@ -141,8 +138,8 @@ func (s *scanner) nameRows(named bool) {
 	}
 }
 
-// rank says how well a field fits: 0 is best, -1 is not at all. Only the one that is asked for
-// fits, if there is one.
+// rank says how well a field fits: 0 is best, -1 is not at all. If a field is requested, only that
+// fits.
 func rank(asked string, usual []string, name string) int {
 	if asked != "" {
 		usual = []string{asked}

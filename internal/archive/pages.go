@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// codings are those of pages that can be unpacked. The framing of the older LZ4 is not defined.
+// codings are the codecs of pages that can be unpacked. The framing of the older LZ4 is undefined.
 var codings = map[format.CompressionCodec]Coding{
 	format.Uncompressed: Plain, format.Snappy: Snappy, format.Gzip: Gzip,
 	format.Brotli: Brotli, format.Zstd: Zstd, format.Lz4Raw: LZ4,
@@ -21,24 +21,24 @@ type chunk struct {
 	*window
 	at, end    int64 // the pages that are left
 	coding     Coding
-	width      int64 // of a value in bytes, 0 where each has its length before it
-	present    uint8 // the definition level of values that are not null
+	width      int64 // bytes per value, 0 if a length precedes each value
+	present    uint8 // definition level of values that are not null
 	dictionary *block
 	entries    []span // of the dictionary
 	header     format.PageHeader
 	room       []byte // for the unpacked page
 }
 
-// close gives up the memory of the dictionary and of the last page.
+// close frees the dictionary and the last page.
 func (c *chunk) close() {
 	held := int64(cap(c.room))
 	if c.dictionary != nil {
 		held += int64(cap(c.dictionary.body))
 	}
-	_ = c.take(-held) // it can only fail if the scan has
+	_ = c.take(-held) // it fails only if the scan has failed
 }
 
-// chunk prepares the reading of a column.
+// chunk prepares reading a column.
 func (t *table) chunk(leaf *parquet.LeafColumn, f *format.ColumnChunk) (*chunk, error) {
 	data := &f.MetaData
 	coding, ok := codings[data.Codec]
@@ -55,7 +55,7 @@ func (t *table) chunk(leaf *parquet.LeafColumn, f *format.ColumnChunk) (*chunk, 
 		return nil, fmt.Errorf("it is compressed with %s; write it with snappy or zstd", data.Codec)
 	case start < 4 || data.TotalCompressedSize < 0 || start > t.size-data.TotalCompressedSize:
 		return nil, errors.New("it lies outside of the file")
-	case leaf == t.image && start < t.end: // else a small file could claim any number of samples
+	case leaf == t.image && start < t.end: // otherwise, a small file could claim any number of samples
 		return nil, errors.New("row groups overlap")
 	}
 	c := &chunk{window: t.window, at: start, end: start + data.TotalCompressedSize, coding: coding}
@@ -104,7 +104,7 @@ func (c *chunk) eachRow(rows int64, f func(row int, v *value) error) error {
 	return nil
 }
 
-// next reads the header of the next page, and moves behind it.
+// next reads the header of the next page, and moves past it.
 func (c *chunk) next() (*format.PageHeader, error) {
 	var protocol thrift.CompactProtocol
 	for n := int64(256); ; n *= 16 {
@@ -129,7 +129,7 @@ func (c *chunk) next() (*format.PageHeader, error) {
 	return h, nil
 }
 
-// open unpacks the page at c.at, all but the bytes before it that are not packed.
+// open unpacks the page at c.at, except for the first before bytes, which are not packed.
 func (c *chunk) open(before int64, packed bool) (*block, error) {
 	h := &c.header
 	p := &block{w: c.window, place: Place{Offset: c.at + before, Length: int64(h.CompressedPageSize) - before}}
@@ -149,7 +149,7 @@ func (c *chunk) readDictionary(n int64) (err error) {
 	if c.dictionary, err = c.open(0, true); err != nil {
 		return err
 	}
-	c.room = nil // it stays the dictionary's
+	c.room = nil // it now belongs to the dictionary
 	w := walk{block: c.dictionary, width: c.width}
 	for range n {
 		v, err := w.next()
@@ -201,8 +201,8 @@ func (c *chunk) dataPage(n, most int64, encoding format.Encoding, f func(i int, 
 	return err
 }
 
-// levels opens the page at c.at. It returns the definition levels, nil where all values are
-// present, and where the values begin.
+// levels opens the page at c.at. It returns the definition levels, nil if all values are present,
+// and where the values begin.
 func (c *chunk) levels() (p *block, levels *hybrid, from int64, err error) {
 	var b []byte
 	if c.header.Type == format.DataPageV2 {
@@ -233,7 +233,7 @@ func (c *chunk) levels() (p *block, levels *hybrid, from int64, err error) {
 	return p, newHybrid(b, bits.Len8(c.present)), from, nil
 }
 
-// indexes returns what yields the entries of the dictionary that a page's values are.
+// indexes returns a function that yields a page's values from the dictionary.
 func (c *chunk) indexes(p *block, from int64) (func() (span, error), error) {
 	b, err := p.bytes(from, p.size-from)
 	if err != nil || len(b) == 0 {

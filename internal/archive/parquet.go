@@ -19,14 +19,14 @@ type table struct {
 	chosen             Table
 	image, path, label *parquet.LeafColumn
 	paths              bool // all rows so far have a usable path
-	first              int  // position in Samples of the row group's first row
+	first              int  // position of the row group's first row in Samples
 	end                int64
 }
 
-// feature is what Hugging Face notes about a column.
+// feature is Hugging Face's note about a column.
 type feature struct {
 	kind    string
-	classes []string // that its values, or values in these, are numbers of
+	classes []string // class names, if the column or its parts hold labels
 }
 
 var errRows = errors.New("the numbers of rows contradict each other")
@@ -54,8 +54,8 @@ func (s *scanner) parquet() error {
 	return nil
 }
 
-// CheckFooter checks that the footer of a Parquet file lies within it: the library would allocate
-// whatever length the file claims.
+// CheckFooter checks that the footer of a Parquet file lies within the file: the library would
+// allocate whatever length the file claims.
 func CheckFooter(r io.ReaderAt, size int64) error {
 	var tail [8]byte
 	if size < 12 {
@@ -84,7 +84,7 @@ func openTable(s *scanner) (*table, error) {
 	if err := caught(func() (err error) {
 		footer := &kept{s.window, 14}
 		t.file, err = parquet.OpenFile(footer, s.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-		if footer.times = 0; err == nil && t.file.NumRows() != 0 { // columns without rows may have any type
+		if footer.times = 0; err == nil && t.file.NumRows() != 0 { // without rows, columns may have any type
 			err = t.columns()
 		}
 		return err
@@ -94,7 +94,7 @@ func openTable(s *scanner) (*table, error) {
 	if t.file.NumRows() < 0 {
 		return nil, errRows
 	}
-	if t.file.NumRows() > s.size { // a run of equal rows takes next to nothing
+	if t.file.NumRows() > s.size { // a run of equal rows takes almost no space
 		return nil, fmt.Errorf("it claims %d rows in %d bytes", t.file.NumRows(), s.size)
 	}
 	return t, nil
@@ -185,7 +185,7 @@ func (t *table) setLabel(row int, v *value) error {
 	return setNumber(sample, n)
 }
 
-// leaf returns a column of single values of one of the kinds.
+// leaf returns a column of single values of one of the given kinds.
 func (t *table) leaf(path []string, kinds ...parquet.Kind) (*parquet.LeafColumn, error) {
 	leaf, ok := t.file.Schema().Lookup(path...)
 	name := strings.Join(path, ".")

@@ -5,19 +5,19 @@ import (
 	"hash/crc32"
 )
 
-// Sum says what a [Place]'s CRC is. The numbers may be stored: they stay.
+// Sum is the kind of a [Place]'s CRC. The numbers are stored, so they must not change.
 type Sum uint8
 
 const (
 	NoSum      Sum = iota
-	IEEE           // CRC-32, of a zip
-	Castagnoli     // CRC-32C, of TensorFlow's records
+	IEEE           // CRC-32, as in zip
+	Castagnoli     // CRC-32C, as in TensorFlow's records
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Check compares the sample's bytes, once they are unpacked, with the checksum that the archive has
-// of them, if there is one. The error is ErrBad. Unpack has done that for what it unpacks.
+// Check compares the sample's unpacked bytes with the archive's checksum, if there is one. The
+// error is ErrBad. Unpack already checks what it unpacks.
 func (p Place) Check(data []byte) error {
 	var sum uint32
 	switch p.Sum {
@@ -40,9 +40,9 @@ func (p Place) Check(data []byte) error {
 // in the CRCs themselves: the highest bit is the coefficient of x^0.
 
 const (
-	polynomial = 0x82f63b78 // of Castagnoli, without its highest power
+	polynomial = 0x82f63b78 // Castagnoli's, without the highest power
 	one        = 1 << 31
-	order      = 1<<31 - 1 // x to this is 1
+	order      = 1<<31 - 1 // x^order is 1
 )
 
 // times multiplies two remainders.
@@ -72,9 +72,9 @@ func power(n int64) uint32 {
 	return result
 }
 
-// middle is the checksum of so many bytes between two texts, where whole is that of all three.
+// middle is the checksum of n bytes between two texts; whole is the checksum of all three.
 func middle(whole uint32, before []byte, n int64, after []byte) uint32 {
 	first, last := crc32.Checksum(before, castagnoli), crc32.Checksum(after, castagnoli)
-	both := times(whole^last, power(order-8*int64(len(after))%order)) // without what comes after
+	both := times(whole^last, power(order-8*int64(len(after))%order)) // without the last part
 	return both ^ times(first, power(8*n%order))
 }

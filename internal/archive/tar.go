@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// tar scans a tar: a WebDataset, or files in directories, or tars whose names are those of classes,
-// as ImageNet's.
+// tar scans a tar: a WebDataset, or files in directories, or tars named after classes, as in
+// ImageNet.
 func (s *scanner) tar() error {
 	if err := s.refuseCompressed(); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *scanner) tar() error {
 	return g.finish()
 }
 
-// inner scans a tar in a tar.
+// inner scans a tar inside a tar.
 func (s *scanner) inner(dir string, from, size int64) error {
 	s.addFolder(dir)
 	return s.eachEntry(from, size, func(h *tar.Header, at int64) error {
@@ -60,7 +60,7 @@ func (s *scanner) inner(dir string, from, size int64) error {
 	})
 }
 
-// addFile appends a sample that is a file of a tar.
+// addFile adds a file of a tar as a sample.
 func (s *scanner) addFile(name string, h *tar.Header, at int64) {
 	switch {
 	case plain(h):
@@ -72,7 +72,7 @@ func (s *scanner) addFile(name string, h *tar.Header, at int64) {
 	}
 }
 
-// plain says whether an entry is a file that lies in the archive as it is.
+// plain says whether an entry is a file that is stored unchanged.
 func plain(h *tar.Header) bool {
 	sparse := false
 	for key := range h.PAXRecords {
@@ -82,7 +82,7 @@ func plain(h *tar.Header) bool {
 }
 
 // eachEntry calls f for the entries of a tar, except for devices, with the offset of each one's
-// data. A tar may be several, one after the other.
+// data. A tar may be several tars, one after the other.
 func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) error) error {
 	end := from + size
 	for entries := 0; ; {
@@ -126,8 +126,8 @@ func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) er
 
 const tarBlock = 512
 
-// isZero says whether there is a block of zeros, from last on at the earliest. One is enough as the
-// end of a tar, though there should be two.
+// isZero says whether there is a block of zeros, searching from last on. One suffices as the end of
+// a tar, though there should be two.
 func (s *scanner) isZero(at, last, end int64) (bool, error) {
 	if at < last || at+tarBlock > end {
 		return false, nil
@@ -137,7 +137,7 @@ func (s *scanner) isZero(at, last, end int64) (bool, error) {
 }
 
 // more returns where another tar begins after the end of one, 0 if there is none. Tars are padded
-// with zeros, usually to 10 KiB; what follows them that is no tar means nothing.
+// with zeros, usually to 10 KiB. Other data after them is ignored.
 func (s *scanner) more(from, end int64) (int64, error) {
 	const padding = 1 << 20
 	for at := from; at <= min(end-tarBlock, from+padding); at += tarBlock {

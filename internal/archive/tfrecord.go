@@ -7,27 +7,27 @@ import (
 	"slices"
 )
 
-// Fields of the messages in which TensorFlow keeps a sample, each in the one before:
+// Fields of the messages in which TensorFlow stores a sample, each nested in the one before:
 // Example{1: Features{1: {1: name, 2: Feature{1: {1: bytes} or 3: {1: whole numbers}}}}}.
 var (
 	fieldsOfFeature = []uint64{1, 1} // of an Example
-	fieldsOfName    = []uint64{1}    // of a feature, as are the others
+	fieldsOfName    = []uint64{1}    // this and the following: of a feature
 	fieldsOfBytes   = []uint64{2, 1, 1}
 	fieldsOfInts    = []uint64{2, 3, 1}
 )
 
-// records reads a file of TensorFlow's records, each an Example. Each has its length and a checksum
-// before it.
+// records reads a file of TensorFlow's records, each an Example. A length and a checksum precede
+// each.
 type records struct {
 	*scanner
 	image, label, name found
-	features           []string // of the first record
+	features           []string // names in the first record
 	from, end          int64    // of the record
 	head               []byte   // its first bytes
-	named              bool     // all records so far
+	named              bool     // all records so far have names
 }
 
-// found is the best feature of a record that could be something.
+// found is the best candidate among a record's features.
 type found struct {
 	rank     int // -1 for none
 	from, to int64
@@ -74,13 +74,13 @@ func (s *scanner) tfrecord() error {
 	return nil
 }
 
-// masked is the checksum that records have.
+// masked is a checksum in the form that records store.
 func masked(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + mask
 }
 
-// unmasked is the checksum of which masked was made.
+// unmasked is the inverse of masked.
 func unmasked(c uint32) uint32 {
 	c -= mask
 	return c>>17 | c<<15
@@ -88,14 +88,14 @@ func unmasked(c uint32) uint32 {
 
 const mask = 0xa282ead8
 
-// What is before the image in a record, and after it, is read to tell the image's own checksum from
+// The bytes before and after the image in a record are read to derive the image's own checksum from
 // the record's.
 const (
 	mostBefore = 4<<10 - 12
 	mostAfter  = 64 << 10
 )
 
-// sum finds the checksum of bytes of the record, if they are most of it.
+// sum derives the checksum of bytes of the record, if they are most of it.
 func (r *records) sum(f *found) error {
 	before, after := f.from-r.from, r.end-f.to
 	if before > int64(len(r.head)) || after > mostAfter {
@@ -154,7 +154,7 @@ func (r *records) record(from, end int64) error {
 	return r.setClass(sample, string(b))
 }
 
-// feature takes a feature with its name.
+// feature examines a feature and its name.
 func (r *records) feature(from, end int64) error {
 	name := ""
 	if err := r.eachField(from, end, fieldsOfName, func(from, end int64, _ uint64) error {
@@ -185,7 +185,7 @@ func (r *records) feature(from, end int64) error {
 		if f.rank = c.rank; !f.isNumber && f.to == 0 {
 			continue
 		}
-		if c.best == &r.image && !f.isNumber { // while what follows it is about to be read anyway
+		if c.best == &r.image && !f.isNumber { // now, because the bytes after it are about to be read anyway
 			if err := r.sum(&f); err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func (r *records) feature(from, end int64) error {
 	return nil
 }
 
-// value reads the one value of a feature.
+// value reads the single value of a feature.
 func (r *records) value(from, end int64) (found, error) {
 	f, n := found{}, 0
 	if err := r.eachField(from, end, fieldsOfBytes, func(from, end int64, _ uint64) error {
@@ -221,8 +221,8 @@ func (r *records) value(from, end int64) (found, error) {
 	return f, err
 }
 
-// eachField calls f for the fields of a message that are reached by these numbers, through messages
-// in it: with where the bytes are, or where these are 0, with a number.
+// eachField calls f for the fields of a message that a path of field numbers leads to, through
+// nested messages: with the range of the bytes, or with a number if the range is 0.
 func (w *window) eachField(from, end int64, path []uint64, f func(from, end int64, v uint64) error) error {
 	for from < end {
 		tag, n, err := w.uvarint(from, end)
@@ -266,7 +266,7 @@ func (w *window) eachField(from, end int64, path []uint64, f func(from, end int6
 	return nil
 }
 
-// uvarint reads a number, and returns how many bytes it takes.
+// uvarint reads a number, and returns its length in bytes.
 func (w *window) uvarint(from, end int64) (v uint64, size int64, err error) {
 	b, err := w.bytes(from, int(min(end-from, binary.MaxVarintLen64)))
 	if err != nil {

@@ -16,40 +16,40 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Coding is how stored bytes become those of a sample. The numbers may be stored: they stay.
+// Coding is how stored bytes become a sample. The numbers are stored, so they must not change.
 type Coding uint8
 
 const (
-	Plain   Coding = iota // they are the sample
+	Plain   Coding = iota // the bytes are the sample
 	Pixels                // 8-bit RGB, to which Unpack adds the header of a PPM
-	Deflate               // of a zip
-	Snappy                // this and the following are of Parquet's pages; zstd is that of MDS, too
+	Deflate               // as in zip
+	Snappy                // this and the following are for Parquet's pages; zstd also for MDS
 	Gzip
 	Zstd
 	LZ4 // the raw block format
 	Brotli
 )
 
-// Place says where a sample's bytes are in an archive, and how they are stored.
+// Place says where a sample is in an archive, and how it is stored.
 type Place struct {
 	Offset, Length int64  // the stored bytes
-	From, Size     int64  // the sample, in the bytes that unpacking yields
-	Block          int64  // how many bytes unpacking yields; 0 for Plain and Pixels
-	CRC            uint32 // of what unpacking yields, if Sum says which
+	From, Size     int64  // the sample, in the unpacked bytes
+	Block          int64  // length of the unpacked bytes; 0 for Plain and Pixels
+	CRC            uint32 // of the unpacked bytes; Sum says which kind
 	Height, Width  uint16 // of Pixels
 	Coding         Coding
 	Sum            Sum
 }
 
-// maxBlock is the most that unpacking may yield.
+// maxBlock is the most bytes that unpacking may yield.
 const maxBlock = 1 << 30
 
-// ratio is about how many bytes one stored byte can become at most. Compression of images gets
-// nowhere near.
+// ratio is about the most bytes that one stored byte can become. Compressed images come nowhere
+// near.
 var ratio = [...]int64{Deflate: 1032, Snappy: 32, Gzip: 1032, Zstd: 1 << 16, LZ4: 255, Brotli: 1 << 16}
 
-// Within says whether the place makes sense in an archive of so many bytes. A place that was stored
-// where others may write has to be asked again.
+// Within says whether the place is valid in an archive of size bytes. Call it again for a place
+// that was stored where others may write.
 func (p Place) Within(size int64) bool {
 	switch {
 	case p.Offset < 0 || p.Length < 0 || p.Offset > size-p.Length || p.From < 0 || p.Size < 0:
@@ -63,10 +63,10 @@ func (p Place) Within(size int64) bool {
 		p.From <= p.Block-p.Size
 }
 
-// Packed says whether the sample is in a block that has to be unpacked as a whole.
+// Packed says whether the sample is in a block that must be unpacked as a whole.
 func (p Place) Packed() bool { return p.Coding > Pixels }
 
-// Whole is the place of all that unpacking yields.
+// Whole is the place of the whole unpacked block.
 func (p Place) Whole() Place {
 	p.From, p.Size = 0, p.Block
 	return p
@@ -86,7 +86,7 @@ func (p Place) header(dst []byte) []byte {
 	return append(dst, "\n255\n"...)
 }
 
-// placeOfPixels is the place of height x width x 3 bytes.
+// placeOfPixels is the place of height x width x 3 bytes of pixels.
 func placeOfPixels(offset int64, height, width uint16) Place {
 	p := Place{Offset: offset, Length: 3 * int64(height) * int64(width), Height: height, Width: width, Coding: Pixels}
 	var room [32]byte
@@ -94,9 +94,9 @@ func placeOfPixels(offset int64, height, width uint16) Place {
 	return p
 }
 
-// Unpack returns a sample's bytes, made from the stored ones. They are in dst's memory, whose
-// capacity is at least Room, and which stays the caller's; so does stored. It may be called from
-// several goroutines. All errors are ErrBad: the bytes are not what was stored.
+// Unpack returns a sample's bytes, made from the stored ones. The result is in dst's memory, whose
+// capacity must be at least Room; dst and stored stay the caller's. It may be called from several
+// goroutines. All errors are ErrBad: the bytes are not those that were stored.
 func (p Place) Unpack(dst, stored []byte) ([]byte, error) {
 	if int64(len(stored)) != p.Length || !p.Within(math.MaxInt64) {
 		return nil, fmt.Errorf("%w: %d bytes are not what is at this place", ErrBad, len(stored))
@@ -118,7 +118,7 @@ func (p Place) Unpack(dst, stored []byte) ([]byte, error) {
 	return dst[p.From:][:p.Size], nil
 }
 
-// unpack fills dst, or fails.
+// unpack fills dst completely, or fails.
 func (c Coding) unpack(dst, stored []byte) error {
 	var n int
 	var err error
@@ -144,18 +144,17 @@ func (c Coding) unpack(dst, stored []byte) error {
 	return err
 }
 
-// zstdDecoder serves all goroutines. It yields no more than the memory that it is given has room
-// for.
+// zstdDecoder serves all goroutines. It yields no more than fits into the given memory.
 var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0),
 		zstd.WithDecoderMaxMemory(maxBlock))
 	if err != nil {
-		panic(err) // only of options
+		panic(err) // fails only for wrong options
 	}
 	return d
 })
 
-// A stream is a decoder that is used again, with the reader of what it decodes.
+// A stream is a reusable decoder, with the reader of its input.
 type stream struct {
 	in      bytes.Reader
 	decoder interface {

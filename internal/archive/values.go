@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// walk goes through values that stand one after the other.
+// walk steps through consecutive values.
 type walk struct {
 	block *block
 	at    int64
@@ -29,18 +29,18 @@ func (w *walk) next() (span, error) {
 	return v, nil
 }
 
-// hybrid reads numbers that are run-length encoded or packed in bits.
+// hybrid reads numbers that are run-length encoded or bit-packed.
 type hybrid struct {
 	b      []byte
 	width  int
-	run    uint64 // numbers that are left of the run
+	run    uint64 // numbers left in the run
 	packed bool
-	value  uint64 // of a run that is not packed
-	bits   uint64 // of one that is
+	value  uint64 // of a run-length encoded run
+	bits   uint64 // of a bit-packed run
 	have   int
 }
 
-// newHybrid copies b, which may not live long.
+// newHybrid copies b, which may be overwritten soon.
 func newHybrid(b []byte, width int) *hybrid {
 	return &hybrid{b: bytes.Clone(b), width: width}
 }

@@ -10,26 +10,26 @@ import (
 
 const (
 	maxField  = 1 << 20 // bytes of a file with labels
-	maxFields = 100     // files of a sample
+	maxFields = 100     // files per sample
 )
 
-// groups joins the files of a tar into the samples of a WebDataset: neighbours that are named alike
-// up to the first dot. Whether the tar is a WebDataset is known at the end: if some image has a
-// file beside it that is no image, and either there are labels in such files or the images are not
-// in directories, which would be classes.
+// groups joins the files of a tar into the samples of a WebDataset: neighbours with the same name
+// up to the first dot. Only the end shows whether the tar is a WebDataset: if some image has a file
+// beside it that is not an image, and either such files have labels or the images are not in
+// directories, which would be classes.
 type groups struct {
 	*scanner
 	key    string
 	fields []string       // of the current sample
-	image  int            // its image's position in Samples, -1 for none
-	rank   int            // of its image's field among those that are possible
+	image  int            // position of its image in Samples, -1 for none
+	rank   int            // preference of its image's field
 	label  Sample         // its label
-	source int            // what the label was read from: 0 for nothing, then JSON, then a field of its own
-	member []int32        // positions in Samples of images that are those of samples of a WebDataset
+	source int            // where the label came from: 0 for nowhere, then JSON, then a field of its own
+	member []int32        // positions in Samples of the images of WebDataset samples
 	paired bool           // some sample has another field
 	inDirs bool           // some sample is in a directory
-	fault  error          // the first in what would be a WebDataset
-	read   map[string]int // label files that were used, by extension
+	fault  error          // the first error that counts only in a WebDataset
+	read   map[string]int // label files used, by extension
 }
 
 // add takes a file of the tar.
@@ -163,7 +163,7 @@ func (g *groups) end() {
 func (g *groups) finish() error {
 	g.end()
 	s := g.scanner
-	if g.Image != "" && !IsImage("."+g.Image) { // some tars may have none
+	if g.Image != "" && !IsImage("."+g.Image) { // samples may lack the requested field
 		g.named()
 		return nil
 	}
@@ -187,7 +187,7 @@ func (g *groups) finish() error {
 	return nil
 }
 
-// named has the members be the samples.
+// named keeps only the WebDataset's samples.
 func (g *groups) named() {
 	s := g.scanner
 	s.Kind, s.Ordered = "webdataset", true
@@ -195,5 +195,5 @@ func (g *groups) named() {
 		_, is := slices.BinarySearch(g.member, int32(i))
 		return is
 	})
-	s.nameRows(true) // a key that comes again later is another sample
+	s.nameRows(true) // a key that appears again later is another sample
 }

@@ -7,26 +7,26 @@ import (
 	"io"
 )
 
-// A window reads an archive in blocks, so that neighbouring reads become one. What lies between two
-// reads that are far apart is not read.
+// A window reads an archive in blocks, so that neighbouring reads become one. Gaps between distant
+// reads are skipped.
 type window struct {
 	ctx   context.Context
 	r     io.ReaderAt
 	size  int64
 	block int
 
-	memory func(n int64) error // see Options; nil: nobody counts
+	memory func(n int64) error // see Options; nil: not counted
 	buf    []byte
-	at     int64  // where buf begins
-	own    []byte // what buf is in, unless it was read ahead
+	at     int64  // offset of buf
+	own    []byte // memory of buf, unless it was read ahead
 	ahead  *ahead // nil: nothing is read ahead
 	room   int64  // see Options
-	steps  int    // reads, up to now, of which each went on where the one before had ended
-	err    error  // of ctx, r or memory, rather than of what was read
+	steps  int    // consecutive reads that each continued where the last ended
+	err    error  // from ctx, r or memory, not about the data
 }
 
-// bytes returns n bytes, which are valid until the next call. They are in memory all at once, so
-// the caller bounds n.
+// bytes returns n bytes, which are valid until the next call. They are in memory together, so the
+// caller limits n.
 func (w *window) bytes(off int64, n int) ([]byte, error) {
 	if off < 0 || n < 0 || off > w.size-int64(n) {
 		return nil, io.ErrUnexpectedEOF
@@ -43,7 +43,7 @@ func (w *window) fill(off int64, n int) error {
 	if w.err == nil {
 		w.err = w.ctx.Err()
 	}
-	if w.err != nil { // the same again, should a library have gone on
+	if w.err != nil { // fail again, in case a library went on
 		return w.err
 	}
 	block := w.block
@@ -76,15 +76,15 @@ func (w *window) fill(off int64, n int) error {
 	return w.err
 }
 
-// readAhead begins to read spans. What it holds of them is what a block would take.
+// readAhead begins to read spans. They take the memory of one block.
 func (w *window) readAhead(spans []Span, unfit func()) {
 	if len(spans) > 0 {
 		w.begin(&ahead{spans: spans, room: int64(w.block), unfit: unfit})
 	}
 }
 
-// goesOn reports whether it is worth to read ahead from an offset on, as several reads in a row
-// went on about where the one before had ended. It is called once for each.
+// goesOn reports whether reading ahead from an offset is worthwhile, because several reads in a row
+// continued about where the last ended. It is called once for each read.
 func (w *window) goesOn(off int64) bool {
 	const several = 3
 	if w.steps++; off < w.at || off > w.at+int64(len(w.buf)+w.block/2) {
@@ -99,7 +99,7 @@ func (w *window) begin(a *ahead) {
 	}
 }
 
-// endAhead is for when what is read ahead is not what is needed.
+// endAhead stops reading ahead, since other bytes are needed.
 func (w *window) endAhead() {
 	a := w.ahead
 	a.all.Wait()
@@ -110,14 +110,14 @@ func (w *window) endAhead() {
 	}
 }
 
-// close ends what is under way.
+// close ends reads in progress.
 func (w *window) close() {
 	if w.ahead != nil {
 		w.ahead.all.Wait()
 	}
 }
 
-// take counts n bytes that are going to be allocated, or, if n is negative, that were given up.
+// take counts n bytes before they are allocated; a negative n, after they were freed.
 func (w *window) take(n int64) error {
 	if w.memory != nil && w.err == nil {
 		w.err = w.memory(n)
@@ -125,7 +125,7 @@ func (w *window) take(n int64) error {
 	return w.err
 }
 
-// ReadAt is for libraries that read by themselves.
+// ReadAt serves libraries that read by themselves.
 func (w *window) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off >= w.size {
 		return 0, io.EOF
@@ -138,7 +138,7 @@ func (w *window) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, b), err
 }
 
-// kept is for libraries that keep what they read, in some times as many bytes.
+// kept serves libraries that retain what they read, in times as much memory.
 type kept struct {
 	*window
 	times int64

@@ -21,7 +21,7 @@ func (s *scanner) zip() error {
 	}
 	for _, f := range r.File {
 		name := f.Name
-		if f.CreatorVersion>>8 == 0 { // MS-DOS, where some programs write the names of Windows
+		if f.CreatorVersion>>8 == 0 { // MS-DOS: some programs write names as Windows does
 			name = strings.ReplaceAll(name, `\`, "/")
 		}
 		if strings.HasSuffix(name, "/") {
@@ -69,7 +69,7 @@ func (s *scanner) addZipped(name string, f *zip.File) error {
 	if f.Method == zip.Deflate {
 		at.Coding, at.Block = Deflate, at.Size
 	}
-	if f.CRC32 != 0 || f.Method == zip.Deflate { // not every program writes one
+	if f.CRC32 != 0 || f.Method == zip.Deflate { // not every program writes a checksum
 		at.CRC, at.Sum = f.CRC32, IEEE
 	}
 	s.add(name, at)
