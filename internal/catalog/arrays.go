@@ -11,26 +11,26 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// ArrayOptions are the arrays of a column of a manifest. What is annotated of samples is fixed when
-// a dataset is opened; but the arrays themselves are read when batches are made, as masks are.
+// ArrayOptions are the arrays in a column of a manifest. Annotations are fixed when a dataset is
+// opened, but the arrays themselves are read when batches are made, as masks are.
 type ArrayOptions struct {
 	Name string
-	// Dataset has the arrays, .npy files, indexed with [sample.ProbeArray]; it must outlive the
+	// Dataset holds the arrays, .npy files, indexed with [sample.ProbeArray]; it must outlive the
 	// catalog.
 	Dataset *dataset.Dataset
-	Rows    []int32          // by sample: the number of its array in Dataset; -1: it has none
-	Like    layout.NPYHeader // of one of them: all others have its dtype, and its rank
-	Said    string           // a digest of what else was read of annotations
+	Rows    []int32          // by sample: its array's number in Dataset; -1: none
+	Like    layout.NPYHeader // the header of one array: all have its dtype and rank
+	Said    string           // a digest of everything else that was read of annotations
 
 	catalog  *Catalog
 	ragged   bool
 	likeness int // of Like; 0: not computed yet
 }
 
-// errArray means that an array is not like those of the other samples.
+// errArray means that an array differs in kind from those of other samples.
 var errArray = fault.New(fault.File, "bad array")
 
-// prepared returns the options for a catalog, which has its dataset and plan already.
+// prepared returns the options for a catalog that already has its dataset and plan.
 func (o *ArrayOptions) prepared(c *Catalog) (*ArrayOptions, error) {
 	for _, row := range o.Rows {
 		if row < 0 {
@@ -45,7 +45,7 @@ func (o *ArrayOptions) prepared(c *Catalog) (*ArrayOptions, error) {
 	return &own, nil
 }
 
-// differ reports whether arrays have different first dimensions.
+// differ reports whether arrays differ in the first dimension.
 func (o *ArrayOptions) differ() bool {
 	first := -1
 	for _, row := range o.Rows {
@@ -61,7 +61,7 @@ func (o *ArrayOptions) differ() bool {
 	return false
 }
 
-// String is what users read of the array, such as "track int16 [*, 3]".
+// String describes the array for users, such as "track int16 [*, 3]".
 func (o *ArrayOptions) String() string {
 	own := *o
 	own.ragged = own.differ()
@@ -69,7 +69,7 @@ func (o *ArrayOptions) String() string {
 	return a.String()
 }
 
-// Without is how many samples have no array.
+// Without counts the samples without an array.
 func (o *ArrayOptions) Without() (n int) {
 	for _, row := range o.Rows {
 		if row < 0 {
@@ -79,7 +79,7 @@ func (o *ArrayOptions) Without() (n int) {
 	return n
 }
 
-// Condemn adds the samples whose arrays the index knows to be bad, and why.
+// Condemn adds the samples with bad arrays, according to the index, and why.
 func (o *ArrayOptions) Condemn(bad map[int64]string) {
 	others := o.String()
 	for id, row := range o.Rows {
@@ -96,7 +96,7 @@ func (o *ArrayOptions) Condemn(bad map[int64]string) {
 	}
 }
 
-// rowsOf is the first dimension of an array, by the index; false: it is not like the others.
+// rowsOf is the first dimension of an array, from the index; false: the array is unlike the others.
 func (o *ArrayOptions) rowsOf(row int) (n int, like bool) {
 	if o.likeness == 0 {
 		o.likeness = sample.Likeness(o.Like)
@@ -104,7 +104,7 @@ func (o *ArrayOptions) rowsOf(row int) (n int, like bool) {
 	return sample.ArrayRows(o.Dataset, row, o.likeness)
 }
 
-// described is the array of batches, without what depends on the batch.
+// described is the layout of the array in any batch.
 func (o *ArrayOptions) described() layout.Array {
 	a := layout.Array{Name: o.Name, Type: o.Like.Type, Shape: o.Like.Shape, Ragged: o.ragged}
 	if a.Ragged {
@@ -113,7 +113,7 @@ func (o *ArrayOptions) described() layout.Array {
 	return a
 }
 
-// each is the size of a row of a ragged array, or else of a sample's elements, in bytes.
+// each is the size in bytes of a row of a ragged array, or else of a sample's elements.
 func (o *ArrayOptions) each() int64 {
 	n := int64(o.Like.Type.Size())
 	for i, d := range o.Like.Shape {
@@ -124,7 +124,7 @@ func (o *ArrayOptions) each() int64 {
 	return n
 }
 
-// rows are how many a sample has in batches: one that is not ragged counts as one row.
+// rows is how many rows a sample has in batches. An array that is not ragged counts as one row.
 func (o *ArrayOptions) rows(id int64) int64 {
 	if !o.ragged {
 		return 1
@@ -136,12 +136,12 @@ func (o *ArrayOptions) rows(id int64) int64 {
 	return int64(n)
 }
 
-// Bytes is the size of what a sample has in batches. One that has no array has none if the array is
-// ragged, and else zeros.
+// Bytes is the size of a sample's array in batches. A sample without an array has nothing if the
+// array is ragged, else zeros.
 func (o *ArrayOptions) Bytes(id int64) int64 { return o.rows(id) * o.each() }
 
-// offsets says where the rows of each slot begin in a batch, and where the last one's end: as the
-// plan has it, whatever becomes of bad samples.
+// offsets says where the rows of each slot begin in a batch, and where the last slot's end. They
+// follow the plan, even for bad samples.
 func (o *ArrayOptions) offsets(slots []shard.Slot) []int64 {
 	at := make([]int64, len(slots)+1)
 	for i, s := range slots {
@@ -150,9 +150,9 @@ func (o *ArrayOptions) offsets(slots []shard.Slot) []int64 {
 	return at
 }
 
-// Place says where in a batch's array the bytes of each slot begin, and where the last one's end.
-// In a ragged array a slot has as much room as its sample by the plan, whatever stands in for it:
-// then it has zeros.
+// Place says where the bytes of each slot begin in a batch's array, and where the last slot's end.
+// In a ragged array, a slot's room follows the plan: if another sample stands in, the slot has
+// zeros.
 func (o *ArrayOptions) Place(slots []shard.Slot) []int64 {
 	at := o.offsets(slots)
 	for i := range at {
@@ -164,8 +164,8 @@ func (o *ArrayOptions) Place(slots []shard.Slot) []int64 {
 // Ragged reports whether samples have arrays of different sizes.
 func (o *ArrayOptions) Ragged() bool { return o.ragged }
 
-// Elements are those of the file of a sample's array, Bytes of them; they share its memory. The
-// error says why it is not what the index says, and wraps errArray.
+// Elements returns the elements in the file of a sample's array, Bytes of them; they share its
+// memory. The error says how the file contradicts the index, and wraps errArray.
 func (o *ArrayOptions) Elements(id int64, file []byte) ([]byte, error) {
 	h, err := layout.ReadNPYHeader(file, int64(len(file)))
 	if err != nil {
@@ -181,7 +181,7 @@ func (o *ArrayOptions) Elements(id int64, file []byte) ([]byte, error) {
 	return file[h.Bytes:], nil
 }
 
-// settings are what the bytes of an array depend on.
+// settings are what an array's bytes depend on.
 func (o *ArrayOptions) settings() map[string]any {
 	a := o.described()
 	return map[string]any{
@@ -191,7 +191,7 @@ func (o *ArrayOptions) settings() map[string]any {
 	}
 }
 
-// arraysOf describes the arrays of a batch, or without k, those of any; nil: there are none.
+// arraysOf describes the arrays of a batch, or without k, those of any batch; nil: none.
 func (o *Options) arraysOf(k *Key) *[]layout.Array {
 	if len(o.Arrays) == 0 {
 		return nil
@@ -211,8 +211,8 @@ func (o *Options) arraysOf(k *Key) *[]layout.Array {
 	return &list
 }
 
-// ArrayOffsets is the file of a batch that says where the rows of each slot begin in an array, as
-// the plan has them. An error is as of TargetOptions.RowsOf.
+// ArrayOffsets is the file that says where the rows of each slot begin in a batch's array, by the
+// plan. Errors are as in TargetOptions.RowsOf.
 func (c *Catalog) ArrayOffsets(k Key, f layout.Form) ([]byte, error) {
 	slots, _ := c.Slots(k)
 	if err := refused(c, slots); err != nil {
@@ -221,7 +221,7 @@ func (c *Catalog) ArrayOffsets(k Key, f layout.Form) ([]byte, error) {
 	return layout.AppendNPY(nil, f, c.Options.SpecIn(c.Spec(k), k, f), layout.Meta{}), nil
 }
 
-// Names are those of the arrays, with which all forms of a mount have extensions.
+// Names are the names of the arrays, which the extensions of a mount's forms contain.
 func (o *Options) Names() (names layout.Names) {
 	for _, a := range o.Arrays {
 		names = append(names, a.Name)
@@ -229,7 +229,7 @@ func (o *Options) Names() (names layout.Names) {
 	return names
 }
 
-// checkArrays returns an error if their names cannot be told apart.
+// checkArrays returns an error if two arrays have the same name.
 func (o *Options) checkArrays() error {
 	names := o.Names()
 	for i, name := range names {

@@ -31,28 +31,28 @@ type Key struct {
 	Part                Part
 }
 
-// A Part is what of a batch is made together: a batch of masks is one of its own, with a reader,
-// and batches made ahead, of its own.
+// A Part is what is made together. A batch of masks is made on its own, with its own reader and its
+// own batches made ahead.
 type Part uint8
 
 const (
-	Images     Part = iota // and all that is not made
+	Images     Part = iota // and everything that needs no making
 	Masks                  // the masks of the same samples
-	Both                   // images and masks, and arrays if there are any, for a form that has all
-	WithArrays             // images and arrays, where there are no masks
+	Both                   // images, masks and any arrays, for a form with all of them
+	WithArrays             // images and arrays, if there are no masks
 	firstArray             // one array of the same samples
 )
 
 // ArrayPart is the part that is array i.
 func ArrayPart(i int) Part { return firstArray + Part(i) }
 
-// Array is the number of the array that a part is; false: it is none.
+// Array is the number of the array that a part is; false: it is not an array.
 func (p Part) Array() (i int, ok bool) { return int(p) - int(firstArray), p >= firstArray }
 
-// HasArray reports whether a part has array i, if there is such a one.
+// HasArray reports whether a part has array i, provided that the array exists.
 func (p Part) HasArray(i int) bool { return p == Both || p == WithArrays || p == ArrayPart(i) }
 
-// PartOf is what a form shows.
+// PartOf is the part that a form shows.
 func (o *Options) PartOf(f layout.Form) Part {
 	i, array := f.Array()
 	switch {
@@ -74,7 +74,7 @@ func (p Part) HasImages() bool { return p == Images || p == Both || p == WithArr
 // HasMasks reports whether a part has masks.
 func (p Part) HasMasks() bool { return p == Masks || p == Both }
 
-// First is what is made first of a sample.
+// First is what of a sample is made first.
 func (p Part) First() Part {
 	if p.HasImages() {
 		return Images
@@ -92,17 +92,16 @@ func (o *Options) FileName(k Key, f layout.Form) string {
 	return k.String() + "." + o.Names().Ext(f)
 }
 
-// A Catalog says which batches exist, which samples they hold, and how large they are. All
-// of it follows from the dataset's index and the options: nothing is read or decoded, and
-// nothing changes during a mount. Its fields must not be changed.
+// A Catalog says which batches exist, which samples they hold, and how large they are. Nothing
+// changes during a mount, and its fields must not be changed.
 type Catalog struct {
 	Dataset     *dataset.Dataset
-	Options     Options // with what follows from the dataset filled in
+	Options     Options // including what follows from the dataset
 	Plan        *shard.Plan
-	MaxBatches  int    // upper bound of the batches of any shard in any epoch
-	Fingerprint string // covers everything that the bytes of batches depend on
+	MaxBatches  int    // upper bound for any shard and epoch
+	Fingerprint string // covers everything that determines the bytes of batches
 
-	Pages     dataset.Pages     // that are compressed, of the dataset
+	Pages     dataset.Pages     // compressed pages of the dataset
 	Converter *layout.Converter // of pixels to elements
 	sized     bool              // the index knows the size of at least one sample
 }
@@ -152,7 +151,7 @@ func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest, plan.Version(), c.Decoder(), resample.Version)
 	settings := c.Settings()
-	if o.Partition != shard.Ranges { // a job may go on with another number of ranks: the steps are the same
+	if o.Partition != shard.Ranges { // a job may continue with another number of ranks: the steps are the same
 		for _, name := range []string{"shards", "batch_size", "nodes"} {
 			delete(settings, name)
 		}
@@ -162,7 +161,7 @@ func New(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	return c, nil
 }
 
-// Decoder names what decodes images, in its versions, as pixels depend on it.
+// Decoder names the image decoders and their versions, since pixels depend on them.
 func (c *Catalog) Decoder() string {
 	if c.Options.NVJPEG == "" {
 		return decode.Version()
@@ -170,8 +169,8 @@ func (c *Catalog) Decoder() string {
 	return c.Options.NVJPEG + ", " + decode.Version()
 }
 
-// checkSizes rejects a fixed size that some image does not fit into, and notes whether any
-// size is known.
+// checkSizes rejects a fixed size that is too small for some image, and notes whether any size is
+// known.
 func (c *Catalog) checkSizes() error {
 	t := &c.Options.Transform
 	fixed := t.Height > 0 && t.Mode == resample.None
@@ -188,7 +187,8 @@ func (c *Catalog) checkSizes() error {
 	return nil
 }
 
-// Costs are those of all samples: a shuffled dataset orders the samples of each cost separately.
+// Costs are the costs of all samples: a shuffled dataset orders the samples of each cost
+// separately.
 func Costs(ds *dataset.Dataset) *shard.Costs {
 	format, cost := "", shard.Encoded // of the previous sample: most have the same format
 	return shard.NewCosts(int64(ds.Len()), func(i int64) shard.Cost {
@@ -200,7 +200,7 @@ func Costs(ds *dataset.Dataset) *shard.Costs {
 }
 
 // Settings are the options that determine the bytes of batches. The fingerprint covers them, except
-// how the steps of an elastic partition are divided.
+// for how an elastic partition divides its steps.
 func (c *Catalog) Settings() map[string]any {
 	o := &c.Options
 	settings := map[string]any{
@@ -234,7 +234,7 @@ func (c *Catalog) Settings() map[string]any {
 	return settings
 }
 
-// addOrder adds what is not part of every order, which keeps the fingerprints of the others.
+// addOrder adds the settings of special orders. Other orders keep their fingerprints.
 func (o *Options) addOrder(settings map[string]any) {
 	if o.Window > 0 {
 		settings["window"] = o.Window
@@ -278,8 +278,8 @@ func (c *Catalog) Next(k Key) (Key, bool) {
 	return Key{}, false
 }
 
-// Steps is how many batches to comes after from in reading order, below 0 if it comes before
-// it, or 0 if they are not in one shard, not of one part, or more than most apart.
+// Steps is how many batches to comes after from in reading order; negative if it comes before; 0 if
+// the two differ in shard or part, or are more than most apart.
 func (c *Catalog) Steps(from, to Key, most int) int {
 	if from.Shard != to.Shard || from.Part != to.Part {
 		return 0
@@ -326,8 +326,7 @@ func (c *Catalog) TensorForm() layout.Form {
 	return layout.NHWCForm
 }
 
-// MadeIn is the form in which a batch is made for a reader of another one: pictures and what is on
-// a GPU are copies.
+// MadeIn is the form that is made for a reader of f: pictures and forms on a GPU are copies.
 func (c *Catalog) MadeIn(f layout.Form) layout.Form {
 	switch f {
 	case layout.PNG, layout.CUDA:
@@ -341,12 +340,12 @@ func (c *Catalog) MadeIn(f layout.Form) layout.Form {
 // TensorSize is the size of the first batch as a tensor.
 func (c *Catalog) TensorSize() int64 { return c.Size(Key{}, c.TensorForm()) }
 
-// Slots are the samples of a batch, and how many of them are not padding.
+// Slots returns the samples of a batch, and how many of them are not padding.
 func (c *Catalog) Slots(k Key) (slots []shard.Slot, valid int) {
 	return c.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, c.Options.BatchSize))
 }
 
-// SpecOf is the shape of a batch of these slots.
+// SpecOf is the shape of a batch with these slots.
 func (c *Catalog) SpecOf(slots []shard.Slot) layout.Spec {
 	h, w := c.slotSize(slots)
 	return c.spec(len(slots), h, w)
@@ -381,8 +380,8 @@ func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 	return roundUp(max(height, 1), o.PadMultiple), roundUp(max(width, 1), o.PadMultiple)
 }
 
-// Replacements yields the candidates to replace a slot's sample, in order of preference: those
-// that follow it in the shard's range, and then those from the beginning of the range.
+// Replacements yields the candidates to replace a slot's sample, in order of preference: samples
+// after it in the shard's range, then those from the beginning of the range.
 func (c *Catalog) Replacements(s shard.Slot) iter.Seq[int64] {
 	return func(yield func(id int64) bool) {
 		lo, hi := c.Plan.RangeAt(s.Position)
@@ -394,7 +393,7 @@ func (c *Catalog) Replacements(s shard.Slot) iter.Seq[int64] {
 	}
 }
 
-// SizeOf is the size of a sample by the index, or 0x0 if it has none or exceeds MaxPixels.
+// SizeOf is the size of a sample by the index, or 0x0 if it is unknown or exceeds MaxPixels.
 func (c *Catalog) SizeOf(id int64) (h, w int) {
 	h, w = c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
 	if int64(h)*int64(w) > c.Options.Decoding.MaxPixels {
@@ -408,18 +407,17 @@ func (c *Catalog) Fits(spec layout.Spec, h, w int) bool {
 	return c.Options.Transform.Mode != resample.None || h <= spec.H && w <= spec.W
 }
 
-// roundUp is the least multiple of multiple that is at least n, which is at least 1.
+// roundUp returns the least multiple of multiple that is at least n, for n >= 1.
 func roundUp(n, multiple int) int { return ((n-1)/max(1, multiple) + 1) * max(1, multiple) }
 
-// errUnread: what was asked for depends on a sample that could not be read when the dataset was
-// opened.
+// errUnread: the result depends on a sample that could not be read when the dataset was opened.
 var errUnread = errors.New("the machine failed")
 
-// Samples that the machine could not read when the dataset was opened have an unknown size
-// and format. The bytes of batches must not depend on that, so what would follow from either
-// is refused: an order of samples of several costs, and the shapes of batches.
+// Samples that the machine could not read when the dataset was opened have an unknown size and
+// format. The bytes of batches must not depend on that. So anything that follows from the size or
+// format is refused: an order of samples of several costs, and the shapes of batches.
 
-// checkOrder refuses an order that depends on what an unread sample costs.
+// checkOrder refuses an order that depends on an unread sample's cost.
 func checkOrder(ds *dataset.Dataset, costs *shard.Costs) error {
 	for i := range ds.Len() {
 		why := ds.Unread(i)
@@ -428,14 +426,14 @@ func checkOrder(ds *dataset.Dataset, costs *shard.Costs) error {
 		}
 		ext := strings.ToLower(path.Ext(ds.Path(i)))
 		if costs.Count(shard.Encoded) == costs.Len() && !slices.Contains([]string{".bfs", ".bmp", ".ppm", ".pgm", ".pnm", ".pbm"}, ext) {
-			continue // nothing suggests a raw or packed sample
+			continue // nothing suggests that it is raw or packed
 		}
 		return unread(ds, i, why, "and the order of a shuffled dataset with raw or packed images depends on its format")
 	}
 	return nil
 }
 
-// ShapeKnown refuses a batch whose shape in a form depends on an unread sample.
+// ShapeKnown refuses a form of a batch whose shape depends on an unread sample.
 func (c *Catalog) ShapeKnown(slots []shard.Slot, f layout.Form) error {
 	t := c.Options.Extent()
 	if f.IsArray() || c.Options.Transform.Height > 0 && !(t.Boxes && (f == layout.SafeTensors || f.IsTarget() && !f.Large())) {

@@ -19,10 +19,10 @@ type Sample struct {
 	ID            int64
 	Label         int64      // -1: none
 	Height, Width int32      // of the valid pixels
-	Crop          [4]float64 // the part of the upright image they show: y, x, height, width
+	Crop          [4]float64 // the part of the upright image shown: y, x, height, width
 	Flip          bool
 	Status        Status
-	Reason        string // why it is corrupt, zeroed or replaced; then with the path of the bad file
+	Reason        string // why the sample is corrupt, zeroed or replaced; the latter two with the bad file's path
 }
 
 // A Status says how a slot got its pixels.
@@ -31,17 +31,17 @@ type Status uint8
 const (
 	StatusOK       Status = iota
 	StatusPadded          // it repeats the last sample
-	StatusReplaced        // another sample stands in for a bad one
-	StatusZeroed          // it shows the fill value in place of a bad one
-	StatusCorrupt         // it could not be read when that was last tried, so its batch does not open
+	StatusReplaced        // another sample replaces a bad one
+	StatusZeroed          // it shows the fill value instead of a bad sample
+	StatusCorrupt         // the last try to read it failed, so its batch does not open
 )
 
-// String is the status as documents name it.
+// String is the status as written in documents.
 func (s Status) String() string {
 	return [...]string{"ok", "padded", "replaced", "zeroed", "corrupt"}[s]
 }
 
-// Meta is the description as the self-describing forms contain it.
+// Meta is the description for the self-describing forms.
 func (d Description) Meta() layout.Meta {
 	n := len(d.Samples)
 	m := layout.Meta{Valid: d.Valid, Labels: make([]int64, n), IDs: make([]int64, n), Sizes: make([][2]int32, n)}
@@ -56,7 +56,8 @@ func (c *Catalog) Describe(k Key) Description {
 	return c.DescribeWith(k, func(shard.Slot) string { return "" })
 }
 
-// DescribeWith describes a batch without its pixels. bad says why a sample cannot be read, or "".
+// DescribeWith describes a batch without its pixels. bad returns why a sample cannot be read, or
+// "".
 func (c *Catalog) DescribeWith(k Key, bad func(shard.Slot) string) Description {
 	slots, valid := c.Slots(k)
 	d := Description{Key: k, Spec: c.SpecOf(slots), Valid: valid, Samples: make([]Sample, len(slots))}

@@ -13,25 +13,25 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// MaskOptions say where the masks of samples are, and what becomes of their values.
+// MaskOptions say where the masks of samples are, and how their values are changed.
 type MaskOptions struct {
 	pixels.Values // New sets Wide
-	// Dataset has the masks in files, indexed with [sample.ProbeMask]; it must outlive the catalog.
-	// nil: all are drawn.
+	// Dataset holds the mask files, indexed with [sample.ProbeMask]; it must outlive the catalog.
+	// nil: all masks are drawn.
 	Dataset  *dataset.Dataset
-	Rows     []int32  // by sample: the number of its mask in Dataset; -1: it is drawn
+	Rows     []int32  // by sample: its mask's number in Dataset; -1: drawn
 	Panoptic bool     // masks are RGB, and their values red + 256 green + 65536 blue
-	Classes  int      // values, as they are in batches, are of so many classes; 0: of any number
-	Names    []string // of classes, by value; nil: they have none
-	// Draw writes the mask of a sample that has no file as it would be stored: a byte for each of
-	// the pixels of the image that was annotated, row after row. It may be called concurrently.
+	Classes  int      // number of classes that values in batches stand for; 0: any number
+	Names    []string // of classes, by value; nil: without names
+	// Draw draws the mask of a sample without a file: one byte for each pixel of the annotated
+	// image, row by row. It may be called concurrently.
 	Draw  func(id int64, to []byte) error
-	Drawn string // a digest of what they are drawn of, and of what else was read of annotations
-	// Size is the size of that image.
+	Drawn string // a digest of the annotations, including what masks are drawn from
+	// Size is the size of the annotated image.
 	Size func(id int64) (height, width int)
 }
 
-// errMask means that a mask is not one of its image.
+// errMask means that a mask does not fit its image.
 var errMask = fault.New(fault.File, "bad mask")
 
 // settings are what the bytes of masks depend on.
@@ -56,8 +56,8 @@ func (m *MaskOptions) dtype() layout.DType {
 	return layout.Uint8
 }
 
-// prepared returns the options with a dtype, which is decided by the index: it must hold the values
-// of any mask. m may be nil.
+// prepared returns the options with a dtype. The index determines it: the dtype must hold the
+// values of any mask. m may be nil.
 func (m *MaskOptions) prepared() (*MaskOptions, error) {
 	if m == nil {
 		return nil, nil
@@ -86,24 +86,23 @@ func (m *MaskOptions) chooseDType() error {
 	return nil
 }
 
-// Spec is the shape of a batch in a form, if it has this one with images. m may be nil.
+// Spec is the shape of a batch in form f, given the shape s of its images. m may be nil.
 func (m *MaskOptions) Spec(s layout.Spec, f layout.Form) layout.Spec {
 	if m != nil && (f == layout.MasksNPY || f == layout.MasksPNG) {
-		s, _ = layout.NewSpec(s.N, s.H, s.W, 1, m.dtype(), layout.NHWC) // it has an Err if it cannot exist
+		s, _ = layout.NewSpec(s.N, s.H, s.W, 1, m.dtype(), layout.NHWC) // has an Err if it cannot exist
 	}
 	return s
 }
 
-// A Mask is what the index says of a mask.
+// A Mask is what the index knows about a mask.
 type Mask struct {
-	Row                  int // in the masks' dataset; -1: it is drawn
-	Height, Width, Bytes int // as stored, and of a value
-	// Orientation is how it lies in relation to what is shown of its image: see
-	// pixels.MaskOrientation.
+	Row                  int // number in the masks' dataset; -1: drawn
+	Height, Width, Bytes int // pixels as stored, and bytes per value
+	// Orientation relates it to the image as shown; see pixels.MaskOrientation.
 	Orientation uint8
 }
 
-// Indexed is the mask of a sample, but for its orientation.
+// Indexed is the mask of a sample, without its orientation.
 func (o *MaskOptions) Indexed(id int64) Mask {
 	m := Mask{Row: int(o.Rows[id]), Bytes: 1}
 	if m.Row >= 0 {
@@ -115,8 +114,9 @@ func (o *MaskOptions) Indexed(id int64) Mask {
 	return m
 }
 
-// Check finds the orientation of a mask whose image has h x w stored pixels and an orientation by
-// EXIF, which may be ignored. The error says why it cannot be that image's, and wraps errMask.
+// Check finds the orientation of a mask, given the h x w stored pixels of its image and the image's
+// EXIF orientation, which may be ignored. The error says why it cannot be that image's mask, and
+// wraps errMask.
 func (o *MaskOptions) Check(m *Mask, h, w int, orientation uint8, ignored bool) error {
 	var fits bool
 	m.Orientation, fits = pixels.MaskOrientation(m.Height, m.Width, h, w, orientation, ignored)

@@ -37,36 +37,36 @@ func (p *OnError) Set(name string) error {
 // Options are the settings that the bytes of batches depend on.
 type Options struct {
 	shard.Config     // which samples are in a batch; New sets Samples and Costs
-	Epochs       int // that have batches
+	Epochs       int // number of epochs with batches
 
-	// How an image is decoded and transformed. If Transform.Mode is None, its Height and Width
-	// are those of every batch; 0: of the largest image in each batch. New sets its Seed.
+	// How an image is decoded and transformed. If Transform.Mode is None, its Height and Width are
+	// those of every batch; 0: of the largest image in each batch. New sets its Seed.
 	Decoding  decode.Options
 	Transform resample.Options
 	FullJPEGs bool // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
 	OnError   OnError
 
 	// The format of a batch.
-	PadMultiple int   // height and width that follow from images are rounded up to a multiple of it; 0 or 1: no rounding
+	PadMultiple int   // a height and width derived from images are rounded up to a multiple of it; 0 or 1: not rounded
 	Fill        uint8 // the value of pixels outside an image, before normalisation
 	DType       layout.DType
 	Normalize   layout.Normalization // of 8-bit values, channel by channel
 	Layout      layout.Order
 
-	Masks   *MaskOptions   // nil: samples have none
-	Targets *TargetOptions // nil: samples have none
+	Masks   *MaskOptions   // nil: no masks
+	Targets *TargetOptions // nil: no targets
 	Arrays  []*ArrayOptions
-	// Annotations is what their table takes, in bytes.
+	// Annotations is the size of the annotation table in bytes.
 	Annotations int64
-	// Condemned are samples that are bad whatever their files hold, because of their annotations,
+	// Condemned says which samples are bad because of their annotations, whatever their files hold,
 	// and why.
 	Condemned map[int64]string
-	// NVJPEG has nvJPEG decode JPEGs on a GPU, to pixels of its own: it is what
-	// gpu.Device.OpenNVJPEG returned. "": it does not.
+	// NVJPEG is the result of gpu.Device.OpenNVJPEG if nvJPEG decodes JPEGs on a GPU, to pixels of
+	// its own. "": it does not.
 	NVJPEG string
 }
 
-// MemoryBytes is what is kept of masks, targets and arrays.
+// MemoryBytes is the memory of masks, targets and arrays.
 func (o *Options) MemoryBytes() (n int64) {
 	if m := o.Masks; m != nil {
 		n += 4 * int64(len(m.Rows))
@@ -95,7 +95,7 @@ func (o *Options) Validate() error {
 		return option.AtLeast("pad multiple", int64(o.PadMultiple), 0)
 	case min(size.Height, size.Width) < 0 || (size.Height == 0) != (size.Width == 0):
 		return &option.Error{Field: "size", Rule: "a height and a width, both at least 1", Value: fmt.Sprintf("%dx%d", size.Height, size.Width)}
-	case (o.Masks != nil || o.Arrays != nil) && o.NVJPEG != "": // its workers make images alone
+	case (o.Masks != nil || o.Arrays != nil) && o.NVJPEG != "": // nvJPEG's workers make only images
 		return &option.Error{Field: "nvJPEG", Rule: "images without masks and arrays", Value: o.NVJPEG}
 	case o.OnError > Zero:
 		return &option.Error{Field: "on error", Rule: "fail, replace or zero", Value: strconv.Itoa(int(o.OnError))}

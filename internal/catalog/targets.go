@@ -15,22 +15,22 @@ import (
 )
 
 // TargetOptions are what samples have besides images, labels and masks, and how it is shown. The
-// table is of the dataset's rows, and must outlive the catalog.
+// table has the dataset's rows, and must outlive the catalog.
 type TargetOptions struct {
 	Table     *target.Table
 	Rules     target.Rules
 	Boxes     bool
 	Keypoints bool // of the same objects
 	Text      bool
-	Classes   []string // of boxes by label; nil: they have no names
+	Classes   []string // of boxes, by label; nil: without names
 
 	catalog *Catalog
-	longest int // text of a sample
+	longest int // bytes of the longest text of a sample
 	planned *planned
 }
 
-// planned remembers the rows of the batches that were asked about last: a reader opens several
-// files of each, and their sizes follow from them, too.
+// planned remembers the rows of recently requested batches: a reader opens several files of each
+// batch, and their sizes depend on the rows, too.
 type planned struct {
 	mu   sync.Mutex
 	next int
@@ -40,7 +40,7 @@ type planned struct {
 	}
 }
 
-// ErrAnnotation means that the annotations of a sample are not those of its image.
+// ErrAnnotation means that a sample's annotations do not fit its image.
 var ErrAnnotation = fault.New(fault.File, "bad annotation")
 
 // settings are what the bytes of targets depend on.
@@ -52,7 +52,7 @@ func (o *TargetOptions) settings() map[string]any {
 	}
 }
 
-// prepared returns the options for a catalog, which has its dataset and plan already. o may be nil.
+// prepared returns the options for a catalog that already has its dataset and plan. o may be nil.
 func (o *TargetOptions) prepared(c *Catalog) (*TargetOptions, error) {
 	if o == nil {
 		return nil, nil
@@ -65,7 +65,7 @@ func (o *TargetOptions) prepared(c *Catalog) (*TargetOptions, error) {
 	return &own, o.Rules.Validate()
 }
 
-// Extent is what there is of targets in all batches, apart from how many rows of boxes they have.
+// Extent says which targets batches have, without the number of rows of boxes.
 func (o *Options) Extent() (t layout.Targets) {
 	if o.Masks != nil {
 		t.HasMasks, t.Masks = true, o.Masks.dtype()
@@ -81,14 +81,14 @@ func (o *Options) Extent() (t layout.Targets) {
 	return t
 }
 
-// SpecIn is the shape of a batch in a form, if it has this one with images.
+// SpecIn is the shape of a batch in form f, given the shape s of its images.
 func (o *Options) SpecIn(s layout.Spec, k Key, f layout.Form) layout.Spec {
 	s = o.Masks.Spec(s, f)
 	if f != layout.SafeTensors && !f.IsTarget() {
 		return s
 	}
 	t := o.Extent()
-	if f.IsArray() { // whose size is its own
+	if f.IsArray() { // its size is independent of the images
 		s, _ = layout.NewSpec(s.N, 0, 0, 0, layout.Uint8, layout.NHWC)
 		t = layout.Targets{Arrays: t.Arrays}
 	}
@@ -101,8 +101,7 @@ func (o *Options) SpecIn(s layout.Spec, k Key, f layout.Form) layout.Spec {
 	return s.WithTargets(t)
 }
 
-// rowsOf is how many rows of boxes a batch has: as the plan has it, whatever becomes of bad
-// samples.
+// rowsOf is how many rows of boxes a batch has: the plan's number, even if samples are bad.
 func (o *TargetOptions) rowsOf(k Key) int {
 	plan := o.catalog.Plan
 	if o.Rules.Max > 0 {
@@ -112,7 +111,7 @@ func (o *TargetOptions) rowsOf(k Key) int {
 	return len(o.plannedRows(k).Labels)
 }
 
-// plannedRows are the rows of a batch none of whose files is bad. They must not be changed.
+// plannedRows are the rows of a batch without bad files. They must not be changed.
 func (o *TargetOptions) plannedRows(k Key) *layout.Rows {
 	k.Part = Images
 	p := o.planned
@@ -130,7 +129,7 @@ func (o *TargetOptions) plannedRows(k Key) *layout.Rows {
 	return l.rows
 }
 
-// eachShown calls f for each object of a sample that is shown in an epoch, with its box there.
+// eachShown calls f for each object of a sample that is visible in an epoch, with its box there.
 func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, target.Box, *target.View)) {
 	c, row := o.catalog, int(id)
 	h, w := c.SizeOf(id)
@@ -149,8 +148,8 @@ func (o *TargetOptions) eachShown(epoch int, id int64, f func(target.Object, tar
 	}
 }
 
-// viewOf finds out which pixels of a row's image its annotations speak of; false: of those of no
-// such image.
+// viewOf finds out which pixels of a row's image its annotations refer to; false: they fit no such
+// image.
 func viewOf(ds *dataset.Dataset, t *target.Table, row int, ignored bool) (v target.View, ok bool) {
 	h, w := ds.Size(row, true)
 	orientation := ds.Orientation(row)
@@ -172,8 +171,8 @@ func viewOf(ds *dataset.Dataset, t *target.Table, row int, ignored bool) (v targ
 	return v, ok
 }
 
-// Condemned are the samples of a dataset whose annotations are bad, or cannot be those of their
-// images, and why.
+// Condemned says which samples of a dataset have annotations that are bad, or cannot belong to
+// their images, and why.
 func Condemned(ds *dataset.Dataset, t *target.Table) map[int64]string {
 	bad := map[int64]string{}
 	for row := range ds.Len() {
@@ -191,11 +190,11 @@ func Condemned(ds *dataset.Dataset, t *target.Table) map[int64]string {
 	return bad
 }
 
-// RowsOf are the objects of a batch that is described. A slot whose sample is bad keeps the rows
-// that the plan has for it, but none is used: so sizes do not depend on what is found in files.
-// Where each slot has the same number of rows, they are those of the sample that stands in. An
-// error wraps ErrAnnotation: where bad samples fail, no other batch opens, so the key describes it.
-// The rows must not be changed.
+// RowsOf returns the objects of a described batch. A slot with a bad sample keeps the rows that the
+// plan gives it, but all of them are unused: sizes do not depend on the content of files. If every
+// slot has the same number of rows, a replaced slot has the rows of its replacement. An error wraps
+// ErrAnnotation: if bad samples make a batch fail, no batch with a bad sample opens, so its key
+// describes every batch that does. The rows must not be changed.
 func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 	slots, _ := o.catalog.Slots(d.Key)
 	if err := cmp.Or(o.catalog.ShapeKnown(slots, layout.Boxes), refused(o.catalog, slots)); err != nil {
@@ -213,7 +212,7 @@ func (o *TargetOptions) RowsOf(d Description) (*layout.Rows, error) {
 	}), nil
 }
 
-// refused returns the error of a batch with a bad annotation where bad samples fail.
+// refused returns the error of a batch with a bad annotation, if bad samples make batches fail.
 func refused(c *Catalog, slots []shard.Slot) error {
 	for _, s := range slots {
 		if why := c.Options.Condemned[s.ID]; why != "" && c.Options.OnError == Fail {
@@ -223,12 +222,12 @@ func refused(c *Catalog, slots []shard.Slot) error {
 	return nil
 }
 
-// zeroed reports whether a slot shows the fill value, also where it repeats one that does.
+// zeroed reports whether a slot shows the fill value, including repetitions of such a slot.
 func (o *TargetOptions) zeroed(s *Sample) bool {
 	return s.Status == StatusZeroed || o.catalog.Options.OnError == Zero && s.Height == 0
 }
 
-// Frames are the boxes of a batch that is described, for its contact sheet. o may be nil.
+// Frames are the boxes for the contact sheet of a described batch. o may be nil.
 func (o *TargetOptions) Frames(d Description) (list []layout.Frame, err error) {
 	if o == nil || !o.Boxes && !o.Keypoints {
 		return nil, nil
@@ -244,8 +243,8 @@ func (o *TargetOptions) Frames(d Description) (list []layout.Frame, err error) {
 	return list, err
 }
 
-// makeRows makes the rows of slots, of which slot i shows the sample that of(i) returns. Rows of
-// one that is not used are not, either.
+// makeRows makes the rows of slots; slot i shows the sample that of(i) returns. Rows of an unused
+// slot are unused.
 func (o *TargetOptions) makeRows(slots []shard.Slot, of func(i int) (id int64, used bool)) *layout.Rows {
 	t := o.catalog.Options.Extent()
 	r, most := &layout.Rows{Offsets: make([]int64, 1, len(slots)+1), Counts: make([]int32, 0, len(slots))}, 0
@@ -274,7 +273,7 @@ func (o *TargetOptions) makeRows(slots []shard.Slot, of func(i int) (id int64, u
 	return r
 }
 
-// appendRow appends an object as it is shown, or a row that is not used.
+// appendRow appends an object as it is shown, or an unused row.
 func (o *TargetOptions) appendRow(r *layout.Rows, t *layout.Targets, object target.Object, box target.Box, v *target.View, used bool) {
 	if !used {
 		object, box = target.Object{Label: -1}, target.Box{}
@@ -296,11 +295,11 @@ func (o *TargetOptions) appendRow(r *layout.Rows, t *layout.Targets, object targ
 	}
 }
 
-// line is the length of a line of text, with its end: that of the longest one.
+// line is the length of every line of text, with its end: that of the longest line.
 func (o *TargetOptions) line() int { return max(o.longest, len("{}")) + 1 }
 
-// TextOf are the lines of text of a batch that is described, one for each slot, all padded with
-// spaces to the same length. An error is as of RowsOf.
+// TextOf returns the lines of text of a described batch, one per slot, padded with spaces to the
+// same length. Errors are as in RowsOf.
 func (o *TargetOptions) TextOf(d Description) ([]byte, error) {
 	slots, _ := o.catalog.Slots(d.Key)
 	if err := refused(o.catalog, slots); err != nil {

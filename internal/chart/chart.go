@@ -22,13 +22,13 @@ type Diagram struct {
 	Title, X, Y string
 	Log         bool // the scale of Y
 	Curves      []Curve
-	Groups      []string // names of groups of bars, which have one value each
+	Groups      []string // names of groups of bars; each bar has one value per group
 	Bars        []Bars
-	Ticks       []plot.Tick // of X; even ones if there are none
-	Top         float64     // the largest Y; what the curves and bars need if 0
+	Ticks       []plot.Tick // of X; if empty, evenly spaced ticks
+	Top         float64     // the largest Y; 0: as large as the curves and bars need
 }
 
-// A Curve is a line or some dots, or both. Curves of one color are about the same thing.
+// A Curve is a line, some dots, or both. Curves of one color belong to the same subject.
 type Curve struct {
 	Name   string // in the legend, unless ""
 	Color  int
@@ -50,13 +50,13 @@ const (
 // Add adds a point.
 func (c *Curve) Add(x, y float64) { c.Points = append(c.Points, plotter.XY{X: x, Y: y}) }
 
-// Bars have a value for each group.
+// Bars have one value per group.
 type Bars struct {
 	Name   string
 	Values plotter.Values
 }
 
-// Colors and the shapes of dots, which differ without colors, too.
+// Colors, and shapes of dots, which tell curves apart even without color.
 var (
 	colors = []color.Color{
 		color.RGBA{11, 60, 111, 255}, color.RGBA{217, 95, 14, 255},
@@ -67,7 +67,8 @@ var (
 	}
 )
 
-// nameHeight is that of a name in the legend, which has as many columns as there are diagrams.
+// nameHeight is the height of a name in the legend, which has as many columns as there are
+// diagrams.
 const nameHeight = 16
 
 // Draw draws diagrams of some width and height, in centimeters. format is svg or png.
@@ -102,7 +103,7 @@ func Draw(to io.Writer, format string, width, height float64, diagrams ...Diagra
 		return err
 	}
 	content := file.Bytes()
-	if format == "svg" { // where the font that everything was measured with is missing, one like it
+	if format == "svg" { // if the measured font is missing, use a similar one
 		const font = "Liberation Sans"
 		content = bytes.ReplaceAll(content, []byte(font), []byte(font+", Arial, Helvetica, sans-serif"))
 	}
@@ -110,7 +111,7 @@ func Draw(to io.Writer, format string, width, height float64, diagrams ...Diagra
 	return err
 }
 
-// A legend has each name of a picture once.
+// A legend lists each name in a picture once.
 type legend struct {
 	names   []string
 	entries []plot.Legend
@@ -126,8 +127,7 @@ func (l *legend) add(name string, shown ...plot.Thumbnailer) {
 	l.names, l.entries = append(l.names, name), append(l.entries, one)
 }
 
-// drawOn draws the legend at the top, in columns of so many rows, and returns the rest of the
-// canvas.
+// drawOn draws the legend at the top, in columns of rows rows, and returns the rest of the canvas.
 func (l *legend) drawOn(c draw.Canvas, rows int, column vg.Length) draw.Canvas {
 	for k, one := range l.entries {
 		left, down := column*vg.Length(k/rows)+vg.Centimeter, nameHeight*vg.Length(k%rows)+5
@@ -136,7 +136,7 @@ func (l *legend) drawOn(c draw.Canvas, rows int, column vg.Length) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, -nameHeight*vg.Length(rows)-15)
 }
 
-// plot draws a diagram. What has no points or values is left out.
+// plot draws a diagram. It leaves out curves without points and bars without values.
 func (d *Diagram) plot(legend *legend, width vg.Length) (*plot.Plot, error) {
 	to := plot.New()
 	to.Title.Text, to.X.Label.Text, to.Y.Label.Text = d.Title, d.X, d.Y

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// standing says whether a sample can be chosen to get a form.
+// standing says whether a sample can be chosen for a form.
 type standing uint8
 
 const (
@@ -25,7 +25,7 @@ type samples interface {
 	Path(i int) string
 }
 
-// choose returns the eligible samples to convert so that a share of ratio has the form; see the
+// choose returns the eligible samples to convert so that the share ratio has the form; see the
 // package comment.
 func choose(s samples, standings []standing, seed uint64, ratio float64) []int32 {
 	ranking, already := rank(s, standings, seed)
@@ -37,7 +37,7 @@ func choose(s samples, standings []standing, seed uint64, ratio float64) []int32
 	return best
 }
 
-// target is how many of n samples make up a share of ratio.
+// target is how many of n samples make up the share ratio.
 func target(ratio float64, n int64) int64 {
 	return min(int64(math.Floor(ratio*float64(n)+0.5)), n)
 }
@@ -49,9 +49,9 @@ type candidate struct {
 	sample int32
 }
 
-// rank returns the eligible samples, best first, and how many have the form already.
+// rank returns the eligible samples, best first, and how many samples already have the form.
 func rank(s samples, standings []standing, seed uint64) (ranking []candidate, already int64) {
-	size, ranked := map[int]int{}, map[int]int{} // by label; those counted already come first
+	size, ranked := map[int]int{}, map[int]int{} // by label; samples that have the form already come first
 	for i, standing := range standings {
 		label := s.Label(i)
 		size[label]++

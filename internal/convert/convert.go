@@ -28,14 +28,14 @@ import (
 )
 
 // Write converts ds into the dataset out, a directory that must be missing or empty. The result
-// appears whole or not at all: it grows in out.partial, which stays after an error or when ctx
-// is done, so that a call with the same options continues it. ds remains the caller's. It must
-// have been opened with Rescan, so that its index matches the files.
+// appears whole or not at all: it grows in out.partial, which stays after an error or when ctx is
+// done, so that a call with the same options continues it. ds remains the caller's. It must have
+// been opened with Rescan, so that its index matches the files.
 //
-// When ctx is done, Write returns promptly even if the storage hangs; out.partial then stays
-// locked until the storage responds or the process ends.
+// When ctx is done, Write returns promptly even if the storage hangs; out.partial then stays locked
+// until the storage responds or the process ends.
 //
-// Shares that cannot be are an [option.Error].
+// Impossible shares are an [option.Error].
 func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
 	var stop func()
 	o.Progress, stop = parallel.Progress(o.Progress)
@@ -61,10 +61,10 @@ type conversion struct {
 	names names
 	tree  *tree
 
-	first, end int // of the samples whose files are made
+	first, end int // the samples whose files this run makes
 
-	mu     sync.Mutex // guards the following while workers run, and calls of Progress
-	states []state    // a worker may use that of its own sample without mu
+	mu     sync.Mutex // guards the fields below while workers run, and calls of Progress
+	states []state    // a worker may use its own sample's state without mu
 	done   int
 	report Report
 }
@@ -123,7 +123,7 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	return c.tree.finish()
 }
 
-// survey finds out what the samples are.
+// survey determines the state of all samples.
 func (c *conversion) survey(ctx context.Context) error {
 	return parallel.Each(ctx, c.o.Workers, c.ds.Len(), nil, func(_ context.Context, items iter.Seq[int]) error {
 		for i := range items {
@@ -139,8 +139,8 @@ func (c *conversion) survey(ctx context.Context) error {
 	})
 }
 
-// examine says why a sample can only be kept as it is, as far as that is known without reading
-// it. It looks at files whose identity the index does not know because a manifest described them.
+// examine finds out, without reading the sample, whether it can only be kept as it is. It looks at
+// files whose identity the index does not know because a manifest described them.
 func (c *conversion) examine(i int) error {
 	if reason := c.ds.Unread(i); reason != "" {
 		return &dataset.FileError{Path: c.ds.Path(i), Err: fmt.Errorf("cannot be read now: %s", reason)}
@@ -202,7 +202,7 @@ func (c *conversion) plan() (Plan, error) {
 		p.NeedBytes += (bytes + block - 1) / block * block
 		files++
 	}
-	if !p.Resumed { // else they are there already
+	if !p.Resumed { // otherwise, they exist already
 		for range c.directories() {
 			need(1)
 		}
@@ -231,7 +231,7 @@ func (c *conversion) plan() (Plan, error) {
 		}
 	}
 	p.FreeBytes = int64(disk.Bavail) * block
-	if disk.Blocks == 0 { // it is not reported
+	if disk.Blocks == 0 { // the file system does not report it
 		p.FreeBytes = math.MaxInt64
 	}
 	switch free := int64(disk.Ffree); {
@@ -244,7 +244,7 @@ func (c *conversion) plan() (Plan, error) {
 }
 
 // tryKeeping finds out with one readable sample how files can be kept. If the dataset spans
-// devices, others may be kept in another way.
+// devices, files on others may be kept differently.
 func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
 	if !c.names.local {
 		return &p.Copied, nil
@@ -264,8 +264,8 @@ func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
 	return &p.Linked, nil
 }
 
-// mark determines the shares, which an earlier run may have recorded, and returns this run's
-// marker, which must match the earlier one.
+// mark determines the shares, unless an earlier run recorded them, and returns this run's marker,
+// which must match the earlier one.
 func (c *conversion) mark(ctx context.Context) (m *mark, err error) {
 	r, earlier := &c.report, c.tree.earlier
 	switch r.Shares = c.o.Shares; {
@@ -308,8 +308,8 @@ func (c *conversion) fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// choose decides what the samples become. After a sample has turned out to be unreadable, or to
-// have no packed form, others stay chosen, and the next one joins them.
+// choose decides what each sample becomes. If a chosen sample turns out to be unreadable, or to
+// have no packed form, all others stay chosen, and the next one is added.
 func (c *conversion) choose() {
 	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
 		share := c.report.Shares.Of(f)
@@ -341,7 +341,7 @@ func (c *conversion) choose() {
 	}
 }
 
-// notPacked marks a sample as one that has no packed form.
+// notPacked marks a sample that has no packed form.
 func (c *conversion) notPacked(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -350,12 +350,12 @@ func (c *conversion) notPacked(i int) {
 	c.report.Unpackable++
 }
 
-// spoil marks a sample as unreadable because of err. It was not made raw, even if an earlier run
-// could read it.
+// spoil marks a sample as unreadable because of err. It is not raw, even if an earlier run could
+// read it.
 func (c *conversion) spoil(i int, err error) {
 	err = dataset.Reason(err)
 	if errno, ok := errors.AsType[unix.Errno](err); ok {
-		err = errno // without the path, which is printed before it
+		err = errno // without the path, which precedes it in the output
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

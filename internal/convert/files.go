@@ -25,7 +25,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// directories are those of the result, each after the one it is in.
+// directories are the directories of the result, parents first.
 func (c *conversion) directories() []string {
 	seen := map[string]bool{".": true}
 	add := func(dir string) {
@@ -34,7 +34,7 @@ func (c *conversion) directories() []string {
 		}
 	}
 	if c.names.manifest == "" {
-		for _, class := range c.ds.Classes { // even empty ones, because they number the classes
+		for _, class := range c.ds.Classes { // even empty classes, because they affect the numbers of the others
 			add(class)
 		}
 	}
@@ -46,8 +46,8 @@ func (c *conversion) directories() []string {
 }
 
 // makeFiles makes the directories, with the permissions of those of the same name in the source.
-// Then it makes the raw files, until it is known which samples are raw, likewise the packed ones,
-// and then the others.
+// Then it makes raw files until it is known which samples are raw, then packed files likewise, then
+// the others.
 func (c *conversion) makeFiles(ctx context.Context) error {
 	for _, dir := range c.directories() {
 		mode := fs.FileMode(0o755)
@@ -70,8 +70,8 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 	return c.each(ctx, memory, unmade(c.states, c.o.Part, shard.Encoded))
 }
 
-// unmade are the samples of a part that get a form, or stay as they are (encoded), and have no file
-// yet.
+// unmade are the samples of a part without a file yet that get form f; for encoded, those that stay
+// as they are.
 func unmade(states []state, part dataset.Share, f shard.Cost) (samples []int32) {
 	first, end := part.Span(len(states))
 	for i := first; i < end; i++ {
@@ -120,8 +120,8 @@ func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) 
 	return nil
 }
 
-// found looks for the file that an earlier run made of sample i, under each name it may have now.
-// One that is not complete, for example after a power cut, will be replaced.
+// found looks for the file of sample i from an earlier run, under each name it may have now. An
+// incomplete file, for example after a power cut, will be replaced.
 func (c *conversion) found(i int) (ext string, there bool) {
 	if !c.report.Resumed {
 		return "", false
@@ -153,7 +153,7 @@ func (c *conversion) found(i int) (ext string, there bool) {
 	return "", false
 }
 
-// isPacked says whether a file is all of a packed image, as far as its header tells.
+// isPacked says whether a file is a complete packed image, by its header.
 func (t *tree) isPacked(name string, size int64) bool {
 	f, err := t.root.Open(name)
 	if err != nil {
@@ -172,7 +172,7 @@ func identityOf(info fs.FileInfo) dataset.Identity {
 	return dataset.Identity{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
 }
 
-// placed counts a sample whose file is in place, in the number how.
+// placed counts a sample whose file is in place. how is the count to increase.
 func (c *conversion) placed(i int, ext string, how *int) {
 	c.states[i].ext, c.states[i].made = ext, true
 	c.mu.Lock()
@@ -183,9 +183,9 @@ func (c *conversion) placed(i int, ext string, how *int) {
 	}
 }
 
-// clear removes what earlier runs and parts made under names that nothing has in the end: they
-// chose others while other samples were readable. Only now is it known that no other row of a
-// manifest has the name.
+// clear removes files of earlier runs and parts whose names are unused in the result: they chose
+// other samples while different ones were readable. Only now is it known that no other row of a
+// manifest has such a name.
 func (c *conversion) clear(ctx context.Context) error {
 	if !c.report.Resumed {
 		return nil
@@ -214,8 +214,8 @@ func (c *conversion) clear(ctx context.Context) error {
 	})
 }
 
-// make makes the raw or packed copy of sample i under its temporary name and returns the extension
-// that its own name gets, "" if it has none.
+// make makes the raw or packed copy of sample i under its temporary name. It returns the extension
+// for the final name, "" if the sample stays as it is.
 func (c *conversion) make(ctx context.Context, m *Maker, i int) (ext string, err error) {
 	defer m.Done()
 	file, err := m.Make(ctx, i, c.states[i].to)
@@ -243,8 +243,8 @@ func (c *conversion) make(ctx context.Context, m *Maker, i int) (ext string, err
 }
 
 // keep keeps sample i as it is, under its temporary name: as a link, a clone or a copy, whichever
-// works first, or as a symbolic link if it can be neither linked nor read. It returns the number
-// in the report that counts this.
+// works first, or as a symbolic link if it can be neither linked nor read. It returns the count in
+// the report to increase.
 func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err error) {
 	temp, source := c.tree.temporary(i), c.names.source(i)
 	if c.names.local {
@@ -266,7 +266,7 @@ func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err e
 				_, now = c.ds.Check(i)
 			}
 			if now != nil && !spoils(now) {
-				return nil, now // it is not what it was, or the storage is away
+				return nil, now // the file has changed, or the storage is away
 			}
 			c.spoil(i, err)
 		}
@@ -285,14 +285,14 @@ func (c *conversion) keep(ctx context.Context, m *Maker, i int) (how *int, err e
 // fetch returns the bytes of sample i, which is in an archive or a store. They belong to m until
 // Done.
 func (c *conversion) fetch(ctx context.Context, m *Maker, i int) ([]byte, error) {
-	if problem := c.ds.Problem(i); problem != "" && c.ds.Stat(i).Size == 0 { // as of a link in a tar
+	if problem := c.ds.Problem(i); problem != "" && c.ds.Stat(i).Size == 0 { // such as a link in a tar
 		return nil, fault.New(fault.File, problem)
 	}
 	return m.Fetch(ctx, i)
 }
 
-// keep makes a link, a clone or a copy of a file under a temporary name, and returns the number in
-// p that counts this.
+// keep makes a link, a clone or a copy of a file under a temporary name, and returns the count in p
+// to increase.
 func (t *tree) keep(temp, source string, p *Plan) (how *int, err error) {
 	// Unlike os.Link, this follows symbolic links of the source.
 	err = unix.EINTR
@@ -327,7 +327,7 @@ func (t *tree) keep(temp, source string, p *Plan) (how *int, err error) {
 				return time.Time{}, err
 			}
 		}
-		// If the file was written meanwhile, it has another time now, which will be noticed.
+		// If the file was written meanwhile, its new modification time reveals it later.
 		info, err := in.Stat()
 		if err != nil {
 			return time.Time{}, err
@@ -337,8 +337,8 @@ func (t *tree) keep(temp, source string, p *Plan) (how *int, err error) {
 	return how, err
 }
 
-// create makes a file under a temporary name. After an error, there is none. fill returns the
-// file's modification time.
+// create makes a file under a temporary name. After an error, the file does not exist. fill returns
+// the file's modification time.
 func (t *tree) create(temp string, mode fs.FileMode, fill func(out *os.File) (time.Time, error)) error {
 	out, err := t.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// LikelyPacked is about how many bytes sample i has once it is packed, rather more than fewer: only
-// packing it tells.
+// LikelyPacked estimates the packed size of sample i in bytes, and tends to be too high: only
+// packing it gives the exact size.
 func LikelyPacked(ds *dataset.Dataset, i int) int64 {
 	size := ds.Stat(i).Size
 	switch f, _ := decode.ParseFormat(ds.Format(i)); {
@@ -22,19 +22,19 @@ func LikelyPacked(ds *dataset.Dataset, i int) int64 {
 	return size + size/2
 }
 
-// Shares are the shares of samples that are raw and packed in the end, each 0 to 1, and together at
-// most 1.
+// Shares are the shares of samples that are raw and packed in the result, each 0 to 1, and together
+// at most 1.
 type Shares struct {
 	Raw    float64 `json:"raw_ratio"`
 	Packed float64 `json:"packed_ratio"`
 }
 
-// Of is the share of a form.
+// Of is a form's share.
 func (s Shares) Of(f shard.Cost) float64 {
 	return [...]float64{shard.Encoded: 1 - s.Raw - s.Packed, shard.Packed: s.Packed, shard.Raw: s.Raw}[f]
 }
 
-// Validate returns an [option.Error] for shares that cannot be.
+// Validate returns an [option.Error] for impossible shares.
 func (s Shares) Validate() error {
 	const slack = 1e-9 // for sums such as 0.58 + 0.42
 	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
@@ -48,26 +48,26 @@ func (s Shares) Validate() error {
 	return nil
 }
 
-// shareSetting is what the share of a form is called.
+// shareSetting is the name of the setting for a form's share.
 func shareSetting(f shard.Cost) string { return f.String() + " ratio" }
 
-// state is what is known of a sample.
+// state is what is known about a sample.
 type state struct {
 	is, to     shard.Cost // in the dataset and in the result
 	unreadable bool       // so it can only be kept
 	unpackable bool       // it has no packed form
 	made       bool       // its file is in place
-	ext        string     // what is added to its name there
+	ext        string     // what its name gets added
 }
 
-// becomes says whether the sample gets a form that it has not.
+// becomes says whether the sample gets a form that it did not have.
 func (s *state) becomes(f shard.Cost) bool { return s.to == f && s.is != f }
 
 // kept says whether the sample stays as it is.
 func (s *state) kept() bool { return s.to == s.is }
 
-// standing says whether the sample can be chosen to get a form. A sample that already has another
-// form with a share keeps that.
+// standing says whether the sample can be chosen for a form. A sample keeps another form that it
+// has, if that form has a share.
 func (s *state) standing(f shard.Cost, shares Shares) standing {
 	switch {
 	case s.is == f && !s.unreadable:
@@ -78,7 +78,7 @@ func (s *state) standing(f shard.Cost, shares Shares) standing {
 	return eligible
 }
 
-// code stands for what is known of a sample before anything is made.
+// code encodes what is known about a sample before anything is made.
 func (s *state) code() byte {
 	if s.unreadable {
 		return 3

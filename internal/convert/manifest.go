@@ -18,11 +18,11 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// classesName is where the names of classes are if the labels are numbers because of named.
+// classesName is the file of class names, used if labels are numbers because named is false.
 const classesName = "classes.txt"
 
-// named says whether names as labels would be numbered as the dataset's classes are: by name, and
-// only those that appear.
+// named says whether a manifest with class names as labels would get the dataset's numbers: it
+// sorts the names that appear.
 func (c *conversion) named() bool {
 	classes := c.ds.Classes
 	without := map[int]bool{}
@@ -35,9 +35,9 @@ func (c *conversion) named() bool {
 	return len(without) == 0 && slices.IsSortedFunc(classes, dataset.CompareNames)
 }
 
-// labels are the rows of a manifest: each sample's path and label. A label is a string if the
-// dataset has classes and a manifest would number them in the same way, else an int64, or nil if
-// there is none. Sizes are left out: reading them again is quick, and they are then the files' own.
+// labels are the rows of a manifest: each sample's path and label. A label is a string if named
+// holds, else an int64, or nil if there is none. Sizes are left out: reading them again is quick,
+// and they are then the files' own.
 type labels iter.Seq2[string, any]
 
 func (c *conversion) labels(yield func(string, any) bool) {
@@ -58,8 +58,8 @@ func (c *conversion) labels(yield func(string, any) bool) {
 	}
 }
 
-// writeManifest writes the result's manifest, if the source has one, in the same format, which can
-// represent everything that the source's could.
+// writeManifest writes the result's manifest, if the source has one, in the same format, since that
+// can represent everything in the source.
 func (c *conversion) writeManifest() error {
 	name := c.names.manifest
 	if name == "" {
@@ -78,7 +78,7 @@ func (c *conversion) writeManifest() error {
 	return c.writeWhole(name, func(w io.Writer) error { return write(w, c.labels) })
 }
 
-// writeWhole writes a file of the result that is no sample.
+// writeWhole writes a file of the result other than a sample.
 func (c *conversion) writeWhole(name string, write func(w io.Writer) error) error {
 	temp := c.tree.temporary(c.ds.Len())
 	err := c.tree.create(temp, 0o644, func(out *os.File) (time.Time, error) {

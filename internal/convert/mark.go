@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// markerName is the file that records what a tree is made of. It is written first. Dataset
-// readers skip it because of its leading dot.
+// markerName is the file that records how a tree is made. It is written first. Dataset readers skip
+// it because of its leading dot.
 const markerName = ".batchfs-convert.json"
 
 // mark is the marker's content. It must be the same for all runs that make the same tree.
@@ -25,8 +25,7 @@ type mark struct {
 	Version     int    `json:"version"`
 	Source      string `json:"source"`      // for humans
 	Fingerprint string `json:"fingerprint"` // of the source
-	// Settings are everything besides the dataset that the result depends on, in the users'
-	// terms.
+	// Settings are everything besides the dataset that the result depends on, in users' terms.
 	Settings map[string]string `json:"settings"`
 }
 
@@ -48,7 +47,7 @@ func newMark(ds *dataset.Dataset, o Options, shares Shares, fingerprint string) 
 	}}
 }
 
-// shares are those that were recorded.
+// shares are the recorded shares.
 func (m *mark) shares() (s Shares, err error) {
 	if s.Raw, err = strconv.ParseFloat(m.Settings[shareSetting(shard.Raw)], 64); err == nil {
 		s.Packed, err = strconv.ParseFloat(m.Settings[shareSetting(shard.Packed)], 64)
@@ -72,7 +71,8 @@ func parseMark(text []byte) (*mark, error) {
 	return m, nil
 }
 
-// continues says why a run with marker now would not make what m's run made or began.
+// continues says why a run with the marker now would make something other than what m's run made or
+// began.
 func (m *mark) continues(now *mark) error {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(now.Settings)) {

@@ -16,7 +16,7 @@ import (
 // names are the paths of the result's files, relative to it.
 type names struct {
 	ds       *dataset.Dataset
-	exts     [shard.NumCosts][]string // what may be added to the names of samples that get a form
+	exts     [shard.NumCosts][]string // extensions for samples that get a form
 	manifest string                   // name of the manifest to write, "" for a directory dataset
 	local    bool                     // the samples are files of this machine
 }
@@ -33,12 +33,12 @@ func newNames(ds *dataset.Dataset, o Options) names {
 	case o.Manifest != "":
 		n.manifest = filepath.Base(o.Manifest)
 	case ds.Ordered:
-		n.manifest = "metadata.parquet" // which makes a dataset of the directory
+		n.manifest = "metadata.parquet" // makes the directory a dataset with this order
 	}
 	return n
 }
 
-// source is the absolute path of sample i's file; of one that is in an archive or a store, a name
+// source is the absolute path of sample i's file, or for a sample in an archive or a store, a name
 // for people.
 func (n *names) source(i int) string {
 	if p := n.ds.Path(i); !filepath.IsAbs(p) {
@@ -47,7 +47,7 @@ func (n *names) source(i int) string {
 	return n.ds.Path(i)
 }
 
-// possible are the extensions that a sample may get: all of them, if it is encoded and can be read.
+// possible are the extensions that a sample may get: all of them, if it is encoded and readable.
 func (n *names) possible(s state) (all []string) {
 	for form, exts := range n.exts {
 		if shard.Cost(form) != s.is && !s.unreadable {
@@ -57,8 +57,7 @@ func (n *names) possible(s state) (all []string) {
 	return all
 }
 
-// kept is the path of sample i if it is kept as it is; with an extension, that of its raw or packed
-// copy.
+// kept is the path of sample i if it is kept as it is. Its raw or packed copy adds an extension.
 func (n *names) kept(i int) string {
 	p := n.ds.Path(i)
 	if store.IsURL(p) {
@@ -73,9 +72,8 @@ func (n *names) kept(i int) string {
 // maxName is the longest name of a file, in bytes.
 const maxName = 255
 
-// check makes sure that all samples can have their names, whichever are raw or packed. In a
-// directory, only the next sample can stand in the way of such a name, because others come even
-// later.
+// check makes sure that every sample can have its name, whichever samples are raw or packed. In a
+// directory, only the next sample can conflict with such a name, because others sort even later.
 func (n *names) check(states []state) error {
 	listed, err := n.listed()
 	if err != nil {
@@ -102,8 +100,8 @@ func (n *names) check(states []state) error {
 	return nil
 }
 
-// listed returns the names of a manifest's samples, once it is sure that no two files have the
-// same name in the result, and none has one that convert itself uses.
+// listed returns the names of a manifest's samples, after checking that all files of the result
+// have different names, which convert itself does not use.
 func (n *names) listed() (map[string]int, error) {
 	listed := map[string]int{}
 	for i := 0; n.manifest != "" && i < n.ds.Len(); i++ {
@@ -120,8 +118,8 @@ func (n *names) listed() (map[string]int, error) {
 	return listed, nil
 }
 
-// Original is the name of the image that a packed file was made of: without .bfs and, if no
-// extension of an image is left then, with that of its format. "": the name does not end in .bfs.
+// Original is the name of the image that a packed file was made from: without .bfs, and with the
+// extension of its format if no image extension is left. "": the name does not end in .bfs.
 func Original(packed string, image []byte) string {
 	ext := filepath.Ext(packed)
 	name := strings.TrimSuffix(packed, ext)

@@ -34,13 +34,13 @@ func (f *Format) Set(name string) error {
 type Options struct {
 	Shares Shares
 	// Auto, if not nil, determines the shares instead, and may take long. It is called once, before
-	// anything is written, but not when an unfinished run is continued, which recorded them.
+	// anything is written. A run that continues another one uses the recorded shares.
 	Auto func(ctx context.Context) (Shares, error)
 	// Format of the raw samples.
 	Format Format
 	// Resize is how raw samples are resized to Height and Width, in pixels: none, stretch,
-	// not-larger or not-smaller. These change nothing when they are applied again; other modes
-	// would have a mount show a part of the part.
+	// not-larger or not-smaller. These change nothing when they are applied again; with other
+	// modes, a mount would show a part of the part.
 	Resize        resample.Mode
 	Height, Width int
 	// Seed determines which samples are raw or packed.
@@ -53,8 +53,8 @@ type Options struct {
 	// Manifest is the path of the manifest that the dataset was opened from, "" if it was
 	// opened as a directory.
 	Manifest string
-	// Part, if not zero, has only the files of that part of the samples made: what a run of all
-	// continues.
+	// Part, if not zero, makes only the files of that part of the samples. A run of everything then
+	// continues the work.
 	Part dataset.Share
 	// Merge refuses to continue before all parts are made; the error is then a
 	// [dataset.PartsError].

@@ -20,7 +20,7 @@ const (
 	maxBMP         = math.MaxUint32 // bytes
 )
 
-// A File is what a sample is made to.
+// A File is the raw or packed file of a sample.
 type File struct {
 	Ext   string // for its name: .bmp, .ppm, .pgm or .bfs
 	Size  int64  // bytes
@@ -54,7 +54,7 @@ func newRaw(f Format, height, width int, gray bool) *raw {
 	return r
 }
 
-// size is that of its file in bytes.
+// size is the size of its file in bytes.
 func (r *raw) size() int64 { return int64(len(r.header)) + int64(r.stride)*int64(r.height) }
 
 // write writes the file.
@@ -93,8 +93,8 @@ func isGray(rgb []byte) bool {
 	return true
 }
 
-// FileBytes is the size of the raw file for a sample of h x w pixels, upright. If the file may
-// become a PGM, it is an upper bound.
+// FileBytes is the size of the raw file of a sample with h x w upright pixels. It is an upper bound
+// if the file may become a PGM.
 func (o Options) FileBytes(h, w int) int64 { return o.fileBytes(h, w, false) }
 
 func (o *Options) fileBytes(h, w int, gray bool) int64 {
@@ -160,7 +160,7 @@ func (m *Maker) pack(ctx context.Context, i int) (f File, err error) {
 	return FileOf(decode.PackedExt, data), nil
 }
 
-// FileOf is a file of these bytes.
+// FileOf makes a File of bytes.
 func FileOf(ext string, data []byte) File {
 	return File{ext, int64(len(data)), func(to io.Writer) error { _, err := to.Write(data); return err }}
 }

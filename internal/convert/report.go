@@ -51,8 +51,8 @@ func classified(err error) error {
 	return err
 }
 
-// spoils says whether an error makes a sample unreadable: it is the file's fault, but the file is
-// the one that was there before.
+// spoils says whether an error makes a sample unreadable: the file is at fault, and it has not
+// changed.
 func spoils(err error) bool {
 	return fault.Of(err) == fault.File && !errors.Is(classified(err), ErrSource)
 }
@@ -62,14 +62,14 @@ type Plan struct {
 	Out     string `json:"out"`     // path of the result, absolute
 	Staging string `json:"-"`       // where the result grows, absolute
 	Resumed bool   `json:"resumed"` // an unfinished run is continued
-	Shares         // that were requested or determined
+	Shares         // requested or determined
 
 	Samples       int `json:"samples"`
 	Raw           int `json:"raw"`            // raw in the end
 	AlreadyRaw    int `json:"already_raw"`    // of these, already raw before
 	Packed        int `json:"packed"`         // packed in the end
 	AlreadyPacked int `json:"already_packed"` // of these, already packed before
-	Linked        int `json:"linked"`         // kept as hard links, as far as can be told in advance
+	Linked        int `json:"linked"`         // kept as hard links; an estimate
 	Cloned        int `json:"cloned"`         // kept as clones, which share their blocks with the original
 	Copied        int `json:"copied"`         // kept as copies
 
@@ -86,14 +86,14 @@ type Report struct {
 	Finished bool `json:"finished_before"` // an earlier run did everything, and this one nothing
 
 	Converted  int `json:"converted"`  // made raw or packed by this run
-	Unpackable int `json:"unpackable"` // were to be packed, but have no packed form
+	Unpackable int `json:"unpackable"` // chosen to be packed, but without a packed form
 	Reused     int `json:"reused"`     // complete files of an earlier run
 	Symlinked  int `json:"symlinked"`  // kept as symbolic links, because they could be neither linked nor read
 
 	// Manifest is the absolute path of the result's manifest; "" for a directory dataset.
 	Manifest string `json:"manifest,omitempty"`
 	// Classes is the absolute path of a file of class names that a mount of the result needs; "" if
-	// it finds them itself.
+	// the mount finds them itself.
 	Classes string `json:"classes,omitempty"`
 
 	RawFormat string `json:"raw_format"`

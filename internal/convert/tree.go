@@ -19,9 +19,9 @@ const (
 	// stagingSuffix names the unfinished tree, next to the finished one: only there is a rename
 	// sure to stay on one file system.
 	stagingSuffix = ".partial"
-	// scratchName is the directory in it in which files are made.
+	// scratchName is the directory inside it where files are made.
 	scratchName = ".batchfs-convert.tmp"
-	// partMark is what the names of files begin with that say which parts are made.
+	// partMark begins the names of files that record finished parts.
 	partMark = ".batchfs-convert.made"
 )
 
@@ -30,15 +30,15 @@ const (
 type tree struct {
 	out      string // the result's final path, absolute and without links
 	path     string // of the unfinished result
-	earlier  *mark  // of what an earlier run finished or, once the tree is open, began; else nil
+	earlier  *mark  // what an earlier run finished or, once the tree is open, began; else nil
 	finished bool   // the result is already there
 	root     *os.Root
 	marker   *os.File
 	step     func()
-	part     dataset.Share // that is made; zero: everything
+	part     dataset.Share // the part to make; zero: everything
 }
 
-// scratch is the directory in which files are made by this process.
+// scratch is the directory where this process makes files.
 func (t *tree) scratch() string {
 	if t.part.N == 0 {
 		return scratchName
@@ -47,8 +47,8 @@ func (t *tree) scratch() string {
 }
 
 // findTree checks that a dataset may appear at out. The directory of a manifest, or of archives,
-// may well be a home directory: the dataset is only what is listed or in them, so the result may
-// lie in that directory. source is empty if the dataset is in a store.
+// may well be a home directory: the dataset is only what they contain, so the result may lie in
+// that directory. source is empty if the dataset is in a store.
 func findTree(out, source string, manifest bool) (*tree, error) {
 	abs, err := filepath.Abs(out)
 	if err != nil {
@@ -82,7 +82,7 @@ func findTree(out, source string, manifest bool) (*tree, error) {
 	return t, nil
 }
 
-// readMark reads the marker of a conversion, if nobody else can have written it.
+// readMark reads the marker of a conversion, if no other user can have written it.
 func readMark(path string) ([]byte, error) {
 	f, _, err := owned.Open(path, os.O_RDONLY)
 	if err != nil {
@@ -169,9 +169,9 @@ func (t *tree) open(source string) error {
 	return err
 }
 
-// lock makes sure that no other process works here or has just finished. Of processes that make
-// parts, the first one holds the lock alone until it has written the marker. The others wait for
-// that.
+// lock makes sure that no other process works here or has just finished. Among processes that make
+// parts, the first holds the lock exclusively until it has written the marker; the others wait for
+// this.
 func (t *tree) lock() error {
 	info, err := t.marker.Stat()
 	if err != nil {
@@ -187,10 +187,10 @@ func (t *tree) lock() error {
 	return t.locked(err)
 }
 
-// share waits for the lock that all who make parts hold.
+// share waits for the lock that all makers of parts hold.
 func (t *tree) share() error { return t.locked(owned.Lock(t.marker, unix.LOCK_SH)) }
 
-// locked says what came of an attempt to lock.
+// locked interprets the result of an attempt to lock.
 func (t *tree) locked(err error) error {
 	if err != nil && err != unix.EWOULDBLOCK {
 		return &fs.PathError{Op: "lock", Path: t.marker.Name(), Err: err}
@@ -221,7 +221,7 @@ func (t *tree) begin(m *mark) error {
 	return err
 }
 
-// finishPart records that a part is made.
+// finishPart records that a part is finished.
 func (t *tree) finishPart() error {
 	f, err := t.root.Create(dataset.PartPath(partMark, t.part, ""))
 	if err == nil {
@@ -230,7 +230,7 @@ func (t *tree) finishPart() error {
 	return errors.Join(err, t.root.RemoveAll(t.scratch()))
 }
 
-// allParts returns an error if not all parts are made, and they are needed.
+// allParts returns an error if all parts are needed and some are missing.
 func (t *tree) allParts(needed bool) error {
 	if t.finished || !needed {
 		return nil

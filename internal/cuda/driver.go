@@ -18,8 +18,8 @@ import (
 	"github.com/batchfs/batchfs/internal/dynlib"
 )
 
-// oldest is the first version with all that is used, except for what is asked for where it is
-// called.
+// oldest is the first version with everything that is used, except for functions whose callers
+// handle their absence.
 const oldest = 11000
 
 // Open finds and initializes the driver, once for the process; that can take seconds. The error is
@@ -42,7 +42,7 @@ var Open = sync.OnceValues(func() (*Driver, error) {
 	return &Driver{int(version)}, nil
 })
 
-// check is the error of a call.
+// check returns the error of a call.
 func check(call string, result C.CUresult) error {
 	if result == C.CUDA_SUCCESS {
 		return nil
@@ -57,7 +57,7 @@ func check(call string, result C.CUresult) error {
 	return e
 }
 
-// cuCheck is the error of a call by cu, which has a number of a type that is not exported.
+// cuCheck returns the error of a call through cu, whose type of result is not exported.
 func cuCheck(call string, err error) error {
 	if err == nil {
 		return nil
@@ -99,8 +99,8 @@ func describe(ordinal int) (Device, error) {
 	return d, cmp.Or(failed, d.identify(C.CUdevice(dev)))
 }
 
-// identify sets the UUID. The first version of the call always returns that of the GPU; the second
-// one, that of the part that the process was given.
+// identify sets the UUID. The first version of the call always returns the GPU's; the second
+// returns that of the part given to the process.
 func (d *Device) identify(dev C.CUdevice) error {
 	var gpu, part C.CUuuid
 	if err := check("cuDeviceGetUuid", C.cuDeviceGetUuid(&gpu, dev)); err != nil {
@@ -108,7 +108,7 @@ func (d *Device) identify(dev C.CUdevice) error {
 	}
 	kind := "GPU"
 	switch result := C.cuDeviceGetUuid_v2(&part, dev); {
-	case result == missing: // older than MIG in containers
+	case result == missing: // a driver older than MIG in containers
 		part = gpu
 	case result != C.CUDA_SUCCESS:
 		return check("cuDeviceGetUuid_v2", result)
@@ -130,7 +130,7 @@ func (d Device) Thread(f func(*Thread) error) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	dev := cu.Device(d.Ordinal)
-	// Waiting threads sleep. They would take processors from those that decode.
+	// Waiting threads sleep. Otherwise they would take processors from decoding.
 	if err := cuCheck("cuDevicePrimaryCtxSetFlags", dev.SetPrimaryCtxFlags(cu.SchedBlockingSync)); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (d Device) Thread(f func(*Thread) error) (err error) {
 		return cuCheck("cuDevicePrimaryCtxRetain", err)
 	}
 	defer func() { err = cmp.Or(err, cuCheck("cuDevicePrimaryCtxRelease", dev.ReleasePrimaryCtx())) }()
-	before, err := cu.CurrentContext() // of another Thread, where they are nested
+	before, err := cu.CurrentContext() // that of an outer Thread, if they are nested
 	if err != nil {
 		return cuCheck("cuCtxGetCurrent", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
-// Why there is no GPU to use.
+// Reasons why no GPU can be used.
 var (
 	ErrNotBuilt  = errors.New("built without CUDA")
 	ErrNoDriver  = errors.New("NVIDIA's driver cannot be loaded")
@@ -15,17 +15,17 @@ var (
 	ErrNoDevice  = errors.New("no NVIDIA GPU is visible")
 )
 
-// Why there is no nvJPEG to use.
+// Reasons why nvJPEG cannot be used.
 var (
 	ErrNoNVJPEG  = errors.New("nvJPEG cannot be loaded")
 	ErrOldNVJPEG = errors.New("nvJPEG is too old")
 )
 
-// What an [Error], or one of a [JPEGDecoder], can mean.
+// What an [Error], or an error of a [JPEGDecoder], can mean.
 var (
 	ErrMemory = fault.New(fault.Memory, "out of GPU memory")
 	ErrLost   = errors.New("the GPU is lost to this process")
-	ErrNVJPEG = errors.New("nvJPEG failed") // not at an image
+	ErrNVJPEG = errors.New("nvJPEG failed") // not because of an image
 )
 
 // An Error is the result of a call that failed.
@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code)
 }
 
-// Unwrap returns which of this package's errors e means; nil if it is none.
+// Unwrap returns the error of this package that e means; nil if there is none.
 func (e *Error) Unwrap() error { return meanings[e.Code] }
 
 // missing is what internal/dynlib returns for a function that the driver lacks.

@@ -18,8 +18,7 @@ func (t *Thread) Alloc(bytes int64) (Pointer, error) {
 	return Pointer(p), cuCheck("cuMemAlloc", err)
 }
 
-// Free frees memory that Alloc returned, once no work that was given to the device needs it any
-// more.
+// Free frees memory that Alloc returned. All work on the device that uses it must be done.
 func (t *Thread) Free(p Pointer) error { return cuCheck("cuMemFree", cu.MemFree(cu.DevicePtr(p))) }
 
 // MemoryInfo returns the device's memory, and how much of it is free, in bytes.
@@ -50,12 +49,11 @@ func (t *Thread) AllocHost(bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), bytes), nil
 }
 
-// FreeHost frees memory that AllocHost returned, once no copy needs it any more.
+// FreeHost frees memory that AllocHost returned. All copies that use it must be done.
 func (t *Thread) FreeHost(b []byte) error { return check("cuMemFreeHost", C.cuMemFreeHost(address(b))) }
 
-// Export returns the handle by which other processes open memory. It must be what Alloc returned,
-// with a size that is a multiple of granularity. The handle is void once the memory is freed, or
-// this process ends.
+// Export returns a handle for other processes to open memory that Alloc returned. Its size must be
+// a multiple of granularity. The handle is void once the memory is freed, or this process ends.
 func (t *Thread) Export(p Pointer) (h IPCHandle, err error) {
 	var start C.CUdeviceptr
 	var size C.size_t
@@ -73,14 +71,14 @@ func (t *Thread) Export(p Pointer) (h IPCHandle, err error) {
 // An Import is memory that another process exported.
 type Import struct{ At Pointer }
 
-// OpenIPC opens memory of the same device. The process that exported it cannot.
+// OpenIPC opens memory of the same device. The exporting process itself cannot do this.
 func (t *Thread) OpenIPC(h IPCHandle) (*Import, error) {
 	var p C.CUdeviceptr
 	err := check("cuIpcOpenMemHandle", C.cuIpcOpenMemHandle(&p, *(*C.CUipcMemHandle)(unsafe.Pointer(&h)), C.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
 	return &Import{Pointer(p)}, err
 }
 
-// Close must happen before the other process frees the memory.
+// Close must be called before the other process frees the memory.
 func (i *Import) Close() error {
 	return check("cuIpcCloseMemHandle", C.cuIpcCloseMemHandle(C.CUdeviceptr(i.At)))
 }

@@ -2,7 +2,7 @@
 
 package cuda
 
-// Open returns ErrNotBuilt. What follows is never reached; it is here so that callers compile.
+// Open returns ErrNotBuilt. The code below is never reached; it exists so that callers compile.
 func Open() (*Driver, error) { return nil, ErrNotBuilt }
 
 type (

@@ -33,11 +33,11 @@ import (
 )
 
 const (
-	oldestNVJPEG = 11_009 // the first version with all that is used
-	// mostJPEGs are decoded by one call of mounts. NVIDIA's header says that more than 50 (before
-	// 12, 100) may be decoded in another way, in which kernels read the Huffman codes.
+	oldestNVJPEG = 11_009 // the first version with everything that is used
+	// mostJPEGs is how many JPEGs a mount decodes in one call. NVIDIA's header says that more than
+	// 50 (before 12, 100) may be decoded in another way, in which kernels read the Huffman codes.
 	mostJPEGs = 50
-	// jpegThreads is how many processors nvJPEG may use where the hardware does not decode.
+	// jpegThreads is how many processors nvJPEG may use if the hardware does not decode.
 	jpegThreads = 4
 )
 
@@ -67,7 +67,7 @@ func NVJPEGVersion() (string, error) {
 // A JPEGDecoder decodes JPEGs with nvJPEG. It belongs to its Thread, as a Stream does.
 type JPEGDecoder struct {
 	Backend string // hardware, GPU-hybrid or default
-	Most    int    // JPEGs that one call decodes; their pixels may depend on it
+	Most    int    // JPEGs that one call decodes; pixels may depend on it
 
 	format   C.nvjpegOutputFormat_t
 	hardware bool
@@ -77,10 +77,10 @@ type JPEGDecoder struct {
 	params   C.nvjpegDecodeParams_t
 }
 
-// NewJPEGDecoder returns a decoder to gray or RGB pixels, which uses the first of these that the
-// device has: an engine for JPEGs (hardware), kernels for most of the work (GPU-hybrid), or what
-// nvJPEG prefers (default); of those that are named, if any are. The error may be ErrNoNVJPEG,
-// ErrOldNVJPEG, ErrMemory or ErrNVJPEG.
+// NewJPEGDecoder returns a decoder to gray or RGB pixels. It uses the first of these backends that
+// the device has: an engine for JPEGs (hardware), kernels for most of the work (GPU-hybrid), or
+// nvJPEG's preference (default). only, if not empty, restricts the choice. The error may be
+// ErrNoNVJPEG, ErrOldNVJPEG, ErrMemory or ErrNVJPEG.
 func (t *Thread) NewJPEGDecoder(gray bool, only ...string) (*JPEGDecoder, error) {
 	if _, err := NVJPEGVersion(); err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func (t *Thread) NewJPEGDecoder(gray bool, only ...string) (*JPEGDecoder, error)
 	return d, nil
 }
 
-// create makes the handle. Only a device that lacks a backend leads to the next one: pixels depend
-// on which it is.
+// create makes the handle. It tries the next backend only if the device lacks one: pixels depend on
+// the backend.
 func (d *JPEGDecoder) create(only []string) error {
 	status := C.nvjpegStatus_t(C.NVJPEG_STATUS_INVALID_PARAMETER)
 	for _, b := range []struct {
@@ -125,7 +125,7 @@ func (d *JPEGDecoder) create(only []string) error {
 	return jpegError("nvjpegCreateEx", status)
 }
 
-// Close frees the decoder, once the device has decoded all that it was given.
+// Close frees the decoder. The device must have decoded all images.
 func (d *JPEGDecoder) Close() error {
 	var errs [4]error
 	if d.params != nil {
@@ -143,11 +143,11 @@ func (d *JPEGDecoder) Close() error {
 	return cmp.Or(errs[:]...)
 }
 
-// Decode has a stream decode whole images, as they are stored. It returns once it is known which of
-// them nvJPEG refuses, or always fails at while it decodes others, of which it notes that, and
-// leaves the pixels undefined: that depends on the image alone. All data must stay as it is until
-// the stream is done. After an error, too, the stream may still be at work. The error may be
-// ErrMemory or ErrNVJPEG.
+// Decode makes a stream decode whole images, as they are stored. It returns once it knows which
+// images nvJPEG refuses, or always fails at while it decodes others: it marks these, which depends
+// on the image alone, and leaves their pixels undefined. All data must stay unchanged until the
+// stream is done. Even after an error, the stream may still be at work. The error may be ErrMemory
+// or ErrNVJPEG.
 func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 	var taken []*JPEG
 	for i := range images {
@@ -159,8 +159,8 @@ func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 		if images[i].Refused {
 			continue
 		}
-		// Engines have been seen to skip an image without a word. Its pixels must not be those of
-		// another one.
+		// Engines have been seen to skip an image silently. Its pixels must not be those of another
+		// one.
 		if err := s.Fill(images[i].To, 0, int64(images[i].Pitch)*int64(images[i].Rows)); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 	return nil
 }
 
-// examine looks at the header of an image. It is refused if it is of a kind that is not decoded.
+// examine reads the header of an image. It refuses kinds that are not decoded.
 func (d *JPEGDecoder) examine(data []byte) (status C.nvjpegStatus_t, call string) {
 	at, n := (*C.uchar)(address(data)), C.size_t(len(data))
 	call, status = "nvjpegJpegStreamParseHeader", C.nvjpegJpegStreamParseHeader(d.handle, at, n, d.header)
@@ -196,7 +196,7 @@ func (d *JPEGDecoder) examine(data []byte) (status C.nvjpegStatus_t, call string
 	return status, call
 }
 
-// decodeSome decodes images, and if nvJPEG does not decode all of them, as one is bad, each by
+// decodeSome decodes images together. If nvJPEG fails because one is bad, it decodes each by
 // itself.
 func (d *JPEGDecoder) decodeSome(s *Stream, images []*JPEG) error {
 	if len(images) > 1 {
@@ -217,9 +217,9 @@ func (d *JPEGDecoder) decodeSome(s *Stream, images []*JPEG) error {
 	return nil
 }
 
-// judge finds out whether nvJPEG refuses an image, or fails at something with it. It is tried
-// twice. If nvJPEG still decodes another image, then it refuses this one, in its way; else it has
-// failed for no fault of the image.
+// judge finds out whether nvJPEG refuses an image, or fails for another reason. It tries the image
+// twice. If nvJPEG still decodes another image afterwards, it refuses this one; otherwise the image
+// is not at fault.
 func (d *JPEGDecoder) judge(s *Stream, image *JPEG, try func() (C.nvjpegStatus_t, string)) error {
 	var failed error
 	for range 2 {
@@ -249,7 +249,7 @@ func (d *JPEGDecoder) judge(s *Stream, image *JPEG, try func() (C.nvjpegStatus_t
 	return errors.Join(failed, d.renew(s), new(Thread).Free(to))
 }
 
-// renew replaces what a failure may have spoiled. The stream is done then.
+// renew replaces objects that a failure may have damaged. The stream must be done.
 func (d *JPEGDecoder) renew(s *Stream) error {
 	if err := s.Synchronize(); err != nil {
 		return err
@@ -289,7 +289,7 @@ func (d *JPEGDecoder) decode(s *Stream, images []*JPEG) (status C.nvjpegStatus_t
 	return C.decode(d.handle, d.state, &data[0], &lengths[0], &to[0], &pitches[0], C.int(n), C.cudaStream_t(unsafe.Pointer(s.s.C()))), "nvjpegDecodeBatched"
 }
 
-// refusal reports whether a status is about an image.
+// refusal reports whether a status is about the image.
 func refusal(status C.nvjpegStatus_t) bool {
 	switch status {
 	case C.NVJPEG_STATUS_INVALID_PARAMETER, C.NVJPEG_STATUS_BAD_JPEG, C.NVJPEG_STATUS_JPEG_NOT_SUPPORTED,
@@ -299,13 +299,13 @@ func refusal(status C.nvjpegStatus_t) bool {
 	return false
 }
 
-// failure reports whether a status may be about an image or not: the device's work failed, which an
-// image may always lead to.
+// failure reports whether a status may or may not be about the image: the device's work failed,
+// which any image might cause.
 func failure(status C.nvjpegStatus_t) bool {
 	return status == C.NVJPEG_STATUS_EXECUTION_FAILED || status == C.NVJPEG_STATUS_INTERNAL_ERROR
 }
 
-// jpegError is the error of a call.
+// jpegError returns the error of a call.
 func jpegError(call string, status C.nvjpegStatus_t) error {
 	switch status {
 	case C.NVJPEG_STATUS_SUCCESS:

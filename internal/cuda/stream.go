@@ -8,16 +8,16 @@ import (
 	"gorgonia.org/cu"
 )
 
-// A Stream is work that the device does in order, and at the same time as that of other streams.
+// A Stream is work that the device does in order, concurrently with other streams.
 type Stream struct{ s cu.Stream }
 
-// NewStream returns a stream that waits for no other one.
+// NewStream returns a stream that does not wait for others.
 func (t *Thread) NewStream() (*Stream, error) {
 	s, err := cu.MakeStream(cu.NonBlocking)
 	return &Stream{s}, cuCheck("cuStreamCreate", err)
 }
 
-// Close ends the stream; what it was given is still done.
+// Close ends the stream; its remaining work is still done.
 func (s *Stream) Close() error { return cuCheck("cuStreamDestroy", s.s.Destroy()) }
 
 // ToDevice copies from the host.
@@ -40,7 +40,7 @@ func (s *Stream) Fill(dst Pointer, value byte, bytes int64) error {
 	return cuCheck("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(dst), value, bytes, s.s))
 }
 
-// Synchronize waits until all that the stream was given is done.
+// Synchronize waits until all work of the stream is done.
 func (s *Stream) Synchronize() error { return cuCheck("cuStreamSynchronize", s.s.Synchronize()) }
 
 // A Module is code on the device.
@@ -52,7 +52,7 @@ func (t *Thread) Load(ptx string) (*Module, error) {
 	return &Module{m}, cuCheck("cuModuleLoadData", err)
 }
 
-// Close unloads the module, once none of its functions run any more.
+// Close unloads the module. None of its functions may be running.
 func (m *Module) Close() error { return cuCheck("cuModuleUnload", m.m.Unload()) }
 
 // A Function is a kernel of a module.
@@ -64,8 +64,8 @@ func (m *Module) Function(name string) (Function, error) {
 	return Function{f}, cuCheck("cuModuleGetFunction", err)
 }
 
-// Launch has the stream run grid[0]*grid[1]*grid[2] blocks (the latter two at most 65,535) of
-// block[0]*block[1]*block[2] threads each, with bytes of shared memory that the kernel does not
+// Launch makes the stream run grid[0]*grid[1]*grid[2] blocks (the latter two at most 65,535) of
+// block[0]*block[1]*block[2] threads each, with shared bytes of memory that the kernel does not
 // declare itself.
 func (f Function) Launch(grid, block [3]int, shared int, s *Stream, param Pointer) error {
 	// cu passes eight bytes for each parameter.

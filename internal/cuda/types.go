@@ -1,6 +1,6 @@
 package cuda
 
-// A Driver is NVIDIA's, opened and initialized.
+// A Driver is NVIDIA's driver, opened and initialized.
 type Driver struct {
 	Version int // the latest CUDA that it supports: 12040 for 12.4
 }
@@ -12,26 +12,25 @@ type Device struct {
 	Name    string
 	Memory  int64  // bytes, used or not
 	Compute [2]int // compute capability: {9, 0}
-	MIG     bool   // it is a part of a GPU, whose memory other processes cannot open
+	MIG     bool   // part of a GPU; other processes cannot open its memory
 }
 
 // A Pointer is an address in a device's memory.
 type Pointer uint64
 
-// granularity is what the size of exported memory must be a multiple of, in bytes. The driver cuts
-// smaller allocations from a shared block, and a process that opened one of them would see its
-// neighbours.
+// The size of exported memory must be a multiple of granularity, in bytes. The driver cuts smaller
+// allocations from a shared block, and a process that opened one would see its neighbours.
 const granularity = 2 << 20
 
-// An IPCHandle names exported memory for other processes that share the PID namespace. It is that
-// of a whole allocation.
+// An IPCHandle names exported memory for other processes that share the PID namespace. It covers a
+// whole allocation.
 type IPCHandle [64]byte
 
 // A JPEG is an image for a [JPEGDecoder].
 type JPEG struct {
 	Data    []byte
-	To      Pointer // of its pixels, interleaved and as they are stored
+	To      Pointer // where its pixels go, interleaved and as they are stored
 	Pitch   int     // bytes from one row to the next
-	Rows    int     // as its header says
+	Rows    int     // as in its header
 	Refused bool    // nvJPEG does not decode it; set by Decode
 }

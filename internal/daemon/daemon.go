@@ -16,15 +16,15 @@ import (
 type Process struct {
 	Cmd    *exec.Cmd
 	Exited chan struct{} // closed when it has ended
-	Err    error         // of its end, valid once Exited is closed
+	Err    error         // how it ended; valid once Exited is closed
 }
 
-// errNotReady is the error of a daemon that ended well, but was never ready.
+// errNotReady: the daemon ended without an error, but was never ready.
 var errNotReady = errors.New("it was not ready")
 
-// Start runs a command that mounts in the foreground, and returns when its tree is live. The
-// daemon reports that as it does to systemd. If it does not within patience, or ends before,
-// Start returns the Process with an error; ending it is up to the caller.
+// Start runs a command that mounts in the foreground, and returns when its tree is live. The daemon
+// reports this as it does to systemd. If it does not within patience, or ends before, Start returns
+// the Process with an error; the caller must end it.
 func Start(cmd *exec.Cmd, patience time.Duration) (*Process, error) {
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram"}) // the kernel picks an abstract address
 	if err != nil {

@@ -19,16 +19,16 @@ import (
 type Mount struct {
 	*Process
 	Dir     string
-	Form    string // of the batches that Batch names: nhwc, or another of the forms
+	Form    string // form of the batches that Batch names, such as nhwc
 	program string
 }
 
-// patience is how long a mount may take to become live; its dataset has an index by then.
+// patience is how long a mount of an indexed dataset may take to become live.
 const patience = 10 * time.Minute
 
 // NewMount runs the mount command of a program, with flags and a dataset as args, on a new
-// directory below parent, or that for temporary files. When ctx is done, the daemon is told
-// to end. The error of a daemon that ended before is an *exec.ExitError with its messages.
+// directory below parent, or below the directory for temporary files. When ctx is done, the daemon
+// is told to end. If the daemon ends early, the error is an *exec.ExitError with its messages.
 func NewMount(ctx context.Context, parent, program string, args ...string) (*Mount, error) {
 	dir, err := os.MkdirTemp(parent, "batchfs-bench-")
 	if err != nil {
@@ -57,8 +57,8 @@ func NewMount(ctx context.Context, parent, program string, args ...string) (*Mou
 	return nil, fmt.Errorf("%w: %s", err, log.Bytes())
 }
 
-// Unmount ends the daemon with the program's umount command, waits for its end, and removes
-// the mountpoint. If ctx is done, the daemon ends without the command.
+// Unmount ends the daemon with the program's umount command, waits for its end, and removes the
+// mountpoint. If ctx is done, the daemon is ended without the command.
 func (m *Mount) Unmount(ctx context.Context) error {
 	m.Resume()
 	if ctx.Err() == nil {
@@ -70,7 +70,7 @@ func (m *Mount) Unmount(ctx context.Context) error {
 	return os.Remove(m.Dir)
 }
 
-// Detach ends a mount that Unmount has not ended, whatever uses it.
+// Detach ends a mount that Unmount could not end, even if it is in use.
 func (m *Mount) Detach() error {
 	out, err := exec.Command(m.program, "umount", "--lazy", m.Dir).CombinedOutput()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package detached makes file systems that are attached to no directory. Such a one ends with
-// its last descriptor, unless its mount is moved to a directory.
+// Package detached makes file systems that are not attached to a directory. They end with their
+// last descriptor, unless their mount is moved to a directory.
 package detached
 
 import (

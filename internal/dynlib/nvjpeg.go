@@ -15,8 +15,8 @@ import (
 	"unsafe"
 )
 
-// OpenNVJPEG opens the first that there is of libnvjpeg.so.13, .12 and .11, in which all that
-// batchfs uses is the same. The error says why none of them can be opened.
+// OpenNVJPEG opens the first existing one of libnvjpeg.so.13, .12 and .11. Everything that batchfs
+// uses is the same in them. The error says why none can be opened.
 var OpenNVJPEG = sync.OnceValue(func() error {
 	var reasons []string
 	for _, library := range []string{"libnvjpeg.so.13", "libnvjpeg.so.12", "libnvjpeg.so.11"} {

@@ -15,15 +15,15 @@ import (
 	"unsafe"
 )
 
-// OpenNVML opens libnvidia-ml.so.1, the library that go-nvml opens, too. The error says why there
-// is none.
+// OpenNVML opens libnvidia-ml.so.1, the library that go-nvml also opens. The error says why it
+// cannot.
 var OpenNVML = sync.OnceValue(func() error {
 	name := C.CString("libnvidia-ml.so.1")
 	defer C.free(unsafe.Pointer(name))
 	return asError(C.batchfs_open_nvml(name))
 })
 
-// asError copies a message from C; NULL is nil.
+// asError copies a message from C; NULL becomes nil.
 func asError(message *C.char) error {
 	if message == nil {
 		return nil

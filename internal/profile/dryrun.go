@@ -7,14 +7,14 @@ import (
 )
 
 // A DryRun says what mounts would read, and what their caches would do, without reading anything:
-// all of it follows from the order of the samples of a dataset, or of a number of samples.
+// this follows from the order of samples.
 type DryRun struct {
 	plan  *shard.Plan
-	costs *shard.Costs // nil: not known
+	costs *shard.Costs // nil: unknown
 }
 
-// NewDryRun is about the order of c.Samples samples, or those of ds if it is not nil. An error is
-// an *option.Error.
+// NewDryRun makes a DryRun of c.Samples samples, or of ds if that is not nil. An error is an
+// *option.Error.
 func NewDryRun(ds *dataset.Dataset, c shard.Config) (*DryRun, error) {
 	o := &DryRun{}
 	if ds != nil {
@@ -28,7 +28,7 @@ func NewDryRun(ds *dataset.Dataset, c shard.Config) (*DryRun, error) {
 	return o, err
 }
 
-// EpochBatches are what a shard reads in an epoch.
+// EpochBatches are the batches that a shard reads in an epoch.
 type EpochBatches struct {
 	Shard   int            `json:"shard"`
 	Epoch   int            `json:"epoch"`

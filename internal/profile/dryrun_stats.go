@@ -14,13 +14,13 @@ import (
 
 // DryRunOptions say which epochs are read, by which shards, and with which cache.
 type DryRunOptions struct {
-	keep.Config      // of the cache, and which shards are local
+	keep.Config      // of the cache, and of the local shards
 	Cached      bool // there is a cache
 	First, Last int  // epochs
 }
 
-// DryRunStats say what a cache would do in one epoch, or the range over several, and what orders
-// with steps or windows are like. Per-batch figures count full batches only.
+// DryRunStats describe what a cache would do in one epoch, or the range over several, and orders
+// with steps or windows. Per-batch figures count full batches only.
 type DryRunStats struct {
 	Samples       int64   `json:"samples"`
 	Shards        int     `json:"shards"`
@@ -31,7 +31,7 @@ type DryRunStats struct {
 	Occupancy     Bounds  `json:"occupancy"` // samples in the cache, after each step
 	RawPerBatch   Bounds  `json:"raw_per_batch"`
 	Seconds       float64 `json:"seconds"`    // the longest time to plan one epoch
-	PeakBytes     int64   `json:"peak_bytes"` // the most allocated to plan one epoch, an upper bound on its peak
+	PeakBytes     int64   `json:"peak_bytes"` // the most bytes allocated to plan one epoch, an upper bound on its peak
 	Epoch         int     `json:"epoch"`
 	LastEpoch     int     `json:"last_epoch"`
 	LocalShards   [2]int  `json:"local_shards"` // first and last
@@ -45,11 +45,11 @@ type DryRunStats struct {
 	Shuffle   *mixed     `json:"shuffle,omitempty"`
 }
 
-// placement says how much of what is read here belongs to other nodes.
+// placement says how many of the samples read here belong to other nodes.
 type placement struct {
 	Nodes    int     `json:"nodes"`
 	Fetched  float64 `json:"fetched"`  // share of the samples
-	Expected float64 `json:"expected"` // by the formula
+	Expected float64 `json:"expected"` // according to the formula
 }
 
 // Bounds are the minimum and maximum of some figures; 0, 0 if there are none.
@@ -98,7 +98,7 @@ func (o *DryRun) Stats(ctx context.Context, c DryRunOptions) (*DryRunStats, erro
 		if err := s.choose(epoch); err != nil {
 			return nil, err
 		}
-		if epoch < c.First { // it only leaves something in the cache
+		if epoch < c.First { // it only fills the cache
 			continue
 		}
 		if err := s.run(ctx, epoch, held); err != nil {
@@ -116,12 +116,12 @@ type simulation struct {
 	o      DryRunOptions
 	config shard.Config
 
-	held       *keep.Choice // left by the latest epoch; nil: nothing
+	held       *keep.Choice // kept by the last epoch; nil: nothing
 	read       []uint64     // one bit per sample: read in this epoch
-	valid, own int          // samples read, and those of them that their node owns
+	valid, own int          // samples read, and how many of them their node owns
 }
 
-// choose computes what an epoch keeps, and measures the time and memory that takes.
+// choose computes what an epoch keeps, and measures the time and memory for this.
 func (s *simulation) choose(epoch int) (err error) {
 	if !s.o.Cached {
 		return nil
@@ -139,8 +139,8 @@ func (s *simulation) choose(epoch int) (err error) {
 	return nil
 }
 
-// run reads an epoch in lockstep: batch i of all shards before batch i+1 of any. The epoch
-// before left what is held.
+// run reads an epoch in lockstep: batch i of all shards before batch i+1 of any. held is what the
+// previous epoch kept.
 func (s *simulation) run(ctx context.Context, epoch int, held *keep.Choice) error {
 	var occupancy int64
 	if held != nil {
@@ -193,12 +193,12 @@ func (s *simulation) countCosts(slots []shard.Slot) {
 	}
 }
 
-// batch reads one batch and returns by how many samples the cache grows.
+// batch reads one batch, and returns by how many samples the cache grows.
 func (s *simulation) batch(slots []shard.Slot, held *keep.Choice) (grows int64) {
 	var hits, kept int64
 	for _, slot := range slots {
 		id := slot.ID
-		if s.read[id/64]>>(id%64)&1 != 0 { // read before in this epoch: cached if it is kept
+		if s.read[id/64]>>(id%64)&1 != 0 { // already read in this epoch: cached if it is kept
 			if s.held.Kept(id) {
 				hits++
 			}
@@ -221,7 +221,7 @@ func (s *simulation) batch(slots []shard.Slot, held *keep.Choice) (grows int64) 
 	return grows
 }
 
-// addPlacement says what the nodes had to fetch of what was read.
+// addPlacement records how many samples nodes had to fetch.
 func (s *simulation) addPlacement() {
 	if s.config.Partition != shard.Local {
 		return

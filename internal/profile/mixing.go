@@ -6,22 +6,22 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// mixed says how well a window mixes, beside a shuffle of all samples.
+// mixed compares how well a window mixes with a shuffle of all samples.
 type mixed struct {
 	Window int   `json:"window"`
 	Blocks int64 `json:"blocks"`
-	// If all samples of a block had one label, and each block another: the variance of the share
-	// of a label in a batch, relative to that of independent draws. At most the batch size.
+	// The variance of a label's share in a batch, relative to independent draws, if each block had
+	// one label of its own. It is at most the batch size.
 	LabelVariance compared `json:"label_variance"`
 }
 
-// compared is a figure of an order, and of a shuffle of all samples.
+// compared is a figure for an order, and for a shuffle of all samples.
 type compared struct {
 	Measured float64 `json:"measured"`
 	Full     float64 `json:"full"`
 }
 
-// shuffleOf measures how an epoch mixes in a window, and without one.
+// shuffleOf measures how an epoch mixes with a window, and without one.
 func shuffleOf(ctx context.Context, plan *shard.Plan, epoch int) (*mixed, error) {
 	config := plan.Config()
 	m := &mixed{Window: config.Window, Blocks: plan.Blocks()}
