@@ -22,18 +22,18 @@ const (
 
 	headerSize = 36
 	slotSize   = 16
-	slots      = 16 // of a bucket
+	slots      = 16 // per bucket
 	bucketSize = slots * slotSize
-	perBucket  = 5 // samples in a new file, on average, so that hardly any bucket overflows
-	crcSize    = 4 // of a record; its entry points follow
+	perBucket  = 5 // samples per bucket of a new file, on average, so that hardly any bucket overflows
+	crcSize    = 4 // of a record's CRC; its entry points follow
 	pointSize  = 8
 
-	// maxPoints is how many entry points a file can have here: one for each row of the largest
-	// possible JPEG. A file with more is treated as one that can have none.
+	// maxPoints is how many entry points a file can have: one for each row of the largest possible
+	// JPEG. A file with more is treated like one that cannot have any.
 	maxPoints = 1 << 13
 	maxRecord = crcSize + maxPoints*pointSize
 
-	// usualRecord is more than the entry points of most photos take.
+	// usualRecord is enough for the entry points of most photos.
 	usualRecord = 1 << 10
 
 	maxOffset = 1<<40 - 1
@@ -42,11 +42,11 @@ const (
 
 var le = binary.LittleEndian
 
-// header is the beginning of the file. It takes the place of a bucket.
+// header is the beginning of the file, as long as a bucket.
 type header struct {
 	rule    int32
-	samples int64 // that the file was made for
-	most    int64 // bytes of records, before Renew takes out what is of no use any more
+	samples int64 // number of samples that the file was made for
+	most    int64 // bytes of records before Renew removes useless ones
 }
 
 func newHeader(rule int32, samples int) header {
@@ -84,13 +84,13 @@ func (h *header) buckets() int64 { return h.samples/perBucket + 1 }
 
 func (h *header) recordsAt() int64 { return bucketSize * (1 + h.buckets()) }
 
-// outgrown says whether a file is to be made anew for a number of samples.
+// outgrown says whether the file must be made anew for a number of samples.
 func (h *header) outgrown(size int64, samples int) bool {
 	n := int64(samples)
 	return n > slots/2*h.buckets() || n < h.samples/4 || size-h.recordsAt() > h.most
 }
 
-// write makes the file without any records: its slots are a hole.
+// write makes the file without records: its slots are a hole.
 func (h *header) write(f *os.File) error {
 	if _, err := f.WriteAt(h.bytes(), 0); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (h *header) write(f *os.File) error {
 	return f.Truncate(h.recordsAt())
 }
 
-// openFile opens a file for reading and, if it may be, for writing.
+// openFile opens a file for reading and, if permitted, for writing.
 func openFile(path string) (f *os.File, size int64, writable bool, err error) {
 	f, size, err = owned.Open(path, os.O_RDWR)
 	if writable = err == nil; errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
@@ -107,7 +107,7 @@ func openFile(path string) (f *os.File, size int64, writable bool, err error) {
 	return f, size, writable, err
 }
 
-// A File is what entry points are of: a version of what is at a path.
+// A File identifies a version of a file, which entry points belong to.
 type File struct {
 	Path          string
 	Size, ModTime int64
@@ -116,11 +116,11 @@ type File struct {
 // hashOf is the same on every machine.
 func hashOf(path string) uint64 { return xxhash.Sum64String(path) }
 
-// factsSize is how much of a checksummed text comes before the record.
+// factsSize is how many bytes of a checksummed text precede the record.
 const factsSize = 20
 
-// seal returns the checksum of a slot. text has factsSize bytes of room and then the record; the
-// other facts are written into it.
+// seal returns the checksum of a slot. text has room for factsSize bytes, followed by the record;
+// seal writes the other facts into it.
 func seal(text []byte, rule int32, f File) ([]byte, uint32) {
 	le.PutUint64(text[0:], uint64(f.Size))
 	le.PutUint64(text[8:], uint64(f.ModTime))
@@ -131,5 +131,5 @@ func seal(text []byte, rule int32, f File) ([]byte, uint32) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CRC is the checksum that is used for everything here.
+// CRC is the checksum that this package uses for everything.
 func CRC(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }

@@ -12,11 +12,11 @@ import (
 	"github.com/batchfs/batchfs/internal/owned"
 )
 
-// Renew makes the file at path anew with what is known of a dataset's samples, if it was made for a
-// much smaller or larger number of them, or much in it is of no use any more. paths are those of
-// the samples: what has become of the sizes and times of their files does not matter. Without a
-// file at path, Renew does nothing; until it succeeds, it changes nothing. What other processes
-// that have the file open add to it during or after that is lost.
+// Renew rewrites the file at path with what is known about a dataset's samples, if it was made for
+// a much smaller or larger number of samples, or if much of it is useless. paths are the paths of
+// the samples; their sizes and times do not matter. Without a file at path, Renew does nothing.
+// Until it succeeds, it changes nothing. Entry points that other processes add during or after
+// Renew, through a file that they already have open, are lost.
 func Renew(ctx context.Context, path string, samples int, paths iter.Seq[string]) error {
 	f, size, err := owned.Open(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,8 @@ func Renew(ctx context.Context, path string, samples int, paths iter.Seq[string]
 	})
 }
 
-// copyFrom copies what is known of paths, up to a number of bytes of records, as damaged slots may
-// share some. It returns how many bytes there were.
+// copyFrom copies what is known about paths. It copies a limited number of bytes of records,
+// because damaged slots may share records. It returns how many bytes there were.
 func (t *table) copyFrom(
 	ctx context.Context, from *table, paths iter.Seq[string], most int64,
 ) (held int64, err error) {
@@ -64,7 +64,7 @@ func (t *table) copyFrom(
 		if there, _, err := t.look(hash, &b); err != nil {
 			return 0, err
 		} else if notes[hash] != nil || there != (slot{}) {
-			continue // one file may be several samples
+			continue // several samples may share a file
 		}
 		s, text := from.find(hash, &b)
 		if text == nil {

@@ -19,13 +19,13 @@ import (
 
 // Options say which entry points to store.
 type Options struct {
-	Path    string // of the file
-	Samples int    // for which a file is made
-	// Rule is for a file that is made: above 0, or -1. A file that is there keeps its own, unless
-	// Strict is set, which replaces a file with another rule.
+	Path    string // of the file with entry points
+	Samples int    // number of samples, for a new file
+	// Rule is for a new file: above 0, or -1. An existing file keeps its own rule, unless Strict is
+	// set, which replaces a file with another rule.
 	Rule   int32
 	Strict bool
-	// Wait makes Put wait for room, instead of forgetting what it is given.
+	// Wait makes Put wait for room, instead of dropping entry points.
 	Wait   bool
 	Logger *slog.Logger // nil: none
 }
@@ -34,23 +34,23 @@ type Options struct {
 type Store struct {
 	options Options
 	table
-	appender *os.File    // nil: the file cannot be written
+	appender *os.File    // nil: the file is read-only
 	writes   atomic.Bool // entry points can be added
 	opened   time.Time
-	reading  atomic.Int64 // when one of the reads that are under way began, in ns after opened; 0: none
+	reading  atomic.Int64 // start of one of the reads in progress, in ns after opened; 0: none
 	unsaved  atomic.Bool  // there are notes
 
 	mu      sync.Mutex
-	notes   map[uint64]*note // that are not written yet, by the hash of the path
-	taken   int              // bytes that they take
-	failed  error            // of the first write that failed; it was the last one
+	notes   map[uint64]*note // not written yet, by the hash of the path
+	taken   int              // bytes of notes
+	failed  error            // error of the first failed write, after which there are no others
 	room    sync.Cond
 	timer   *time.Timer // flushes
 	writing sync.Mutex  // held by flush
 }
 
-// Open opens the file, and makes it, or makes it anew, if it cannot be used as it is. A file that
-// cannot be written is only read. The error says why there is none.
+// Open opens the file. It makes a new one if the file is missing or unusable. A file that cannot be
+// written is only read. The error says why there is no file.
 func Open(o Options) (*Store, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &Store{options: o, opened: time.Now(), notes: map[uint64]*note{}}
@@ -69,7 +69,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// make makes the file because it cannot be used for a reason, unless that is the machine's fault.
+// make makes a new file because the old one is unusable. If reason is the machine's fault, it
+// returns that instead.
 func (s *Store) make(reason error) error {
 	o := s.options
 	empty := newHeader(o.Rule, o.Samples)
@@ -85,7 +86,7 @@ func (s *Store) make(reason error) error {
 
 var errRule = errors.New("its entry points are at other places")
 
-// open opens the file as it is.
+// open opens the existing file.
 func (s *Store) open() error {
 	f, size, writable, err := openFile(s.options.Path)
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *Store) Rule() int32 { return s.rule }
 // Writes reports whether entry points can be added.
 func (s *Store) Writes() bool { return s.writes.Load() }
 
-// Bytes is the size of the file, also after Close.
+// Bytes is the size of the file, even after Close.
 func (s *Store) Bytes() int64 {
 	info, err := os.Stat(s.options.Path)
 	if err != nil {
@@ -144,17 +145,17 @@ func (b *Buffer) grow(n int) []byte {
 	return b.b[:n]
 }
 
-// Points are the entry points of a file.
+// Points are a file's entry points.
 type Points struct {
-	Bytes []byte // none: the file can have none
+	Bytes []byte // empty: the file cannot have any
 	CRC   uint32 // of the file they were made from
 }
 
-// patience is how long a read may take before others are not even tried.
+// patience is how long a read may hang before other reads are skipped.
 const patience = time.Second
 
 // Get returns what is known about a file; nothing while another read hangs. The result lies in the
-// buffer. Nothing is allocated once the buffer has grown.
+// buffer. Once the buffer has grown, nothing is allocated.
 func (s *Store) Get(f File, b *Buffer) (p Points, known bool) {
 	now := int64(time.Since(s.opened)) + 1
 	if began := s.reading.Load(); began != 0 && now-began > int64(patience) {
@@ -175,7 +176,7 @@ func (s *Store) Get(f File, b *Buffer) (p Points, known bool) {
 	return Points{record[crcSize:], le.Uint32(record)}, true
 }
 
-// latest is find, also for what is not written yet.
+// latest is find, including notes that are not written yet.
 func (s *Store) latest(hash uint64, b *Buffer) (at slot, text []byte) {
 	if s.unsaved.Load() {
 		s.mu.Lock()

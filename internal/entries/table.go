@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// A slot says where a record is, and of what. One of zeros is empty.
+// A slot says where a record is, and what it is about. A slot of zeros is empty.
 type slot struct {
-	offset int64 // of the record; without entry points there is none, and this is the JPEG's CRC
+	offset int64 // of the record; without entry points there is no record, and this is the JPEG's CRC
 	count  int   // of entry points
 	tag    uint64
 	check  uint32
@@ -29,7 +29,7 @@ func slotOf(b []byte) slot {
 
 func (s slot) known() bool { return s != slot{} && s.count <= maxPoints }
 
-// recordSize is that of what is appended for the slot.
+// recordSize is the size of the slot's record.
 func (s slot) recordSize() int {
 	if s.count == 0 {
 		return 0
@@ -37,7 +37,7 @@ func (s slot) recordSize() int {
 	return crcSize + s.count*pointSize
 }
 
-// text returns a text with the slot's record to be sealed, nil if that cannot be read.
+// text returns a text with the slot's record to be sealed, nil if the record cannot be read.
 func (s slot) text(from io.ReaderAt, b *Buffer) []byte {
 	if !s.known() {
 		return nil
@@ -57,8 +57,8 @@ type table struct {
 	file *os.File
 }
 
-// look returns the slot of a path with a hash, or an empty one, and where in the file it is. In a
-// bucket that is full, the slot of another path makes way.
+// look returns the slot of a path with a hash, or an empty one, and its offset in the file. If the
+// bucket is full, it returns the slot of another path, to be overwritten.
 func (t *table) look(hash uint64, b *Buffer) (s slot, at int64, err error) {
 	bucket, tag := b.grow(bucketSize), hash&tagMask
 	number, _ := bits.Mul64(hash, uint64(t.buckets()))
@@ -83,7 +83,7 @@ func (t *table) look(hash uint64, b *Buffer) (s slot, at int64, err error) {
 }
 
 // find returns the slot of a path with a hash, and a text with its record to be sealed; nil if it
-// is not known.
+// is unknown.
 func (t *table) find(hash uint64, b *Buffer) (s slot, text []byte) {
 	if s, _, err := t.look(hash, b); err == nil {
 		return s, s.text(t.file, b)
@@ -91,7 +91,7 @@ func (t *table) find(hash uint64, b *Buffer) (s slot, text []byte) {
 	return slot{}, nil
 }
 
-// save appends what notes say: records first, so that no slot is ahead of its own.
+// save appends the notes: records first, so that no slot precedes its record.
 func (t *table) save(to *os.File, notes map[uint64]*note) error {
 	hashes, records := slices.Collect(maps.Keys(notes)), []byte(nil)
 	for _, hash := range hashes {

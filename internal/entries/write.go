@@ -11,20 +11,20 @@ import (
 
 const (
 	mostNotes  = 128 << 10 // bytes that notes may take
-	noteSize   = 128       // bytes that each takes besides its record
+	noteSize   = 128       // bytes per note besides its record
 	flushAfter = time.Second
 	closeWait  = 2 * time.Second // for a write that hangs
 )
 
-// A note is what is to be written for a file. It does not change.
+// A note is what must be written for a file. It does not change.
 type note struct {
-	slot   slot   // that of a record has no offset yet; an empty one is of a file to be forgotten
+	slot   slot   // has no offset yet; an empty slot means that the file is forgotten
 	record []byte // without entry points, only the CRC, which is not written
 }
 
 func (n *note) size() int { return noteSize + cap(n.record) }
 
-// text is that of the note's slot.
+// text is the text for the note's slot.
 func (n *note) text(b *Buffer) []byte {
 	if !n.slot.known() {
 		return nil
@@ -33,8 +33,8 @@ func (n *note) text(b *Buffer) []byte {
 	return b.b
 }
 
-// Put stores the entry points of a file, in place of those of an earlier version of it. The bytes
-// stay the caller's. If there is no room for them, they are forgotten.
+// Put stores the entry points of a file, replacing those of an earlier version. The bytes stay the
+// caller's. If there is no room for them, they are dropped.
 func (s *Store) Put(f File, p Points) {
 	if len(p.Bytes) > maxPoints*pointSize || len(p.Bytes)%pointSize != 0 {
 		p.Bytes = nil
@@ -52,7 +52,7 @@ func (s *Store) Put(f File, p Points) {
 // Forget makes a file unknown.
 func (s *Store) Forget(f File) { s.note(f, &note{}) }
 
-// note takes a note of a file, in place of an earlier one.
+// note adds a note about a file, replacing an earlier one.
 func (s *Store) note(f File, n *note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,9 @@ func (s *Store) flush() {
 // errHangs means that a write did not end.
 var errHangs = errors.New("the storage of the entry points does not answer")
 
-// Close writes what is left and ends the use of the file. Its error is that of a write that failed
-// at any time. If writing hangs, Close gives it up after two seconds. A nil Store may be closed.
+// Close writes the remaining notes and ends the use of the file. It returns the error of the first
+// write that failed at any time. If writing hangs, Close gives up after two seconds. A nil Store
+// may be closed.
 func (s *Store) Close() error {
 	switch {
 	case s == nil:

@@ -17,10 +17,10 @@ func (e *Encoder) Text(s string) {
 	e.Bytes = append(e.Bytes, s...)
 }
 
-// A Decoder reads what an Encoder has appended. What it reads beyond the end, or of what makes no
-// sense, is zero, and then it is Bad.
+// A Decoder reads what an Encoder wrote. After reading beyond the end or an invalid value, it
+// returns zeros, and is Bad.
 type Decoder struct {
-	Bytes []byte // that are left
+	Bytes []byte // not read yet
 	Bad   bool
 }
 

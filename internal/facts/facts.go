@@ -1,5 +1,5 @@
-// Package facts reads and writes files of what was learned and should not have to be learned again,
-// such as the headers of images, or which samples an archive holds.
+// Package facts reads and writes files of facts that should be learned only once, such as the
+// headers of images, or which samples an archive holds.
 //
 // # The file
 //
@@ -10,21 +10,20 @@
 //	kind                                        1 byte
 //	payload
 //
-// Numbers are little-endian. What the kinds and the payloads mean is up to the caller.
+// Numbers are little-endian. The caller defines the kinds and the payloads.
 //
 // # Nothing is ever changed
 //
 // Records are only appended, each is complete in itself, and a file has one writer. So nothing
-// needs a lock, on a network file system either: several programs that learn about one dataset
-// write several files, and who reads takes what is true from all of them. A file that says
-// everything is put in their place when it is complete ([owned.Replace]), and the others are
-// removed.
+// needs a lock, even on a network file system: several programs that learn about one dataset write
+// several files, and a reader combines the facts in all of them. When a file with everything is
+// complete, it replaces the others ([owned.Replace]).
 //
 // # Damage
 //
-// A writer may be killed at any byte, a disk may be full, and a crash may lose what was written, as
-// nothing is synced. Each of these shows in a checksum. [Read] ends at the first record that is not
-// intact: those before it are true, and what the others said is learned again.
+// A writer may be killed at any byte, a disk may be full, and a crash may lose what was written,
+// since nothing is synced. A checksum reveals each of these. [Read] ends at the first record that
+// is not intact: earlier records are true, and everything in the others is learned again.
 package facts
 
 import (
@@ -40,7 +39,7 @@ const (
 	headSize = 9
 )
 
-// ErrDamaged means that not all of a file could be used.
+// ErrDamaged means that only a part of a file could be used.
 var ErrDamaged = errors.New("is damaged, or cut off")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -76,7 +75,7 @@ func checksum(head *[headSize]byte, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head[4:], castagnoli), castagnoli, payload)
 }
 
-// Flush writes what is left. Its error is the first that there was.
+// Flush writes buffered records. It returns the first error that occurred.
 func (w *Writer) Flush() error {
 	if w.err == nil {
 		w.err = w.out.Flush()
@@ -84,10 +83,10 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Read calls use for each record of a file of a size, in order, until that returns an error, which
-// it returns. A payload is valid only during the call; at is where it is in the file. The error is
-// [ErrDamaged] if there is more that cannot be used. At most the size of the file is allocated,
-// whatever is in it.
+// Read calls use for each record of a file of size bytes, in order. If use returns an error, Read
+// stops and returns it. A payload is valid only during the call; at is its offset in the file. The
+// error is [ErrDamaged] if the rest of the file cannot be used. Read allocates at most size bytes,
+// whatever the file claims.
 func Read(r io.Reader, size int64, use func(kind byte, payload []byte, at int64) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	var head [headSize]byte
@@ -121,7 +120,7 @@ func Read(r io.Reader, size int64, use func(kind byte, payload []byte, at int64)
 	return nil
 }
 
-// damaged is the error of a read that did not give what it should.
+// damaged is the error of a read that returned less than it should.
 func damaged(err error) error {
 	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
 		return ErrDamaged

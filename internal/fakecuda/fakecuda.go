@@ -1,16 +1,16 @@
-// Package fakecuda is a driver of NVIDIA's in host memory, for tests: a libcuda.so.1 that processes
+// Package fakecuda is a fake NVIDIA driver in host memory, for tests: a libcuda.so.1 that processes
 // find instead of the real one.
 //
 // It keeps what the driver promises and no more. Streams are threads, and everything asynchronous
-// happens later, by a random time: a result that is read before it was waited for is poison (bytes
-// of 219), as is memory that nobody wrote, and a source that is reused too early is copied as it is
-// then. Copies of host memory that is not registered wait; a query says at first that work is not
-// done, unless somebody waited for it. No call succeeds without a current context that needs one,
-// and contexts take memory ([Config]). What must not be called while a stream is captured ends the
-// capture. Memory can be opened by other processes, by those that see this one's /proc. Kernels are
-// C code that was made of their PTX ([Driver.AddModule]); one that leaves its memory ends the
-// device. Every call can be made to fail ([Failure]). What is alive is counted ([Driver.Alive]).
-// [Driver.AddNVJPEG] adds the library for JPEGs.
+// happens later, after a random time: a result that is read without waiting for it is poison (bytes
+// of 219), as is memory that was never written, and a source that is reused too early is copied as
+// it is then. Copies of unregistered host memory wait. A query first says that work is not done,
+// unless somebody waited for it. Calls that need a current context fail without one, and contexts
+// take memory ([Config]). Calls that are not allowed while a stream is captured end the capture.
+// Other processes can open memory if they see this one's /proc. Kernels are C code made from their
+// PTX ([Driver.AddModule]); a kernel that leaves its memory ends the device. Every call can be made
+// to fail ([Failure]). Live objects are counted ([Driver.Alive]). [Driver.AddNVJPEG] adds the
+// library for JPEGs.
 package fakecuda
 
 import (
@@ -31,11 +31,11 @@ import (
 //go:embed driver nvjpeg
 var source embed.FS
 
-// A Driver is the library, in a directory.
+// A Driver is a directory with the library.
 type Driver struct{ dir string }
 
-// Build makes the driver in a directory of the caller's, without some of its functions, as if it
-// were old. It needs a C compiler.
+// Build makes the driver in the caller's directory. The missing functions are left out, as in an
+// old driver. It needs a C compiler.
 func Build(dir string, missing ...string) (*Driver, error) {
 	d := &Driver{dir}
 	if err := os.CopyFS(d.at("source"), source); err != nil {
@@ -62,7 +62,7 @@ func Build(dir string, missing ...string) (*Driver, error) {
 
 func (d *Driver) at(parts ...string) string { return filepath.Join(d.dir, filepath.Join(parts...)) }
 
-// compile makes a shared library of C from a string and of files.
+// compile makes a shared library from C code in a string and in files.
 func compile(output, code string, arguments ...string) error {
 	cmd := exec.Command("cc", append([]string{"-std=gnu11", "-O1", "-g", "-fwrapv", "-shared", "-fPIC", "-pthread", "-o", output}, arguments...)...)
 	cmd.Stdin = strings.NewReader(code)
@@ -72,15 +72,15 @@ func compile(output, code string, arguments ...string) error {
 	return nil
 }
 
-// AddModule lets processes load PTX: code is what internal/ptx makes of it.
+// AddModule lets processes load PTX. code is the C code that internal/ptx makes of it.
 func (d *Driver) AddModule(ptx, code string) error {
 	h := fnv.New64a()
 	h.Write([]byte(ptx))
 	return compile(d.at("modules", fmt.Sprintf("%016x.so", h.Sum64())), code, "-w", "-x", "c", "-")
 }
 
-// AddNVJPEG adds libnvjpeg.so.12, without some of its functions, as if it were old. It is made of
-// libjpeg-turbo, which the compiler has to find.
+// AddNVJPEG adds libnvjpeg.so.12, without the missing functions, as if it were old. It uses
+// libjpeg-turbo, which the compiler must find.
 func (d *Driver) AddNVJPEG(missing ...string) error {
 	args := []string{d.at("source", "nvjpeg", "nvjpeg.c"), "-ljpeg", "-Wall", "-Wextra", "-Werror"}
 	for _, function := range missing {
@@ -89,32 +89,32 @@ func (d *Driver) AddNVJPEG(missing ...string) error {
 	return compile(d.at("libnvjpeg.so.12"), "", args...)
 }
 
-// A Failure is an error that a call returns instead of doing anything; only those that release
-// something still do.
+// A Failure is an error that a call returns instead of doing its work; only calls that release
+// something still do that.
 type Failure struct {
-	Function string // without _v2; "*" is any of the driver's; "copy", "set" and "kernel" are what streams do, later
-	Nth      int    // from 1, of the calls of that function in a process; 0: all
-	Code     int    // after one that ends the device, such as 214, 700 or 719, all calls return it
+	Function string // without _v2; "*" is any of the driver's; "copy", "set" and "kernel" are later work of streams
+	Nth      int    // from 1, counting a process's calls of that function; 0: all
+	Code     int    // after an error that ends the device, such as 214, 700 or 719, all calls return it
 }
 
-// Config is how the driver behaves. The zero value of a field is the default.
+// Config is how the driver behaves. Comments give the default for a zero value.
 type Config struct {
 	Version  int           // 12040
 	PTX      int           // the latest version of PTX that it compiles, 84 for 8.4
 	Devices  int           // 1; fewer are a Failure of cuInit
-	Visible  string        // CUDA_VISIBLE_DEVICES: all of their numbers
-	Memory   int64         // of a device, 256 MiB
-	Context  int64         // bytes of it that a context takes, 0
-	Delay    time.Duration // what streams do is late by a random time below it
-	Seed     int64         // of these times
-	Shared   bool          // that memory is for all processes together, not for each
-	MIG      bool          // the device is a part of one
-	NVJPEG   int           // the version of that library, 12004
+	Visible  string        // CUDA_VISIBLE_DEVICES: all devices
+	Memory   int64         // of each device, 256 MiB
+	Context  int64         // device memory that a context takes, 0
+	Delay    time.Duration // upper bound of the random delay of streams' work
+	Seed     int64         // of the delays
+	Shared   bool          // all processes together have Memory, not each
+	MIG      bool          // the device is part of a GPU
+	NVJPEG   int           // version of nvJPEG, 12004
 	NoEngine bool          // the device has no engine for JPEGs
 	Failures []Failure
 }
 
-// Env returns the variables of a process that is to find the driver.
+// Env returns the environment variables for a process that should find the driver.
 func (d *Driver) Env(c Config) []string {
 	settings := "state=" + d.at("state") + " modules=" + d.at("modules")
 	set := func(key string, value int64) {
@@ -163,14 +163,14 @@ func (d *Driver) Env(c Config) []string {
 	}
 }
 
-// Alive counts what a process has made and not released, or what it had when it ended, and what it
-// should not have done.
+// Alive counts what a process has made and not released, up to now or up to its end, and forbidden
+// actions.
 type Alive struct {
 	Contexts, Allocations, Bytes, Registrations, Imports, Streams, Events, Modules int64
-	Torn                                                                           int64 // copies of host memory that was changed before they were done
+	Torn                                                                           int64 // copies of host memory that changed before they were done
 }
 
-// counts are what the driver counts of a process.
+// counts are the driver's counts for a process.
 type counts struct {
 	Calls       int64
 	Alive       Alive

@@ -1,4 +1,4 @@
-// Package fakegpu is, for tests, a driver of a GPU whose memory is Go's.
+// Package fakegpu is a fake GPU driver for tests. The GPU's memory is Go's.
 package fakegpu
 
 import (
@@ -16,26 +16,26 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 )
 
-// Poison is what memory contains before anything is copied there.
+// Poison is what memory contains before anything is copied to it.
 const Poison = 0xDB
 
 // A GPU is a gpu.Driver. The fields above mu are set before its first use.
 type GPU struct {
 	Memory int64                   // bytes in all
 	Alone  error                   // why other processes cannot open its memory; nil: they can
-	Fail   func(call string) error // asked by every call; nil: none fails
-	Begin  func(gpu.Run)           // called before a Run is done
-	// Overrun has another process write all over the memory that it can open, between the copies to
+	Fail   func(call string) error // called by every call; nil: none fails
+	Begin  func(gpu.Run)           // called before a Run is executed
+	// Overrun simulates another process that overwrites all exported memory, between the copies to
 	// the GPU and the kernels of each Run.
 	Overrun bool
 
 	mu         sync.Mutex
 	slabs      map[uint64][]byte
-	shared     map[uint64]bool // those that other processes can open
+	shared     map[uint64]bool // exported to other processes
 	registered map[*byte]int
-	Put        int // bytes copied there without kernels, of which Fast were in registered memory
+	Put        int // bytes copied to the GPU without kernels; Fast of them were in registered memory
 	Fast       int
-	Back       int // bytes copied from there
+	Back       int // bytes copied from the GPU
 	Runs       int // with kernels
 	decoder    *decode.Decoder
 	closed     bool
@@ -118,14 +118,14 @@ func (g *GPU) Release(m gpu.Memory) error {
 	return nil
 }
 
-// overrun writes wherever other processes can: mu is held.
+// overrun overwrites all memory that other processes can write. The caller holds mu.
 func (g *GPU) overrun() {
 	for address := range g.shared {
 		copy(g.slabs[address], bytes.Repeat([]byte{Poison}, len(g.slabs[address])))
 	}
 }
 
-// Run implements gpu.Driver. Memory on the host must stay as it is until the GPU has come to it.
+// Run implements gpu.Driver. Host memory must not change until the GPU has copied it.
 func (g *GPU) Run(r gpu.Run) error {
 	before := digest(r)
 	if g.Begin != nil {
@@ -165,11 +165,11 @@ func (g *GPU) Run(r gpu.Run) error {
 	return nil
 }
 
-// Not of bytes one by one, as FNV is: with the race detector, that was a fortieth of what package
-// engine's tests take.
+// Not a bytewise hash like FNV: with the race detector, that took a fortieth of the time of package
+// engine's tests.
 var digestSeed = maphash.MakeSeed()
 
-// digest is one of all memory on the host that a Run copies from or to.
+// digest covers all host memory that a Run copies from or to.
 func digest(r gpu.Run) uint64 {
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
@@ -182,7 +182,7 @@ func digest(r gpu.Run) uint64 {
 	return h.Sum64()
 }
 
-// put copies bytes to the GPU; mu is held.
+// put copies bytes to the GPU. The caller holds mu.
 func (g *GPU) put(p gpu.Put, forKernels bool) {
 	if !forKernels {
 		g.Put += len(p.From)
@@ -214,7 +214,8 @@ func (g *GPU) OpenNVJPEG(gray bool) (string, error) {
 	return "nvJPEG in Go", nil
 }
 
-// decode differs from all other decoders in the last bit. It refuses what is damaged; mu is held.
+// decode makes pixels that differ from those of all other decoders in the last bit. It refuses
+// damaged images. The caller holds mu.
 func (g *GPU) decode(image *gpu.Image) {
 	head, err := decode.ReadHeader(image.Data, true)
 	if err == nil {
@@ -227,7 +228,7 @@ func (g *GPU) decode(image *gpu.Image) {
 	image.Refused = err != nil
 }
 
-// at is n bytes of the GPU's memory; mu is held.
+// at returns n bytes of the GPU's memory. The caller holds mu.
 func (g *GPU) at(address uint64, n int64) []byte {
 	for start, slab := range g.slabs {
 		if off := address - start; off < uint64(len(slab)) {
@@ -237,7 +238,7 @@ func (g *GPU) at(address uint64, n int64) []byte {
 	panic("fakegpu: no such memory")
 }
 
-// Read is n bytes at an offset of an exported slab, as another process sees them.
+// Read returns n bytes at an offset of an exported slab, as another process sees them.
 func (g *GPU) Read(handle [64]byte, offset, n int64) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -277,7 +278,7 @@ func (g *GPU) Unregister(m []byte) error {
 	return nil
 }
 
-// Left describes what was not given back.
+// Left describes what was not released.
 func (g *GPU) Left() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

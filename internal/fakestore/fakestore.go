@@ -1,6 +1,5 @@
-// Package fakestore is, for tests and benchmarks, an object store that speaks S3's language, with a
-// directory for each bucket and no credentials. It lists, answers for parts of objects, and minds
-// If-Match.
+// Package fakestore is an S3-compatible object store for tests and benchmarks, with a directory for
+// each bucket and no credentials. It supports listing, ranges, and If-Match.
 package fakestore
 
 import (
@@ -24,7 +23,7 @@ type Server struct {
 	Dir string
 	// Before, if not nil, is called for each request; true means that it has answered.
 	Before func(w http.ResponseWriter, r *http.Request) bool
-	// PerPage is how many objects a page of a listing has; 0 means so few that tests see several
+	// PerPage is the number of objects per page of a listing; 0: so few that tests see several
 	// pages.
 	PerPage int
 
@@ -101,7 +100,7 @@ type entry struct {
 func (s *Server) list(w http.ResponseWriter, r *http.Request, bucket string) {
 	root, query := filepath.Join(s.Dir, bucket), r.URL.Query()
 	prefix, delimiter := query.Get("prefix"), query.Get("delimiter")
-	var keys []string // and what ends in the delimiter
+	var keys []string // including names that end in the delimiter
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		key, _ := filepath.Rel(root, path)
 		if err != nil || d.IsDir() || !strings.HasPrefix(key, prefix) || key <= query.Get("start-after") {

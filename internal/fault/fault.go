@@ -1,10 +1,10 @@
 // Package fault says whose fault an error is.
 //
-// What becomes of an error depends on its cause alone: a bad file is remembered, and another sample
-// may take its place; a failure of the machine is nobody's, and what failed is tried again. So the
-// cause is made where a system call, a codec or a store fails: as an error of this package ([New]),
-// or as an errno or the end of a context, whose causes are known here. Everything above only wraps
-// it, and asks [Of].
+// The cause alone decides how an error is handled: a bad file is remembered, and another sample may
+// replace it; a failure of the machine is not held against any file, and the operation is tried
+// again. So the cause is determined where a system call, a codec or a store fails: by an error of
+// this package ([New]), or by an errno or the end of a context, whose causes are known here. Code
+// above only wraps the error, and asks [Of].
 package fault
 
 import (
@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Cause is what an error is the fault of.
+// A Cause is who or what is at fault.
 type Cause uint8
 
 const (
-	// Machine: storage, descriptors, or a bug. So is what nobody has said the cause of.
+	// Machine: storage, descriptors, or a bug. It is also the cause of every unclassified error.
 	Machine Cause = iota
-	// File: it is missing, may not be read, has changed, or does not hold what it should. Only this
-	// may be held against a file, or change what takes its place.
+	// File: it is missing, unreadable, changed, or has the wrong content. Only this cause may be
+	// held against a file, or affect what replaces it.
 	File
-	// Memory: there is none, by the limit or by the kernel.
+	// Memory: the limit or the kernel refused it.
 	Memory
-	// Cancelled: the result is not wanted any more.
+	// Cancelled: nobody wants the result any more.
 	Cancelled
 )
 
@@ -35,16 +35,16 @@ type Fault struct {
 	Err   error
 }
 
-// New returns an error with a cause that has a text.
+// New returns an error with a cause and a text.
 func New(c Cause, text string) error { return &Fault{c, errors.New(text)} }
 
 func (f *Fault) Error() string { return f.Err.Error() }
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Of is the cause of an error. Where what it wraps has several, what is cancelled is nobody's
-// fault; a lack of memory can look like anything; and a failure of the machine can look like a file
-// that is missing or damaged.
+// Of is the cause of an error. If it wraps errors with several causes, Cancelled comes first: it is
+// nobody's fault. Then comes Memory, because a lack of it can look like anything; then Machine,
+// because its failures can look like a missing or damaged file.
 func Of(err error) Cause {
 	var found [Cancelled + 1]bool
 	collect(err, &found)
@@ -78,7 +78,7 @@ func collect(err error, found *[Cancelled + 1]bool) {
 	}
 }
 
-// ofErrno is the cause of an error of the kernel about a file.
+// ofErrno is the cause of the kernel's error about a file.
 func ofErrno(e unix.Errno) Cause {
 	switch e {
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.ENAMETOOLONG:

@@ -46,7 +46,7 @@ func Formats() (names []string) {
 type maker struct {
 	Options
 	painter
-	ways []format // image i is encoded in the way i modulo their number
+	ways []format // image i is encoded by ways[i modulo len(ways)]
 }
 
 func newMaker(o Options, t *tiles) *maker {
@@ -89,8 +89,8 @@ func (m *maker) image(to *bytes.Buffer, i int) (ext string, err error) {
 //go:embed rare
 var rare embed.FS
 
-// mixedSizes are widths and heights; the number of kinds is not a multiple of theirs, so that
-// eventually every kind that is painted has every size.
+// mixedSizes are widths and heights. Their number does not divide that of the kinds, so that
+// eventually every painted kind has every size.
 var mixedSizes = [...][2]int{
 	{64, 48}, {1, 1}, {160, 120}, {17, 31}, {2, 3}, {320, 240}, {8, 8}, {1, 40}, {127, 129}, {33, 16}, {255, 1}, {375, 500}, {99, 77},
 }
@@ -98,7 +98,7 @@ var mixedSizes = [...][2]int{
 // small paints image i of a mixed dataset.
 func (m *maker) small(i int) *image.RGBA {
 	size := mixedSizes[(i+i/len(m.ways))%len(mixedSizes)]
-	// Scenes need some room; small pictures are part of a larger one.
+	// Scenes need some room, so a small picture is a part of a larger one.
 	m.photo(m.Seed, i, max(size[0], 48), max(size[1], 48))
 	part := image.NewRGBA(image.Rect(0, 0, size[0], size[1]))
 	draw.Draw(part, part.Rect, m.img, image.Point{}, draw.Src)
@@ -107,7 +107,7 @@ func (m *maker) small(i int) *image.RGBA {
 
 // mixedFormats lists every kind of file, in the order in which they are used.
 func mixedFormats() []format {
-	all := append(formats[:4:4], // the others are not in every build
+	all := append(formats[:4:4], // the others depend on the build
 		format{"", ".JPEG", as(gray, jpegWith(""))},
 		format{"", ".jpeg", jpegWith("\x00\x55\xaa")}, // stray bytes
 		format{"", ".PPM", ppmWith(" # a comment")})

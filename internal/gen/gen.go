@@ -1,15 +1,15 @@
-// Package gen makes synthetic datasets: pictures that look enough like photos to be shown, and
-// have the file size and decoding cost of photos.
+// Package gen makes synthetic datasets: pictures that look enough like photos to be shown, and have
+// the file size and decoding cost of photos.
 //
-// [Photo] stands for ImageNet, [Cityscape] for Cityscapes, and [Mixed] has files of every format
-// that batchfs can read. [Coco] has shapes that a small network learns in a minute. What pictures
-// of [Coco] show, and those of [Cityscape] if asked for, is written beside them as it is published
-// for COCO and Cityscapes. The package knows nothing of the rest of batchfs.
+// [Photo] imitates ImageNet, [Cityscape] imitates Cityscapes, and [Mixed] has files of every format
+// that batchfs can read. [Coco] has shapes that a small network learns in a minute. The annotations
+// of [Coco], and those of [Cityscape] if requested, are written beside the pictures in the layouts
+// of COCO and Cityscapes. The package is independent of the rest of batchfs.
 //
-// A picture is a pure function of the seed, the kind and the picture's index, and all arithmetic
-// is on integers, so that its pixels are the same on every processor. The standard library and
-// x/image encode them, and libwebp if WebP is asked for, which a build without cgo refuses. What
-// these cannot write (progressive and CMYK JPEG, interlaced PNG, ...) [Mixed] takes from rare/.
+// A picture is a pure function of the seed, the kind and the picture's index, and all arithmetic is
+// on integers, so that its pixels are the same on every processor. The standard library and x/image
+// encode pictures, and libwebp does for WebP, which a build without cgo refuses. For what these
+// cannot write (progressive and CMYK JPEG, interlaced PNG, ...), [Mixed] has files in rare/.
 //
 // A dataset appears completely or not at all: it is made in a hidden directory inside its final
 // place, which is removed if anything fails.
@@ -77,9 +77,9 @@ type Options struct {
 func (o Options) Annotated() bool { return o.Targets || o.Kind == Coco }
 
 // Write makes a dataset. Image i belongs to class i mod Classes and its path is
-// Dir/class-ccc/iiiiii.ext, with more digits if needed. With targets, every fifth image is of the
-// split val, and the others of train. The dataset becomes visible when it is
-// complete; on an error, or when ctx is done, everything that was made is removed.
+// Dir/class-ccc/iiiiii.ext, with more digits if needed. With targets, every fifth image is in the
+// split val, and the others are in train. The dataset becomes visible when it is complete; on an
+// error, or when ctx is done, everything that was made is removed.
 func Write(ctx context.Context, o Options) error {
 	if o.Format != "" && o.Kind == Mixed {
 		return &option.Error{Field: "format", Rule: "left out with kind mixed, which has every format", Value: o.Format}
@@ -145,7 +145,7 @@ func (o Options) path(i int, ext string) string {
 
 // inStage lets fill write into a hidden directory inside dir, and moves the result to dir. The
 // hidden directory lies inside dir because only there a rename is certain to stay on one file
-// system. On an error it removes what was made, and dir if it did not exist before.
+// system. On an error, inStage removes what was made, and dir if it did not exist before.
 func inStage(dir string, fill func(hidden string) error) (err error) {
 	entries, err := os.ReadDir(dir)
 	missing := errors.Is(err, fs.ErrNotExist)

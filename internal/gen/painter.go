@@ -11,7 +11,7 @@ type painter struct {
 	w, h   int
 	tiles  *tiles
 	r      rng
-	truth  *truth  // of a street; nil: it is not asked for
+	truth  *truth  // of a street; nil: not requested
 	shapes []shape // of a picture of kind Coco
 }
 
@@ -41,14 +41,14 @@ func (p *painter) random(low, high tone) tone {
 	return tone{p.r.between(low.r, high.r), p.r.between(low.g, high.g), p.r.between(low.b, high.b)}
 }
 
-// noise reads a tile from a random place; flatten stretches its shapes sideways.
+// noise reads a tile from a random offset; flatten stretches its shapes sideways.
 func (p *painter) noise(t *tile, flatten int) func(x, y int) int {
 	ox, oy := p.r.IntN(tileSize), p.r.IntN(tileSize)
 	return func(x, y int) int { return int(t[(y*flatten+oy)&tileMask][(x+ox)&tileMask]) }
 }
 
-// fill paints columns [x0, x1) of rows [y0, y1) with the tone and the alpha, in 0..256, that at
-// returns.
+// fill paints columns [x0, x1) of rows [y0, y1). at returns the tone and the alpha, 0..256, of a
+// pixel.
 func (p *painter) fill(x0, y0, x1, y1 int, at func(x, y int) (tone, int)) {
 	x0, x1 = max(x0, 0), min(x1, p.w)
 	for y := max(y0, 0); y < min(y1, p.h); y++ {
@@ -154,8 +154,8 @@ func isin(a int) int {
 	return sign * 4 * p * 4096 / ((5*512*512 - 4*p) / 4)
 }
 
-// finish is what a camera does to every picture: edges that are not one pixel sharp, darker
-// corners, and grain, in 1/128. The vignette is the corners' loss in 1/256.
+// finish adds what a camera does to every picture: edges that are slightly blurred, darker corners,
+// and grain, in 1/128. The vignette is the corners' loss in 1/256.
 func (p *painter) finish(grain, vignette int) {
 	noise := p.noise(p.tiles.grain, 1)
 	scale := vignette << 16 / ((p.w*p.w+p.h*p.h)/4 + 1)

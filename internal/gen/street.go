@@ -11,8 +11,8 @@ const camera = 16 // height of the eye above the road, in tenths of a metre
 // metres returns the length in pixels of d tenths of a metre at z metres.
 func (v view) metres(d, z int) int { return v.focus * d / (10 * z) }
 
-// street paints a view down a road, as from a car: houses on both sides, trees, and
-// other cars. All of it shares one perspective.
+// street paints a view down a road, as from a car, in one perspective: houses on both sides, trees,
+// and other cars.
 func (p *painter) street() {
 	v := view{focus: p.w * 9 / 16, x: p.w * p.r.between(45, 55) / 100, y: p.h * p.r.between(40, 48) / 100}
 	p.truth.is(sky)
@@ -43,7 +43,7 @@ func (p *painter) street() {
 	}
 }
 
-// people paints some on the pavements.
+// people paints people on the pavements.
 func people(p *painter, v view) {
 	for z := 40; z > 9; z -= p.r.between(2, 9) { // far before near
 		side := 2*p.r.IntN(2) - 1

@@ -43,21 +43,21 @@ const (
 	car        = 26
 )
 
-// truth is what a street shows.
+// truth describes what a street shows.
 type truth struct {
-	ids    []uint16          // of each pixel: its label, or 1000 times that of people and their number
-	label  uint16            // of what is being painted
+	ids    []uint16          // by pixel: a label, or for people, 1000 times the label plus their number
+	label  uint16            // of what is painted next
 	people []image.Rectangle // by number
 }
 
-// is says what is painted from now on.
+// is sets the label of what is painted next.
 func (t *truth) is(label uint16) {
 	if t != nil {
 		t.label = label
 	}
 }
 
-// next says that the next person is painted.
+// next starts the next person.
 func (t *truth) next(box image.Rectangle) {
 	t.label = person*1000 + uint16(len(t.people))
 	t.people = append(t.people, box)
@@ -107,7 +107,7 @@ func (t *truth) write(dir string, i int) error {
 		map[string]any{"imgHeight": cityHeight, "imgWidth": cityWidth, "objects": objects})
 }
 
-// corner is a box as its first corner and its size.
+// corner describes a box by its first corner and its size.
 func corner(r image.Rectangle) [4]int { return [4]int{r.Min.X, r.Min.Y, r.Dx(), r.Dy()} }
 
 func writeJSON(name string, v any) error {
@@ -123,13 +123,13 @@ const cocoWidth, cocoHeight = 160, 120
 // A shape is a convex polygon with a colour of its own.
 type shape struct {
 	category int
-	corners  []image.Point // in parts of a pixel
+	corners  []image.Point // in fractions of a pixel, see parts
 }
 
-// parts is how many a pixel has along an edge.
+// parts is the number of units per pixel.
 const parts = 16
 
-// categories are kinds of shapes; their ids have gaps, as COCO's have. A disc has many corners.
+// categories are kinds of shapes; their ids have gaps, as in COCO. A disc has many corners.
 var categories = [...]struct {
 	ID      int    `json:"id"`
 	Name    string `json:"name"`
@@ -152,7 +152,7 @@ func coco(p *painter, seed uint64, index int) {
 		x, y := p.r.between(radius, p.w-radius), p.r.between(radius, p.h-radius)
 		middle := image.Rect(x-radius*2/3, y-radius*2/3, x+radius*2/3, y+radius*2/3)
 		if slices.ContainsFunc(taken, middle.Overlaps) {
-			continue // little would be seen of the one below
+			continue // too little would be visible of the shape below
 		}
 		taken = append(taken, middle)
 		polygon(p, image.Pt(x, y), radius)

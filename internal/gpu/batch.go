@@ -38,10 +38,10 @@ const (
 	batchBytes   = int(unsafe.Sizeof(batch{}))
 )
 
-// put writes values into a buffer; at is a multiple of their alignment.
+// put writes values into a buffer. at must be a multiple of their alignment.
 func put[T any](buffer []byte, at int, values ...T) { copy(view[T](buffer, at, len(values)), values) }
 
-// view returns n values that are in a buffer.
+// view returns n values in a buffer.
 func view[T any](buffer []byte, at, n int) []T {
 	var zero T
 	b := buffer[at : at+n*int(unsafe.Sizeof(zero))]
@@ -55,5 +55,5 @@ func flag(b bool) int32 {
 	return 0
 }
 
-// alignment is that of everything in the buffers: of a GPU's memory transactions.
+// alignment is the alignment of everything in the buffers: the size of a GPU's memory transactions.
 const alignment = 128

@@ -10,14 +10,14 @@ import (
 )
 
 var (
-	// ErrFull means that the limit leaves no room at the moment: slots in use take it.
+	// ErrFull means that the limit leaves no room at the moment, because of slots in use.
 	ErrFull = errors.New("no room on the GPU yet")
 	// ErrMemory means that a slot does not fit, however long one waits, or that the driver has no
 	// memory left.
 	ErrMemory = cuda.ErrMemory
 	// ErrLost means that the GPU cannot be used any more by this process.
 	ErrLost = cuda.ErrLost
-	// ErrNVJPEG means that nvJPEG failed for no fault of an image.
+	// ErrNVJPEG means that nvJPEG failed, but not because of an image.
 	ErrNVJPEG = cuda.ErrNVJPEG
 
 	// The reasons why no GPU, or no nvJPEG, can be used.
@@ -34,22 +34,22 @@ var (
 type Driver interface {
 	// UUID is the GPU's, as GPU-8-4-4-4-12 hexadecimal digits.
 	UUID() string
-	// Free is how many bytes of the GPU's memory nothing uses now.
+	// Free is how many bytes of the GPU's memory are unused now.
 	Free() (int64, error)
 	// CannotShare is why other processes cannot open memory of the GPU; nil if they can, as far as
 	// is known.
 	CannotShare() error
-	// Alloc allocates n bytes, a multiple of SlabUnit, which other processes can open, and write
-	// to, if they are shared.
+	// Alloc allocates n bytes, a multiple of SlabUnit. If they are shared, other processes can open
+	// them and write to them.
 	Alloc(n int64, shared bool) (Memory, error)
 	// Release frees what Alloc returned.
 	Release(Memory) error
-	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns what the pixels
-	// depend on: nvJPEG's version and backend, and the GPU's name. The error may be
+	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns everything that
+	// the pixels depend on: nvJPEG's version and backend, and the GPU's name. The error may be
 	// cuda.ErrNoNVJPEG or cuda.ErrOldNVJPEG.
 	OpenNVJPEG(gray bool) (name string, err error)
-	// Run does what a Run says. When it returns, the GPU uses none of its memory, unless the
-	// error is ErrLost.
+	// Run executes a Run. When it returns, the GPU uses none of its memory, unless the error is
+	// ErrLost.
 	Run(r Run) error
 	// Register page-locks memory that bytes are copied from, so that the GPU fetches them by
 	// itself; Unregister ends that, before the memory is freed.
@@ -65,22 +65,23 @@ type Memory struct {
 	Handle  [64]byte // for cuIpcOpenMemHandle in other processes; zero if it is not shared
 }
 
-// SlabUnit is what slabs are multiples of. The driver gives smaller allocations a share of a
-// block of this size, which would be exported as a whole.
+// Slabs are multiples of SlabUnit. The driver puts smaller allocations into a shared block of this
+// size, which would be exported as a whole.
 const SlabUnit = 2 << 20
 
 // Options are the settings of a Device.
 type Options struct {
-	// Limit is bytes for batches, and at most half of it to make them in. 0: half of what is free
-	// on the GPU without them, whenever there is no room for a slot.
+	// Limit is how many bytes batches may take; at most half of it is also used as work memory. 0:
+	// half of what would be free on the GPU without them, determined whenever there is no room for
+	// a slot.
 	Limit int64
-	// Growth, from 1 to 4: memory that has to grow becomes at least this many times as large as
-	// it was, if the limit has room. 0 counts as 1.
+	// Growth, from 1 to 4: memory that must grow becomes at least this many times as large as it
+	// was, if the limit has room. 0 counts as 1.
 	Growth float64
 }
 
-// A Device is the memory of one GPU that batches are put into, and made in: slots of slabs, which
-// are allocated as slots need them, up to a limit. Until the first slot is needed, a Device takes
+// A Device is the memory on one GPU for batches and for making them: slots of slabs, which are
+// allocated as slots need them, up to a limit. Until the first slot is needed, a Device takes
 // nothing of the GPU. It is safe for concurrent use.
 type Device struct {
 	driver  Driver
@@ -89,12 +90,12 @@ type Device struct {
 	growing sync.Mutex // held to allocate a slab, or to free one
 	first   int64      // least size of the first slab of batches
 
-	// No call to the driver is made while mu is held.
+	// The holder of mu makes no call to the driver.
 	mu     sync.Mutex
 	slabs  []*slab
-	nvjpeg bool // it decodes, so that nothing can be made without memory to work in
+	nvjpeg bool // nvJPEG decodes, so every batch needs work memory
 	stats  Stats
-	lost   error // why nothing is asked of the driver any more
+	lost   error // why the driver is not called any more
 	closed bool
 }
 
@@ -128,17 +129,17 @@ func (d *Device) CannotShare() error { return d.driver.CannotShare() }
 
 // Slot returns memory for a batch of n bytes, which other processes can open, with unspecified
 // contents. The error is ErrFull if there will be room when other slots are released, ErrMemory if
-// there will not be, ErrLost, or another of the driver's. It does not wait for room.
+// there will not be, ErrLost, or another error of the driver. Slot does not wait for room.
 func (d *Device) Slot(n int64) (*Slot, error) { return d.slot(n, true) }
 
-// slot returns memory that is shared, or no other process ever sees.
+// slot returns memory that is shared, or that no other process ever sees.
 func (d *Device) slot(n int64, shared bool) (*Slot, error) {
 	if s, err := d.take(n, shared); s != nil || err != nil {
 		return s, err
 	}
 	d.growing.Lock()
 	defer d.growing.Unlock()
-	for { // other callers make room, and take it, at any time
+	for { // meanwhile, other callers may make room, or take it
 		if s, err := d.take(n, shared); s != nil || err != nil {
 			return s, err
 		}
@@ -154,7 +155,7 @@ func (d *Device) slot(n int64, shared bool) (*Slot, error) {
 	}
 }
 
-// Room is Slot without a call to the driver: nil if slots in use take all that is allocated.
+// Room is Slot without a call to the driver; nil if slots in use take all allocated memory.
 func (d *Device) Room(n int64) *Slot {
 	s, _ := d.take(n, true)
 	return s
@@ -184,8 +185,8 @@ func (d *Device) take(n int64, shared bool) (*Slot, error) {
 	return &Slot{device: d, slab: best, offset: best.take(need), size: n, holders: 1}, nil
 }
 
-// grow allocates a slab for a slot of n bytes, larger by the growth factor or for what Presize
-// said if there is room for that; growing is held.
+// grow allocates a slab for a slot of n bytes. If there is room, the slab is larger, by the growth
+// factor or because of Presize. The caller holds growing.
 func (d *Device) grow(n int64, shared bool) error {
 	limit, err := d.limit()
 	if err != nil {
@@ -211,10 +212,10 @@ func (d *Device) grow(n int64, shared bool) error {
 	return d.allocate(need, shared)
 }
 
-// toWork is how many bytes of a limit the GPU may work in, so that there is room for batches, too.
+// toWork is how many bytes of a limit may be work memory, so that there is also room for batches.
 func toWork(limit int64) int64 { return roundUp(limit/2, SlabUnit) }
 
-// reserved is how many bytes are in slabs of a kind.
+// reserved is how many bytes are in slabs of one kind.
 func (d *Device) reserved(shared bool) (n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,8 +227,8 @@ func (d *Device) reserved(shared bool) (n int64) {
 	return n
 }
 
-// freeWork frees slabs that nobody works in, for one of batches or a larger one to work in, of at
-// least n bytes; growing is held. It returns false if that does not help.
+// freeWork frees unused work slabs, to make room for a slab of batches or a larger work slab of at
+// least n bytes. It returns false if that does not help. The caller holds growing.
 func (d *Device) freeWork(n int64, shared bool) bool {
 	var idle []*slab
 	d.mu.Lock()
@@ -243,13 +244,13 @@ func (d *Device) freeWork(n int64, shared bool) bool {
 	}
 	d.mu.Unlock()
 	for _, s := range idle {
-		_ = d.ask(func() error { return d.driver.Release(s.memory) }) // if it fails, what is asked for next does, too
+		_ = d.ask(func() error { return d.driver.Release(s.memory) }) // if it fails, the next call does, too
 	}
 	return len(idle) > 0
 }
 
-// kept is the slab to work in that is not freed for batches: the largest that nvJPEG has, without
-// which there would be none at all; nil: there is no such slab. mu is held.
+// kept is the work slab that is not freed for batches: nvJPEG's largest one, without which there
+// would be no batches at all; nil: there is none. The caller holds mu.
 func (d *Device) kept(forBatches bool) (largest *slab) {
 	for _, s := range d.slabs {
 		if d.nvjpeg && forBatches && !s.shared && (largest == nil || s.size > largest.size) {
@@ -259,8 +260,8 @@ func (d *Device) kept(forBatches bool) (largest *slab) {
 	return largest
 }
 
-// fits reports whether the limit has room for n bytes beside the slabs of batches, which stay as
-// others map them, and the one that is kept. mu is held.
+// fits reports whether the limit has room for n bytes beside the kept work slab and the slabs of
+// batches, which cannot be freed because other processes map them. The caller holds mu.
 func (d *Device) fits(n int64, shared bool) bool {
 	left, kept := d.stats.Limit, d.kept(shared)
 	for _, s := range d.slabs {
@@ -274,8 +275,8 @@ func (d *Device) fits(n int64, shared bool) bool {
 	return roundUp(max(n, 1), SlabUnit) <= left
 }
 
-// limit is the most that slabs may take together; growing is held. Others come and go on the GPU,
-// so what is free is asked each time, but slabs stay.
+// limit is the most that all slabs may take. Other programs come and go on the GPU, so limit asks
+// each time how much is free, but slabs stay. The caller holds growing.
 func (d *Device) limit() (int64, error) {
 	if d.options.Limit > 0 {
 		return d.options.Limit, nil
@@ -304,7 +305,7 @@ func (d *Device) allocate(n int64, shared bool) error {
 	return nil
 }
 
-// note remembers that the GPU is lost; mu is held.
+// note remembers that the GPU is lost. The caller holds mu.
 func (d *Device) note(err error) error {
 	if d.lost == nil && errors.Is(err, ErrLost) {
 		d.lost = err
@@ -312,8 +313,7 @@ func (d *Device) note(err error) error {
 	return err
 }
 
-// refusal says whether a slot for which there was no room will ever have some; nil: there is some
-// now.
+// refusal returns whether a refused slot will ever have room; nil: there is room now.
 func (d *Device) refusal(n int64, shared bool, err error) error {
 	if !errors.Is(err, ErrFull) && !errors.Is(err, ErrMemory) {
 		return err
@@ -327,7 +327,7 @@ func (d *Device) refusal(n int64, shared bool, err error) error {
 		}
 		worked = worked || !s.shared && s.used > 0
 	}
-	if errors.Is(err, ErrFull) && d.fits(n, shared) { // in place of what is being worked in
+	if errors.Is(err, ErrFull) && d.fits(n, shared) { // in place of work slabs in use
 		now, later = now || !worked, true
 	}
 	switch {
@@ -342,17 +342,18 @@ func (d *Device) refusal(n int64, shared bool, err error) error {
 		"are too small, or needed to decode", ErrMemory, n, d.stats.Limit, d.stats.Reserved)
 }
 
-// Presize makes the first slab of batches large enough for n of size bytes, if the limit allows it.
+// Presize makes the first slab of batches large enough for n batches of size bytes, if the limit
+// allows it.
 func (d *Device) Presize(size int64, n int) {
 	d.growing.Lock()
 	defer d.growing.Unlock()
 	d.first = roundUp(roundUp(max(size, 1), slotUnit)*int64(n), SlabUnit)
 }
 
-// Run has the driver do a Run. The caller holds the slots in it.
+// Run makes the driver execute a Run. The caller holds the slots in it.
 func (d *Device) Run(r Run) error { return d.ask(func() error { return d.driver.Run(r) }) }
 
-// OpenNVJPEG is the driver's. It comes before the first Sample for nvJPEG.
+// OpenNVJPEG calls the driver's. It must precede the first Sample for nvJPEG.
 func (d *Device) OpenNVJPEG(gray bool) (name string, err error) {
 	err = d.ask(func() (err error) {
 		name, err = d.driver.OpenNVJPEG(gray)
@@ -364,11 +365,11 @@ func (d *Device) OpenNVJPEG(gray bool) (name string, err error) {
 	return name, err
 }
 
-// Register lets the GPU fetch bytes from memory by itself, until Unregister. The caller keeps the
-// pages where they are in between.
+// Register lets the GPU fetch bytes from memory by itself, until Unregister. Meanwhile, the caller
+// must keep the pages in place.
 func (d *Device) Register(m []byte) error { return d.ask(func() error { return d.driver.Register(m) }) }
 
-// Unregister ends what Register began. Nothing is to be done about a failure: the GPU is lost.
+// Unregister ends what Register began. It ignores a failure: the GPU is lost then.
 func (d *Device) Unregister(m []byte) {
 	_ = d.ask(func() error { return d.driver.Unregister(m) })
 }
@@ -387,8 +388,8 @@ func (d *Device) ask(call func() error) error {
 	return d.note(err)
 }
 
-// Close frees all slabs, whatever slots are in use, and ends the use of the GPU. What other
-// processes have mapped is no longer defined.
+// Close frees all slabs, even if slots are in use, and ends the use of the GPU. The content of
+// memory that other processes have mapped is then undefined.
 func (d *Device) Close() error {
 	d.growing.Lock()
 	defer d.growing.Unlock()

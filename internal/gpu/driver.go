@@ -10,16 +10,16 @@ import (
 	"github.com/batchfs/batchfs/internal/cuda"
 )
 
-// narrowed is the number of the first GPU that the driver sees, among those that this process was
+// narrowed is the number of the first GPU that the driver sees, among all that this process was
 // given.
 var narrowed struct {
 	once  sync.Once
 	first int
 }
 
-// Find returns the driver of a GPU: that of the first one for "auto" (rather a whole one), or of
-// the one with a number or UUID. It takes nothing of the GPU yet. The error says why there is none.
-// Where that can be, the first call has the process see no other GPU from then on.
+// Find returns the driver of a GPU: for "auto", of the first GPU (preferably a whole one);
+// otherwise, of the GPU with a number or UUID. It does not use the GPU yet. The error says why
+// there is none. If possible, the first call hides all other GPUs from the process from then on.
 func Find(which string) (Driver, error) {
 	narrowed.once.Do(func() { narrowed.first = narrow(which) })
 	nvidia, err := cuda.Open()
@@ -55,14 +55,14 @@ func newDriver(d cuda.Device) Driver {
 	return made
 }
 
-// A driver is NVIDIA's. It has several threads, so that only the callers that asked for a copy, or
-// for kernels, wait for them.
+// A driver is NVIDIA's. It has several threads, so that only the callers of a copy, or of kernels,
+// wait for it.
 type driver struct {
 	device  cuda.Device
 	memory  thread
 	kernels kernels
 	copying runner       // for Runs without kernels
-	running chan *runner // those for Runs with kernels that nobody uses
+	running chan *runner // unused threads for Runs with kernels
 }
 
 func (d *driver) UUID() string { return d.device.UUID }
@@ -118,14 +118,14 @@ func (d *driver) Close() (err error) {
 	return errors.Join(err, d.copying.close(), d.kernels.unload(&d.memory), d.memory.close())
 }
 
-// A thread runs one call after another, with the GPU's context and a stream. It starts with the
+// A thread makes one call after another, with the GPU's context and a stream. It starts with the
 // first call.
 type thread struct {
 	device cuda.Device
 
-	mu      sync.Mutex // held by the caller of the one that runs
+	mu      sync.Mutex // held by the caller of the running call
 	calls   chan func(*cuda.Thread, *cuda.Stream) error
-	results chan error // one for each call; the first says that it runs, the last that it ended
+	results chan error // one per call; the first says that the thread runs, the last that it ended
 }
 
 func (t *thread) do(call func(*cuda.Thread, *cuda.Stream) error) error {

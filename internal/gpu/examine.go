@@ -5,14 +5,14 @@ import (
 	"github.com/batchfs/batchfs/internal/machine"
 )
 
-// A Found GPU is one that CUDA can use.
+// A Found is a GPU that CUDA can use.
 type Found struct {
 	cuda.Device
 	Usage machine.GPUUse // by all processes; MemoryTotal is 0 if it is not known
 }
 
-// Examine returns the version of the driver, as 1000 times the major and ten times the minor one,
-// and the GPUs that this process can use. The error says why there are none.
+// Examine returns the version of the driver, as 1000 times the major plus ten times the minor
+// version, and the GPUs that this process can use. The error says why there are none.
 func Examine() (version int, found []Found, err error) {
 	driver, err := cuda.Open()
 	if err != nil {
@@ -26,5 +26,5 @@ func Examine() (version int, found []Found, err error) {
 	return driver.Version, found, err
 }
 
-// NVJPEGVersion is that of the nvJPEG that this process finds.
+// NVJPEGVersion is the version of nvJPEG that this process finds.
 func NVJPEGVersion() (string, error) { return cuda.NVJPEGVersion() }

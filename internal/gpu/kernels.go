@@ -8,8 +8,8 @@ import _ "embed"
 //go:embed kernels/kernels.ptx
 var PTX string
 
-// A Launch is one kernel to run: its grid of blocks, each of so many threads, and the bytes of
-// shared memory of a block.
+// A Launch is one kernel to run: its grid of blocks, the threads per block, and the bytes of shared
+// memory per block.
 type Launch struct {
 	Kernel          string
 	Grid            [3]int
@@ -25,17 +25,17 @@ const (
 )
 
 const (
-	mostShared = 48 << 10  // that every GPU has without asking for more
+	mostShared = 48 << 10  // every GPU has this much by default
 	mostGrid   = 1<<16 - 1 // along all axes but the first
 	mostTile   = 64        // columns: wide enough that few source pixels are read by two blocks
 
 	// As in the kernels' sources.
 	entropyThreads = 256
-	transformed    = 32 // blocks of coefficients for a block of threads
+	transformed    = 32 // blocks of coefficients per block of threads
 	stretchBits    = 2048
 )
 
-// Launches returns what to run, in this order.
+// Launches returns the kernels to run, in this order.
 func (p *Plan) Launches() (all []Launch) {
 	s := p.tensor.Spec
 	if n := len(p.jpegs); n > 0 {
@@ -56,7 +56,7 @@ func (p *Plan) Launches() (all []Launch) {
 	return all
 }
 
-// shared is the shared memory that tiles of so many columns take.
+// shared is the shared memory for tiles of tile columns.
 func (p *Plan) shared(tile int) int {
 	n := 0
 	for i := range p.samples {

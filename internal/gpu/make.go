@@ -2,12 +2,12 @@ package gpu
 
 import "github.com/batchfs/batchfs/internal/cuda"
 
-// A Run is work for a GPU, in this order: bytes are copied there, nvJPEG decodes images, kernels
-// run one after another, each with At as its parameter, bytes are copied on the GPU, and results
-// are copied back. Images are for Runs with kernels.
+// A Run is work for a GPU, in this order: bytes are copied to the GPU, nvJPEG decodes images,
+// kernels run one after another, each with At as its parameter, bytes are copied on the GPU, and
+// results are copied back. Only Runs with kernels may have Images.
 type Run struct {
 	Put      []Put
-	Images   []Image // their pixels are undefined where nvJPEG refuses them
+	Images   []Image // the pixels of a refused image are undefined
 	Launches []Launch
 	At       uint64
 	Within   []Within
@@ -20,8 +20,8 @@ type Put struct {
 	From []byte
 }
 
-// Within is as many bytes that are copied from one address on the GPU to another, which is not
-// among them.
+// Within is a number of bytes to copy between two addresses on the GPU. The ranges must not
+// overlap.
 type Within struct {
 	To, From uint64
 	Bytes    int64
@@ -36,7 +36,7 @@ type Back struct {
 	From uint64
 }
 
-// Host is how many bytes Make needs on the host: the staging buffer, Files, verdicts, and the
+// Host is how many bytes Make needs on the host: for the staging buffer, Files, verdicts, and the
 // tensor that it returns.
 func (p *Plan) Host() int { return p.Staging + p.Files + p.verdictsRoom() + p.returned() }
 
@@ -53,15 +53,15 @@ func (p *Plan) verdictsRoom() (n int) {
 	return n
 }
 
-// Device is how many bytes Make allocates on the GPU: the staging buffer, Work, and the tensor that
-// it returns.
+// Device is how many bytes Make allocates on the GPU: for the staging buffer, Work, and the tensor
+// that it returns.
 func (p *Plan) Device() int { return p.Staging + p.Work + p.returned() }
 
-// Make makes the batch of a plan on the GPU, in its tensor's slot or, without one, as a part of
-// host, which it returns without gaps. host has [Plan.Host] bytes, best registered, into which Put
-// has written all samples. Make also returns which samples are not in the tensor, as [Plan.Left]
-// does. The error is one of Slot, or of the driver; unless it is ErrLost, the GPU no longer uses
-// host, nor the slot.
+// Make makes the batch of a plan on the GPU, in its tensor's slot. Without a slot, it returns the
+// tensor as a part of host, without gaps. host has [Plan.Host] bytes, preferably registered, into
+// which Put has written all samples. Make also returns which samples are not in the tensor, as
+// [Plan.Left] does. The error is one of Slot, or of the driver. Unless it is ErrLost, the GPU no
+// longer uses host or the slot.
 func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err error) {
 	slot, err := d.slot(int64(p.Device()), false)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// errSteps is of samples that are reduced to less than 1/128 along an axis, which only
-// the processor can do.
+// errSteps is the error for samples reduced to less than 1/128 along an axis: only the processor
+// can make them.
 var errSteps = errors.New("gpu: the image is reduced to less than 1/128")
 
 // A Tensor is what the kernels write: slots as layout describes them.
@@ -19,7 +19,7 @@ type Tensor struct {
 	Spec      layout.Spec
 	Converter *layout.Converter
 	Fill      uint8 // the value of pixels beyond a sample's own
-	In        *Slot // what Make makes it in, which the caller holds meanwhile; nil: Make returns the tensor
+	In        *Slot // where Make makes it; the caller holds the slot; nil: Make returns the tensor
 }
 
 // A Sample is one sample of a batch. Its Job needs no Target.
@@ -27,35 +27,35 @@ type Sample struct {
 	Slot   int
 	Job    pixels.Job
 	Data   []byte // a whole file, which must not change before Put returns
-	NVJPEG bool   // nvJPEG decodes it, at full size, instead of the kernels
+	NVJPEG bool   // nvJPEG decodes it at full size, not the kernels
 }
 
-// A Plan is the work for a batch. Put and Pixels may be called by several goroutines at once for
-// different samples.
+// A Plan is the work for a batch. Several goroutines may call Put and Pixels at once for different
+// samples.
 type Plan struct {
 	Staging int // bytes of the staging buffer, on the host and on the device
 	Work    int // bytes of the device's memory besides that buffer and the tensor
-	Files   int // bytes behind the staging buffer, on the host alone
+	Files   int // bytes after the staging buffer, only on the host
 
 	tensor  Tensor
 	samples []planned
 	jpegs   []int // samples that the kernels decode
 	images  []int // those that nvJPEG decodes
 	tile    int   // columns that a block of bfs_place makes
-	bits    int   // of a stretch of entropy-coded data
+	bits    int   // per stretch of entropy-coded data
 	grid    int   // most blocks along all axes of a grid but the first
 	in      struct{ samples, encoded, elements int }
 }
 
-// planned is a sample and where its parts are.
+// planned is a sample with the places of its parts.
 type planned struct {
 	Sample
 	y, x                         resample.Filter
 	atY, weightsY, atX, weightsX int // in the staging buffer
 	decoded                      bool
 	packed                       decode.Prepared
-	file                         int // of an image that nvJPEG decodes, in Files
-	pix, work                    int // of a JPEG that the kernels decode, its packed form and its memory; else its pixels
+	file                         int // in Files, if nvJPEG decodes the image
+	pix, work                    int // if the kernels decode the JPEG, its packed form and memory; else pix is its pixels
 }
 
 // NewPlan plans a batch. No two samples may have the same slot. The error is about a sample
@@ -80,7 +80,7 @@ func newPlan(t Tensor, samples []Sample, bits int) (*Plan, error) {
 	return p, nil
 }
 
-// take allots n bytes of a buffer of so many bytes.
+// take allots n bytes of a buffer, and adds them to its size.
 func take(size *int, n int) (at int) {
 	at = *size
 	*size += (n + alignment - 1) &^ (alignment - 1)

@@ -5,8 +5,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// Put writes sample i into the staging buffer and Files, except what belongs into Pixels. The
-// buffer starts at a multiple of 8.
+// Put writes sample i into the staging buffer and Files, except for what belongs into Pixels. The
+// buffer must start at a multiple of 8.
 func (p *Plan) Put(staging []byte, i int) {
 	s, spec := &p.samples[i], p.tensor.Spec
 	t := s.Job.Transform
@@ -36,9 +36,9 @@ func (p *Plan) Put(staging []byte, i int) {
 	put(staging, p.in.samples+i*sampleBytes, out)
 }
 
-// Finish writes what the kernels are told of the batch as a whole. The addresses, multiples of 128,
-// are those, on the device, of the staging buffer's copy, of Work, and of the tensor's first
-// element.
+// Finish writes what the kernels need to know about the whole batch. The addresses on the device,
+// which are multiples of 128, belong to the copy of the staging buffer, to Work, and to the
+// tensor's first element.
 func (p *Plan) Finish(buffer []byte, staging, work, tensor uint64) {
 	s := p.tensor.Spec
 	put(buffer, 0, batch{
@@ -57,7 +57,7 @@ func (p *Plan) Finish(buffer []byte, staging, work, tensor uint64) {
 	}
 }
 
-// Images is what nvJPEG decodes, of the host's memory; Work is at this address.
+// Images returns the images that nvJPEG decodes from host's memory; Work is at the address work.
 func (p *Plan) Images(host []byte, work uint64) []Image {
 	images := make([]Image, len(p.images))
 	for k, i := range p.images {
@@ -68,10 +68,10 @@ func (p *Plan) Images(host []byte, work uint64) []Image {
 	return images
 }
 
-// verdictBytes is how many bytes at the beginning of Work have to be passed to Left.
+// verdictBytes is how many bytes at the beginning of Work Left needs.
 func (p *Plan) verdictBytes() int { return 4 * len(p.jpegs) }
 
-// Left returns the samples that the GPU could not decode, or would not: the processor has to.
+// Left returns the samples that the GPU could not or would not decode: the processor must.
 func (p *Plan) Left(verdicts []byte, images []Image) (left []int) {
 	for k, image := range images {
 		if image.Refused {

@@ -8,11 +8,11 @@ import (
 	"github.com/batchfs/batchfs/internal/cuda"
 )
 
-// runners is how many Runs there can be at once: while one waits for its kernels, another one
+// runners is how many Runs can execute at once: while one waits for its kernels, another one
 // copies.
 const runners = 2
 
-// A runner is a thread that does Runs.
+// A runner is a thread that executes Runs.
 type runner struct {
 	thread
 	kernels *kernels
@@ -60,14 +60,14 @@ func (d *driver) OpenNVJPEG(gray bool) (name string, err error) {
 	return fmt.Sprintf("nvJPEG %s, %s, on %s", version, name, d.device.Name), err
 }
 
-// kernels are the code on the GPU. The context of a GPU has it once, for all threads.
+// kernels are the code on the GPU. All threads share it, in the GPU's context.
 type kernels struct {
 	mu        sync.Mutex
 	module    *cuda.Module             // nil: not loaded yet
-	functions map[string]cuda.Function // all of them, once they are loaded
+	functions map[string]cuda.Function // complete once the module is loaded
 }
 
-// load compiles the kernels, unless that was done.
+// load compiles the kernels, unless they are loaded.
 func (k *kernels) load(t *cuda.Thread) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,7 +91,7 @@ func (k *kernels) load(t *cuda.Thread) (err error) {
 	return nil
 }
 
-// unload undoes load. Nothing runs any more.
+// unload undoes load. Nothing may be running.
 func (k *kernels) unload(on *thread) error {
 	if k.module == nil {
 		return nil
@@ -99,7 +99,7 @@ func (k *kernels) unload(on *thread) error {
 	return on.do(func(*cuda.Thread, *cuda.Stream) error { return k.module.Close() })
 }
 
-// start gives a stream all of a Run, whose kernels are loaded.
+// start gives a stream all work of a Run. Its kernels must be loaded.
 func (k *runner) start(r Run, s *cuda.Stream) error {
 	for _, p := range r.Put {
 		if len(p.From) == 0 {
@@ -135,8 +135,8 @@ func (k *runner) start(r Run, s *cuda.Stream) error {
 	return nil
 }
 
-// settle waits for a stream, also after an error: what was started uses memory until it is done. A
-// stream that cannot be waited for may use it forever, so the GPU counts as lost.
+// settle waits for a stream, even after an error: work that was started uses memory until it is
+// done. If waiting fails, the stream may use it forever, so the GPU counts as lost.
 func settle(s *cuda.Stream) error {
 	err := s.Synchronize()
 	if err != nil && s.Synchronize() != nil {

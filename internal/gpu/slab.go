@@ -2,7 +2,7 @@ package gpu
 
 import "slices"
 
-// slotUnit is what slots begin at a multiple of, as frameworks expect of their own arrays.
+// Slots begin at multiples of slotUnit, as frameworks expect of their own arrays.
 const slotUnit = 512
 
 // A slab is one allocation, divided into slots. The lock of its Device guards it.
@@ -10,7 +10,7 @@ type slab struct {
 	memory Memory
 	size   int64
 	shared bool   // other processes can open it
-	free   []span // in order, none adjacent to the next
+	free   []span // in order, never adjacent
 	used   int    // slots
 }
 
@@ -21,7 +21,7 @@ func newSlab(m Memory, size int64, shared bool) *slab {
 	return &slab{memory: m, size: size, shared: shared, free: []span{{0, size}}}
 }
 
-// tightest is the index of the smallest free span of at least n bytes; -1: there is none.
+// tightest is the index of the smallest free span of at least n bytes; -1: none.
 func (s *slab) tightest(n int64) int {
 	best := -1
 	for i, f := range s.free {
@@ -32,7 +32,7 @@ func (s *slab) tightest(n int64) int {
 	return best
 }
 
-// room is the size of the smallest free span of at least n bytes; 0: there is none.
+// room is the size of the smallest free span of at least n bytes; 0: none.
 func (s *slab) room(n int64) int64 {
 	i := s.tightest(n)
 	if i < 0 {
@@ -41,7 +41,7 @@ func (s *slab) room(n int64) int64 {
 	return s.free[i].to - s.free[i].from
 }
 
-// take takes n bytes, for which there is room, and returns where they begin.
+// take takes n bytes, for which there must be room, and returns where they begin.
 func (s *slab) take(n int64) int64 {
 	i := s.tightest(n)
 	from := s.free[i].from
@@ -65,8 +65,8 @@ func (s *slab) give(from, n int64) {
 	}
 }
 
-// A Slot is memory on a GPU, of one batch. It belongs to the caller of Device.Slot, who holds it,
-// and to those for whom Hold was called, until all have called Release.
+// A Slot is memory on a GPU for one batch. The caller of Device.Slot holds it, and so does everyone
+// for whom Hold was called, until all have called Release.
 type Slot struct {
 	device  *Device
 	slab    *slab
@@ -78,11 +78,10 @@ type Slot struct {
 // Address is where the slot begins, in this process.
 func (s *Slot) Address() uint64 { return s.slab.memory.Address + uint64(s.offset) }
 
-// Place is how another process finds the slot: the handle of its slab, and the slot's offset
-// there.
+// Place is how another process finds the slot: the handle of its slab, and the slot's offset there.
 func (s *Slot) Place() (handle [64]byte, offset int64) { return s.slab.memory.Handle, s.offset }
 
-// Hold keeps a slot that somebody holds until one more Release.
+// Hold makes a slot that is held need one more Release.
 func (s *Slot) Hold() {
 	s.device.mu.Lock()
 	defer s.device.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 )
 
 // The driver initializes, and keeps open, all GPUs that CUDA_VISIBLE_DEVICES lets the process see.
-// A mount uses one, so it lets itself see no other, before the driver starts.
+// A mount uses only one, so it hides the others from itself before the driver starts.
 const visibleVariable = "CUDA_VISIBLE_DEVICES"
 
-// given are the GPUs that this process was given, in CUDA's order and by names that the variable
-// may have; nil: that is not known.
+// given are the GPUs that this process was given, in CUDA's order, by names that are valid in the
+// variable; nil: unknown.
 var given = sync.OnceValue(func() (names []string) {
 	list, set := os.LookupEnv(visibleVariable)
 	if !set {
@@ -24,7 +24,7 @@ var given = sync.OnceValue(func() (names []string) {
 		return names
 	}
 	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name == "" || name[0] == '-' { // what follows is not seen
+		if name = strings.TrimSpace(name); name == "" || name[0] == '-' { // later GPUs are not visible
 			break
 		}
 		names = append(names, name)
@@ -32,12 +32,12 @@ var given = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// Given is how many GPUs this process was given; 0: that is not known without the driver.
+// Given is how many GPUs this process was given; 0: unknown without the driver.
 func Given() int { return len(given()) }
 
-// narrow lets the driver see only the GPU that Find is first called for, and returns its number
-// among those given. It does nothing if it is not sure which that is: then the driver sees all, and
-// the number is that of the first.
+// narrow lets the driver see only the GPU of Find's first call, and returns its number among those
+// given. If it is not sure which GPU that is, it does nothing: then the driver sees all, and the
+// number is that of the first.
 func narrow(which string) (number int) {
 	names := given()
 	if which != "auto" {

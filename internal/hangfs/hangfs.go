@@ -15,7 +15,7 @@ import (
 // An FS is mounted at a directory while a test runs.
 type FS struct {
 	Dir string
-	// Hung gets a value, if there is room, for each call that begins to hang.
+	// Hung receives a value, if there is room, for each call that begins to hang.
 	Hung chan struct{}
 
 	wires *wires
@@ -41,7 +41,7 @@ func Mount(t testing.TB, dir string, files map[string][]byte) *FS {
 	}
 	t.Cleanup(func() {
 		f.Release()
-		for !f.dead && server.Unmount() != nil { // calls left behind are still ending
+		for !f.dead && server.Unmount() != nil { // abandoned calls are still ending
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -53,7 +53,7 @@ func Mount(t testing.TB, dir string, files map[string][]byte) *FS {
 // skips the test otherwise.
 func (f *FS) Die(t testing.TB) {
 	t.Helper()
-	switch err := unix.Unmount(f.Dir, unix.MNT_FORCE); err { // it cuts the connection first
+	switch err := unix.Unmount(f.Dir, unix.MNT_FORCE); err { // MNT_FORCE cuts the connection first
 	case unix.EBUSY:
 		f.dead = true
 	case unix.EPERM:

@@ -15,9 +15,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Serve shows a directory at a mountpoint, as args say, in a process of its own: one that reads its
-// own mount can deadlock. It says "ready", and then answers each line of its input, which orders
-// faults of the file of a name, or of all files (*), until the next "heal":
+// Serve shows a directory at a mountpoint, as args say, in a process of its own, because a process
+// that reads its own mount can deadlock. It says "ready", and then answers each line of its input.
+// A line orders a fault of the file with a name, or of all files (*), until the next "heal":
 //
 //	fail NAME ERRNO PERCENT   so many of its reads fail; of all files, opens do, too
 //	short NAME BYTES          reads return no more at a time
@@ -41,18 +41,18 @@ func Serve(args []string, in io.Reader, out io.Writer) error {
 	return server.Unmount()
 }
 
-// A fault is what is wrong with a file.
+// A fault is how a file misbehaves.
 type fault struct {
-	errno   syscall.Errno // of so many of a hundred calls
+	errno   syscall.Errno // for so many of a hundred calls
 	percent int
-	most    int           // bytes that a read returns; 0: no limit
+	most    int           // most bytes that a read returns; 0: no limit
 	end     int64         // where reads find the end; 0: at the real end
 	stall   chan struct{} // closed when calls may go on; nil: they need not wait
 }
 
-// wires lead to the files.
+// wires inject faults into the files.
 type wires struct {
-	hung chan<- struct{} // told of each call that begins to stall, if there is room; nil: nobody is
+	hung chan<- struct{} // told of each call that begins to stall, if there is room; nil: nothing is told
 
 	mu      sync.Mutex
 	faults  map[string]fault // by the name of the file, or of calls: "open", "read", "list"
@@ -84,7 +84,7 @@ func (w *wires) do(line string) string {
 	var order, name string
 	var n, percent int
 	_, err := fmt.Sscan(line, &order, &name, &n, &percent)
-	switch order { // the others need not have all of them
+	switch order { // other orders have fewer words
 	case "fail":
 		if err != nil {
 			return err.Error()
@@ -111,8 +111,7 @@ func (w *wires) do(line string) string {
 	return "done"
 }
 
-// pass waits while a call stalls, and returns its other faults: those of the first name that has
-// some.
+// pass waits while a call stalls, and returns its other faults: those of the first name with any.
 func (w *wires) pass(ctx context.Context, names ...string) (now fault, errno syscall.Errno) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +168,7 @@ func (n *wire) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	return &wiredFile{h.(*fs.LoopbackFile), n.wires, name}, fuse.FOPEN_DIRECT_IO, 0
 }
 
-// OpendirHandle is what a list of a directory begins with.
+// OpendirHandle is the first call of listing a directory.
 func (n *wire) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	if _, errno := n.wires.pass(ctx, "list"); errno != 0 {
 		return nil, 0, errno

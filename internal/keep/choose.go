@@ -31,8 +31,8 @@ func (g *graph) choose(ratio float64, c *coin) {
 	}
 }
 
-// even says whether every leaf has as many candidates as valid slots, or none at all, and no leaf
-// is to have fewer than its share.
+// even says whether every leaf has either no candidates or as many as valid slots, and every leaf
+// may get its full share.
 func (g *graph) even() bool {
 	for leaf, edges := range g.edges {
 		if edges != 0 && (edges != g.valid[leaf] || g.packed > 0) {
@@ -42,9 +42,9 @@ func (g *graph) even() bool {
 	return true
 }
 
-// targets returns how many edges of each leaf to choose: the ratio of its valid slots, but at
-// most the number of its edges. If one side could choose more of a cost than the other, it is
-// scaled down to the other's total.
+// targets returns how many edges of each leaf to choose: the ratio of its valid slots, but at most
+// the number of its edges. If one side could choose more of a cost than the other, it is scaled
+// down to the other's total.
 func (g *graph) targets(ratio float64) []float64 {
 	target := take[float64](g.scratch, g.leaves())
 	for leaf := range target {
@@ -77,9 +77,9 @@ func (g *graph) cost(leaf int) int {
 	return int(g.leaf[shard.Encoded])
 }
 
-// divide divides what a batch chooses of the lowest cost, such that so many are packed already, or
-// in the next epoch fewer, if these are more than the batch's share: as far as others can make up
-// for them.
+// divide divides a batch's choice of the lowest cost into samples that are packed already and
+// others. In the next epoch, packed ones are reduced to the batch's share, provided that others can
+// make up for them.
 func (g *graph) divide(target []float64, encoded, packed int, want float64) {
 	both := target[encoded] + target[packed]
 	if g.side(packed) == next {
@@ -102,8 +102,8 @@ func (g *graph) meanShare(target []float64) float64 {
 // looseEdges is the approximate number of loose edges per leaf.
 const looseEdges = 24
 
-// loosen picks loose edges: a few everywhere, and all edges of a leaf where a few may not be
-// enough to make up for what the others carry.
+// loosen picks loose edges: a few everywhere, and all edges of a leaf if a few may not compensate
+// for what the others carry.
 func (g *graph) loosen(target []float64, share float64, c *coin) {
 	g.every = uint32(max(1, 2*len(g.head)/(looseEdges*len(target))))
 	g.offset = uint32(c.numbers.Uint64() % uint64(g.every))
@@ -124,8 +124,8 @@ func (g *graph) isLoose(edge int) bool {
 	return g.every > 0 && (uint32(edge)%g.every == g.offset || g.poor[g.tail[edge]]|g.poor[g.head[edge]] != 0)
 }
 
-// round chooses edges, each with the probability that it carries: what was fitted for loose
-// edges, the share for the others.
+// round chooses edges, each with the probability that it carries: the fitted value for loose edges,
+// the share for the others.
 func (g *graph) round(share uint64, c *coin) bool {
 	n := network{nodes: g.nodes(), near: one >> 24, scratch: g.nested()}
 	defer n.end()

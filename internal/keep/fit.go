@@ -6,12 +6,12 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// fit is the work of graph.fit. Its lists are by leaf.
+// fit is the state of graph.fit. Its lists are by leaf.
 type fit struct {
 	*graph
 	tolerance     float64   // relative to a target, and to 1
-	target, total []float64 // what all edges should carry, and do
-	base          []float64 // what the edges carry that are not loose
+	target, total []float64 // what all edges should carry, and do carry
+	base          []float64 // what edges that are not loose carry
 	count         []float64 // number of loose edges
 	scale, shift  []float64 // the next values of the loose edges are scale·value + shift
 }
@@ -21,19 +21,19 @@ const (
 	fitTolerance = 1e-12
 )
 
-// fit computes what the loose edges carry while the others carry the share each, such that every
-// leaf reaches its target, or comes as close to it from below as the edges allow. It says
-// whether all targets are reached.
+// fit computes what the loose edges must carry if all others carry the share, so that every leaf
+// reaches its target, or comes as close to it from below as the edges allow. It says whether all
+// targets are reached.
 //
-// The leaves of the two sides are corrected in turn. A leaf with too much scales down the values
-// of its loose edges; one with too little scales down what they lack to 1. So a value is always
-// between 0 and 1. With a shuffled order a few rounds are exact.
+// The leaves of the two sides are corrected in turn. A leaf with too much scales down the values of
+// its loose edges; one with too little scales down what they lack to 1. So a value is always
+// between 0 and 1. With a shuffled order, a few rounds are exact.
 func (g *graph) fit(target []float64, share float64) bool {
 	s := g.nested()
 	defer s.end()
 	f := fit{graph: g, target: target, tolerance: fitTolerance}
 	if g.packed > 0 {
-		f.tolerance *= 16 // as dividing targets rounds them
+		f.tolerance *= 16 // since dividing targets rounds them
 	}
 	for _, list := range []*[]float64{&f.base, &f.total, &f.count, &f.scale, &f.shift} {
 		*list = take[float64](s, g.leaves())
@@ -67,8 +67,8 @@ func (f *fit) list(share float64) {
 	}
 }
 
-// correct makes the leaves of a side reach their targets, or only those that have too much. It
-// says whether all leaves of the side already had theirs.
+// correct corrects the leaves of a side, or without raise, only those with too much. It says
+// whether all leaves of the side had already reached their targets.
 func (f *fit) correct(side int, raise bool) (reached bool) {
 	reached = true
 	if f.packed > 0 {
@@ -82,7 +82,7 @@ func (f *fit) correct(side int, raise bool) (reached bool) {
 		reached = false
 		want, have, most := target-f.base[leaf], f.total[leaf]-f.base[leaf], f.count[leaf]
 		if want < have {
-			if have > 0 { // else it has no loose edges
+			if have > 0 { // otherwise, it has no loose edges
 				f.scale[leaf] = max(want, 0) / have
 			}
 		} else if raise && have < most {
@@ -96,8 +96,8 @@ func (f *fit) correct(side int, raise bool) (reached bool) {
 	return reached
 }
 
-// divideAll divides the targets of batches between samples that are packed already and others, as
-// they are divided now: only the sum of both is fixed.
+// divideAll divides the targets of batches between packed samples and others in their present
+// proportion: only the sum of both is fixed.
 func (f *fit) divideAll(side int) {
 	for batch := f.first[side]; batch < f.first[side+1]; batch += f.kinds {
 		encoded, packed := batch+int(f.leaf[shard.Encoded]), batch+int(f.packed)
@@ -113,7 +113,7 @@ func (f *fit) divideAll(side int) {
 	}
 }
 
-// apply changes the values of the loose edges as their leaves of one side want, and sums them.
+// apply changes the values of the loose edges as their leaves on one side require, and sums them.
 // Products are rounded before anything is added to them, so that every CPU computes the same
 // result.
 func (f *fit) apply(leaf []int32) {

@@ -5,7 +5,7 @@ package keep
 type forest struct {
 	set    []int32 // by node: its parent in a union-find tree of connected nodes
 	degree []int32 // by node: number of its arcs in the forest
-	link   []int32 // by node: exclusive or of those arcs' numbers
+	link   []int32 // by node: exclusive or of the numbers of its arcs in the forest
 
 	*scratch
 }

@@ -12,18 +12,18 @@ const (
 	next = 1
 )
 
-// perBatch are the leaves that each batch has.
+// perBatch describes the leaves of each batch.
 type perBatch struct {
-	kinds  int                   // their number
-	leaf   [shard.NumCosts]int32 // which of them the samples of a cost are
-	packed int32                 // which of them those are that are packed already; 0: no other
+	kinds  int                   // number of leaves
+	leaf   [shard.NumCosts]int32 // by cost: the leaf of its samples
+	packed int32                 // the leaf of samples that are packed already; 0: none
 }
 
 // graph is the bipartite multigraph of two consecutive epochs.
 //
-// A leaf is the samples of one kind in one batch: of one cost, and those that are packed already.
-// In lock step, batch i of every local shard makes up step i. The leaves of both epochs are
-// numbered together in that order, those of the next epoch last.
+// A leaf is the samples of one kind in one batch: samples of one cost, or samples that are packed
+// already. In lock step, batch i of every local shard makes up step i. The leaves of both epochs
+// are numbered together in that order, those of the next epoch last.
 type graph struct {
 	plan   *shard.Plan
 	epoch  int
@@ -34,8 +34,9 @@ type graph struct {
 
 	valid, edges []int32 // valid slots and candidates, by leaf
 
-	// What now reads, in order: tail is the leaf in now, and head the leaf in next. A head of -1
-	// says that the sample is not a candidate; the others are the edges, numbered with gaps.
+	// The samples that now reads, in order: tail is the leaf in now, and head the leaf in next. A
+	// head of -1 says that the sample is not a candidate; the others are the edges, numbered with
+	// gaps.
 	tail, head []int32
 
 	// Loose edges carry a share of their own: each edge whose remainder by every is the offset,
@@ -86,8 +87,8 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 	}
 	g.valid, g.edges = take[int32](s, g.leaves()), take[int32](s, g.leaves())
 
-	// reader is the leaf that first reads a sample in the next epoch, plus 1; 0 if there is
-	// none or its edge already exists.
+	// reader is the leaf that first reads a sample in the next epoch, plus 1; 0 if there is none or
+	// if its edge already exists.
 	reader := take[int32](s, int(samples))
 	defer give(s, reader)
 	g.eachRead(next, func(leaf int32, id int64) {
@@ -171,15 +172,15 @@ func (g *graph) collect() *Choice {
 	return k
 }
 
-// packing counts the hits of a batch that can be packed.
+// packing counts the hits of a batch that are or can be packed.
 type packing struct {
-	hits, packed int64 // all of them, and those that are packed already
-	least, most  int64 // to be packed of the rest, if all batches are to have their share to within one
-	pack, seen   int64 // to be packed of the rest, and seen of the rest so far
+	hits, packed int64 // all hits, and those that are packed already
+	least, most  int64 // how many of the rest to pack, so that every batch has its share to within one
+	pack, seen   int64 // how many of the rest to pack, and how many were seen so far
 }
 
-// pack chooses which of the kept samples are packed: those that are, and as many others as batches
-// of the next epoch lack, spread over the time in which this epoch reads them.
+// pack chooses which of the kept samples are packed: those that already are, and as many others as
+// batches of the next epoch lack, spread over the time in which this epoch reads them.
 func (g *graph) pack(k *Choice) {
 	batches := take[packing](g.scratch, (g.leaves()-g.first[next])/g.kinds)
 	defer give(g.scratch, batches)
@@ -196,7 +197,7 @@ func (g *graph) pack(k *Choice) {
 		b.least, b.most = max(0, int64(share)-b.packed), max(0, int64(math.Ceil(share))-b.packed)
 		hits, packed, least, most = hits+b.hits, packed+b.packed, least+b.least, most+b.most
 	}
-	// All together have their share exactly, so where some have more already, others get less.
+	// The total share is exact, so if some batches already have more, others get less.
 	all := max(0, int64(g.config.PackedShare*float64(hits))-packed)
 	if all < least {
 		for i := range batches {
@@ -248,10 +249,9 @@ func (g *graph) nodes() int {
 
 // addSums adds every arc that is not an edge to a network: the sum of what the leaves below it
 // carry. These arcs run from each leaf to its batch (with several costs), from each batch to its
-// step, from each step to the next, and from the last step of the next epoch to the last step
-// of this one, which closes the circulation. Samples that are packed already draw on the leaf of
-// the others of their cost. On this epoch's side they run in the opposite
-// direction.
+// step, from each step to the next, and from the last step of the next epoch to the last step of
+// this one, which closes the circulation. Samples that are packed already draw on the leaf of the
+// other samples of their cost. On this epoch's side the arcs run in the opposite direction.
 func (g *graph) addSums(n *network, carried []uint64) {
 	leaf, node := int32(0), int32(g.leaves())
 	var last [2]int32

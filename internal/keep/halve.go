@@ -18,8 +18,8 @@ type halving struct {
 // working memory stays in the CPU cache.
 const leastChunk = 1 << 16
 
-// halve makes the edges that are not loose whole, which at first carry the share each. It adds
-// the few edges that stay fractional to a network.
+// halve makes the edges that are not loose whole. At first, each carries the share. halve adds the
+// few edges that stay fractional to a network.
 func (g *graph) halve(n *network, share uint64, c *coin) {
 	chunk := min(max(leastChunk, 8*g.leaves()), len(g.head))
 	most := chunk + g.leaves() // a forest of the leaves has fewer edges than there are leaves
@@ -67,8 +67,8 @@ func (h *halving) chunk(edges []int32, share uint64) {
 	}
 }
 
-// makeEven takes out edges, the fewest that a forest allows, so that every leaf has an even
-// number. It returns the remaining edges, in the list's memory.
+// makeEven takes out edges, as few as a forest allows, so that every leaf has an even number. It
+// returns the remaining edges, in the list's memory.
 func (h *halving) makeEven(edges []int32, round int) (even []int32) {
 	clear(h.degree)
 	for i := range h.steps(len(edges)) {

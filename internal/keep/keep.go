@@ -5,12 +5,12 @@
 //
 // # What is chosen
 //
-// Connect a batch of the epoch and a batch of the next by an edge for each sample that both
-// read; to keep a sample is to choose its edge. The edges are the candidates. In padded plans a
-// batch has as many candidates as valid slots, if all shards are local and no batch is dropped.
-// Otherwise it may have fewer: a sample that one of the two epochs does not read, or not here,
-// has no edge. A sample that an epoch reads twice, which happens in unpadded plans, counts
-// where it is read first in lock step: batch i of every shard before batch i+1 of any.
+// Connect a batch of the epoch and a batch of the next by an edge for each sample that both read;
+// keeping a sample means choosing its edge. The edges are the candidates. In padded plans a batch
+// has as many candidates as valid slots, if all shards are local and no batch is dropped. Otherwise
+// it may have fewer: a sample that one of the two epochs does not read, or does not read here, has
+// no edge. A sample that an epoch reads twice, which happens in unpadded plans, counts where it is
+// read first in lock step: batch i of every shard before batch i+1 of any.
 //
 // Let r be the ratio, and d the number of valid slots in a set of batches. If no batch lacks
 // candidates, floor(r·d) or ceil(r·d) are chosen
@@ -23,40 +23,41 @@
 //
 // and each sample is chosen with probability r, over seeds.
 //
-// If batches lack candidates, none of these sets has more than ceil(r·d), and batches of one
-// size still keep and hit equally often, unless r is so large that some of them have too few
-// candidates: those keep nearly all they have.
+// If batches lack candidates, none of these sets has more than ceil(r·d), and batches of one size
+// still keep and hit equally often, unless r is so large that some of them have too few candidates:
+// those keep nearly all that they have.
 //
 // # Two caches
 //
-// A second choice, for another cache, is of the samples that the first one leaves
-// ([Config.Except]). Its batches lack those as candidates, so that the same holds for it: with a
+// A second choice, for another cache, chooses among the samples that the first one leaves
+// ([Config.Except]). Its batches lack the others as candidates, so the same holds for it: with a
 // ratio s, no set has more than ceil(s·d). In a shuffled order full batches also have floor(s·d),
-// unless they are very small or r+s is nearly 1. What neither cache keeps of them then differs
-// from (1-r-s)·d by less than 2. With s = 1, the second keeps all that is left.
+// unless they are very small or r+s is nearly 1. The number that neither cache keeps of such a
+// batch then differs from (1-r-s)·d by less than 2. With s = 1, the second choice keeps everything
+// that is left.
 //
 // # Packed samples
 //
-// Some of the kept samples are packed, which only those can be that the dataset has encoded
+// Some of the kept samples are packed. Only samples that are encoded in the dataset can be
 // ([Config.Packed], [Config.PackedShare]). A sample stays packed for as long as it is kept, so the
-// choice of what is kept also decides how many of a batch's hits are packed. Therefore the packed
-// ones of a batch are a leaf of their own in the network below. Of those that a batch of the next
-// epoch could hit, no more are chosen than its share p of all its hits; others make up for these,
-// of which each carries (3+r)/4 at most, to leave a choice. Then as many of the others are to be
-// packed as the batch lacks. So each batch of the next epoch hits its share of packed samples, to
-// within one, unless r is so large, or batches are so small, that too few samples could take the
-// place of those that are packed already. All batches together have their share in any case.
+// choice of what is kept also decides how many of a batch's hits are packed. Therefore a batch's
+// packed samples are a leaf of their own in the network below. At most the share p of a batch's
+// hits in the next epoch is chosen from packed samples. Others make up for the difference, each
+// carrying (3+r)/4 at most, so that there is still a choice. Then as many of the others are packed
+// as the batch lacks. So each batch of the next epoch hits its share of packed samples, to within
+// one, unless r is so large, or batches are so small, that too few samples could replace those that
+// are packed already. All batches together have their share in any case.
 //
 // # Why that is possible
 //
-// Consider a network in which the edges are arcs that carry r each, from the batches of the
-// epoch to those of the next. In the epoch, each batch draws on the sum of all batches up to
-// its step, this sum on the sum up to the next step, and so on up to the total; within a batch,
-// each cost, of several, draws on the batch. In the next epoch the same arcs run the other way,
-// and one arc carries the total back. So each of the sets above is one arc, which carries r·d,
-// and the inflow of every node equals its outflow: it is a circulation. The matrix of a network
-// is totally unimodular, so there is a circulation of whole numbers in which each arc carries
-// the floor or the ceiling of its former value.
+// Consider a network whose arcs are the edges. Each carries r, from a batch of the epoch to a batch
+// of the next. In the epoch, each batch draws on the sum of all batches up to its step, this sum on
+// the sum up to the next step, and so on up to the total; within a batch, each of several costs
+// draws on the batch. In the next epoch the same arcs run the other way, and one arc carries the
+// total back. So each of the sets above is one arc, which carries r·d, and the inflow of every node
+// equals its outflow: it is a circulation. The matrix of a network is totally unimodular, so there
+// is a circulation of whole numbers in which each arc carries the floor or the ceiling of its
+// former value.
 //
 // It is found in steps that each preserve a circulation. All values are multiples of a power of
 // two. Along a closed trail, an amount can be added to the arcs that run one way and taken from
@@ -97,14 +98,13 @@ type Config struct {
 	// LocalFrom and LocalTo are the range of shards that are read here, excluding LocalTo. Both
 	// 0: all shards.
 	LocalFrom, LocalTo int
-	// Except says which samples are no candidates, such as those that another cache keeps of the
+	// Except says which samples are not candidates, such as those that another cache keeps of the
 	// same epoch. nil: none.
 	Except func(id int64) bool
-	// Packed says which samples of the lowest cost are packed when the epoch reads them, nil: none.
-	// They stay so while they are kept.
+	// Packed says which samples of the lowest cost are packed when the epoch reads them; nil: none.
+	// They stay packed while they are kept.
 	Packed func(id int64) bool
-	// PackedShare is the share, 0 to 1, that is to be packed of the samples of the lowest cost that
-	// are kept.
+	// PackedShare is the share, 0 to 1, of the kept samples of the lowest cost to be packed.
 	PackedShare float64
 }
 
@@ -139,7 +139,7 @@ func Choose(p *shard.Plan, epoch int, c Config, w Workspace) (k *Choice, err err
 	g := newGraph(p, epoch, c, s)
 	tosses := epoch
 	if c.Except != nil {
-		tosses = ^epoch // others than those that decided what to except
+		tosses = ^epoch // different from those that decided the exceptions
 	}
 	g.choose(c.Ratio, newCoin(p.Config().Seed, tosses))
 	return g.collect(), nil
@@ -150,7 +150,7 @@ func (k *Choice) Kept(id int64) bool {
 	return k != nil && id >= 0 && id < k.samples && has(k.words, int(id))
 }
 
-// Packs says whether a sample is kept, and packed by the time that the next epoch reads it.
+// Packs says whether a sample is kept, and will be packed when the next epoch reads it.
 func (k *Choice) Packs(id int64) bool {
 	return k != nil && id >= 0 && id/64 < int64(len(k.packed)) && has(k.packed, int(id))
 }
@@ -179,9 +179,9 @@ func (k *Choice) Candidates() int64 { return k.candidates }
 func Size(p *shard.Plan) int64 { return int64(words(int(p.Config().Samples))) * 8 }
 
 // Needs is approximately the most memory that Choose takes from its workspace at a time, in bytes:
-// 14 per sample unless batches are small, up to four times that if batches lack candidates, as they
-// do beside another choice, or if samples are packed, and much more for the smallest batches. It is
-// 0 for what Choose rejects.
+// 14 per sample unless batches are small; up to four times that if batches lack candidates, as
+// beside another choice, or if samples are packed; and much more for the smallest batches. It is 0
+// for a configuration that Choose rejects.
 func Needs(p *shard.Plan, c Config) int64 {
 	if c.check(p, 0) != nil {
 		return 0

@@ -12,7 +12,7 @@ import (
 type Workspace interface {
 	// Take returns n zero bytes at an address that is a multiple of 8. An error ends Choose.
 	Take(n int64) ([]byte, error)
-	// Give returns memory from Take. Nothing refers to it any more.
+	// Give returns memory from Take, which is no longer used.
 	Give(memory []byte)
 	// Err is called about every thousand steps, many times per millisecond. An error ends
 	// Choose.
@@ -35,7 +35,7 @@ type scratch struct {
 	live [][]byte // few entries, so that give can search them
 }
 
-// nested is scratch memory that ends sooner.
+// nested returns scratch memory that is freed earlier.
 func (s *scratch) nested() *scratch { return &scratch{from: s.from} }
 
 // stopped is the panic that ends Choose, which recovers it.

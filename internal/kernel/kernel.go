@@ -1,15 +1,14 @@
-// Package kernel names the implementations of what is computed for each pixel. All make the same
-// bytes, so there is no reason to choose any but the fastest, except for tests and measurements.
+// Package kernel names the implementations of per-pixel computations. All produce the same bytes,
+// so there is no reason to choose any but the fastest, except for tests and measurements.
 package kernel
 
-// A Kernel is an implementation. Not every package has all of them: one that it lacks stands for
-// the next slower one.
+// A Kernel is an implementation. If a package lacks one, the next slower one takes its place.
 type Kernel uint8
 
 const (
 	Fastest  Kernel = iota // of this build, on this processor
-	Pure                   // Go alone, as in a build without C; what is always computed in Go is None
-	None                   // nothing of our own in C: it is computed in Go, or by a library
+	Pure                   // Go only, as in a build without C; for computations that are always in Go, it means None
+	None                   // no C code of our own: computed in Go, or by a library
 	Portable               // C without vector instructions
 	SSSE3
 	AVX2
@@ -29,7 +28,7 @@ func UpTo(last Kernel) (all []Kernel) {
 	return all
 }
 
-// AtMost is the one that k stands for where last is the fastest that can be used.
+// AtMost is the kernel that k stands for if last is the fastest usable one.
 func (k Kernel) AtMost(last Kernel) Kernel {
 	if k == Fastest {
 		return last
