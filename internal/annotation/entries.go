@@ -13,14 +13,14 @@ import (
 	"github.com/batchfs/batchfs/internal/sample"
 )
 
-// ErrUnstored means that there was no room for all entry points. Those stored until then stay.
+// ErrUnstored means that there was no room for all entry points. Those already stored stay.
 var ErrUnstored = errors.New("not all entry points could be stored")
 
 // An EntryReport says which JPEGs of a dataset have entry points.
 type EntryReport struct {
 	Have  int   `json:"have"`
 	None  int   `json:"none"`  // cannot have any: too small, or not baseline
-	Other int   `json:"other"` // could not be read, or not be decoded by the decoder that makes them
+	Other int   `json:"other"` // could not be read, or not decoded by the decoder that makes entry points
 	Bytes int64 `json:"bytes"` // of the file that holds them
 }
 

@@ -14,7 +14,7 @@ import (
 var ErrNoneNear = errors.New("NVML recommends no CPUs")
 
 const (
-	near      = "gpu" // in place of a list: all workers run near the GPU
+	near      = "gpu" // instead of a list: all workers run near the GPU
 	blanks    = " \t"
 	entryRule = `a decimal CPU number, as in "3,5,6,10", not a range or mask`
 )
@@ -22,11 +22,11 @@ const (
 // Place returns the CPUs of each worker, and those of threads that work for the GPU; nil: any.
 //
 // list has the CPUs of workers 0, 1, and so on: decimal numbers separated by commas, with optional
-// blanks around them. Workers past its end run near the GPU. "gpu" in its place has all workers
-// run there, and the threads. An empty or blank text is no list.
+// blanks around them. Workers past its end run near the GPU. "gpu" instead of a list makes all
+// workers and the threads run there. An empty or blank text is no list.
 //
 // The GPU is the first of visible, the value of CUDA_VISIBLE_DEVICES; or if choice is not "", the
-// one that it means there.
+// one that choice means there.
 //
 // An [*option.Error] names the entry of the list that is wrong, counted from 1.
 func Place(list string, workers int, choice, visible string) (sets []CPUs, nearGPU CPUs, err error) {
@@ -83,8 +83,8 @@ func entryError(i int, rule, value string) error {
 }
 
 // assign returns one CPU set for each worker: list[t] alone for worker t, and [Processors.Near] for
-// workers past the end of the list, which are not pinned if that is empty. The whole list is
-// checked, including entries past the last worker; the error is an [*option.Error].
+// workers past the end of the list. If Near is empty, these are not pinned. assign checks the whole
+// list, including entries past the last worker; the error is an [*option.Error].
 func assign(list []int, workers int, m Processors) ([]CPUs, error) {
 	for i, cpu := range list {
 		if !m.Allowed.has(cpu) {

@@ -21,12 +21,12 @@ type Bound struct {
 // reserve is what a mount leaves free for others.
 func (b Bound) reserve() int64 { return min(b.Total/16, 256<<20) }
 
-// A Memory is that of the system that this process runs on, as the kernel's files describe it.
+// A Memory describes the memory of this system, as the kernel's files tell.
 type Memory struct {
 	files fs.FS
 }
 
-// NewMemory returns what is described by the files below root: proc and sys/fs/cgroup.
+// NewMemory returns the memory described by the files below root: proc and sys/fs/cgroup.
 func NewMemory(root fs.FS) *Memory { return &Memory{files: root} }
 
 // guess is the memory assumed for a machine that does not report it.
@@ -66,7 +66,7 @@ func (h *Memory) groups(process string) (all []group) {
 	for line := range strings.Lines(h.text("proc/" + process + "/cgroup")) {
 		parts, root := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3), "sys/fs/cgroup"
 		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), "memory") {
-			root += "/memory" // version 1
+			root += "/memory" // cgroups version 1
 		} else if len(parts) != 3 || parts[0] != "0" || parts[1] != "" {
 			continue
 		}
@@ -98,9 +98,9 @@ func (h *Memory) bound(g group) Bound {
 	return b
 }
 
-// value reads the number after a name in a kernel file whose lines are a name, a number and an
-// optional unit, or, without a name, the number that is the whole file. It returns unknown if
-// there is none, as for "max".
+// value reads the number after a name in a kernel file. The file's lines are a name, a number and
+// an optional unit; without a name, the number is the whole file. It returns unknown if there is no
+// number, as for "max".
 func (h *Memory) value(file, name string, unknown int64) int64 {
 	for line := range strings.Lines(h.text(file)) {
 		fields := strings.Fields(line)

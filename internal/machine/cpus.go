@@ -62,7 +62,7 @@ func Pin(s CPUs) error {
 // CurrentCPUs returns the set of CPUs that the calling thread may run on.
 func CurrentCPUs() (s CPUs, err error) {
 	// The kernel refuses a mask that cannot hold all the CPUs it was configured for, and does not
-	// say how many those are.
+	// say how many there are.
 	mask := unix.NewCPUSet(maxCPUs)
 	if err := unix.SchedGetaffinityDynamic(0, mask); err != nil {
 		return nil, fmt.Errorf("ask for the CPUs of this thread: %w", err)

@@ -26,8 +26,8 @@ func (h *Memory) Share() Share {
 	return s
 }
 
-// share is half of each bound's total, divided by the number of mounts within it; the least
-// counts.
+// share is the smallest share of all bounds: half of a bound's total, divided by the number of
+// mounts within it.
 func (h *Memory) share() (least Share) {
 	bounds := h.Bounds()
 	for i, mounts := range h.mounts(bounds) {
@@ -74,7 +74,7 @@ func (h *Memory) otherMounts() (ids []string) {
 	return slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(parents, id) })
 }
 
-// status is what the kernel says about a process by name; nothing if it has ended. Tgid is the
+// status is what the kernel says about a process, by name; empty if it has ended. Tgid is the
 // process that a thread belongs to.
 func (h *Memory) status(process string) map[string]string {
 	fields := map[string]string{}

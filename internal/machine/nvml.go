@@ -11,7 +11,8 @@ import (
 	"github.com/batchfs/batchfs/internal/dynlib"
 )
 
-// recommended returns the CPUs below a number that this machine's driver recommends for a GPU.
+// recommended returns the CPUs, numbered below a limit, that this machine's driver recommends for a
+// GPU.
 func recommended(gpu string, below int) (s CPUs) {
 	if dynlib.OpenNVML() == nil {
 		s = ask(nvml.New(), gpu, below)
@@ -34,8 +35,8 @@ func ask(lib nvml.Interface, gpu string, below int) (s CPUs) {
 	return s
 }
 
-// GPUUseOf returns what NVML says about a GPU now: an index or a UUID, as [FindProcessors] takes
-// them. It only reads; ok is false if there is no answer.
+// GPUUseOf returns NVML's present report on a GPU, which is an index or a UUID as in
+// [FindProcessors]. It only reads; ok is false if there is no answer.
 func GPUUseOf(gpu string) (u GPUUse, ok bool) {
 	if dynlib.OpenNVML() == nil {
 		u, ok = usage(nvml.New(), gpu)
@@ -59,9 +60,9 @@ func usage(lib nvml.Interface, gpu string) (u GPUUse, ok bool) {
 	return u, ok
 }
 
-// onDevice opens NVML, asks one device by f, if there is such a device, and closes NVML again: a
-// daemon that kept the driver open would prevent an administrator from resetting the device. After
-// a failed Init nothing else may be called.
+// onDevice opens NVML, calls f with one device, if it exists, and closes NVML again: a daemon that
+// kept the driver open would prevent an administrator from resetting the device. After a failed
+// Init nothing else may be called.
 func onDevice(lib nvml.Interface, gpu string, f func(nvml.Device)) {
 	if lib.Init() != nvml.SUCCESS {
 		return
@@ -72,7 +73,7 @@ func onDevice(lib nvml.Interface, gpu string, f func(nvml.Device)) {
 	}
 }
 
-// ofMask converts a mask of NVML.
+// ofMask converts a mask of NVML's.
 func ofMask(mask []uint) (s CPUs) {
 	for i, word := range mask {
 		for ; word != 0; word &= word - 1 {

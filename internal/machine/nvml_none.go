@@ -2,8 +2,8 @@
 
 package machine
 
-// recommended knows nothing: NVML is a C library, and NVIDIA has drivers for only two processors.
+// recommended returns nothing: NVML is a C library, and NVIDIA has drivers for only two processors.
 func recommended(string, int) CPUs { return nil }
 
-// GPUUseOf knows nothing.
+// GPUUseOf reports nothing.
 func GPUUseOf(string) (GPUUse, bool) { return GPUUse{}, false }

@@ -58,8 +58,8 @@ func (w *Watch) Start() (stop func()) {
 	})
 }
 
-// look checks the bounds and sets the limit, unless the change is within the noise: a lower
-// limit is always set, a higher one if it is much higher or not restricted by a shortage.
+// look checks the bounds and sets the limit, except for small changes: a lower limit is always set,
+// a higher one only if it is much higher or no shortage restricts it.
 func (w *Watch) look() {
 	if w.looked%recountsAt == 0 {
 		w.share = w.Memory.share()

@@ -1,16 +1,16 @@
-// Mutate tells which small changes of a package its own tests notice. Tests can go without a loss
-// if those that were noticed before, killed, are killed after:
+// Mutate tells which small changes of a package its own tests notice. Tests can be removed without
+// loss if every mutant that was killed before is still killed:
 //
 //	go run ./internal/mutate -o before ./shard
 //	go run ./internal/mutate -o after ./shard
 //	comm -23 <(grep ^killed before | cut -f2 | sort) <(grep ^killed after | cut -f2 | sort)
 //
-// All mutants of a run are compiled into one test program, each behind a condition, and the
-// environment chooses one: a mutant costs a run of the tests, and nothing is built for it. The
-// changed files are an overlay, so that none on the disk changes.
+// All mutants of a run are compiled into one test program, each behind a condition, and an
+// environment variable chooses one: a mutant costs one run of the tests, and no build. The changed
+// files are an overlay, so no file on disk changes.
 //
-// Results are written as they come, one a line: the verdict, the mutant's name, and the tests that
-// failed. A run that was ended goes on where it was if it is started again.
+// Results are written one per line as they come: the verdict, the mutant's name, and the tests that
+// failed. A run that was ended continues when it is started again.
 //
 // Gremlins changes operators only, names mutants by line and column, and copies the module and
 // builds it for each mutant; hence this program.
@@ -49,17 +49,17 @@ func main() {
 	}
 }
 
-// A program is the tests of a package with mutants in it.
+// A program is the tests of a package with mutants in them.
 type program struct {
 	dir, name string            // of the package
 	texts     map[string][]byte // its files, by name
-	work      string            // a directory for what is generated
+	work      string            // directory for generated files
 	mutants   []*mutant
 	skip      []string // tests that fail without a mutant
 	failfast  bool
 }
 
-// run tests the mutants of a package that the file of results does not have yet.
+// run tests the mutants of a package that are not yet in the results file.
 func run(pattern, output, seed string, count int, until time.Time, all bool) error {
 	work, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -70,7 +70,7 @@ func run(pattern, output, seed string, count int, until time.Time, all bool) err
 	if err := p.load(pattern); err != nil {
 		return err
 	}
-	p.mutants = choose(p.mutants, seed, count*3/2) // since some do not compile
+	p.mutants = choose(p.mutants, seed, count*3/2) // more, since some do not compile
 	if err := p.build(); err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func (p *program) load(pattern string) error {
 
 var compilerError = regexp.MustCompile(`(\w+\.go):(\d+):\d+: `)
 
-// build makes the test program. Mutants where the compiler finds errors are left out; mostly, a
-// constant has another type than int.
+// build makes the test program. It leaves out mutants that do not compile; usually a constant's
+// type is not int.
 func (p *program) build() error {
 	for {
 		if err := p.generate(); err != nil {
@@ -201,7 +201,7 @@ func (p *program) generate() error {
 
 var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// test runs the tests with a mutant chosen, 0 for none, and says which failed.
+// test runs the tests with a mutant chosen, 0 for none, and returns the tests that failed.
 func (p *program) test(number int, limit time.Duration) (failed []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -13,18 +13,18 @@ import (
 
 // A mutant is one small change of a file.
 type mutant struct {
-	file, name  string // the name is file, function, kind, and the number among those
+	file, name  string // file, function, kind, and the number among those
 	number      int    // in the test program, from 1
-	first, last int    // the lines of what it changes
+	first, last int    // lines that the mutant changes
 	edits       []edit
 }
 
-// An edit replaces some bytes of a file, or none, by text, in which %d stands for the number of
+// An edit replaces some bytes of a file, or none, with text. %d in text stands for the number of
 // the mutant.
 type edit struct {
 	at, end int
 	text    string
-	closes  bool // it ends what an earlier edit of the mutant began
+	closes  bool // it closes what an earlier edit of the mutant opened
 }
 
 // A finder collects the mutants of a file.
@@ -74,14 +74,14 @@ func (f *finder) add(kind string, node ast.Node, edits ...edit) {
 	f.found = append(f.found, m)
 }
 
-// around puts a node between two texts, and another text in place of the operator at the middle.
+// around puts a node between two texts, and may replace the operator in the middle.
 func (f *finder) around(kind string, node ast.Node, opens, closes string, middle ...edit) {
 	ends := f.insert(node.End(), closes)
 	ends.closes = true
 	f.add(kind, node, append(middle, f.insert(node.Pos(), opens), ends)...)
 }
 
-// returnEarly has a function return zero values at once.
+// returnEarly makes a function return zero values at once.
 func (f *finder) returnEarly(function *ast.FuncDecl) {
 	var variables, values []string
 	if results := function.Type.Results; results != nil && len(results.List[0].Names) == 0 {
@@ -96,7 +96,7 @@ func (f *finder) returnEarly(function *ast.FuncDecl) {
 	}
 }
 
-// operators are the kinds of mutants of operators, and the helpers that stand for them.
+// operators are the kinds of operator mutants, and the helpers that replace the operators.
 var operators = map[token.Token]string{
 	token.LSS: "boundary Less", token.LEQ: "boundary LessEqual",
 	token.GTR: "boundary Greater", token.GEQ: "boundary GreaterEqual",
@@ -135,7 +135,7 @@ func (f *finder) visit(node ast.Node) bool {
 	return true
 }
 
-// negate negates conditions, or the parts of those that && and || join.
+// negate negates conditions, or the operands of && and || in them.
 func (f *finder) negate(conditions ...ast.Expr) {
 	for _, condition := range conditions {
 		condition = ast.Unparen(condition)
@@ -162,7 +162,7 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// drop leaves out statements. A lock that is not taken or not given back is the race detector's.
+// drop removes statements, except for locking, which is a matter for the race detector.
 func (f *finder) drop(statements []ast.Stmt) {
 	for _, statement := range statements {
 		switch s := statement.(type) {
@@ -184,7 +184,8 @@ func (f *finder) drop(statements []ast.Stmt) {
 	}
 }
 
-// choose takes mutants by the hash of their names, so that the choice stays while the code does.
+// choose selects mutants by the hash of their names, so that the choice is stable while the code
+// is.
 func choose(mutants []*mutant, seed string, count int) []*mutant {
 	rank := func(m *mutant) uint64 {
 		hash := fnv.New64a()

@@ -1,5 +1,5 @@
-// Package option has the one error for settings. Each package checks its own options and
-// knows nothing of flags; cmd/batchfs finds the flag that belongs to Field.
+// Package option has the one error type for settings. Each package checks its own options and knows
+// nothing of flags; cmd/batchfs finds the flag that belongs to Field.
 package option
 
 import (
@@ -12,8 +12,8 @@ import (
 // An Error rejects the value of an option.
 type Error struct {
 	Field string // in plain words, such as "batch size"
-	Rule  string // what it must be, such as "at least 1"
-	Value string // what it is
+	Rule  string // the requirement, such as "at least 1"
+	Value string // the rejected value
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value) }

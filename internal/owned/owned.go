@@ -1,5 +1,5 @@
-// Package owned reads and writes files that a later run believes, such as a dataset's index.
-// They are believed only if nobody but the user and root can have written them.
+// Package owned reads and writes files that a later run trusts, such as a dataset's index. A file
+// is trusted only if nobody but the user and root can have written it.
 package owned
 
 import (
@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check rejects a file, or its directory, that others own or may write to. Root may own it,
-// because root can write anything anyway.
+// Check rejects a file or directory that other users own or may write to. Root may own it, because
+// root can write anything anyway.
 func Check(path string, info os.FileInfo) error {
 	const could = "others could have written it: "
 	if owner, me := info.Sys().(*syscall.Stat_t).Uid, uint32(os.Geteuid()); owner != me && owner != 0 {
@@ -49,18 +49,18 @@ func Open(path string, flags int) (*os.File, int64, error) {
 }
 
 // Replace writes a file and moves it to path, so that path never leads to an incomplete one. It
-// makes path's directory if needed. It does not sync: the file must show by itself whether a
+// makes path's directory if needed. It does not sync: the file's content must reveal whether a
 // crash lost a part of it.
 func Replace(path string, write func(f *os.File) error) error { return put(path, write, os.Rename) }
 
-// Create is Replace, but leaves a file alone that is there already.
+// Create is Replace, but leaves an existing file alone.
 func Create(path string, write func(f *os.File) error) error {
 	return put(path, write, func(from, to string) error {
 		err := os.Link(from, to)
 		switch {
 		case errors.Is(err, fs.ErrExist):
 			return os.Remove(from)
-		case err != nil: // there are file systems without links
+		case err != nil: // some file systems have no links
 			return os.Rename(from, to)
 		}
 		return os.Remove(from)

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Key identifies a page: the object it is in, and where it begins there.
+// A Key identifies a page: its object, and its offset there.
 type Key struct {
 	Object int32
 	Offset int64
 }
 
-// hash is what ristretto knows a page by. Pages whose hashes are equal, of objects of more than a
-// terabyte, displace each other.
+// hash is ristretto's name for a page. Pages with equal hashes, in objects of more than a terabyte,
+// displace each other.
 func (k Key) hash() uint64 { return uint64(k.Object)<<40 ^ uint64(k.Offset) }
 
 // A Budget is the account that pages are charged to.
@@ -31,45 +31,45 @@ type Budget interface {
 
 // Options describe a cache.
 type Options struct {
-	Limit  int64 // bytes of pages that nobody holds
-	Pages  int64 // about how many different ones there are
+	Limit  int64 // bytes of pages without holders
+	Pages  int64 // about how many different pages there are
 	Budget Budget
-	Once   bool // a page is deleted when all of its uses were made
+	Once   bool // a page is deleted after its last use
 }
 
 var (
 	// ErrNoRoom is returned if the budget has no room for a page, or the system no memory.
 	ErrNoRoom = errors.New("no room for a page")
-	// ErrGivenUp is returned to those that waited for a caller whose load panicked.
+	// ErrGivenUp is returned to callers that waited for another caller, whose load panicked.
 	ErrGivenUp = errors.New("a page was not loaded")
 )
 
-// Stats counts what became of pages. Sizes are in bytes.
+// Stats counts pages by their fate. Sizes are in bytes.
 type Stats struct {
 	Loaded   int64 `json:"loaded"`   // into memory
-	Served   int64 `json:"served"`   // were there already, or on their way
+	Served   int64 `json:"served"`   // were there already, or being loaded
 	Refused  int64 `json:"refused"`  // ristretto did not keep them
-	NoRoom   int64 `json:"no_room"`  // were read for one sample, as there was no memory for the page
-	Pages    int64 `json:"pages"`    // are there
-	Reserved int64 `json:"reserved"` // by these
+	NoRoom   int64 `json:"no_room"`  // were read for one sample, without memory for the page
+	Pages    int64 `json:"pages"`    // are there now
+	Reserved int64 `json:"reserved"` // by the present pages
 }
 
-// A Cache holds pages. Its methods may be called concurrently. A nil Cache has none to trim.
+// A Cache holds pages. Its methods may be called concurrently. A nil Cache has nothing to trim.
 type Cache struct {
 	budget Budget
 	once   bool
-	fixed  int64 // bytes of ristretto's own
+	fixed  int64 // bytes of ristretto itself
 	kept   *ristretto.Cache[uint64, *Page]
-	life   sync.RWMutex // held for reading while ristretto is called, as that may not be closed meanwhile
+	life   sync.RWMutex // held for reading during calls of ristretto, which must not be closed meanwhile
 	closed bool
 
-	mu    sync.Mutex    // no call of ristretto while it is held: those wait for onExit
-	pages map[Key]*Page // that are being loaded, or that callers or ristretto have
+	mu    sync.Mutex    // its holder must not call ristretto, whose calls wait for onExit
+	pages map[Key]*Page // being loaded, or held by callers or ristretto
 	stats Stats
 	freed int64
 }
 
-// counters is how many counters ristretto has for so many pages. What it takes beside them is its
+// counters is how many counters ristretto has for a number of pages. The rest of its memory is its
 // queue.
 func counters(pages int64) int64 { return min(max(10*pages, 1<<10), 1<<20) }
 
@@ -78,7 +78,7 @@ const (
 	counterBytes   = 4
 )
 
-// New makes a cache, which its caller closes. The error is ErrNoRoom if the budget has no room for
+// New makes a cache, which the caller closes. The error is ErrNoRoom if the budget has no room for
 // an empty one.
 func New(o Options) (*Cache, error) {
 	n := counters(o.Pages)
@@ -99,7 +99,7 @@ func New(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// Close frees what nobody holds; the rest is freed when it is released.
+// Close frees pages without holders; the others are freed when they are released.
 func (c *Cache) Close() {
 	if c == nil {
 		return
@@ -136,34 +136,33 @@ func (c *Cache) Stats() Stats {
 	return c.stats
 }
 
-// A Page is a page that its callers hold.
+// A Page is a page that callers hold.
 type Page struct {
 	cache  *Cache
 	key    Key
 	bytes  []byte
 	mapped []byte
-	loaded chan struct{} // closed when bytes or err is there
-	err    error         // is written before
+	loaded chan struct{} // closed when bytes or err is set
+	err    error         // set before loaded is closed
 
 	// Guarded by cache.mu.
 	holders int
-	kept    bool   // ristretto has it, or is about to
-	uses    []bool // which were made, where the last one is known
-	left    int    // that were not
+	kept    bool   // ristretto has it, or will soon
+	uses    []bool // which uses were made, if the last one is known
+	left    int    // number of uses not made yet
 }
 
-// Bytes are the page's. They are valid until Release, and nobody may change them.
+// Bytes are the page's content. They are valid until Release, and must not be changed.
 func (p *Page) Bytes() []byte { return p.bytes }
 
-// Keeps says whether a page that so many samples are read from is ever of use to a second reader.
+// Keeps says whether a page with a number of uses can ever serve a second reader.
 func (c *Cache) Keeps(uses int) bool { return c != nil && (uses > 1 || !c.once) }
 
-// Get returns a page of size bytes, which its caller has to release. If nobody has loaded it yet,
-// load is called to fill it, and its error returned to all who wait for it; mine says whether this
-// caller is the one that called it. uses is the number of samples that are read from the page, for
-// Options.Once.
+// Get returns a page of size bytes, which the caller must release. If nobody has loaded it yet, Get
+// calls load to fill it, and all waiting callers get load's error; mine says whether this caller
+// called load. uses is the number of samples that are read from the page, for Options.Once.
 func (c *Cache) Get(ctx context.Context, k Key, size int64, uses int, load func(to []byte) error) (p *Page, mine bool, err error) {
-	c.whileOpen(func() { c.kept.Get(k.hash()) }) // to have it counted
+	c.whileOpen(func() { c.kept.Get(k.hash()) }) // so that ristretto counts the request
 	c.mu.Lock()
 	if p = c.pages[k]; p != nil {
 		p.holders++
@@ -183,7 +182,7 @@ func (c *Cache) Get(ctx context.Context, k Key, size int64, uses int, load func(
 	return p, true, err
 }
 
-// NoUse is the use of a page by whom no sample was read.
+// NoUse is the use of a caller who read no sample.
 const NoUse = -1
 
 // wait returns the page once it is loaded.
@@ -202,9 +201,9 @@ func (p *Page) wait(ctx context.Context) (*Page, error) {
 	return p, nil
 }
 
-// load fills the page for all who wait for it.
+// load fills the page for all waiting callers.
 func (p *Page) load(size int64, load func(to []byte) error) {
-	c, err := p.cache, ErrGivenUp // unless it returns
+	c, err := p.cache, ErrGivenUp // in case load panics
 	defer func() {
 		c.mu.Lock()
 		p.err = err
@@ -215,11 +214,11 @@ func (p *Page) load(size int64, load func(to []byte) error) {
 			c.stats.NoRoom++
 		}
 		if err != nil {
-			delete(c.pages, p.key) // who asks now tries again
+			delete(c.pages, p.key) // later callers try again
 		}
 		c.mu.Unlock()
 		close(p.loaded)
-		if panics := err == ErrGivenUp; panics { // its caller does not come to that
+		if panics := err == ErrGivenUp; panics { // the caller of a panicking load cannot release the page
 			p.release(NoUse)
 		}
 	}()
@@ -230,7 +229,7 @@ func (p *Page) load(size int64, load func(to []byte) error) {
 	err = failed
 }
 
-// allocate charges and maps the memory of a page. What nobody holds gives way to it.
+// allocate charges and maps the memory of a page. It frees pages without holders if necessary.
 func (c *Cache) allocate(p *Page, size int64) error {
 	unit := int64(os.Getpagesize())
 	n := max(size+unit-1, unit) &^ (unit - 1)
@@ -249,8 +248,8 @@ func (c *Cache) allocate(p *Page, size int64) error {
 	return nil
 }
 
-// Release ends the caller's hold of the page. use is which of the samples that are read from it was
-// read, from 0 on.
+// Release ends the caller's hold of the page. use says which of the page's samples was read, from
+// 0.
 func (p *Page) Release(use int) { p.release(use) }
 
 func (p *Page) release(use int) {
@@ -278,7 +277,7 @@ func (p *Page) release(use int) {
 	}
 }
 
-// made notes a use. A use that was made before is of another epoch, which begins anew.
+// made notes a use. A repeated use belongs to another epoch, which begins anew.
 func (p *Page) made(use int) {
 	if use < 0 || use >= len(p.uses) {
 		return
@@ -291,9 +290,9 @@ func (p *Page) made(use int) {
 	p.left--
 }
 
-// onExit is called when ristretto does not have a page any more, whatever the reason.
+// onExit is called when ristretto has dropped a page, for whatever reason.
 func (c *Cache) onExit(p *Page) {
-	if p == nil { // it had none
+	if p == nil { // ristretto had none
 		return
 	}
 	c.mu.Lock()
@@ -302,7 +301,7 @@ func (c *Cache) onExit(p *Page) {
 	c.freeUnused(p)
 }
 
-// freeUnused frees a page that nobody has.
+// freeUnused frees a page that nobody uses.
 func (c *Cache) freeUnused(p *Page) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,13 +315,13 @@ func (c *Cache) freeUnused(p *Page) {
 	if n == 0 {
 		return
 	}
-	_ = unix.Munmap(p.mapped) // it fails of a wrong address only
+	_ = unix.Munmap(p.mapped) // it fails only for a wrong address
 	p.mapped, p.bytes = nil, nil
 	c.stats.Pages, c.stats.Reserved, c.freed = c.stats.Pages-1, c.stats.Reserved-n, c.freed+n
 	c.budget.Release(n)
 }
 
-// Trim frees at least n bytes, if pages that nobody holds have that many, and returns how many it
+// Trim frees at least n bytes, if pages without holders have that many, and returns how many it
 // freed.
 func (c *Cache) Trim(n int64) (freed int64) {
 	if c == nil {
@@ -347,7 +346,7 @@ func (c *Cache) Trim(n int64) (freed int64) {
 		for _, k := range idle {
 			c.kept.Del(k.hash())
 		}
-		c.kept.Wait() // until also those that it was about to keep have left
+		c.kept.Wait() // until pages that it was about to keep have left, too
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 // checks its context between samples needs less.
 const grace = 250 * time.Millisecond
 
-// Promptly returns what f returns. f should end when ctx is done; if it does not within a moment,
-// since storage does not answer and a call hangs in the kernel, which nothing can end, Promptly
-// returns ctx's error and leaves f behind, which may continue to use its inputs. If f succeeds
-// after that, its value goes to late, which may be nil.
+// Promptly returns what f returns. f should end when ctx is done. If it does not soon, because
+// storage does not answer and a call hangs in the kernel, which nothing can end, Promptly returns
+// ctx's error and leaves f behind, which may continue to use its inputs. If f succeeds after that,
+// its value goes to late, which may be nil.
 func Promptly[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error) {
 	var value T
 	var err error
@@ -42,7 +42,7 @@ func Promptly[T any](ctx context.Context, f func() (T, error), late func(T)) (T,
 }
 
 // Progress wraps report, which may be nil. After stop, which waits for a call in progress, report
-// is not called any more: work that was left behind is silent.
+// is not called any more: abandoned work stays silent.
 func Progress(report func(done, total int64)) (reported func(done, total int64), stop func()) {
 	if report == nil {
 		return nil, func() {}

@@ -7,13 +7,13 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-// Values are what the values of masks become in a tensor. They are never interpolated: each element
-// is the value of the nearest pixel.
+// Values say how the values of masks become elements of a tensor. They are never interpolated: each
+// element is the value of the nearest pixel.
 type Values struct {
-	// Map is by stored value, of up to 16 bits; those beyond its end, and those that it has a
-	// negative number for, become Ignore. nil: all stay as they are.
+	// Map maps stored values of up to 16 bits. Values beyond its end, and values that it maps to a
+	// negative number, become Ignore. nil: values are not changed.
 	Map    []int32
-	Ignore int32 // also where there is no image
+	Ignore int32 // also outside of the image
 	Wide   bool  // elements are int32, not uint8
 }
 
@@ -25,16 +25,15 @@ func (v *Values) Bytes() int {
 	return 1
 }
 
-// A Mask is a mask as it is stored: values of so many bytes, the highest first, but of 3 bytes
-// (red, green, blue) the lowest. Pixel (x, y) of the image that it belongs to is at first + x*dx +
-// y*dy.
+// A Mask is a stored mask. Values of 1 or 2 bytes have the highest byte first, values of 3 bytes
+// (red, green, blue) the lowest. Pixel (x, y) of the mask's image is at first + x*dx + y*dy.
 type Mask struct {
 	Pix           []byte
 	bytes         int
 	first, dx, dy int
 }
 
-// NewMask lays out a mask of height x width values, which has an orientation by EXIF.
+// NewMask lays out a mask of height x width values, with an EXIF orientation.
 func NewMask(pix []byte, height, width, bytes int, orientation uint8) Mask {
 	m := Mask{Pix: pix, bytes: bytes}
 	head := decode.Header{Height: height, Width: width, Orientation: orientation}
@@ -42,10 +41,10 @@ func NewMask(pix []byte, height, width, bytes int, orientation uint8) Mask {
 	return m
 }
 
-// MaskOrientation says how a mask of mh x mw values lies in relation to its image, which has h x w
-// stored pixels and an orientation by EXIF: as if the result had that orientation itself. A mask of
-// the stored size belongs to stored pixels, else one of the upright size to those. ignored says
-// that the image is shown as it is stored.
+// MaskOrientation says how a mask of mh x mw values lies relative to its image, which has h x w
+// stored pixels and an EXIF orientation: the result is the mask's own orientation. A mask of the
+// stored size belongs to the stored pixels, else one of the upright size to the upright pixels.
+// ignored says that the image is shown as it is stored.
 func MaskOrientation(mh, mw, h, w int, orientation uint8, ignored bool) (of uint8, ok bool) {
 	switch stored := mh == h && mw == w; {
 	case stored && ignored:
@@ -60,7 +59,7 @@ func MaskOrientation(mh, mw, h, w int, orientation uint8, ignored bool) (of uint
 	return TurnedBack(orientation), true
 }
 
-// TurnedBack is the orientation that undoes another one.
+// TurnedBack is the inverse of an orientation.
 func TurnedBack(orientation uint8) uint8 {
 	switch orientation {
 	case 6:
@@ -71,7 +70,7 @@ func TurnedBack(orientation uint8) uint8 {
 	return max(orientation, 1)
 }
 
-// Put writes the elements of a mask under the transform of its image to a slot with rows of so many
+// Put writes the elements of a mask, under the transform of its image, to a slot with rows of width
 // elements. The rest of the slot becomes Ignore. columns is scratch memory, which grows as needed.
 func (v *Values) Put(slot []byte, width int, m Mask, t resample.Transform, columns *[]int) {
 	h, w := t.Size()
@@ -99,7 +98,7 @@ func (v *Values) Put(slot []byte, width int, m Mask, t resample.Transform, colum
 	v.Fill(slot[h*stride:])
 }
 
-// putRow writes the elements of a row, whose pixels are in these places after one of the mask.
+// putRow writes the elements of a row. Its pixels are at the places at, relative to from.
 func (v *Values) putRow(to []byte, m Mask, from int, at []int) {
 	if v.Wide {
 		for j, x := range at {

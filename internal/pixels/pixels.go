@@ -1,12 +1,12 @@
-// Package pixels joins decoding, cropping, resizing and mirroring: it makes of an encoded
-// image the pixels that a [resample.Transform] asks for. Mounts, dataset conversion and
-// verification use this one path.
+// Package pixels joins decoding, cropping, resizing and mirroring: it turns an encoded image into
+// the pixels that a [resample.Transform] asks for. Mounts, dataset conversion and verification use
+// this one path.
 //
-// [Options.Plan] derives the work from the image's header and the transform, before there is
-// memory for a single pixel: the stored region to decode, its scale, and how many bytes it takes.
-// [Job.Run] then decodes that region, with any [Source]: straight into the [Target] if nothing
-// else has to be done, or into memory that the caller provides, from where the resizer passes rows
-// to the target's sink. [Job.Task] and [Job.Finish] are its two halves.
+// [Options.Plan] derives the work from the image's header and the transform, before there is memory
+// for a single pixel: the stored region to decode, its scale, and how many bytes it takes.
+// [Job.Run] then decodes that region, with any [Source]: straight into the [Target] if nothing else
+// has to be done, or into memory that the caller provides, from where the resizer passes rows to
+// the target's sink. [Job.Task] and [Job.Finish] are its two halves.
 package pixels
 
 import (
@@ -25,8 +25,8 @@ type Source interface {
 	DecodeRegion(dst decode.Image, data []byte, h decode.Header, r decode.Region, scale int) error
 }
 
-// A Target takes the pixels of one image: as rows, or in memory, or in whichever way is
-// better for the image if it has both. The memory belongs to the caller.
+// A Target takes the pixels of one image: as rows, or in memory. If it has both, the image decides
+// which is better. The memory belongs to the caller.
 type Target struct {
 	Sink   resample.Sink // mirrors if the transform says so
 	Pix    []byte        // memory of unchanged rows, Stride bytes apart
@@ -62,8 +62,8 @@ func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 	return o.PlanFor(h, t, to.Pix != nil).Into(to)
 }
 
-// PlanFor is Plan for a target that is not known yet, but whether it will have memory for unchanged
-// rows: see Into.
+// PlanFor is Plan for a target that is not known yet. inPlace says whether it will have memory for
+// unchanged rows; see Into.
 func (o Options) PlanFor(h decode.Header, t resample.Transform, inPlace bool) Job {
 	j := Job{options: o.Options, inPlace: inPlace, head: h, Scale: 1, channels: o.Color.Channels()}
 	if h.Reduces() {
@@ -83,7 +83,7 @@ func (o Options) PlanFor(h decode.Header, t resample.Transform, inPlace bool) Jo
 	return j
 }
 
-// Into is the job with its target. That has memory for unchanged rows if PlanFor was told so.
+// Into is the job with its target, which must have memory for unchanged rows if PlanFor said so.
 func (j Job) Into(to Target) Job {
 	j.target = to
 	return j
@@ -135,8 +135,8 @@ func (j *Job) Pack(data []byte, bits int) (p decode.Prepared, ok bool) {
 	return j.options.Pack(data, j.head, j.Region, bits)
 }
 
-// Steps is the way through the upright pixels of the region if it was decoded as it is stored,
-// without gaps.
+// Steps is the path through the upright pixels of the region, if it was decoded as stored, without
+// gaps.
 func (j *Job) Steps() (first, dx, dy int) {
 	return j.options.Steps(j.head, j.Region, j.channels, j.Region.W*j.channels)
 }
@@ -144,7 +144,7 @@ func (j *Job) Steps() (first, dx, dy int) {
 // Stored is the size of the whole image as it is stored.
 func (j *Job) Stored() (height, width int) { return j.head.Height, j.head.Width }
 
-// StepsInStored is as Steps, if the whole image was decoded.
+// StepsInStored is like Steps, if the whole image was decoded.
 func (j *Job) StepsInStored() (first, dx, dy int) {
 	stride := j.head.Width * j.channels
 	first, dx, dy = j.options.Steps(j.head, j.Region, j.channels, stride)

@@ -28,24 +28,24 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// A Comparison measures mounts of a dataset, and what this machine can do at most. Each round takes
-// every figure once, one after the other, so that a slowdown of the machine affects all of them.
+// A Comparison measures mounts of a dataset, and this machine's limits. Each round takes every
+// figure once, one after the other, so that a slowdown of the machine affects all of them.
 //
 // Rates of the report are medians over the rounds; ratios are medians of the per-round ratios.
 type Comparison struct {
 	Dataset  *dataset.Dataset
-	Path     string         // of it, as a mount has it
-	Program  string         // that mounts
+	Path     string         // path of the dataset, as a mount has it
+	Program  string         // runs the mounts
 	Engine   engine.Options // of the mounts
-	Flags    []string       // that say the same
-	Batches  int            // of each shard that are read; 0: all
+	Flags    []string       // the same options as flags
+	Batches  int            // batches of each shard to read; 0: all
 	Rounds   int
 	Progress func(done, total int64)
 
 	memory   *sample.Memory
 	encoded  []encodedSample      // what the ceiling decodes
 	readPath string               // of the mounts, as measured
-	figures  map[string][]float64 // of each round, by their keys in the report
+	figures  map[string][]float64 // one value per round, by key in the report
 }
 
 // ways are how batches are read.
@@ -70,7 +70,7 @@ func (c *Comparison) Run(ctx context.Context) (map[string]any, error) {
 	return report, nil
 }
 
-// add adds a figure, in a unit, and its ratio to what it is compared with.
+// add adds a figure, in a unit, and its ratio to another figure.
 func (c *Comparison) add(key, unit string, x, to float64) {
 	c.figures[key+unit], c.figures[key+"_ratio"] = append(c.figures[key+unit], x), append(c.figures[key+"_ratio"], x/to)
 }
@@ -104,11 +104,11 @@ type encodedSample struct {
 	image sample.Image
 }
 
-// ceilingBytes bounds the encoded bytes held in memory. From a larger dataset, samples are
-// taken at even intervals.
+// ceilingBytes limits the encoded bytes in memory. From a larger dataset, samples are taken at even
+// intervals.
 const ceilingBytes = 1 << 30
 
-// load reads what the ceiling decodes.
+// load reads the samples that the ceiling decodes.
 func (c *Comparison) load(ctx context.Context) error {
 	r := sample.NewReader(c.Dataset, c.Engine.Decoding, c.memory)
 	defer r.Close()
@@ -132,9 +132,9 @@ func (c *Comparison) load(ctx context.Context) error {
 	return nil
 }
 
-// decode measures the fastest this machine's CPUs can decode the dataset, in images per second:
-// encoded bytes in memory, one reused buffer per goroutine, nothing else. It repeats a small
-// dataset until the measurement is long enough.
+// decode measures how fast this machine's CPUs can decode the dataset at most, in images per
+// second: encoded bytes in memory, one reused buffer per goroutine, nothing else. It repeats a
+// small dataset until the measurement is long enough.
 func (c *Comparison) decode(ctx context.Context) (float64, error) {
 	const least = 500 * time.Millisecond
 	images, start := 0, time.Now()

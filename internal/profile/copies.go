@@ -30,11 +30,11 @@ import (
 // picture is a sample of the dataset used for measuring.
 type picture struct {
 	is    shard.Cost
-	files [shard.NumCosts]file // the original, as what it is, and its copies in other forms
+	files [shard.NumCosts]file // the original in its own form, and its copies in other forms
 }
 
 type file struct {
-	path string // absolute; "": there is none
+	path string // absolute; "": no file
 	size int64
 }
 
@@ -71,9 +71,9 @@ func sameDevice(a, b string) bool {
 	return unix.Stat(a, &first) == nil && unix.Stat(b, &second) == nil && first.Dev == second.Dev
 }
 
-// choose takes samples evenly from the whole dataset: the number requested, or as many as
-// take reasonable space. It shuffles them, so that any prefix is representative. space is what
-// their copies take, of packed ones about.
+// choose takes samples evenly from the whole dataset: the number requested, or as many as take
+// reasonable space. It shuffles them, so that any prefix is representative. space is how much their
+// copies take, an estimate for packed ones.
 func (p *profiler) choose() (chosen []int, space int64) {
 	evenly := func(n int) (bytes int64) {
 		chosen = make([]int, min(n, p.ds.Len()))
@@ -139,11 +139,11 @@ func (p *profiler) makeCopies(ctx context.Context) (rate float64, err error) {
 	return float64(len(p.images)) / time.Since(started).Seconds(), nil
 }
 
-// makeCopy makes the copies of sample i. For a bad sample, or one that a manifest cannot name, it
-// returns an empty picture.
+// makeCopy makes the copies of sample i. It returns an empty picture for a bad sample, or one that
+// a manifest cannot name.
 func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
 	defer maker.Done()
-	raw, err := maker.Make(ctx, i, shard.Raw) // even if no copy is needed, to see if it is readable
+	raw, err := maker.Make(ctx, i, shard.Raw) // always, to see whether it is readable
 	if fault.Of(err) == fault.File || !utf8.ValidString(p.ds.Path(i)) {
 		return picture{}, nil
 	}

@@ -24,8 +24,7 @@ func (c *costs) at(s convert.Shares) (seconds float64) {
 }
 
 // fit returns the costs that best explain the measured rates, by least squares of the relative
-// errors. Costs are never negative: where one would be, it is 0, and the others are what is best
-// then.
+// errors. A cost that would be negative is 0, and the others are the best for that.
 func fit(points []Point, rate func(Point) Rate) (c costs) {
 	// Normal equations of: the sum over the forms of share·rate·cost is 1.
 	var a [shard.NumCosts][shard.NumCosts]float64
@@ -47,7 +46,7 @@ func fit(points []Point, rate func(Point) Rate) (c costs) {
 			}
 		}
 	}
-	// The best cost that is the same for all forms comes first: a single mix says nothing about the
+	// The best cost that all forms share comes first: a single mix says nothing about the
 	// difference. Then each round solves one equation after another (Gauss and Seidel).
 	const rounds = 10_000
 	for round := range 1 + rounds {
@@ -80,7 +79,8 @@ func (m model) at(s convert.Shares) Point {
 }
 
 // best is the first of the mixes with the highest throughput: about where loading and decoding are
-// equally fast, or one of the ends. A difference too small to measure is no reason to store more.
+// equally fast, or one of the ends. A difference too small to measure does not justify storing
+// more.
 func (m model) best(mixes []convert.Shares) convert.Shares {
 	best := m.at(mixes[0])
 	for _, s := range mixes[1:] {

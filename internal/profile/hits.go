@@ -11,17 +11,17 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// hitTable tells the share of reads that the mount's cache serves, for every mix of the
-// whole dataset.
+// hitTable tells the share of reads that the mount's cache serves, for every mix of the whole
+// dataset.
 type hitTable struct {
 	limit   int64          // of the cache
 	already convert.Shares // in the dataset
-	left    bool           // the cache is left out of account, see Options.Samples
+	left    bool           // the cache is ignored, see Options.Samples
 	budget  engine.Budget
 	scale   float64
-	is      []shard.Cost              // of some files
-	sizes   [][shard.NumCosts]float64 // of these as they are and in other forms: the same if they cannot get one
-	ratios  map[[2]int]float64        // by steps of raw and packed images, as far as they are known
+	is      []shard.Cost              // forms of some files
+	sizes   [][shard.NumCosts]float64 // sizes of these files in their own and in other forms; the same if a form is impossible
+	ratios  map[[2]int]float64        // by steps of raw and packed images, if known
 }
 
 const (
@@ -29,9 +29,9 @@ const (
 	hitSamples = 1 << 17 // enough samples to know the sizes
 )
 
-// newHitTable makes the table from the sizes of the dataset's files, or of some taken evenly.
-// unknown is used for files whose size the index lacks, and a packed file is taken for growth times
-// the size. samples is as in Options: to a cache, many samples are like larger ones.
+// newHitTable makes the table from the sizes of the dataset's files, or of some taken evenly. Files
+// whose size the index lacks count as unknown bytes, and packing multiplies a size by growth.
+// samples is as in Options: for a cache, more samples are like larger ones.
 func newHitTable(c engine.Budget, raw convert.Options, unknown, growth float64, samples int, forms path) *hitTable {
 	h := &hitTable{
 		limit: c.CacheLimit(), budget: c, ratios: map[[2]int]float64{},
@@ -76,7 +76,7 @@ func (h *hitTable) at(s convert.Shares) (ratio float64) {
 	return ratio
 }
 
-// step is the share of hits for so many steps of raw and of packed images.
+// step is the share of hits for numbers of steps of raw and of packed images.
 func (h *hitTable) step(raw, packed int) float64 {
 	packed = min(packed, hitSteps-raw)
 	ratio, known := h.ratios[[2]int{raw, packed}]
@@ -104,8 +104,7 @@ func limitFor(ratio float64, m *mix, e *engine.Options) int64 {
 	}))
 }
 
-// among says whether k is among a share of all numbers. Any range has its share of them, to
-// within one.
+// among chooses a share of all numbers. Any range has its share of them, to within one.
 func among(k int64, share float64) bool {
 	return math.Floor(float64(k+1)*share+0.5) > math.Floor(float64(k)*share+0.5)
 }

@@ -23,12 +23,12 @@ import (
 // leastLoads is the minimum number of files to read, however long that takes.
 const leastLoads = 8
 
-// loadsAtOnce is how many reads under way keep a disk busy.
+// loadsAtOnce is how many concurrent reads keep a disk busy.
 const loadsAtOnce = 16
 
-// measureLoad returns the seconds to load an image of a mix from storage, with as many reads under
-// way as keep it busy, or as a mount may have. A share of kept of the images is cached and
-// therefore read whole.
+// measureLoad returns the seconds to load an image of a mix from storage. It makes as many
+// concurrent reads as keep storage busy, or as a mount may have. A share of kept of the images is
+// cached and therefore read whole.
 func (p *profiler) measureLoad(ctx context.Context, s convert.Shares, kept float64) (seconds float64, err error) {
 	m, err := p.openMix(ctx, s, len(p.images), p.o.Storage, true)
 	if err != nil {
@@ -79,8 +79,8 @@ func (p *profiler) measureLoad(ctx context.Context, s convert.Shares, kept float
 	return time.Since(started).Seconds() * mean(m.sizes) / float64(bytes.Load()), nil
 }
 
-// measureDecode returns the seconds per image of a mix with all files in the cache, in the form
-// that they have in the mix.
+// measureDecode returns the seconds per image of a mix with all files in the cache, in the mix's
+// forms.
 func (p *profiler) measureDecode(ctx context.Context, s convert.Shares) (float64, error) {
 	r, err := p.start(ctx, s, p.few, dataset.Storage{Direct: p.o.Storage.Direct}, 1)
 	if err != nil {
@@ -133,17 +133,16 @@ func (p *profiler) contest(ctx context.Context, m model, mixes []convert.Shares)
 type reading struct {
 	mix    *mix
 	engine *engine.Engine
-	ahead  int // batches it makes while nothing reads
+	ahead  int // batches made while nothing reads
 	form   layout.Form
 	next   engine.Key
 	turns  []float64 // seconds per image, for each measurement
 	first  float64   // seconds per image in the first epoch
-	before [2]int64  // counts of what was made ahead in the first epoch
+	before [2]int64  // counts in the first epoch of batches made ahead
 }
 
-// start starts an engine with the mount's settings, applied to a mix of the first n images
-// instead of the whole dataset and to a cache for a share of hits, and reads the first epoch, which
-// fills the cache.
+// start starts an engine with the mount's settings, but with a mix of the first n images as its
+// dataset and a cache for a share of hits. It reads the first epoch, which fills the cache.
 func (p *profiler) start(ctx context.Context, s convert.Shares, n int, storage dataset.Storage, hits float64) (*reading, error) {
 	m, err := p.openMix(ctx, s, n, storage, false)
 	if err != nil {
@@ -209,9 +208,9 @@ func (r *reading) read(ctx context.Context) (images int, err error) {
 // batches is the number of batches in an epoch.
 func (r *reading) batches() int { return r.engine.Catalog().Plan.Batches(0, r.next.Epoch) }
 
-// measure reads batches for at least the given time, and for at least an epoch if epochs
-// are short. Batches made while nothing read are read first, off the clock. On return no
-// batch is in progress that would slow down other readings.
+// measure reads batches for at least the given time, and for at least an epoch if epochs are short.
+// It first reads, untimed, the batches made while nothing read. When it returns, no batch is in
+// progress that would slow down other readings.
 func (r *reading) measure(ctx context.Context, least time.Duration) error {
 	for range r.ahead {
 		if _, err := r.read(ctx); err != nil {
@@ -239,7 +238,8 @@ func (r *reading) hits() float64 {
 	return float64(hits-r.before[0]) / float64(max(all-r.before[1], 1))
 }
 
-// counts counts the samples found in the cache, and all, after the first epoch.
+// counts returns how many samples were found in the cache, and how many were read, after the first
+// epoch.
 func (r *reading) counts() (hits, all int64) {
 	for _, epoch := range r.engine.Stats().Epochs {
 		if epoch.Epoch > 0 {
@@ -249,5 +249,5 @@ func (r *reading) counts() (hits, all int64) {
 	return hits, all
 }
 
-// median is that of an odd number of values.
+// median is the median of an odd number of values.
 func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[len(x)/2] }

@@ -20,14 +20,14 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// mix is a dataset of the first of the images, in some forms.
+// mix is a dataset of the first images, in some forms.
 type mix struct {
 	*dataset.Dataset
 	sizes []int64 // of the files, in order
 }
 
-// spread says in which form each of some images is, which may have some forms instead of the one
-// that they are in. Any range of them has its share of each form.
+// spread says which form each image has in a mix. is are their present forms, and may says which
+// other forms are possible. Any range of images has its share of each form.
 func spread(is []shard.Cost, may func(k int, f shard.Cost) bool, s convert.Shares) []shard.Cost {
 	chosen := slices.Clone(is)
 	for _, f := range []shard.Cost{shard.Raw, shard.Packed} {
@@ -58,9 +58,9 @@ func formsIn(images []picture, s convert.Shares) []shard.Cost {
 	return spread(is, func(k int, f shard.Cost) bool { return images[k].files[f].path != "" }, s)
 }
 
-// openMix makes a mix of the first n images and reads it as the mount would; if later, as in
-// an epoch after the first, which has found the entry points. Scanning its headers and finding
-// those is never subject to the bandwidth limit.
+// openMix makes a mix of the first n images and reads it as the mount would. later says that the
+// epoch is not the first, so that entry points are already found. Scanning headers and finding
+// entry points is never subject to the bandwidth limit.
 func (p *profiler) openMix(ctx context.Context, s convert.Shares, n int, storage dataset.Storage, later bool) (*mix, error) {
 	m := &mix{}
 	var text bytes.Buffer

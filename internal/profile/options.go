@@ -16,21 +16,19 @@ import (
 type Options struct {
 	// Engine holds the settings of the mount. The number of epochs does not matter.
 	Engine engine.Options
-	// AsKept says that the entry points that the dataset has already count instead of
-	// Engine.Entries, if there are any.
+	// AsKept uses the dataset's existing entry points, if any, instead of Engine.Entries.
 	AsKept bool
 	// Storage is how the mount reads files.
 	Storage dataset.Storage
-	// Forms are those of shard.Packed and shard.Raw that images may get; nil: both.
+	// Forms are the forms that images may get, out of shard.Packed and shard.Raw; nil: both.
 	Forms []shard.Cost
-	// Raw says how to store raw samples: format, size and resize mode. Pixel options are
-	// those of Engine, whatever is set here. All other fields are ignored.
+	// Raw says how to store raw samples: format, size and resize mode. Pixel options are those of
+	// Engine, whatever is set here. All other fields are ignored.
 	Raw convert.Options
 
-	// Samples is the number of samples of the dataset that is profiled for, if the one given is a
-	// part of it; at least as many as that has. 0: not known. A cache that would hold all samples
-	// given, even in the largest form, is then left out of account: it would make any mix seem as
-	// fast to load, and the whole may be too large for it.
+	// Samples is the size of the whole dataset, never less than the given part. 0: unknown.
+	// A cache that would hold all given samples, even in the largest form, is then ignored: it
+	// would make any mix seem fast to load, and the whole may be too large for it.
 	Samples int
 	// Images is the maximum number of images to measure with; 0: 256, or fewer if they are
 	// large.
@@ -39,16 +37,15 @@ type Options struct {
 	// parent, if it is on the same device and writable, else the system's directory for
 	// temporary files.
 	Work string
-	// Consumer is how long training takes for a batch of each shard that is read here; 0: not
-	// known.
+	// Consumer is how long training takes for a batch of each shard that is read here; 0: unknown.
 	Consumer time.Duration
 	// Exhaustive measures all mixes of two forms in tenths, and runs the engine with each.
 	Exhaustive bool
 	// Least is the minimum time to measure a figure for; 0: a second.
 	Least time.Duration
 
-	// Copied, if not nil, is called with the number of images that have copies, and of all
-	// that get one; Measured then with the number of figures. Calls do not overlap.
+	// Copied, if not nil, is called with the number of images that have copies, and of all that get
+	// one; Measured then with the number of figures. Calls do not overlap.
 	Copied, Measured func(done, total int64)
 }
 

@@ -43,7 +43,7 @@ func (r *Result) Plot(w io.Writer, format string) error {
 		{Name: "a run of the engine", Color: 2, Line: chart.None, Dots: true},
 		{Name: "the answer", Color: 3, Line: chart.Dashed},
 	}
-	show := func(rate Rate) { // everything of interest lies well below the top
+	show := func(rate Rate) { // all that matters lies well below the top
 		if !math.IsInf(float64(rate), 0) {
 			d.Top = max(d.Top, 1.7*float64(rate))
 		}

@@ -28,7 +28,7 @@ type profiler struct {
 	work   string        // the directory for all files
 	images []picture
 	path   path    // of the forms that are candidates
-	most   float64 // share of the images that are not raw which can be packed
+	most   float64 // the largest share of images other than raw ones that can be packed
 	few    int     // number of images the engine decodes in a few seconds
 	hits   *hitTable
 	mixes  int // manifests made
@@ -82,7 +82,7 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	}, nil)
 }
 
-// rootOf is the directory of a dataset of files of this machine, "" for others.
+// rootOf is the directory of a dataset's files on this machine, "" for other datasets.
 func rootOf(ds *dataset.Dataset) string {
 	if ds.Packed || ds.Remote {
 		return ""
@@ -122,8 +122,8 @@ func (p *profiler) prepare(ctx context.Context) error {
 	return nil
 }
 
-// formBytes is the mean size of the images' files in each form, 0 where there is none, and the
-// share of those that are not raw which have a packed form.
+// formBytes is the mean size of the images' files in each form, 0 for a form without files, and the
+// share of images other than raw ones that have a packed form.
 func (p *profiler) formBytes() (bytes [shard.NumCosts]float64, packable float64) {
 	var sizes [shard.NumCosts][]int64
 	var packed, others float64
@@ -152,8 +152,8 @@ func (p *profiler) formBytes() (bytes [shard.NumCosts]float64, packable float64)
 	return bytes, packed / max(others, 1)
 }
 
-// possible is the mix nearest to another one: images that are raw or packed already stay so, and
-// not all can be packed.
+// possible is the possible mix nearest to s: images that are raw or packed already stay so, and not
+// all can be packed.
 func (p *profiler) possible(s convert.Shares) convert.Shares {
 	already := p.hits.already
 	raw := max(s.Raw, already.Raw)
@@ -161,13 +161,13 @@ func (p *profiler) possible(s convert.Shares) convert.Shares {
 	return convert.Shares{Raw: min(raw, 1-packed), Packed: packed}
 }
 
-// tenth is a mix of the path by its number.
+// tenth is the mix of the path with a number.
 func (p *profiler) tenth(number int) convert.Shares {
 	return p.possible(p.path.mix(float64(number) / tenths))
 }
 
-// pairs are the mixes of two forms each in equal steps, from the smallest files to the largest: so
-// many steps from one form alone to the next.
+// pairs are the mixes of two forms, from the smallest files to the largest, with steps equal steps
+// from one form alone to the next.
 func (p *profiler) pairs(steps int) (all []convert.Shares) {
 	for i := range steps*(len(p.path)-1) + 1 {
 		all = append(all, p.possible(p.path.mix(float64(i)/float64(steps))))
@@ -188,8 +188,8 @@ func (p *profiler) noteIf(applies bool, n Note) {
 	}
 }
 
-// lasting is the number of images that take the given seconds at a rate. It is a multiple of
-// ten, so that the mixes of the search have exact shares.
+// lasting is how many images take the given seconds at a rate. It is a multiple of ten, so that the
+// mixes of the search have exact shares.
 func (p *profiler) lasting(rate, seconds float64) int {
 	least := max(leastImages, 2*p.o.Engine.BatchSize)
 	n := min(len(p.images), max(least, int(min(rate*seconds, math.MaxInt32))))
@@ -199,7 +199,7 @@ func (p *profiler) lasting(rate, seconds float64) int {
 	return n
 }
 
-// rises reports that images do not load more slowly in the mix after one: their files are smaller,
+// rises reports that the mix after the given one does not load more slowly: its files are smaller,
 // or the cache holds everything.
 func (p *profiler) rises(mix int) bool {
 	bytes := func(mix int) float64 {
@@ -278,9 +278,9 @@ func (p *profiler) measured() {
 	}
 }
 
-// verify runs the engine with the dataset as it is, at the crossing of the curves, at the
-// neighboring mixes of the search, with each form alone, and with what should be enough for
-// training. The fastest is the answer.
+// verify runs the engine with the unchanged dataset, at the crossing of the curves, with the
+// neighboring mixes of the search, with each form alone, and with what should suffice for training.
+// The fastest is the answer.
 func (p *profiler) verify(ctx context.Context, m model) error {
 	r := &p.result
 	below := int(math.Floor(p.path.place(r.Crossing)*tenths + 1e-9))
@@ -332,17 +332,16 @@ func (p *profiler) atOnce() int {
 const (
 	nearby    = 0.02 // mixes closer than this count as one
 	certainly = 1.01 // the least speedup that tells two mixes apart
-	noisy     = 0.2  // noise that something else on the machine makes
+	noisy     = 0.2  // more noise than this comes from other programs on the machine
 	expected  = 0.85 // share of the modeled throughput
 )
 
-// LeastGain is how many times as fast as the dataset as it is a mix has to be for Run to recommend
-// it. Less is no reason to store a dataset twice, even if it can be measured.
+// LeastGain is how many times as fast as the unchanged dataset a mix must be for Run to recommend
+// it. Less does not justify storing a dataset twice, even if it can be measured.
 const LeastGain = 1.03
 
-// decide chooses the crossing unless another run was clearly faster. The dataset as it is, which
-// was run first, is the answer unless the chosen one was faster than that by LeastGain, and
-// clearly.
+// decide chooses the crossing unless another run was clearly faster. The unchanged dataset, whose
+// run was first, is the answer unless the chosen mix was clearly faster, and by LeastGain.
 func (p *profiler) decide(m model) {
 	r := &p.result
 	asItIs, crossing := &r.Runs[0], &r.Runs[0]

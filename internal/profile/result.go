@@ -24,7 +24,7 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 // rateOf converts seconds per image to a rate.
 func rateOf(seconds float64) Rate { return Rate(1 / max(seconds, 0)) }
 
-// Limit tells which of loading and decoding is slower.
+// Limit tells whether loading or decoding is slower.
 type Limit string
 
 // The limits of a mix, and of training.
@@ -58,8 +58,8 @@ func pointOf(s convert.Shares, hits, load, decode float64) Point {
 type Step struct {
 	Point
 	// From and To are the numbers of the mixes that may be best after this step, inclusive; equal
-	// after the last step. Mix 10·k is the k-th of the Result's Forms alone, and those between two
-	// forms have some tenths of each.
+	// after the last step. Mix 10·k is the k-th of the Result's Forms alone. Mixes between two
+	// forms have tenths of each.
 	From int `json:"candidates_from"`
 	To   int `json:"candidates_to"`
 }
@@ -82,8 +82,8 @@ func newTrial(s convert.Shares, hits, first float64, turns []float64) Trial {
 	return Trial{s, hits, rateOf(first), rateOf(middle), noise, turns}
 }
 
-// beats says whether t is faster than other by more than noise: turn by turn, in all turns but
-// one.
+// beats says whether t is faster than other by more than noise: compared turn by turn, in all turns
+// but one.
 func (t *Trial) beats(other *Trial) bool {
 	ratios := make([]float64, len(t.turns))
 	for i := range ratios {
@@ -93,7 +93,7 @@ func (t *Trial) beats(other *Trial) bool {
 	return median(ratios) > certainly && ratios[min(1, len(ratios)-1)] > 1
 }
 
-// Cost is the cost of an image of one kind, in seconds of the whole machine.
+// Cost is the cost of an image of one form, in seconds of the whole machine.
 type Cost struct {
 	Load   float64 `json:"load_seconds"` // from storage
 	Decode float64 `json:"decode_seconds"`
@@ -109,26 +109,26 @@ const (
 	// CopiedOut means that the dataset is in archives or in a store, and that the measured images
 	// were copied out of it.
 	CopiedOut Note = "copied_out"
-	// PageCache means that the mount would read through the page cache. It holds all measured
-	// images but not a whole larger dataset, so files were read past it.
+	// PageCache means that the mount would read through the page cache. The page cache holds all
+	// measured images but not a whole larger dataset, so files were read past it.
 	PageCache Note = "page_cache"
 	// Waiting means that the engine was slower than loading and decoding alone.
 	Waiting Note = "waiting"
 	// OtherWins means that another run was clearly faster than the one at the crossing.
 	OtherWins Note = "other_wins"
-	// WithinNoise means that the mix that should be fastest was not faster than the dataset as it
-	// is by LeastGain and by more than noise. That is the answer.
+	// WithinNoise means that the mix that should be fastest was not faster than the unchanged
+	// dataset by LeastGain and by more than noise. The unchanged dataset is the answer.
 	WithinNoise Note = "within_noise"
-	// Noisy means that the turns of a run differed more than on a machine that does nothing else.
+	// Noisy means that the turns of a run differed more than on an otherwise idle machine.
 	Noisy Note = "noisy"
 	// SmallDataset means that the cache would hold all samples, even in the largest form, and was
-	// left out of account; see Options.Samples.
+	// ignored; see Options.Samples.
 	SmallDataset Note = "small_dataset"
-	// RawSmaller means that raw files are smaller, so loading, too, gets faster with more
-	// of them, unless the cache holds everything.
+	// RawSmaller means that raw files are smaller, so more of them make loading faster, too, unless
+	// the cache holds everything.
 	RawSmaller Note = "raw_is_smaller"
-	// NoPackedForm means that packed images were a candidate, but none of those measured has a
-	// packed form.
+	// NoPackedForm means that packed images were a candidate, but no measured image has a packed
+	// form.
 	NoPackedForm Note = "no_packed_form"
 )
 
@@ -142,7 +142,7 @@ type Result struct {
 
 	convert.Shares         // the answer
 	EncodedRatio   float64 `json:"encoded_ratio"`
-	AlreadyRaw     float64 `json:"already_raw_ratio"` // the least share any mix can have
+	AlreadyRaw     float64 `json:"already_raw_ratio"` // the least share that any mix can have
 	AlreadyPacked  float64 `json:"already_packed_ratio"`
 	AsItIs         bool    `json:"best_as_it_is"` // no mix is faster by LeastGain
 	Verified       Rate    `json:"verified_images_per_second"`
@@ -155,7 +155,7 @@ type Result struct {
 	CacheBytes int64   `json:"cache_bytes"`
 	Workers    int     `json:"workers"`
 	Encoded    Cost    `json:"encoded"`
-	Packed     Cost    `json:"packed"` // zero if it is no candidate, as of raw
+	Packed     Cost    `json:"packed"` // zero if it is not a candidate, like Raw
 	Raw        Cost    `json:"raw"`
 	Steps      []Step  `json:"steps"`
 	Runs       []Trial `json:"runs"`
@@ -166,7 +166,7 @@ type Result struct {
 	Curve []Point `json:"curve"`
 }
 
-// costs are those of an image by its form.
+// costs are the costs of an image by its form.
 func (r *Result) costs() [shard.NumCosts]*Cost {
 	return [...]*Cost{shard.Encoded: &r.Encoded, shard.Packed: &r.Packed, shard.Raw: &r.Raw}
 }

@@ -8,14 +8,14 @@ import (
 // tenths is the number of steps from one form alone to the next one alone.
 const tenths = 10
 
-// A path is the forms of a profile from the smallest files, which are decoded most slowly, to the
+// A path has the forms of a profile from the smallest files, which are decoded most slowly, to the
 // largest, which are decoded fastest. Its mixes are numbered: mix k·tenths is form k alone, and
-// those between two forms have some tenths of each.
+// mixes between two forms have tenths of each.
 type path []shard.Cost
 
-// candidates is the path of encoded images and, if they are possible, packed and raw ones, by their
-// files' mean sizes. Packed images that are no smaller than raw ones, which are decoded faster, are
-// no candidates.
+// candidates is the path of encoded images and, if possible, packed and raw ones, by their files'
+// mean sizes. It leaves out packed images that are no smaller than raw ones, which are decoded
+// faster.
 func candidates(packs, raws bool, bytes [shard.NumCosts]float64) path {
 	p := path{shard.Encoded}
 	if packs && (!raws || bytes[shard.Packed] < bytes[shard.Raw]) {
@@ -30,7 +30,7 @@ func candidates(packs, raws bool, bytes [shard.NumCosts]float64) path {
 // last is the number of the last mix.
 func (p path) last() int { return tenths * (len(p) - 1) }
 
-// mix is the shares of the mix at a place, which is its number divided by tenths.
+// mix is the mix at a place, which is the mix's number divided by tenths.
 func (p path) mix(place float64) convert.Shares {
 	var shares [shard.NumCosts]float64
 	k := min(int(place), max(len(p)-2, 0))
@@ -41,7 +41,7 @@ func (p path) mix(place float64) convert.Shares {
 	return convert.Shares{Raw: shares[shard.Raw], Packed: shares[shard.Packed]}
 }
 
-// place is where a mix is, also one that leaves out a form between two others.
+// place is the place of a mix, even if it leaves out a form between two others.
 func (p path) place(s convert.Shares) (place float64) {
 	for k, f := range p {
 		place += float64(k) * s.Of(f)
@@ -51,8 +51,8 @@ func (p path) place(s convert.Shares) (place float64) {
 
 // search finds the best of a path's mixes up to last. Measuring a mix shows whether loading or
 // decoding is slower. If decoding limits it, mixes before it can only be worse; if loading limits
-// it, mixes after it can only be worse. rises says of a mix that loading, too, gets faster after
-// it, so that mixes before it are never better.
+// it, mixes after it can only be worse. If rises says that loading, too, gets faster after a mix,
+// mixes before it are never better.
 //
 // It measures at most 4 of 11 mixes, and 5 of 21.
 func search(last int, rises func(mix int) bool, measure func(mix int) (Point, error)) (steps []Step, best int, err error) {

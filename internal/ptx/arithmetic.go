@@ -11,7 +11,7 @@ var (
 	logic       = map[string]string{"and": "&", "or": "|", "xor": "^"}
 )
 
-// arithmetic translates what computes one register from others.
+// arithmetic translates instructions that compute one register from others.
 func (k *kernel) arithmetic() bool {
 	what, t := k.parts[0], k.parts[len(k.parts)-1]
 	bits := width(t)
@@ -98,7 +98,7 @@ func (k *kernel) move(t string) {
 	}
 }
 
-// shiftRight: shifts by the width or more leave nothing but signs.
+// shiftRight: shifting by the width or more leaves only signs.
 func (k *kernel) shiftRight(t, v, by string) {
 	most := width(t) - 1
 	if t[0] == 's' {
@@ -113,7 +113,7 @@ func (k *kernel) multiply(t string, a func(int, string) string) bool {
 	var product string
 	switch k.parts[1] {
 	case "lo":
-		// In 64 bits, as C would multiply 16-bit numbers as signed ones.
+		// In 64 bits, since C would multiply 16-bit numbers as signed ones.
 		product = fmt.Sprintf("(uint64_t)%s * %s", a(1, unsigned(n)), a(2, unsigned(n)))
 	case "wide":
 		result = 2 * n
@@ -154,7 +154,7 @@ func (k *kernel) compare(t string, a func(int, string) string) bool {
 	return true
 }
 
-// convert changes widths. A register may be wider than its new type, which then extends into it.
+// convert changes widths. A register may be wider than its new type; the value is then extended.
 func (k *kernel) convert(from string, a func(int, string) string) bool {
 	if len(k.parts) != 3 {
 		return false // rounds or saturates

@@ -1,6 +1,6 @@
 // Package ptx runs GPU code without a GPU, for tests: [ToC] translates PTX, the assembly language
-// that drivers load, to C. It knows the instructions that batchfs's own kernels consist of; any
-// other one is an error, never a guess.
+// that drivers load, to C. It knows the instructions of batchfs's own kernels; any other one is an
+// error, never a guess.
 //
 // # The generated C
 //
@@ -12,7 +12,7 @@
 //
 // grid and block are the launch's dimensions; block[1] and block[2] must be 1. shared is the size
 // of the shared memory in bytes. params points to the kernel's parameters, laid out as in PTX:
-// those of batchfs have one, the address of a struct, so params points to 8 bytes that contain it,
+// batchfs's kernels have one, the address of a struct, so params points to 8 bytes that contain it,
 // and size is 8. Pointers are those of the host. The function returns when all blocks have run:
 //
 //	0  they ran
@@ -28,10 +28,10 @@
 //	int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes);
 //
 // before the first launch: it finds the allocation that contains an address, or returns 0. Races
-// are not looked for: the sanitizer of threads finds those of the kernels' source.
+// are not detected: the thread sanitizer finds those in the kernels' source.
 //
-// What blocks did before an error stays. Blocks run one after the other, and so do the threads of a
-// block, each from one barrier to the next: in the order of their numbers, or blocks and threads in
-// the opposite order if the environment variable PTX_REVERSED is set. Results are therefore the
-// same each time. Shared memory and registers start with the bytes 0xa5 and 0x5a.
+// After an error, the effects of earlier blocks remain. Blocks run one after the other, and so do
+// the threads of a block, each from one barrier to the next: in the order of their numbers, or
+// blocks and threads in the opposite order if the environment variable PTX_REVERSED is set. Results
+// are therefore the same each time. Shared memory and registers start with the bytes 0xa5 and 0x5a.
 package ptx

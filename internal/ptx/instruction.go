@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// kernel is one whose code is being translated.
+// kernel is a kernel whose code is being translated.
 type kernel struct {
 	symbols   map[string]string // C expressions of addresses
 	params    map[string]int    // offsets
@@ -16,7 +16,7 @@ type kernel struct {
 	out       strings.Builder
 
 	guard string   // "if (...) " before the current instruction
-	parts []string // of its name: ld, global, u32
+	parts []string // of the instruction's name: ld, global, u32
 	args  []string
 	err   error
 }
@@ -124,7 +124,7 @@ func (k *kernel) value(operand, ptxType string) string {
 	return ""
 }
 
-// control translates what is not a computation.
+// control translates instructions that compute nothing.
 func (k *kernel) control() bool {
 	switch strings.Join(k.parts, ".") {
 	case "ret", "exit":
@@ -187,7 +187,7 @@ func (k *kernel) memory() bool {
 		if what == "st" {
 			k.emit("%s = %s;", at, k.value(v, t))
 		} else {
-			// A register may be wider: signed types are extended with their sign.
+			// A register may be wider than the type: signed types are extended with their sign.
 			k.emit("%s = (%s)%s;", k.register(v), types[t[:1]+strings.TrimLeft(k.registers[v], "bus")], at)
 		}
 	}

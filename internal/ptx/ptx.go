@@ -11,7 +11,7 @@ import (
 //go:embed c/runtime.c
 var runtime string
 
-// types are those of C, by PTX's.
+// types are the C types of PTX types.
 var types = map[string]string{
 	"pred": "uint8_t",
 	"b8":   "uint8_t", "u8": "uint8_t", "s8": "int8_t",
@@ -20,7 +20,7 @@ var types = map[string]string{
 	"b64": "uint64_t", "u64": "uint64_t", "s64": "int64_t",
 }
 
-// width is a type's number of bits, 0 for one that is unknown.
+// width is a type's number of bits, 0 for an unknown type.
 func width(t string) int {
 	if types[t] == "" || t == "pred" {
 		return 0
@@ -42,12 +42,13 @@ var (
 	most      = regexp.MustCompile(`\.maxntid\s+(\d+)`)
 	local     = regexp.MustCompile(`\.local\s+\.align\s+\d+\s+\.b8\s+([\w$]+)\[(\d+)\];`)
 	pragma    = regexp.MustCompile(`\.pragma\s+"[^"]*";`)
-	// How compilers take half of a register; the other half goes nowhere.
+	// How compilers take half of a register; the other half is unused.
 	half  = regexp.MustCompile(`\{\s*\.reg\s+\.b32\s+tmp;\s*mov\.b64\s+\{\s*(tmp|%r\d+),\s*(tmp|%r\d+)\s*\},\s*(%rd\d+);\s*\}`)
 	label = regexp.MustCompile(`^([\w$]+):\s*`)
 )
 
-// ToC returns the C of a module: see the package comment. The error names what it does not know.
+// ToC returns the C code of a module; see the package comment. The error names what it does not
+// know.
 func ToC(ptx string) (string, error) {
 	rest := comments.ReplaceAllString(ptx, "")
 	rest = half.ReplaceAllString(rest, "mov.b64 {$1, $2}, $3;")

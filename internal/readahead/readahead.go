@@ -1,6 +1,6 @@
-// Package readahead says who reads what next: which batches to make ahead of a reader, and which of
-// those that were read to keep for another one. It is pure: it knows batches by their keys, is told
-// what is opened, and says what it wants of a [Shelf], which makes and drops batches.
+// Package readahead says who reads what next: which batches to make ahead of a reader, and which
+// read batches to keep for another reader. It is pure: it knows batches by their keys, is told what
+// is opened, and tells a [Shelf], which makes and drops batches, what it wants.
 package readahead
 
 import (
@@ -23,26 +23,26 @@ type stream struct {
 	at      catalog.Key   // the batch opened last
 	form    layout.Form   // the form opened last; prefetched batches are made in it
 	inOrder bool          // it has shown an order worth reading ahead for
-	ahead   []catalog.Key // prefetched, not opened
+	ahead   []catalog.Key // prefetched, not opened yet
 	recent  []catalog.Key // opened, most recent last: kept for a second form or a late rank
 	lag     int           // maximum number of batches that a read was behind the head
-	used    time.Time     // a batch was opened, or closed
-	opened  time.Time     // a batch was
+	used    time.Time     // when a batch was last opened or closed
+	opened  time.Time     // when a batch was last opened
 	ended   bool
-	begun   bool // it holds the batches of a shard that were begun by name: nobody reads it in order
+	begun   bool // it holds batches that were begun by name: nobody reads it in order
 }
 
-// Streams are all readings of a dataset. They are not safe for concurrent use.
+// Streams are all reading streams of a dataset. They are not safe for concurrent use.
 type Streams struct {
 	catalog *catalog.Catalog
 	depth   int // batches made ahead, per stream
 	shelf   Shelf
-	byShard map[int][]*stream // the one begun last at the end
-	begun   map[int]*stream   // of batches that were begun by name
+	byShard map[int][]*stream // the most recently begun one last
+	begun   map[int]*stream   // for batches begun by name
 	of      map[catalog.Key]*stream
 }
 
-// New returns no streams. For each that begins, depth batches are made ahead.
+// New returns an empty set of streams. For each stream, depth batches are made ahead.
 func New(c *catalog.Catalog, depth int, shelf Shelf) *Streams {
 	return &Streams{catalog: c, depth: depth, shelf: shelf, byShard: map[int][]*stream{}, begun: map[int]*stream{}, of: map[catalog.Key]*stream{}}
 }
@@ -50,14 +50,14 @@ func New(c *catalog.Catalog, depth int, shelf Shelf) *Streams {
 // maxBegun bounds the batches per shard that were begun by name and not opened yet.
 const maxBegun = 16
 
-// A Shelf holds the batches of streams. It calls [Streams.Left] for each that it drops.
+// A Shelf holds the batches of streams. It calls [Streams.Left] for each batch that it drops.
 type Shelf interface {
-	// Prefetch has a batch made for a reader of a form. It returns false if the batch is there
-	// already, or is known to fail.
+	// Prefetch makes a batch for a reader of a form. It returns false if the batch exists already,
+	// or is known to fail.
 	Prefetch(k catalog.Key, form layout.Form) bool
 	// Discard gives up a batch that was prefetched and not opened.
 	Discard(k catalog.Key)
-	// Unneeded drops a batch that no stream keeps any more once it is complete and nothing holds
+	// Unneeded drops a batch that no stream keeps any more, once it is complete and nothing holds
 	// it.
 	Unneeded(k catalog.Key)
 	// GiveUp drops a batch of a stream that has ended, unless something holds it.
@@ -129,12 +129,12 @@ func (all *Streams) find(k catalog.Key) *stream {
 }
 
 // begin starts a stream at k. At the first batch of an epoch it reads ahead at once; any other
-// batch might be the only one wanted.
+// batch may be the only one wanted.
 func (all *Streams) begin(k catalog.Key) *stream {
 	list := all.byShard[k.Shard]
 	for _, s := range list {
 		if !s.inOrder && s.head.Part == k.Part {
-			all.giveUpBatches(s) // a lone batch is kept only until the next one
+			all.giveUpBatches(s) // a single batch is kept only until the next one
 		}
 	}
 	if len(list) >= maxStreams {
@@ -145,8 +145,8 @@ func (all *Streams) begin(k catalog.Key) *stream {
 	return s
 }
 
-// Begin has a batch made that a reader will open, wherever it reads, unless many such
-// batches are waiting to be opened already. They are the first to give way among those made ahead.
+// Begin makes a batch that a reader will open, wherever it reads, unless many such batches wait to
+// be opened already. They are the first to give way among those made ahead.
 func (all *Streams) Begin(k catalog.Key, form layout.Form) {
 	s := all.begun[k.Shard]
 	if s == nil {
@@ -160,7 +160,7 @@ func (all *Streams) Begin(k catalog.Key, form layout.Form) {
 	all.prefetch(k, s)
 }
 
-// prefetch has a batch made for a stream.
+// prefetch makes a batch for a stream.
 func (all *Streams) prefetch(k catalog.Key, s *stream) {
 	if all.shelf.Prefetch(k, s.form) {
 		all.of[k] = s
@@ -168,9 +168,9 @@ func (all *Streams) prefetch(k catalog.Key, s *stream) {
 	}
 }
 
-// keepOpened makes k the newest batch that s keeps. A stream keeps as many batches as its
-// slowest reader has been behind, one more for a slightly later reader, and the newest. They
-// give way to any other request for memory.
+// keepOpened makes k the newest batch that s keeps. A stream keeps as many batches as its slowest
+// reader has been behind, one more for a slightly later reader, and the newest. These batches give
+// way to any other request for memory.
 func (all *Streams) keepOpened(s *stream, k catalog.Key) {
 	s.recent = append(without(s.recent, k), k)
 	for len(s.recent) > s.lag+2 {
@@ -182,8 +182,7 @@ func (all *Streams) keepOpened(s *stream, k catalog.Key) {
 	}
 }
 
-// mergeMet merges streams that have met: one read-ahead is enough for readers of the same
-// batches.
+// mergeMet merges streams that have met: readers of the same batches need only one read-ahead.
 func (all *Streams) mergeMet(s *stream) {
 	near := max(4, all.depth) // both soon read the same batches
 	for _, t := range slices.Clone(all.byShard[s.head.Shard]) {
@@ -237,7 +236,7 @@ func (all *Streams) Distance(k catalog.Key) int {
 	return farthest - 1
 }
 
-// Form is the form in which the reader of a batch opened the last one; false: nobody reads it.
+// Form is the form in which the reader of a batch opened the last one; false if there is no reader.
 func (all *Streams) Form(k catalog.Key) (form layout.Form, ok bool) {
 	s := all.of[k]
 	if s == nil {
@@ -262,7 +261,7 @@ func (s *stream) isNewest(k catalog.Key) bool {
 	return len(s.recent) > 0 && s.recent[len(s.recent)-1] == k
 }
 
-// IsBeingRead reports whether a batch is the newest one of a stream that goes on.
+// IsBeingRead reports whether a batch is the newest one of a stream that continues.
 func (all *Streams) IsBeingRead(k catalog.Key) bool {
 	s := all.of[k]
 	return s != nil && !s.ended && s.isNewest(k) && (s.inOrder || all.latest(k) == s)
@@ -317,7 +316,7 @@ func (all *Streams) list() []*stream {
 	return list
 }
 
-// latest is the stream begun last among those of a batch's shard and part; nil: there is none.
+// latest is the stream of a batch's shard and part that was begun last; nil: none.
 func (all *Streams) latest(k catalog.Key) *stream {
 	for _, s := range slices.Backward(all.byShard[k.Shard]) {
 		if s.head.Part == k.Part {
@@ -349,7 +348,7 @@ func (all *Streams) Count() (streams, ahead int64) {
 	return streams, ahead
 }
 
-// Places says where each shard is read, by the stream opened from last that has shown an order.
+// Places says where each shard is read, according to the most recently used stream with an order.
 func (all *Streams) Places() (places []catalog.Key) {
 	for _, shard := range slices.Sorted(maps.Keys(all.byShard)) {
 		var latest *stream

@@ -1,4 +1,4 @@
-// Package resolve compares paths of which parts may not exist yet.
+// Package resolve compares paths, parts of which may not exist yet.
 package resolve
 
 import "path/filepath"

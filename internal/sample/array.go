@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// arrayFormat is what an index says of .npy files. Instead of a height it has the first dimension,
-// plus 1, and instead of a width a digest of the dtype and the other dimensions.
+// arrayFormat is the index's format for .npy files. Their height is the first dimension plus 1, and
+// their width a digest of the dtype and the other dimensions.
 const arrayFormat = "array"
 
 // ProbeArray reads the header of a .npy file for package dataset: it is a [dataset.Prober].
@@ -41,15 +41,15 @@ func ProbeArray(head, _ []byte, size int64) (dataset.Header, error) {
 	}, nil
 }
 
-// Likeness is the same number for headers that differ in nothing but the first dimension, and
-// hardly ever for others.
+// Likeness is the same number for headers that differ only in the first dimension, and hardly ever
+// for others.
 func Likeness(h layout.NPYHeader) int {
 	text := fmt.Sprint(h.Type, len(h.Shape), h.Shape[min(1, len(h.Shape)):])
 	return 1 + int(xxhash.Sum64String(text)%math.MaxInt32)
 }
 
 // ArrayRows is the first dimension of an array that the index knows, or 1 if it has none. like
-// reports whether it differs in nothing else from those with a likeness.
+// reports whether it has the given likeness, so that it differs in nothing else.
 func ArrayRows(arrays *dataset.Dataset, row, likeness int) (n int, like bool) {
 	height, width := arrays.Size(row, true)
 	if arrays.Format(row) != arrayFormat || width != likeness {
@@ -58,13 +58,13 @@ func ArrayRows(arrays *dataset.Dataset, row, likeness int) (n int, like bool) {
 	return height - 1, true
 }
 
-// ArrayLike reads the header of the first of those arrays that are alike in most samples, by the
-// index, whose rows are given; -1 is none. If it can no longer be read, it takes another one of
-// them. An error may be about any array.
+// ArrayLike finds, among arrays with the given rows, those that are alike in most samples by the
+// index, and reads the header of the first one. A row of -1 is none. If the file can no longer be
+// read, it tries another. An error may be about any array.
 func ArrayLike(
 	ctx context.Context, arrays *dataset.Dataset, rows []int32,
 ) (h layout.NPYHeader, err error) {
-	const most = 16 // files that are tried
+	const most = 16 // files to try
 	counts, common, tried := map[int]int{}, 0, 0
 	for _, row := range rows {
 		if row < 0 {

@@ -9,12 +9,12 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
-// EntryCounts counts JPEGs by what became of their entry points.
+// EntryCounts counts JPEGs by the fate of their entry points.
 type EntryCounts struct {
 	Used  int64 `json:"used"`
 	Made  int64 `json:"made"`
 	None  int64 `json:"none"`  // found to have none
-	Wrong int64 `json:"wrong"` // stored, but not those of the file, and therefore not used
+	Wrong int64 `json:"wrong"` // stored, but for other bytes, and therefore not used
 }
 
 // Plus returns the sum of two counts.
@@ -29,8 +29,8 @@ type entryDecoder interface {
 	TakeEntryPoints() (made []decode.EntryPoint, result decode.EntryResult)
 }
 
-// Entries gives a decoder the stored entry points of the JPEGs that it decodes, and stores those
-// that it makes. It belongs to one goroutine.
+// Entries passes stored entry points of JPEGs to a decoder, and stores those that it makes. It
+// belongs to one goroutine.
 type Entries struct {
 	ds     *dataset.Dataset
 	store  *entries.Store
@@ -38,26 +38,26 @@ type Entries struct {
 	buf    entries.Buffer
 	made   []byte
 
-	// Of the last sample that was looked for.
+	// About the last sample that was looked up.
 	sample int64 // -1: none
 	seen   dataset.Identity
 	allow  bool // it may be read in part
 	inOne  bool // in one read
-	wrong  bool // they are of other bytes
+	wrong  bool // they belong to other bytes
 	rule   decode.EntryRule
 	at     []decode.EntryPoint
-	// Of its file, only the header and the bytes between these were read; to is 0: all of it.
+	// If to is not 0, only the header and the bytes between these offsets of its file were read.
 	from, to int64
 }
 
-// NewEntries returns Entries for a store. verify compares the bytes of each file with those its
-// entry points were made from.
+// NewEntries returns Entries for a store. verify compares the bytes of each file with those that
+// its entry points were made from.
 func NewEntries(ds *dataset.Dataset, store *entries.Store, verify bool) *Entries {
 	return &Entries{ds: ds, store: store, verify: verify, sample: -1}
 }
 
-// Find looks for the entry points of sample i, a JPEG whose file was seen with an identity, and
-// holds data. It reads a file.
+// Find looks for the entry points of sample i, a JPEG whose file had identity seen when data was
+// read. It reads a file.
 func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
 	e.whole()
 	if !e.verify && e.sample == i && e.seen == seen {
@@ -78,14 +78,14 @@ func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
 	}
 }
 
-// Partial reports whether a Loader found the entry points of the sample that it read last, and
-// read only what is decoded from them.
+// Partial reports whether a Loader found entry points of the sample that it read last, and read
+// only what is decoded from them.
 func (e *Entries) Partial() bool { return e != nil && e.to > 0 }
 
 // Found reports whether the sample of the last Find has entry points.
 func (e *Entries) Found() bool { return len(e.at) > 0 }
 
-// AllowParts says, before a sample is looked for, whether a Loader may read it in part.
+// AllowParts says whether a Loader may read samples in part. It must be called before Find.
 func (e *Entries) AllowParts(allow bool) {
 	if e != nil {
 		e.allow, e.inOne, e.sample = allow && !e.verify, false, -1
@@ -106,16 +106,15 @@ func (e *Entries) has(i int64, indexed dataset.Identity) bool {
 	return e.Found()
 }
 
-// reach is where in the file of the sample of the last Find its first rows end, as far as that can
-// be told without its header. From then on, part leaves out what follows, however little that is.
-// 0: it is not known.
+// reach is the offset in the file of the last Find's sample at which its first rows end, if that
+// can be told without the header; else 0. From then on, part skips the rest, however little it is.
 func (e *Entries) reach(o decode.Options, height, rows, scale int) (bytes int64) {
 	bytes = o.EntryReach(e.rule, e.at, height, rows, scale)
 	e.inOne = bytes > 0
 	return bytes
 }
 
-// part is a [dataset.Part]: what decoding a region of the sample of the last Find reads.
+// part is a [dataset.Part]: the bytes for decoding a region of the last Find's sample.
 func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Region, scale int) (from, to int64, ok bool) {
 	e.whole()
 	from, to, ok = o.EntryPart(head, size, e.rule, e.at, r, scale)
@@ -126,14 +125,14 @@ func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Regio
 	return from, to, true
 }
 
-// Begin prepares the decoder for the sample of the last Find: to use what was found, or to make
-// it, if it can be stored. End must follow the decoding.
+// Begin prepares the decoder for the sample of the last Find: to use the entry points, or to make
+// them if they can be stored. End must follow the decoding.
 func (e *Entries) Begin(d entryDecoder) {
 	d.SetEntryPoints(e.rule, e.at)
 	d.SetPart(e.from, e.to)
 }
 
-// End stores what the decoder made, unless decoding failed for a reason that is not the file's.
+// End stores what the decoder made, unless decoding failed for a reason other than the file.
 func (e *Entries) End(d entryDecoder, i int64, seen dataset.Identity, data []byte, err error) (n EntryCounts) {
 	made, result := d.TakeEntryPoints()
 	if e.wrong || result == decode.EntriesWrong {
@@ -164,7 +163,7 @@ func (e *Entries) put(i int64, seen dataset.Identity, data []byte, made []decode
 	e.store.Put(e.file(i, seen), entries.Points{Bytes: e.made, CRC: entries.CRC(data)})
 }
 
-// Known reports whether the entry points of sample i's file are stored, or that it has none.
+// Known reports whether the entry points of sample i's file are stored, or known not to exist.
 func (e *Entries) Known(i int64, seen dataset.Identity) (has, known bool) {
 	p, known := e.store.Get(e.file(i, seen), &e.buf)
 	return known && len(p.Bytes) > 0, known

@@ -11,9 +11,9 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// A Loader reads samples from storage and judges them. Of an image stored as plain pixels, or
-// packed, it reads only the rows that its crop needs, and of a JPEG what is decoded from entry
-// points, if that saves enough. It belongs to one goroutine.
+// A Loader reads samples from storage and judges them. For an image stored as plain pixels, or
+// packed, it reads only the rows that its crop needs; for a JPEG, if that saves enough, only what
+// is decoded from entry points. It belongs to one goroutine.
 type Loader struct {
 	ds        *dataset.Dataset
 	transform resample.Options
@@ -25,7 +25,7 @@ type Loader struct {
 }
 
 // NewLoader returns a Loader for samples with this transform and decoding. MaxPixels must be set.
-// With entries, which may be nil, Load reads JPEGs in part where they allow it.
+// With entries, which may be nil, Load may read JPEGs in part.
 func NewLoader(ds *dataset.Dataset, transform resample.Options, o pixels.Options, entries *Entries) *Loader {
 	l := &Loader{ds: ds, transform: transform, options: o, entries: entries}
 	l.part = l.partOf
@@ -59,8 +59,7 @@ func (l *Loader) Load(ctx context.Context, epoch int, id int64, whole bool, grow
 	return data, read, seen, err
 }
 
-// saves reports, as far as the index tells, whether reading only a part is worth the additional
-// read it takes.
+// saves reports, by the index, whether reading only a part is worth the additional read.
 func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
 	rows := CostOf(l.ds, int(id)) != shard.Encoded // can be read alone
 	if !rows && !l.entries.allows(id) {
@@ -82,7 +81,7 @@ func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
 	return rows || l.entries.has(id, indexed)
 }
 
-// front is what is read of a packed image to know where its rows are, and 0 for others.
+// front is how many bytes of a packed image are read to learn where its rows are, and 0 for others.
 func (l *Loader) front(id int64) int64 {
 	if CostOf(l.ds, int(id)) != shard.Packed {
 		return 0
@@ -93,9 +92,9 @@ func (l *Loader) front(id int64) int64 {
 // leastOfDisk is how many bytes must be skipped for two reads of a local disk to beat one.
 const leastOfDisk = 64 << 10
 
-// PackedPart says how the packed form of a sample is read that is not stored so: its first bytes,
-// and then the part of which these show that it is needed; 0: all at once, as that would skip too
-// little.
+// PackedPart says how to read the packed form of a sample that is not stored packed: its first
+// bytes, and then the part that these show to be needed; 0: all at once, since a part would skip
+// too little.
 func (l *Loader) PackedPart(epoch int, id int64) (first int64, part dataset.Part) {
 	l.epoch, l.id = epoch, id
 	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
@@ -110,9 +109,9 @@ func (l *Loader) PackedPart(epoch int, id int64) (first int64, part dataset.Part
 	return decode.PackedFront(l.ds.Size(int(id), true)), l.part
 }
 
-// reach is how far into its file a JPEG or a packed image is read where one read up to there is
-// likely to do: to the end of the last row of its crop, by its entry points, or with a margin by
-// its share of the rows. 0: that skips too little, or is not known.
+// reach is how far into its file a JPEG or a packed image should be read if one read probably
+// suffices: to the end of the last row of its crop, by its entry points, or with a margin by its
+// share of the rows. 0: that skips too little, or is unknown.
 func (l *Loader) reach(epoch int, id int64, indexed dataset.Identity) int64 {
 	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
 	stored := l.options.IgnoreOrientation || l.ds.Orientation(int(id)) == 1 // rows of the file are rows of the image

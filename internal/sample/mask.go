@@ -7,12 +7,12 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// maskFormats are what an index says of masks, by the bytes of a value.
+// maskFormats are the index's formats of masks, by the bytes of a value.
 var maskFormats = [...]string{1: "mask8", 2: "mask16", 3: "maskrgb"}
 
-// ProbeMask reads a mask's header for package dataset: it is a [dataset.Prober]. The format is not
-// that of the file, but what the values are, on which the dtype of all masks depends. Size and
-// values are as stored, whatever the file says of its orientation.
+// ProbeMask reads a mask's header for package dataset: it is a [dataset.Prober]. The format is that
+// of the values, not of the file, since it determines the dtype of all masks. Size and values are
+// as stored, whatever the file's orientation.
 func ProbeMask(head, _ []byte, size int64) (dataset.Header, error) {
 	h, err := Probe(head, nil, size)
 	if err != nil {
@@ -27,7 +27,7 @@ func ProbeMask(head, _ []byte, size int64) (dataset.Header, error) {
 }
 
 // JudgeMask reads the header of a mask's file, and returns how many bytes a value has. It fails if
-// there are more than so many values.
+// there are more than most values.
 func JudgeMask(file []byte, most int64) (head decode.Header, bytes int, err error) {
 	if head, err = decode.ReadHeader(file, true); err == nil {
 		bytes, err = decode.ValueBytes(file)
@@ -38,7 +38,7 @@ func JudgeMask(file []byte, most int64) (head decode.Header, bytes int, err erro
 	return head, bytes, err
 }
 
-// bounded returns an error of an image with more than so many pixels.
+// bounded returns an error for an image with more than most pixels.
 func bounded(height, width int, most int64) error {
 	if n := int64(height) * int64(width); n > most {
 		return fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, n, most)
@@ -46,7 +46,7 @@ func bounded(height, width int, most int64) error {
 	return nil
 }
 
-// ValueBytes is how many bytes the index says the values of a mask have; 0: it does not know.
+// ValueBytes is how many bytes the values of a mask have, by the index; 0: unknown.
 func ValueBytes(masks *dataset.Dataset, i int) int {
 	for n, format := range maskFormats {
 		if n > 0 && masks.Format(i) == format {

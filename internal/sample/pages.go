@@ -8,8 +8,8 @@ import (
 	"github.com/batchfs/batchfs/internal/pages"
 )
 
-// sharedPages are the compressed pages that the Readers of a Memory unpack for each other. They are
-// there as long as the Readers are, unless the dataset keeps pages already.
+// sharedPages are the compressed pages that the Readers of a Memory unpack for each other. They
+// exist as long as the Readers do, unless the dataset already keeps pages.
 type sharedPages struct {
 	budget quota
 

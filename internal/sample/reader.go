@@ -27,8 +27,8 @@ type Memory struct {
 	pages sharedPages
 }
 
-// NewMemory returns a Memory of limit bytes, but at least 64 MiB, for the given number of
-// Readers. A quarter of it is for what they keep between samples, and for pages that they share.
+// NewMemory returns a Memory of limit bytes, but at least 64 MiB, for the given number of Readers.
+// A quarter of it is for data that they keep between samples, and for pages that they share.
 func NewMemory(limit int64, readers int) *Memory {
 	limit = max(limit, leastMemory)
 	size := limit - limit/4
@@ -148,8 +148,8 @@ func (r *Reader) load(ctx context.Context, i int) ([]byte, dataset.Identity, err
 	return data, seen, err
 }
 
-// estimate is the memory that sample i may take, as far as the index tells: its file, its
-// pixels, and the coefficients of a progressive JPEG.
+// estimate is how much memory sample i may take, by the index: for its file, its pixels, and the
+// coefficients of a progressive JPEG.
 func (r *Reader) estimate(i int) (n int64, err error) {
 	h, w := r.ds.Size(i, false)
 	if h == 0 {
@@ -165,8 +165,8 @@ func (r *Reader) estimate(i int) (n int64, err error) {
 	return id.Size + 9*int64(h)*int64(w), err
 }
 
-// Output returns n bytes, with any contents, for what the caller makes of the sample. They
-// belong to the Reader, and stay until Done.
+// Output returns n bytes, with any contents, for the caller's result. They belong to the Reader,
+// and stay until Done.
 func (r *Reader) Output(n int) ([]byte, error) { return room(&r.output, n) }
 
 // Draw makes the pixels of an image under a transform.
@@ -182,8 +182,8 @@ func (r *Reader) Draw(img Image, t resample.Transform, to pixels.Target) error {
 	return job.Run(r.decoder, img.Data, memory)
 }
 
-// Pack returns the packed form of an image, from which its file can be made again. It belongs to
-// the Reader, and stays until Done. The error is [decode.ErrNoPackedForm] if there is none.
+// Pack returns the packed form of an image, from which its file can be restored. It belongs to the
+// Reader, and stays until Done. The error is [decode.ErrNoPackedForm] if there is none.
 func (r *Reader) Pack(img Image) ([]byte, error) {
 	to, err := room(&r.output, int(decode.PackedBound(img.Header, int64(len(img.Data)), decode.ForFile)))
 	if err != nil {

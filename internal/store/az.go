@@ -56,8 +56,8 @@ func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, 
 
 const azureSource = "Azure's default credentials"
 
-// azureHost is where the blobs of an account are, whose name may be that of another of its
-// services.
+// azureHost is the host of an account's blobs. The account may be given as the host of another of
+// its services.
 func azureHost(account string) string {
 	if strings.Contains(account, ".") {
 		return strings.Replace(account, ".dfs.", ".blob.", 1)
@@ -94,7 +94,7 @@ func (s *site) azPages(prefix, _ string) pager {
 		}
 		var page azPage
 		if err := s.ask(ctx, prefix, nil, query, func(r io.Reader, _ http.Header) error {
-			page = azPage{} // of a try that was cut off
+			page = azPage{} // a failed try may have filled it in part
 			return xml.NewDecoder(r).Decode(&page)
 		}); err != nil {
 			return nil, "", err

@@ -16,29 +16,29 @@ import (
 	"time"
 )
 
-// A client sends requests: no more than the store accepts, none while it answers nobody, again
-// where that may help, and the slowest ones twice.
+// A client sends requests: no more than the store accepts, none during an outage, again if that may
+// help, and the slowest ones twice.
 type client struct {
 	pool      *connections
-	transport func(*http.Request) (*http.Response, error) // pool's, perhaps with redirects
+	transport func(*http.Request) (*http.Response, error) // pool's, perhaps following redirects
 	timeout   time.Duration
 	log       *slog.Logger
 
 	pace       *pace
 	outage     outage
-	hedges     atomic.Int64 // second requests that may be sent, in hundredths
+	hedges     atomic.Int64 // second requests that are still allowed, in hundredths
 	mostHedges int64
 	latencies  latencies
 	count      counters
 }
 
 const (
-	// In hundredths of a request: no more than this share is sent twice, and few of those at once.
-	// An outage ends that soon, instead of being multiplied by it.
+	// In hundredths of a request: at most this share is sent twice, and few at once. So hedging
+	// stops early in an outage, instead of multiplying it.
 	hedgeEarned = 3
 	hedgeCost   = 100
 
-	mostTries  = 20                    // of a call that fails while others do not: about half a minute
+	mostTries  = 20                    // of a call that fails while others succeed: about half a minute
 	firstDelay = 50 * time.Millisecond // mean; it doubles with each retry
 	lastDelay  = 4 * time.Second
 )
@@ -59,7 +59,7 @@ func newClient(o Options) *client {
 		proxied: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSHandshakeTimeout: o.Timeout,
 			DisableCompression: true, MaxIdleConnsPerHost: o.MaxRequests + hedges, IdleConnTimeout: idleTime,
-			// HTTP/1.1: a connection for each request, as HTTP/2 would put all of them on one.
+			// HTTP/1.1: a connection for each request. HTTP/2 would put all of them on one.
 			TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 		},
 	}
@@ -67,8 +67,8 @@ func newClient(o Options) *client {
 	return c
 }
 
-// requestBytes is what a request takes, with its connection and the garbage of those before it: as
-// measured in a mount.
+// requestBytes is the memory of a request, with its connection and the garbage of earlier requests,
+// as measured in a mount.
 const requestBytes = 96 << 10
 
 // MemoryBytes implements [Store].
@@ -80,23 +80,23 @@ func (c *client) Close() error {
 	return nil
 }
 
-// A call is one question to the store, however often it takes to get an answer.
+// A call is one question to the store, however many tries the answer takes.
 type call struct {
 	url   string // for people
 	hedge bool   // a second request may be sent if the first one is slow
-	// ask makes the request, anew for each try.
+	// ask makes the request, once for each try.
 	ask func(ctx context.Context) (*http.Request, error)
-	// use takes the answer. Reading its body fails once no data has come for too long.
+	// use reads the answer. Reading its body fails if no data comes for too long.
 	use func(*http.Response) error
-	// mend changes how the store is asked, if the failure says how, and reports that.
+	// mend changes how requests are made, if the failure says how, and then returns true.
 	mend func(*failure) bool
 
-	answered bool // by the store, in the last try
+	answered bool // the store answered the last try
 }
 
 // do makes a call.
 func (c *client) do(ctx context.Context, q *call) error {
-	var since time.Time // it has failed or waited
+	var since time.Time // start of failing or waiting
 	mended := false
 	for n, tries := 1, 1; ; n++ {
 		err := c.try(ctx, q, tries, &since)
@@ -107,7 +107,7 @@ func (c *client) do(ctx context.Context, q *call) error {
 			return ended(ctx, q.url)
 		}
 		var f *failure
-		if !errors.As(err, &f) { // of the function that uses the answer
+		if !errors.As(err, &f) { // an error of use
 			return err
 		}
 		if since.IsZero() {
@@ -137,8 +137,8 @@ func (c *client) do(ctx context.Context, q *call) error {
 	}
 }
 
-// lastReason is why a call ends that has failed so often and for so long, and could have gone on
-// for what is left.
+// lastReason says why a call ends that failed so often and for so long. left is how much longer it
+// could have gone on.
 func lastReason(f *failure, left, lasted time.Duration, tries int) string {
 	switch {
 	case !f.again:
@@ -153,10 +153,10 @@ func lastReason(f *failure, left, lasted time.Duration, tries int) string {
 	return ", for " + lasted.Round(time.Second).String()
 }
 
-// delay is how long to wait after the n-th try: a random time, longer for each.
+// delay is how long to wait after the n-th try: a random time whose mean grows with n.
 func delay(n int) time.Duration { return rand.N(min(2*firstDelay<<min(n-1, 20), lastDelay)) }
 
-// sleep returns the cause of the context's end if that comes first.
+// sleep sleeps. If the context ends first, it returns the cause.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -171,7 +171,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// try makes one request and has its answer used.
+// try makes one request and uses its answer.
 func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err error) {
 	round, asks, err := c.admit(ctx, since)
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err
 	q.answered = false
 	var f *failure
 	defer func() {
-		if ctx.Err() == nil && errors.As(err, &f) { // the cause of its end may be another call's failure
+		if ctx.Err() == nil && errors.As(err, &f) { // the context may have ended because another call failed
 			f.url = q.url
 		}
 		c.pace.end(round, q.answered && (f == nil || !f.again), f != nil && f.throttled)
@@ -212,8 +212,8 @@ func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err
 	return err
 }
 
-// admit waits until a request may be sent. asks is not 0 if that is to find out whether an outage
-// is over: the time that the store has for its answer.
+// admit waits until a request may be sent. If the request probes whether an outage is over, asks is
+// the store's time to answer, else 0.
 func (c *client) admit(ctx context.Context, since *time.Time) (round uint32, asks time.Duration, err error) {
 	for {
 		if asks, err = c.outage.pass(ctx, since); err != nil {
@@ -230,15 +230,15 @@ func (c *client) admit(ctx context.Context, since *time.Time) (round uint32, ask
 	}
 }
 
-// watched is a body that has to make progress.
+// watched is a body that must make progress.
 type watched struct {
 	io.ReadCloser
 	alarm  *time.Timer
-	quiet  time.Duration // in which some of it has to come
-	slow   time.Duration // and leastProgress, or the rest
-	due    time.Time     // for that
-	since  int           // bytes towards it
-	failed error         // of reading, but for the end
+	quiet  time.Duration // some of it must come within this time
+	slow   time.Duration // leastProgress bytes, or the rest, must come within this time
+	due    time.Time     // deadline for that
+	since  int           // bytes of it so far
+	failed error         // error of reading, except for the end
 }
 
 const leastProgress = 64 << 10
@@ -258,7 +258,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// network returns the failure for an error of the transport; that of another function stays.
+// network turns an error of the transport into a failure. It returns other errors unchanged.
 func (c *client) network(err error) error {
 	var (
 		f       *failure

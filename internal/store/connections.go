@@ -19,9 +19,9 @@ import (
 )
 
 // connections sends requests without a body over HTTP/1.1, one at a time on each connection, and
-// keeps connections for the next ones. [http.Transport] has two goroutines for each connection, and
-// hands each request from one to the other and back; here the caller's goroutine writes the request
-// and reads the answer. Requests that have to go through a proxy are left to the transport.
+// keeps connections for later requests. [http.Transport] has two goroutines for each connection,
+// and hands each request from one to the other and back; here the caller's goroutine writes the
+// request and reads the answer. Requests through a proxy are left to the transport.
 type connections struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config   // nil: Go's defaults
@@ -33,17 +33,17 @@ type connections struct {
 	hosts map[origin]*host
 }
 
-// An origin is what connections are kept by.
+// An origin is the key of kept connections.
 type origin struct{ scheme, host string }
 
 // A host has the idle connections to a server.
 type host struct {
 	*connections
 	origin
-	proxy bool // there is one before it
+	proxy bool // a proxy is in front of it
 
 	mu   sync.Mutex
-	idle []*connection // the one that was used last at the end
+	idle []*connection // the most recently used one last
 }
 
 const (
@@ -79,7 +79,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// CloseIdleConnections closes the connections that serve no request.
+// CloseIdleConnections closes idle connections.
 func (c *connections) CloseIdleConnections() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,12 +95,12 @@ func (c *connections) CloseIdleConnections() {
 	c.proxied.CloseIdleConnections()
 }
 
-// trust sets what authorities servers are known by. It is called before the first request.
+// trust sets which authorities certify servers. It is called before the first request.
 func (c *connections) trust(config *tls.Config) {
 	c.tls, c.proxied.TLSClientConfig = config.Clone(), config.Clone()
 }
 
-// host returns the host that a request is for.
+// host returns the host of a request.
 func (c *connections) host(r *http.Request) (*host, error) {
 	key := origin{r.URL.Scheme, r.URL.Host}
 	c.mu.Lock()
@@ -138,7 +138,7 @@ func (h *host) take(ctx context.Context) (*connection, error) {
 	}
 }
 
-// give keeps a connection for the next request.
+// give keeps a connection for a later request.
 func (h *host) give(conn *connection) {
 	conn.since = time.Now()
 	h.mu.Lock()
@@ -196,26 +196,27 @@ func (h *host) connect(ctx context.Context) (*connection, error) {
 		}
 		c.Conn = secure
 	}
-	// A body goes past the buffers, into the caller's memory, but for what comes with the head.
+	// A body bypasses the buffers and goes into the caller's memory, except for what comes with the
+	// head.
 	c.in, c.out = bufio.NewReaderSize(c, 1<<10), bufio.NewWriterSize(c.Conn, 1<<10)
 	return c, nil
 }
 
 // A connection serves one request at a time.
 type connection struct {
-	net.Conn // with TLS, where the scheme has it
+	net.Conn // with TLS, if the scheme requires it
 	home     *host
 	in       *bufio.Reader
 	out      *bufio.Writer
-	socket   syscall.RawConn // nil: there is none, or not known
+	socket   syscall.RawConn // nil: none, or unknown
 	left     int64           // bytes that may still come
-	answered bool            // by at least a byte, since the last request
-	used     bool            // for a request before
+	answered bool            // at least a byte came since the last request
+	used     bool            // for an earlier request
 	since    time.Time       // when it became idle
-	expiry   *time.Timer     // nil: it never was
+	expiry   *time.Timer     // nil: never idle before
 }
 
-// silent reports whether there is nothing to read, neither data nor its end, as far as is known.
+// silent reports whether there is nothing to read, neither data nor its end, if that can be told.
 func (c *connection) silent() bool {
 	if c.socket == nil {
 		return true
@@ -230,15 +231,15 @@ func (c *connection) silent() bool {
 	return err == nil && state[0].Revents == 0
 }
 
-// quiet reports whether an idle connection can take a request. What a server sends without being
-// asked, such as that it has waited too long, would be taken for the answer. One that was used just
-// now is not looked at: that takes a system call.
+// quiet reports whether an idle connection can take a request. An unsolicited message of the
+// server, such as that it has waited too long, would be taken for the answer. A connection used
+// just now is not checked, which would take a system call.
 func (c *connection) quiet() bool {
 	idle := time.Since(c.since)
 	return idle < briefly || idle < idleTime && c.silent()
 }
 
-// Read reads at most what may still come.
+// Read reads at most the bytes that may still come.
 func (c *connection) Read(p []byte) (int, error) {
 	if c.left == 0 {
 		return 0, errors.New("the head of its answer is too long")
@@ -249,8 +250,8 @@ func (c *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange sends a request and returns the answer. Until the end of its body, the connection ends
-// with the request's context.
+// exchange sends a request and returns the answer. Until its body ends, the end of the request's
+// context ends the connection.
 func (c *connection) exchange(r *http.Request) (answer *http.Response, err error) {
 	b := &body{conn: c, stop: context.AfterFunc(r.Context(), func() { _ = c.SetDeadline(time.Unix(1, 0)) })}
 	defer func() {
@@ -280,12 +281,12 @@ func (c *connection) exchange(r *http.Request) (answer *http.Response, err error
 	return answer, nil
 }
 
-// A body is that of an answer. At its end, its connection can be used again.
+// A body is the body of an answer. At its end, its connection can be used again.
 type body struct {
 	io.Reader
 	conn *connection // nil: it has ended
 	keep bool        // the server keeps the connection
-	stop func() bool // ends watching the context; false: that has ended the connection
+	stop func() bool // ends watching the context; false: the context has ended the connection
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -299,7 +300,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. Bytes that were not read are not waited for.
+// Close implements io.Closer. It does not wait for unread bytes.
 func (b *body) Close() error {
 	b.end(false)
 	return nil

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// A bearer shows a token that expires.
+// A bearer presents a token that expires.
 type bearer struct {
 	source string
 	fetch  func(ctx context.Context) (token string, until time.Time, err error)
@@ -25,9 +25,9 @@ type bearer struct {
 	last   granted
 }
 
-// granted is what fetch returned last.
+// granted is what fetch last returned.
 type granted struct {
-	header []string  // nil: none, or not accepted any more
+	header []string  // nil: none, or no longer accepted
 	renew  time.Time // when it should be replaced
 	until  time.Time // its end
 	err    error
@@ -35,8 +35,8 @@ type granted struct {
 
 const (
 	tokenMargin = 2 * time.Minute  // before its end, a token is replaced
-	tokenPause  = 10 * time.Second // between attempts at that, as long as it serves
-	tokenLife   = time.Hour        // of those that do not say
+	tokenPause  = 10 * time.Second // between attempts to replace it, while it is valid
+	tokenLife   = time.Hour        // of tokens that do not say
 )
 
 // useBearer sets the signer, and gets the first token.
@@ -63,8 +63,8 @@ func (b *bearer) sign(ctx context.Context, r *http.Request, _ bool) error {
 	return err
 }
 
-// token returns the header with a token. One goroutine fetches it for all who wait, as not all
-// libraries can be interrupted.
+// token returns the header with a token. One goroutine fetches it for all waiting callers, since
+// not all libraries can be interrupted.
 func (b *bearer) token(ctx context.Context) ([]string, error) {
 	b.mu.Lock()
 	last := b.last
@@ -125,8 +125,9 @@ func basic(u *url.Userinfo) signer {
 	return &fixed{"the URL", []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password))}}
 }
 
-// noCredentials is the failure to get credentials. That there are none is said in our words, as the
-// libraries list all that they tried; why a login or a service refused, which may pass, in theirs.
+// noCredentials is the error if there are no credentials. If none exist, it says so in our words,
+// since the libraries list everything that they tried. If a login or a service refused, which may
+// pass, it gives the library's reason.
 func noCredentials(source string, err error) error {
 	f := &failure{kind: ErrDenied, why: "no credentials in " + source, again: true}
 	var azure *azidentity.AuthenticationFailedError
@@ -142,8 +143,7 @@ func noCredentials(source string, err error) error {
 // longestReason is more than a library needs to say why it failed.
 const longestReason = 300
 
-// oneLine is the text of an error of a library: without credentials, rules of dashes and what is
-// repeated.
+// oneLine is the text of a library's error, without credentials, rules of dashes and repetitions.
 func oneLine(err error) string {
 	words := slices.DeleteFunc(strings.Fields(clean(err.Error())), func(word string) bool { return strings.Trim(word, "-") == "" })
 	text := strings.TrimPrefix(strings.Join(words, " "), "failed to refresh cached credentials, ")

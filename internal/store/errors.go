@@ -28,9 +28,9 @@ type failure struct {
 
 	again     bool          // another try may succeed
 	throttled bool          // the store wants fewer requests
-	after     time.Duration // and none before this is over
-	expired   string        // the Authorization that is not accepted any more
-	region    string        // where the bucket is instead
+	after     time.Duration // and none before this time has passed
+	expired   string        // the Authorization that is no longer accepted
+	region    string        // where the bucket really is
 }
 
 func (f *failure) Error() string {
@@ -56,7 +56,8 @@ var (
 	query    = regexp.MustCompile(`\?[^\s"]*`)
 )
 
-// clean removes what can hold a credential from the URLs in a text: users, passwords and queries.
+// clean removes the parts of URLs in a text that can hold credentials: users, passwords and
+// queries.
 func clean(text string) string {
 	return query.ReplaceAllString(userinfo.ReplaceAllString(text, ""), "")
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/oauth2/google"
 )
 
-// openGS opens gs://BUCKET/NAME, by the XML interface, which is that of S3.
+// openGS opens gs://BUCKET/NAME, through the XML interface, which matches S3's.
 func openGS(ctx context.Context, s *site, rest string, o Options) (name string, err error) {
 	bucket, name, _ := strings.Cut(rest, "/")
 	s.shown = "gs://" + bucket + "/"
@@ -47,7 +47,7 @@ func openGS(ctx context.Context, s *site, rest string, o Options) (name string, 
 
 const googleSource = "Google's application default credentials"
 
-// googleCredentials has no context, as what it returns would keep it.
+// googleCredentials takes no context, because its result would keep it.
 func googleCredentials() (*google.Credentials, error) {
 	return google.FindDefaultCredentials(context.Background(), "https://www.googleapis.com/auth/devstorage.read_only")
 }

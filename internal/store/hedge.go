@@ -13,26 +13,27 @@ type attempt struct {
 	caller  context.Context
 	began   time.Time
 	timeout time.Duration
-	stall   *time.Timer // ends the attempt once no data has come for the timeout
+	stall   *time.Timer // ends the attempt if no data comes within the timeout
 
 	mu      sync.Mutex
-	decided bool                  // one of the answers is used, or none any more
+	decided bool                  // one answer is used, or none will be
 	stalled bool                  // no data came in time
 	cancel  [2]context.CancelFunc // of the requests
-	second  chan *http.Response   // if it won
+	second  chan *http.Response   // receives the second request's answer if it wins
 }
 
 const (
-	// A second request is sent after so many times what 95 % of the answers took. Much earlier, it
-	// would often be for one that is not lost, and there are few.
+	// A second request is sent after this multiple of the time that 95 % of the answers took. Much
+	// earlier, it would often duplicate a request that is not lost, and there are few second
+	// requests.
 	hedgeAfter = 2
-	// And the try is given up after so many times that, or this long at least. It doubles with each
-	// try.
+	// The try is given up after this multiple of that time, and at least after the time below. Both
+	// double with each try.
 	hopeless        = 10
 	soonestHopeless = 500 * time.Millisecond
 )
 
-// attempt begins an attempt, which its caller ends.
+// attempt begins an attempt, which the caller must end.
 func (c *client) attempt(caller context.Context, timeout time.Duration) *attempt {
 	a := &attempt{client: c, caller: caller, began: time.Now(), timeout: timeout}
 	a.stall = time.AfterFunc(timeout, a.giveUp)
@@ -62,8 +63,8 @@ func (a *attempt) first(q *call) (*http.Response, error) {
 	return <-a.second, nil
 }
 
-// begin returns the context of the first or second request, which has ended if that is not needed
-// any more.
+// begin returns the context of the first or second request. It has already ended if the request is
+// no longer needed.
 func (a *attempt) begin(which int) (ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,8 +97,8 @@ func (a *attempt) hedge(first *http.Request) {
 	a.second <- answer
 }
 
-// decide reports whether an answer, to the first or second request, is the one that is used, and
-// ends the other request.
+// decide reports whether the answer to the first or second request is used, and ends the other
+// request.
 func (a *attempt) decide(which int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,13 +113,13 @@ func (a *attempt) decide(which int) bool {
 	return true
 }
 
-// giveUp ends the attempt, as no data has come in time.
+// giveUp ends the attempt, since no data has come in time.
 func (a *attempt) giveUp() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stalled = true
 	if !a.decided {
-		a.latencies.add(time.Since(a.began)) // at least: else none would ever be waited for longer
+		a.latencies.add(time.Since(a.began)) // at least this long; otherwise the client would never learn to wait longer
 	}
 	a.cancelAll()
 }
@@ -132,7 +133,7 @@ func (a *attempt) end() {
 	a.cancelAll()
 }
 
-// cancelAll ends both requests. The lock is held.
+// cancelAll ends both requests. The caller holds the lock.
 func (a *attempt) cancelAll() {
 	for _, end := range a.cancel {
 		if end != nil {
@@ -141,7 +142,7 @@ func (a *attempt) cancelAll() {
 	}
 }
 
-// failed returns the failure that an error of a request, or of reading its answer, is.
+// failed turns an error of a request, or of reading its answer, into a failure.
 func (a *attempt) failed(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,7 +157,7 @@ func (c *client) send(request *http.Request) (*http.Response, error) {
 	c.count.requests.Add(1)
 	start := time.Now()
 	answer, err := c.transport(request)
-	if err == nil && answer.StatusCode/100 == 2 { // others say nothing about how long data takes
+	if err == nil && answer.StatusCode/100 == 2 { // other answers say nothing about how long data takes
 		c.latencies.add(time.Since(start))
 	}
 	return answer, err

@@ -55,10 +55,10 @@ func openHF(ctx context.Context, s *site, rest string, o Options) (name string, 
 	return name, nil
 }
 
-// Two kinds of revisions have slashes in their names.
+// Revisions of two kinds have slashes in their names.
 var hubURL = regexp.MustCompile(`^(datasets/[^/@?#]+/[^/@?#]+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.*))?$`)
 
-// hubPages lists the directory that the prefix is in.
+// hubPages lists the directory that contains the prefix.
 func (s *site) hubPages(prefix string, tree *url.URL) pager {
 	return func(ctx context.Context, token string) ([]Object, string, error) {
 		query := url.Values{"recursive": {"true"}}
@@ -76,7 +76,7 @@ func (s *site) hubPages(prefix string, tree *url.URL) pager {
 			files, next = nil, nextCursor(header)
 			return json.NewDecoder(r).Decode(&files)
 		})
-		if errors.Is(err, ErrNotExist) && strings.Contains(prefix, "/") { // there is no such directory
+		if errors.Is(err, ErrNotExist) && strings.Contains(prefix, "/") { // the directory does not exist
 			return nil, "", nil
 		}
 		if err != nil {
@@ -103,22 +103,22 @@ func nextCursor(header http.Header) string {
 	return ""
 }
 
-// A hub sends requests to Hugging Face, which redirects those for large files to a server with
-// a signed URL. As it counts and limits such requests, the URL is used again for a while.
-// The ETag of an answer becomes the one that Hugging Face has for the file.
+// A hub sends requests to Hugging Face, which redirects those for large files to a server with a
+// signed URL. Hugging Face counts and limits requests, so the URL is used again for a while. The
+// answer's ETag is replaced by Hugging Face's ETag for the file.
 type hub struct {
 	pool  *connections
 	files memo[string, located] // by the path of their URL
 }
 
-// located is where a large file is for a while.
+// located is the temporary location of a large file.
 type located struct {
 	url  *url.URL
 	etag string
 }
 
 const (
-	locationLife  = 10 * time.Minute // of an hour
+	locationLife  = 10 * time.Minute // of an hour that it is valid
 	mostLocations = 1 << 12
 )
 

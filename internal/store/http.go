@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// openHTTP opens http(s)://HOST/NAME. A query stays with all requests, as it may be a signature.
+// openHTTP opens http(s)://HOST/NAME. All requests keep a query, since it may be a signature.
 func openHTTP(_ context.Context, s *site, rest string, o Options) (name string, err error) {
 	u, err := url.Parse(rest)
 	if err != nil || u.Host == "" {
@@ -57,7 +57,7 @@ func redirected(answer *http.Response) bool {
 	return false
 }
 
-// redirect returns the request that an answer to r asks for.
+// redirect returns the request to which an answer to r redirects.
 func redirect(r *http.Request, answer *http.Response) (*http.Request, error) {
 	to, err := r.URL.Parse(answer.Header.Get("Location"))
 	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A pager asks for the page of a list that a token stands for, "" for the first one, and
-// returns the objects on it and the token of the next, "" if there is none.
+// A pager fetches the page of a list for a token, "" for the first page. It returns the objects on
+// it and the token of the next page, "" for none.
 type pager func(ctx context.Context, token string) ([]Object, string, error)
 
 // List implements [Store].
@@ -29,7 +29,7 @@ func (s *site) List(ctx context.Context, prefix string, yield func(Object) error
 	return s.list(ctx, prefix, s.pages(prefix, ""), s.inOrder(prefix, yield))
 }
 
-// inOrder makes a list an error that is not in order.
+// inOrder fails if a list is not in order.
 func (s *site) inOrder(prefix string, yield func(Object) error) func(Object) error {
 	last := ""
 	return func(o Object) error {
@@ -41,7 +41,7 @@ func (s *site) inOrder(prefix string, yield func(Object) error) func(Object) err
 	}
 }
 
-// listSorted has the whole list in memory before it yields any of it.
+// listSorted loads the whole list into memory before it yields any of it.
 func (s *site) listSorted(ctx context.Context, prefix string, yield func(Object) error) error {
 	var objects []Object
 	if err := s.list(ctx, prefix, s.pages(prefix, ""), func(o Object) error { objects = append(objects, o); return nil }); err != nil {
@@ -75,17 +75,17 @@ func (s *site) list(ctx context.Context, prefix string, page pager, yield func(O
 		if next == mark {
 			return fmt.Errorf("%s: the store's list does not end: it goes on with a page that it had before", s.URL(prefix))
 		}
-		if n&(n-1) == 0 { // at twice the distance each time, so that a circle of any length is found
+		if n&(n-1) == 0 { // at distances that double, so that a cycle of any length is found
 			mark = next
 		}
 		token = next
 	}
 }
 
-// partsAhead is how many parts of a list are asked for before they are wanted.
+// partsAhead is how many parts of a list are requested ahead.
 const partsAhead = 64
 
-// A listed is a part of a list, as far as there is no error.
+// A listed is a part of a list, up to the first error.
 type listed struct {
 	objects []Object
 	err     error
@@ -133,8 +133,8 @@ func (s *site) ListAlong(ctx context.Context, prefix string, marks []string, yie
 
 var errPast = errors.New("past the end of a part")
 
-// between lists the objects after a name, to and with another; "" is no bound. What a store adds
-// that does not know how to begin after a name is left out.
+// between lists the objects after a name, up to and including another; "" is no bound. It drops
+// objects before the range, from stores that cannot begin after a name.
 func (s *site) between(ctx context.Context, prefix, after, to string) (part listed) {
 	part.err = s.list(ctx, prefix, s.pages(prefix, after), s.inOrder(prefix, func(o Object) error {
 		if to != "" && o.Name > to {
@@ -154,7 +154,7 @@ func (s *site) between(ctx context.Context, prefix, after, to string) (part list
 	return part
 }
 
-// quoted returns an ETag as headers have it; not all lists do.
+// quoted returns an ETag in the form of headers; not all lists have that form.
 func quoted(etag string) string {
 	if etag == "" || strings.HasSuffix(etag, `"`) {
 		return etag
@@ -169,8 +169,8 @@ func notEscaped(url, name string) error {
 // longestPage is more than a page of a list can have: 5,000 names of 1,024 bytes, escaped.
 const longestPage = 64 << 20
 
-// ask has the answer to a question decoded. It is asked at the base of the objects, or at
-// another place of the same service.
+// ask sends a query and decodes the answer. It asks at the base of the objects, or at another place
+// of the same service.
 func (s *site) ask(ctx context.Context, shown string, place *url.URL, query url.Values, decode func(io.Reader, http.Header) error) error {
 	return s.do(ctx, &call{
 		url: s.URL(shown), mend: s.mend,
@@ -206,7 +206,7 @@ type s3Page struct {
 	}
 }
 
-// s3Pages lists with ListObjectsV2, which Google has, too.
+// s3Pages lists with ListObjectsV2, which Google supports, too.
 func (s *site) s3Pages(prefix, after string) pager {
 	return func(ctx context.Context, token string) ([]Object, string, error) {
 		query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}}
@@ -217,7 +217,7 @@ func (s *site) s3Pages(prefix, after string) pager {
 		}
 		var page s3Page
 		if err := s.ask(ctx, prefix, nil, query, func(r io.Reader, _ http.Header) error {
-			page = s3Page{} // of a try that was cut off
+			page = s3Page{} // a failed try may have filled it in part
 			return xml.NewDecoder(r).Decode(&page)
 		}); err != nil {
 			return nil, "", err

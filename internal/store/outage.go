@@ -12,37 +12,37 @@ import (
 // as a probe. Any answer ends the outage.
 type outage struct {
 	log  *slog.Logger
-	most time.Duration // that a call waits
+	most time.Duration // a call waits at most this long
 
 	mu     sync.Mutex
-	failed int           // requests in a row
-	since  time.Time     // the first of them failed
+	failed int           // failed requests in a row
+	since  time.Time     // when the first of them failed
 	open   bool          // there is an outage
-	asking bool          // a call has been let through
-	asked  int           // calls that were, in vain
-	next   time.Time     // no other one is before
-	change chan struct{} // closed when a call that waits should look again
-	told   bool          // it was logged
-	total  time.Duration // of all outages that are over
-	ended  time.Time     // the last of them
+	asking bool          // a call is probing
+	asked  int           // probes that failed
+	next   time.Time     // earliest time of the next probe
+	change chan struct{} // closed when waiting calls should look again
+	told   bool          // the outage was logged
+	total  time.Duration // of all past outages
+	ended  time.Time     // end of the last outage
 	ever   bool          // the store has answered
-	calls  int           // that wait
+	calls  int           // number of waiting calls
 }
 
 const (
 	outageFailures  = 5                     // in a row
-	outageThrottled = time.Second           // in which a store that wants fewer requests has accepted none
-	firstPause      = 50 * time.Millisecond // between requests in an outage; it doubles
+	outageThrottled = time.Second           // a store that throttles has accepted no request for this long
+	firstPause      = 50 * time.Millisecond // between probes; it doubles
 	lastPause       = time.Second
-	firstTimeout    = time.Second      // of those requests; it doubles, as a store that comes back may be slow
-	toldAfter       = time.Second      // an outage is logged
+	firstTimeout    = time.Second      // of probes; it doubles, since a store that comes back may be slow
+	toldAfter       = time.Second      // after this time, an outage is logged
 	strangerWait    = 15 * time.Second // for a store that has never answered: its name may be wrong
 )
 
-// pass waits while there is an outage. For a call that is let through as a probe it returns the
-// probe's timeout, and the call must report to heard; 0 means that there is no outage. since is
-// when the call began to wait or fail, and is set if it is zero; a call that has waited for as long
-// as it may is let through for one last try.
+// pass waits while there is an outage. If it lets a call through as a probe, it returns the probe's
+// timeout, and the call must report to heard; 0 means that there is no outage. since is when the
+// call began to wait or fail; pass sets it if it is zero. A call that has waited as long as it may
+// gets one last try.
 func (o *outage) pass(ctx context.Context, since *time.Time) (timeout time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,8 +80,8 @@ func (o *outage) pass(ctx context.Context, since *time.Time) (timeout time.Durat
 }
 
 // heard takes the outcome of a request: its failure, if f is not nil, and whether the store
-// answered at all. A request that ended because its caller did counts for nothing. It reports
-// whether this was the end of an outage.
+// answered at all. A request that ended because its caller did is ignored. heard reports whether an
+// outage is over now.
 func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,7 +116,7 @@ func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool)
 	return false
 }
 
-// answered ends the outage, if there is one, and reports that. The lock is held.
+// answered ends any outage, and reports whether there was one. The caller holds the lock.
 func (o *outage) answered() bool {
 	o.failed, o.ever = 0, true
 	if !o.open {
@@ -133,7 +133,7 @@ func (o *outage) answered() bool {
 	return true
 }
 
-// wake has calls that wait look again. The lock is held.
+// wake makes waiting calls look again. The caller holds the lock.
 func (o *outage) wake() {
 	if o.open {
 		close(o.change)
@@ -141,7 +141,7 @@ func (o *outage) wake() {
 	}
 }
 
-// patience is how long a call may go on failing. The lock is held.
+// patience is how much longer a call may fail. The caller holds the lock.
 func (o *outage) patience() time.Duration {
 	if !o.ever {
 		return min(o.most, strangerWait)
@@ -149,13 +149,13 @@ func (o *outage) patience() time.Duration {
 	return o.most
 }
 
-// An outlook is what an outage is at a moment.
+// An outlook is the state of an outage at a moment.
 type outlook struct {
 	open, ever bool
 	ended      time.Time
 	patience   time.Duration
-	waiting    int           // calls
-	away       time.Duration // in all outages, this one included
+	waiting    int           // number of calls
+	away       time.Duration // in all outages, including this one
 }
 
 func (o *outage) now() outlook {

@@ -9,15 +9,15 @@ import (
 )
 
 // A pace limits requests: always how many are in flight and, once the store has refused some, also
-// how many are sent a second. The rate is learnt much as TCP learns a bandwidth (AIMD), except that
-// it does not fall by a fixed factor: a store that refuses requests shows exactly how many it
+// how many are sent per second. The rate is learnt much as TCP learns a bandwidth (AIMD), except
+// that it does not fall by a fixed factor: a store that refuses requests shows exactly how many it
 // accepts, so the limit falls to that, and rises slowly until some are refused again. Answers are
 // counted by seconds of the clock, as some stores count requests. A store that refuses nothing has
 // no limit on its rate.
 type pace struct {
 	slots   chan struct{} // one for each request that may be sent now
 	limiter *rate.Limiter
-	turn    chan struct{} // held by the one call that waits for the limiter, so that all feel a change
+	turn    chan struct{} // held by the one call that waits for the limiter, so that all calls notice a change
 
 	mu       sync.Mutex
 	earned   int       // answers accepted, towards another slot
@@ -28,23 +28,23 @@ type pace struct {
 	accepted int       // answers in this round
 	refused  int
 	row      int       // answers in a row that were refusals
-	rest     time.Time // nothing is sent before
-	last     time.Time // some were refused
+	rest     time.Time // nothing is sent before this time
+	last     time.Time // time of the last refusal
 }
 
 const (
-	firstSlots = 64 // until there are as many as there may be,
-	moreAfter  = 4  // answers add another one
+	firstSlots = 64 // slots at first; as many as allowed later
+	moreAfter  = 4  // accepted answers that add a slot
 
-	leastFirst     = 50.  // requests a second that are tried first once some were refused
-	mostRefused    = 0.02 // of the requests: a store that refuses more has too many
-	fewRefused     = 2    // say nothing
-	manyRefused    = 12   // end a round
-	leastUsed      = 0.8  // of the limit: only then it rises
+	leastFirst     = 50.  // requests per second to try after the first refusals
+	mostRefused    = 0.02 // share of refused requests above which the limit is too high
+	fewRefused     = 2    // so few refusals say nothing
+	manyRefused    = 12   // so many refusals end a round
+	leastUsed      = 0.8  // share of the limit that must be used before it rises
 	slowGrowth     = 0.01
 	moreGrowth     = 1.5
 	mostGrowth     = 0.25
-	firstGrowth    = 0.5 // as long as nothing is known but that some were refused
+	firstGrowth    = 0.5 // while nothing else is known about the limit
 	firstRound     = 100 * time.Millisecond
 	enoughAtFirst  = 10 // answers
 	restAfter      = 12 // refusals in a row: this second's requests are used up
@@ -63,7 +63,7 @@ func newPace(most int) *pace {
 	return p
 }
 
-// begin waits until a request may be sent. The caller ends it with the round that it gets.
+// begin waits until a request may be sent. The caller passes the returned round to end.
 func (p *pace) begin(ctx context.Context) (round uint32, err error) {
 	select {
 	case <-p.slots:
@@ -105,7 +105,7 @@ func (p *pace) restUntil() time.Time {
 	return p.rest
 }
 
-// end notes what came of a request: it was accepted, or refused because there were too many, or
+// end notes the outcome of a request: it was accepted, or refused because there were too many, or
 // neither.
 func (p *pace) end(round uint32, accepted, refused bool) {
 	p.slots <- struct{}{}
@@ -121,8 +121,8 @@ func (p *pace) end(round uint32, accepted, refused bool) {
 	}
 }
 
-// heard takes an answer to a request of a round: accepted, or refused because there were too many.
-// The lock is held.
+// heard notes an answer to a request of a round: accepted, or refused because there were too many.
+// The caller holds the lock.
 func (p *pace) heard(round uint32, refused bool, now time.Time) {
 	limited := p.limit() > 0
 	if refused {
@@ -200,8 +200,8 @@ func (p *pace) judge(now time.Time) {
 	}
 }
 
-// learnAnew has the limit rise as fast as at first, since what was refused in an outage says
-// nothing about it.
+// learnAnew makes the limit rise as fast as at first, since refusals during an outage say nothing
+// about it.
 func (p *pace) learnAnew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

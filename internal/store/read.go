@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Stat implements [Store]. It asks for the first byte instead of only the headers: the error of
-// a HEAD request has no text, and the answer shows whether parts of objects are served.
+// Stat implements [Store]. It asks for the first byte instead of only the headers: the error of a
+// HEAD request has no text, and the answer shows whether the server supports ranges.
 func (s *site) Stat(ctx context.Context, name string) (Object, error) {
 	var o Object
 	err := s.do(ctx, &call{
@@ -31,7 +31,7 @@ func (s *site) Stat(ctx context.Context, name string) (Object, error) {
 	return o, err
 }
 
-// stat returns what an answer to a request for the first byte says about the object.
+// stat returns the object that an answer to a request for the first byte describes.
 func (s *site) stat(name string, answer *http.Response) (Object, error) {
 	o := Object{Name: name, Version: answer.Header.Get("Etag"), ModTime: modified(answer)}
 	switch answer.StatusCode {
@@ -108,7 +108,7 @@ func (r *reading) ask(ctx context.Context) (*http.Request, error) {
 	return q, nil
 }
 
-// strong reports whether If-Match can be given an ETag.
+// strong reports whether an ETag is valid in If-Match.
 func strong(etag string) bool { return etag != "" && !strings.HasPrefix(etag, "W/") }
 
 func (r *reading) use(answer *http.Response) error {
@@ -132,7 +132,7 @@ func (r *reading) use(answer *http.Response) error {
 
 const noSize = "it does not say how large the object is"
 
-// check returns an error if the answer is not about exactly the bytes that were asked for.
+// check returns an error if the answer is not about exactly the requested bytes.
 func (r *reading) check(answer *http.Response) error {
 	size := r.object.Size
 	if coding := answer.Header.Get("Content-Encoding"); answer.StatusCode/100 == 2 && coding != "" && coding != "identity" {
@@ -170,8 +170,8 @@ func (r *reading) check(answer *http.Response) error {
 	return nil
 }
 
-// contentRange returns the first and last byte that an answer is about, and the object's size.
-// What is not said is -1.
+// contentRange returns the first and last byte of an answer's range, and the object's size. -1: not
+// given.
 func contentRange(answer *http.Response) (first, last, size int64) {
 	number := func(text string) int64 {
 		if n, err := strconv.ParseUint(text, 10, 63); err == nil {

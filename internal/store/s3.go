@@ -39,7 +39,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 		if endpoint, err = service(at); err != nil {
 			return "", err
 		}
-		s.transport = s.pool.follow // as AIStore's gateways send readers to the machine that has an object
+		s.transport = s.pool.follow // AIStore's gateways redirect readers to the machine that has an object
 	}
 	signer := &awsSigner{signatures: memo[signed, http.Header]{life: signatureLife, most: mostSignatures}}
 	signer.credentials = aws.NewCredentialsCache(signer.provider(c))
@@ -58,7 +58,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 		return name, nil
 	}
 	s.signer = signer
-	// Now, as the answer cannot be better later, and takes seconds where there are none.
+	// Now, because the answer will not be better later, and takes seconds without credentials.
 	if _, err := c.Credentials.Retrieve(ctx); err != nil {
 		return "", withURL(noCredentials(awsSource, err), s.shown)
 	}
@@ -72,7 +72,7 @@ func awsConfig(ctx context.Context) (aws.Config, error) {
 	return config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}), config.WithCredentialsCacheOptions(early))
 }
 
-// awsEndpoint is the endpoint that the AWS configuration names for S3; "" if none.
+// awsEndpoint is the S3 endpoint in the AWS configuration; "" if none.
 func awsEndpoint(ctx context.Context, c aws.Config) string {
 	type provider interface {
 		GetServiceBaseEndpoint(ctx context.Context, service string) (string, bool, error)
@@ -87,8 +87,8 @@ func awsEndpoint(ctx context.Context, c aws.Config) string {
 	return aws.ToString(c.BaseEndpoint)
 }
 
-// s3Base is where the objects of a bucket are. Other services than Amazon's have the bucket in
-// the path; so has Amazon where its name would not fit into a certificate.
+// s3Base is the URL of a bucket's objects. Services other than Amazon's have the bucket in the
+// path. So does Amazon for a name that does not fit into a certificate.
 func s3Base(endpoint *url.URL, region, bucket string) *url.URL {
 	if endpoint != nil {
 		return endpoint.JoinPath(bucket + "/")
@@ -103,18 +103,18 @@ func s3Base(endpoint *url.URL, region, bucket string) *url.URL {
 	return &url.URL{Scheme: "https", Host: bucket + "." + host, Path: "/"}
 }
 
-// An awsSigner signs as AWS's Signature Version 4.
+// An awsSigner signs with AWS's Signature Version 4.
 type awsSigner struct {
 	credentials *aws.CredentialsCache
-	refused     atomic.Bool // those of the configuration that was read last
+	refused     atomic.Bool // the credentials read last were refused
 	region      atomic.Pointer[string]
 	v4          *v4.Signer // keeps keys by their ids
 	last        atomic.Pointer[aws.Credentials]
-	signatures  memo[signed, http.Header] // not changed any more
+	signatures  memo[signed, http.Header] // never changed after signing
 }
 
-// A signed request is what a signature is about. It does not name the part of an object that is
-// wanted, so requests for parts of one, such as an archive, can share it. Making one takes about a
+// A signed is the part of a request that its signature covers. That excludes the range, so requests
+// for parts of an object, such as an archive, can share a signature. Making one takes about a
 // twentieth of the processor time of an image of 100 KB.
 type signed struct {
 	host, path, query string
@@ -128,8 +128,8 @@ const (
 	mostSignatures = 1 << 10 // of about 1 KiB
 )
 
-// provider returns the credentials of a configuration. Those that the store refuses may have been
-// replaced in a file since, which the library would not notice.
+// provider returns the credentials of a configuration. After a refusal it reads them again: they
+// may have been replaced in a file, which the library would not notice.
 func (a *awsSigner) provider(c aws.Config) aws.CredentialsProviderFunc {
 	return func(ctx context.Context) (aws.Credentials, error) { // never called twice at once
 		if a.refused.Load() {
@@ -144,7 +144,7 @@ func (a *awsSigner) provider(c aws.Config) aws.CredentialsProviderFunc {
 	}
 }
 
-// nothing is the SHA-256 of no body.
+// nothing is the SHA-256 of an empty body.
 const nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 func (a *awsSigner) sign(ctx context.Context, r *http.Request, repeated bool) error {
@@ -178,5 +178,5 @@ func (a *awsSigner) renew(expired string) {
 	}
 }
 
-// String is called once something was signed.
+// String must not be called before something was signed.
 func (a *awsSigner) String() string { return a.last.Load().Source }

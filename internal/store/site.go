@@ -12,27 +12,28 @@ import (
 	"time"
 )
 
-// A site is where the objects of a store are, whatever its protocol. What the protocols differ
-// in is in its fields, which do not change once it is open.
+// A site says where a store's objects are, whatever its protocol. Its fields hold the differences
+// between protocols, and do not change once it is open.
 type site struct {
 	*client
-	shown  string                  // for people: names are appended to it
+	shown  string                  // for people; names are appended
 	base   atomic.Pointer[url.URL] // of the objects; names are appended to its path
 	header http.Header             // of every request
 	signer signer                  // nil: anonymous
-	hint   string                  // where access is denied
-	// pages has those of the list of a prefix, from after a name on; nil: there is no list.
+	hint   string                  // added to the error if access is denied
+	// pages lists the objects with a prefix, from after a name on; nil: there is no list.
 	pages  func(prefix, after string) pager
-	sorts  bool                // pages are not in order, and cannot begin after a name
-	move   func(region string) // the bucket is elsewhere; nil: it cannot move
-	pinned bool                // base names a version of all objects, so that If-Match is not needed
+	sorts  bool                // pages are unordered, and cannot begin after a name
+	move   func(region string) // tells where the bucket really is; nil: it cannot move
+	pinned bool                // base fixes the version of all objects, so If-Match is not needed
 }
 
-// A signer shows credentials to the store.
+// A signer adds credentials to requests.
 type signer interface {
-	// sign is told whether more requests with the same URL are likely to follow soon.
+	// sign signs a request. repeated says that more requests with the same URL will probably follow
+	// soon.
 	sign(ctx context.Context, r *http.Request, repeated bool) error
-	renew(expired string) // forgets the credentials that made this Authorization
+	renew(expired string) // drops the credentials that made this Authorization
 	String() string       // where the credentials come from
 }
 
@@ -43,7 +44,7 @@ func newSite(o Options) *site {
 // URL implements [Store].
 func (s *site) URL(name string) string { return s.shown + name }
 
-// request makes a GET request, not signed yet, for an object below a place, or for the place.
+// request makes an unsigned GET request for an object below a place, or for the place.
 func (s *site) request(ctx context.Context, place *url.URL, name string, extra url.Values) *http.Request {
 	u := *place
 	u.RawPath = u.EscapedPath() + escape(name)
@@ -62,9 +63,9 @@ func (s *site) request(ctx context.Context, place *url.URL, name string, extra u
 	return r.WithContext(ctx)
 }
 
-// finish signs a request. Headers that say what part of an object is wanted, and in which version,
-// are added later: that need not be signed, as the answer is checked. The one that says that bytes
-// are wanted as they are is not signed either, as proxies change it.
+// finish signs a request. The headers with the range and the version are added later: they need not
+// be signed, because the answer is checked. The header that asks for bytes without compression is
+// not signed either, because proxies change it.
 func (s *site) finish(r *http.Request, repeated bool) (*http.Request, error) {
 	if s.signer != nil {
 		if err := s.signer.sign(r.Context(), r, repeated); err != nil {
@@ -104,7 +105,7 @@ func escape(name string) string {
 	return b.String()
 }
 
-// judge returns the failure that an answer says.
+// judge returns the failure that an answer describes.
 func (s *site) judge(answer *http.Response) *failure {
 	said := s.reason(answer)
 	f := &failure{why: strings.TrimSpace(strconv.Itoa(answer.StatusCode) + " " + said.Code)}
@@ -137,7 +138,7 @@ func (s *site) judge(answer *http.Response) *failure {
 	return f
 }
 
-// who says with which credentials a request was made, and what else may help.
+// who describes the credentials of requests, and adds the hint.
 func (s *site) who() string {
 	if s.signer == nil {
 		return "without credentials" + s.hint
@@ -145,15 +146,16 @@ func (s *site) who() string {
 	return "with credentials from " + s.signer.String() + s.hint
 }
 
-// noPlace has the codes of what holds objects and does not exist: no object is at fault for that.
+// noPlace has the error codes for a missing container of objects: that is no object's fault.
 var noPlace = map[string]bool{"NoSuchBucket": true, "ContainerNotFound": true, "RepoNotFound": true, "RevisionNotFound": true}
 
-// expired has the codes of credentials that were good once.
+// expired has the error codes for credentials that have become invalid.
 var expired = map[string]bool{
 	"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "InvalidToken": true, "InvalidAccessKeyId": true,
 }
 
-// refusal is the body of an error. Nothing else of it is shown: servers repeat signatures and keys.
+// refusal is the body of an error. Nothing else of the body is shown: servers repeat signatures and
+// keys.
 type refusal struct {
 	Code   string
 	Region string
@@ -165,7 +167,7 @@ func (s *site) reason(answer *http.Response) refusal {
 	var said refusal
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, longestRefusal))
 	if strings.HasPrefix(strings.TrimLeft(string(body), "\ufeff \r\n"), "<") {
-		_ = xml.Unmarshal(body, &said) // a page of a proxy, perhaps
+		_ = xml.Unmarshal(body, &said) // it may be a proxy's page
 	}
 	for _, key := range []string{"X-Ms-Error-Code", "X-Error-Code"} {
 		if said.Code == "" {
@@ -184,14 +186,14 @@ func (s *site) reason(answer *http.Response) refusal {
 	return said
 }
 
-// word reports whether s is short and consists of letters, and of those in also.
+// word reports whether s is short and consists of letters and characters of also.
 func word(s, also string) bool {
 	return len(s) <= 48 && !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(also, c)
 	})
 }
 
-// skew compares the clocks.
+// skew compares the server's clock with ours.
 func skew(answer *http.Response) string {
 	theirs, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
@@ -204,7 +206,7 @@ func skew(answer *http.Response) string {
 	return ": this machine's clock is " + off.String() + where + " the store's; set it"
 }
 
-// retryAfter is how long the server asks to wait, in seconds or until a time.
+// retryAfter is how long the server asks to wait, given in seconds or as a time.
 func retryAfter(answer *http.Response) time.Duration {
 	text := answer.Header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil {

@@ -14,15 +14,15 @@ type Stats struct {
 	Retries   int64       `json:"retries"`   // requests sent again after a failure
 	Hedges    int64       `json:"hedges"`    // second requests, sent because the first one was slow
 	Throttled int64       `json:"throttled"` // answers that ask for fewer requests: 429 and 503
-	Errors    int64       `json:"errors"`    // calls that failed in the end, but for objects that do not exist
-	Waiting   int         `json:"waiting"`   // calls that wait now because the store answers nobody
-	Away      float64     `json:"away"`      // seconds in which it did not
-	Limit     float64     `json:"limit"`     // requests a second that it accepts, as far as is known; 0: it has refused none for a minute
+	Errors    int64       `json:"errors"`    // calls that finally failed, except for objects that do not exist
+	Waiting   int         `json:"waiting"`   // calls that wait now during an outage
+	Away      float64     `json:"away"`      // seconds of outages
+	Limit     float64     `json:"limit"`     // requests per second that it accepts, if known; 0: it has refused none for a minute
 	FirstByte Percentiles `json:"first_byte"`
 }
 
-// Add makes the counts those of two stores, and the percentiles those of the slower one. Of Away it
-// is the longer one, and of Limit the lower one.
+// Add makes the counts the sums for two stores, and the percentiles those of the slower one. Away
+// becomes the longer one, and Limit the lower one.
 func (s *Stats) Add(t Stats) {
 	s.Requests, s.Bytes, s.Retries = s.Requests+t.Requests, s.Bytes+t.Bytes, s.Retries+t.Retries
 	s.Hedges, s.Throttled, s.Errors = s.Hedges+t.Hedges, s.Throttled+t.Throttled, s.Errors+t.Errors
@@ -35,8 +35,8 @@ func (s *Stats) Add(t Stats) {
 	}
 }
 
-// Percentiles are of the time from a request to the first byte of its answer, in seconds, over
-// the last requests (up to 8,192), to within 7 %. All are 0 before the first answer.
+// Percentiles are of the time from a request to the first byte of its answer, in seconds, over the
+// last requests (up to 8,192), to within 7 %. All are 0 before the first answer.
 type Percentiles struct {
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
@@ -48,10 +48,10 @@ type counters struct {
 	requests, bytes, retries, hedges, throttled, errors atomic.Int64
 }
 
-// latencies is a histogram of the last first bytes: eight buckets for each power of two of
-// nanoseconds. When it is full, all counts are halved, so that old ones fade.
+// latencies is a histogram of recent times to the first byte: eight buckets for each power of two
+// of nanoseconds. When it is full, all counts are halved, so that old ones fade.
 type latencies struct {
-	slow atomic.Int64 // p95, in ns; 0 as long as there are too few
+	slow atomic.Int64 // p95, in ns; 0 while there are too few
 
 	mu      sync.Mutex
 	total   int
@@ -83,7 +83,7 @@ func (l *latencies) add(d time.Duration) {
 	}
 }
 
-// percentile returns the middle of the bucket that the p-th percentile is in. The lock is held.
+// percentile returns the middle of the bucket with the p-th percentile. The caller holds the lock.
 func (l *latencies) percentile(p int) time.Duration {
 	left := (l.total*p + 99) / 100
 	for i, n := range l.buckets {

@@ -25,11 +25,12 @@ type Object struct {
 // concurrent use.
 type Store interface {
 	// List calls yield for every object whose name begins with prefix, in byte order of the names.
-	// What yield returns ends it. The error is [ErrNoList] where objects cannot be listed.
+	// An error of yield ends it and is returned. The error is [ErrNoList] if objects cannot be
+	// listed.
 	List(ctx context.Context, prefix string, yield func(Object) error) error
 	// ListAlong is List for a caller that knows some of the names, and wants the list in few round
-	// trips: the parts between marks, which are in order, are asked for side by side. That is best
-	// if there is almost a page (1,000) between two.
+	// trips: the parts between marks, which are in order, are requested concurrently. The best
+	// distance of two marks is a little less than a page (1,000).
 	ListAlong(ctx context.Context, prefix string, marks []string, yield func(Object) error) error
 	// Stat returns the present version of an object.
 	Stat(ctx context.Context, name string) (Object, error)
@@ -40,14 +41,14 @@ type Store interface {
 	URL(name string) string
 	// Stats returns what the store has done so far.
 	Stats() Stats
-	// Held is when the store last had calls wait because it answered nobody, or accepted fewer
-	// requests than there were; now, if it still does, and zero if it never did. Away means that it
-	// answers nobody now.
+	// Held is when the store last made calls wait because it did not answer, or accepted fewer
+	// requests than were made: now if it still does, zero if it never did. Away means that it does
+	// not answer now.
 	Held() (last time.Time, away bool)
-	// MemoryBytes is about how much memory the store takes while as many requests as may be are
-	// under way.
+	// MemoryBytes is about how much memory the store takes with the maximal number of requests in
+	// flight.
 	MemoryBytes() int64
-	// Close gives idle connections back. Reads that are under way end with their contexts.
+	// Close closes idle connections. Reads in progress end with their contexts.
 	Close() error
 }
 
@@ -58,22 +59,22 @@ const defaultWait = 5 * time.Minute
 // Options are the settings of a store. The zero value is useful.
 type Options struct {
 	Endpoint      string        // URL of the service, if it is not the vendor's own
-	Region        string        // of s3; "": the AWS configuration's, then the bucket's own
-	Account       string        // of az, where the URL does not name it
+	Region        string        // for s3; "": from the AWS configuration, else the bucket's own
+	Account       string        // for az, if the URL does not name it
 	Anonymous     bool          // use no credentials
-	RequesterPays bool          // pay for requests, where the bucket asks for that (s3, gs)
+	RequesterPays bool          // pay for requests if the bucket demands it (s3, gs)
 	Token         string        // an access token (hf)
 	Signature     string        // a shared access signature (az)
 	MaxRequests   int           // in flight at once; 0: 64
 	Timeout       time.Duration // without progress; 0: 20 s
-	Wait          time.Duration // how long a call waits for a store that is away or refuses requests for their number; 0: 5 min; less: not at all
-	Logger        *slog.Logger  // outages; and what is tried again, and why, at level debug; nil: nowhere
+	Wait          time.Duration // how long a call waits during an outage or for permission to send more requests; 0: 5 min; less: not at all
+	Logger        *slog.Logger  // for outages, and at level debug for retries and their reasons; nil: none
 
 	// dial replaces the network in tests.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// defaults checks o and fills in what it leaves open.
+// defaults checks o and fills in defaults.
 func (o *Options) defaults() error {
 	for _, field := range []struct {
 		name  string
@@ -100,7 +101,7 @@ func service(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// openers has the schemes.
+// openers has a function for each scheme.
 var openers = map[string]func(ctx context.Context, s *site, rest string, o Options) (name string, err error){
 	"s3": openS3, "gs": openGS, "az": openAZ, "abfs": openAZ, "abfss": openAZ, "hf": openHF,
 	"http": openHTTP, "https": openHTTP,
@@ -112,7 +113,7 @@ func IsURL(s string) bool {
 	return found && openers[strings.ToLower(scheme)] != nil
 }
 
-// Split divides a URL into that of its store and the name in it.
+// Split splits a URL into the URL of its store and the name there.
 func Split(address string) (place, name string) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	switch strings.ToLower(scheme) {
@@ -134,10 +135,9 @@ func Split(address string) (place, name string) {
 	return strings.TrimSuffix(address, name), name
 }
 
-// Open returns the store that a URL is about, and the name of the object, or the prefix, that it
-// names there; "" for the whole store. It looks for credentials, and talks to the network only
-// for those, and to find the commit of a revision (hf). The errors are [*option.Error] for a
-// setting, and those of the package.
+// Open returns the store of a URL, and the name of the object, or the prefix, in it; "" for the
+// whole store. It looks for credentials. It uses the network only for those, and to find the commit
+// of a revision (hf). The errors are [*option.Error] for a setting, and those of the package.
 func Open(ctx context.Context, url string, o Options) (s Store, name string, err error) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	scheme = strings.ToLower(scheme)

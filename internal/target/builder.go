@@ -15,21 +15,21 @@ import (
 	"github.com/batchfs/batchfs/internal/facts"
 )
 
-// A Builder takes what annotations say, image by image or object by object, in any order, and makes
-// the table of a dataset of it. An object takes 38 bytes, without keypoints. A Builder is not safe
+// A Builder takes annotations, image by image or object by object, in any order, and makes the
+// table of a dataset from them. An object takes 38 bytes, without keypoints. A Builder is not safe
 // for concurrent use.
 type Builder struct {
 	byPath  map[string]int
 	images  []image
 	said    []said     // by image
-	arrays  [][]string // paths by column and image; what is missing has none
-	memory  memory     // of entries, each after the place of the one of its image before it
-	whole   []byte     // the mapped file that was loaded; nil: none was
+	arrays  [][]string // paths by column and image; "": none
+	memory  memory     // of entries, each preceded by the place of the image's previous entry
+	whole   []byte     // the mapped file that was loaded; nil: none
 	err     error      // the first, of memory
-	most    int        // keypoints of an object
-	visible bool       // some object says what is visible of it
+	most    int        // most keypoints of an object
+	visible bool       // some object has a visible part
 
-	data []byte        // room for an object,
+	data []byte        // buffer for an object,
 	room facts.Encoder // and for an entry
 }
 
@@ -38,28 +38,30 @@ type image struct {
 	mask          string
 	bad           string
 	text          []byte
-	kept          []byte // of what was loaded: its digest, see sumOf, and its entries
+	kept          []byte // the loaded digest, see sumOf, and entries
 	height, width int32
 	oriented      bool
-	changed       bool // since it was loaded, but for other entries
+	changed       bool // since it was loaded, except for entries
 }
 
-// said is what changes with each entry of an image. It is small, as images come in any order.
+// said is the part of an image's data that changes with each entry. It is small, because images
+// come in any order.
 type said struct {
-	last    place // of the last entry that was not loaded
-	objects int32 // how many there are
+	last    place // of the last entry, unless it was loaded
+	objects int32 // number of objects
 }
 
-// maxText bounds the text of an image, in bytes: each slot of a batch has room for the longest one.
+// maxText limits the text of an image, in bytes: each slot of a batch has room for the longest
+// text.
 const maxText = 64 << 10
 
-// NewBuilder returns a Builder that knows no image. What is large it keeps in a file in dir, which
-// has no name; "": in memory.
+// NewBuilder returns a Builder without images. It keeps large data in an unnamed file in dir; "":
+// in memory.
 func NewBuilder(dir string) *Builder {
 	return &Builder{byPath: map[string]int{}, memory: memory{dir: dir}}
 }
 
-// Close frees the Builder, and the Table that it made.
+// Close frees the Builder and its Table.
 func (b *Builder) Close() (err error) {
 	if b.whole != nil {
 		err = unix.Munmap(b.whole)
@@ -67,10 +69,10 @@ func (b *Builder) Close() (err error) {
 	return errors.Join(err, b.memory.close())
 }
 
-// Image returns the number of the image with a path in the dataset, of which the Builder keeps a
-// copy; the first call for a path adds it. height and width are of the image that was annotated, 0
-// if that is not said; the first that are said count. oriented: where stored and upright pixels are
-// both possible, coordinates are of the upright ones.
+// Image returns the number of the image with a path in the dataset, which the Builder copies; the
+// first call for a path adds the image. height and width are those of the annotated image, 0 if
+// unknown; the first known ones count. oriented says that coordinates refer to upright pixels, if
+// both stored and upright ones are possible.
 func (b *Builder) Image(path string, height, width int, oriented bool) int {
 	i, known := b.byPath[path]
 	if !known {
@@ -103,7 +105,7 @@ func (b *Builder) Says(i int) bool {
 	return says
 }
 
-// Objects is the number of the objects of all images.
+// Objects counts the objects of all images.
 func (b *Builder) Objects() (n int) {
 	for _, s := range b.said {
 		n += int(s.objects)
@@ -111,7 +113,7 @@ func (b *Builder) Objects() (n int) {
 	return n
 }
 
-// Relabel changes the labels of all objects, none of which was loaded.
+// Relabel changes the labels of all objects. None may have been loaded.
 func (b *Builder) Relabel(to func(label int32) int32) {
 	for i := range b.images {
 		for _, e := range b.entries(i) {
@@ -124,8 +126,7 @@ func (b *Builder) Relabel(to func(label int32) int32) {
 	}
 }
 
-// Object adds an object of an image, with a label of at most 24 bits. The Builder keeps none of its
-// memory.
+// Object adds an object to an image, with a label of at most 24 bits. The Builder copies it.
 func (b *Builder) Object(image int, o Object) {
 	if o.Label < 0 || o.Label > maxLabel {
 		b.Bad(image, "an object has an impossible label")
@@ -135,11 +136,10 @@ func (b *Builder) Object(image int, o Object) {
 	b.say(image, entry{false, b.data})
 }
 
-// Shape adds a part of the mask of an image, which has no file. The Builder keeps none of its
-// memory.
+// Shape adds a part of the mask of an image without a mask file. The Builder copies it.
 func (b *Builder) Shape(image int, s Shape) { b.say(image, entry{true, s.encode()}) }
 
-// say adds an entry of an image.
+// say adds an entry to an image.
 func (b *Builder) say(i int, e entry) {
 	s := &b.said[i]
 	b.room.Bytes = le.AppendUint64(b.room.Bytes[:0], uint64(s.last))
@@ -154,7 +154,7 @@ func (b *Builder) say(i int, e entry) {
 	b.count(s, e)
 }
 
-// count counts an entry of an image; false: there is no such entry.
+// count counts an entry of an image; false: the entry is invalid.
 func (b *Builder) count(s *said, e entry) bool {
 	if e.isShape {
 		return isShape(e.data)
@@ -165,7 +165,7 @@ func (b *Builder) count(s *said, e entry) bool {
 	return ok
 }
 
-// entries are those of image i, in the order in which they came.
+// entries returns the entries of image i, in the order in which they came.
 func (b *Builder) entries(i int) (all []entry) {
 	kept, s := b.images[i].kept, b.said[i]
 	all = make([]entry, 0, s.objects)
@@ -182,12 +182,12 @@ func (b *Builder) entries(i int) (all []entry) {
 	return all
 }
 
-// Mask says where the mask of an image is, in the dataset of masks.
+// Mask sets the path of an image's mask, in the dataset of masks.
 func (b *Builder) Mask(image int, path string) {
 	b.images[image].mask, b.images[image].changed = path, true
 }
 
-// Array says where an array of an image is, in the dataset of a column.
+// Array sets the path of an image's array, in the dataset of a column.
 func (b *Builder) Array(image, column int, path string) {
 	for len(b.arrays) <= column {
 		b.arrays = append(b.arrays, nil)
@@ -205,8 +205,8 @@ func (b *Builder) array(image, column int) string {
 	return b.arrays[column][image]
 }
 
-// Text adds the fields of a JSON object to those of an image. A value under a key that is there
-// already joins it in a list; lists are joined.
+// Text adds the fields of a JSON object to those of an image. If a key exists already, both values
+// go into a list; lists are joined.
 func (b *Builder) Text(image int, object []byte) {
 	to := &b.images[image].text
 	b.images[image].changed = true
@@ -236,12 +236,12 @@ func (b *Builder) Text(image int, object []byte) {
 			had[key] = value
 			continue
 		}
-		had[key], _ = json.Marshal(append(listOf(before), listOf(value)...)) // what was read can be written
+		had[key], _ = json.Marshal(append(listOf(before), listOf(value)...)) // values that were read can be written
 	}
 	*to, _ = json.Marshal(had)
 }
 
-// listOf is a JSON value as a list, of one if it is none.
+// listOf returns a JSON list, or a list with the value.
 func listOf(value json.RawMessage) (list []json.RawMessage) {
 	if json.Unmarshal(value, &list) != nil || list == nil {
 		list = []json.RawMessage{value}
@@ -249,15 +249,15 @@ func listOf(value json.RawMessage) (list []json.RawMessage) {
 	return list
 }
 
-// Bad says what is wrong with the annotations of an image: file, entry and rule. The first reason
-// counts.
+// Bad records what is wrong with the annotations of an image: file, entry and rule. The first
+// reason counts.
 func (b *Builder) Bad(image int, reason string) {
 	if b.images[image].bad == "" {
 		b.images[image].bad = reason
 	}
 }
 
-// Twins calls f for the objects in b whose ids others have, too.
+// Twins calls f for the objects in b whose ids are not unique.
 func Twins(b *Builder, f func(image int, id int64)) {
 	each := func(f func(image int, id int64)) {
 		for i := range b.images {
@@ -286,8 +286,8 @@ func Twins(b *Builder, f func(image int, id int64)) {
 	}
 }
 
-// Table makes the table of a dataset of n rows, of which row i has the image with the name that
-// name(i) returns. The Builder must not be changed any more. strays are images that no row has.
+// Table makes the table of a dataset of n rows; row i has the image name(i). The Builder must not
+// be changed afterwards. strays counts the images without a row.
 func (b *Builder) Table(n int, name func(i int) string) (t *Table, strays int, err error) {
 	if b.err != nil {
 		return nil, 0, b.err

@@ -7,18 +7,18 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
-// NoClass is what a drawn mask has where its class is none, such as of a crowd.
+// NoClass is the value in a drawn mask for shapes without a class, such as a crowd.
 const NoClass = 255
 
 // errLong is the error of polygons that would take seconds.
 var errLong = fault.New(fault.File, "its polygons have too many long edges")
 
-// maxSteps bounds the grid points that the polygons of one mask pass.
+// maxSteps limits the grid points along the polygons of one mask.
 const maxSteps = 1 << 28
 
-// Draw draws shapes into a mask of a byte for each of height x width pixels, row after row: their
-// classes, or NoClass where a class is below 0, over 0. A later shape covers an earlier one. Which
-// pixels a polygon has is as in COCO's own tools.
+// Draw draws shapes into a mask of height x width bytes, row by row. A shape gets its class, or
+// NoClass if its class is below 0; the rest is 0. A later shape covers an earlier one. A polygon
+// covers the same pixels as in COCO's own tools.
 func Draw(to []byte, height, width int, shapes []Shape) error {
 	clear(to)
 	var p painter
@@ -55,17 +55,17 @@ func fill(to []byte, height, width int, runs []uint32, class byte) {
 	}
 }
 
-// A painter finds which pixels a polygon has.
+// A painter finds the pixels of a polygon.
 type painter struct {
 	turns, runs []uint32
 	steps       int
 }
 
-// fine is how many points the grid has along a pixel.
+// fine is the number of grid points along the side of a pixel.
 const fine = 5
 
 // outline makes the runs of a polygon of x, y, x, y, ... It follows COCO's rleFrPoly: corners are
-// rounded to a grid five times as fine as the pixels, and joined by lines of one step at a time
+// rounded to a grid five times as fine as the pixels, and joined by lines with one step at a time
 // along their longer side. Where a line enters or leaves the middle column of a pixel's five, a run
 // begins or ends in that column of pixels.
 func (p *painter) outline(polygon []float64, height, width int) {
@@ -112,7 +112,7 @@ func (p *painter) outline(polygon []float64, height, width int) {
 	}
 }
 
-// gridPoint rounds a coordinate to the grid, within some lengths of the side that it is along.
+// gridPoint rounds a coordinate to the grid, and limits it relative to the image's side.
 func gridPoint(v float64, side int) int {
 	most := fine * float64(4096+8*side)
 	return int(max(-most, min(fine*v+0.5, most)))

@@ -7,8 +7,8 @@ import (
 	"github.com/batchfs/batchfs/internal/facts"
 )
 
-// An entry is one of many things that are said of an image: an object, or a shape. Numbers in its
-// data are little-endian.
+// An entry is one annotation of an image: an object, or a shape. Numbers in its data are
+// little-endian.
 type entry struct {
 	isShape bool
 	data    []byte
@@ -24,8 +24,8 @@ func (e entry) encode(to *facts.Encoder) {
 
 func nextEntry(d *facts.Decoder) entry { return entry{d.Byte() != 0, d.Text()} }
 
-// points is how many keypoints an object has, and whether it says what is visible of it; ok is
-// false if this is not the data of an object.
+// points is how many keypoints an object has, and whether it has a visible part; ok is false if the
+// data is not an object's.
 func (e entry) points() (n int, visible, ok bool) {
 	rest := len(e.data) - objectBytes
 	if rest >= 0 && le.Uint32(e.data[objectBytes-4:])&hasVisible != 0 {
@@ -41,7 +41,7 @@ func appendFloats(to []byte, values ...float32) []byte {
 	return to
 }
 
-// floats reads values, and returns what follows them.
+// floats reads values, and returns the rest of data.
 func floats(data []byte, to ...*float32) []byte {
 	for k, v := range to {
 		*v = math.Float32frombits(le.Uint32(data[4*k:]))
@@ -49,8 +49,8 @@ func floats(data []byte, to ...*float32) []byte {
 	return data[4*len(to):]
 }
 
-// The data of an object: its box, its id, its label and its flags, then what is visible of it, if
-// that is said, and its keypoints.
+// The data of an object: its box, its id, its label and its flags, then its visible part, if known,
+// and its keypoints.
 const (
 	boxBytes    = 16
 	pointBytes  = 12
@@ -117,7 +117,7 @@ func (s *Shape) encode() []byte {
 	return out
 }
 
-// decodeShape reads the data of a shape, as isShape has found it.
+// decodeShape reads the data of a shape. isShape must have accepted it.
 func decodeShape(data []byte) Shape {
 	s, polygons := Shape{Class: int32(le.Uint32(data))}, le.Uint32(data[4:])
 	if data = data[8:]; polygons == math.MaxUint32 {

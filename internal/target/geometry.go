@@ -31,9 +31,9 @@ func (f *Format) Set(name string) error {
 type Rules struct {
 	Format        Format
 	NoClip        bool    // boxes may reach beyond the image
-	MinArea       float64 // of what is visible of a box in the result, in its pixels
-	MinVisibility float64 // that area as a share of the whole box
-	Max           int     // boxes of a sample, the first ones; 0: any number
+	MinArea       float64 // of the visible part of a box in the result, in the result's pixels
+	MinVisibility float64 // the visible area as a share of the whole box
+	Max           int     // boxes per sample; the first ones are used; 0: any number
 }
 
 // Validate returns an *option.Error for the first bad rule.
@@ -49,16 +49,16 @@ func (r Rules) Validate() error {
 	return nil
 }
 
-// A View is how an image is shown that was annotated.
+// A View is how an annotated image is shown.
 type View struct {
 	Transform     resample.Transform
-	Height, Width int   // that coordinates are relative to
-	Orientation   uint8 // by EXIF, of these coordinates: 1 if they are of what is transformed
+	Height, Width int   // coordinates are relative to these
+	Orientation   uint8 // EXIF orientation of the coordinates: 1 if they refer to the pixels that are transformed
 }
 
 // at returns where a point of the annotated image is in the result, before it is mirrored.
 func (v *View) at(x, y float64) (float64, float64) {
-	switch v.Orientation { // from which edges what is upright counts
+	switch v.Orientation { // the edges from which upright coordinates count
 	case 2, 8:
 		x = float64(v.Width) - x
 	case 3, 7:
@@ -89,7 +89,7 @@ func (v *View) box(b Box) (x0, y0, x1, y1 float64) {
 	return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
 }
 
-// Show returns a box as rules have it in a view. ok is false if they drop it: if it has no area, or
+// Show returns a box in a view, by the rules. ok is false if they drop it: if it has no area, or
 // none in the image, or too little.
 func (r Rules) Show(b Box, v *View) (shown Box, ok bool) {
 	if b.area() == 0 {
@@ -109,7 +109,7 @@ func (r Rules) Show(b Box, v *View) (shown Box, ok bool) {
 	return r.written(x0, y0, x1, y1), true
 }
 
-// Place is Show for what belongs to a box that is shown: nothing is dropped, and what is not in the
+// Place is Show for what belongs to a visible box: nothing is dropped, and a part outside of the
 // image is 0.
 func (r Rules) Place(b Box, v *View) Box {
 	r.MinArea, r.MinVisibility = 0, 0
@@ -138,7 +138,8 @@ func (f Format) Corners(b Box) Box {
 	return b
 }
 
-// Point returns where a keypoint is in a view. One outside the image, or not labelled, is 0, 0, 0.
+// Point returns where a keypoint is in a view. It is 0, 0, 0 if it is outside the image or not
+// labelled.
 func (v *View) Point(p Keypoint) Keypoint {
 	x, y := v.at(float64(p.X), float64(p.Y))
 	x = v.mirrored(x)

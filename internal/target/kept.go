@@ -16,9 +16,9 @@ import (
 	"github.com/batchfs/batchfs/internal/owned"
 )
 
-// What a Builder was told can be kept in a file of package facts, so that annotations need not be
-// read again: first what the caller wants to know about it, then images, one after another, each
-// with its digest and its entries. The file is mapped: entries and texts stay in it.
+// The content of a Builder can be kept in a file of package facts, so that annotations need not be
+// read again: first the caller's own record, then the images, one after another, each with its
+// digest and its entries. The file is mapped: entries and texts stay in it.
 
 // Kinds of records.
 const (
@@ -26,20 +26,19 @@ const (
 	imagesRecord = 'I'
 )
 
-const blockBytes = 256 << 10 // in which a record of images ends
+const blockBytes = 256 << 10 // a record of images ends when it exceeds this
 
-// ErrKept means that a kept file is none, or cannot be used.
+// ErrKept means that a file is not a kept Builder, or is unusable.
 var ErrKept = errors.New("is damaged, cut off, or of an earlier version")
 
 // keptAbout is the first record.
 type keptAbout struct {
 	About  json.RawMessage
 	Images int
-	Arrays int // columns of
+	Arrays int // number of columns
 }
 
-// Save keeps what the Builder was told in a file, which replaces the one at a path, with what the
-// caller wants to know about it.
+// Save stores the Builder's content and the caller's record, replacing any file at a path.
 func (b *Builder) Save(path string, about json.RawMessage) error {
 	first, err := json.Marshal(keptAbout{about, len(b.images), len(b.arrays)})
 	if err = cmp.Or(b.err, err); err != nil {
@@ -83,11 +82,10 @@ func (b *Builder) encodeImage(e *facts.Encoder, i int) {
 	}
 }
 
-// Kept reports whether the Builder is of a kept file.
+// Kept reports whether the Builder was loaded.
 func (b *Builder) Kept() bool { return b.whole != nil }
 
-// Load returns a Builder that was kept, and what the caller wanted to know about it. An error of a
-// file that is damaged wraps ErrKept.
+// Load returns a stored Builder and the caller's record. The error of a damaged file wraps ErrKept.
 func Load(path string) (b *Builder, about json.RawMessage, err error) {
 	f, size, err := owned.Open(path, os.O_RDONLY)
 	if err != nil {
@@ -109,7 +107,7 @@ func Load(path string) (b *Builder, about json.RawMessage, err error) {
 	return b, about, nil
 }
 
-// open takes what is in a file, and checks all that others rely on.
+// open reads a file, and checks everything that the rest of the package relies on.
 func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 	b.whole = whole
 	var about *keptAbout
@@ -140,7 +138,7 @@ func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 	return about.About, nil
 }
 
-// openImage takes the next image.
+// openImage reads the next image.
 func (b *Builder) openImage(d *facts.Decoder, arrays int) bool {
 	i, s, m := len(b.images), said{}, image{height: int32(d.Within(math.MaxInt32)), width: int32(d.Within(math.MaxInt32))}
 	m.oriented, m.path, m.mask = d.Byte() == 1, string(d.Text()), string(d.Text())

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is handed out in pieces that stay where they are. What does not fit into a few chunks of
-// the heap is in a file without a name that is mapped, so the kernel can write it out where memory
-// is short.
+// memory hands out pieces that do not move. Beyond a few chunks of the heap, they are in a mapped,
+// unnamed file, so the kernel can write them out when memory is short.
 type memory struct {
 	dir    string // of the file; "": everything is on the heap
 	file   *os.File
@@ -23,16 +22,16 @@ const (
 	heapChunks = 16
 )
 
-// place is where a piece is: the number of its chunk, from 1 on, and the byte in it.
+// place says where a piece is: the number of its chunk, from 1, and the byte in it.
 type place uint64
 
 const (
 	nowhere    place = 0
 	placeBytes       = 8
-	chunkAt          = 32 // bits above the byte
+	chunkAt          = 32 // shift of the chunk's number
 )
 
-// take returns n more bytes, which are 0.
+// take returns n more zero bytes.
 func (m *memory) take(n int) (piece []byte, at place, err error) {
 	if last := len(m.chunks) - 1; last < 0 || len(m.chunks[last])-m.used < n {
 		chunk, err := m.chunk(max(n, chunkBytes))
@@ -46,7 +45,7 @@ func (m *memory) take(n int) (piece []byte, at place, err error) {
 	return m.at(at)[:n:n], at, nil
 }
 
-// at is a piece, and what follows it in its chunk.
+// at returns a piece, and the rest of its chunk.
 func (m *memory) at(p place) []byte { return m.chunks[p>>chunkAt-1][uint32(p):] }
 
 func (m *memory) chunk(n int) (p []byte, err error) {
@@ -61,8 +60,8 @@ func (m *memory) chunk(n int) (p []byte, err error) {
 			return nil, fmt.Errorf("room for annotations: %w", err)
 		}
 	}
-	n = (n + chunkBytes - 1) &^ (chunkBytes - 1) // so that offsets are those of pages
-	// Blocks are allocated now: a disk that fills up later would end the process.
+	n = (n + chunkBytes - 1) &^ (chunkBytes - 1) // so that offsets are multiples of the page size
+	// Allocate the blocks now: otherwise, a disk that fills up later would end the process.
 	if err = unix.Fallocate(int(m.file.Fd()), 0, m.mapped, int64(n)); err == nil {
 		p, err = unix.Mmap(int(m.file.Fd()), m.mapped, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}

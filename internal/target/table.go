@@ -7,26 +7,25 @@ import (
 	"unsafe"
 )
 
-// A Table is what is annotated of the samples of a dataset, by their numbers. It never changes, and
-// is safe for concurrent use.
+// A Table holds the annotations of a dataset's samples, by their numbers. It never changes, and is
+// safe for concurrent use.
 type Table struct {
-	Keypoints int // most of an object
+	Keypoints int // most keypoints of an object
 
 	b     *Builder
 	image []int32 // by row; -1: none
 
-	// size is that of a row's upright image, of whose height and width coordinates are parts; nil:
-	// not known.
+	// size is the size of a row's upright image, if coordinates are fractions of it; nil: unknown.
 	size func(row int) (height, width int)
 
 	once   sync.Once
 	digest string
 }
 
-// none is the image of rows that have none.
+// none is the image of rows without one.
 var none image
 
-// of is the image of a row.
+// of returns the image of a row.
 func (t *Table) of(row int) *image {
 	if i := t.image[row]; i >= 0 {
 		return &t.b.images[i]
@@ -34,16 +33,16 @@ func (t *Table) of(row int) *image {
 	return &none
 }
 
-// Bad is what is wrong with the annotations of a row; "": nothing.
+// Bad is what is wrong with a row's annotations; "": nothing.
 func (t *Table) Bad(row int) string { return t.of(row).bad }
 
-// Mask is the path of a row's mask in the dataset of masks; "": it is in no file.
+// Mask is the path of a row's mask in the dataset of masks; "": the mask is not in a file.
 func (t *Table) Mask(row int) string { return t.of(row).mask }
 
-// Text is a row's JSON object; nil: it has none.
+// Text is a row's JSON object; nil: none.
 func (t *Table) Text(row int) []byte { return t.of(row).text }
 
-// Array is the path of a row's array in the dataset of a column; "": it has none.
+// Array is the path of a row's array in the dataset of a column; "": none.
 func (t *Table) Array(row, column int) string {
 	if i := t.image[row]; i >= 0 {
 		return t.b.array(int(i), column)
@@ -51,8 +50,8 @@ func (t *Table) Array(row, column int) string {
 	return ""
 }
 
-// Size is the size of the image that was annotated, 0 if that is not said, and whether its
-// coordinates are those of the upright image where both are possible.
+// Size is the size of the annotated image, 0 if unknown, and whether coordinates refer to the
+// upright image, if both are possible.
 func (t *Table) Size(row int) (height, width int, oriented bool) {
 	if h, w := t.scale(row); h > 0 {
 		return h, w, true
@@ -61,12 +60,12 @@ func (t *Table) Size(row int) (height, width int, oriented bool) {
 	return int(m.height), int(m.width), m.oriented
 }
 
-// Scale has the coordinates of images that were annotated as 1x1, and are oriented, be parts of
-// their upright height and width, which size returns by row; 0: not known. It must be called before
-// the Table is used.
+// Scale makes the coordinates of images that were annotated as 1x1, and are oriented, fractions of
+// their upright height and width. size returns these by row; 0: unknown. Scale must be called
+// before the Table is used.
 func (t *Table) Scale(size func(row int) (height, width int)) { t.size = size }
 
-// scale is what a row's coordinates are to be multiplied by; 0: they are pixels.
+// scale is the factor of a row's coordinates; 0: they are pixels.
 func (t *Table) scale(row int) (height, width int) {
 	if m := t.of(row); t.size == nil || !m.oriented || m.height != 1 || m.width != 1 {
 		return 0, 0
@@ -77,7 +76,7 @@ func (t *Table) scale(row int) (height, width int) {
 	return height, width
 }
 
-// Count is the number of a row's objects.
+// Count counts a row's objects.
 func (t *Table) Count(row int) int {
 	if i := t.image[row]; i >= 0 {
 		return int(t.b.said[i].objects)
@@ -85,7 +84,7 @@ func (t *Table) Count(row int) int {
 	return 0
 }
 
-// Objects are those of a row, in the order in which they were annotated.
+// Objects returns a row's objects, in the order of the annotations.
 func (t *Table) Objects(row int) (list []Object) {
 	h, w := t.scale(row)
 	for _, e := range t.entries(row) {
@@ -111,7 +110,7 @@ func (o *Object) scale(h, w float32) {
 	}
 }
 
-// Shapes are what a row's mask is drawn of.
+// Shapes are the shapes of which a row's mask is drawn.
 func (t *Table) Shapes(row int) (list []Shape) {
 	for _, e := range t.entries(row) {
 		if e.isShape {
@@ -121,7 +120,7 @@ func (t *Table) Shapes(row int) (list []Shape) {
 	return list
 }
 
-// entries are those of a row's image.
+// entries returns the entries of a row's image.
 func (t *Table) entries(row int) []entry {
 	if i := t.image[row]; i >= 0 {
 		return t.b.entries(int(i))
@@ -129,13 +128,13 @@ func (t *Table) entries(row int) []entry {
 	return nil
 }
 
-// HasVisible reports whether any object says what is visible of it.
+// HasVisible reports whether any object has a visible part.
 func (t *Table) HasVisible() bool { return t.b.visible }
 
-// MemoryBytes is what the table takes, without what is in a file.
+// MemoryBytes is the memory of the table, without files.
 func (t *Table) MemoryBytes() int64 {
 	b := t.b
-	const perPath = 48 // in a map, on average
+	const perPath = 48 // of a map entry, on average
 	n := b.memory.heap() + int64(4*len(t.image))
 	for i := range b.images {
 		m := &b.images[i]
@@ -150,7 +149,7 @@ func (t *Table) MemoryBytes() int64 {
 	return n
 }
 
-// Digest is a digest of everything in the table but the paths of images, for the fingerprint. It is
+// Digest covers everything in the table except for the paths of images, for the fingerprint. It is
 // computed once.
 func (t *Table) Digest() string {
 	t.once.Do(func() { t.digest = t.sum() })
@@ -178,8 +177,8 @@ func bit(on bool) byte {
 	return 0
 }
 
-// sumOf is a digest of what is said of image i, but for its path and for what is bad of it. entries
-// are those of the image; nil: they are still to be found.
+// sumOf is a digest of the annotations of image i, without its path and what is bad about it.
+// entries are the image's; nil: they must still be found.
 func (b *Builder) sumOf(i int, entries []entry) []byte {
 	m, s := &b.images[i], b.said[i]
 	if m.kept != nil && !m.changed && s.last == nowhere {

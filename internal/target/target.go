@@ -1,11 +1,10 @@
-// Package target knows what a sample has besides its image and its label: a mask, boxes,
-// keypoints, text, arrays. Each kind is one field of a sample, with a reader that finds it
-// (package annotation), and a law of geometry: what becomes of it under the transform of the image.
+// Package target knows what a sample has besides its image and its label: a mask, boxes, keypoints,
+// text, arrays. Each kind is one field of a sample, with a reader that finds it (package
+// annotation), and a geometric rule: how it changes under the transform of the image.
 //
-// What annotations say is kept in a table by sample, which is made once, when a dataset is mounted,
-// and never changes. So how many boxes a batch has follows from the plan and the table, like all
-// sizes, and nothing is decoded to know it. Only masks have pixels, which are made as those of
-// images are.
+// Annotations are kept in a table by sample, which is made once, when a dataset is mounted, and
+// never changes. So the number of boxes in a batch follows from the plan and the table, like all
+// sizes, without decoding anything. Only masks have pixels, which are made like those of images.
 package target
 
 // A Kind is one kind of target.
@@ -16,7 +15,7 @@ const (
 	Boxes                 // of objects, with a label each
 	Keypoints             // of the same objects
 	Text                  // a JSON object for each sample
-	Arrays                // of numbers, of columns of a manifest
+	Arrays                // numbers, from columns of a manifest
 	NumKinds
 )
 
@@ -24,8 +23,8 @@ const (
 type Flags uint8
 
 const (
-	Crowd     Flags = 1 << iota // it is many objects
-	Ignore                      // it counts for nothing, neither as found nor as missed
+	Crowd     Flags = 1 << iota // it stands for many objects
+	Ignore                      // neither finding nor missing it counts
 	Difficult                   // it is hard to recognise
 )
 
@@ -47,9 +46,9 @@ func (b Box) area() float64 {
 // An Object is one annotated object of an image.
 type Object struct {
 	Box       Box
-	Visible   *Box  // what is not hidden of it; nil: not said
+	Visible   *Box  // its part that is not hidden; nil: unknown
 	Label     int32 // 0..C-1
-	ID        int64 // of the annotation, or its place in the image
+	ID        int64 // of the annotation, or its number in the image
 	Flags     Flags
 	Keypoints []Keypoint // nil: none
 }

@@ -19,13 +19,13 @@ import (
 // detector.
 func RaceDetector() bool { return BuildSetting("-race") == "true" }
 
-// BatchMemory reports that a link in /proc/PID/fd refers to memory of a daemon's batches.
+// BatchMemory reports whether a link in /proc/PID/fd leads to memory of a daemon's batches.
 func BatchMemory(target string) bool {
 	return strings.HasPrefix(target, "/#") && strings.HasSuffix(target, " (deleted)") // O_TMPFILE
 }
 
-// OpenFiles lists the descriptors of a daemon, sorted, except those of batch memory, which is
-// pooled, of Go's poller, which opens them on first use, and those that begin with one of but.
+// OpenFiles lists the descriptors of a daemon, sorted, except for batch memory, which is pooled,
+// Go's poller, which opens them on first use, and those that begin with one of but.
 func OpenFiles(pid int, but ...string) (open []string, err error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -36,14 +36,14 @@ func OpenFiles(pid int, but ...string) (open []string, err error) {
 			continue
 		}
 		kind, _, _ := strings.Cut(target, ":[") // without the number of a pipe or socket
-		// Another mount may have replaced a file, which makes it no other descriptor.
+		// If another mount has replaced the file, it is still the same descriptor.
 		open = append(open, strings.TrimSuffix(kind, " (deleted)"))
 	}
 	slices.Sort(open)
 	return open, err
 }
 
-// Status is the sum of some lines of /proc/PID/status, in bytes; 0 of a process that has ended.
+// Status is the sum of some lines of /proc/PID/status, in bytes; 0 for a process that has ended.
 func Status(pid int, names ...string) (sum int64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
@@ -55,7 +55,7 @@ func Status(pid int, names ...string) (sum int64) {
 	return sum
 }
 
-// Complaint is an error if a daemon's log has what no log may contain.
+// Complaint returns an error if a daemon's log has a line that no log may have.
 func Complaint(log string) error {
 	for _, word := range []string{"DATA RACE", "panic", "fatal error", "SIGSEGV", "SIGBUS"} {
 		if strings.Contains(log, word) {
@@ -68,15 +68,15 @@ func Complaint(log string) error {
 // A Daemon is a mount that a test runs in another process.
 type Daemon struct {
 	*daemon.Process
-	AtRest   []string // descriptors that it had open when its tree could be read
+	AtRest   []string // descriptors open when its tree could be read
 	log      string   // path
 	since    int64    // where its part of the log begins
 	patience time.Duration
 }
 
-// StartDaemon runs a command that mounts, and returns when its tree can be read. The daemon logs to
-// the end of a file, unless the command says otherwise, and counts as hung after patience. With an
-// error, it has ended, or is nil if it did not even start.
+// StartDaemon runs a command that mounts, and returns when its tree can be read. The daemon appends
+// to a log file, unless the command says otherwise, and counts as hung after patience. After an
+// error, the daemon has ended, or is nil if it did not even start.
 func StartDaemon(cmd *exec.Cmd, log string, patience time.Duration) (*Daemon, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -103,10 +103,10 @@ func StartDaemon(cmd *exec.Cmd, log string, patience time.Duration) (*Daemon, er
 	return d, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, d.Logged())
 }
 
-// PID is its process's number.
+// PID is the process's number.
 func (d *Daemon) PID() int { return d.Cmd.Process.Pid }
 
-// Logged returns its log so far.
+// Logged returns the daemon's log so far.
 func (d *Daemon) Logged() string {
 	text, err := os.ReadFile(d.log)
 	if err != nil {
@@ -115,14 +115,14 @@ func (d *Daemon) Logged() string {
 	return string(text[min(d.since, int64(len(text))):])
 }
 
-// Signal signals it, unless it has ended.
+// Signal sends the daemon a signal, unless it has ended.
 func (d *Daemon) Signal(s syscall.Signal) {
 	if d.Running() {
 		_ = d.Cmd.Process.Signal(s)
 	}
 }
 
-// Wait returns when it has ended. If it hangs, its goroutines are dumped.
+// Wait returns when the daemon has ended. If it hangs, its goroutines are dumped.
 func (d *Daemon) Wait() error {
 	select {
 	case <-d.Exited:
@@ -133,7 +133,7 @@ func (d *Daemon) Wait() error {
 	}
 }
 
-// Dump ends it, even if it hangs, and has it write its goroutines to the log.
+// Dump ends the daemon, even if it hangs, and makes it write its goroutines to the log.
 func (d *Daemon) Dump() {
 	d.Signal(syscall.SIGCONT)
 	d.Signal(syscall.SIGQUIT)
@@ -145,7 +145,7 @@ func (d *Daemon) Dump() {
 	}
 }
 
-// Leaked lists the descriptors that it has open beside those that it had at rest, but for some.
+// Leaked lists the daemon's open descriptors that it did not have at rest, except for those in but.
 func (d *Daemon) Leaked(but ...string) ([]string, error) {
 	open, err := OpenFiles(d.PID(), but...)
 	for _, name := range d.AtRest {

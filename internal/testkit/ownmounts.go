@@ -16,8 +16,8 @@ import (
 const ownMountsMarker = "BATCHFS_TEST_OWN_MOUNTS"
 
 // EnterOwnMounts runs this program again in a new mount namespace without copies of batchfs mounts.
-// It returns nil in the new process, and also where only root may make a namespace or even root may
-// not, which standard error says.
+// It returns nil in the new process. It also returns nil, with a message on standard error, if
+// making a namespace takes root or is forbidden even to root.
 //
 // A new namespace starts with a copy of every mount, which keeps a file system alive after it is
 // unmounted elsewhere. If tests shared a namespace, those of one package, or a container started
@@ -41,7 +41,7 @@ func EnterOwnMounts() error {
 	}
 	for _, path := range copies(mounts) {
 		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-			fmt.Fprintf(os.Stderr, "the tests keep a copy of %s: %v\n", path, err) // what covers it is not on it
+			fmt.Fprintf(os.Stderr, "the tests keep a copy of %s: %v\n", path, err) // nothing on that mount covers it
 		}
 	}
 	self, err := os.Executable()
@@ -51,8 +51,7 @@ func EnterOwnMounts() error {
 	return syscall.Exec(self, os.Args, append(os.Environ(), ownMountsMarker+"=1"))
 }
 
-// copies returns the mountpoints of batchfs and of what is mounted on them, which covers them, in
-// the order to unmount.
+// copies returns the mountpoints of batchfs and of mounts that cover them, in the order to unmount.
 func copies(mounts []*mountinfo.Info) (paths []string) {
 	var ours []string
 	for _, m := range mounts {
@@ -60,7 +59,7 @@ func copies(mounts []*mountinfo.Info) (paths []string) {
 			ours = append(ours, m.Mountpoint)
 		}
 	}
-	for _, m := range slices.Backward(mounts) { // what came later covers what came before
+	for _, m := range slices.Backward(mounts) { // later mounts cover earlier ones
 		if slices.ContainsFunc(ours, func(path string) bool { return m.Mountpoint == path || strings.HasPrefix(m.Mountpoint, path+"/") }) {
 			paths = append(paths, m.Mountpoint)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Partner is a program that a test talks to in lines, and that ends when its input ends.
+// A Partner is a program that a test exchanges lines with. It ends when its input ends.
 type Partner struct {
 	Cmd      *exec.Cmd
 	in, raw  *os.File
@@ -88,8 +88,8 @@ func (p *Partner) End() error {
 	return err
 }
 
-// Output runs a program, for at most patience, and returns its output. The error has what it
-// complains about.
+// Output runs a program, for at most patience, and returns its output. The error includes what the
+// program wrote to standard error.
 func Output(cmd *exec.Cmd, patience time.Duration) (string, error) {
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
@@ -105,7 +105,7 @@ func Output(cmd *exec.Cmd, patience time.Duration) (string, error) {
 		}
 		return out.String(), err
 	case <-time.After(patience):
-		_ = cmd.Process.Kill() // it is not waited for: it may be stuck in the kernel for good
+		_ = cmd.Process.Kill() // do not wait: it may be stuck in the kernel for good
 		return "", fmt.Errorf("%s hangs", strings.Join(cmd.Args, " "))
 	}
 }

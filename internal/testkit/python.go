@@ -15,8 +15,8 @@ import importlib.util, sys
 sys.exit(not all(importlib.util.find_spec(name) for name in sys.argv[1:]))
 `
 
-// Python returns the path of a Python that has the modules, or skips the test: preferably that of
-// the system, which every user may run, else one that scripts/deps.sh installs.
+// Python returns the path of a Python that has the modules, or skips the test: preferably the
+// system's, which every user may run, else one that scripts/deps.sh installs.
 func Python(t testing.TB, modules ...string) string {
 	t.Helper()
 	bin := filepath.Join(root(t), "bin")
@@ -30,7 +30,7 @@ func Python(t testing.TB, modules ...string) string {
 	return ""
 }
 
-// root is the directory of the module. Tests run in that of their package.
+// root is the directory of the module. Tests run in their package's directory.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

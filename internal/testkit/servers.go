@@ -20,8 +20,8 @@ func ServerBinary(t testing.TB, name string) string {
 	return path
 }
 
-// StartServer runs a server until the end of the test. What it says is logged if the test fails.
-// The channel is closed when the server has ended.
+// StartServer runs a server until the end of the test. Its output is logged if the test fails. The
+// channel is closed when the server has ended.
 func StartServer(t testing.TB, path string, args ...string) (ended <-chan struct{}) {
 	t.Helper()
 	cmd := exec.Command(path, args...)

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main runs a part of a test binary in place of its tests, if the first argument names one: a
+// Main runs a part of a test binary instead of its tests, if the first argument names one: a
 // program that reads or disturbs a mount. Otherwise it runs the tests, in a mount namespace of
-// their own and with a directory for all that they write, which prepare gets ready, and finds
-// mounts that they leave behind. It does not return.
+// their own and with a directory for all that they write, which prepare sets up. It reports mounts
+// that they leave behind. It does not return.
 func Main(m *testing.M, parts map[string]func(args []string) error, prepare func(dir string) error) {
 	err := error(nil)
 	if part := parts[append(os.Args, "")[1]]; part != nil {

@@ -1,6 +1,6 @@
-// Package testkit has what tests of several packages need: how they were built, which files and
-// mounts there are, what of a file is in the page cache, a Python that has some modules, real
-// object stores, and mounts that no other test sees.
+// Package testkit has what tests of several packages need: build settings, lists of files and
+// mounts, the page cache's view of a file, a Python with given modules, real object stores, and
+// mounts that no other test sees.
 package testkit
 
 import (

@@ -14,7 +14,7 @@ type Training struct {
 	Mount   *daemon.Mount
 	Shard   int
 	Read    Reader
-	Also    []string // forms of each batch that are read after that of the mount
+	Also    []string // other forms of each batch to read after the mount's
 	Batches int      // per epoch
 	Samples int      // per epoch
 	Next    int      // number of the next batch, counted across epochs
@@ -53,9 +53,9 @@ func (t *Training) Take(ctx context.Context, n int) (bytes int64, err error) {
 // Ahead is a lower bound on the batches that a daemon makes while nothing reads.
 const Ahead = 4
 
-// Turn runs a measurement during training. Batches made while nothing read are read before,
-// so that equally many are in progress when it starts and when it ends. The daemon is paused
-// before and after.
+// Turn runs a measurement during training. It first reads the batches made while nothing read, so
+// that equally many are in progress when the measurement starts and when it ends. The daemon is
+// paused before and after.
 func (t *Training) Turn(ctx context.Context, measure func() error) error {
 	t.Mount.Resume()
 	defer t.Mount.Pause()

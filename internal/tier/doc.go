@@ -1,26 +1,26 @@
-// Package tier keeps what comes from an object store on a local disk, between the store and the
-// cache in memory.
+// Package tier keeps data from an object store on a local disk, between the store and the cache in
+// memory.
 //
 // # Two ways
 //
-// A tier with room for all of a dataset keeps parts of its objects: whatever a read ([Tier.Read])
-// does not find, and what lies around it, is there from then on.
+// A tier with room for all of a dataset keeps parts of its objects: after a read ([Tier.Read]) that
+// misses, the bytes and those around them are there.
 //
-// With less room, which parts are there would be chance. Then its user says what is kept and what
-// is not, object by object ([Tier.Get], [Tier.Put], [Tier.Drop]). To the tier, a sample is an
-// object then, with a name of its own, even if it lies in a larger one. The engine follows a plan
-// that has every batch find equally many samples in memory, and equally many others here, so that
-// the store has to send equally many for each; no sample is in both places. What came from the
-// memory moves to the disk if it is next needed there, and the other way round.
+// With less room, chance would decide which parts are there. Then the user says object by object
+// what is kept ([Tier.Get], [Tier.Put], [Tier.Drop]). To the tier, a sample is then an object, with
+// a name of its own, even if it lies in a larger object. The engine follows a plan in which every
+// batch finds equally many samples in memory, and equally many others here, so that the store must
+// send equally many for each; no sample is in both places. A sample moves from memory to disk if it
+// is next needed there, and the other way round.
 //
 // # Extents
 //
-// What is kept at once is an extent: an object of at most [ExtentBytes], or one of the pieces of
+// The unit of keeping is an extent: an object of at most [ExtentBytes], or one of the pieces of
 // that size of a larger one. Its key names the piece, which is the name of the file, and the
-// object's version, which is within. So when an object has changed, each extent of the new version
-// takes the place of one of the old version, once the store has delivered it. A program that reads
-// small parts of large objects fetches each part once more when it needs it early; the rest comes
-// from the disk ([Tier.Read]).
+// object's version, which is in the file. So after an object has changed, each extent of the new
+// version replaces one of the old version, once the store has delivered it. A program that reads
+// small parts of large objects fetches a part that it needs early once more; the rest comes from
+// the disk ([Tier.Read]).
 //
 //	DIR/used             8 bytes: how much all extents take; shared by the processes that use DIR
 //	DIR/lock             locked by each of them
@@ -34,26 +34,26 @@
 //
 // # What can go wrong
 //
-// A file appears under its name when it is complete, and is never written again. Nothing is
-// synced: whatever a crash or a bad sector leaves fails the check, is removed and counts as
-// missing, and so does an extent that the disk does not deliver. A full disk ends filling for a
-// minute. No failure of the tier is ever a reader's: the bytes then come from the store.
+// A file appears under its name when it is complete, and is never written again. Nothing is synced:
+// an extent that a crash or a bad sector has damaged fails the check, is removed and counts as
+// missing. So does an extent that the disk does not deliver. A full disk stops filling for a
+// minute. No failure of the tier reaches a reader: the bytes then come from the store.
 //
 // # Room
 //
-// The limit is for all of DIR. Extents of a dataset that nobody uses give way to those of one in
-// use, least recently used dataset first; the two ways count as two datasets. Within a dataset,
-// what nobody has used since the tier was opened ([Tier.Renew]), or since somebody else left room
-// ([Tier.PlanRoom]), gives way if there is no other room: it is of objects that are no longer in
-// the dataset, or of another plan. Only where parts of objects are kept without room for all does
+// The limit is for all of DIR. Extents of unused datasets give way to those of a dataset in use,
+// least recently used dataset first; the two ways count as two datasets. Within a dataset, extents
+// that nobody has used since the tier was opened ([Tier.Renew]), or since other users left room
+// ([Tier.PlanRoom]), give way if there is no other room: they belong to objects that are no longer
+// in the dataset, or to another plan. Only if parts of objects are kept without room for all does
 // nothing give way: any part is worth as much as another.
 //
-// Those who keep objects by a plan must know how many there is room for. Each plan that is
-// followed gets room for the same share of what it chooses from ([Tier.Follow], [Tier.PlanRoom]).
+// A user that keeps objects by a plan must know how many there is room for. Each active plan gets
+// room for the same share of what it chooses from ([Tier.Follow], [Tier.PlanRoom]).
 //
-// Objects are written in the background. No reader waits for that: what comes faster than the disk
-// takes it is not kept, and counted.
+// Objects are written in the background, without any reader waiting. Objects that come faster than
+// the disk writes are not kept, and counted.
 //
-// A process that is killed while it adds an extent may leave up to that much counted too often.
-// The first process to use DIR counts anew.
+// If a process is killed while it adds an extent, its size may stay counted. The first process to
+// use DIR counts anew.
 package tier

@@ -21,13 +21,14 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A key names an extent: a piece of an object, which names its file, and the object's version.
+// A key names an extent: a piece of an object, which gives the file its name, and the object's
+// version.
 type key struct {
 	piece, version [16]byte
 }
 
-// newKey returns the key of a piece of an object, counted from 0. The object's name and its version
-// are any texts that no other version has.
+// newKey returns the key of a piece of an object, counted from 0. The object's name and version are
+// any texts that no other version has together.
 func newKey(object, version string, piece int64) key {
 	p := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte(object), uint64(piece)))
 	v := sha256.Sum256([]byte(version))
@@ -44,7 +45,7 @@ var (
 	errVersion = errors.New("extent is of another version")
 )
 
-// fileBytes is the size of the file of an extent of n bytes.
+// fileBytes is the size of an extent's file, for n bytes.
 func fileBytes(n int64) int64 { return unit + roundUp(n, unit) }
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
@@ -66,8 +67,8 @@ func seal(file []byte, k key, n int) {
 	binary.LittleEndian.PutUint32(file[unit-4:], crc32.Checksum(file[:unit-4], castagnoli))
 }
 
-// check returns the size of the extent that a header describes. The error is errVersion if that is
-// intact, but of another version.
+// check returns the size of the extent that a header describes. The error is errVersion if the
+// header is intact, but of another version.
 func check(header []byte, k key, fileSize int64) (int64, error) {
 	n := int64(binary.LittleEndian.Uint64(header[64:]))
 	if crc32.Checksum(header[:unit-4], castagnoli) != binary.LittleEndian.Uint32(header[unit-4:]) ||
@@ -81,7 +82,7 @@ func check(header []byte, k key, fileSize int64) (int64, error) {
 	return n, nil
 }
 
-// checkChunks checks the bytes of an extent from the beginning of a chunk on.
+// checkChunks checks the bytes of an extent, starting at chunk first.
 func checkChunks(header, data []byte, first int) error {
 	for at := crcsAt + 4*first; len(data) > 0; at += 4 {
 		size := min(chunkBytes, len(data))

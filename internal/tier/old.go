@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Renew has extents that nobody has used since the tier was opened give way to what is added, if
-// there is no other room. It is for tiers that have room for all that is wanted: what is not used
-// then is what is no longer wanted.
+// Renew makes extents that nobody has used since the tier was opened give way to new ones, if there
+// is no other room. It is for tiers with room for everything that is wanted: unused extents are
+// then no longer wanted.
 func (t *Tier) Renew() { t.shelf.renew.Store(true) }
 
-// old finds the extents that nobody has used since some time, one directory after another.
+// old finds the extents that nobody has used since a time, one directory after another.
 type old struct {
 	passed int // directories
 	names  []string
@@ -22,7 +22,7 @@ type old struct {
 
 const (
 	directories = 256
-	tick        = 100 * time.Millisecond // by which the time of a file may be late
+	tick        = 100 * time.Millisecond // a file's time may be late by this much
 )
 
 // giveWay removes an old extent; false: there is none. The caller holds room.evicting.
@@ -48,7 +48,7 @@ func (s *shelf) giveWay() bool {
 	return false
 }
 
-// isOld says whether nobody has used an extent since then.
+// isOld says whether an extent has not been used since s.since.
 func (s *shelf) isOld(name string) (size int64, is bool) {
 	var st unix.Stat_t
 	if unix.Fstatat(s.fd(), name, &st, 0) != nil {
@@ -57,16 +57,16 @@ func (s *shelf) isOld(name string) (size int64, is bool) {
 	return st.Size, st.Mtim.Nano() < s.since.Load()-int64(tick)
 }
 
-// renewed has what nobody uses from now on be old. The time of the dataset's lock tells that to all
-// who use it.
+// renewed makes everything old that nobody uses from now on. The time of the dataset's lock tells
+// all its users.
 func (s *shelf) renewed() error {
 	now := time.Now()
 	s.since.Store(now.UnixNano())
 	return os.Chtimes(s.lock.Name(), now, now)
 }
 
-// use notes that an extent is used, unless that was noted since the time from which anybody who
-// uses the dataset looks for what is old.
+// use records that an extent is used, unless that was recorded recently enough for all users of the
+// dataset that look for old extents.
 func (s *shelf) use(k key, noted int64) {
 	var st unix.Stat_t
 	_ = unix.Fstat(int(s.lock.Fd()), &st)

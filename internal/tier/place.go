@@ -11,16 +11,16 @@ import (
 	"github.com/batchfs/batchfs/internal/owned"
 )
 
-// Place is what a directory offers to a tier.
+// Place describes how a directory suits a tier.
 type Place struct {
 	FileSystem string // such as ext4
-	Local      bool   // it is not known to be in memory or on another machine
+	Local      bool   // as far as is known, it is neither in memory nor on another machine
 	Direct     bool   // files can be read and written past the page cache
 	Free       int64  // bytes that this user may still write
-	Used       int64  // bytes that the extents of all datasets took when one was last added or removed
+	Used       int64  // bytes of the extents of all datasets when one was last added or removed
 }
 
-// A fileSystem is one whose name is known. One that is elsewhere is no local disk.
+// A fileSystem is a file system with a known name. It may not be a local disk.
 type fileSystem struct {
 	name      string
 	elsewhere bool
@@ -36,8 +36,8 @@ var fileSystems = map[int64]fileSystem{
 	unix.OVERLAYFS_SUPER_MAGIC: {"overlay", false}, 0x2fc12fc1: {"ZFS", false},
 }
 
-// Examine returns what a directory offers, without leaving anything in it. The error says why no
-// tier can be there.
+// Examine describes a directory, without leaving anything in it. The error says why no tier can be
+// there.
 func Examine(dir string) (p Place, err error) {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -73,8 +73,8 @@ func Examine(dir string) (p Place, err error) {
 	return p, nil
 }
 
-// makesUnnamed returns an error if a directory can have no files without names. With others,
-// processes that are killed would leave incomplete files.
+// makesUnnamed returns an error if a directory cannot have unnamed files. With named ones, killed
+// processes would leave incomplete files.
 func makesUnnamed(dir *os.File, flags int) error {
 	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC|flags, 0o600)
 	switch err {

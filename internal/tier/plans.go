@@ -14,16 +14,16 @@ import (
 	"github.com/batchfs/batchfs/internal/owned"
 )
 
-// following is the plan by which a tier's user keeps objects.
+// following is the plan that a tier's user follows.
 type following struct {
-	file  *os.File // locked, as long as the plan is followed; nil: none is
+	file  *os.File // locked while the plan is followed; nil: none
 	bytes int64
-	room  int64 // when it was last asked for
+	room  int64 // the last known PlanRoom
 }
 
-// Follow says by which plan objects of the dataset are kept, and what all that it chooses from
-// would take. Those who follow the same one, in any process, share its room. It must not be called
-// at the same time as PlanRoom.
+// Follow names the plan by which objects of the dataset are kept, and how many bytes all its
+// candidates would take. All processes that follow the same plan share its room. It must not be
+// called at the same time as PlanRoom.
 func (t *Tier) Follow(plan string, bytes int64) error {
 	t.follows.close()
 	sum := sha256.Sum256([]byte(t.opts.Dataset + "\n" + plan))
@@ -42,9 +42,9 @@ func (f *following) close() {
 	}
 }
 
-// PlanRoom is how much of the limit is for the plan that is followed: all plans that are, for any
-// dataset in the directory, can keep the same share of what they choose from. If there is more of
-// it than before, somebody is gone, and what nobody uses from now on gives way.
+// PlanRoom is the part of the limit for this plan: all active plans, for any dataset in the
+// directory, can keep the same share of their candidates. If it has grown, another user is gone,
+// and extents that nobody uses from now on give way.
 func (t *Tier) PlanRoom() int64 {
 	f := &t.follows
 	if f.file == nil {
@@ -67,7 +67,7 @@ func (t *Tier) PlanRoom() int64 {
 	return f.room
 }
 
-// followed is what a plan chooses from. One that nobody follows is removed.
+// followed is the bytes of a plan's candidates. It removes a plan that nobody follows.
 func followed(path string) (bytes int64) {
 	f, _, err := owned.Open(path, os.O_RDONLY)
 	if err != nil {
@@ -76,7 +76,7 @@ func followed(path string) (bytes int64) {
 	defer f.Close()
 	if owned.Lock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
 		if !isThere(f) {
-			return followed(path) // by somebody else, since then
+			return followed(path) // somebody has begun to follow it
 		}
 		_ = os.Remove(path)
 		return 0
@@ -86,8 +86,8 @@ func followed(path string) (bytes int64) {
 
 func (r *room) plans() string { return filepath.Join(r.dir, "plans") }
 
-// openShared opens a file and shares its lock. Who finds it unlocked may remove it, with the
-// directory that it is in.
+// openShared opens a file and takes its shared lock. A process that finds the file unlocked may
+// remove it and its directory.
 func openShared(path string) (*os.File, error) {
 	for {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -95,7 +95,7 @@ func openShared(path string) (*os.File, error) {
 		}
 		f, _, err := owned.Open(path, os.O_RDWR|os.O_CREATE)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the directory is gone already
+			continue // the directory has been removed
 		}
 		if err != nil {
 			return nil, err
@@ -111,8 +111,8 @@ func openShared(path string) (*os.File, error) {
 	}
 }
 
-// isThere says whether a file that was opened is still the one at its path. Asked once the file is
-// locked, it tells whether another process removed it before that.
+// isThere says whether an open file is still the one at its path. Called while the file is locked,
+// it tells whether another process removed the file before.
 func isThere(f *os.File) bool {
 	now, err := os.Stat(f.Name())
 	was, same := f.Stat()

@@ -13,16 +13,16 @@ type Object struct {
 	Size          int64  // bytes
 }
 
-// Fetch reads a part of an object from where it comes from.
+// Fetch reads a part of an object from its origin.
 type Fetch func(ctx context.Context, p []byte, offset int64) error
 
 // piece is a part of a read that lies in one extent.
 type piece struct {
 	key      key
-	from, to int64 // the extent, in the object
+	from, to int64 // bounds of the extent in the object
 }
 
-// piecesOf returns the extents that a part of the object lies in.
+// piecesOf returns the extents that contain a part of the object.
 func (o *Object) piecesOf(offset, n int64) (all []piece) {
 	for at := offset / ExtentBytes * ExtentBytes; at < offset+n; at += ExtentBytes {
 		all = append(all, piece{newKey(o.Name, o.Version, at/ExtentBytes), at, min(at+ExtentBytes, o.Size)})
@@ -30,8 +30,8 @@ func (o *Object) piecesOf(offset, n int64) (all []piece) {
 	return all
 }
 
-// Read reads a part of an object: from the tier, or else with fetch, which may also be called later
-// to fill the tier, until Close returns. The error is fetch's.
+// Read reads a part of an object: from the tier, or else with fetch. fetch may also be called
+// later, until Close returns, to fill the tier. The error is fetch's.
 func (t *Tier) Read(ctx context.Context, o *Object, p []byte, offset int64, fetch Fetch) error {
 	var missing []piece
 	for _, x := range o.piecesOf(offset, int64(len(p))) {
@@ -66,15 +66,15 @@ type filling struct {
 	wait    sync.WaitGroup
 	queue   chan func()
 	mu      sync.Mutex
-	idle    *sync.Cond   // pending has become smaller
+	idle    *sync.Cond   // signals that pending has become smaller
 	pending map[key]bool // whether they are still wanted
-	waiting int64        // bytes that are to be written
-	resting time.Time    // nothing is kept until then
+	waiting int64        // bytes waiting to be written
+	resting time.Time    // nothing is kept before this time
 }
 
 const (
-	fillers     = 4    // extents that are fetched at once, each in memory of its own
-	queueLength = 1024 // extents; what does not fit is asked for again in the next epoch
+	fillers     = 4    // extents fetched at once, each in memory of its own
+	queueLength = 1024 // extents; others are requested again in the next epoch
 	mostWaiting = 4 * ExtentBytes
 	rest        = time.Minute
 )
@@ -105,7 +105,7 @@ func (t *Tier) stop() {
 	t.idle.Broadcast()
 }
 
-// Settle waits until everything that was to be fetched in the background is there, or was given up.
+// Settle waits until everything to be fetched in the background was fetched, or given up.
 func (t *Tier) Settle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,9 +114,8 @@ func (t *Tier) Settle() {
 	}
 }
 
-// keepLater has an extent kept: data, which is copied, or else what fill writes, if there is no
-// data or too much of it waits already. No reader waits for that. It says whether the extent will
-// be tried; fill may be nil.
+// keepLater keeps an extent in the background: data, which it copies, or, without data or if too
+// much is waiting, the bytes that fill writes. fill may be nil. keepLater says whether it will try.
 func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +134,7 @@ func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 	}
 	t.pending[x.key] = true
 	t.waiting += holds
-	t.queue <- func() { // does not block: others only take from it
+	t.queue <- func() { // does not block: all others only receive
 		t.keep(x, fill)
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -149,8 +148,8 @@ func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 	return true
 }
 
-// want says of an extent that waits to be kept whether it is still wanted; pending is false if it
-// does not wait.
+// want sets whether an extent that waits to be kept is still wanted; pending is false if it does
+// not wait.
 func (t *Tier) want(k key, wanted bool) (pending bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,8 +159,8 @@ func (t *Tier) want(k key, wanted bool) (pending bool) {
 	return pending
 }
 
-// keep adds an extent. After a failure nothing is added for a while: neither a full disk nor a
-// store that is away gets better by being asked again at once.
+// keep adds an extent. After a failure nothing is added for a while: trying again at once helps
+// neither with a full disk nor with a store that is away.
 func (t *Tier) keep(x piece, fill func([]byte) error) {
 	t.mu.Lock()
 	resting := time.Now().Before(t.resting)

@@ -17,7 +17,8 @@ import (
 	"github.com/batchfs/batchfs/internal/owned"
 )
 
-// room counts what the extents of all datasets in a directory take, with all processes that use it.
+// room counts how much the extents of all datasets in a directory take, together with all other
+// processes that use the directory.
 type room struct {
 	dir  string
 	lock *os.File
@@ -28,7 +29,7 @@ type room struct {
 
 const counterBytes = 8
 
-// counterIn is the number in a file that has nothing else; 0 until it has been written.
+// counterIn is the number in a counter file; 0 until it has been written.
 func counterIn(f *os.File) int64 {
 	var b [counterBytes]byte
 	_, _ = f.ReadAt(b[:], 0)
@@ -74,10 +75,10 @@ func (r *room) open(alone bool) error {
 	return owned.Lock(r.lock, unix.LOCK_SH) // waits for a process that counts
 }
 
-// close ends the use of the directory. The page stays for reads that a disk answers later.
+// close ends the use of the directory. The page stays, for reads that a disk answers later.
 func (r *room) close() { r.lock.Close() }
 
-// add adds to what extents take, and returns that.
+// add changes the bytes that extents take, and returns them.
 func (r *room) add(n int64) int64 {
 	defer runtime.KeepAlive(r)
 	return (*atomic.Int64)(unsafe.Pointer(&r.page[0])).Add(n)
@@ -85,7 +86,7 @@ func (r *room) add(n int64) int64 {
 
 func (r *room) used() int64 { return r.add(0) }
 
-// most is what extents may take if nobody says so: others need some of the disk, too.
+// most is the default limit: other users need some of the disk, too.
 func (r *room) most() (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(r.lock.Fd()), &st); err != nil {
@@ -105,8 +106,8 @@ func (r *room) take(n, limit int64) bool {
 	return false
 }
 
-// makeRoom is take, after others have given way if that is needed. more removes something else;
-// false: there is nothing.
+// makeRoom is take, but makes other extents give way if necessary. more removes one; false: there
+// is none.
 func (r *room) makeRoom(n, limit int64, more func() bool) bool {
 	if n > limit || r.take(n, limit) {
 		return n <= limit
@@ -121,7 +122,7 @@ func (r *room) makeRoom(n, limit int64, more func() bool) bool {
 	return true
 }
 
-// evict removes the dataset that was used least recently, of those that nobody uses.
+// evict removes the least recently used dataset that nobody uses now.
 func (r *room) evict() (more bool) {
 	return r.eachUnused(func(dir string) bool {
 		n := sizeBelow(dir)
@@ -131,8 +132,8 @@ func (r *room) evict() (more bool) {
 	})
 }
 
-// shrink removes extents that nobody uses, until the others have room within a limit: it may have
-// been higher when they were added.
+// shrink removes unused extents until the others fit into a limit, which may have been higher when
+// they were added.
 func (r *room) shrink(limit int64) {
 	fits := func() bool { return r.used() <= limit }
 	if fits() {
@@ -152,8 +153,8 @@ func (r *room) shrink(limit int64) {
 	})
 }
 
-// eachUnused calls f for the datasets that nobody uses, and which nobody can use meanwhile, those
-// that were used least recently first, until it is done.
+// eachUnused calls f for the datasets that nobody uses, least recently used first, until it is
+// done. Nobody can begin to use a dataset during the call.
 func (r *room) eachUnused(f func(dir string) (done bool)) (done bool) {
 	type unused struct {
 		path string
@@ -183,8 +184,8 @@ func (r *room) eachUnused(f func(dir string) (done bool)) (done bool) {
 	return false
 }
 
-// remove removes a dataset. Its lock goes last: without it, nobody would look at what is left by a
-// process that is killed here.
+// remove removes a dataset, and its lock last: without a lock, nobody would look at the remains if
+// the process were killed here.
 func remove(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -199,11 +200,11 @@ func remove(dir string) error {
 		}
 	}
 	err = os.Remove(filepath.Join(dir, "lock"))
-	_ = os.Remove(dir) // unless it is in use again
+	_ = os.Remove(dir) // fails if it is in use again
 	return err
 }
 
-// sizeBelow is what the extents below a directory take.
+// sizeBelow is how much the extents below a directory take.
 func sizeBelow(dir string) (total int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		total += extentSize(e, err)
@@ -212,7 +213,7 @@ func sizeBelow(dir string) (total int64) {
 	return total
 }
 
-// extentSize is what an entry of a directory takes: 0 if it is no extent, is gone, or cannot be
+// extentSize is how much a directory entry takes: 0 if it is not an extent, is gone, or cannot be
 // counted.
 func extentSize(e fs.DirEntry, err error) int64 {
 	if err != nil || !e.Type().IsRegular() {

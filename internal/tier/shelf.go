@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shelf is the files of the extents of one dataset. It knows their keys and whether they are
-// intact, but not who reads them or when one is kept.
+// A shelf is the extent files of one dataset. It knows their keys and whether they are intact, but
+// not who reads them or when one is kept.
 type shelf struct {
 	room    *room
 	dir     *os.File // of the dataset
 	lock    *os.File
 	direct  atomic.Bool
 	files   sync.Pool   // of []byte: memory for direct writes
-	readers chan []byte // memory for direct reads; nil: not made yet
+	readers chan []byte // memory for direct reads; nil: not allocated yet
 
 	renew atomic.Bool  // see Tier.Renew
-	since atomic.Int64 // nanoseconds since 1970: what nobody has used since then is old
+	since atomic.Int64 // extents not used since this time (ns since 1970) are old
 	old   old
 }
 
-// As many reads run at a time, with as much memory each. More is read in several steps.
+// The number of concurrent reads, and the memory of each. A larger read takes several steps.
 const (
 	mostReaders = 32
 	readBytes   = 512 << 10
@@ -64,9 +64,9 @@ func (s *shelf) close() {
 
 func (s *shelf) fd() int { return int(s.dir.Fd()) }
 
-// openFile opens a file in the dataset's directory for direct reads or writes, or normal ones where
-// the file system has no direct ones. What is in the place of an extent and is no file, such as a
-// FIFO, which nobody may ever write to, is not waited for, and no link is followed.
+// openFile opens a file in the dataset's directory for direct reads or writes, or for normal ones
+// if the file system has no direct ones. It follows no link, and does not wait for something in the
+// place of an extent that is not a file, such as a FIFO that nobody writes to.
 func (s *shelf) openFile(path string, flags int) (int, error) {
 	flags |= unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	if s.direct.Load() {
@@ -78,22 +78,22 @@ func (s *shelf) openFile(path string, flags int) (int, error) {
 	fd, err := unix.Openat(s.fd(), path, flags, 0o600)
 	var st unix.Stat_t
 	if err == nil && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-		s.direct.Store(false) // it is the file system that has no direct reads
+		s.direct.Store(false) // the file system has no direct reads
 	}
 	return fd, err
 }
 
-// An extent is open, with a header that was checked.
+// An extent is an open extent whose header was checked.
 type extent struct {
 	fd    int
-	file  []byte // the header and, from the first of its bytes on,
-	there int64  // so many more
-	n     int64  // bytes of the extent
+	file  []byte // the header, followed by the extent's bytes from an offset on,
+	there int64  // as many as this
+	n     int64  // bytes of the whole extent
 }
 
-// look has an extent used, of which so many bytes from an offset on are wanted first. It is then
-// noted as used, or removed if doomed says so of what came of that. found is false if there is none
-// for the key, of any version.
+// look calls use with the extent of a key. wanted bytes from offset on are read first. Afterwards,
+// it records that the extent was used, or removes it if doomed says so for use's error. found is
+// false if there is no extent of the key, of any version.
 func (s *shelf) look(k key, offset, wanted int64, doomed func(error) bool, use func(*extent) error) (found bool, err error) {
 	fd, err := s.openFile(k.name(), unix.O_RDONLY)
 	if err != nil {
@@ -112,9 +112,8 @@ func (s *shelf) look(k key, offset, wanted int64, doomed func(error) bool, use f
 	return true, err
 }
 
-// read reads the header of an extent from its file, which has so many bytes, and has it used. Where
-// what is wanted begins in the first chunk, as much of it as there is memory for is read with the
-// header.
+// read reads the header of an extent from its file of size bytes, and calls use. If the wanted part
+// begins in the first chunk, as much of it as there is memory for is read with the header.
 func (s *shelf) read(fd int, k key, offset, wanted, size int64, use func(*extent) error) (err error) {
 	e := extent{fd: fd, file: <-s.readers}
 	defer func() { s.readers <- e.file }()
@@ -145,7 +144,7 @@ func (e *extent) copy(p []byte, offset int64) error {
 		from := offset / chunkBytes * chunkBytes
 		to := min(from+readBytes, roundUp(offset+int64(len(p)), chunkBytes), e.n)
 		if from > 0 || to > e.there {
-			e.there = 0 // as other bytes are there now
+			e.there = 0 // other bytes are there now
 			if err := readFull(e.fd, data[:roundUp(to-from, unit)], unit+from); err != nil {
 				return err
 			}
@@ -175,7 +174,7 @@ func readFull(fd int, p []byte, offset int64) error {
 	return nil
 }
 
-// drop removes an extent that was opened, if it is still the one that has its name.
+// drop removes an open extent, if it still has its name.
 func (s *shelf) drop(fd int, k key) {
 	var was, now unix.Stat_t
 	if unix.Fstat(fd, &was) != nil || unix.Fstatat(s.fd(), k.name(), &now, 0) != nil || was.Ino != now.Ino {
@@ -186,13 +185,12 @@ func (s *shelf) drop(fd int, k key) {
 	}
 }
 
-// remove removes the extent of a key, if there is one. One of another version stays.
+// remove removes the extent of a key, if it exists. It keeps another version.
 func (s *shelf) remove(k key) {
 	_, _ = s.look(k, 0, 0, func(err error) bool { return err != errVersion }, nothing)
 }
 
-// has says whether there is an extent for a key, which is then used. It removes one of another
-// version.
+// has says whether the extent of a key exists, and marks it as used. It removes another version.
 func (s *shelf) has(k key) bool {
 	_, err := s.look(k, 0, 0, func(err error) bool { return err == errVersion }, nothing)
 	return err == nil
@@ -232,7 +230,7 @@ func (s *shelf) memory(n int) []byte {
 	return aligned(n)
 }
 
-// aligned makes n bytes at an address that is good for direct reads and writes.
+// aligned allocates n bytes at an address that is suitable for direct reads and writes.
 func aligned(n int) []byte {
 	b := make([]byte, n+unit)
 	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (unit - 1)

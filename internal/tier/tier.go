@@ -15,12 +15,12 @@ import (
 
 // Options say how to open a tier.
 type Options struct {
-	Limit   int64        // bytes, for all that is in the directory; 0: what is there and most of the free space
+	Limit   int64        // bytes, for the whole directory; 0: what is there and most of the free space
 	Dataset string       // names the dataset among those that use the directory
 	Logger  *slog.Logger // nil: none
 }
 
-// Tier is the extents of one dataset. Its methods may be called concurrently, until Close.
+// Tier holds the extents of one dataset. Its methods may be called concurrently, until Close.
 type Tier struct {
 	opts    Options
 	shelf   shelf
@@ -32,13 +32,13 @@ type Tier struct {
 // Stats tells what a tier did. Counts are since it was opened.
 type Stats struct {
 	Limit     int64 `json:"limit"`      // bytes
-	Used      int64 `json:"used"`       // bytes, of all datasets in the directory
+	Used      int64 `json:"used"`       // bytes, by all datasets in the directory
 	Hits      int64 `json:"hits"`       // reads that the tier served
 	HitBytes  int64 `json:"hit_bytes"`  // bytes of these
 	Misses    int64 `json:"misses"`     // reads that went to the store
 	Kept      int64 `json:"kept"`       // extents added
 	KeptBytes int64 `json:"kept_bytes"` // bytes of these
-	NotKept   int64 `json:"not_kept"`   // extents for which there was no room, or objects that came faster than the disk writes
+	NotKept   int64 `json:"not_kept"`   // extents without room, or objects that came faster than the disk writes
 	Damaged   int64 `json:"damaged"`    // extents that failed their check, or that the disk did not deliver
 }
 
@@ -97,7 +97,7 @@ func (t *Tier) Stats() Stats {
 	}
 }
 
-// MemoryBytes is the most memory that filling the tier, and reading it, takes.
+// MemoryBytes is the most memory that filling and reading the tier takes.
 func (t *Tier) MemoryBytes() int64 {
 	return fillers*(ExtentBytes+2*unit) + mostWaiting + mostReaders*(readBytes+2*unit)
 }
@@ -107,10 +107,10 @@ func (t *Tier) get(k key, p []byte, offset int64) bool {
 	return t.look(k, offset, int64(len(p)), func(e *extent) error { return e.copy(p, offset) })
 }
 
-// look has an extent used, of which so many bytes from an offset on are wanted first; false: the
-// tier does not have it.
+// look calls use with an extent. wanted bytes from offset on are read first; false: the tier lacks
+// the extent.
 func (t *Tier) look(k key, offset, wanted int64, use func(*extent) error) bool {
-	// One of another version stays until the store has shown which version is the present one.
+	// Another version stays until the store has shown which one is the present one.
 	doomed := func(err error) bool { return err != nil && err != errVersion && err != errNoMemory }
 	found, err := t.shelf.look(k, offset, wanted, doomed, use)
 	if found && doomed(err) {
@@ -120,8 +120,8 @@ func (t *Tier) look(k key, offset, wanted int64, use func(*extent) error) bool {
 	return found && err == nil
 }
 
-// put adds an extent of n bytes, which fill writes, in the place of one of another version: the
-// store has just delivered this one. It is left out if there is no room.
+// put adds an extent of n bytes, which fill writes, replacing another version: the store has just
+// delivered this one. Without room, it is left out.
 func (t *Tier) put(k key, n int, fill func(p []byte) error) error {
 	if t.shelf.has(k) {
 		return nil

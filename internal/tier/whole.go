@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// errNoMemory means that the caller has none for an extent.
+// errNoMemory means that the caller has no memory for an extent.
 var errNoMemory = errors.New("no memory for an extent")
 
-// Part says which bytes of an object are needed besides the first ones, head, of all size; not ok:
-// all.
+// Part says which bytes of an object of size bytes are needed after the first ones, head. If ok is
+// false, all are.
 type Part func(head []byte, size int64) (from, to int64, ok bool)
 
-// Cost is what an object of n bytes takes of the limit.
+// Cost is how much of the limit an object of n bytes takes.
 func Cost(n int64) int64 {
 	cost := n / ExtentBytes * fileBytes(ExtentBytes)
 	if rest := n % ExtentBytes; rest > 0 {
@@ -23,14 +23,14 @@ func Cost(n int64) int64 {
 	return cost
 }
 
-// Get reads all of an object into p, which has its size; false: the tier does not have it.
+// Get reads a whole object into p, which has its size; false: the tier lacks it.
 func (t *Tier) Get(o *Object, p []byte) bool {
 	for _, x := range o.piecesOf(0, o.Size) {
 		if t.get(x.key, p[x.from:x.to], 0) {
 			continue
 		}
 		if t.misses.Add(1); o.Size > ExtentBytes {
-			t.Drop(o) // without this part, the others are of no use
+			t.Drop(o) // without this part, the others are useless
 		}
 		return false
 	}
@@ -39,10 +39,10 @@ func (t *Tier) Get(o *Object, p []byte) bool {
 	return true
 }
 
-// GetPart reads an object whose size only the tier knows, of at most ExtentBytes, into the memory
-// that grow returns for all of it: first bytes, and then the part of which these say that it is
-// needed, each at its offset. It returns how many bytes it read; false: the tier does not have the
-// object, or grow has refused.
+// GetPart reads an object of at most ExtentBytes whose size only the tier knows, into the memory
+// that grow returns for all of it: the first bytes, and then the part that these show to be needed,
+// each at its offset. It returns how many bytes it read; false: the tier lacks the object, or grow
+// has refused.
 func (t *Tier) GetPart(o *Object, first int64, grow func(n int) []byte, part Part) (p []byte, read int64, ok bool) {
 	ok = t.look(newKey(o.Name, o.Version, 0), 0, first, func(e *extent) error {
 		if p = grow(int(e.n)); cap(p) < int(e.n) {
@@ -71,8 +71,8 @@ func (t *Tier) GetPart(o *Object, first int64, grow func(n int) []byte, part Par
 	return p, read, ok
 }
 
-// Put has an object kept. Its bytes are copied, and written later; if too many wait for that, it is
-// not kept.
+// Put keeps an object. Its bytes are copied, and written later. If too many are waiting, the object
+// is not kept.
 func (t *Tier) Put(o *Object, data []byte) {
 	for _, x := range o.piecesOf(0, o.Size) {
 		if t.want(x.key, true) {
@@ -94,8 +94,8 @@ func (t *Tier) Drop(o *Object) {
 	}
 }
 
-// Instead closes the tier and returns that of another dataset in the same directory, with the same
-// options, after Renew. What is in this one gives way before any other.
+// Instead closes the tier and returns the tier of another dataset in the same directory, with the
+// same options, after Renew. Extents of the closed tier give way before any others.
 func (t *Tier) Instead(dataset string) (*Tier, error) {
 	o := t.opts
 	o.Dataset = dataset
