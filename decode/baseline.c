@@ -11,15 +11,15 @@ typedef struct {
     bfs_picture p;
     const bfs_implementation *by;
     bfs_entries entries;
-    bfs_tiers tiers; /* where all coefficients go, too */
+    bfs_tiers tiers; /* where all coefficients are packed, too */
     const bfs_table *first;
     bfs_phase phase[BFS_SLICE + 1];
-    bfs_scan scan[2];         /* the second is used with entry points only */
+    bfs_scan scan[2];         /* the second is used only with entry points */
     int16_t *coefficients[2]; /* of a row of MCUs, for each scan */
-    int row;                  /* that is read, if without entry points */
+    int row;                  /* the row being read, without entry points */
 } job;
 
-/* find_tables finds what decodes each block. */
+/* find_tables finds the tables that decode each block. */
 static int find_tables(job *j, bfs_table *held[BFS_TABLES])
 {
     const bfs_frame *f = &j->p.f;
@@ -48,8 +48,8 @@ static int find_tables(job *j, bfs_table *held[BFS_TABLES])
 
 enum { ALIGNMENT = 128 };
 
-/* bfs_baseline_most is the most memory that is kept of images of a width. A row of MCUs has at most
- * 96 bytes of coefficients per column. */
+/* bfs_baseline_most is the most memory kept for images of a width. A row of MCUs has at most 96
+ * bytes of coefficients per column. */
 size_t bfs_baseline_most(int width)
 {
     const size_t columns = (size_t)width + 31;
@@ -64,7 +64,7 @@ static int lay_out(job *j, bfs_kept *k)
     uint8_t *p = bfs_grow(k, ALIGNMENT + scans * (coefficients + BFS_WINDOW) + bfs_picture_bytes(&j->p));
     if (!p)
         return BFS_MEMORY;
-    p += -(uintptr_t)p & (ALIGNMENT - 1); /* for blocks and for vectors */
+    p += -(uintptr_t)p & (ALIGNMENT - 1); /* aligned for blocks and vectors */
     for (int i = 0; i < scans; i++, p += coefficients)
         j->coefficients[i] = (int16_t *)p;
     p = bfs_picture_lay_out(&j->p, p);
@@ -73,7 +73,7 @@ static int lay_out(job *j, bfs_kept *k)
     return BFS_OK;
 }
 
-/* find_blocks finds those of a row of MCUs, from one of them on. */
+/* find_blocks finds the blocks of a row of MCUs, from MCU first on. */
 static void find_blocks(const job *j, const int16_t *row, int first, bfs_blocks blocks[3])
 {
     const bfs_frame *f = &j->p.f;
@@ -84,7 +84,7 @@ static void find_blocks(const job *j, const int16_t *row, int first, bfs_blocks 
     }
 }
 
-/* show makes what is wanted of a row of MCUs. */
+/* show makes the wanted pixels of a row of MCUs. */
 static int show(job *j, int row, const int16_t *coefficients)
 {
     bfs_blocks blocks[3];
@@ -100,15 +100,15 @@ static void pack(job *j, const int16_t *coefficients)
 }
 
 /* fetch brings a table back into the nearest cache, from which making pixels has driven it. Its
- * steps are all about as likely. */
+ * steps are all about equally likely to be used. */
 static void fetch(const bfs_table *t)
 {
     for (int i = 0; i < 1 << BFS_LOOKUP; i += 64 / (int)sizeof *t->step)
         __builtin_prefetch(t->step + i);
 }
 
-/* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear makes the needed ones zeros,
- * and what decodes most of them ready. */
+/* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear zeros the needed ones, and
+ * fetches the tables that decode most of them. */
 static int16_t *clear(const job *j, int16_t *row)
 {
     const size_t mcu = (size_t)j->p.f.blocks * 64;
@@ -120,11 +120,11 @@ static int16_t *clear(const job *j, int16_t *row)
     return needed;
 }
 
-/* shows reports whether the row that is read is in the region. */
+/* shows reports whether the row being read is in the region. */
 static int shows(const job *j) { return j->row >= j->p.first_row && j->row <= j->p.last_row; }
 
-/* begin makes the scan want the next row. Of the rows outside the region, only the bits that they take
- * and the DC coefficients are of interest, unless they are packed. */
+/* begin makes the scan want the next row. Rows outside the region are decoded only for their length
+ * in bits and their DC coefficients, unless they are packed. */
 static void begin(job *j)
 {
     if (j->tiers.packing || shows(j))
@@ -162,10 +162,11 @@ static int go_on(job *j, int row)
     return result;
 }
 
-/* last is the row at which reading may end. Entry points are made of all rows, and all are packed. */
+/* last is the row at which reading may end. Making entry points, and packing, take all rows. */
 static int last(const job *j) { return j->entries.count || j->tiers.packing ? j->p.f.down : j->p.last_row + 1; }
 
-/* go_together is go_on for two images that take turns. It does not tell which of them has an anomaly. */
+/* go_together is go_on for two images that take turns. It does not tell which of them has an
+ * anomaly. */
 static int go_together(job *a, job *b)
 {
     int result = BFS_OK;
@@ -217,8 +218,8 @@ static int decode_entered(job *j)
     return result;
 }
 
-/* finish reads the rest of an image that was decoded, if entry points are to be made of it or it is to
- * be packed, and says what became of both. */
+/* finish reads the rest of a decoded image if entry points are made or it is packed, and records
+ * the outcome of both. */
 static void finish(job *j, bfs_kept *k)
 {
     const int whole = !j->p.f.progressive && go_on(j, last(j)) == BFS_OK;
@@ -227,7 +228,7 @@ static void finish(job *j, bfs_kept *k)
     k->packed = j->tiers.packing && (whole || j->p.f.progressive) ? j->tiers.size : 0;
 }
 
-/* place_entries counts the image's entry points, and finds memory for those to be made. */
+/* place_entries counts the image's entry points, and finds memory for those that will be made. */
 static int place_entries(job *j, bfs_kept *k)
 {
     bfs_entries *e = &j->entries;
@@ -254,7 +255,7 @@ static int place_entries(job *j, bfs_kept *k)
     return BFS_OK;
 }
 
-/* need finds which bytes besides the header are read from given entry points. */
+/* need finds which bytes, besides the header, are read with given entry points. */
 static bfs_part need(const job *j, const uint8_t *data, size_t size)
 {
     const bfs_picture *p = &j->p;
@@ -262,8 +263,9 @@ static bfs_part need(const job *j, const uint8_t *data, size_t size)
     return bfs_entries_need(&j->entries, scan, p->first_row * p->f.across + p->first_mcu, p->last_row * p->f.across + p->last_mcu + 1);
 }
 
-/* bfs_baseline_need finds which part of a file, besides the header, is read from given entry points;
- * none if it is not clear that this will do. The file's first bytes are shown. */
+/* bfs_baseline_need finds which part of a file, besides the header, is read with given entry
+ * points; none if it is uncertain whether that suffices. The first shown bytes of the file are at
+ * head. */
 bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_view view, bfs_entries entries)
 {
     job j = {.p = {.view = view}, .entries = entries};
@@ -273,7 +275,7 @@ bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_v
     return need(&j, head, size);
 }
 
-/* set_end puts what follows the part of the file that is there out of reach. */
+/* set_end limits reading to the part of the file that is there. */
 static int set_end(job *j, bfs_task *t)
 {
     const bfs_part there = j->entries.part;
@@ -284,7 +286,8 @@ static int set_end(job *j, bfs_task *t)
     return needed.from >= there.from && needed.to <= there.to ? BFS_OK : BFS_LEFT_DATA;
 }
 
-/* prepare does what precedes the entropy-coded data. Of a progressive image, it reads only the markers. */
+/* prepare does everything before the entropy-coded data. Of a progressive image, it reads only the
+ * markers. */
 static int prepare(job *j, bfs_kept *k, int kernel, bfs_task t)
 {
     const bfs_implementation *const by = bfs_baseline_by(kernel);
@@ -333,9 +336,9 @@ static int attempt(job *j, bfs_kept *k, int kernel, const bfs_task *t)
 }
 
 /* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; the
- * destination's contents are then undefined. If only a part of the file is there, it returns BFS_PART
- * instead, as nothing else can be made of that. The given entry points are used, and made if there
- * are none; see bfs_kept for what becomes of them. */
+ * destination's contents are then undefined. If only a part of the file is there, it returns
+ * BFS_PART instead of a reason. It uses the given entry points, or makes them if there are none;
+ * bfs_kept has the outcome. */
 int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task)
 {
     const bfs_entries entries = task.entries;
@@ -348,7 +351,8 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task)
     if (entries.given && result == BFS_LEFT_DATA) {
         task.entries = (bfs_entries){0};
         result = bfs_baseline_decode(k, kernel, task);
-        /* If the data was the reason, none are of use: they would be made and stored again and again. */
+        /* If the data was the reason, entry points are useless: they would be made and stored again
+         * and again. */
         k->entries = result == BFS_LEFT_DATA ? BFS_ENTRIES_NONE : BFS_ENTRIES_WRONG;
         return result;
     }
@@ -367,9 +371,8 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task)
     return result;
 }
 
-/* bfs_baseline_decode_pair decodes two images, neither of which has given entry points, in less time
- * than one after the other. If anything at all is wrong with one of them, it returns 0, and nothing
- * is known of either. */
+/* bfs_baseline_decode_pair decodes two images without given entry points, in less time than one
+ * after the other. If anything is wrong with one, it returns 0, and nothing is known of either. */
 int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta, bfs_task tb)
 {
     bfs_kept *const k[2] = {ka, kb};
@@ -388,7 +391,7 @@ int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta
     return 1;
 }
 
-/* bfs_tiers_pack packs a JPEG and makes no pixels of it: the view is the whole image. If it returns
+/* bfs_tiers_pack packs a JPEG without making pixels; the view is the whole image. If it returns
  * neither BFS_OK nor BFS_MEMORY, the image is left to libjpeg-turbo. */
 int bfs_tiers_pack(bfs_kept *k, int kernel, bfs_task task)
 {

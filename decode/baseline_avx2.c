@@ -21,8 +21,8 @@
 #define ROW(p) _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(p)))
 #define KERNEL bfs_baseline_avx2
 
-/* PICK takes from the k-th eighth of a block the coefficients of one row that are in it. z0 to z7
- * are the row's positions in zigzag order. */
+/* PICK takes the coefficients of one row that are in the k-th eighth of a block. z0 to z7 are the
+ * row's positions in zigzag order. */
 #define FROM(z, k) ((z) / 8 == (k) ? 2 * ((z) % 8) : -1), ((z) / 8 == (k) ? 2 * ((z) % 8) + 1 : -1)
 #define PICK_(k, z0, z1, z2, z3, z4, z5, z6, z7)                                                                       \
     _mm256_shuffle_epi8(eighth[k], _mm256_broadcastsi128_si256(_mm_setr_epi8(FROM(z0, k), FROM(z1, k), FROM(z2, k), FROM(z3, k), \
@@ -55,7 +55,7 @@ INLINE void store(uint8_t *to, ptrdiff_t stride, VECTOR rows)
     _mm_storeu_si128((__m128i *)(to + stride), _mm256_extracti128_si256(rows, 1));
 }
 
-/* store4 writes four rows of 4 samples of each block, which are a lane. */
+/* store4 writes four rows of 4 samples of each block; a block is a lane. */
 INLINE void store4(uint8_t *to, ptrdiff_t stride, VECTOR rows)
 {
     rows = _mm256_permutevar8x32_epi32(rows, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
@@ -75,8 +75,8 @@ INLINE void store2(uint8_t *to, ptrdiff_t stride, VECTOR rows)
     memcpy(to + stride, &row[1], 4);
 }
 
-/* PLACES says from where, in the even and odd pixels of a lane, bytes 16*k on of its result come
- * if they are of colour c. */
+/* PLACES says from where, in a lane's even and odd pixels, bytes 16*k and later of its result come,
+ * if they have colour c. */
 #define FROM_COLOUR(i, c) ((i) % 3 == (c) ? (i) / 6 + (i) / 3 % 2 * 8 : -1)
 #define FOUR(i, c) FROM_COLOUR(i, c), FROM_COLOUR((i) + 1, c), FROM_COLOUR((i) + 2, c), FROM_COLOUR((i) + 3, c)
 #define PLACES(k, c) _mm256_broadcastsi128_si256(_mm_setr_epi8(FOUR(16 * (k), c), FOUR(16 * (k) + 4, c), FOUR(16 * (k) + 8, c), FOUR(16 * (k) + 12, c)))
@@ -154,8 +154,8 @@ TARGET int bfs_idct2_avx2(const int16_t *block, int n, int group, ptrdiff_t step
             top[h] = X(srai_epi32)(X(add_epi32)(e, odd[h]), 13);
             bottom[h] = X(srai_epi32)(X(sub_epi32)(e, odd[h]), 13);
         }
-        /* Of each row: its odd columns times their factors, of which the sum is wanted. The first column has 32 bits,
-         * as libjpeg-turbo's vector code has it. */
+        /* For each row: its odd columns times their factors, which will be summed. The first column
+         * has 32 bits, as in libjpeg-turbo's vector code. */
         const VECTOR t = X(madd_epi16)(X(packs_epi32)(top[0], top[1]), factors), b = X(madd_epi16)(X(packs_epi32)(bottom[0], bottom[1]), factors);
         const VECTOR pairs = X(add_epi32)(X(unpacklo_epi32)(t, b), X(unpackhi_epi32)(t, b));
         const VECTOR sums = X(add_epi32)(pairs, X(shuffle_epi32)(pairs, 0x4e));

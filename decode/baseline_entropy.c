@@ -15,9 +15,9 @@ static inline __attribute__((always_inline)) int16_t last_value(uint64_t bits, c
     return (int16_t)((extended >> (e->shift & 63)) + (int64_t)((uint64_t)extended >> 63));
 }
 
-/* slow_step does a step that ends a block with its last coefficient. Of others that would leave the
- * block, or whose code is longer than a look-up, it decodes the first symbol. It returns 0 at an
- * invalid code, and where a block would have more than 64 coefficients. */
+/* slow_step does a step that ends a block with its last coefficient. If another step would leave
+ * the block, or its code is longer than a look-up, slow_step decodes the first symbol. It returns 0
+ * at an invalid code, and if a block would have more than 64 coefficients. */
 static __attribute__((noinline)) int slow_step(bfs_stream *s)
 {
     bfs_refill(s);
@@ -52,8 +52,8 @@ static __attribute__((noinline)) int slow_step(bfs_stream *s)
     return 1;
 }
 
-/* NEXT_TABLE: compilers make a branch of it, which is mispredicted once a block. OPAQUE hides a
- * constant that would otherwise be loaded again and again. */
+/* NEXT_TABLE: compilers would make a branch, which would be mispredicted once per block. OPAQUE
+ * hides a constant that would otherwise be loaded again and again. */
 #if defined(__x86_64__)
 #define OPAQUE(x) __asm__("" : "+r"(x))
 #define NEXT_TABLE(table, phase, ended)                                                     \

@@ -6,16 +6,16 @@
 
 enum { SOF0 = 0xc0, SOF1 = 0xc1, SOF2 = 0xc2, DHT = 0xc4, SOF15 = 0xcf, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DQT = 0xdb, DRI = 0xdd, APP0 = 0xe0, APP14 = 0xee, APP15 = 0xef, COM = 0xfe };
 
-/* What is known before the first scan only. */
+/* Reads markers. jfif and adobe are known only before the first scan. */
 typedef struct {
     bfs_frame *frame;
-    int later;       /* that scan was before */
+    int later;       /* the first scan is past */
     int jfif, adobe; /* adobe: 1 more than the transform it names */
 } reader;
 
 static int u16(const uint8_t *p) { return p[0] << 8 | p[1]; }
 
-/* read_dht keeps where tables are defined; they are made once it is known which are used. */
+/* read_dht records where tables are defined; they are made once it is known which are used. */
 static int read_dht(reader *r, const uint8_t *p, size_t n)
 {
     while (n > 0) {
@@ -120,8 +120,8 @@ static int colour(reader *r)
     return BFS_OK;
 }
 
-/* read_scan accepts a scan of components in their order, of all if the image is sequential. What a
- * progressive one needs of tables depends on its kind. */
+/* read_scan accepts a scan of components in their order; of all components, if the image is
+ * sequential. Which tables a progressive scan needs depends on its kind. */
 static int read_scan(reader *r, const uint8_t *p, size_t n)
 {
     bfs_frame *f = r->frame;
@@ -190,7 +190,8 @@ static int read_segment(reader *r, int marker, const uint8_t *p, size_t n)
     return marker > SOF2 && marker <= SOF15 ? BFS_LEFT_KIND : BFS_LEFT_HEADER;
 }
 
-/* read_on reads segments up to a scan, or after another one to the end of the image. */
+/* read_on reads segments up to a scan or, after a scan, up to the next one or the end of the image.
+ */
 static int read_on(reader *r, const uint8_t *at, const uint8_t *end)
 {
     while (end - at >= 2 && at[0] == 0xff) {

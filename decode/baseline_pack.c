@@ -7,7 +7,7 @@
 enum { RST0 = 0xd0, EOI = 0xd9, ALIGNMENT = 128 };
 
 enum {
-    MOST_BLOCKS = 1 << 24, /* more than any image of the usual limit has: threads count in 32 bits */
+    MOST_BLOCKS = 1 << 24, /* more than any image within the usual limit: threads count in 32 bits */
     MOST_DATA = 1 << 28,
     GAP = 24,              /* at most, between segments */
     SLACK = 32,            /* destuffing writes past the end */
@@ -45,7 +45,7 @@ static void lay_out(packing *g, size_t data)
     for (int i = 0; i < k->components; i++) {
         const uint64_t blocks = (uint64_t)(k->last_row - k->first_row + 1) * (uint64_t)(k->last_mcu - k->first_mcu + 1) * (uint64_t)(k->c[i].h * k->c[i].v);
         k->plane[i] = take(work, blocks * 64);
-        if (i == 0) /* the others are sampled no finer */
+        if (i == 0) /* the others are not sampled more finely */
             g->size.blocks = blocks;
     }
     k->pixels = g->size.pixels = take(work, (uint64_t)k->w * (uint64_t)k->h * (uint64_t)k->channels);
@@ -106,8 +106,8 @@ static int put_tables(packing *g, uint8_t *to)
     return BFS_OK;
 }
 
-/* follows checks what is behind a segment: the marker that has to be there, or after the last MCU that is
- * wanted of several rows, the end of the image anywhere. */
+/* follows checks what comes after a segment: the expected marker or, after the last wanted MCU of
+ * an image with further rows, the end of the image anywhere. */
 static int follows(const packing *g, bfs_scan *s, int segment)
 {
     const ptrdiff_t left = s->raw_end - s->raw;
@@ -140,8 +140,8 @@ static int put_data(packing *g, uint8_t *to, const uint8_t *file_end)
     return BFS_OK;
 }
 
-/* bfs_pack_size finds how much memory an image takes, packed in stretches of so many bits, at least 32;
- * or why it is left to others. */
+/* bfs_pack_size finds how much memory an image takes if packed in stretches of bits bits, at least
+ * 32, or why it is left to others. */
 int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view view, int bits)
 {
     packing g;
@@ -150,8 +150,9 @@ int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view
     return result;
 }
 
-/* bfs_pack packs an image into the memory that bfs_pack_size announced. If it returns anything but BFS_OK, the
- * image is left to others, and to holds one without data, which decoders will report as damaged. */
+/* bfs_pack packs an image into the memory that bfs_pack_size announced. If it does not return
+ * BFS_OK, the image is left to others, and to holds an image without data, which decoders report as
+ * damaged. */
 int bfs_pack(uint8_t *to, bfs_packed_size announced, const uint8_t *data, size_t n, bfs_view view, int bits)
 {
     packing g;

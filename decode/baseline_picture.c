@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* sample_row is row y of component i. */
+/* sample_row returns row y of component i. */
 static uint8_t *sample_row(const bfs_picture *p, int i, int y) { return p->plane[i] + (y - p->row * p->c[i].side * p->f.c[i].v) * p->stride[i]; }
 
 /* keep_last keeps what the next row of MCUs needs of this one. */
@@ -31,8 +31,8 @@ static int transform(bfs_picture *p, const bfs_blocks blocks[3])
     return certain;
 }
 
-/* sum_row makes the sums for row y of chroma that has half the width, from the rows near and far
- * of it. */
+/* sum_row makes the sums for row y of chroma with half the width, from near and far, the rows of
+ * chroma on either side. */
 static uint16_t *sum_row(bfs_picture *p, int i, const uint8_t *near, const uint8_t *far)
 {
     const bfs_view *v = &p->view;
@@ -47,7 +47,7 @@ static uint16_t *sum_row(bfs_picture *p, int i, const uint8_t *near, const uint8
     return sums;
 }
 
-/* far_row is the row of chroma on the other side of row y, for chroma of half the height. */
+/* far_row is the farther row of chroma for row y, for chroma with half the height. */
 static int far_row(const bfs_picture *p, int y)
 {
     const int far = y % 2 ? y / 2 + 1 : y / 2 - 1, last = p->c[1].height - 1;
@@ -138,8 +138,9 @@ static void deliver(bfs_picture *p, int y, int end)
     }
 }
 
-/* scale finds what each component is at the view's scale. As libjpeg does it, blocks of chroma that has half the
- * resolution in both directions make twice as large squares of samples as luma's, and need no interpolation. */
+/* scale finds each component's size at the view's scale. Like libjpeg, it makes blocks of chroma
+ * with half the resolution in both directions into squares of samples twice as large as luma's,
+ * which need no interpolation. */
 static void scale(bfs_picture *p)
 {
     const bfs_frame *f = &p->f;
@@ -159,12 +160,12 @@ static void scale(bfs_picture *p)
     p->height = p->c[0].height;
     p->across >>= larger;
     p->down >>= larger;
-    /* Nor does it interpolate at 1/8, or in very narrow chroma. */
+    /* libjpeg does not interpolate at 1/8, or in very narrow chroma. */
     p->filters = log > 0 && (p->across != 2 || p->c[1].width > 2);
 }
 
-/* bfs_picture_plan finds which MCUs the view needs. Filtering takes a sample beside each; libjpeg also reads
- * whole pairs of rows before it filters, and errors must be found in the same rows. */
+/* bfs_picture_plan finds which MCUs the view needs. Filtering takes a sample beside each; libjpeg
+ * also reads whole pairs of rows before it filters, and errors must be found in the same rows. */
 int bfs_picture_plan(bfs_picture *p)
 {
     const bfs_frame *f = &p->f;
@@ -200,20 +201,21 @@ void bfs_picture_quantize(bfs_picture *p, int i)
     }
 }
 
-/* row_bytes is the memory of a row of a component. Kernels write up to 24 samples past its end. */
+/* row_bytes is the memory for a row of a component. Kernels write up to 24 samples past its end. */
 static size_t row_bytes(size_t samples) { return (samples + 24 + 63) & ~(size_t)63; }
 
-/* filtered_bytes is that of a row of filtered chroma, or of sums for half as many samples. */
+/* filtered_bytes is the memory for a row of filtered chroma, or of sums for half as many samples.
+ */
 static size_t filtered_bytes(size_t samples) { return row_bytes(samples) + 64 + BFS_PAD; }
 
-/* bfs_picture_most is the most memory that pictures of so many columns take. Components have 17
- * rows of samples at most. */
+/* bfs_picture_most is the most memory for pictures of a number of columns. Components have at most
+ * 17 rows of samples. */
 size_t bfs_picture_most(size_t columns)
 {
     return 3 * 17 * row_bytes(columns) + 2 * filtered_bytes(columns) + 3 * BFS_STRIP * columns;
 }
 
-/* columns is how many samples a row of a component's blocks makes. */
+/* columns is how many samples a row of a component's blocks has. */
 static size_t columns(const bfs_picture *p, int i) { return (size_t)p->f.across * p->f.c[i].h * p->c[i].side; }
 
 /* bfs_picture_bytes is the memory that bfs_picture_lay_out distributes. */
@@ -246,7 +248,7 @@ uint8_t *bfs_picture_lay_out(bfs_picture *p, uint8_t *at)
     return end;
 }
 
-/* bfs_picture_show makes what is wanted of a row of MCUs; rows come in order. */
+/* bfs_picture_show makes the wanted pixels of a row of MCUs; rows come in order. */
 int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3])
 {
     const bfs_frame *f = &p->f;

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* transform makes all columns of a block, and swaps rows and columns. The loops over columns are
- * what compilers make vector code of. */
+/* transform transforms all columns of a block, and swaps rows and columns. Compilers vectorize the
+ * loops over columns. */
 BFS_INLINE void transform(int16_t to[64], const int16_t x[64], const int shift)
 {
     int16_t out[64];
@@ -46,7 +46,7 @@ static int idct8(const int16_t *block, int n, int group, ptrdiff_t step, const b
     return certain;
 }
 
-/* four makes 4 values, apart from one another like those they are made of, from 8 less the fifth. */
+/* four makes 4 values from 8 without the fifth; both are step apart. */
 static void four(int16_t *to, const int16_t *x, int step, int shift)
 {
     const int16_t x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x5 = x[5 * step], x6 = x[6 * step], x7 = x[7 * step];
@@ -81,7 +81,7 @@ static uint32_t odd2(const int16_t *x, int step)
     return bfs_times2(x[step], BFS_R3624, x[3 * step], -BFS_R1272) + bfs_times2(x[5 * step], BFS_R0850, x[7 * step], -BFS_R0720);
 }
 
-/* The first column has 32 bits between the passes, as libjpeg-turbo's vector code has it. */
+/* The first column has 32 bits between the passes, as in libjpeg-turbo's vector code. */
 static int idct2(const int16_t *block, int n, int group, ptrdiff_t step, const bfs_quant *q, uint8_t *to, ptrdiff_t stride)
 {
     for (int i = 0; i < n; i++, to += 2) {
@@ -142,7 +142,7 @@ static void convert(uint8_t rgb[3 * CHUNK], const uint8_t *y, const int16_t *cb,
     }
 }
 
-/* copy writes the pixels from skip to skip + n, as far as they are among the CHUNK from x on. */
+/* copy writes the pixels from skip to skip + n that are among the CHUNK pixels from x on. */
 static void copy(uint8_t *to, const uint8_t *rgb, int x, int skip, int n)
 {
     const int from = skip > x ? skip - x : 0, left = skip + n - x, end = left < CHUNK ? left : CHUNK;

@@ -14,7 +14,8 @@ static void start_interval(bfs_scan *s)
     bfs_window_start(s);
 }
 
-/* bfs_scan_at_marker checks that nothing but padding is left, up to the marker that is then at s->raw. */
+/* bfs_scan_at_marker checks that only padding is left, up to the marker, which is then at s->raw.
+ */
 int bfs_scan_at_marker(bfs_scan *s)
 {
     if (!s->ended)
@@ -51,8 +52,8 @@ static int add_up(bfs_scan *s, int16_t *blocks, int mcus)
     return beyond ? BFS_LEFT_DATA : BFS_OK;
 }
 
-/* An entry point is the distance in bits from the one before, or from the file's beginning, and
- * three predictors. Files that have larger ones have no entry points. */
+/* An entry point is the distance in bits from the previous one, or from the file's beginning, and
+ * three predictors. Files with larger values have no entry points. */
 enum { DISTANCE_BITS = 22, PREDICTOR_BITS = 14 };
 
 static uint64_t position(bfs_scan *s)
@@ -84,8 +85,8 @@ static int32_t predictor_of(uint64_t e, int i)
     return (int32_t)((int64_t)(e << above) >> (64 - PREDICTOR_BITS));
 }
 
-/* bfs_entries_need finds the part of a scan's data within which jump and limit stay for the MCUs
- * first up to end. */
+/* bfs_entries_need finds the part of a scan's data that jump and limit need for the MCUs from first
+ * up to end. */
 bfs_part bfs_entries_need(const bfs_entries *e, bfs_part scan, int first, int end)
 {
     bfs_part p = scan;
@@ -101,14 +102,14 @@ bfs_part bfs_entries_need(const bfs_entries *e, bfs_part scan, int first, int en
     return p;
 }
 
-/* expect says where the next entry point is, after the one with this number. */
+/* expect sets the place of the next entry point, after the one with this number. */
 static void expect(bfs_scan *s, int number)
 {
     s->entry = number;
     s->until = number < s->entries.count ? s->entries.every : INT_MAX;
 }
 
-/* pass compares the place with the entry point that is here, or makes it. */
+/* pass compares the present place with its entry point, or makes one. */
 static int pass(bfs_scan *s)
 {
     const uint64_t at = position(s), e = pack(s, at - s->entry_position);
@@ -139,7 +140,7 @@ static int settle(bfs_scan *s)
 void bfs_scan_start(bfs_scan *s)
 {
     s->raw = s->frame->scan;
-    s->raw_end = s->entries.given ? s->raw : s->file_end; /* bfs_scan_seek lets more be read */
+    s->raw_end = s->entries.given ? s->raw : s->file_end; /* bfs_scan_seek allows reading more */
     s->until = INT_MAX;
     if (s->entries.every)
         expect(s, 0);
@@ -174,7 +175,7 @@ static int begin_slice(bfs_scan *s)
     return result;
 }
 
-/* bfs_scan_passed completes a slice that was decoded. */
+/* bfs_scan_passed completes a decoded slice. */
 int bfs_scan_passed(bfs_scan *s)
 {
     if (bfs_unread(s) < 0)
@@ -195,15 +196,15 @@ static int end_slice(bfs_scan *s)
     return bfs_scan_passed(s);
 }
 
-/* bfs_scan_want says where the next n MCUs go. Their blocks must be zeros before, except where
- * only the bits that they take are of interest. */
+/* bfs_scan_want says where the next n MCUs go. Their blocks must be zeros, unless only their length
+ * in bits is needed. */
 void bfs_scan_want(bfs_scan *s, int16_t *to, int n)
 {
     s->to = to;
     s->wanted = n;
 }
 
-/* bfs_scan_go decodes what is wanted. */
+/* bfs_scan_go decodes the wanted MCUs. */
 int bfs_scan_go(bfs_scan *s)
 {
     int result = BFS_OK;
@@ -216,8 +217,8 @@ int bfs_scan_go(bfs_scan *s)
     return result;
 }
 
-/* bfs_scan_go_together decodes what two scans want until one has it, in less time than one after
- * the other: neither waits for its own steps. */
+/* bfs_scan_go_together decodes for two scans until one is done, in less time than one after the
+ * other: one decodes while the other waits. */
 int bfs_scan_go_together(bfs_scan *a, bfs_scan *b)
 {
     int result = BFS_OK;
@@ -244,7 +245,7 @@ static void begin_at(bfs_scan *s, const uint8_t *byte, unsigned bit)
     s->stream.count = -bit & 7;
 }
 
-/* limit lets the window be filled up to the first given entry point at or after the MCU end. */
+/* limit allows filling the window up to the first given entry point at or after the MCU end. */
 static void limit(bfs_scan *s, int end)
 {
     const uint64_t most = (uint64_t)(s->file_end - s->file);
@@ -262,7 +263,7 @@ static void limit(bfs_scan *s, int end)
     s->ended = 0;
 }
 
-/* jump goes on at the given entry point with this number, which is ahead. */
+/* jump continues at the given entry point with this number, which must be ahead. */
 static int jump(bfs_scan *s, int number, int end)
 {
     while (s->entry <= number)
@@ -284,9 +285,8 @@ static int jump(bfs_scan *s, int number, int end)
     return bfs_unread(s) < 0 ? BFS_LEFT_DATA : BFS_OK;
 }
 
-/* bfs_scan_seek goes to an MCU that is ahead, by way of the last entry point before it, in order
- * to decode MCUs up to end. What is decoded on the way is written to a place that has room for so
- * many MCUs. */
+/* bfs_scan_seek goes to an MCU ahead, by way of the last entry point before it, to decode MCUs up
+ * to end. MCUs decoded on the way are written to a place with space for room MCUs. */
 int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room)
 {
     int number = mcu / s->entries.every - 1;
@@ -295,7 +295,7 @@ int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room)
     if (number >= s->entry) {
         result = jump(s, number, end);
     } else {
-        begin_at(s, bfs_next_byte(s), -s->stream.count & 7); /* what follows may not have been there yet */
+        begin_at(s, bfs_next_byte(s), -s->stream.count & 7); /* the following bytes may not have been available before */
         limit(s, end);
     }
     while (result == BFS_OK && s->mcu < mcu) {
@@ -305,8 +305,8 @@ int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room)
     return result;
 }
 
-/* bfs_scan_arrive checks the place after some MCUs against the given entry points: it must be
- * that of the next one, if it is here, and else not beyond it. */
+/* bfs_scan_arrive checks the place after some MCUs against the given entry points: it must equal
+ * the next entry point if that is here, and otherwise not be beyond it. */
 int bfs_scan_arrive(bfs_scan *s)
 {
     if (s->mcu == s->frame->across * s->frame->down)
@@ -317,8 +317,8 @@ int bfs_scan_arrive(bfs_scan *s)
     return position(s) <= s->entry_position + distance_of(s->entries.given[s->entry]) ? BFS_OK : BFS_LEFT_DATA;
 }
 
-/* bfs_scan_end checks what follows the MCUs that were read: the end, or something that contains it
- * if there are more. */
+/* bfs_scan_end checks what follows the MCUs that were read: the end, or if there are more MCUs,
+ * something that contains the end. */
 int bfs_scan_end(bfs_scan *s)
 {
     if (s->mcu == s->frame->across * s->frame->down)

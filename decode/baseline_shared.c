@@ -7,9 +7,10 @@
 #include <string.h>
 
 /* Most files have the same few tables, so all decoders of the process share them. A table lives
- * while one holds it: each holds at most BFS_TABLES, however many a dataset has. The lock guards
- * the lists of tables, and holders and next in each; the rest of a table in a list never changes.
- * It is taken only for a table that a decoder does not hold, and never while one is made. */
+ * while a decoder holds it: each holds at most BFS_TABLES, however many a dataset has. The lock
+ * guards the lists of tables, and holders and next in each; the rest of a table in a list never
+ * changes. The lock is taken only for a table that a decoder does not hold, and never while a table
+ * is made. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bfs_table *lists[64]; /* by hash of the code */
 
@@ -27,8 +28,8 @@ static int is(const bfs_table *t, const uint8_t *code, size_t size, int ac)
     return t->ac == ac && memcmp(t->code, code, size) == 0;
 }
 
-/* share holds the table that is like another and in a list; if there is none, the other is put
- * into the list if it is complete. */
+/* share holds the table in a list that is like another one. If there is none, it puts the other one
+ * into the list, if that is complete. */
 static bfs_table *share(const uint8_t *code, size_t size, int ac, bfs_table *made)
 {
     bfs_table **list = list_of(code, size);
@@ -83,9 +84,9 @@ static int hold(bfs_table **to, const uint8_t *code, size_t size, int ac)
     return BFS_OK;
 }
 
-/* bfs_tables_find puts the table for a DHT segment's counts and symbols first among those held, in
- * place of the one that was not used for longest. It returns BFS_MEMORY, or BFS_LEFT_HEADER if
- * libjpeg refuses the table. */
+/* bfs_tables_find puts the table for a DHT segment's counts and symbols first among those held,
+ * replacing the least recently used one. It returns BFS_MEMORY, or BFS_LEFT_HEADER if libjpeg
+ * refuses the table. */
 int bfs_tables_find(bfs_table *held[BFS_TABLES], const uint8_t *code, int ac)
 {
     size_t size = 16;

@@ -6,8 +6,8 @@
 
 enum { ENTRIES = 1 << BFS_LOOKUP, ZRL = 0xf0 };
 
-/* bfs_codes_make derives codes from their counts and symbols as libjpeg does. Known are then those
- * that can be recognized by so many bits. It returns 0 if libjpeg refuses the codes. */
+/* bfs_codes_make derives codes from their counts and symbols as libjpeg does. known gets the codes
+ * that lookup bits suffice to recognize. It returns 0 if libjpeg refuses the codes. */
 int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code *known)
 {
     int32_t next = 0;
@@ -30,7 +30,7 @@ int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code
     return 1;
 }
 
-/* bfs_codes_are_sizes reports that symbols are all of DC coefficients. */
+/* bfs_codes_are_sizes reports that all symbols are valid for DC coefficients. */
 int bfs_codes_are_sizes(const uint8_t *definition)
 {
     int symbols = 0, all = 1;
@@ -55,10 +55,10 @@ static bfs_step dc_step(bfs_code c)
     return (bfs_step){.length = (uint8_t)(c.length + c.symbol), .advance = 2, .before = c.length, .shift = (uint8_t)(63 - c.symbol)};
 }
 
-/* ends reports that c is an end of block, which may have any run but 15. */
+/* ends reports that c ends a block. The symbol may have any run but 15. */
 static int ends(bfs_code c) { return c.length && !(c.symbol & 15) && c.symbol != ZRL; }
 
-/* after returns the code that follows the first n looked-up bits, if it is in them as a whole. */
+/* after returns the code after the first n looked-up bits, if all of it is looked up. */
 static bfs_code after(const bfs_code direct[ENTRIES], int bits, int n)
 {
     if (n >= BFS_LOOKUP)
@@ -100,7 +100,8 @@ static bfs_step ac_step(const bfs_code direct[ENTRIES], int bits)
     return two;
 }
 
-/* bfs_table_make makes the table of t->code, which is for AC if t->ac. It returns 0 if libjpeg refuses it. */
+/* bfs_table_make makes the table for t->code, an AC table if t->ac. It returns 0 if libjpeg refuses
+ * it. */
 int bfs_table_make(bfs_table *t)
 {
     bfs_code direct[ENTRIES];

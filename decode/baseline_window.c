@@ -41,7 +41,7 @@ void bfs_window_destuff(bfs_scan *s, size_t n)
     s->end = to;
 }
 
-/* bfs_window_track moves what is known of the window's place in the file to the next byte. A zero was
+/* bfs_window_track advances the known place of the window in the file to the next byte. A zero was
  * left out after each 0xff. */
 void bfs_window_track(bfs_scan *s)
 {
@@ -53,7 +53,7 @@ void bfs_window_track(bfs_scan *s)
     s->known = next;
 }
 
-/* bfs_window_fill moves what is unread to the window's beginning and fills up the rest. */
+/* bfs_window_fill moves the unread bytes to the window's beginning and fills up the rest. */
 void bfs_window_fill(bfs_scan *s)
 {
     uint8_t *const begin = s->window + BFS_LEAD;

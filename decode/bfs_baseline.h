@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-/* Why an image is left to libjpeg-turbo: further result codes. */
+/* Further result codes: why an image is left to libjpeg-turbo. */
 enum {
     BFS_LEFT_KIND = 16,       /* arithmetic coding, several sequential scans, four components */
     BFS_LEFT_SAMPLING,        /* chroma sampled in a rare way */
@@ -37,7 +37,7 @@ enum {
 /* Implementations. */
 enum { BFS_PORTABLE, BFS_AVX2, BFS_AVX512 };
 
-/* What the markers say. */
+/* The content of the markers. */
 typedef struct {
     int width, height;
     int components;    /* 1 or 3 */
@@ -64,10 +64,9 @@ int bfs_frame_next(bfs_frame *f, const uint8_t *at, const uint8_t *end);
 int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code *known);
 int bfs_codes_are_sizes(const uint8_t *definition);
 
-/* What one look-up of the next bits does. Values are in bytes of the block, two per
- * coefficient. A step decodes one symbol, or two: the value of the first is then known from the
- * looked-up bits, as is the length of the second, so that the next step does not wait for its
- * value. */
+/* The effect of looking up the next bits. Values are in bytes of the block, two per coefficient. A
+ * step decodes one symbol, or two: the value of the first is then known from the looked-up bits,
+ * and so is the length of the second, so that the next step does not wait for its value. */
 typedef struct {
     uint8_t length;  /* bits consumed */
     uint8_t advance; /* bytes by which the position advances, unless the block ends */
@@ -157,17 +156,18 @@ typedef struct {
     size_t from, to;
 } bfs_part;
 
-/* Entry points of an image: where decoding can start, every so many MCUs. entry.go describes them. */
+/* Entry points of an image: the places, every so many MCUs, where decoding can start. entry.go
+ * describes them. */
 typedef struct {
     int every;             /* MCUs; 0: none are used or made; less: a row */
     int count;
     const uint64_t *given; /* NULL: make them */
     uint64_t *made;
-    int failed;            /* those made are not all right */
-    bfs_part part;         /* what is there of the file, apart from the header; to is 0: all of it */
+    int failed;            /* those made are not all valid */
+    bfs_part part;         /* part of the file that is there, besides the header; to is 0: all */
 } bfs_entries;
 
-enum { BFS_MOST_ENTRIES = 1 << 13 }; /* images with more have none; as many as rows of the largest one */
+enum { BFS_MOST_ENTRIES = 1 << 13 }; /* images with more have none; enough for each row of the largest image */
 
 enum {
     BFS_SLICE = 48,                              /* blocks decoded per call, at most */
@@ -175,8 +175,8 @@ enum {
     BFS_WINDOW = 3 * BFS_SLICE * BFS_WORST + 72, /* bytes for unstuffed data */
 };
 
-/* The scan of an image, from which MCUs are read in order, or from given entry points on.
- * bfs_scan_start wants the members up to entries, the rest being zeros. */
+/* The scan of an image, whose MCUs are read in order, or from given entry points. bfs_scan_start
+ * needs the members up to entries; the rest must be zeros. */
 typedef struct {
     const bfs_frame *frame;
     int blocks;                     /* in an MCU */
@@ -188,7 +188,7 @@ typedef struct {
 
     const uint8_t *raw, *raw_end;   /* compressed data not yet in the window */
     uint8_t *window, *end;          /* the window and the end of its data */
-    int ended;                      /* the data up to the next marker, or the file's end, is in it */
+    int ended;                      /* the window has the data up to the next marker, or the file's end */
     int mcu;                        /* the next one */
     int left, restarts;             /* MCUs until the next restart marker; markers so far */
     int32_t predicted[3];
@@ -227,9 +227,9 @@ int bfs_scan_end(bfs_scan *s);
 /* From coefficients to pixels. Rows of samples are read up to BFS_PAD bytes past their end. */
 enum { BFS_PAD = 128 };
 
-/* A bfs_idct_row transforms n blocks of one row of blocks, whose coefficients are in zigzag order, to
- * squares of samples beside each other, and writes up to 24 samples more in each row. group blocks
- * are contiguous; the next group begins step coefficients after the one before. It returns 0 if a
+/* A bfs_idct_row transforms n blocks of a row of blocks, with coefficients in zigzag order, to
+ * adjacent squares of samples, and writes up to 24 samples more in each row. group blocks are
+ * contiguous; the next group begins step coefficients after the previous one. It returns 0 if a
  * coefficient was beyond its limit. */
 typedef int bfs_idct_row(const int16_t *block, int n, int group, ptrdiff_t step, const bfs_quant *q,
                          uint8_t *to, ptrdiff_t stride);
@@ -238,11 +238,11 @@ typedef struct {
     bfs_idct_row *idct[4]; /* to 1, 2, 4 and 8 samples a side: index by their logarithm */
     /* sum makes 3*near + far of n samples. */
     void (*sum)(uint16_t *to, const uint8_t *near, const uint8_t *far, int n);
-    /* wide makes n RGB pixels of YCbCr, from the pixel skip (0 or 1) on. cb and cr are sums, one for
-     * two pixels; sums on either side are used too. even and odd are what is added before the
+    /* wide makes n RGB pixels from YCbCr, starting at pixel skip (0 or 1). cb and cr are sums, one
+     * for two pixels; it also uses the sums on either side. even and odd are added before the
      * division by 16. */
     void (*wide)(uint8_t *to, const uint8_t *y, const uint16_t *cb, const uint16_t *cr, int skip, int n, int even, int odd);
-    /* full makes n RGB pixels of as many Y, Cb and Cr. */
+    /* full makes n RGB pixels from n values each of Y, Cb and Cr. */
     void (*full)(uint8_t *to, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int n);
 } bfs_kernel;
 
@@ -251,8 +251,8 @@ extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_a
 bfs_idct_row bfs_idct_dc; /* to 1 sample, in every kernel */
 bfs_idct_row bfs_idct2_avx2, bfs_idct4_avx2; /* for AVX-512, too */
 
-/* Factors of libjpeg's transforms of fewer samples, times 2^13: those of the accurate one with
- * coefficients that have no influence left out, like the fifth one's on 4 samples. */
+/* Factors of libjpeg's transforms to fewer samples, times 2^13: those of its accurate transform,
+ * without the coefficients that have no influence, like the fifth one on 4 samples. */
 enum {
     BFS_R0211 = 1730, BFS_R0509 = 4176, BFS_R0601 = 4926, BFS_R0720 = 5906, BFS_R0765 = 6270, BFS_R0850 = 6967, BFS_R0899 = 7373,
     BFS_R1061 = 8697, BFS_R1272 = 10426, BFS_R1451 = 11893, BFS_R1847 = 15137, BFS_R2172 = 17799, BFS_R2562 = 20995, BFS_R3624 = 29692
@@ -273,7 +273,8 @@ typedef struct {
     int width, height; /* in samples */
 } bfs_scaled;
 
-/* An image whose rows of MCUs are made one after the other. It starts with the members up to kernel. */
+/* An image whose rows of MCUs are made one after the other. The members up to kernel must be set
+ * first. */
 typedef struct {
     bfs_frame f;
     bfs_view view;
@@ -283,18 +284,18 @@ typedef struct {
     bfs_scaled c[3];
     int height;           /* of the image at the view's scale */
     int across, down;     /* pixels for a sample of chroma */
-    int filters;          /* chroma is interpolated where it has fewer samples; else they are repeated */
+    int filters;          /* chroma with fewer samples is interpolated; otherwise, samples are repeated */
     bfs_quant quant[3];
     int first_row, last_row, first_mcu, last_mcu; /* MCUs needed */
     int row;              /* of MCUs */
     uint8_t *plane[3];    /* samples of the row; before them, the last row of those above */
     ptrdiff_t stride[3];
     uint8_t *filtered[2]; /* a row of chroma, or of sums */
-    uint8_t *strip;       /* rows that cannot be decoded in place, if there are any */
+    uint8_t *strip;       /* rows that cannot be decoded in place, if any */
 } bfs_picture;
 
-/* A component's blocks in a row of MCUs, from the first needed one on: as idct takes them, and how
- * many coefficients the next row of blocks comes after the one before. */
+/* A component's blocks in a row of MCUs, from the first needed one on, in the form that idct takes,
+ * and the distance in coefficients from one row of blocks to the next. */
 typedef struct {
     const int16_t *at;
     int group;
@@ -311,14 +312,14 @@ int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3]);
 int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view view, int bits);
 int bfs_pack(uint8_t *to, bfs_packed_size announced, const uint8_t *data, size_t n, bfs_view view, int bits);
 
-/* A file, and what to decode of it to where. */
+/* A file, what to decode of it, and where to. */
 typedef struct {
     const uint8_t *data;
     size_t size;
     uint8_t *to; /* NULL: nowhere */
     bfs_view view;
     bfs_entries entries;
-    uint8_t *pack; /* where the whole image is packed besides, unless NULL: room bytes */
+    uint8_t *pack; /* where the whole image is packed, in room bytes; NULL: nowhere */
     size_t room;
 } bfs_task;
 

@@ -1,8 +1,8 @@
 //go:build cgo
 
-/* Shared by the C shims. Each shim decodes one image per call, or two: it keeps no pointer that it is
- * given, never writes outside the given rows, and returns a code, with a message in
- * what is kept. */
+/* Shared by the C shims. Each shim decodes one image per call, or two: it retains no pointer that
+ * it is given, never writes outside the given rows, and returns a code, with a message in bfs_kept.
+ */
 #ifndef BFS_DECODE_H
 #define BFS_DECODE_H
 
@@ -13,21 +13,21 @@
 /* Result codes; errors.go documents them. */
 enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH, BFS_PART };
 
-/* What became of entry points, as EntryResult has it. */
+/* The outcome for entry points; the same as EntryResult. */
 enum { BFS_ENTRIES_UNUSED, BFS_ENTRIES_USED, BFS_ENTRIES_MADE, BFS_ENTRIES_NONE, BFS_ENTRIES_WRONG };
 
 enum { BFS_TABLES = 6 }; /* Huffman tables that a baseline JPEG can use; most use four */
 
-/* What is kept between images: memory that only grows until it is freed, libdeflate's, Huffman
- * tables, and the code and message of the last error. Starts as zeros. */
+/* State kept between images: memory that only grows until it is freed, libdeflate's state, Huffman
+ * tables, and the code and message of the last error. Initially all zeros. */
 typedef struct {
     uint8_t *at;
     size_t size;
-    struct bfs_table *tables[BFS_TABLES]; /* may be shared; the last used come first */
-    int64_t jpegs[5];                     /* those decoded here, and those left to libjpeg by reason */
-    int entries;                          /* what became of the last JPEG's entry points */
+    struct bfs_table *tables[BFS_TABLES]; /* may be shared; most recently used first */
+    int64_t jpegs[5];                     /* number decoded here, and left to libjpeg, by reason */
+    int entries;                          /* outcome for the last JPEG's entry points */
     int made_count, made_room;
-    uint64_t *made;                       /* those that were made, if any */
+    uint64_t *made;                       /* entry points that were made, if any */
     struct libdeflate_decompressor *inflater;
     size_t packed;     /* bytes of the last JPEG's packed body; 0: it was not packed */
     int code;
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void bfs_store64(uint8_t *p, uint64
     memcpy(p, &x, 8);
 }
 
-/* bfs_luma is BT.601's of a pixel. */
+/* bfs_luma is the luma of a pixel by BT.601. */
 static inline uint8_t bfs_luma(uint8_t r, uint8_t g, uint8_t b)
 {
     return (uint8_t)((19595u * r + 38470u * g + 7471u * b + 32768u) >> 16);

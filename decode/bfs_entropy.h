@@ -28,7 +28,7 @@
     ((s)->from = from##n, (s)->bits = bits##n, (s)->count = count##n, (s)->at = at##n,    \
      (s)->phase = phase##n, (s)->table = table##n)
 
-/* REFILL tops up to 64 bits, of which it counts at least 56. */
+/* REFILL tops up to 64 bits, but counts only 56 or more of them. */
 #define REFILL(n)                                   \
     do {                                            \
         count##n &= 63;                             \

@@ -1,8 +1,8 @@
 //go:build cgo
 
-/* A baseline JPEG as decoders of many threads take it: self-contained, without pointers, and with the
- * stuffing and the markers left out of its data. Its entropy-coded data is cut into stretches of equally many bits,
- * which are decoded at the same time. */
+/* A baseline JPEG for decoders with many threads: self-contained, without pointers, and without
+ * stuffing and markers in its data. Its entropy-coded data is cut into stretches of equally many
+ * bits, which are decoded at the same time. */
 #ifndef BFS_PACKED_H
 #define BFS_PACKED_H
 
@@ -15,7 +15,7 @@ typedef struct {
     bfs_codes codes;
 } bfs_decoding;
 
-/* The data between two restart markers. 8 zeros follow it, at least. */
+/* The data between two restart markers. At least 8 zeros follow it. */
 typedef struct {
     uint32_t at, bits; /* its first byte, a multiple of 8, and how much there is */
     uint32_t stretch;  /* its first stretch */
@@ -23,10 +23,10 @@ typedef struct {
 
 typedef struct {
     int32_t components, blocks, across; /* of MCUs, as in bfs_frame */
-    int32_t mcus;                       /* that are decoded: up to the last row that is needed */
+    int32_t mcus;                       /* to decode: up to the last needed row */
     int32_t interval;                   /* MCUs of a segment; the last one may have fewer */
     int32_t segments, stretches, bits;  /* bits of a stretch; a segment's last one may have fewer */
-    int32_t complete;                   /* the last segment contains no more MCUs than are decoded */
+    int32_t complete;                   /* the last segment has no more MCUs than are decoded */
     int32_t first_row, last_row, first_mcu, last_mcu; /* MCUs whose samples are needed */
     int32_t x, y, w, h, channels;       /* the pixels that are wanted */
     int32_t hmax, vmax, rgb;
@@ -48,11 +48,11 @@ typedef struct {
     uint64_t pixels;       /* w*channels bytes a row */
 } bfs_packed;
 
-/* The memory of a bfs_packed with all that belongs to it, and of a decoder. */
+/* The memory for a bfs_packed and its parts, and for a decoder. */
 typedef struct {
     uint64_t packed, work;
     uint64_t pixels; /* where they are in work */
-    uint64_t blocks; /* of a component, at most, whose samples are needed */
+    uint64_t blocks; /* of a component whose samples are needed, at most */
 } bfs_packed_size;
 
 #endif

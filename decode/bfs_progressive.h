@@ -1,12 +1,12 @@
 //go:build cgo
 
-/* The decoder of progressive JPEGs, which shares all but the entropy decoder with that of baseline
- * ones, and its rule: what it accepts is what libjpeg-turbo decodes without a warning. All scans
- * of an image are decoded, whatever is wanted of it; only then are its coefficients complete.
+/* The decoder of progressive JPEGs. It shares everything but the entropy decoder with that of
+ * baseline ones, and the same rule: it accepts only images that libjpeg-turbo decodes without a
+ * warning. All scans of an image are decoded, whatever region is wanted; only then are its
+ * coefficients complete.
  *
  *   progressive.c        scans in order, DC coefficients, and the memory of all coefficients
- *   progressive_bands.c  scans of AC coefficients (the body is bfs_bands.h)
- */
+ *   progressive_bands.c  scans of AC coefficients (the body is bfs_bands.h) */
 #ifndef BFS_PROGRESSIVE_H
 #define BFS_PROGRESSIVE_H
 
@@ -42,8 +42,8 @@ typedef struct {
 } bfs_band;
 
 /* A bfs_band_pass decodes a band of n blocks, at most BFS_SLICE, or returns 0 at the first anomaly.
- * Blocks are aligned to their 128 bytes. s->from can be read for BFS_WORST bytes per block and 8
- * more. A first pass finds the band's coefficients zero. */
+ * Blocks are aligned to their 128 bytes. s->from must be readable for BFS_WORST bytes per block and
+ * 8 more. Before a first pass, the band's coefficients must be zero. */
 typedef int bfs_band_pass(bfs_stream *s, bfs_band *b, int16_t *blocks, int n);
 
 typedef struct bfs_passes {

@@ -1,6 +1,6 @@
 //go:build cgo
 
-/* What the decoders of JPEGs share with the GPU's: tables, and the arithmetic of single values. */
+/* Tables, and the arithmetic of single values, shared by the JPEG decoders and the GPU's. */
 #ifndef BFS_SHARED_H
 #define BFS_SHARED_H
 
@@ -54,9 +54,9 @@ BFS_TABLE uint8_t bfs_natural[64] = {
     35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 };
 
-/* A quantization table in natural order, and the largest coefficients of its first row that are
- * certain: libjpeg-turbo skips the multiplications of a block that has no others, without the
- * saturation that they have. No encoder writes larger ones. */
+/* A quantization table in natural order, and limits for the coefficients of its first row:
+ * libjpeg-turbo skips the multiplications of a block that has no other coefficients, and with them
+ * their saturation, so larger ones are uncertain. No encoder writes larger ones. */
 typedef struct {
     int16_t by[64];
     uint16_t limit[8];
@@ -69,9 +69,9 @@ BFS_INLINE uint32_t bfs_times2(int16_t a, int x, int16_t b, int y) { return (uin
 
 BFS_INLINE int16_t bfs_shifted(uint32_t v, int shift) { return (int16_t)bfs_clamp((int32_t)v >> shift, INT16_MIN, INT16_MAX); }
 
-/* bfs_idct transforms 8 values, step apart from one another: libjpeg's accurate integer inverse transform
- * (Loeffler, Ligtenberg, Moschytz 1989, scaled by 2^13), with 16-bit sums and saturation where its
- * vector code has them, so that even coefficients that no encoder writes give the same samples. */
+/* bfs_idct transforms 8 values, step apart: libjpeg's accurate integer inverse transform (Loeffler,
+ * Ligtenberg, Moschytz 1989, scaled by 2^13), with 16-bit sums and saturation at the same places as
+ * in its vector code, so that even coefficients that no encoder writes give the same samples. */
 BFS_INLINE void bfs_idct(int16_t *to, const int16_t *x, int step, const int shift)
 {
     enum {
@@ -96,8 +96,8 @@ BFS_INLINE void bfs_idct(int16_t *to, const int16_t *x, int step, const int shif
     to[7 * step] = bfs_shifted(e0 + e3 - o0, shift);
 }
 
-/* The colours of a pixel as JFIF says, rounding like libjpeg; factors are in 1/65536. cb and cr are
- * less 128. */
+/* The colours of a pixel by JFIF, rounded like libjpeg's; factors are in 1/65536. 128 is already
+ * subtracted from cb and cr. */
 BFS_INLINE uint8_t bfs_red(int y, int cr) { return (uint8_t)bfs_clamp(y + ((91881 * cr + 32768) >> 16), 0, 255); }
 BFS_INLINE uint8_t bfs_green(int y, int cb, int cr) { return (uint8_t)bfs_clamp(y + ((-22554 * cb - 46802 * cr + 32768) >> 16), 0, 255); }
 BFS_INLINE uint8_t bfs_blue(int y, int cb) { return (uint8_t)bfs_clamp(y + ((116130 * cb + 32768) >> 16), 0, 255); }

@@ -51,7 +51,7 @@ enum {
     BFS_TIERS_SLACK = 128 /* bytes that a stream can be read, or written, past its end */
 };
 
-/* bfs_tiers_worst is the largest size of a stream of so many blocks. */
+/* bfs_tiers_worst is the largest size of a stream for a number of blocks. */
 static inline size_t bfs_tiers_worst(int stream, int blocks)
 {
     static const uint16_t bits[BFS_TIERS_STREAMS] = {
@@ -60,7 +60,7 @@ static inline size_t bfs_tiers_worst(int stream, int blocks)
     return ((size_t)blocks * bits[stream] + 7) / 8;
 }
 
-/* More bytes than a chunk can have, with slack. So much room is needed for one that is being packed. */
+/* More bytes than a chunk can have, with slack. Packing a chunk needs that much room. */
 enum { BFS_TIERS_MOST = BFS_TIERS_BLOCKS * 264 };
 
 /* The bits of a DC difference, by class. */
@@ -68,21 +68,22 @@ static const uint8_t bfs_tiers_dc[4] = {2, 4, 7, 12};
 
 enum { BFS_TIERS_BEYOND = -2048 }; /* the difference in place of one that does not fit */
 
-/* Blocks in the order of a chunk: of which component each is, and how many there are in an MCU. */
+/* The order of blocks in a chunk: the component of each, and how many there are in an MCU. */
 typedef struct {
     uint8_t component[10];
     int count;
 } bfs_tiers_mcu;
 
-/* A bfs_tiers_unpacker makes the coefficients of n blocks, aligned to their 128 bytes. from[i] is where
- * stream i is, which can be read for the worst case of n blocks and BFS_TIERS_SLACK bytes more; to
- * which byte it was used replaces it. It returns 0 if a DC coefficient is too large. */
+/* A bfs_tiers_unpacker makes the coefficients of n blocks, aligned to their 128 bytes. from[i]
+ * points to stream i, which must be readable for the worst case of n blocks and BFS_TIERS_SLACK
+ * bytes more; it is advanced to the end of the used part. It returns 0 if a DC coefficient is too
+ * large. */
 typedef int bfs_tiers_unpacker(int16_t *to, const uint8_t *h,
                                const uint8_t *from[BFS_TIERS_STREAMS], const bfs_tiers_mcu *mcu,
                                int n);
 
-/* A bfs_tiers_packer is the inverse. There is as much room at to[i], and limit has the limits of each
- * component's first 32 coefficients. It returns 0 if one of those is larger. */
+/* A bfs_tiers_packer is the inverse. There must be as much room at to[i], and limit has the limits
+ * for the first 32 coefficients of each component. It returns 0 if one of those is larger. */
 typedef int bfs_tiers_packer(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
                              const int16_t *const *blocks, const bfs_tiers_mcu *mcu, int n,
                              const uint16_t limit[3][32]);
@@ -97,8 +98,8 @@ typedef struct {
 
 bfs_tiers_kernel bfs_tiers_by(int kernel);
 
-/* A body that is being made, row by row, in memory of the caller. Nothing is packed after anything
- * failed. */
+/* A body that is being made, row by row, in the caller's memory. After a failure, nothing more is
+ * packed. */
 typedef struct bfs_tiers {
     const bfs_frame *frame;
     bfs_tiers_packer *pack;

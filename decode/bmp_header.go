@@ -17,7 +17,7 @@ const (
 	bmpInfo       = 40 // the smallest info header of Windows
 )
 
-// bmpLayout is what a BMP's headers say.
+// bmpLayout is the content of a BMP's headers.
 type bmpLayout struct {
 	width, height int
 	topDown       bool

@@ -63,7 +63,8 @@ func (c *rleCanvas) take(n int) ([]byte, error) {
 	return b, nil
 }
 
-// draw draws n pixels. Each has an index of its own, or all have those in the first byte.
+// draw draws n pixels. A literal run has an index for each pixel; otherwise, all have the first
+// byte's.
 func (c *rleCanvas) draw(n int, indices []byte, literal bool) error {
 	if c.y >= c.layout.height {
 		return errBeyond()

@@ -20,15 +20,15 @@ import (
 
 var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).webp, BMP: decodeRaw, PNM: decodeRaw, Packed: packedCodec(nativeKinds)}
 
-// kept is what the C codecs keep between images: C memory, which all of them use.
+// kept is the state that the C codecs keep between images: C memory that they all use.
 type kept struct {
 	c      C.bfs_kept
 	kernel Kernel
 	rule   EntryRule
 	given  []EntryPoint
-	from   int64 // only a part of the file is there; see SetPart
+	from   int64 // only this part of the file is there; see SetPart
 	to     int64
-	room   []byte // where the next JPEG is packed, if anywhere
+	room   []byte // where to pack the next JPEG; nil: nowhere
 }
 
 // size counts Huffman tables in full, although other decoders may share them.
@@ -71,7 +71,7 @@ func scratch(h Header) int64 {
 	return 0
 }
 
-// packedScratch: all that unpacking takes is kept.
+// packedScratch is 0: memory for unpacking is kept.
 func packedScratch(uint8, Header) int64 { return 0 }
 
 // cView returns v as a C struct, and the address of its first pixel.
@@ -82,7 +82,7 @@ func cView(dst Image, v view) (*C.uint8_t, C.bfs_view) {
 	return cBytes(dst.Pix[p.base:]), view
 }
 
-// cRegion returns v as a C struct, without where its pixels go.
+// cRegion returns v as a C struct, without its destination.
 func cRegion(v view) C.bfs_view {
 	return C.bfs_view{
 		width: C.int32_t(v.Header.Width), height: C.int32_t(v.Header.Height),

@@ -46,8 +46,8 @@ func swapBGR(to, from []byte) {
 	}
 }
 
-// goScratch estimates the memory that one of Go's decoders leaves to the garbage collector, at so
-// many bytes per pixel; block is the multiple to which sides are rounded up.
+// goScratch estimates the memory that one of Go's decoders leaves to the garbage collector, at
+// bytes bytes per pixel; sides are rounded up to multiples of block.
 func goScratch(width, height, block int, bytes int64) int64 {
 	const fixed = 1 << 20
 	return fixed + bytes*(int64(width)+int64(block))*(int64(height)+int64(block))
@@ -63,8 +63,8 @@ func jpegScratch(f *jpegFrame) int64 {
 	return goScratch(f.width, f.height, 32, bytes)
 }
 
-// packedScratch counts a line for each plane, or what restoring a JPEG and decoding it takes, as if
-// it were progressive and without subsampling. h.least is the size of the file.
+// packedScratch counts a line for each plane, or the memory for restoring a JPEG and decoding it,
+// as if it were progressive and without subsampling. h.least is the size of the file.
 func packedScratch(kind uint8, h Header) int64 {
 	if kind == kindLossless {
 		return goScratch(h.Width, 1, 32, 24)

@@ -11,7 +11,7 @@ type Options struct {
 	IgnoreOrientation bool  // leave the pixels as stored
 	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
 
-	Kernel Kernel // for decoding, and all that is done to pixels later
+	Kernel Kernel // for decoding, and for all later work on the pixels
 }
 
 // allows returns an ErrTooLarge error if h has more pixels than MaxPixels.
@@ -25,7 +25,7 @@ func (o Options) allows(h Header) error {
 	return nil
 }
 
-// orientation returns the one to apply to h.
+// orientation returns the orientation to apply to h.
 func (o Options) orientation(h Header) uint8 {
 	if o.IgnoreOrientation || h.Orientation < 1 || h.Orientation > 8 {
 		return 1
@@ -93,18 +93,18 @@ func (h Header) scales(scale int) bool {
 	return scale == 1 || h.Reduces() && (scale == 2 || scale == 4 || scale == 8)
 }
 
-// A codec decodes a view of an image of its format. The destination fits the view, and the header
-// is that of the data. It writes nothing but the view's pixels.
+// A codec decodes a view of an image of its format. The destination must fit the view, and the
+// header must belong to the data. It writes only the view's pixels.
 type codec func(k *kept, dst Image, data []byte, v view) error
 
-// codecs holds one codec for each format, nil where there is none.
+// codecs holds one codec per format, nil if there is none.
 type codecs [numFormats]codec
 
 // Decoder decodes one image at a time; each worker has its own. It owns the scratch memory,
 // outside the Go heap, that its codecs keep between images.
 type Decoder struct {
 	options Options
-	codecs  codecs // none once it is closed
+	codecs  codecs // nil once it is closed
 	kept    kept
 	paired  bool
 }
@@ -133,7 +133,7 @@ func (d *Decoder) Trim() { d.kept.free() }
 // TakeJPEGs counts the JPEGs decoded since the call before.
 func (d *Decoder) TakeJPEGs() JPEGs { return d.kept.takeJPEGs() }
 
-// Paired reports whether DecodePair decoded this and another image in one call, the last time.
+// Paired reports whether the last DecodePair decoded this and the other image in one call.
 func (d *Decoder) Paired() bool { return d.paired }
 
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
@@ -152,14 +152,14 @@ func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
 }
 
-// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or if h reduces also
+// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or if h reduces, also
 // 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
 // image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
 	return d.DecodeTask(Task{To: dst, Data: data, Header: h, Region: r, Scale: scale})
 }
 
-// DecodeTask is DecodeRegion of what a task holds.
+// DecodeTask is DecodeRegion with the arguments in a Task.
 func (d *Decoder) DecodeTask(t Task) error {
 	v, err := d.view(&t)
 	if err == nil {
@@ -178,16 +178,16 @@ type Task struct {
 	Region Region
 	Scale  int
 
-	// Verified says that the caller has checked these very bytes before, by decoding them without
-	// this mark. The checksum of a packed image is then not computed again.
+	// Verified says that the caller has already decoded these very bytes without this flag. The
+	// checksum of a packed image is then not computed again.
 	Verified bool
 
-	// Pack says where the whole image is packed, too; nil: nowhere. It changes neither the pixels
-	// nor the error. Entry points that are given are then not used, as all of the file is read.
+	// Pack says where to pack the whole image, too; nil: nowhere. It affects neither the pixels nor
+	// the error. Given entry points are then not used, since the whole file is read.
 	Pack *Packing
 }
 
-// view checks a task, and returns what its codec is told.
+// view checks a task, and returns the view for its codec.
 func (d *Decoder) view(t *Task) (v view, err error) {
 	h := t.Header
 	found, err := d.open(t.Data, h)
@@ -205,7 +205,7 @@ func (d *Decoder) view(t *Task) (v view, err error) {
 	return v, err
 }
 
-// open returns the header of a file that this can decode and that must be the one in h.
+// open returns the header of a file. The format must be supported, and the header must be h.
 func (d *Decoder) open(data []byte, h Header) (found Header, err error) {
 	if err := d.options.allows(h); err != nil {
 		return h, err
@@ -216,12 +216,11 @@ func (d *Decoder) open(data []byte, h Header) (found Header, err error) {
 	return check(data, h)
 }
 
-// Pairs reports whether DecodePair may gain anything for an image like h.
+// Pairs reports whether DecodePair may be faster for an image like h.
 func (o Options) Pairs(h Header) bool { return h.Format == JPEG && chosen(o.Kernel) >= Portable }
 
-// DecodePair does what DecodeTask of each decoder does with its task, errors and entry points
-// included, and takes less time if both tasks are sound baseline JPEGs that have no given entry
-// points.
+// DecodePair does the same as DecodeTask of each decoder with its task, including errors and entry
+// points. It takes less time if both tasks are sound baseline JPEGs without given entry points.
 func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
 	var views [2]view
 	pair := true
@@ -247,8 +246,8 @@ func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
 	return errs
 }
 
-// check returns the header of an image that must be the one in h. Reading it again costs little
-// compared to decoding, and ensures for all codecs that the file is still the one that was indexed.
+// check returns the header of an image, which must be h. Reading it again costs little compared to
+// decoding, and ensures for all codecs that the file is still the one that was indexed.
 func check(data []byte, h Header) (found Header, err error) {
 	if format := Sniff(data); format != h.Format {
 		return Header{}, fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)

@@ -2,8 +2,8 @@ package decode
 
 // An EntryPoint is a place in a JPEG's entropy-coded data where decoding can start: bits 0 to 21
 // are its distance in bits from the previous one, or from the file's beginning, and from bit 22 on
-// there are three DC predictors of 14 bits each, of Y, Cb and Cr. A bit in a byte after which a
-// zero is stuffed counts like any other; the position is never in the stuffed zero.
+// there are three DC predictors of 14 bits each, of Y, Cb and Cr. A byte before a stuffed zero
+// counts like any other; the position is never in the stuffed zero.
 type EntryPoint uint64
 
 // An EntryRule says where an image has entry points: EntryRows, EntryOff, or every n MCUs.
@@ -14,26 +14,26 @@ const (
 	EntryRows EntryRule = -1 // at the beginning of each row of MCUs but the first
 )
 
-// An EntryResult says what became of the entry points of an image.
+// An EntryResult is the outcome for the entry points of an image.
 type EntryResult uint8
 
 const (
-	EntriesUnused EntryResult = iota // they were neither asked for nor needed
+	EntriesUnused EntryResult = iota // neither requested nor needed
 	EntriesUsed
 	EntriesMade  // the whole file was read without any objection
-	EntriesNone  // this file can have none: it is too small, damaged, progressive, or odd
-	EntriesWrong // they are not of this file; it was decoded without them
+	EntriesNone  // this file cannot have any: it is too small, damaged, progressive, or odd
+	EntriesWrong // they belong to another file; this one was decoded without them
 )
 
-// SetEntryPoints says what to do with the entry points of the next image that is decoded, a JPEG:
-// to use the given ones, which are those of the rule, or, if there are none, to make them. Making
-// them means reading the file to its end whatever region is decoded, which changes neither the
-// pixels nor the verdict. at must not change until then.
+// SetEntryPoints says what to do with the entry points of the next image, a JPEG: use the given
+// ones, which follow the rule, or, if there are none, make them. Making them reads the file to its
+// end whatever region is decoded, which changes neither the pixels nor the verdict. at must not
+// change before the image is decoded.
 func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) { d.kept.setEntryPoints(rule, at) }
 
-// EntryPart returns the byte range of a file that decoding a region of its stored image, at a scale
-// of 1/scale, from its entry points reads, apart from the header. head is the beginning of the
-// file, of size bytes. ok is false if the header is not all there, or if this image cannot be
+// EntryPart returns the byte range of a file, besides the header, that is read to decode a region
+// of its stored image from entry points, at a scale of 1/scale. head is the beginning of the file,
+// which has size bytes. ok is false if the header is not complete, or if this image cannot be
 // decoded from entry points.
 func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, r Region, scale int) (from, to int64, ok bool) {
 	h, err := ReadHeader(head, false)
@@ -47,14 +47,13 @@ func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPo
 	return from, to, from < to
 }
 
-// EntryReach returns an offset in a file up to which decoding the first rows of its stored image,
-// of a height, from entry points most likely reads, which takes no header: how many entry points
-// there are says how high a row of MCUs is. The rows are those at a scale of 1/scale, the height is
-// not. 0 means that it is not known, or the end of the file, or that these options use no entry
-// points.
+// EntryReach estimates the offset up to which a file is read to decode the first rows of its stored
+// image, of a height, from entry points. It needs no header: the number of entry points tells the
+// height of a row of MCUs. rows are at a scale of 1/scale, the height is not. 0 means that the
+// offset is unknown, or is the end of the file, or that these options use no entry points.
 func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows, scale int) int64 {
 	const (
-		above    = 2 // rows that upsampling looks at beyond those that are shown
+		above    = 2 // rows beyond the wanted ones that upsampling needs
 		distance = 1<<22 - 1
 	)
 	if rule != EntryRows || chosen(o.Kernel) < Portable {
@@ -76,12 +75,12 @@ func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows, scale
 	return 0
 }
 
-// SetPart says, after SetEntryPoints, that of the next image only the part is there that EntryPart
+// SetPart says, after SetEntryPoints, that only the part of the next image is there that EntryPart
 // returned for these entry points. If that does not suffice, the error is ErrPart.
 func (d *Decoder) SetPart(from, to int64) { d.kept.from, d.kept.to = from, to }
 
-// TakeEntryPoints returns what became of them. Those that were made are in the decoder's
-// memory, and valid until the next image is decoded or the decoder is trimmed.
+// TakeEntryPoints returns the outcome. Entry points that were made are in the decoder's memory, and
+// valid until the next image is decoded or the decoder is trimmed.
 func (d *Decoder) TakeEntryPoints() (made []EntryPoint, result EntryResult) {
 	return d.kept.takeEntryPoints()
 }

@@ -22,9 +22,9 @@ var (
 	ErrMismatch = fault.New(fault.File, "image differs from its header")
 	// ErrMemory: the codec could not allocate what it needs.
 	ErrMemory = fault.New(fault.Memory, "no memory to decode")
-	// ErrPart: all of the file is needed, and only a part of it was read.
+	// ErrPart: decoding needs all of the file, but only a part was read.
 	ErrPart = errors.New("part of an image")
-	// ErrNoPackedForm: the image cannot be packed in the way that was asked for.
+	// ErrNoPackedForm: the image cannot be packed in the requested way.
 	ErrNoPackedForm = errors.New("no packed form")
 	// ErrDestination: the caller gave a wrong destination, region or scale.
 	ErrDestination = errors.New("bad destination")

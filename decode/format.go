@@ -15,7 +15,7 @@ const (
 	numFormats
 )
 
-// formats holds each format's name and what reads its header.
+// formats holds each format's name and the function that reads its header.
 var formats = [numFormats]struct {
 	name   string
 	header func(data []byte, complete bool) (Header, error)

@@ -14,20 +14,19 @@ func checkSide(width, height int64) error {
 	return nil
 }
 
-// Header is what is known of an image without decoding it.
+// Header describes an image without decoding it.
 type Header struct {
 	Format        Format
 	Width, Height int   // as stored, before orientation
 	Orientation   uint8 // EXIF 1..8; 1 when absent or invalid
-	// Scratch is an upper estimate, in bytes, of what the codec itself allocates while it
-	// decodes the image, such as the coefficients of a progressive JPEG. It does not include the
-	// Decoder's own scratch. Like the fields below, it is 0 if the header did not come from
-	// ReadHeader.
+	// Scratch is an upper estimate, in bytes, of the codec's own allocations while it decodes the
+	// image, such as the coefficients of a progressive JPEG. It excludes the Decoder's own scratch.
+	// Like the fields below, it is 0 if the header did not come from ReadHeader.
 	Scratch  int64
 	inflated int64  // PNG: bytes of the inflated pixels if the fast path may take it, -1 if not
 	least    int64  // bytes of the smallest file that can hold the image, see Plausible
 	scan     int    // JPEG with several scans: where the data of the first one starts
-	original Format // of what a packed image was made from
+	original Format // format that a packed image was made from
 	pixelsAt int64  // PNG: where the first IDAT starts, if EXIF must still be searched at the file's end
 	stored   uint8  // PNG, BMP, PNM: bytes of a pixel, at most
 }

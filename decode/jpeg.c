@@ -49,7 +49,7 @@ static void give_up(job *j, int code, const char *text)
     longjmp(j->jump, 1);
 }
 
-/* class_of: what libjpeg does not support is not the file's fault. */
+/* class_of: an image that libjpeg does not support is not damaged. */
 static int class_of(int message)
 {
     switch (message) {

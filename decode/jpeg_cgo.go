@@ -21,7 +21,7 @@ import (
 	"github.com/batchfs/batchfs/internal/kernel"
 )
 
-// jpeg decodes with our own decoder, and what that leaves with libjpeg-turbo.
+// jpeg decodes with our own decoder, and with libjpeg-turbo what that leaves.
 func (k *kept) jpeg(dst Image, data []byte, v view) error {
 	if k.kernel >= Portable {
 		if left, err := k.baseline(dst, data, v); !left {
@@ -44,8 +44,8 @@ func (k *kept) baseline(dst Image, data []byte, v view) (left bool, err error) {
 	return false, k.result(code, "baseline")
 }
 
-// pair reports whether it decoded both tasks, the second one with what other keeps. If not, nothing
-// is known of either.
+// pair reports whether it decoded both tasks, the second one with other's memory. If not, nothing
+// is known about either.
 func (k *kept) pair(other *kept, t *[2]Task, v *[2]view) bool {
 	if k.kernel < Portable || k.kernel != other.kernel || len(k.given)+len(other.given) > 0 {
 		return false
@@ -103,7 +103,7 @@ func (k *kept) takeJPEGs() JPEGs {
 	}
 }
 
-// inC is the number of a kernel in C, where there is none with SSSE3.
+// inC is the number of a kernel in C, which has none for SSSE3.
 func inC(k Kernel) C.int { return C.int(max(k, kernel.SSSE3) - kernel.SSSE3) }
 
 func kernelRuns(k Kernel) bool { return C.bfs_baseline_runs(inC(k)) != 0 }

@@ -28,7 +28,7 @@ const (
 // jpegMaxSide is libjpeg's limit.
 const jpegMaxSide = 65500
 
-// jpegFrame is what a JPEG's markers up to its first scan say.
+// jpegFrame is the content of a JPEG's markers up to its first scan.
 type jpegFrame struct {
 	width, height int
 	components    int
@@ -40,7 +40,7 @@ type jpegFrame struct {
 	bits          int64 // the first scan has at least this many
 	scan          int   // where the data of the first scan starts
 	adobe         bool  // has an Adobe marker, which decides what CMYK means
-	transform     byte  // what that says of the colours
+	transform     byte  // its value for the colours
 	orientation   uint8
 }
 

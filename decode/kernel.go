@@ -7,8 +7,8 @@ import (
 	"github.com/batchfs/batchfs/internal/kernel"
 )
 
-// A Kernel says what decodes: which vector instructions our own code uses, or none of it. All make
-// the same bytes, but for Pure; see the package comment.
+// A Kernel says what decodes: which vector instructions our own code uses, or whether it is used at
+// all. All kernels but Pure produce the same bytes; see the package comment.
 type Kernel = kernel.Kernel
 
 const (
@@ -22,7 +22,7 @@ const (
 	AVX512   = kernel.AVX512
 )
 
-// Kernels returns those that can be used here, apart from Fastest and Pure.
+// Kernels returns the usable kernels other than Fastest and Pure.
 func Kernels() []Kernel { return slices.Clone(running()) }
 
 var running = sync.OnceValue(func() []Kernel {
@@ -30,7 +30,7 @@ var running = sync.OnceValue(func() []Kernel {
 	return slices.DeleteFunc(all, func(k Kernel) bool { return k != LibJPEG && !kernelRuns(k) })
 })
 
-// chosen is the one that a kernel stands for.
+// chosen is the kernel that k stands for.
 func chosen(k Kernel) Kernel {
 	best := min(k, LibJPEG)
 	for _, here := range running() {
@@ -41,8 +41,7 @@ func chosen(k Kernel) Kernel {
 	return best
 }
 
-// JPEGs counts JPEGs by what decoded them: our own decoder, or libjpeg-turbo for one of the other
-// reasons.
+// JPEGs counts JPEGs by their decoder: our own, or libjpeg-turbo, by reason.
 type JPEGs struct {
 	Baseline int64 `json:"baseline"` // by our own decoder, baseline and progressive ones
 	Kind     int64 `json:"kind"`     // arithmetic-coded, of four components, or sequential in several scans

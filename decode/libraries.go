@@ -2,9 +2,9 @@
 
 package decode
 
-// The build tag "libraries" is for measurements: libjpeg-turbo decodes all JPEGs, and libspng the
-// PNGs that the fast path would, so that a mount decodes as other programs do. Pixels are the same;
-// what is said of damaged PNGs may not be.
+// The build tag "libraries" is for measurements: libjpeg-turbo decodes all JPEGs, and libspng
+// decodes the PNGs of the fast path, so that a mount decodes like other programs. Pixels are the
+// same; errors about damaged PNGs may differ.
 
 // #cgo CFLAGS: -DBFS_LIBRARIES
 // #cgo LDFLAGS: -lspng

@@ -130,7 +130,7 @@ AVX2 static void colour_avx2(uint8_t *to, const uint8_t *planes, size_t stride, 
 #define colour_avx2 colour_portable
 #endif
 
-/* row_size returns the bytes of a row of a plane, 0 if they are damaged or not all there. */
+/* row_size returns the bytes of a row of a plane, 0 if they are damaged or incomplete. */
 static size_t row_size(const uint8_t *from, size_t size, int n)
 {
     const size_t head = 1 + n / PAIR;
@@ -147,7 +147,7 @@ static size_t row_size(const uint8_t *from, size_t size, int n)
     return wrong || size < all ? 0 : all;
 }
 
-/* narrow makes 8 bits of 16, round(v / 257), of the high bytes and what the low ones are more. */
+/* narrow reduces 16 bits to 8, round(v / 257). more is the low bytes minus the high ones. */
 static void narrow(uint8_t *high, const uint8_t *more, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -156,8 +156,8 @@ static void narrow(uint8_t *high, const uint8_t *more, size_t n)
     }
 }
 
-/* show writes n pixels from their planes, of which a sample of 16 bits has the second one lows bytes
- * after the first one. rgb has room for two rows of them. A palette of grays is one of bytes. */
+/* show writes n pixels from their planes. With 16-bit samples, the second byte's plane is lows
+ * bytes after the first one's. rgb has room for two rows. A palette of grays has bytes. */
 static void show(uint8_t *to, uint8_t *planes, size_t stride, size_t lows, const bfs_band *b, const uint32_t *palette, uint8_t *rgb)
 {
     const int n = b->w, colour = b->pixels == BFS_RGB || b->pixels == BFS_RGBA;
@@ -175,7 +175,7 @@ static void show(uint8_t *to, uint8_t *planes, size_t stride, size_t lows, const
         return;
     }
     if (b->wide) {
-        memcpy(rgb, planes, n); /* the row is above the next one, too */
+        memcpy(rgb, planes, n); /* the row is also the one above the next */
         narrow(rgb, planes + lows, n);
         planes = rgb;
     }
@@ -198,7 +198,7 @@ static void read_palette(uint32_t to[256], const uint8_t *palette, int channels)
         to[i] = channels == 1 ? bfs_luma(palette[0], palette[1], palette[2]) : palette[0] | (uint32_t)palette[1] << 8 | (uint32_t)palette[2] << 16;
 }
 
-/* bfs_lossless_band decodes rows of a band of size bytes, after which 80 more can be read. */
+/* bfs_lossless_band decodes rows of a band of size bytes. 80 more bytes must be readable. */
 int bfs_lossless_band(bfs_kept *k, const uint8_t *from, size_t size, const uint8_t *palette, uint8_t *to, bfs_band b)
 {
     const int samples = b.pixels == BFS_INDEX ? 1 : b.pixels, planes = samples << b.wide, n = padded_to_pairs(b.width);
@@ -232,8 +232,8 @@ int bfs_lossless_band(bfs_kept *k, const uint8_t *from, size_t size, const uint8
     return BFS_OK;
 }
 
-/* A row that is packed has PAIR zeros before it, so that the value to the left of its first one can
- * be read. residual returns that of value x. */
+/* PAIR zeros precede a row that is packed, so that the value to the left of its first one can be
+ * read. residual returns the residual of value x. */
 static inline __attribute__((always_inline)) uint8_t residual(const uint8_t *row, const uint8_t *above, int x, const int how)
 {
     const uint8_t left = (uint8_t)(row[x] - row[x - 1]);
@@ -245,7 +245,7 @@ static inline __attribute__((always_inline)) uint8_t residual(const uint8_t *row
 /* unsigned_of maps residuals to numbers without sign that have as many bits as the residual needs. */
 static inline __attribute__((always_inline)) uint8_t unsigned_of(uint8_t r) { return (uint8_t)(r << 1 ^ ((int8_t)r >> 7)); }
 
-/* find_widths finds, for each prediction, the widths of a row's groups as they are stored, and their sum. */
+/* find_widths finds, for each prediction, the stored widths of a row's groups, and their sum. */
 static void find_widths_portable(uint8_t *widths[3], uint32_t sums[3], const uint8_t *row, const uint8_t *above, int n)
 {
     for (int x = 0; x < n; x += GROUP) {
@@ -287,7 +287,8 @@ static uint8_t *put_residuals_portable(uint8_t *to, const uint8_t *widths, const
     return to;
 }
 
-/* split takes a channel out of pixels that are step bytes apart, less their green if that is given. */
+/* split extracts a channel from pixels that are step bytes apart, minus their green if that is
+ * given. */
 static void split(uint8_t *to, const uint8_t *from, const uint8_t *green, int n, int step)
 {
     for (int x = 0; x < n; x++)

@@ -67,7 +67,7 @@ func samplesOf(pixels uint8) int {
 	return int(pixels)
 }
 
-// fits reports whether rows that are read are of such an image.
+// fits reports whether rows that are read have this kind of pixels and size.
 func (l *lossless) fits(r *losslessRows) bool {
 	return l.width == r.width && l.height == r.height && l.pixels == r.pixels && l.wide == r.wide
 }
@@ -147,7 +147,7 @@ func (l *lossless) rows() *losslessRows {
 	return r
 }
 
-// seek reads up to row y, whose planes are then in values.
+// seek reads up to row y. Its planes are then in values.
 func (r *losslessRows) seek(y int) (err error) {
 	if r.next < 0 || y < r.next || y/losslessBand > (r.next-1)/losslessBand {
 		r.next, r.left = y/losslessBand*losslessBand, nil
@@ -172,7 +172,7 @@ func (r *losslessRows) seek(y int) (err error) {
 	return nil
 }
 
-// stored writes the row that was read as it is stored: samples interleaved, the high byte of each
+// stored writes the last row read in its stored form: samples interleaved, the high byte of each
 // first.
 func (r *losslessRows) stored(to []byte) {
 	n := samplesOf(r.pixels)

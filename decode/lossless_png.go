@@ -12,7 +12,7 @@ const pngIHDR = len(pngSignature) + 8 // where the contents of the first chunk a
 
 func pngDepth(data []byte) (bits, kind byte) { return data[pngIHDR+8], data[pngIHDR+9] }
 
-// pngPixels says what a PNG stores. Gray of less than 8 bits is as good as a palette of grays.
+// pngPixels says what a PNG stores. Gray of less than 8 bits is treated like a palette of grays.
 func pngPixels(data []byte) (l lossless) {
 	bits, kind := pngDepth(data)
 	l.pixels = [...]uint8{
@@ -45,7 +45,7 @@ func pngPalette(data []byte) []byte {
 	return out
 }
 
-// packPNG packs indices as they are, and for a file everything.
+// packPNG packs indices unchanged, and for a file, everything.
 func (d *Decoder) packPNG(room, data []byte, h Header, keep Remainder) (
 	body int, remainder [][]byte, err error,
 ) {
@@ -70,7 +70,7 @@ func (d *Decoder) packPNG(room, data []byte, h Header, keep Remainder) (
 	return body, losslessRemainder(head, nil, tail), nil
 }
 
-// withoutIDAT returns what precedes a PNG's first IDAT, and all else without any IDAT.
+// withoutIDAT returns the bytes before a PNG's first IDAT, and everything after it except IDATs.
 func withoutIDAT(data []byte) (head, tail []byte) {
 	at, first := len(pngSignature), true
 	for chunk := range pngChunks(data, at) {
@@ -87,7 +87,7 @@ func withoutIDAT(data []byte) (head, tail []byte) {
 	return head, append(tail, data[at:]...)
 }
 
-// unpackPNG makes a PNG of its stored pixels and what else the file had. It is not interlaced.
+// unpackPNG makes a PNG, not interlaced, from its stored pixels and the rest of the file.
 func unpackPNG(r *losslessRows, head, tail []byte) ([]byte, error) {
 	if len(head) < pngIHDR+13+4 {
 		return nil, corrupt("a remainder without IHDR")
@@ -122,8 +122,8 @@ func unpackPNG(r *losslessRows, head, tail []byte) ([]byte, error) {
 	return append(out, tail...), nil
 }
 
-// filterRows writes all rows as a PNG has them before they are deflated: by Paeth's predictor, but
-// indices without any.
+// filterRows writes all rows as they are before deflation: filtered by Paeth's predictor, except
+// for indices.
 func filterRows(to io.Writer, r *losslessRows, bits int) error {
 	step := r.planes()
 	row, above := make([]byte, r.width*step), make([]byte, r.width*step)
@@ -148,7 +148,7 @@ func filterRows(to io.Writer, r *losslessRows, bits int) error {
 	return nil
 }
 
-// joinBits writes values of so many bits, the first one in the highest bits of a byte.
+// joinBits packs values of bits bits, the first one in the highest bits of a byte.
 func joinBits(to, values []byte, bits int) {
 	clear(to)
 	for x, v := range values {
@@ -168,7 +168,8 @@ func paethRow(to, row, above []byte, step int) {
 	}
 }
 
-// paeth returns whichever of a, b and c is nearest to a + b - c, the first of those equally near.
+// paeth returns the value among a, b and c that is nearest to a + b - c, the first one if two are
+// equally near.
 func paeth(a, b, c int) uint8 {
 	distance := func(v int) int { return max(a+b-c-v, v-a-b+c) }
 	switch pa, pb, pc := distance(a), distance(b), distance(c); {

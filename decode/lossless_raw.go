@@ -9,9 +9,9 @@ import (
 	"io"
 )
 
-// The remainder of a lossless packed image: the lengths of two parts, 4 bytes each; what precedes
-// the pixels in the file; of BMP and PNM what the rows of the file have besides pixels, a zlib
-// stream of bytes that are exclusive-ored to them, or nothing; and what follows the pixels.
+// The remainder of a lossless packed image: the lengths of two parts, 4 bytes each; the bytes
+// before the pixels in the file; for BMP and PNM, what the file's rows have besides pixels, a zlib
+// stream of bytes that are exclusive-ored to them, or nothing; and the bytes after the pixels.
 func losslessRemainder(head, rest, tail []byte) [][]byte {
 	sizes := binary.LittleEndian.AppendUint32(nil, uint32(len(head)))
 	return [][]byte{binary.LittleEndian.AppendUint32(sizes, uint32(len(rest))), head, rest, tail}
@@ -19,7 +19,7 @@ func losslessRemainder(head, rest, tail []byte) [][]byte {
 
 const losslessSizes = 8
 
-// unpackLossless makes the original file.
+// unpackLossless restores the original file.
 func (p *packed) unpackLossless() ([]byte, error) {
 	l, err := openLossless(p)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *packed) unpackLossless() ([]byte, error) {
 	return nil, corrupt("a remainder of %s", p.original)
 }
 
-// packRaw packs a BMP or PNM such that it can be made again.
+// packRaw packs a BMP or PNM so that it can be restored.
 func (d *Decoder) packRaw(room, data []byte, h Header) (body int, remainder [][]byte, err error) {
 	f, err := rawOf(h.Format, data)
 	switch {
@@ -77,10 +77,10 @@ func (d *Decoder) packRaw(room, data []byte, h Header) (body int, remainder [][]
 	return body, losslessRemainder(data[:f.raw.start], rest.end(), data[f.raw.end():]), err
 }
 
-// differences collects in which bits rows are not what was expected.
+// differences collects the bits in which rows differ from the expected ones.
 type differences struct {
 	row   []byte // as expected; then its difference
-	same  int    // rows so far without any, while there was none with one
+	same  int    // rows without a difference before the first with one
 	to    bytes.Buffer
 	zlibs *zlib.Writer
 }
@@ -109,7 +109,7 @@ func (d *differences) end() []byte {
 	return d.to.Bytes()
 }
 
-// unpackRaw makes a BMP or PNM.
+// unpackRaw restores a BMP or PNM.
 func unpackRaw(format Format, r *losslessRows, head, rest, tail []byte) ([]byte, error) {
 	f, err := rawOf(format, append(bytes.Clone(head), 0)) // a header must not end the file
 	if err != nil {

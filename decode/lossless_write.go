@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// losslessWriter makes a body, row by row, in memory that has room for losslessMost and
-// packedSlack. A row may lie in that same memory, behind what all rows before it can take.
+// losslessWriter makes a body, row by row, in memory with room for losslessMost and packedSlack. A
+// row may lie in the same memory, behind the room for all rows before it.
 type losslessWriter struct {
 	lossless
 	out   []byte
@@ -120,7 +120,7 @@ func (d *Decoder) packPixels(room, data []byte, h Header) (body int, err error) 
 	return d.packImage(room, pix, n)
 }
 
-// packImage packs pixels of so many channels, which are only one if all are gray.
+// packImage packs pixels with a number of channels. It is 1 only if all pixels are gray.
 func (d *Decoder) packImage(room []byte, m Image, channels int) (body int, err error) {
 	l := lossless{pixels: pixelsRGB, width: m.Width, height: m.Height}
 	if channels == 1 || allGray(m) {
@@ -141,7 +141,7 @@ func allGray(m Image) bool {
 	return true
 }
 
-// storesGray reports whether a file has no colours.
+// storesGray reports whether a file stores no colours.
 func storesGray(data []byte, f Format) bool {
 	switch f {
 	case PNG:

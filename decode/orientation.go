@@ -5,7 +5,7 @@ import "encoding/binary"
 // transposes reports whether an orientation swaps width and height.
 func transposes(orientation uint8) bool { return orientation >= 5 && orientation <= 8 }
 
-// fromFarEdges reports from which edges of the stored image the upright one's coordinates count:
+// fromFarEdges reports from which edges of the stored image the upright image's coordinates count:
 // right or left, bottom or top.
 func fromFarEdges(orientation uint8) (right, bottom bool) {
 	switch orientation {
@@ -41,8 +41,8 @@ func place(orientation uint8, w, h, c, stride int) placement {
 	return p
 }
 
-// Steps is the way through the upright pixels of a region that was decoded as it is stored, in rows
-// of stride bytes with c bytes per pixel: upright pixel (x, y) is at first + x*dx + y*dy.
+// Steps describes the upright pixels of a region that was decoded as stored, in rows of stride
+// bytes with c bytes per pixel: upright pixel (x, y) is at first + x*dx + y*dy.
 func (o Options) Steps(h Header, r Region, c, stride int) (first, dx, dy int) {
 	inverse := o.orientation(h)
 	switch inverse {
@@ -59,9 +59,9 @@ func (o Options) Steps(h Header, r Region, c, stride int) (first, dx, dy int) {
 }
 
 // StoredRegion returns the region to give DecodeRegion for a rectangle of the upright image at a
-// scale of 1/scale, where the options decide what is upright. X and W count from its left, Y and
-// H from its top, within h.At(scale) after orientation. DecodeRegion's output for it has the
-// rectangle's size.
+// scale of 1/scale. The options determine what is upright. X and W count from its left, Y and H
+// from its top, within h.At(scale) after orientation. DecodeRegion's output has the rectangle's
+// size.
 func (o Options) StoredRegion(h Header, upright Region, scale int) Region {
 	r := upright
 	orientation := o.orientation(h)

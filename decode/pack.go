@@ -2,21 +2,21 @@ package decode
 
 import "bytes"
 
-// Prepared is a region of a baseline JPEG, laid out for a decoder of many threads. bfs_packed.h has
-// the structs that such a decoder reads.
+// Prepared is a region of a baseline JPEG, laid out for a decoder with many threads. bfs_packed.h
+// has the structs that such a decoder reads.
 type Prepared struct {
 	Bytes  int64 // an upper bound of its size
 	Work   int64 // bytes of memory that the decoder needs
-	Blocks int64 // of 8x8 samples that the decoder makes of a component, at most
+	Blocks int64 // 8x8 blocks that the decoder makes for a component, at most
 	Pixels int64 // where in that memory the region's pixels will be, as they are stored, without any gap
 
 	view view
 	bits int
 }
 
-// Pack plans to pack a region of a JPEG, a whole file, at full size. Its data will be decoded in
-// stretches of so many bits, at least 32. ok is false for whatever such a decoder does not decode:
-// Decoder then decodes it, or says what is wrong.
+// Pack plans packing a region of a JPEG, a whole file, at full size. Its data will be decoded in
+// stretches of bits bits, at least 32. ok is false for images that such a decoder does not support:
+// Decoder then decodes them, or says what is wrong.
 func (o Options) Pack(data []byte, h Header, r Region, bits int) (p Prepared, ok bool) {
 	if h.Format != JPEG || o.allows(h) != nil || !r.in(h.Width, h.Height) {
 		return Prepared{}, false
@@ -28,8 +28,8 @@ func (o Options) Pack(data []byte, h Header, r Region, bits int) (p Prepared, ok
 	return packedSize(data, view{Header: h, Region: r, Scale: 1, Color: o.Color}, bits)
 }
 
-// Ordinary reports whether a file is a whole JPEG of a kind that even hardware takes, and that all
-// decoders take for the same image: gray or YCbCr, Huffman-coded in a single scan.
+// Ordinary reports whether a file is a whole JPEG of a kind that even hardware supports, and that
+// all decoders interpret alike: gray or YCbCr, Huffman-coded in a single scan.
 func Ordinary(data []byte) bool {
 	if Sniff(data) != JPEG {
 		return false
@@ -40,7 +40,7 @@ func Ordinary(data []byte) bool {
 		bytes.Contains(data[f.scan:], []byte{0xff, markEOI})
 }
 
-// Put packs the data that was planned into to, Bytes of memory aligned to 8. If ok is false, the
-// JPEG is damaged or odd, or not the one that was planned and takes more memory. What was packed is
-// then an image that the decoder reports as damaged, too.
+// Put packs the planned data into to, which has Bytes bytes aligned to 8. If ok is false, the JPEG
+// is damaged or odd, or is not the planned one and needs more memory. The packed image is then one
+// that the decoder reports as damaged, too.
 func (p Prepared) Put(to, data []byte) (ok bool) { return pack(to, data, p) }

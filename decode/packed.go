@@ -33,11 +33,11 @@ const (
 	packedRest      = 36 // where that of what follows them is
 	packedReserved  = 40
 
-	// packedMost bounds body and remainder, so that sums of sizes cannot overflow.
+	// packedMost limits body and remainder, so that sums of sizes cannot overflow.
 	packedMost = 1 << 40
 
-	// packedSlack is the number of zeros at the end of a body, so that decoders may read that much
-	// past what they use.
+	// packedSlack is the number of zeros at the end of a body, so that decoders may read that far
+	// past the bytes they use.
 	packedSlack = 80
 )
 
@@ -64,7 +64,7 @@ type packed struct {
 	remainder     []byte
 }
 
-// packedKinds holds what decodes each kind of body. A codec checks everything that it reads: the
+// packedKinds holds the decoder for each kind of body. A codec checks everything that it reads: the
 // checksum may not have been computed.
 type packedKinds [numKinds]func(k *kept, dst Image, p packed, v view) error
 
@@ -73,7 +73,7 @@ var (
 	noSum      [4]byte
 )
 
-// packedChecksum is that of a header and what follows it up to the strips.
+// packedChecksum is the checksum of a header and the bytes after it up to the strips.
 func packedChecksum(front []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, front[:packedSum])
 	sum = crc32.Update(sum, castagnoli, noSum[:])
@@ -92,8 +92,7 @@ func packedHeader(data []byte, complete bool) (Header, error) {
 	return h, nil
 }
 
-// readPacked reads the header of a packed image; body and remainder are set if all of both is
-// there.
+// readPacked reads the header of a packed image. It sets body and remainder if both are complete.
 func readPacked(data []byte, complete bool) (p packed, err error) {
 	if len(data) > 4 && data[4] != packedVersion {
 		return p, unsupported("a packed image of version %d; this program reads version %d", data[4], packedVersion)
@@ -143,7 +142,7 @@ func (p *packed) least() int64 {
 	return (w + 31) / 32 * ((h + 31) / 32)
 }
 
-// openPacked returns the parts of a whole file, of which no checksum was compared.
+// openPacked returns the parts of a whole file, without comparing any checksum.
 func openPacked(data []byte) (packed, error) {
 	p, err := readPacked(data, true)
 	if err == nil && p.body == nil {
@@ -152,8 +151,8 @@ func openPacked(data []byte) (packed, error) {
 	return p, err
 }
 
-// verify compares the checksums of what decoding some rows of strips reads; of all of them, those
-// of the whole file.
+// verify compares the checksums of everything that decoding some rows of strips reads; for all
+// rows, those of the whole file.
 func (p *packed) verify(data []byte, s strips, first, end int) error {
 	le := binary.LittleEndian
 	rest := int64(len(p.body))
@@ -172,7 +171,7 @@ func (p *packed) verify(data []byte, s strips, first, end int) error {
 	return nil
 }
 
-// verifyFor compares the checksums of what decoding a region reads.
+// verifyFor compares the checksums of everything that decoding a region reads.
 func (p *packed) verifyFor(data []byte, r Region, scale int) error {
 	s, ok := p.strips(p.body)
 	if !ok {
@@ -182,8 +181,8 @@ func (p *packed) verifyFor(data []byte, r Region, scale int) error {
 	return p.verify(data, s, first, end)
 }
 
-// seal completes a packed image at the beginning of to, where its body already is, with
-// packedSlack zeros at its end. It returns the size of all.
+// seal completes a packed image at the beginning of to, which already has the body, with
+// packedSlack zeros at its end. It returns the total size.
 func (p *packed) seal(to []byte, body int, remainder ...[]byte) int {
 	le := binary.LittleEndian
 	clear(to[:packedHead])

@@ -9,15 +9,15 @@ import (
 type Remainder uint8
 
 const (
-	// ForMemory keeps the pixels as Decoder delivers them; the file cannot be made again.
+	// ForMemory keeps the pixels as Decoder delivers them; the file cannot be restored.
 	ForMemory Remainder = iota
-	// ForFile keeps the pixels as stored, and whatever else the file has, for Unpack.
+	// ForFile keeps the pixels as stored, and the rest of the file, for Unpack.
 	ForFile
 )
 
-// Pack returns the packed form of an image, a whole file, in memory of its own. Decoding it gives
-// exactly the pixels of the original. The error is ErrNoPackedForm for images that cannot be kept
-// in this way, and otherwise what decoding the image returns.
+// Pack returns the packed form of an image, a whole file, in new memory. Decoding it gives exactly
+// the pixels of the original. The error is ErrNoPackedForm for images that cannot be packed this
+// way, and otherwise the error of decoding the image.
 func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 	found, err := d.open(data, h)
 	if err != nil {
@@ -31,8 +31,8 @@ func (d *Decoder) Pack(data []byte, h Header, keep Remainder) ([]byte, error) {
 	return bytes.Clone(to[:n]), nil
 }
 
-// PackTo is Pack into memory of the caller, at least PackedBound bytes. The packed image is the
-// first n of them; all others are scratch memory.
+// PackTo is Pack into the caller's memory, at least PackedBound bytes. The packed image is the
+// first n of them; the others are scratch memory.
 func (d *Decoder) PackTo(to, data []byte, h Header, keep Remainder) (n int, err error) {
 	found, err := d.open(data, h)
 	if err != nil {
@@ -44,9 +44,9 @@ func (d *Decoder) PackTo(to, data []byte, h Header, keep Remainder) (n int, err 
 	return d.packTo(to, data, found, keep)
 }
 
-// PackedBound is how many bytes of memory PackTo needs for an image with a file of so many bytes,
-// which is more than the packed image will have. It is higher still if the header did not come
-// from ReadHeader.
+// PackedBound is how many bytes of memory PackTo needs for an image whose file has size bytes. That
+// is more than the packed image will have. It is higher still if the header did not come from
+// ReadHeader.
 func PackedBound(h Header, size int64, keep Remainder) int64 {
 	n := int64(packedHead + packedSlack)
 	if h.Format == JPEG {
@@ -55,12 +55,12 @@ func PackedBound(h Header, size int64, keep Remainder) int64 {
 		n += losslessMost(h.Width, h.Height, h.planes(keep))
 	}
 	if keep == ForFile {
-		n += losslessSizes + 1024 + size + size/256 // a remainder that cannot be deflated
+		n += losslessSizes + 1024 + size + size/256 // a remainder that does not shrink
 	}
 	return n
 }
 
-// planes is how many the lossless form of an image has, at the most.
+// planes is the maximal number of planes in an image's lossless form.
 func (h Header) planes(keep Remainder) int {
 	const most = 8 // RGB and alpha with 16 bits
 	switch {
@@ -72,16 +72,16 @@ func (h Header) planes(keep Remainder) int {
 	return max(3, int(h.stored)) // pixels may be made as RGB, and then packed as gray
 }
 
-// PackNeeds is like Needs for packing an image with a file of so many bytes: the additional memory
-// besides that to pack into, here including the Go heap.
+// PackNeeds is like Needs for packing an image whose file has size bytes: the additional memory
+// besides the destination, here including the Go heap.
 func (o Options) PackNeeds(h Header, size int64, keep Remainder) int64 {
-	n := max(o.Needs(h), ValueNeeds(h, 0)) // what is stored may be read in another way than pixels
+	n := max(o.Needs(h), ValueNeeds(h, 0)) // stored pixels may be read in another way
 	if h.Format == JPEG && keep == ForFile {
 		return n + restoringNeeds(h, size+tiersMost(h.Width, h.Height, size))
 	}
 	n += 4<<10 + 32*int64(losslessPadded(h.Width)) // rows, with their residuals
 	if keep == ForFile {
-		n += 1<<20 + 3*size // what else the file has, and what deflates that
+		n += 1<<20 + 3*size // the rest of the file, and deflating it
 	}
 	return n
 }
@@ -127,15 +127,15 @@ func (d *Decoder) packTo(to, data []byte, h Header, keep Remainder) (n int, err 
 	return p.seal(to, body, remainder...), nil
 }
 
-// A Packing is where an image that is decoded is packed for memory as well, in less time than
+// A Packing is where to pack, for memory, an image that is being decoded, in less time than
 // afterwards.
 type Packing struct {
-	To   []byte // at least PackedBound bytes, of which the first ones become the packed image
-	Size int    // how many, if Err is nil
+	To   []byte // at least PackedBound bytes, the first of which become the packed image
+	Size int    // bytes of the packed image, if Err is nil
 	Err  error  // as PackTo returns it
 }
 
-// startPacking makes a JPEG be packed while it is decoded.
+// startPacking makes the codec pack a JPEG while decoding it.
 func (d *Decoder) startPacking(t *Task, v *view) {
 	d.kept.room = nil
 	if t.Pack == nil || v.Header.Format != JPEG || d.kept.kernel < Portable || d.kept.to != 0 {
@@ -146,7 +146,7 @@ func (d *Decoder) startPacking(t *Task, v *view) {
 	}
 }
 
-// endPacking packs what was not packed yet.
+// endPacking packs an image that was not packed during decoding.
 func (d *Decoder) endPacking(t *Task, v *view, err error) {
 	p, room := t.Pack, d.kept.room
 	if d.kept.room = nil; p == nil {
@@ -167,7 +167,7 @@ func (d *Decoder) endPacking(t *Task, v *view, err error) {
 	}
 }
 
-// packDecoded packs an image from its pixels, if they are all there.
+// packDecoded packs an image from its decoded pixels, if they are complete.
 func (d *Decoder) packDecoded(t *Task, v *view) (n int, err error) {
 	h := v.Header
 	if err := packsInto(t.Pack.To, t.Data, h, ForMemory); err != nil {
@@ -193,9 +193,9 @@ func (h Header) packed(kind uint8) *packed {
 }
 
 // Unpack returns the original of an image that was packed for a file. It is the same file for JPEG,
-// BMP and PNM; for PNG it is one with the same stored pixels and the same other chunks, not
+// BMP and PNM; for PNG, it has the same stored pixels and the same other chunks, and is not
 // interlaced. The error is ErrNoPackedForm for an image that was packed for memory, and ErrCorrupt
-// or ErrFormat for bytes that are no packed image.
+// or ErrFormat for bytes that are not a packed image.
 func Unpack(packed []byte) (original []byte, err error) {
 	if Sniff(packed) != Packed {
 		return nil, unsupported("it is not a packed image")

@@ -1,6 +1,6 @@
 package decode
 
-// rawRows is where a file has its uncompressed rows.
+// rawRows says where a file has its uncompressed rows.
 type rawRows struct {
 	start, stride, height int64
 	upwards               bool // the last row comes first
@@ -16,10 +16,10 @@ func (r rawRows) at(y int) int64 {
 	return r.start + r.stride*int64(y)
 }
 
-// PartOf returns the byte range of a file that decoding a region of its stored image at 1/scale
-// reads, apart from the header. Only uncompressed rows of pixels, and packed images, allow this. ok
+// PartOf returns the byte range of a file, besides the header, that is read to decode a region of
+// its stored image at 1/scale. Only files with uncompressed rows, and packed images, allow this. ok
 // is false for all other formats, if head is too short (see PackedFront), and if the file, of size
-// bytes, is too short for what its header says; decoding all of it reports that.
+// bytes, is shorter than its header says; decoding all of it reports that.
 func PartOf(head []byte, size int64, r Region, scale int) (from, to int64, ok bool) {
 	var raw rawRows
 	switch Sniff(head) {

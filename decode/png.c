@@ -20,7 +20,7 @@ typedef struct {
     png_infop info;
     size_t stride; /* of a row from libpng */
     int channels;  /* of its pixels; 3 if the caller wants gray from colour */
-    int stored;    /* they are wanted as they are stored, in so many bytes as the view has channels */
+    int stored;    /* keep them as stored; the view's channels are the bytes per pixel */
     int starved;   /* an allocation has failed and causes any later error */
     jmp_buf jump;
 } job;
@@ -73,9 +73,9 @@ static void on_read(png_structp png, png_bytep to, size_t n)
     j->left -= n;
 }
 
-/* strict makes libpng report what it forgives, of which on_warning forgives little: data must
- * inflate to exactly the image, with the right checksum. Chunks that cannot change the pixels
- * are skipped, so their checksums and sizes do not matter. */
+/* strict makes libpng report faults that it forgives, few of which on_warning forgives: data must
+ * inflate to exactly the image, with the right checksum. Chunks that cannot change the pixels are
+ * skipped, so their checksums and sizes do not matter. */
 static void strict(png_structp png)
 {
     static const png_byte trns[] = "tRNS";
@@ -87,7 +87,7 @@ static void strict(png_structp png)
     png_set_chunk_malloc_max(png, 0);
 }
 
-/* as_stored requests no change but a byte for each sample of fewer bits. */
+/* as_stored changes only samples of fewer than 8 bits: each gets a byte. */
 static void as_stored(job *j)
 {
     j->channels = j->view->channels;
@@ -248,8 +248,8 @@ static int library_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t
     return k->code;
 }
 
-/* bfs_png_decode decodes an image. stored: a whole one, to pixels as they are stored, whose bytes are the view's
- * channels; samples of less than 8 bits take a byte each. */
+/* bfs_png_decode decodes an image. With stored, it is a whole image, to pixels as they are stored,
+ * whose bytes are the view's channels; samples of less than 8 bits take a byte each. */
 int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int stored, int how)
 {
     k->code = BFS_OK;

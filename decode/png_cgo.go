@@ -7,8 +7,8 @@ package decode
 // #cgo nocallback bfs_png_decode
 import "C"
 
-// pngPath is how C decodes. libpng is slower than our own code on every processor, so nothing but
-// LibJPEG stands for it.
+// pngPath is how C decodes. libpng is slower than our own code on every processor, so only LibJPEG
+// stands for it.
 func (k *kept) pngPath() C.int {
 	switch k.kernel {
 	case LibJPEG:
@@ -19,7 +19,7 @@ func (k *kept) pngPath() C.int {
 	return C.BFS_PNG_FAST
 }
 
-// png decodes with libdeflate and our own code where that is fast, and with libpng otherwise.
+// png decodes with libdeflate and our own code if possible, and with libpng otherwise.
 func (k *kept) png(dst Image, data []byte, v view) error {
 	// libpng reads no further than the region's last row.
 	if v.Region.Y+v.Region.H < v.Header.Height && !pngComplete(data) {
@@ -55,7 +55,8 @@ func pngKept(h Header) int64 {
 	return max(strip, min(fast, 2*rows+C.BFS_JOIN_SLACK+4*int64(h.Width)+1+strip))
 }
 
-// valueScratch estimates what is kept after a mask: the fast path takes all depths then.
+// valueScratch estimates the memory kept after a mask: for masks, the fast path supports all
+// depths.
 func valueScratch(h Header) int64 {
 	if h.Format != PNG {
 		return 0
@@ -71,8 +72,8 @@ func pngScratch(width, height, bits int) int64 {
 	return fixed + 3*int64(width)*max(int64(bits+7)/8, 4)
 }
 
-// storedPNG writes pixels as they are stored, of so many bytes each, the high byte of a sample
-// first; each sample of less than 8 bits takes a byte.
+// storedPNG writes pixels as they are stored, pixel bytes each, the high byte of a sample first;
+// each sample of less than 8 bits takes a byte.
 func storedPNG(k *kept, to, data []byte, h Header, pixel int) error {
 	if k.kernel == Pure {
 		return goStoredPNG(to, data, pixel)

@@ -21,7 +21,7 @@ typedef struct {
     size_t size;
     const bfs_view *view;
     uint8_t *to;
-    int stored; /* pixels are wanted as they are stored, of as many bytes as the view has channels */
+    int stored; /* keep pixels as stored; the view's channels are the bytes per pixel */
     int portable;
 
     int kind;  /* IHDR's colour type */
@@ -310,7 +310,7 @@ static void split(uint8_t *to, const uint8_t *from, int n, int depth)
         split_by(to, from, n, 4);
 }
 
-/* unfilter_bits is unfilter of a whole image with several pixels in a byte. */
+/* unfilter_bits unfilters a whole image with several pixels per byte. */
 static void unfilter_bits(const image *m)
 {
     const uint8_t *above = m->zeros;

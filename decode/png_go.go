@@ -89,7 +89,7 @@ func goStoredPNG(to, data []byte, pixel int) error {
 	return nil
 }
 
-// storedChannels takes those channels out of RGBA pixels that a colour type has.
+// storedChannels copies those channels of RGBA pixels that a colour type has.
 func storedChannels(to, rgba []byte, kind byte, size int) {
 	channels := map[byte][]int{2: {0, 1, 2}, 4: {0, 3}, 6: {0, 1, 2, 3}}[kind]
 	for ; len(rgba) >= 4*size; rgba = rgba[4*size:] {

@@ -130,7 +130,7 @@ func pngPixelBits(kind, depth byte) int {
 	return [...]int{1, 0, 3, 1, 2, 0, 4}[kind] * int(depth) // gray, RGB, palette, gray and alpha, RGB and alpha
 }
 
-// pngInflated returns the size of all rows with so many bits a pixel; a filter byte precedes each.
+// pngInflated returns the size of all rows with bits bits per pixel; a filter byte precedes each.
 func pngInflated(width, height, bits int) int64 {
 	return int64(height) * (1 + (int64(width)*int64(bits)+7)/8)
 }

@@ -1,6 +1,6 @@
 package decode
 
-// pnmLayout is what a PPM's or PGM's header says.
+// pnmLayout is the content of a PPM's or PGM's header.
 type pnmLayout struct {
 	width, height int
 	maxval        int

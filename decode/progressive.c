@@ -7,7 +7,7 @@
 
 enum {
     ALIGNMENT = 128,
-    MOST_SCANS = 64, /* images of any size may have so many; libjpeg decodes those with more */
+    MOST_SCANS = 64, /* images of any size may have this many; libjpeg decodes those with more */
     MOST_LOW = 13,
 };
 
@@ -21,7 +21,7 @@ typedef struct {
     int8_t missing[3][64];    /* bits of each coefficient yet to come; -1 before the first pass */
     int scans;
     bfs_scan scan;
-    bfs_symbols sizes[3];     /* of the scan's components, in a first pass over DC coefficients */
+    bfs_symbols sizes[3];     /* tables of the scan's components, in a first pass over DC coefficients */
     bfs_band band;
 } image;
 
@@ -30,7 +30,7 @@ static int16_t *block_at(const image *m, int component, int row, int x)
     return m->coefficients[component] + ((size_t)row * m->stride[component] + x) * 64;
 }
 
-/* follow checks that the scan follows those before it, as libjpeg wants it. */
+/* follow checks that the scan may follow the earlier ones, as libjpeg demands. */
 static int follow(image *m)
 {
     const bfs_frame *f = &m->p->f;
@@ -50,7 +50,7 @@ static int follow(image *m)
     return BFS_OK;
 }
 
-/* complete reports that nothing is missing. libjpeg smooths images that lack something. */
+/* complete reports that nothing is missing. libjpeg smooths incomplete images. */
 static int complete(const image *m)
 {
     int missing = 0;
@@ -145,7 +145,7 @@ static int pass_slice(image *m, int row, int x)
     return right ? bfs_scan_passed(s) : BFS_LEFT_DATA;
 }
 
-/* pass decodes a scan. Those of one component have no blocks beyond its edges. */
+/* pass decodes a scan. A scan of one component has no blocks beyond its edges. */
 static int pass(image *m)
 {
     const bfs_frame *f = &m->p->f;
@@ -186,7 +186,7 @@ static int decode(image *m)
     return result;
 }
 
-/* find_blocks finds those of a row of MCUs, from one of them on. */
+/* find_blocks finds the blocks of a row of MCUs, from MCU first on. */
 static void find_blocks(const image *m, int row, int first, bfs_blocks blocks[3])
 {
     for (int i = 0; i < m->p->f.components; i++) {
@@ -195,7 +195,7 @@ static void find_blocks(const image *m, int row, int first, bfs_blocks blocks[3]
     }
 }
 
-/* show makes pixels of what is wanted. */
+/* show makes the wanted pixels. */
 static int show(const image *m)
 {
     bfs_picture *p = m->p;
@@ -217,9 +217,9 @@ static void pack(const image *m, bfs_tiers *tiers)
     }
 }
 
-/* bfs_progressive_decode decodes an image whose markers up to its first scan were read, and that is
- * planned. end is that of the file. All of the image goes to tiers, too. The
- * coefficients are freed again, because they can be large. */
+/* bfs_progressive_decode decodes a planned image whose markers up to its first scan were read. end
+ * is the end of the file. The whole image is also packed to tiers. The coefficients are freed
+ * again, because they can be large. */
 int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes, const uint8_t *end, bfs_tiers *tiers)
 {
     const bfs_frame *f = &p->f;

@@ -26,7 +26,7 @@ static inline __attribute__((always_inline)) void put(uint8_t *to, int v)
     memcpy(to, &coefficient, 2);
 }
 
-/* run_of returns the length of a run of blocks, of which the first ends here. */
+/* run_of returns the length of a run of blocks, the first of which ends here. */
 static inline __attribute__((always_inline)) int run_of(bfs_stream *s, int bits)
 {
     const int run = (1 << bits) + (int)(s->bits >> 1 >> (63 - bits));
@@ -34,8 +34,8 @@ static inline __attribute__((always_inline)) int run_of(bfs_stream *s, int bits)
     return run;
 }
 
-/* one_symbol decodes a symbol of a first pass that is not in the table, and returns the new position, or
- * NULL if it is invalid. */
+/* one_symbol decodes a symbol of a first pass that is not in the table. It returns the new
+ * position, or NULL if the symbol is invalid. */
 static __attribute__((noinline)) uint8_t *one_symbol(bfs_stream *s, bfs_band *b, uint8_t *at)
 {
     const int past = 2 * (63 - b->last), start = past + 2 * b->first;
@@ -74,7 +74,7 @@ static inline uint64_t nonzero_portable(const int16_t *block)
 
 static inline uint64_t highest(uint64_t m) { return UINT64_C(1) << (63 - __builtin_clzll(m)); }
 
-/* pick returns the bit of a set with so many below it, and usually few or all others above. */
+/* pick returns the bit of a set with index bits below it, and usually few or all others above. */
 static inline __attribute__((always_inline)) uint64_t pick(uint64_t set, int index)
 {
     if (index == 0)

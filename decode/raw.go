@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A rawImage is a BMP or PNM, of which read makes rows of pixels as a lossless packed image has
-// them. What write makes of such pixels may differ from a row of the file in bits that do not
-// matter to them.
+// A rawImage is a BMP or PNM. read makes rows of pixels in the form of a lossless packed image.
+// write makes rows of the file, which may differ from the original ones in bits that do not affect
+// pixels.
 type rawImage struct {
 	lossless
 	format Format
@@ -16,7 +16,7 @@ type rawImage struct {
 	pnm    pnmLayout
 }
 
-// rawOf reads the header of a file, whose pixels may be missing.
+// rawOf reads the header of a file. The pixels may be missing.
 func rawOf(format Format, data []byte) (f rawImage, err error) {
 	f.format = format
 	switch {
@@ -42,12 +42,10 @@ func rawOf(format Format, data []byte) (f rawImage, err error) {
 	return f, err
 }
 
-// encoded reports whether there are no rows of pixels in the file, but run lengths, or numbers in
-// ASCII.
+// encoded reports whether the file has run lengths, or numbers in ASCII, instead of rows of pixels.
 func (f *rawImage) encoded() bool { return f.bmp.compressed() || f.pnm.plain }
 
-// read makes as many pixels as fit, from pixel x of a row on. Those that a row cannot have are an
-// error.
+// read makes as many pixels as fit, from pixel x of a row on. Impossible pixels are an error.
 func (f *rawImage) read(to, row []byte, x int) error {
 	switch l := &f.bmp; {
 	case f.format == PNM:
@@ -129,7 +127,7 @@ func decodeRaw(_ *kept, dst Image, data []byte, v view) error {
 	return nil
 }
 
-// show makes pixels of stored ones, which it changes.
+// show makes pixels from stored ones, which it overwrites.
 func (l *lossless) show(to, line []byte, c Color, table *colorTable) {
 	n, k := samplesOf(l.pixels), c.Channels()
 	if l.wide {
@@ -171,7 +169,7 @@ func (l *bmpLayout) table(c Color) (t colorTable) {
 	return t
 }
 
-// whole reports whether pixels are blue, green, red and something else, of 8 bits each.
+// whole reports whether pixels are blue, green, red and a fourth byte, of 8 bits each.
 func (l *bmpLayout) whole() bool {
 	return l.bits == 32 && l.masks == [3]uint32{0xff0000, 0xff00, 0xff}
 }
@@ -189,14 +187,14 @@ func (l *bmpLayout) channel(pixel uint32, i int) uint8 {
 	return uint8((uint64(pixel&l.masks[i])>>shift*510 + most) / (2 * most))
 }
 
-// swapBGRA exchanges the first and the third of four channels.
+// swapBGRA swaps the first and third of four channels.
 func swapBGRA(to, from []byte) {
 	for ; len(to) >= 4 && len(from) >= 4; to, from = to[4:], from[4:] {
 		to[0], to[1], to[2], to[3] = from[2], from[1], from[0], from[3]
 	}
 }
 
-// readFields makes RGB pixels of ones with channels under masks.
+// readFields makes RGB pixels from pixels with channels under masks.
 func (l *bmpLayout) readFields(to, row []byte) {
 	for ; len(to) >= 3; to, row = to[3:], row[l.bits/8:] {
 		pixel := uint32(binary.LittleEndian.Uint16(row))
@@ -207,8 +205,8 @@ func (l *bmpLayout) readFields(to, row []byte) {
 	}
 }
 
-// writeFields is the inverse of readFields where channels have no more than 8 bits, and there are
-// no others.
+// writeFields is the inverse of readFields if channels have at most 8 bits, and there are no
+// others.
 func (l *bmpLayout) writeFields(row, from []byte) {
 	for ; len(from) >= 3; from, row = from[3:], row[l.bits/8:] {
 		pixel := uint32(0)
@@ -224,11 +222,11 @@ func (l *bmpLayout) writeFields(row, from []byte) {
 	}
 }
 
-// unscaled reports whether samples are as they are packed.
+// unscaled reports whether samples are packed unchanged.
 func (l *pnmLayout) unscaled() bool { return l.maxval == 255 || l.maxval == 65535 }
 
-// read scales samples to a maximum of 255, or those of two bytes to one of 65535 such that they
-// become the right ones of 8 bits.
+// read scales samples to a maximum of 255, or two-byte samples to 65535 such that they give the
+// right 8 bits.
 func (l *pnmLayout) read(to, row []byte) error {
 	if l.unscaled() {
 		copy(to, row)

@@ -20,8 +20,8 @@ int bfs_fail(bfs_kept *k, int code, const char *text)
     return k->code = code;
 }
 
-/* bfs_grow returns the memory that is kept, at least size bytes, or NULL; its contents are lost.
- * All of it is initialized: damaged data can make a decoder look at what it then rejects. */
+/* bfs_grow returns the kept memory, at least size bytes, or NULL; its contents are lost. All of it
+ * is initialized: damaged data can make a decoder look at bytes that it then rejects. */
 uint8_t *bfs_grow(bfs_kept *k, size_t size)
 {
     if (size > k->size) {
@@ -30,7 +30,7 @@ uint8_t *bfs_grow(bfs_kept *k, size_t size)
         k->size = k->at ? size : 0;
     }
 #ifdef BFS_MSAN
-    __msan_poison(k->at, k->size); /* what is left of other images must not matter */
+    __msan_poison(k->at, k->size); /* leftovers of other images must not matter */
 #endif
     return k->at;
 }
@@ -67,7 +67,7 @@ place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, const int channels,
     }
 }
 
-/* bfs_place copies h rows of w pixels, of so many bytes each, to their places. */
+/* bfs_place copies h rows of w pixels to their places. */
 void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
                const uint8_t *from, size_t stride, int w, int h)
 {
@@ -108,8 +108,8 @@ void bfs_swap(uint8_t *to, const uint8_t *from, size_t n)
     }
 }
 
-/* bfs_colours writes the colours of n indices: a colour has its red in the lowest 8 bits, and then green
- * and blue. Two are stored at once, and the next two over what that is too much. */
+/* bfs_colours writes the colours of n indices: a colour has its red in the lowest 8 bits, and then
+ * green and blue. Two are stored at once, and the next two overwrite the excess bytes. */
 void bfs_colours(uint8_t *to, const uint8_t *from, size_t n, const uint32_t table[256])
 {
     size_t i = 0;

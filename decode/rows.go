@@ -5,7 +5,7 @@ func gray601(r, g, b uint8) uint8 {
 	return uint8((19595*uint32(r) + 38470*uint32(g) + 7471*uint32(b) + 32768) >> 16)
 }
 
-// pixel returns a pixel of the colour; for gray, only the first byte is used.
+// pixel converts an RGB pixel; for gray, only the first byte is used.
 func (c Color) pixel(r, g, b uint8) [3]uint8 {
 	if c == Gray {
 		return [3]uint8{gray601(r, g, b)}
@@ -42,7 +42,7 @@ func repeat(to, from []byte) {
 	}
 }
 
-// row writes row y of a whole image, as packed pixels: of Go's decoders RGB, whatever the colour.
+// row writes row y of a whole image, as packed pixels: RGB from Go's decoders, whatever the colour.
 type row func(y int, to []byte)
 
 // emit cuts a view out of a whole image's rows and places it in dst.
@@ -70,7 +70,7 @@ func emit(dst Image, v view, source row) {
 	}
 }
 
-// averaged scales rows down by the view's scale: each pixel is the mean of those it covers.
+// averaged scales rows down by the view's scale: each pixel is the mean of the pixels it covers.
 func averaged(source row, v view, width int) row {
 	c, s := v.Color.Channels(), v.Scale
 	line := make([]byte, v.Header.Width*c)

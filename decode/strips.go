@@ -4,12 +4,12 @@ import "encoding/binary"
 
 // strips are the parts of a packed image's body that can be decoded alone: bands of rows, or chunks
 // of a row of MCUs. They follow one another after a table, which has an entry for each: where it
-// ends, and its CRC-32C in the last four bytes.
+// ends, and in the last four bytes its CRC-32C.
 type strips struct {
 	start        int // bytes of the body before them
-	across, down int // strips beside one another, and below
+	across, down int // strips side by side, and from top to bottom
 	rows         int // of the image in each
-	beyond       int // more such rows, above and below, that depend on a strip
+	beyond       int // further rows, above and below, that depend on a strip
 	table        []byte
 	mcus, blocks int // of a JPEG: MCUs in a row, and blocks in an MCU
 }
@@ -18,7 +18,7 @@ type strips struct {
 const sumBytes = 4
 
 // strips finds the strips of a body, or of its beginning, which must reach up to the first strip.
-// ok is false if it does not, or if it is not of such an image.
+// ok is false if it does not, or if the body does not fit the image.
 func (p *packed) strips(body []byte) (s strips, ok bool) {
 	entry := losslessEntry
 	if p.kind == kindLossless {
@@ -44,8 +44,8 @@ func (p *packed) strips(body []byte) (s strips, ok bool) {
 	return s, true
 }
 
-// each calls f with where each strip is in the body and where its checksum is. It returns false if
-// f does, or if one ends before it begins.
+// each calls f with the place of each strip in the body, and its checksum. It returns false if f
+// does, or if a strip ends before it begins.
 func (s *strips) each(f func(i int, from, to int64, sum []byte) bool) bool {
 	n := s.across * s.down
 	entry := len(s.table) / n
@@ -67,14 +67,14 @@ func (s *strips) each(f func(i int, from, to int64, sum []byte) bool) bool {
 	return true
 }
 
-// of returns which rows of strips decoding a region at 1/scale reads.
+// of returns which rows of strips are read to decode a region at 1/scale.
 func (s *strips) of(r Region, scale int) (first, end int) {
 	first = max(0, (r.Y-s.beyond)*scale/s.rows)
 	return first, min(s.down, (scale*(r.Y+r.H+s.beyond)+s.rows-1)/s.rows)
 }
 
-// part returns which bytes of a packed image decoding a region reads, apart from what precedes the
-// strips. ok is false if these are all of it, or if head ends before the strips.
+// part returns which bytes of a packed image, besides those before the strips, are read to decode a
+// region. ok is false if these are all bytes, or if head ends before the strips.
 func packedPart(head []byte, size int64, r Region, scale int) (from, to int64, ok bool) {
 	p, err := readPacked(head, false)
 	if err != nil {
@@ -100,8 +100,8 @@ func packedPart(head []byte, size int64, r Region, scale int) (from, to int64, o
 	return from, to, from > 0 && from <= to && to <= size
 }
 
-// PackedFront is the most bytes that precede the strips of a packed image of so many pixels, so
-// that PartOf can say which of these a region needs.
+// PackedFront is the most bytes before the strips of a packed image of a size. PartOf needs them to
+// say which of the strips a region needs.
 func PackedFront(height, width int) int64 {
 	chunks := ((int64(width)+7)/8/tiersMCUs + 1) * ((int64(height) + 7) / 8)
 	return packedHead + max(tiersHeader+3*tiersTable+tiersEntry*chunks, losslessHead+losslessPalette+losslessEntry*int64(losslessBands(height)))

@@ -25,7 +25,7 @@ static bfs_tiers_mcu mcu_of(const bfs_frame *f)
     return mcu;
 }
 
-/* A row of MCUs has so many chunks. */
+/* chunks is how many chunks a row of MCUs has. */
 static int chunks(const bfs_frame *f) { return (f->across + BFS_TIERS_MCUS - 1) / BFS_TIERS_MCUS; }
 
 /* chunk_mcus is the size of a row's chunk. */
@@ -35,7 +35,7 @@ static int chunk_mcus(const bfs_frame *f, int chunk)
     return rest < BFS_TIERS_MCUS ? rest : BFS_TIERS_MCUS;
 }
 
-/* put_header writes the header and each quantization table that is used. */
+/* put_header writes the header and each used quantization table. */
 static void put_header(bfs_tiers *t)
 {
     const bfs_frame *f = t->frame;
@@ -59,7 +59,8 @@ static void put_header(bfs_tiers *t)
     t->size = t->table + (size_t)chunks(f) * f->down * ENTRY;
 }
 
-/* set_limits finds up to where the transform of pixels takes the coefficients of a first row. */
+/* set_limits finds the limits within which the transform of pixels accepts the coefficients of a
+ * first row. */
 static void set_limits(bfs_tiers *t)
 {
     bfs_picture p = {.f = *t->frame};
@@ -72,7 +73,7 @@ static void set_limits(bfs_tiers *t)
     }
 }
 
-/* bfs_tiers_start begins a body in so much room. */
+/* bfs_tiers_start begins a body in room bytes. */
 void bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, uint8_t *to, size_t room)
 {
     *t = (bfs_tiers){.frame = f, .pack = bfs_tiers_by(kernel).pack, .mcu = mcu_of(f), .body = to, .room = room};
@@ -83,7 +84,7 @@ void bfs_tiers_start(bfs_tiers *t, const bfs_frame *f, int kernel, uint8_t *to, 
     t->packing = 1;
 }
 
-/* put_chunk packs n blocks, and reports whether it could. Streams are written where they have room for
+/* put_chunk packs n blocks, and reports whether it could. Streams are first written with room for
  * the worst case, and then moved together. */
 static int put_chunk(bfs_tiers *t, const int16_t *const *blocks, int n)
 {
@@ -111,8 +112,8 @@ static int put_chunk(bfs_tiers *t, const int16_t *const *blocks, int n)
     return 1;
 }
 
-/* bfs_tiers_row packs the next row of MCUs, all of it, in which groups are of one block or of a
- * component's in an MCU. It fails if the row's pixels are left to libjpeg-turbo, or if there is too
+/* bfs_tiers_row packs all of the next row of MCUs. Groups must be of one block, or of a component's
+ * blocks in an MCU. It fails if the row's pixels are left to libjpeg-turbo, or if there is too
  * little room. */
 void bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3])
 {
@@ -134,7 +135,7 @@ void bfs_tiers_row(bfs_tiers *t, const bfs_blocks blocks[3])
     }
 }
 
-/* A body that is read. */
+/* A body that is being read. */
 typedef struct {
     bfs_picture p;
     bfs_tiers_mcu mcu;
@@ -147,7 +148,7 @@ typedef struct {
 
 enum { COPY = 2 * BFS_TIERS_MOST };
 
-/* open_body reads what precedes the chunks. */
+/* open_body reads everything before the chunks. */
 static int open_body(reader *r, const uint8_t *body, size_t size)
 {
     bfs_frame *f = &r->p.f;
@@ -171,7 +172,7 @@ static int open_body(reader *r, const uint8_t *body, size_t size)
             f->quant[i][k] = get16(body + BFS_TIERS_HEADER + i * TABLE + 2 * k);
     if (bfs_frame_sampling(f) != BFS_OK)
         return BFS_CORRUPT;
-    /* Each block has its byte H, so what is allocated is in proportion to the body. */
+    /* Each block has a byte H, so allocations are in proportion to the body. */
     if ((size_t)f->across * (size_t)f->down * (size_t)f->blocks > size)
         return BFS_CORRUPT;
     const size_t table = (size_t)chunks(f) * (size_t)f->down * ENTRY;
@@ -184,7 +185,7 @@ static int open_body(reader *r, const uint8_t *body, size_t size)
     return BFS_OK;
 }
 
-/* bfs_tiers_memory is the most memory that is kept of images of a width. A row of MCUs has at most 96
+/* bfs_tiers_memory is the most memory kept for images of a width. A row of MCUs has at most 96
  * bytes of coefficients per column, and its last chunk is laid out in full. */
 size_t bfs_tiers_memory(int width)
 {
@@ -206,12 +207,12 @@ static int lay_out(reader *r, bfs_kept *k)
     return BFS_OK;
 }
 
-/* A chunk's streams, with its blocks' bytes H before. */
+/* A chunk's streams, and before them the bytes H of its blocks. */
 typedef struct {
     const uint8_t *h, *from[BFS_TIERS_STREAMS], *end;
 } streams;
 
-/* next_chunk checks the next chunk, of n blocks, and goes on to the one after it. */
+/* next_chunk checks the next chunk, of n blocks, and moves past it. */
 static int next_chunk(reader *r, streams *s, int n)
 {
     const uint8_t *at = r->chunk;
@@ -232,7 +233,7 @@ static int next_chunk(reader *r, streams *s, int n)
     return BFS_OK;
 }
 
-/* go_to goes to the chunk with this number, which is ahead. */
+/* go_to goes to the chunk with this number, which must be ahead. */
 static int go_to(reader *r, int number)
 {
     const bfs_frame *f = &r->p.f;
@@ -243,8 +244,8 @@ static int go_to(reader *r, int number)
     return result;
 }
 
-/* make_room moves a chunk of n blocks to where its streams can be read in the worst case. That is
- * the largest of the last stream; those before it have no more behind them. */
+/* make_room moves a chunk of n blocks to a place where its streams can be read in the worst case.
+ * That is the worst case of the last stream; the earlier ones do not need more behind them. */
 static void make_room(const reader *r, streams *s, int n)
 {
     if ((size_t)(r->end - s->end) >= bfs_tiers_worst(BFS_TIERS_W, n) + BFS_TIERS_SLACK)

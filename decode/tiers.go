@@ -13,24 +13,24 @@ const (
 	tiersMCUs    = 16  // of a chunk
 	tiersStreams = 6
 	tiersEntry   = 2*tiersStreams + sumBytes // of the table, for a chunk
-	tiersRoom    = 10 * tiersMCUs * 264      // for a chunk that is being packed
+	tiersRoom    = 10 * tiersMCUs * 264      // for packing a chunk
 )
 
-// tiersBlocks is the largest number of blocks that a JPEG of three components can have, which
-// come in MCUs of up to 4 by 4 of a component.
+// tiersBlocks is the largest number of blocks in a JPEG of three components. MCUs have up to 4 by 4
+// blocks of a component.
 func tiersBlocks(width, height int) int64 {
 	return 3 * (int64(width+7)/8 + 3) * (int64(height+7)/8 + 3)
 }
 
-// tiersMost bounds the body of a JPEG whose file has so many bytes, and the room to make it in. Of
-// a block, the byte H, the DC difference and the mask take at most 98 bits. An AC coefficient takes
-// 2 to 31 bits more; a Huffman code takes at least one, and then as many as the magnitude has,
-// which is never less than the 3.5th part. No block takes more than its part of tiersRoom.
+// tiersMost is an upper bound for the body of a JPEG whose file has size bytes, and for the room to
+// make it in. A block's byte H, DC difference and mask take at most 98 bits. An AC coefficient
+// takes 2 to 31 bits more; a Huffman code takes at least one, and then as many as the magnitude
+// has, which is never less than the 3.5th part. No block takes more than its part of tiersRoom.
 func tiersMost(width, height int, size int64) int64 {
 	blocks := tiersBlocks(width, height)
 	chunks := (int64(width+7)/8/tiersMCUs + 2) * (int64(height+7)/8 + 3)
 	const (
-		ends = tiersStreams // bytes that are not full
+		ends = tiersStreams // partly filled last bytes
 	)
 	return tiersHeader + 3*tiersTable + chunks*(tiersEntry+ends) + min(13*blocks+4*size, 264*blocks) + tiersRoom
 }
@@ -47,7 +47,7 @@ type plane struct {
 
 func (p *plane) at(x, y int) *block { return &p.blocks[y*p.stride+x] }
 
-// quantized is what entropy-coded data of a JPEG says.
+// quantized is the content of a JPEG's entropy-coded data.
 type quantized struct {
 	width, height int
 	across, down  int // in MCUs
@@ -57,8 +57,8 @@ type quantized struct {
 	planes        []plane
 }
 
-// readTiersFrame reads what the beginning of a packed JPEG's body says of an image of a size that
-// its header gives. It makes no planes.
+// readTiersFrame reads the beginning of a packed JPEG's body, for an image whose size is known from
+// the header. It makes no planes.
 func readTiersFrame(body []byte, width, height int) (q quantized, err error) {
 	if len(body) < tiersHeader || body[0] != 1 && body[0] != 3 {
 		return q, corrupt("not the coefficients of a JPEG")
@@ -79,7 +79,7 @@ func (q *quantized) sampling(body []byte, plane int) (h, v int) {
 	return int(body[3+2*plane] >> 4), int(body[3+2*plane] & 15)
 }
 
-// readTiers reads the body of a packed JPEG of a size that its header gives.
+// readTiers reads the body of a packed JPEG, whose size is known from the header.
 func readTiers(body []byte, width, height int) (*quantized, error) {
 	q, err := readTiersFrame(body, width, height)
 	if err != nil {
@@ -125,7 +125,7 @@ func (q *quantized) readChunks(table, data []byte) error {
 	return nil
 }
 
-// A tiersChunk reads the blocks of a chunk. bad says that it did not have them.
+// A tiersChunk reads the blocks of a chunk. bad says that the data ended early.
 type tiersChunk struct {
 	h       []byte
 	m, p, q bitStream
@@ -135,8 +135,7 @@ type tiersChunk struct {
 	bad     bool
 }
 
-// cut takes a chunk of n blocks from data, with streams of the sizes in table, and returns the
-// rest.
+// cut takes a chunk of n blocks from data, with the stream sizes in table, and returns the rest.
 func (c *tiersChunk) cut(data, table []byte, n int) (rest []byte) {
 	take := func(size int) (part []byte) {
 		if size > len(data) {
@@ -152,7 +151,7 @@ func (c *tiersChunk) cut(data, table []byte, n int) (rest []byte) {
 	return data
 }
 
-// next reads the next block, which is of a component.
+// next reads the next block, which belongs to a component.
 func (c *tiersChunk) next(to *block, component int) {
 	if len(c.h) == 0 {
 		c.bad = true
@@ -208,13 +207,13 @@ func (c *tiersChunk) value(more, negative bool) int16 {
 	return int16(magnitude)
 }
 
-// extended returns a value of so many bits, the highest of which is its sign.
+// extended returns a value of width bits, the highest of which is its sign.
 func extended(v uint32, width int) int { return int(int32(v<<(32-width)) >> (32 - width)) }
 
 // A bitStream is read from the lowest bit of each byte.
 type bitStream struct {
 	data  []byte
-	bits  uint64 // the next count ones, and above them what follows those, or zeros
+	bits  uint64 // the next count bits, and above them following ones, or zeros
 	count int
 	short *bool // set when more is read than there is
 }
@@ -240,7 +239,7 @@ func (s *bitStream) word(n int) uint64 {
 	return low | uint64(s.next(max(0, n-32)))<<32
 }
 
-// fill tops up to more than 56 bits, if there are so many.
+// fill tops up to more than 56 bits, if there are as many.
 func (s *bitStream) fill() {
 	if len(s.data) >= 8 {
 		s.bits |= binary.LittleEndian.Uint64(s.data) << s.count

@@ -21,7 +21,7 @@ func (k *kept) coefficients(dst Image, p packed, v view) error {
 }
 
 // packTiers makes the body of a packed JPEG, with packedSlack zeros at its end, and returns its
-// size. An image that our own decoder leaves to libjpeg-turbo has none, which is ErrNoPackedForm.
+// size. If our own decoder leaves an image to libjpeg-turbo, the error is ErrNoPackedForm.
 func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
 	if k.kernel == Pure {
 		return 0, errNotOurs
@@ -40,7 +40,7 @@ func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
 
 var errNotOurs = fmt.Errorf("%w: of a JPEG that is left to libjpeg-turbo", ErrNoPackedForm)
 
-// endTiers completes the body of the last JPEG, which was to be packed.
+// endTiers completes the body of the last JPEG.
 func endTiers(k *kept, to []byte) (body int, err error) {
 	n := int(k.c.packed)
 	if n == 0 {

@@ -7,11 +7,10 @@ import (
 	"math/bits"
 )
 
-// What a packed JPEG has besides its body, if it can be restored, is a byte with which incomplete
-// bytes of entropy-coded data are filled up, 0 or 255, and then the file without that data and
-// without its restart markers.
+// A packed JPEG that can be restored has, besides its body, a byte, 0 or 255, that pads incomplete
+// bytes of entropy-coded data, and then the file without that data and without its restart markers.
 
-// The limits of what is written, which are those of our own decoder.
+// Limits of written JPEGs, which are those of our own decoder.
 const (
 	maxPackedScans = 64
 	maxPackedShift = 13
@@ -24,7 +23,7 @@ func (p *packed) restoreJPEG() ([]byte, error) {
 	return restoreJPEG(p.body, p.remainder, p.width, p.height)
 }
 
-// goCoefficients decodes a packed JPEG by way of its file.
+// goCoefficients decodes a packed JPEG by restoring its file.
 func goCoefficients(k *kept, dst Image, p packed, v view) error {
 	if len(p.remainder) == 0 {
 		return unsupported("a JPEG that was packed for memory takes a build with cgo")
@@ -40,8 +39,8 @@ func goCoefficients(k *kept, dst Image, p packed, v view) error {
 	return goJPEG(k, dst, data, v)
 }
 
-// jpegRemainder returns what restoreJPEG needs of a JPEG besides its body, or ErrNoPackedForm if
-// it would not restore the same bytes.
+// jpegRemainder returns what restoreJPEG needs besides a JPEG's body, or ErrNoPackedForm if it
+// would not restore the same bytes.
 func jpegRemainder(data, body []byte, width, height int) ([][]byte, error) {
 	frame := withoutScans(data)
 	for _, fill := range []byte{0xff, 0} {
@@ -54,7 +53,7 @@ func jpegRemainder(data, body []byte, width, height int) ([][]byte, error) {
 	return nil, fmt.Errorf("%w: that can be undone, of a JPEG with unusual codes", ErrNoPackedForm)
 }
 
-// withoutScans returns what a JPEG has besides entropy-coded data.
+// withoutScans returns a JPEG without its entropy-coded data.
 func withoutScans(data []byte) (out []byte) {
 	out, at := append(out, data[:2]...), 2
 	for at+4 <= len(data) && data[at] == 0xff && data[at+1] != markEOI {
@@ -70,7 +69,7 @@ func withoutScans(data []byte) (out []byte) {
 	return append(out, data[at:]...)
 }
 
-// restoreJPEG returns the file that was packed into a body and a remainder.
+// restoreJPEG restores the file that was packed into a body and a remainder.
 func restoreJPEG(body, remainder []byte, width, height int) ([]byte, error) {
 	q, err := readTiers(body, width, height)
 	if err != nil {
@@ -97,7 +96,7 @@ func restoreJPEG(body, remainder []byte, width, height int) ([]byte, error) {
 	return append(w.out, rest...), nil
 }
 
-// restoringNeeds bounds the memory that restoring a JPEG takes on the Go heap: coefficients, and
+// restoringNeeds is an upper bound for the Go heap that restoring a JPEG takes: coefficients, and
 // bytes in all that is read and written, which grow in steps.
 func restoringNeeds(h Header, bytes int64) int64 {
 	return 128*tiersBlocks(h.Width, h.Height) + 4*bytes
@@ -108,7 +107,7 @@ type huffmanCode struct {
 	size uint8 // bits; 0: there is none
 }
 
-// jpegWriter writes the entropy-coded data of a JPEG, as its segments tell it.
+// jpegWriter writes the entropy-coded data of a JPEG, as its marker segments specify.
 type jpegWriter struct {
 	q           *quantized
 	out         []byte
@@ -119,11 +118,11 @@ type jpegWriter struct {
 	codes       [2][4]*[256]huffmanCode
 	scans       int
 
-	bits  uint64 // written, but not a whole byte
+	bits  uint64 // written, but not yet a whole byte
 	count int
-	lacks bool // a code that is not defined
+	lacks bool // a needed code is not defined
 
-	run         int    // blocks without any further coefficients, not yet written
+	run         int    // blocks without further coefficients, not yet written
 	corrections []bool // of those blocks
 }
 
@@ -186,7 +185,7 @@ func (w *jpegWriter) tables(p []byte) error {
 	return nil
 }
 
-// A jpegScan is what a scan's header says.
+// A jpegScan is the content of a scan's header.
 type jpegScan struct {
 	of                     []int // planes
 	dc, ac                 [3]*[256]huffmanCode
@@ -228,7 +227,7 @@ func (w *jpegWriter) scan(p []byte) error {
 	return nil
 }
 
-// write writes all MCUs of a scan. One of a single component has no blocks beyond its edges.
+// write writes all MCUs of a scan. A scan of one component has no blocks beyond its edges.
 func (w *jpegWriter) write(s *jpegScan) {
 	q := w.q
 	across, down, alone := q.across, q.down, len(s.of) == 1
@@ -307,8 +306,9 @@ func (w *jpegWriter) band(s *jpegScan, i int, b *block) {
 	}
 }
 
-// refine writes one more bit of AC coefficients, as section G.1.2.3 of ITU-T T.81 says: where those
-// that were 0 become something else, and corrections of all others on the way there.
+// refine writes one more bit of AC coefficients, following section G.1.2.3 of ITU-T T.81:
+// coefficients that were 0 and become nonzero, and on the way to each, the corrections of all
+// others.
 func (w *jpegWriter) refine(s *jpegScan, b *block) {
 	end := 0 // the last one that was 0
 	for k := s.first; k <= s.last; k++ {
@@ -344,8 +344,8 @@ func (w *jpegWriter) refine(s *jpegScan, b *block) {
 	}
 }
 
-// addToRun adds a block to those without further coefficients. The limits are libjpeg's: 15 bits
-// for the number of blocks, and corrections in a buffer of 1000.
+// addToRun adds a block without further coefficients. The limits are libjpeg's: 15 bits for the
+// number of blocks, and corrections in a buffer of 1000.
 func (w *jpegWriter) addToRun(s *jpegScan, corrections []bool) {
 	w.run++
 	w.corrections = append(w.corrections, corrections...)
@@ -354,7 +354,7 @@ func (w *jpegWriter) addToRun(s *jpegScan, corrections []bool) {
 	}
 }
 
-// endRun writes that blocks have no further coefficients, and their corrections.
+// endRun writes the run of blocks without further coefficients, and their corrections.
 func (w *jpegWriter) endRun(s *jpegScan) {
 	if w.run == 0 {
 		return
@@ -384,7 +384,7 @@ func shifted(v int16, low int) int {
 	return int(v) >> low
 }
 
-// value writes a code for zeros and the value's size, and then the value.
+// value writes a code for the run of zeros and the value's size, and then the value.
 func (w *jpegWriter) value(codes *[256]huffmanCode, zeros, v int) {
 	size := bits.Len(uint(max(v, -v)))
 	if size > 15 {
@@ -412,7 +412,7 @@ func (w *jpegWriter) put(v uint32, n int) {
 	}
 }
 
-// flush writes all whole bytes. One of ones is followed by one of zeros.
+// flush writes all whole bytes. A byte of ones is followed by one of zeros.
 func (w *jpegWriter) flush() {
 	for ; w.count >= 8; w.count -= 8 {
 		b := byte(w.bits >> (w.count - 8))

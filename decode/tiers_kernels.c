@@ -2,20 +2,20 @@
 
 #include "bfs_tiers.h"
 
-/* bits has the bits from at on: 57 of them at least. */
+/* bits returns at least 57 bits, starting at bit at. */
 static inline __attribute__((always_inline)) uint64_t bits(const uint8_t *p, size_t at)
 {
     return bfs_load64(p + at / 8) >> at % 8;
 }
 
-/* bits64 has 64. */
+/* bits64 returns 64 bits. */
 static inline __attribute__((always_inline)) uint64_t bits64(const uint8_t *p, size_t at)
 {
     return bits(p, at) | ((uint64_t)p[at / 8 + 8] << 1) << (63 - at % 8);
 }
 
-/* Places in streams, in units of theirs: bits, nibbles or bytes. All count from the same byte,
- * which takes a register instead of six. */
+/* Positions in streams, in each stream's unit: bits, nibbles or bytes. All count from the same
+ * byte, which takes one register instead of six. */
 typedef struct {
     const uint8_t *base;
     size_t at[BFS_TIERS_STREAMS];
@@ -133,7 +133,7 @@ int bfs_tiers_unpack_portable(int16_t *to, const uint8_t *h, const uint8_t *from
     return within(&p);
 }
 
-/* begin returns where streams are written to. What is not written yet of a stream's last byte is 0. */
+/* begin returns the positions for writing streams. Unwritten bits of a stream's last byte are 0. */
 static inline places begin(uint8_t *const to[BFS_TIERS_STREAMS])
 {
     for (int i = M; i <= N; i++)
@@ -141,7 +141,7 @@ static inline places begin(uint8_t *const to[BFS_TIERS_STREAMS])
     return places_of((const uint8_t *const *)to);
 }
 
-/* put writes n bits, at most 64. It has no branches, as processors could not predict them. */
+/* put writes n bits, at most 64, without branches, which would be unpredictable. */
 static inline __attribute__((always_inline)) void put(uint8_t *base, size_t *at, uint64_t bits,
                                                       int n)
 {
@@ -152,7 +152,7 @@ static inline __attribute__((always_inline)) void put(uint8_t *base, size_t *at,
     *at += (size_t)n;
 }
 
-/* put_head writes what H and M have of a block. */
+/* put_head writes the parts of a block in H and M. */
 static inline __attribute__((always_inline)) uint8_t put_head(uint8_t *base, size_t *m,
                                                               int16_t dc, int32_t *before,
                                                               uint64_t set)
@@ -173,7 +173,7 @@ static inline __attribute__((always_inline)) uint8_t put_head(uint8_t *base, siz
     return (uint8_t)(class << 6 | last);
 }
 
-/* put_large writes what V and W have of a coefficient. */
+/* put_large writes the parts of a coefficient in V and W. */
 static inline __attribute__((always_inline)) void put_large(uint8_t *base, places *s, int16_t value)
 {
     const int magnitude = value < 0 ? -value : value;
@@ -242,7 +242,7 @@ typedef struct {
     uint64_t all, more, most, negative; /* not 0, more than 1, more than 2, less than 0 */
 } sets;
 
-/* put_sets writes what P and Q have of a block. */
+/* put_sets writes the parts of a block in P and Q. */
 INLINE2 void put_sets(uint8_t *base, places *to, sets s)
 {
     const int count = __builtin_popcountll(s.all);
@@ -319,7 +319,7 @@ AVX2 int bfs_tiers_pack_avx2(uint8_t *to[BFS_TIERS_STREAMS], uint8_t *h,
     return _mm256_testz_si256(beyond, beyond);
 }
 
-/* next_sets reads what P and Q have of a block, and passes what N has. */
+/* next_sets reads the parts of a block in P and Q, and skips its part of N. */
 INLINE2 sets next_sets(const uint8_t *base, size_t *p, size_t *q, uint64_t all)
 {
     sets s = {.all = all};
@@ -338,7 +338,7 @@ INLINE2 sets next_sets(const uint8_t *base, size_t *p, size_t *q, uint64_t all)
     return s;
 }
 
-/* Blocks whose sets are found before their values: more of them are then under way at a time. */
+/* Number of blocks whose sets are found before their values, so that more blocks are in flight. */
 enum { TOGETHER = 24 };
 
 typedef struct {
@@ -376,7 +376,7 @@ INLINE2 __m256i bytes_of(uint64_t a, uint64_t b)
     return _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd));
 }
 
-/* spread makes bytes of nibbles for a set of coefficients. */
+/* spread turns nibbles into bytes for a set of coefficients. */
 INLINE2 void spread(__m256i to[2], const uint8_t *base, size_t *n, uint64_t set)
 {
     const uint64_t a = spread16(base, n, (uint16_t)set),
@@ -390,7 +390,7 @@ INLINE2 void spread(__m256i to[2], const uint8_t *base, size_t *n, uint64_t set)
     }
 }
 
-/* choose makes a vector that is -1 where a set has a coefficient. */
+/* choose makes a vector with -1 for each coefficient in a set. */
 INLINE2 __m256i choose(uint32_t set)
 {
     const __m256i byte =
@@ -400,7 +400,7 @@ INLINE2 __m256i choose(uint32_t set)
         _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)set), byte), bit), bit);
 }
 
-/* large16 replaces coefficients by what V and W have of them. */
+/* large16 replaces coefficients by their values in V and W. */
 INLINE2 void large16(int16_t *to, const uint8_t *base, size_t *v, size_t *w, uint64_t set,
                      uint64_t negative)
 {
@@ -455,7 +455,7 @@ AVX2 int bfs_tiers_unpack_avx2(int16_t *to, const uint8_t *h,
 
 #define LEVEL "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,lzcnt,popcnt"
 
-/* nibbles64 makes bytes of 63 nibbles at least. */
+/* nibbles64 turns at least 63 nibbles into bytes. */
 static inline __attribute__((always_inline, target(LEVEL))) __m512i nibbles64(const uint8_t *base,
                                                                               size_t n)
 {
@@ -505,7 +505,7 @@ __attribute__((target(LEVEL))) int bfs_tiers_unpack_avx512(int16_t *to, const ui
     leave(from, &s);
     return within(&dc);
 }
-/* put_nibbles64 writes bytes of less than 16 as nibbles, at most 63 of them; the others are 0. */
+/* put_nibbles64 writes at most 63 bytes below 16 as nibbles; the others are 0. */
 static inline __attribute__((always_inline, target(LEVEL))) void put_nibbles64(uint8_t *base,
                                                                                size_t *n, __m512i v,
                                                                                int count)
@@ -570,7 +570,7 @@ __attribute__((target(LEVEL))) int bfs_tiers_pack_avx512(uint8_t *to[BFS_TIERS_S
 }
 #endif
 
-/* bfs_tiers_by returns what runs on this processor. Where pdep is slow, AVX2 is no faster. */
+/* bfs_tiers_by returns the kernel for this processor. Where pdep is slow, AVX2 is no faster. */
 bfs_tiers_kernel bfs_tiers_by(int kernel)
 {
 #if defined(__x86_64__)

@@ -7,9 +7,9 @@ import (
 
 // The pixels of a mask are numbers: palettes are not expanded, and gray is not scaled.
 
-// ValueBytes returns how many bytes each value of a mask has, by its header or the beginning of its
-// file: 1 for indices of a palette and gray of up to 8 bits, 2 for gray of 16 bits, and 3 for red,
-// green and blue. All else is no mask.
+// ValueBytes returns how many bytes each value of a mask has, from its header or the beginning of
+// its file: 1 for indices of a palette and gray of up to 8 bits, 2 for gray of 16 bits, and 3 for
+// red, green and blue. Other images cannot be masks.
 func ValueBytes(head []byte) (int, error) {
 	switch Sniff(head) {
 	case PNG:
@@ -61,12 +61,12 @@ func (l lossless) valueBytes() (int, error) {
 	return 0, unsupported("a mask with alpha")
 }
 
-// ValueNeeds is Decoder.Needs of Values, for one that holds so many bytes of scratch memory.
+// ValueNeeds is Decoder.Needs for Values, with held bytes of scratch memory already held.
 func ValueNeeds(h Header, held int64) int64 { return h.Scratch + max(0, valueScratch(h)-held) }
 
 // Values writes the values of a mask, a whole file, as they are stored, whatever its orientation:
-// row after row, each of so many bytes as ValueBytes returns, the higher one of two first. to has
-// exactly the room. Errors are those of Decode.
+// row by row, each with the number of bytes that ValueBytes returns, the higher one of two first.
+// to must have exactly the needed size. Errors are those of Decode.
 func (d *Decoder) Values(to, data []byte, h Header) error {
 	if _, err := d.open(data, h); err != nil {
 		return err

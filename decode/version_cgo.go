@@ -40,8 +40,8 @@ var (
 	jpegText    = regexp.MustCompile(`libjpeg-turbo version ([0-9.]+)`)
 )
 
-// jpegVersion is that of the library that a process with these mappings has loaded; "" if the
-// program itself contains it, and so the one of its headers.
+// jpegVersion is the version of the library in the mappings of a process; "" if the program itself
+// contains it, so that the headers' version counts.
 func jpegVersion(maps string) string {
 	path := jpegLibrary.FindString(maps)
 	if path == "" {
@@ -51,5 +51,5 @@ func jpegVersion(maps string) string {
 	if found := jpegText.FindSubmatch(library); found != nil {
 		return string(found[1])
 	}
-	return "of " + filepath.Base(path) // whose numbers at least identify the interface
+	return "of " + filepath.Base(path) // its numbers at least identify the interface
 }

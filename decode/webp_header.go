@@ -11,7 +11,7 @@ const (
 	webpEXIF      = 1 << 3
 )
 
-// webpFile is what a WebP's chunks say. Alpha is dropped, so its separate chunk is not read.
+// webpFile is the content of a WebP's chunks. Alpha is dropped, so its separate chunk is not read.
 type webpFile struct {
 	h          Header
 	extended   bool // has VP8X; h's size is then the canvas
@@ -204,8 +204,8 @@ func (w *webpFile) bitstream(c webpChunk, i webpImage, complete bool) error {
 	return nil
 }
 
-// vp8Size reads the start of lossy or lossless data: 10 or 5 bytes. ok is false if it is not that
-// of an image.
+// vp8Size reads the start of lossy or lossless data: 10 or 5 bytes. ok is false if it does not
+// start an image.
 func vp8Size(b []byte, lossless bool) (width, height int, ok bool) {
 	const side = 1<<14 - 1
 	if lossless {

@@ -28,9 +28,9 @@ func fit(lo, hi, n int) Axis {
 	return Axis{Start: float64(lo), Step: onGrid(float64(hi-lo) / float64(n)), Lo: lo, Hi: hi, N: n, Whole: n}
 }
 
-// Nearest returns the pixel that output i shows where pixels are chosen rather than filtered, as
-// those of masks are: the one that has its centre, and of two that meet there the later one. Unlike
-// Start and Step, which are on the grid, it is exact. It has no meaning after Reduced.
+// Nearest returns the pixel that output i shows if pixels are chosen rather than filtered, as in
+// masks: the one that contains its centre; if two meet there, the later one. Unlike Start and Step,
+// which are on the grid, it is exact. It has no meaning after Reduced.
 func (a Axis) Nearest(i int) int {
 	high, low := bits.Mul64(uint64(2*(a.First+i)+1), uint64(a.Hi-a.Lo))
 	q, _ := bits.Div64(high, low, uint64(2*a.Whole))

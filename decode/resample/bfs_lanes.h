@@ -62,8 +62,8 @@ static TARGET void arrange(int16_t *to, const int16_t *weights, const int32_t *a
     bfs_arrange(to, weights, n, taps, channels, channels == 3 ? LANES : 1);
 }
 
-/* sums returns those of a pixel in each lane: red, green and blue. Each step pairs up the channels of two
- * pixels of the line, so that one instruction handles both. */
+/* sums returns the sums for a pixel in each lane: red, green and blue. Each step pairs up the
+ * channels of two pixels of the line, so that one instruction handles both. */
 INLINE VECTOR sums(const int16_t *line, const int32_t *at, const int16_t *weights, const int taps, VECTOR sum)
 {
     const VECTOR pairs = IN_LANES(_mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1));

@@ -53,12 +53,12 @@ var factors = func() (f [digits][2]float64) {
 	return f
 }()
 
-// A span is the logarithm of one number, and how much larger that of another one is.
+// A span is the logarithm of one number, and its distance to the logarithm of another.
 type span struct{ from, to, low, size float64 }
 
 var lastSpan atomic.Pointer[span]
 
-// spanOf computes a span, unless it is the last one, which is asked for once for each sample.
+// spanOf computes a span, unless it is the same as last time: each sample asks for the same one.
 func spanOf(from, to float64) *span {
 	s := lastSpan.Load()
 	if s == nil || s.from != from || s.to != to {

@@ -28,8 +28,8 @@ func (t Transform) Filters() (y, x Filter, ok bool) {
 // Span is an upper bound of how many source pixels the taps of n neighbouring outputs extend over.
 func (f Filter) Span(n int) int { return int(f.axis.Step*float64(n-1)) + f.Taps + 2 }
 
-// Fill computes the weights of every output, Taps each, and at: which pixel its first tap is, from
-// First on. The slices have exactly the room that is needed, and belong to the caller.
+// Fill computes the weights of every output, Taps each, and at: its first tap's pixel, relative to
+// First. The slices must have exactly the needed length, and belong to the caller.
 func (f Filter) Fill(at []int32, weights []int16) {
 	f.fixed.fill(f.axis, f.First, f.Size, 1, at, weights)
 }

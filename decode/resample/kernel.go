@@ -8,5 +8,5 @@ type Kernel = kernel.Kernel
 // Fastest is the fastest kernel that this build has and this processor supports.
 const Fastest = kernel.Fastest
 
-// Kernels returns those that can be used here, the fastest last; the first is Go's.
+// Kernels returns the usable kernels, the fastest last; the first is Go's.
 func Kernels() []Kernel { return kernel.UpTo(fastest()) }

@@ -11,7 +11,8 @@ static const bfs_kernel *const kernels[BFS_KERNELS] = {
 #endif
 };
 
-/* bfs_fastest_kernel returns the best kernel for this processor, which runs those before it too. */
+/* bfs_fastest_kernel returns the best kernel for this processor, which also runs all kernels before
+ * it. */
 int bfs_fastest_kernel(void)
 {
 #if defined(__x86_64__)

@@ -31,8 +31,8 @@ type nativeSink interface {
 	Native() (put, ctx unsafe.Pointer)
 }
 
-// rowsSink is an optional interface of a Sink: it takes n rows at once, stride bytes apart, which
-// are the source's.
+// rowsSink is an optional interface of a Sink: it takes n of the source's rows at once, stride
+// bytes apart.
 type rowsSink interface {
 	PutRows(y, n int, rows []byte, stride int)
 }

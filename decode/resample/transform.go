@@ -14,9 +14,9 @@ type Transform struct {
 }
 
 // Axis maps outputs to the source, in which pixel j covers [j, j+1): output i of N has its centre
-// at Start + (i+0.5)·Step, and no pixel outside [Lo, Hi) contributes to it. Where numbers on the
-// grid are not exact enough: output i is output First+i of the Whole ones that [Lo, Hi) is resized
-// to.
+// at Start + (i+0.5)·Step, and no pixel outside [Lo, Hi) contributes to it. If numbers on the grid
+// are not exact enough: [Lo, Hi) is resized to Whole outputs, and output i is number First+i of
+// them.
 type Axis struct {
 	Start, Step  float64
 	Lo, Hi, N    int
