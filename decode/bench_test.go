@@ -12,8 +12,8 @@ import (
 	. "github.com/batchfs/batchfs/decode"
 )
 
-// benchPictures are typical training data: a photo of 500x375, smooth with noise, which as a JPEG
-// of quality 90 has about 100 KB, a street scene, and its classes.
+// benchPictures are typical training data: a photo of 500x375, smooth with noise, which takes about
+// 100 KB as a JPEG of quality 90; a street scene; and its classes.
 func benchPictures() map[string]image.Image {
 	random := rand.New(rand.NewPCG(1, 2))
 	photo := image.NewNRGBA(image.Rect(0, 0, 500, 375))
@@ -43,8 +43,8 @@ func benchPictures() map[string]image.Image {
 	return map[string]image.Image{"photo": photo, "street": street, "classes": classes}
 }
 
-// BenchmarkDecode decodes pictures by each kernel: whole and in a crop, at each scale, alone, in
-// pairs, while they are packed, and from their packed form.
+// BenchmarkDecode decodes pictures with each kernel: whole and in a crop, at each scale, alone, in
+// pairs, during packing, and from their packed form.
 func BenchmarkDecode(b *testing.B) {
 	for name, m := range benchPictures() {
 		for kind, data := range map[string][]byte{"jpeg": encodedJPEG(m, 90), "png": encodedPNG(m)} {

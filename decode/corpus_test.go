@@ -40,9 +40,9 @@ type sample struct {
 	// tolerances below.
 	worst int
 	mean  float64
-	// loose: how many bytes may be missing from the end without being detectable.
+	// loose: how many bytes may be missing from the end undetectably.
 	loose int
-	// goRefuses: Go's decoder does not support the kind.
+	// goRefuses: Go's decoder does not support this kind of file.
 	goRefuses bool
 }
 
@@ -93,7 +93,7 @@ var allSamples = sync.OnceValue(func() []sample {
 		s.rate()
 		all = append(all, s)
 	}
-	for _, path := range testFiles("oriented/*") { // which Pillow gave an orientation, as it shows them
+	for _, path := range testFiles("oriented/*") { // Pillow gave them an orientation, as it shows them
 		s := newSample(path, testFile(path))
 		s.orientation = strings.TrimSuffix(path, filepath.Ext(path))[len("oriented/oriented-")] - '0'
 		w, h, rgb := pixmap(references[path+".ppm"], 3)
@@ -120,7 +120,7 @@ func newSample(name string, data []byte) sample {
 	return s
 }
 
-// corpus returns one of testdata/samples.
+// corpus returns a sample of testdata/samples.
 func corpus(name string) sample {
 	for _, s := range allSamples() {
 		if s.name == name {
@@ -130,7 +130,7 @@ func corpus(name string) sample {
 	panic("no sample " + name)
 }
 
-// testFile reads one of testdata's files, all of which were made by other encoders.
+// testFile reads a file of testdata. Other encoders made all of them.
 func testFile(name string) []byte {
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -186,7 +186,7 @@ func pixmap(data []byte, channels int) (w, h int, pix []byte) {
 	panic(fmt.Sprintf("no reference of %d channels: %.20q", channels, data))
 }
 
-// rate sets the tolerance for the reference's pixels, and what is special about a file.
+// rate sets the tolerance for the reference's pixels, and a file's peculiarities.
 func (s *sample) rate() {
 	switch s.format {
 	case JPEG:
@@ -218,8 +218,8 @@ func subsamples(data []byte) bool {
 	return false
 }
 
-// samples returns allSamples and those that come with Go and its image module, and logs which of
-// the latter are missing.
+// samples returns allSamples and the files that come with Go and its image module, and logs which
+// of the latter are missing.
 func samples(t testing.TB) []sample {
 	t.Helper()
 	out := slices.Clone(allSamples())
@@ -271,7 +271,7 @@ func foreignSamples(pattern string) (out []sample) {
 			d := NewDecoder(Options{Kernel: Pure, Color: Color(c)})
 			err = errors.Join(err, d.Decode(Image{Pix: pix, Stride: len(pix) / max(1, s.h), Height: s.h, Width: s.w}, data, h))
 		}
-		if err == nil { // else they refuse it
+		if err == nil { // otherwise, they refuse it
 			out = append(out, s)
 		}
 	}
@@ -289,7 +289,8 @@ func (s *sample) want(c Color, orientation uint8) (pix []uint8, w, h int) {
 	return turned(pix, s.w, s.h, c.Channels(), orientation)
 }
 
-// stored is where pixel (x, y) of an upright image of a stored one of w by h pixels comes from.
+// stored returns where pixel (x, y) of an upright image comes from in a stored image of w by h
+// pixels.
 func stored(orientation uint8, w, h, x, y int) (sx, sy int) {
 	switch orientation {
 	case 2:
@@ -344,13 +345,13 @@ func packedSamples(all []sample) (out []sample) {
 	return out
 }
 
-// ofJPEG reports whether the pixels are those of a build's JPEG decoder: of a JPEG, packed or not.
+// ofJPEG reports whether the pixels depend on the build's JPEG decoder: for a JPEG, packed or not.
 func ofJPEG(data []byte) bool {
 	return Sniff(data) == JPEG || Sniff(data) == Packed && len(data) > 7 && data[7] == 1
 }
 
-// oddFiles are files of all formats that lack something needed for decoding, or have it in
-// unusual ways.
+// oddFiles are files of all formats that lack something needed for decoding, or have it in unusual
+// ways.
 func oddFiles() (out []file) {
 	add := func(name string, data []byte) { out = append(out, file{name, data}) }
 	for _, f := range []file{
@@ -394,7 +395,7 @@ func oddFiles() (out []file) {
 	return out
 }
 
-// jpegFiles are JPEGs of all kinds, most of which our own decoder reads, and what else is odd.
+// jpegFiles are JPEGs of all kinds, most of which our own decoder reads, and other odd files.
 func jpegFiles() []file {
 	out := oddFiles()
 	for _, s := range allSamples() {
@@ -410,7 +411,7 @@ func jpegFiles() []file {
 	return out
 }
 
-// TestCorpus: the corpus holds what it is meant to hold.
+// TestCorpus: the corpus is complete.
 func TestCorpus(t *testing.T) {
 	count := map[Format]int{}
 	for _, s := range allSamples() {
@@ -435,8 +436,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// noisySamples are files with random bytes as pixels, the most that there can be to pack, among
-// them kinds that are rare. They have no reference.
+// noisySamples are files with random bytes as pixels, which take the most memory to pack, and
+// include rare kinds. They have no reference.
 func noisySamples(t testing.TB) (out []sample) {
 	noise := busyBytes(1, 2)
 	add := func(name string, data []byte) { out = append(out, newSample(name, data)) }
@@ -471,7 +472,7 @@ func noisySamples(t testing.TB) (out []sample) {
 			add(fmt.Sprintf("%d channels to %d.pnm", channels, maximum), to)
 		}
 	}
-	for _, c := range []struct { // noise in all bits that they have, so also in those that mean nothing
+	for _, c := range []struct { // noise in all bits, even those without meaning
 		bits  int
 		masks []uint32
 	}{

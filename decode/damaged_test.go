@@ -17,7 +17,7 @@ type damagedFile struct {
 	name  string
 	data  []byte
 	kind  error  // nil: it must decode
-	words string // in the reason, but not that of Go's decoders
+	words string // in the reason, except for Go's decoders
 	taken bool   // Go's decoders accept it
 	// goRefuses: Go's decoder refuses it although it should not; see the package comment.
 	goRefuses bool
@@ -91,8 +91,8 @@ func damagedRest() []damagedFile {
 	}
 }
 
-// TestDamagedInKnownWays: what is damaged is refused, for the right reason, and what only seems to
-// be is not. All ways to decode agree, also on small parts.
+// TestDamagedInKnownWays: damaged files are refused, for the right reason, and files that only seem
+// damaged are not. All ways to decode agree, also on small parts.
 func TestDamagedInKnownWays(t *testing.T) {
 	c := newCoders(t)
 	check := func(f damagedFile, k Kernel, err error) {
@@ -233,7 +233,7 @@ func damagedStreams() []damagedFile {
 		s.idat = change(s.idat)
 		return s.join()
 	}
-	// header gives the stream another first byte, and a matching second one.
+	// header changes the first byte of the stream, and the second one to match.
 	header := func(first, flags byte) func([]byte) []byte {
 		return func(z []byte) []byte {
 			z[0], z[1] = first, flags
@@ -270,7 +270,7 @@ func damagedStreams() []damagedFile {
 	}
 }
 
-// refusedHeaders are files that no Decoder accepts, as their headers say.
+// refusedHeaders are files that every Decoder refuses because of their headers.
 func refusedHeaders() []damagedFile {
 	jpeg := corpus("ycc-1x1-7x9.jpg").data
 	sof := strings.Index(string(jpeg), "\xff\xc0")

@@ -94,7 +94,8 @@ func TestMaxPixels(t *testing.T) {
 	}
 }
 
-// TestClosedDecoder: a decoder holds nothing once it is closed, or trimmed, and works only then.
+// TestClosedDecoder: a decoder holds nothing after it is closed or trimmed, and works only if it is
+// not closed.
 func TestClosedDecoder(t *testing.T) {
 	for _, s := range rotatable(61, 47, 6, false) {
 		d, a := newCoder(t, Options{}), whole(s.file)
@@ -140,8 +141,7 @@ func TestGrayWeights(t *testing.T) {
 	compare(t, "weights", newCoder(t, Options{Color: Gray}).pixels(t, whole(file{"PPM", ppm})), want, 0, 0)
 }
 
-// TestSteps: the way through a region that was decoded as stored leads to where its pixels come
-// from.
+// TestSteps: Steps of a region that was decoded as stored lead to the pixels of the upright region.
 func TestSteps(t *testing.T) {
 	const w, h, c, stride = 5, 3, 3, 40
 	for orientation := range uint8(9) {
@@ -158,8 +158,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestScaleOffset: where an image is mirrored, the column and the row that cover fewer pixels come
-// first. (internal/pixels sees whether pixels move.)
+// TestScaleOffset: if an image is mirrored, the column and the row that cover fewer pixels come
+// first. (internal/pixels checks whether pixels move.)
 func TestScaleOffset(t *testing.T) {
 	for orientation, want := range [][2]float64{{0, 0}, {0, 0}, {0, 3. / 8}, {1. / 8, 3. / 8}, {1. / 8, 0}, {0, 0}, {0, 1. / 8}, {3. / 8, 1. / 8}, {3. / 8, 0}} {
 		h := Header{Width: 13, Height: 7, Orientation: uint8(orientation)}
@@ -174,8 +174,9 @@ func TestScaleOffset(t *testing.T) {
 	}
 }
 
-// TestPrepared: what is packed for a decoder of many threads stays within its announced size,
-// whatever the file; and what our own decoder decodes, unless it is progressive, can be packed.
+// TestPrepared: data packed for a decoder with many threads stays within its announced size,
+// whatever the file. Every image that our own decoder decodes can be packed, unless it is
+// progressive.
 func TestPrepared(t *testing.T) {
 	needsC(t)
 	r, prepared, d := rand.New(rand.NewPCG(2, 2)), 0, newCoder(t, Options{Kernel: Portable})
@@ -223,8 +224,8 @@ func prepares(t *testing.T, r *rand.Rand, d coder, a ask) bool {
 	return put
 }
 
-// TestPreparedChanged: of a file that has changed since it was planned, nothing is packed that
-// takes more memory than was announced.
+// TestPreparedChanged: a file that has changed since it was planned is not packed if it takes more
+// memory than announced.
 func TestPreparedChanged(t *testing.T) {
 	needsC(t)
 	a := whole(file{"2x2", testFile("regions/2x2.jpg")})

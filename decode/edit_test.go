@@ -14,8 +14,8 @@ import (
 	. "github.com/batchfs/batchfs/decode"
 )
 
-// Editors: they take good files apart, and put damaged or unusual ones together. None of them
-// encodes a picture.
+// Editors take good files apart, and assemble damaged or unusual ones. None of them encodes a
+// picture.
 
 const (
 	markSOF0  = 0xc0
@@ -42,8 +42,8 @@ const (
 	bmpRLE8, bmpBitfields, bmpAlphaBitfields = 1, 3, 6
 )
 
-// nextSegment returns the first marker at or after p that has a segment, or that ends a JPEG, and
-// where the two begin and end.
+// nextSegment returns the first marker at or after p that has a segment or ends a JPEG, and where
+// it begins and ends.
 func nextSegment(data []byte, p int) (marker byte, start, end int) {
 	for {
 		p += max(0, bytes.IndexByte(data[p:], 0xff))
@@ -73,7 +73,7 @@ func jpegSegments(data []byte, f func(marker byte, whole []byte)) (scan int) {
 	}
 }
 
-// frameOf is what a JPEG says of its size and components, from the number of bits on.
+// frameOf returns the part of a JPEG's frame header from the number of bits on.
 func frameOf(data []byte) (frame []byte) {
 	jpegSegments(data, func(m byte, whole []byte) {
 		if m == markSOF0 || m == markSOF0+1 || m == markSOF2 || m >= 0xc9 && m <= 0xca {
@@ -83,7 +83,7 @@ func frameOf(data []byte) (frame []byte) {
 	return frame
 }
 
-// scanOf is where a JPEG's first scan has its data.
+// scanOf is the offset of the data of a JPEG's first scan.
 func scanOf(data []byte) int {
 	_, _, end := nextSegment(data, jpegSegments(data, func(byte, []byte) {}))
 	return end
@@ -124,7 +124,7 @@ func renamed(data []byte, names string) []byte {
 	return data
 }
 
-// swapped makes the codes for two symbols of a JPEG's AC tables mean one another.
+// swapped exchanges the codes of two symbols in a JPEG's AC tables.
 func swapped(data []byte, a, b byte) []byte {
 	data = bytes.Clone(data)
 	jpegSegments(data, func(m byte, whole []byte) {
@@ -237,7 +237,7 @@ func pngChunks(data []byte) iter.Seq[[]byte] {
 	}
 }
 
-// pngPixels says how many bytes a pixel of a PNG has, and whether it is an index, or gray of few
+// pngPixels returns how many bytes a pixel of a PNG has, and whether it is an index, or gray of few
 // bits.
 func pngPixels(data []byte) (bytes int, index bool) {
 	depth, kind := int(data[24]), int(data[25])
@@ -391,8 +391,8 @@ func rotatable(w, h, orientation int, bigEndian bool) (out []sample) {
 	return append(out, corpus(fmt.Sprintf("plain-%dx%d.webp", w, h)).turnedBy(orientation, bigEndian, exifPrefix))
 }
 
-// editedSamples are what no encoder at hand writes: good files with some bytes changed, which
-// have the same pixels, or others that follow from the change; and BMPs of which every bit
+// editedSamples are files that no available encoder writes: good files with some bytes changed,
+// which have the same pixels, or others that follow from the change; and BMPs in which every bit
 // pattern is a pixel.
 func editedSamples(all []sample) (out []sample) {
 	byName := map[string]sample{}
@@ -499,8 +499,8 @@ func bmpFieldSamples() (out []sample) {
 	return append(out, bmpPaletteSamples()...)
 }
 
-// bmpPaletteSamples are what only Windows CE wrote, two bits a pixel, and a palette that is too
-// short.
+// bmpPaletteSamples are BMPs with two bits per pixel, which only Windows CE wrote, and with a
+// palette that is too short.
 func bmpPaletteSamples() (out []sample) {
 	colours := []byte{9, 8, 7, 0, 60, 50, 40, 0, 130, 120, 110, 0, 255, 254, 253, 0}
 	for _, size := range [][2]int{{1, 1}, {3, 2}, {31, 17}, {32, 5}} {

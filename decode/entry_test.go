@@ -14,7 +14,7 @@ import (
 	. "github.com/batchfs/batchfs/decode"
 )
 
-// ownKernels are decoders of which each uses entry points.
+// ownKernels are decoders that use entry points, one per kernel.
 func ownKernels(t testing.TB) (all []coder) {
 	needsC(t)
 	for _, k := range Kernels()[1:] {
@@ -23,7 +23,7 @@ func ownKernels(t testing.TB) (all []coder) {
 	return all
 }
 
-// by returns the same with entry points.
+// by returns the same request with entry points.
 func (a ask) by(rule EntryRule, at []EntryPoint) ask {
 	a.rule, a.at = rule, at
 	return a
@@ -34,8 +34,8 @@ func (a ask) from(r Region) ask {
 	return a
 }
 
-// TestBaselineEntryPoints: those of a row of MCUs are few, and are made of a sound file only,
-// whichever region is decoded. That they are the same from all kernels is a law of everywhere.
+// TestBaselineEntryPoints: there are few entry points per row of MCUs, and only a sound file has
+// any, whichever region is decoded. everywhere checks that all kernels make the same.
 func TestBaselineEntryPoints(t *testing.T) {
 	whole, damaged := whole(corpus("ycc-2x2-17x33.jpg").file).by(EntryRows, nil), whole(corpus("progressive.jpg").file).by(EntryRows, nil)
 	corner := Region{1, 1, 2, 2}
@@ -57,7 +57,7 @@ func TestBaselineEntryPoints(t *testing.T) {
 	}
 }
 
-// TestBaselineWrongEntryPoints: entry points of another image are noticed at the first one that is
+// TestBaselineWrongEntryPoints: entry points of another image are detected at the first one that is
 // passed. Until then they may cause wrong pixels, but nothing else.
 func TestBaselineWrongEntryPoints(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
@@ -89,8 +89,8 @@ func TestBaselineWrongEntryPoints(t *testing.T) {
 	}
 }
 
-// TestBaselineExtremeCoefficients: where a file has coefficients that are left to libjpeg-turbo,
-// its entry points are not wrong. It has none, or they would be stored again for each crop without
+// TestBaselineExtremeCoefficients: if coefficients of a file are left to libjpeg-turbo, its entry
+// points are not wrong. It has none; otherwise, they would be stored again for each crop without
 // such coefficients.
 func TestBaselineExtremeCoefficients(t *testing.T) {
 	a := whole(corpus("ycc-2x2-17x33.jpg").file)
@@ -121,8 +121,8 @@ func TestBaselineExtremeCoefficients(t *testing.T) {
 	}
 }
 
-// TestBaselineEntryPointsMemory: no more is held than was announced, as every test checks, where
-// there are as many entry points as there can be.
+// TestBaselineEntryPointsMemory: with the maximal number of entry points, no more memory is held
+// than announced, which every test checks.
 func TestBaselineEntryPointsMemory(t *testing.T) {
 	d := ownKernels(t)[0]
 	a := whole(file{"tall", encodedJPEG(image.NewGray(image.Rect(0, 0, 8, 8*8187)), 75)}).by(1, nil).from(Region{0, 0, 1, 1})
@@ -132,8 +132,7 @@ func TestBaselineEntryPointsMemory(t *testing.T) {
 	}
 }
 
-// garbage returns data with everything replaced but its first bytes, and those from one place to
-// another.
+// garbage returns data with everything replaced except its first bytes and one part.
 func garbage(data []byte, head int, part [2]int64, fill func() byte) []byte {
 	out := bytes.Clone(data)
 	for i := head; i < len(out); i++ {
@@ -144,8 +143,8 @@ func garbage(data []byte, head int, part [2]int64, fill func() byte) []byte {
 	return out
 }
 
-// TestEntryPart: with entry points, the pixels of a region do not depend on what is in the file
-// outside the part that it needs. If the part is too small, or damaged, that is all that is said.
+// TestEntryPart: with entry points, the pixels of a region do not depend on the file outside the
+// needed part. If the part is too small, or damaged, the error says no more than that.
 func TestEntryPart(t *testing.T) {
 	own, random, end := ownKernels(t), rand.New(rand.NewPCG(7, 8)), false
 	fills := map[string]func() byte{
@@ -218,8 +217,8 @@ func (a ask) having(from, to int64) ask {
 	return a
 }
 
-// TestEntryPartOfNothing: nothing is said of a file whose header is not all there, or that has no
-// entry points of this rule, nor of what is not in the image.
+// TestEntryPartOfNothing: there is no part for a file with an incomplete header, or without entry
+// points of this rule, or for a region outside of the image.
 func TestEntryPartOfNothing(t *testing.T) {
 	d, a := ownKernels(t)[0], whole(corpus("ycc-2x2-17x33.jpg").file).by(EntryRows, nil)
 	data, all, at := a.data, a.region, d.decode(t, a).made

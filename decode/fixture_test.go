@@ -27,8 +27,8 @@ func needsC(t testing.TB) {
 	}
 }
 
-// kernelsOf are those that decode a format in different ways. The first is used if none is asked
-// for; the last is Go's.
+// kernelsOf are the kernels that decode a format in different ways. The first is the default; the
+// last is Go's.
 func kernelsOf(f Format) (all []Kernel) {
 	switch {
 	case !native:
@@ -81,7 +81,7 @@ func (c *canvas) pixels(t testing.TB, name fmt.Stringer) []byte {
 	return out
 }
 
-// An ask is what is wanted of an image.
+// An ask is a request for the pixels of an image.
 type ask struct {
 	file
 	head     Header
@@ -108,13 +108,13 @@ func (a ask) reduced(scale int) ask {
 	return a
 }
 
-// some returns the same for any part of what is asked for.
+// some returns the same request for a random part of the region.
 func (a ask) some(r *rand.Rand) ask {
 	a.region = anyRegion(r, a.region.W, a.region.H)
 	return a
 }
 
-// any returns the same for any region at any scale.
+// any returns the same request for a random region and scale.
 func (a ask) any(r *rand.Rand) ask {
 	if a.head.Reduces() {
 		a = a.reduced(1 << max(0, r.IntN(7)-3))
@@ -141,7 +141,7 @@ func (a ask) String() string {
 	return fmt.Sprintf("%s, %+v of %dx%d at 1/%d, entry points by %d", a.name, a.region, a.head.Width, a.head.Height, a.scale, a.rule)
 }
 
-// An answer is everything that comes of an ask.
+// An answer is the complete result of an ask.
 type answer struct {
 	err    error
 	pix    []byte // nil if there is an error
@@ -233,7 +233,7 @@ func (d coder) answer(t testing.TB, a ask, c *canvas, err error) answer {
 	return x
 }
 
-// pixels decodes what must be sound.
+// pixels decodes an image that must be sound.
 func (d coder) pixels(t testing.TB, a ask) []byte {
 	x := d.decode(t, a)
 	if x.err != nil {
@@ -258,9 +258,9 @@ func (c *coders) with(o Options) coder {
 	return c.all[o]
 }
 
-// everywhere decodes with all kernels, which must come to the same; so must a JPEG's, by entry
-// points that are made and then used. Go's decoders may round JPEGs in another way, and accept
-// other damage. It returns what came of it, and how many kernels our own JPEG decoder worked for.
+// everywhere decodes with all kernels, which must give the same result; for a JPEG, also with entry
+// points that are made and then used. Go's decoders may round JPEGs differently, and accept other
+// damage. It returns the result, and for how many kernels our own JPEG decoder was used.
 func (c *coders) everywhere(a ask, o Options) (first answer, ours int) {
 	t := c.t
 	var made []EntryPoint
@@ -358,7 +358,7 @@ func flipped(r *rand.Rand, data []byte) []byte {
 // busy is noise.
 func busy(x, y int) byte { return byte(x*89 + y*57 + x*y*31) }
 
-// busyBytes returns what fills memory with random bytes.
+// busyBytes returns a function that fills memory with random bytes.
 func busyBytes(a, b uint64) func(to []byte) []byte {
 	r := rand.New(rand.NewPCG(a, b))
 	return func(to []byte) []byte {

@@ -58,10 +58,9 @@ func FuzzReadHeader(f *testing.F) {
 }
 
 // FuzzDecode: whatever the bytes and the region, nothing crashes, nothing is written outside the
-// rows, and all kernels come to the same, alone and in pairs. Chunk checksums of a PNG are
-// corrected if the input says so, since otherwise they catch most damage, and those of a packed
-// image are not looked at. More files to start from are read from the directory that
-// BATCHFS_JPEG_CORPUS names.
+// rows, and all kernels give the same result, alone and in pairs. If the input says so, chunk
+// checksums of a PNG are corrected, since otherwise they catch most damage, and those of a packed
+// image are ignored. More seeds are read from the directory in BATCHFS_JPEG_CORPUS.
 func FuzzDecode(f *testing.F) {
 	for i, s := range seeds(3000) {
 		f.Add(s.data, uint64(0), uint8(0))
@@ -121,7 +120,7 @@ func withChecksums(data []byte) []byte {
 	return data
 }
 
-// FuzzUnpack: whatever is packed, unpacking it is an error or leads to a file.
+// FuzzUnpack: unpacking gives an error or a file, whatever the packed bytes.
 func FuzzUnpack(f *testing.F) {
 	for _, s := range allSamples() {
 		if s.format == Packed && len(s.data) < 2000 {
@@ -138,7 +137,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// FuzzPackUnpack: whatever can be packed has the same pixels, and what can be unpacked, too.
+// FuzzPackUnpack: whatever can be packed keeps its pixels, and unpacking keeps them, too.
 func FuzzPackUnpack(f *testing.F) {
 	for _, s := range allSamples() {
 		if len(s.data) < 3000 {

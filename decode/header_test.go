@@ -10,7 +10,7 @@ import (
 	. "github.com/batchfs/batchfs/decode"
 )
 
-// TestHeaderPrefixes: a prefix either needs more bytes or says what the whole file says.
+// TestHeaderPrefixes: a prefix either needs more bytes or gives the same header as the whole file.
 func TestHeaderPrefixes(t *testing.T) {
 	all := filesOf(samples(t))
 	for _, c := range pngEXIFs() {
@@ -28,7 +28,7 @@ func TestHeaderPrefixes(t *testing.T) {
 				continue
 			}
 			h, err := ReadHeader(f.data[:n:n], false)
-			if errors.Is(err, ErrShort) && (n < size || size < 12) { // so little could be of any format
+			if errors.Is(err, ErrShort) && (n < size || size < 12) { // so few bytes could be of any format
 				continue
 			}
 			if tail := h.Tail(int64(size)); err != nil || tail > pngTail || withTail(h, f.data) != whole {
@@ -70,7 +70,7 @@ func TestHeaderNeedsEXIF(t *testing.T) {
 	}
 }
 
-// TestEXIF: an orientation is found wherever it is in EXIF, and all that is no orientation is 1.
+// TestEXIF: an orientation is found wherever it is in EXIF, and anything invalid is 1.
 func TestEXIF(t *testing.T) {
 	read := func(tiff []byte) uint8 { return headerOf(withEXIF(corpus("plain-20x10.jpg").data, tiff)).Orientation }
 	good, long := exifWith(5, false), exifWith(1, true)
@@ -182,8 +182,8 @@ func pngEXIFs() []pngEXIF {
 	}
 }
 
-// TestPNGEXIF: pixels are turned as a PNG's EXIF says, wherever in the file it is, unless the
-// orientation is to be ignored.
+// TestPNGEXIF: pixels are turned by a PNG's EXIF, wherever in the file it is, unless the
+// orientation is ignored.
 func TestPNGEXIF(t *testing.T) {
 	plain, c := corpus("rgb-8-5x3.png"), newCoders(t)
 	for _, f := range pngEXIFs() {

@@ -31,8 +31,8 @@ func djpeg(t testing.TB, data []byte, args ...string) (pix []byte, ok bool) {
 	return pix, true
 }
 
-// TestIncompleteProgressive: where scans are missing, blocks are smoothed as in djpeg, including
-// in regions, scaled and turned.
+// TestIncompleteProgressive: if scans are missing, blocks are smoothed as in djpeg, including in
+// regions, scaled and turned.
 func TestIncompleteProgressive(t *testing.T) {
 	needsC(t)
 	c, random := newCoders(t), rand.New(rand.NewPCG(1, 2))
@@ -164,9 +164,8 @@ func TestRegionAboveFilledEnd(t *testing.T) {
 	}
 }
 
-// TestBaselineDamaged: what our own decoder accepts of damaged files is what libjpeg-turbo decodes
-// without objection to the same pixels, wherever a file is cut and whichever of its bits is
-// inverted.
+// TestBaselineDamaged: if our own decoder accepts a damaged file, libjpeg-turbo decodes it to the
+// same pixels without objection, wherever a file is cut and whichever of its bits is inverted.
 func TestBaselineDamaged(t *testing.T) {
 	files := []string{
 		"samples/ycc-2x2-17x33", "progressive/usual-1x2", "samples/ycc-1x1-16x16", "samples/ycc-1x2-7x9", "samples/gray", "samples/restarts",
@@ -206,9 +205,9 @@ func TestBaselineDamaged(t *testing.T) {
 	}
 }
 
-// TestBaselineAlone: kernels agree on the pixels of what is not left to libjpeg-turbo. That never
-// runs: to the sanitizer of uninitialized memory, all that it writes would seem uninitialized. What
-// can be packed is not left to it.
+// TestBaselineAlone: kernels agree on the pixels of images that are not left to libjpeg-turbo.
+// libjpeg-turbo never runs in this test: to the memory sanitizer, everything that it writes would
+// seem uninitialized. Images that can be packed are never left to it.
 func TestBaselineAlone(t *testing.T) {
 	needsC(t)
 	random, tried := rand.New(rand.NewPCG(1, 2)), 0

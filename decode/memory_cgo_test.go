@@ -102,8 +102,8 @@ func starved(t *testing.T, o Options, a ask, nth int, rest bool, want answer) (a
 	return allocations
 }
 
-// TestEveryAllocationOfAPairFails: each image of a pair is then right or without memory, and right
-// the next time.
+// TestEveryAllocationOfAPairFails: each image of a pair is then right or fails with ErrMemory, and
+// is right the next time.
 func TestEveryAllocationOfAPairFails(t *testing.T) {
 	if !starve.Available() {
 		t.Skip("allocations cannot be made to fail with this C library")
@@ -129,7 +129,7 @@ func TestEveryAllocationOfAPairFails(t *testing.T) {
 			}
 		}
 		samePair(t, by, asks)
-		by[0].Close() // which lets go of tables that the next two would share
+		by[0].Close() // it frees tables that the next two would share
 		by[1].Close()
 	}
 	if lacking < 10 {

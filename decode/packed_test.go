@@ -24,8 +24,8 @@ const (
 	pixelsIndex = 5
 )
 
-// neverPacked reports whether a file of a lossless format is of a kind that is not packed for
-// files.
+// neverPacked reports whether a file of a lossless format belongs to a kind that cannot be packed
+// for files.
 func neverPacked(s *sample) bool {
 	switch s.format {
 	case BMP:
@@ -36,10 +36,10 @@ func neverPacked(s *sample) bool {
 	return s.format == WebP
 }
 
-// TestPacked: every kernel packs an image in the same way, in the memory that was announced,
-// whatever was in it. What is packed has the original's pixels, in both colours, in regions and at
-// every scale, and if it was packed for a file, it is unpacked to that. A JPEG can be packed if,
-// and only if, our own decoder decodes it.
+// TestPacked: every kernel packs an image identically, in the announced memory, whatever that
+// contained. A packed image has the original's pixels, in both colours, in regions and at every
+// scale; one that was packed for a file unpacks to the original. A JPEG can be packed if and only
+// if our own decoder decodes it.
 func TestPacked(t *testing.T) {
 	memory := guardedMemory(t, 1<<24)
 	c, random, jpegs := newCoders(t), rand.New(rand.NewPCG(3, 4)), 0
@@ -201,8 +201,8 @@ func samePNG(t *testing.T, name string, got, want []byte) {
 	}
 }
 
-// TestNotRestored: a JPEG whose incomplete bytes are not all filled up alike cannot be restored,
-// and that is said.
+// TestNotRestored: a JPEG whose incomplete bytes are not all padded alike cannot be restored, and
+// the error says so.
 func TestNotRestored(t *testing.T) {
 	needsC(t)
 	s := corpus("restarts.jpg")
@@ -274,9 +274,9 @@ func sealed(data []byte) []byte {
 	return data
 }
 
-// TestPackedDamaged: a bit that flips in a packed image is found. Where the checksum is right, or
-// not looked at, damage is an error or other pixels, the same in all kernels, or another file; not
-// a byte outside is touched, which would crash.
+// TestPackedDamaged: a flipped bit in a packed image is detected. If the checksum is right, or
+// ignored, damage leads to an error, to other pixels, the same in all kernels, or to another file;
+// no byte outside of memory is touched, which would crash.
 func TestPackedDamaged(t *testing.T) {
 	c, random, memory := newCoders(t), rand.New(rand.NewPCG(5, 6)), guardedMemory(t, 1<<20)
 	refused, accepted, unpacked, most := 0, 0, 0, 200

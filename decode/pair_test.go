@@ -10,9 +10,9 @@ import (
 	. "github.com/batchfs/batchfs/decode"
 )
 
-// samePair checks that two images come out of DecodePair as they do alone, and reports whether they
-// were decoded in one call, and whether they could be if nothing is odd about either. What is to be
-// packed is packed as it is alone.
+// samePair checks that DecodePair gives the same results as decoding two images alone, including
+// packing. It reports whether they were decoded in one call, and whether they could be if nothing
+// is odd about either.
 func samePair(t testing.TB, by [2]coder, asks [2]ask) (together, sound bool) {
 	t.Helper()
 	var alone [2]answer
@@ -38,7 +38,7 @@ func samePair(t testing.TB, by [2]coder, asks [2]ask) (together, sound bool) {
 	return by[0].Paired() && by[1].Paired(), sound
 }
 
-// samePacking compares what was packed while an image was decoded with what Pack makes.
+// samePacking compares the packed form made during decoding with the result of Pack.
 func samePacking(t testing.TB, d coder, a ask, decoded answer) {
 	t.Helper()
 	p := a.pack
@@ -55,9 +55,9 @@ func samePacking(t testing.TB, d coder, a ask, decoded answer) {
 	}
 }
 
-// TestPairs: what comes of an image does not depend on the one it is decoded with, of any kind and
-// size, damaged or not, with entry points or without, and packed at the same time or not; nor does
-// what is packed.
+// TestPairs: an image's result does not depend on the other image of a pair, of any kind and size,
+// damaged or not, with entry points or without, packed at the same time or not; neither does its
+// packed form.
 func TestPairs(t *testing.T) {
 	random, memory := rand.New(rand.NewPCG(8, 9)), [2][]byte{guardedMemory(t, 1<<23), guardedMemory(t, 1<<23)}
 	files := jpegFiles()
@@ -130,7 +130,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestTaskPackRefused: what cannot be packed while it is decoded is decoded nevertheless.
+// TestTaskPackRefused: an image that cannot be packed during decoding is still decoded.
 func TestTaskPackRefused(t *testing.T) {
 	s := corpus("plain-37x21.png")
 	d := newCoder(t, Options{})

@@ -14,9 +14,9 @@ import (
 	. "github.com/batchfs/batchfs/decode"
 )
 
-// eachSample calls f with every sample, for every kernel that can read it. Those that are small are
-// decoded many times: then there are no large ones, and kernels but the first and libjpeg-turbo are
-// light, and have every fifth.
+// eachSample calls f with every sample, for every kernel that can read it. small is for tests that
+// decode a sample many times: they get no large ones. Kernels other than the first and
+// libjpeg-turbo are then light, and get every fifth sample.
 func eachSample(t *testing.T, small bool, f func(t *testing.T, k Kernel, s *sample, light bool)) {
 	all := samples(t)
 	for format := JPEG; format <= Packed; format++ {
@@ -77,7 +77,7 @@ func checkPixels(t *testing.T, c *coders, k Kernel, s *sample, first map[string]
 		name := fmt.Sprintf("%s turned by %d, %+v", s.name, orientation, o)
 		got := c.with(o).pixels(t, whole(s.file))
 		compare(t, name, got, want, s.worst, s.mean)
-		// Pixels do not depend on the kernel; only Go's are allowed to be other ones of JPEGs.
+		// Pixels do not depend on the kernel, except that Go's may differ for JPEGs.
 		o.Kernel = 0
 		key := fmt.Sprint(s.name, s.orientation, o)
 		if first[key] == nil {
@@ -88,7 +88,7 @@ func checkPixels(t *testing.T, c *coders, k Kernel, s *sample, first map[string]
 	}
 }
 
-// TestOrientation: in every format, orientation and place for EXIF, and wherever a region is.
+// TestOrientation covers every format, orientation and place for EXIF, and regions anywhere.
 func TestOrientation(t *testing.T) {
 	c, random := newCoders(t), rand.New(rand.NewPCG(3, 4))
 	for orientation := 1; orientation <= 8; orientation++ {
@@ -105,8 +105,8 @@ func TestOrientation(t *testing.T) {
 	}
 }
 
-// TestRegions: decoding a region equals decoding everything and cropping, to the last bit, in
-// every format, at every scale, in both colours, turned or not.
+// TestRegions: decoding a region equals decoding everything and cropping, to the last bit, in every
+// format, at every scale, in both colours, turned or not.
 func TestRegions(t *testing.T) {
 	random, n := rand.New(rand.NewPCG(5, 6)), 0
 	eachSample(t, true, func(t *testing.T, k Kernel, s *sample, light bool) {
@@ -220,8 +220,8 @@ func TestTruncated(t *testing.T) {
 	})
 }
 
-// TestEverywhere: whatever is asked for of whichever file, sound or not, all kernels come to the
-// same, which is an image or an error with a reason.
+// TestEverywhere: for any request and any file, sound or not, all kernels give the same result,
+// which is an image or an error with a reason.
 func TestEverywhere(t *testing.T) {
 	c, random, tried, ours := newCoders(t), rand.New(rand.NewPCG(1, 2)), 0, 0
 	files := jpegFiles()
@@ -236,7 +236,7 @@ func TestEverywhere(t *testing.T) {
 		}
 		for n := range rounds {
 			a := whole(f)
-			if n%4 == 3 { // with this header, which is then not the file's, or that of the damaged file
+			if n%4 == 3 { // with this header, which is another file's, or that of the damaged file
 				if a.data = flipped(random, f.data); n%8 == 7 {
 					a = whole(file{f.name + ", damaged", a.data})
 				}
@@ -314,8 +314,8 @@ func ownTables() (out []file) {
 	return out
 }
 
-// TestDecodersInParallel: nothing of one decoder's images reaches another's, even where they share
-// Huffman tables and let go of them at the same time.
+// TestDecodersInParallel: nothing of one decoder's images reaches another's, even if they share
+// Huffman tables and release them at the same time.
 func TestDecodersInParallel(t *testing.T) {
 	var asks []ask
 	var want []answer

@@ -12,7 +12,8 @@ import (
 	. "github.com/batchfs/batchfs/decode"
 )
 
-// TestDensestPNG: rows of zeros are as dense as deflate can be, but for the tables of its blocks.
+// TestDensestPNG: rows of zeros are as dense as deflate can be, except for the tables of its
+// blocks.
 func TestDensestPNG(t *testing.T) {
 	for _, c := range []struct {
 		w, h, kind, depth int
@@ -46,8 +47,8 @@ func resizedPNG(data []byte, w, h int) []byte {
 	return slices.Concat(data[:8], chunk("IHDR", append(head, data[24:29]...)), data[33:])
 }
 
-// isTight checks that the file is plausible, also from its first bytes alone, and would not be
-// if it were a few bytes smaller with the same header.
+// isTight checks that the file is plausible, also from its first bytes alone, and would not be if
+// it were a few bytes smaller with the same header.
 func isTight(t *testing.T, name string, data []byte, slack int) Header {
 	t.Helper()
 	h, err := ReadHeader(data, true)

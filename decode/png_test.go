@@ -9,7 +9,7 @@ import (
 	. "github.com/batchfs/batchfs/decode"
 )
 
-// rowsOf are rows of so many bytes, with every filter from one on.
+// rowsOf makes n rows of bytes bytes, with every filter in turn, starting with filter.
 func rowsOf(n, bytes, filter int) (rows []byte) {
 	for y := range n {
 		rows = append(rows, byte((filter+y)%5))
@@ -20,7 +20,7 @@ func rowsOf(n, bytes, filter int) (rows []byte) {
 	return rows
 }
 
-// anyPNG has such rows, and a palette if it needs one.
+// anyPNG has rows from rowsOf, and a palette if it needs one.
 func anyPNG(w, h, kind, depth, filter int) pngParts {
 	s := rawPNG(w, h, kind, depth, false, rowsOf(h, (w*pngChannels[kind]*depth+7)/8, filter))
 	if kind == 3 {
@@ -29,9 +29,9 @@ func anyPNG(w, h, kind, depth, filter int) pngParts {
 	return s
 }
 
-// TestPNGFilters: all kernels make the same pixels, and find the same stored, with every filter, in
-// the first row and in others, in every kind of pixel, in rows from one pixel to several vectors;
-// and refuse the same damage.
+// TestPNGFilters: all kernels make the same pixels, and read the same stored ones, with every
+// filter, in the first row and in others, for every kind of pixel, in rows from one pixel to
+// several vectors; and refuse the same damage.
 func TestPNGFilters(t *testing.T) {
 	c := newCoders(t)
 	for kind := range pngChannels {
@@ -66,7 +66,7 @@ func TestPNGFilters(t *testing.T) {
 	}
 }
 
-// sameStored packs a PNG for a file, which takes what is stored in it, by all kernels.
+// sameStored packs a PNG for a file, which reads the stored pixels, with all kernels.
 func sameStored(t testing.TB, c *coders, f file) {
 	t.Helper()
 	var first []byte
@@ -85,8 +85,7 @@ func sameStored(t testing.TB, c *coders, f file) {
 	}
 }
 
-// TestPNGSplits: an image may be split into any number of IDATs of any size, which have to be
-// joined.
+// TestPNGSplits: an image may be split into any number of IDATs of any size, which must be joined.
 func TestPNGSplits(t *testing.T) {
 	cut := func(at ...int) func([]byte) [][]byte {
 		return func(z []byte) (parts [][]byte) {
@@ -127,9 +126,9 @@ func TestPNGSplits(t *testing.T) {
 	}
 }
 
-// TestPNGHeld: the fast path, which holds the inflated image, is taken for every kind of 8 bits,
-// also for headers that do not say what kind of PNG it is. That no more is held than was announced
-// is checked everywhere.
+// TestPNGHeld: the fast path, which holds the inflated image, is used for every kind with 8 bits,
+// also for headers that do not say what kind of PNG it is. Every test checks that no more memory is
+// held than announced.
 func TestPNGHeld(t *testing.T) {
 	needsC(t)
 	const w, h = 600, 20

@@ -51,8 +51,8 @@ func scansOf(data []byte) (head []byte, scans [][]byte, end []byte) {
 	}
 }
 
-// TestBaselineScans: what the decoder accepts of scans in another order, left out or repeated, and
-// with other parameters, is what libjpeg-turbo decodes without objection to the same pixels.
+// TestBaselineScans: if the decoder accepts scans that are reordered, left out, repeated, or have
+// other parameters, libjpeg-turbo decodes them to the same pixels without objection.
 func TestBaselineScans(t *testing.T) {
 	needsC(t)
 	c, random := newCoders(t), rand.New(rand.NewPCG(8, 9))
@@ -100,8 +100,8 @@ func zeroScan(first, last, bits byte) []byte {
 	return []byte{0xff, markSOS, 0, 8, 1, 1, 0, first, last, bits, 0x7f}
 }
 
-// bitByBit is a progressive block of zeros in bands, each of which takes a scan for its bits from
-// low on, and one for each bit below.
+// bitByBit is a progressive block of zeros in bands. Each band takes a scan for its bits from low
+// on, and a scan for each bit below.
 func bitByBit(low byte, bands ...[2]byte) []byte {
 	data := bareJPEG(8, 8, 1, 1, true, 0)
 	for _, band := range bands {
@@ -113,7 +113,7 @@ func bitByBit(low byte, bands ...[2]byte) []byte {
 	return append(data, 0xff, markEOI)
 }
 
-// longRun is a progressive image of empty blocks, but for one after the longest run of so many
+// longRun is a progressive image of empty blocks, except for one after the longest run of bits
 // bits, in both kinds of passes.
 func longRun(bits, more int) []byte {
 	const side, blocks = 1040, 130 * 130
@@ -133,9 +133,9 @@ func longRun(bits, more int) []byte {
 	return append(f.out, 0xff, markEOI)
 }
 
-// TestBaselineScanLimits: libjpeg knows no more than 13 bits, of which a scan refines one, and we
-// refuse more than 500 scans. The longest runs of empty blocks end where they say, but one that
-// claims blocks beyond a restart marker ends there.
+// TestBaselineScanLimits: libjpeg supports at most 13 bits, one of which a scan refines, and we
+// refuse more than 500 scans. The longest runs of empty blocks end where they should, and a run
+// that claims blocks beyond a restart marker ends at the marker.
 func TestBaselineScanLimits(t *testing.T) {
 	var single [][2]byte
 	for k := range byte(64) {
@@ -167,9 +167,9 @@ func TestBaselineScanLimits(t *testing.T) {
 	}
 }
 
-// A forger writes legal progressive JPEGs symbol by symbol, with what few encoders or none use: any
-// bands and bits per scan, scans of two components, a restart interval and random codes of up to 16
-// bits for each scan, and runs of blocks that go beyond a restart or the end.
+// A forger writes legal progressive JPEGs symbol by symbol, with features that few or no encoders
+// use: any bands and bits per scan, scans of two components, a restart interval and random codes of
+// up to 16 bits for each scan, and runs of blocks that go beyond a restart or the end.
 type forger struct {
 	*rand.Rand
 	out             []byte
@@ -363,7 +363,7 @@ func (f *forger) ac(c, first, last, high, low int) {
 				}
 			}
 			if size > 0 {
-				b[k] = 1 // only which are zero matters
+				b[k] = 1 // only whether it is zero matters
 			}
 			k++
 		}
@@ -424,7 +424,7 @@ func (f *forger) forge() []byte {
 }
 
 // TestBaselineForged: no kernel leaves a legal progressive file to libjpeg-turbo, whatever its
-// scans are, or makes other pixels of it, or of one with an inverted bit.
+// scans, or makes other pixels from it, or from one with an inverted bit.
 func TestBaselineForged(t *testing.T) {
 	needsC(t)
 	files := uint64(400)

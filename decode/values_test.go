@@ -21,7 +21,7 @@ func maskOf(w, h, colours int, at func(x, y int) uint16) []byte {
 		for i := range w * h {
 			gray.SetGray16(i%w, i/w, color.Gray16{Y: at(i%w, i/w)})
 		}
-	default: // the encoder uses no more bits than so many colours need
+	default: // the encoder uses only as many bits as the colours need
 		indexed := image.NewPaletted(image.Rect(0, 0, w, h), nil)
 		for i := range colours {
 			indexed.Palette = append(indexed.Palette, color.RGBA{R: uint8(255 - i), G: 7, B: uint8(3 * i), A: 255})
@@ -34,7 +34,7 @@ func maskOf(w, h, colours int, at func(x, y int) uint16) []byte {
 	return encodedPNG(m)
 }
 
-// TestValues: the values of a mask are what was written, in every format and depth, whatever the
+// TestValues: the values of a mask are the written ones, in every format and depth, whatever the
 // palette or the maximum.
 func TestValues(t *testing.T) {
 	const w, h = 21, 34
@@ -105,7 +105,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestNoValues: what is no mask is refused, and so is a damaged one, or memory of another size.
+// TestNoValues: a file that is not a mask, a damaged one, and memory of another size are refused.
 func TestNoValues(t *testing.T) {
 	d := newCoder(t, Options{})
 	for _, s := range samples(t) {

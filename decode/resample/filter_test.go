@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFilters: the arithmetic that Filter documents makes Resize's pixels.
+// TestFilters: the arithmetic documented for Filter makes the same pixels as Resize.
 func TestFilters(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 300 {

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestGoldenChoices pins what Version names; the numbers come from another implementation of the
-// package comment, in Python. Do not adapt them to the code: batches of existing datasets would
-// change.
+// TestGoldenChoices pins what Version names. The numbers come from a Python implementation of the
+// package comment. Do not adapt them to the code: batches of existing datasets would change.
 func TestGoldenChoices(t *testing.T) {
 	for _, v := range []struct {
 		seed   uint64

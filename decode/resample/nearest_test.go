@@ -12,8 +12,8 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// exactNearest is the rule: floor(y + (2j+1)h / 2H) in rational numbers, of a window of h pixels
-// from y on that becomes H; it also says how far that is from the next pixel, in pixels.
+// exactNearest is the rule in rational numbers: floor(y + (2j+1)h / 2H), for a window of h pixels
+// from y on that becomes H pixels. It also returns the distance to the next pixel, in pixels.
 func exactNearest(y, h *big.Rat, j, outputs, size int) (pixel int, tie float64) {
 	at := new(big.Rat).Mul(h, big.NewRat(int64(2*j+1), int64(2*outputs)))
 	at.Add(at, y)
@@ -28,8 +28,8 @@ func windowOf(n, resized, first, keep int) (from, size *big.Rat) {
 	return new(big.Rat).Mul(step, big.NewRat(int64(first), 1)), new(big.Rat).Mul(step, big.NewRat(int64(keep), 1))
 }
 
-// TestNearest: in every mode, each output shows the pixel that exact arithmetic says, of sizes that
-// no float64 would do for, too.
+// TestNearest: in every mode, each output shows the pixel given by exact arithmetic, even for sizes
+// beyond the precision of float64.
 func TestNearest(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 1))
 	side := func() int {
@@ -83,8 +83,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestNearestTie: where two pixels meet at a centre, the later one is shown, and moving an axis
-// moves what it shows.
+// TestNearestTie: if two pixels meet at a centre, the later one is shown, and moving an axis moves
+// what it shows.
 func TestNearestTie(t *testing.T) {
 	a := fit(0, 4, 2)
 	if a.Nearest(0) != 1 || a.Nearest(1) != 3 {
@@ -98,7 +98,7 @@ func TestNearestTie(t *testing.T) {
 	}
 }
 
-// nearestExact resizes the numbers of rows and columns with what torchvision's NEAREST_EXACT is.
+// nearestExact resizes the numbers of rows and columns with torchvision's NEAREST_EXACT.
 const nearestExact = `
 import json, sys, torch
 torch.set_num_threads(1)

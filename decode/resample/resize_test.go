@@ -27,7 +27,7 @@ func (c *canvas) PutRow(y int, row []byte) {
 	c.pix = append(c.pix, row...)
 }
 
-// rowsCanvas is a canvas that takes rows at once, but none one by one.
+// rowsCanvas is a canvas that takes rows only several at a time.
 type rowsCanvas struct{ canvas }
 
 func (*rowsCanvas) PutRow(int, []byte) { panic("a single row") }
@@ -93,8 +93,8 @@ func (b bench) resize(t testing.TB, kernel Kernel, src Image, tr Transform) []by
 	return c.pix
 }
 
-// everyKernel returns the result, which must be the same for all kernels, through a sink in C, and
-// from only those pixels that have a weight, like a region that is decoded by itself. It is close
+// everyKernel returns the result, which must be the same for all kernels, for a sink in C, and if
+// only the pixels with a weight exist, as in a region that is decoded by itself. It must be close
 // to the definition's.
 func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
 	t.Helper()
@@ -148,8 +148,8 @@ func farthest(a, b []byte) (d int) {
 	return d
 }
 
-// TestKernels: in every mode, and where few outputs are made of many pixels, near the longest step
-// of 16-bit weights and beyond it; see everyKernel.
+// TestKernels covers every mode, and few outputs made of many pixels, near the longest step of
+// 16-bit weights and beyond it; see everyKernel.
 func TestKernels(t *testing.T) {
 	b, r := newBench(t), rand.New(rand.NewPCG(1, 2))
 	for n := range 240 {

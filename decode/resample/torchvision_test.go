@@ -31,7 +31,7 @@ for case in json.load(open(sys.argv[1])):
 print("all good")
 `
 
-// runCases has a Python program make the results of cases, whose list it reads from a file.
+// runCases runs a Python program on cases, whose list it reads from a file.
 func runCases(t *testing.T, python, program, file string, cases any) {
 	t.Helper()
 	list, err := json.Marshal(cases)

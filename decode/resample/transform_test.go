@@ -15,8 +15,8 @@ func someTransforms(r *rand.Rand, h, w int) (all []Transform) {
 	return all
 }
 
-// TestSource: it contains every pixel with a weight by the definition, and no row or column
-// more, except by rounding.
+// TestSource: the source contains every pixel with a weight by the definition, and no further row
+// or column, except through rounding.
 func TestSource(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 200 {
@@ -88,7 +88,7 @@ func TestReduced(t *testing.T) {
 	}
 }
 
-// TestWideWeights: they add up, fall from the middle to both sides, and do not overflow,
+// TestWideWeights: weights add up, fall from the middle to both sides, and do not overflow,
 // whatever their number.
 func TestWideWeights(t *testing.T) {
 	for _, n := range []int{2, 3, 1000, 1<<20 + 1, 1 << 22} {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWindowsFit: always, and with an allowed ratio, to the rounding of a pixel.
+// TestWindowsFit: windows always fit, and have an allowed ratio, to the rounding of a pixel.
 func TestWindowsFit(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 20000 {
@@ -29,8 +29,8 @@ func TestWindowsFit(t *testing.T) {
 	}
 }
 
-// TestFlips: as often as requested, including never and always, and not the same for the next
-// sample or in the next epoch. (TestGoldenChoices says which numbers decide.)
+// TestFlips: samples are flipped as often as requested, including never and always, and not alike
+// for the next sample or in the next epoch. (TestGoldenChoices says which numbers decide.)
 func TestFlips(t *testing.T) {
 	for _, p := range []float64{0, 0.1, 0.5, 0.9, 1} {
 		const n = 20000
