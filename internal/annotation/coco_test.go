@@ -28,8 +28,8 @@ func readCOCO(t *testing.T, text string, o Options) (*Found, map[string]said, er
 	return tryFind(t, dir, o)
 }
 
-// TestBadCOCO: an annotation that breaks a rule is bad for its image, with its place; nothing else
-// is.
+// TestBadCOCO: an annotation that breaks a rule makes its image bad, with its place; nothing else
+// does.
 func TestBadCOCO(t *testing.T) {
 	o := Options{Kinds: kindsOf(target.Masks, target.Boxes, target.Keypoints)}
 	const other = `{"id": 1000, "image_id": 2, "category_id": 5, "bbox": [1,2,3,4], "keypoints": [1,2,2,0,0,0], "segmentation": [[1,2,3,4,5,6]]}`
@@ -83,7 +83,7 @@ func TestBadCOCO(t *testing.T) {
 	}
 }
 
-// TestUnreadableCOCO: what is wrong with a file as a whole refuses it.
+// TestUnreadableCOCO: a file that is wrong as a whole is refused.
 func TestUnreadableCOCO(t *testing.T) {
 	good := cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4]}`)
 	for text, want := range map[string]string{
@@ -146,7 +146,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// FuzzCOCO: no file does anything but give an error, or name what is bad.
+// FuzzCOCO: any file gives an error, or says what is bad.
 func FuzzCOCO(f *testing.F) {
 	f.Add(cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "bbox": [1,2,3,4], "segmentation": [[1,2,3,4,5,6]], "keypoints": [1,2,2,0,0,0]}`))
 	f.Add(cocoFile(`{"id": 1, "image_id": 1, "category_id": 5, "iscrowd": 1, "segmentation": {"size": [4, 6], "counts": "04d0"}}`, `{"image_id": 1, "caption": "x"}`))
@@ -156,7 +156,7 @@ func FuzzCOCO(f *testing.F) {
 	})
 }
 
-// FuzzFiles: no file about one image does anything but give what it says, or a rule.
+// FuzzFiles: any file about one image gives its content, or the rule it breaks.
 func FuzzFiles(f *testing.F) {
 	f.Add("0 0.5 0.5 1 1\n")
 	f.Add("<annotation><size><width>1</width></size><object><name>a</name><bndbox><xmin>1</xmin></bndbox></object></annotation>")

@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// TestGenerated: what is generated with targets shows what its annotations say, and is found where
-// they are published.
+// TestGenerated: generated datasets with targets show what their annotations say, and the
+// annotations are found in their published layouts.
 func TestGenerated(t *testing.T) {
 	read := func(path string) image.Image {
 		t.Helper()

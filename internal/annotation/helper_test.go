@@ -11,7 +11,7 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// said is what annotations say of an image, as oracle.py prints it.
+// said is everything that annotations say about an image, as oracle.py prints it.
 type said struct {
 	Size     []int    `json:"size,omitempty"`
 	Objects  []object `json:"objects,omitempty"`
@@ -38,7 +38,7 @@ type shape struct {
 	Pixels []int `json:"pixels"`
 }
 
-// rowOfTable is what a table says of a row.
+// rowOfTable is everything that a table says about a row.
 func rowOfTable(table *target.Table, row int) (s said) {
 	h, w, oriented := table.Size(row)
 	if s.oriented = oriented; h > 0 && w > 0 {
@@ -59,7 +59,8 @@ func rowOfTable(table *target.Table, row int) (s said) {
 	return s
 }
 
-// find finds the annotations of a dataset, all of which are of images that it returns by name.
+// find finds the annotations of a dataset, and returns them by image name. None may be of an
+// unknown image.
 func find(t *testing.T, path string, o Options) (*Found, map[string]said) {
 	t.Helper()
 	f, all, err := tryFind(t, path, o)
@@ -112,7 +113,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// oracle makes a dataset, and returns what others find in it.
+// oracle makes a dataset, and returns what other programs find in it.
 func oracle(t *testing.T, kind, dir string, modules ...string) (want map[string]said) {
 	t.Helper()
 	python := testkit.Python(t, append(modules, "torchvision", "PIL", "numpy")...)

@@ -18,7 +18,7 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// touch has files look as if they were last changed so long ago.
+// touch makes files look as if they were last changed some time ago.
 func touch(t *testing.T, dir string, ago time.Duration) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -32,8 +32,8 @@ func touch(t *testing.T, dir string, ago time.Duration) {
 	}
 }
 
-// TestKeptAnnotations: what is found in an object store is what is found on a disk. It is kept, and
-// found again as long as nothing that it depends on has changed, or might have.
+// TestKeptAnnotations: an object store gives the same result as a disk. The result is kept, and
+// used while nothing that it depends on has changed, or might have.
 func TestKeptAnnotations(t *testing.T) {
 	type row struct {
 		Image   hfImage  `parquet:"image"`

@@ -19,7 +19,8 @@ import (
 
 var masks, boxes = Options{Kinds: kindsOf(target.Masks)}, Options{Kinds: kindsOf(target.Boxes)}
 
-// TestFolderOfMasks: in the usual places, under the usual names, and where they are said to be.
+// TestFolderOfMasks: masks are found in the usual places, under the usual names, and where the
+// options say.
 func TestFolderOfMasks(t *testing.T) {
 	for _, c := range []struct {
 		dataset, image string // the image that has a mask
@@ -52,7 +53,7 @@ func TestFolderOfMasks(t *testing.T) {
 	}
 }
 
-// TestRoots: of several folders of images, none is taken; the error names them.
+// TestRoots: if there are several folders of images, none is used, and the error names them.
 func TestRoots(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
@@ -125,8 +126,8 @@ func (s said) String() (words string) {
 	return words
 }
 
-// TestLayouts: what is found of each image, with the id, the label and the box of each object, its
-// flags, what is visible, and its keypoints; or the error.
+// TestLayouts compares everything that is found for each image: the id, label and box of each
+// object, its flags, its visible part, and its keypoints; or the error.
 func TestLayouts(t *testing.T) {
 	type files = map[string]string
 	yolo := func(about, line string) files {
@@ -219,8 +220,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestManifest: the same columns in three kinds of files. Those that name .npy files are arrays
-// where these are wanted, and else text.
+// TestManifest: the same columns give the same result in three kinds of files. Columns that name
+// .npy files are arrays if these are wanted, and otherwise text.
 func TestManifest(t *testing.T) {
 	type box struct {
 		Box   []float32 `parquet:"box,list"`
@@ -313,7 +314,7 @@ func TestLabelMap(t *testing.T) {
 	}
 }
 
-// TestFIFOOfAnnotations: it is no file, and is not waited for.
+// TestFIFOOfAnnotations: a FIFO does not count as a file, and opening it does not block.
 func TestFIFOOfAnnotations(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"images/a.jpg": ""})

@@ -33,7 +33,7 @@ type hfObjects struct {
 	Crowd    []bool      `parquet:"is_crowd,list"`
 }
 
-// hfNote is what Hugging Face notes about columns.
+// hfNote is Hugging Face's note about columns.
 func hfNote(features string) parquet.WriterOption {
 	return parquet.KeyValueMetadata("huggingface", `{"info": {"features": {`+features+`}}}`)
 }
@@ -57,7 +57,7 @@ func picture(name string, size int) hfImage {
 
 var everything = kindsOf(target.Masks, target.Boxes, target.Keypoints, target.Text)
 
-// TestParquetImages: columns beside images are what the same columns of a manifest are.
+// TestParquetImages: columns beside images mean the same as in a manifest.
 func TestParquetImages(t *testing.T) {
 	type Said struct {
 		Label     int64      `parquet:"label"`
@@ -163,7 +163,7 @@ func (w countedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// dropped are images without the beginning of their names.
+// dropped removes the beginning of images' names.
 func dropped(all map[string]said, prefix string) map[string]said {
 	short := map[string]said{}
 	for name, image := range all {
@@ -172,7 +172,7 @@ func dropped(all map[string]said, prefix string) map[string]said {
 	return short
 }
 
-// TestHuggingFaceColumns: what the columns of datasets on Hugging Face are taken for.
+// TestHuggingFaceColumns: the meaning of the columns of datasets on Hugging Face.
 func TestHuggingFaceColumns(t *testing.T) {
 	dir := t.TempDir()
 	type masked struct {
@@ -234,8 +234,7 @@ func TestHuggingFaceColumns(t *testing.T) {
 	}
 }
 
-// TestBadColumns: what is wrong in a row is of its image, and what is wrong with a file is an
-// error.
+// TestBadColumns: a bad row makes its image bad, and a bad file is an error.
 func TestBadColumns(t *testing.T) {
 	type row struct {
 		Image  hfImage `parquet:"image"`

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tracedReader notes what is read.
+// tracedReader records what is read.
 type tracedReader struct {
 	*bytes.Reader
 	mu    sync.Mutex
@@ -108,7 +108,7 @@ func TestOldIndex(t *testing.T) {
 	}
 }
 
-// TestAnythingAhead: whatever is read ahead, what is found is the same.
+// TestAnythingAhead: what is read ahead does not affect what is found.
 func TestAnythingAhead(t *testing.T) {
 	tar, _ := photos(t, 20, 3000)
 	want, _, _, _ := scanAhead(t, tar, nil)
@@ -131,7 +131,7 @@ func TestAnythingAhead(t *testing.T) {
 	}
 }
 
-// A slowReader answers after the time that a store takes.
+// A slowReader takes as long to answer as a store.
 type slowReader struct{ tracedReader }
 
 const answerTime = 100 * time.Millisecond
@@ -141,8 +141,8 @@ func (r *slowReader) ReadAt(p []byte, off int64) (int, error) {
 	return r.tracedReader.ReadAt(p, off)
 }
 
-// TestReadsBlocksAhead: an archive that is read from front to back takes the time of one read for
-// several blocks, which are read about once, in the memory that there is.
+// TestReadsBlocksAhead: reading an archive from front to back takes the time of one read for
+// several blocks. It reads about every byte once, within the available memory.
 func TestReadsBlocksAhead(t *testing.T) {
 	const block, room = 64 << 10, 8 * 64 << 10
 	tar, _ := photos(t, 200, 30_000)
@@ -176,8 +176,8 @@ func TestReadsBlocksAhead(t *testing.T) {
 	})
 }
 
-// TestAnyBlocksAhead: whatever the sizes of files and blocks, what is found is the same, and a read
-// that fails ends the scan.
+// TestAnyBlocksAhead: the sizes of files and blocks do not affect what is found, and a failing read
+// ends the scan.
 func TestAnyBlocksAhead(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -200,7 +200,7 @@ func TestAnyBlocksAhead(t *testing.T) {
 	}
 }
 
-// FuzzReadDALI: spans of whatever index are within the tar and in order.
+// FuzzReadDALI: the spans from any index are within the tar and in order.
 func FuzzReadDALI(f *testing.F) {
 	for _, text := range []string{"", "v1.2 1\njpg 512 10 a.jpg cls 1536 1 a.cls\n", "v1.1 1\njpg 512 10 cls 1536 1\n", "v1.0 1\n", "v1.2 1\njpg 512 10\n",
 		"v1.2 1\njpg -1 10 a\n", "v1.2 1\njpg 9223372036854775807 9223372036854775807 a\n", "v1.2 2\njpg 1536 1 a\njpg 512 1 b\n"} {

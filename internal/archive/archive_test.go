@@ -82,7 +82,7 @@ func sample(t testing.TB, archive []byte, s Sample) []byte {
 	return b
 }
 
-// TestAgainstOthers: what is found is what the format's own software reads, in the same order.
+// TestAgainstOthers: the samples are those that the format's own software reads, in the same order.
 func TestAgainstOthers(t *testing.T) {
 	for name, want := range expected(t) {
 		for _, block := range []int{0, 1 << 20} {
@@ -136,7 +136,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNumbered: a shard of records may have no extension; it is known by its number.
+// TestNumbered: a shard of records without an extension is recognized by its number.
 func TestNumbered(t *testing.T) {
 	b := recordOf(featureOf("image", bytesOf("pixels")))
 	got, err := scan("d.x/train-00000-of-01024", b, Options{})
@@ -151,7 +151,7 @@ func TestNumbered(t *testing.T) {
 	}
 }
 
-// TestProblems: a file that an archive has, but not as it is, keeps its place among the samples.
+// TestProblems: a file that an archive does not hold as it is keeps its place among the samples.
 func TestProblems(t *testing.T) {
 	for name, want := range map[string]map[string]string{
 		"odd-gnu.tar":   {"sparse.jpg": "--sparse", "symlink.jpg": "--dereference", "whole.jpg": "", "zlink.jpg": "--dereference"},

@@ -67,8 +67,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestTablesOfContentsAreCharged: what libraries keep of directories and footers is counted before
-// it is read, as about what it is. (A race detector adds some of its own.)
+// TestTablesOfContentsAreCharged: memory that libraries keep for directories and footers is charged
+// before it is used, at about its size. (A race detector adds some of its own.)
 func TestTablesOfContentsAreCharged(t *testing.T) {
 	const entries = 20_000
 	var zipped, rows bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// inspect fails if samples were found that cannot be what they claim to be, and unpacks some.
+// inspect fails if samples were found that cannot exist, and unpacks some.
 func inspect(t testing.TB, archive []byte, got *Contents, err error) {
 	t.Helper()
 	if err != nil {
@@ -46,8 +46,7 @@ func inspect(t testing.TB, archive []byte, got *Contents, err error) {
 	}
 }
 
-// TestDamaged: bytes that were changed, and an end that is missing, lead to an error, or to
-// something that is possible.
+// TestDamaged: changed bytes and a missing end lead to an error, or to a possible result.
 func TestDamaged(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	rounds := 60
@@ -77,7 +76,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestClaims: what an archive claims to hold takes no memory before there is something to it.
+// TestClaims: an archive's claims take no memory until its content supports them.
 func TestClaims(t *testing.T) {
 	u32 := binary.LittleEndian.AppendUint32
 	u64 := binary.LittleEndian.AppendUint64
@@ -110,7 +109,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// noImage is a row that takes next to no bytes.
+// noImage is a row that takes almost no bytes.
 type noImage struct {
 	Image []byte `parquet:"image,optional"`
 }
@@ -180,7 +179,7 @@ func TestBeton(t *testing.T) {
 	}
 }
 
-// TestOverlap: a small zip that claims to hold much, as its files share their bytes, is refused.
+// TestOverlap: a small zip that claims to hold much because its files share bytes is refused.
 func TestOverlap(t *testing.T) {
 	b := read(t, "stored.zip")
 	var first []byte
@@ -205,8 +204,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestUnpackRefuses: what is not what was stored is noticed where the coding allows it, and never
-// leads beyond the memory that was given.
+// TestUnpackRefuses: changed bytes are noticed if the coding allows it, and never lead beyond the
+// given memory.
 func TestUnpackRefuses(t *testing.T) {
 	for _, name := range []string{"deflated.zip", "snappy-v1.parquet", "gzip-v1.parquet", "zstd-v2.parquet", "lz4-v1.parquet", "brotli-v1.parquet", "jpeg.mds.zstd", "raw.beton", "wds-cls.tar"} {
 		b := read(t, name)
@@ -253,7 +252,7 @@ func change(p Place, f func(*Place)) Place {
 	return p
 }
 
-// TestNoAllocation: unpacking again and again takes no memory, but for brotli, whose reader
+// TestNoAllocation: repeated unpacking allocates nothing, except for brotli, whose reader
 // allocates.
 func TestNoAllocation(t *testing.T) {
 	if testkit.RaceDetector() {
@@ -277,7 +276,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// fuzz scans what is made from the archives of testdata whose names have an extension.
+// fuzz scans mutations of the archives of testdata with an extension.
 func fuzz(f *testing.F, ext string, seeds ...[]byte) {
 	for name := range expected(f) {
 		if strings.HasSuffix(name, ext) || ext == ".tfrecord" && strings.Contains(name, ext) {

@@ -42,7 +42,7 @@ func dictionary(n, size int32) (h format.PageHeader) {
 	return h
 }
 
-// TestPages: values in pages of every sort, and pages that claim what is not there.
+// TestPages: values in pages of every sort, and pages that claim absent data.
 func TestPages(t *testing.T) {
 	const lengths = "\x80\x01\x04\x02\x02\x02\x00\x00\x00\x00" // 1 and 2, as differences
 	for what, c := range map[string]struct {
@@ -100,7 +100,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestChunks: columns that are not where they should be.
+// TestChunks: columns in wrong places.
 func TestChunks(t *testing.T) {
 	b := read(t, "none-v1.parquet")
 	w := &window{ctx: context.Background(), r: bytes.NewReader(b), size: int64(len(b)), block: 4096}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSums: what other programs wrote has checksums for all samples, which are right, and which
-// damage does not have.
+// TestSums: all samples that other programs wrote have checksums, which are right, and which damage
+// contradicts.
 func TestSums(t *testing.T) {
 	entries, err := os.ReadDir("testdata")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestSums(t *testing.T) {
 		b := read(t, name)
 		c, err := scan(name, b, Options{})
 		if err != nil {
-			continue // of another test
+			continue // another test has it
 		}
 		for i, s := range c.Samples {
 			if c.Problems[i] != "" || s.Coding != Plain {

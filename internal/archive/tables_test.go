@@ -9,7 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// parquetOf writes a Parquet file by another library than that of most archives in testdata.
+// parquetOf writes a Parquet file with another library than most archives in testdata.
 func parquetOf[T any](t *testing.T, rows []T, options ...parquet.WriterOption) []byte {
 	t.Helper()
 	var b bytes.Buffer

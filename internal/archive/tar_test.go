@@ -39,7 +39,7 @@ func contents(t testing.TB, b []byte, c *Contents) []string {
 	return all
 }
 
-// TestTar: what is a sample, and what kind of archive it is, by the names of the files.
+// TestTar: the names of the files decide what is a sample, and what kind of archive it is.
 func TestTar(t *testing.T) {
 	for what, c := range map[string]struct {
 		archive []byte
@@ -73,10 +73,10 @@ func TestTar(t *testing.T) {
 	}
 }
 
-// TestTarWithoutEnd: a tar that may have been cut off between two members is told from one that has
-// its end, or most of it.
+// TestTarWithoutEnd: a tar that may have been cut off between two members is distinguished from one
+// that has its end, or most of it.
 func TestTarWithoutEnd(t *testing.T) {
-	zeros := string(make([]byte, 700)) // as the end looks, but they are a file's
+	zeros := string(make([]byte, 700)) // they look like the end, but belong to a file
 	one, inner := tarOf(t, "c/a.jpg", zeros), tarOf(t, "a.jpg", zeros)
 	const members = 512 + 1024
 	for what, c := range map[string]struct {

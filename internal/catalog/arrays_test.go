@@ -129,7 +129,7 @@ func TestArraySizes(t *testing.T) {
 	}
 }
 
-// TestArrayParts: each array is a part of its own, which has no images.
+// TestArrayParts: each array is a part of its own, without images.
 func TestArrayParts(t *testing.T) {
 	two := Options{Arrays: make([]*ArrayOptions, 2)}
 	for f, want := range map[layout.Form]Part{
@@ -147,8 +147,7 @@ func TestArrayParts(t *testing.T) {
 	}
 }
 
-// TestArraysRefused: names that cannot be told apart, or mean something else, and nvJPEG beside
-// arrays.
+// TestArraysRefused: ambiguous or reserved names are refused, and so is nvJPEG beside arrays.
 func TestArraysRefused(t *testing.T) {
 	ds, o := arraysIn(t, 1)
 	again, labels := *o, *o

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// example has curves and bars, also such as have nothing to show.
+// example has curves and bars, including some with nothing to show.
 func example() []Diagram {
 	measured := Curve{Name: "as measured", Dots: true}
 	model := Curve{Name: "by the model", Color: 1, Line: Dashed}
@@ -28,8 +28,7 @@ func example() []Diagram {
 	}
 }
 
-// TestSVG: pictures contain their labels, each name of the legend once, and nothing that is no
-// number.
+// TestSVG: pictures contain their labels, each name of the legend once, and no NaN.
 func TestSVG(t *testing.T) {
 	var out bytes.Buffer
 	if err := Draw(&out, "svg", 11, 8, example()...); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// pack writes a tar of the files of a directory, in the order of their names; with links of the tar
-// in place of symbolic ones.
+// pack writes a tar of the files of a directory, in the order of their names. Symbolic links become
+// links of the tar.
 func pack(t testing.TB, name, dir string, more ...string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -46,9 +46,9 @@ func pack(t testing.TB, name, dir string, more ...string) {
 	}
 }
 
-// TestConvertArchives: of a tar, and of what is in a store, the same becomes raw, and the same
-// pixels, as of the directory; another run of the same finds everything done, and parts make what a
-// single run makes.
+// TestConvertArchives: from a tar or a store, the same samples become raw, with the same pixels, as
+// from the directory. Running again finds everything done, and parts make the same result as a
+// single run.
 func TestConvertArchives(t *testing.T) {
 	dir := filepath.Dir(small(t))
 	if err := os.Remove(filepath.Join(dir, "small/b/gone.png")); err != nil {
@@ -105,8 +105,8 @@ func TestConvertArchives(t *testing.T) {
 	}
 }
 
-// TestConvertOrdered: what has an order of its own keeps it, and its labels, whichever of the
-// classes have samples; what cannot be read keeps its place.
+// TestConvertOrdered: a dataset with an order of its own keeps it, and its labels, whichever
+// classes have samples; an unreadable sample keeps its place.
 func TestConvertOrdered(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestConvertOrdered(t *testing.T) {
 			t.Errorf("%v: %+v, classes %q, manifest %q", c.labels, r, is.Classes, is.Manifest)
 		}
 	}
-	// Names would be other labels where classes have an order of their own, or no samples.
+	// As labels, names would change if classes have an order of their own, or no samples.
 	for _, classes := range [][]string{{"dog", "cat"}, {"cat", "cow", "dog"}} {
 		was, err := dataset.Open(context.Background(), filepath.Join(dir, "x.tar"), dataset.Options{Prober: sample.Probe, Rescan: true, Classes: classes})
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// population is a dataset as seen by the choice.
+// population is a dataset as the choice sees it.
 type population struct {
 	labels    []int
 	standings []standing

@@ -45,9 +45,9 @@ func TestPixelsSurvive(t *testing.T) {
 	}
 }
 
-// sameSamples compares two datasets, sample by sample: numbers, labels, what can be read, and
-// pixels. What was kept has the same bytes; what was converted has the original's time, and is what
-// its name says.
+// sameSamples compares two datasets, sample by sample: numbers, labels, readability, and pixels.
+// Kept samples must have the same bytes; converted ones must have the original's time, and the
+// format that their name says.
 func sameSamples(t *testing.T, was, is *dataset.Dataset) {
 	t.Helper()
 	if was.Len() != is.Len() {
@@ -83,8 +83,8 @@ func sameSamples(t *testing.T, was, is *dataset.Dataset) {
 	}
 }
 
-// checkPacked undoes a packed file: it must be what it was, and a PNG another one with the same
-// pixels.
+// checkPacked unpacks a packed file: the result must be the original; for PNG, another PNG with the
+// same pixels.
 func checkPacked(t *testing.T, path string, file, was []byte) {
 	t.Helper()
 	is, err := decode.Unpack(file)

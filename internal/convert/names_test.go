@@ -52,7 +52,7 @@ func TestNamesRefused(t *testing.T) {
 	}
 }
 
-// TestNamesInManifests: a manifest's order is its own, so that only equal names are refused,
+// TestNamesInManifests: a manifest has an order of its own, so only equal names are refused,
 // wherever they are in it.
 func TestNamesInManifests(t *testing.T) {
 	dir := t.TempDir()

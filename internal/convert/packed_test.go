@@ -16,8 +16,8 @@ import (
 // packsJPEGs says whether this build packs JPEGs.
 var packsJPEGs = slices.Contains(decode.Kernels(), decode.Portable)
 
-// TestPacked: of every kind of file, what is packed keeps its number, its label and its pixels, and
-// is unpacked to the original; what has no packed form is left as it is, and counted.
+// TestPacked: for every kind of file, a packed sample keeps its number, its label and its pixels,
+// and unpacks to the original. A sample without a packed form stays as it is, and is counted.
 func TestPacked(t *testing.T) {
 	path := mixed(t)
 	was := open(t, path)
@@ -43,7 +43,7 @@ func TestPacked(t *testing.T) {
 		if shares.Packed == 1 && isPacked+r.Unpackable != n {
 			t.Errorf("%d of %d are packed, and %d cannot be", isPacked, n, r.Unpackable)
 		}
-		// What is packed already counts, and so does what is raw.
+		// Samples that are already packed or raw count.
 		if again, r := convert(t, out, Options{Shares: shares, Seed: 2}); r.Packed != isPacked || r.Raw != isRaw || r.Converted > 0 {
 			t.Errorf("%s from %s with the same shares: %+v", again, out, r)
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// TestPartsMakeTheSame: parts that are made at the same time, or are killed and made again, end
-// with what one run makes, and so does a chosen sample that turns out to be corrupt, whose place is
-// taken in another part.
+// TestPartsMakeTheSame: parts that are made at the same time, or are killed and made again, give
+// the same result as one run. So does a chosen sample that turns out to be corrupt, and is replaced
+// in another part.
 func TestPartsMakeTheSame(t *testing.T) {
 	killCases(t, func(t *testing.T, path, dir string, o Options) {
 		want := uninterrupted(t, path, filepath.Join(dir, "whole"), o)
@@ -69,8 +69,8 @@ func TestPartsMakeTheSame(t *testing.T) {
 func made(r Report) int { return r.Converted + r.Linked + r.Copied + r.Cloned + r.Symlinked }
 
 // TestPartsShareFile: a file that a manifest lists in two parts is made by whichever comes to it
-// first. The other one uses it, or makes it too if it has looked for it before. To see all of that,
-// one part runs within each step of the other in turn.
+// first. The other part uses it, or makes it too if it looked for the file before. To cover all of
+// this, one part runs within each step of the other.
 func TestPartsShareFile(t *testing.T) {
 	path := filepath.Join(filepath.Dir(small(t)), "list.csv")
 	write(t, path, []byte("path,label\nsmall/a/1.png,x\nsmall/a/1.jpg,y\nsmall/a/1.png,y\n"))
@@ -113,8 +113,8 @@ func TestPartsShareFile(t *testing.T) {
 	}
 }
 
-// TestPartsAndOthers: a run of everything and another one, be it of a part, do not work in the same
-// tree at the same time, and parts with other settings do not either.
+// TestPartsAndOthers: a run of everything excludes all other runs, even of a part, from the same
+// tree, and parts with different settings exclude each other.
 func TestPartsAndOthers(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
 	part := Options{Shares: Shares{Raw: 0.5}, Part: dataset.Share{K: 0, N: 2}}

@@ -71,7 +71,7 @@ func TestResume(t *testing.T) {
 }
 
 // TestResumeKeepsOthers: a raw sample, or one that cannot become raw, has no copy whose name could
-// be in the way, and a continued run leaves alone a sample that is named like one.
+// conflict, and a continued run keeps a sample that is named like a copy.
 func TestResumeKeepsOthers(t *testing.T) {
 	path, out := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "out")
 	for _, name := range []string{"a.bmp", "a.bmp.bmp", "c.bmp"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakecuda"
 )
 
-// A part runs in a process of this test's program, which finds a driver of its own.
+// A part runs in a process of this test program, which finds a driver of its own.
 var parts = map[string]func(arguments []string) (any, error){
 	"devices": partDevices,
 	"all":     partAll,
@@ -33,7 +33,7 @@ type report struct {
 var sentinels = map[string]error{"driver": ErrNoDriver, "old": ErrOldDriver, "device": ErrNoDevice, "memory": ErrMemory, "lost": ErrLost,
 	"nvJPEG": ErrNoNVJPEG, "old nvJPEG": ErrOldNVJPEG, "failed": ErrNVJPEG}
 
-// driver is what most parts find.
+// driver is the driver that most parts find.
 var driver *fakecuda.Driver
 
 func TestMain(m *testing.M) {

@@ -35,7 +35,7 @@ func TestEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestNestedThreads: a Thread within another one, of another device, leaves that one its context.
+// TestNestedThreads: a Thread of another device within a Thread restores the outer one's context.
 func TestNestedThreads(t *testing.T) {
 	if r, _ := run(t, driver, fakecuda.Config{Devices: 2}, "all", "the second device"); r.Error != "" {
 		t.Error(r.Error)

@@ -17,7 +17,7 @@ import (
 
 const jpegSlot = 64 << 10
 
-// mixedJPEGs are files of which nvJPEG refuses those that are listed. There are more than one call
+// mixedJPEGs are files, and the numbers of those that nvJPEG refuses. There are more than one call
 // decodes.
 func mixedJPEGs() (files [][]byte, refused []int, err error) {
 	const dir = "../../decode/testdata/"
@@ -72,7 +72,7 @@ func want(data []byte, gray bool) ([]byte, error) {
 	return pix, err
 }
 
-// partJPEGs decodes files, twice. Its result says how.
+// partJPEGs decodes files twice. Its result says how.
 func partJPEGs(arguments []string) (result any, err error) {
 	gray := slices.Contains(arguments, "gray")
 	files, refused, err := mixedJPEGs()
@@ -187,8 +187,8 @@ func TestJPEGs(t *testing.T) {
 	}
 }
 
-// TestSkippedJPEGs: what nvJPEG skips without saying so is black, and nothing that was in the
-// memory before.
+// TestSkippedJPEGs: an image that nvJPEG skips silently is black, and does not show earlier content
+// of the memory.
 func TestSkippedJPEGs(t *testing.T) {
 	c := fakecuda.Config{Failures: []fakecuda.Failure{{Function: "nvjpegDecodeBatched", Nth: 0, Code: -1}}}
 	if r, _ := run(t, nvjpegDriver(t), c, "jpegs"); !strings.HasPrefix(r.Error, "image 0 is black") {
@@ -222,8 +222,8 @@ func TestJPEGBackends(t *testing.T) {
 	}
 }
 
-// TestEveryJPEGCallFails: no failure is taken for an image's, nothing is left, and what fails once
-// with an image is tried again.
+// TestEveryJPEGCallFails: no failure is blamed on an image, nothing leaks, and an image is tried
+// again after a single failure.
 func TestEveryJPEGCallFails(t *testing.T) {
 	d := nvjpegDriver(t)
 	for _, f := range []string{"GetProperty", "CreateEx", "JpegStateCreate", "JpegStreamCreate", "DecodeParamsCreate", "DecodeParamsSetOutputFormat",

@@ -51,7 +51,7 @@ func partDevices([]string) (any, error) {
 	return devices, err
 }
 
-// onDevice runs f on a device. What f wants undone is undone when it returns.
+// onDevice runs f on a device. When f returns, everything that it passed to undo is undone.
 func onDevice(ordinal int, f func(t *Thread, undo func(func() error)) error) error {
 	d, err := Open()
 	if err != nil {
@@ -74,8 +74,8 @@ func onDevice(ordinal int, f func(t *Thread, undo func(func() error)) error) err
 // importer is the other process that exported starts.
 var importer int
 
-// partAll uses everything once, and checks what comes of it, with another Thread of the last device
-// in between. Its result is the process that opened its memory.
+// partAll uses everything once, and checks the results, with another Thread of the last device in
+// between. Its result is the process that opened its memory.
 func partAll(arguments []string) (any, error) {
 	other := len(arguments)
 	err := onDevice(0, func(t *Thread, undo func(func() error)) error {
@@ -95,7 +95,7 @@ func partAll(arguments []string) (any, error) {
 	return importer, err
 }
 
-// work uses all but handles. It returns memory on the device, and the first page of it.
+// work uses everything except for handles. It returns memory on the device, and its first page.
 func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
 	if free, total, err := t.MemoryInfo(); err != nil || free > total || free == 0 {
 		return 0, nil, fmt.Errorf("%d of %d free: %w", free, total, err)
@@ -126,8 +126,8 @@ func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
 	return p, staging[3*page:], streams(t, undo, m, p, staging)
 }
 
-// streams makes bytes travel: from the host, by one stream, to a kernel in another one, and back.
-// The last page of staging has then those of the device's first.
+// streams sends bytes from the host, by one stream, to a kernel in another one, and back. The last
+// page of staging then holds the bytes of the device's first.
 func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging []byte) error {
 	var s [2]*Stream
 	var err error

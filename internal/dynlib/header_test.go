@@ -21,9 +21,9 @@ type header struct {
 	facts       int    // there are more
 }
 
-// TestHeadersAreNVIDIAs compares all that our headers and lists of names say with NVIDIA's headers:
-// numbers, sizes and alignments of types, places in structures, types of functions, and the names
-// that the libraries have for them.
+// TestHeadersAreNVIDIAs compares everything in our headers and lists of names with NVIDIA's
+// headers: numbers, sizes and alignments of types, offsets in structures, types of functions, and
+// the libraries' names for them.
 func TestHeadersAreNVIDIAs(t *testing.T) {
 	for _, h := range []header{
 		{"cuda.h", "cudanames.h", []string{"cuda_runtime"}, "CUresult", 250},
@@ -86,8 +86,8 @@ func facts(header string) (expressions []string) {
 	return expressions
 }
 
-// run compiles a program with a header, and returns what it says the facts are, and what the
-// functions are called.
+// run compiles a program with a header, and returns the values of the facts, and the names of the
+// functions.
 func (h header) run(t *testing.T, include, facts []string, declaration, name string) []string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "program")

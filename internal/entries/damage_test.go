@@ -40,8 +40,8 @@ func (l locked) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// TestDamage: whatever byte of the file changes, and wherever it ends, nothing that is found is
-// wrong, and what is stored afterwards is found.
+// TestDamage: whatever byte of the file changes, and wherever it ends, nothing wrong is found, and
+// what is stored afterwards is found.
 func TestDamage(t *testing.T) {
 	const n = 6
 	o := optionsOf(t.TempDir(), n)
@@ -126,7 +126,7 @@ func TestMachineFailureDestroysNothing(t *testing.T) {
 	}
 }
 
-// TestForged: a file that is intact but was made to do harm.
+// TestForged: an intact file that was made to do harm.
 func TestForged(t *testing.T) {
 	o := optionsOf(t.TempDir(), 2)
 	for _, h := range []header{{0, 2, 0}, {-2, 2, 0}, {-1 << 31, 2, 0}, {20, -1, 0}, {20, 1 << 62, 0}, {20, 100, 0}} {
@@ -171,7 +171,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestMadeTwice: of two that find no file, the one that makes it later does not replace it.
+// TestMadeTwice: if two Stores find no file, the one that makes it later does not replace it.
 func TestMadeTwice(t *testing.T) {
 	o := optionsOf(t.TempDir(), 2)
 	late := &Store{options: o}
@@ -209,7 +209,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// TestWriters: processes, Stores and goroutines may add to one file at once. Where they choose the
+// TestWriters: processes, Stores and goroutines may add to one file at once. If they choose the
 // same slot, one of two is lost, and can be put again.
 func TestWriters(t *testing.T) {
 	const n, writers = 6000, 3

@@ -28,8 +28,8 @@ func sizeOf(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// TestRenew: a file is made anew, with what is known of the samples, if their number has changed
-// much, or much of it is of no use.
+// TestRenew: a file is made anew, with what is known about the samples, if their number has changed
+// much, or much of it is useless.
 func TestRenew(t *testing.T) {
 	const n = 200
 	dir := t.TempDir()

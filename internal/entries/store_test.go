@@ -72,7 +72,7 @@ func to(n int) (all []int) {
 	return all
 }
 
-// has reports whether file i is known, and fails if what is known is not true.
+// has reports whether file i is known, and fails if its entry points are wrong.
 func has(t testing.TB, s *Store, i int) bool {
 	t.Helper()
 	var b Buffer
@@ -83,8 +83,8 @@ func has(t testing.TB, s *Store, i int) bool {
 	return known
 }
 
-// TestRoundTrip: what was put is found, before it is written, and by the next Store. Where more is
-// put than a file was made for, some is lost, and none becomes that of another file.
+// TestRoundTrip: entry points that were put are found before they are written, and by the next
+// Store. If more are put than a file was made for, some are lost, but none becomes another file's.
 func TestRoundTrip(t *testing.T) {
 	const n, most = 2000, 20000
 	o := optionsOf(t.TempDir(), n)
@@ -116,7 +116,7 @@ func TestRoundTrip(t *testing.T) {
 	shut(t, s)
 }
 
-// TestOnlyTheSameFile: entry points are those of a path, a size and a time.
+// TestOnlyTheSameFile: entry points belong to a path, a size and a time.
 func TestOnlyTheSameFile(t *testing.T) {
 	o := optionsOf(t.TempDir(), 10)
 	made(t, o, 1, 3)
@@ -154,15 +154,14 @@ func TestOnlyTheSameFile(t *testing.T) {
 	}
 }
 
-// TestHash: a file that was made by another version, or on another machine, has its slots where
-// they are looked for.
+// TestHash: slots of a file from another version, or another machine, are in the expected places.
 func TestHash(t *testing.T) {
 	if got := hashOf("dir/1.jpg"); got != 0x7e338774599088ef {
 		t.Errorf("%#x", got)
 	}
 }
 
-// TestRules: a file keeps its rule, unless another one is insisted on.
+// TestRules: a file keeps its rule, unless Strict demands another one.
 func TestRules(t *testing.T) {
 	o := optionsOf(t.TempDir(), 10)
 	o.Rule = 20
@@ -270,7 +269,7 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-// TestReadThatHangs: while a read does not return, others do without what is stored.
+// TestReadThatHangs: while a read hangs, other callers go on without stored entry points.
 func TestReadThatHangs(t *testing.T) {
 	o := optionsOf(t.TempDir(), 4)
 	made(t, o, to(4)...)
@@ -292,8 +291,7 @@ func TestReadThatHangs(t *testing.T) {
 	})
 }
 
-// TestDiskFull: a write that fails ends writing, is reported once, and costs nothing that was
-// there before.
+// TestDiskFull: a failed write ends writing, is reported once, and destroys nothing.
 func TestDiskFull(t *testing.T) {
 	o := optionsOf(t.TempDir(), 1<<14)
 	made(t, o, 1, 2)
@@ -323,7 +321,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestReadOnly: without permission to write, what is there is used, and nothing is added.
+// TestReadOnly: without permission to write, existing entry points are used, and nothing is added.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	o := optionsOf(dir, 10)

@@ -35,8 +35,8 @@ func written(payloads ...string) []byte {
 	return out.Bytes()
 }
 
-// TestDamage: wherever a file was cut off or a byte of it changed, what is read are the records
-// before that, and it is said that there should be more.
+// TestDamage: wherever a file was cut off or a byte of it changed, Read returns the records before
+// that place, and says that there should be more.
 func TestDamage(t *testing.T) {
 	payloads := []string{"first", "", "the third", string(bytes.Repeat([]byte("x"), 1000)), "last"}
 	data := written(payloads...)
@@ -70,8 +70,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestErrors: a reader's own error, and that of the caller, are returned as they are; a writer's
-// first error is the last thing that it does.
+// TestErrors: errors of a reader and of the caller are returned unchanged; a writer stops at its
+// first error.
 func TestErrors(t *testing.T) {
 	data, mine := written("a", "b"), errors.New("mine")
 	if err := Read(iotest.ErrReader(mine), 100, nil); err != mine {

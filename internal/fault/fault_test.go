@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOf: whatever wraps an error, its cause stays, and of several causes the one counts that can
+// TestOf: an error keeps its cause, whatever wraps it. Of several causes, the one counts that can
 // look like the others.
 func TestOf(t *testing.T) {
 	file, machine, memory, cancelled := New(File, "damaged"), New(Machine, "away"), New(Memory, "no room"), New(Cancelled, "stopped")

@@ -82,7 +82,7 @@ func newJudge(t testing.TB, color decode.Color, ignoreOrientation bool) judge {
 	return j
 }
 
-// asked is what a sample is asked for.
+// asked describes what is requested of a sample.
 type asked struct {
 	head      decode.Header
 	transform resample.Transform // of the whole image
@@ -99,7 +99,7 @@ type trial struct {
 	files []int // which of the files the samples are
 }
 
-// try plans a batch of those files that suit it, in stretches of so many bits.
+// try plans a batch of the suitable files, in stretches of bits bits.
 func (j *judge) try(t testing.TB, r *rand.Rand, mode resample.Mode, f format, files [][]byte, bits int) *trial {
 	t.Helper()
 	o, b := randomOptions(r, mode, 40), &trial{j: j}
@@ -140,7 +140,8 @@ func (b *trial) staging() []byte {
 	return staging
 }
 
-// decodeBatch decodes files by all programs. The error is the first difference from the processor.
+// decodeBatch decodes files with all programs. The error is the first difference from the
+// processor.
 func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resample.Mode, f format, files [][]byte, n *counts) error {
 	t.Helper()
 	b := j.try(t, r, mode, f, files, randomBits(r))
@@ -179,8 +180,8 @@ func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resa
 // rgb finds a JPEG that stores RGB, by an Adobe marker or the names of its components.
 var rgb = regexp.MustCompile(`(?s)Adobe.{6}\x00|\x03R..G..B`)
 
-// want makes sample i on the processor, and reports whether the kernels should take it: what our
-// own decoder takes, but for reduced scales and gray from RGB.
+// want makes sample i on the processor, and reports whether the kernels should decode it:
+// everything that our own decoder takes, except at reduced scales and to gray from RGB.
 func (b *trial) want(i int, slot []byte, w *layout.Writer) (ours bool, err error) {
 	s, a, j := &b.samples[i], b.wants[i], b.j
 	scratch := decode.Image{Pix: make([]byte, s.Job.Height*s.Job.Width*3), Stride: s.Job.Width * b.tensor.Spec.C, Height: s.Job.Height, Width: s.Job.Width}
@@ -195,8 +196,8 @@ func (b *trial) want(i int, slot []byte, w *layout.Writer) (ours bool, err error
 	return ours, plan.Run(j.libjpeg, s.Data, make([]byte, plan.Memory))
 }
 
-// compare checks one sample: it is left exactly if the kernels should leave it, and if not,
-// libjpeg-turbo decodes it to the same bytes.
+// compare checks one sample: the kernels must leave it exactly if they should, and otherwise
+// libjpeg-turbo must decode it to the same bytes.
 func (b *trial) compare(i int, ours, left bool, got, want []byte, err error) error {
 	s, a := &b.samples[i], b.wants[i]
 	if progressive := bytes.Contains(s.Data, []byte{0xff, 0xc2}); ours == left && !progressive {
@@ -259,7 +260,7 @@ func TestDecode(t *testing.T) {
 	t.Logf("as source and as PTX: %+v, %d cases; in several threads: %+v", n, len(cases), inThreads)
 }
 
-// TestDecodeEdges: what random damage hardly makes, in all kinds of crops.
+// TestDecodeEdges: cases that random damage hardly ever makes, in all kinds of crops.
 func TestDecodeEdges(t *testing.T) {
 	t.Parallel()
 	hosts, _ := startAll(t)
@@ -285,7 +286,7 @@ func TestDecodeEdges(t *testing.T) {
 	}
 }
 
-// TestDecodeDamaged: of files of other encoders, too, and of damaged ones, the kernels decode those
+// TestDecodeDamaged: of other encoders' files and of damaged ones, the kernels decode exactly those
 // that our own decoder does, to the same pixels; threads do not race.
 func TestDecodeDamaged(t *testing.T) {
 	t.Parallel()
@@ -321,7 +322,7 @@ func TestDecodeDamaged(t *testing.T) {
 }
 
 // TestDecodeAstray: flat images never bring decoders into step, so each stretch waits for those
-// before it. Those that take too long are left to the processor.
+// before it. Images that take too long are left to the processor.
 func TestDecodeAstray(t *testing.T) {
 	hosts, _ := startAll(t)
 	j := newJudge(t, decode.RGB, false)

@@ -29,8 +29,8 @@ func fill(d *gpu.Device, s *gpu.Slot, from []byte) error {
 	return d.Run(gpu.Run{Put: []gpu.Put{{To: s.Address(), From: from}}})
 }
 
-// TestSlotsAreApart: slots in use never overlap, are aligned, and hold what was put there; when all
-// are released, each slab is whole again.
+// TestSlotsAreApart: slots in use never overlap, are aligned, and keep their content; when all are
+// released, each slab is whole again.
 func TestSlotsAreApart(t *testing.T) {
 	g := &fakegpu.GPU{Memory: 64 << 20}
 	d := gpu.New(g, gpu.Options{Limit: 4 << 20, Growth: 1.5})
@@ -114,7 +114,8 @@ func TestSlabsGrow(t *testing.T) {
 	}
 }
 
-// TestRefusals: what will pass is ErrFull, what will not is ErrMemory, with the limit in its text.
+// TestRefusals: a temporary refusal is ErrFull, a permanent one ErrMemory, with the limit in its
+// text.
 func TestRefusals(t *testing.T) {
 	d := gpu.New(&fakegpu.GPU{Memory: 12 << 20}, gpu.Options{}) // half of it: 6 MiB
 	defer d.Close()
@@ -149,8 +150,8 @@ func TestRefusals(t *testing.T) {
 	slot(t, hogged, 2<<20)
 }
 
-// TestLimitFollowsTheGPU: without a limit in the options, what others free on the GPU can be used,
-// and what they take is left to them.
+// TestLimitFollowsTheGPU: without a limit in the options, memory that other programs free on the
+// GPU is used, and memory that they take is left to them.
 func TestLimitFollowsTheGPU(t *testing.T) {
 	g := &fakegpu.GPU{Memory: 4 << 20}
 	d := gpu.New(g, gpu.Options{})
@@ -213,7 +214,7 @@ func TestReleasedTwice(t *testing.T) {
 	s.Release()
 }
 
-// TestLost: after the GPU is lost, the driver is not asked any more.
+// TestLost: after the GPU is lost, the driver is not called any more.
 func TestLost(t *testing.T) {
 	lost := false
 	g := &fakegpu.GPU{Memory: 1 << 30}
@@ -266,8 +267,8 @@ func TestRoomWhileTheDriverIsAsked(t *testing.T) {
 	slot(t, d, 2<<20).Release()
 }
 
-// TestRoomToWork: what is made on the GPU is made in memory of its own, which gives way to batches,
-// unless nvJPEG needs it.
+// TestRoomToWork: the GPU works in memory of its own, which gives way to batches unless nvJPEG
+// needs it.
 func TestRoomToWork(t *testing.T) {
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")

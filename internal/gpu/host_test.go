@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// readSources tells go test what the results of compilers depend on: otherwise it would take them
-// for unchanged.
+// readSources tells go test what the compilers' results depend on; otherwise, it would consider
+// them unchanged.
 func readSources(t testing.TB) {
 	for _, pattern := range []string{"kernels/*", "../../decode/*.h", "../../scripts/ptx.sh", "../../scripts/libraries.sh"} {
 		names, err := filepath.Glob(pattern)

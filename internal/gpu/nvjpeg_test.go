@@ -16,7 +16,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// inexact is a source of the pixels that nvJPEG has in tests.
+// inexact is a source of nvJPEG's pixels in tests.
 type inexact struct{ *decode.Decoder }
 
 func (d inexact) DecodeRegion(dst decode.Image, data []byte, h decode.Header, r decode.Region, scale int) error {
@@ -29,8 +29,8 @@ func (d inexact) DecodeRegion(dst decode.Image, data []byte, h decode.Header, r 
 	return err
 }
 
-// TestNVJPEG: whatever is made of an image that nvJPEG decodes, in all orientations, is made of its
-// pixels; and what it refuses is left.
+// TestNVJPEG: batches show the pixels of images that nvJPEG decodes, in all orientations; images
+// that it refuses are left.
 func TestNVJPEG(t *testing.T) {
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")

@@ -75,7 +75,7 @@ func randomOptions(r *rand.Rand, mode resample.Mode, most int) resample.Options 
 
 func randomMode(r *rand.Rand) resample.Mode { return modes[r.IntN(len(modes))] }
 
-// covered counts cases: a test is to have met each of so many.
+// covered counts cases; a test must meet each of them.
 type covered map[[5]int]int
 
 func (c covered) all(t *testing.T, of int) {
@@ -95,7 +95,7 @@ func onProcessor(t testing.TB, w *layout.Writer, tensor Tensor, slot []byte, job
 	return plan.Run(from, data, make([]byte, plan.Memory))
 }
 
-// ways are those in which pixels can be stored: turned, and each of these in planes.
+// ways is in how many ways pixels can be stored: turned, and each of these in planes.
 const ways = 16
 
 // turn stores the upright pixels of sample i in one of the ways.
@@ -218,7 +218,7 @@ func (b *placement) want(t testing.TB) []byte {
 }
 
 // TestPlace: the kernel's bytes are those of resample.Resize and a layout.Writer, for every mode,
-// type, order, number of channels and way in which pixels can be stored.
+// type, order, number of channels and way of storing pixels.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	hosts, threads := startAll(t)

@@ -28,12 +28,12 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A deed is what a process did with a GPU, which is one in host memory.
+// A deed is what a process did with a GPU in host memory.
 type deed struct {
 	PID      int
 	Error    string
 	Is       []string // what the errors mean
-	Wrong    bool     // bytes on the GPU were others than those copied there
+	Wrong    bool     // bytes on the GPU differed from those copied there
 	Reserved int64    // after Close
 }
 
@@ -108,8 +108,7 @@ func run(t *testing.T, driver *fakecuda.Driver, which string, c fakecuda.Config)
 	return d, calls
 }
 
-// twoJPEGs is a batch, of which the second sample is damaged, and what the first slot has to
-// become.
+// twoJPEGs is a batch whose second sample is damaged, and the expected content of the first slot.
 func twoJPEGs(nvjpeg bool) (to Tensor, samples []Sample, want []byte, err error) {
 	img := image.NewRGBA(image.Rect(0, 0, 40, 30))
 	for y := range 30 {
@@ -164,8 +163,8 @@ func (d hasty) Run(r Run) error {
 	return k.do(func(t *cuda.Thread, s *cuda.Stream) error { return errors.Join(k.kernels.load(t), k.start(r, s)) })
 }
 
-// decode makes a batch three times from one buffer, as the engine does, the last time in a slot of
-// which it is the upper half, and copies that to the lower one.
+// decode makes a batch three times from one buffer, as the engine does. The last time, the batch is
+// the upper half of a slot, and is copied to the lower half.
 func (d *deed) decode(device *Device, nvjpeg bool) error {
 	to, samples, want, err := twoJPEGs(nvjpeg)
 	if err != nil {
@@ -282,8 +281,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestMakeFails has every call fail in turn, and every copy and kernel: nothing leaks, and no other
-// bytes are returned.
+// TestMakeFails makes every call fail in turn, and every copy and kernel: nothing leaks, and no
+// wrong bytes are returned.
 func TestMakeFails(t *testing.T) {
 	t.Parallel()
 	driver := decodingDriver(t)
@@ -299,8 +298,8 @@ func TestMakeFails(t *testing.T) {
 	}
 }
 
-// failEach does a deed once with each failure, and returns those that it did not notice. None may
-// change a byte.
+// failEach does a deed once with each failure, and returns the failures that it did not notice.
+// None may change a byte.
 func failEach(t *testing.T, driver *fakecuda.Driver, deed string, c fakecuda.Config, failures []fakecuda.Failure) (unnoticed []fakecuda.Failure) {
 	t.Helper()
 	for _, f := range failures {
@@ -320,8 +319,8 @@ func failEach(t *testing.T, driver *fakecuda.Driver, deed string, c fakecuda.Con
 	return unnoticed
 }
 
-// TestNVJPEGFails has every call of nvJPEG fail in turn, and some of the driver: nothing leaks, and
-// no failure is taken for a refusal.
+// TestNVJPEGFails makes every call of nvJPEG fail in turn, and some of the driver: nothing leaks,
+// and no failure is taken for a refusal.
 func TestNVJPEGFails(t *testing.T) {
 	t.Parallel()
 	driver := decodingDriver(t)

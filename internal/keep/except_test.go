@@ -7,7 +7,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// beside chooses for two caches: the samples of the first are no candidates of the second.
+// beside chooses for two caches: samples of the first are not candidates of the second.
 func beside(t testing.TB, p *shard.Plan, epoch int, c Config, second float64) (one, two *Choice, with Config) {
 	t.Helper()
 	one = mustKeep(t, p, epoch, c)
@@ -15,9 +15,9 @@ func beside(t testing.TB, p *shard.Plan, epoch int, c Config, second float64) (o
 	return one, mustKeep(t, p, epoch, c), c
 }
 
-// TestTwoCaches: no sample is in both, neither has more than ceil(r·d) of any set, and where
-// batches have samples to spare, each full batch has floor(r·d) at least. So what is in neither
-// differs by less than 2 from its share in a full batch.
+// TestTwoCaches: no sample is in both, neither has more than ceil(r·d) of any set, and if batches
+// have samples to spare, each full batch has at least floor(r·d). So the number in neither differs
+// by less than 2 from its share of a full batch.
 func TestTwoCaches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	level, plans := 0, 120
@@ -77,7 +77,7 @@ func TestAllThatIsLeft(t *testing.T) {
 	}
 }
 
-// TestSecondIsEven: each sample is as probable as any other to be in the second cache.
+// TestSecondIsEven: every sample is equally likely to be in the second cache.
 func TestSecondIsEven(t *testing.T) {
 	const n, seeds = 120, 600
 	counts := make([]int, n)
@@ -95,7 +95,7 @@ func TestSecondIsEven(t *testing.T) {
 	}
 }
 
-// TestMemoryOfSecond: Needs covers what a second choice takes, which is as much as where batches
+// TestMemoryOfSecond: Needs covers the memory of a second choice, which is as much as if batches
 // lack candidates.
 func TestMemoryOfSecond(t *testing.T) {
 	for _, b := range []int{2, 32, 256} {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// level names a set of slots of one of the two epochs that has to be level.
+// level names a set of slots of one of the two epochs that must be level.
 type level struct {
 	next         bool // in the second epoch
 	kind         string
@@ -21,7 +21,7 @@ type level struct {
 // tally is the content of a set, counted without the code under test.
 type tally struct{ valid, candidates, kept int64 }
 
-// readFirst visits what the local shards read in lock step.
+// readFirst visits the samples that the local shards read, in lock step.
 func readFirst(p *shard.Plan, epoch int, c Config, each func(id int64, shard, batch int, again bool)) {
 	seen := map[int64]bool{}
 	for i := range p.Batches(0, epoch) {

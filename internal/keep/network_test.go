@@ -2,7 +2,7 @@ package keep
 
 import "testing"
 
-// TestAlmostWhole: a network says if what is almost whole became another number.
+// TestAlmostWhole: a network reports if an almost whole value became another number.
 func TestAlmostWhole(t *testing.T) {
 	good := 0
 	for seed := range uint64(400) {

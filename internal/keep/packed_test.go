@@ -87,7 +87,7 @@ func packedHits(p *shard.Plan, epoch int, k *Choice) map[[2]int]packing {
 	return hits
 }
 
-// TestPackedWhereAllIsKept: nothing leaves, so what is packed stays as it is.
+// TestPackedWhereAllIsKept: nothing leaves, so packed samples stay the same.
 func TestPackedWhereAllIsKept(t *testing.T) {
 	p := mustPlan(t, shard.Config{Samples: 3000, Shards: 2, BatchSize: 50, Shuffle: true, Seed: 7, PadLastBatch: true})
 	c := Config{Ratio: 1, PackedShare: 0.4}
@@ -101,8 +101,8 @@ func TestPackedWhereAllIsKept(t *testing.T) {
 	}
 }
 
-// TestPackedInAnyPlan: whatever is packed already, no set of slots has more than ceil(r·d), and
-// what all batches together are to keep is kept.
+// TestPackedInAnyPlan: whatever is packed already, no set of slots has more than ceil(r·d), and all
+// batches together keep as much as they should.
 func TestPackedInAnyPlan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 44))
 	for range 200 {

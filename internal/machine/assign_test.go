@@ -42,7 +42,7 @@ func TestAssign(t *testing.T) {
 }
 
 // TestPlaceRefuses: a list is decimal numbers of CPUs that this process may use, separated by
-// commas, and all of it is checked; blanks around them mean nothing, and nothing else is no list.
+// commas, and all of it is checked. Blanks around numbers are ignored. Any other text is refused.
 func TestPlaceRefuses(t *testing.T) {
 	m := thisMachine(t)
 	one, none := m.Allowed[0], m.Allowed[len(m.Allowed)-1]+1

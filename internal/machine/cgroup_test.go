@@ -69,8 +69,8 @@ func takes(t *testing.T, p *testkit.Partner) (limit, used int64) {
 	return limit, used
 }
 
-// greedyMount joins a control group and takes its share. On every line of input it checks
-// the bounds and takes all that it may.
+// greedyMount joins a control group and takes its share. On every line of input it checks the
+// bounds and takes all that it may.
 func greedyMount() {
 	procs := filepath.Join(os.Getenv(helperVariable), "cgroup.procs")
 	if err := os.WriteFile(procs, []byte(strconv.Itoa(os.Getpid())), 0); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 )
 
-// masks is what the devices answer. A question without an answer has no function in the mock,
-// and panics: so each case shows which questions are asked.
+// masks are the devices' answers. A question without an answer has no function in the mock, and
+// panics, so each case shows which questions are asked.
 type masks struct {
 	socket, nearest []uint
 	socketRet       nvml.Return

@@ -118,8 +118,8 @@ func asPinned(t *testing.T, s CPUs, f func()) {
 	<-done
 }
 
-// TestPinBeyondTheKernel: a mask may be longer than the kernel's own, but not only of what that
-// lacks.
+// TestPinBeyondTheKernel: a mask may be longer than the kernel's own, but must not consist only of
+// CPUs that the kernel lacks.
 func TestPinBeyondTheKernel(t *testing.T) {
 	first := thisMachine(t).Allowed[0]
 	asPinned(t, of(first, maxCPUs-1), func() {

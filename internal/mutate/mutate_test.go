@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestKilledAndSurviving: of a package whose tests look at Clamp alone, and not at its lower
-// bound, those mutants survive that only other tests would notice. Those that do not compile,
-// the constant 1 of an int64 and its line, are left out, and a run goes on where another one ended.
+// TestKilledAndSurviving: the tests of the package examine only Clamp, and not its lower bound, so
+// mutants survive that only other tests would notice. Mutants that do not compile, the constant 1
+// of an int64 and its line, are left out, and a run continues where another one ended.
 func TestKilledAndSurviving(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: this run is a short one, and it compiles the tests of a module of its own")

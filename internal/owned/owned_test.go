@@ -52,8 +52,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestReplaceAndCreate: one replaces a file, the other leaves it alone, and neither leaves
-// anything else behind, also if writing fails.
+// TestReplaceAndCreate: one replaces a file, the other keeps it, and neither leaves anything else
+// behind, even if writing fails.
 func TestReplaceAndCreate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "for it")
 	path := filepath.Join(dir, "file")

@@ -29,7 +29,7 @@ func (a *account) Release(n int64) { a.used.Add(-n) }
 
 const size = 10_000 // of a page; it takes three pages of the system
 
-// open makes a cache. At the end of the test everything has to be released.
+// open makes a cache. At the end of the test everything must be released.
 func open(t *testing.T, o pages.Options, limit int64) (*pages.Cache, *account) {
 	t.Helper()
 	a := &account{}
@@ -70,8 +70,8 @@ func use(t *testing.T, c *pages.Cache, i, use, uses int) (loaded bool) {
 	return mine
 }
 
-// TestKeptUntilSpent: what nobody holds is kept; with Once, until all of its samples were read, in
-// whatever order, and again in the next epoch, also if the one before was not completed.
+// TestKeptUntilSpent: pages without holders are kept; with Once, until all of their samples were
+// read, in any order, and again in the next epoch, even if the previous one was not completed.
 func TestKeptUntilSpent(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		c, _ := open(t, pages.Options{Limit: 1 << 20, Once: once}, 16<<20)
@@ -81,7 +81,7 @@ func TestKeptUntilSpent(t *testing.T) {
 			if use(t, c, 1, sample, 3) {
 				loads = append(loads, at)
 			}
-			for once && slices.Contains([]int{2, 5, 10}, at) && c.Stats().Pages > 0 { // ristretto lets it go soon
+			for once && slices.Contains([]int{2, 5, 10}, at) && c.Stats().Pages > 0 { // ristretto drops it soon
 				runtime.Gosched()
 			}
 		}
@@ -95,7 +95,7 @@ func TestKeptUntilSpent(t *testing.T) {
 	}
 }
 
-// TestKeepsNothingSingle: with Once, what only one sample is read from is not worth a page.
+// TestKeepsNothingSingle: with Once, a page that only one sample is read from is not kept.
 func TestKeepsNothingSingle(t *testing.T) {
 	once, _ := open(t, pages.Options{Limit: 1 << 20, Once: true}, 16<<20)
 	other, _ := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
@@ -104,8 +104,8 @@ func TestKeepsNothingSingle(t *testing.T) {
 	}
 }
 
-// TestLoadsAreShared: those that want a page while it is loaded wait for it and share what comes of
-// that: the page, though ristretto keeps none at all, or the error.
+// TestLoadsAreShared: callers that want a page during its loading wait and share the result: the
+// page, even if ristretto keeps none at all, or the error.
 func TestLoadsAreShared(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("a fault")} {
 		c, _ := open(t, pages.Options{Limit: 1}, 16<<20)
@@ -140,7 +140,7 @@ func TestLoadsAreShared(t *testing.T) {
 	}
 }
 
-// TestRefusedAreCounted: what ristretto does not take is freed, and counted.
+// TestRefusedAreCounted: pages that ristretto refuses are freed, and counted.
 func TestRefusedAreCounted(t *testing.T) {
 	c, a := open(t, pages.Options{Limit: 1}, 16<<20)
 	empty := a.used.Load()
@@ -157,8 +157,8 @@ func TestRefusedAreCounted(t *testing.T) {
 	}
 }
 
-// TestHeldPagesStay: a page that is held stays, whatever gives way, and even when the cache is
-// closed; the account is right.
+// TestHeldPagesStay: a held page stays, whatever gives way, and even when the cache is closed; the
+// account is right.
 func TestHeldPagesStay(t *testing.T) {
 	c, a := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
 	empty := a.used.Load()
@@ -184,7 +184,7 @@ func TestHeldPagesStay(t *testing.T) {
 	held.Release(0)
 }
 
-// TestMakesRoom: where the account has room for few pages, others give way to each new one.
+// TestMakesRoom: if the account has room for few pages, others give way to each new one.
 func TestMakesRoom(t *testing.T) {
 	c, a := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
 	a.limit.Store(a.used.Load() + 3*12288)
@@ -196,7 +196,7 @@ func TestMakesRoom(t *testing.T) {
 	}
 }
 
-// TestWaitingEnds: the end of its context ends a reader's wait, and nobody else's.
+// TestWaitingEnds: the end of its context ends one reader's wait, and no other's.
 func TestWaitingEnds(t *testing.T) {
 	c, _ := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
 	begun, gate := make(chan struct{}), make(chan struct{})

@@ -10,7 +10,7 @@ import (
 )
 
 // TestMaskOrientation: a mask of the stored size lies like the stored image, one of the upright
-// size like the upright image, and where both are possible it is the stored one.
+// size like the upright image. If both are possible, it lies like the stored one.
 func TestMaskOrientation(t *testing.T) {
 	for _, v := range []struct {
 		mh, mw, h, w int
@@ -50,7 +50,7 @@ func upright(o uint8, h, w, y, x int) (sy, sx int) {
 	return y, x
 }
 
-// TestMaskPut: every element is the value of the pixel that the transform says, mapped, whatever
+// TestMaskPut: every element is the mapped value of the pixel that the transform selects, whatever
 // the orientation, the flip, the size of values and elements and the room beside the mask.
 func TestMaskPut(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 3))
@@ -113,7 +113,7 @@ func TestMaskPut(t *testing.T) {
 	}
 }
 
-// TestMaskOfCopies: where an image is only cropped and mirrored, its mask shows the same pixels.
+// TestMaskOfCopies: if an image is only cropped and mirrored, its mask shows the same pixels.
 func TestMaskOfCopies(t *testing.T) {
 	const h, w = 9, 14
 	r := rand.New(rand.NewPCG(27, 4))

@@ -7,8 +7,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestStatsCountCosts: every full batch has its share of raw and of packed samples, where the
-// dataset has any, and finds its share of all in the cache.
+// TestStatsCountCosts: every full batch has its share of the dataset's raw and packed samples, and
+// finds its share of all samples in the cache.
 func TestStatsCountCosts(t *testing.T) {
 	const n = 600
 	for name, test := range map[string]struct {

@@ -29,7 +29,7 @@ func example() *Result {
 	return r
 }
 
-// TestPlot: a picture has the model, what was measured, and the answer, or what there is of these.
+// TestPlot: a picture has the model, the measurements, and the answer, or those of them that exist.
 func TestPlot(t *testing.T) {
 	var out bytes.Buffer
 	if err := example().Plot(&out, "svg"); err != nil {

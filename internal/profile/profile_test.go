@@ -92,8 +92,8 @@ func empty(t *testing.T, dir string) {
 	}
 }
 
-// TestRun: what wins, and why, where one resource is much scarcer than the others. The answer is
-// one of the mixes that the engine ran with, progress is told, and nothing is left behind.
+// TestRun: which mix wins, and why, if one resource is much scarcer than the others. The answer is
+// one of the mixes that the engine ran with, progress is reported, and nothing is left behind.
 func TestRun(t *testing.T) {
 	small, large, pngs := ramps(t, 20, 128), ramps(t, 10, 1000), photos(t, 10, "png")
 	type test struct {
@@ -236,8 +236,8 @@ func TestNoiseDecidesNothing(t *testing.T) {
 	}
 }
 
-// TestEntryPoints: the pipeline that is measured uses entry points where the mount does, and knows
-// them from the second epoch on; loading knows them from the beginning.
+// TestEntryPoints: measurements use entry points if the mount does. The pipeline knows them from
+// the second epoch on, loading from the beginning.
 func TestEntryPoints(t *testing.T) {
 	for _, rule := range []decode.EntryRule{decode.EntryRows, decode.EntryOff} {
 		ds, o := photos(t, 20, "jpeg"), options(t)
@@ -456,8 +456,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestForms: images that cannot be packed are measured as they are, and if there are no others,
-// packed ones are no candidates.
+// TestForms: images that cannot be packed are measured as they are. If no image can be packed,
+// packed ones are not candidates.
 func TestForms(t *testing.T) {
 	mixed := t.TempDir() + "/mixed"
 	if err := gen.Write(t.Context(), gen.Options{Dir: mixed, Images: 60, Kind: gen.Mixed, Classes: 2, Seed: 3}); err != nil {

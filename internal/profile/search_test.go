@@ -67,8 +67,8 @@ func TestSearchFindsTheBest(t *testing.T) {
 
 func never(int) bool { return false }
 
-// TestSearchGoesOn: where raw images load faster, too, larger ones are tried though loading limits;
-// an error ends the search.
+// TestSearchGoesOn: if raw images load faster, too, larger shares of them are tried even if loading
+// limits; an error ends the search.
 func TestSearchGoesOn(t *testing.T) {
 	_, best, err := search(tenths, func(int) bool { return true }, func(i int) (Point, error) {
 		return pointOf(convert.Shares{}, 0, 1/float64(10+i), 1/float64(100+i)), nil
@@ -139,8 +139,8 @@ func TestFitRecoversCosts(t *testing.T) {
 }
 
 // TestModelsBest: no mix of two forms in whole percent is better, with and without a cache whose
-// hits fall with the share of raw images; of the forms that are no better than a mix of others,
-// none is used.
+// hits fall with the share of raw images. A form that is no better than a mix of others is not
+// used.
 func TestModelsBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	p := &profiler{path: path{shard.Encoded, shard.Packed, shard.Raw}, most: 1, hits: &hitTable{}}

@@ -9,8 +9,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestTraining: training is never faster than the program, a mix that feeds it is said to, and of
-// those the dataset as it is comes first, then the smallest files.
+// TestTraining: training is never faster than the program. A mix that is fast enough for it is
+// reported as such. Among these mixes, the unchanged dataset comes first, then the smallest files.
 func TestTraining(t *testing.T) {
 	encoded, packed, raw, mixed := convert.Shares{}, convert.Shares{Packed: 1}, convert.Shares{Raw: 1}, convert.Shares{Packed: 0.4}
 	m := model{load: costs{0.001, 0.001, 0.01}, decode: costs{0.01, 0.002, 0.001}, hits: func(convert.Shares) float64 { return 0 }}
@@ -47,8 +47,8 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-// TestSmallestThatIsEnough: the engine runs with the smallest files that should be enough, unless
-// those of the dataset as it is are.
+// TestSmallestThatIsEnough: the engine runs with the smallest files that should suffice, unless the
+// unchanged dataset does.
 func TestSmallestThatIsEnough(t *testing.T) {
 	p, o := &profiler{path: path{shard.Encoded, shard.Packed, shard.Raw}, most: 1, hits: &hitTable{}}, options(t).Engine
 	p.result = Result{Encoded: Cost{Bytes: 100}, Packed: Cost{Bytes: 110}, Raw: Cost{Bytes: 400}}

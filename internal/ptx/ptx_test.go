@@ -109,7 +109,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestRefusals: launches that a GPU refuses, and what it does not survive.
+// TestRefusals: launches that a GPU refuses, and launches that it does not survive.
 func TestRefusals(t *testing.T) {
 	text, err := ToC(kernelOf("mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 1;\nld.param.u64 %rd1, [k_param_0];\nsetp.eq.s64 %p2, %rd1, 0;\n@%p2 bra $L2;\n" +
 		"mul.wide.u32 %rd2, %r1, 4;\nst.shared.u32 [%rd2], %r1;\nret;\n$L2:\n@%p1 ret;\nbar.sync 0;\nret;"))

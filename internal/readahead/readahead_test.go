@@ -61,8 +61,8 @@ func batches(keys []catalog.Key) (numbers []int) {
 	return numbers
 }
 
-// TestStreamsAlone: what is read ahead and what is kept, for one reader, for a second a
-// little behind, and for two that meet.
+// TestStreamsAlone: what is read ahead and kept for one reader, for a second one a little behind,
+// and for two that meet.
 func TestStreamsAlone(t *testing.T) {
 	all, shelf := testStreams(t, 3)
 	open := func(index int) *stream {
@@ -104,8 +104,8 @@ func TestStreamsAlone(t *testing.T) {
 	}
 }
 
-// TestStreamsBegin: the batch after a lone one may be opened a little out of order, by processes
-// that take turns, and it shows the order; one farther ahead is another lone batch.
+// TestStreamsBegin: the batch after a single one may be opened a little out of order, by processes
+// that take turns, and still shows the order. A batch farther ahead is another single one.
 func TestStreamsBegin(t *testing.T) {
 	const depth = 3
 	for steps, ahead := range map[int]int64{1: depth, depth + 1: depth, depth + 2: 0, -1: 0} {

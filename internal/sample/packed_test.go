@@ -143,9 +143,9 @@ func (f files) tar() []byte {
 	return b.Bytes()
 }
 
-// TestPackedSamples: a dataset with packed images is the one with the originals: the same samples
-// in the same order, with the same labels, sizes and pixels, at every scale of decoding, however it
-// is stored.
+// TestPackedSamples: a dataset with packed images equals the one with the originals: the same
+// samples in the same order, with the same labels, sizes and pixels, at every scale of decoding,
+// however it is stored.
 func TestPackedSamples(t *testing.T) {
 	originals := generated(t)
 	short, count := originals.packed(t)
@@ -248,9 +248,9 @@ func TestPackedDamage(t *testing.T) {
 	}
 }
 
-// TestPackedParts: of a packed image only the rows of its crop are read: between two offsets where
-// that skips much, and else up to the last one. The pixels are those of the whole file, at every
-// scale of decoding, and a change of what is read is found.
+// TestPackedParts: of a packed image, only the rows of its crop are read: between two offsets if
+// that skips much, and otherwise up to the last one. The pixels are those of the whole file, at
+// every scale of decoding, and a change in the part that is read is detected.
 func TestPackedParts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	img := image.NewRGBA(image.Rect(0, 0, 1000, 800))

@@ -9,8 +9,8 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// TestReadersSharePages: Readers of a dataset in compressed pages unpack each of them for one
-// another, and the last one gives up all of them.
+// TestReadersSharePages: Readers of a dataset in compressed pages unpack each page for one another,
+// and the last Reader frees all of them.
 func TestReadersSharePages(t *testing.T) {
 	block, err := os.ReadFile("../archive/testdata/jpeg.mds.zstd")
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/batchfs/batchfs/internal/pixels"
 )
 
-// TestReadUpToTheCrop: of a JPEG with entry points, what follows its crop is not read, however long
-// its header is. Where rows of the file are not rows of the image, all is read, and never more. It
-// is decoded at a reduced scale every other time, if it shrinks enough.
+// TestReadUpToTheCrop: of a JPEG with entry points, the bytes after its crop are not read, however
+// long its header is. If rows of the file are not rows of the image, everything is read, and never
+// more. Every other time, it is decoded at a reduced scale if it shrinks enough.
 func TestReadUpToTheCrop(t *testing.T) {
 	img, random := image.NewGray(image.Rect(0, 0, 320, 240)), rand.New(rand.NewPCG(1, 2))
 	for i := range img.Pix {

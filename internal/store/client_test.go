@@ -92,7 +92,7 @@ func TestMaxRequests(t *testing.T) {
 	})
 }
 
-// TestHedge: a request that is slower than most gets company, and is not waited for.
+// TestHedge: a request that is slower than most is sent again, and the first one is not waited for.
 func TestHedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, func(w http.ResponseWriter, r *http.Request) {

@@ -25,7 +25,8 @@ func dialed(s *site) *atomic.Int64 {
 	return n
 }
 
-// TestConnectionsAreKept for the next request, for some time, and not once the site is closed.
+// TestConnectionsAreKept: a connection is kept for the next request, for some time, and not once
+// the site is closed.
 func TestConnectionsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, serve)
@@ -48,7 +49,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsAreClosed though no request follows, the oldest first.
+// TestIdleConnectionsAreClosed: idle connections are closed even if no request follows, the oldest
+// first.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int64
@@ -131,7 +133,8 @@ func answered(n int) string {
 		object.Version, n-1, len(content), n, content[:n])
 }
 
-// TestConnectionEndsWhileIdle: the next request takes another one, which is not a retry.
+// TestConnectionEndsWhileIdle: the next request takes another connection, which does not count as a
+// retry.
 func TestConnectionEndsWhileIdle(t *testing.T) {
 	const late = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
 	for name, test := range map[string]struct {
@@ -185,8 +188,7 @@ func TestEndlessHead(t *testing.T) {
 	}
 }
 
-// TestEndedReadKeepsNoConnection: the rest of an answer that nobody waited for is not taken for
-// another one.
+// TestEndedReadKeepsNoConnection: the rest of an abandoned answer is not taken for another answer.
 func TestEndedReadKeepsNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -212,7 +214,7 @@ func TestEndedReadKeepsNoConnection(t *testing.T) {
 	})
 }
 
-// TestProxy: what has to go through a proxy does, and its connection is kept, too.
+// TestProxy: requests that must use a proxy do, and their connection is kept, too.
 func TestProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, func(w http.ResponseWriter, r *http.Request) {

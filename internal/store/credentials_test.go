@@ -22,7 +22,7 @@ import (
 
 const canary = "canary7"
 
-// awsKeys has AWS's library find nothing but the keys given here.
+// awsKeys makes AWS's library find only the keys given here.
 func awsKeys(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKID"+canary)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret"+canary)
@@ -32,7 +32,7 @@ func awsKeys(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 }
 
-// noAWSKeys has it find none at all.
+// noAWSKeys makes it find none at all.
 func noAWSKeys(t *testing.T) {
 	awsKeys(t)
 	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
@@ -40,8 +40,8 @@ func noAWSKeys(t *testing.T) {
 	}
 }
 
-// TestNoCredentialIsShown: whatever goes wrong, neither errors, nor logs, nor names, nor objects
-// have a credential in them, even if the server repeats all that it was sent.
+// TestNoCredentialIsShown: whatever goes wrong, no error, log, name or object contains a
+// credential, even if the server repeats everything that it was sent.
 func TestNoCredentialIsShown(t *testing.T) {
 	awsKeys(t)
 	echo := func(status int) http.HandlerFunc {
@@ -130,7 +130,7 @@ func TestOpenShowsNoCredential(t *testing.T) {
 	}
 }
 
-// TestRedirectKeepsCredentials: another host is not shown what the first one was.
+// TestRedirectKeepsCredentials: another host does not get the credentials for the first one.
 func TestRedirectKeepsCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string

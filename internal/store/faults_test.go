@@ -82,8 +82,8 @@ func silent(ctx context.Context) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-// TestPassingFaults: a fault, of the first answer or of the first connection, and then another try
-// gets the right bytes.
+// TestPassingFaults: after a fault of the first answer or of the first connection, another try gets
+// the right bytes.
 func TestPassingFaults(t *testing.T) {
 	const timeout = 20 * time.Second
 	for name, test := range map[string]struct {
@@ -160,8 +160,8 @@ func TestPassingFaults(t *testing.T) {
 	}
 }
 
-// TestHealthyReadsGoOn: reads of some objects that hang, fail or are slow neither delay nor fail
-// those of others.
+// TestHealthyReadsGoOn: reads of some objects that hang, fail or are slow neither delay reads of
+// others nor make them fail.
 func TestHealthyReadsGoOn(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
 		"silence": hang, "500": status(500), "403": status(403), "404": status(404), "reset": func(http.ResponseWriter, *http.Request) { abort() },

@@ -92,8 +92,8 @@ func TestListS3(t *testing.T) {
 	})
 }
 
-// TestListAlong: a list in parts, which are asked for side by side, is the list, whether or not the
-// marks are still names, and the store can begin after one.
+// TestListAlong: a list requested in concurrent parts equals the whole list, whether or not the
+// marks are still names, and whether or not the store can begin after one.
 func TestListAlong(t *testing.T) {
 	const parts = 4
 	for _, able := range []bool{true, false} {
@@ -174,7 +174,7 @@ func TestListAzure(t *testing.T) {
 	})
 }
 
-// TestListDenied: who may read may not be allowed to list.
+// TestListDenied: a user with permission to read may not be allowed to list.
 func TestListDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, refuse(http.StatusForbidden, "AccessDenied"))

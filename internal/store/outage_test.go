@@ -46,8 +46,8 @@ func takes(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// TestOutages: no read fails because its store was away for up to a minute, whatever it says
-// meanwhile, which it is asked to seldom. Reads go on soon after.
+// TestOutages: no read fails because its store was away for up to a minute, whatever the store says
+// meanwhile. It gets few requests during that time. Reads continue soon after.
 func TestOutages(t *testing.T) {
 	const readers, before = 64, 2 * time.Second
 	for name, fault := range map[string]http.HandlerFunc{
@@ -124,8 +124,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestLongOutage: calls fail after the time that they wait, and a store that comes back after that
-// is used again.
+// TestLongOutage: calls fail after the time that they wait, and a store that comes back later is
+// used again.
 func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, serve)
@@ -163,7 +163,7 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
-// TestNoWait: a store that is away is not waited for if nobody wants that, nor for long if it has
+// TestNoWait: an outage is not waited for if the options say so, and only briefly if the store has
 // never answered.
 func TestNoWait(t *testing.T) {
 	for _, test := range []struct {
@@ -190,7 +190,7 @@ func TestNoWait(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotWait: answers that will not be others soon end a call at once, and an outage.
+// TestWhatDoesNotWait: answers that will not change soon end a call at once, and an outage.
 func TestWhatDoesNotWait(t *testing.T) {
 	for _, code := range []int{401, 403, 404, 412} {
 		bubble(t, strconv.Itoa(code), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A quota is that of a store: so many requests a second.
+// A quota is a store's limit of requests per second.
 type quota interface{ allows(now time.Time) bool }
 
 // A bucket fills with so many requests a second, up to a burst.
@@ -46,8 +46,8 @@ func (w *window) allows(now time.Time) bool {
 	return w.n <= w.most
 }
 
-// TestQuotas: of a store that refuses what comes faster than it allows, almost all that it allows
-// arrives, hardly more is refused, and no call fails: from the first request on.
+// TestQuotas: from a store that refuses requests above its quota, almost the whole quota arrives,
+// little more is refused, and no call fails, from the first request on.
 func TestQuotas(t *testing.T) {
 	for _, perSecond := range []int{100, 300, 1000} {
 		for name, fresh := range map[string]func() quota{

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestWrongAnswers: whatever a server does, there are the right bytes or an error, and what
-// cannot change is not asked twice.
+// TestWrongAnswers: whatever a server does, the result is the right bytes or an error, and
+// permanent failures are not tried again.
 func TestWrongAnswers(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -129,7 +129,7 @@ func TestNameIsUnknown(t *testing.T) {
 	})
 }
 
-// TestWithoutVersion: where there is no ETag, the modification time and the size have to do.
+// TestWithoutVersion: without an ETag, the modification time and the size must suffice.
 func TestWithoutVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written, ignored := time.Now().Add(-time.Hour), ""

@@ -27,8 +27,8 @@ func grantor(t *testing.T, text func(n int64) string) (*httptest.Server, *atomic
 	return server, &granted
 }
 
-// expiring is a store whose credentials expire. What it returns has it refuse all but those with a
-// word in their header, and reads.
+// expiring is a store whose credentials expire. The returned function makes it refuse all requests
+// without a word in their header, and reads.
 func expiring(t *testing.T, place, header string, status int, code string) (expect func(want string)) {
 	valid := ""
 	w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +52,8 @@ func expiring(t *testing.T, place, header string, status int, code string) (expe
 	}
 }
 
-// TestAWSRenews: wherever AWS's library has credentials from, those that the store refuses are
-// replaced by those that it has now.
+// TestAWSRenews: wherever AWS's library gets credentials from, refused ones are replaced by the
+// present ones.
 func TestAWSRenews(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
@@ -115,8 +115,8 @@ func TestGoogleRenews(t *testing.T) {
 	expect("t2")
 }
 
-// TestAzureRenews: so is one of a managed identity. Azure's library asks for another one only if
-// the one it has is near its end.
+// TestAzureRenews: so is a token of a managed identity. Azure's library requests another one only
+// if the present one is near its end.
 func TestAzureRenews(t *testing.T) {
 	tokens, _ := grantor(t, func(n int64) string {
 		return fmt.Sprintf(`{"access_token":"t%d","token_type":"Bearer","resource":"x","expires_on":"%d"}`, n, time.Now().Add(time.Minute).Unix())
@@ -129,8 +129,8 @@ func TestAzureRenews(t *testing.T) {
 	expect("t2")
 }
 
-// TestTokenServesToItsEnd: a token is replaced before it ends, and serves as long as it can if
-// there is no other.
+// TestTokenServesToItsEnd: a token is replaced before it ends. Without a replacement, it serves as
+// long as it can.
 func TestTokenServesToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fetched, away := 0, error(nil)
@@ -162,7 +162,7 @@ func TestTokenServesToItsEnd(t *testing.T) {
 	})
 }
 
-// TestNoCredentials: that there are none is said once, and in one line.
+// TestNoCredentials: the lack of credentials is reported once, in one line.
 func TestNoCredentials(t *testing.T) {
 	dir := t.TempDir()
 	noAWSKeys(t)

@@ -67,7 +67,7 @@ func TestAWSAddresses(t *testing.T) {
 	}
 }
 
-// TestAWSConfiguration: the endpoint and further authorities come from there.
+// TestAWSConfiguration: the configuration sets the endpoint and further authorities.
 func TestAWSConfiguration(t *testing.T) {
 	awsKeys(t)
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://configured:1/")
@@ -104,9 +104,9 @@ func TestAWSConfiguration(t *testing.T) {
 	}
 }
 
-// TestRedirectingGateway: a gateway that sends readers to other machines, as AIStore's do, is
-// followed there, but a bucket that is in another region is asked for with a signature for that.
-// The other machine is shown no credentials.
+// TestRedirectingGateway: a gateway that redirects readers to other machines, as AIStore's do, is
+// followed, but requests for a bucket in another region are signed for that region. The other
+// machine gets no credentials.
 func TestRedirectingGateway(t *testing.T) {
 	awsKeys(t)
 	t.Setenv("AWS_SESSION_TOKEN", "canary")
@@ -172,7 +172,7 @@ func TestClockSkew(t *testing.T) {
 	})
 }
 
-// TestAWSExpired: of many requests that a key no longer serves, the first one renews it.
+// TestAWSExpired: if a key has expired, the first of many requests renews it.
 func TestAWSExpired(t *testing.T) {
 	keys := 0
 	a := &awsSigner{v4: v4.NewSigner(), credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/batchfs/batchfs/internal/facts"
 )
 
-// told is all that is said of an image.
+// told is everything that a Builder was told about an image.
 type told struct {
 	Height, Width   int
 	Oriented        bool
@@ -29,8 +29,8 @@ const images = 100
 // nameOf is the name of image i, of which the first is no text.
 func nameOf(i int) string { return []string{"only a mask \xff", fmt.Sprint("i", i)}[min(i, 1)] }
 
-// filled is a Builder that was told of n objects, and of all else that there can be, in no order;
-// and what it was told.
+// filled is a Builder that was told about n objects, and about everything else possible, in no
+// order; and what it was told.
 func filled(dir string, n int) (*Builder, []told) {
 	r := rand.New(rand.NewPCG(27, 3))
 	b, all := NewBuilder(dir), make([]told, images+2)
@@ -93,8 +93,8 @@ func allOf(table *Table) (all []told) {
 	return all
 }
 
-// TestTable: what was said of images comes back as it was said, also from the file that is for what
-// does not fit into memory, and from the one in which all is kept.
+// TestTable: what was said about images comes back unchanged, also from the file for data that does
+// not fit into memory, and from the file that stores everything.
 func TestTable(t *testing.T) {
 	for _, n := range []int{0, 3000, 600_000} {
 		b, want := filled(t.TempDir(), n)
@@ -180,8 +180,8 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// TestTexts: what is said of one image is one object, whose values under one key are a list; what
-// is no object is bad.
+// TestTexts: texts about one image become one object; values under one key become a list. A text
+// that is not an object is bad.
 func TestTexts(t *testing.T) {
 	b := NewBuilder("")
 	for name, texts := range map[string][]string{
@@ -205,7 +205,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestDigest: the digest follows what is said of samples, and not the order in which it was said.
+// TestDigest: the digest depends on what is said about samples, not on the order in which it was
+// said.
 func TestDigest(t *testing.T) {
 	digest := func(order []string, change func(*Object)) string {
 		b := NewBuilder("")
@@ -271,7 +272,7 @@ func keptFile(t testing.TB) []byte {
 	return data
 }
 
-// TestDamaged: a file that is not whole is refused, whatever is in it.
+// TestDamaged: an incomplete file is refused, whatever is in it.
 func TestDamaged(t *testing.T) {
 	path, good := filepath.Join(t.TempDir(), "a"), keptFile(t)
 	check := func(what string, data []byte) {
@@ -292,7 +293,7 @@ func TestDamaged(t *testing.T) {
 	check("longer", append(bytes.Clone(good), 0))
 }
 
-// FuzzKept: a file that says of itself that it is whole may hold anything.
+// FuzzKept: a file that claims to be complete may hold anything.
 func FuzzKept(f *testing.F) {
 	good := keptFile(f)
 	f.Add(uint8(1), uint32(len(good)/2), byte(255))

@@ -34,7 +34,7 @@ func TestPolygonsLikeCOCO(t *testing.T) {
 	}
 }
 
-// TestDrawCovers: a later shape covers an earlier one, and no class is that of crowds.
+// TestDrawCovers: a later shape covers an earlier one, and crowds have NoClass.
 func TestDrawCovers(t *testing.T) {
 	mask := make([]byte, 2*3)
 	all := []uint32{0, 6}
@@ -47,8 +47,8 @@ func TestDrawCovers(t *testing.T) {
 	}
 }
 
-// TestHostilePolygon: what would take seconds to draw is refused, and what lies far outside is not
-// followed there.
+// TestHostilePolygon: a polygon that would take seconds to draw is refused, and parts far outside
+// are not followed.
 func TestHostilePolygon(t *testing.T) {
 	mask := make([]byte, 100*100)
 	if err := Draw(mask, 100, 100, []Shape{{Class: 1, Polygons: [][]float64{{-1e30, -1e30, 1e30, -1e30, 1e30, 1e30, -1e30, 1e30}}}}); err != nil || mask[5050] != 1 {

@@ -98,8 +98,8 @@ func TestKeypoints(t *testing.T) {
 	}
 }
 
-// FuzzShow: whatever the numbers are, boxes are within what is shown, in order; a box of a mirrored
-// view is the mirrored box.
+// FuzzShow: whatever the numbers are, shown boxes lie within the view, with ordered corners; a box
+// of a mirrored view is the mirrored box.
 func FuzzShow(f *testing.F) {
 	f.Add(float32(1), float32(2), float32(3), float32(4), uint8(0), uint16(5), uint16(6), uint8(1))
 	f.Add(float32(-1e30), float32(2), float32(1e30), float32(4), uint8(5), uint16(1), uint16(60000), uint8(6))
@@ -152,8 +152,8 @@ func (b *torchvisionBox) clamp() {
 }
 
 // TestAsTorchvision: boxes are where torchvision's transforms put them, to within half a pixel
-// where it rounds sizes otherwise, and far less elsewhere; what is dropped is what has no area
-// there.
+// where it rounds sizes differently, and far closer elsewhere. Exactly the boxes without area there
+// are dropped.
 func TestAsTorchvision(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 4))
 	for n := range 30_000 {

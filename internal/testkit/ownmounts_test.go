@@ -8,7 +8,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// TestCopies: all that is on a batchfs mount goes before it, and nothing else goes.
+// TestCopies: everything mounted on a batchfs mount is unmounted before it, and nothing else is.
 func TestCopies(t *testing.T) {
 	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(strings.Join([]string{
 		`22 1 8:1 / / rw - ext4 /dev/vda rw`,

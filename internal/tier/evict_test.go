@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLockGoesLast: as long as a part of a dataset that gives way cannot be removed, as if the
-// process were killed there, the lock stays, without which the rest would never be looked at again.
+// TestLockGoesLast: if a part of an evicted dataset cannot be removed, as if the process were
+// killed there, the lock stays. Without it, the rest would never be looked at again.
 func TestLockGoesLast(t *testing.T) {
 	dir := t.TempDir()
 	o, unused := newOrigin(100), open(t, dir, Options{Limit: 1 << 30, Dataset: "unused"})
@@ -46,8 +46,8 @@ func TestLockGoesLast(t *testing.T) {
 	}
 }
 
-// TestOpenBesideEviction: a dataset can be opened while others have it give way, and stays as long
-// as it is open. So does a plan that is followed, while others find out whether it is.
+// TestOpenBesideEviction: a dataset can be opened while other processes evict it, and stays while
+// it is open. So does a plan that is followed, while others find out whether it is.
 func TestOpenBesideEviction(t *testing.T) {
 	dir := t.TempDir()
 	ended := make(chan struct{})

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPlansShareRoom: each plan has room in proportion to what it chooses from, for as long as
-// somebody follows it. Those who follow the same one have it together.
+// TestPlansShareRoom: each plan has room in proportion to its candidates, while somebody follows
+// it. Users of the same plan share its room.
 func TestPlansShareRoom(t *testing.T) {
 	const limit = 1 << 20
 	dir := t.TempDir()

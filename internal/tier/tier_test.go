@@ -62,7 +62,7 @@ func open(t *testing.T, dir string, o Options) *Tier {
 	return tier
 }
 
-// read reads a part of the object, checks it, and waits for what is to be kept.
+// read reads a part of the object, checks it, and waits until everything is kept.
 func (o *origin) read(t *testing.T, tier *Tier, id string, offset, n int) {
 	t.Helper()
 	o.readOnly(t, tier, id, offset, n)
@@ -186,7 +186,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// An extent under the name of another is not taken for it.
+// An extent under another's name is not taken for it.
 func TestExtentOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	a, b := newOrigin(1000), newOrigin(1001)
@@ -238,7 +238,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestLowerLimit: what is there beyond a limit is removed, unless somebody uses it, and no more.
+// TestLowerLimit: extents beyond a limit are removed, unless somebody uses them, and no more.
 func TestLowerLimit(t *testing.T) {
 	dir := t.TempDir()
 	const size = 10_000
@@ -265,9 +265,8 @@ func TestLowerLimit(t *testing.T) {
 	}
 }
 
-// What the store delivers of a new version takes the place of what was kept of the one before,
-// without room of its own. A mount that still asks for that one gets nothing wrong, and drives
-// nothing out.
+// The store's data of a new version replaces what was kept of the previous one, without taking more
+// room. A mount that still requests the previous one gets nothing wrong, and evicts nothing.
 func TestVersions(t *testing.T) {
 	const size = 10_000
 	dir, limit := t.TempDir(), fileBytes(size)
@@ -290,7 +289,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// What a killed process left counted is counted anew by the next one that is alone.
+// Bytes that a killed process left counted are recounted by the next process that is alone.
 func TestCountAnew(t *testing.T) {
 	dir := t.TempDir()
 	o := newOrigin(5000)
@@ -387,8 +386,8 @@ func TestCloseEndsFetch(t *testing.T) {
 	tier.Close()
 }
 
-// TestAfterClose: a read that the disk answers late, and a question about what was done, find a
-// tier that is closed.
+// TestAfterClose: a read that the disk answers late, and a request for statistics, find a closed
+// tier.
 func TestAfterClose(t *testing.T) {
 	o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30})
 	o.put(tier, "a")

@@ -58,7 +58,7 @@ func TestWholeObjects(t *testing.T) {
 	}
 }
 
-// TestIncompleteObject: of an object that lacks a part, nothing stays.
+// TestIncompleteObject: of an object that lacks a part, no other part stays.
 func TestIncompleteObject(t *testing.T) {
 	o, tier := newOrigin(2*ExtentBytes+77), open(t, t.TempDir(), Options{Limit: 2 * Cost(ExtentBytes)})
 	if o.put(tier, "a"); tier.Stats().Kept != 2 || tier.Stats().NotKept != 1 {
@@ -101,7 +101,7 @@ func usedLongAgo(t *testing.T, dir string) {
 	}
 }
 
-// TestRenewal: what nobody has used since the tier was opened gives way, and only that.
+// TestRenewal: exactly the extents that nobody has used since the tier was opened give way.
 func TestRenewal(t *testing.T) {
 	const most = 20
 	o, dir := newOrigin(1000), t.TempDir()
@@ -134,8 +134,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestUseByOthers: what another process uses does not give way, however long ago that has opened
-// the dataset, or has added what it uses.
+// TestUseByOthers: extents that another process uses do not give way, however long ago it opened
+// the dataset or added them.
 func TestUseByOthers(t *testing.T) {
 	const most = 10
 	o, dir := newOrigin(1000), t.TempDir()
@@ -162,7 +162,7 @@ func TestUseByOthers(t *testing.T) {
 		t.Error("what is in use gave way")
 	}
 	// Even if the lock has lost the time since which extents count as old, the tier that looks for
-	// them goes by its own.
+	// them uses its own.
 	if err := os.Chtimes(late.shelf.lock.Name(), time.Time{}, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +178,8 @@ func TestUseByOthers(t *testing.T) {
 	}
 }
 
-// TestInstead: what the tier of another dataset had gives way at once, before older datasets, and
-// to all who add.
+// TestInstead: extents of the tier's previous dataset give way at once, before older datasets, and
+// to everyone who adds.
 func TestInstead(t *testing.T) {
 	const many = 8
 	o, dir := newOrigin(1000), t.TempDir()
@@ -210,8 +210,8 @@ func TestInstead(t *testing.T) {
 	}
 }
 
-// TestWaitingIsBounded: what waits for the disk takes no more memory than was planned for, however
-// many put something at once, and the rest is counted.
+// TestWaitingIsBounded: data that waits for the disk takes no more memory than planned, however
+// many users put something at once, and the rest is counted.
 func TestWaitingIsBounded(t *testing.T) {
 	o, tier := newOrigin(ExtentBytes/4), open(t, t.TempDir(), Options{Limit: 1 << 30})
 	gate := make(chan struct{})
@@ -252,8 +252,8 @@ func noFiles(t *testing.T) map[string]func(path string) error {
 	}
 }
 
-// TestNoFileInThePlaceOfAnExtent: a FIFO, a link or a directory there holds up no read, and shows
-// no bytes of its own.
+// TestNoFileInThePlaceOfAnExtent: a FIFO, a link or a directory in its place delays no read, and
+// none of its bytes are shown.
 func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 	for what, make := range noFiles(t) {
 		o, tier := newOrigin(100_000), open(t, t.TempDir(), Options{Limit: 1 << 30})
@@ -275,8 +275,8 @@ func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 	}
 }
 
-// TestNoFileInThePlaceOfAnother: what is in the place of a file that the directory is kept with is
-// refused, and named.
+// TestNoFileInThePlaceOfAnother: if something else is in the place of a file that the directory is
+// managed with, it is refused, and named.
 func TestNoFileInThePlaceOfAnother(t *testing.T) {
 	for what, make := range noFiles(t) {
 		for _, name := range []string{"lock", "used"} {
