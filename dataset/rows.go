@@ -18,7 +18,7 @@ import (
 //	for each row: path, label, height, width, orientation and format, time,
 //	              size, or if it has a problem, the complement of the size, and the problem
 //	              withPlace: object, offset, length, coding and kind of checksum, checksum, pixels,
-//	                         and unless coding is plain, offset in the unpacked bytes, and their length
+//	                         and unless it is plain, offset in the unpacked bytes, and their length
 //	              withVersion: version
 
 const (

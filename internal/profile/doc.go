@@ -17,11 +17,11 @@
 // copy. For each mix,
 //
 //   - the entry points that the mount would keep are found first, since later epochs have them;
-//   - loading is measured with enough concurrent reads to keep a disk busy, as the mount reads and with
-//     nothing else to do. The cache serves a share of the reads, which follows from its size and the
-//     dataset's (hits.go) and makes loading faster;
-//   - decoding is measured with an engine whose cache holds everything, from the second epoch on. If a
-//     GPU decodes, batches stay on it, as for readers of .cuda.
+//   - loading is measured with enough concurrent reads to keep a disk busy, as the mount reads and
+//     with nothing else to do. The cache serves a share of the reads, which follows from its size
+//     and the dataset's (hits.go) and makes loading faster;
+//   - decoding is measured with an engine whose cache holds everything, from the second epoch on.
+//     If a GPU decodes, batches stay on it, as for readers of .cuda.
 //
 // # The search
 //
