@@ -86,8 +86,8 @@ func (s *shelf) openFile(path string, flags int) (int, error) {
 // An extent is an open extent whose header was checked.
 type extent struct {
 	fd    int
-	file  []byte // the header, followed by the extent's bytes from an offset on,
-	there int64  // as many as this
+	file  []byte // the header, followed by
+	there int64  // this many of the extent's first bytes
 	n     int64  // bytes of the whole extent
 }
 
