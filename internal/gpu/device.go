@@ -71,9 +71,9 @@ const SlabUnit = 2 << 20
 
 // Options are the settings of a Device.
 type Options struct {
-	// Limit is how many bytes batches may take; at most half of it is also used as work memory. 0:
-	// half of what would be free on the GPU without them, determined whenever there is no room for
-	// a slot.
+	// Limit is how many bytes batches and work memory may take together, the latter at most half of
+	// it. 0: half of what would be free on the GPU without them, determined whenever there is no
+	// room for a slot.
 	Limit int64
 	// Growth, from 1 to 4: memory that must grow becomes at least this many times as large as it
 	// was, if the limit has room. 0 counts as 1.
